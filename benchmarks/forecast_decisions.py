@@ -28,8 +28,7 @@ from jaxlaw.fitting import _problem
 from jaxlaw.forecasting import Forecast
 from jaxlaw.forecasting._calibration import OF_DISAGREEMENT
 from jaxlaw.laws._weighted import SHIFT, weight_of
-from jaxlaw.planning import Draws
-from jaxlaw.planning._answers import intervals
+from jaxlaw.uncertainty import Draws, intervals
 
 ONES = {"N": 1, "D": 1}
 NOISES = (0.001, 0.003, 0.01)

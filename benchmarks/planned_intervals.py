@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 import jaxlaw as jl
-from jaxlaw import planning, simulate
+from jaxlaw import planning, simulate, uncertainty
 from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._options import FitOptions
 
@@ -57,8 +57,8 @@ def fitted(
     solved: int = 2,
     delta: float | None = None,
     truth: Mapping[str, float] | None = None,
-    bases: Sequence[planning.Draws] | None = None,
-) -> list[planning.Draws]:
+    bases: Sequence[uncertainty.Draws] | None = None,
+) -> list[uncertainty.Draws]:
     """For every experiment its fit, and its fits on resampled rows.
 
     ``bases``: bootstraps of as many resamples, whose E, A and α these hold, each its own, as
@@ -106,7 +106,7 @@ def fitted(
 
 def as_bootstrap(
     law: str | jl.Law, params: Mapping, draws: Mapping, ranges: Mapping | None = None
-) -> planning.Draws:
+) -> uncertainty.Draws:
     """Without a search: the plan asks for a fit's law, parameters, units and ranges alone."""
     law = jl.laws.get(law)
     fit = jl.Fit(
@@ -115,7 +115,7 @@ def as_bootstrap(
         units=dict.fromkeys(law.input_names, 1.0), ranges=dict(ranges or {}), n_observations=1,
         n_dropped=0, delta=1e-3, residuals="log", asymmetry=1.0,
     )  # fmt: skip
-    return planning.Draws(fit, draws)
+    return uncertainty.Draws(fit, draws)
 
 
 def measured(plans: list, truth: planning._answers.Answer, quantity: str) -> str:

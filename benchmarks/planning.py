@@ -31,7 +31,7 @@ from planned_intervals import (  # noqa: F401  tables, by name
 )
 
 import jaxlaw as jl
-from jaxlaw import papers, planning, simulate
+from jaxlaw import papers, planning, simulate, uncertainty
 
 TRUTHS = simulate.TRUTHS
 
@@ -58,7 +58,7 @@ def numbers() -> None:
     print(f"| Que 2024, App. G.3 | D_opt (10⁹) | 0.536 | {plan.D:.3f} |")
 
 
-def scattered(law: str, truth: str, count: int) -> planning.Draws:
+def scattered(law: str, truth: str, count: int) -> uncertainty.Draws:
     random = np.random.default_rng(0)
     draws = {k: v * np.exp(0.01 * random.standard_normal(count)) for k, v in TRUTHS[truth].items()}
     return as_bootstrap(law, TRUTHS[truth], draws)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxlaw._arrays import plain_array
+from jaxlaw._arrays import plain_array, real_numbers
 from jaxlaw.errors import UsageError
 
 #: A number in the unit of the runs, or a text that says its unit, such as ``"15T"``.
@@ -21,6 +21,8 @@ Quantity = float | str
 
 #: Names of units: single things (parameters, tokens, FLOPs) in one of them.
 UNIT_NAMES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+
+HUGE = 1e100  # beyond it products of two overflow
 
 _NOUNS = {
     "parameters": ("parameter", "parameters", "param", "params"),
@@ -104,6 +106,24 @@ def says_unit(value: Any) -> bool:
         return bool(value) and all(map(says_unit, value))
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     return match is not None and bool(match[2] or match[3])
+
+
+def checked_number(name: str, value: Any, domain: str = "positive", unit: float = 1.0) -> float:
+    """The number; raises UsageError where it is none, or outside its domain (times its unit)."""
+    try:
+        number = real_numbers(value).item()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{name} must be one number: {error}") from None
+    low, high = {"positive": (1 / HUGE, HUGE), "nonnegative": (0, HUGE), "fraction": (0, 1)}.get(
+        domain, (-HUGE, HUGE)
+    )
+    if not low <= number * unit <= high:
+        words = {"positive": "positive", "nonnegative": "not negative"}
+        words |= {"fraction": f"in [0, {1 / unit:g}]"}
+        beyond = abs(number) > HUGE or 0 < abs(number) < 1 / HUGE
+        least = f", of a size between {1 / HUGE:g} and {HUGE:g}" if beyond else ""
+        raise UsageError(f"{name} is {number:g}; it must be {words.get(domain, 'finite')}{least}")
+    return number
 
 
 def readable(count: float, noun: str = "") -> str:

@@ -326,7 +326,7 @@ def load(path: str | Path) -> Fit | FittedLaw | Study | Forecast | Draws | Resul
 
     Returns:
         What was saved: :class:`jaxlaw.Fit`; a :class:`jaxlaw.FittedLaw` where the file holds no
-        search; :class:`jaxlaw.Study`, :class:`jaxlaw.Forecast`, :class:`jaxlaw.planning.Draws`;
+        search; :class:`jaxlaw.Study`, :class:`jaxlaw.Forecast`, :class:`jaxlaw.uncertainty.Draws`;
         the result of a plan.
 
     Raises:

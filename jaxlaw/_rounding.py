@@ -9,6 +9,9 @@ import numpy as np
 #: Share of a value: the order of a few hundred sums and products in float64 changes less, and what
 #: a person distinguishes (a token of 1e11, a share in percent) is more.
 ROUNDING = 1e-12
+#: Relative distance at which two results of a search count as one: solvers stop farther apart than
+#: rounding does.
+SAME = 1e-9
 
 
 def ranks(values: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw.planning import Draws
+from jaxlaw.uncertainty import Draws
 from tests.fixtures.studies import a_study
 
 FIT = jl.published()["besiroglu-2024"]

@@ -93,7 +93,7 @@ def test_a_plan_repeats_what_is_inherited_and_nothing_else():
         Note("mine", "warning", "of the parameters", inherited=True),
         Note("other", "warning", "of the data"),
     )
-    draws = jl.planning.Draws(fit, {}, notes=own)
+    draws = jl.uncertainty.Draws(fit, {}, notes=own)
     assert draws.warnings == own[:1]
     plan = jl.planning.allocation(draws, 1e21)
     (note,) = (note for note in plan.notes if note.code == "doubtful-fit")
@@ -104,11 +104,11 @@ def test_dependent_rows_are_repeated_where_single_rows_were_drawn():
     fit = jl.published()["besiroglu-2024"]
     note = Note("dependent-rows", "warning", "checkpoints of one run")
     params = {name: np.repeat(value, 3) for name, value in fit.params.items()}
-    by_row = jl.planning.Draws(fit, params, notes=(note,))
+    by_row = jl.uncertainty.Draws(fit, params, notes=(note,))
     assert note in by_row.warnings
     for other in (
-        jl.planning.Draws(fit, params, notes=(note,), groups=("run",)),
-        jl.planning.Draws(fit, {}, notes=(note,)),
+        jl.uncertainty.Draws(fit, params, notes=(note,), groups=("run",)),
+        jl.uncertainty.Draws(fit, {}, notes=(note,)),
     ):
         assert note not in other.warnings
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from jaxlaw.planning import Draws
+    from jaxlaw.uncertainty import Draws
+
 
 PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
 #: What a command calls a kind of file → the kinds of record that are it.
@@ -119,7 +120,7 @@ def with_draws(of: str | Path, fit: jl.Fit | Draws, file: Path) -> Draws:
     """The fit of a file with the table of its draws in another (CSV), a column a parameter."""
     import pandas as pd
 
-    if isinstance(fit, jl.planning.Draws | jl.Forecast):
+    if isinstance(fit, jl.uncertainty.Draws | jl.Forecast):
         raise UsageError(f"{of} has its own draws; leave --bootstrap out")
     try:
         table = pd.read_csv(file)
@@ -136,7 +137,7 @@ def with_draws(of: str | Path, fit: jl.Fit | Draws, file: Path) -> Draws:
     kind, groups, degrees = (_of_all(table, name) for name in ("kind", "groups", "degrees"))
     groups = tuple(groups.split(",")) if groups else None
     degrees = math.inf if degrees is None else float(degrees)
-    return jl.planning.Draws(fit, params, (), kind or "", groups, degrees)
+    return jl.uncertainty.Draws(fit, params, (), kind or "", groups, degrees)
 
 
 def _of_all(table: pd.DataFrame, column: str) -> Any:

@@ -104,7 +104,7 @@ def report_command(
     else:
         drawn = source if bootstrap is None else with_draws(result, source, bootstrap)
         options["plans"] = _plans(drawn, compute, general, start, threshold, at, level)
-        if isinstance(drawn, jl.planning.Draws):
+        if isinstance(drawn, jl.uncertainty.Draws):
             source, options["intervals"] = drawn.fit, drawn
         if data is not None and along:
             options["runs"] = curves.curves_as_fitted(source, data, along, reading)
@@ -154,7 +154,7 @@ def _plans(
     if general is not None:
         others = {name: value for name, value in inputs.items() if name != "r"}
         other = loaded(general, "fit", "bootstrap")
-        if isinstance(source, jl.planning.Draws):  # draws of one corpus alone are no pairs
+        if isinstance(source, jl.uncertainty.Draws):  # draws of one corpus alone are no pairs
             source = source.fit
         plans.append(
             jl.planning.optimal_mixture(

@@ -7,7 +7,6 @@ from jaxlaw._faces import face
 if TYPE_CHECKING:
     from jaxlaw.fitting._checkpoint import folder_name as folder_name
     from jaxlaw.fitting._checkpoint import init_distributed as init_distributed
-    from jaxlaw.fitting._extrapolation import SAME as SAME
     from jaxlaw.fitting._extrapolation import beyond as beyond
     from jaxlaw.fitting._extrapolation import in_words as in_words
     from jaxlaw.fitting._extrapolation import joint_ranges as joint_ranges

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from jaxlaw._rounding import SAME
 from jaxlaw.data import AREAS
 from jaxlaw.laws import Input
 
 Ranges = Mapping[str, tuple[float, float]]
 
-SAME = 1e-9  # relative distance at which a number still counts as inside a range
 ANNEALED = 0.02  # of the fitted range of S2: a law is linear in it, and cannot tell these apart
 SPAN = 0.05  # of the shorter of two logarithmic ranges, for their product and ratio
 

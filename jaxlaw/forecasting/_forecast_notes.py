@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from jaxlaw.fitting import SAME, FittedLaw, beyond, in_words
+from jaxlaw._rounding import SAME
+from jaxlaw.fitting import FittedLaw, beyond, in_words
 from jaxlaw.forecasting._calibration import PRIOR_CUTOFFS, Calibration
 from jaxlaw.forecasting._cutoffs import FEW_CUTOFFS, Along, CutoffFits
 from jaxlaw.notes import Note

@@ -16,6 +16,8 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._arrays import numbers_of
+from jaxlaw._quantities import checked_number
+from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data import Runs, read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
@@ -23,16 +25,15 @@ from jaxlaw.fitting import FitOptions, Refits, fit_many, refit_near
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning import (
+from jaxlaw.planning import Answer
+from jaxlaw.uncertainty import (
     LEVEL,
-    SAME,
-    Answer,
     check_resamples,
-    checked_number,
     few_resamples_notes,
     interval_columns,
+    percentile_interval,
+    student_scales,
 )
-from jaxlaw.uncertainty import percentile_interval, student_scales
 
 _FAR = 10  # times the most data seen: an extrapolation to doubt
 _CLOSE = 0.05  # of the resamples: a model ahead in more may be the better one

@@ -20,7 +20,8 @@ from jaxlaw._typed import ConfidenceLevel, ResampleCount, checked
 from jaxlaw.data import read_columns
 from jaxlaw.errors import DataError, UsageError, listed
 from jaxlaw.notes import Note
-from jaxlaw.planning import LEVEL, Answer
+from jaxlaw.planning import Answer
+from jaxlaw.uncertainty import LEVEL
 
 Cost = Callable[[Any, Any], Any]
 

@@ -14,8 +14,8 @@ from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.notes import Note
-from jaxlaw.planning import LEVEL, Answer, measured
-from jaxlaw.uncertainty import has_draws, resampled_weights
+from jaxlaw.planning import Answer
+from jaxlaw.uncertainty import LEVEL, has_draws, resampled_weights, with_intervals
 
 _OBSERVED = ("loss_pt", "loss_cpt", "loss_ood")
 _OPTIONAL = ("run", "step")
@@ -155,7 +155,10 @@ def out_of_domain(
     rmse = float(np.sqrt(np.mean(left**2)))
     zero = [name for name, w in zip(("λ1'", "λ2'"), weights[0], strict=True) if w == 0]
     return OutOfDomain(
-        **measured(values, level), r2=r2, rmse=rmse, binding=f"{zero[0]} at 0" if zero else "none",
+        **with_intervals(values, level),
+        r2=r2,
+        rmse=rmse,
+        binding=f"{zero[0]} at 0" if zero else "none",
         table=table.assign(mixture=both @ weights[0]),
         notes=tuple(_mixture_notes(weights[0], r2, rmse)),
     )  # fmt: skip

@@ -15,21 +15,21 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
+from jaxlaw._quantities import checked_number
 from jaxlaw._typed import Between, ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data import read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Fit, FitOptions, fit, fit_many
 from jaxlaw.notes import FitWarning, Note
-from jaxlaw.planning import (
+from jaxlaw.planning import Answer
+from jaxlaw.uncertainty import (
     LEVEL,
-    Answer,
     check_resamples,
-    checked_number,
     few_resamples_notes,
     interval_columns,
-    measured,
+    resampled_residuals,
+    with_intervals,
 )
-from jaxlaw.uncertainty import resampled_residuals
 
 MISALIGNED = "suspect misalignment"
 
@@ -240,7 +240,7 @@ def pretraining_value(
     ce_fit = _fit_cross_entropy(table, math.inf if monotone else noise * best)
     advice, reasons = _advice(table, order, drops, broken, values, at, target, least_gain, baseline)
     return Valuation(
-        **measured(values, level), advice=advice, reasons=tuple(reasons), monotone=monotone,
+        **with_intervals(values, level), advice=advice, reasons=tuple(reasons), monotone=monotone,
         scatter=order.scatter, broken_at=broken, best=best, at=at,
         baseline=math.nan if baseline is None else float(baseline),
         fit=law_fit, cross_entropy_fit=ce_fit, checkpoints=table, param_draws=draws, binding=advice,

@@ -13,15 +13,8 @@ if TYPE_CHECKING:
     from jaxlaw.planning._allocation import frontier as frontier
     from jaxlaw.planning._allocation import min_compute as min_compute
     from jaxlaw.planning._allocation import tokens_or_size_for as tokens_or_size_for
-    from jaxlaw.planning._answers import LEVEL as LEVEL
-    from jaxlaw.planning._answers import SAME as SAME
     from jaxlaw.planning._answers import Answer as Answer
     from jaxlaw.planning._answers import AnswerTable as AnswerTable
-    from jaxlaw.planning._answers import check_resamples as check_resamples
-    from jaxlaw.planning._answers import checked_number as checked_number
-    from jaxlaw.planning._answers import few_resamples_notes as few_resamples_notes
-    from jaxlaw.planning._answers import interval_columns as interval_columns
-    from jaxlaw.planning._answers import measured as measured
     from jaxlaw.planning._best_run import BestRun as BestRun
     from jaxlaw.planning._best_run import best_run as best_run
     from jaxlaw.planning._compare_replay import ReplayComparison as ReplayComparison
@@ -63,6 +56,5 @@ if TYPE_CHECKING:
     from jaxlaw.planning._turning_length import turning_lengths as turning_lengths
     from jaxlaw.planning._weights import OptimalWeights as OptimalWeights
     from jaxlaw.planning._weights import optimal_weights as optimal_weights
-    from jaxlaw.uncertainty import Draws as Draws
 else:
     __getattr__, __dir__, __all__ = face(__name__)

@@ -20,24 +20,20 @@ import pandas as pd
 
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import Quantity, in_unit
+from jaxlaw._quantities import Quantity, checked_number, in_unit
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import beyond
 from jaxlaw.laws import Law, PowerLawTerms
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
-    LEVEL,
     MISSING,
     Answer,
     AnswerTable,
     Inputs,
     checked_compute,
     checked_input,
-    checked_number,
-    interval_columns,
     law_inputs,
-    measured,
     missing_draws_notes,
     require_inputs,
     source_notes,
@@ -65,7 +61,7 @@ from jaxlaw.planning._search_space import (
     tried_ratios,
 )
 from jaxlaw.planning._weighted_laws import across_laws, relative_regret
-from jaxlaw.uncertainty import Draws, as_draws
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, with_intervals
 
 _ENDLESS = math.log(1e42)  # size or tokens at which a loss is what it tends to
 NEAR_END = 1e-3  # of the searched range of log compute
@@ -296,7 +292,7 @@ def allocation_law(
     values["D_coefficient"] = flops_of_units**-b / G / source.units["D"]
     notes = [*source_notes(source), *missing_draws_notes(G, "optimum")]
     return AllocationLaw(
-        **measured(values, level, source.degrees), binding="compute", notes=tuple(notes)
+        **with_intervals(values, level, source.degrees), binding="compute", notes=tuple(notes)
     )
 
 
@@ -672,7 +668,7 @@ def _allocation(
     source: Draws, values: dict, inputs: Inputs, given: Sequence[str], what: str,
     level: float, notes: Sequence[Note] = (), **more: Any,
 ) -> Allocation:  # fmt: skip
-    answer = measured(values, level, source.degrees, given)
+    answer = with_intervals(values, level, source.degrees, given)
     held = _numbers(inputs)
     if "r" in held:
         answer["r"] = held["r"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,19 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw._arrays import real_numbers
-from jaxlaw._quantities import in_unit, says_unit
+from jaxlaw._quantities import checked_number, in_unit, says_unit
 from jaxlaw._result import Result
+from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import beyond, in_words
 from jaxlaw.notes import Note, by_weight
-from jaxlaw.uncertainty import Draws, fewest_for, percentile_interval
+from jaxlaw.uncertainty import Draws
 
-LEVEL = 0.95
 MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads
-HUGE = 1e100  # beyond it products of two overflow
 Inputs = Mapping[str, Any] | None  # what ``at=`` of a plan is
-SAME = 1e-9  # relative distance at which two numbers count as one
 
 
 def require_inputs(source: Draws, *names: str) -> None:
@@ -127,24 +123,6 @@ def checked_compute(value: Any) -> float:
     return checked_number("compute", number)
 
 
-def checked_number(name: str, value: Any, domain: str = "positive", unit: float = 1.0) -> float:
-    """The number; raises UsageError where it is none, or outside its domain (times its unit)."""
-    try:
-        number = real_numbers(value).item()
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"{name} must be one number: {error}") from None
-    low, high = {"positive": (1 / HUGE, HUGE), "nonnegative": (0, HUGE), "fraction": (0, 1)}.get(
-        domain, (-HUGE, HUGE)
-    )
-    if not low <= number * unit <= high:
-        words = {"positive": "positive", "nonnegative": "not negative"}
-        words |= {"fraction": f"in [0, {1 / unit:g}]"}
-        beyond = abs(number) > HUGE or 0 < abs(number) < 1 / HUGE
-        least = f", of a size between {1 / HUGE:g} and {HUGE:g}" if beyond else ""
-        raise UsageError(f"{name} is {number:g}; it must be {words.get(domain, 'finite')}{least}")
-    return number
-
-
 def numbers_by_name(
     names: Sequence[str], given: Mapping[str, float], what: str, default: Any = None
 ) -> np.ndarray:
@@ -193,19 +171,6 @@ def fewest_degrees(sources: Sequence[Draws]) -> float:
     return min(source.degrees for source in sources)
 
 
-def intervals(
-    values: Mapping[str, np.ndarray], level: float, degrees: float = math.inf
-) -> dict[str, tuple[float, float]]:
-    """Percentile interval of each quantity's (1 + R,) values, where a draw has an answer."""
-    bounds = {}
-    for name, column in values.items():
-        draws = np.asarray(column, float)[1:]
-        if not np.isnan(draws).all():
-            low, high = percentile_interval(draws, level, degrees)
-            bounds[name] = float(low), float(high)
-    return bounds
-
-
 def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:
     """How many of the draws in (1 + R,) values have no answer."""
     without = np.isnan(np.asarray(values)[1:])
@@ -215,21 +180,6 @@ def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:
     message = f"{share:.1%} of {without.size} draws have no {what}; intervals leave them out"
     severity = "warning" if share > MISSING else "info"
     return [Note("draws-without-answer", severity, message)]
-
-
-def check_resamples(n_resamples: int) -> None:
-    """Refuse a single resample of a plan's own: it has no spread."""
-    if n_resamples == 1:
-        raise UsageError("one resample has no spread: use 0, for no interval, or hundreds")
-
-
-def few_resamples_notes(count: int, level: float) -> list[Note]:
-    """Whether a plan's own resamples are too few for the tails of its intervals."""
-    needed = fewest_for(level)
-    if not 0 < count < needed:
-        return []
-    message = f"{count} resamples do not determine the ends of {level:.0%} intervals: take {needed}"
-    return [Note("few-resamples", "warning", f"{message} or more")]
 
 
 def source_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
@@ -369,38 +319,3 @@ class AnswerTable(Result):
     def __repr__(self) -> str:
         """The table, cut where pandas cuts it, and the notes."""
         return "\n".join([repr(self.table), *map(str, by_weight(self.notes))])
-
-
-def interval_columns(
-    name: str, values: np.ndarray, level: float, degrees: float = math.inf
-) -> dict[str, np.ndarray]:
-    """Columns of a table from (1 + R, rows) values: the fit's own, and bounds of the draws'."""
-    columns = {name: values[0]}
-    if len(values) > 1:
-        low, high = percentile_interval(values[1:], level, degrees)
-        columns |= {f"{name}_low": low, f"{name}_high": high}
-    return columns
-
-
-def measured(
-    values: Mapping[str, np.ndarray],
-    level: float,
-    degrees: float = math.inf,
-    given: Sequence[str] = (),
-) -> dict[str, Any]:
-    """An answer's numbers, intervals and draws from quantity → (1 + R,) values.
-
-    Args:
-        values: quantity → the fit's own number, then those of its R draws.
-        level: confidence level of the intervals.
-        degrees: degrees of freedom of the draws' spread: few ask for wider intervals.
-        given: quantities that have no interval, since they were given, not found.
-    """
-    values = {name: np.asarray(column, float) for name, column in values.items()}
-    sought = {name: column for name, column in values.items() if name not in given}
-    return {
-        **{name: float(column[0]) for name, column in values.items()},
-        "interval": intervals(sought, level, degrees),
-        "draws": {name: column[1:] for name, column in values.items() if len(column) > 1},
-        "level": level,
-    }

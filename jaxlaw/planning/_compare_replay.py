@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
+from jaxlaw._quantities import checked_number
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import read_columns
 from jaxlaw.errors import DataError, UsageError, listed
@@ -19,18 +20,15 @@ from jaxlaw.fitting import FittedLaw
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
-    LEVEL,
     Answer,
-    checked_number,
     law_inputs,
-    measured,
     missing_draws_notes,
     range_notes,
     require_inputs,
     source_notes,
 )
 from jaxlaw.planning._solve import for_each_draw, last_true
-from jaxlaw.uncertainty import Draws, as_draws, has_draws
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, has_draws, with_intervals
 
 SPREADS = 257  # points at which the spread of losses is looked at
 ROWS = 41  # that a share has in the table
@@ -121,7 +119,7 @@ def compare_replay(
     limits = tuple(math.log(tokens * source.units["D"]) for tokens in (low, high))
     meet, first, last = _meeting(source.law, source.values, r, limits, tolerance, others)
     values = {"meet": meet / source.units["D"], "spread_first": first, "spread_last": last}
-    answer = measured(values, level, source.degrees) | {"least_back": math.nan}
+    answer = with_intervals(values, level, source.degrees) | {"least_back": math.nan}
     notes = _meeting_notes(answer["meet"], tolerance, low, high)
     for share in (r.min(), r.max()):
         notes += range_notes(source, **inputs, D=high / share, r=float(share))

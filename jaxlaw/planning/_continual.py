@@ -25,14 +25,11 @@ from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
-    LEVEL,
     Answer,
     AnswerTable,
     Inputs,
     fewest_degrees,
-    interval_columns,
     law_inputs,
-    measured,
     missing_draws_notes,
     source_notes,
 )
@@ -47,7 +44,7 @@ from jaxlaw.planning._continual_run import (
     layout_of,
 )
 from jaxlaw.planning._solve import minimise_in_box
-from jaxlaw.uncertainty import Draws, as_draws
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, with_intervals
 
 _CORPORA = ("pt", "cpt")
 
@@ -409,7 +406,7 @@ def optimal_training(
         varied = {name: value for name, value in varied.items() if name != "loss_potential"}
     numbers = {name: values[name] for name in (*SETTINGS, *_LOSSES, "objective")}
     return OptimalTraining(
-        **measured(numbers, level, losses.degrees),
+        **with_intervals(numbers, level, losses.degrees),
         weight=float(weight), binding=_binding(names, over, best), notes=tuple(notes),
         schedule=run.schedule(**varied), minimise=minimise,
     )  # fmt: skip

@@ -15,17 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlaw._quantities import checked_number
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
-    LEVEL,
     Answer,
-    checked_number,
     fewest_degrees,
     law_inputs_of_each,
-    measured,
     missing_draws_notes,
     numbers_by_name,
     require_inputs,
@@ -34,7 +32,7 @@ from jaxlaw.planning._answers import (
 from jaxlaw.planning._mixture import OWN_SHARE
 from jaxlaw.planning._solve import for_each_draw
 from jaxlaw.planning._weighted_laws import across_laws
-from jaxlaw.uncertainty import as_draws
+from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
 
 PARTS = 100  # that the whole is first cut into
 WINDOW = 8  # finer steps either way
@@ -122,7 +120,7 @@ def optimal_domain_weights(
     quantities = {f"r[{name}]": shares[:, k] for k, name in enumerate(names)}
     quantities |= {"r[general]": shares[:, -1], "loss": losses @ values}
     quantities |= {f"loss[{name}]": losses[:, k] for k, name in enumerate(names)}
-    answer, notes = measured(quantities, level, fewest_degrees(every)), []
+    answer, notes = with_intervals(quantities, level, fewest_degrees(every)), []
     if np.isnan(shares[0, 0]):
         message = f"not even the general corpus alone keeps its loss at {limit:.5g}"
         notes = [Note("no-share-allowed", "error", message)]

@@ -16,20 +16,17 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
+from jaxlaw._quantities import checked_number
+from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
-    LEVEL,
-    SAME,
     Answer,
-    checked_number,
     fewest_degrees,
-    interval_columns,
     law_inputs,
     law_inputs_of_each,
-    measured,
     missing_draws_notes,
     require_inputs,
     source_notes,
@@ -38,7 +35,7 @@ from jaxlaw.planning._budgets import SEARCH_LIMITS
 from jaxlaw.planning._flat import as_good
 from jaxlaw.planning._solve import for_each_draw, last_true, minimise, root_or_infinity
 from jaxlaw.planning._weighted_laws import across_laws, relative_regret
-from jaxlaw.uncertainty import Draws, as_draws
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, with_intervals
 
 CURVE = 101  # points of the trade-off curve
 GRID = 1025  # shares at which the constraint is looked at, before the root between two of them
@@ -171,7 +168,7 @@ def optimal_mixture(
         "general_loss": losses[0],
         "change": losses[0] / start - 1,
     }
-    answer = measured(values, level, fewest_degrees(both))
+    answer = with_intervals(values, level, fewest_degrees(both))
     curve = _tradeoff_curve(both, others, start, limit, level)
     notes = _share_notes(answer["share"], answer["domain_loss"], curve, limit)
     shares = (1 - answer["share"], answer["share"])
@@ -248,7 +245,7 @@ def critical_ratio(
     other = _largest_share(source.law, source.values, limit, others)
     with in_float64():
         loss = np.asarray(source.law.at_once(source.values, r=1 - other, **others))
-    answer, notes = measured({"share": 1 - other, "loss": loss}, level, source.degrees), []
+    answer, notes = with_intervals({"share": 1 - other, "loss": loss}, level, source.degrees), []
     if math.isnan(answer["share"]):
         notes = [Note("never-back", "error", f"no share brings the loss back to {limit:.5g}")]
     elif answer["share"] == 0:
@@ -315,7 +312,7 @@ def optimal_mixture_data_limited(
         "loss_alone": alone,
         "interior_below": below / source.units["D"],
     }
-    answer, notes = measured(values, level, source.degrees), []
+    answer, notes = with_intervals(values, level, source.degrees), []
     if math.isnan(answer["share"]):
         message = (
             "the loss falls without end as the other corpus is added: total= says how many "

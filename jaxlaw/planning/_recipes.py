@@ -20,12 +20,7 @@ from jaxlaw.planning._allocation import (
     budgets_of,
     runs_beyond,
 )
-from jaxlaw.planning._answers import (
-    LEVEL,
-    AnswerTable,
-    interval_columns,
-    source_notes,
-)
+from jaxlaw.planning._answers import AnswerTable, source_notes
 from jaxlaw.planning._budgets import (
     COMPUTES,
     Cost,
@@ -35,6 +30,7 @@ from jaxlaw.planning._budgets import (
 )
 from jaxlaw.planning._search_space import epochs_notes, search_space
 from jaxlaw.planning._solve import for_each_draw, root
+from jaxlaw.uncertainty import LEVEL, interval_columns
 
 
 @checked

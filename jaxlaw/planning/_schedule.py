@@ -28,6 +28,7 @@ import pandas as pd
 from jaxlaw import schedules
 from jaxlaw._areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw._jit import compiled, in_float64
+from jaxlaw._quantities import checked_number
 from jaxlaw._result import Result
 from jaxlaw._typed import (
     ConfidenceLevel,
@@ -42,16 +43,10 @@ from jaxlaw.data import AREAS, UNKNOWN_BASE_RATE, for_unknown_base
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import (
-    LEVEL,
-    checked_number,
-    fewest_degrees,
-    intervals,
-    source_notes,
-)
+from jaxlaw.planning._answers import fewest_degrees, source_notes
 from jaxlaw.planning._continual_run import counted_as
 from jaxlaw.schedules import Schedule
-from jaxlaw.uncertainty import Draws, as_draws
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, intervals
 
 _FALL = ("decay_start", "decay_end")
 _USUAL = ("wsd", "linear", "cosine", "constant")

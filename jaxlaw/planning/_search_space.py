@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxlaw._quantities import checked_number
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     Inputs,
-    checked_number,
     checked_tokens,
     in_unit_of_runs,
     law_inputs,

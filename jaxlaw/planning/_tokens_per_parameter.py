@@ -11,8 +11,8 @@ import numpy as np
 from jaxlaw._quantities import Quantity
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.planning._allocation import min_compute
-from jaxlaw.planning._answers import LEVEL, Answer, fewest_degrees, measured
-from jaxlaw.uncertainty import as_draws
+from jaxlaw.planning._answers import Answer, fewest_degrees
+from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -76,7 +76,7 @@ def tokens_per_parameter(
         for name in ("N", "D", "compute")
     }
     ratio = values["D"] * source.scale("D") / (values["N"] * source.scale("N"))
-    found = measured({"ratio": ratio, **values}, level, fewest_degrees([source]))
+    found = with_intervals({"ratio": ratio, **values}, level, fewest_degrees([source]))
     return TokensPerParameter(
         **found, loss=best.loss, binding=best.binding, notes=best.notes, laws=best.laws
     )

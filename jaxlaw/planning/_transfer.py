@@ -22,26 +22,22 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._quantities import Quantity
+from jaxlaw._quantities import Quantity, checked_number
+from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._allocation import budgets_of, loss_without_end, min_compute
 from jaxlaw.planning._answers import (
-    LEVEL,
     MISSING,
-    SAME,
     Answer,
     AnswerTable,
     Inputs,
     checked_compute,
     checked_input,
-    checked_number,
     fewest_degrees,
-    interval_columns,
     law_inputs_of_each,
-    measured,
     missing_draws_notes,
     require_inputs,
     source_notes,
@@ -60,7 +56,7 @@ from jaxlaw.planning._budgets import (
 )
 from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
 from jaxlaw.planning._weighted_laws import across_laws, goes_over_laws
-from jaxlaw.uncertainty import Draws, as_draws, has_draws
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, has_draws, interval_columns, with_intervals
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
 BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared
@@ -178,7 +174,7 @@ def data_transferred(
     values = _against_scratch(both, others[0], cost, log_N, log_D, target)
     notes = _transfer_notes(values, loss_without_end(both[0], "D", log_N, others[0]))
     given = ("N", "D" if loss is None else "loss")
-    answer = measured(values, level, fewest_degrees(both), given)
+    answer = with_intervals(values, level, fewest_degrees(both), given)
     raw = {name: answer[name] * continued.scale(name) for name in ("N", "D")}
     from_scratch = raw | {"D": answer["scratch_D"] * continued.scale("D")}
     for source, what, run in (
@@ -308,7 +304,7 @@ def compute_savings(
         for note in plan.notes
     ]
     notes += base_notes(scratch, continual)
-    answer = measured(values, level, fewest_degrees(both), given=("loss",))
+    answer = with_intervals(values, level, fewest_degrees(both), given=("loss",))
     return Saving(**answer, binding="equal loss, each at its best size", notes=tuple(notes))
 
 
@@ -447,7 +443,7 @@ def break_even(
     given = ["N"] if N is not None else []
     if compute is not None or pays in ("always", "never"):
         given.append("compute")
-    answer = measured(values, level, fewest_degrees(both), given)
+    answer = with_intervals(values, level, fewest_degrees(both), given)
     notes = _side_notes(pays, side, along)
     if count[0] >= 2:
         message = (

@@ -17,12 +17,7 @@ from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import (
-    LEVEL,
-    Answer,
-    AnswerTable,
-    measured,
-)
+from jaxlaw.planning._answers import Answer, AnswerTable
 from jaxlaw.planning._continual import _loss, _losses_of, _start_and_end
 from jaxlaw.planning._continual_run import (
     SETTINGS,
@@ -30,6 +25,7 @@ from jaxlaw.planning._continual_run import (
     final_areas,
 )
 from jaxlaw.planning._solve import root, root_or_infinity
+from jaxlaw.uncertainty import LEVEL, with_intervals
 
 _LONGEST = 1e12  # steps; what takes longer is never
 
@@ -158,7 +154,7 @@ def turning_length(
     at = {name: np.array([value]) for name, value in fixed.items()}
     at["steps"] = np.array([min(max(steps, run.warmup + 1), _LONGEST)])
     return TurningLength(
-        **measured(values, level, losses.degrees), weight=float(weight),
+        **with_intervals(values, level, losses.degrees), weight=float(weight),
         notes=(*_turning_notes(values, short), *losses.notes(at)),
         binding="never" if math.isinf(steps) else "none: the loss comes back",
     )  # fmt: skip

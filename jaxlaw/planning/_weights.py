@@ -18,17 +18,14 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
-    LEVEL,
     AnswerTable,
     fewest_degrees,
-    interval_columns,
-    intervals,
     law_inputs,
     missing_draws_notes,
     numbers_by_name,
     range_notes,
 )
-from jaxlaw.uncertainty import Draws, as_draws
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, intervals
 
 STARTS = 6  # mixtures that the search starts from, beside the natural one
 _TOLERANCE = 1e-6  # within which a mixture keeps its constraints

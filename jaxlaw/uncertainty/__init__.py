@@ -21,10 +21,16 @@ if TYPE_CHECKING:
     from jaxlaw.uncertainty._identifiability import identifiability as identifiability
     from jaxlaw.uncertainty._influence import influence as influence
     from jaxlaw.uncertainty._intervals import COLUMNS as COLUMNS
+    from jaxlaw.uncertainty._intervals import LEVEL as LEVEL
     from jaxlaw.uncertainty._intervals import check_level as check_level
+    from jaxlaw.uncertainty._intervals import check_resamples as check_resamples
+    from jaxlaw.uncertainty._intervals import few_resamples_notes as few_resamples_notes
     from jaxlaw.uncertainty._intervals import fewest_for as fewest_for
+    from jaxlaw.uncertainty._intervals import interval_columns as interval_columns
     from jaxlaw.uncertainty._intervals import interval_of as interval_of
+    from jaxlaw.uncertainty._intervals import intervals as intervals
     from jaxlaw.uncertainty._intervals import percentile_interval as percentile_interval
+    from jaxlaw.uncertainty._intervals import with_intervals as with_intervals
     from jaxlaw.uncertainty._profile import Profile as Profile
     from jaxlaw.uncertainty._profile import profile as profile
     from jaxlaw.uncertainty._resampling import resampled_residuals as resampled_residuals

@@ -32,6 +32,7 @@ from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._identifiability import open_notes
 from jaxlaw.uncertainty._influence import leave_each_out
 from jaxlaw.uncertainty._intervals import (
+    LEVEL,
     Interval,
     Method,
     at_points,
@@ -50,7 +51,6 @@ from jaxlaw.uncertainty._resampling import (
 Kind = Literal["case", "residual", "wild"]
 ONE_START = 0.05  # share of resamples whose best optimum a single start reached: noted beyond
 AT_BOUND = 0.05  # share of resamples in which a parameter is at an active bound: noted beyond
-LEVEL = 0.95  # default confidence level
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -47,7 +47,7 @@ class Draws(Result):
         >>> table = jl.simulate.experiment("chinchilla").table
         >>> boot = jl.bootstrap("chinchilla", table, n_resamples=20, n_starts=16)
         >>> boot.draws().save("draws.json")
-        >>> draws = jl.planning.Draws.load("draws.json")
+        >>> draws = jl.uncertainty.Draws.load("draws.json")
         >>> sorted(jl.planning.allocation(draws, 1e21).interval)
         ['D', 'N', 'loss']
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -12,8 +12,10 @@ import pandas as pd
 
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import Fit
+from jaxlaw.notes import Note
 
 Method = Literal["percentile", "basic", "normal", "bca"]
+LEVEL = 0.95  # default confidence level
 #: Names of the fields of an :class:`Interval` in tables.
 COLUMNS = ("estimate", "std_err", "low", "high")
 
@@ -49,6 +51,21 @@ def check_level(confidence_level: float) -> None:
 def fewest_for(level: float) -> int:
     """Fewest resamples whose extremes reach the tails of an interval (39 for 95 %)."""
     return math.ceil(2 / (1 - level) - 1e-9) - 1
+
+
+def check_resamples(n_resamples: int) -> None:
+    """Refuse a single resample of a plan's own: it has no spread."""
+    if n_resamples == 1:
+        raise UsageError("one resample has no spread: use 0, for no interval, or hundreds")
+
+
+def few_resamples_notes(count: int, level: float) -> list[Note]:
+    """Whether a plan's own resamples are too few for the tails of its intervals."""
+    needed = fewest_for(level)
+    if not 0 < count < needed:
+        return []
+    message = f"{count} resamples do not determine the ends of {level:.0%} intervals: take {needed}"
+    return [Note("few-resamples", "warning", f"{message} or more")]
 
 
 def percentile_interval(
@@ -203,3 +220,51 @@ def at_points(
     arrays = dict(zip(values, np.broadcast_arrays(*values.values()), strict=True))
     columns = dict(zip(COLUMNS, interval(arrays), strict=True))
     return pd.DataFrame({name: np.ravel(v) for name, v in (arrays | columns).items()})
+
+
+def intervals(
+    values: Mapping[str, np.ndarray], level: float, degrees: float = math.inf
+) -> dict[str, tuple[float, float]]:
+    """Percentile interval of each quantity's (1 + R,) values, where a draw has an answer."""
+    bounds = {}
+    for name, column in values.items():
+        draws = np.asarray(column, float)[1:]
+        if not np.isnan(draws).all():
+            low, high = percentile_interval(draws, level, degrees)
+            bounds[name] = float(low), float(high)
+    return bounds
+
+
+def interval_columns(
+    name: str, values: np.ndarray, level: float, degrees: float = math.inf
+) -> dict[str, np.ndarray]:
+    """Columns of a table from (1 + R, rows) values: the fit's own, and bounds of the draws'."""
+    columns = {name: values[0]}
+    if len(values) > 1:
+        low, high = percentile_interval(values[1:], level, degrees)
+        columns |= {f"{name}_low": low, f"{name}_high": high}
+    return columns
+
+
+def with_intervals(
+    values: Mapping[str, np.ndarray],
+    level: float,
+    degrees: float = math.inf,
+    given: Sequence[str] = (),
+) -> dict[str, Any]:
+    """An answer's numbers, intervals and draws from quantity → (1 + R,) values.
+
+    Args:
+        values: quantity → the fit's own number, then those of its R draws.
+        level: confidence level of the intervals.
+        degrees: degrees of freedom of the draws' spread: few ask for wider intervals.
+        given: quantities that have no interval, since they were given, not found.
+    """
+    values = {name: np.asarray(column, float) for name, column in values.items()}
+    sought = {name: column for name, column in values.items() if name not in given}
+    return {
+        **{name: float(column[0]) for name, column in values.items()},
+        "interval": intervals(sought, level, degrees),
+        "draws": {name: column[1:] for name, column in values.items() if len(column) > 1},
+        "level": level,
+    }

@@ -10,7 +10,7 @@ import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.data._dependence import CODE, correlation_within, run_groups, successive_correlation
 from jaxlaw.errors import UsageError
-from jaxlaw.planning import Draws
+from jaxlaw.uncertainty import Draws
 from tests.conftest import DATA, needs_data, simulated_fit
 
 SIZES, STEPS = 22, 35

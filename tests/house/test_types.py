@@ -57,7 +57,7 @@ def decide(table: pd.DataFrame) -> float:
     loaded = jl.load("fit.json")
     assert_type(
         loaded,
-        jl.Fit | jl.FittedLaw | jl.Study | jl.Forecast | jl.planning.Draws | Result,
+        jl.Fit | jl.FittedLaw | jl.Study | jl.Forecast | jl.uncertainty.Draws | Result,
     )
     loaded.r2  # pyright: ignore[reportAttributeAccessIssue]
     if isinstance(loaded, jl.Fit):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import planning
+from jaxlaw import planning, uncertainty
 from jaxlaw.laws.scaling import kaplan
 from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, SCRATCH, TRUTHS, lowest_of, scattered
 
@@ -175,7 +175,7 @@ def test_draws_without_an_optimum_are_left_out():
     boot = scattered()
     params = {name: values.copy() for name, values in boot.params.items()}
     params["B"][:4] = np.nan
-    plan = planning.allocation(planning.Draws(boot.fit, params), 1e21)
+    plan = planning.allocation(uncertainty.Draws(boot.fit, params), 1e21)
     assert np.isnan(plan.draws["N"]).sum() == 4
     assert np.isfinite(plan.interval["N"]).all()
     assert "10.0% of 40" in next(n.message for n in plan.notes if n.code.startswith("draws"))

@@ -10,13 +10,8 @@ import scipy.stats
 import jaxlaw as jl
 from jaxlaw import planning, simulate
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import (
-    interval_columns,
-    intervals,
-    missing_draws_notes,
-    source_notes,
-)
-from jaxlaw.uncertainty import as_draws
+from jaxlaw.planning._answers import missing_draws_notes, source_notes
+from jaxlaw.uncertainty import Draws, as_draws, interval_columns, intervals
 from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, SCRATCH, TRUTHS, drawn, scattered
 
 
@@ -101,7 +96,7 @@ def test_few_degrees_of_freedom_widen_every_interval():
     assert plans[0].interval["N"] == pytest.approx(plans[1].interval["N"], rel=1e-12)
     tables = [planning.frontier(wide, [1e21], level=0.9).table]
     assert tables[0]["N_low"][0] == pytest.approx(plans[0].interval["N"][0], rel=1e-12)
-    again = planning.Draws.from_dict(json.loads(json.dumps(wide.to_dict())))
+    again = Draws.from_dict(json.loads(json.dumps(wide.to_dict())))
     assert again.degrees == 3.0
 
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
 from jaxlaw.cli import app
-from jaxlaw.planning import ContinualRun, Draws, Pretraining
-from jaxlaw.uncertainty import fewest_for
+from jaxlaw.planning import ContinualRun, Pretraining
+from jaxlaw.uncertainty import Draws, fewest_for
 from tests.fixtures.drawn_laws import CONTINUAL, SCRATCH, TRUTHS
 
 TABLE = simulate.experiment("chinchilla").table

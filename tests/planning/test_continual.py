@@ -15,7 +15,6 @@ from jaxlaw.data._row_areas import area_options
 from jaxlaw.papers import out_of_domain
 from jaxlaw.planning import (
     ContinualRun,
-    Draws,
     Pretraining,
     _continual,
     final_losses,
@@ -25,6 +24,7 @@ from jaxlaw.planning import (
     turning_lengths,
 )
 from jaxlaw.planning._continual_run import compiled_areas, layout_of
+from jaxlaw.uncertainty import Draws
 
 TRUTHS = simulate.TRUTHS
 PT = ("cpt-curve-replay-pt", TRUTHS["cpt-curve-replay-pt"])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxlaw as jl
-from jaxlaw import UsageError, laws, planning, simulate
+from jaxlaw import UsageError, laws, simulate, uncertainty
 from jaxlaw.data._row_areas import area_options
 from jaxlaw.planning import _schedule as searching
 from jaxlaw.planning import optimal_schedule
@@ -300,7 +300,7 @@ def around(pair, count, scale=0.05):
 
 def fit_with(draws):
     fit = dataclasses.replace(simulated_fit("annealing"), params=dict(STRONG[1]))
-    return planning.Draws(fit, draws)
+    return uncertainty.Draws(fit, draws)
 
 
 def test_each_replicate_is_given_its_own_best():

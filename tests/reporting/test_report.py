@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import planning, schedules, simulate
+from jaxlaw import planning, schedules, simulate, uncertainty
 from jaxlaw.data._row_areas import area_options
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
@@ -84,7 +84,7 @@ def draws(chinchilla_fit):
         name: value * np.exp(0.01 * random.standard_normal(50))
         for name, value in chinchilla_fit.params.items()
     }
-    return planning.Draws(chinchilla_fit, params)
+    return uncertainty.Draws(chinchilla_fit, params)
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def annealing():
     ranges = {"S1": (0.01, 1.0), "S2": (0.0, 1.0)}
     pair = drawn(("annealing", TRUTHS["annealing"]), ranges=ranges)
     fit = dataclasses.replace(pair.fit, area_options=area_options(0.99))
-    return planning.Draws(fit, pair.params)
+    return uncertainty.Draws(fit, pair.params)
 
 
 def own_loss(fit, table):

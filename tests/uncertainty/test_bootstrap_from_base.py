@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import jaxlaw as jl
-from jaxlaw import planning, simulate
+from jaxlaw import planning, simulate, uncertainty
 from jaxlaw.cli import app
 from jaxlaw.uncertainty._bootstrap import resamples
 from tests.fixtures.drawn_laws import SCRATCH, drawn
@@ -19,7 +19,7 @@ HELD = ("E", "A", "alpha")
 
 
 @pytest.fixture(scope="module")
-def base() -> planning.Draws:
+def base() -> uncertainty.Draws:
     """As if from runs from scratch: draws around the truth, one of them NaN."""
     found = drawn(SCRATCH, SIZE)
     lost = np.arange(SIZE) == LOST
@@ -118,10 +118,10 @@ def test_saved_draws_of_a_base_are_one(base, continual, tmp_path, monkeypatch):
              "--quiet", "--draws", "boot.json"]  # fmt: skip
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
-    kept = planning.Draws.load("boot.json")
+    kept = uncertainty.Draws.load("boot.json")
     for name, column in continual.params.items():
         np.testing.assert_array_equal(kept.params[name], column)
     few = CliRunner().invoke(app, [*asked[:4], "9", *asked[5:]])
     assert "same number (--resamples 12)" in str(few.exception)
-    notes = planning.break_even(planning.Draws.load("base.json"), kept, N=1e9).notes
+    notes = planning.break_even(uncertainty.Draws.load("base.json"), kept, N=1e9).notes
     assert "base-held" not in [note.code for note in notes]

@@ -27,7 +27,7 @@ from jaxlaw._axes import (
 )
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
-from jaxlaw.planning._answers import LEVEL, interval_columns, law_inputs
+from jaxlaw.planning._answers import law_inputs
 from jaxlaw.planning._compare_replay import ReplayComparison
 from jaxlaw.planning._domain_weights import DomainShares
 from jaxlaw.planning._mixture import (
@@ -36,7 +36,7 @@ from jaxlaw.planning._mixture import (
     optimal_mixture_data_limited,
 )
 from jaxlaw.planning._weights import OptimalWeights
-from jaxlaw.uncertainty import Draws, as_draws
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
 
 
 def curve_of(source: Draws, **inputs: Any) -> dict[str, np.ndarray]:
