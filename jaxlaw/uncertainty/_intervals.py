@@ -65,7 +65,7 @@ def few_resamples_notes(count: int, level: float) -> list[Note]:
     if not 0 < count < needed:
         return []
     message = f"{count} resamples do not determine the ends of {level:.0%} intervals: take {needed}"
-    return [Note("few-resamples", "warning", f"{message} or more")]
+    return [Note("few-resamples", "warning", f"{message} or more", inherited=False)]
 
 
 def percentile_interval(

@@ -30,7 +30,7 @@ _COMPARED = {
 _WORDS = ("fit", "test", "10B", "é", "a b")
 #: What no condition is, or what compares a column with other things than it holds.
 BROKEN = (
-    "", " ", "N >", "> 3", "N = 3", "N => 3", "N 3", "split == fit", "split == 'fit", "nope > 3",
+    "N >", "> 3", "N = 3", "N => 3", "N 3", "split == fit", "split == 'fit", "nope > 3",
     "N > 'x'", "N == 'fit'", "split == 3", "split > 'a'", "split < '10B'", "split + 1 > 2",
     "N in 3", "N in [", "N in []", "N in [split]", "not", "N and D", "(N > 3", "N > 3)",
     "N.sum() > 3", "@x", "__import__('os')", "N > 3; D > 4", "lambda: 3", "N if D else step",

@@ -101,6 +101,13 @@ def test_what_is_no_condition_is_refused_in_every_container():
             assert len(str(error.value)) < 700, (name, text)
 
 
+def test_an_empty_condition_keeps_all_rows():
+    rows = conditions.rows(0)
+    for name, table in conditions.tables(rows):
+        for text in ("", " "):
+            assert len(jl.read_runs(table, where=text).table) == len(rows), name
+
+
 # ---------------------------------------------------------------- containers
 
 

@@ -109,7 +109,7 @@ def test_one_without_draws_stays_as_it_is():
 @pytest.mark.parametrize(
     "given, says",
     [
-        (3.0, "a Fit, (law, params), a bootstrap or a forecast"),
+        (3.0, "a Fit, (law, params), a bootstrap, a covariance or a forecast"),
         (("chinchilla", {"E": 1.0}), "E, A, B, alpha, beta"),
         (("chinchila", {}), "chinchilla"),
     ],
