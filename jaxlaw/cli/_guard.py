@@ -6,6 +6,8 @@ import functools
 import inspect
 import os
 import re
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typer.models import OptionInfo
 
 import jaxlaw as jl
 from jaxlaw._json import source_name
+from jaxlaw._quantities import exponential
 from jaxlaw.errors import JaxlawError, UsageError
 
 # Options that name what a command writes.
@@ -36,7 +39,10 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             _keep_inputs(given)
             command(**given)
         except JaxlawError as error:
-            error.args = (in_options(error, _flags(signature)),)
+            flags = _flags(signature)
+            said = in_options(error, flags)
+            proposed = error.guess if "column" in flags else None
+            error.args = (said if proposed is None else _with_line(said, proposed),)
             raise
 
     # What typer makes the options of; annotations are texts that only this module's names resolve.
@@ -127,6 +133,26 @@ _CALL = re.compile(
     |(?P<left>(?=[\s,;:)]|$)))                      # or left out""",
     re.VERBOSE,
 )
+
+
+def _with_line(message: str, proposed: dict[str, dict[str, Any]]) -> str:
+    """A message that ends with the command's line as it may have been meant, ready to copy."""
+    columns, units = proposed.get("columns", {}), proposed.get("units", {})
+    words = iter(sys.argv[1:])
+    kept: list[str] = []
+    for word in words:
+        if word in ("-c", "--column"):
+            pair = next(words, "")
+            if pair.partition("=")[0] not in columns:
+                kept += [word, pair]
+        else:
+            kept.append(word)
+    for name, column in columns.items():
+        kept += ["-c", f"{name}={'COLUMN' if column == '…' else column}"]
+        kept += ["-u", f"{name}={exponential(units[name])}"] if name in units else []
+    head = message.partition(" Perhaps")[0]
+    line = " ".join(["jaxlaw", *map(shlex.quote, kept)])
+    return f"{head} Perhaps, guessed from names and magnitudes: {line}"
 
 
 def _flags(signature: inspect.Signature) -> dict[str, str]:

@@ -29,7 +29,7 @@ PARTS = ("D_d", "D_g")
 CURVE_COLUMNS = ("run", "step", "lr", "schedule", "phase")
 
 # What other tools call the columns: suggested in messages, never taken without being mapped.
-_USUAL = {
+USUAL = {
     "N": "params n_params num_params parameters model_params model_size size non_embedding_params",
     "D": "tokens n_tokens num_tokens train_tokens training_tokens tokens_seen data dataset_size",
     "C": "flops flop compute train_flops total_flops",
@@ -43,7 +43,7 @@ _USUAL = {
     "step": "steps _step global_step train_step training_step iteration iter iters update",
 }
 # Computed from a schedule, never logged.
-_OF_SCHEDULES = {"S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt", "drop", "eta_k", "S_k"}
+OF_SCHEDULES = {"S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt", "drop", "eta_k", "S_k"}
 
 
 Corpus = Literal["general", "domain"]
@@ -189,7 +189,7 @@ def missing_column(
     name, texts = str(name), [str(other) for other in columns]
     likely = _likely(name, texts)
     hint = nearest(str(column), texts)
-    if name in _OF_SCHEDULES:
+    if name in OF_SCHEDULES:
         hint = " It is computed from learning rates: give them as jl.read_loss_curves(schedules=)."
     elif likely and mappable:
         hint += f" Perhaps columns={{'{name}': '{likely}'}}."
@@ -256,13 +256,14 @@ def usual_columns(
     return {name: column for name, column in usual.items() if name != column} | dict(columns)
 
 
+def bare(text: str) -> str:
+    """A name in small letters, without what is no letter or figure."""
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
 def _likely(name: str, columns: list[str]) -> str:
     """The column that usually stands for this name, or nothing."""
-
-    def bare(text: str) -> str:
-        return re.sub(r"[^a-z0-9]", "", text.lower())
-
-    usual = [bare(word) for word in _USUAL.get(name, "").split()]
+    usual = [bare(word) for word in USUAL.get(name, "").split()]
     by_bare = {bare(column): column for column in reversed(columns)}
     exact = [by_bare[word] for word in usual if word in by_bare]
     ending = [c for c in columns if name == "loss" and bare(c).endswith("loss")]

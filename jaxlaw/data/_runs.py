@@ -20,13 +20,14 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._arrays import plain_array
 from jaxlaw._conditions import rows_where, truth_of, undecided
-from jaxlaw._quantities import single_things
+from jaxlaw._quantities import exponential, single_things
 from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import (
     CURVE_COLUMNS,
+    OF_SCHEDULES,
     PARTS,
     SIDES,
     Column,
@@ -40,6 +41,7 @@ from jaxlaw.data._columns import (
     raw_units,
 )
 from jaxlaw.data._dependence import RunGroups, run_groups
+from jaxlaw.data._guesses import guessed_columns, guessed_units
 from jaxlaw.data._reading import Reading, reading_of
 from jaxlaw.data._row_checks import (
     check_magnitude,
@@ -198,6 +200,7 @@ class Runs:
         """
         law = laws.get(law)
         free = tuple(law.parameter_names) if free is None else tuple(sorted(free))
+        _check_all_there(self, law)
         columns, divided = _whole_mixtures(self, law, _columns_of(self, law))
         check_pretraining(self, law)
         # From here on there are two lengths: that of the table, and, after [keep], that of the
@@ -829,6 +832,47 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
 
 
 # ---------------------------------------------------------------- the columns of a law
+
+
+def _check_all_there(runs: Runs, law: Law) -> None:
+    """Refuse a table without columns that a law needs: all of them at once, with a guess of each.
+
+    A single one, or one that is computed from schedules, is refused where it is read.
+    """
+    drops = law.inputs_per_drop if runs.drops is not None else ()
+    present = runs.table.columns
+    lacking = [
+        name
+        for name in law.input_names
+        if name not in drops and _for_corpus(runs, name)[0] not in present
+    ]
+    lacking += [law.target] * (target_column(runs, law) not in present)
+    if not lacking or set(lacking) & OF_SCHEDULES:
+        return
+    free = runs.table.drop(columns=[name for name in runs.columns if name in present])
+    guesses = guessed_columns(lacking, free)
+    units = guessed_units([spec for spec in law.inputs if spec.name in lacking], guesses, free)
+    proposed = {"columns": {name: guesses.get(name, "…") for name in lacking}, "units": units}
+    if len(lacking) == 1 and not units:
+        try:  # the message of the one column says what it is
+            _columns_of(runs, law)
+        except DataError as error:
+            error.guess = proposed if guesses else None
+            raise
+    shown = [runs.user_name(column) for column in present]
+    of_units = ", ".join(f"'{name}': {exponential(unit)}" for name, unit in units.items())
+    words = f"columns={proposed['columns']}" + f", units={{{of_units}}}" * bool(units)
+    lead = "Perhaps, guessed from names and magnitudes" if guesses else "Say which they are"
+    no_columns = "no column" if len(lacking) == 1 else "no columns"
+    error = DataError(
+        f"{runs.source}: there {'is' if len(lacking) == 1 else 'are'} {no_columns} "
+        f"{', '.join(lacking)}, which law {law.name} needs; columns: {listed(shown)}. "
+        f"{lead}: {words}",
+        file=runs.source,
+        column=lacking[0],
+    )
+    error.guess = proposed if guesses else None
+    raise error
 
 
 def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
