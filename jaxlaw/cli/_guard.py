@@ -17,7 +17,6 @@ from typer.models import OptionInfo
 
 import jaxlaw as jl
 from jaxlaw._json import source_name
-from jaxlaw._quantities import exponential
 from jaxlaw.errors import JaxlawError, UsageError
 
 # Options that name what a command writes.
@@ -137,6 +136,8 @@ _CALL = re.compile(
 
 def _with_line(message: str, proposed: dict[str, dict[str, Any]]) -> str:
     """A message that ends with the command's line as it may have been meant, ready to copy."""
+    from jaxlaw._quantities import exponential  # it needs numpy, for which --help does not wait
+
     columns, units = proposed.get("columns", {}), proposed.get("units", {})
     words = iter(sys.argv[1:])
     kept: list[str] = []

@@ -256,6 +256,19 @@ def usual_columns(
     return {name: column for name, column in usual.items() if name != column} | dict(columns)
 
 
+def check_sides(mapping: Mapping[str, Any]) -> None:
+    """Refuse r, or a loss, that is mapped both as it is and by its two sides."""
+    for plain, sides in SIDES.items():
+        both = [side for side in sides if side in mapping]
+        if plain in mapping and both:
+            raise UsageError(
+                f"columns: {plain} and {both[0]} both say where {plain} comes from; map "
+                f"{plain} alone, or {sides[0]} and {sides[1]} with corpus=",
+                argument="columns",
+                value=mapping,
+            )
+
+
 def bare(text: str) -> str:
     """A name in small letters, without what is no letter or figure."""
     return re.sub(r"[^a-z0-9]", "", text.lower())

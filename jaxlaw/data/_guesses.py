@@ -11,8 +11,10 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._arrays import number_in
+from jaxlaw._quantities import exponential
 from jaxlaw.data._columns import USUAL, bare
-from jaxlaw.laws import Input
+from jaxlaw.errors import DataError, listed
+from jaxlaw.laws import Input, Law
 
 _UNITS = (1.0, 1e3, 1e6, 1e9, 1e12)
 # What names of columns end in: tokens_B, params (millions), n_params_1e9.
@@ -23,6 +25,35 @@ _ENDINGS = {
     1e12: ("t", "trillion", "trillions", "1e12"),
 }
 _ALIKE = 0.75  # least likeness of names
+
+
+def without_columns(
+    lacking: list[str], law: Law, table: pd.DataFrame, source: str, shown: Iterable[Any]
+) -> DataError:
+    """The error on columns that a law needs and a table lacks, with a guess of each.
+
+    Args:
+        lacking: names of these columns.
+        law: law that needs them.
+        table: columns that may be meant.
+        source: name of the table.
+        shown: names of all its columns, as the user knows them.
+    """
+    guesses = guessed_columns(lacking, table)
+    units = guessed_units([spec for spec in law.inputs if spec.name in lacking], guesses, table)
+    columns = {name: guesses.get(name, "…") for name in lacking}
+    of_units = ", ".join(f"'{name}': {exponential(unit)}" for name, unit in units.items())
+    words = f"columns={columns}" + f", units={{{of_units}}}" * bool(units)
+    lead = "Perhaps, guessed from names and magnitudes" if guesses else "Say which they are"
+    there = "there is no column" if len(lacking) == 1 else "there are no columns"
+    error = DataError(
+        f"{source}: {there} {', '.join(lacking)}, which law {law.name} needs; columns: "
+        f"{listed(shown)}. {lead}: {words}",
+        file=source,
+        column=lacking[0],
+    )
+    error.guess = {"columns": columns, "units": units} if guesses else None
+    return error
 
 
 def guessed_columns(names: Iterable[str], table: pd.DataFrame) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._arrays import plain_array
 from jaxlaw._conditions import rows_where, truth_of, undecided
-from jaxlaw._quantities import exponential, single_things
+from jaxlaw._quantities import single_things
 from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
 from jaxlaw._tables import Table, is_table, read_table
@@ -34,6 +34,7 @@ from jaxlaw.data._columns import (
     Corpus,
     Location,
     check_fraction,
+    check_sides,
     level_codes,
     missing_column,
     name_rows,
@@ -41,7 +42,7 @@ from jaxlaw.data._columns import (
     raw_units,
 )
 from jaxlaw.data._dependence import RunGroups, run_groups
-from jaxlaw.data._guesses import guessed_columns, guessed_units
+from jaxlaw.data._guesses import without_columns
 from jaxlaw.data._reading import Reading, reading_of
 from jaxlaw.data._row_checks import (
     check_magnitude,
@@ -601,7 +602,7 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
             argument="columns",
             value=columns,
         ) from error
-    _check_sides(mapping)
+    check_sides(mapping)
     return mapping
 
 
@@ -620,19 +621,6 @@ def _check_columns(mapping: Mapping[str, Any], table: Table) -> None:
                 column=column,
             )
         by_column[column] = canonical
-
-
-def _check_sides(mapping: Mapping[str, Any]) -> None:
-    """Refuse r, or a loss, that is mapped both as it is and by its two sides."""
-    for plain, sides in SIDES.items():
-        both = [side for side in sides if side in mapping]
-        if plain in mapping and both:
-            raise UsageError(
-                f"columns: {plain} and {both[0]} both say where {plain} comes from; map "
-                f"{plain} alone, or {sides[0]} and {sides[1]} with corpus=",
-                argument="columns",
-                value=mapping,
-            )
 
 
 def _units(units: Mapping[str, Any] | None) -> dict[str, float]:
@@ -835,10 +823,7 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
 
 
 def _check_all_there(runs: Runs, law: Law) -> None:
-    """Refuse a table without columns that a law needs: all of them at once, with a guess of each.
-
-    A single one, or one that is computed from schedules, is refused where it is read.
-    """
+    """Refuse a table without columns that a law needs, all at once, areas of schedules apart."""
     drops = law.inputs_per_drop if runs.drops is not None else ()
     present = runs.table.columns
     lacking = [
@@ -850,28 +835,13 @@ def _check_all_there(runs: Runs, law: Law) -> None:
     if not lacking or set(lacking) & OF_SCHEDULES:
         return
     free = runs.table.drop(columns=[name for name in runs.columns if name in present])
-    guesses = guessed_columns(lacking, free)
-    units = guessed_units([spec for spec in law.inputs if spec.name in lacking], guesses, free)
-    proposed = {"columns": {name: guesses.get(name, "…") for name in lacking}, "units": units}
-    if len(lacking) == 1 and not units:
+    error = without_columns(lacking, law, free, runs.source, map(runs.user_name, present))
+    if len(lacking) == 1 and not (error.guess or {}).get("units"):
         try:  # the message of the one column says what it is
             _columns_of(runs, law)
-        except DataError as error:
-            error.guess = proposed if guesses else None
+        except DataError as single:
+            single.guess = error.guess
             raise
-    shown = [runs.user_name(column) for column in present]
-    of_units = ", ".join(f"'{name}': {exponential(unit)}" for name, unit in units.items())
-    words = f"columns={proposed['columns']}" + f", units={{{of_units}}}" * bool(units)
-    lead = "Perhaps, guessed from names and magnitudes" if guesses else "Say which they are"
-    no_columns = "no column" if len(lacking) == 1 else "no columns"
-    error = DataError(
-        f"{runs.source}: there {'is' if len(lacking) == 1 else 'are'} {no_columns} "
-        f"{', '.join(lacking)}, which law {law.name} needs; columns: {listed(shown)}. "
-        f"{lead}: {words}",
-        file=runs.source,
-        column=lacking[0],
-    )
-    error.guess = proposed if guesses else None
     raise error
 
 
