@@ -115,9 +115,18 @@ class Result:
         """The tables that people are shown, where those of its files say too much."""
         return self.tables()
 
+    @property
+    def headline(self) -> str:
+        """The answer in one sentence: the number, its interval, how far it is from the runs.
+
+        Empty where a result has no single answer.
+        """
+        return ""
+
     def summary(self) -> str:
-        """The answer and its notes, for people."""
-        return "\n".join([*self.lines(), *map(str, by_weight(self.notes))])
+        """The answer in one sentence, its numbers and its notes, for people."""
+        first = [self.headline] if self.headline else []
+        return "\n".join([*first, *self.lines(), *map(str, by_weight(self.notes))])
 
     def lines(self) -> list[str]:
         """The answer without its notes."""
@@ -131,7 +140,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: numbers with their intervals, tables, notes."""
-        parts = [f"<p><b>{escape(self.kind_of_record())}</b></p>"]
+        parts = [f"<p><b>{escape(self.headline or self.kind_of_record())}</b></p>"]
         if numbers := self.quantities:
             rows = [[name, f"{value:.6g}", self._between(name)] for name, value in numbers.items()]
             parts.append(_html_rows(rows))
