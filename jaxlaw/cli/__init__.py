@@ -29,7 +29,6 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # a device that tak
 try:
     import rich  # noqa: F401
     import typer
-    from typer.core import TyperGroup
 except ModuleNotFoundError:  # the command is there without its extra, and says what is missing
 
     def main() -> None:
@@ -44,11 +43,12 @@ else:
     from jaxlaw.cli import _forecasts as forecasts
     from jaxlaw.cli import _reports as reports
     from jaxlaw.cli import _schemas as schemas
-    from jaxlaw.cli import _studies as studies
     from jaxlaw.cli import _uncertainty as uncertainty
     from jaxlaw.cli._guard import guard_every
+    from jaxlaw.cli._help import Commands, Plans
 
     app: typer.Typer = typer.Typer(
+        cls=Commands,
         help="Fit scaling laws of (continual) pre-training.",
         no_args_is_help=True,
         add_completion=True,
@@ -162,6 +162,7 @@ else:
         law_file: Annotated[
             list[Path] | None,
             typer.Option(
+                metavar="FILE.py",
                 help="Run this Python file first, which defines laws of your own: fits of them are "
                 "then read, in any command. Repeatable.",
             ),
@@ -191,7 +192,7 @@ else:
         "profile": uncertainty.profile_command,
         "influence": uncertainty.influence_command,
         "identifiability": uncertainty.identifiability_command,
-        "study": studies.study_command,
+        "study": forecasts.study_command,
         "backtest": forecasts.backtest_command,
         "forecast": forecasts.forecast_command,
         "score": forecasts.score_command,
@@ -207,7 +208,7 @@ else:
     guard_every(app)
     app.add_typer(experiments.design, name="sampling", hidden=True)  # the old name
 
-    class _Plans(TyperGroup):
+    class _Plans(Plans):
         """The group ``plan``: its commands are made when one is asked for.
 
         Reading the signatures of all plans takes as long as all the rest of ``jaxlaw --help``.

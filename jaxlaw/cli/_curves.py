@@ -82,7 +82,7 @@ def areas_command(
     out: Annotated[Path | None, typer.Option(help="Write the table (CSV).")] = None,
     as_json: Json = False,
 ) -> None:
-    """The areas S1 and S2 under a learning-rate schedule, as curves are fitted on.
+    """The areas S1 and S2 under a learning-rate schedule.
 
     Example: jaxlaw areas cosine:peak=3e-4,steps=24000,warmup=2000 --at 2000,24000
     """
@@ -125,7 +125,7 @@ def curve_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """The loss over the steps of a schedule not yet run, and what it is made of.
+    """The loss over the steps of a schedule not yet run.
 
     Example: jaxlaw curve curve-fit.json --schedule wsd:peak=3e-4,steps=24000,warmup=2000
     """

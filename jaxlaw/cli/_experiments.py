@@ -13,6 +13,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw.cli import _options as opt
+from jaxlaw.cli._help import Commands
 from jaxlaw.cli._inputs import law_named, loaded_fit, points_of, read_points, runs_as_fitted
 from jaxlaw.cli._options import combinations, numbers_of
 from jaxlaw.cli._output import (
@@ -28,6 +29,7 @@ from jaxlaw.cli._output import (
 )
 
 design = typer.Typer(
+    cls=Commands,
     help="When to evaluate a run, and which runs to do next.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -136,9 +138,9 @@ def inflection_command(
     *,
     reading: dict[str, Any],
 ) -> None:
-    """The share below which the loss rises with D (Que 2024, App. I.3).
+    """The share below which the loss rises with D.
 
-    No inflection within the data is an answer too.
+    Que 2024, appendix I.3. No inflection within the data is an answer too.
 
     Example: jaxlaw inflection shares.csv --corpus general -c r_d=domain_ratio -c loss_g=general_loss
     """  # noqa: E501
@@ -170,7 +172,9 @@ def slopes_command(
     *,
     reading: dict[str, Any],
 ) -> None:
-    """How fast the loss moves with D at every share: the differences of Que 2024, figure 10.
+    """How fast the loss moves with D at every share.
+
+    The differences are those of Que 2024, figure 10.
 
     Example: jaxlaw slopes shares.csv --corpus general -c r_d=domain_ratio -c loss_g=general_loss
     """
@@ -191,7 +195,9 @@ def requirements_command(
     out: opt.Out = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Whether a fitted law of mixtures has what Que 2024 (§3.1) asks of one.
+    """Whether a fitted law of mixtures behaves as it must.
+
+    It must have what Que 2024 (§3.1) asks of one.
 
     Example: jaxlaw requirements domain.json
     """
@@ -214,7 +220,9 @@ def learnability_command(
     out: opt.Out = None,
     as_json: opt.Json = False,
 ) -> None:
-    """k1, k2, k3 of the cross-domain law, from the start of domains' own loss curves.
+    """k1, k2, k3 of a domain, from the start of its loss curve.
+
+    They are inputs of the cross-domain law.
 
     Example: jaxlaw learnability curves.csv --by domain --out domains.csv
     """

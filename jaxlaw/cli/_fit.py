@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,13 +48,13 @@ def laws_command(
         str | None,
         typer.Option(
             help="One of them: its notes; --out writes it as a fit.",
-            autocompletion=opt.completed(lambda: jl.published()),
+            autocompletion=opt.completed(opt.published_names),
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the whole table (CSV).")] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """List the laws, or the coefficients that papers print for them.
+    """List the laws, or the coefficients that papers print.
 
     Example: jaxlaw laws --published --name hoffmann-2022 --out fit.json
     """
@@ -62,21 +63,35 @@ def laws_command(
         return
     table = jl.law_table()
     check_out(out, CSV, JSON)
-    more = "--json and --out add inputs, units, size of the source's grid, and source."
-    _show_laws(table, {"law": "name", "formula": "formula"}, more, out, as_json)
+    _show_laws(table, out, as_json, lambda: _print_families(table))
 
 
 def _show_laws(
-    table: pd.DataFrame, columns: dict[str, str], more: str, out: Path | None, as_json: bool
+    table: pd.DataFrame, out: Path | None, as_json: bool, show: Callable[[], None]
 ) -> None:
-    """A table of laws, written and printed: as JSON, or some columns and what there is more."""
+    """A table of laws, written and printed: as JSON, or for people."""
     if out is not None:
         write_table(out, table, table.to_dict(orient="records"))
     if as_json:
         print_json(table.to_dict(orient="records"))
-        return
-    print_table([*columns, "parameters"], table[[*columns.values(), "parameters"]])
-    print(more)
+    else:
+        show()
+
+
+def _print_families(table: pd.DataFrame) -> None:
+    """The laws by family: which to begin with, which columns each needs, its formula."""
+    from jaxlaw._law_families import FAMILIES
+
+    known, columns = table.set_index("name"), ["inputs", "formula"]
+    own = tuple(known.index[known["family"] == ""])
+    for family, names in [*FAMILIES.items(), ("your own", own)]:
+        if not names:
+            continue
+        begin = f": begin with {names[0]}" if len(names) > 1 and names is not own else ""
+        print(f"{family[0].upper()}{family[1:]}{begin}")
+        print_table(["law", *columns], known.loc[list(names), columns].reset_index())
+        print()
+    print("--json and --out add parameters, units, size of the source's grid, and source.")
 
 
 @opt.works_long
@@ -277,8 +292,13 @@ def _show_published(save: str | None, out: Path | None, as_json: bool) -> None:
             known[save].save(out)
         print_json(known[save].to_dict()) if as_json else print_wrapped(known[save].summary())
         return
-    more = "--name shows one with its source, uncertainty and gaps; --out keeps it as a fit."
-    _show_laws(table, {"name": "name", "law": "law"}, more, out, as_json)
+    columns = ["name", "law", "parameters"]
+
+    def show() -> None:
+        print_table(columns, table[columns])
+        print("--name shows one with its source, uncertainty and gaps; --out keeps it as a fit.")
+
+    _show_laws(table, out, as_json, show)
 
 
 def demo_command(
@@ -286,7 +306,9 @@ def demo_command(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated noise.")] = 0,
     as_json: opt.Json = False,
 ) -> None:
-    """Simulate a D-CPT experiment (Que 2024: 540 runs), fit both corpora, compare.
+    """Simulate a D-CPT experiment of 540 runs, fit it, draw it.
+
+    It is the experiment of Que 2024; both corpora are fitted, and compared with the truth.
 
     Example: jaxlaw demo --out demo.png
     """

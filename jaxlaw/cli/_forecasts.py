@@ -1,7 +1,8 @@
-"""The commands about back-tests and forecasts; needs typer, which is an extra."""
+"""The commands that test laws on runs held out: studies, back-tests, forecasts; needs typer."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from jaxlaw.cli._output import (
     PICTURE,
     check_out,
     conclude,
+    conclude_result,
     is_picture,
     print_wrapped,
     write_picture,
@@ -66,7 +68,7 @@ def backtest_command(
     objective: dict[str, Any],
     working: dict[str, Any],
 ) -> None:
-    """Fit laws below cut-offs and see what they say of the runs beyond.
+    """Fit laws below cut-offs, test them on the runs beyond.
 
     Example: jaxlaw backtest chinchilla runs.csv -c N=n_params -c D=n_tokens --cutoffs 3
     """
@@ -117,7 +119,7 @@ def forecast_command(
     objective: dict[str, Any],
     working: dict[str, Any],
 ) -> None:
-    """The target of runs that were not yet made, with an interval that a back-test has taught.
+    """Predict runs not yet made, with intervals of a back-test.
 
     Example: jaxlaw forecast chinchilla runs.csv --at N=7e9,D=1e12 --out forecast.json
     """
@@ -162,7 +164,7 @@ def score_command(
     *,
     reading: dict[str, Any],
 ) -> None:
-    """How forecasts went: runs inside their intervals or not, and by how much.
+    """How forecasts went, once the runs have been made.
 
     Example: jaxlaw score forecast.json later.csv
     """
@@ -210,3 +212,90 @@ def _cutoffs(text: str) -> int | list[float]:
     if text.isdigit() and len(text) < 4:
         return int(text)
     return [opt.number(item, "--cutoffs") for item in text.split(",")]
+
+
+@opt.works_long
+@opt.sets_objective
+@opt.reads_runs
+def study_command(
+    laws_and_data: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LAW... DATA",
+            help=f"Names of laws, {opt.OWN_LAW}, or fits (JSON); then the data, - for stdin.",
+            autocompletion=opt.completed(opt.law_names),
+        ),
+    ],
+    folds: Annotated[
+        str | None,
+        typer.Option(
+            help="What is held out: hold-out:N:largest:1, hold-out:D:last:1/3, "
+            "hold-out:Dp:after:4, leave-one-group-out:N, leave-p-groups-out:r:2, "
+            "contiguous-blocks:D:3, k-fold:5:groups=run, shuffle-split:0.2:10, in-sample. Left "
+            "out: k-fold:5, of whole runs where a column run names them.",
+            autocompletion=opt.completed(opt.DESIGNS),
+        ),
+    ] = None,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--corpus",
+            "--share",
+            help="Whose share and loss: general, domain; repeated, a data set each.",
+            autocompletion=opt.completed(("general", "domain")),
+        ),
+    ] = None,
+    constraint: Annotated[
+        list[str] | None, typer.Option(help="Constraint of a law: dcpt=paper; repeatable.")
+    ] = None,
+    n_starts: opt.Starts = None,
+    n_local: opt.Local = 64,
+    no_screen: opt.NoScreen = False,
+    solver: opt.Solver = "newton",
+    seed: opt.Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write every fold: a table (CSV), all of it (JSON), or draw it (PNG, …)."
+        ),
+    ] = None,
+    as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
+    objective: dict[str, Any],
+    working: dict[str, Any],
+) -> None:
+    """Compare laws: fit parts of the runs, score the rest.
+
+    Example: jaxlaw study dcpt dcpt-l1 mixtures.csv --folds leave-p-groups-out:r:2 --out folds.csv
+    """
+    check_out(out, JSON, CSV, PICTURE)
+    if len(laws_and_data) < 2:
+        raise UsageError("name one law or more, then the data: jaxlaw study dcpt dcpt-l1 runs.csv")
+    *laws, data = laws_and_data
+    design = None if folds is None else jl.folds.parse(folds)
+    laws, own, fit = laws_and_fits(laws, objective)
+    runs = runs_as_fitted(fit, data, reading)
+    if design is None:
+        folds = f"k-fold:5{':groups=run' if 'run' in runs.table else ''}"
+        print(f"--folds {folds}; hold-out:N would test sizes beyond the others", file=sys.stderr)
+        design = jl.folds.parse(folds)
+    for law, name in opt.pairs(constraint, "--constraint").items():
+        own[law] = own.get(law, {}) | {"constraint": name}
+    study = jl.cross_validate(
+        laws,
+        {side: runs.for_corpus(side) for side in corpus} if corpus else runs,
+        design,
+        per_law=own,
+        n_starts=n_starts,
+        n_local=False if no_screen else n_local,
+        solver=solver,
+        seed=seed,
+        **objective,
+        **working,
+    )
+    if opt.is_silent(working):
+        return
+    conclude_result(study, out, as_json)
+    if study.n_failed == len(study.frame):
+        raise typer.Exit(1)

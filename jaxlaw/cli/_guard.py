@@ -17,6 +17,7 @@ from typer.models import OptionInfo
 
 import jaxlaw as jl
 from jaxlaw._json import source_name
+from jaxlaw.cli._help import Command, write_forms
 from jaxlaw.errors import JaxlawError, UsageError
 
 # Options that name what a command writes.
@@ -31,6 +32,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     Its errors say of options what Python says of arguments.
     """
     signature = inspect.signature(command, eval_str=True)
+    write_forms(signature)
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
@@ -50,9 +52,10 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def guard_every(group: typer.Typer) -> None:
-    """Guard all commands of a group, and say below their help what every one takes."""
+    """Guard all commands of a group; their help has groups, and below it what every one takes."""
     for command in group.registered_commands:
         command.callback = guarded(command.callback)
+        command.cls = Command
         command.epilog = (
             "--verbose says on stderr what is done. --law-file FILE.py runs a file of yours "
             "first, so that fits of the laws it defines can be read."

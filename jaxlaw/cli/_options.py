@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 LABELLED = {"group"}  # inputs that take labels
 SOLVERS = ("newton", "lbfgs")
 FORMATS = ("wandb", "tensorboard", "lm-eval", "hf-trainer")
+DESIGNS = ("hold-out", "leave-one-group-out", "leave-p-groups-out", "contiguous-blocks", "k-fold",
+           "shuffle-split", "in-sample")  # fmt: skip
 
 
 def completed(values: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
@@ -37,13 +39,27 @@ def completed(values: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[.
     return matching
 
 
-def law_names() -> Iterable[str]:
-    """Names of the laws."""
-    return jl.laws.names()
+def law_names() -> list[str]:
+    """Names of the built-in laws, those to begin with first; read without JAX."""
+    from jaxlaw._law_families import FAMILIES
+
+    return [name for names in FAMILIES.values() for name in names]
+
+
+def published_names() -> list[str]:
+    """Names of printed coefficients, from the source of the module that has them."""
+    import ast
+
+    module = Path(jl.__path__[0], "fitting", "_published.py")
+    for node in ast.parse(module.read_text("utf-8")).body:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "_PRINTED":
+            assert isinstance(node.value, ast.Dict)
+            return [key.value for key in node.value.keys if isinstance(key, ast.Constant)]
+    raise LookupError(f"{module} prints nothing")
 
 
 def _published_fits() -> list[str]:
-    return [PUBLISHED + name for name in jl.published()]
+    return [PUBLISHED + name for name in published_names()]
 
 
 def fit_argument(help: str) -> Any:

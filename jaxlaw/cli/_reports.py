@@ -73,7 +73,7 @@ def report_command(
     along: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
-    """Write a fit, a study or a forecast as one page of HTML that stands alone.
+    """Write a result as one page of HTML that stands alone.
 
     Example: jaxlaw report fit.json --data runs.csv -c N=n_params --compute 1e21 -o report.html
     """

@@ -92,7 +92,7 @@ def bootstrap_command(
     objective: dict[str, Any],
     working: dict[str, Any],
 ) -> None:
-    """Intervals of a law's parameters and predictions: it is fitted to resampled runs.
+    """Intervals by fits to resampled runs.
 
     Example: jaxlaw bootstrap chinchilla runs.csv -c N=n_params -c D=n_tokens --at N=7e9 --at D=1e12
     """
@@ -164,7 +164,9 @@ def covariance_command(
     along: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
-    """Standard errors and intervals without resampling: the sandwich covariance.
+    """Standard errors and intervals without resampling.
+
+    They come of the sandwich covariance.
 
     Example: jaxlaw covariance fit.json runs.csv --groups N,r --at N=7e9 --at D=1e12
     """
@@ -201,7 +203,9 @@ def profile_command(
     along: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
-    """The interval of a parameter or a prediction by refits that hold it elsewhere.
+    """The interval of one parameter or prediction, by refits.
+
+    Each refit holds it at another value.
 
     Example: jaxlaw profile fit.json runs.csv --parameter alpha
     """
@@ -245,7 +249,9 @@ def influence_command(
     along: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
-    """How far parameters, or a prediction, move when a run is left out.
+    """How far results move when a run is left out.
+
+    Results are the parameters, or a prediction.
 
     Example: jaxlaw influence fit.json runs.csv --at N=7e9 --at D=1e12 --out influence.csv
     """
@@ -276,7 +282,7 @@ def identifiability_command(
     along: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
-    """Which combinations of parameters the data leave open, and what to do about it.
+    """Which parameters the data leave open, and what helps.
 
     Example: jaxlaw identifiability chinchilla runs.csv -c N=n_params -c D=n_tokens
     """

@@ -67,23 +67,27 @@ keep_as_built_in()
 
 
 def law_table() -> pd.DataFrame:
-    """Every registered law, one row each: name, formula, inputs, parameters, units, source.
+    """Every registered law, one row each: name, family, formula, inputs, parameters, source.
 
-    ``units`` says what the law counts its inputs in; ``grid`` how many starts its source prints
-    (0 where it prints none); ``own_grid`` how many jaxlaw's own grid has in its place (0: none).
+    ``family`` says what a law is of (empty for those that are not built in);
+    ``units`` what it counts its inputs in; ``grid`` how many starts its source prints (0 where it
+    prints none); ``own_grid`` how many jaxlaw's own grid has in its place (0: none).
 
     Example:
         >>> table = jl.law_table().set_index("name")
         >>> table.loc["chinchilla", "formula"], int(table.loc["chinchilla", "grid"])
         ('E + A/N^α + B/D^β', 4500)
     """
-    records = []
+    from jaxlaw._law_families import FAMILIES  # not in every process
+
+    records, families = [], {law: family for family, own in FAMILIES.items() for law in own}
     for name in names():
         law = get(name)
         size = math.prod(len(spec.grid or ()) for spec in law.parameters)
         records.append(
             {
                 "name": name,
+                "family": families.get(name, ""),
                 "formula": law.formula,
                 "inputs": ", ".join(law.input_names),
                 "parameters": ", ".join(law.parameter_names),

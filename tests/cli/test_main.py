@@ -59,6 +59,25 @@ def test_laws_as_json_and_csv_are_the_table(command, tmp_path):
     assert names.tolist() == jl.law_table()["name"].tolist()
 
 
+# --- study
+
+
+def test_a_study_has_folds_of_its_own_and_says_which(command, tmp_path):
+    """Rows of one run share noise: where a column names the runs, these are held out whole."""
+    table = simulate.experiment("loss-compute", noise=0.01).table.iloc[:12]
+    options = ("--n-starts", "16", "--n-local", "4")
+    for runs, folds in ((table, "k-fold:5"),
+                        (table.assign(run=np.arange(12) // 2), "k-fold:5:groups=run")):  # fmt: skip
+        runs.to_csv(tmp_path / "runs.csv", index=False)
+        code, out, err = command("study", "loss-compute", "runs.csv", *options)
+        assert code == 0 and f"--folds {folds};" in err and "5 folds" in out
+
+
+def test_an_unknown_design_of_folds_lists_those_there_are(command, runs):
+    code, _, err = command("study", "chinchilla", "runs.csv", "--folds", "k-folds")
+    assert code == 2 and all(name in err for name in jl.folds.DESIGNS)
+
+
 # --- fit
 
 

@@ -1,0 +1,27 @@
+"""The built-in laws by what they are of; a module without JAX, so that a shell completes names."""
+
+from __future__ import annotations
+
+#: Family → its laws, that to begin with first.
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "size and tokens": (
+        "chinchilla", "skaling", "kaplan", "kaplan-e", "farseer", "overtraining",
+    ),
+    "compute": ("loss-compute-e", "loss-compute"),
+    "repeated tokens": ("repetition", "repetition-geometric"),
+    "continual runs from a base": ("cpt-chinchilla",),
+    "share of a corpus": ("dcpt", "dcpt-l1", "dcpt-l2", "dcpt-l4", "dcpt-l5", "bimix"),
+    "share of a corpus, many domains": (
+        "dcpt-cross", "dcpt-cross-k1", "dcpt-cross-k2", "dcpt-cross-k4",
+    ),
+    "loss curves": ("annealing", "multi-power"),
+    "loss curves of continual runs": (
+        "cpt-curve", "cpt-curve-replay-pt", "cpt-curve-replay-cpt", "cpt-curve-n",
+        "cpt-curve-batch", "cpt-curve-power", "cpt-curve-exp", "cpt-curve-unknown-base",
+        "cpt-curve-replay-pt-unknown-base", "cpt-curve-replay-cpt-unknown-base", "shift",
+        "shift-exp",
+    ),
+    "scores of a task": (
+        "downstream-ce", "downstream-bleu", "downstream-bleu-ce", "rectified",
+    ),
+}  # fmt: skip
