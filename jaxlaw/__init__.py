@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jaxlaw import laws as laws
     from jaxlaw import papers as papers
     from jaxlaw import planning as planning
+    from jaxlaw import plots as plots
     from jaxlaw import schedules as schedules
     from jaxlaw import simulate as simulate
     from jaxlaw import uncertainty as uncertainty

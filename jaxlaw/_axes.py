@@ -1,7 +1,8 @@
 """What all plots share: colours, axes, curves with bands, names of curves, counts in words.
 
-Colours are Okabe and Ito's, which the colour-blind tell apart; ordered curves take shades of
-one ramp, dark to bright, each with a contrast of 3 or more on white.
+Colours are near Okabe and Ito's, which the colour-blind tell apart, and differ in lightness, so
+that they differ in grey, too; ordered curves take shades of one ramp, dark to bright. Each has a
+contrast of 3 or more on white (tests/plots/test_palette.py).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.colors import to_rgb
+from matplotlib.patheffects import withStroke
 from matplotlib.text import Annotation
 from matplotlib.ticker import (
     FuncFormatter,
@@ -28,15 +31,16 @@ if TYPE_CHECKING:
 
 from jaxlaw.errors import UsageError
 
-INK = "#333333"
-FAINT = "#6f6f6f"
-BLUE = "#0072b2"
-GREEN = "#007a5a"
+INK = "#222222"
+FAINT = "#6f6f6f"  # of what stands behind: runs, ground, what is not the answer
+BLUE = "#00538a"
+GREEN = "#009e73"
 RED = "#c24e00"
 SIZE = (6.4, 4.2)  # inches; at 150 dots each as wide as a README
 MANY = 2000  # dots, above which a vector graphic would be slow: they become pixels
 PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of the first
 
+_SEEN = 2e-3  # of the width of the axes: less is rounding of the units
 _COUNTED = {"N": "parameters", "D": "tokens", "Dp": "tokens", "C": "FLOPs"}
 _WORDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
 
@@ -156,8 +160,44 @@ def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any
     write(ax, text, (x, height), xycoords=("data", "axes fraction"), **beside)
 
 
+def stripe_outside(
+    ax: Axes, low: float, high: float, text: str = "beyond the runs", axis: str = "x"
+) -> bool:
+    """Stripes where there were no runs, with small text above; whether there are any.
+
+    The limits of the axes stay as they are.
+
+    Args:
+        ax: axes, their limits as they will stay.
+        low, high: lowest and highest value of the runs; NaN where nobody knows.
+        text: what is striped; empty for no words.
+        axis: ``x`` or ``y``, the axis of these values.
+    """
+    own, other = (0, 1) if axis == "x" else (1, 0)
+    limits = ax.get_xlim(), ax.get_ylim()
+    first, last = limits[own]
+    span, drawn = ax.axvspan if axis == "x" else ax.axhspan, []
+    for start, end, side in ((first, low, 0), (high, last, 1)):
+        if not start < end:  # also where a range is unknown
+            continue
+        pair = np.full((2, 2), limits[other][0])
+        pair[:, own] = start, end
+        width = np.ptp(ax.transLimits.transform(ax.transScale.transform(pair))[:, own])
+        if width > _SEEN:
+            span(start, end, facecolor="none", edgecolor=(*to_rgb(FAINT), 0.3), hatch="////",
+                 linewidth=0, zorder=0)  # fmt: skip
+            drawn.append((width, side))
+    if drawn and text and axis == "x":
+        side = max(drawn)[1]
+        write(ax, text, (side, 1), xycoords="axes fraction", ha="right" if side else "left",
+              va="bottom", color=FAINT, xytext=(0, 2))  # fmt: skip
+    ax.set(xlim=limits[0], ylim=limits[1])
+    return bool(drawn)
+
+
 def answer(ax: Axes, x: float, y: float, text: str, **details: Any) -> None:
-    """The answer of a plan: a red dot with small text beside it."""
+    """The answer of a plan: a red dot with small text beside it, white around the letters."""
+    details.setdefault("path_effects", [withStroke(linewidth=2.5, foreground="white")])
     size, order = details.pop("s", 36), details.pop("zorder", 3)
     color = details.setdefault("color", RED)
     dots(ax, x, y, color=[color], s=size, alpha=1, zorder=order)

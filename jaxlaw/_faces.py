@@ -43,7 +43,7 @@ def face(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], l
         setattr(module, name, value)
         return value
 
-    return find, lambda: sorted({*vars(module), *homes}), sorted(homes)
+    return find, lambda: sorted(homes), sorted(homes)
 
 
 @cache

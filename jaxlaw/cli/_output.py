@@ -50,11 +50,12 @@ def is_picture(out: Path | None) -> bool:
 
 def write_picture(out: Path, draw: Callable[[Any], Any]) -> None:
     """Draw with the module of pictures, to Axes, and write their figure."""
+    from jaxlaw import plots
+
     try:
-        from jaxlaw import plots
-    except ModuleNotFoundError:
-        raise UsageError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from None
-    figure = draw(plots).figure
+        figure = draw(plots).figure
+    except ModuleNotFoundError as missing:
+        raise UsageError(str(missing)) from None
     write_whole(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
 
 

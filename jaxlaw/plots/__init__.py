@@ -1,92 +1,57 @@
 """Plots; needs matplotlib, which is an extra. Each takes and returns a matplotlib Axes."""
 
-try:
-    import matplotlib  # noqa: F401
-except ModuleNotFoundError as _missing:
-    raise ModuleNotFoundError("plots need matplotlib: pip install 'jaxlaw[plot]'") from _missing
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-from jaxlaw.papers.plots import (
-    lowest_of_runs,
-    model_losses,
-    ood_losses,
-    score_over_cross_entropy,
-    slopes_over_share,
-    value,
-    values,
-)
-from jaxlaw.planning.plots import (
-    balance,
-    best_rates,
-    compute_multiplier,
-    compute_saved,
-    critical_share,
-    crossover,
-    data_transferred,
-    domain_shares,
-    isoloss,
-    limited_domain,
-    loss_frontier,
-    losses_over,
-    mixture_weights,
-    recovery,
-    replay_losses,
-    trade_off,
-    turning_lengths,
-)
-from jaxlaw.plots._fits import (
-    demo_figure,
-    hidden_curves,
-    loss_curve,
-    loss_over_input,
-    loss_over_share,
-    observed_against_predicted,
-    residuals,
-    shift_curves,
-    starts_agreement,
-)
-from jaxlaw.plots._forecasts import backtest_errors, forecast_calibration, forecast_intervals
-from jaxlaw.plots._intervals import objective_profile, parameter_intervals
-from jaxlaw.plots._studies import fold_scores, score_table
+from jaxlaw._faces import face
 
-__all__ = [
-    "backtest_errors",
-    "balance",
-    "best_rates",
-    "compute_multiplier",
-    "compute_saved",
-    "critical_share",
-    "crossover",
-    "data_transferred",
-    "demo_figure",
-    "domain_shares",
-    "fold_scores",
-    "forecast_calibration",
-    "forecast_intervals",
-    "hidden_curves",
-    "isoloss",
-    "limited_domain",
-    "loss_curve",
-    "loss_frontier",
-    "loss_over_input",
-    "loss_over_share",
-    "losses_over",
-    "lowest_of_runs",
-    "mixture_weights",
-    "model_losses",
-    "objective_profile",
-    "observed_against_predicted",
-    "ood_losses",
-    "parameter_intervals",
-    "recovery",
-    "replay_losses",
-    "residuals",
-    "score_over_cross_entropy",
-    "score_table",
-    "shift_curves",
-    "slopes_over_share",
-    "starts_agreement",
-    "trade_off",
-    "turning_lengths",
-    "value",
-    "values",
-]
+if TYPE_CHECKING:
+    from jaxlaw.papers.plots import lowest_of_runs as lowest_of_runs
+    from jaxlaw.papers.plots import model_losses as model_losses
+    from jaxlaw.papers.plots import ood_losses as ood_losses
+    from jaxlaw.papers.plots import score_over_cross_entropy as score_over_cross_entropy
+    from jaxlaw.papers.plots import slopes_over_share as slopes_over_share
+    from jaxlaw.papers.plots import value as value
+    from jaxlaw.papers.plots import values as values
+    from jaxlaw.planning.plots import balance as balance
+    from jaxlaw.planning.plots import best_rates as best_rates
+    from jaxlaw.planning.plots import compute_multiplier as compute_multiplier
+    from jaxlaw.planning.plots import compute_saved as compute_saved
+    from jaxlaw.planning.plots import critical_share as critical_share
+    from jaxlaw.planning.plots import crossover as crossover
+    from jaxlaw.planning.plots import data_transferred as data_transferred
+    from jaxlaw.planning.plots import domain_shares as domain_shares
+    from jaxlaw.planning.plots import isoflops as isoflops
+    from jaxlaw.planning.plots import isoloss as isoloss
+    from jaxlaw.planning.plots import limited_domain as limited_domain
+    from jaxlaw.planning.plots import loss_frontier as loss_frontier
+    from jaxlaw.planning.plots import losses_over as losses_over
+    from jaxlaw.planning.plots import mixture_weights as mixture_weights
+    from jaxlaw.planning.plots import recovery as recovery
+    from jaxlaw.planning.plots import replay_losses as replay_losses
+    from jaxlaw.planning.plots import trade_off as trade_off
+    from jaxlaw.planning.plots import turning_lengths as turning_lengths
+    from jaxlaw.plots._fits import demo_figure as demo_figure
+    from jaxlaw.plots._fits import hidden_curves as hidden_curves
+    from jaxlaw.plots._fits import loss_curve as loss_curve
+    from jaxlaw.plots._fits import loss_over_input as loss_over_input
+    from jaxlaw.plots._fits import loss_over_share as loss_over_share
+    from jaxlaw.plots._fits import observed_against_predicted as observed_against_predicted
+    from jaxlaw.plots._fits import residuals as residuals
+    from jaxlaw.plots._fits import shift_curves as shift_curves
+    from jaxlaw.plots._fits import starts_agreement as starts_agreement
+    from jaxlaw.plots._forecasts import backtest_errors as backtest_errors
+    from jaxlaw.plots._forecasts import forecast_calibration as forecast_calibration
+    from jaxlaw.plots._forecasts import forecast_intervals as forecast_intervals
+    from jaxlaw.plots._intervals import objective_profile as objective_profile
+    from jaxlaw.plots._intervals import parameter_intervals as parameter_intervals
+    from jaxlaw.plots._studies import fold_scores as fold_scores
+    from jaxlaw.plots._studies import score_table as score_table
+else:
+    _find, __dir__, __all__ = face(__name__)
+
+    def __getattr__(name: str) -> Any:
+        # Not on import: ``jl.plots`` is there, and can be listed, without matplotlib.
+        if name in __all__ and find_spec("matplotlib") is None:
+            raise ModuleNotFoundError("plots need matplotlib: pip install 'jaxlaw[plot]'")
+        return _find(name)

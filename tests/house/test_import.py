@@ -38,9 +38,23 @@ def test_type_checkers_see_the_names_that_python_finds():
 
 
 def test_every_public_name_is_listed_and_unknown_ones_are_refused():
-    assert set(jl.__all__) <= set(dir(jl))
+    assert dir(jl) == jl.__all__
     with pytest.raises(AttributeError, match="no attribute 'fits'"):
         _ = jl.fits
+
+
+def test_plots_are_there_before_matplotlib_is(monkeypatch):
+    """``jl.plots`` and its names can be listed; the function that needs matplotlib says so."""
+    assert dir(jl.plots) == jl.plots.__all__ and "isoloss" in dir(jl.plots)
+    script = "import jaxlaw as jl, sys; jl.plots; print('matplotlib' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, "False\n"), ended.stderr
+    monkeypatch.delattr(jl.plots, "isoloss")  # as before its first use
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'jaxlaw\[plot\]'"):
+        _ = jl.plots.isoloss
+    with pytest.raises(AttributeError, match="no attribute 'isolos'"):
+        _ = jl.plots.isolos
 
 
 @pytest.mark.parametrize("script", ["import jaxlaw", "import jaxlaw; dir(jaxlaw)"])

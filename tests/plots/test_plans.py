@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.path import Path as MplPath
 
 import jaxlaw as jl
 from jaxlaw import papers, planning
@@ -77,6 +78,7 @@ def test_contours_runs_and_the_best_size_count_a_cost_of_the_user(ax):
     pictures.isoloss((law, truth), (1e19, 1e23), ax, cost=cost, runs=runs, levels=runs["loss"])
     (contour,) = [path.vertices for path in ax.collections[0].get_paths()]
     (run,) = np.asarray(ax.collections[-1].get_offsets())
+    assert "striped" not in ax.get_title()  # nobody knows the runs of bare parameters
     assert run.tolist() == pytest.approx([12 * 1e9 * 2e10, 1e9])
     # The contour of its loss goes through the run, and its least compute is that of the plan.
     assert np.abs(np.log(contour / run)).sum(axis=1).min() < 0.1
@@ -126,8 +128,15 @@ def test_contours_with_the_best_size(ax):
 
 def test_an_answer_among_the_contours(ax):
     found = planning.allocation(scattered(), 1e21)
-    pictures.isoloss(scattered(), (1e19, 1e23), ax, mark=found)
-    assert f"loss {found.loss:.4g}" in texts(ax)
+    pictures.isoloss(scattered(), (1e19, 1e20), ax, mark=found)
+    low, high = found.interval["loss"]
+    (words,) = (text for text in texts(ax) if "tokens" in text)
+    assert words.splitlines()[2] == f"loss {found.loss:.4g} ({low:.4g} to {high:.4g})"
+    assert words.splitlines()[0] == f"{found.N / 1e9:.3g} B parameters,"
+    assert ax.get_xlim()[1] >= found.compute and "band: 95% of draws" in ax.get_title()
+    bars = [one.get_segments() for one in ax.collections if hasattr(one, "get_segments")]
+    (bar,) = (each[0] for each in bars if len(each) == 1 and each[0].shape == (2, 2))
+    assert bar[:, 1] == pytest.approx(found.interval["N"])
     at = np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
     assert (found.compute, found.N) in [tuple(row) for row in at]
 
@@ -138,9 +147,9 @@ def test_contours_where_the_share_is_searched_and_its_corpus_is_limited(ax):
     asked = {"at": {"r": "best"}, "corpus_tokens": 1e8}
     found = planning.allocation(drawn(DOMAIN), 5e19, **asked)
     pictures.isoloss(drawn(DOMAIN), (5e16, 5e20), ax, mark=found, **asked)
-    assert f"loss {found.loss:.4g}" in texts(ax) and "best share" in ax.get_title()
+    assert f"loss {found.loss:.4g}" in " ".join(texts(ax)) and "best share" in ax.get_title()
     C, N = ax.lines[0].get_data()
-    (contours,) = (one for one in ax.collections if hasattr(one, "levels"))
+    contours = next(one for one in ax.collections if hasattr(one, "levels"))
     turns = 0
     for path in contours.get_paths():  # the least compute to a loss is at the best size
         left = path.vertices[np.argmin(path.vertices[:, 0])]
@@ -183,12 +192,27 @@ def test_contours_show_the_runs_and_the_fitted_range(ax):
     at = np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
     for spent, size in [(6 * n * d, n) for n in sizes for d in D]:
         assert np.isclose(at, (spent, size), rtol=1e-12).all(axis=1).any()
-    (outline,) = (line for line in ax.lines if line.get_linestyle() == ":")
-    corners = sorted(outline.get_xydata()[:-1].tolist())
-    assert np.ravel(corners) == pytest.approx(
-        np.ravel(sorted((6 * n * d, n) for n in N for d in D)), rel=1e-12
-    )
-    assert "fitted range" in texts(ax)
+    # Striped is what is_extrapolation says, and the runs are inside the frame, off its edges.
+    assert "striped: beyond the runs" in ax.get_title()
+    (stripes,) = (one for one in ax.collections if "////" in getattr(one, "hatches", ()))
+    parts = [MplPath(each) for path in stripes.get_paths() for each in path.to_polygons()]
+    draw = np.random.default_rng(0)
+    C, sizes = (np.exp(draw.uniform(*np.log(lim), 300)) for lim in (ax.get_xlim(), ax.get_ylim()))
+    fit = scattered().fit
+    far = np.asarray(fit.is_extrapolation(N=sizes, D=C / (6 * sizes)))
+    # A hole is a polygon inside another one.
+    inside = sum(part.contains_points(np.stack([C, sizes], axis=1)) for part in parts)
+    there = inside % 2 == 1
+    assert 0.05 < far.mean() < 0.95 and (far == there).mean() > 0.95
+
+
+def test_the_frame_of_contours_holds_runs_and_target(ax):
+    """Contours around a budget a thousand times the largest run once began beyond all runs."""
+    found = planning.allocation(scattered(), 1e25)
+    pictures.isoloss(scattered(), (found.compute / 1e3, found.compute * 10), ax, mark=found)
+    N, D = (np.array(scattered().fit.ranges[name]) for name in ("N", "D"))
+    assert ax.get_xlim()[0] < 6 * N[0] * D[0] * 1.01 and ax.get_xlim()[1] > found.compute
+    assert ax.get_ylim()[0] <= N[0] * 1.001 and ax.get_ylim()[1] >= max(found.N, N[1])
 
 
 def test_saved_compute(ax):

@@ -424,9 +424,9 @@ def test_what_cannot_be_drawn_is_refused_by_name(name):
 
 
 def test_what_is_missing_from_a_picture_is_named_or_taken_from_the_fit(chinchilla_fit, ax):
-    low, high = (6 * chinchilla_fit.ranges["N"][k] * chinchilla_fit.ranges["D"][k] for k in (0, 1))
+    low, high = chinchilla_fit.joint_ranges["N*D"]  # of the runs, which are off the edges
     plots.isoloss(chinchilla_fit, ax=ax)
-    assert ax.get_xlim() == pytest.approx((low, high))
+    assert ax.get_xlim() == pytest.approx((6 * low / 1.3, 6 * high * 1.3))
     with pytest.raises(jl.UsageError, match=r"computes is missing.*give computes=\(1e19, 1e23\)"):
         plots.isoloss(("chinchilla", chinchilla_fit.params))
     for wrong in ([1e19, 1e20, 1e21], 1e20, (0.0, 1e20), (1e21, 1e20), ("a", "b")):

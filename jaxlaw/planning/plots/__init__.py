@@ -15,6 +15,7 @@ from jaxlaw.planning.plots._continual import (
     recovery,
     turning_lengths,
 )
+from jaxlaw.planning.plots._isoflops import isoflops
 from jaxlaw.planning.plots._mixture import (
     critical_share,
     domain_shares,
@@ -33,6 +34,7 @@ __all__ = [
     "crossover",
     "data_transferred",
     "domain_shares",
+    "isoflops",
     "isoloss",
     "limited_domain",
     "loss_frontier",

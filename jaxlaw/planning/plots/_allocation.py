@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 
 from jaxlaw._axes import (
     BLUE,
@@ -27,12 +28,13 @@ from jaxlaw._axes import (
     percent,
     shades,
     vertical,
+    with_interval,
     write,
 )
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import Between, checked
-from jaxlaw.errors import UsageError
-from jaxlaw.fitting import runs_for
+from jaxlaw.errors import DataError, UsageError
+from jaxlaw.fitting import beyond, runs_for
 from jaxlaw.planning._allocation import Allocation, Frontier, frontier
 from jaxlaw.planning._answers import AnswerTable
 from jaxlaw.planning._budgets import Cost, Limits, flops, log_size, log_tokens, total_cost
@@ -44,6 +46,9 @@ from jaxlaw.uncertainty import Draws, as_draws
 _COMPUTE = "training compute (FLOPs)"
 _Flops = Annotated[float, Between(0, strict=True, must="a positive number of FLOPs")]
 _NAMED = 5  # lines of a plot of many
+_COUNTS = 0.01  # weight of a law from which on it is drawn alone
+_ROOM = 3.0  # times the target's compute that the frame goes on
+_EDGE = 1.3  # around the fitted runs
 _ROUNDED = 1e-9  # in logs: a limit itself is allowed
 _AROUND = 30.0  # times less and more than where the losses cross
 _AXES = {"D": "tokens", "N": "model parameters N", "compute": _COMPUTE}
@@ -64,20 +69,23 @@ def isoloss(
 ) -> Axes:
     """Contours of equal loss over compute and size, with the best size (Zheng's figure 5).
 
-    The dotted outline is the fitted range of N and D: what lies outside of it is an extrapolation.
+    Runs and target are in one frame. Striped is what lies beyond the runs: outside the fitted range
+    of N, of D, or of their product or ratio. By a forecast, dashed lines are the best sizes by each
+    of its laws alone: the band goes over draws of single laws, so that the line of all of them
+    together may run along its edge.
     What limits of the plan rule out is left white, and where more epochs would be needed than it
     allows a dashed line says so.
 
     Args:
         fit: Fit, (law, params) or bootstrap; with draws the best size has a band.
         computes: (least, largest) FLOPs, counted as 6·N·D, or as ``cost=`` and
-            ``served_tokens=`` of the options say; None takes those of the smallest and of the
-            largest fitted N and D.
+            ``served_tokens=`` of the options say; the frame goes on where the fitted runs or
+            ``mark`` lie beyond. None takes those two alone.
         ax: axes to draw on; a second law drawn there with another color compares.
         color: colour of the line.
         label: name of the line.
         levels: number of the contours, or their losses.
-        mark: answer of :func:`jaxlaw.planning.allocation`, drawn as a point.
+        mark: answer of :func:`jaxlaw.planning.allocation`, drawn as a point with its interval.
         runs: fitted runs, drawn as points, as :func:`jaxlaw.read_runs` takes or returns them.
         **options: options of :func:`jaxlaw.planning.frontier`.
 
@@ -89,77 +97,159 @@ def isoloss(
         >>> plots.isoloss(jl.published()["hoffmann-2022"], (1e19, 1e23)).get_title()
         'contours of equal loss (nats)'
     """
-    computes = computes or _fitted_computes(fit, options)
-    if not computes[0] < computes[1]:
+    if computes is not None and not computes[0] < computes[1]:
         raise UsageError(f"isoloss: computes is {computes}; give (least, largest) FLOPs")
-    ax, C = ax or new_axes(), np.geomspace(*computes, 121)
-    best = frontier(fit, C, **options).table
     searching = ("limits", "corpus_tokens", "max_epochs")
     limits, corpus, most_epochs = (options.get(name) for name in searching)
     space = search_space(fit, limits, corpus, most_epochs, options.get("at"))
-    source, searched, fixed = space.source, space.share, dict(space.others)
-    low, high = best["N"].min() / 8, best["N"].max() * 8
-    sizes = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
-    N = np.geomspace(min(sizes), max(sizes), 160)
-    point = {name: values[0] for name, values in source.values.items()}
+    source = space.source
     cost = total_cost(options.get("cost"), source, options.get("served_tokens"))
+    computes = _frame(source, cost, computes, mark)
+    ax, C = ax or new_axes(), np.geomspace(*computes, 121)
+    planned = frontier(fit, C, **options)
+    best = planned.table
+    sizes = [best["N"].min() / 8, best["N"].max() * 8, *(_fitted_ranges(source) or ((), ()))[0]]
+    sizes += [*ax.get_ylim()] if ax.has_data() else []  # of another law too
+    N = np.geomspace(min(sizes), max(sizes), 160)
     tokens = _tokens_paid(cost, N * source.scale("N"), C, space.limits)
-    spec = {symbol.name: symbol.unit for symbol in source.law.inputs}
-    fixed |= {"N": N[:, None] * source.units["N"], "D": tokens / spec["D"]}
-    if searched:
-        fixed["r"] = _shares_at(tokens / source.scale("D"), options)
-    with np.errstate(invalid="ignore"), in_float64():
-        losses = np.asarray(source.law.at_once(point, **fixed), float)
-    if searched:
-        losses = np.where(np.isnan(fixed["r"]), np.inf, losses).min(axis=0)
-        losses = np.where(np.isfinite(losses), losses, np.nan)
-    if isinstance(levels, int):
-        lowest, highest = best["loss"].min() * 1.03, best["loss"].max() * 1.05
-        digits = 1 if highest - lowest > 1 else 2
-        levels = np.unique(np.geomspace(lowest, highest, levels).round(digits))  # of two laws, too
+    losses = _losses_over(space, N, tokens, options)
     # Before the contours: labels cut their lines in the scale they find.
     ax.set_xlim(*computes)
     ax.set_ylim(N[0], N[-1])
     log_axis(ax.xaxis, words=False)
     log_axis(ax.yaxis, source.scale("N"))
+    levels = _levels(best["loss"], levels) if isinstance(levels, int) else levels
     drawn = ax.contour(C, N, losses, levels=levels, colors=color, linewidths=0.7, alpha=0.6)
     ax.clabel(drawn, fmt="%.2f", fontsize="x-small")
-    end = curve(ax, best, "compute", "N", color, label or "best size", 2)
-    _outline_fitted(ax, source, cost, color)
+    end_labels = [curve(ax, best, "compute", "N", color, label or "best size", 2)]
+    end_labels += _best_sizes_of_each_law(ax, source, C, options, color)
+    striped = _stripe_beyond(ax, source, C, N, tokens / source.scale("D"))
     if space.epochs is not None:
         _line_of_epochs(ax, C, cost, space, color)
     if runs is not None:
-        read = runs_for(source, runs)
-        observed = read.observations(source.law, free=()).inputs  # in the law's own units
-        size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
-        spent = _spent(cost, source, size, tokens)
-        dots(ax, spent, size, color=INK, s=9, zorder=3)
+        _dots_of_runs(ax, source, cost, runs)
     if mark is not None and np.isfinite([mark.compute, mark.N]).all():
-        text = f"loss {mark.loss:.4g}"
-        answer(ax, mark.compute, mark.N, text, zorder=4, xytext=(6, -4), va="top")
-    share = ", each run at its best share" if searched else ""
-    title = f"contours of equal loss (nats){share}"
-    return finish(ax, _COMPUTE, "model parameters N", title, [end])
+        _mark(ax, source, mark)
+    share = ", each run at its best share" if space.share else ""
+    said = {
+        f"band: {planned.level:.0%} of draws": "N_low" in best,
+        "dashed: each law alone": len(end_labels) > 1,
+        "striped: beyond the runs": striped,
+    }
+    words = "; ".join(text for text, there in said.items() if there)
+    title = f"contours of equal loss (nats){share}" + (f"\n{words}" if words else "")
+    return finish(ax, _COMPUTE, "model parameters N", title, end_labels)
 
 
-def _fitted_computes(fit: Any, options: Mapping[str, Any]) -> tuple[float, float]:
-    """FLOPs of the smallest and of the largest fitted size and tokens."""
-    (source,) = as_draws(fit)
-    if (ranges := _fitted_ranges(source)) is None:
+def _losses_over(
+    space: SearchSpace, N: np.ndarray, tokens: np.ndarray, options: Mapping[str, Any]
+) -> np.ndarray:
+    """(sizes, budgets) losses, each at its best share where that is searched; NaN where none is."""
+    source, fixed = space.source, dict(space.others)
+    point = {name: values[0] for name, values in source.values.items()}
+    spec = {symbol.name: symbol.unit for symbol in source.law.inputs}
+    fixed |= {"N": N[:, None] * source.units["N"], "D": tokens / spec["D"]}
+    if space.share:
+        fixed["r"] = _shares_at(tokens / source.scale("D"), options)
+    with np.errstate(invalid="ignore"), in_float64():
+        losses = np.asarray(source.law.at_once(point, **fixed), float)
+    if not space.share:
+        return losses
+    losses = np.where(np.isnan(fixed["r"]), np.inf, losses).min(axis=0)
+    return np.where(np.isfinite(losses), losses, np.nan)
+
+
+def _levels(best: pd.Series, count: int) -> np.ndarray:
+    """Losses of contours, around those of the best runs."""
+    lowest, highest = best.min() * 1.03, best.max() * 1.05
+    digits = 1 if highest - lowest > 1 else 2
+    return np.unique(np.geomspace(lowest, highest, count).round(digits))  # of two laws, too
+
+
+def _dots_of_runs(ax: Axes, source: Draws, cost: Cost | None, runs: Any) -> None:
+    """The runs, over compute and N."""
+    observed = runs_for(source, runs).observations(source.law, free=()).inputs
+    size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
+    dots(ax, _spent(cost, source, size, tokens), size, color=INK, s=9, zorder=3)
+
+
+def _frame(
+    source: Draws, cost: Cost | None, computes: tuple[float, float] | None, mark: Allocation | None
+) -> tuple[float, float]:
+    """FLOPs from the smallest to the largest of the fitted runs, the target and what is given."""
+    known = computes or (np.inf, 0.0)
+    least, most = known
+    if mark is not None and np.isfinite(mark.compute):
+        least, most = min(least, mark.compute / _ROOM), max(most, mark.compute * _ROOM)
+    if (ranges := _fitted_ranges(source)) is not None:
+        product = source.joint.get("N*D", source.joint.get("D*N"))
+        ends = [float(_spent(cost, source, *pair)) for pair in zip(*ranges, strict=True)]
+        if product is not None and cost is None:  # no run had the largest N and the largest D
+            ends = [6 * end * source.scale("N") * source.scale("D") for end in product]
+        # Runs are not to lie on the edge; budgets that were given are.
+        least, most = min(least, ends[0] / _EDGE), max(most, ends[1] * _EDGE)
+    if not least < most:
         raise UsageError(
             "isoloss: computes is missing, and the law has no fitted ranges of N and D to take it "
             "from; give computes=(1e19, 1e23)"
         )
-    cost = total_cost(options.get("cost"), source, options.get("served_tokens"))
-    low, high = (float(_spent(cost, source, *smallest_or_largest)) for smallest_or_largest in
-                 zip(*ranges, strict=True))  # fmt: skip
-    return low, high
+    return least, most
 
 
 def _fitted_ranges(source: Draws) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """The fitted ranges of N and D; None of coefficients that a paper prints, which have none."""
     ranges = [source.ranges.get(name) for name in ("N", "D")]
     return None if None in ranges or not np.isfinite(ranges).all() else tuple(ranges)
+
+
+def _mark(ax: Axes, source: Draws, plan: Allocation) -> None:
+    """The answer: its size with the interval, and what it is in words."""
+    if "N" in plan.interval:
+        ax.vlines(plan.compute, *plan.interval["N"], color=RED, linewidth=1.4, zorder=4)
+    N, D = (count_in_words(getattr(plan, name) * source.scale(name)) for name in ("N", "D"))
+    loss = with_interval(plan.loss, plan.interval.get("loss"), ".4g")
+    left = ax.transLimits.transform(ax.transScale.transform((plan.compute, plan.N)))[0] > 0.5
+    answer(
+        ax, plan.compute, plan.N, f"{N} parameters,\n{D} tokens,\nloss {loss}", zorder=5,
+        # Beside the line of best sizes, which rises: above it to the left, or below to the right.
+        xytext=(-7, 7) if left else (7, -5), va="bottom" if left else "top",
+        ha="right" if left else "left",
+    )  # fmt: skip
+
+
+def _best_sizes_of_each_law(
+    ax: Axes, source: Draws, C: np.ndarray, options: Mapping[str, Any], color: Any
+) -> list[tuple[float, str, Any]]:
+    """The best sizes by the laws of a forecast, each alone; ends of the lines."""
+    end_labels = []
+    for label, (weight, draws) in source.by_law.items():
+        if weight < _COUNTS:
+            continue
+        try:
+            alone = frontier(draws.without(), C, **options).table
+        except DataError:  # this law has no best size
+            continue
+        end_labels.append(
+            curve(ax, alone, "compute", "N", color, label, 0.9, linestyle="--", alpha=0.8)
+        )
+    return end_labels
+
+
+def _stripe_beyond(
+    ax: Axes, source: Draws, C: np.ndarray, N: np.ndarray, tokens: np.ndarray
+) -> bool:
+    """Stripes where N, D, their product or their ratio lie beyond the runs; whether any do."""
+    if _fitted_ranges(source) is None:
+        return False
+    ranges = {name: source.ranges[name] for name in ("N", "D")}
+    at = {"N": np.broadcast_to(N[:, None], tokens.shape), "D": tokens}
+    outside = np.logical_or.reduce([*beyond(ranges, source.joint, at).values()])
+    outside &= np.isfinite(tokens)
+    if outside.any():
+        stripes = ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors="none",
+                              hatches=["////"], zorder=0)  # fmt: skip
+        stripes.set(edgecolor=(*to_rgb(FAINT), 0.3), linewidth=0)
+    return bool(outside.any())
 
 
 def _tokens_paid(
@@ -196,21 +286,6 @@ def _line_of_epochs(
     if len(shown):
         at = shown[len(shown) // 2]
         write(ax, f"{space.epochs[0]:.3g} epochs", (C[at], N[at]), color=color, xytext=(4, -9))
-
-
-def _outline_fitted(ax: Axes, source: Draws, cost: Cost | None, color: Any) -> None:
-    """The fitted range of N and D, over compute and N: a parallelogram on logarithmic axes."""
-    if (ranges := _fitted_ranges(source)) is None:
-        return
-    (least_N, most_N), (least_D, most_D) = ranges
-    N = np.array([least_N, least_N, most_N, most_N, least_N])
-    D = np.array([least_D, most_D, most_D, least_D, least_D])
-    compute = _spent(cost, source, N, D)
-    ax.plot(compute, N, color=color, linewidth=1.1, linestyle=":", zorder=2)
-    inside = (compute >= ax.get_xlim()[0]) & (compute <= ax.get_xlim()[1])
-    if inside.any():
-        at = int(np.argmax(np.where(inside, N, -np.inf)))
-        write(ax, "fitted range", (compute[at], N[at]), color=color, xytext=(4, 3))
 
 
 def _shares_at(tokens: np.ndarray, options: Mapping[str, Any], count: int = 65) -> np.ndarray:
