@@ -200,6 +200,7 @@ else:
         "slopes": experiments.slopes_command,
         "requirements": experiments.requirements_command,
         "learnability": experiments.learnability_command,
+        "plot": reports.plot_command,
         "report": reports.report_command,
         "schema": schemas.schema_command,
     }.items():

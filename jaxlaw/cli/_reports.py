@@ -1,7 +1,8 @@
-"""The command about reports; needs typer, which is an extra."""
+"""The commands that show a saved result: a picture of it, a page of it; needs typer, an extra."""
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +16,171 @@ from jaxlaw.cli._inputs import loaded, runs_as_fitted, with_draws
 from jaxlaw.cli._options import inputs_at
 from jaxlaw.cli._output import (
     HTML,
+    PICTURE,
     check_out,
     print_json,
+    print_table,
+    write_picture,
 )
-from jaxlaw.errors import UsageError
+from jaxlaw.errors import UsageError, nearest
+
+_FIRST = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along, where none is named
+_DATA = ("runs", "observed")  # arguments of pictures that are data
+_ALONE = "loss_over_input"  # which draws a law without runs, too
+
+
+@opt.reads_runs
+@curves.reads_curves
+def plot_command(
+    result: Annotated[
+        str,
+        opt.fit_argument("What a command wrote with --out: a fit, draws, a study, a plan (JSON)."),
+    ],
+    data: Annotated[
+        str | None, typer.Argument(help="The data, for pictures that show runs; - for stdin.")
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="Which picture, of those that --kind list names; its own if left out."),
+    ] = None,
+    at: Annotated[
+        list[str] | None, typer.Option(help="Inputs that are held: N=7e9; repeatable.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Option of the picture: along=D, metric=r2, computes=1e20:1e24; repeatable.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where the picture goes (PNG, PDF, SVG).")
+    ] = Path("plot.png"),
+    as_json: opt.Json = False,
+    *,
+    along: dict[str, Any],
+    reading: dict[str, Any],
+) -> None:
+    """Draw a saved result.
+
+    Example: jaxlaw plot fit.json runs.csv --out fit.png
+    """
+    check_out(out, PICTURE)
+    source = loaded(result)
+    kinds = _kinds(source)
+    if kind == "list":
+        needs = {name: _needs(name) for name in kinds}
+        print_json(needs) if as_json else print_table(["picture", "needs"], needs.items())
+        return
+    chosen = _chosen(source, kinds, kind, data is not None)
+    options = {name: _value(text) for name, text in opt.pairs(option, "--option").items()}
+    options |= {"at": inputs_at(at)} if at else {}
+    runs = None
+    if data is not None and along:
+        runs = curves.curves_as_fitted(source, data, along, reading)
+    elif data is not None:
+        runs = runs_as_fitted(source, data, reading)
+    write_picture(out, lambda plots: _draw(getattr(plots, chosen), source, runs, options))
+    if as_json:
+        print_json({"picture": str(out), "kind": chosen})
+    else:
+        print(f"picture: {out}")
+
+
+def _kinds(result: Any) -> list[str]:
+    """Names of the pictures that draw a result, its own first: by what their first argument is."""
+    plots, own = _plots(), [result.picture] if result.picture else []
+    names = {one.__name__ for one in type(result).__mro__} - {"Result", "Answer", "AnswerTable"}
+    for name in plots.__all__:
+        first = _parameters(getattr(plots, name))[0]
+        of_fits = first.name == "fit" and isinstance(result, jl.FittedLaw)
+        if of_fits or names & set(str(first.annotation).split(" | ")):
+            own.append(name)
+    return list(dict.fromkeys(own))
+
+
+def _plots() -> Any:
+    """The module of pictures, which needs matplotlib on import or for the first of its names."""
+    try:
+        from jaxlaw import plots
+
+        getattr(plots, plots.__all__[0])
+    except ModuleNotFoundError as missing:
+        raise UsageError(str(missing)) from None
+    return plots
+
+
+def _needs(kind: str) -> str:
+    """What a picture needs beside the result, in words."""
+    needed = {name for name in _required(getattr(_plots(), kind)) if name != "along"}
+    data = ["the data"] if needed & set(_DATA) and kind != _ALONE else []
+    return ", ".join([*data, *(f"--option {name}=…" for name in sorted(needed - set(_DATA)))])
+
+
+def _required(draw: Any) -> list[str]:
+    """Arguments without a default, the result apart."""
+    return [
+        one.name
+        for one in _parameters(draw)[1:]
+        if one.default is one.empty and one.kind is not one.VAR_KEYWORD
+    ]
+
+
+def _parameters(draw: Any) -> list[inspect.Parameter]:
+    return list(inspect.signature(draw).parameters.values())
+
+
+def _chosen(result: Any, kinds: list[str], kind: str | None, with_data: bool) -> str:
+    """The picture that is drawn; of a fit without one of its own its runs, or the law alone."""
+    named = result.kind_of_record()
+    if not kinds:
+        raise UsageError(
+            f"there is no picture of a saved {named}; the command that made it may draw it: "
+            "--out x.png"
+        )
+    if kind is None:
+        of_fits = "observed_against_predicted" if with_data else _ALONE
+        return of_fits if not result.picture and of_fits in kinds else kinds[0]
+    found = kind.replace("-", "_")
+    if found not in kinds:
+        raise UsageError(
+            f"there is no picture '{kind}' of a {named}; there are: {', '.join(kinds)}."
+            f"{nearest(found, kinds)}"
+        )
+    return found
+
+
+def _draw(draw: Any, result: Any, data: Any, options: dict[str, Any]) -> Any:
+    """Draw a result with the data, where there are any, and the options that the picture takes."""
+    given, required = _with_data(draw, data) | options, _required(draw)
+    if "along" in required:
+        inputs = sorted(result.law.input_names, key=lambda name: (*_FIRST, name).index(name))
+        given = {"along": inputs[0], **given}
+    if missing := [f"--option {name}=…" for name in required if name not in given]:
+        raise UsageError(f"the picture {draw.__name__} needs {' and '.join(missing)}")
+    return draw(result, **given)
+
+
+def _with_data(draw: Any, data: Any) -> dict[str, Any]:
+    """The data under the name that a picture has for them."""
+    takes = [one.name for one in _parameters(draw)[1:] if one.name in _DATA]
+    if data is not None and not takes:
+        raise UsageError(f"the picture {draw.__name__} shows no data: leave the file out")
+    needs = data is None and takes and takes[0] in _required(draw)
+    if needs and draw.__name__ != _ALONE:
+        raise UsageError(f"the picture {draw.__name__} needs the data: jaxlaw plot RESULT DATA")
+    return {takes[0]: data} if needs or data is not None else {}
+
+
+def _value(text: str) -> Any:
+    """A number, two of them (LOW:HIGH), true or false, or a word."""
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        numbers = tuple(float(part) for part in text.split(":"))
+    except ValueError:
+        return text
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
 @opt.reads_runs

@@ -127,6 +127,7 @@ def schemas() -> dict[str, Schema]:
         "slopes": {"slopes": _Rows, "notes": _Notes},
         "requirements": {"law": str, "requirements": _Rows, "notes": _Notes},
         "learnability": {"law": str, "domains": _Rows},
+        "plot": ({"picture": str, "kind": str}, dict[str, str]),
         "report": {"report": str, "bytes": int, "of": str},
     }  # fmt: skip
     by_name = {name: schema(hint) for name, hint in hints.items()}

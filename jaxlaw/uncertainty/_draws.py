@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._result import Result
@@ -61,6 +62,39 @@ class Draws(Result):
     noise: float = math.nan
     by_law: Mapping[str, LawShare] = field(default_factory=dict, metadata={"saved": False})
     computes: tuple[float, float] = field(default=(math.nan, math.nan), metadata={"saved": False})
+    picture = "parameter_intervals"
+
+    def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
+        """Percentile interval of every fitted parameter, as :meth:`jaxlaw.Bootstrap.conf_int`.
+
+        Args:
+            confidence_level: share of such intervals that should hold the truth.
+
+        Returns:
+            One row a parameter, in the law's own units: ``parameter``, ``estimate``,
+            ``std_err``, ``low``, ``high``.
+
+        Raises:
+            UsageError: there are no draws, or the level is outside (0, 1).
+
+        Example:
+            >>> runs = {"C": [1e18, 1e19, 1e20, 1e21], "loss": [3.0, 2.7, 2.5, 2.2]}
+            >>> boot = jl.bootstrap("loss-compute", runs, n_resamples=10, n_starts=16)
+            >>> boot.draws().conf_int()["parameter"].tolist()
+            ['a', 'b']
+        """
+        from jaxlaw.uncertainty._intervals import COLUMNS, interval_of
+
+        if not self.params:
+            raise UsageError("a fit without draws has no intervals: bootstrap it")
+
+        own, rows = self.fit.numbers(), []
+        for name in self.law.parameter_names:
+            draws = np.asarray(self.params.get(name, own[name]), float)
+            if np.ptp(draws):  # a parameter that was held has no interval
+                found = interval_of(own[name], draws, confidence_level, degrees=self.degrees)
+                rows.append((name, *map(float, found)))
+        return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
 
     @property
     def quantities(self) -> dict[str, float]:

@@ -1,0 +1,111 @@
+"""``jaxlaw plot`` draws what any command has written, or says what it needs."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import jaxlaw as jl
+from tests.fixtures.command_files import a_forecast, prepare
+from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn
+
+pytest.importorskip("typer")
+pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("closed")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Results of several packages as files, in a folder."""
+    folder = tmp_path_factory.mktemp("saved")
+    prepare(folder)
+    fit = jl.load(folder / "fit.json")
+    at = {"N": 2e9, "D": 1e10}
+    general, domain = drawn(GENERAL), drawn(DOMAIN)
+    for name, result in {
+        "draws": general.draws(),
+        "forecast": a_forecast(),
+        "frontier": jl.planning.frontier(fit, [1e19, 1e21]),
+        "mixture": jl.planning.optimal_mixture(general.fit, domain.fit, start=2.86, at=at),
+        "steps": jl.design.evaluation_steps(5, 20_000),
+    }.items():
+        result.save(folder / f"{name}.json")
+    return folder
+
+
+@pytest.fixture
+def here(saved, command, monkeypatch):
+    """In that folder; ``command`` moves to an empty one first."""
+    monkeypatch.chdir(saved)
+
+
+@pytest.mark.parametrize(
+    "line,kind",
+    [
+        ("fit.json", "loss_over_input"),
+        ("fit.json runs.csv -c N=n_params -c D=n_tokens", "observed_against_predicted"),
+        ("fit.json runs.csv --kind residuals", "residuals"),
+        ("fit.json --kind starts-agreement", None),  # drawn parameters do not know their starts
+        ("general.json --option along=r --at N=1.8e9", "loss_over_input"),
+        ("curve-fit.json", "loss_over_input"),
+        ("published:hoffmann-2022 --kind isoloss --option computes=1e20:1e23", "isoloss"),
+        ("draws.json", "parameter_intervals"),
+        ("draws.json --option level=0.5", "parameter_intervals"),
+        ("forecast.json", "forecast_intervals"),
+        ("frontier.json", "loss_frontier"),
+        ("mixture.json", "trade_off"),
+    ],
+)
+def test_a_saved_result_is_drawn(command, here, line, kind):
+    out = Path("drawn.svg")
+    out.unlink(missing_ok=True)
+    code, said, err = command("plot", *line.split(), "--out", out, "--json")
+    if kind is None:
+        assert code == 2 and "starts" in err and not out.exists()
+        return
+    assert code == 0 and json.loads(said) == {"picture": "drawn.svg", "kind": kind}
+    assert out.read_text().count("<path") > 5
+
+
+@pytest.mark.parametrize(
+    "line,said",
+    [
+        (
+            "fit.json --kind residuals",
+            "residuals needs the data: jaxlaw plot RESULT DATA",
+        ),
+        ("fit.json --kind hidden-curves", "the picture hidden_curves needs --option schedule="),
+        ("fit.json --kind isolos", "there is no picture 'isolos' of a "),
+        ("fit.json --option curve=7", "no option 'curve'. Did you mean 'curves'?"),
+        ("fit.json --option curves", "--option takes NAME=VALUE, not 'curves'"),
+        ("forecast.json runs.csv", "the picture forecast_intervals shows no data"),
+        ("steps.json", "there is no picture of a saved evaluation steps"),
+        ("steps.json --kind list --out x.txt.csv", "this command writes a picture"),
+        ("nothing.json", "cannot read nothing.json"),
+    ],
+)
+def test_what_cannot_be_drawn_says_what_it_needs(command, here, line, said):
+    code, out, err = command("plot", *line.split())
+    assert (code, out, len(err.splitlines())) == (2, "", 1) and said in err
+    assert not Path("plot.png").exists()
+
+
+def test_the_pictures_of_a_result_are_listed_with_what_they_need(command, here):
+    code, out, _ = command("plot", "fit.json", "--kind", "list", "--json")
+    assert code == 0
+    needs = json.loads(out)
+    assert needs["residuals"] == "the data" and needs["loss_over_input"] == ""
+    assert "trade_off" not in needs and "demo_figure" not in needs
+    code, out, _ = command("plot", "mixture.json", "--kind", "list")
+    assert code == 0 and "trade_off" in out and "residuals" not in out
+
+
+def test_without_matplotlib_it_says_how_to_install_it(command, here, monkeypatch):
+    for name in [one for one in sys.modules if one.startswith(("matplotlib", "jaxlaw.plots"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(jl, "plots", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, out, err = command("plot", "fit.json")
+    assert (code, out) == (2, "") and err.count("\n") == 1
+    assert "plots need matplotlib: pip install 'jaxlaw[plot]'" in err
