@@ -171,6 +171,13 @@ def inverse_sqrt(peak: float, steps: StepCount, offset: float) -> Schedule:
 def two_stage(first: float, second: float, steps: StepCount, switch: int) -> Schedule:
     """Rate ``first`` up to step ``switch``, ``second`` after it.
 
+    Args:
+        first: rate of the steps up to ``switch``.
+        second: rate of the steps after it.
+        steps: number of steps of both stages, without a warm-up, which :func:`warmup` adds.
+        switch: last step of the first stage, counted as ``steps`` are: after a warm-up. In a
+            line, ``steps=`` includes the warm-up and ``switch=`` does not (:func:`parse`).
+
     Example:
         >>> jl.schedules.two_stage(3e-4, 9e-5, 3, switch=2).rates.tolist()
         [0.0003, 0.0003, 9e-05]
@@ -422,7 +429,9 @@ def parse(text: str) -> Schedule:
 
     A name of this module, a colon, and the arguments of that function. ``warmup=2000`` counts
     among the steps: the first 2,000 of them rise to where the rest begins, from ``start``
-    (0 if left out); ``decay``, ``decay_steps`` and ``switch`` are about the rest. ``+`` joins
+    (0 if left out); ``decay``, ``decay_steps`` and ``switch`` are about the rest: a run of 8,000
+    steps, 2,000 of them warm-up, that changes its rate after step 5,000 of the run is
+    ``two_stage:first=3e-4,second=9e-5,steps=8000,switch=3000,warmup=2000``. ``+`` joins
     pre-training and a continued phase:
     ``cosine:peak=3e-4,steps=9000+linear:peak=1e-4,steps=1000,warmup=100``.
 

@@ -38,6 +38,15 @@ FirstStep = Annotated[
     int | None, typer.Option(help="Steps before the schedule: a warm-up it leaves out.")
 ]
 S1Before = Annotated[float | None, typer.Option(help="Sum of the rates of those steps.")]
+_BY_RUN = "A number, RUN:NUMBER,RUN:NUMBER, or a column."
+FirstSteps = Annotated[
+    str | None,
+    typer.Option(
+        help="Steps before the schedule: a warm-up it leaves out; 0 with --fill linear: a warm-up "
+        f"from 0 to the first logged rate. {_BY_RUN}"
+    ),
+]
+SumsBefore = Annotated[str | None, typer.Option(help=f"Sum of the rates of those steps. {_BY_RUN}")]
 CarryMomentum = Annotated[
     bool, typer.Option("--carry-momentum", help="Momentum goes on over the boundary.")
 ]
@@ -155,8 +164,8 @@ def curve_command(
 
 def _along(
     schedules: Schedules = None,
-    first_step: FirstStep = None,
-    s1_before: S1Before = None,
+    first_step: FirstSteps = None,
+    s1_before: SumsBefore = None,
     fill: Fill = None,
     batch: Batch = None,
 ) -> dict[str, Any]:
@@ -180,8 +189,8 @@ reads_curves = functools.partial(with_options, into="along", made_by=_along)
 def curves_of(
     data: Any,
     schedules: str,
-    first_step: int | None,
-    s1_before: float | None,
+    first_step: str | None,
+    s1_before: str | None,
     batch: str | None,
     **reading: Any,
 ) -> jl.LossCurves:
@@ -196,8 +205,8 @@ def curves_of(
     return jl.read_loss_curves(
         data,
         schedules=declared,
-        first_step=first_step,
-        S1_before=s1_before,
+        first_step=_by_run(first_step, "--first-step"),
+        S1_before=_by_run(s1_before, "--s1-before"),
         batch=_batch(batch, column=True),
         **reading,
     )
@@ -239,6 +248,19 @@ def fit_curves(
     if decay == "fit":
         return jl.fit_decay(law, curves, **counted, **options)
     return jl.fit(law, curves.runs(number(decay or "0.999", "--decay"), **counted), **options)
+
+
+def _by_run(text: str | None, option: str) -> Any:
+    """A number, ``a:100,b:200`` as numbers by run, or the name of a column."""
+    if text is None:
+        return None
+    if ":" in text:
+        by_run = [item.rpartition(":") for item in text.split(",")]
+        return {run: number(value, option) for run, _, value in by_run}
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _batch(text: str | None, column: bool = False) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -40,6 +41,7 @@ USUAL = {
     "BLEU": "bleu bleu_score sacrebleu",
     "score": "bleu bleu_score sacrebleu rouge comet chrf accuracy acc",
     "run": "run_id run_name name experiment exp",
+    "lr": "learning_rate train/learning_rate train/lr",
     "step": "steps _step global_step train_step training_step iteration iter iters update",
 }
 # Computed from a schedule, never logged.
@@ -47,6 +49,16 @@ OF_SCHEDULES = {"S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt", "drop", "eta_k
 
 
 Corpus = Literal["general", "domain"]
+
+
+def parts_of(column: Any, present: Collection[Any]) -> list[Any]:
+    """The columns that together name a run: ``["size", "seed"]``, or in one text ``size,seed``."""
+    if isinstance(column, list | tuple):
+        return list(column)
+    if column in present or not isinstance(column, str):
+        return [column]
+    parts = [part.strip() for part in column.split(",")]
+    return parts if len(parts) > 1 and any(part in present for part in parts) else [column]
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -160,8 +172,10 @@ def raw_units(name: str, unit: Any) -> float:
     """
     try:
         scale = UNIT_NAMES.get(unit.strip().upper()) if isinstance(unit, str) else None
+        if isinstance(unit, str) and "/" in unit:  # a step in tokens: 1/4194304
+            scale = float(Fraction(unit))
         scale = float(unit) if scale is None and not isinstance(unit, bool) else scale
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, ArithmeticError):
         scale = None
     if scale is None or not 0 < scale < np.inf:
         raise UsageError(

@@ -1,20 +1,25 @@
-"""Which columns, in which units, were probably meant: for messages, never taken by itself."""
+"""Which columns, units and options were probably meant: for messages, never taken by itself."""
 
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw._arrays import number_in
 from jaxlaw._quantities import exponential
-from jaxlaw.data._columns import USUAL, bare
-from jaxlaw.errors import DataError, listed
+from jaxlaw.data._columns import OF_SCHEDULES, SIDES, USUAL, bare
+from jaxlaw.errors import DataError, JaxlawError, listed
 from jaxlaw.laws import Input, Law
+
+if TYPE_CHECKING:
+    from jaxlaw.data._runs import Runs
 
 _UNITS = (1.0, 1e3, 1e6, 1e9, 1e12)
 # What names of columns end in: tokens_B, params (millions), n_params_1e9.
@@ -128,3 +133,250 @@ def _likeness(name: str, column: str) -> float:
     if any(word in own for word in longer):
         return 0.85
     return 0.9 * max((difflib.SequenceMatcher(None, own, w).ratio() for w in longer), default=0)
+
+
+# How loss curves were probably meant to be read.
+
+_CANDIDATES = 10  # columns among which those are looked for that name a curve
+_SHOWN = 6  # values of a column that a message names
+_LINE = "cosine:peak=PEAK,steps={},warmup=WARMUP"
+# Options of a call in the order in which it is written.
+_OPTIONS = ("where", "schedules", "fill", "corpus", "first_step", "S1_before")
+
+
+def of_loss_curves(runs: Runs, law: Law) -> DataError:
+    """The error on runs without the areas that a law of loss curves takes, with a whole call."""
+    name = next(name for name in law.input_names if name in OF_SCHEDULES)
+    doc = next(spec.doc for spec in law.inputs if spec.name == name)
+    shown = listed(map(runs.user_name, runs.table.columns))
+    error = DataError(
+        f"{runs.source}: there is no column {name}, which law {law.name} needs ({doc}); columns: "
+        f"{shown}. It is computed from learning rates, by jl.read_loss_curves",
+        file=runs.source,
+        column=name,
+    )
+    where = None if runs.reading is None else runs.reading.where
+    given = {"columns": dict(runs.columns), "units": dict(runs.units), "where": where}
+    return with_guess(error, runs, given, law)
+
+
+def with_guess(
+    error: JaxlawError, runs: Runs, given: Mapping[str, Any], law: Law | None = None
+) -> Any:
+    """The error, with all that the reading of these curves lacks, and the call that has it.
+
+    Args:
+        error: the first thing that is wrong.
+        runs: the rows that are kept, their columns named as far as the user named them.
+        given: arguments of :func:`jaxlaw.read_loss_curves` that the user gave.
+        law: law to be fitted, where that is known.
+    """
+    guess = _CurveGuess(runs, {k: v for k, v in given.items() if v is not None}, law)
+    if not guess.reasons:
+        return error
+    error.args = (
+        f"{str(error).rstrip('.')}. What reading these curves needs: {'; '.join(guess.reasons)}. "
+        f"Perhaps, guessed from names and magnitudes: {guess.call()}",
+    )
+    columns = {
+        name: ",".join(map(str, column)) if isinstance(column, list) else column
+        for name, column in guess.columns.items()
+    }
+    error.guess = {"columns": columns, "units": guess.units, "options": guess.options}
+    return error
+
+
+class _CurveGuess:
+    """What a call of :func:`jaxlaw.read_loss_curves` may lack, and why.
+
+    Made step by step, each on the rows that the steps before it leave: what the columns are called,
+    which size and which of several losses are meant, which rows are one curve, and what the
+    learning rates lack.
+    """
+
+    def __init__(self, runs: Runs, given: Mapping[str, Any], law: Law | None) -> None:
+        self.runs, self.given, self.law, self.table = runs, given, law, runs.table
+        self.columns: dict[str, Any] = {}
+        self.units: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
+        self.reasons: list[str] = []
+        self.own: dict[str, Any] = {}  # quantity → its column in the table, as far as there is one
+        self._name_columns()
+        if "step" in self.own:
+            self._choose_size()
+            run = self._tell_curves_apart()
+            self._choose_loss(run)
+        else:
+            run = []
+        self._find_rates(run)
+
+    def call(self) -> str:
+        """The whole call in Python."""
+        given = self.given
+        units = {**given.get("units", {}), **self.units}
+        options = {"columns": {**given.get("columns", {}), **self.columns}}
+        options |= {"units": units} if units else {}
+        options |= {name: given[name] for name in _OPTIONS if name in given} | self.options
+        # In Python the column lr is read without being named.
+        if options.get("schedules") == "lr" and "schedules" not in given:
+            del options["schedules"]
+        source = repr(self.runs.source) if Path(self.runs.source).suffix else "table"
+        words = [source, *(f"{name}={value!r}" for name, value in options.items() if value != {})]
+        call = f"jl.read_loss_curves({', '.join(words)})"
+        return call if self.law is None else f"jl.fit('{self.law.name}', {call})"
+
+    def _name_columns(self) -> None:
+        """The columns of step, loss, rate and the law's other inputs."""
+        law, needed = self.law, ["step", "loss", "lr"]
+        if law is not None:
+            others = [name for name in law.input_names if name not in OF_SCHEDULES]
+            needed = ["step", law.target, "lr", *others]
+        for name in needed:
+            self._name_column(name)
+        if "step" not in self.own:
+            self._name_tokens()
+        if law is not None:
+            specs = [spec for spec in law.inputs if spec.name in self.columns]
+            self.units |= guessed_units(specs, self.columns, self.table)
+
+    def _name_column(self, name: str) -> None:
+        if name in self.table or set(SIDES.get(name, ())) & {*self.table}:
+            self.own[name] = name
+            return
+        free = self.table.drop(columns=[c for c in self.columns.values() if c in self.table])
+        found = guessed_columns([name], free).get(name)
+        if found is None and name == "loss":
+            found = next((c for c in free if bare(str(c)).startswith("loss")), None)
+        if found is not None:
+            self.own[name] = self.columns[name] = found
+            self.reasons.append(f"column {name}")
+
+    def _name_tokens(self) -> None:
+        """Steps are tokens over those of an update, which no table says."""
+        reason = "column step, the updates done at each loss"
+        self.columns["step"] = "…"
+        if tokens := guessed_columns(["D"], self.table).get("D"):
+            self.own["step"] = self.columns["step"] = tokens
+            self.units["step"] = "1/BATCH"
+            reason += f" ({tokens} over those of an update: units={{'step': 1/BATCH}})"
+        self.reasons.append(reason)
+
+    def _choose_size(self) -> None:
+        """Rows of one size, where the law knows none."""
+        if self.law is None or "N" in self.law.input_names:
+            return
+        size = "N" if "N" in self.table else guessed_columns(["N"], self.table).get("N")
+        if size is not None and _tells_apart(self.table[size]):
+            self._choose(size, self.table[size].max(), f"one size: law {self.law.name} has no N")
+
+    def _choose(self, column: Any, value: Any, reason: str) -> None:
+        """Rows of one value of a column, which a condition keeps from now on."""
+        cells, name = self.table[column], str(self.runs.user_name(column))
+        values = listed(dict.fromkeys(cells.dropna()), _SHOWN)
+        self.reasons.append(f"{reason}, and {name} is {values}")
+        value = value.item() if hasattr(value, "item") else value
+        shown = f'"{value}"' if isinstance(value, str) else repr(value)
+        condition = f"{name if name.isidentifier() else f'`{name}`'} == {shown}"
+        before = self.options.get("where", self.given.get("where"))
+        self.options["where"] = f"({before}) and {condition}" if before else condition
+        self.table = self.table[cells == value]
+
+    @property
+    def _free(self) -> list[Any]:
+        """Columns that are nothing else."""
+        return [column for column in self.table if column not in self.own.values()]
+
+    def _tell_curves_apart(self) -> list[Any]:
+        """The columns that name a curve, fewest first; none where all rows are one."""
+        if "run" in self.table:
+            return ["run"]
+        # Without a column run the rows of one schedule are a curve.
+        by_schedule = [name for name in [self.given.get("schedules")] if _is_in(name, self.table)]
+        if by_schedule and self._increase(by_schedule):
+            return by_schedule
+        if self._increase([]):
+            return []
+        columns = self._columns_of_curves()
+        self.columns["run"] = columns[0] if len(columns) == 1 else columns or "…"
+        named = f"rows of one {' and '.join(map(str, columns))} are a curve"
+        self.reasons.append(f"column run: {named if columns else 'nothing tells curves apart'}")
+        return columns
+
+    def _columns_of_curves(self) -> list[Any]:
+        free = [column for column in self._free if _tells_apart(self.table[column])]
+        # A column that usually names runs does so by itself: where it has several losses a step,
+        # these are several losses of one run.
+        if usual := [word for word in USUAL["run"].split() if word in free]:
+            return usual[:1]
+        numeric = pd.api.types.is_numeric_dtype
+        free = sorted(free, key=lambda column: numeric(self.table[column].dtype))[:_CANDIDATES]
+        several = (sorted(c, key=list(self.table).index) for count in (1, 2, 3)
+                   for c in itertools.combinations(free, count))  # fmt: skip
+        return next((columns for columns in several if self._increase(columns)), [])
+
+    def _choose_loss(self, run: list[Any]) -> None:
+        """One loss a step, where a column tells several losses of one run apart."""
+        if not run or self._increase(run):
+            return
+        numeric = pd.api.types.is_numeric_dtype
+        texts = [column for column in self._free if not numeric(self.table[column].dtype)]
+        for column in texts:
+            if column not in run and self._increase([*run, column]):
+                first = self.table[column].dropna().iloc[0]
+                self._choose(column, first, "one loss a step: a run has several")
+                return
+
+    def _increase(self, columns: list[Any]) -> bool:
+        """Whether steps increase from row to row of each curve."""
+        return not (self._by(columns, self.table).diff() <= 0).any()
+
+    def _by(self, columns: list[Any], rows: pd.DataFrame) -> Any:
+        """The steps of rows, by curve."""
+        steps = pd.to_numeric(rows[self.own["step"]], errors="coerce")
+        return steps.groupby([rows[column] for column in columns] or (lambda _: 0))
+
+    def _find_rates(self, run: list[Any]) -> None:
+        """The learning rates, and what those that were logged lack."""
+        declared = self.given.get("schedules")
+        if declared is not None and not (isinstance(declared, str) and ":" not in declared):
+            return
+        if "lr" in self.own:
+            if declared is None:
+                self.options["schedules"] = "lr"
+            if "step" in self.own and "phase" not in self.table:
+                self._fill_rates(run)
+        elif not _is_in(declared, self.table):
+            known = "step" in self.own and "step" not in self.units
+            last = f"{self.table[self.own['step']].max():.0f}" if known else "STEPS"
+            self.options["schedules"] = _LINE.format(last)
+            self.reasons.append(
+                "learning rates, which no column has: declare the schedule of all runs by a line, "
+                "or of each by its name (schedules={'RUN': line})"
+            )
+
+    def _fill_rates(self, run: list[Any]) -> None:
+        """Rates of steps between two rows, and before the first row."""
+        rates = pd.to_numeric(self.table[self.own["lr"]], errors="coerce")
+        steps, fill = self._by(run, self.table[np.isfinite(rates)]), self.given.get("fill")
+        if fill is None and (steps.diff() > 1).any():
+            self.options["fill"] = "linear"
+            self.reasons.append("fill: rates are logged at some steps only")
+        first = steps.first().max()
+        if first > 1 and fill != "hold" and not {"first_step", "S1_before"} & {*self.given}:
+            self.options |= {"fill": "linear", "first_step": 0}
+            self.reasons.append(
+                f"the rates before the first logged one (step {first:.0f}): first_step=0 takes a "
+                "linear warm-up from 0 to it; S1_before= gives their sum"
+            )
+
+
+def _tells_apart(cells: pd.Series) -> bool:
+    """Whether a column may name curves: it has several values, each of them in several rows."""
+    try:
+        return 1 < cells.nunique() <= len(cells) / 3
+    except TypeError:  # of lists
+        return False
+
+
+def _is_in(name: Any, table: pd.DataFrame) -> bool:
+    return isinstance(name, str) and name in table and name != "lr"

@@ -22,7 +22,15 @@ from jaxlaw._conditions import rows_where, undecided
 from jaxlaw._rounding import ROUNDING
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
-from jaxlaw.data._columns import Corpus, Location, missing_column, numbers
+from jaxlaw.data._columns import (
+    Corpus,
+    Location,
+    missing_column,
+    numbers,
+    parts_of,
+    raw_units,
+)
+from jaxlaw.data._guesses import with_guess
 from jaxlaw.data._reading import Reading, losing
 from jaxlaw.data._row_areas import AREAS, DROPS, Batch, area_options, areas_along, drops_along
 from jaxlaw.data._run_schedules import (
@@ -34,7 +42,7 @@ from jaxlaw.data._run_schedules import (
 )
 from jaxlaw.data._runs import Runs, RunsSource, read_runs, refuse_rows
 from jaxlaw.data.formats import read_format, short_names, with_values
-from jaxlaw.errors import DataError, UsageError, listed, nearest
+from jaxlaw.errors import DataError, JaxlawError, UsageError, listed, nearest
 from jaxlaw.notes import Note, by_weight
 from jaxlaw.schedules import Schedule
 
@@ -344,7 +352,10 @@ def read_loss_curves(
             folders before it as make the names differ.
         columns, units, weight, where, corpus, drop_invalid, name, format, values: see
             :func:`jaxlaw.read_runs`; ``columns`` also maps ``run``, ``step``, ``lr``,
-            ``schedule`` and ``phase``.
+            ``schedule`` and ``phase``, and ``run`` to several columns that name it together:
+            ``{"run": ["size", "seed"]}``. ``units`` takes the steps of one of ``step`` too, whose
+            steps are then rounded: ``{"step": 1 / 4194304}`` of a column of tokens. Rates that
+            are logged in rows which ``where`` leaves out count where they are of the same run.
         schedules: run or name of schedule → Schedule, line for ``schedules.parse``, or (steps,)
             rates; a single one of these serves all runs. Or the name of the column that says
             which schedule each row belongs to: its cells are lines, or names of schedules whose
@@ -353,7 +364,8 @@ def read_loss_curves(
             no schedule by then need column ``lr``, the rate that each update used.
         first_step: number of steps before the schedule begins, such as a warm-up that it leaves
             out: a number, a dict by run, or a column. By default a schedule of logged rates
-            begins with the first of them.
+            begins with the first of them; from 0 with ``fill="linear"``, their unlogged first
+            steps are a linear warm-up from a rate of 0.
         S1_before: sum of the rates of those steps, in the same forms; required if there are any.
         fill: rule for unlogged steps between logged rates: ``"hold"`` or ``"linear"``.
         batch: tokens of an update over those of a reference batch, in which areas count steps
@@ -386,29 +398,29 @@ def read_loss_curves(
     """
     table = _one_table(source, columns, name) if format is None else read_format(source, format)
     table = with_values(table, values)
-    named = isinstance(schedules, str) and ":" not in schedules
-    if named:
-        columns, schedules = _with_schedule_column(table, columns, schedules), None
-    rows = _curve_columns(
-        read_runs(
-            table, columns, units,
-            weight=weight, where=where, corpus=corpus, drop_invalid=drop_invalid,
-        ),
-        by_schedule=named,
-    )  # fmt: skip
+    kept = {"weight": weight, "where": where, "corpus": corpus, "drop_invalid": drop_invalid}
+    along = {"first_step": first_step, "S1_before": S1_before, "fill": fill}
+    try:
+        rows, every = _rows_of_curves(table, columns, units, schedules, kept)
+        own = run_schedules_of(
+            rows.table,
+            every.table,
+            every.location("lr"),
+            None if _is_column(schedules) else schedules,
+            **along,
+            batch=batch,
+        )
+        _check_order(rows)
+    except JaxlawError as error:
+        # The first thing that is missing hardly comes alone: all of it is named at once.
+        given = {"columns": columns, "units": units, "schedules": schedules, **kept, **along}
+        raise _with_guess(error, table, given) from None
     if format is not None or values:
         reading = rows.reading or Reading()
         reading = dataclasses.replace(reading, format=format, values=dict(values or {}))
         rows = dataclasses.replace(rows, reading=reading)
-    # Rates are logged in rows that ``where`` may leave out, such as rows of training losses.
-    every = rows if where is None else _curve_columns(read_runs(table, columns), named)
-    wanted = list(dict.fromkeys(rows.table["run"]))
-    own = run_schedules_of(
-        every.table, wanted, every.location("lr"), schedules, first_step, S1_before, fill, batch
-    )
-    _check_order(rows)
     done = optimizer_steps(rows.table, own)
-    for run in wanted:
+    for run in own:
         of_run = (rows.table["run"] == run).to_numpy()
         _check_reach(rows, of_run, done[of_run], run, own[run])
         if "lr" in rows.table:
@@ -417,6 +429,45 @@ def read_loss_curves(
                 own[run], run, done[of_run], logged, labels, rows.location("lr"), lr_tolerance
             )
     return LossCurves(rows, own)
+
+
+def _is_column(schedules: Any) -> bool:
+    """Whether ``schedules`` is the name of a column, and no line."""
+    return isinstance(schedules, str) and ":" not in schedules
+
+
+def _rows_of_curves(
+    table: Table,
+    columns: Mapping[str, Any] | None,
+    units: Mapping[str, Any] | None,
+    schedules: Any,
+    kept: Mapping[str, Any],
+) -> tuple[Runs, Runs]:
+    """The rows that ``where`` keeps, and all of them, which may log more rates of the same runs."""
+    table, columns = _with_run(table, columns)
+    units, named = dict(units or {}), _is_column(schedules)
+    step_unit = raw_units("step", units.pop("step")) if "step" in units else None
+    if named:
+        columns = _with_schedule_column(table, columns, schedules)
+    rows = _curve_columns(read_runs(table, columns, units, **kept), named, step_unit)
+    if step_unit is not None:
+        reading = rows.reading or Reading()
+        reading = dataclasses.replace(reading, units={**reading.units, "step": step_unit})
+        rows = dataclasses.replace(rows, reading=reading)
+    if kept["where"] is None:
+        return rows, rows
+    return rows, _curve_columns(read_runs(table, columns), named, step_unit)
+
+
+def _with_guess(error: JaxlawError, table: Table, given: Mapping[str, Any]) -> JaxlawError:
+    """The error, with all that the reading lacks, where the columns can be read at all."""
+    try:
+        columns = {**(given["columns"] or {})}
+        table, columns = _with_run(table, columns)
+        runs = read_runs(table, columns, where=given["where"])
+    except JaxlawError:
+        return error
+    return with_guess(error, runs, given)
 
 
 def _paths(source: list[Any] | tuple[Any, ...]) -> list[Path]:
@@ -445,6 +496,23 @@ def _one_table(source: Any, columns: Mapping[str, Any] | None, name: str | None)
         frame = table.frame.set_axis([f"{file}:{label}" for label in table.frame.index], axis=0)
         frames.append(frame if run in frame else frame.assign(**{run: names[key]}))
     return Table(pd.concat(frames), name or f"{len(source)} files", table.word)
+
+
+def _with_run(
+    table: Table, columns: Mapping[str, Any] | None
+) -> tuple[Table, Mapping[str, Any] | None]:
+    """The table with one column that names the runs, where several do so together."""
+    parts = parts_of((columns or {}).get("run"), table.frame.columns)
+    if len(parts) < 2:
+        return table, columns
+    frame, name = table.frame, ",".join(map(str, parts))
+    for part in parts:
+        if part not in frame:
+            raise missing_column("run", " (for run)", part, frame.columns, table.source)
+    cells = frame[parts].astype(object)
+    # A run of which one part is missing has no name, which is refused with its row.
+    made = cells.map(str).agg(" ".join, axis=1).where(cells.notna().all(axis=1), None)
+    return Table(frame.assign(**{name: made}), table.source, table.word), {**columns, "run": name}
 
 
 def _with_schedule_column(
@@ -500,10 +568,11 @@ def _check_schedule_names(runs: Runs) -> None:
             )
 
 
-def _curve_columns(runs: Runs, by_schedule: bool = False) -> Runs:
+def _curve_columns(runs: Runs, by_schedule: bool = False, step_unit: float | None = None) -> Runs:
     """The runs with checked columns run (strings), step (whole numbers), lr, phase (pt, cpt).
 
-    Without a column run all rows are one curve, or each schedule is one if ``by_schedule``.
+    Without a column run all rows are one curve, or each schedule is one if ``by_schedule``. Steps
+    in a unit of their own, such as tokens, are rounded to whole ones.
     """
     table = runs.table.rename(columns={name: f"{name} (as in the file)" for name in AREAS})
     runs = dataclasses.replace(runs, table=table)
@@ -512,6 +581,8 @@ def _curve_columns(runs: Runs, by_schedule: bool = False) -> Runs:
         raise missing_column("step", ", the updates done at each loss", "step", shown, runs.source)
 
     step = numbers(table["step"], runs.location("step"))
+    if step_unit is not None:
+        step = np.rint(step * step_unit)
     near = np.rint(step)  # steps of tokens over the batch are whole but for rounding
     step = np.where(np.abs(step - near) <= ROUNDING * np.abs(near), near, step)
     bad = ~(step == np.floor(step)) | ~np.isfinite(step)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxlaw._quantities import exponential
-from jaxlaw.data._columns import SIDES, Corpus
+from jaxlaw.data._columns import SIDES, Corpus, parts_of
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Reading:
         return {
             name: column
             for name, column in self.columns.items()
-            if column in present
+            if all(part in present for part in parts_of(column, present))
             and column not in given.values()
             and not groups.get(name, {name}) & set(given)
         }

@@ -3,6 +3,9 @@
 A row's step counts the updates done. Those up to ``first_step`` come before the schedule. A
 schedule is declared, or made of the rates that a run logged; where there are both they are
 compared.
+
+Two tables go through this module: the rows that the user keeps, which say what a run is, and all
+rows of the source, for the rows that ``where`` leaves out may hold more of the same run's log.
 """
 
 from __future__ import annotations
@@ -130,8 +133,8 @@ def read_schedules(source: str | os.PathLike[str]) -> dict[str, Schedule]:
 
 
 def run_schedules_of(
+    kept: pd.DataFrame,
     every: pd.DataFrame,
-    wanted: Collection[str],
     location: Location,
     schedules: Any,
     first_step: Any,
@@ -139,11 +142,11 @@ def run_schedules_of(
     fill: Fill | None,
     batch: Any = None,
 ) -> dict[str, RunSchedule]:
-    """The schedules of some runs of a table with columns run and step, strings and numbers.
+    """The schedules of the runs of a table with columns run and step, strings and numbers.
 
     Args:
-        every: all rows of the source, those that are not wanted too.
-        wanted: names of the runs whose schedules are needed.
+        kept: the rows that the user keeps, whose runs need a schedule.
+        every: all rows of the source.
         location: the column of rates, for messages.
         schedules, first_step, S1_before, fill, batch: see :func:`jaxlaw.read_loss_curves`.
 
@@ -154,31 +157,45 @@ def run_schedules_of(
     if fill not in (None, "hold", "linear"):
         message = f"fill is 'hold' or 'linear', not {fill!r}"
         raise UsageError(message, argument="fill", value=fill)
+    runs, whole = (dict(list(table.groupby("run", sort=False))) for table in (kept, every))
     # Names are checked against all runs of the source: where= may leave a run out whose schedule
     # was declared, and that is no error.
-    groups = dict(list(every.groupby("run", sort=False)))
-    declared = _declared_schedules(schedules, every, groups)
-    firsts = _per_run(first_step, "first_step", every, groups)
-    befores = _per_run(S1_before, "S1_before", every, groups)
+    declared = _declared_schedules(schedules, runs, whole)
+    firsts = _per_run(first_step, "first_step", runs, whole)
+    befores = _per_run(S1_before, "S1_before", runs, whole)
     if isinstance(batch, Mapping):
-        batch = _by_known_run(batch, "batch", groups)
+        batch = _by_known_run(batch, "batch", whole)
     run_schedules = {}
-    for run in wanted:
-        rows, first = groups[run], firsts[run]
+    for run, rows in runs.items():
+        # Two runs of one name, such as two sizes of which where= keeps one, are not one log.
+        log, first = whole[run] if _is_one_log(whole[run]) else rows, firsts[run]
         # What the user declares goes before what was logged; compare_rates holds one against the
         # other later, where there are both.
         if run in declared:
             followed = RunSchedule(declared[run], first or 0)
-        elif (logged := _logged_schedule(rows, location, run, fill, first)) is not None:
+        elif (logged := _logged_schedule(log, location, run, fill, first)) is not None:
             followed = RunSchedule(*logged)
         else:
             continue
         before = _sum_before(befores[run], followed, run, location.source)
         phase = _phase(rows, followed, run, location.source)
         followed = replace(followed, S1_before=before, phase=phase)
-        run_schedules[run] = replace(followed, batch=_batch(batch, run, rows, followed, location))
-    _check_each_has_one(wanted, run_schedules, location.source)
+        run_schedules[run] = replace(followed, batch=_batch(batch, run, log, followed, location))
+    _check_each_has_one(runs, run_schedules, location.source)
     return run_schedules
+
+
+def _is_one_log(rows: pd.DataFrame) -> bool:
+    """Whether rows may be the log of one run: in order of steps, with one rate a step."""
+    by = "phase" if "phase" in rows else "run"
+    steps = (_rates_of(rows) if "lr" in rows else rows).groupby(by)["step"].diff().dropna()
+    return bool((steps > 0 if "lr" in rows else steps >= 0).all())
+
+
+def _rates_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that log a rate, once where several losses at one step repeat it."""
+    rows = rows[np.isfinite(rows["lr"])]
+    return rows[~rows.duplicated([name for name in ("phase", "step", "lr") if name in rows])]
 
 
 def _sum_before(given: float | None, followed: RunSchedule, run: str, source: str) -> float:
@@ -222,21 +239,28 @@ def _by_known_run(
 
 
 def _declared_schedules(
-    schedules: Any, every: pd.DataFrame, groups: Mapping[str, pd.DataFrame]
+    schedules: Any, runs: Mapping[str, pd.DataFrame], whole: Mapping[str, pd.DataFrame]
 ) -> dict[str, Schedule]:
-    """Run → its declared schedule."""
+    """Run → its declared schedule.
+
+    Args:
+        schedules: see :func:`jaxlaw.read_loss_curves`.
+        runs: run → the rows that the user keeps.
+        whole: run → all its rows, runs without kept rows too.
+    """
     if schedules is None:
-        schedules = _lines_in(every)
+        schedules = _lines_in(runs)
     if not isinstance(schedules, Mapping):
-        return dict.fromkeys(groups, as_schedule(schedules))
+        return dict.fromkeys(runs, as_schedule(schedules))
     # Parsed once, so that runs of one schedule share it, and their areas are computed once.
     known = {str(name): as_schedule(line, str(name)) for name, line in schedules.items()}
-    of_run = {run: run for run in groups}
-    if "schedule" in every:
-        of_run |= _named_schedules({run: rows for run, rows in groups.items() if run not in known})
+    of_run = {run: run for run in runs} | _named_schedules(
+        {run: rows for run, rows in runs.items() if run not in known}
+    )
+    others = {run: rows for run, rows in whole.items() if run not in runs}
+    names = dict.fromkeys([*whole, *of_run.values(), *_named_schedules(others).values()])
     for name in known:
-        if name not in groups and name not in of_run.values():
-            names = dict.fromkeys([*groups, *of_run.values()])
+        if name not in names:
             raise UsageError(
                 f"schedules: '{name}' is neither a run nor a schedule of the table; there are "
                 f"{listed(names)}.{nearest(name, names)}",
@@ -246,53 +270,52 @@ def _declared_schedules(
     return {run: known[name] for run, name in of_run.items() if name in known}
 
 
-def _lines_in(every: pd.DataFrame) -> dict[str, str]:
+def _lines_in(runs: Mapping[str, pd.DataFrame]) -> dict[str, str]:
     """The lines that a column ``schedule`` holds itself, in place of names."""
-    if "schedule" not in every:
-        return {}
-    cells = every["schedule"].dropna().map(str).unique()
-    return {line: line for line in cells if ":" in line}
+    columns = [rows["schedule"].dropna().map(str) for rows in runs.values() if "schedule" in rows]
+    return {line: line for cells in columns for line in cells.unique() if ":" in line}
 
 
-def _named_schedules(groups: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+def _named_schedules(runs: Mapping[str, pd.DataFrame]) -> dict[str, str]:
     """Run → the one name that its column ``schedule`` has."""
     return {
         run: str(rows["schedule"].iloc[0])
-        for run, rows in groups.items()
-        if rows["schedule"].nunique(dropna=False) == 1
+        for run, rows in runs.items()
+        if "schedule" in rows and rows["schedule"].nunique(dropna=False) == 1
     }
 
 
 def _per_run(
-    values: Any, argument: str, every: pd.DataFrame, groups: Mapping[str, pd.DataFrame]
+    values: Any, argument: str, runs: Mapping[str, pd.DataFrame], known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A number for every run, from one number, a dict by run, or a column."""
+    """A number for every run, from one number, a dict by run, or a column; ``known`` has names."""
     if isinstance(values, str):
-        values = _of_column(values, argument, every, groups)
+        values = _of_column(values, argument, runs)
+    elif isinstance(values, Mapping):
+        values = _by_known_run(values, argument, known)
     if isinstance(values, Mapping):
-        by_run = _by_known_run(values, argument, groups)
-        return {run: _number(by_run.get(run), argument) for run in groups}
-    return dict.fromkeys(groups, _number(values, argument))
+        return {run: _number(values.get(run), argument) for run in runs}
+    return dict.fromkeys(runs, _number(values, argument))
 
 
-def _of_column(
-    column: str, argument: str, every: pd.DataFrame, groups: Mapping[str, pd.DataFrame]
-) -> dict[str, Any]:
+def _of_column(column: str, argument: str, runs: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """Run → the one value that a column has in its rows."""
-    if column not in every:
-        raise _no_column(argument, column, every)
-    by_run = {run: rows[column].unique() for run, rows in groups.items()}
-    for run, several in by_run.items():
+    by_run = {}
+    for run, rows in runs.items():
+        if column not in rows:
+            raise _no_column(argument, column, rows)
+        several = rows[column].unique()
         if len(several) > 1:
             raise DataError(
                 f"{argument}: column {column} has several values for run {run} ({several[0]}, "
                 f"{several[1]}); a run has one",
                 argument=argument,
                 column=column,
-                row=groups[run].index[groups[run][column] == several[1]][0],
+                row=rows.index[rows[column] == several[1]][0],
                 value=several[1],
             )
-    return {run: several[0] for run, several in by_run.items()}
+        by_run[run] = several[0]
+    return by_run
 
 
 def _no_column(argument: str, column: str, table: pd.DataFrame) -> DataError:
@@ -378,18 +401,20 @@ def _logged_schedule(
 
     A rate logged at step first_step is that before step 1 of the schedule; where there is none,
     the schedule begins without a jump. With first_step None, the schedule begins at the first
-    rate that was logged.
+    rate that was logged; with first_step 0 and ``fill="linear"``, with a warm-up from 0 to it.
     """
     if "lr" not in rows:
         return None
-    rows = rows[np.isfinite(numbers(rows["lr"], location))]
+    rows = _rates_of(rows)
     if not len(rows):
         return None
-    # Rows of several losses at one step repeat its rate.
-    rows = rows[~rows.duplicated([name for name in ("phase", "step", "lr") if name in rows])]
     parts = [rows]
     if "phase" in rows:
         parts = [part for name in ("pt", "cpt") if len(part := rows[rows["phase"] == name])]
+    if first_step == 0 and fill == "linear" and parts[0]["step"].iloc[0] > 1:
+        # The line that fills the first steps is a warm-up from 0.
+        zero = parts[0].iloc[:1].assign(step=0.0, lr=0.0)
+        parts[0] = pd.concat([zero, parts[0]])
     first, start = _filled(parts[0], location, run, fill, first_step)
     if len(parts) == 1:
         return start, first
@@ -415,7 +440,8 @@ def _filled(
     if steps[0] > first + 1:
         raise location.error(
             f"{location}: run {run}: the rates of steps {first + 1} to {steps[0] - 1:.0f} are not "
-            f"logged; pass first_step={steps[0] - 1:.0f} and S1_before=, or declare a schedule",
+            f"logged; pass first_step={steps[0] - 1:.0f} and S1_before=, or declare a schedule; "
+            "with fill='linear' and first_step=0 they are a linear warm-up from 0",
             rows.index[0],
         )
     gaps = np.flatnonzero(np.diff(steps) > 1)
@@ -494,8 +520,34 @@ def _likely_cause(schedule: Schedule, done: np.ndarray, logged: np.ndarray, allo
     factor = float(np.median(logged[known > 0] / known[known > 0])) if (known > 0).any() else 1.0
     if (np.abs(logged - factor * known) <= max(factor, 1.0) * allowed).all():
         return f"; the log is {factor:.4g} times the schedule everywhere: is its peak right?"
+    rise = int(declared.argmax()) + 1  # steps of a warm-up, where the first of the highest ends one
+    for shift in (rise, rise + 1, rise - 1) if rise > 2 else ():
+        if _agrees_later(from_start, done, logged, allowed, shift):
+            switches = "two_stage" in schedule.name
+            return (
+                f"; the log agrees with the schedule {shift} steps later, which has a warm-up of "
+                f"{rise}: "
+                + (
+                    "steps= includes the warm-up, switch= counts from its end, so lower switch= "
+                    f"by {shift}"
+                    if switches
+                    else "if the steps of the log begin after the warm-up, leave warmup= out"
+                )
+            )
     if declared.argmax() == 0 and np.argmax(logged) > 0 and logged[0] < known[0]:
         return "; the log rises first: is a warm-up (warmup=) missing in the schedule?"
-    if declared.argmax() > 0 and np.argmax(logged) == 0:
-        return "; the schedule rises first, the log does not: has it no warm-up?"
+    if rise > 1 and np.argmax(logged) == 0 and logged[0] > known[0] + allowed:
+        return (
+            f"; the schedule rises over its first {rise} steps, the log begins at step "
+            f"{done[0]} with {logged[0]:.4g}: has it no warm-up?"
+        )
     return "; check its kind, steps and rates"
+
+
+def _agrees_later(
+    from_start: np.ndarray, done: np.ndarray, logged: np.ndarray, allowed: float, shift: int
+) -> bool:
+    """Whether a log, after a warm-up of ``shift`` steps, has the rates so many steps later."""
+    inside = (done >= shift) & (done + shift < len(from_start))
+    moved = from_start[done[inside] + shift]
+    return inside.sum() > 1 and bool((np.abs(logged[inside] - moved) <= allowed).all())

@@ -42,7 +42,7 @@ from jaxlaw.data._columns import (
     raw_units,
 )
 from jaxlaw.data._dependence import RunGroups, run_groups
-from jaxlaw.data._guesses import without_columns
+from jaxlaw.data._guesses import of_loss_curves, without_columns
 from jaxlaw.data._reading import Reading, reading_of
 from jaxlaw.data._row_checks import (
     check_magnitude,
@@ -832,8 +832,10 @@ def _check_all_there(runs: Runs, law: Law) -> None:
         if name not in drops and _for_corpus(runs, name)[0] not in present
     ]
     lacking += [law.target] * (target_column(runs, law) not in present)
-    if not lacking or set(lacking) & OF_SCHEDULES:
+    if not lacking:
         return
+    if set(lacking) & OF_SCHEDULES:
+        raise of_loss_curves(runs, law)
     free = runs.table.drop(columns=[name for name in runs.columns if name in present])
     error = without_columns(lacking, law, free, runs.source, map(runs.user_name, present))
     if len(lacking) == 1 and not (error.guess or {}).get("units"):

@@ -5,6 +5,10 @@ import shlex
 import pytest
 
 import jaxlaw as jl
+from tests.conftest import DATA, needs_data
+from tests.fixtures.curve_tables import two_sizes
+
+SEARCH = ("--n-starts", "64", "--n-local", "8", "--quiet")
 
 
 @pytest.mark.parametrize(
@@ -22,8 +26,7 @@ def test_the_line_of_the_message_works(command, names, scales, given):
     for old, new, scale in zip(("N", "D", "loss"), names, scales, strict=True):
         table = table.assign(**{old: table[old] / scale}).rename(columns={old: new})
     table.to_csv("messy.csv", index=False)
-    search = ("--n-starts", "64", "--n-local", "8", "--quiet")
-    code, out, err = command("fit", "chinchilla", "messy.csv", *search, *given)
+    code, out, err = command("fit", "chinchilla", "messy.csv", *SEARCH, *given)
     assert (code, out) == (1, "") and "guessed from names and magnitudes" in err
     words = shlex.split(err.rpartition("magnitudes: ")[2])
     assert words[0] == "jaxlaw"
@@ -36,3 +39,41 @@ def test_nothing_is_guessed_of_names_that_say_nothing():
     with pytest.raises(jl.DataError, match="no columns N, D, loss.*Say which they are") as error:
         jl.fit("chinchilla", table)
     assert error.value.guess is None
+
+
+@pytest.mark.parametrize("given", [(), ("--schedules", "lr"), ("--where", "split == 'fit'")])
+def test_the_line_of_the_message_works_for_loss_curves(command, given):
+    table = two_sizes().query("step > 150 and step % 25 == 0").assign(split="fit")
+    table.rename(columns={"run": "schedule", "size": "n_params_M"}).to_csv("log.csv", index=False)
+    code, out, err = command("fit", "annealing", "log.csv", *SEARCH, *given)
+    assert (code, out) == (1, "") and "What reading these curves needs: " in err
+    words = shlex.split(err.rpartition("magnitudes: ")[2])
+    assert words[0] == "jaxlaw" and words.count("--schedules") == 1
+    assert ("--where" in words) == ("--schedules" not in given)  # the law is known by then
+    assert command(*words[1:], "--out", "fit.json")[0] == 0
+    fit = jl.load("fit.json")
+    assert fit.n_observations == 154 * (1 if "--where" in words else 2)
+    assert fit.params["L0"] == pytest.approx(3.1, abs=1e-3)
+
+
+@needs_data
+@pytest.mark.full
+@pytest.mark.parametrize("data", ["lr_loss_curves", "olmo_ladder"])
+def test_the_line_of_the_message_works_for_real_curves(command, data):
+    code, _, err = command("fit", "annealing", f"{DATA}/{data}.csv")
+    assert code == 1
+    words = shlex.split(err.rpartition("magnitudes: ")[2])
+    assert command(*words[1:], "--out", "fit.json")[0] == 0
+    assert jl.load("fit.json").agreement > 0.9
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("data", "blanks"),
+    [("continual_70m", ["PEAK", "WARMUP"]), ("model_curves", ["BATCH", "PEAK", "STEPS", "WARMUP"])],
+)
+def test_what_no_column_says_is_left_blank(command, data, blanks):
+    code, _, err = command("fit", "annealing", f"{DATA}/{data}.csv")
+    line = err.rpartition("magnitudes: ")[2]
+    assert code == 1 and "learning rates, which no column has" in err
+    assert all(blank in line for blank in blanks)

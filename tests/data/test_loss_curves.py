@@ -14,7 +14,16 @@ from jaxlaw import schedules
 from jaxlaw.data._row_areas import AREAS
 from jaxlaw.data._run_schedules import as_schedule, read_schedules
 from tests.conftest import DATA, needs_data
-from tests.fixtures.curve_tables import SPECS, TRUTH, TWO, logged, read, real_curves, real_schedules
+from tests.fixtures.curve_tables import (
+    SPECS,
+    TRUTH,
+    TWO,
+    logged,
+    read,
+    real_curves,
+    real_schedules,
+    two_sizes,
+)
 from tests.fixtures.run_tables import assert_says
 
 
@@ -207,7 +216,11 @@ def test_a_log_that_begins_late_needs_what_came_before():
         (lambda f: f.assign(lr=f["lr"] * 0.1), ["0.1 times", "peak"]),
         (lambda f: f.assign(lr=f["lr"].shift(-1, fill_value=0.0)), ["one step later", "lower"]),
         (lambda f: f.assign(lr=f["lr"].shift(1, fill_value=0.0)), ["one step earlier", "higher"]),
-        (lambda f: f.assign(lr=f["lr"].where(f["step"] > 200, 3e-4)), ["it no warm-up"]),
+        (
+            lambda f: f.assign(lr=f["lr"].where(f["step"] > 200, 3e-4)),
+            ["rises over its first 200 steps", "begins at step 1 with 0.0003", "it no warm-up"],
+        ),
+        (lambda f: f.assign(lr=f["lr"].shift(-200)), ["200 steps later", "leave warmup= out"]),
         (lambda f: f.assign(lr=f["lr"].where(f["step"] != 3000, 1e-3)), ["check its kind"]),
     ],
 )
@@ -226,6 +239,80 @@ def test_a_missing_warmup_is_suspected():
         read(frame, schedules={"a": line})
 
 
+def test_a_switch_that_was_counted_with_the_warmup_is_named():
+    line = "two_stage:first=3e-4,second=9e-5,steps=4000,switch={},warmup=200"
+    frame = logged({"a": line.format(1800)})  # at step 2000 of the run
+    with pytest.raises(jl.DataError, match="200 steps later.*so lower switch= by 200"):
+        read(frame, schedules={"a": line.format(2000)})
+    assert len(read(frame, schedules={"a": line.format(1800)})) == 1
+
+
+@pytest.mark.parametrize("by_step", [False, True])
+def test_rates_of_rows_that_where_drops_are_not_those_of_another_run(by_step):
+    table = two_sizes()
+    table = table.sort_values("step", ignore_index=True) if by_step else table
+    kept = read(table, schedules=None, where="size == 400")
+    alone = read(table[table["size"] == 400], schedules=None)
+    pd.testing.assert_frame_equal(areas_of(kept), areas_of(alone))
+    # Columns that say a run's first step are of the rows that are kept as well.
+    table["before"] = table["size"] * 1e-3
+    late = read(table, schedules=None, where="size == 400 and step > 100", S1_before="before")
+    assert late.run_schedules["fall"].S1_before == 0.4
+    with pytest.raises(jl.DataError, match="one rate a step|several values"):
+        read(table, schedules=None)
+
+
+def test_a_run_may_be_named_by_several_columns():
+    table = two_sizes().rename(columns={"run": "schedule"})
+    options = {"schedules": None, "columns": {"run": ["size", "schedule"]}}
+    curves = read(table, **options)
+    assert list(curves.run_schedules) == ["25 fall", "400 fall"]
+    alone = read(two_sizes().query("size == 400"), schedules=None)
+    pd.testing.assert_frame_equal(areas_of(curves.only("400 fall")), areas_of(alone))
+    assert "schedule" in curves.table and "size" in curves.table
+    # A text with commas is the same, unless a column has that name.
+    in_shell = read(table, schedules=None, columns={"run": "size, schedule"})
+    assert list(in_shell.run_schedules) == list(curves.run_schedules)
+    odd = two_sizes().assign(**{"size,run": lambda f: "r" + f["size"].astype(str)})
+    assert len(read(odd, schedules=None, columns={"run": "size,run"})) == 2
+    # A fit keeps it: the same columns name the runs of the next table.
+    again, _ = in_shell.rows.reading.options({}, table.columns)
+    assert again["columns"] == {"run": "size,schedule"}
+    with pytest.raises(jl.DataError, match="no column sched .*Did you mean 'schedule'"):
+        read(table, schedules=None, columns={"run": ["size", "sched"]})
+    table.loc[7, "schedule"] = None
+    with pytest.raises(jl.DataError, match="row 7 .*every row needs its run"):
+        read(table, **options)
+
+
+@pytest.mark.parametrize("unit", [1 / 2_097_152, "1/2097152"])
+def test_steps_may_be_counted_in_tokens(unit):
+    table = logged({"fall": SPECS["fall"]})
+    tokens = table.assign(tokens=table["step"] * 2_097_152 + 1000.0).drop(columns="step")
+    read_so = {"columns": {"step": "tokens"}, "units": {"step": unit}}
+    curves = read(tokens, schedules={"fall": SPECS["fall"]}, **read_so)
+    pd.testing.assert_frame_equal(
+        areas_of(curves), areas_of(read(table, schedules={"fall": SPECS["fall"]}))
+    )
+    assert curves.rows.reading.units["step"] == pytest.approx(1 / 2_097_152)
+    late = read(tokens, schedules={"fall": SPECS["fall"]}, where="tokens > 4e9", **read_so)
+    assert late.table["step"].min() == 2000
+    with pytest.raises(jl.UsageError, match="'1/0' is not a unit"):
+        read(tokens, columns={"step": "tokens"}, units={"step": "1/0"})
+
+
+def test_a_linear_fill_from_step_0_is_a_warmup():
+    line = SPECS["hold"]
+    late = logged({"hold": line}).query("step >= 200")
+    found = areas_of(read(late, schedules=None, fill="linear", first_step=0))
+    whole = areas_of(read(logged({"hold": line}), schedules={"hold": line}))[1:]
+    np.testing.assert_allclose(found, whole, rtol=1e-12, atol=1e-15)
+    # Of a continual phase it says nothing: its first rates may come from anywhere.
+    both = pd.concat([logged({"hold": line}).assign(phase="pt"), late.assign(phase="cpt")])
+    with pytest.raises(jl.DataError, match="rates of steps 1 to 199 are not logged"):
+        read(both, schedules=None, fill="linear", first_step=0)
+
+
 def test_rounded_rates_pass():
     frame = logged()
     curves = read(frame.assign(lr=frame["lr"].map(lambda rate: float(f"{rate:.3g}"))))
@@ -235,6 +322,75 @@ def test_rounded_rates_pass():
 
 
 # ---------------------------------------------------------------- what is refused
+
+
+def foreign(kind):
+    """A log as people have it: no run, rates at some steps, a warm-up before the first row."""
+    table = two_sizes().rename(columns={"run": "schedule"})
+    more = table.assign(schedule="low", lr=table["lr"] / 2, loss=table["loss"] * 1.1)
+    table = pd.concat([table, more])
+    table = table[(table["step"] > 150) & (table["step"] % 25 == 0)].reset_index(drop=True)
+    if kind == "losses":
+        table = table.rename(columns={"schedule": "run_id"}).query("size == 25")
+        others = [table.assign(corpus=name, loss=table["loss"] * k)
+                  for name, k in (("web", 1), ("code", 2))]  # fmt: skip
+        return pd.concat(others, ignore_index=True).drop(columns="size")
+    names = {"step": "global_step", "loss": "val/loss", "lr": "train/learning_rate"}
+    return table.rename(columns=names) if kind == "names" else table
+
+
+CALLS = {
+    "sizes": {"columns": {"run": ["schedule", "size"]}, "fill": "linear", "first_step": 0},
+    "names": {"columns": {"step": "global_step", "loss": "val/loss", "lr": "train/learning_rate",
+                          "run": ["schedule", "size"]}, "fill": "linear", "first_step": 0},
+    "losses": {"columns": {"run": "run_id"}, "where": 'corpus == "web"', "fill": "linear",
+               "first_step": 0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_all_that_is_missing_is_named_at_once_with_the_call_that_works(kind):
+    table = foreign(kind)
+    with pytest.raises(jl.DataError) as error:
+        jl.read_loss_curves(table)
+    call = str(error.value).rpartition("magnitudes: ")[2]
+    curves = eval(call, {"jl": jl, "table": table})
+    assert len(curves) == (2 if kind == "losses" else 4)
+    expected = jl.read_loss_curves(table, **CALLS[kind])
+    pd.testing.assert_frame_equal(areas_of(curves), areas_of(expected))
+
+
+def test_a_law_without_sizes_gets_rows_of_one():
+    table = foreign("sizes").rename(columns={"size": "model_params_millions"})
+    with pytest.raises(jl.DataError, match="no column S1.*law annealing has no N") as error:
+        jl.fit("annealing", table, where="step > 500")
+    call = str(error.value).rpartition("magnitudes: ")[2]
+    assert call.startswith("jl.fit('annealing', jl.read_loss_curves(table, ")
+    (given,) = [eval(call, {"jl": Reader, "table": table})]
+    assert given["where"] == "(step > 500) and model_params_millions == 400"
+    assert len(jl.read_loss_curves(table, **given)) == 2
+
+
+class Reader:
+    """Stands for the library where a proposed call is read without being fitted."""
+
+    fit = staticmethod(lambda law, options: options)
+    read_loss_curves = staticmethod(lambda table, **options: options)
+
+
+def test_rates_that_no_column_has_are_to_be_declared():
+    table = foreign("losses").drop(columns="lr")
+    with pytest.raises(jl.UsageError, match="learning rates, which no column has") as error:
+        jl.read_loss_curves(table)
+    proposed = error.value.guess["options"]["schedules"]
+    assert proposed == "cosine:peak=PEAK,steps=4000,warmup=WARMUP"
+    line = proposed.replace("PEAK", "3e-4").replace("WARMUP", "100")
+    options = {"columns": {"run": "run_id"}, "where": error.value.guess["options"]["where"]}
+    assert len(jl.read_loss_curves(table, schedules=line, **options)) == 2
+    tokens = table.assign(tokens=table["step"] * 1e6).drop(columns="step")
+    with pytest.raises(jl.DataError, match="no column step.*tokens over those of an update") as err:
+        jl.read_loss_curves(tokens, columns={"run": "run_id"}, where="corpus == 'web'")
+    assert err.value.guess["units"] == {"step": "1/BATCH"}
 
 
 def step_changed(row, value):
