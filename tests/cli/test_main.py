@@ -163,7 +163,7 @@ def test_a_fit_not_to_be_used_is_printed_and_exits_with_1(command, tmp_path):
         (("chinchila", "runs.csv"), 2, "Did you mean 'chinchilla'"),
         (("chinchilla", "run.csv"), 2, "Did you mean 'runs.csv'"),
         (("chinchilla", "runs.csv"), 1, "fit chinchilla runs.csv -c N=n_params -c D=n_tokens"),
-        (("annealing", "runs.csv"), 1, "read_loss_curves(--schedules)"),
+        (("annealing", "runs.csv"), 1, "--schedules cosine:peak=PEAK"),
         (("chinchilla", "runs.csv", "-c", "N=n_param"), 1, "Did you mean 'n_params'"),
         (("chinchilla", "runs.csv", "-c", "N"), 2, "--column takes NAME=VALUE"),
         (("chinchilla", "runs.csv", *MAPPED, "-c", "N=loss"), 2, "--column names N twice"),
