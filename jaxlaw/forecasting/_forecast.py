@@ -76,7 +76,7 @@ class Forecast(Result):
         along: what distances are of.
         weights: label of a law → (m,) its weight at each point.
         fits: label of a law → the law fitted to all runs.
-        quantiles: (265, m) quantiles of the target at :data:`LEVELS`.
+        quantiles: (265, m) quantiles of the target at Φ(z), z even from −3.3 to 3.3.
         units: input → raw units of one of the table's.
         runs: number of runs, ``fingerprint`` of their inputs, targets and weights, ``source``.
         created: date and time, UTC, in ISO 8601.

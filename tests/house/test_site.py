@@ -1,0 +1,160 @@
+"""The documentation site: every public name, picture and law is in it, and its build is strict."""
+
+import ast
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import jaxlaw as jl
+
+SITE = Path(__file__).parents[2] / ".github" / "site"
+
+
+@pytest.fixture(autouse=True)
+def site_modules(monkeypatch):
+    monkeypatch.syspath_prepend(str(SITE))
+
+
+def module(name):
+    return importlib.import_module(name)
+
+
+def listed_names():
+    """Every name of every ``__all__``, as a user writes it, beside what it is."""
+    for path in sorted((SITE.parents[1] / "jaxlaw").rglob("__init__.py")):
+        package = ".".join(("jaxlaw", *path.parent.relative_to(SITE.parents[1] / "jaxlaw").parts))
+        if package in ("jaxlaw.cli", "jaxlaw.planning.plots"):  # a command; listed by jaxlaw.plots
+            continue
+        for name in getattr(importlib.import_module(package), "__all__", ()):
+            yield f"{package}.{name}", getattr(importlib.import_module(package), name)
+
+
+def test_every_listed_name_has_one_entry_on_one_page():
+    reference = module("reference")
+    lines = [line for text in reference.pages().values() for line in text.splitlines()]
+    entries = [line.split(":: ")[1] for line in lines if line.startswith((".. auto", ".. py:data"))]
+    assert len(entries) == len(set(entries))
+    documented = reference.documented()
+    names = [name for name, value in listed_names() if not inspect.ismodule(value)]
+    assert len(names) > 150
+    assert {documented[name] for name in names} <= set(entries)
+
+
+def test_a_name_that_is_new_in_a_face_gets_an_entry(monkeypatch):
+    reference = module("reference")
+    planning = jl.planning
+    monkeypatch.setattr(planning, "__all__", [*planning.__all__, "novel"])
+    monkeypatch.setattr(planning, "novel", lambda: None, raising=False)
+    assert ".. autofunction:: jaxlaw.planning.novel" in reference.pages()["planning.rst"]
+
+
+def test_the_gallery_has_every_picture_with_lines_that_draw_it():
+    from jaxlaw import plots
+
+    pictures = list(module("gallery").pictures())
+    assert [picture.name for picture in pictures] == list(plots.__all__)
+    for picture in pictures:
+        last = ast.parse(picture.lines).body[-1].value
+        assert ast.unparse(last.func) == f"plots.{picture.name}", picture.lines
+
+
+def test_a_picture_is_drawn_by_its_lines(tmp_path, closed):
+    gallery = module("gallery")
+    picture = next(one for one in gallery.pictures() if one.name == "isoloss")
+    gallery.draw(picture, tmp_path / "isoloss.png")
+    assert (tmp_path / "isoloss.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("formula", "typeset"),
+    [
+        ("A/N^α", "<mfrac><mi>A</mi><mrow><msup><mi>N</mi><mi>α</mi></msup></mrow></mfrac>"),
+        ("(A + B)·C", "<mrow><mo>(</mo><mi>A</mi><mo>+</mo><mi>B</mi><mo>)</mo></mrow>TIMES<mi>C"),
+        ("A − (B − C)", "<mi>A</mi><mo>−</mo><mrow><mo>(</mo><mi>B</mi><mo>−</mo><mi>C</mi><mo>)"),
+        ("S1_pt^−α", "<msubsup><mi>S</mi><mrow><mn>1</mn><mo>,</mo><mi>pt</mi></mrow><mrow><mo>−"),
+        ("(A/N)^(α/β)", "<mo>)</mo></mrow><mrow><mi>α</mi><mo>/</mo><mi>β</mi></mrow></msup>"),
+        ("S1_pt fitted", "</msub><mtext>\xa0fitted</mtext>"),
+    ],
+)
+def test_a_formula_is_typeset_as_it_is_meant(formula, typeset):
+    formulas = module("formulas")
+    made = formulas.mathml(formula).replace("&#xa0;", "\xa0")
+    assert typeset.replace("TIMES", formulas._TIMES) in made
+
+
+@pytest.mark.parametrize("name", jl.law_table()["name"])
+def test_every_law_is_typeset_with_all_its_symbols(name):
+    law = jl.laws.get(name)
+    made = module("formulas").mathml(law.formula)
+    text = "".join(ElementTree.fromstring(f"<p>{made}</p>").itertext())
+    letters = {sign for sign in law.formula if sign.isalnum()} - {"Σ"}
+    assert letters <= set(text)
+    assert f"### {name}\n" in module("laws_page").page()
+
+
+def test_what_is_no_formula_is_refused():
+    with pytest.raises(SyntaxError):
+        module("formulas").mathml("A + / B")
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("default")  # those of Sphinx's extensions are not ours
+def test_the_built_reference_has_every_listed_name(tmp_path):
+    pytest.importorskip("furo")
+    pytest.importorskip("myst_parser")
+    reference, build = module("reference"), module("build")
+    sources = {f"reference/{name}": text for name, text in reference.pages().items()}
+    sources["index.md"] = "# Site\n\n```{toctree}\nreference/index\n```\n"
+    assert built(tmp_path, sources) == 0
+    inventory = inventory_of(tmp_path / "html")
+    documented = reference.documented()
+    named = [name for name, value in listed_names() if not inspect.ismodule(value)]
+    assert [name for name in named if documented[name] not in inventory] == []
+    assert build.missing(tmp_path / "html") == []
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(
+    "text", ["[a chapter](none.md)", "[a heading](#none)", "{func}`jaxlaw.planning.none`"]
+)
+def test_a_link_that_leads_nowhere_ends_the_build(tmp_path, text):
+    pytest.importorskip("furo")
+    pytest.importorskip("myst_parser")
+    assert built(tmp_path, {"index.md": f"# Site\n\n{text}\n"}) == 1
+
+
+def built(folder, sources):
+    """The exit code of Sphinx on these pages, with the site's own configuration."""
+    build = module("build")
+    for name, text in sources.items():
+        build._write(folder / "pages" / name, text)
+    return build.run_sphinx(folder / "pages", folder / "html")
+
+
+def inventory_of(folder):
+    from sphinx.util.inventory import InventoryFile
+
+    with (folder / "objects.inv").open("rb") as file:
+        kinds = InventoryFile.load(file, "", "{}{}".format).values()
+    return {name for kind in kinds for name in kind}
+
+
+def test_the_side_bar_has_every_chapter():
+    build = module("build")
+    listed = {entry for entries in build.CONTENTS.values() for entry in entries}
+    chapters = {
+        path.relative_to(build.ROOT).with_name("index").as_posix()
+        for path in (build.ROOT / "jaxlaw").rglob("README.md")
+    }
+    assert chapters <= listed
+
+
+def teardown_module():
+    """Modules of short names are not left to others."""
+    for name in ("build", "conf", "formulas", "gallery", "laws_page", "reference"):
+        sys.modules.pop(name, None)
