@@ -32,9 +32,7 @@ def page() -> str:
 def _law(law: laws.Law) -> list[str]:
     document = inspect.getdoc(law.function) or ""
     rows = [f"| `{spec.name}` | {spec.doc}{_unit(spec.unit)} | |" for spec in law.inputs]
-    rows += [
-        f"| `{spec.name}` | {spec.doc} | {_range(spec)} |" for spec in law.parameters
-    ]
+    rows += [f"| `{spec.name}` | {spec.doc} | {_range(spec)} |" for spec in law.parameters]
     return [
         f"### {law.name}",
         f'<div class="formula">{formulas.mathml(f"{law.target} = {law.formula}")}</div>',
