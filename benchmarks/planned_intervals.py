@@ -18,11 +18,11 @@ NOISE = 0.004
 TRUTHS = simulate.TRUTHS
 LAWS = {"from-scratch": "chinchilla", "dcpt-general": "dcpt"}
 CURVES = ("cpt-curve-replay-pt", "cpt-curve-replay-cpt")
-RUN = planning.ContinualRun(
+RUN = planning.ContinualPretraining(
     planning.Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500
 )  # fmt: skip
 #: A base of few steps, at a level rate: the loss is back after 8,730 steps.
-LEVEL = planning.ContinualRun(
+LEVEL = planning.ContinualPretraining(
     planning.Pretraining(5_000, 2e-4), 10_000, 2e-4, loss_potential=1.0, replay=0.5,
     shape="constant",
 )  # fmt: skip

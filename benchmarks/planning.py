@@ -66,7 +66,7 @@ def scattered(law: str, truth: str, count: int) -> uncertainty.Draws:
 
 AT = {"N": 1.8, "D": 10.0}
 RISE = {"start": 2.8602, "threshold": 0.03}
-BACK = planning.ContinualRun(
+BACK = planning.ContinualPretraining(
     planning.Pretraining(5_000, 2e-4), 10_000, 2e-4, replay=0.5, warmup=500
 )  # fmt: skip
 FOUR = {"loss_potential": (0, 1), "peak": (1e-5, 1e-3), "replay": (0, 1), "steps": (2e3, 5e4)}

@@ -41,7 +41,7 @@ from jaxlaw.cli._signatures import REQUIRED, Argument, home, signature, with_com
 from jaxlaw.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from jaxlaw.planning import ContinualRun
+    from jaxlaw.planning import ContinualPretraining
 
 plan: typer.Typer = typer.Typer(
     help="Answer a question with a fitted law.",
@@ -638,7 +638,7 @@ def _continual_run(
     if "steps" not in given:
         raise UsageError("--run needs steps=")
     areas = {"decay": decay, "epsilon": epsilon}
-    continual: ContinualRun = jl.planning.ContinualRun(
+    continual: ContinualPretraining = jl.planning.ContinualPretraining(
         base, shape=shape, loss_potential=loss_potential, replay=replay, **given
     )
     return {

@@ -33,9 +33,9 @@ from jaxlaw.planning._answers import (
     missing_draws_notes,
     source_notes,
 )
-from jaxlaw.planning._continual_run import (
+from jaxlaw.planning._continual_pretraining import (
     SETTINGS,
-    ContinualRun,
+    ContinualPretraining,
     Layout,
     Pretraining,
     compiled_areas,
@@ -53,7 +53,7 @@ class _Losses(NamedTuple):
     """The losses of a run on the pre-training corpus and on the new one."""
 
     sources: tuple[Draws, ...]
-    run: ContinualRun
+    run: ContinualPretraining
     layout: Layout
     numbers: dict[str, float]
     params: tuple[dict[str, np.ndarray], ...]  # of each loss parameter → (1 + R,)
@@ -123,7 +123,7 @@ class _Losses(NamedTuple):
 
 def _losses_of(
     fits: tuple[Any, ...],
-    run: ContinualRun,
+    run: ContinualPretraining,
     inputs: Inputs,
     area_options: Mapping[str, Any] | None,
 ) -> _Losses:
@@ -134,9 +134,9 @@ def _losses_of(
             run does not or the reverse, a replay ratio that a law does not take, or an input
             that is missing or unknown.
     """
-    if not isinstance(run, ContinualRun):
+    if not isinstance(run, ContinualPretraining):
         raise UsageError(
-            f"run is a ContinualRun, not {type(run).__name__}", argument="run", value=run
+            f"run is a ContinualPretraining, not {type(run).__name__}", argument="run", value=run
         )
     inputs, each = inputs or {}, as_draws(*fits)
     for source in each:
@@ -152,7 +152,7 @@ def _losses_of(
     return _Losses(each, run, layout, numbers, tuple(source.values for source in each), others)
 
 
-def _check_law(law: Law, run: ContinualRun) -> None:
+def _check_law(law: Law, run: ContinualPretraining) -> None:
     if "S1_cpt" not in law.input_names or law.target != "loss":
         raise UsageError(
             f"law {law.name} takes no areas of a continual phase, or predicts no loss; use "
@@ -173,7 +173,7 @@ def _check_law(law: Law, run: ContinualRun) -> None:
         )
 
 
-def _checked_setting(name: str, values: Any, run: ContinualRun) -> np.ndarray:
+def _checked_setting(name: str, values: Any, run: ContinualPretraining) -> np.ndarray:
     """The values of a setting as float64; raises UsageError on one it cannot have."""
     values = numbers_of(name, values)
     share = name in ("loss_potential", "replay")
@@ -224,7 +224,7 @@ class FinalLosses(AnswerTable):
     Example:
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
         >>> table = jl.planning.final_losses(pt, cpt, run, replay=[0, 0.5]).table
         >>> bool(table["change_pt"].is_monotonic_decreasing)
         True
@@ -235,7 +235,7 @@ class FinalLosses(AnswerTable):
 def final_losses(
     pt: Any,
     cpt: Any,
-    run: ContinualRun,
+    run: ContinualPretraining,
     *,
     at: Mapping[str, float | str] | None = None,
     area_options: Mapping[str, Any] | None = None,
@@ -267,7 +267,7 @@ def final_losses(
     Example:
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
         >>> found = jl.planning.final_losses(pt, cpt, run, replay=[0, 0.5])
         >>> found.table["loss_pt"].round(3).tolist()
         [3.399, 3.364]
@@ -312,7 +312,7 @@ class OptimalTraining(Answer):
     Example:
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
         >>> jl.planning.optimal_training(pt, cpt, run, 0.6, {"replay": (0, 1)}).binding
         'none: the optimum is inside its ranges'
     """
@@ -340,7 +340,7 @@ class TradeoffCurve(AnswerTable):
     Example:
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
         >>> curve = jl.planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, (0.2, 0.6))
         >>> curve.table["binding"][0]
         'replay at its lowest (0)'
@@ -351,7 +351,7 @@ class TradeoffCurve(AnswerTable):
 def optimal_training(
     pt: Any,
     cpt: Any,
-    run: ContinualRun,
+    run: ContinualPretraining,
     weight: float,
     over: Mapping[str, tuple[float, float]],
     *,
@@ -391,7 +391,7 @@ def optimal_training(
     Example:
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
         >>> best = jl.planning.optimal_training(pt, cpt, run, 0.6, {"replay": (0, 1)})
         >>> round(best.replay, 3)
         0.672
@@ -416,7 +416,7 @@ def optimal_training(
 def tradeoff_curve(
     pt: Any,
     cpt: Any,
-    run: ContinualRun,
+    run: ContinualPretraining,
     over: Mapping[str, tuple[float, float]],
     weights: Sequence[float] = tuple(np.linspace(0, 1, 21)),
     *,
@@ -447,7 +447,7 @@ def tradeoff_curve(
     Example:
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
         >>> curve = jl.planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, (0.2, 0.6))
         >>> curve.table["replay"].round(3).tolist()
         [0.0, 0.672]
@@ -463,7 +463,7 @@ def tradeoff_curve(
 
 
 def _optimised(
-    fits: tuple[Any, Any], run: ContinualRun, over: Mapping[str, tuple[float, float]],
+    fits: tuple[Any, Any], run: ContinualPretraining, over: Mapping[str, tuple[float, float]],
     weights: Sequence[float], inputs: Inputs,
     area_options: Mapping[str, Any] | None, minimise: Minimise,
 ) -> tuple[_Losses, tuple[str, ...], dict[str, np.ndarray]]:  # fmt: skip

@@ -44,7 +44,7 @@ from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import fewest_degrees, source_notes
-from jaxlaw.planning._continual_run import counted_as
+from jaxlaw.planning._continual_pretraining import counted_as
 from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, intervals
 

@@ -19,9 +19,9 @@ from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import Answer, AnswerTable
 from jaxlaw.planning._continual import _loss, _losses_of, _start_and_end
-from jaxlaw.planning._continual_run import (
+from jaxlaw.planning._continual_pretraining import (
     SETTINGS,
-    ContinualRun,
+    ContinualPretraining,
     final_areas,
 )
 from jaxlaw.planning._solve import root, root_or_infinity
@@ -57,7 +57,7 @@ class TurningLength(Answer):
 
     Example:
         >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
+        >>> run = jl.planning.ContinualPretraining(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
         >>> jl.planning.turning_length(jl.published()["wang-2025-pt"], run).pattern
         'rise and return'
     """
@@ -101,7 +101,7 @@ class TurningLength(Answer):
 @checked
 def turning_length(
     pt: Any,
-    run: ContinualRun,
+    run: ContinualPretraining,
     *,
     cpt: Any = None,
     weight: float = 1.0,
@@ -132,7 +132,7 @@ def turning_length(
 
     Example:
         >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
+        >>> run = jl.planning.ContinualPretraining(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
         >>> jl.planning.turning_length(jl.published()["wang-2025-pt"], run).steps
         8730.0
     """
@@ -169,7 +169,7 @@ class TurningLengths(AnswerTable):
 
     Example:
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
-        >>> run = jl.planning.ContinualRun(jl.planning.Pretraining(40_000, 2e-4), 1, 2e-4)
+        >>> run = jl.planning.ContinualPretraining(jl.planning.Pretraining(40_000, 2e-4), 1, 2e-4)
         >>> jl.planning.turning_lengths(pt, cpt, run, (0.2, 0.9)).table["pattern"].tolist()
         ['no rise', 'rise and partial fall']
     """
@@ -179,7 +179,7 @@ class TurningLengths(AnswerTable):
 def turning_lengths(
     pt: Any,
     cpt: Any,
-    run: ContinualRun,
+    run: ContinualPretraining,
     weights: Sequence[float] = tuple(np.linspace(0, 1, 21)),
     *,
     at: Mapping[str, float | str] | None = None,
@@ -209,7 +209,7 @@ def turning_lengths(
     Example:
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
+        >>> run = jl.planning.ContinualPretraining(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
         >>> jl.planning.turning_lengths(pt, cpt, run, (0.5, 0.9, 1)).table["steps"].tolist()
         [0.0, 4002.0, 8730.0]
     """

@@ -10,7 +10,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import DataError, UsageError, laws, simulate
 from jaxlaw.data._row_areas import area_options, areas_along
-from jaxlaw.planning import ContinualRun, Pretraining, turning_length
+from jaxlaw.planning import ContinualPretraining, Pretraining, turning_length
 
 TRUTH = simulate.TRUTHS["cpt-curve"]
 RATE, STEPS = 2e-4, 6_000
@@ -149,7 +149,7 @@ def test_shifts_are_drawn_over_each_other_with_their_laws():
 )
 def test_the_three_patterns_have_names(steps, A, pattern):
     """Wang 2025, §4.4, by how long the base was trained; checked on the losses themselves."""
-    run = ContinualRun(Pretraining(steps, RATE, "constant"), 1, RATE, shape="constant")
+    run = ContinualPretraining(Pretraining(steps, RATE, "constant"), 1, RATE, shape="constant")
     truth = {**TRUTH, "A": A}
     found = turning_length(("cpt-curve", truth), run)
     assert found.pattern == pattern and pattern in found.summary()
@@ -169,13 +169,13 @@ def test_the_three_patterns_have_names(steps, A, pattern):
 
 
 def test_a_loss_that_is_never_lifted_has_no_rise():
-    run = ContinualRun(Pretraining(1_000, RATE), 1, RATE, 1.0, shape="constant")
+    run = ContinualPretraining(Pretraining(1_000, RATE), 1, RATE, 1.0, shape="constant")
     assert turning_length(("cpt-curve", {**TRUTH, "B": -0.1}), run).pattern == "no rise"
 
 
 def test_plans_of_losses_refuse_a_law_of_the_shift():
     shift = ("shift", simulate.TRUTHS["shift"])
     with pytest.raises(UsageError, match="law shift .* predicts no loss"):
-        turning_length(shift, ContinualRun(None, 100, RATE))
+        turning_length(shift, ContinualPretraining(None, 100, RATE))
     with pytest.raises(UsageError, match="law shift .* predicts no loss"):
         jl.planning.optimal_schedule(shift, 100, RATE)

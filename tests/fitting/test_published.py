@@ -8,7 +8,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.planning import ContinualRun, Pretraining
+from jaxlaw.planning import ContinualPretraining, Pretraining
 from tests.conftest import DATA, needs_data
 
 FITS = jl.published()
@@ -104,7 +104,7 @@ def test_a_misread_number_says_so():
 
 def test_plans_take_them_without_data():
     pair = FITS["wang-2025-pt"], FITS["wang-2025-cpt"]
-    run = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 2e-5, warmup=500)
+    run = ContinualPretraining(Pretraining(40_000, 2e-4), 10_000, 2e-5, warmup=500)
     best = planning.optimal_training(*pair, run, 0.5, {"replay": (0.0, 1.0)})
     assert 0 < best.replay < 1 and best.interval == {}
     table = pair[0].predict_curve("constant:lr=2e-4,steps=2000+linear:peak=2e-4,steps=500", r=0.3)

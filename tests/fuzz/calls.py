@@ -105,8 +105,8 @@ def turning() -> pd.DataFrame:
 
 
 @cache
-def _continual() -> planning.ContinualRun:
-    return planning.ContinualRun(
+def _continual() -> planning.ContinualPretraining:
+    return planning.ContinualPretraining(
         planning.Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500
     )
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
 from jaxlaw.cli import app
-from jaxlaw.planning import ContinualRun, Pretraining
+from jaxlaw.planning import ContinualPretraining, Pretraining
 from jaxlaw.uncertainty import Draws, fewest_for
 from tests.fixtures.drawn_laws import CONTINUAL, SCRATCH, TRUTHS
 
@@ -161,7 +161,7 @@ def test_plans_of_a_continual_run():
     table = simulate.experiment(law).table.iloc[::4]
     pt = jl.bootstrap(law, table, 12, n_starts=16, n_local=2)
     cpt = ("cpt-curve-replay-cpt", TRUTHS["cpt-curve-replay-cpt"])
-    run = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
+    run = ContinualPretraining(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
     row = planning.final_losses(pt, cpt, run).table.iloc[0]
     assert row["loss_pt_low"] < row["loss_pt"] < row["loss_pt_high"]
     assert row["loss_cpt_low"] == row["loss_cpt"]

@@ -14,7 +14,7 @@ from jaxlaw import DataError, UsageError, simulate
 from jaxlaw.data._row_areas import area_options
 from jaxlaw.papers import out_of_domain
 from jaxlaw.planning import (
-    ContinualRun,
+    ContinualPretraining,
     Pretraining,
     _continual,
     final_losses,
@@ -23,14 +23,14 @@ from jaxlaw.planning import (
     turning_length,
     turning_lengths,
 )
-from jaxlaw.planning._continual_run import compiled_areas, layout_of
+from jaxlaw.planning._continual_pretraining import compiled_areas, layout_of
 from jaxlaw.uncertainty import Draws
 
 TRUTHS = simulate.TRUTHS
 PT = ("cpt-curve-replay-pt", TRUTHS["cpt-curve-replay-pt"])
 CPT = ("cpt-curve-replay-cpt", TRUTHS["cpt-curve-replay-cpt"])
-RUN = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
-LEVEL = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 2e-4, 1.0, 0.5, shape="constant")
+RUN = ContinualPretraining(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
+LEVEL = ContinualPretraining(Pretraining(40_000, 2e-4), 10_000, 2e-4, 1.0, 0.5, shape="constant")
 
 
 def as_fit(given, areas=None, ranges=(0.0, 100.0)):
@@ -71,7 +71,9 @@ def test_areas_are_those_of_the_steps(shape, warmup, epsilon):
     """In closed form; momentum weighted with the rate by a sum that is right to 1e-6 of it."""
     before = Pretraining(400, 2e-3, shape, warmup=warmup)
     potential = 1.0 if shape == "constant" else 0.3
-    run = ContinualRun(before, 330, 1e-3, potential, 0.0, shape, 0.1, 0.2, 30 if warmup else 0)
+    run = ContinualPretraining(
+        before, 330, 1e-3, potential, 0.0, shape, 0.1, 0.2, 30 if warmup else 0
+    )
     given = dataclasses.replace(run, pretraining=jl.Schedule(run.schedule().rates[:400], 0.0))
     for decay, carry, count in [(0.999, False, False), (0.9, True, True), (1.0, True, False)]:
         options = area_options(decay, carry, count, epsilon)
@@ -246,7 +248,9 @@ def test_draws_are_optima_of_their_own():
 def test_other_numbers_compile_nothing():
     optimal_training(PT, CPT, RUN, 0.55, OVER)
     programs = _continual._optima._cache_size()
-    other = ContinualRun(Pretraining(10_000, 3e-4, decay=0.3), 700, 2e-4, 0.5, 0.1, warmup=50)
+    other = ContinualPretraining(
+        Pretraining(10_000, 3e-4, decay=0.3), 700, 2e-4, 0.5, 0.1, warmup=50
+    )
     optimal_training(CPT_LIKE_PT, CPT, other, 0.2, {"peak": (1e-6, 1e-4), "replay": (0.1, 0.9)})
     assert _continual._optima._cache_size() == programs
 
@@ -498,7 +502,7 @@ def test_curves_of_an_unknown_base_are_recovered_however_their_schedules_begin()
 @pytest.mark.parametrize("warmup,start", [(0, 0.0), (500, 0.0), (500, 2e-5)])
 def test_plans_and_curves_of_an_unknown_base_say_one_number(shape, warmup, start):
     fit = as_fit(UNKNOWN, area_options())
-    run = ContinualRun(None, 4_000, 2e-4, shape=shape, warmup=warmup, start=start)
+    run = ContinualPretraining(None, 4_000, 2e-4, shape=shape, warmup=warmup, start=start)
     planned = final_losses(fit, fit, run).table["loss_pt"][0]
     for schedule in (run.schedule(), dataclasses.replace(run.schedule(), initial_lr=2e-4)):
         curve = fit.predict_curve(schedule)["loss"].iloc[-1]
@@ -531,7 +535,7 @@ def test_the_start_of_a_run_of_an_unknown_base_predicts_its_end():
     """Wang 2025, App. G: S1_pt fitted, the last rate of the base 0, a stand-in corpus."""
     name = "cpt-curve-replay-pt-unknown-base"
     truth = (name, TRUTHS[name])
-    run = ContinualRun(None, 10_000, 2e-4, replay=0.5, warmup=500)
+    run = ContinualPretraining(None, 10_000, 2e-4, replay=0.5, warmup=500)
     steps = np.unique(np.geomspace(10, 5_000, 80).astype(int))  # the first half
     S1, S2 = jl.areas(run.schedule(), at=steps)
     inputs = {name: np.tile(v, 3) for name, v in (("S1_cpt", S1), ("S2_cpt", S2))}
@@ -548,12 +552,12 @@ def test_the_start_of_a_run_of_an_unknown_base_predicts_its_end():
 @pytest.mark.parametrize(
     "call,message",
     [
-        (lambda: ContinualRun(None, 100), "give peak="),
-        (lambda: ContinualRun(Pretraining(10, 1e-3), 100, warmup=5), "needs peak="),
-        (lambda: ContinualRun(Pretraining(10, 1e-3), 100, 1e-3, 2.0), "loss_potential is 2.0"),
+        (lambda: ContinualPretraining(None, 100), "give peak="),
+        (lambda: ContinualPretraining(Pretraining(10, 1e-3), 100, warmup=5), "needs peak="),
+        (lambda: ContinualPretraining(Pretraining(10, 1e-3), 100, 1e-3, 2.0), "loss_potential is 2.0"),
         (lambda: dataclasses.replace(RUN, shape="cos"), "Did you mean 'cosine'"),
         (lambda: dataclasses.replace(RUN, warmup=20_000), "more than those of the warm-up"),
-        (lambda: ContinualRun(Pretraining(10, -1.0), 100, 1e-3), "pretraining.peak is -1.0"),
+        (lambda: ContinualPretraining(Pretraining(10, -1.0), 100, 1e-3), "pretraining.peak is -1.0"),
         (lambda: final_losses(PT, CPT, RUN, peak=0), "peak must be"),
         (lambda: final_losses(PT, CPT, RUN, replay=1.5), "in \\[0, 1\\]"),
         (lambda: final_losses(PT, CPT, RUN, ratio=0.5), "'ratio' is not a setting"),

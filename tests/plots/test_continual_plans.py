@@ -10,7 +10,7 @@ import jaxlaw as jl
 from jaxlaw import UsageError, simulate
 from jaxlaw.papers import out_of_domain, pretraining_value
 from jaxlaw.planning import (
-    ContinualRun,
+    ContinualPretraining,
     Pretraining,
     final_losses,
     optimal_schedule,
@@ -25,7 +25,7 @@ plots = pytest.importorskip("jaxlaw.plots")
 pytestmark = pytest.mark.usefixtures("closed")
 
 PT, CPT = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
-RUN = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
+RUN = ContinualPretraining(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
 
 
 def test_a_curve_for_each_number_of_steps(ax):
@@ -54,7 +54,7 @@ def test_the_curve_of_optima(ax):
 
 
 def test_the_way_back(ax):
-    level = ContinualRun(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.5, shape="constant")
+    level = ContinualPretraining(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.5, shape="constant")
     found = turning_length(PT, level)
     plots.recovery(PT, level, found, ax)
     assert ax.lines[-1].get_xdata()[0] == found.steps
@@ -64,7 +64,7 @@ def test_the_way_back(ax):
 @pytest.mark.full
 def test_the_turning_length_over_the_weight(ax):
     """Wang 2025, figure 13: never lifted, back after some steps, never back."""
-    level = ContinualRun(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.2, shape="constant")
+    level = ContinualPretraining(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.2, shape="constant")
     plan = turning_lengths(PT, CPT, level, (0.9, 0.5, 1.0))
     plots.turning_lengths(plan, ax)
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), [0.9, 1.0])

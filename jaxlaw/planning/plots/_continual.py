@@ -28,7 +28,7 @@ from jaxlaw.planning._continual import (
     TradeoffCurve,
     final_losses,
 )
-from jaxlaw.planning._continual_run import SETTINGS, ContinualRun
+from jaxlaw.planning._continual_pretraining import SETTINGS, ContinualPretraining
 from jaxlaw.planning._schedule import OptimalSchedule
 from jaxlaw.planning._turning_length import TurningLength, TurningLengths, turning_length
 
@@ -62,7 +62,7 @@ def losses_over(
         >>> from jaxlaw import plots
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
         >>> plan = jl.planning.final_losses(pt, cpt, run, loss_potential=[0, 0.5, 1])
         >>> plots.losses_over(plan, "loss_potential").get_ylabel()
         'loss on the new corpus (nats)'
@@ -106,7 +106,7 @@ def balance(plan: TradeoffCurve, setting: str | None = None, ax: Axes | None = N
         >>> from jaxlaw import plots
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
         >>> plan = jl.planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, (0.2, 0.6))
         >>> plots.balance(plan, "replay").get_ylabel()
         'best replay ratio'
@@ -133,7 +133,7 @@ def balance(plan: TradeoffCurve, setting: str | None = None, ax: Axes | None = N
 
 @checked
 def recovery(
-    pt: Any, run: ContinualRun, plan: TurningLength | None = None, ax: Axes | None = None
+    pt: Any, run: ContinualPretraining, plan: TurningLength | None = None, ax: Axes | None = None
 ) -> Axes:
     """Loss on the pre-training corpus over steps: start, critical point, turning length.
 
@@ -148,7 +148,7 @@ def recovery(
     Example:
         >>> from jaxlaw import plots
         >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
+        >>> run = jl.planning.ContinualPretraining(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
         >>> plots.recovery(jl.published()["wang-2025-pt"], run).get_xlabel()
         'continual steps'
     """
@@ -183,7 +183,7 @@ def turning_lengths(plan: TurningLengths, ax: Axes | None = None) -> Axes:
         >>> from jaxlaw import plots
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
+        >>> run = jl.planning.ContinualPretraining(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
         >>> plan = jl.planning.turning_lengths(pt, cpt, run, (0.5, 0.9, 1))
         >>> plots.turning_lengths(plan).get_ylabel()
         'turning length (steps)'

@@ -60,7 +60,7 @@ class Pretraining:
 
 
 @dataclass(frozen=True)
-class ContinualRun:
+class ContinualPretraining:
     """A continual run: the settings that plans vary, and those that stay.
 
     Attributes:
@@ -81,7 +81,7 @@ class ContinualRun:
 
     Example:
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
         >>> len(run.schedule()), run.schedule().boundary
         (50000, 40000)
     """
@@ -183,7 +183,9 @@ class Layout(NamedTuple):
     weighted: bool  # momentum is weighted with the rate, by ε
 
 
-def layout_of(run: ContinualRun, options: Mapping[str, Any]) -> tuple[Layout, dict[str, float]]:
+def layout_of(
+    run: ContinualPretraining, options: Mapping[str, Any]
+) -> tuple[Layout, dict[str, float]]:
     """The layout of a run whose areas are counted by ``options``, and its other numbers."""
     pt = run.pretraining
     shape, warmed = None if pt is None else "given", False
