@@ -554,10 +554,11 @@ def test_the_start_of_a_run_of_an_unknown_base_predicts_its_end():
     [
         (lambda: ContinualPretraining(None, 100), "give peak="),
         (lambda: ContinualPretraining(Pretraining(10, 1e-3), 100, warmup=5), "needs peak="),
-        (lambda: ContinualPretraining(Pretraining(10, 1e-3), 100, 1e-3, 2.0), "loss_potential is 2.0"),
+        (lambda: dataclasses.replace(RUN, loss_potential=2.0), "loss_potential is 2.0"),
         (lambda: dataclasses.replace(RUN, shape="cos"), "Did you mean 'cosine'"),
         (lambda: dataclasses.replace(RUN, warmup=20_000), "more than those of the warm-up"),
-        (lambda: ContinualPretraining(Pretraining(10, -1.0), 100, 1e-3), "pretraining.peak is -1.0"),
+        (lambda: dataclasses.replace(RUN, pretraining=Pretraining(10, -1.0)),
+         "pretraining.peak is -1.0"),
         (lambda: final_losses(PT, CPT, RUN, peak=0), "peak must be"),
         (lambda: final_losses(PT, CPT, RUN, replay=1.5), "in \\[0, 1\\]"),
         (lambda: final_losses(PT, CPT, RUN, ratio=0.5), "'ratio' is not a setting"),
