@@ -59,6 +59,9 @@ GPU = {"xla_gpu_autotune_level": 0, "xla_gpu_experimental_enable_fusion_autotune
 #: program takes some hundreds, and without any left the compiler ends the process.
 MOST_MAPS = 30_000
 
+#: Programs that are being compiled now, in any thread: what is shown of progress looks here.
+compiling: list[Program] = []
+
 #: Every program of this process, for :func:`_forget_programs`.
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
 
@@ -136,7 +139,11 @@ class Program:
             key = "\n".join([*common, *rest, lowered.as_text()])
         program = _load(key, _devices(static, leaves))
         if program is None:
-            program = (lowered or self._lowered(args, named)).compile()
+            compiling.append(self)
+            try:
+                program = (lowered or self._lowered(args, named)).compile()
+            finally:
+                compiling.remove(self)
             _keep(key, program)
         return program
 

@@ -38,6 +38,7 @@ def pytest_configure(config):
     too. Processes that the tests begin are as users' own.
     """
     global _compiled_with
+    os.environ["JAXLAW_QUIET"] = "1"  # on a busy machine any command takes two seconds
     gc.set_threshold(50_000, 20, 20)  # traces are many small objects that stay
     unoptimised = " ".join(f"--{name}={value}" for name, value in UNOPTIMISED.items())
     os.environ.setdefault("XLA_FLAGS", unoptimised)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
 import re
 import shlex
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,8 @@ from jaxlaw.errors import JaxlawError, UsageError
 
 # Options that name what a command writes.
 _WRITTEN = ("out", "draws")
+_RANKS = ("JAX_PROCESS_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")  # of a cluster job's processes
+_SILENT = 2.0  # seconds for which a command may say nothing
 # Texts and folders that no command reads as a file, whatever they are called.
 _NO_FILES = {*_WRITTEN, "title", "work_dir", "compile_cache"}
 
@@ -38,7 +43,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     def call(**given: Any) -> None:
         try:
             _keep_inputs(given)
-            command(**given)
+            with _progress_of(given):
+                command(**given)
         except JaxlawError as error:
             flags = _flags(signature)
             said = in_options(error, flags)
@@ -49,6 +55,38 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     # What typer makes the options of; annotations are texts that only this module's names resolve.
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
+
+
+@contextlib.contextmanager
+def _progress_of(given: dict[str, Any]) -> Iterator[None]:
+    """After two seconds of a command its progress is shown, unless it is to be quiet."""
+    wanted, quiet = given.get("progress"), os.environ.get("JAXLAW_QUIET")
+    ranks = [os.environ.get(name, "0") for name in _RANKS] if given.get("distributed") else []
+    asked = bool(wanted) or (wanted is None and not quiet)
+    if not asked or any(map(int, ranks)):
+        yield
+        return
+    displays: list[Any] = []
+    lock, over, began = threading.Lock(), threading.Event(), time.monotonic()
+
+    def begin() -> None:  # its module is imported by commands that take so long, and no others
+        from jaxlaw._progress import Display
+
+        with lock:
+            if not over.is_set():
+                displays.append(Display(idle="working", began=began))
+
+    timer = threading.Timer(0.0 if wanted else _SILENT, begin)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        with lock:
+            over.set()
+        for display in displays:
+            display.close()
 
 
 def guard_every(group: typer.Typer) -> None:

@@ -175,7 +175,7 @@ WorkDir = Annotated[
 ]
 Progress = Annotated[
     bool | None,
-    typer.Option("--progress/--quiet", help="Show a bar; by default on terminals only."),
+    typer.Option("--progress/--quiet", help="Show progress at once, or never; else after 2 s."),
 ]
 Distributed = Annotated[
     bool,
@@ -416,12 +416,11 @@ def _working(
     distributed: Distributed = False,
     compile_cache: CompileCache = None,
 ) -> dict[str, Any]:
-    """How long work is done, in a job that has been joined."""
+    """How long work is done, in a job that has been joined; every command shows progress itself."""
     if distributed:
         jl.fitting.init_distributed()
     return {
         "work_dir": work_dir,
-        "progress": progress,
         "distributed": distributed,
         "compile_cache": compile_cache,
     }

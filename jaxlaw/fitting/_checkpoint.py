@@ -1,4 +1,4 @@
-"""Long work in chunks: on every device, process or worker, kept in a folder, shown by a bar.
+"""Long work in chunks: on every device, process or worker, kept in a folder, its progress said.
 
 What a chunk holds depends on the work alone, never on how many devices, processes or attempts
 do it, and its result depends on nothing else: so the whole comes out the same to the last bit.
@@ -19,7 +19,6 @@ import logging
 import os
 import pickle
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from uuid import uuid4
 import jax
 import numpy as np
 
+from jaxlaw import _progress
 from jaxlaw._cache import kept_in
 from jaxlaw._jit import in_float64
 from jaxlaw._json import parse_json
@@ -116,8 +116,7 @@ class Work:
     Args:
         folder: folder where finished chunks are kept, so that after a crash the same call does the
             others alone; None keeps nothing.
-        progress: whether a bar is on stderr; None shows one only where stderr is a terminal or
-            notebook.
+        progress: whether progress is shown on stderr.
         distributed: whether the chunks are shared among the processes of ``jax.distributed``,
             all of which make the same call and get the same result. Initialises it where it is
             not.
@@ -141,6 +140,8 @@ class Work:
         self.compile_cache = compile_cache
         self.memory: DeviceMemory = DeviceMemory()
         self._batch = b""
+        self._fits, self._rounds, self._round = 1, 1, 0
+        self._found: list[int] | None = [0, 0]  # parts kept before, and all of them, so far
         if distributed and not jax.distributed.is_initialized():
             init_distributed()
 
@@ -171,6 +172,10 @@ class Work:
                 "differ): name another folder, or delete it"
             )
 
+    def expect(self, fits: int, rounds: int) -> None:
+        """Say what is to come: so many fits, in so many calls of :meth:`map` over all of them."""
+        self._fits, self._rounds, self._round = fits, rounds, 0
+
     def map(
         self,
         stage: str,
@@ -182,12 +187,12 @@ class Work:
         """Results of all chunks, in order.
 
         Args:
-            stage: name for files and the bar.
+            stage: name for files and the log.
             function: function from some chunks, at most one for each local device, to a result for
                 each. Workers get it pickled.
             chunks: all chunks.
             prepare: function that compiles what ``function`` runs.
-            best: function from a result to the objective that the bar shows.
+            best: function from a result to the objective that is shown.
 
         Raises:
             WorkError: the folder cannot be written, or too many workers are lost.
@@ -200,26 +205,53 @@ class Work:
         done = self._kept_of(stage, own)
         left = [k for k in own if k not in done]
 
-        def lanes(indices: Iterable[int]) -> int:
-            return sum(chunks[k].lanes for k in indices)
-
-        bar = self._bar(stage, lanes(own))
-        bar.update(lanes(done))
-        if self.executor is None:
-            new = self._done_here(stage, function, chunks, prepare, left)
-        else:
-            new = self._done_by_workers(stage, function, chunks, left)
-        least = np.inf
-        with bar:
+        with _progress.shown(bool(self.progress)), self._part() as part:
+            self._say_what_was_found(len(done), len(own))
+            self._say(part, chunks, done, own)
+            if self.executor is None:
+                new = self._done_here(stage, function, chunks, prepare, left)
+            else:
+                new = self._done_by_workers(stage, function, chunks, left)
+            least = np.inf
             for results in new:
                 done |= results
-                bar.update(lanes(results))
                 if best is not None:
                     least = min(least, *map(best, results.values()))
-                    bar.set_postfix_str(f"best {least:.6g}", refresh=False)
+                self._say(part, chunks, done, own, least)
         self._log_stage(stage, chunks, len(own) - len(left), time.perf_counter() - began)
         everything = _gather_from_processes(done) if self.distributed else done
         return [everything[k] for k in range(len(chunks))]
+
+    def _part(self) -> contextlib.AbstractContextManager[_progress.Part]:
+        """The next round; of more than there were to be, the last one goes on."""
+        k, self._round = min(self._round, self._rounds - 1), self._round + 1
+        return _progress.part("", k, self._rounds)
+
+    def _say(
+        self, part: _progress.Part, chunks: Sequence[Chunk], done: Iterable[int],
+        own: Iterable[int], least: float = np.inf,
+    ) -> None:  # fmt: skip
+        """How much of the round is done, as fits of the whole, or as starts of a single fit."""
+        ready, every = (sum(chunks[k].lanes for k in indices) for indices in (done, own))
+        part.share = ready / max(every, 1)
+        fits = int(self._fits * (part.k + part.share) / part.n)
+        part.detail = f"{fits:,} of {self._fits:,} fits" if self._fits > 1 else ""
+        if self._fits == 1:
+            part.detail = f"{ready:,} of {every:,} starts"
+            part.detail += f", best {least:.6g}" if np.isfinite(least) else ""
+
+    def _say_what_was_found(self, kept: int, parts: int) -> None:
+        """How much an earlier attempt has left, once it is known how much that is."""
+        if self.folder is None or self._found is None:
+            return
+        self._found = [self._found[0] + kept, self._found[1] + parts]
+        if kept < parts:
+            if self._found[0]:
+                _progress.say(
+                    f"work folder {self.folder}: {self._found[0]} of {self._found[1]} parts are "
+                    "there, and the others are done now"
+                )
+            self._found = None
 
     def _log_stage(self, stage: str, chunks: Sequence[Chunk], kept: int, seconds: float) -> None:
         problems, starts = chunks[-1].problems[1], chunks[-1].starts[1]
@@ -351,31 +383,6 @@ class Work:
     def _keep(self, stage: str, k: int, result: Arrays) -> None:
         if self.folder is not None:
             _write(self._file(stage, k), _packed({**result, NAME: self._name(stage, k)}))
-
-    def _bar(self, stage: str, lanes: int) -> Any:
-        shown, delay = self.progress, 0.0
-        if shown is None:  # short work shows nothing
-            terminal = sys.stderr is not None and sys.stderr.isatty()
-            shown, delay = terminal or "ipykernel" in sys.modules, 2.0
-        if not shown:
-            return _NoBar()
-        try:
-            from tqdm.auto import tqdm  # slow to import
-        except ModuleNotFoundError:
-            if self.progress:
-                raise UsageError("a bar needs tqdm: pip install 'jaxlaw[cli]'") from None
-            return _NoBar()
-        return tqdm(total=lanes, desc=stage, unit=" lanes", unit_scale=True, delay=delay)
-
-
-class _NoBar(contextlib.nullcontext):
-    """Stands in where no bar is shown."""
-
-    def update(self, lanes: int) -> None:
-        pass
-
-    def set_postfix_str(self, text: str, refresh: bool) -> None:
-        pass
 
 
 def init_distributed() -> None:

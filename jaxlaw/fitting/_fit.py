@@ -109,7 +109,7 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
         seed: seed of the Sobol sequence.
         work_dir: folder that keeps finished parts of a long fit. The same call after a crash goes
             on from there, and ends with the same result to the last bit.
-        progress: whether to show a bar on stderr; None for terminals and notebooks only.
+        progress: whether progress is shown on stderr; the command shows it by itself.
         distributed: whether the processes of ``jax.distributed`` share the work. All of them make
             this call and get the result.
         executor: executor whose workers do the work in place of this process:

@@ -161,6 +161,7 @@ def find_optima(
         One :class:`Optimum` for each problem.
     """
     work = work or Work()
+    work.expect(batch.count, 3)  # screened, solved, polished
     if work.folder is not None:
         work.claim(_description(method, batch, starts, n_local))
     batch = batch._replace(problems=jax.tree.map(np.asarray, batch.problems))
@@ -221,6 +222,7 @@ def find_optima_warm(
         One :class:`Optimum` for each refit.
     """
     work = work or Work()
+    work.expect(full_data.count, 3)  # screened, solved, polished
     if work.folder is not None:
         described = _description(method, batch, starts, n_local)
         described["data"] += digest((full_data.problems, data_sets, extra_starts))
@@ -265,6 +267,7 @@ def find_optima_warm(
     with work.in_background(partial(_compile, *polishing)):
         optima = searched(full_data, "whole", extra)
     best = polished(full_data, optima, "whole-polish")["members"][:, :1, 0]
+    work.expect(batch.count, 4)  # solved from near, screened, solved from own starts, polished
     near_starts = np.concatenate([best, _candidates(optima)[:, 1:]], axis=1)[data_sets]
     near = solved_from(near_starts, batch, "near")
     screened = _screen(batch, starts[:n_screened], n_own_starts, work, "own-screen", screening)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from jaxlaw import _progress
 from jaxlaw import laws as all_laws
 from jaxlaw._arrays import real_numbers
 from jaxlaw._rounding import ROUNDING, first_least, merged
@@ -151,7 +152,7 @@ def fit_cutoffs(
     spare = np.ones((max(cutoffs - len(at), 0) if isinstance(cutoffs, int) else 0, len(z)))
     weights = np.vstack([fitted, spare, np.ones_like(z)]) * first.weight
     kept = np.append(np.arange(len(at)), len(weights) - 1)
-    for candidate in candidates:
+    for candidate in _progress.parts(candidates, lambda one: one.label, "cut-offs of law"):
         rows = data.observations[candidate.label]
         search = candidate.options.within(folder_name(candidate.label), "cutoffs")
         refit = _only(fit_many(candidate.law, rows, weights=weights, options=search), kept)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from jaxlaw import _progress
 from jaxlaw._arrays import real_numbers
 from jaxlaw._result import Result
 from jaxlaw._tables import is_table, read_table
@@ -307,11 +308,14 @@ def forecast(
     candidates, data = laws_and_data(laws, runs, per_law, options, needed=False)
     values_along(data, candidates, along)
     _points(data, {one.label: _unfitted(one, data) for one in candidates}, at, along)
-    cutoff_fits = fit_cutoffs(candidates, data, along, cutoffs, groups, needed=False)
-    refits = {
-        candidate.label: fit_resamples(cutoff_fits, candidate.label, n_resamples, seed)
-        for candidate in cutoff_fits.candidates
-    }
+    with _progress.part(k=0, n=2):
+        cutoff_fits = fit_cutoffs(candidates, data, along, cutoffs, groups, needed=False)
+    labels = [candidate.label for candidate in cutoff_fits.candidates]
+    with _progress.part(k=1, n=2):
+        refits = {
+            label: fit_resamples(cutoff_fits, label, n_resamples, seed)
+            for label in _progress.parts(labels, str, "resamples of law")
+        }
     return make_forecast(cutoff_fits, refits, at, level=level, along=along)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
+from jaxlaw import _progress
 from jaxlaw import laws as all_laws
 from jaxlaw._tables import is_table
 from jaxlaw._typed import check_options, checked
@@ -85,7 +86,7 @@ def cross_validate(
     design, delta = as_design(folds), common_delta(candidates)
     sets = [data_set(n, source, design, candidates, reading) for n, source in sources_of(runs)]
     frames, parameters, work_notes = [], [], []
-    for candidate in candidates:
+    for candidate in _progress.parts(candidates, lambda one: one.label, "law"):
         for number, group in enumerate(_sharing_inputs(sets, candidate)):
             search = candidate.options.within(folder_name(candidate.label), str(number))
             rows = _refit_rows(group, candidate)

@@ -573,7 +573,6 @@ WITHOUT = "import sys; sys.modules['{0}'] = None; from jaxlaw.cli import main; m
         ("typer", "laws", "jaxlaw[cli]"),
         ("rich", "laws", "jaxlaw[cli]"),
         ("matplotlib", "plan allocation fit.json --compute 1e21 --out a.png", "jaxlaw[plot]"),
-        ("tqdm", "fit chinchilla runs.csv --progress", "jaxlaw[cli]"),
     ],
 )
 def test_without_an_extra_one_line_says_how_to_install_it(files, missing, line, said):

@@ -1,6 +1,7 @@
 """Work in chunks: all of it, in order, kept, refused, interrupted."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jaxlaw import _progress
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import (
     MANIFEST,
@@ -202,27 +204,54 @@ def test_an_interrupt_keeps_what_is_under_way(tmp_path, monkeypatch, ctrl_c):
     assert [r["sum"] for r in found] == [r["sum"] for r in sums(CHUNKS)]
 
 
-def test_the_bar_is_shown_on_request_alone(capfd):
-    pytest.importorskip("tqdm")
-    Work().map("s", sums, CHUNKS)
-    Work(progress=False).map("s", sums, CHUNKS)
-    assert capfd.readouterr().err == ""
-    Work(progress=True).map("stage", sums, CHUNKS, best=lambda result: float(result["sum"][0]))
-    shown = capfd.readouterr().err
-    assert "stage" in shown and "60.0/60.0" in shown and "best 5" in shown
-
-
-@pytest.mark.full
-def test_notebooks_have_a_bar_though_they_are_no_terminals(capfd, monkeypatch):
-    pytest.importorskip("tqdm")
-    monkeypatch.setitem(sys.modules, "ipykernel", None)
-
+def test_progress_is_shown_on_request_alone(capfd):
     def slow(group):
-        time.sleep(0.3)
+        time.sleep(0.03)
         return sums(group)
 
-    Work().map("stage", slow, CHUNKS[:16])
-    assert "stage" in capfd.readouterr().err
+    Work().map("s", slow, CHUNKS)
+    Work(progress=False).map("s", slow, CHUNKS)
+    assert capfd.readouterr().err == ""
+    Work(progress=True).map("stage", slow, CHUNKS, best=lambda result: float(result["sum"][0]))
+    first, *_ = capfd.readouterr().err.splitlines()
+    assert re.match(r"jaxlaw: \d+ of 60 starts", first)
+
+
+@pytest.mark.parametrize("fits,rounds,said", [(1, 1, "starts"), (12, 2, "fits")])
+def test_what_is_done_is_said_as_starts_of_one_fit_or_as_fits(fits, rounds, said, monkeypatch):
+    """The user's work has fits, in rounds of which each goes over all; lanes are the engine's."""
+    monkeypatch.setattr("jaxlaw.fitting._checkpoint._threads", lambda devices: 1)
+    work, seen = Work(), []
+    work.expect(fits, rounds)
+
+    def watched(group):
+        seen.append(_progress.state())
+        return sums(group)
+
+    for _ in range(rounds + 1):  # one round more than expected: the last goes on
+        work.map("s", watched, CHUNKS)
+    assert _progress.state() == ""
+    assert all(re.fullmatch(rf"[\d,]+ of {60 if fits == 1 else fits} {said}", one) for one in seen)
+    counts = [int(one.split()[0]) for one in seen[: rounds * len(CHUNKS)]]
+    assert counts[0] == 0 and counts[-1] > 0.8 * (60 if fits == 1 else fits)
+    assert fits == 1 or counts == sorted(counts)
+
+
+def test_a_resume_says_what_it_found(tmp_path, capfd):
+    def stops(group):
+        if group[0] in CHUNKS[5:]:
+            raise ValueError("lost")
+        return sums(group)
+
+    with pytest.raises(ValueError):
+        Work(tmp_path / "work").map("s", stops, CHUNKS)
+    kept = len(list((tmp_path / "work").glob("s-*.npz")))
+    assert 0 < kept < len(CHUNKS)
+    Work(tmp_path / "work", progress=True).map("s", sums, CHUNKS)
+    said = f"{kept} of {len(CHUNKS)} parts are there, and the others are done now"
+    assert said in capfd.readouterr().err
+    Work(tmp_path / "work", progress=True).map("s", sums, CHUNKS)
+    assert "parts are there" not in capfd.readouterr().err  # nothing is left to be waited for
 
 
 def test_a_digest_tells_values_shapes_and_types_apart():

@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 import sys
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
+from jaxlaw import _progress
 from jaxlaw.errors import UsageError, WorkError
 from jaxlaw.fitting._checkpoint import ATTEMPTS, Work, split
 from tests.conftest import compiled_with
@@ -128,10 +129,13 @@ def test_an_error_of_the_work_itself_comes_out_as_it_is():
     assert caught.value.argument == "law" and pool.calls == len(CHUNKS)
 
 
-def test_the_bar_shows_chunks_of_workers(capfd):
-    with ThreadPoolExecutor(2) as pool:
-        Work(progress=True, executor=pool).map("stage", sums, CHUNKS)
-    assert "60.0/60.0" in capfd.readouterr().err
+def test_chunks_of_workers_count_as_done():
+    seen = []
+    work = Work(executor=Losing(0))
+    say = work._say
+    work._say = lambda *args: (say(*args), seen.append(_progress.state()))
+    work.map("stage", sums, CHUNKS)
+    assert seen[0] == "0 of 60 starts" and seen[-1] == "60 of 60 starts"
 
 
 @pytest.mark.parametrize(

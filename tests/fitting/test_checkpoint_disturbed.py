@@ -245,7 +245,6 @@ def test_of_two_batches_that_begin_at_once_one_is_refused(tmp_path, monkeypatch)
 
 def test_neither_clocks_nor_times_of_files_matter(tmp_path, monkeypatch):
     """The clock jumps back and forth by years, and files are of the future or of 1970."""
-    pytest.importorskip("tqdm")  # it alone looks at a clock
     jumps = iter(np.random.default_rng(0).uniform(-1e8, 1e8, 10_000))
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + next(jumps))
@@ -381,9 +380,9 @@ def test_commands_whose_streams_are_closed(tmp_path, line, code, said):
         assert jl.load(tmp_path / "k.json").law.name == "loss-compute"
 
 
-def test_no_bar_is_written_to_a_stream_that_is_closed(monkeypatch):
+def test_no_progress_is_written_to_a_stream_that_is_closed(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
-    assert len(Work().map("s", sums, CHUNKS)) == len(CHUNKS)
+    assert len(Work(progress=True).map("s", sums, CHUNKS)) == len(CHUNKS)
 
 
 @pytest.mark.full
