@@ -208,7 +208,7 @@ class Rows:
             queue = _engine.Queue({}, starts.astype(kind), np.zeros(count, np.int32))
             with jax.enable_x64(kind == np.float64):
                 (values,), cold, seconds = timed(
-                    lambda: _engine.evaluate_queues(problem.model, data, [queue]),  # noqa: B023
+                    lambda: _engine.evaluate_queues(problem.model, data, [queue], count),  # noqa: B023
                     3,
                 )
             value = np.nan_to_num(values.value[0], nan=np.inf)

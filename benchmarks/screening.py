@@ -100,7 +100,7 @@ def objectives(law: str, seen: Any) -> tuple[np.ndarray, float, int]:
     for seed in SEEDS:
         starts = first_starts(replace(problem, options=replace(options, seed=seed)))
         queue = Queue({}, starts, np.zeros(len(starts), np.int32))
-        (values,) = evaluate_queues(batch.model, batch.problems, [queue])
+        (values,) = evaluate_queues(batch.model, batch.problems, [queue], len(starts))
         value = np.where(np.isfinite(values.value[0]), values.value[0], np.inf)
         for k, size in enumerate(SIZES):
             best = np.argsort(value[:size], kind="stable")[:SOLVED]

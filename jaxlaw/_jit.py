@@ -55,6 +55,9 @@ UNOPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_sp
 #: with one sum of many resamples after six minutes, in this step as far as could be seen.
 GPU = {"xla_gpu_autotune_level": 0, "xla_gpu_experimental_enable_fusion_autotuner": False}
 
+#: Lengths that tables of no more rows are padded to.
+SMALL_TABLES = (64, 256, 1024)
+
 #: Memory maps of a process beyond which programs are forgotten. Linux gives a process 65,530, a
 #: program takes some hundreds, and without any left the compiler ends the process.
 MOST_MAPS = 30_000
@@ -235,17 +238,36 @@ def next_power_of_two(length: int) -> int:
     return 2 ** (length - 1).bit_length()
 
 
-def size_class(rows: int) -> int:
+def size_class(rows: int, width: int = 1) -> int:
     """The length that tables of so many rows are padded to, so that few programs serve all tables.
 
-    There are eight classes between a power of two and the next: a twentieth of the rows is added on
-    average, an eighth at most.
+    Small tables, whose fits take milliseconds where compiling takes seconds, have few classes. In
+    large ones there are eight between a power of two and the next: a twentieth of the rows is
+    added on average, an eighth at most.
 
     Args:
         rows: number of rows.
+        width: numbers of an input in a row.
     """
+    for length in SMALL_TABLES:
+        if rows <= length and length * width <= SMALL_TABLES[-1]:
+            return length
     step = max(8, next_power_of_two(rows) // 16)
     return -(-rows // step) * step
+
+
+def padded(rows: Any, length: int) -> np.ndarray:
+    """An array with its last row repeated up to ``length`` rows: arrays of few lengths."""
+    rows = np.asarray(rows)
+    return rows[np.minimum(np.arange(length), len(rows) - 1)]
+
+
+def many_rows(count: int) -> int:
+    """The length that points are padded to whose program costs next to nothing for each."""
+    length = 2**11
+    while length < count:
+        length *= 8
+    return length
 
 
 def _load(key: str, devices: list[Any]) -> Any:

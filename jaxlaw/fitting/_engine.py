@@ -31,13 +31,20 @@ from jaxlaw.fitting.solvers import Solver, Status
 from jaxlaw.notes import Note
 
 ITERATIONS = 8  # of a round, after which lanes that have ended are replaced
-PACK = 8  # factor by which the number of slots is reduced once the queue is empty …
-FEWEST = 64  # … where there are at least so many
-#: The same for an accelerator. An iteration of a thousand lanes takes as long there as one of ten:
-#: fewer slots would save nothing, and every number of slots is a program that compiles for long.
-PACK_ON_ACCELERATOR, FEWEST_ON_ACCELERATOR = 32, 2**13
+#: Many slots, of an accelerator, are reduced by a factor once the queue is empty. An iteration of a
+#: thousand lanes takes as long there as one of ten: reducing them further would save nothing.
+PACK, FEWEST = 32, 2**13
 WORKING_SET = 2**21  # bytes of one iteration's arrays that a CPU core keeps in its cache
+SLOTS = 32  # of a CPU core, at most: a single number for every stage is a single program
 BLOCK = 64  # starts whose objectives are evaluated at once
+
+# A program is compiled for the lengths of its arrays, which takes longer than most searches. On a
+# CPU queues are therefore padded to a few lengths, and each has fields of its own, whether they
+# differ or not: a fit, its folds, its resamples and its cut-offs then run the same programs. What
+# is added is skipped by loops that know how much there is, and costs its memory alone.
+PROBLEMS, LANES, STARTS = 2**6, 2**11, 2**9
+OWN = ("high", "low", "target", "weight")  # fields of every queue
+MOST_ROWS = 2**14  # of a problem that is padded to so many problems: its fields take 16 MB
 
 Result = TypeVar("Result")
 
@@ -55,7 +62,8 @@ class Queue(NamedTuple):
     """Lanes that one device is to run: their starts, and the problem that each belongs to.
 
     Attributes:
-        fields: fields of a :class:`Problem` that differ between problems, (B, …) by name.
+        fields: fields of a :class:`Problem` that differ between problems, (B, …) by name; {} for
+            those of a single problem.
         starts: (L, p) coordinates.
         owner: (L,) which of the B problems each start is of.
     """
@@ -140,13 +148,13 @@ def solve(
     fields = {name: getattr(problems, name) for name in batched}
     owner = np.repeat(np.arange(count, dtype=np.int32), each)
     queue = Queue(fields, starts.reshape(count * each, -1), owner)
-    (lanes,) = solve_queues(solver, model, problems, [queue], len(owner))
+    (lanes,) = solve_queues(solver, model, problems, [queue], len(owner), most_problems=count)
     return Lanes(*(leaf.reshape(count, each, *leaf.shape[1:]) for leaf in lanes))
 
 
 def solve_queues(
     solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], most_lanes: int,
-    memory: DeviceMemory | None = None,
+    memory: DeviceMemory | None = None, most_problems: int = 1,
 ) -> list[Lanes]:  # fmt: skip
     """Run every lane of every queue to its end, a queue on each of the first local devices.
 
@@ -154,29 +162,33 @@ def solve_queues(
         solver: the method.
         model: the law and its coordinates.
         problems: the fields that all problems share; others are taken from the queues.
-        queues: with the same number of problems B each.
-        most_lanes: no queue has more lanes. Programs depend on it, and not on the queues' lengths.
+        queues: with at most ``most_problems`` problems each.
+        most_lanes: no queue has more lanes. Programs depend on its size class, and not on the
+            queues' lengths.
         memory: how many slots the devices had memory for, so far.
+        most_problems: no queue has more problems; see ``most_lanes``.
 
     Returns:
         For each queue :class:`Lanes` of numpy arrays (L, …), whatever the other queues are.
     """
-    work = partial(_solve_queues, solver, model, problems, queues, most_lanes)
+    most = most_problems, most_lanes
+    work = partial(_solve_queues, solver, model, problems, queues, most)
     slots = _slot_count(problems, queues[0].starts.shape[1], most_lanes)
     return (memory or DeviceMemory()).retry_smaller_on_oom(solver.name, work, slots)
 
 
 def _solve_queues(
-    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], most_lanes: int,
-    slot_count: int,
+    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue],
+    most: tuple[int, int], slot_count: int,
 ) -> list[Lanes]:  # fmt: skip
     # Results have a row for every lane of the padded queue; lanes beyond its length never run.
-    padded = next_power_of_two(max(most_lanes, 2 * slot_count))
+    least = 2 * slot_count if on_accelerator() else LANES
+    padded = next_power_of_two(max(most[1], least))
     starts = np.stack([_padded(queue.starts, padded) for queue in queues])
     owner = np.stack([_padded(queue.owner, padded) for queue in queues])
     lengths = [len(queue.owner) for queue in queues]
     waiting = (starts, owner, np.asarray(lengths, np.int32))
-    shared, batched = _split(problems, queues)
+    shared, batched = _split(problems, queues, most[0])
     results = Lanes(
         np.zeros_like(starts),
         np.full(owner.shape, np.inf, starts.dtype),
@@ -186,11 +198,8 @@ def _solve_queues(
     # Settings travel as an argument, so that other tolerances need no other program.
     key, mesh = solver._replace(settings=None), _mesh(len(queues))
     slots, begun = None, np.zeros(len(queues), np.int32)
-    pack, fewest = (
-        (PACK_ON_ACCELERATOR, FEWEST_ON_ACCELERATOR) if on_accelerator() else (PACK, FEWEST)
-    )
     while True:
-        fewer = slot_count // pack if slot_count >= fewest else 0
+        fewer = slot_count // PACK if slot_count >= FEWEST else 0
         work = (batched, waiting, np.full(len(queues), fewer, np.int32))
         slots, results, begun = _run_rounds(
             key, model, mesh, slot_count, (shared, solver.settings), work, slots, results, begun
@@ -333,26 +342,32 @@ class Values(NamedTuple):
 
 
 def evaluate_queues(
-    model: Model, problems: Problem, queues: Sequence[Queue], memory: DeviceMemory | None = None
-) -> list[Values]:
+    model: Model, problems: Problem, queues: Sequence[Queue], most_starts: int,
+    memory: DeviceMemory | None = None, most_problems: int = 1,
+) -> list[Values]:  # fmt: skip
     """For each queue the objective of each of its starts in each of its problems.
 
-    The problems share their inputs. Args as those of :func:`solve_queues`; all queues have as
-    many starts, and nothing is done for those without owners.
+    The problems share their inputs. Args as those of :func:`solve_queues`; no queue has more than
+    ``most_starts`` starts, and nothing is done for those without owners.
     """
+    # How much there is of each queue, whatever it is padded to.
+    counts = [(_count(queue), len(queue.starts) if len(queue.owner) else 0) for queue in queues]
 
     def work(at_once: int) -> list[Values]:
-        shared, batched = _split(problems, queues)
-        starts = np.stack([queue.starts for queue in queues])
-        empty = np.array([len(queue.owner) == 0 for queue in queues])
-        block, several = at_once, 1
+        block, several, padded = at_once, 1, max(STARTS, -(-most_starts // BLOCK) * BLOCK)
         if on_accelerator():  # all starts of a chunk, and as many problems as memory has room for
-            block = min(at_once, next_power_of_two(starts.shape[1]))
-            several = at_once // block
-        values = _evaluate(
-            model, _mesh(len(queues)), block, several, shared, (batched, starts, empty)
-        )
-        return [Values(*parts) for parts in zip(*map(np.asarray, values), strict=True)]
+            block = min(at_once, next_power_of_two(most_starts))
+            several = min(at_once // block, next_power_of_two(most_problems))
+            padded = -(-most_starts // block) * block
+        shared, batched = _split(problems, queues, most_problems, several)
+        starts = np.stack([_padded(queue.starts, padded) for queue in queues])
+        each = batched, starts, np.asarray(counts, np.int32)
+        values = _evaluate(model, _mesh(len(queues)), block, several, shared, each)
+        value, linear = map(np.asarray, values)
+        return [
+            Values(value[k, :problems, :starts], linear[k, :problems, :starts])
+            for k, (problems, starts) in enumerate(counts)
+        ]
 
     at_once = _lanes_in_memory(problems, 1) if on_accelerator() else BLOCK
     return (memory or DeviceMemory()).retry_smaller_on_oom("screen", work, at_once)
@@ -362,43 +377,54 @@ def evaluate_queues(
 def _evaluate(
     model: Model, mesh: Mesh, block: int, several: int, shared: Problem, each: Any
 ) -> Values:
-    """Values of all starts in all problems: ``block`` starts of ``several`` problems at once."""
+    """Values of all starts in all problems: ``block`` starts of ``several`` problems at once.
+
+    ``each`` has for every queue its fields, its starts, and how many problems and starts there
+    are: the loops end there, and what the arrays are padded with takes no time.
+    """
+
+    def one_problem(parts: Array, fields: dict[str, Array]) -> Values:
+        problem = shared._replace(**fields)
+        return Values(*jax.vmap(partial(solve_coefficients, model, problem))(parts))
 
     def one_queue(shared: Problem, each: Any) -> Values:
-        of_problem, starts, empty = each
+        fields, starts, (n_problems, n_starts) = each
 
-        def one_block(starts: Array) -> Values:
+        def group_of(k: Array) -> dict[str, Array]:
+            return jax.tree.map(
+                lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k * several, several), fields
+            )
+
+        def one_group(parts: Array, k: Array) -> Values:
+            if several > 1:
+                return jax.vmap(one_problem, (None, 0))(parts, group_of(k))
+            only = jax.tree.map(lambda leaf: leaf[0], group_of(k))
+            return jax.tree.map(lambda leaf: leaf[None], one_problem(parts, only))
+
+        def parts_of(first: Array) -> Array:
             # The law's terms are the same for all problems, which share inputs: computed once.
-            parts = jax.vmap(partial(terms, model, shared))(starts)
-
-            def one_problem(fields: dict[str, Array]) -> Values:
-                problem = shared._replace(**fields)
-                return Values(*jax.vmap(partial(solve_coefficients, model, problem))(parts))
-
-            if of_problem:
-                first = jax.tree.map(lambda leaf: leaf[0], of_problem)
-                leaves = jax.tree.leaves(jax.eval_shape(one_problem, first))
-                # Batches of empty arrays, of laws without linear coefficients, JAX cannot join.
-                batched = several > 1 and all(leaf.size for leaf in leaves)
-                return jax.lax.map(one_problem, of_problem, batch_size=several if batched else None)
-            return jax.tree.map(lambda leaf: leaf[None], one_problem({}))
+            at = jax.lax.dynamic_slice_in_dim(starts, first, block)
+            return jax.vmap(partial(terms, model, shared))(at)
 
         # In blocks, so that no array of all starts × all points is in memory at once.
-        count, size = starts.shape
-        padded = jnp.pad(starts, ((0, -count % block), (0, 0)), mode="edge")
-        shapes = jax.eval_shape(one_block, padded[:block])
+        def one_block(b: Array, values: Values) -> Values:
+            parts = parts_of(b * block)
 
-        def unless_empty(starts: Array) -> Values:
-            nothing = partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-            return jax.lax.cond(empty, nothing, lambda: one_block(starts))
+            def write(k: Array, values: Values) -> Values:
+                at = [k * several, b * block, 0 * k]
+                return jax.tree.map(
+                    lambda old, new: jax.lax.dynamic_update_slice(old, new, at[: old.ndim]),
+                    values, one_group(parts, k),
+                )  # fmt: skip
 
-        values = jax.lax.map(unless_empty, padded.reshape(-1, block, size))
+            return jax.lax.fori_loop(0, -(-n_problems // several), write, values)
 
-        def joined(leaf: Array) -> Array:
-            leaf = jnp.moveaxis(leaf, 0, 1)  # (blocks, P, block, …) → (P, blocks, block, …)
-            return leaf.reshape(leaf.shape[0], len(padded), *leaf.shape[3:])[:, :count]
-
-        return jax.tree.map(joined, values)
+        shapes = jax.eval_shape(lambda k: one_group(parts_of(k), k), n_problems)
+        count = jax.tree.leaves(fields)[0].shape[0] if fields else 1
+        nothing = jax.tree.map(
+            lambda leaf: jnp.zeros((count, len(starts), *leaf.shape[2:]), leaf.dtype), shapes
+        )
+        return jax.lax.fori_loop(0, -(-n_starts // block), one_block, nothing)
 
     return _on_each(mesh, one_queue)(shared, each)
 
@@ -426,13 +452,42 @@ def _on_each(mesh: Mesh, function: Any) -> Any:
     return on_all
 
 
-def _split(problems: Problem, queues: Sequence[Queue]) -> tuple[Problem, dict[str, Any]]:
-    """What all problems share, and what they do not with a leading device axis."""
+def _split(
+    problems: Problem, queues: Sequence[Queue], most_problems: int = 1, several: int = 1
+) -> tuple[Problem, dict[str, Any]]:
+    """What all problems share, and what they do not with a leading device axis.
+
+    The second is padded, see :data:`PROBLEMS`, on accelerators to a multiple of ``several``.
+    """
+    own = set(queues[0].fields)
+    if on_accelerator():
+        count = -(-most_problems // several) * several
+    elif _points(problems) <= MOST_ROWS:
+        own |= set(OWN)
+        count = max(PROBLEMS, next_power_of_two(most_problems))
+    else:
+        count = most_problems
+
+    def of_queue(queue: Queue, name: str) -> Any:
+        fields = queue.fields.get(name)
+        if fields is None:
+            fields = np.asarray(getattr(problems, name))[None]
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[index(len(leaf))], fields)
+
+    def index(length: int) -> np.ndarray:
+        return np.minimum(np.arange(count), length - 1)
+
     batched = {
-        name: jax.tree.map(lambda *leaves: np.stack(leaves), *(q.fields[name] for q in queues))
-        for name in sorted(queues[0].fields)
+        name: jax.tree.map(lambda *leaves: np.stack(leaves), *(of_queue(q, name) for q in queues))
+        for name in sorted(own)
     }
     return shared_fields(problems, batched), batched
+
+
+def _count(queue: Queue) -> int:
+    """Number of problems of a queue."""
+    leaves = jax.tree.leaves(queue.fields)
+    return leaves[0].shape[0] if leaves else 1
 
 
 def _padded(array: np.ndarray, length: int) -> np.ndarray:
@@ -443,10 +498,10 @@ def _padded(array: np.ndarray, length: int) -> np.ndarray:
 def _slot_count(problems: Problem, size: int, lanes: int) -> int:
     """Slots, a power of two: enough to fill the device, few enough to stay in its cache."""
     if not on_accelerator():
-        most = WORKING_SET // (16 * _points(problems) * size)
+        most = min(SLOTS, WORKING_SET // (16 * _points(problems) * size))
     else:
-        most = min(2**15, _lanes_in_memory(problems, size))
-    return 2 ** int(np.log2(max(8, min(most, lanes))))
+        most = min(2**15, _lanes_in_memory(problems, size), lanes)
+    return 2 ** int(np.log2(max(8, most)))
 
 
 def _points(problems: Problem) -> int:

@@ -6,6 +6,7 @@ compiled program serves them all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ import jax
 import numpy as np
 
 from jaxlaw._cache import kept_in
-from jaxlaw._jit import compiled, in_float64
+from jaxlaw._jit import compiled, in_float64, padded, size_class
 from jaxlaw.data import Observations
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._elementwise import check_elementwise
@@ -34,6 +35,7 @@ from jaxlaw.fitting.solvers import SOLVERS
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
+_FEW = 256  # refits, and points, up to which predictions are by one program of that size
 MANY = 16  # refits of a data set from which on they start from its optima
 
 
@@ -74,8 +76,16 @@ def predict_each(
     law: Law, params: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]
 ) -> np.ndarray:
     """The target (P, m) by each of (P,) parameters, at (m,) points in the law's own units."""
+    count = len(next(iter(params.values())))
+    rows = {name: np.atleast_1d(values) for name, values in inputs.items()}
+    points = max(map(len, rows.values()))
+    width = max(math.prod(values.shape[1:]) for values in rows.values())
+    few = count <= _FEW and points * width <= _FEW
+    size = (_FEW, _FEW) if few else (size_class(count), size_class(points, width))
+    each = {name: padded(values, size[0]) for name, values in params.items()}
+    many = {name: padded(values, size[1]) for name, values in rows.items()}
     with in_float64():
-        return np.asarray(_predict(law, dict(params), dict(inputs)))
+        return np.asarray(_predict(law, each, many))[:count, :points]
 
 
 @compiled(static_argnames="law")

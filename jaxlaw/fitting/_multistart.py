@@ -39,6 +39,7 @@ from jaxlaw.fitting._checkpoint import (
     split,
 )
 from jaxlaw.fitting._engine import (
+    STARTS,
     DeviceMemory,
     Lanes,
     Queue,
@@ -72,7 +73,7 @@ OWN_PART = 8  # … the best of so small a part of all starts, if that is …
 OWN_SCREENED = 64  # … not less than this
 SURE = 0.9  # of the solved starts agree: no more of a single problem are solved
 CHEAP = 2**16  # rows × starts of a problem that are solved where they do not, at most
-BLOCKS = (2**3, 2**8)  # refits of a chunk, at least and at most
+BLOCKS = (2**3, 2**6)  # refits of a chunk, at least and at most
 
 
 class Batch(NamedTuple):
@@ -322,6 +323,19 @@ def _chunk_sizes(batch: Batch, each: int, limits: tuple[int, int]) -> _ChunkSize
     return _ChunkSizes(problems, each, problems * each, each)
 
 
+def _screen_sizes(batch: Batch, each: int) -> _ChunkSizes:
+    """The same where starts are screened: few numbers of starts, so that programs are few."""
+    sizes = _chunk_sizes(batch, each, SCREEN_LANES)
+    if on_accelerator():
+        return sizes
+    width = STARTS
+    while 64 * width <= each:
+        width *= 8
+    width = min(width, each)
+    problems = max(1, min(batch.count, sizes.lanes // width))
+    return _ChunkSizes(problems, width, problems * width, each)
+
+
 def _lanes_of_chunk(batch: Batch, each: int, limits: tuple[int, int]) -> int:
     total = batch.count * each
     if not on_accelerator():
@@ -402,7 +416,7 @@ def _screen(
 ) -> np.ndarray:  # fmt: skip
     """The starts of best objective, with their linear coefficients solved for, (P, keep, p)."""
     keep = min(keep, len(starts))
-    sizes = sizes or _chunk_sizes(batch, len(starts), SCREEN_LANES)
+    sizes = sizes or _screen_sizes(batch, len(starts))
     chunks = _chunks(batch, starts, sizes)
     shared = shared_fields(batch.problems, batch.batched)
     function = partial(_screen_chunks, batch.model, shared, keep, sizes, work.memory)
@@ -430,12 +444,11 @@ def _screen_chunks(
     """The best starts of each chunk, see :func:`_best_starts`."""
 
     def queue(chunk: Chunk) -> Queue:
-        starts = np.resize(chunk.coordinates, (sizes.starts, chunk.coordinates.shape[1]))
-        owner = np.zeros(sizes.starts if chunk.lanes else 0, np.int32)
-        return Queue(_fields(chunk, sizes.problems), starts, owner)
+        starts = chunk.coordinates
+        return Queue(chunk.fields, starts, np.zeros(len(starts), np.int32))
 
     queues = _queue_each_device([queue(chunk) for chunk in chunks])
-    values = evaluate_queues(model, problems, queues, memory)
+    values = evaluate_queues(model, problems, queues, sizes.starts, memory, sizes.problems)
     return [_best_starts(each, chunk, keep) for each, chunk in zip(values, chunks, strict=False)]
 
 
@@ -533,7 +546,7 @@ def _solve_chunks(
     def queue(chunk: Chunk) -> Queue:
         started = chunk.has_start
         owner = np.nonzero(started)[0].astype(np.int32)
-        return Queue(_fields(chunk, sizes.problems), chunk.coordinates[started], owner)
+        return Queue(chunk.fields, chunk.coordinates[started], owner)
 
     def distinct(lanes: Lanes, chunk: Chunk) -> Arrays:
         started = chunk.has_start
@@ -546,7 +559,7 @@ def _solve_chunks(
         return _distinct(value, count, status, members[:, :, None], chunk.floors, sizes.kept)
 
     queues = _queue_each_device([queue(chunk) for chunk in chunks])
-    solved = solve_queues(method, model, problems, queues, sizes.lanes, memory)
+    solved = solve_queues(method, model, problems, queues, sizes.lanes, memory, sizes.problems)
     both = zip(solved, chunks, strict=False)
     return [distinct(lanes, chunk) for lanes, chunk in both if chunk.lanes]
 
@@ -676,12 +689,6 @@ def _optima(
             )
         )
     return optima
-
-
-def _fields(chunk: Chunk, count: int) -> Arrays:
-    """The chunk's fields, padded to ``count`` problems by its last."""
-    index = np.minimum(np.arange(count), chunk.count - 1)
-    return jax.tree.map(lambda leaf: leaf[index], chunk.fields)
 
 
 def _queue_each_device(queues: list[Queue]) -> list[Queue]:

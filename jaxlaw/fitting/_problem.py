@@ -8,6 +8,7 @@ shape (:func:`linearise`), so that a fit and all its diagnostics compile it once
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import compiled, in_float64, next_power_of_two, size_class
+from jaxlaw._jit import compiled, in_float64, many_rows, padded, size_class
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict
 from jaxlaw.fitting._transform import (
     Array,
@@ -97,7 +98,7 @@ class FitProblem:
         """
         given = {"weight": (weights, 0.0), "target": (targets, None)}
         return {
-            name: _as_rows(values, fill=fill)
+            name: _as_rows(values, self.data.target.shape[-1], fill=fill)
             for name, (values, fill) in given.items()
             if values is not None
         }
@@ -125,8 +126,16 @@ class FitProblem:
     def _inside(self, params: Mapping[str, Any], start: bool = False) -> np.ndarray:
         """Coordinates (…, p), moved into the search box."""
         data = self.data
-        at = coordinates_of(self.model, data.centre, data.context, params, start=start)
-        return np.clip(np.asarray(at), np.asarray(data.low), np.asarray(data.high))
+        # Without a constraint there is no excess, and a start is as any other point.
+        start = start or self.law.constraint is None
+        names, columns = zip(*params.items(), strict=True)
+        columns = np.broadcast_arrays(*columns)
+        shape, count = columns[0].shape, columns[0].size
+        columns = [padded(column.ravel(), many_rows(count)) for column in columns]
+        rows = dict(zip(names, columns, strict=True))
+        at = coordinates_of(self.model, data.centre, data.context, rows, start=start)
+        at = np.asarray(at)[:count].reshape(*shape, -1)
+        return np.clip(at, np.asarray(data.low), np.asarray(data.high))
 
     def active_bounds(self, at: np.ndarray) -> dict[str, str]:
         """Free parameters at a bound of the search box: name → ``low`` or ``high``.
@@ -170,8 +179,8 @@ class FitProblem:
         coordinates = np.asarray(coordinates)
         rows, shape = coordinates.reshape(-1, coordinates.shape[-1]), coordinates.shape[:-1]
         count = len(rows)
-        rows = np.pad(rows, ((0, next_power_of_two(count) - count), (0, 0)), mode="edge")
         with in_float64():
+            rows = padded(rows, many_rows(count))
             params = _natural(self.model, rows, self.data.centre, self.data.context)
         params = {
             name: np.asarray(params[name], float)[:count].reshape(shape)
@@ -221,12 +230,16 @@ def build_problem(
     centre = {name: mean for name, mean in means.items() if _may_centre(law, name, options, pinned)}
     low, high = Transform(model, centre, {}).bounds(options.bounds, options.fixed)
     delta = law.delta if options.delta is None else options.delta
-    # Of the user's rows alone: a law's context may be a mean.
-    context = _context(law, {name: _array(values, kind) for name, values in inputs.items()})
+    context = {}
+    if law.chart or law.constraint:  # of the user's rows alone: a law's context may be a mean
+        context = _context(law, {name: _array(values, kind) for name, values in inputs.items()})
+    width = max((math.prod(values.shape[1:]) for values in inputs.values()), default=1)
+    rows = size_class(target.shape[-1], width)
+    transformed = xp.log(target) if model.residuals == "log" else target
     data = Problem(
-        inputs={name: _array(_as_rows(values, 0), kind) for name, values in inputs.items()},
-        target=_array(_as_rows(xp.log(target) if model.residuals == "log" else target), kind),
-        weight=_array(_as_rows(weight, fill=0.0), kind),
+        inputs={name: _array(_as_rows(values, rows, 0), kind) for name, values in inputs.items()},
+        target=_array(_as_rows(transformed, rows), kind),
+        weight=_array(_as_rows(weight, rows, fill=0.0), kind),
         low=_array(low, kind),
         high=_array(high, kind),
         delta=_array(xp.minimum(delta, LARGEST_DELTA), kind),
@@ -252,7 +265,7 @@ def _model(law: Law, options: FitOptions, pinned: set[str], linear_coefficients:
     )
 
 
-def _as_rows(values: Any, axis: int = -1, fill: float | None = None) -> Any:
+def _as_rows(values: Any, rows: int, axis: int = -1, fill: float | None = None) -> Any:
     """An array with an axis of rows, of the length that the programs are compiled for.
 
     Every such array of a problem, or of many, goes through here: inputs with their rows on the
@@ -262,12 +275,13 @@ def _as_rows(values: Any, axis: int = -1, fill: float | None = None) -> Any:
 
     Args:
         values: array.
+        rows: that length.
         axis: axis of the rows.
         fill: value of the rows that are added, in place of the last row's.
     """
     if isinstance(values, Array):
         return values
-    missing = size_class(values.shape[axis]) - values.shape[axis]
+    missing = rows - values.shape[axis]
     widths = [(0, 0)] * values.ndim
     widths[axis] = (0, missing)
     if fill is None:

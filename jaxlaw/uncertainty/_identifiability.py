@@ -199,6 +199,7 @@ def _change(fit: Fit, at: dict[str, float], move: np.ndarray, names: Sequence[st
     moved = fit.params | {
         name: fit.params[name] * (1 + step * part) for name, part in zip(names, move, strict=True)
     }
+    both = {name: np.array([value, moved[name]]) for name, value in fit.params.items()}
     with in_float64():
-        before, after = (float(fit.law(params, **at)) for params in (fit.params, moved))
+        before, after = map(float, fit.law.at_once(both, **at))
     return (after / before - 1) / step if before and np.isfinite(after / before) else 0.0

@@ -113,7 +113,9 @@ def test_several_problems_are_screened_at_once(name, accelerated):
         queue = _engine.Queue(problem.many(weights=weights), starts, np.zeros(5, np.int32))
 
         def evaluated():
-            return _engine.evaluate_queues(problem.model, problem.data, [queue])[0]
+            return _engine.evaluate_queues(
+                problem.model, problem.data, [queue], 5, most_problems=7
+            )[0]
 
         expected = evaluated()
         accelerated()
