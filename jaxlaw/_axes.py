@@ -7,7 +7,7 @@ contrast of 3 or more on white (tests/plots/test_palette.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
@@ -202,6 +202,11 @@ def answer(ax: Axes, x: float, y: float, text: str, **details: Any) -> None:
     color = details.setdefault("color", RED)
     dots(ax, x, y, color=[color], s=size, alpha=1, zorder=order)
     write(ax, text, (x, y), **details)
+
+
+def what_is_drawn(said: Mapping[str, Any]) -> str:
+    """A title of those words that hold: what band, dashes and stripes mean."""
+    return "; ".join(words for words, there in said.items() if there)
 
 
 def with_interval(value: float, interval: tuple[float, float] | None, form: str) -> str:

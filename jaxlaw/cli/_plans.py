@@ -712,7 +712,7 @@ def training_command(
         conclude_plan(balance, out, as_json, lambda plots: plots.balance(balance, first))
         return
     best = call(weight=weights[0], over=ranges, **setting)
-    conclude_plan(best, out, as_json, lambda plots: plots.balance(curve(), first))
+    conclude_plan(best, out, as_json, lambda plots: plots.balance(curve(), first, mark=best))
 
 
 @plan.command("turning-length")

@@ -92,6 +92,7 @@ class Forecast(Result):
             cut-offs of the back-test would have had at this level, each cut-off counting once;
             None without one.
         notes: what to know before betting on it.
+        observed: (n,) of the runs, for pictures: ``along``, what distances are of, and ``target``.
         backtest: the back-test it rests on; None of a forecast read from a file, and of one whose
             runs were too few for any.
 
@@ -124,6 +125,7 @@ class Forecast(Result):
     error_model: dict[Literal["shift", "per_e_fold", "degrees", "noise", "scatter"], np.ndarray]
     notes: tuple[Note, ...]
     backtest_coverage: float | None = None
+    observed: dict[str, np.ndarray] = field(default_factory=dict)
     backtest: Backtest | None = field(default=None, metadata={"saved": False})
 
     @property
@@ -416,6 +418,10 @@ def make_forecast(
         error_model={name: np.array([row[name] for row in models]) for name in models[0]},
         backtest_coverage=float(np.nanmean(coverage)) if np.isfinite(coverage).any() else None,
         notes=tuple(dict.fromkeys(notes)),
+        observed={
+            "along": cutoff_fits.z[cutoff_fits.weight > 0],
+            "target": cutoff_fits.observed[cutoff_fits.weight > 0],
+        },
         backtest=back,
     )
 

@@ -56,6 +56,7 @@ class Mixture(Answer):
         limit: general loss allowed, (1 + threshold)·start.
         curve: whole trade-off: ``share``, ``domain_loss``, ``general_loss``, ``change``,
             ``allowed``; with draws ``…_low`` and ``…_high`` of the losses.
+        tried: least and largest domain share that both fits saw; NaN if unknown.
     """
 
     share: float
@@ -64,6 +65,7 @@ class Mixture(Answer):
     change: float
     limit: float
     curve: pd.DataFrame
+    tried: tuple[float, float] = (math.nan, math.nan)
     picture = "trade_off"
 
 
@@ -181,7 +183,19 @@ def optimal_mixture(
     sides = {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}
     bound = sides.get(answer["share"], "none" if kept else "general loss")
     flat = _flat_shares(both, others, answer["share"], limit)
-    return Mixture(**answer, limit=limit, curve=curve, binding=bound, flat=flat, notes=tuple(notes))
+    return Mixture(
+        **answer, limit=limit, curve=curve, tried=_tried(both), binding=bound, flat=flat,
+        notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _tried(both: tuple[Draws, ...]) -> tuple[float, float]:
+    """Least and largest domain share that both fits saw; NaN where a range is unknown."""
+    general, domain = (
+        np.array(source.ranges.get("r", (np.nan, np.nan))) * source.units["r"] for source in both
+    )
+    low, high = np.maximum(domain[0], 1 - general[1]), np.minimum(domain[1], 1 - general[0])
+    return (float(low), float(high)) if low <= high else (math.nan, math.nan)
 
 
 def _flat_shares(

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from scipy import stats
 
-from jaxlaw._axes import BLUE, FAINT, INK, RED, dots, finish, new_axes, shades
+from jaxlaw._axes import (
+    BLUE,
+    FAINT,
+    INK,
+    answer,
+    curve,
+    dots,
+    finish,
+    new_axes,
+    shades,
+    stripe_outside,
+    with_interval,
+    write,
+)
 from jaxlaw._typed import checked
+from jaxlaw.fitting import runs_for
 from jaxlaw.forecasting import Backtest, Forecast, ForecastScores, compute_of
 
+_FINE = 120  # points of a curve
+_NUMBERED = 3  # points that have their numbers beside them
 _SHOWN = 0.05  # weight of a law from which on its own prediction is drawn
 
 
 @checked
 def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
-    """Relative errors over the distance from the cut-off, law by law, a dot a cut-off and run.
+    """Observed over predicted, by the distance from the cut-off, a dot a cut-off and run.
 
     The line of a law is through the means of its cut-offs, each at its mean distance.
 
@@ -28,7 +47,7 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
         >>> found = jl.backtest("chinchilla", runs, cutoffs=3, n_starts=64)
         >>> plots.backtest_errors(found).get_ylabel()
-        'predicted over observed loss, less 1 (%)'
+        'observed − predicted loss (%)'
     """
     ax = ax or new_axes()
     frame = backtest.frame[~backtest.frame["naive"]]
@@ -36,6 +55,8 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
     end_labels = []
     for law, color in zip(laws, shades(len(laws)), strict=True):
         rows = frame[(frame["law"] == law) & np.isfinite(frame["error"])]
+        # As residuals are drawn: what was observed, relative to what was predicted.
+        rows = rows.assign(error=1 / (1 + rows["error"]) - 1)
         dots(ax, np.exp(rows["distance"]), 100 * rows["error"], color=[color])
         by_cutoff = rows.groupby("cutoff")[["distance", "error"]].mean().sort_values("distance")
         if by_cutoff.empty:
@@ -47,7 +68,7 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
     return finish(
         ax,
         f"{backtest.along} over that of the cut-off",
-        f"predicted over observed {backtest.target}, less 1 (%)",
+        f"observed − predicted {backtest.target} (%)",
         f"{len(backtest.cutoffs)} cut-offs; lines: means of cut-offs",
         end_labels,
         margins={"x": 0.02, "y": 0.05},
@@ -56,15 +77,21 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
 
 
 @checked
-def forecast_intervals(forecast: Forecast, ax: Axes | None = None) -> Axes:
-    """The runs, and beyond them every forecast with its intervals and what each law says alone.
+def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any = None) -> Axes:
+    """The runs, beyond them every forecast with its intervals, and each law's curve there.
 
-    Thin bars are intervals at the forecast's level, thick ones hold half of new runs; ticks are
-    the predictions of single laws.
+    Thin bars are intervals at the forecast's level, thick ones hold half of new runs. Over compute
+    the curves go through the farthest point with its tokens per parameter; along an input, with
+    the other inputs of that point. Striped is what lies beyond the runs.
 
     Args:
-        forecast: a result of :func:`jaxlaw.forecast`; runs are drawn where it has its back-test.
+        forecast: a result of :func:`jaxlaw.forecast`, or a file of one.
         ax: axes to draw on; a new figure if None.
+        later: runs that were made since, as :func:`jaxlaw.read_runs` takes or returns them, with
+            the inputs and the target of the forecast, in its units.
+
+    Raises:
+        DataError: the later runs lack an input or the target.
 
     Example:
         >>> from jaxlaw import plots
@@ -74,29 +101,86 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None) -> Axes:
         'loss'
     """
     ax = ax or new_axes()
-    x, label = _positions(forecast)
-    table = forecast.table
-    if forecast.backtest is not None and forecast.along == label:
-        fits = forecast.backtest.fits
-        active = (fits.weight > 0) & (fits.z > 0)
-        dots(ax, fits.z[active], fits.observed[active], color=FAINT)
-    low, high = forecast.interval(0.5)
-    ax.vlines(x, table["low"], table["high"], color=BLUE, linewidth=1.2)
-    ax.vlines(x, low, high, color=BLUE, linewidth=4, alpha=0.6)
-    ax.plot(x, table["estimate"], "o", color=BLUE, markersize=5, zorder=4)
-    named = {law for law, weights in forecast.weights.items() if (weights > _SHOWN).any()}
-    for law, fit in forecast.fits.items():
-        if law in named:
-            alone = fit.predict(fit.law.labelled(table))
-            ax.plot(x, alone, "_", color=RED, markersize=9, zorder=5)
-    return finish(
+    x, label, largest = _positions(forecast)
+    seen = forecast.observed.get("along", np.empty(0)) / largest
+    there = seen > 0
+    dots(ax, seen[there], forecast.observed.get("target", seen)[there], color=FAINT)
+    end_labels = _curves_of_laws(ax, forecast, x, seen[there])
+    _bars(ax, forecast, x)
+    if later is not None:
+        at, target = _made_since(forecast, later, largest)
+        ax.scatter(at, target, s=22, facecolors="white", edgecolors=INK, linewidths=1.0, zorder=5)
+        first = at == at.min()
+        write(ax, "came later", (at.min(), target[first].max()), xytext=(0, 7), ha="center")
+    words = {"compute": "training compute (FLOPs)", "D": "tokens", "N": "model parameters N"}
+    finish(
         ax,
-        label,
+        words.get(label, label),
         forecast.target,
-        f"{forecast.level:.0%} and 50% intervals for a new run; ticks: single laws",
-        margins={"x": 0.06, "y": 0.06},
-        log_x={"words": False},
+        f"{forecast.level:.0%} interval of a new run (thick: 50%)",
+        end_labels,
+        margins={"x": 0.04, "y": 0.08},
+        log_x=_ticks(forecast, label),
     )
+    if there.any() and stripe_outside(ax, seen[there].min(), seen[there].max(), ""):
+        ax.set_title(f"{ax.get_title()}; striped: beyond the runs", fontsize="medium", color=INK)
+    return ax
+
+
+def _ticks(forecast: Forecast, label: str) -> dict[str, Any]:
+    counted = label in ("N", "D", "Dp")
+    return {"words": counted, "single": forecast.units.get(label, 1.0) if counted else 1.0}
+
+
+def _bars(ax: Axes, forecast: Forecast, x: np.ndarray) -> None:
+    """The forecasts, and their numbers where they are few."""
+    table, (low, high) = forecast.table, forecast.interval(0.5)
+    ax.vlines(x, table["low"], table["high"], color=BLUE, linewidth=1.4, zorder=4)
+    ax.vlines(x, low, high, color=BLUE, linewidth=5, alpha=0.6, zorder=4)
+    ax.plot(x, table["estimate"], "o", color=BLUE, markersize=5, zorder=4)
+    if len(table) > _NUMBERED:
+        return
+    for at, row in zip(x, table.itertuples(), strict=True):
+        text = with_interval(row.estimate, (row.low, row.high), ".4g")
+        # Losses fall to the right: below the curves on the left there is room.
+        answer(ax, at, row.estimate, text, color=BLUE, s=20, zorder=6, ha="right", va="top",
+               xytext=(-8, -8))  # fmt: skip
+
+
+def _curves_of_laws(
+    ax: Axes, forecast: Forecast, x: np.ndarray, seen: np.ndarray
+) -> list[tuple[float, str, Any]]:
+    """Each law that counts, along a path through the farthest point; ends of the curves."""
+    far, table = int(np.argmax(x)), forecast.table
+    point = {name: float(table[name].iloc[far]) for name in forecast.inputs}
+    ends = np.append(x, seen)
+    along = np.geomspace(ends.min(), ends.max(), _FINE)
+    if forecast.along == "compute" and {"N", "D"} <= set(point):
+        step = np.sqrt(along / x[far])
+        path = point | {"N": point["N"] * step, "D": point["D"] * step}
+    elif forecast.along in point:
+        path = point | {forecast.along: along}
+    else:
+        return []
+    shown = [k for k, w in forecast.weights.items() if (w > _SHOWN).any()]
+    shown.sort(key=lambda law: -forecast.weights[law].mean())
+    end_labels = []
+    for law, color in zip(shown, shades(len(shown))[::-1], strict=True):
+        fit = forecast.fits[law]
+        inputs = {name: np.broadcast_to(path[name], along.shape) for name in fit.law.input_names}
+        values = {"y": fit.predict(fit.law.labelled(inputs))}
+        name = f"{law} {forecast.weights[law].mean():.0%}"
+        end_labels.append(curve(ax, values, along, "y", color, name, 1.1))
+    return end_labels
+
+
+def _made_since(forecast: Forecast, later: Any, largest: float) -> tuple[np.ndarray, np.ndarray]:
+    """Where runs that were made since lie, and their targets."""
+    inputs: dict[str, np.ndarray] = {}
+    for fit in forecast.fits.values():
+        observed = runs_for(fit, later).observations(fit.law, free=())
+        inputs |= {name: values / fit.units[name] for name, values in observed.inputs.items()}
+    return _along(forecast, inputs)[0] / largest, observed.target
 
 
 @checked
@@ -136,12 +220,21 @@ def forecast_calibration(scores: ForecastScores, ax: Axes | None = None) -> Axes
     )
 
 
-def _positions(forecast: Forecast) -> tuple[np.ndarray, str]:
-    """Where the points lie, and on what."""
+def _positions(forecast: Forecast) -> tuple[np.ndarray, str, float]:
+    """Where the points lie, on what, and how many of the runs' own numbers one of it is."""
     table = forecast.table
+    at, label = _along(forecast, {name: table[name].to_numpy(float) for name in forecast.inputs})
+    if label:
+        return at, label, 1.0
+    largest = float(np.max(forecast.observed.get("along", [1.0])))
+    return np.exp(table["distance"].to_numpy(float)), "ratio to the largest run", largest
+
+
+def _along(forecast: Forecast, inputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, str]:
+    """What distances are of, at some inputs, and its name; empty of a function of the user's."""
     if forecast.along == "compute":
-        raw = {name: table[name] * forecast.units.get(name, 1.0) for name in forecast.inputs}
+        raw = {name: values * forecast.units.get(name, 1.0) for name, values in inputs.items()}
         return np.asarray(compute_of(raw, "the forecast")), "compute"
-    if forecast.along in table:
-        return table[forecast.along].to_numpy(float), forecast.along
-    return np.exp(table["distance"].to_numpy(float)), "ratio to the largest run"
+    if forecast.along in inputs:
+        return np.asarray(inputs[forecast.along], float), forecast.along
+    return np.empty(0), ""

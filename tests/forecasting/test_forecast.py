@@ -358,6 +358,40 @@ def test_the_picture_shows_compute_as_powers_of_ten(found):
     assert not any(label.endswith(("T", "B", "M", "k")) for label in labels)
 
 
+def test_the_picture_holds_runs_curves_and_what_came_later(found, tmp_path):
+    """Of a file the picture was one bar in an empty frame: it knew no runs."""
+    pytest.importorskip("matplotlib")
+    from jaxlaw import plots
+
+    found.save(tmp_path / "forecast.json")
+    again = jl.load(tmp_path / "forecast.json")
+    row = found.table.iloc[0]
+    later = {"N": [row["N"]], "D": [row["D"]], found.target: [1.001 * row["estimate"]]}
+    ax = plots.forecast_intervals(again, later=pd.DataFrame(later))
+    dots = [np.asarray(one.get_offsets()) for one in ax.collections if len(one.get_offsets())]
+    assert len(dots[0]) == found.runs["count"]
+    np.testing.assert_allclose(np.sort(dots[0][:, 1]), np.sort(found.observed["target"]))
+    (made,) = dots[-1]
+    assert made == pytest.approx([6 * row["N"] * row["D"], 1.001 * row["estimate"]])
+    words = [text.get_text() for text in ax.texts]
+    numbers = f"{row['estimate']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
+    assert numbers in words and "came later" in words
+    heavy = [law for law, w in found.weights.items() if (w > 0.05).any()]
+    assert all(any(word.startswith(law) for word in words) for law in heavy)
+    # Every law's curve goes through its own prediction at the point.
+    compute = float(6 * row["N"] * row["D"])
+    for law in heavy:
+        alone = float(found.fits[law].predict(N=row["N"], D=row["D"]))
+        near = [np.interp(np.log(compute), np.log(line.get_xdata()), line.get_ydata())
+                for line in ax.lines if len(line.get_xdata()) > 10]  # fmt: skip
+        assert np.abs(np.array(near) - alone).min() < 1e-4
+    largest = found.observed["along"].max()
+    stripes = [p for p in ax.patches if p.get_hatch()]
+    assert max(p.get_x() for p in stripes) == pytest.approx(largest)
+    with pytest.raises(jl.DataError, match="loss"):
+        plots.forecast_intervals(again, later={"N": [1e9], "D": [1e9]})
+
+
 # --- files
 
 

@@ -14,6 +14,7 @@ from jaxlaw.planning import (
     Pretraining,
     final_losses,
     optimal_schedule,
+    optimal_training,
     tradeoff_curve,
     turning_length,
     turning_lengths,
@@ -48,6 +49,11 @@ def test_the_curve_of_optima(ax):
     with pytest.raises(UsageError, match="peak was not searched"):
         plots.balance(curve, "peak")
     assert plots.balance(curve).get_ylabel() == ax.get_ylabel()  # of the only setting
+    best = optimal_training(PT, CPT, RUN, 0.5, {"replay": (0, 1)})
+    marked = plots.balance(curve, mark=best)
+    assert f"λ1 = 0.5: replay ratio {best.replay:.3g}" in texts(marked)
+    at = np.concatenate([np.asarray(c.get_offsets()) for c in marked.collections])
+    assert (0.5, best.replay) in [tuple(row) for row in at]
     table = curve.table.assign(peak=1e-4)
     with pytest.raises(UsageError, match="setting is missing; this curve has peak, replay"):
         plots.balance(replace(curve, table=table))

@@ -23,7 +23,7 @@ def mixture():
 
 def test_the_trade_off(mixture, ax):
     assert pictures.trade_off(mixture, ax) is ax
-    (line,) = (one for one in ax.lines if len(one.get_xdata()) == len(mixture.curve))
+    line = next(one for one in ax.lines if len(one.get_xdata()) == len(mixture.curve))
     np.testing.assert_array_equal(line.get_xdata(), mixture.curve["general_loss"])
     low, high = mixture.interval["share"]
     assert f"r_d = {mixture.share:.3f} ({low:.3f} to {high:.3f})" in " ".join(texts(ax))
@@ -34,6 +34,58 @@ def test_the_trade_off(mixture, ax):
 def test_a_trade_off_without_an_answer_is_still_a_curve(ax):
     plan = planning.optimal_mixture(GENERAL, DOMAIN, start=2.0, at={"N": 1.8, "D": 10.0})
     assert "r_d =" not in " ".join(texts(pictures.trade_off(plan, ax)))
+
+
+def exponential_mixing(c, k, b, tried):
+    """A fit of c + k·e^(−b·r) to shares in a range."""
+
+    @jl.law(name="exponential-mixing")
+    def law(
+        r,
+        *,
+        c=jl.laws.positive(0.5, 5),
+        k=jl.laws.positive(1e-4, 5),
+        b=jl.laws.exponent(0.1, 5, high=50),
+    ):
+        """c + k·e^(−b·r)"""
+        from jax.numpy import exp
+
+        return c + k * exp(-b * r)
+
+    return jl.FittedLaw(law, {"c": c, "k": k, "b": b}, ranges={"r": tried}, source="runs.csv")
+
+
+def test_shares_that_were_never_run_are_dashed_and_cut_off(ax, own_laws):
+    """The curves of 5 runs at shares of 50 to 87.5 % (continual_70m.csv, jaxlaw's own fits)."""
+    pile = exponential_mixing(2.8172, 0.184, 4.2114, (0.125, 0.5))
+    python = exponential_mixing(1.1408, 0.4029, 0.6564, (0.5, 0.875))
+    plan = planning.optimal_mixture(pile, python, start=2.8734, threshold=0.0)
+    assert plan.tried == (0.5, 0.875)
+    pictures.trade_off(plan, ax, observed={"general_loss": [2.838], "domain_loss": [1.43]})
+    assert "dashed: shares never run" in ax.get_title()
+    dashed, solid = ax.lines[:2]
+    assert (dashed.get_linestyle(), solid.get_linestyle()) == ("--", "-")
+    drawn = plan.curve["domain_loss"].isin(solid.get_ydata())
+    assert plan.curve["share"][drawn].agg(["min", "max"]).tolist() == [0.5, 0.87]
+    drawn = plan.curve["domain_loss"].isin(dashed.get_ydata())
+    assert plan.curve["share"][drawn].agg(["min", "max"]).tolist() == pytest.approx([0.45, 0.93])
+    assert np.ptp(ax.get_ylim()) < 0.2  # of the whole curve 0.4 nats
+    with pytest.raises(jl.UsageError, match="no column domain_loss"):
+        pictures.trade_off(plan, ax, observed={"general_loss": [2.838]})
+    ax.clear()
+    pictures.critical_share(pile, 2.8734, ax)
+    spans = sorted((p.get_x(), p.get_x() + p.get_width()) for p in ax.patches)
+    assert spans == [(0.01, 0.125), (0.5, 1.0)] and "beyond the runs" in texts(ax)
+
+
+@pytest.mark.parametrize("unknown", [(np.nan, np.nan), None])
+def test_shares_of_unknown_runs_are_all_drawn(ax, own_laws, unknown):
+    pile = exponential_mixing(2.8172, 0.184, 4.2114, (0.125, 0.5))
+    both = pile, exponential_mixing(1.1408, 0.4029, 0.6564, unknown or (0.0, 0.2))
+    plan = planning.optimal_mixture(*both, start=2.8734, threshold=0.0)
+    assert np.isnan(plan.tried).all()  # unknown, or none that both fits saw
+    pictures.trade_off(plan, ax)
+    assert "dashed" not in ax.get_title() and len(ax.lines[0].get_xdata()) == len(plan.curve)
 
 
 def test_little_domain_data(ax):

@@ -28,6 +28,7 @@ from jaxlaw._axes import (
     percent,
     shades,
     vertical,
+    what_is_drawn,
     with_interval,
     write,
 )
@@ -136,7 +137,7 @@ def isoloss(
         "dashed: each law alone": len(end_labels) > 1,
         "striped: beyond the runs": striped,
     }
-    words = "; ".join(text for text, there in said.items() if there)
+    words = what_is_drawn(said)
     title = f"contours of equal loss (nats){share}" + (f"\n{words}" if words else "")
     return finish(ax, _COMPUTE, "model parameters N", title, end_labels)
 

@@ -12,6 +12,7 @@ from jaxlaw._axes import (
     GREEN,
     INK,
     RED,
+    answer,
     curve,
     finish,
     log_axis,
@@ -19,12 +20,15 @@ from jaxlaw._axes import (
     shades,
     step_axis,
     vertical,
+    what_is_drawn,
+    with_interval,
     write,
 )
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.planning._continual import (
     FinalLosses,
+    OptimalTraining,
     TradeoffCurve,
     final_losses,
 )
@@ -90,7 +94,13 @@ def losses_over(
 
 
 @checked
-def balance(plan: TradeoffCurve, setting: str | None = None, ax: Axes | None = None) -> Axes:
+def balance(
+    plan: TradeoffCurve,
+    setting: str | None = None,
+    ax: Axes | None = None,
+    *,
+    mark: OptimalTraining | None = None,
+) -> Axes:
     """The best value of a setting over λ1 (Wang 2025, figure 8).
 
     Args:
@@ -98,6 +108,8 @@ def balance(plan: TradeoffCurve, setting: str | None = None, ax: Axes | None = N
         setting: one of the settings that it searched; None takes the only one.
         ax: axes to draw on; a new figure if None. For the replay ratio the dashed line is a
             share equal to the weight.
+        mark: answer of :func:`jaxlaw.planning.optimal_training`: its weight is marked, with the
+            best setting there.
 
     Raises:
         UsageError: the setting was not searched, or is not given where several were.
@@ -128,7 +140,25 @@ def balance(plan: TradeoffCurve, setting: str | None = None, ax: Axes | None = N
     curve(ax, table, "weight", setting, BLUE, marker="o", markersize=3)
     if setting in ("peak", "steps"):
         log_axis(ax.yaxis, words=setting == "steps")
-    return finish(ax, _LABELS["weight"], f"best {_LABELS[setting]}")
+    if mark is not None:
+        _mark(ax, mark, setting)
+    title = what_is_drawn({f"band: {plan.level:.0%} of draws": f"{setting}_low" in table})
+    return finish(ax, _LABELS["weight"], f"best {_LABELS[setting]}", title)
+
+
+def _mark(ax: Axes, plan: OptimalTraining, setting: str) -> None:
+    """The weight that was given, and the best setting there, where there is one."""
+    if not np.isfinite(best := getattr(plan, setting)):
+        return
+    interval = plan.interval.get(setting)
+    if interval is not None:
+        ax.vlines(plan.weight, *interval, color=RED, linewidth=1.4)
+    ax.axvline(plan.weight, color=RED, linewidth=0.9, linestyle=":", zorder=1)
+    text = f"λ1 = {plan.weight:g}: {_LABELS[setting]} {with_interval(best, interval, '.3g')}"
+    # Beside the curve, which rises: above it to the left, or below it to the right.
+    left = plan.weight > np.mean(ax.get_xlim())
+    answer(ax, plan.weight, best, text, zorder=4, va="bottom" if left else "top",
+           ha="right" if left else "left", xytext=(-7, 5) if left else (7, -5))  # fmt: skip
 
 
 @checked

@@ -20,6 +20,7 @@ from jaxlaw._axes import (
     power_of_ten,
     shades,
     stripe_outside,
+    what_is_drawn,
     with_interval,
     write,
 )
@@ -146,7 +147,7 @@ def _title(lowest: Sequence[_Lowest | None], level: float, striped: bool) -> str
         "hollow: beyond its runs": not all(best.inside for best in known),
         "striped: beyond the runs": striped,
     }
-    return "; ".join(text for text, there in said.items() if there)
+    return what_is_drawn(said)
 
 
 def _by_budget(runs: Any) -> list[_Budget]:

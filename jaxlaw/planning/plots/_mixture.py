@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 
 from jaxlaw._axes import (
@@ -18,10 +19,13 @@ from jaxlaw._axes import (
     curve,
     dots,
     finish,
+    need_columns,
     new_axes,
     percent,
     shades,
+    stripe_outside,
     vertical,
+    what_is_drawn,
     with_interval,
     write,
 )
@@ -38,6 +42,8 @@ from jaxlaw.planning._mixture import (
 from jaxlaw.planning._weights import OptimalWeights
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
 
+_BEYOND = 0.15  # of the shares that were run: how far a curve goes on beyond them
+
 
 def curve_of(source: Draws, **inputs: Any) -> dict[str, np.ndarray]:
     """Losses by a law, with ``loss_low`` and ``loss_high`` of draws; law's own units."""
@@ -48,12 +54,15 @@ def curve_of(source: Draws, **inputs: Any) -> dict[str, np.ndarray]:
 
 
 @checked
-def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
+def trade_off(plan: Mixture, ax: Axes | None = None, *, observed: Any = None) -> Axes:
     """Domain loss over general loss along the domain share, and where the limit cuts it.
+
+    Shares that were never run are dashed, and drawn only so far as the answer needs.
 
     Args:
         plan: mixture that :func:`jaxlaw.planning.optimal_mixture` returned.
         ax: axes to draw on; a new figure if None.
+        observed: table of runs with columns ``general_loss`` and ``domain_loss``, or None.
 
     Example:
         >>> from jaxlaw import plots
@@ -63,28 +72,73 @@ def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
         >>> plots.trade_off(plan).get_xlabel()
         'general loss (nats)'
     """
-    ax, table = ax or new_axes(), plan.curve
-    curve(ax, table, "general_loss", "domain_loss", BLUE)
+    ax, table = ax or new_axes(), _around_runs(plan)
+    known = np.isfinite(plan.tried).all()
+    run = table["share"].between(*plan.tried) if known else table["share"] >= 0
+    if "domain_loss_low" in table:
+        ax.fill_between(table["general_loss"], table["domain_loss_low"], table["domain_loss_high"],
+                        color=BLUE, alpha=0.16, linewidth=0)  # fmt: skip
+    x, y = (table[name].to_numpy() for name in ("general_loss", "domain_loss"))
+    ax.plot(x, y, color=BLUE, linewidth=1.2, linestyle="--" if known else "-")
+    ax.plot(np.where(run, x, np.nan), np.where(run, y, np.nan), color=BLUE, linewidth=2)
+    if observed is not None:
+        need_columns(observed, ("general_loss", "domain_loss"), "a table of runs")
+        dots(ax, observed["general_loss"], observed["domain_loss"], color=INK, s=18, zorder=3)
     ax.margins(x=0.1, y=0.12)
     ax.set_xlim(min(ax.get_xlim()[0], plan.limit), max(ax.get_xlim()[1], plan.limit))
     ax.axvspan(plan.limit, ax.get_xlim()[1], color=RED, alpha=0.08, linewidth=0, zorder=0)
     late = ax.transAxes.inverted().transform(ax.transData.transform((plan.limit, 0)))[0] > 0.8
     beside = {"xytext": (-4, 0), "ha": "right"} if late else {"ha": "left"}
     vertical(ax, plan.limit, f"limit {plan.limit:.4g}", linestyle="--", zorder=1, **beside)
-    shown = table[np.isclose(table["share"] * 10 % 2, 0) | (table["share"] == 1)]
+    _name_shares(ax, table)
+    _mark(ax, plan)
+    said = {
+        "domain share along the curve": True,
+        f"band: {plan.level:.0%} of draws": "domain_loss_low" in table,
+        "dashed: shares never run": not run.all(),
+    }
+    return finish(ax, "general loss (nats)", "domain loss (nats)", what_is_drawn(said))
+
+
+def _mark(ax: Axes, plan: Mixture) -> None:
+    """The answer, where there is one."""
+    if not np.isfinite(plan.share):
+        return
+    left = plan.general_loss < np.mean(ax.get_xlim())  # where there is room for words
+    share = with_interval(plan.share, plan.interval.get("share"), ".3f")
+    answer(
+        ax, plan.general_loss, plan.domain_loss,
+        f"r_d = {share}\ndomain loss {plan.domain_loss:.4g}",
+        # The curve falls: above it to the right, or below it to the left.
+        s=44, zorder=4, va="bottom" if left else "top", ha="left" if left else "right",
+        fontsize="medium", xytext=(7, 7) if left else (-7, -7),
+    )  # fmt: skip
+
+
+def _around_runs(plan: Mixture) -> pd.DataFrame:
+    """The curve over the shares that were run, a little beyond, and to the answer.
+
+    Far from the runs a law of shares turns back on itself, and its draws fly apart: of a curve
+    drawn from 0 to 1 one would see little else.
+    """
+    low, high = plan.tried
+    if not np.isfinite(plan.tried).all():
+        return plan.curve
+    ends = [low, high] + ([plan.share] if np.isfinite(plan.share) else [])
+    room = _BEYOND * (max(ends) - min(ends)) or _BEYOND
+    return plan.curve[plan.curve["share"].between(min(ends) - room, max(ends) + room)]
+
+
+def _name_shares(ax: Axes, table: pd.DataFrame) -> None:
+    """Round shares along a curve, as many as can be read."""
+    span = np.ptp(table["share"])
+    step = 0.2 if span > 0.6 else 0.1 if span > 0.25 else 0.05
+    parts = table["share"] / step
+    shown = table[np.isclose(parts, parts.round(), atol=1e-6)]
     dots(ax, shown["general_loss"], shown["domain_loss"], color=BLUE, s=14, alpha=1, zorder=3)
     for row in shown.itertuples():
         at = row.general_loss, row.domain_loss
         write(ax, percent(row.share), at, xytext=(5, 4), color=FAINT)
-    if np.isfinite(plan.share):
-        left = plan.general_loss < np.mean(ax.get_xlim())  # where there is room for words
-        answer(
-            ax, plan.general_loss, plan.domain_loss,
-            f"r_d = {with_interval(plan.share, plan.interval.get('share'), '.3f')}",
-            s=44, zorder=4, va="top", fontsize="medium", ha="left" if left else "right",
-            xytext=(7 if left else -7, -7),
-        )  # fmt: skip
-    return finish(ax, "general loss (nats)", "domain loss (nats)", "domain share along the curve")
 
 
 @checked
@@ -123,10 +177,14 @@ def limited_domain(
             answer(ax, plan.share, plan.loss, f"{plan.share:.3f}", **beside)
     ax.margins(x=0.02, y=0.12)
     ax.set_xlim(right=1)
-    return finish(
+    finish(
         ax, "domain share r_d, all of the domain's tokens used", "domain loss (nats)",
         "a curve for each size of the domain's corpus", end_labels,
     )  # fmt: skip
+    low, high = np.array(source.ranges.get("r", (np.nan, np.nan))) * source.units["r"]
+    if stripe_outside(ax, low, high, ""):
+        ax.set_title(f"{ax.get_title()}; striped: shares never run", fontsize="medium", color=INK)
+    return ax
 
 
 @checked
@@ -238,7 +296,8 @@ def critical_share(
     ax, (source,) = ax or new_axes(), as_draws(general)
     r, limit = np.linspace(0.01, 1, 200), start * (1 + threshold)
     fixed = law_inputs(source, at, ("r",))
-    curve(ax, curve_of(source, r=r, **fixed), r, "loss", BLUE)
+    losses = curve_of(source, r=r, **fixed)
+    curve(ax, losses, r, "loss", BLUE)
     ax.axhline(limit, color=INK, linewidth=0.8, linestyle="--")
     if np.isfinite(plan.share):
         late = plan.share > 0.6
@@ -247,7 +306,41 @@ def critical_share(
                xytext=(-5 if late else 5, 5))  # fmt: skip
     end_labels = [(limit, "limit" if threshold else "start", INK)]
     xlabel = "share of the general corpus r_g"
-    return finish(ax, xlabel, "general loss (nats)", end_labels=end_labels, margins={"x": 0.02})
+    _near_runs(ax, source, r, losses, [plan.share], limit)
+    finish(ax, xlabel, "general loss (nats)", _band(losses), end_labels, margins={"x": 0.0})
+    _stripe_shares(ax, source)
+    return ax
+
+
+def _near_runs(
+    ax: Axes,
+    source: Draws,
+    r: np.ndarray,
+    losses: Mapping[str, np.ndarray],
+    answers: Sequence[float],
+    *more: float,
+) -> None:
+    """Heights of the axes for the shares that were run and the answers: 0 % may be far above."""
+    low, high = np.array(source.ranges.get("r", (np.nan, np.nan))) * source.units["r"]
+    if not np.isfinite([low, high]).all():
+        return
+    shares = [low, high, *(one for one in answers if np.isfinite(one))]
+    near = (r >= 0.8 * min(shares)) & (r <= max(shares) + 0.2)
+    seen = [np.asarray(values)[near] for name, values in losses.items() if "loss" in name]
+    ends = np.append(np.concatenate(seen), more)
+    room = 0.08 * np.ptp(ends)
+    ax.set_ylim(ends.min() - room, ends.max() + room)
+
+
+def _stripe_shares(ax: Axes, source: Draws) -> None:
+    """Stripes over the shares that were never run."""
+    low, high = np.array(source.ranges.get("r", (np.nan, np.nan))) * source.units["r"]
+    stripe_outside(ax, low, high)
+
+
+def _band(losses: Mapping[str, np.ndarray]) -> str:
+    """What the band of a curve is; empty without one."""
+    return f"band: {LEVEL:.0%} of draws" if "loss_low" in losses else ""
 
 
 @checked
