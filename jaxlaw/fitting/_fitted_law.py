@@ -15,7 +15,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack
 
 import jax
 import numpy as np
@@ -44,12 +44,15 @@ from jaxlaw.data import (
     relative_batch,
 )
 from jaxlaw.errors import DataError, UsageError, nearest
-from jaxlaw.fitting._display import html_of
 from jaxlaw.fitting._extrapolation import beyond, parts_of
-from jaxlaw.fitting._scores import Scores, score_fit
 from jaxlaw.laws import Input, Law, PowerLawTerms, check_requirements
 from jaxlaw.notes import Note, by_weight
 from jaxlaw.schedules import Schedule
+
+if TYPE_CHECKING:
+    from jaxlaw.fitting._scores import Scores
+else:
+    Scores = Any
 
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 UNKNOWN = (math.nan, math.nan)  # an unknown range
@@ -205,6 +208,9 @@ class FittedLaw(Result):
             >>> bool(found.relative_error < 0.05), "predicted" in found.table
             (True, True)
         """
+        # The readers of tables come with it, which neither predictions nor plans need.
+        from jaxlaw.fitting._scores import score_fit
+
         return score_fit(self, runs, reading)
 
     def requirements(self) -> pd.DataFrame:
@@ -478,6 +484,8 @@ class FittedLaw(Result):
         except (UsageError, TypeError):  # stacked or traced
             return f"<pre>{escape(repr(self))}</pre>"
         lead = [self.origin(), *self._evidence()]
+        from jaxlaw.fitting._display import html_of  # of notebooks alone
+
         return html_of(self._title(), lead, rows, self.notes, getattr(self, "sample", None))
 
     def origin(self) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting import Fit
 from jaxlaw.notes import Note
+
+if TYPE_CHECKING:
+    from jaxlaw.fitting import Fit
 
 Method = Literal["percentile", "basic", "normal", "bca"]
 LEVEL = 0.95  # default confidence level
