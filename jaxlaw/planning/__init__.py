@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from jaxlaw.planning._best_run import best_run as best_run
     from jaxlaw.planning._compare_replay import ReplayComparison as ReplayComparison
     from jaxlaw.planning._compare_replay import compare_replay as compare_replay
+    from jaxlaw.planning._constraints import AtMost as AtMost
+    from jaxlaw.planning._constraints import Budget as Budget
+    from jaxlaw.planning._constraints import Compute as Compute
+    from jaxlaw.planning._constraints import Corpus as Corpus
     from jaxlaw.planning._continual import FinalLosses as FinalLosses
     from jaxlaw.planning._continual import OptimalTraining as OptimalTraining
     from jaxlaw.planning._continual import TradeoffCurve as TradeoffCurve
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
     from jaxlaw.planning._continual_pretraining import Pretraining as Pretraining
     from jaxlaw.planning._domain_weights import DomainShares as DomainShares
     from jaxlaw.planning._domain_weights import optimal_domain_weights as optimal_domain_weights
+    from jaxlaw.planning._minimise import Minimum as Minimum
+    from jaxlaw.planning._minimise import minimise as minimise
     from jaxlaw.planning._mixture import CriticalRatio as CriticalRatio
     from jaxlaw.planning._mixture import LimitedMixture as LimitedMixture
     from jaxlaw.planning._mixture import Mixture as Mixture
@@ -40,6 +46,8 @@ if TYPE_CHECKING:
     from jaxlaw.planning._recipes import compute_multiplier as compute_multiplier
     from jaxlaw.planning._schedule import OptimalSchedule as OptimalSchedule
     from jaxlaw.planning._schedule import optimal_schedule as optimal_schedule
+    from jaxlaw.planning._solution import Solution as Solution
+    from jaxlaw.planning._solution import solve as solve
     from jaxlaw.planning._tokens_per_parameter import TokensPerParameter as TokensPerParameter
     from jaxlaw.planning._tokens_per_parameter import tokens_per_parameter as tokens_per_parameter
     from jaxlaw.planning._transfer import BreakEven as BreakEven

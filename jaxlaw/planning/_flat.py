@@ -37,7 +37,7 @@ def bound_notes(
     Args:
         source: the law, with the ratios D/N that were run.
         limits: input → (least, largest) as the user gave them, None for an open side.
-        at: the optimum; ``N`` and ``D`` in the units of the runs.
+        at: the optimum, in the units of the runs; of its ratio D/N only where it has both.
     """
     notes = []
     for name, (low, high) in limits.items():
@@ -48,6 +48,8 @@ def bound_notes(
                     f"this is {word} bound of the best {name}, not the best"
                 )
                 notes.append(Note("optimum-at-limit", "warning", message))
+    if not {"N", "D"} <= set(at):
+        return notes
     unit = source.scale("D") / source.scale("N")
     low, high = np.exp(tried_ratios(source)) / unit
     if not np.isfinite([low, high, at["N"] * at["D"]]).all():

@@ -65,7 +65,7 @@ def search_space(
         corpus = checked_tokens(source, "corpus_tokens", corpus)
     others = law_inputs(source, {k: v for k, v in inputs.items() if k != "r" or not share}, free)
     user = _checked_limits(source, limits, free)
-    log_limits, epochs = _log_limits(source, user, corpus), _epochs(source, max_epochs)
+    log_limits, epochs = _log_limits(source, user, corpus), epochs_limit(source, max_epochs)
     if epochs is not None:
         low, high = log_limits.D
         most = math.log(epochs[0] * _unique_tokens(source, others))
@@ -73,7 +73,7 @@ def search_space(
     return SearchSpace(source, share, others, user, log_limits, corpus, epochs)
 
 
-def _epochs(source: Draws, most: float | None) -> tuple[float, bool] | None:
+def epochs_limit(source: Draws, most: float | None) -> tuple[float, bool] | None:
     """The largest D/U, raw, and whether it is that of the fitted runs; None without one."""
     if "U" not in source.law.input_names:
         if most is not None:
@@ -124,7 +124,7 @@ def _log_limits(source: Draws, user: Mapping[str, Any], corpus: float | None) ->
     if corpus is not None:
         log_corpus = math.log(corpus * source.scale("D"))
     logs = (tuple(map(math.log, raw(name))) for name in ("N", "D"))
-    return Limits(*logs, r=raw("r"), corpus=log_corpus, near=_middle_ratio(source))
+    return Limits(*logs, r=raw("r"), corpus=log_corpus, near=middle_ratio(source))
 
 
 def tried_ratios(source: Draws) -> tuple[float, float]:
@@ -140,7 +140,8 @@ def tried_ratios(source: Draws) -> tuple[float, float]:
     return math.log(low * unit), math.log(high * unit)
 
 
-def _middle_ratio(source: Draws) -> float:
+def middle_ratio(source: Draws) -> float:
+    """Logarithm of a D/N, raw, in the middle of those of the runs; NaN where they are unknown."""
     return sum(tried_ratios(source)) / 2
 
 

@@ -28,7 +28,13 @@ HALVINGS = 60  # of a bracket: the end is below the rounding of a double
 BLOCKS = 8  # of the grid; the best point of each is refined
 ROUNDS = 30  # at most
 STILL = 1e-14  # relative gain of a round after which there is none to come: Newton's are quadratic
-SHRINKS = 12  # step lengths tried in a round, each half the one before
+LENGTHS = tuple(0.5**k for k in range(12))  # of the steps that are tried in a round
+
+# Of :func:`minimise_under_limits`: weights of what exceeds a limit, in turn.
+FIRST_WEIGHT, HEAVIER, HEAVIEST, TIGHTENINGS = 1e3, 4.0, 1e6, 12
+# Where a limit is kept, the curvature knows nothing of what is beyond it, so that the step is too
+# long by the ratio of the weights.
+ALL_LENGTHS = tuple(0.25**k for k in range(20))
 
 
 def for_each_draw(
@@ -178,12 +184,16 @@ def _valley_of(values: Any, start: Any) -> Any:
     return jnp.argmin(jnp.where(ties, jnp.abs(numbers - start), len(values)))
 
 
-def minimise_in_box(objective: Callable[[Any], Any], grid: Any) -> Any:
+def minimise_in_box(
+    objective: Callable[[Any], Any], grid: Any, ended: Callable[[Any], Any] | None = None
+) -> Any:
     """Where a smooth function of d ≤ 4 numbers is lowest in [0, 1]^d.
 
     Args:
         objective: ``f(points)``, (…, d) → (…); smooth. What is not finite counts as high.
         grid: (points, d) first points, dense enough that one lies in the basin of the lowest.
+        ended: ``f(point)``, whether a minimum at a point (d,) is none, since the function falls on
+            beyond the box; one is returned only where no block of the grid has a better one.
 
     Returns:
         (d,) the point. Newton steps with the curvatures' absolute values, in the coordinates
@@ -195,15 +205,57 @@ def minimise_in_box(objective: Callable[[Any], Any], grid: Any) -> Any:
     blocks = jnp.pad(values, (0, short), constant_values=jnp.inf).reshape(BLOCKS, rows)
     first = grid[jnp.minimum(blocks.argmin(axis=1) + rows * jnp.arange(BLOCKS), len(grid) - 1)]
     refined, values = jax.vmap(lambda point: _newton_in_box(objective, point))(first)
+    if ended is not None:
+        none = jax.vmap(ended)(refined)
+        values = jnp.where(none & ~none.all(), jnp.inf, values)
     return refined[values.argmin()]
+
+
+def minimise_under_limits(
+    objective: Callable[[Any], Any], excess: Callable[[Any], Any], grid: Any
+) -> Any:
+    """As :func:`minimise_in_box`, among the points at which no excess is above 0.
+
+    The augmented Lagrangian: the square of what exceeds a limit is a part of what is minimised,
+    and the multiplier moves until nothing exceeds it. Its weight grows on the way, but stays small
+    enough for Newton's method; without the multiplier it would have to be infinite.
+
+    Args:
+        objective: as of :func:`minimise_in_box`.
+        excess: ``g(points)``, (…, d) → (…, k); smooth, of the size of 1.
+        grid: as of :func:`minimise_in_box`.
+
+    Returns:
+        (d,) the point. Where no point keeps the limits, one at which little exceeds them.
+    """
+
+    def augmented(multipliers: Any, weight: Any) -> Callable[[Any], Any]:
+        def value(points: Any) -> Any:
+            over = jnp.maximum(excess(points) + multipliers / weight, 0.0)
+            return objective(points) + weight / 2 * (over**2).sum(-1)
+
+        return value
+
+    def tightened(_: int, state: Any) -> Any:
+        point, multipliers, weight = state
+        point, _ = _newton_in_box(augmented(multipliers, weight), point, ALL_LENGTHS)
+        multipliers = jnp.maximum(multipliers + weight * jnp.nan_to_num(excess(point)), 0.0)
+        return point, multipliers, jnp.minimum(weight * HEAVIER, HEAVIEST)
+
+    none = 0.0 * excess(grid[0])
+    start = minimise_in_box(augmented(none, FIRST_WEIGHT), grid)
+    state = start, none, jnp.asarray(FIRST_WEIGHT)
+    return jax.lax.fori_loop(0, TIGHTENINGS, tightened, state)[0]
 
 
 def _high(values: Any) -> Any:
     return jnp.where(jnp.isfinite(values), values, jnp.inf)
 
 
-def _newton_in_box(objective: Callable[[Any], Any], point: Any) -> tuple[Any, Any]:
-    lengths = 0.5 ** jnp.arange(SHRINKS)
+def _newton_in_box(
+    objective: Callable[[Any], Any], point: Any, lengths: tuple[float, ...] = LENGTHS
+) -> tuple[Any, Any]:
+    """A minimum near a point, and its value; ``lengths`` are those of the steps that are tried."""
 
     def gradient_twice(point: Any) -> tuple[Any, Any]:
         gradient = jax.jacfwd(objective)(point)
@@ -217,15 +269,24 @@ def _newton_in_box(objective: Callable[[Any], Any], point: Any) -> tuple[Any, An
         # A coordinate whose gradient points out of the box takes no part in this step: its row
         # and column are those of the identity.
         active = ((point <= 0) & (gradient > 0)) | ((point >= 1) & (gradient < 0))
-        gradient = jnp.where(active, 0.0, gradient)
-        free = ~active[:, None] & ~active[None, :]
-        hessian = jnp.where(free, jnp.nan_to_num(curvature), jnp.diag(1.0 * active))
-        sizes, axes = jnp.linalg.eigh(hessian)
-        sizes = jnp.maximum(jnp.abs(sizes), 1e-12)
-        newton = -axes @ ((axes.T @ gradient) / sizes)
+
+        def newton_step(active: Any) -> Any:
+            slope = jnp.where(active, 0.0, gradient)
+            free = ~active[:, None] & ~active[None, :]
+            hessian = jnp.where(free, jnp.nan_to_num(curvature), jnp.diag(1.0 * active))
+            sizes, axes = jnp.linalg.eigh(hessian)
+            sizes = jnp.maximum(jnp.abs(sizes), 1e-12)
+            return -axes @ ((axes.T @ slope) / sizes)
+
+        newton = newton_step(active)
+        # In a narrow valley across a bound the step leaves the box though the gradient does not,
+        # and what is cut off at the bound lies beside the valley: once more along the bound.
+        leaves = ((point <= 0) & (newton < 0)) | ((point >= 1) & (newton > 0))
+        along = newton_step(active | leaves)
         # The steepest descent helps where the curvature is of no use, as far from a valley.
+        gradient = jnp.where(active, 0.0, gradient)
         steepest = -gradient / jnp.maximum(jnp.abs(gradient).max(), 1e-300)
-        steps = jnp.stack([newton, 0.1 * steepest])[:, None, :] * lengths[:, None]
+        steps = jnp.stack([newton, 0.1 * steepest, along])[:, None, :] * jnp.array(lengths)[:, None]
         tried = jnp.clip(point + steps.reshape(-1, point.shape[0]), 0.0, 1.0)
         tried = jnp.concatenate([point[None], tried])  # stays where nothing is lower
         values = _high(objective(tried))

@@ -20,6 +20,7 @@ import pandas as pd
 from jaxlaw.errors import DataError
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import Answer
+from jaxlaw.planning._constraints import AtMost
 from jaxlaw.uncertainty import Draws, has_draws
 
 _COUNTS = 0.01  # weight of a law below which it is not planned with alone
@@ -68,8 +69,10 @@ def _over_laws(values: Any) -> Iterator[Draws]:
     for value in values:
         if goes_over_laws(value):
             yield value.draws()
-        elif isinstance(value, Mapping):
-            yield from _over_laws(value.values())
+        elif isinstance(value, AtMost):
+            yield from _over_laws([value.fit])
+        elif isinstance(value, Mapping | list | tuple):
+            yield from _over_laws(value.values() if isinstance(value, Mapping) else value)
 
 
 def _alone(value: Any, law: str) -> Any:
@@ -77,8 +80,12 @@ def _alone(value: Any, law: str) -> Any:
     if goes_over_laws(value):
         by_law = value.draws().by_law
         return by_law[law].draws if law in by_law else value
+    if isinstance(value, AtMost):
+        return dataclasses.replace(value, fit=_alone(value.fit, law))
     if isinstance(value, Mapping):
         return {name: _alone(item, law) for name, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_alone(item, law) for item in value)
     return value
 
 

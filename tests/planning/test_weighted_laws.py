@@ -368,6 +368,29 @@ def test_the_laws_of_a_plan_are_in_its_record(plan):
     assert planning.allocation(TWO["small"], BUDGET).to_dict()["laws"] is None
 
 
+@pytest.mark.full
+def test_any_inputs_are_searched_by_every_law():
+    made = forecast_of(TWO, [0.7, 0.3])
+    over, budget = {"N": None, "D": None}, planning.Budget(BUDGET)
+    found, plan = (
+        planning.minimise(made, over, subject_to=[budget]),
+        planning.allocation(made, BUDGET),
+    )
+    assert found.best["N"] == pytest.approx(plan.N, rel=1e-6)
+    columns = ["weight", "N", "D", "loss", "loss_there", "regret"]
+    np.testing.assert_allclose(found.laws[columns], plan.laws[columns], rtol=1e-6, atol=1e-12)
+    limit = planning.AtMost(made, 2.2)
+    least = planning.minimise(planning.Compute(), over, subject_to=[limit])
+    alone = planning.min_compute(made, 2.2)
+    assert least.compute == pytest.approx(alone.compute, rel=1e-9)
+    np.testing.assert_allclose(
+        least.laws[["N", "compute"]], alone.laws[["N", "compute"]], rtol=1e-6
+    )
+    value = planning.solve(made, for_="D", loss=2.2, at={"N": 7e9})
+    by_loss = planning.tokens_or_size_for(made, N=7e9, loss=2.2)
+    np.testing.assert_allclose(value.laws["D"], by_loss.laws["D"], rtol=1e-9)
+
+
 # --- forecasts of runs
 
 

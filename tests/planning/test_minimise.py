@@ -1,0 +1,336 @@
+"""The two verbs: the lowest loss over any inputs under constraints, and the input of a loss."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import DataError, FittedLaw, UsageError, planning, simulate
+from jaxlaw.laws import Input, positive, power
+from jaxlaw.planning import AtMost, Budget, Compute, Corpus, minimise, solve
+from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn
+
+TRUTH = ("chinchilla", simulate.TRUTHS["chinchilla"])
+BOTH = {"N": None, "D": None}
+
+
+def codes(answer):
+    return {note.code for note in answer.notes}
+
+
+@pytest.fixture
+def tuned(own_laws):
+    """A law of one's own: the loss rises on both sides of a best rate, which falls with D."""
+
+    @jl.law(inputs={"lr": Input("lr", "learning rate", domain="positive"),
+                    "batch": Input("batch", "tokens a step", domain="positive")})  # fmt: skip
+    def with_rate(
+        D, lr, batch, *, E=positive(1, 3), B=positive(1, 1e4), best=positive(1e-4, 1), k=positive()
+    ):
+        off = jnp.log(lr / best) + 0.1 * jnp.log(D)
+        return (
+            E + B * power(D, -0.3) + k * off**2 + k * jnp.log(batch / (1e6 * power(lr, 0.5))) ** 2
+        )
+
+    return with_rate, {"E": 1.7, "B": 400.0, "best": 0.05, "k": 0.02}
+
+
+# --- the same answers as the plans that answer one question
+
+
+def test_a_budget_is_spent_as_allocation_spends_it():
+    found = minimise(TRUTH, BOTH, subject_to=[Budget(1e21)])
+    plan = planning.allocation(TRUTH, 1e21)
+    assert found.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
+    assert found.loss == pytest.approx(plan.loss, rel=1e-12)
+    assert found.compute == pytest.approx(1e21, rel=1e-9) and found.binding == "compute"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"limits": {"N": (None, 1e9)}},
+        {"limits": {"D": (2e11, None)}},
+        {"served_tokens": 1e12},
+        {"cost": lambda N, D: 7 * N * D + 1e12 * N},
+        {"limits": {"N": (1e8, 1e9), "D": (None, 1e10)}},
+    ],
+)
+@pytest.mark.full
+def test_limits_and_costs_are_those_of_allocation(options):
+    limits = options.get("limits", {})
+    counted = {name: options[name] for name in ("cost", "served_tokens") if name in options}
+    found = minimise(TRUTH, {**BOTH, **limits}, subject_to=[Budget(1e21, **counted)])
+    plan = planning.allocation(TRUTH, 1e21, **options)
+    assert found.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
+    assert found.binding == plan.binding and found.compute == pytest.approx(plan.compute, rel=1e-9)
+    assert ("optimum-at-limit" in codes(found)) == ("optimum-at-limit" in codes(plan))
+
+
+def test_tokens_for_a_model_and_the_model_for_tokens():
+    for known, name in (("N", "D"), ("D", "N")):
+        given = {known: {"N": 7e9, "D": 1e12}[known]}
+        by_loss = planning.tokens_or_size_for(TRUTH, loss=2.2, **given)
+        found = solve(TRUTH, for_=name, loss=2.2, at=given)
+        assert found.value == pytest.approx(getattr(by_loss, name), rel=1e-12)
+        assert found.compute == pytest.approx(by_loss.compute, rel=1e-12)
+    by_compute = planning.tokens_or_size_for(TRUTH, N=7e9, compute=1e22)
+    found = minimise(TRUTH, {"D": None}, subject_to=[Budget(1e22)], at={"N": 7e9})
+    assert found.best["D"] == pytest.approx(by_compute.D, rel=1e-9)
+    assert found.binding == "compute" and codes(found) == set()
+
+
+def test_the_least_compute_to_a_loss():
+    found = minimise(Compute(), BOTH, subject_to=[AtMost(TRUTH, 2.2)])
+    plan = planning.min_compute(TRUTH, 2.2)
+    assert found.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
+    assert found.compute == pytest.approx(plan.compute, rel=1e-9)
+    assert found.binding == "chinchilla loss" and np.isnan(found.loss)
+    assert found.limited == pytest.approx({"chinchilla": 2.2}, rel=1e-12)
+    # D alone, at a given N: the tokens that the loss needs.
+    tokens = minimise(Compute(), {"D": None}, subject_to=[AtMost(TRUTH, 2.2)], at={"N": 7e9})
+    by_loss = planning.tokens_or_size_for(TRUTH, N=7e9, loss=2.2)
+    assert tokens.best["D"] == pytest.approx(by_loss.D, rel=1e-12) and tokens.near == {}
+
+
+@pytest.mark.full
+def test_serving_moves_the_least_compute():
+    options = {"served_tokens": 1e13}
+    found = minimise(Compute(**options), BOTH, subject_to=[AtMost(TRUTH, 2.2)])
+    plan = planning.min_compute(TRUTH, 2.2, **options)
+    assert found.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
+
+
+def test_the_share_that_another_loss_allows():
+    at = {"N": 1.8, "D": 2.0}
+    limit = AtMost(GENERAL, 2.8 * 1.03, rest=("r",), label="general")
+    found = minimise(DOMAIN, {"r": None}, subject_to=[limit], at=at)
+    plan = planning.optimal_mixture(GENERAL, DOMAIN, start=2.8, threshold=0.03, at=at)
+    assert found.best["r"] == pytest.approx(plan.share, rel=1e-9)
+    assert found.limited["general"] == pytest.approx(plan.general_loss, rel=1e-9)
+    assert found.loss == pytest.approx(plan.domain_loss, rel=1e-9)
+    assert found.binding == plan.binding == "general loss"
+    never = minimise(DOMAIN, {"r": None}, subject_to=[AtMost(GENERAL, 1.0, rest=("r",))], at=at)
+    assert np.isnan(never.best["r"]) and codes(never) >= {"none-allowed"}
+    assert never.near == {} and "dcpt loss ≤ 1" in never.notes[0].message
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("tokens", [0.1, 0.5, 50.0])
+def test_a_share_is_searched_with_size_and_data(tokens):
+    found = minimise(DOMAIN, {**BOTH, "r": None}, subject_to=[Budget(1e21), Corpus(tokens)])
+    plan = planning.allocation(DOMAIN, 1e21, corpus_tokens=tokens, at={"r": "best"})
+    want = {"N": plan.N, "D": plan.D, "r": plan.r}
+    assert found.best == pytest.approx(want, rel=1e-6)
+    assert found.loss == pytest.approx(plan.loss, rel=1e-10)
+    assert ("r·D" in found.binding) == ("r·D" in plan.binding)
+
+
+@pytest.mark.full
+def test_the_least_compute_with_a_share():
+    found = minimise(Compute(), {**BOTH, "r": None}, subject_to=[AtMost(DOMAIN, 1.5)])
+    plan = planning.min_compute(DOMAIN, 1.5, at={"r": "best"})
+    assert found.best == pytest.approx({"N": plan.N, "D": plan.D, "r": plan.r}, rel=1e-6)
+    assert found.compute == pytest.approx(plan.compute, rel=1e-9)
+
+
+@pytest.mark.full
+def test_epochs_are_limited_as_allocation_limits_them():
+    law = ("repetition", simulate.TRUTHS["repetition"])
+    for most in (2.0, 40.0):
+        found = minimise(law, BOTH, subject_to=[Budget(1e21), Corpus(max_epochs=most)],
+                         at={"U": 1e10})  # fmt: skip
+        plan = planning.allocation(law, 1e21, max_epochs=most, at={"U": 1e10})
+        assert found.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
+        assert found.binding == plan.binding
+        unique = minimise(law, BOTH, subject_to=[Budget(1e21), Corpus(1e10, max_epochs=most)])
+        assert unique.best == pytest.approx(found.best, rel=1e-12)
+
+
+@pytest.mark.full
+def test_the_valley_is_that_of_the_runs():
+    """Far beyond its runs farseer falls on: the plan is the valley next to them."""
+    law = jl.laws.get("farseer")
+    fit = FittedLaw(
+        law, simulate.TRUTHS["farseer"], ranges={"N": (2e8, 6e9), "D": (1e10, 1e12)},
+        joint_ranges={"D/N": (5.0, 200.0)},
+    )  # fmt: skip
+    plan = planning.allocation(fit, 1e22)
+    found = minimise(fit, BOTH, subject_to=[Budget(1e22)])
+    assert found.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
+
+
+# --- any inputs of any law
+
+
+def test_two_inputs_of_a_law_of_ones_own(tuned):
+    """In closed form: log lr = log best − 0.1·log D, and batch = 1e6·√lr."""
+    over = {"batch": (1e3, 1e7), "lr": (1e-4, 1e-1)}
+    found = minimise(tuned, over, at={"D": 1e11})
+    lr = 0.05 * 1e11**-0.1
+    assert list(found.best) == ["batch", "lr"]  # as they were named
+    assert found.best == pytest.approx({"batch": 1e6 * lr**0.5, "lr": lr}, rel=1e-6)
+    assert found.binding == "none" and np.isnan(found.compute)
+    assert "compute" not in found.summary() and "optimum-at-limit" not in codes(found)
+    # The profile of lr, batch at its best, is k·(log lr/best)² alone.
+    width = np.sqrt(1e-3 * found.loss / 0.02)
+    assert found.near["lr"] == pytest.approx((lr * np.exp(-width), lr * np.exp(width)), rel=0.02)
+    assert found.near["batch"][0] < found.best["batch"] < found.near["batch"][1]
+    narrow = minimise(tuned, over, at={"D": 1e11}, tolerance=1e-5)
+    assert narrow.near["lr"] == pytest.approx(
+        (lr * np.exp(-width / 10), lr * np.exp(width / 10)), rel=0.02
+    )
+
+
+def test_an_input_at_its_limit_is_a_bound(tuned):
+    at = {"D": 1e11, "batch": 1e5}
+    found = minimise(tuned, {"lr": (1e-4, 1e-3)}, at=at)
+    assert found.best["lr"] == pytest.approx(1e-3, rel=1e-9) and found.binding == "lr ≤ 0.001"
+    (note,) = (note for note in found.notes if note.code == "optimum-at-limit")
+    assert "more of it would do better" in note.message
+    low, high = found.near["lr"]
+    assert low < 1e-3 and high == pytest.approx(1e-3, rel=1e-9)
+
+
+def test_the_range_of_the_runs_is_searched_and_left_with_a_note(tuned):
+    law, params = tuned
+    ranges = {"D": (1e9, 1e12), "lr": (1e-5, 1e-1), "batch": (1e4, 1e6)}
+    fit = FittedLaw(law, params, ranges=ranges, units={"lr": 1e-3})
+    fit_in_thousandths = FittedLaw(
+        law, params, ranges={**ranges, "lr": (1e-2, 1e2)}, units={"lr": 1e-3}
+    )
+    at = {"D": 1e11, "batch": 1e5}
+    plain = minimise((law, params), {"lr": (1e-5, 1e-1)}, at=at)
+    found = minimise(fit_in_thousandths, {"lr": None}, at=at)
+    assert found.best["lr"] == pytest.approx(1e3 * plain.best["lr"], rel=1e-6)
+    assert found.near["lr"] == pytest.approx([1e3 * x for x in plain.near["lr"]], rel=1e-3)
+    beyond = minimise(fit, {"lr": (None, 50.0)}, at={"D": 1e14, "batch": 1e5})
+    assert "extrapolation" in codes(beyond)
+    with pytest.raises(UsageError, match="the range of lr in the fitted runs is unknown"):
+        minimise((law, params), {"lr": None}, at=at)
+
+
+@pytest.mark.full
+def test_rates_beside_a_budget_that_is_spent(own_laws):
+    """N, D and a rate together: the rate's best value, and the allocation without it."""
+
+    @jl.law(inputs={"lr": Input("lr", domain="positive")})
+    def sized(N, D, lr, *, E=positive(), A=positive(), B=positive(), k=positive()):
+        off = jnp.log(lr / 2e-3) + 0.2 * jnp.log(N / 1e9)
+        return E + A * power(N, -0.34) + B * power(D, -0.28) + k * off**2
+
+    params = {"E": 1.7, "A": 400.0, "B": 410.0, "k": 0.05}
+    plain = ("chinchilla", {"E": 1.7, "A": 400.0, "B": 410.0, "alpha": 0.34, "beta": 0.28})
+    for most in (None, 1e10):  # a limit on D leaves the optimum in a corner
+        found = minimise(
+            (sized, params), {"N": None, "D": (None, most), "lr": (1e-5, 1e-1)},
+            subject_to=[Budget(1e21)],
+        )  # fmt: skip
+        plan = planning.allocation(plain, 1e21, limits={"D": (None, most)})
+        lr = 2e-3 * (found.best["N"] / 1e9) ** -0.2
+        assert found.best == pytest.approx({"N": plan.N, "D": plan.D, "lr": lr}, rel=1e-6)
+        assert found.compute == pytest.approx(1e21, rel=1e-6)
+
+
+# --- draws, forecasts, files
+
+
+def test_every_draw_is_searched_as_it_is_alone():
+    draws = drawn(TRUTH)
+    found = minimise(draws, BOTH, subject_to=[Budget(1e21)])
+    plan = planning.allocation(draws, 1e21)
+    for name in ("N", "D"):
+        np.testing.assert_allclose(found.draws[name], plan.draws[name], rtol=1e-6)
+        assert found.interval[name] == pytest.approx(plan.interval[name], rel=1e-6)
+    assert "compute" not in found.interval and found.interval["loss"][0] < found.loss
+    values = solve(draws, for_="D", loss=2.2, at={"N": 7e9})
+    same = planning.tokens_or_size_for(draws, N=7e9, loss=2.2)
+    np.testing.assert_allclose(values.draws["D"], same.draws["D"], rtol=1e-9)
+    assert values.interval["D"] == pytest.approx(same.interval["D"], rel=1e-9)
+
+
+def test_the_noise_of_a_run_gives_the_flat_range():
+    import dataclasses
+
+    draws = dataclasses.replace(drawn(TRUTH), noise=0.004)
+    found = minimise(draws, BOTH, subject_to=[Budget(1e21)])
+    plan = planning.allocation(draws, 1e21)
+    for name in ("N", "D"):
+        assert found.flat[name] == pytest.approx(plan.flat[name], rel=0.02)
+        assert found.flat[name][0] < found.near[name][0]  # 0.4 % is wider than 0.1 %
+
+
+def test_an_answer_is_kept_in_a_file(tmp_path):
+    for answer in (
+        minimise(TRUTH, BOTH, subject_to=[Budget(1e21)]),
+        solve(TRUTH, for_="D", loss=2.2, at={"N": 7e9}),
+    ):
+        answer.save(tmp_path / "answer.json")
+        assert jl.load(tmp_path / "answer.json").quantities == answer.quantities
+    assert (
+        "within 0.1% of the lowest loss: N"
+        in minimise(TRUTH, BOTH, subject_to=[Budget(1e21)]).summary()
+    )
+
+
+# --- one input for a loss
+
+
+def test_a_loss_that_several_values_reach(tuned):
+    at = {"D": 1e11, "batch": 1e5}
+    best = minimise(tuned, {"lr": (1e-4, 1e-1)}, at=at)
+    found = solve(tuned, for_="lr", loss=best.loss * 1.01, between=(1e-4, 1e-1), at=at)
+    assert found.value < best.best["lr"] and "several-solutions" in codes(found)
+    law, params = tuned
+    there = FittedLaw(law, params).predict(lr=found.value, **at)
+    assert there == pytest.approx(best.loss * 1.01, rel=1e-12)
+    none = solve(tuned, for_="lr", loss=best.loss * 0.99, between=(1e-4, 1e-1), at=at)
+    assert np.isnan(none.value) and "out-of-reach" in codes(none)
+    assert f"{best.loss:.4f}" in none.notes[0].message
+
+
+def test_what_no_number_of_tokens_reaches_is_infinite():
+    never = solve(TRUTH, for_="D", loss=1.0, at={"N": 7e9})
+    assert never.value == np.inf and never.compute == np.inf and "out-of-reach" in codes(never)
+    rising = solve(DOMAIN, for_="r", loss=9.0, at={"N": 1.8, "D": 10.0})
+    assert np.isnan(rising.value) and "below 9 at every r" in rising.notes[0].message
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (({},), "over names no input"),
+        (({"X": None},), "takes no input 'X'"),
+        (({"N": (1e9, 1e8), "D": None},), "the least value, 1e.09, is not below the largest"),
+        (({"N": None},), "also needs D"),
+        (({"N": None, "D": None}, [Budget(1e21), Budget(1e22)]), "subject_to holds 2 of Budget"),
+        (({"N": None, "D": None}, [Budget(1e21), Corpus()]), "Corpus needs tokens"),
+        (({"N": None, "D": None}, [Budget(-1)]), "compute is -1"),
+        (({"N": (1e7, 3)}, [], {"D": 1e9}), "over of N: the least value"),
+        (({"N": None}, [], {"D": 1e9, "U": 3}), "no law here takes an input 'U'"),
+        (({"N": None}, ["1e21"], {"D": 1e9}), "subject_to"),
+    ],
+)
+def test_questions_that_are_none(arguments, message):
+    over, subject_to, at = [*arguments, *([[], None][len(arguments) - 1 :])]
+    with pytest.raises(UsageError, match=message):
+        minimise(TRUTH, over, subject_to=subject_to, at=at)
+
+
+def test_goals_that_are_none():
+    with pytest.raises(UsageError, match="at which a loss is reached"):
+        minimise(Compute(), BOTH)
+    with pytest.raises(UsageError, match="predicts a score"):
+        score = jl.laws.get("downstream-bleu")
+        minimise(
+            (score, simulate.TRUTHS["downstream-bleu"]), {name: None for name in score.input_names}
+        )
+    with pytest.raises(DataError, match=r"falls all the way to the largest D that is searched"):
+        minimise(TRUTH, {"D": None}, at={"N": 1e9})
+    with pytest.raises(UsageError, match="also needs N"):
+        solve(TRUTH, for_="D", loss=2.2)
+    with pytest.raises(UsageError, match="takes no input 'X'"):
+        solve(TRUTH, for_="X", loss=2.2)
