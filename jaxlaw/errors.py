@@ -64,6 +64,19 @@ class DataError(JaxlawError):
     """
 
 
+class ColumnError(DataError):
+    """The call names a column that the table does not have (exit code 2 on the command line).
+
+    Example:
+        >>> table = {"size": [1e9], "D": [1e10], "loss": [2.0]}
+        >>> try:
+        ...     jl.fit("chinchilla", table, columns={"N": "sise"})
+        ... except jl.errors.ColumnError as error:
+        ...     print(error)
+        dict: there is no column sise (for N); ...
+    """
+
+
 class NotHereError(Exception):
     """A record names what this process does not have, such as a law of the user's own."""
 

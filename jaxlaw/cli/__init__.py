@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 from jaxlaw import __version__
 from jaxlaw._interrupts import INTERRUPTED, SAID
-from jaxlaw.errors import DataError, JaxlawError, WorkError
+from jaxlaw.errors import ColumnError, DataError, JaxlawError, WorkError
 from jaxlaw.notes import FitWarning
 
 UNREAD = 141  # what a shell says of a command that a closed pipe ended
@@ -75,6 +75,7 @@ else:
         except JaxlawError as error:
             print(f"jaxlaw: {error}", file=sys.stderr)
             code = 1 if isinstance(error, DataError | WorkError) else 2
+            code = 2 if isinstance(error, ColumnError) else code
         except (RuntimeError, AssertionError) as error:
             from jaxlaw._typed import no_platform
 

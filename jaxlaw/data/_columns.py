@@ -17,7 +17,7 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._arrays import EMPTY, is_missing, number_in
 from jaxlaw._quantities import UNIT_NAMES
-from jaxlaw.errors import DataError, UsageError, listed, name_rows, nearest
+from jaxlaw.errors import ColumnError, DataError, UsageError, listed, name_rows, nearest
 from jaxlaw.laws import Input
 
 #: Shares and losses of the two sides of a two-corpus mixture, by the plain name they stand for.
@@ -199,7 +199,11 @@ def missing_column(
         columns: the columns of the table.
         source: the file's name.
         mappable: whether the call takes ``columns=``.
+
+    Returns:
+        A ColumnError where the call names the column, by another name than jaxlaw's.
     """
+    kind = DataError if str(name) == str(column) else ColumnError
     name, texts = str(name), [str(other) for other in columns]
     likely = _likely(name, texts)
     hint = nearest(str(column), texts)
@@ -209,7 +213,7 @@ def missing_column(
         hint += f" Perhaps columns={{'{name}': '{likely}'}}."
     elif not hint and mappable:
         hint = f" Say which column it is: columns={{'{name}': '…'}}."
-    return DataError(
+    return kind(
         f"{source}: there is no column {column}{doc}; columns: {listed(texts)}.{hint}",
         file=source,
         column=column,

@@ -25,7 +25,7 @@ from jaxlaw._json import parse_json
 from jaxlaw._tables import read_table
 from jaxlaw.data._columns import Location, numbers
 from jaxlaw.data._row_areas import SAME, Batch, Phase, relative_batch
-from jaxlaw.errors import DataError, UsageError, listed, nearest
+from jaxlaw.errors import ColumnError, DataError, UsageError, listed, nearest
 from jaxlaw.schedules import Schedule
 
 Fill = Literal["hold", "linear"]
@@ -318,8 +318,8 @@ def _of_column(column: str, argument: str, runs: Mapping[str, pd.DataFrame]) -> 
     return by_run
 
 
-def _no_column(argument: str, column: str, table: pd.DataFrame) -> DataError:
-    return DataError(
+def _no_column(argument: str, column: str, table: pd.DataFrame) -> ColumnError:
+    return ColumnError(
         f"{argument}: there is no column {column}; columns: {listed(table)}."
         f"{nearest(column, map(str, table))}",
         argument=argument,

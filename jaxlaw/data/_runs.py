@@ -53,7 +53,7 @@ from jaxlaw.data._row_checks import (
     valid_rows,
 )
 from jaxlaw.data.formats import read_format, with_values
-from jaxlaw.errors import DataError, UsageError, listed, nearest
+from jaxlaw.errors import ColumnError, DataError, UsageError, listed, nearest
 from jaxlaw.laws import Input, Law
 from jaxlaw.laws._parameters import INPUTS
 from jaxlaw.notes import Note
@@ -791,7 +791,7 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
     if isinstance(weight, str):
         column = mapping.get(weight, weight)
         if column not in frame.columns:
-            raise DataError(
+            raise ColumnError(
                 f"{table.source}: there is no column {weight} to weigh rows by; columns: "
                 f"{listed(frame.columns)}."
                 f"{nearest(weight, map(str, frame.columns))}",

@@ -311,7 +311,7 @@ def values_along(
     else:
         column = next((column for name, column in _names(runs) if name == along), None)
         if column is None:
-            raise missing_column(along, " (along=)", along, runs.table, runs.source)
+            raise missing_column("along", " (along=)", along, runs.table, runs.source, False)
         name, values = along, numbers(runs.table[column], runs.location(column))[first.positions]
     if not np.isfinite(values).all():
         row = first.rows[~np.isfinite(values)][0]

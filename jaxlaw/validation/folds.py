@@ -26,7 +26,7 @@ from jaxlaw._rounding import merged
 from jaxlaw._spec_strings import parse_spec
 from jaxlaw._typed import Between, RepeatCount, Seed, checked
 from jaxlaw.data._columns import format_values
-from jaxlaw.errors import DataError, UsageError, listed, name_rows, nearest
+from jaxlaw.errors import ColumnError, DataError, UsageError, listed, name_rows, nearest
 
 __all__ = [
     "Design",
@@ -138,7 +138,7 @@ class Design:
                         raise DataError(f"fold '{label}' has no row {what}")
                     rows.append(mask)
         except DataError as error:
-            raise DataError(f"folds {self.name}: {error}") from None
+            raise type(error)(f"folds {self.name}: {error}") from None
         held_out, fitted = (np.stack(rows) for rows in masks.values())
         return Folds(self.name, tuple(labels), fitted, held_out)
 
@@ -604,7 +604,7 @@ def _values_of(table: pd.DataFrame, name: str) -> np.ndarray:
     """(n,) values; floats that differ by rounding alone are equal, and have 12 digits."""
     if name not in table.columns:
         shown = [str(column) for column in table.columns]
-        raise DataError(
+        raise ColumnError(
             f"there is no column {name}; columns: {listed(shown)}.{nearest(name, shown)}",
             column=name,
         )

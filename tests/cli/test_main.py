@@ -59,6 +59,30 @@ def test_laws_as_json_and_csv_are_the_table(command, tmp_path):
     assert names.tolist() == jl.law_table()["name"].tolist()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit", "chinchilla", "runs.csv", "-c", "N=n_parms", "-c", "D=n_tokens"),
+        ("fit", "chinchilla", "runs.csv", *MAPPED, "--weight", "n_parms"),
+        ("study", "chinchilla", "runs.csv", *MAPPED, "--folds", "leave-one-group-out:n_parms"),
+        ("backtest", "chinchilla", "runs.csv", *MAPPED, "--along", "n_parms"),
+        ("predict", "fit.json", "runs.csv", "-c", "N=n_parms"),
+    ],
+)
+def test_a_misspelt_column_is_wrong_usage(command, runs, fit_file, arguments):
+    code, out, err = command(*arguments)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "no column n_parms" in err
+    # A back-test knows the columns by their roles alone.
+    assert "--along" in arguments or "Did you mean 'n_params'?" in err
+
+
+def test_a_column_that_the_data_lack_is_not(command, tmp_path):
+    (tmp_path / "bare.csv").write_text("N,loss\n1e9,2.5\n")
+    code, _, err = command("fit", "chinchilla", "bare.csv")
+    assert code == 1 and "no column D" in err
+
+
 # --- study
 
 
@@ -164,7 +188,7 @@ def test_a_fit_not_to_be_used_is_printed_and_exits_with_1(command, tmp_path):
         (("chinchilla", "run.csv"), 2, "Did you mean 'runs.csv'"),
         (("chinchilla", "runs.csv"), 1, "fit chinchilla runs.csv -c N=n_params -c D=n_tokens"),
         (("annealing", "runs.csv"), 1, "--schedules cosine:peak=PEAK"),
-        (("chinchilla", "runs.csv", "-c", "N=n_param"), 1, "Did you mean 'n_params'"),
+        (("chinchilla", "runs.csv", "-c", "N=n_param"), 2, "Did you mean 'n_params'"),
         (("chinchilla", "runs.csv", "-c", "N"), 2, "--column takes NAME=VALUE"),
         (("chinchilla", "runs.csv", *MAPPED, "-c", "N=loss"), 2, "--column names N twice"),
         (("chinchilla", "runs.csv", *MAPPED, "-u", "N=x"), 2, "'x' is not a unit"),
@@ -497,7 +521,7 @@ BOTH = ("--schedules", "schedules.json")
         (("areas", LINE, "--batch", "x"), 2, "'x' is not a number"),
         (("areas", LINE, "--batch", "1,2,3"), 2, "or a pair"),
         ((*FIT, "--epsilon", "0.1"), 2, "give their learning rates with"),
-        ((*FIT, *BOTH, "--batch", "worth"), 1, "there is no column worth"),
+        ((*FIT, *BOTH, "--batch", "worth"), 2, "there is no column worth"),
         (("areas", LINE, "--decay", "2"), 2, "one number in [0, 1]"),
         (("areas", LINE, "--out", "no/a.csv"), 2, "a folder that exists"),
         ((*FIT, "--schedules", "none.json"), 2, "there is no file none.json"),
@@ -505,7 +529,7 @@ BOTH = ("--schedules", "schedules.json")
         ((*FIT, "--schedules", "lr"), 1, "pass --fill linear"),
         ((*FIT, *BOTH, "--first-step", "50"), 2, "pass --s1-before"),
         ((*FIT, *BOTH, "--decay", "best"), 2, "'best' is not a number"),
-        ((*FIT, *BOTH, "-c", "step=iter"), 1, "no column iter"),
+        ((*FIT, *BOTH, "-c", "step=iter"), 2, "no column iter"),
         ((*FIT, "--decay", "0.99"), 2, "give their learning rates with"),
         (("curve", "none.json", "--schedule", LINE), 2, "cannot read none.json"),
         (("curve", "fit.json", "--schedule", LINE, "--at", "5000"), 2, "0 to 4000"),
