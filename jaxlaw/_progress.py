@@ -61,8 +61,8 @@ def part(text: str = "", k: int = 0, n: int = 1) -> Iterator[Part]:
 def parts(items: Sequence[T], name: Callable[[T], str], kind: str) -> Iterator[T]:
     """The items, each of which is a part of the work: ``law 2 of 5 (skaling)``."""
     for k, item in enumerate(items):
-        of = f" {k + 1} of {len(items)}" if len(items) > 1 else ""
-        with part(f"{kind}{of} ({name(item)})", k, len(items)):
+        of = f"{k + 1} of {len(items)} ({name(item)})" if len(items) > 1 else name(item)
+        with part(f"{kind} {of}", k, len(items)):
             yield item
 
 

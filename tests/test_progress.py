@@ -63,7 +63,7 @@ def test_compiling_is_said_and_a_single_law_has_no_number(monkeypatch):
     with pytest.raises(RuntimeError):
         for _ in parts(["a"], str, "law"):
             program(np.ones(3))
-    assert seen == ["law (a), compiling, once on this machine"] and _progress.state() == ""
+    assert seen == ["law a, compiling, once on this machine"] and _progress.state() == ""
 
 
 def test_the_rest_is_estimated_from_what_is_done(monkeypatch):

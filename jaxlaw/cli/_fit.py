@@ -184,7 +184,7 @@ def predict_command(
     data: Annotated[str | None, typer.Argument(help="File of points; - for stdin.")] = None,
     at: Annotated[
         list[str] | None,
-        typer.Option(help="N=7e9 or N=1e9,7e9; all combinations; repeatable."),
+        typer.Option(help="N=7e9 or N=1e9,7e9, all combinations, repeatable; or a file of points."),
     ] = None,
     column: opt.Columns = None,
     corpus: opt.Corpus = None,

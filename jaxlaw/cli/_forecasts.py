@@ -94,7 +94,9 @@ def forecast_command(
     laws_and_data: LawsAndData,
     at: Annotated[
         list[str],
-        typer.Option(help="A run not yet made: N=7e10,D=1.4e12; repeatable, a run each."),
+        typer.Option(
+            help="A run not yet made: N=7e10,D=1.4e12, repeatable, a run each; or a file of them."
+        ),
     ],
     level: opt.Level = 0.9,
     along: Along = "compute",
@@ -182,7 +184,12 @@ def score_command(
 
 
 def points_at(items: list[str]) -> dict[str, np.ndarray]:
-    """``["N=1e9,2e9,D=1e12"]`` → arrays (k,) by name; a name that comes again begins a new run."""
+    """``["N=1e9,2e9,D=1e12"]`` → arrays (k,) by name; a name that comes again begins a new run.
+
+    An item may be a file of points instead.
+    """
+    if any("=" not in item for item in items):
+        return opt.combinations(items, "--at")
     runs: list[list[str]] = [[]]
     for item in items:
         parts = opt.split_pairs(item)

@@ -83,7 +83,7 @@ Data = Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - fo
 Groups = Annotated[str | None, typer.Option(help="Columns whose rows share noise: run, or N,r.")]
 Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 PredictAt = Annotated[
-    list[str] | None, typer.Option(help="Predict there too: N=7e9 or N=1e9,7e9; repeatable.")
+    list[str] | None, typer.Option(help="Predict there too: N=7e9, N=1e9,7e9, or a file of points.")
 ]
 
 Out = Annotated[Path | None, typer.Option(help="Write it (JSON, or the table as CSV).")]
@@ -267,9 +267,11 @@ def value_range(
 
 
 def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarray]:
-    """``["N=1e9,7e9", "D=1e12"]`` → arrays (k,) by name, of all k combinations."""
+    """Points as arrays (k,) by name: ``["N=1e9,7e9", "D=1e12"]``, all k combinations, or a file."""
     import numpy as np
 
+    if items and (files := [item for item in items if "=" not in item]):
+        return _points_in(files, items, option)
     given = pairs_in(items, option)
     values = [
         np.array([number(item, option, name) for item in text.split(",")], object)
@@ -277,6 +279,19 @@ def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarr
     ]
     grids = np.meshgrid(*values, indexing="ij")
     return {name: grid.ravel() for name, grid in zip(given, grids, strict=True)}
+
+
+def _points_in(files: list[str], items: Sequence[str], option: str) -> dict[str, np.ndarray]:
+    """The points of a file, a column an input and a row a point."""
+    from jaxlaw._tables import read_table
+
+    if len(items) > 1:
+        raise UsageError(f"{option} takes one file of points, or NAME=VALUE for each input")
+    if not Path(files[0]).suffix and not Path(files[0]).exists():
+        raise UsageError(f"{option} takes NAME=VALUE, or a file of points, not '{files[0]}'")
+    frame = read_table(files[0]).frame
+
+    return {str(name): frame[name].to_numpy() for name in frame}
 
 
 def values_of(items: list[str] | None) -> dict[str, Any] | None:

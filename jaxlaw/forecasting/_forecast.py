@@ -17,6 +17,7 @@ from scipy import stats
 
 from jaxlaw import _progress
 from jaxlaw._arrays import real_numbers
+from jaxlaw._quantities import in_unit
 from jaxlaw._result import Result
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
@@ -491,6 +492,15 @@ def _unfitted(candidate: Candidate, data: DataSet) -> FittedLaw:
     return FittedLaw(candidate.law, params, columns=columns)
 
 
+def _in_unit_of_runs(fits: Mapping[str, FittedLaw], name: str, value: Any) -> Any:
+    """Quantities of an input, such as 70B, as numbers in the unit of the runs."""
+    for fit in fits.values():
+        for spec in fit.law.inputs:
+            if spec.name == name and spec.counts:
+                return in_unit(value, fit.units[name] * spec.unit, spec.counts)
+    return value
+
+
 def _points(
     data: DataSet, fits: Mapping[str, FittedLaw], at: Any, along: Along
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -517,7 +527,10 @@ def _points(
             raise UsageError(f"at lacks {name} ({what}); it takes {', '.join([*inputs, *extra])}")
     try:
         specs = {spec.name: spec for fit in fits.values() for spec in fit.law.inputs if spec.levels}
-        given = {k: specs[k].codes(v) if k in specs else v for k, v in given.items()}
+        given = {
+            k: specs[k].codes(v) if k in specs else _in_unit_of_runs(fits, k, v)
+            for k, v in given.items()
+        }
         arrays = [real_numbers(value) for value in given.values()]
         arrays = [values.ravel() for values in np.broadcast_arrays(*arrays)]
     except (TypeError, ValueError) as error:

@@ -259,6 +259,41 @@ def test_predict_at_values(command, fit_file, chinchilla_fit, at):
     assert_narrow(out)
 
 
+def test_predict_at_the_points_of_a_file(command, fit_file, chinchilla_fit, tmp_path):
+    """Cells may say their unit, as values of --at may."""
+    (tmp_path / "points.csv").write_text("N,D\n7B,1e12\n70B,1.4T\n")
+    code, out, err = command("predict", "fit.json", "--at", "points.csv", "--json")
+    assert (code, err) == (0, "")
+    expected = chinchilla_fit.predict(N=[7e9, 7e10], D=[1e12, 1.4e12])
+    assert json.loads(out)["loss"] == expected.tolist()
+    for line, said in {
+        "--at points.csv --at D=1e12": "--at takes one file of points, or NAME=VALUE for each",
+        "--at points": "--at takes NAME=VALUE, or a file of points, not 'points'",
+        "--at point.csv": "there is no file point.csv. Did you mean 'points.csv'",
+    }.items():
+        code, out, err = command("predict", "fit.json", *line.split())
+        assert (code, out) == (2, "") and said in err
+
+
+@pytest.mark.full
+def test_a_forecast_reads_its_points_as_what_they_say(command, tmp_path):
+    """Runs count tokens in billions; the target is said in billions and trillions, or in a file."""
+    runs = TABLE[TABLE["N"] < 4e9].iloc[::4]
+    runs.assign(N=runs["N"] / 1e6, D=runs["D"] / 1e9).to_csv(tmp_path / "runs.csv", index=False)
+    (tmp_path / "points.csv").write_text("N,D\n8B,1.6T\n")
+    line = (
+        "chinchilla runs.csv -u N=1e6 -u D=1e9 --n-starts 64 --n-local 4 --resamples 2 --cutoffs 2"
+    )
+    tables = [
+        json.loads(command("forecast", *line.split(), "--cutoffs", 2, "--at", at, "--json")[1])[
+            "table"
+        ]
+        for at in ("N=8000,D=1600", "N=8B,D=1.6T", "points.csv")
+    ]
+    assert tables[0] == tables[1] == tables[2]
+    assert (tables[0][0]["N"], tables[0][0]["D"]) == (8000.0, 1600.0)
+
+
 def test_predict_at_the_rows_of_a_file(command, fit_file, chinchilla_fit, runs, tmp_path):
     code, out, err = command("predict", fit_file, "runs.csv", *MAPPED, "--out", "pred.csv")
     assert (code, err) == (0, "")
