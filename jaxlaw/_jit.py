@@ -20,14 +20,17 @@ import hashlib
 import importlib
 import importlib.metadata
 import inspect
+import itertools
 import logging
 import os
 import pickle
 import platform
 import re
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +65,15 @@ SMALL_TABLES = (64, 256, 1024)
 #: program takes some hundreds, and without any left the compiler ends the process.
 MOST_MAPS = 30_000
 
+#: Programs that a process keeps, at most: those of a dozen laws take a gigabyte.
+MOST_PROGRAMS = 160
+
 #: Programs that are being compiled now, in any thread: what is shown of progress looks here.
 compiling: list[Program] = []
 
 #: Every program of this process, for :func:`_forget_programs`.
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
+_clock, _lock = itertools.count(), threading.Lock()
 
 
 def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Program]:
@@ -79,6 +86,13 @@ def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..
         **options: ``static_argnames`` and ``donate_argnums`` of ``jax.jit``.
     """
     return functools.partial(Program, optimised=optimised, **options)
+
+
+class _Made:
+    """A compiled program, and when it was last used, counted in calls."""
+
+    def __init__(self, program: Any) -> None:
+        self.program, self.used = program, next(_clock)
 
 
 class Program:
@@ -102,7 +116,8 @@ class Program:
         self._optimised, self._static = optimised, tuple(static)
         self._names = tuple(inspect.signature(function).parameters)
         self._jitted = jax.jit(function, **self._options)
-        self._made: dict[Any, Any] = {}
+        self._made: dict[Any, _Made] = {}
+        self._in_work: dict[Any, Future[_Made]] = {}
         _programs.add(self)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -119,12 +134,32 @@ class Program:
         if _needs_jit(leaves):
             return self._jitted(*args, **named)
         key = (tuple(static.items()), structure, tuple(map(_kind, leaves)), _settings())
-        program = self._made.get(key)
-        if program is None:
-            program = self._made[key] = self._load_or_compile(args, named, static, dynamic, leaves)
-            if memory_maps() > MOST_MAPS:
-                _forget_programs()
-        return program(*dynamic[0], **dynamic[1])
+        made = self._made.get(key)
+        if made is None:
+            made = self._make_once(key, (args, named, static, dynamic, leaves))
+        made.used = next(_clock)
+        return made.program(*dynamic[0], **dynamic[1])
+
+    def _make_once(self, key: Any, arguments: tuple[Any, ...]) -> _Made:
+        """The program of a key; of threads that want the same one, one makes it."""
+        with _lock:
+            future = self._in_work.get(key)
+            first = future is None
+            if first:
+                future = self._in_work[key] = Future()
+        if not first:
+            return future.result()
+        try:
+            made = self._made[key] = _Made(self._load_or_compile(*arguments))
+            future.set_result(made)
+        except BaseException as error:
+            future.set_exception(error)
+            raise
+        finally:
+            with _lock:
+                del self._in_work[key]
+        _keep_few()
+        return made
 
     def _load_or_compile(
         self, args: Any, named: Any, static: Any, dynamic: Any, leaves: list[Any]
@@ -208,6 +243,17 @@ def _known(options: tuple[tuple[str, Any], ...]) -> frozenset[str]:
         alone = [_known((option,)) for option in options] if len(options) > 1 else []
         return frozenset().union(*alone)
     return frozenset(dict(options))
+
+
+def _keep_few() -> None:
+    """Forget the half of all programs that was used least recently, where they are too many."""
+    with _lock:
+        all_made = [(made.used, one, key) for one in _programs for key, made in one._made.items()]
+        if len(all_made) > MOST_PROGRAMS or memory_maps() > MOST_MAPS:
+            all_made.sort(key=lambda row: row[0])
+            for _, one, key in all_made[: len(all_made) // 2]:
+                one._made.pop(key, None)
+            jax.clear_caches()  # what was traced for them
 
 
 def _forget_programs() -> None:

@@ -1,4 +1,10 @@
+import threading
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
 import jax
+import numpy as np
 import pytest
 
 from jaxlaw import _jit as programs
@@ -38,15 +44,67 @@ def test_without_optimisation_the_same_is_computed():
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 
 
-@pytest.mark.full
 def test_programs_are_forgotten_before_memory_maps_run_out(monkeypatch):
     """A process that fits many laws would come to an end in the compiler."""
+    monkeypatch.setattr(programs, "_programs", weakref.WeakSet())
     program = compiled()(lambda x: x + 1)
     program(1.0)
     assert program._cache_size() == 1
     monkeypatch.setattr(programs, "MOST_MAPS", -1)
     program(1)
-    assert program._cache_size() == 0
+    assert program._cache_size() == 1
+    assert float(program(1.0)) == 2.0
+
+
+def test_programs_used_least_recently_are_forgotten_first(monkeypatch):
+    monkeypatch.setattr(programs, "_programs", weakref.WeakSet())
+    monkeypatch.setattr(programs, "MOST_PROGRAMS", 4)
+    program, made = compiled()(lambda x: x + 1), []
+    load = program._load_or_compile
+    monkeypatch.setattr(
+        program, "_load_or_compile", lambda *given: made.append(given) or load(*given)
+    )
+    for size in (1, 2, 3, 4, 1, 5):
+        program(np.zeros(size))
+    assert (program._cache_size(), len(made)) == (3, 5)
+    program(np.zeros(1))
+    program(np.zeros(5))
+    assert len(made) == 5  # these were used last
+    program(np.zeros(2))
+    assert len(made) == 6
+
+
+def test_threads_that_want_one_program_make_it_once(monkeypatch):
+    program, made, enough = compiled()(lambda x: x + 1), [], threading.Barrier(4)
+    load = program._load_or_compile
+
+    def slowly(*given):
+        made.append(given)
+        time.sleep(0.2)
+        return load(*given)
+
+    def call(_):
+        enough.wait()
+        return float(program(1.0))
+
+    monkeypatch.setattr(program, "_load_or_compile", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(call, range(4))) == [2.0] * 4
+    assert len(made) == 1
+
+
+def test_an_error_in_making_a_program_is_every_callers_and_the_next_call_tries_again():
+    faulty = [True]
+
+    def function(x):
+        if faulty:
+            raise ValueError("not now")
+        return x + 1
+
+    program = compiled()(function)
+    with pytest.raises(ValueError, match="not now"):
+        program(1.0)
+    faulty.clear()
     assert float(program(1.0)) == 2.0
 
 

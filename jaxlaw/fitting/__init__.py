@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._fit import fit_with as fit_with
     from jaxlaw.fitting._fit_batch import BatchFit as BatchFit
     from jaxlaw.fitting._fit_many import Refits as Refits
+    from jaxlaw.fitting._fit_many import compiled_ahead as compiled_ahead
     from jaxlaw.fitting._fit_many import fit_many as fit_many
     from jaxlaw.fitting._fit_many import refit_near as refit_near
     from jaxlaw.fitting._fitted_law import FittedLaw as FittedLaw

@@ -347,15 +347,16 @@ class Work:
         )
 
     @contextlib.contextmanager
-    def in_background(self, prepare: Callable[[], None]) -> Iterator[None]:
-        """Compile for later in a thread of its own while the body runs; not where workers do."""
-        if self.executor is not None:
+    def in_background(self, *prepare: Callable[[], None]) -> Iterator[None]:
+        """Compile for later in threads of their own while the body runs; not where workers do."""
+        if self.executor is not None or not prepare:
             yield
             return
-        with ThreadPoolExecutor(1) as pool:
-            future = pool.submit(_with_settings(prepare))
+        with ThreadPoolExecutor(len(prepare)) as pool:
+            futures = [pool.submit(_with_settings(one)) for one in prepare]
             yield
-            future.result()
+            for future in futures:
+                future.result()
 
     def _kept_of(self, stage: str, indices: Iterable[int]) -> dict[int, Arrays]:
         """Results of those of these chunks that an earlier attempt has kept."""

@@ -6,8 +6,11 @@ compiled program serves them all.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +18,7 @@ import jax
 import numpy as np
 
 from jaxlaw._cache import kept_in
-from jaxlaw._jit import compiled, in_float64, padded, size_class
+from jaxlaw._jit import compiled, in_float64, on_accelerator, padded, size_class
 from jaxlaw.data import Observations
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._elementwise import check_elementwise
@@ -24,6 +27,7 @@ from jaxlaw.fitting._multistart import (
     OWN_STARTS,
     Batch,
     Optimum,
+    compile_search,
     find_optima,
     find_optima_warm,
 )
@@ -156,6 +160,39 @@ def fit_many(
         # What the fixed values of a refit are stands in its bounds, and so in its coordinates, to
         # the rounding of the transform alone: reported are the values themselves.
         return _refits(problem, optima, dict(fixed or {}), work.memory.notes)
+
+
+@contextlib.contextmanager
+def compiled_ahead(fits: Sequence[tuple[Law, Observations, FitOptions]]) -> Iterator[None]:
+    """Compile what :func:`fit_many` is to run for several laws, in threads, while the body runs.
+
+    Where one law's programs are compiled after another's, most cores wait.
+
+    Args:
+        fits: law, runs and options of each; the first is fitted first.
+    """
+    options = fits[0][2] if len(fits) > 1 else None
+    if options is None or on_accelerator() or options.executor or options.distributed:
+        yield
+        return
+
+    def compile_one(law: Law, observations: Observations, options: FitOptions) -> None:
+        # An error is met again, and reported, by the fit itself.
+        with contextlib.suppress(Exception), in_float64():
+            problem = build_problem(
+                law, observations.inputs, observations.target, observations.weight, options,
+                options.method.linear_coefficients,
+            )  # fmt: skip
+            starts = np.zeros((2, len(law.parameters)))
+            compile_search(options.method, Batch(problem.model, problem.data), starts, 1)
+
+    with kept_in(options.compile_cache), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for one in fits:
+            pool.submit(compile_one, *one)
+        try:
+            yield
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _given_rows(

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -39,6 +39,8 @@ from jaxlaw.fitting._checkpoint import (
     split,
 )
 from jaxlaw.fitting._engine import (
+    MOST_ROWS,
+    OWN,
     STARTS,
     DeviceMemory,
     Lanes,
@@ -74,6 +76,10 @@ OWN_SCREENED = 64  # … not less than this
 SURE = 0.9  # of the solved starts agree: no more of a single problem are solved
 CHEAP = 2**16  # rows × starts of a problem that are solved where they do not, at most
 BLOCKS = (2**3, 2**6)  # refits of a chunk, at least and at most
+
+
+#: What this process has compiled ahead of its use: solver, model and shapes.
+_prepared: set[Any] = set()
 
 
 class Batch(NamedTuple):
@@ -167,12 +173,8 @@ def find_optima(
         work.claim(_description(method, batch, starts, n_local))
     batch = batch._replace(problems=jax.tree.map(np.asarray, batch.problems))
     first = int(n_local) if n_local and n_local < len(starts) else len(starts)
-    # The program that polishes depends on shapes alone: it is compiled while starts are screened.
-    n_candidates = min(CANDIDATES, first)
-    anywhere = np.broadcast_to(starts[0], (batch.count, n_candidates, starts.shape[1]))
-    sizes = _chunk_sizes(batch, n_candidates, SOLVE_LANES)
-    polishing = _solving(POLISH, batch, anywhere, sizes, work.memory)
-    with work.in_background(partial(_compile, *polishing)):
+    # Programs depend on shapes alone: what comes later is compiled while starts are screened.
+    with work.in_background(*_later_programs(method, batch, starts, first, work.memory)):
         # Of several problems, folds or cut-offs, each would cost as much again.
         most = _most_solved(batch, first, len(starts)) if batch.count == 1 else first
         chosen = starts[None] if first == len(starts) else _screen(batch, starts, most, work)
@@ -263,9 +265,8 @@ def find_optima_warm(
         candidates = batch.inside(_candidates(solved))
         return _solve(POLISH, batch, candidates, work, stage, solving(candidates.shape[1]))
 
-    anywhere = np.broadcast_to(starts[0], (batch.count, CANDIDATES, size))
-    polishing = _solving(POLISH, batch, anywhere, solving(CANDIDATES), work.memory)
-    with work.in_background(partial(_compile, *polishing)):
+    stages = ((method, solving(n_solved + len(extra))), (POLISH, solving(CANDIDATES)))
+    with work.in_background(*_solving_programs(full_data, starts, stages, work.memory)):
         optima = searched(full_data, "whole", extra)
     best = polished(full_data, optima, "whole-polish")["members"][:, :1, 0]
     work.expect(batch.count, 4)  # solved from near, screened, solved from own starts, polished
@@ -371,6 +372,44 @@ def _compile(function: Callable[[list[Chunk]], list[Arrays]], chunks: Sequence[C
     function([chunks[0].without_lanes()])
 
 
+def compile_search(method: Solver, batch: Batch, starts: np.ndarray, n_local: Any) -> None:
+    """Compile the programs of searches on these rows, unless that was done before."""
+    if batch.problems.weight.shape[-1] > MOST_ROWS:  # programs depend on the size of the search
+        return
+    memory, keep = DeviceMemory(), min(int(n_local or len(starts)), len(starts))
+    later = _later_programs(method, batch, starts, keep, memory)
+    if later:
+        _compile(*_screening(batch, starts, keep, _screen_sizes(batch, len(starts)), memory))
+    for prepare in later:
+        prepare()
+
+
+def _later_programs(
+    method: Solver, batch: Batch, starts: np.ndarray, first: int, memory: DeviceMemory
+) -> list[Callable[[], None]]:
+    """Functions that compile what :func:`find_optima` runs after screening."""
+    candidates = min(CANDIDATES, first)
+    sizes = [_chunk_sizes(batch, each, SOLVE_LANES) for each in (first, candidates)]
+    return _solving_programs(batch, starts, zip((method, POLISH), sizes, strict=True), memory)
+
+
+def _solving_programs(
+    batch: Batch, starts: np.ndarray, stages: Iterable[tuple[Solver, _ChunkSizes]],
+    memory: DeviceMemory,
+) -> list[Callable[[], None]]:  # fmt: skip
+    """Functions that compile what these stages run; none for what this process has compiled."""
+    shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(batch.problems.inputs))
+    programs = []
+    for method, sizes in stages:
+        # Where queues are padded, sizes are no part of this; elsewhere some are compiled in vain.
+        key = (method.name, batch.model, shapes, batch.batched - set(OWN))
+        if key not in _prepared:
+            anywhere = np.broadcast_to(starts[0], (batch.count, sizes.starts, starts.shape[1]))
+            programs.append(partial(_compile, *_solving(method, batch, anywhere, sizes, memory)))
+            _prepared.add(key)
+    return programs
+
+
 def _check_answers(batch: Batch, optima: Sequence[Optimum], folder: Path) -> None:
     """Refuse answers of a work folder whose objective the law does not give; raises UsageError.
 
@@ -417,9 +456,7 @@ def _screen(
     """The starts of best objective, with their linear coefficients solved for, (P, keep, p)."""
     keep = min(keep, len(starts))
     sizes = sizes or _screen_sizes(batch, len(starts))
-    chunks = _chunks(batch, starts, sizes)
-    shared = shared_fields(batch.problems, batch.batched)
-    function = partial(_screen_chunks, batch.model, shared, keep, sizes, work.memory)
+    function, chunks = _screening(batch, starts, keep, sizes, work.memory)
     results = work.map(stage, function, chunks, partial(_compile, function, chunks))
     by_block: dict[tuple[int, int], list[Arrays]] = {}
     for chunk, result in zip(chunks, results, strict=True):
@@ -435,6 +472,15 @@ def _screen(
         solved = list(solved_coordinates(batch.model))
         chosen[-1][..., solved] = np.take_along_axis(linear, best[..., None], axis=1)
     return np.concatenate(chosen)
+
+
+def _screening(
+    batch: Batch, starts: np.ndarray, keep: int, sizes: _ChunkSizes, memory: DeviceMemory
+) -> tuple[Callable[[Sequence[Chunk]], list[Arrays]], list[Chunk]]:
+    """The work of :func:`_screen`: a picklable function of chunks, and all chunks."""
+    shared = shared_fields(batch.problems, batch.batched)
+    function = partial(_screen_chunks, batch.model, shared, keep, sizes, memory)
+    return function, _chunks(batch, starts, sizes)
 
 
 def _screen_chunks(

@@ -21,7 +21,7 @@ from jaxlaw._arrays import real_numbers
 from jaxlaw._rounding import ROUNDING, first_least, merged
 from jaxlaw.data import Observations, Runs, missing_column, numbers
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import Refits, fit_many, folder_name
+from jaxlaw.fitting import Refits, compiled_ahead, fit_many, folder_name
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import group_numbers, resampled_weights
 from jaxlaw.validation import Candidate, DataSet, notes_of_folds
@@ -152,23 +152,24 @@ def fit_cutoffs(
     spare = np.ones((max(cutoffs - len(at), 0) if isinstance(cutoffs, int) else 0, len(z)))
     weights = np.vstack([fitted, spare, np.ones_like(z)]) * first.weight
     kept = np.append(np.arange(len(at)), len(weights) - 1)
-    for candidate in _progress.parts(candidates, lambda one: one.label, "cut-offs of law"):
-        rows = data.observations[candidate.label]
-        search = candidate.options.within(folder_name(candidate.label), "cutoffs")
-        refit = _only(fit_many(candidate.law, rows, weights=weights, options=search), kept)
-        values = np.array(refit.predict(**rows.inputs))
-        values[~np.isfinite(refit.objective)] = np.nan
-        values[~(values > 0)] = np.nan
-        refits[candidate.label], predicted[candidate.label] = refit, values
-        notes += [*rows.notes, *refit.notes]
-        failed = ~np.isfinite(values).all(axis=1)
-        if failed.any():
-            notes.append(Note(
-                "cutoffs-failed", "warning",
-                f"{candidate.label}: {failed.sum()} of {len(failed)} fits have no finite "
-                "prediction for some row, and are left out",
-                inherited=False,
-            ))  # fmt: skip
+    with compiled_ahead([(c.law, data.observations[c.label], c.options) for c in candidates]):
+        for candidate in _progress.parts(candidates, lambda one: one.label, "cut-offs of law"):
+            rows = data.observations[candidate.label]
+            search = candidate.options.within(folder_name(candidate.label), "cutoffs")
+            refit = _only(fit_many(candidate.law, rows, weights=weights, options=search), kept)
+            values = np.array(refit.predict(**rows.inputs))
+            values[~np.isfinite(refit.objective)] = np.nan
+            values[~(values > 0)] = np.nan
+            refits[candidate.label], predicted[candidate.label] = refit, values
+            notes += [*rows.notes, *refit.notes]
+            failed = ~np.isfinite(values).all(axis=1)
+            if failed.any():
+                notes.append(Note(
+                    "cutoffs-failed", "warning",
+                    f"{candidate.label}: {failed.sum()} of {len(failed)} fits have no finite "
+                    "prediction for some row, and are left out",
+                    inherited=False,
+                ))  # fmt: skip
     notes += _mixed_notes(data, predicted, first, groups)
     return CutoffFits(
         candidates, data, name, z, at, first.target, first.weight, refits, predicted, members,

@@ -22,6 +22,7 @@ from jaxlaw.fitting import (
     FitKeywords,
     FitOptions,
     Refits,
+    compiled_ahead,
     fit_many,
     folder_name,
     law_and_options,
@@ -86,19 +87,20 @@ def cross_validate(
     design, delta = as_design(folds), common_delta(candidates)
     sets = [data_set(n, source, design, candidates, reading) for n, source in sources_of(runs)]
     frames, parameters, work_notes = [], [], []
-    for candidate in _progress.parts(candidates, lambda one: one.label, "law"):
-        for number, group in enumerate(_sharing_inputs(sets, candidate)):
-            search = candidate.options.within(folder_name(candidate.label), str(number))
-            rows = _refit_rows(group, candidate)
-            first = group[0].observations[candidate.label]
-            of = np.repeat(np.arange(len(group)), [len(data.folds) for data in group])
-            refits = fit_many(
-                candidate.law, first, **rows, options=search, data_sets=of,
-                n_own_starts=_OWN_STARTS,
-            )  # fmt: skip
-            frames.append(_scored(candidate, group, rows, refits, delta))
-            parameters.append(_parameters(candidate, group, refits))
-            work_notes += refits.notes
+    with compiled_ahead([(c.law, sets[0].observations[c.label], c.options) for c in candidates]):
+        for candidate in _progress.parts(candidates, lambda one: one.label, "law"):
+            for number, group in enumerate(_sharing_inputs(sets, candidate)):
+                search = candidate.options.within(folder_name(candidate.label), str(number))
+                rows = _refit_rows(group, candidate)
+                first = group[0].observations[candidate.label]
+                of = np.repeat(np.arange(len(group)), [len(data.folds) for data in group])
+                refits = fit_many(
+                    candidate.law, first, **rows, options=search, data_sets=of,
+                    n_own_starts=_OWN_STARTS,
+                )  # fmt: skip
+                frames.append(_scored(candidate, group, rows, refits, delta))
+                parameters.append(_parameters(candidate, group, refits))
+                work_notes += refits.notes
     frame, values = _in_order(frames, sets), _in_order(parameters, sets)
     notes = [
         *frame_notes(frame, values),

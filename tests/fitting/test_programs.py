@@ -6,10 +6,12 @@ do tables of nearly as many rows (see ``jaxlaw.fitting._engine.PROBLEMS``).
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import jaxlaw as jl
 from jaxlaw import _jit, simulate
+from jaxlaw.fitting import FitOptions, _multistart, compiled_ahead, fit_many
 
 #: Of one law: screening, the solver, the polish; coordinates there and back, the linearised law and
 #: its predictions.
@@ -71,3 +73,15 @@ def test_a_forecast_by_the_default_laws_has_the_programs_of_five_fits(runs):
     assert more["_evaluate"] <= 5
     assert more.total() <= 38, more
     assert added(lambda: jl.forecast(None, runs.iloc[:-3], at=at)) <= Counter(_context=3)
+
+
+def test_what_is_compiled_ahead_is_what_is_run(runs):
+    law, options = jl.laws.get("kaplan-e"), FitOptions()
+    seen = jl.read_runs(runs).observations(law)
+    _jit._forget_programs()
+    _multistart._prepared.clear()
+    with compiled_ahead([(law, seen, options), (law, seen, options)]):
+        pass
+    assert made()["_run_rounds"] >= 2
+    more = added(lambda: fit_many(law, seen, np.ones((3, len(seen)))))
+    assert not {"_run_rounds", "_evaluate"} & set(more)
