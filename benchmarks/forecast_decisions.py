@@ -58,8 +58,8 @@ def levels(found: Forecast, points: Mapping[str, Any]) -> tuple[np.ndarray, np.n
             at = {name: np.asarray(points[name]) * fit.units[name] for name in fit.law.input_names}
             resampled = found.resamples[label]
             columns = {name: np.asarray(v, float)[:, None] for name, v in resampled.items()}
-            own.append(np.log(np.asarray(fit.law.at_once(fit.numbers(), **at))))
-            again.append(np.log(np.asarray(fit.law.at_once(columns, **at))))
+            own.append(np.log(np.asarray(fit.law.evaluate(fit.numbers(), **at))))
+            again.append(np.log(np.asarray(fit.law.evaluate(columns, **at))))
     return np.stack(own), np.stack(again)
 
 

@@ -61,8 +61,8 @@ def chinchilla_runs() -> tuple[pd.DataFrame, str]:
 
 def numpy_chinchilla(problem):
     """Value and gradient of one start in numpy, exponentials shared: scipy's best case."""
-    log_n, log_d = (np.log(problem.on_host.inputs[k]) for k in ("N", "D"))
-    target = problem.on_host.target
+    log_n, log_d = (np.log(problem.in_numpy.inputs[k]) for k in ("N", "D"))
+    target = problem.in_numpy.target
 
     def function(u):
         e, a, b, alpha, beta = u
@@ -81,11 +81,11 @@ def numpy_chinchilla(problem):
 
 def numpy_dcpt(problem):
     """The same for the D-CPT law, in plain coordinates (no chart)."""
-    inputs = problem.on_host.inputs
+    inputs = problem.in_numpy.inputs
     log_n, log_d, r = np.log(inputs["N"]), np.log(inputs["D"]), inputs["r"]
     positive = r > 0
     log_r = np.log(np.where(positive, r, 1.0))
-    target = problem.on_host.target
+    target = problem.in_numpy.target
 
     def function(u):
         e, a, b, c, alpha, beta, gamma, eta, eps = u

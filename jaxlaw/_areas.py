@@ -346,17 +346,17 @@ def _run(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas,
     reference is η_0 where S2 comes from the drop since then (``rule.plain``), else the rate of the
     last step.
     """
-    return (_on_device if problem.on_device else _on_host)(problem, rule, state)
+    return (_areas_on_device if problem.on_device else _areas_on_host)(problem, rule, state)
 
 
-def _on_device(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+def _areas_on_device(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
     rates = jnp.asarray(problem.rates)
     rates = rates.astype(jnp.promote_types(rates.dtype, jnp.float32))
     state = jnp.stack([jnp.broadcast_to(x, problem.lead).astype(rates.dtype) for x in state])
     powers = powers_of(problem.decay, problem.steps)
     # Step 0, before the first rate, is the state itself; it is put in place of step 1 afterwards.
     at = None if problem.at is None else np.maximum(problem.at, 1)
-    result, momentum = _advanced(state, rates, powers, at, problem.epsilon, rule)
+    result, momentum = _advance(state, rates, powers, at, problem.epsilon, rule)
     if at is not None:
         both = zip(state[:2, ..., None], result, strict=True)
         result = Areas(*(jnp.where(problem.at == 0, *pair) for pair in both))
@@ -364,7 +364,7 @@ def _on_device(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[
 
 
 @compiled(static_argnames="rule")
-def _advanced(
+def _advance(
     state: Any, rates: Any, powers: Any, at: Any, epsilon: Any, rule: _Rule
 ) -> tuple[Areas, Any]:
     """Areas after steps ``at`` (points,), or after each rate (..., steps); the final momentum.
@@ -385,7 +385,7 @@ def _advanced(
     return Areas(forward, decayed_sum(weighted, ones, S2, at)), momentum[..., -1]
 
 
-def _on_host(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+def _areas_on_host(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
     """As many schedules at a time as fit in a block, each from its first step to its last.
 
     Short schedules share a block; a long one takes several, and its state passes from one to the
@@ -424,7 +424,7 @@ def _sweep(
     if at is not None:
         out.S1[:, at == 0], out.S2[:, at == 0] = S1[:, None], S2[:, None]
     peak = None if rule.count_warmup else _peak(blocks)
-    for rates in _in_pieces(blocks, width):
+    for rates in _split_blocks(blocks, width):
         here = slice(done, done + rates.shape[1])
         if rates.min() < 0:
             step = done + int(np.argmax((rates < 0).any(axis=0))) + 1
@@ -477,7 +477,7 @@ def _peak(blocks: Iterable[np.ndarray]) -> np.ndarray:
     return np.argmax(blocks[0], axis=-1)
 
 
-def _in_pieces(blocks: Iterable[np.ndarray], width: int) -> Iterator[np.ndarray]:
+def _split_blocks(blocks: Iterable[np.ndarray], width: int) -> Iterator[np.ndarray]:
     """The blocks as (schedules, steps), of at most ``width`` steps each."""
     for block in blocks:
         block = np.atleast_2d(block)

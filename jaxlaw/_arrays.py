@@ -68,9 +68,9 @@ def plain_array(values: Any) -> np.ndarray:
         ValueError: lists of different lengths.
     """
     if isinstance(values, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
-        return _of_pandas(values)
+        return _from_pandas(values)
     if isinstance(values, list | tuple):
-        return _without_masks(np.asarray([_unmasked(value) for value in values]))
+        return _without_masks(np.asarray([_unmask(value) for value in values]))
     if not isinstance(values, np.ma.MaskedArray):
         return _without_masks(np.asarray(values))
     missing, data = np.ma.getmaskarray(values), values.data
@@ -87,7 +87,7 @@ def plain_array(values: Any) -> np.ndarray:
     return data
 
 
-def _unmasked(value: Any) -> Any:
+def _unmask(value: Any) -> Any:
     if value is np.ma.masked:
         return None
     return plain_array(value) if isinstance(value, np.ma.MaskedArray) else value
@@ -101,7 +101,7 @@ def _without_masks(array: np.ndarray) -> np.ndarray:
     return np.array(cells, object).reshape(array.shape)
 
 
-def _of_pandas(values: Any) -> np.ndarray:
+def _from_pandas(values: Any) -> np.ndarray:
     if not isinstance(values.dtype, pd.api.extensions.ExtensionDtype):
         return _without_masks(np.asarray(values))
     kind = pd.api.types

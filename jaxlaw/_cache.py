@@ -31,12 +31,12 @@ LARGEST = 2**29  # bytes in the folder; what was used last stays
 _SUFFIX = ".kept"
 _DIGEST = 32  # bytes of the digest at the beginning of a file
 
-#: The folder of :func:`kept_in`: None outside, for the user's own; False for none.
+#: The folder of :func:`cache_folder`: None outside, for the user's own; False for none.
 _chosen: Path | bool | None = None
 
 
 @contextlib.contextmanager
-def kept_in(where: str | os.PathLike[str] | bool | None) -> Iterator[None]:
+def cache_folder(where: str | os.PathLike[str] | bool | None) -> Iterator[None]:
     """Use another folder inside the ``with`` block.
 
     Args:

@@ -198,7 +198,7 @@ class _Visitor(ast.NodeVisitor):
         size = last = 0
         for match in _OTHER.finditer(self.text):
             kind, (start, end) = match.lastgroup, match.span()
-            piece = self._replaced(kind, match[kind], start)
+            piece = self._replace_token(kind, match[kind], start)
             pieces += [self.text[last:start], piece]
             size += start - last
             self.parts.append((size, start, False))
@@ -206,7 +206,7 @@ class _Visitor(ast.NodeVisitor):
             self.parts.append((size, end, True))
         return "".join([*pieces, self.text[last:]])
 
-    def _replaced(self, kind: str | None, text: str, at: int) -> str:
+    def _replace_token(self, kind: str | None, text: str, at: int) -> str:
         if kind == "open":
             self._refuse(f"the text that begins with {text} has no end", at + 1)
         if kind == "strange":
@@ -242,7 +242,7 @@ class _Visitor(ast.NodeVisitor):
         value = self.visit(node.operand)
         if isinstance(node.op, ast.Not):
             return ~self._truth(value, node.operand)
-        return self._computed(node, ast.Sub if isinstance(node.op, ast.USub) else ast.Add, 0, value)
+        return self._compute(node, ast.Sub if isinstance(node.op, ast.USub) else ast.Add, 0, value)
 
     def visit_Compare(self, node: ast.Compare) -> BooleanArray:
         result, left, at = None, self.visit(node.left), node.left
@@ -258,7 +258,7 @@ class _Visitor(ast.NodeVisitor):
                 part = BooleanArray(gone.copy(), np.zeros(self.size, bool))
             else:
                 right = self.visit(other)
-                part = self._compared(type(sign), left, right, at, other)
+                part = self._compare(type(sign), left, right, at, other)
                 left, at = right, other
             result = part if result is None else result & part
         return result
@@ -268,7 +268,7 @@ class _Visitor(ast.NodeVisitor):
             self._refuse("after 'in' comes a list, as in ['fit', 'test'] or ('fit',)", items)
         result = self._everywhere(False)
         for item in items.elts:
-            result = result | self._compared(ast.Eq, left, self.visit(item), at, item)
+            result = result | self._compare(ast.Eq, left, self.visit(item), at, item)
         return result
 
     def _truth(self, value: Any, node: ast.expr) -> BooleanArray:
@@ -292,12 +292,12 @@ class _Visitor(ast.NodeVisitor):
 
     # --- comparisons
 
-    def _compared(
+    def _compare(
         self, sign: type, left: Any, right: Any, left_node: ast.expr, right_node: ast.expr
     ) -> BooleanArray:
-        named = self._if_named(left, right), self._if_named(right, left)
+        named = self._resolve_name(left, right), self._resolve_name(right, left)
         nodes = left_node, right_node
-        columns = self._columns_in(named, nodes)
+        columns = self._compared_columns(named, nodes)
         missing = np.logical_or.reduce([column.missing for column in columns])
         if any(not column.kinds for column in columns):  # of no kind, for all cells are missing
             return BooleanArray(np.zeros(self.size, bool), missing)
@@ -316,7 +316,7 @@ class _Visitor(ast.NodeVisitor):
         result = np.broadcast_to((_EQUALITY | _ORDER)[sign](*sides), self.size)
         return BooleanArray(result & ~missing, missing)
 
-    def _columns_in(self, named: tuple[Any, Any], nodes: tuple[ast.expr, ast.expr]) -> list:
+    def _compared_columns(self, named: tuple[Any, Any], nodes: tuple[ast.expr, ast.expr]) -> list:
         """The columns of a comparison; refuses what cannot be a side of one."""
         for side, node in zip(named, nodes, strict=True):
             if isinstance(side, BooleanArray):
@@ -328,10 +328,10 @@ class _Visitor(ast.NodeVisitor):
             self._refuse("no column is compared here", nodes[0])
         return columns
 
-    def _if_named(self, side: Any, other: Any) -> Any:
+    def _resolve_name(self, side: Any, other: Any) -> Any:
         """A quoted name of a column, compared with what is none, is that column."""
         named = isinstance(side, str) and side in self.columns and not isinstance(other, _Column)
-        return self._named(side) if named else side
+        return self._column_named(side) if named else side
 
     def _texts(self, side: Any, node: ast.expr, other: Any, other_node: ast.expr) -> Any:
         """A text or a column of texts, as objects."""
@@ -380,7 +380,7 @@ class _Visitor(ast.NodeVisitor):
     # --- values
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        return self._computed(node, type(node.op), self.visit(node.left), self.visit(node.right))
+        return self._compute(node, type(node.op), self.visit(node.left), self.visit(node.right))
 
     def visit_Name(self, node: ast.Name) -> Any:
         name, is_column = self.quoted.get(node.id, (node.id, True))
@@ -389,7 +389,7 @@ class _Visitor(ast.NodeVisitor):
         if name not in self.columns:
             hint = nearest(name, self.columns)
             self._refuse(f"there is no column {name}{hint and '.' + hint}", node)
-        return self._named(name)
+        return self._column_named(name)
 
     def visit_Constant(self, node: ast.Constant) -> Any:
         value = node.value
@@ -413,7 +413,7 @@ class _Visitor(ast.NodeVisitor):
             node,
         )
 
-    def _computed(self, node: ast.expr, sign: type, *sides: Any) -> Any:
+    def _compute(self, node: ast.expr, sign: type, *sides: Any) -> Any:
         """Arithmetic in float64: whole numbers of runs overflow int64 (6·N·D)."""
         if sign not in _ARITHMETIC:
             self.generic_visit(node)
@@ -430,12 +430,12 @@ class _Visitor(ast.NodeVisitor):
         return _Column("", result, labels)
 
     def _column(self, value: Any, node: ast.expr) -> _Column:
-        value = self._if_named(value, None)
+        value = self._resolve_name(value, None)
         if not isinstance(value, _Column):
             self._refuse("no column stands here", node)
         return value
 
-    def _named(self, name: str) -> _Column:
+    def _column_named(self, name: str) -> _Column:
         if name not in self.known:
             series = pd.Series(self.columns[name])
             self.known[name] = _Column(name, plain_array(series), series.index)

@@ -39,7 +39,7 @@ def face(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], l
         if home == package:  # a module of it: to ask the package for it would lead here again
             value = importlib.import_module(f"{home}.{own}")
         else:
-            value = _imported(home, own)
+            value = _import_member(home, own)
         setattr(module, name, value)
         return value
 
@@ -62,7 +62,7 @@ def listed(package: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def _imported(home: str, name: str) -> Any:
+def _import_member(home: str, name: str) -> Any:
     """A member of a module, or a module of a package."""
     module: ModuleType = importlib.import_module(home)
     try:

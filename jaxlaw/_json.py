@@ -55,16 +55,16 @@ def plain(value: Any) -> Any:
 
 def write_record(path: str | Path, record: Mapping[str, Any], indent: int | None) -> None:
     """Write a record as JSON, with its digest."""
-    text = json.dumps(sealed(record), indent=indent, ensure_ascii=False) + "\n"
-    write_whole(path, lambda file: file.write_text(text, encoding="utf-8"))
+    text = json.dumps(add_digest(record), indent=indent, ensure_ascii=False) + "\n"
+    write_atomic(path, lambda file: file.write_text(text, encoding="utf-8"))
 
 
-def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+def add_digest(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record with its digest."""
     return {**record, "digest": digest_of(record)}
 
 
-def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
+def write_atomic(path: str | Path, write: Callable[[Path], Any]) -> None:
     """Write a file all or nothing: what fails, on a full disk say, leaves the older file.
 
     Args:
@@ -77,7 +77,7 @@ def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
         UsageError: the file cannot be written; says why.
     """
     try:
-        _write_whole(Path(os.path.realpath(path)), write)
+        _write_then_replace(Path(os.path.realpath(path)), write)
     except JaxlawError:
         raise
     except TypeError as error:
@@ -92,7 +92,7 @@ def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
         raise UsageError(f"cannot write {shown}: {reason}") from None
 
 
-def _write_whole(target: Path, write: Callable[[Path], Any]) -> None:
+def _write_then_replace(target: Path, write: Callable[[Path], Any]) -> None:
     if target.exists() and not target.is_file():
         write(target)
         return
@@ -179,7 +179,7 @@ def standard_input() -> bytes:
 
 
 @contextmanager
-def whole(source: str, kind: str) -> Iterator[None]:
+def reading(source: str, kind: str) -> Iterator[None]:
     """What is raised within, over a field of a record, becomes a DataError that names both.
 
     A record that names what this process does not have is a UsageError: it may be sound.

@@ -19,7 +19,7 @@ _GREEK = {
 _COMMANDS = {letter: rf"\{name}" for name, letter in _GREEK.items() if name != "eps"}
 
 
-def escaped(text: object) -> str:
+def escape_latex(text: object) -> str:
     """Text as LaTeX shows it: special characters escaped, Greek letters and signs in maths."""
     greek = {letter: f"${command}$" for letter, command in _COMMANDS.items()}
     return "".join((_SPECIAL | greek).get(letter, letter) for letter in str(text))
@@ -29,7 +29,7 @@ def symbol(name: str) -> str:
     """The name of a parameter as a symbol: ``alpha_N`` as α with index N, ``C1`` as C with 1."""
     parts = re.fullmatch(r"([A-Za-z]+)(\d*)(?:_([A-Za-z0-9]+))?", name)
     if parts is None:
-        return escaped(name)
+        return escape_latex(name)
     base, digits, index = parts.groups()
     base = _COMMANDS[_GREEK[base]] if base in _GREEK else base
     base = base if len(base) == 1 or base.startswith("\\") else rf"\mathrm{{{base}}}"
@@ -43,7 +43,7 @@ def number(value: float, digits: int = 6) -> str:
     """A number in maths, with powers of ten written out."""
     text = f"{value:.{digits}g}"
     if not any(letter.isdigit() for letter in text):  # nan, inf
-        return escaped(text)
+        return escape_latex(text)
     size, _, power = text.partition("e")
     return rf"${size} \times 10^{{{int(power)}}}$" if power else f"${size}$"
 

@@ -27,7 +27,7 @@ import pandas as pd
 
 from jaxlaw import _json as records
 from jaxlaw import _typed
-from jaxlaw._latex import escaped, latex_table, number
+from jaxlaw._latex import escape_latex, latex_table, number
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.notes import Note, by_weight
 
@@ -173,10 +173,10 @@ class Result:
         Raises:
             UsageError: it has neither numbers nor a table.
         """
-        caption = escaped(self.kind_of_record().capitalize() + ".")
+        caption = escape_latex(self.kind_of_record().capitalize() + ".")
         if table is None and (numbers := self.quantities):
             rows = [
-                [escaped(name), number(value), escaped(self._between(name))]
+                [escape_latex(name), number(value), escape_latex(self._between(name))]
                 for name, value in numbers.items()
             ]
             return latex_table(["", "value", "interval"], rows, "lrl", caption)
@@ -186,7 +186,7 @@ class Result:
         main = flat(next(iter(tables)))
         cells = [[_in_latex(cell) for cell in row] for row in main.itertuples(index=False)]
         columns = "".join("r" if kind.kind in "if" else "l" for kind in main.dtypes)
-        return latex_table([escaped(name) for name in main], cells, columns, caption)
+        return latex_table([escape_latex(name) for name in main], cells, columns, caption)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw it; needs matplotlib.
@@ -231,7 +231,7 @@ class Result:
             kind = _article(self.kind_of_record())
             raise UsageError(f"{kind} has no table: save it as JSON, not {path}")
         table = next(iter(tables.values()))
-        records.write_whole(path, lambda file: table.to_csv(file, index=False))
+        records.write_atomic(path, lambda file: table.to_csv(file, index=False))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -255,7 +255,7 @@ class Result:
             raise DataError(
                 f"{source} has schema {record.get('schema')}; this jaxlaw reads {SCHEMA}"
             )
-        with records.whole(source, result.kind_of_record()):
+        with records.reading(source, result.kind_of_record()):
             return result._read_fields(record)
 
     @classmethod
@@ -404,7 +404,7 @@ def flat(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _in_latex(cell: Any) -> str:
-    return number(cell, 5) if isinstance(cell, float) else escaped(cell)
+    return number(cell, 5) if isinstance(cell, float) else escape_latex(cell)
 
 
 def _html_rows(rows: list[list[str]]) -> str:

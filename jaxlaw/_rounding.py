@@ -24,7 +24,7 @@ def ranks(values: Any) -> np.ndarray:
     Args:
         values: (n,) numbers. A value that is not a number ranks last and equals no other.
     """
-    order, rank = _ranked(np.asarray(values, float))
+    order, rank = _rank(np.asarray(values, float))
     result = np.empty(len(order), int)
     result[order] = rank
     return result
@@ -33,13 +33,13 @@ def ranks(values: Any) -> np.ndarray:
 def merged(values: Any) -> np.ndarray:
     """(n,) the values, the largest of those that differ by rounding alone in place of each."""
     values = np.array(values, float)
-    order, rank = _ranked(values)
+    order, rank = _rank(values)
     last = np.flatnonzero(np.diff(rank, append=-1))
     values[order] = values[order][last][rank]
     return values
 
 
-def _ranked(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _rank(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n,) the rows in order of their values, and (n,) the ranks of these."""
     order = np.argsort(values, kind="stable")
     low, high = values[order[:-1]], values[order[1:]]

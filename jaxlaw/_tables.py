@@ -109,7 +109,7 @@ def read_table(source: Any, name: str | None = None) -> Table:
         table = Table(_as_pandas(source, name), name or type(source).__name__)
     else:
         table = _parse(*_content(source, name))
-    return _checked(table)
+    return _check_table(table)
 
 
 def is_table(source: Any) -> bool:
@@ -147,7 +147,7 @@ def _as_pandas(source: Any, name: str | None) -> pd.DataFrame:
     return frame
 
 
-def _checked(table: Table) -> Table:
+def _check_table(table: Table) -> Table:
     """The table, if it has rows, columns, and no two columns of one name."""
     frame, source = table.frame, table.source
     if frame.columns.nlevels > 1:

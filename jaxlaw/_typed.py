@@ -125,7 +125,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         except TypeError as error:
             _refuse_unknown(function.__name__, kwargs, (), signature)
             raise UsageError(f"{function.__name__}: {error}") from None
-        with _refused_by(function.__name__):
+        with _raise_wrong_kind(function.__name__):
             for name, value in bound.arguments.items():
                 kind = signature.parameters[name].kind
                 if kind is inspect.Parameter.VAR_KEYWORD:
@@ -152,7 +152,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 @contextlib.contextmanager
-def _refused_by(function: str) -> Iterator[None]:
+def _raise_wrong_kind(function: str) -> Iterator[None]:
     """Raise a UsageError of a function where a value is of the wrong kind."""
     try:
         yield
@@ -172,7 +172,7 @@ def check_options(owner: str, given: Mapping[str, Any], options: type) -> None:
         given: the options by name, each of them in ``options``.
         options: a ``TypedDict``.
     """
-    with _refused_by(owner):
+    with _raise_wrong_kind(owner):
         for name, value in given.items():
             check(value, option_kinds(options)[name], name)
 
@@ -325,9 +325,9 @@ def check(value: Any, kind: Any, where: str) -> Any:
     """
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
-        return _as_one_of(get_args(kind), value, where)
+        return _check_union(get_args(kind), value, where)
     if origin is Annotated:
-        return _in_range(get_args(kind), value, where)
+        return _check_annotated(get_args(kind), value, where)
     known = _KINDS.get(origin or kind) if isinstance(origin or kind, Hashable) else None
     if known is not None:
         return known(kind, value, where)
@@ -343,7 +343,7 @@ def check(value: Any, kind: Any, where: str) -> Any:
     return value
 
 
-def _in_range(members: tuple[Any, ...], value: Any, where: str) -> Any:
+def _check_annotated(members: tuple[Any, ...], value: Any, where: str) -> Any:
     """A value of ``Annotated[…]``: of its kind, and in each range beside it."""
     kind, *others = members
     value = check(value, kind, where)
@@ -355,7 +355,7 @@ def _in_range(members: tuple[Any, ...], value: Any, where: str) -> Any:
     return value
 
 
-def _as_one_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+def _check_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
     words = []
     for kind in kinds:
         try:
@@ -422,7 +422,7 @@ def _choice(kind: Any, value: Any, where: str) -> Any:
     raise _Wrong(where, value, " or ".join(repr(choice) for choice in choices))
 
 
-def _mapping(kind: Any, value: Any, where: str) -> Any:
+def _check_mapping(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, Mapping):
         if not (hasattr(value, "keys") and hasattr(value, "__getitem__")):
             raise _Wrong(where, value, "a dict")
@@ -499,8 +499,8 @@ _KINDS: dict[Any, Callable[[Any, Any, str], Any]] = {
     bool: _truth,
     str: _text,
     Literal: _choice,
-    Mapping: _mapping,
-    dict: _mapping,
+    Mapping: _check_mapping,
+    dict: _check_mapping,
     tuple: _tuple,
     Sequence: _sequence,
     list: _sequence,

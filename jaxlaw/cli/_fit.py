@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import jaxlaw as jl
-from jaxlaw._json import write_whole
+from jaxlaw._json import write_atomic
 from jaxlaw.cli import _curves as curves
 from jaxlaw.cli import _options as opt
 from jaxlaw.cli._inputs import (
@@ -369,5 +369,5 @@ def _demo_picture(fits: dict[str, jl.Fit], runs: Any, out: Path) -> bool:
         from jaxlaw import plots
     except ModuleNotFoundError:
         return False
-    write_whole(out, lambda path: plots.demo_figure(fits, runs).savefig(path, dpi=150))
+    write_atomic(out, lambda path: plots.demo_figure(fits, runs).savefig(path, dpi=150))
     return True

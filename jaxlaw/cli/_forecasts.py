@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import jaxlaw as jl
-from jaxlaw._json import sealed
+from jaxlaw._json import add_digest
 from jaxlaw.cli import _options as opt
 from jaxlaw.cli._inputs import laws_and_fits, runs_as_fitted
 from jaxlaw.cli._output import (
@@ -140,7 +140,7 @@ def forecast_command(
     elif out is not None:
         write_picture(out, lambda plots: plots.forecast_intervals(result))
     conclude(
-        sealed(result.to_dict()), result.notes, result.table,
+        add_digest(result.to_dict()), result.notes, result.table,
         lambda: print_wrapped(result.summary()), None, as_json,
     )  # fmt: skip
 

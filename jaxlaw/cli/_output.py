@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from jaxlaw._json import plain, write_whole
+from jaxlaw._json import plain, write_atomic
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note, by_weight
 
@@ -56,7 +56,7 @@ def write_picture(out: Path, draw: Callable[[Any], Any]) -> None:
         figure = draw(plots).figure
     except ModuleNotFoundError as missing:
         raise UsageError(str(missing)) from None
-    write_whole(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
+    write_atomic(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
 
 
 def check_out(
@@ -93,7 +93,7 @@ def check_out(
 def write_record(out: Path, record: Any, table: pd.DataFrame) -> None:
     """A table where the file's name ends in .csv, else the whole record as JSON."""
     if out.suffix.lower() == ".csv":
-        write_whole(out, lambda path: table.to_csv(path, index=False))
+        write_atomic(out, lambda path: table.to_csv(path, index=False))
     else:
         write_json(out, record)
 
@@ -103,7 +103,7 @@ def write_table(out: Path, table: pd.DataFrame, record: Any) -> None:
     if out.suffix.lower() == ".json":
         write_json(out, record)
     else:
-        write_whole(out, lambda path: table.to_csv(path, index=False))
+        write_atomic(out, lambda path: table.to_csv(path, index=False))
 
 
 def print_json(record: Any) -> None:
@@ -114,7 +114,7 @@ def print_json(record: Any) -> None:
 def write_json(path: Path, record: Any) -> None:
     """The same into a file."""
     text = json.dumps(plain(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_whole(path, lambda path: path.write_text(text, "utf-8"))
+    write_atomic(path, lambda path: path.write_text(text, "utf-8"))
 
 
 def print_notes(notes: Iterable[Note]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import jaxlaw as jl
-from jaxlaw._json import write_whole
+from jaxlaw._json import write_atomic
 from jaxlaw.cli import _curves as curves
 from jaxlaw.cli import _options as opt
 from jaxlaw.cli._inputs import loaded, runs_as_fitted, with_draws
@@ -281,7 +281,7 @@ def report_command(
         options["groups"] = opt.columns_named(groups)
         options["profiles"] = _profiles(source, options.get("runs"), profile or [], groups)
     text = jl.report(source, **options)
-    write_whole(out, lambda path: path.write_text(text, "utf-8"))
+    write_atomic(out, lambda path: path.write_text(text, "utf-8"))
     if as_json:
         print_json({"report": str(out), "bytes": len(text.encode()), "of": type(source).__name__})
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import jaxlaw as jl
-from jaxlaw._json import write_whole
+from jaxlaw._json import write_atomic
 from jaxlaw.cli import _options as opt
 from jaxlaw.cli._curves import reads_curves, runs_along
 from jaxlaw.cli._inputs import law_or_fit, loaded
@@ -132,7 +132,7 @@ def _show(
         if draws.suffix.lower() == ".json":
             boot.draws().save(draws)
         else:
-            write_whole(draws, lambda path: _table(boot).to_csv(path, index=False))
+            write_atomic(draws, lambda path: _table(boot).to_csv(path, index=False))
 
     head = f"{boot.drawn()}; {level:.0%} intervals"
     show = partial(_say, boot.fit, head, tables.values(), boot.notes)

@@ -205,7 +205,7 @@ def missing_column(
     """
     kind = DataError if str(name) == str(column) else ColumnError
     name, texts = str(name), [str(other) for other in columns]
-    likely = _likely(name, texts)
+    likely = _guess_column(name, texts)
     hint = nearest(str(column), texts)
     if name in OF_SCHEDULES:
         hint = " It is computed from learning rates: give them as jl.read_loss_curves(schedules=)."
@@ -292,7 +292,7 @@ def bare(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def _likely(name: str, columns: list[str]) -> str:
+def _guess_column(name: str, columns: list[str]) -> str:
     """The column that usually stands for this name, or nothing."""
     usual = [bare(word) for word in USUAL.get(name, "").split()]
     by_bare = {bare(column): column for column in reversed(columns)}

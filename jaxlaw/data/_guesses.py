@@ -91,7 +91,7 @@ def guessed_units(specs: Iterable[Input], guesses: Mapping[str, Any], table: Any
         if spec.plausible is None or not pd.api.types.is_numeric_dtype(table[guesses[spec.name]]):
             continue
         low, high = spec.plausible
-        middle, said = float(np.median(values)), _ending(guesses[spec.name])[1]
+        middle, said = float(np.median(values)), _split_unit(guesses[spec.name])[1]
         fits = [
             u for u in (said, spec.unit, *_UNITS) if u is not None and low <= middle * u <= high
         ]
@@ -112,7 +112,7 @@ def _numbers(column: pd.Series) -> np.ndarray:
     return values[np.isfinite(values)]
 
 
-def _ending(column: str) -> tuple[str, float | None]:
+def _split_unit(column: str) -> tuple[str, float | None]:
     """A name without the unit that it ends in, and that unit."""
     words = [word for word in re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", column) if word]
     for unit, endings in _ENDINGS.items():
@@ -123,7 +123,7 @@ def _ending(column: str) -> tuple[str, float | None]:
 
 def _likeness(name: str, column: str) -> float:
     """How much a column's name is like those that usually stand for a quantity, 0 to 1."""
-    own = bare(_ending(column)[0])
+    own = bare(_split_unit(column)[0])
     usual = [bare(word) for word in USUAL.get(name, name).split()] + [bare(name)]
     if own in usual:
         return 1.0 - 0.001 * usual.index(own)
@@ -291,7 +291,7 @@ class _CurveGuess:
         if "run" in self.table:
             return ["run"]
         # Without a column run the rows of one schedule are a curve.
-        by_schedule = [name for name in [self.given.get("schedules")] if _is_in(name, self.table)]
+        by_schedule = [name for name in [self.given.get("schedules")] if _has(name, self.table)]
         if by_schedule and self._increase(by_schedule):
             return by_schedule
         if self._increase([]):
@@ -345,7 +345,7 @@ class _CurveGuess:
                 self.options["schedules"] = "lr"
             if "step" in self.own and "phase" not in self.table:
                 self._fill_rates(run)
-        elif not _is_in(declared, self.table):
+        elif not _has(declared, self.table):
             known = "step" in self.own and "step" not in self.units
             last = f"{self.table[self.own['step']].max():.0f}" if known else "STEPS"
             self.options["schedules"] = _LINE.format(last)
@@ -378,5 +378,5 @@ def _tells_apart(cells: pd.Series) -> bool:
         return False
 
 
-def _is_in(name: Any, table: pd.DataFrame) -> bool:
+def _has(name: Any, table: pd.DataFrame) -> bool:
     return isinstance(name, str) and name in table and name != "lr"

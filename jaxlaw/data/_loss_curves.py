@@ -31,7 +31,7 @@ from jaxlaw.data._columns import (
     raw_units,
 )
 from jaxlaw.data._guesses import with_guess
-from jaxlaw.data._reading import Reading, losing
+from jaxlaw.data._reading import Reading, incomplete
 from jaxlaw.data._row_areas import AREAS, DROPS, Batch, area_options, areas_along, drops_along
 from jaxlaw.data._run_schedules import (
     Fill,
@@ -261,7 +261,7 @@ class LossCurves(RunsSource):
             "and R² and residuals look better than the curves are"
         )
         rows = dataclasses.replace(
-            self.rows, table=table, reading=losing(self.rows.reading, "smoothed()")
+            self.rows, table=table, reading=incomplete(self.rows.reading, "smoothed()")
         )
         return dataclasses.replace(self, rows=_noted(rows, "smoothed", message))
 
@@ -313,7 +313,7 @@ class LossCurves(RunsSource):
             table=self.table[keep],
             weight=None if weight is None else weight[keep],
             notes=(*self.rows.notes, *notes),
-            reading=losing(self.rows.reading, "rows chosen by only(), without() or thinned()"),
+            reading=incomplete(self.rows.reading, "rows chosen by only(), without() or thinned()"),
         )
         left = set(rows.table["run"])
         schedules = {

@@ -50,15 +50,15 @@ class Reading:
             if name not in options
         }
         taken |= {} if "corpus" in options else {"corpus": corpus}
-        taken |= {"columns": columns, "units": _only(self.units, there - set(units))}
-        taken |= {"values": _only(self.values, set(self.values) - there)}
+        taken |= {"columns": columns, "units": _select(self.units, there - set(units))}
+        taken |= {"values": _select(self.values, set(self.values) - there)}
         taken = {name: value for name, value in taken.items() if value}
         merged = {
             name: value | options.get(name, {}) if isinstance(value, dict) else value
             for name, value in taken.items()
         }
         lost = [what for what in self.lost if what.partition("=")[0] not in options]
-        return options | merged, _in_words(taken, lost)
+        return options | merged, _describe(taken, lost)
 
     def _columns(self, given: dict[str, Any], present: Collection[Any]) -> dict[str, str]:
         """The mapped columns that the table has, less those that the user maps."""
@@ -106,7 +106,7 @@ def reading_of(
     return None if reading == Reading() else reading
 
 
-def losing(reading: Reading | None, what: str) -> Reading:
+def incomplete(reading: Reading | None, what: str) -> Reading:
     """A reading that does not say all any more."""
     reading = reading or Reading()
     return dataclasses.replace(reading, lost=tuple(dict.fromkeys((*reading.lost, what))))
@@ -117,7 +117,7 @@ def _is_given(value: Any) -> bool:
     return not (value is None or value is False or (isinstance(value, Mapping) and not value))
 
 
-def _only(values: dict[str, Any], names: Collection[Any]) -> dict[str, Any]:
+def _select(values: dict[str, Any], names: Collection[Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in names}
 
 
@@ -125,7 +125,7 @@ def _is_text(value: Any) -> bool:
     return value is None or isinstance(value, str)
 
 
-def _in_words(taken: Mapping[str, Any], lost: Collection[str]) -> str:
+def _describe(taken: Mapping[str, Any], lost: Collection[str]) -> str:
     """What was taken over, in one line; empty where nothing was, and nothing is lost."""
     columns, units = taken.get("columns", {}), taken.get("units", {})
     worth = {name: f" in {exponential(unit)}" for name, unit in units.items() if unit != 1}

@@ -243,7 +243,7 @@ class Runs:
             notes=(*self.notes, *notes),
             area_options=self.area_options,
             positions=np.flatnonzero(keep),
-            mapped=_mapped(self, columns),
+            mapped=_source_columns(self, columns),
             runs=run_groups(
                 self.table[keep], {name: inputs[name] for name in law.inputs_per_row}, self.columns
             ),
@@ -428,7 +428,7 @@ def read_runs(
         corpus = _checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
     keep, notes = _rows_to_keep(where, table, mapping)
     weights = None if weight is None else _weights(weight, table, mapping, keep)
-    frame = _renamed(table.frame, mapping)
+    frame = _rename_columns(table.frame, mapping)
     _log.info("%s: %d rows read, %d kept", table.source, len(keep), int(keep.sum()))
     runs = Runs(
         table=frame if keep.all() else frame[keep],
@@ -653,7 +653,7 @@ def _with_counts(
             continue
         location = Location(table.source, table.word, column, name)
         cells = table.frame[column].astype(object)
-        counts = [_count_in(cell, noun, location, row) for row, cell in cells.items()]
+        counts = [_parse_count(cell, noun, location, row) for row, cell in cells.items()]
         if all(count is None for count in counts):
             continue
         unit = scales.setdefault(name, scales.get("D", 1.0) if name in PARTS else 1.0)
@@ -667,7 +667,7 @@ def _with_counts(
     return Table(table.frame.assign(**new), table.source, table.word), scales
 
 
-def _count_in(cell: Any, noun: str, location: Location, row: Any) -> float | None:
+def _parse_count(cell: Any, noun: str, location: Location, row: Any) -> float | None:
     """The single things that a cell says; None where it is no text with a unit."""
     try:
         return single_things(cell, noun) if isinstance(cell, str) else None
@@ -718,7 +718,7 @@ def _tokens(table: Table, column: Any, name: str) -> np.ndarray:
     return np.where(np.isfinite(part) & (part >= 0), part, np.nan)
 
 
-def _renamed(frame: pd.DataFrame, mapping: dict[str, Any]) -> pd.DataFrame:
+def _rename_columns(frame: pd.DataFrame, mapping: dict[str, Any]) -> pd.DataFrame:
     canonical = {column: name for name, column in mapping.items()}
 
     def new_name(column: Any) -> Any:
@@ -731,7 +731,7 @@ def _renamed(frame: pd.DataFrame, mapping: dict[str, Any]) -> pd.DataFrame:
     return frame
 
 
-def _aligned(values: Any, table: Table, argument: str) -> np.ndarray:
+def _align(values: Any, table: Table, argument: str) -> np.ndarray:
     """One value per row of the source."""
     index = table.frame.index
     if isinstance(values, pd.Series) and table.word == "row" and not values.index.equals(index):
@@ -764,11 +764,11 @@ def _rows_to_keep(
         return np.ones(len(table.frame), bool), ()
     if isinstance(where, str):
         # A condition may use the user's names and the canonical ones; these go first.
-        names = dict(table.frame.items()) | dict(_renamed(table.frame, mapping).items())
+        names = dict(table.frame.items()) | dict(_rename_columns(table.frame, mapping).items())
         keep, unknown = rows_where(where, names, table.source, table.word)
         shown = f" ({where})"
     else:
-        keep, unknown = truth_of(_aligned(where, table, "where"), "where")
+        keep, unknown = truth_of(_align(where, table, "where"), "where")
         shown = ""
     if not keep.any():
         raise DataError(
@@ -802,7 +802,7 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
             )
         series = frame[column]
     else:
-        series = pd.Series(_aligned(weight, table, "weight"), index=frame.index)
+        series = pd.Series(_align(weight, table, "weight"), index=frame.index)
     location = Location(table.source, table.word, column, "weight")
     weights = numbers(series, location)[keep]
     bad = ~np.isfinite(weights) | (weights < 0)
@@ -890,7 +890,7 @@ def _whole_mixtures(
     return columns, [Note("normalised", "info", message)]
 
 
-def _mapped(runs: Runs, columns: Mapping[str, Column]) -> dict[str, str]:
+def _source_columns(runs: Runs, columns: Mapping[str, Column]) -> dict[str, str]:
     """Columns under other names in the user's table; not r where it is 1 minus a column."""
     named = {name: column.location.column for name, column in columns.items()}
     return {

@@ -159,7 +159,7 @@ def _every_kth(count: int, budget: int) -> np.ndarray:
     return _multiples(math.ceil(count / budget), count)
 
 
-def _in_sections(count: int, budget: int) -> np.ndarray:
+def _thin_late_steps(count: int, budget: int) -> np.ndarray:
     """Every k-th over the first 60 %, every 2k-th after it."""
     for k in range(1, count + 1):
         early = _multiples(k, int(0.6 * count))
@@ -177,6 +177,6 @@ def _multiples(k: int, most: int) -> np.ndarray:
 _KEPT = {
     "M1": lambda count, budget: _multiples(1, count),
     "M2": _every_kth,
-    "M3": _in_sections,
+    "M3": _thin_late_steps,
     "M4": decaying,
 }

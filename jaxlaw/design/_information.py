@@ -55,7 +55,7 @@ class Information:
 
     def slopes(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
         """(m, q) Jacobian at points in the law's own units."""
-        return self._checked(linearise(self.problem, self.at, inputs).jacobian)
+        return self._scaled_jacobian(linearise(self.problem, self.at, inputs).jacobian)
 
     def gradients_of(self, fit: Fit, wanted: Any) -> np.ndarray:
         """(k, q) gradients of the predictions."""
@@ -71,7 +71,7 @@ class Information:
             return jnp.atleast_1d(wanted(transform.to_natural(tuple(at))))
 
         try:
-            slopes = self._checked(jax.jacfwd(quantity)(jnp.asarray(self.at)))
+            slopes = self._scaled_jacobian(jax.jacfwd(quantity)(jnp.asarray(self.at)))
         except (TypeError, ValueError) as error:
             raise not_of_parameters("predict", error) from error
         if not slopes.any(axis=1).all():
@@ -89,7 +89,7 @@ class Information:
             np.sqrt(np.einsum("ki,ij,kj->", gradients, self.covariance, gradients) / plain)
         )
 
-    def _checked(self, jacobian: Any) -> np.ndarray:
+    def _scaled_jacobian(self, jacobian: Any) -> np.ndarray:
         scaled = np.asarray(jacobian)[:, self.free] / self.scale
         if not np.isfinite(scaled).all():
             row = int(np.argmin(np.isfinite(scaled).all(axis=1)))
@@ -109,7 +109,7 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
         UsageError: they are not the runs of the fit.
     """
     problem = fit_with_data(fit, runs)
-    at, free, seen = problem.coordinates, problem.moving, problem.observations
+    at, free, seen = problem.coordinates, problem.free_and_inside, problem.observations
     jacobian, _ = residual_slopes(problem)
     jacobian = jacobian[:, free]
     scale = np.sqrt(seen.weight @ jacobian**2)
@@ -119,7 +119,7 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
     notes = _bound_notes(problem.fit_problem.active_bounds(at))
     least = np.linalg.eigvalsh(matrix)[0]
     if least < _SINGULAR:
-        notes.append(_undetermined())
+        notes.append(_undetermined_note())
         matrix = matrix + _SINGULAR * np.eye(len(free))
     try:
         variance = covariance_of(problem, groups).coordinates * np.outer(scale, scale)
@@ -135,7 +135,7 @@ def _bound_notes(bound: dict[str, str]) -> list[Note]:
     return [Note("held-at-bound", "warning", message)]
 
 
-def _undetermined() -> Note:
+def _undetermined_note() -> Note:
     message = (
         "the runs do not determine some combination of the parameters: the standard deviations "
         "before the new runs mean nothing, and the choice favours runs that determine it"

@@ -123,10 +123,10 @@ def next_runs(
         array([[1.e+10, 1.e+11]])
     """
     if not isinstance(fit, FittedLaw):
-        raise _no_fit(fit)
+        raise _refuse_no_fit(fit)
     _check(criterion, predict, n, budget)
     frame = _frame(candidates)
-    names, number, price = _grouped(frame, group, cost)
+    names, number, price = _group_candidates(frame, group, cost)
     # With M = JᵀWJ of the runs, c is gᵀM⁻¹g and D is −log det M; a candidate adds its j·jᵀ, the
     # rows of one run together. Neither depends on τ, so the noise is needed for the answer only.
     with in_float64():
@@ -136,7 +136,7 @@ def next_runs(
         np.add.at(infos, number, rows[:, :, None] * rows[:, None, :])
         directions = None if predict is None else here.gradients_of(fit, predict)
     value = partial(_value, directions if criterion == "c" else None)
-    chosen = _chosen(here.matrix, infos, price, value, n, budget)
+    chosen = _choose_runs(here.matrix, infos, price, value, n, budget)
     order = _best_first(here.matrix, infos, chosen, value)
     sd = _standard_deviations(here, infos, order, directions)
     parts = [frame[number == k].assign(sd=s) for k, s in zip(order, sd[1:], strict=True)]
@@ -145,7 +145,7 @@ def next_runs(
     return NextRuns(table, sd[0], sd[-1], noise, criterion, tuple(here.notes))
 
 
-def _no_fit(given: Any) -> UsageError:
+def _refuse_no_fit(given: Any) -> UsageError:
     """What to do instead with what is no fit of one law."""
     message = f"fit is a {type(given).__name__}; it must be a FittedLaw, the fit of one law"
     if hasattr(given, "backtest_coverage"):  # a forecast
@@ -177,7 +177,7 @@ def _check(criterion: str, predict: Any, n: int | None, budget: float | None) ->
         raise UsageError(f"budget must be positive, not {budget}", argument="budget", value=budget)
 
 
-def _grouped(
+def _group_candidates(
     frame: pd.DataFrame, group: Hashable | None, cost: Any
 ) -> tuple[list[Any], np.ndarray, np.ndarray]:
     """Names of the candidate runs (G,), each row's (m,), and what the runs cost (G,)."""
@@ -240,7 +240,7 @@ def _value(gradients: np.ndarray | None, information: np.ndarray) -> np.ndarray:
     return np.einsum("kq,...qk->...", gradients, spread) / len(gradients)
 
 
-def _chosen(
+def _choose_runs(
     information: np.ndarray,
     infos: np.ndarray,
     price: np.ndarray,
@@ -261,7 +261,7 @@ def _chosen(
         gain = (value(now) - value(now + infos[open_])) / price[open_]
         chosen.append(int(open_[first_largest(gain, _ALIKE)]))
     limit = price[chosen].sum() if budget is None else limit
-    return _exchanged(information, infos, price, value, chosen, limit)
+    return _exchange_runs(information, infos, price, value, chosen, limit)
 
 
 def _affordable(price: np.ndarray, chosen: list[int], spare: float) -> np.ndarray:
@@ -271,7 +271,7 @@ def _affordable(price: np.ndarray, chosen: list[int], spare: float) -> np.ndarra
     return np.flatnonzero(left)
 
 
-def _exchanged(information, infos, price, value, chosen, limit) -> list[int]:
+def _exchange_runs(information, infos, price, value, chosen, limit) -> list[int]:
     """Swap one chosen for one that is not, as long as that helps and the costs allow it.
 
     Greedy choice alone often stops at a set that one exchange betters: the first run it takes

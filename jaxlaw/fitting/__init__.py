@@ -7,9 +7,9 @@ from jaxlaw._faces import face
 if TYPE_CHECKING:
     from jaxlaw.fitting._checkpoint import folder_name as folder_name
     from jaxlaw.fitting._checkpoint import init_distributed as init_distributed
-    from jaxlaw.fitting._extrapolation import beyond as beyond
-    from jaxlaw.fitting._extrapolation import in_words as in_words
     from jaxlaw.fitting._extrapolation import joint_ranges as joint_ranges
+    from jaxlaw.fitting._extrapolation import outside_range as outside_range
+    from jaxlaw.fitting._extrapolation import range_message as range_message
     from jaxlaw.fitting._fit import fit as fit
     from jaxlaw.fitting._fit import fit_with as fit_with
     from jaxlaw.fitting._fit_batch import BatchFit as BatchFit

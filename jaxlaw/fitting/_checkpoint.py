@@ -31,7 +31,7 @@ import jax
 import numpy as np
 
 from jaxlaw import _progress
-from jaxlaw._cache import kept_in
+from jaxlaw._cache import cache_folder
 from jaxlaw._jit import in_float64
 from jaxlaw._json import parse_json
 from jaxlaw.errors import UsageError, WorkError
@@ -494,7 +494,7 @@ def _do_chunk(packed: bytes, chunk: Chunk, call: str) -> tuple[str, Arrays | Exc
     except Exception as error:
         return call, UsageError(f"a worker cannot read the law ({_named(error)}): {_IMPORTABLE}")
     try:
-        with kept_in(compile_cache), in_float64():
+        with cache_folder(compile_cache), in_float64():
             (result,) = function([chunk])
         return call, result
     except Exception as error:

@@ -77,7 +77,7 @@ def all_notes(
         params: its natural parameters.
         evidence: what the search and the data say of it.
     """
-    bound, moving = problem.active_bounds(coordinates), problem.moving(coordinates)
+    bound, moving = problem.active_bounds(coordinates), problem.free_and_inside(coordinates)
     residuals = _residuals(problem, linear, moving, evidence)
     of_residuals = residual_notes(residuals)
     open_ = _identifiability_notes(problem, residuals, moving)
@@ -99,7 +99,7 @@ def all_notes(
 def _residuals(
     problem: FitProblem, linear: Linearisation, moving: np.ndarray, evidence: SearchEvidence
 ) -> Residuals:
-    data, rows = problem.on_host, evidence.rows
+    data, rows = problem.in_numpy, evidence.rows
     if rows is None:
         rows = np.arange(problem.n_rows)
     inputs = {name: data.inputs[name] for name in problem.law.input_names}
@@ -241,7 +241,7 @@ def _floor_notes(problem: FitProblem, linear: Linearisation) -> list[Note]:
     prediction. What of this the law's own parameters cannot do is held against the residuals,
     those of outliers shortened.
     """
-    law, data = problem.law, problem.on_host
+    law, data = problem.law, problem.in_numpy
     if not law.with_floor:
         return []
     from scipy.special import stdtr  # only where it is needed

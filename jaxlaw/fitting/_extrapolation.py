@@ -63,7 +63,7 @@ def _joint(label: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
     return first / second if "/" in label else first * second
 
 
-def beyond(
+def outside_range(
     ranges: Ranges, joint: Ranges, values: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Which points lie beyond the runs, by input and by product or ratio of two.
@@ -106,7 +106,7 @@ def _beyond_jointly(
         return np.logical_not((at >= low / near * (1 - SAME)) & (at <= high * near * (1 + SAME)))
 
 
-def in_words(label: str, ranges: Ranges, joint: Ranges, values: Mapping[str, float]) -> str:
+def range_message(label: str, ranges: Ranges, joint: Ranges, values: Mapping[str, float]) -> str:
     """A number that lies beyond the runs, in words."""
     low, high = ranges[label] if label in ranges else joint[label]
     value = values[label] if label in ranges else float(_joint(label, values))

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 
 from jaxlaw import laws
-from jaxlaw._cache import kept_in
+from jaxlaw._cache import cache_folder
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
 from jaxlaw.data import Observations, Runs, read_runs
@@ -140,7 +140,7 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
 
 def fit_with(law: Law, runs: Runs, options: FitOptions, strict: bool = False) -> Fit:
     """As :func:`fit`, of runs that are read and options that are checked."""
-    with kept_in(options.compile_cache):
+    with cache_folder(options.compile_cache):
         result, binds = _fitted(law, runs, options)
         if binds:
             free = dataclasses.replace(options.within("without-constraint"), starts="sobol")
@@ -257,14 +257,14 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
     Metrics and predictions here are in that of the table; diagnostics are in that of the search,
     whose residuals they take from the linearised problem.
     """
-    law, options, data = problem.law, problem.options, problem.on_host
+    law, options, data = problem.law, problem.options, problem.in_numpy
     delta, scale = float(data.delta), scale_on_host(data)
     linear = linearise(problem, optimum.coordinates)
     params, agreeing = _natural(problem, optimum)
     order = row_order(law, observations)
     # By the formula itself, outside of the programs that searched: what is reported is what the
     # fit will predict, and _objective_notes holds the search's own objective against it.
-    predicted = np.asarray(law.at_once(params, **observations.inputs))
+    predicted = np.asarray(law.evaluate(params, **observations.inputs))
     measured = metrics(observations.target, predicted, observations.weight, delta)
     evidence = SearchEvidence(
         agreement=optimum.agreement, disagreement=optimum.disagreement,
@@ -346,7 +346,7 @@ def _objective_notes(problem: FitProblem, objective: float, predicted: np.ndarra
     The search evaluates the law at coordinates, inside programs; this is the formula itself, at
     the reported parameters on the runs as they were read.
     """
-    data = problem.on_host
+    data = problem.in_numpy
     recomputed = summed_huber(data, problem.model.residuals, predicted)
     floor = float(rounding_floor(problem.model, data)) * scale_on_host(data)
     if abs(recomputed - objective) <= max(AGREE * objective, floor):

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxlaw._cache import kept_in
+from jaxlaw._cache import cache_folder
 from jaxlaw._jit import compiled, in_float64, on_accelerator, padded, size_class
 from jaxlaw.data import Observations
 from jaxlaw.errors import UsageError
@@ -136,7 +136,7 @@ def fit_many(
     options.check(law)
     given = _given_rows(weights, targets, len(observations))
     method, work = options.method, options.work()
-    with kept_in(options.compile_cache), in_float64():
+    with cache_folder(options.compile_cache), in_float64():
         problem = build_problem(
             law, observations.inputs, observations.target, observations.weight, options,
             method.linear_coefficients,
@@ -186,7 +186,7 @@ def compiled_ahead(fits: Sequence[tuple[Law, Observations, FitOptions]]) -> Iter
             starts = np.zeros((2, len(law.parameters)))
             compile_search(options.method, Batch(problem.model, problem.data), starts, 1)
 
-    with kept_in(options.compile_cache), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with cache_folder(options.compile_cache), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for one in fits:
             pool.submit(compile_one, *one)
         try:

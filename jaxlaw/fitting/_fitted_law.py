@@ -26,7 +26,7 @@ from jaxlaw import laws
 from jaxlaw._arrays import is_number, numbers_of, real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain, write_record
-from jaxlaw._latex import escaped, latex_table, number, symbol
+from jaxlaw._latex import escape_latex, latex_table, number, symbol
 from jaxlaw._quantities import in_unit, mistaken_unit, says_unit, two_readings
 from jaxlaw._result import Result
 from jaxlaw._tables import is_table, read_table
@@ -44,7 +44,7 @@ from jaxlaw.data import (
     relative_batch,
 )
 from jaxlaw.errors import DataError, UsageError, nearest
-from jaxlaw.fitting._extrapolation import beyond, parts_of
+from jaxlaw.fitting._extrapolation import outside_range, parts_of
 from jaxlaw.laws import Input, Law, PowerLawTerms, check_requirements
 from jaxlaw.notes import Note, by_weight
 from jaxlaw.schedules import Schedule
@@ -156,7 +156,7 @@ class FittedLaw(Result):
         """The target at checked inputs, in the user's units."""
         with in_float64():
             arrays = {name: np.asarray(value * self.units[name]) for name, value in values.items()}
-            return np.asarray(self.law.at_once(self.params, **arrays))
+            return np.asarray(self.law.evaluate(self.params, **arrays))
 
     def is_extrapolation(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
         """Tell whether points lie outside the fitted runs.
@@ -180,7 +180,7 @@ class FittedLaw(Result):
             [False, True]
         """
         values = self.checked_inputs(table, inputs)
-        flags = beyond(self.ranges, self.joint_ranges or {}, values)
+        flags = outside_range(self.ranges, self.joint_ranges or {}, values)
         per_drop = self.law.inputs_per_drop
         points = max((flag.ndim for name, flag in flags.items() if name not in per_drop), default=0)
         flags = [flag.any(axis=-1) if flag.ndim > points else flag for flag in flags.values()]
@@ -383,7 +383,7 @@ class FittedLaw(Result):
         with in_float64():
             share = {"r": _checked(specs["r"], r, self.units["r"]) * self.units["r"]}
             terms = PowerLawTerms(*map(float, law.power_law_terms(params, share)))
-            E = law.at_once(params, N=np.asarray(np.inf), D=np.asarray(np.inf), **share)
+            E = law.evaluate(params, N=np.asarray(np.inf), D=np.asarray(np.inf), **share)
         own = {
             "E": float(E),
             "A": terms.A * scale["N"] ** terms.alpha,
@@ -467,13 +467,13 @@ class FittedLaw(Result):
         if table is not None:
             return super().to_latex(table)
         rows = [
-            (symbol(name), number(value), escaped(" ".join(filter(None, (unit, fixed)))))
+            (symbol(name), number(value), escape_latex(" ".join(filter(None, (unit, fixed)))))
             for name, value, unit, fixed in self._rows()
         ]
         sentences = [f"Law {self.law.name} ({self.law.source or 'own law'}), {self.origin()}."]
         sentences += [line.strip() + "." for line in self._evidence()]
         return latex_table(
-            ("Parameter", "Value", "Unit"), rows, "lrl", escaped(" ".join(sentences))
+            ("Parameter", "Value", "Unit"), rows, "lrl", escape_latex(" ".join(sentences))
         )
 
     def _repr_html_(self) -> str:

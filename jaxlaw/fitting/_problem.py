@@ -77,7 +77,7 @@ class FitProblem:
         return self.data.transform(self.model)
 
     @property
-    def on_host(self) -> Problem:
+    def in_numpy(self) -> Problem:
         """The data as arrays of numpy, the user's rows alone."""
         data = jax.device_get(self.data)
         cut = {name: getattr(data, name)[..., : self.n_rows] for name in _ROWS}
@@ -151,7 +151,7 @@ class FitProblem:
             if free and side
         }
 
-    def moving(self, at: np.ndarray) -> np.ndarray:
+    def free_and_inside(self, at: np.ndarray) -> np.ndarray:
         """(k,) indices of the coordinates that the data determine: free, and at no bound."""
         low, high, bound = self.data.low, self.data.high, self.active_bounds(at)
         inside = np.array([name not in bound for name in self.law.parameter_names])

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._rounding import SAME
-from jaxlaw.fitting import FittedLaw, beyond, in_words
+from jaxlaw.fitting import FittedLaw, outside_range, range_message
 from jaxlaw.forecasting._calibration import PRIOR_CUTOFFS, Calibration
 from jaxlaw.forecasting._cutoffs import FEW_CUTOFFS, Along, CutoffFits
 from jaxlaw.notes import Note
@@ -142,7 +142,7 @@ def notes_of_points(
     named = set()
     for fit in fits.values():
         inputs = fit.law.labelled({name: points[name] for name in fit.law.input_names})
-        flags = beyond(fit.ranges, {}, fit.checked_inputs(None, inputs))
+        flags = outside_range(fit.ranges, {}, fit.checked_inputs(None, inputs))
         for name, out in flags.items():
             # Of one value, such as S2 of 0 before a rate ever falls, runs show nothing at all.
             values_differ = fit.ranges[name][0] < fit.ranges[name][1]
@@ -155,7 +155,7 @@ def notes_of_points(
             values = _values_at(points, unseen)
             yield Note(
                 "unseen-input", "warning",
-                f"{in_words(name, fit.ranges, {}, values)}: the distance, of "
+                f"{range_message(name, fit.ranges, {}, values)}: the distance, of "
                 f"{along if isinstance(along, str) else 'along='}, says nothing of errors in that "
                 "direction, nor has the back-test tried it; "
                 + (f"give along={name!r}" if values_differ else "no run shows what it does"),
@@ -175,7 +175,7 @@ def _unseen_ratios(fit: FittedLaw, points: Mapping[str, np.ndarray]) -> Iterator
         if unseen.any():
             yield Note(
                 "unseen-ratio", "warning",
-                in_words(label, {}, ratios, _values_at(points, unseen))
+                range_message(label, {}, ratios, _values_at(points, unseen))
                 + ": the back-test says nothing of errors in that direction",
                 inherited=False,
             )  # fmt: skip

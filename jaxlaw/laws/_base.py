@@ -227,14 +227,14 @@ class Law:
             ) from error
         return target if np.shape(target) == shape else jnp.broadcast_to(target, shape)
 
-    def at_once(self, params: Mapping[str, Any], **inputs: Any) -> Array:
+    def evaluate(self, params: Mapping[str, Any], **inputs: Any) -> Array:
         """The same as one compiled program, where a call compiles every operation by itself.
 
         Args and returns are those of a call.
 
         Example:
             >>> law = jl.laws.get("loss-compute")
-            >>> float(law.at_once({"a": 30.0, "b": 0.0}, C=1e21))
+            >>> float(law.evaluate({"a": 30.0, "b": 0.0}, C=1e21))
             30.0
         """
         params, inputs = (
@@ -256,13 +256,13 @@ class Law:
             return self.function.rebuild()
         module = getattr(self.function, "__module__", None)
         if module != "__main__" and (path := _path_in(module, self)):
-            return _held_by, (module, path)
+            return _law_in_module, (module, path)
         _name_within(self)
         _check_pickles(self)
         token = _TOKENS.setdefault(self, uuid.uuid4().hex)
         _BY_TOKEN[token] = self
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return _made_again, (token, fields)
+        return _rebuild_law, (token, fields)
 
     @cached_property
     def input_names(self) -> tuple[str, ...]:
@@ -468,7 +468,7 @@ def law(
             raise UsageError(message, argument=detail)
     if function is None:
         return lambda actual: law(actual, name=name, inputs=inputs, replace=replace, **details)
-    specs, parameters = _specified(function, INPUTS | dict(inputs or {}))
+    specs, parameters = _read_signature(function, INPUTS | dict(inputs or {}))
     details.setdefault("formula", (function.__doc__ or "").strip().split("\n")[0])
     made = Law(
         name=name or function.__name__.replace("_", "-"),
@@ -485,7 +485,7 @@ def law(
     return made
 
 
-def _specified(
+def _read_signature(
     function: Callable[..., Array], known: Mapping[str, Input]
 ) -> tuple[list[Input], list[Parameter]]:
     """What a function's signature says of its inputs and parameters; raises UsageError."""
@@ -542,7 +542,7 @@ def _attribute(module: str | None, path: str) -> Any:
         return None
 
 
-def _held_by(module: str, path: str) -> Law:
+def _law_in_module(module: str, path: str) -> Law:
     """The law that a module holds under a name."""
     try:
         return operator.attrgetter(path)(importlib.import_module(module))
@@ -586,7 +586,7 @@ def _check_pickles(law: Law) -> None:
         ) from error
 
 
-def _made_again(token: str, fields: dict[str, Any]) -> Law:
+def _rebuild_law(token: str, fields: dict[str, Any]) -> Law:
     """A law that was pickled whole; the same object every time."""
     if token not in _BY_TOKEN:
         made = Law(**fields)
@@ -619,7 +619,7 @@ def built_in(name: str) -> Law:
     return _BUILT_IN[name]
 
 
-def _made_by_name(name: str) -> Law | None:
+def _derive_by_name(name: str) -> Law | None:
     """The law that a name such as ``chinchilla[E of c4|pile]`` describes; None if it is none."""
     return next((made for maker in MAKERS if (made := maker(name)) is not None), None)
 
@@ -645,18 +645,18 @@ def get(name: str | Law, constraint: str | None = None) -> Law:
     if not isinstance(base, str):
         raise UsageError(f"a law is given by its name, or as a Law, not as {type(name).__name__}")
     if base not in _REGISTRY:
-        if constraint is None and (made := _made_by_name(base)) is not None:
+        if constraint is None and (made := _derive_by_name(base)) is not None:
             return made
         raise UsageError(
             f"there is no law '{base}'; laws: {', '.join(names())}.{nearest(base, names())}"
         )
     variant = base if constraint is None else f"{base}:{constraint}"
     if variant not in _REGISTRY:
-        raise _no_constraint(base, constraint)
+        raise _unknown_constraint(base, constraint)
     return _REGISTRY[variant]
 
 
-def _no_constraint(base: str, constraint: str | None) -> UsageError:
+def _unknown_constraint(base: str, constraint: str | None) -> UsageError:
     offered = [key.split(":")[1] for key in _REGISTRY if key.startswith(f"{base}:")]
     return UsageError(
         f"law {base} has no constraint '{constraint}'; "

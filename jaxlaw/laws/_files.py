@@ -86,7 +86,7 @@ def run_file(path: str | Path) -> dict[str, Law]:
         raise UsageError(f"{path} is not run: laws of your own stand in a Python file, named *.py")
     resolved, digest = str(Path(path).resolve()), hashlib.sha256(content).hexdigest()
     if resolved not in _RUN or _RUN[resolved][0] != digest:
-        _RUN[resolved] = digest, _executed(path, resolved)
+        _RUN[resolved] = digest, _run_module(path, resolved)
     objects = vars(_RUN[resolved][1]).items()
     made = {name: value for name, value in objects if isinstance(value, Law)}
     if not made:
@@ -94,7 +94,7 @@ def run_file(path: str | Path) -> dict[str, Law]:
     return made
 
 
-def _executed(path: str | Path, resolved: str) -> ModuleType:
+def _run_module(path: str | Path, resolved: str) -> ModuleType:
     """The module that a file makes; it may import its neighbours, as a script may."""
     # A name of its own: a file called like a module that is imported already hides nothing.
     name = f"jaxlaw_file_{hashlib.sha256(resolved.encode()).hexdigest()[:12]}_{Path(resolved).stem}"
@@ -107,13 +107,13 @@ def _executed(path: str | Path, resolved: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # whatever a user's file may raise
         del sys.modules[name]
-        raise UsageError(f"{path}{_line_in(resolved, error)} {_reason(error)}") from error
+        raise UsageError(f"{path}{_error_line(resolved, error)} {_reason(error)}") from error
     finally:
         sys.path[:] = before
     return module
 
 
-def _line_in(resolved: str, error: BaseException) -> str:
+def _error_line(resolved: str, error: BaseException) -> str:
     """The line of the file that an error arose from."""
     if isinstance(error, SyntaxError) and error.filename == resolved:
         return f", line {error.lineno}:"

@@ -69,7 +69,7 @@ def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str]) -> Law:
         raise UsageError(f"own is empty: name parameters of law {base.name}, such as own=['E']")
     if "group" in base.input_names or base.constraint is not None:
         raise UsageError(f"law {base.name} has groups or a constraint already: give the plain law")
-    return _made(base, labels, tuple(name for name in base.parameter_names if name in own))
+    return _make_law(base, labels, tuple(name for name in base.parameter_names if name in own))
 
 
 def _check_labels(base: Law, labels: tuple[str, ...]) -> None:
@@ -135,7 +135,7 @@ class _Formula:
         return grouped, (self.base, self.labels, self.own)
 
 
-def _of_name(name: str) -> Law | None:
+def _law_from_name(name: str) -> Law | None:
     """The law of groups that a name describes."""
     match = _NAME.fullmatch(name)
     if match is None:
@@ -143,7 +143,7 @@ def _of_name(name: str) -> Law | None:
     return grouped(match["base"], match["labels"].split("|"), match["own"].split(","))
 
 
-MAKERS.append(_of_name)
+MAKERS.append(_law_from_name)
 
 
 def _name(name: str, label: str) -> str:
@@ -151,7 +151,7 @@ def _name(name: str, label: str) -> str:
 
 
 @cache
-def _made(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
+def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
     formula = _Formula(base, labels, own)
     terms, chart = base.power_law_terms, None
     if base.chart is not None and _splits(formula):
@@ -224,12 +224,12 @@ def _splits(formula: _Formula) -> bool:
             other = {k: 1.1 * value if k in formula.own else value for k, value in first.items()}
             for function in (base.chart.to_natural, base.chart.from_natural):
                 there, here = function(other, context), function(first, context)
-                if not _same_shared(here, there, formula.own):
+                if not _agrees_on_shared(here, there, formula.own):
                     return False
     return True
 
 
-def _same_shared(here: Values, there: Values, own: tuple[str, ...]) -> bool:
+def _agrees_on_shared(here: Values, there: Values, own: tuple[str, ...]) -> bool:
     return all(np.array_equal(here[name], there[name]) for name in here if name not in own)
 
 

@@ -61,7 +61,7 @@ def linear_parameters(
     names = [None] * len(rows) + sorted(parameters)
     start = [_Depends(frozenset(() if name is None else (name,))) for name in names]
     coupled: set[frozenset[str]] = set()
-    outcome = _joined(_followed(traced.jaxpr, start, coupled))
+    outcome = _join(_follow(traced.jaxpr, start, coupled))
     chosen: list[str] = []
     for name in parameters:
         alone = all(frozenset((name, other)) not in coupled for other in chosen)
@@ -70,13 +70,13 @@ def linear_parameters(
     return tuple(chosen)
 
 
-def _joined(several: list[_Depends]) -> _Depends:
+def _join(several: list[_Depends]) -> _Depends:
     """Of a sum: affine in what every part is affine in."""
     other = frozenset().union(*(depends.other for depends in several))
     return _Depends(frozenset().union(*(depends.affine for depends in several)) - other, other)
 
 
-def _followed(traced: Any, start: list[_Depends], coupled: set[frozenset[str]]) -> list[_Depends]:
+def _follow(traced: Any, start: list[_Depends], coupled: set[frozenset[str]]) -> list[_Depends]:
     """What the outputs of a traced function depend on, given what its inputs do."""
     known: dict[Any, _Depends] = dict(zip(traced.invars, start, strict=True))
 
@@ -88,18 +88,18 @@ def _followed(traced: Any, start: list[_Depends], coupled: set[frozenset[str]]) 
         inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
         everything = frozenset().union(*(operand.all for operand in operands))
         if rule in _CALLS and inner is not None:
-            results = _followed(getattr(inner, "jaxpr", inner), operands, coupled)
+            results = _follow(getattr(inner, "jaxpr", inner), operands, coupled)
         elif rule in _LINEAR or _to_float(equation):
-            results = [_joined(operands)] * len(equation.outvars)
+            results = [_join(operands)] * len(equation.outvars)
         elif rule in _PRODUCTS:
             first, second = operands
             both = first.all & second.all
             coupled |= {frozenset((a, b)) for a in first.all for b in second.all if a != b}
-            results = [_joined([first, second, _Depends(other=both)])]
+            results = [_join([first, second, _Depends(other=both)])]
         elif rule == "div":
-            results = [_joined([operands[0], _Depends(other=operands[1].all)])]
+            results = [_join([operands[0], _Depends(other=operands[1].all)])]
         elif rule == "select_n":
-            results = [_joined([*operands[1:], _Depends(other=operands[0].all)])]
+            results = [_join([*operands[1:], _Depends(other=operands[0].all)])]
         else:
             results = [_Depends(other=everything)] * len(equation.outvars)
         known.update(zip(equation.outvars, results, strict=True))

@@ -56,7 +56,7 @@ def mixing(shares: Iterable[str], *, normalise: bool = False) -> Law:
         >>> float(law({"c": 1.0, "t[web]": 0.0, "t[code]": 5.0}, web=1.0, code=0.0))
         2.0
     """
-    return _mixing(_names(shares), normalise)
+    return _make_mixing(_names(shares), normalise)
 
 
 def additive(shares: Iterable[str], *, scale: bool = True, normalise: bool = False) -> Law:
@@ -93,7 +93,7 @@ def additive(shares: Iterable[str], *, scale: bool = True, normalise: bool = Fal
     names = _names(shares)
     for name in set(names) & {"N", "D"}:
         raise UsageError(f"a share is called {name}, as a size or tokens are; rename the column")
-    return _additive(names, scale, normalise)
+    return _make_additive(names, scale, normalise)
 
 
 def _names(shares: Iterable[str]) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ class _Mixing:
 
     def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """How pickle makes the law of this formula again."""
-        return _mixing, (self.shares, self.normalise)
+        return _make_mixing, (self.shares, self.normalise)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +160,7 @@ class _Additive:
 
     def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """How pickle makes the law of this formula again."""
-        return _additive, (self.shares, self.scale, self.normalise)
+        return _make_additive, (self.shares, self.scale, self.normalise)
 
 
 def _inputs(shares: tuple[str, ...], normalise: bool) -> tuple[Input, ...]:
@@ -170,7 +170,7 @@ def _inputs(shares: tuple[str, ...], normalise: bool) -> tuple[Input, ...]:
 
 
 @cache
-def _mixing(shares: tuple[str, ...], normalise: bool) -> Law:
+def _make_mixing(shares: tuple[str, ...], normalise: bool) -> Law:
     floor = positive(0.3, 3.0, unit="nats", doc="what no mixture takes away")
     slope = real(-20.0, 3.0, low=-5e3, high=50.0, doc="log of what its corpus alone leaves above c")
     return Law(
@@ -187,7 +187,7 @@ def _mixing(shares: tuple[str, ...], normalise: bool) -> Law:
 
 
 @cache
-def _additive(shares: tuple[str, ...], scale: bool, normalise: bool) -> Law:
+def _make_additive(shares: tuple[str, ...], scale: bool, normalise: bool) -> Law:
     specs = {f"C[{name}]": positive(0.1, 10.0, doc="worth of its corpus") for name in shares}
     specs |= {f"gamma[{name}]": exponent() for name in shares}
     specs |= {"E": positive(0.3, 3.0, unit="nats", doc="what no mixture takes away")}
@@ -214,7 +214,7 @@ def _terms(params: Any, inputs: Any) -> PowerLawTerms:
     return PowerLawTerms(*(params[name] for name in ("A", "B", "alpha", "beta")))
 
 
-def _of_name(name: str) -> Law | None:
+def _law_from_name(name: str) -> Law | None:
     """The law of several shares that a name describes."""
     match = _NAME.fullmatch(name)
     if match is None:
@@ -226,4 +226,4 @@ def _of_name(name: str) -> Law | None:
     return additive(shares, scale=match["kind"] == "additive", normalise=normalise)
 
 
-MAKERS.append(_of_name)
+MAKERS.append(_law_from_name)

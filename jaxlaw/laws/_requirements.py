@@ -90,7 +90,7 @@ def check_requirements(
             return {
                 "adaptability": _infinite(shares[limits], loss[:, limits]),
                 **_trends(shares[2:], loss[:, 2:], slope[:, 2:]),
-                "consistency": _no_chinchilla(shares, loss) if (first, last) == (0, 1) else "",
+                "consistency": _not_chinchilla_at(shares, loss) if (first, last) == (0, 1) else "",
             }
 
     observed, everywhere = unmet(*map(float, ranges["r"])), unmet(0.0, 1.0)
@@ -123,7 +123,7 @@ def _levels(low: float, high: float) -> np.ndarray:
 
 def _infinite(shares: np.ndarray, loss: np.ndarray) -> str:
     bad = ~(np.abs(loss) < _LARGE).all(axis=0)
-    return f"the loss is infinite {_between(shares[bad])}" if bad.any() else ""
+    return f"the loss is infinite {_share_range(shares[bad])}" if bad.any() else ""
 
 
 def _trends(shares: np.ndarray, loss: np.ndarray, slope: np.ndarray) -> dict[str, str]:
@@ -145,13 +145,13 @@ def _trends(shares: np.ndarray, loss: np.ndarray, slope: np.ndarray) -> dict[str
         decreases = (change < -least * scale).any()
         unmet[name] = ""
         if rising.any():
-            unmet[name] = f"it is positive {_between(shares[rising])}"
+            unmet[name] = f"it is positive {_share_range(shares[rising])}"
         elif not decreases:
             unmet[name] = "it is 0 throughout"
     return unmet
 
 
-def _no_chinchilla(shares: np.ndarray, loss: np.ndarray) -> str:
+def _not_chinchilla_at(shares: np.ndarray, loss: np.ndarray) -> str:
     """At which shares the loss is no sum of a power of N and one of D, in words."""
     bad = []
     for share in _FIXED:
@@ -169,6 +169,6 @@ def _no_chinchilla(shares: np.ndarray, loss: np.ndarray) -> str:
     return f"not at r = {', '.join(f'{share:g}' for share in bad)}" if bad else ""
 
 
-def _between(shares: np.ndarray) -> str:
+def _share_range(shares: np.ndarray) -> str:
     low, high = shares.min(), shares.max()
     return f"at r = {low:.3g}" if low == high else f"between r = {low:.3g} and {high:.3g}"

@@ -54,7 +54,7 @@ def weighted(laws: Mapping[str, Law]) -> Law:
                 f"law {label} takes a value for every drop of the learning rate, and cannot be "
                 "weighted with others: plan with its own fit"
             )
-    return _made(tuple(laws.items()))
+    return _make_law(tuple(laws.items()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,20 +84,20 @@ class _Formula:
     def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """How pickle makes the law of this formula again; its laws by themselves, to be seen."""
         labels, laws = zip(*self.laws, strict=True)
-        return _remade, (labels, *laws)
+        return _rebuild_law, (labels, *laws)
 
 
-def _remade(labels: tuple[str, ...], *laws: Law) -> Law:
+def _rebuild_law(labels: tuple[str, ...], *laws: Law) -> Law:
     return weighted(dict(zip(labels, laws, strict=True)))
 
 
-def _named(label: str, law: Law) -> str:
+def _label_law(label: str, law: Law) -> str:
     name = law.program_name or law.name
     return label if label == name else f"{label}: {name}"
 
 
 @cache
-def _made(laws: tuple[tuple[str, Law], ...]) -> Law:
+def _make_law(laws: tuple[tuple[str, Law], ...]) -> Law:
     first = laws[0][1]
     specs = _inputs(law for _, law in laws)
     plain = real(-1.0, 1.0)
@@ -111,7 +111,7 @@ def _made(laws: tuple[tuple[str, Law], ...]) -> Law:
         ]
     return Law(
         # Programs are kept by the name, so that it says which laws these are, whatever the labels.
-        name=f"weighted laws ({', '.join(_named(*law) for law in laws)})",
+        name=f"weighted laws ({', '.join(_label_law(*law) for law in laws)})",
         function=_Formula(laws, tuple(s.name for s in specs), tuple(s.unit for s in specs)),
         inputs=specs,
         parameters=tuple(parameters),

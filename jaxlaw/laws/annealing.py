@@ -269,7 +269,7 @@ _UNKNOWN = {
 }
 
 
-def _beyond(law, params, ranges):
+def _exceeds_curves(law, params, ranges):
     """Whether what is said of the base is far beyond what its continual curves can show."""
     L0, S1_pt, seen = params["L0"], params["S1_pt"], ranges["S1_cpt"][1]
     if 0 < L0 and 0.1 * seen < S1_pt < 3 * seen:
@@ -289,7 +289,7 @@ def _beyond(law, params, ranges):
     chart=chart(base_known=False),
     context=context,
     components=_PARTS_UNKNOWN,
-    requirements=_beyond,
+    requirements=_exceeds_curves,
 )
 def cpt_curve_unknown_base(
     S1_cpt, S2_cpt,
@@ -311,7 +311,7 @@ def _replay_unknown_base(own: str) -> Law:
         chart=chart(lambda a2: share(a2, new_alone), base_known=False),
         context=context,
         components=_PARTS_UNKNOWN,
-        requirements=_beyond,
+        requirements=_exceeds_curves,
     )
     def replayed(
         S1_cpt, S2_cpt, r,

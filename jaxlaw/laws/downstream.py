@@ -115,7 +115,7 @@ def downstream_bleu_ce(
 
 # Data begin at no sample at all, so that there is no geometric mean to centre on: with s that of
 # the others, solvers move B/s^β and D_l/s^β.
-def _in_units_of_s(values, context, sign):
+def _rescale_by_s(values, context, sign):
     unit = power(context["s"], sign * values["beta"])
     return {name: values[name] * unit for name in ("B", "D_l")}
 
@@ -135,8 +135,8 @@ def _samples(inputs):
     chart=Chart(
         {"B": 1e-8, "D_l": 1e-8},
         {"B": 1e8, "D_l": 1e8},
-        lambda values, context: _in_units_of_s(values, context, 1),
-        lambda values, context: _in_units_of_s(values, context, -1),
+        lambda values, context: _rescale_by_s(values, context, 1),
+        lambda values, context: _rescale_by_s(values, context, -1),
     ),
     context=_samples,
 )

@@ -23,7 +23,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw._quantities import Quantity, checked_number, in_unit
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import beyond
+from jaxlaw.fitting import outside_range
 from jaxlaw.laws import Law, PowerLawTerms
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
@@ -544,7 +544,7 @@ def _at_tried(
         own = {
             spec.name: at[spec.name] / spec.unit for spec in source.law.inputs if spec.name in at
         }
-        loss = np.asarray(source.law.at_once(columns, **own, **space.others))
+        loss = np.asarray(source.law.evaluate(columns, **own, **space.others))
     return {
         **{name: value / source.scale(name) for name, value in at.items()},
         "loss": loss,
@@ -703,7 +703,7 @@ def runs_beyond(source: Draws, values: Mapping[str, np.ndarray], inputs: Inputs)
     if unknown:  # of published coefficients
         message = f"no fitted range of {', '.join(unknown)} is known: whether these runs are an "
         return [Note("range-unknown", "warning", f"{message}extrapolation is unknown")]
-    flags = beyond(source.ranges, source.joint, at)
+    flags = outside_range(source.ranges, source.joint, at)
     outside = np.logical_or.reduce([*flags.values()])
     if not outside.any():
         return []
@@ -770,6 +770,6 @@ def _by_formula(
     N, D = np.where(none, np.nan, N), np.where(none, np.nan, D)
     with in_float64():
         columns = {name: column[:, None] for name, column in source.values.items()}
-        loss = np.asarray(source.law.at_once(columns, N=N, D=D, **others))
+        loss = np.asarray(source.law.evaluate(columns, N=N, D=D, **others))
     best = {"N": N / source.units["N"], "D": D / source.units["D"], "loss": loss}
     return best | {"compute": np.where(np.isnan(N), np.nan, budgets)}

@@ -14,7 +14,7 @@ from jaxlaw._quantities import checked_number, in_unit, says_unit
 from jaxlaw._result import Result
 from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
-from jaxlaw.fitting import beyond, in_words
+from jaxlaw.fitting import outside_range, range_message
 from jaxlaw.notes import Note, by_weight
 from jaxlaw.uncertainty import Draws
 
@@ -202,9 +202,9 @@ def range_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
             unknown.append(name)
         elif np.isfinite(value) and name in source.ranges:
             known[name] = value
-    flags = beyond(source.ranges, source.joint, known)
+    flags = outside_range(source.ranges, source.joint, known)
     outside = [
-        in_words(label, source.ranges, source.joint, known) for label in flags if flags[label]
+        range_message(label, source.ranges, source.joint, known) for label in flags if flags[label]
     ]
     if outside:
         message = f"outside the fitted range{of}: {', '.join(outside)}; an extrapolation"

@@ -189,7 +189,7 @@ def _share_table(
     params = {name: column[0] for name, column in source.values.items()}
     D = seen / r
     with in_float64():
-        loss = np.asarray(source.law.at_once(params, D=D * source.units["D"], r=r, **others))
+        loss = np.asarray(source.law.evaluate(params, D=D * source.units["D"], r=r, **others))
     N = inputs["N"] * source.scale("N") if "N" in inputs else np.nan
     compute = 6 * N * seen * source.scale("D")
     columns = {"r": r, "corpus_tokens": seen, "corpus_compute": compute, "D": D, "loss": loss}

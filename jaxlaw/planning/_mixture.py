@@ -209,7 +209,7 @@ def _flat_shares(
     with in_float64():
         general, domain = (
             np.asarray(
-                source.law.at_once({k: v[0] for k, v in source.values.items()}, **inputs, r=r)
+                source.law.evaluate({k: v[0] for k, v in source.values.items()}, **inputs, r=r)
             )
             for source, inputs, r in zip(both, others, (1 - grid, grid), strict=True)
         )
@@ -258,7 +258,7 @@ def critical_ratio(
     limit = checked_number("start", start) * (1 + _checked_threshold(threshold))
     other = _largest_share(source.law, source.values, limit, others)
     with in_float64():
-        loss = np.asarray(source.law.at_once(source.values, r=1 - other, **others))
+        loss = np.asarray(source.law.evaluate(source.values, r=1 - other, **others))
     answer, notes = with_intervals({"share": 1 - other, "loss": loss}, level, source.degrees), []
     if math.isnan(answer["share"]):
         notes = [Note("never-back", "error", f"no share brings the loss back to {limit:.5g}")]
@@ -395,7 +395,7 @@ def _both_losses(both: tuple[Draws, ...], others: Any, share: np.ndarray) -> lis
             params = source.values
             if share.ndim == 2:
                 params = {name: column[:, None] for name, column in params.items()}
-            losses.append(np.asarray(source.law.at_once(params, r=r, **fixed)))
+            losses.append(np.asarray(source.law.evaluate(params, r=r, **fixed)))
     return losses
 
 

@@ -341,7 +341,7 @@ class _Problem:
             return np.stack(
                 [
                     np.asarray(
-                        source.law.at_once(
+                        source.law.evaluate(
                             source.values, **{name: r[k] for name, k in of.items()}, **others
                         )
                     )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 import pandas as pd
 
-from jaxlaw._json import write_whole
+from jaxlaw._json import write_atomic
 from jaxlaw._result import Result, flat
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
@@ -156,7 +156,7 @@ def report(
     heading, *rest = parts
     text = whole_page(title or heading, *rest, f"Made by jaxlaw {__version__}.")
     if out is not None:
-        write_whole(out, lambda file: file.write_text(text, "utf-8"))
+        write_atomic(out, lambda file: file.write_text(text, "utf-8"))
     return text
 
 

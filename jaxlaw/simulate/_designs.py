@@ -210,7 +210,7 @@ LINES: Mapping[str, str] = {
 }
 
 
-def _annealing() -> Inputs:
+def _annealing_design() -> Inputs:
     """The curves of pre-training: 88 points."""
     steps = np.arange(1000, _PT_STEPS + 1, 1000)
     names = ("stable", "wsd", "cosine")
@@ -245,7 +245,7 @@ def _continual(points: int = 20) -> Inputs:
 
 def _both_phases() -> Inputs:
     """Pre-training and continual curves together."""
-    before, after = _annealing(), _continual()
+    before, after = _annealing_design(), _continual()
     none = np.zeros(len(before["S1"]))
     first = {"S1_pt": before["S1"], "S1_cpt": none, "S2_pt": before["S2"], "S2_cpt": none}
     return {name: np.concatenate([first[name], after[name]]) for name in first}
@@ -253,13 +253,13 @@ def _both_phases() -> Inputs:
 
 def _sizes() -> Inputs:
     """Three model sizes on all curves."""
-    return _repeated(_both_phases(), "N", _SIZES)
+    return _repeat(_both_phases(), "N", _SIZES)
 
 
 def _batches() -> Inputs:
     """Continual curves at two batch sizes, areas counted in tokens of the first."""
     runs = _both_phases()
-    again = _repeated(_continual(), "b", (1.0,))
+    again = _repeat(_continual(), "b", (1.0,))
     runs["b"] = np.zeros(len(runs["S1_pt"]))
     return {name: np.concatenate([runs[name], again[name]]) for name in runs}
 
@@ -276,7 +276,7 @@ def _replay(own: str, points: int = 20) -> Inputs:
     before = _both_phases()
     started = before["S1_cpt"] > 0
     before = {name: column[~started] for name, column in before.items()}
-    after = _repeated(_continual(points), "r", _SHARES)
+    after = _repeat(_continual(points), "r", _SHARES)
     before["r"] = np.ones(len(before["S1_pt"]))
     runs = {name: np.concatenate([before[name], after[name]]) for name in before}
     return runs if own == "pt" else runs | {"r": np.round(1 - runs["r"], 12)}
@@ -296,11 +296,11 @@ def _unknown_base(own: str | None) -> Inputs:
     inputs = {name: np.concatenate([part[name] for part in parts]) for name in ("S1_cpt", "S2_cpt")}
     if own is None:
         return inputs
-    inputs = _repeated(inputs, "r", _SHARES)
+    inputs = _repeat(inputs, "r", _SHARES)
     return inputs if own == "pt" else inputs | {"r": np.round(1 - inputs["r"], 12)}
 
 
-def _repeated(inputs: Inputs, name: str, values: tuple[float, ...]) -> Inputs:
+def _repeat(inputs: Inputs, name: str, values: tuple[float, ...]) -> Inputs:
     count, length = len(values), len(next(iter(inputs.values())))
     repeated = {key: np.tile(column, count) for key, column in inputs.items()}
     return repeated | {name: np.repeat(np.asarray(values, float), length)}
@@ -337,7 +337,7 @@ DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         "downstream-bleu": _isik,
         "downstream-bleu-ce": _isik_losses,
         "rectified": _lin,
-        "annealing": _annealing,
+        "annealing": _annealing_design,
         "multi-power": _stages,
         "cpt-curve": _both_phases,
         "cpt-curve-exp": _both_phases,

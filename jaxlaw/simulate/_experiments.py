@@ -135,7 +135,7 @@ def simulate_runs(
 def _evaluate(law: Law, params: Mapping[str, float], table: pd.DataFrame) -> np.ndarray:
     # In float32 the rounding alone would be noise of 1e-7.
     with in_float64():
-        values = law.at_once(
+        values = law.evaluate(
             {name: float(params[name]) for name in law.parameter_names},
             **{name: table[name].to_numpy() for name in law.input_names},
         )

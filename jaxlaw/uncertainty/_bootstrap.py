@@ -35,11 +35,11 @@ from jaxlaw.uncertainty._intervals import (
     LEVEL,
     Interval,
     Method,
-    at_points,
     expanded_tail,
     fewest_for,
     interval_of,
-    of_parameters,
+    parameter_rows,
+    point_rows,
 )
 from jaxlaw.uncertainty._resampling import (
     kernel_draws,
@@ -196,9 +196,9 @@ class Bootstrap(Result):
             >>> boot.predict(N=[7e9, 7e10], D=1e12).shape
             (40, 2)
         """
-        return self._predicted(self.params, table, inputs)
+        return self._predict(self.params, table, inputs)
 
-    def _predicted(self, params: Mapping[str, Any], table: Any, inputs: Any) -> np.ndarray:
+    def _predict(self, params: Mapping[str, Any], table: Any, inputs: Any) -> np.ndarray:
         values = self.fit.checked_inputs(table, inputs)
         scaled = [value * self.fit.units[name] for name, value in values.items()]
         arrays = np.broadcast_arrays(*scaled)
@@ -219,7 +219,7 @@ class Bootstrap(Result):
             >>> boot.of(lambda params: params["alpha"] / params["beta"]).shape
             (40,)
         """
-        return _in_float64(function, self.params)
+        return _evaluate_in_float64(function, self.params)
 
     def conf_int(
         self, confidence_level: float = LEVEL, method: Method = "percentile"
@@ -256,7 +256,7 @@ class Bootstrap(Result):
             )  # fmt: skip
 
         _warn_of_basic(method)
-        return of_parameters(self.fit, interval)
+        return parameter_rows(self.fit, interval)
 
     def prediction(
         self, table: Any = None, /, *, confidence_level: float = LEVEL,
@@ -282,12 +282,12 @@ class Bootstrap(Result):
         def interval(points: dict[str, np.ndarray]) -> Interval:
             points = self.fit.law.labelled(points)
             estimate, draws = self.fit.predict(**points), self.predict(**points)
-            left = self._predicted(self.left_out.params, None, points) if method == "bca" else None
+            left = self._predict(self.left_out.params, None, points) if method == "bca" else None
             log = self.fit.law.residuals == "log"
             return interval_of(estimate, draws, confidence_level, method, log, left, self.degrees)
 
         _warn_of_basic(method)
-        return at_points(self.fit, table, inputs, interval)
+        return point_rows(self.fit, table, inputs, interval)
 
     def interval(
         self,
@@ -313,8 +313,8 @@ class Bootstrap(Result):
         """
         _warn_of_basic(method)
         estimated = {name: np.array([value]) for name, value in self.fit.params.items()}
-        left = _in_float64(function, self.left_out.params) if method == "bca" else None
-        estimate = _in_float64(function, estimated)[0]
+        left = _evaluate_in_float64(function, self.left_out.params) if method == "bca" else None
+        estimate = _evaluate_in_float64(function, estimated)[0]
         return interval_of(
             estimate, self.of(function), confidence_level, method, left_out=left,
             degrees=self.degrees,
@@ -348,7 +348,7 @@ def _warn_of_basic(method: Method) -> None:
         )
 
 
-def _in_float64(function: Callable[[Mapping[str, Any]], Any], params: Any) -> np.ndarray:
+def _evaluate_in_float64(function: Callable[[Mapping[str, Any]], Any], params: Any) -> np.ndarray:
     """The values of a user's function of parameters, which may be one of ``jax.numpy``."""
     with in_float64():
         return np.asarray(function(params))
@@ -552,7 +552,7 @@ def degrees_of(problem: FitWithData, kind: str, members: np.ndarray) -> float:
     rows, groups = len(problem.active), len(np.unique(members[problem.active]))
     if groups < rows:
         return float(groups - 1)
-    return float(max(rows - len(problem.moving), 1)) if kind == "wild" else float("inf")
+    return float(max(rows - len(problem.free_and_inside), 1)) if kind == "wild" else float("inf")
 
 
 def _notes(
@@ -594,14 +594,14 @@ def _notes(
             "may have missed theirs, and widen the intervals; solve more starts (n_starts, n_local)"
         )
         notes.append(Note("resamples-disagree", "warning", message, inherited=True))
-    notes += _at_bounds(refits, failed)
+    notes += _bound_notes(refits, failed)
     if groups is not None:
         remedy = "kind='wild' needs fewer" if kind == "case" else "add groups"
         notes += few_groups(count, f"how far groups differ is known roughly; {remedy}")
     return notes
 
 
-def _at_bounds(refits: Refits, failed: np.ndarray) -> list[Note]:
+def _bound_notes(refits: Refits, failed: np.ndarray) -> list[Note]:
     solved, notes = refits.problem, []
     low, high = np.asarray(solved.data.low), np.asarray(solved.data.high)
     for k, name in enumerate(solved.law.parameter_names):

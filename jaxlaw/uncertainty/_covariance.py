@@ -39,9 +39,9 @@ from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._intervals import (
     Interval,
-    at_points,
     check_level,
-    of_parameters,
+    parameter_rows,
+    point_rows,
     student_interval,
 )
 
@@ -177,7 +177,7 @@ class Covariance(Result):
                 np.asarray(self.fit.params[name]), of[name], confidence_level, log
             )
 
-        return of_parameters(self.fit, one)
+        return parameter_rows(self.fit, one)
 
     def draws(self, n_draws: int = 1000, seed: int = 0) -> Draws:
         """Normal draws of the parameters with this covariance, for plans and pictures.
@@ -233,16 +233,16 @@ class Covariance(Result):
         def at(points: dict[str, np.ndarray]) -> Interval:
             inputs = {name: values.ravel() * units[name] for name, values in points.items()}
             with in_float64():
-                estimate, outer = jax.device_get(_predicted(law, self.fit.params, inputs))
+                estimate, outer = jax.device_get(_predict_with_slopes(law, self.fit.params, inputs))
             return self._interval(
                 estimate, self._along(outer), confidence_level, law.residuals == "log"
             )
 
-        return at_points(self.fit, table, inputs, at)
+        return point_rows(self.fit, table, inputs, at)
 
 
 @compiled(optimised=False, static_argnames="law")
-def _predicted(law: Law, params: Any, inputs: Any) -> tuple[Any, dict[str, Any]]:
+def _predict_with_slopes(law: Law, params: Any, inputs: Any) -> tuple[Any, dict[str, Any]]:
     """Values (n,) of a law at points, and their slopes (n,) in its parameters by name."""
 
     def values(params: Any) -> Any:
@@ -290,7 +290,7 @@ def covariance(
 def covariance_of(problem: FitWithData, groups: Any = None, robust: bool = True) -> Covariance:
     """:func:`covariance` of a fit that is at hand with its data."""
     notes: list[Note] = []
-    slopes, weight, score, score_slope = linearised(problem)
+    slopes, weight, score, score_slope = sandwich_parts(problem)
     count, size = slopes.shape
     degrees = max(count - size, 1)
     if groups is not None:
@@ -337,7 +337,7 @@ def pooled_noise(problem: FitWithData) -> float:
 
     :func:`covariance` with ``robust=False`` is τ²·(JᵀWJ)⁻¹ where weights are 1.
     """
-    slopes, weight, score, _ = linearised(problem)
+    slopes, weight, score, _ = sandwich_parts(problem)
     count, size = slopes.shape
     widened = np.average(score**2, weights=weight) * count / max(count - size, 1)
     return float(np.sqrt(widened) / max(_pooled_score_slope(problem), 1e-300))
@@ -359,7 +359,7 @@ def _pooled_score_slope(problem: FitWithData) -> float:
     return float(np.average(score_slope, weights=problem.observations.weight[problem.active]))
 
 
-def linearised(problem: FitWithData) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def sandwich_parts(problem: FitWithData) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The parts of the sandwich, for the rows that count.
 
     Returns:
@@ -370,7 +370,7 @@ def linearised(problem: FitWithData) -> tuple[np.ndarray, np.ndarray, np.ndarray
     slopes, off = residual_slopes(problem)
     score, score_slope = smoothed_score(off[active], problem.fit.delta, problem.fit.asymmetry)
     weight = problem.observations.weight[active]
-    return slopes[active][:, problem.moving], weight, score, score_slope
+    return slopes[active][:, problem.free_and_inside], weight, score, score_slope
 
 
 def moved_by_leaving_out(problem: FitWithData, members: np.ndarray) -> np.ndarray:
@@ -380,7 +380,7 @@ def moved_by_leaving_out(problem: FitWithData, members: np.ndarray) -> np.ndarra
     points determine the law. In least squares, groups of one: h/(1−h) times the residual, h its
     leverage.
     """
-    slopes, weight, score, score_slope = linearised(problem)
+    slopes, weight, score, score_slope = sandwich_parts(problem)
     moves, _ = leave_group_out_steps(slopes, weight, score, score_slope, members)
     _, members = np.unique(members, return_inverse=True)
     return np.sum(slopes * moves[members], axis=1)

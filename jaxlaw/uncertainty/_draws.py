@@ -228,7 +228,7 @@ def as_draws(*given: Any) -> tuple[Draws, ...]:
         words = " and ".join(str(count - 1) for count in sorted(counts))
         raise UsageError(f"the bootstraps have {words} draws; give them the same number")
     size = counts.pop() - 1 if counts else 0
-    return tuple(_repeated(draws, size) if draws.rows == 1 and size else draws for draws in every)
+    return tuple(_repeat_fit(draws, size) if draws.rows == 1 and size else draws for draws in every)
 
 
 def _draws_of(given: Any) -> Draws:
@@ -249,7 +249,7 @@ def _draws_of(given: Any) -> Draws:
     return Draws(FittedLaw(law, dict(params)), {})
 
 
-def _repeated(draws: Draws, count: int) -> Draws:
+def _repeat_fit(draws: Draws, count: int) -> Draws:
     """A law without draws beside others: each of its draws is the fit itself."""
     params = {name: np.repeat(values, count) for name, values in draws.values.items()}
     # Nothing was resampled, so that no rows were resampled one by one.

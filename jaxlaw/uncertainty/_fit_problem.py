@@ -67,9 +67,9 @@ class FitWithData:
         return (*self.fit.notes, Note("decay-held", "warning", message, inherited=True))
 
     @property
-    def moving(self) -> np.ndarray:
+    def free_and_inside(self) -> np.ndarray:
         """(k,) indices of the coordinates that the data determine: free, and at no bound."""
-        return self.fit_problem.moving(self.coordinates)
+        return self.fit_problem.free_and_inside(self.coordinates)
 
     @property
     def active(self) -> np.ndarray:
@@ -83,7 +83,7 @@ class FitWithData:
 
     def natural(self) -> tuple[np.ndarray, np.ndarray]:
         """Natural parameters (p,), in the law's own units, and slopes (p, k) in what moves."""
-        return self.linear.params, self.linear.params_jacobian[:, self.moving]
+        return self.linear.params, self.linear.params_jacobian[:, self.free_and_inside]
 
 
 def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitWithData:
@@ -134,7 +134,7 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
 
 
 def _check_same(problem: FitWithData) -> None:
-    fit, seen, data = problem.fit, problem.observations, problem.fit_problem.on_host
+    fit, seen, data = problem.fit, problem.observations, problem.fit_problem.in_numpy
     here = residual_huber(data, problem.linear.residuals)
     floor = float(rounding_floor(problem.fit_problem.model, data)) * scale_on_host(data)
     if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
@@ -145,8 +145,8 @@ def _check_same(problem: FitWithData) -> None:
             and fit.area_options != seen.area_options
         ):
             remedy = (
-                f"their areas are counted with {_listed(seen.area_options)}, the fit's with "
-                f"{_listed(fit.area_options)}; pass the curves, or curves.runs(**fit.area_options)"
+                f"their areas are counted with {_text(seen.area_options)}, the fit's with "
+                f"{_text(fit.area_options)}; pass the curves, or curves.runs(**fit.area_options)"
             )
         raise UsageError(
             f"{seen.source}: the fit's objective is {fit.objective:.8g}, and on these runs it is "
@@ -154,5 +154,5 @@ def _check_same(problem: FitWithData) -> None:
         )
 
 
-def _listed(areas: Mapping[str, Any]) -> str:
+def _text(areas: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in areas.items())

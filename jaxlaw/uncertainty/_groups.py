@@ -82,7 +82,7 @@ def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame
     except ValueError as error:
         message = f"groups: give one label for each row ({error})"
         raise UsageError(message, argument="groups", value=groups) from None
-    return pd.DataFrame({"group": _of_observations(runs, observations, labels)})
+    return pd.DataFrame({"group": _select_observed(runs, observations, labels)})
 
 
 def names_of(groups: Any, size: int) -> tuple[str, ...] | None:
@@ -116,12 +116,12 @@ def _column(runs: Runs, observations: Observations, name: str) -> np.ndarray:
         )
     column = runs.table[name if name in runs.table else by_name[name]]
     values = column.to_numpy()
-    return _of_observations(
+    return _select_observed(
         runs, observations, merged(values) if values.dtype.kind == "f" else values
     )
 
 
-def _of_observations(runs: Runs, observations: Observations, values: np.ndarray) -> np.ndarray:
+def _select_observed(runs: Runs, observations: Observations, values: np.ndarray) -> np.ndarray:
     """Of one value for each row of the runs, those of the observations."""
     if values.shape != (len(runs),):
         raise UsageError(

@@ -16,7 +16,7 @@ from jaxlaw.fitting._objective import leave_group_out_steps
 from jaxlaw.laws import Input, Law
 from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty._covariance import linearised
+from jaxlaw.uncertainty._covariance import sandwich_parts
 from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import group_numbers
 
@@ -117,10 +117,10 @@ def open_notes(problem: FitWithData, members: np.ndarray) -> list[Note]:
 
 def _relative_slopes(problem: FitWithData) -> tuple[list[str], np.ndarray, tuple[np.ndarray, ...]]:
     """Names (k), slopes (n, k) in log |parameter|; weights, pulls and curvatures (n,)."""
-    moving = problem.moving
+    moving = problem.free_and_inside
     names = [problem.fit.law.parameter_names[k] for k in moving]
     here, inner = (values[moving] for values in problem.natural())
-    slopes, *rows = linearised(problem)
+    slopes, *rows = sandwich_parts(problem)
     size = np.where(here == 0, 1.0, np.abs(here))
     return names, slopes @ np.linalg.solve(inner, np.diag(size)), tuple(rows)
 
@@ -201,5 +201,5 @@ def _change(fit: Fit, at: dict[str, float], move: np.ndarray, names: Sequence[st
     }
     both = {name: np.array([value, moved[name]]) for name, value in fit.params.items()}
     with in_float64():
-        before, after = map(float, fit.law.at_once(both, **at))
+        before, after = map(float, fit.law.evaluate(both, **at))
     return (after / before - 1) / step if before and np.isfinite(after / before) else 0.0

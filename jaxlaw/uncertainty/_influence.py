@@ -76,7 +76,7 @@ def influence(
     function = _function(problem.fit, on)
     with in_float64():
         jax.eval_shape(function, problem.fit.params)  # before the refits, not after them
-    change = _refitted(problem, members, function) if refits else _derived(problem, function)
+    change = _refit(problem, members, function) if refits else _first_order(problem, function)
     _, first, number = np.unique(members, return_index=True, return_inverse=True)
     if not refits:
         change = {name: np.bincount(number, values, len(first)) for name, values in change.items()}
@@ -105,7 +105,7 @@ def _answer(on: Function, params: Mapping[str, Any]) -> Any:
         raise not_of_parameters("on", error) from error
 
 
-def _derived(problem: FitWithData, function: Callable[..., dict]) -> dict[str, np.ndarray]:
+def _first_order(problem: FitWithData, function: Callable[..., dict]) -> dict[str, np.ndarray]:
     """To first order, (n,) by name."""
     solved, weight = problem.fit_problem, problem.observations.weight
     with in_float64():
@@ -128,7 +128,7 @@ def _moves(model: Model, problem: Problem, at: jax.Array) -> jax.Array:
     )
 
 
-def _refitted(
+def _refit(
     problem: FitWithData, members: np.ndarray, function: Callable[..., dict]
 ) -> dict[str, np.ndarray]:
     """By leaving each group out, (groups,) by name."""

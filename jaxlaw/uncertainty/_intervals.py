@@ -204,7 +204,7 @@ def _bca_interval(
     return bounds[0], bounds[1]
 
 
-def of_parameters(fit: Fit, interval: Callable[[str, bool], Interval]) -> pd.DataFrame:
+def parameter_rows(fit: Fit, interval: Callable[[str, bool], Interval]) -> pd.DataFrame:
     """A row for each fitted parameter; ``interval`` takes its name and whether it is positive."""
     rows = [
         (spec.name, *map(float, interval(spec.name, spec.scale == "log")))
@@ -214,7 +214,7 @@ def of_parameters(fit: Fit, interval: Callable[[str, bool], Interval]) -> pd.Dat
     return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
 
 
-def at_points(
+def point_rows(
     fit: Fit, table: Any, inputs: Mapping[str, Any], interval: Callable[[dict], Interval]
 ) -> pd.DataFrame:
     """A row for each point; ``interval`` takes the inputs, of one shape and in the runs' units."""

@@ -155,7 +155,7 @@ def profile(
     """
     cov = covariance(law, runs, groups=groups, robust=robust, **options)
     grid = _parameter(cov, quantity) if isinstance(quantity, str) else _prediction(cov, quantity)
-    value, objective = _solved(grid)
+    value, objective = _solve_grid(grid)
     gained = cov.fit.objective - objective.min()
     root = np.sqrt(np.maximum(2 * (objective - cov.fit.objective) / grid.kappa, 0))
     root *= np.sign(value - grid.estimate)
@@ -203,7 +203,7 @@ def _kappa(cov: Covariance, slope: np.ndarray) -> tuple[float, float, np.ndarray
 def _along(problem: FitWithData, direction: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
     """Natural parameters (P,) along a straight line from the optimum, as starts."""
     at = np.tile(problem.coordinates, (len(steps), 1))
-    at[:, problem.moving] += steps[:, None] * direction
+    at[:, problem.free_and_inside] += steps[:, None] * direction
     low, high = (
         np.asarray(side) for side in (problem.fit_problem.data.low, problem.fit_problem.data.high)
     )
@@ -294,7 +294,7 @@ def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Grid:
     )  # fmt: skip
 
 
-def _solved(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
+def _solve_grid(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
     """Values (P,) of the quantity and the least objectives there."""
     with in_float64():
         at, loss = _best(grid, grid.starts)
@@ -304,7 +304,7 @@ def _solved(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
         at, loss = np.where(better[:, None], again, at), np.where(better, second, loss)
         values = grid.values
         if values is None:
-            values, loss = map(np.asarray, _pulled(grid, at))
+            values, loss = map(np.asarray, _pulled_values(grid, at))
         return values, loss * scale_on_host(grid.problems)
 
 
@@ -320,7 +320,7 @@ def _best(grid: _Grid, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return lanes.coordinates[rows, best], loss[rows, best]
 
 
-def _pulled(grid: _Grid, at: np.ndarray) -> tuple[jax.Array, jax.Array]:
+def _pulled_values(grid: _Grid, at: np.ndarray) -> tuple[jax.Array, jax.Array]:
     last = grid.problem.n_rows - 1
     return _without_row(grid.problem.model, grid.problems, at, last)
 

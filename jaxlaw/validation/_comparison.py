@@ -59,7 +59,7 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
             "law": law,
             "parameters": sizes[law],
             "mean": means[law],
-            **_compared(logs[law] - logs[best], ratio),
+            **_compare(logs[law] - logs[best], ratio),
             "wins": float(won[law]),
             "failed": int(failed[law]),
         }
@@ -100,7 +100,7 @@ def _observations(frame: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, float
     return logs, ratio
 
 
-def _compared(difference: pd.Series, ratio: float) -> dict[str, float]:
+def _compare(difference: pd.Series, ratio: float) -> dict[str, float]:
     values = difference.dropna().to_numpy()
     if not len(values):
         return {"ratio": np.nan, "p": np.nan}

@@ -98,10 +98,10 @@ def cross_validate(
                     candidate.law, first, **rows, options=search, data_sets=of,
                     n_own_starts=_OWN_STARTS,
                 )  # fmt: skip
-                frames.append(_scored(candidate, group, rows, refits, delta))
+                frames.append(_score_folds(candidate, group, rows, refits, delta))
                 parameters.append(_parameters(candidate, group, refits))
                 work_notes += refits.notes
-    frame, values = _in_order(frames, sets), _in_order(parameters, sets)
+    frame, values = _concatenate(frames, sets), _concatenate(parameters, sets)
     notes = [
         *frame_notes(frame, values),
         *(note for candidate in candidates for note in notes_of_folds(candidate, sets)),
@@ -142,7 +142,7 @@ def _refit_rows(group: list[DataSet], candidate: Candidate) -> dict[str, np.ndar
     return {"weights": np.concatenate(weights), "targets": np.concatenate(targets)}
 
 
-def _scored(
+def _score_folds(
     candidate: Candidate,
     group: list[DataSet],
     rows: dict[str, np.ndarray],
@@ -215,7 +215,7 @@ def _parameters(candidate: Candidate, group: list[DataSet], refits: Refits) -> p
     )[list(PARAMETERS)]
 
 
-def _in_order(frames: list[pd.DataFrame], sets: list[DataSet]) -> pd.DataFrame:
+def _concatenate(frames: list[pd.DataFrame], sets: list[DataSet]) -> pd.DataFrame:
     """All laws together, laws and data sets in the order they were given."""
     whole = pd.concat(frames, ignore_index=True)
     given = {"law": whole["law"].unique(), "data": [" ".join(data.name) for data in sets]}
@@ -253,7 +253,7 @@ def candidates_of(
     Raises:
         UsageError: a law or an option is unknown, or a law is there twice.
     """
-    given = laws if isinstance(laws, Mapping) else _by_label(laws)
+    given = laws if isinstance(laws, Mapping) else _label_laws(laws)
     if not given:
         raise UsageError("give a law, or several, to study")
     for label in per_law:
@@ -273,7 +273,7 @@ def candidates_of(
     ]
 
 
-def _by_label(laws: Any) -> dict[str, str | Law]:
+def _label_laws(laws: Any) -> dict[str, str | Law]:
     """A law, or several, by what each is called."""
     try:
         listed = [laws] if isinstance(laws, str | Law) else list(laws)

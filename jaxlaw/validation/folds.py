@@ -169,8 +169,8 @@ def _design(cut: Callable[Concatenate[pd.DataFrame, P], Parts]) -> Callable[P, D
         if "test_size" in given:
             given["test_size"] = _share("test_size", given["test_size"])
         curves = {key: given[key] for key in ("within", "groups") if given.get(key)}
-        words = [_joined(given[key]) for key in given if key not in ("within", "groups")]
-        words += [f"{key}={_joined(value)}" for key, value in curves.items()]
+        words = [_join_names(given[key]) for key in given if key not in ("within", "groups")]
+        words += [f"{key}={_join_names(value)}" for key, value in curves.items()]
         name = ":".join([cut.__name__.replace("_", "-"), *words])
         return Design(name, partial(_cut, maker=cut.__name__, given=given))
 
@@ -229,14 +229,14 @@ def _leave_out(table: pd.DataFrame, column: Columns, p: int) -> Parts:
     group, labels = _groups_of(table, column)
     if len(labels) <= p:
         raise DataError(
-            f"{_joined(column)} has {len(labels)} value{'' if len(labels) == 1 else 's'} "
+            f"{_join_names(column)} has {len(labels)} value{'' if len(labels) == 1 else 's'} "
             f"({', '.join(labels)}); with {p} held out nothing is left to fit"
         )
     if (count := math.comb(len(labels), p)) > _MAX_FOLDS:
         raise DataError(f"{count} folds; take k_fold(groups=…) instead")
     for chosen in itertools.combinations(range(len(labels)), p):
         held_out = np.isin(group, chosen)
-        yield _held_label(_joined(column), [labels[i] for i in chosen]), held_out, ~held_out
+        yield _held_label(_join_names(column), [labels[i] for i in chosen]), held_out, ~held_out
 
 
 @_design
@@ -488,10 +488,10 @@ def predefined_split(
     if labels is not None and len(labels) != len(fitted):
         raise UsageError(f"{len(labels)} labels for {len(fitted)} masks")
     labels = [f"mask {k + 1}" for k in range(len(fitted))] if labels is None else list(labels)
-    return Design(name, partial(_masked, fitted=fitted > 0, labels=labels), of_all_rows=True)
+    return Design(name, partial(_mask_parts, fitted=fitted > 0, labels=labels), of_all_rows=True)
 
 
-def _masked(table: pd.DataFrame, *, fitted: np.ndarray, labels: list[str]) -> Parts:
+def _mask_parts(table: pd.DataFrame, *, fitted: np.ndarray, labels: list[str]) -> Parts:
     if fitted.shape[1] != len(table):
         raise UsageError(f"masks of {fitted.shape[1]} rows for runs of {len(table)}")
     for label, mask in zip(labels, fitted, strict=True):
@@ -587,7 +587,7 @@ def _units(table: pd.DataFrame, groups: Any, least: int) -> tuple[np.ndarray, in
     group = np.arange(len(table)) if groups is None else _groups_of(table, groups)[0]
     count = int(group.max()) + 1 if len(group) else 0
     if count < least:
-        what = "rows" if groups is None else f"values of {_joined(groups)}"
+        what = "rows" if groups is None else f"values of {_join_names(groups)}"
         raise DataError(f"{count} {what} do not make {least} folds")
     return group, count
 
@@ -658,7 +658,7 @@ def _held_label(column: str, values: Iterable[Any]) -> str:
     return f"{column} = {', '.join(format_values(values))} held out"
 
 
-def _joined(columns: Any) -> str:
+def _join_names(columns: Any) -> str:
     """Names of columns, or another argument, as names of designs have them."""
     return "+".join(map(str, columns)) if isinstance(columns, list | tuple) else str(columns)
 

@@ -136,7 +136,7 @@ def test_noise_that_grows_with_the_target_makes_no_two_groups():
     inputs = {name: table[name].to_numpy() for name in law.input_names}
     target, rows = table[law.target].to_numpy(), np.arange(len(table))
     with jax.enable_x64(True):
-        moved = [law.at_once({**truth, k: v * (1 + 1e-6)}, **inputs) for k, v in truth.items()]
+        moved = [law.evaluate({**truth, k: v * (1 + 1e-6)}, **inputs) for k, v in truth.items()]
     slopes = (np.stack(moved, axis=1) - target[:, None]) / 1e-6
     for seed in range(6):
         off = target * 0.004 * np.random.default_rng(seed).standard_normal(len(rows))

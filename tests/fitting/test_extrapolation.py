@@ -8,7 +8,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.fitting._extrapolation import beyond, joint_ranges
+from jaxlaw.fitting._extrapolation import joint_ranges, outside_range
 from jaxlaw.laws import names
 from tests.conftest import simulated_fit
 
@@ -96,7 +96,7 @@ def test_a_grid_has_no_corners_to_lose():
         specs = [spec for spec in experiment.law.inputs if not spec.per_drop]
         values = {spec.name: experiment.table[spec.name].to_numpy() for spec in specs}
         ranges = {name: (v.min(), v.max()) for name, v in values.items()}
-        flags = beyond(ranges, joint_ranges(specs, values), values)
+        flags = outside_range(ranges, joint_ranges(specs, values), values)
         assert not np.any([flag.any() for flag in flags.values()]), law
     random = np.random.default_rng(0)
     fit = simulated_fit("dcpt", most=250)

@@ -14,7 +14,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw._latex import escaped
+from jaxlaw._latex import escape_latex
 from jaxlaw.notes import FitWarning, Note, warns_of_errors
 from tests.conftest import compiled_with, simulated_fit
 
@@ -358,6 +358,6 @@ def test_a_fit_as_a_table_for_a_paper(chinchilla_fit):
     text = small.to_latex()
     assert r"$\mathrm{Nc}$ & $8.8 \times 10^{13}$" in text
     assert r"$\alpha_{D}$ & $1 \times 10^{-9}$" in text
-    assert escaped("50 % & a_b^2 {x} #1 \\") == (
+    assert escape_latex("50 % & a_b^2 {x} #1 \\") == (
         r"50 \% \& a\_b\textasciicircum{}2 \{x\} \#1 \textbackslash{}"
     )

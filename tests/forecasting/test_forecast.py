@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import jaxlaw as jl
-from jaxlaw._json import sealed
+from jaxlaw._json import add_digest
 from jaxlaw.forecasting import _cutoffs, score
 from jaxlaw.forecasting._backtest import fit_at_cutoffs
 from jaxlaw.forecasting._calibration import (
@@ -450,19 +450,19 @@ def test_a_changed_file_and_a_field_that_is_missing_are_refused(found, tmp_path)
     with pytest.raises(jl.DataError, match="is not sealed"):
         score(tmp_path, {"N": [1e10], "D": [4e11], "loss": [2.0]})
     del record["weights"]
-    path.write_text(json.dumps(sealed(record)))
+    path.write_text(json.dumps(add_digest(record)))
     with pytest.raises(jl.DataError, match="whole jaxlaw forecast: field .weights. is missing"):
         jl.load(path)
     without = [{name: cell for name, cell in row.items() if name != "low"}
                for row in found.to_dict()["table"]]  # fmt: skip
-    path.write_text(json.dumps(sealed(found.to_dict() | {"table": without})))
+    path.write_text(json.dumps(add_digest(found.to_dict() | {"table": without})))
     with pytest.raises(jl.DataError, match=r"field 'table\[0\].low' is missing"):
         jl.load(path)
     fewer = found.to_dict() | {"quantiles": found.to_dict()["quantiles"][:-1]}
-    path.write_text(json.dumps(sealed(fewer)))
+    path.write_text(json.dumps(add_digest(fewer)))
     with pytest.raises(jl.DataError, match="field 'quantiles' has shape"):
         jl.load(path)
-    path.write_text(json.dumps(sealed(record | {"schema": 99})))
+    path.write_text(json.dumps(add_digest(record | {"schema": 99})))
     with pytest.raises(jl.DataError, match="schema 99"):
         jl.load(path)
 

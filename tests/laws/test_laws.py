@@ -567,7 +567,7 @@ def test_misuse_says_what_to_do(call, says):
     assert says in str(error.value)
 
 
-@pytest.mark.parametrize("asked", ["__call__", "at_once"])
+@pytest.mark.parametrize("asked", ["__call__", "evaluate"])
 def test_whole_numbers_beyond_32_bits_are_numbers(asked):
     """Outside float64 JAX has no place for them: it raised, or took another number instead."""
     params = {"E": 1.69, "A": 406.4, "B": 411, "alpha": 0.34, "beta": 0.28}

@@ -31,7 +31,7 @@ def test_served_tokens_are_a_part_of_the_budget():
 
     def loss(log_N):
         N = np.exp(log_N)
-        return float(law.at_once(truth, N=N, D=(budget - 2 * N * served) / (6 * N)))
+        return float(law.evaluate(truth, N=N, D=(budget - 2 * N * served) / (6 * N)))
 
     plan = planning.allocation(CHINCHILLA, budget, served_tokens=served)
     inside = np.log([1e7, 0.99 * budget / (2 * served)])

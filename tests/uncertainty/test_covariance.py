@@ -11,7 +11,7 @@ import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.fitting._diagnostics import AGREE
 from jaxlaw.fitting._objective import leave_group_out_steps
-from jaxlaw.uncertainty._covariance import linearised
+from jaxlaw.uncertainty._covariance import sandwich_parts
 from jaxlaw.uncertainty._fit_problem import fit_with_data
 from tests.conftest import simulated_fit
 
@@ -115,7 +115,7 @@ def test_a_few_rows_have_wider_intervals_than_the_plain_sandwich(delta):
     inputs = {"N": size, "D": size * np.tile([6.0, 20, 60, 10, 40], 2)}
     table = simulate.simulate_runs("chinchilla", TRUTH, inputs, noise=0.004)
     fit = jl.fit("chinchilla", table, delta=delta)
-    slopes, weight, pull, stiff = linearised(fit_with_data(fit, table))
+    slopes, weight, pull, stiff = sandwich_parts(fit_with_data(fit, table))
     bread = np.linalg.inv((slopes.T * weight * stiff) @ slopes)
     scores = slopes * pull[:, None]
     plain = 2 * bread @ scores.T @ scores @ bread  # n/(n−p) of 10 rows and 5 parameters

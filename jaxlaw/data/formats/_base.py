@@ -160,7 +160,7 @@ def short_names(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     return {path: "/".join(path[max(shared, len(path) - depth) :]) for path in distinct}
 
 
-def joined(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFrame:
+def join_logs(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFrame:
     """Logs as one table, a row for each run and key.
 
     Args:
@@ -272,7 +272,7 @@ def with_values(table: Table, values: Mapping[str, Any] | None) -> Table:
             message = f"values: {table.source} has a column '{name}' of its own"
             raise UsageError(message, argument="values", file=table.source, column=name)
         if isinstance(value, Mapping):
-            frame = frame.assign(**{name: _of_runs(name, value, table)})
+            frame = frame.assign(**{name: _values_by_run(name, value, table)})
             continue
         try:
             frame = frame.assign(**{name: float(value)})
@@ -282,7 +282,7 @@ def with_values(table: Table, values: Mapping[str, Any] | None) -> Table:
     return Table(frame, table.source, table.word)
 
 
-def _of_runs(name: str, values: Mapping[str, Any], table: Table) -> list[float]:
+def _values_by_run(name: str, values: Mapping[str, Any], table: Table) -> list[float]:
     if "run" not in table.frame:
         message = f"values: {name} is given by run, and there is no column run"
         raise UsageError(message, argument="values", file=table.source, column="run")

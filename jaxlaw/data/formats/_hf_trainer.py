@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from jaxlaw.data.formats._base import Log, format_of, joined, read_json
+from jaxlaw.data.formats._base import Log, format_of, join_logs, read_json
 from jaxlaw.errors import DataError
 
 # The last entry sums the whole training up; its train_loss is a mean over all steps.
@@ -34,7 +34,7 @@ def read_trainer_states(paths: list[Path]) -> pd.DataFrame:
         if run not in {log.run for log in logs}:
             message = f"{path}: key 'log_history' has no entry with a loss: nothing logged"
             raise DataError(message, file=path)
-    return joined(logs)
+    return join_logs(logs)
 
 
 def _run_folder(path: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from jaxlaw.data.formats._base import Log, format_of, joined, read_json
+from jaxlaw.data.formats._base import Log, format_of, join_logs, read_json
 from jaxlaw.errors import DataError
 
 
@@ -45,7 +45,7 @@ def read_results(paths: list[Path]) -> pd.DataFrame:
             folder = folder.parent
         parts = folder.parts if name is None else (*folder.parts, name)
         logs.append(Log(frame, path, parts, named=name is not None))
-    table = joined(logs, ("task", "n_shot"))
+    table = join_logs(logs, ("task", "n_shot"))
     return table[["run", *table.columns.drop("run")]].dropna(axis=1, how="all")
 
 

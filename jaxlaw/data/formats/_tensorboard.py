@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from jaxlaw._tables import read_table
-from jaxlaw.data.formats._base import Log, format_of, joined
+from jaxlaw.data.formats._base import Log, format_of, join_logs
 from jaxlaw.errors import DataError, UsageError, listed
 
 _CSV = ["Wall time", "Step", "Value"]
@@ -25,13 +25,13 @@ _CSV = ["Wall time", "Step", "Value"]
 def read_scalars(paths: list[Path]) -> pd.DataFrame:
     """Rows run and step, a column a tag; a tag is called as it was written."""
     events = [path for path in paths if "tfevents" in path.name]
-    logs = [_downloaded(path) for path in paths if path not in events]
+    logs = [_read_download(path) for path in paths if path not in events]
     for folder in dict.fromkeys(path.parent for path in events):
         logs += _scalars([path for path in events if path.parent == folder])
     if not logs:
         message = f"{paths[0]}: its events hold no scalars: log a loss with add_scalar"
         raise DataError(message, file=paths[0])
-    return joined(logs)
+    return join_logs(logs)
 
 
 def _scalars(files: list[Path]) -> list[Log]:
@@ -40,7 +40,7 @@ def _scalars(files: list[Path]) -> list[Log]:
     logs = [
         Log(pd.DataFrame(rows, columns=["step", tag]), file, run)
         for file in sorted(files)  # their names begin with the time of their making
-        for tag, rows in _by_tag(file).items()
+        for tag, rows in _scalars_by_tag(file).items()
         if rows
     ]
     # A run that was resumed from a checkpoint logs the steps after it once more, in a new file.
@@ -56,7 +56,7 @@ def _scalars(files: list[Path]) -> list[Log]:
     return kept[::-1]
 
 
-def _by_tag(file: Path) -> dict[str, list[tuple[int, float]]]:
+def _scalars_by_tag(file: Path) -> dict[str, list[tuple[int, float]]]:
     """Steps and values of every scalar in an event file."""
     try:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -78,7 +78,7 @@ def _by_tag(file: Path) -> dict[str, list[tuple[int, float]]]:
     return scalars
 
 
-def _downloaded(path: Path) -> Log:
+def _read_download(path: Path) -> Log:
     frame = read_table(path).frame
     if sorted(frame.columns) != sorted(_CSV):
         raise DataError(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from jaxlaw._tables import read_table
-from jaxlaw.data.formats._base import USUAL, Log, format_of, joined, with_canonical
+from jaxlaw.data.formats._base import USUAL, Log, format_of, join_logs, with_canonical
 from jaxlaw.errors import DataError, listed
 
 _BETWEEN = " - "
@@ -47,7 +47,7 @@ def read_exports(paths: list[Path]) -> pd.DataFrame:
             "them at a time",
             file=next(iter(tables)),
         )
-    return pd.concat(tables.values(), ignore_index=True) if tables else joined(logs)
+    return pd.concat(tables.values(), ignore_index=True) if tables else join_logs(logs)
 
 
 def _chart(frame: pd.DataFrame, names: list[str], path: Path) -> list[Log]:

@@ -35,7 +35,7 @@ from jaxlaw._axes import (
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import Between, checked
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import beyond, runs_for
+from jaxlaw.fitting import outside_range, runs_for
 from jaxlaw.planning._allocation import Allocation, Frontier, frontier
 from jaxlaw.planning._answers import AnswerTable
 from jaxlaw.planning._budgets import Cost, Limits, flops, log_size, log_tokens, total_cost
@@ -153,7 +153,7 @@ def _losses_over(
     if space.share:
         fixed["r"] = _shares_at(tokens / source.scale("D"), options)
     with np.errstate(invalid="ignore"), in_float64():
-        losses = np.asarray(source.law.at_once(point, **fixed), float)
+        losses = np.asarray(source.law.evaluate(point, **fixed), float)
     if not space.share:
         return losses
     losses = np.where(np.isnan(fixed["r"]), np.inf, losses).min(axis=0)
@@ -244,7 +244,7 @@ def _stripe_beyond(
         return False
     ranges = {name: source.ranges[name] for name in ("N", "D")}
     at = {"N": np.broadcast_to(N[:, None], tokens.shape), "D": tokens}
-    outside = np.logical_or.reduce([*beyond(ranges, source.joint, at).values()])
+    outside = np.logical_or.reduce([*outside_range(ranges, source.joint, at).values()])
     outside &= np.isfinite(tokens)
     if outside.any():
         stripes = ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors="none",

@@ -266,7 +266,7 @@ def _of_law(source: Draws, budget: _Budget, best: dict[str, float], at: Any) -> 
     fixed = law_inputs(source, given, ("N", "D"))
     point = {name: values[0] for name, values in source.values.items()}
     with in_float64():
-        loss = source.law.at_once(
+        loss = source.law.evaluate(
             point, N=N / unit["N"], D=budget.compute / (6 * N) / unit["D"], **fixed
         )
     return _Curve(budget, lowest if np.isfinite(best["N"]) else None, N, np.asarray(loss, float))

@@ -49,7 +49,7 @@ def curve_of(source: Draws, **inputs: Any) -> dict[str, np.ndarray]:
     """Losses by a law, with ``loss_low`` and ``loss_high`` of draws; law's own units."""
     params = {name: values[:, None] for name, values in source.values.items()}
     with in_float64():
-        losses = np.asarray(source.law.at_once(params, **inputs), float)
+        losses = np.asarray(source.law.evaluate(params, **inputs), float)
     return interval_columns("loss", losses, LEVEL)
 
 
