@@ -188,7 +188,7 @@ def points_at(items: list[str]) -> dict[str, np.ndarray]:
 
     An item may be a file of points instead.
     """
-    if any("=" not in item for item in items):
+    if "=" not in items[0]:
         return opt.combinations(items, "--at")
     runs: list[list[str]] = [[]]
     for item in items:
