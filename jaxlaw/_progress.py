@@ -53,7 +53,9 @@ def part(text: str = "", k: int = 0, n: int = 1) -> Iterator[Part]:
         yield one
     finally:
         _parts.remove(one)
-        if not _parts:
+        if _parts:  # what comes next goes on from here
+            _parts[-1].share = (one.k + 1) / one.n
+        else:
             for display in _displays:
                 display.clear()
 
@@ -155,8 +157,8 @@ class Display:
     def _show_bar(self, text: str) -> None:
         """Write the bar and go back to the start of its line: what is printed next covers it."""
         columns = shutil.get_terminal_size().columns - 1
-        full = round(_BAR * done())
-        line = f"[{'#' * full}{'-' * (_BAR - full)}] {text}" if _parts else text
+        full, bar = round(_BAR * done()), _parts and columns > 3 * _BAR
+        line = f"[{'#' * full}{'-' * (_BAR - full)}] {text}" if bar else text
         line = line[:columns]
         with self._lock:
             if not self._closed.is_set():

@@ -41,6 +41,8 @@ def test_parts_inside_parts_add_up_and_say_where_the_work_is():
             with part(k=k, n=4) as inner:
                 inner.share, inner.detail = 0.5, f"{k} of 8 fits"
                 seen.append((_progress.done(), _progress.state()))
+            between = _progress.done()
+            assert between == pytest.approx((len(seen)) / 8)  # it never goes back
     assert [done for done, _ in seen] == [(k + 0.5) / 8 for k in range(8)]
     assert seen[0][1] == "law 1 of 2 (a), 0 of 8 fits"
     assert seen[-1][1] == "law 2 of 2 (b), 3 of 8 fits"
@@ -107,7 +109,7 @@ def test_a_terminal_has_a_bar_of_its_own_width_that_leaves_nothing_behind(monkey
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(_progress, "REFRESH", 0.01)
-    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("COLUMNS", "70")
     display = Display()
     try:
         with part("a law whose name is far longer than the terminal is wide", 1, 2):
@@ -120,9 +122,18 @@ def test_a_terminal_has_a_bar_of_its_own_width_that_leaves_nothing_behind(monkey
     finally:
         display.close()
     bars = {one.strip() for one in re.split(r"[\r\n]", stream.getvalue())} - {""}
-    assert "[##########----------] a law whose name" in bars
-    assert "[#####---------------] short" in bars and max(map(len, bars)) == 39
+    assert "[##########----------] a law whose name is far longer than the termin" in bars
+    assert "[#####---------------] short" in bars and max(map(len, bars)) == 69
     assert screen(stream.getvalue()) == ["jaxlaw: said", ""]
+
+
+def test_a_narrow_terminal_has_words_and_no_bar(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("COLUMNS", "30")
+    with _progress.shown(True), part("law 2 of 5 (skaling), 60 of 300 fits", 1, 2):
+        time.sleep(0.1)
+    assert stream.getvalue().split("\r")[0] == "law 2 of 5 (skaling), 60 of 3"
 
 
 def test_nothing_is_shown_in_python_unless_asked_for(capfd):

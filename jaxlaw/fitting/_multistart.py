@@ -225,7 +225,8 @@ def find_optima_warm(
         One :class:`Optimum` for each refit.
     """
     work = work or Work()
-    work.expect(full_data.count, 3)  # screened, solved, polished
+    # Data sets are screened, solved and polished; refits solved, screened, solved and polished.
+    work.expect(batch.count, 7)
     if work.folder is not None:
         described = _description(method, batch, starts, n_local)
         described["data"] += digest((full_data.problems, data_sets, extra_starts))
@@ -269,7 +270,6 @@ def find_optima_warm(
     with work.in_background(*_solving_programs(full_data, starts, stages, work.memory)):
         optima = searched(full_data, "whole", extra)
     best = polished(full_data, optima, "whole-polish")["members"][:, :1, 0]
-    work.expect(batch.count, 4)  # solved from near, screened, solved from own starts, polished
     near_starts = np.concatenate([best, _candidates(optima)[:, 1:]], axis=1)[data_sets]
     near = solved_from(near_starts, batch, "near")
     screened = _screen(batch, starts[:n_screened], n_own_starts, work, "own-screen", screening)
