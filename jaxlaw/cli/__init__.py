@@ -49,7 +49,8 @@ else:
 
     app: typer.Typer = typer.Typer(
         cls=Commands,
-        help="Fit scaling laws of (continual) pre-training.",
+        help="Fit scaling laws of (continual) pre-training.\n\n"
+        "Begin with: jaxlaw fit chinchilla runs.csv --out fit.json",
         no_args_is_help=True,
         add_completion=True,
         pretty_exceptions_enable=False,

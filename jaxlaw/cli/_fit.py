@@ -41,6 +41,13 @@ if TYPE_CHECKING:
 
 
 def laws_command(
+    law: Annotated[
+        str | None,
+        typer.Argument(
+            help="One law: what it takes and what it is fitted by; all of them if left out.",
+            autocompletion=opt.completed(opt.law_names),
+        ),
+    ] = None,
     published: Annotated[
         bool, typer.Option("--published", help="Coefficients that papers print.")
     ] = False,
@@ -63,7 +70,12 @@ def laws_command(
         return
     table = jl.law_table()
     check_out(out, CSV, JSON)
-    _show_laws(table, out, as_json, lambda: _print_families(table))
+    if law is None:
+        _show_laws(table, out, as_json, lambda: _print_families(table))
+        return
+    found = jl.laws.get(law)
+    row = table[table["name"] == found.name]
+    _show_laws(row, out, as_json, lambda: _print_law(found))
 
 
 def _show_laws(
@@ -76,6 +88,28 @@ def _show_laws(
         print_json(table.to_dict(orient="records"))
     else:
         show()
+
+
+def _print_law(law: jl.Law) -> None:
+    """A law: its formula and source, its inputs with their units, and the line that fits it."""
+    from jaxlaw._quantities import exponential
+    from jaxlaw.data import AREAS
+
+    print_wrapped(f"{law.name}: {law.target} = {law.formula}")
+    if law.source:
+        print_wrapped(f"source: {law.source}")
+    rows = [
+        [spec.name, spec.doc, "" if spec.unit == 1 else f"counted in {exponential(spec.unit)}"]
+        for spec in law.inputs
+    ]
+    print_table(["input", "what it is", "unit"], rows)
+    print_wrapped(f"parameters: {', '.join(law.parameter_names)}")
+    # Areas under learning rates are no columns: they are made of the rates.
+    own = [name for name in law.input_names if name not in AREAS]
+    curves = ["step", "lr"] if len(own) < len(law.input_names) else []
+    columns = " ".join(f"-c {name}=COLUMN" for name in (*own, *curves, law.target))
+    rates = "--schedules lr " if curves else ""
+    print_wrapped(f"fit it: jaxlaw fit {law.name} runs.csv {rates}{columns} --out fit.json")
 
 
 def _print_families(table: pd.DataFrame) -> None:

@@ -83,6 +83,11 @@ class Command(TyperCommand):
         pieces = [name if param.required else f"[{name}]" for param, name in named]
         return [self.options_metavar or "", *pieces]
 
+    def get_usage(self, ctx: Any) -> str:
+        """The usage, and below it the example: an error of usage shows both."""
+        example = " ".join((self.help or "").partition("Example: ")[2].split())
+        return super().get_usage(ctx) + (f"\nExample: {example}" if example else "")
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, the command's own options, then the groups."""
         order = {name: (heading, place) for heading, names in _OPTIONS.items()

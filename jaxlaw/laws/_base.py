@@ -647,9 +647,9 @@ def get(name: str | Law, constraint: str | None = None) -> Law:
     if base not in _REGISTRY:
         if constraint is None and (made := _derive_by_name(base)) is not None:
             return made
-        raise UsageError(
-            f"there is no law '{base}'; laws: {', '.join(names())}.{nearest(base, names())}"
-        )
+        # Where one was surely meant, a list of forty would only hide it.
+        meant = nearest(base, names()) or f" Laws: {', '.join(names())}."
+        raise UsageError(f"there is no law '{base}'.{meant}")
     variant = base if constraint is None else f"{base}:{constraint}"
     if variant not in _REGISTRY:
         raise _unknown_constraint(base, constraint)

@@ -1,5 +1,6 @@
 """Help in groups, laws by family, completion: what a new user finds without reading a chapter."""
 
+import json
 import os
 import subprocess
 import sys
@@ -84,6 +85,36 @@ def test_laws_are_listed_by_family_with_inputs_and_the_one_to_begin_with(command
     row = next(line for line in out.splitlines() if line.startswith(" dcpt "))
     assert "N, D, r" in row and "C/(r+ε)^γ" in row
     assert out.index("Your own") < out.index(" our-own")
+
+
+@pytest.mark.parametrize(
+    "law,said",
+    [
+        ("dcpt", "-c N=COLUMN -c D=COLUMN -c r=COLUMN -c loss=COLUMN"),
+        ("annealing", "runs.csv --schedules lr -c step=COLUMN -c lr=COLUMN -c loss=COLUMN"),
+    ],
+)
+def test_a_law_says_what_it_takes_and_how_it_is_fitted(command, law, said):
+    code, out, err = command("laws", law)
+    assert (code, err) == (0, "") and jl.laws.get(law).formula in out
+    assert said in " ".join(out.split())
+    code, out, _ = command("laws", law, "--json")
+    assert [row["name"] for row in json.loads(out)] == [law]
+
+
+def test_a_law_nearly_named_is_proposed_without_a_list_of_all(command):
+    for arguments in (("laws", "chinchila"), ("fit", "chinchila", "runs.csv")):
+        code, out, err = command(*arguments)
+        assert (code, out) == (2, "") and "Did you mean 'chinchilla'" in err and "dcpt" not in err
+    code, _, err = command("fit", "xyz", "runs.csv")
+    assert code == 2 and "dcpt" in err
+
+
+@pytest.mark.parametrize("line", ["fit", "plan allocation fit.json", "design next"])
+def test_an_incomplete_line_is_answered_by_an_example(command, line):
+    code, out, err = command(*line.split())
+    name = line.removesuffix(" fit.json")
+    assert (code, out) == (2, "") and f"\nExample: jaxlaw {name} " in err and "Missing" in err
 
 
 @pytest.mark.parametrize(
