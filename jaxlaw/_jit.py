@@ -449,7 +449,7 @@ def _surroundings(backend: str) -> str:
     client = devices[0].client
     parts = {
         "source": _source(),
-        "versions": [importlib.metadata.version(name) for name in ("jax", "jaxlib", "jaxopt")],
+        "versions": installed("jax", "jaxlib", "jaxopt", "optax"),
         "python": sys.version_info[:2],
         "platform": (client.platform, client.platform_version),
         "devices": [device.device_kind for device in devices],
@@ -457,6 +457,15 @@ def _surroundings(backend: str) -> str:
         "flags": [os.environ.get(name) for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")],
     }
     return repr(parts)
+
+
+def installed(*names: str) -> list[str]:
+    """Names of packages with their versions, as far as they are installed."""
+    versions = []
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+    return versions
 
 
 def _source() -> str:

@@ -166,7 +166,9 @@ Local = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the Sobol sample.")]
 NoScreen = Annotated[bool, typer.Option("--no-screen", help="Solve all.")]
-Solver = Annotated[str, typer.Option(help="newton or lbfgs.", autocompletion=completed(SOLVERS))]
+Solver = Annotated[
+    str, typer.Option(help="newton, lbfgs or lbfgs-optax.", autocompletion=completed(SOLVERS))
+]
 
 # How long work is done.
 WorkDir = Annotated[

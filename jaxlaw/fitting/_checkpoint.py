@@ -35,7 +35,9 @@ from jaxlaw._cache import cache_folder
 from jaxlaw._jit import in_float64
 from jaxlaw._json import parse_json
 from jaxlaw.errors import UsageError, WorkError
+from jaxlaw.fitting import solvers
 from jaxlaw.fitting._engine import DeviceMemory
+from jaxlaw.notes import Note
 
 _log = logging.getLogger(__name__)
 
@@ -144,6 +146,11 @@ class Work:
         self._found: list[int] | None = [0, 0]  # parts kept before, and all of them, so far
         if distributed and not jax.distributed.is_initialized():
             init_distributed()
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Notes on how the work was done."""
+        return (*self.memory.notes, *solvers.notes())
 
     def claim(self, parts: Mapping[str, str]) -> None:
         """Make the folder this batch's own.

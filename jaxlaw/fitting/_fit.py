@@ -95,7 +95,8 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
         n_local: number of the best starts to solve, which takes most of the time. Where fewer
             than nine in ten of them agree, more are solved, up to 65,536 rows × starts. None or
             False solves all starts, as they are.
-        solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers.
+        solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers;
+            ``"lbfgs-optax"`` for optax's.
         delta: Huber threshold; the law's own if None; ``inf`` for least squares.
         residuals: ``"log"`` for residuals of the target's logarithm, ``"linear"`` for the
             target's own; the law's choice if None.
@@ -179,7 +180,7 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
             )
         result = _report(problem, observations, optimum)
     sampled = () if sample is None else (sample.note,)
-    notes = (*result.notes, *sampled, *grid_notes(law, options.starts), *work.memory.notes)
+    notes = (*result.notes, *sampled, *grid_notes(law, options.starts), *work.notes)
     result = dataclasses.replace(result, notes=notes)
     _log.info("law %s: objective %.8g, %s", law.name, result.objective, result.status)
     return result, law.constraint is not None and _binds(problem, optimum.coordinates)

@@ -159,7 +159,7 @@ def fit_many(
             optima = find_optima(method, batch, starts, options.n_local, work)
         # What the fixed values of a refit are stands in its bounds, and so in its coordinates, to
         # the rounding of the transform alone: reported are the values themselves.
-        return _refits(problem, optima, dict(fixed or {}), work.memory.notes)
+        return _refits(problem, optima, dict(fixed or {}), work.notes)
 
 
 @contextlib.contextmanager

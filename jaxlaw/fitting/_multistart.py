@@ -18,7 +18,6 @@ way only where a few starts of its own say that its optimum lies elsewhere.
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -28,7 +27,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from jaxlaw._jit import compiled, next_power_of_two, on_accelerator
+from jaxlaw._jit import compiled, installed, next_power_of_two, on_accelerator
 from jaxlaw._version import __version__
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import (
@@ -61,7 +60,7 @@ from jaxlaw.fitting._objective import (
 )
 from jaxlaw.fitting._transform import Array, Model
 from jaxlaw.fitting._variable_projection import solved_coordinates
-from jaxlaw.fitting.solvers import POLISH, Solver, Status
+from jaxlaw.fitting.solvers import POLISH, Solver, Status, with_usable
 
 CANDIDATES = 4  # distinct optima that L-BFGS polishes
 KEPT = 8  # distinct optima kept of a problem
@@ -605,7 +604,12 @@ def _solve_chunks(
         return _distinct(value, count, status, members[:, :, None], chunk.floors, sizes.kept)
 
     queues = _queue_each_device([queue(chunk) for chunk in chunks])
-    solved = solve_queues(method, model, problems, queues, sizes.lanes, memory, sizes.problems)
+    solved = with_usable(
+        method,
+        lambda method: solve_queues(
+            method, model, problems, queues, sizes.lanes, memory, sizes.problems
+        ),
+    )
     both = zip(solved, chunks, strict=False)
     return [distinct(lanes, chunk) for lanes, chunk in both if chunk.lanes]
 
@@ -765,8 +769,7 @@ def _description(
     # The text of a trace holds a formula's operations and numbers, but of arrays that it closes
     # over only the shapes, and of functions that are called back their addresses in this process.
     formula = re.sub(r" at 0x[0-9a-f]+", "", str(traced)).encode()
-    others = [f"{name} {importlib.metadata.version(name)}" for name in ("jax", "jaxopt")]
-    versions = [f"jaxlaw {__version__}", *others]
+    versions = [f"jaxlaw {__version__}", *installed("jax", "jaxopt")]
     settings = (method.name, method.settings, POLISH.settings, n_local, batch.model.residuals)
     sizes = (
         CANDIDATES, KEPT, MEMBERS, SCREEN_LANES, SOLVE_LANES, LANES_ON_ACCELERATOR,

@@ -515,7 +515,7 @@ def test_a_name_nearly_right_is_suggested(command, folder, line, code, said):
         ("study dcpt-l", ["dcpt-l1", "dcpt-l2", "dcpt-l4", "dcpt-l5"]),
         ("bootstrap kap", ["kaplan", "kaplan-e"]),
         ("laws --name isik", [name for name in jl.published() if name.startswith("isik")]),
-        ("fit dcpt runs.csv --solver ", ["newton", "lbfgs"]),
+        ("fit dcpt runs.csv --solver ", ["newton", "lbfgs", "lbfgs-optax"]),
         ("fit dcpt runs.csv --starts ", ["sobol", "grid"]),
         ("fit dcpt runs.csv --residuals l", ["log", "linear"]),
         ("fit dcpt runs.csv --share d", ["domain"]),

@@ -1,5 +1,7 @@
 """The two methods, one lane at a time in meaning, through the engine in fact."""
 
+import dataclasses
+import sys
 from functools import partial
 
 import jax
@@ -11,6 +13,7 @@ from scipy.optimize import minimize
 import jaxlaw as jl
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting import solvers
 from jaxlaw.fitting._objective import Evaluation, value_and_gradient
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
@@ -174,6 +177,63 @@ def test_polishing_comes_back_from_nearby():
         near = lanes.coordinates[0, best] * (1 + 1e-3 * np.array([[1], [-1], [2], [-2]]))
         ended = engine.solve(POLISH, p.model, p.data, near)
     assert ended.value.min() == pytest.approx(lanes.value[0, best], rel=1e-9)
+
+
+# ------------------------------------------------------------- optax's L-BFGS
+
+
+@pytest.fixture
+def without_jaxopt(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jaxopt", None)
+    monkeypatch.setattr(solvers, "_missing", [])
+    lbfgs.jaxopt.cache_clear()
+    yield
+    lbfgs.jaxopt.cache_clear()
+
+
+@pytest.mark.parametrize("law", ["chinchilla", pytest.param("dcpt", marks=pytest.mark.full)])
+def test_optax_polishes_to_the_same_optimum(law):
+    with jax.enable_x64(True):
+        p = fit_problem(law)
+        lanes = engine.solve(NEWTON, p.model, p.data, screened(p, *LIKE_A_FIT))
+        best = int(np.argmin(lanes.value[0]))
+        near = lanes.coordinates[0, best] * (1 + 1e-3 * np.array([[0], [1], [-1], [2], [-2]]))
+        ended = engine.solve(solvers.POLISH_BY_OPTAX, p.model, p.data, near)
+    np.testing.assert_allclose(ended.value[0], lanes.value[0, best], rtol=1e-12)
+    np.testing.assert_allclose(ended.coordinates[0, 0], lanes.coordinates[0, best], rtol=1e-6)
+    assert (ended.status == Status.CONVERGED).all()
+    assert ended.iterations.max() < 30
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("law", ["chinchilla", "kaplan", "dcpt-l1"])
+def test_optax_comes_as_far_as_jaxopt_from_anywhere(law):
+    with jax.enable_x64(True):
+        p = fit_problem(law, linear=False)
+        first = screened(p, *LIKE_A_FIT)[:16]
+        values = [
+            engine.solve(SOLVERS[name], p.model, p.data, first).value.min()
+            for name in ("lbfgs", "lbfgs-optax")
+        ]
+    assert values[1] == pytest.approx(values[0], rel=1e-9)
+
+
+def test_without_jaxopt_a_fit_is_polished_by_optax_and_says_so(without_jaxopt):
+    runs = jl.simulate.experiment("loss-compute", noise=0.004).table
+    law = dataclasses.replace(jl.laws.get("loss-compute"), formula="its programs are not kept")
+    fit = jl.fit(law, runs, n_starts=16, n_local=8, compile_cache=False)
+    assert "polished-by-optax" in {note.code for note in fit.notes}
+    assert fit.status == "converged"
+    solvers._missing.clear()
+    other = jl.fit(law, runs, n_starts=16, n_local=8, solver="lbfgs", compile_cache=False)
+    assert "polished-by-optax" in {note.code for note in other.notes}
+    assert other.objective == pytest.approx(fit.objective, rel=1e-9)
+
+
+def test_a_fit_with_jaxopt_has_no_note_on_it():
+    runs = jl.simulate.experiment("loss-compute", noise=0.004).table
+    fit = jl.fit("loss-compute", runs, n_starts=16, n_local=8)
+    assert "polished-by-optax" not in {note.code for note in fit.notes}
 
 
 @pytest.mark.full

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -20,6 +21,12 @@ from jaxlaw.fitting._objective import Problem, evaluate, rounding_floor, value_a
 from jaxlaw.fitting._transform import Array, Model
 from jaxlaw.fitting.solvers._newton import definite_inverse_root
 from jaxlaw.fitting.solvers._status import PROMISE, Status
+
+#: Makes the memory of an L-BFGS from a function (z → value, gradient) and a point; it has ``value``
+#: and ``grad`` there.
+Remember = Callable[[Any, Array], Any]
+#: Makes the next point and memory from such a function and a lane.
+Advance = Callable[[Any, Any], tuple[Array, Any]]
 
 MAXLS = 15  # evaluations of one line search
 FLAT = 1e-20  # share of the value: a whitened gradient that expects to gain less is zero
@@ -93,21 +100,27 @@ class _Whitened(NamedTuple):
         return jnp.clip(self.centre + self.matrix @ z, self.low, self.high)
 
 
-def init(model: Model, problem: Problem, start: Array) -> Lane:
+def init(
+    model: Model, problem: Problem, start: Array, remember: Remember | None = None
+) -> Lane:  # fmt: skip
     """Make a lane anywhere in the box; starts at a bound are moved inside by a thousandth.
 
     Args:
         model: the law and its coordinates.
         problem: one problem.
         start: (p,) coordinates.
+        remember: function that makes the memory of another L-BFGS than jaxopt's.
     """
     frame = _Box(problem.low, problem.high)
     z = frame.inverse(start)
-    memory = _with_line_search(model, problem, frame).init_state(z)
+    fun = partial(_value_and_gradient, model, problem, frame)
+    memory = (remember or _jaxopt_memory)(fun, z)
     return _new_lane(frame, z, memory, memory.value)
 
 
-def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
+def init_near(
+    model: Model, problem: Problem, candidate: Array, remember: Remember | None = None
+) -> Lane:
     """Make a lane at a candidate optimum, in coordinates whitened by its Hessian.
 
     Whitened, L-BFGS's first step is Newton's. Where little is left to gain, that step is taken
@@ -129,7 +142,8 @@ def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
     short = jnp.all(jnp.abs(matrix @ newton) <= NEAR * (1 + jnp.abs(candidate)))
     blindly = short & (jnp.sum(newton**2) / 2 <= ALMOST * jnp.abs(at_candidate.value))
     z = jnp.zeros_like(candidate)
-    memory = _lbfgs(lambda _: (at_candidate.value, matrix.T @ at_candidate.gradient)).init_state(z)
+    known = at_candidate.value, matrix.T @ at_candidate.gradient
+    memory = (remember or _jaxopt_memory)(lambda _: known, z)
     # From an infinite value any step is taken.
     return _new_lane(frame, z, memory, jnp.where(blindly, jnp.inf, at_candidate.value))
 
@@ -142,14 +156,19 @@ def _new_lane(frame: Any, z: Array, memory: Any, value: Array) -> Lane:
     return Lane(frame.coordinates(z), value, z, frame, memory, whole, none, none, status)
 
 
-def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
-    """Make one update of jaxopt's L-BFGS, its line search included."""
-    z, memory = _with_line_search(model, problem, lane.frame).update(lane.z, lane.memory)
+def step(
+    model: Model, problem: Problem, lane: Lane, settings: Settings, advance: Advance | None = None
+) -> Lane:
+    """Make one update of jaxopt's L-BFGS, or of another's, its line search included."""
+    fun = partial(_value_and_gradient, model, problem, lane.frame)
+    z, memory = (advance or _searched)(fun, lane)
     # In the box frame half the squared gradient says nothing of what is left to gain.
     return _updated(model, problem, settings, lane, z, memory, jnp.inf)
 
 
-def step_near(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
+def step_near(
+    model: Model, problem: Problem, lane: Lane, settings: Settings, advance: Advance | None = None
+) -> Lane:
     """Evaluate once: a step of jaxopt's L-BFGS that gains enough is taken, another is halved.
 
     Whitened, the first length tried near an optimum is the right one. A line search inside the
@@ -157,19 +176,12 @@ def step_near(model: Model, problem: Problem, lane: Lane, settings: Settings) ->
     there twice.
     """
     fun = partial(_value_and_gradient, model, problem, lane.frame)
-    once = _lbfgs(fun, stepsize=lambda _: lane.step_length, jit=False)  # part of this trace
-    z, memory = once.update(lane.z, lane.memory)
+    z, memory = (advance or _advanced)(fun, lane)
     before, move = lane.memory, z - lane.z
     slope = before.grad @ move
     decreases = (slope <= 0) & (memory.value <= before.value + ENOUGH * slope)
     first = jnp.isinf(lane.value) & jnp.isfinite(memory.value)
     taken = decreases | first | _flatter(memory, before, before.value)
-    # If sᵀy ≤ 0, skip the update and reset the L-BFGS memory.
-    curved = move @ (memory.grad - before.grad) > 0
-    memory = memory._replace(
-        rho_history=jnp.where(curved, memory.rho_history, 0.0),
-        gamma=jnp.where(curved, memory.gamma, 1.0),
-    )
     z, memory = jax.tree.map(partial(jnp.where, taken), (z, memory), (lane.z, before))
     halved = ~taken & (lane.step_length > SHORTEST)  # it will be tried again, shorter
     gain = jnp.sum(memory.grad**2) / 2  # of the Newton step, whitened
@@ -232,14 +244,33 @@ def _value_and_gradient(
     return value, to_frame(gradient)[0]
 
 
-def _with_line_search(model: Model, problem: Problem, frame: Any) -> Any:
-    fun = partial(_value_and_gradient, model, problem, frame)
-    return _lbfgs(fun, linesearch="zoom", maxls=MAXLS)
+def _jaxopt_memory(fun: Any, z: Array) -> Any:
+    return _lbfgs(fun).init_state(z)
+
+
+def _searched(fun: Any, lane: Lane) -> tuple[Array, Any]:
+    return _lbfgs(fun, linesearch="zoom", maxls=MAXLS).update(lane.z, lane.memory)
+
+
+def _advanced(fun: Any, lane: Lane) -> tuple[Array, Any]:
+    """One step of the lane's length, without a line search."""
+    once = _lbfgs(fun, stepsize=lambda _: lane.step_length, jit=False)  # part of this trace
+    z, memory = once.update(lane.z, lane.memory)
+    # If sᵀy ≤ 0, skip the update and reset the L-BFGS memory.
+    curved = (z - lane.z) @ (memory.grad - lane.memory.grad) > 0
+    return z, memory._replace(
+        rho_history=jnp.where(curved, memory.rho_history, 0.0),
+        gamma=jnp.where(curved, memory.gamma, 1.0),
+    )
 
 
 def _lbfgs(fun: Any, **options: Any) -> Any:
     common = {"value_and_grad": True, "tol": 0.0, "implicit_diff": False, "unroll": False}
     return jaxopt().LBFGS(fun, **common, **options)
+
+
+class NoJaxoptError(ImportError):
+    """jaxopt cannot be imported: it is not installed, or does not know this version of JAX."""
 
 
 @cache
@@ -250,4 +281,8 @@ def jaxopt() -> Any:
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="JAXopt is no longer maintained")
-        return importlib.import_module("jaxopt")
+        try:
+            return importlib.import_module("jaxopt")
+        # What an unmaintained package raises under a later JAX is anyone's guess.
+        except Exception as error:
+            raise NoJaxoptError(f"jaxopt cannot be imported ({error})") from error
