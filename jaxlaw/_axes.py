@@ -15,7 +15,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import to_rgb
-from matplotlib.patheffects import withStroke
 from matplotlib.text import Annotation
 from matplotlib.ticker import (
     FuncFormatter,
@@ -196,8 +195,8 @@ def stripe_outside(
 
 
 def answer(ax: Axes, x: float, y: float, text: str, **details: Any) -> None:
-    """The answer of a plan: a red dot with small text beside it, white around the letters."""
-    details.setdefault("path_effects", [withStroke(linewidth=2.5, foreground="white")])
+    """The answer of a plan: a red dot with small text beside it, on a veil of white."""
+    details.setdefault("bbox", {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 1})
     size, order = details.pop("s", 36), details.pop("zorder", 3)
     color = details.setdefault("color", RED)
     dots(ax, x, y, color=[color], s=size, alpha=1, zorder=order)

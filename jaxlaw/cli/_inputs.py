@@ -5,6 +5,7 @@ JAX and pandas are imported where a file is read: help and completion must not w
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -117,11 +118,16 @@ def loaded_fits(files: Sequence[str | Path], draws: list[Path] | None) -> list[A
 
 
 def with_draws(of: str | Path, fit: jl.Fit | Draws, file: Path) -> Draws:
-    """The fit of a file with the table of its draws in another (CSV), a column a parameter."""
+    """The fit of a file with its draws in another: JSON, or a table, a column a parameter."""
     import pandas as pd
 
     if isinstance(fit, jl.uncertainty.Draws | jl.Forecast):
         raise UsageError(f"{of} has its own draws; leave --bootstrap out")
+    if file.suffix.lower() == ".json":
+        draws = loaded(file, "bootstrap")
+        if (draws.law.name, draws.fit.params) != (fit.law.name, fit.params):
+            raise UsageError(f"{file} has the draws of another fit than {of}: make them again")
+        return dataclasses.replace(draws, fit=fit)
     try:
         table = pd.read_csv(file)
     except (OSError, ValueError) as error:

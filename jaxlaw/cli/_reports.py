@@ -201,14 +201,17 @@ def report_command(
     ] = None,
     bootstrap: Annotated[
         Path | None,
-        typer.Option(help="Draws that `jaxlaw bootstrap --draws` wrote: intervals from them."),
+        typer.Option(help="What `jaxlaw bootstrap --draws` wrote (JSON or CSV): intervals."),
     ] = None,
     groups: opt.Groups = None,
     profile: Annotated[
         list[str] | None,
         typer.Option(help="A parameter whose profile to draw, from --data; repeatable."),
     ] = None,
-    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
+    level: Annotated[
+        float | None,
+        typer.Option(help="Confidence level of all intervals; else a forecast's own, or 0.95."),
+    ] = None,
     compute: Annotated[
         float | None, typer.Option(help="FLOPs: the best size and data for them, as a plan.")
     ] = None,
@@ -249,6 +252,7 @@ def report_command(
     # The kind of the file decides which options make sense; the others are refused, since a page
     # without what an option should have put on it would look complete.
     source = loaded(result, "fit", "study", "bootstrap", "forecast")
+    level = getattr(source, "level", 0.95) if level is None else level
     options: dict[str, Any] = {"level": level, "title": title}
     if isinstance(source, jl.Study):
         if (data, bootstrap, groups, compute, general, profile, forecast) != (None,) * 7:

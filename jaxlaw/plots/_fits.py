@@ -30,6 +30,7 @@ from jaxlaw._axes import (
     percent,
     shades,
     step_axis,
+    stripe_outside,
     target_label,
     tidy,
     value_label,
@@ -245,7 +246,7 @@ def loss_over_input(
     """Target along an input: fitted curves, the runs they go through, where the fit is blind.
 
     Over a share of a mixture the other shares keep their proportions, so that all add up to 1.
-    Where the fit saw no runs the ground is shaded. Only runs with the fixed inputs' values are
+    Where the fit saw no runs the ground is striped. Only runs with the fixed inputs' values are
     shown: with all others the curves have nothing to do.
 
     Args:
@@ -391,7 +392,7 @@ def _draw(
     if spec.domain == "positive" or _spans_decades(spec, shown):
         log_axis(ax.xaxis, _single(fit, along))
     ax.set_xlim(x[0], x[-1])
-    _shade_outside(ax, (low, high))
+    stripe_outside(ax, low, high)
     label_curves(ax, end_labels)
     if seen.held_out[drawn].any():
         ax.set_title("● fitted  ○ held out", fontsize="small", color=INK, loc="left")
@@ -459,20 +460,6 @@ def _mark(ax: Axes, seen: _Seen, here: np.ndarray, along: str, colors: Any) -> N
             ax, x[out], y[out], facecolors="white", edgecolors=colors[out], linewidths=1.0, s=18,
             alpha=1.0, zorder=3,
         )  # fmt: skip
-
-
-def _shade_outside(ax: Axes, fitted: tuple[float, float]) -> None:
-    """Shade x where the fit saw no runs."""
-    left, right = ax.get_xlim()
-    for low, high, at, side in ((left, fitted[0], 0, "left"), (fitted[1], right, 1, "right")):
-        if not low < high * (1 - 1e-9):
-            continue
-        ax.axvspan(low, high, color=FAINT, alpha=0.12, linewidth=0, zorder=0)
-        if at or right <= fitted[1]:
-            write(
-                ax, "not fitted", (at, 1), xycoords="axes fraction", ha=side, va="bottom",
-                color=FAINT, xytext=(0, 2),
-            )  # fmt: skip
 
 
 def _spec(fit: FittedLaw, name: str) -> Input:

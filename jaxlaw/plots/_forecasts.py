@@ -27,6 +27,7 @@ from jaxlaw._typed import checked
 from jaxlaw.fitting import runs_for
 from jaxlaw.forecasting import Backtest, Forecast, ForecastScores, compute_of
 
+_BEFORE = 10.0  # times less than the first point, where curves begin without runs
 _FINE = 120  # points of a curve
 _NUMBERED = 3  # points that have their numbers beside them
 _SHOWN = 0.05  # weight of a law from which on its own prediction is drawn
@@ -153,8 +154,8 @@ def _curves_of_laws(
     """Each law that counts, along a path through the farthest point; ends of the curves."""
     far, table = int(np.argmax(x)), forecast.table
     point = {name: float(table[name].iloc[far]) for name in forecast.inputs}
-    ends = np.append(x, seen)
-    along = np.geomspace(ends.min(), ends.max(), _FINE)
+    first = seen.min() if seen.size else x.min() / _BEFORE  # where nobody knows the runs
+    along = np.geomspace(min(first, x.min()), max(x.max(), first), _FINE)
     if forecast.along == "compute" and {"N", "D"} <= set(point):
         step = np.sqrt(along / x[far])
         path = point | {"N": point["N"] * step, "D": point["D"] * step}

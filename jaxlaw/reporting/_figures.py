@@ -23,6 +23,7 @@ _SETS = 4  # data sets whose folds are drawn
 _CURVES = 4  # loss curves that are drawn, and the points of each
 _POINTS = 400
 _SIZE, _FONT_SIZE = (4.8, 3.4), 11  # inches, points: readable on a telephone, and two in a row
+_WIDE = (5.0, 3.6)  # inches: of the picture of an answer, which stands alone
 _FONTS = '"DejaVu Sans", Verdana, sans-serif'
 
 
@@ -35,7 +36,13 @@ def can_draw() -> bool:
     return True
 
 
-def figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None = None) -> Html:
+def figure(
+    draw: Callable[[Any], Any],
+    alt: str,
+    caption: str,
+    rows: int | None = None,
+    size: tuple[float, float] = _SIZE,
+) -> Html:
     """A figure with its caption.
 
     Args:
@@ -43,11 +50,12 @@ def figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None 
         alt: text that says what it shows, for those who do not see it.
         caption: caption below it.
         rows: number of rows of the figure, one below the other; a few need less room.
+        size: width and height in inches.
     """
     import matplotlib
     from matplotlib.figure import Figure
 
-    width, height = _SIZE
+    width, height = size
     height = height if rows is None else min(height, 1.0 + 0.4 * rows)
     drawn = Figure(figsize=(width, height), layout="constrained")
     text = io.StringIO()
@@ -73,8 +81,27 @@ def _inline(svg: str, alt: str) -> Html:
     return Html(f"{label} {box}>{rest}")
 
 
-def fit_figures(fit: FittedLaw, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
-    """The figures of a fit; without the runs, curves alone."""
+def along_figures(fit: FittedLaw, runs: Any) -> list[Html]:
+    """The fitted curves along each input, with the runs where they are given."""
+    from jaxlaw import plots
+
+    if np.isnan([*fit.ranges.values()]).any() or _others_are_areas(fit):
+        return []  # of coefficients of a paper nobody knows the ranges
+    target = fit.law.target
+    through = ", with the runs they go through." if runs is not None else "."
+    return [
+        figure(
+            lambda ax, along=along: plots.loss_over_input(fit, runs, along, ax),
+            f"Fitted curves of {target} along {along}{through}",
+            f"{target.capitalize()} along {along}; striped: beyond the runs",
+        )
+        for along in fit.law.input_names
+        if along in _ALONG
+    ]
+
+
+def evidence_figures(fit: FittedLaw, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
+    """What a fit rests on: observed against predicted, intervals, where its starts ended."""
     from jaxlaw import plots
 
     figures, target = [], fit.law.target
@@ -87,19 +114,6 @@ def fit_figures(fit: FittedLaw, runs: Any, intervals: pd.DataFrame | None) -> li
                 f"Observed against predicted {target}, and what is left",
             )
         )
-    unknown = np.isnan([*fit.ranges.values()]).any()  # coefficients of a paper: nobody knows
-    for along in (name for name in fit.law.input_names if name in _ALONG):
-        if unknown or _others_are_areas(fit):
-            continue
-        figures.append(
-            figure(
-                lambda ax, along=along: plots.loss_over_input(fit, runs, along, ax),
-                f"Fitted curves of {target} along {along}"
-                + (", with the runs they go through." if runs is not None else "."),
-                f"{target.capitalize()} along {along}; where the fit saw no runs the ground is "
-                "grey",
-            )
-        )
     if intervals is not None:
         figures.append(
             figure(
@@ -110,7 +124,8 @@ def fit_figures(fit: FittedLaw, runs: Any, intervals: pd.DataFrame | None) -> li
                 len(intervals),
             )
         )
-    if isinstance(fit, Fit) and fit.optima:
+    # Where all starts ended at one optimum the picture is one bar, and the table says as much.
+    if isinstance(fit, Fit) and (len(fit.optima) > 1 or (fit.optima and fit.agreement < 1)):
         figures.append(
             figure(
                 lambda ax: plots.starts_agreement(fit, ax),
@@ -205,31 +220,41 @@ def _predicted(fit: FittedLaw, curves: LossCurves, run: str, rows: pd.DataFrame)
     )  # fmt: skip
 
 
-def plan_figures(plan: Any, source: Any) -> list[Html]:
+def plan_figures(plan: Any, source: Any, runs: Any = None) -> list[Html]:
     """The figure of a plan, if there is one.
 
     Args:
         plan: answer of :mod:`jaxlaw.planning`.
         source: fit, or its bootstrap, for contours.
+        runs: runs of the fit, drawn beside the target; or None.
     """
     from jaxlaw import plots
 
+    law = as_draws(source)[0].law
+    if isinstance(plan, Allocation) and {"N", "D"} <= set(law.input_names) <= {"N", "D", "r"}:
+        share = {"r": plan.r} if "r" in law.input_names else {}
+        return [
+            element("div", figure(
+                lambda ax: plots.isoloss(source, None if _has_ranges(source) else (
+                    plan.compute / 100, plan.compute * 10), ax, at=share, mark=plan, runs=runs,
+                    level=plan.level),
+                "Contours of equal loss over compute and model size, with the runs, the best size "
+                "of every budget, and the answer.",
+                "The runs and the answer; beyond the runs the ground is striped",
+                size=_WIDE,
+            ), class_="main")
+        ]  # fmt: skip
     if plan.picture:
         kind = plan.kind_of_record().capitalize()
-        return [figure(plan.plot, f"{kind}; the numbers are beside it.", kind)]
-    law = as_draws(source)[0].law
-    if isinstance(plan, Allocation) and set(law.input_names) <= {"N", "D", "r"}:
-        share = {"r": plan.r} if "r" in law.input_names else {}
-        around = plan.compute / 100, plan.compute * 10
-        return [
-            figure(
-                lambda ax: plots.isoloss(source, around, ax, at=share),
-                "Contours of equal loss over compute and model size, with the best size of every "
-                "budget.",
-                "Contours of equal loss, and the best size",
-            )
-        ]
+        drawn = figure(plan.plot, f"{kind}; the numbers are beside it.", kind, size=_WIDE)
+        return [element("div", drawn, class_="main")]
     return []
+
+
+def _has_ranges(source: Any) -> bool:
+    """Whether it is known where the runs of a law of N and D lie."""
+    ranges = as_draws(source)[0].ranges
+    return bool(np.isfinite([ranges.get(name, (np.nan, np.nan)) for name in ("N", "D")]).all())
 
 
 def forecast_figure(forecast: Forecast) -> Html:
@@ -238,9 +263,10 @@ def forecast_figure(forecast: Forecast) -> Html:
 
     return figure(
         lambda ax: plots.forecast_intervals(forecast, ax),
-        f"Forecasts of {forecast.target} with intervals of {forecast.level:.0%} and 50%, and what "
-        "single laws say; the numbers are in the table.",
-        f"{forecast.target.capitalize()} of new runs, with their intervals",
+        f"Forecasts of {forecast.target} with intervals of {forecast.level:.0%} and 50%, the runs, "
+        "and the curve of each law; the numbers are in the table.",
+        f"{forecast.target.capitalize()} of new runs, with their intervals, and of the runs before",
+        size=_WIDE,
     )
 
 

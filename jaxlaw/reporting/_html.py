@@ -113,16 +113,24 @@ def tiles(items: Iterable[tuple[str, str]]) -> Html:
 
 
 def note_list(notes: Iterable[Note]) -> Html:
-    """Findings in words, the gravest first."""
-    items = [
-        element(
-            "li",
-            element("strong", _MEANING[note.severity]),
-            ": ", note.message, " ", element("code", note.code), class_=note.severity,
-        )
-        for note in by_weight(notes)
-    ]  # fmt: skip
-    return element("ul", *items, class_="notes")
+    """Findings in words, the gravest first; those that decide nothing are folded."""
+    notes = by_weight(notes)
+    first = [_note(note) for note in notes if note.decides]
+    others = [note for note in notes if not note.decides]
+    shown = [element("ul", *first, class_="notes")] if first else []
+    if others:
+        codes = ", ".join(dict.fromkeys(note.code for note in others))
+        whole = element("ul", *map(_note, others), class_="notes")
+        shown.append(folded(f"{'Also g' if first else 'G'}ood to know: {codes}", whole))
+    return inner(shown)
+
+
+def _note(note: Note) -> Html:
+    return element(
+        "li",
+        element("strong", _MEANING[note.severity]),
+        ": ", note.message, " ", element("code", note.code), class_=note.severity,
+    )  # fmt: skip
 
 
 def folded(summary: str, *content: Any) -> Html:

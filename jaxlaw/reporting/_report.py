@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,10 +22,11 @@ from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.notes import Note
 from jaxlaw.reporting._explorer import explorer
 from jaxlaw.reporting._figures import (
+    along_figures,
     backtest_figure,
     can_draw,
     curve_figures,
-    fit_figures,
+    evidence_figures,
     forecast_figure,
     plan_figures,
     profile_figure,
@@ -35,6 +37,7 @@ from jaxlaw.reporting._html import (
     Section,
     element,
     folded,
+    inner,
     note_list,
     pairs,
     table,
@@ -80,11 +83,15 @@ def report(
     plans: Sequence[Any] = (),
     profiles: Sequence[Any] = (),
     forecasts: Sequence[Forecast] = (),
-    level: ConfidenceLevel = 0.95,
+    level: ConfidenceLevel | None = None,
     title: str | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> str:
-    """A fit, a study or a forecast as one page of HTML: nothing in it is fetched or run.
+    """A fit, a study or a forecast as one page of HTML that stands alone.
+
+    It opens with what was asked for (plans, forecasts, else the fit): in one sentence each, with a
+    picture of the runs and the target, and a table of intervals; the evidence follows, and what
+    few look at is folded. Nothing in it is fetched, and it runs no script but its own.
 
     Args:
         result: :class:`jaxlaw.FittedLaw`, :class:`jaxlaw.Fit`, :class:`jaxlaw.Study` or
@@ -104,7 +111,8 @@ def report(
         profiles: profiles of a fit by :func:`jaxlaw.profile`: a figure each, and the interval
             of its parameter where ``intervals`` gives none.
         forecasts: forecasts (:func:`jaxlaw.forecast`) that the page of a fit is to show.
-        level: confidence level of the intervals; a forecast has its own.
+        level: confidence level of all intervals on the page; None takes that of the plans, or of
+            the forecast that is reported, else 0.95. Forecasts are restated at it.
         title: title of the page; says law and source if None.
         **reading: options of :func:`jaxlaw.read_runs`.
 
@@ -112,7 +120,8 @@ def report(
         The page. Numbers are those of ``summary()`` and ``save``.
 
     Raises:
-        UsageError: the call makes no sense, or these are not the runs of the fit.
+        UsageError: the call makes no sense, plans have intervals of another level, or these are
+            not the runs of the fit.
         DataError: the runs cannot be read.
 
     Example:
@@ -120,8 +129,11 @@ def report(
         >>> page.startswith("<!DOCTYPE html>")
         True
     """
-    check_level(level)
     plans, profiles, forecasts = tuple(plans), tuple(profiles), tuple(forecasts)
+    for plan in plans:
+        if not isinstance(plan, Result):
+            raise UsageError(f"a plan is an answer of jaxlaw.planning, not {type(plan).__name__}")
+    level = _page_level(level, plans, getattr(result, "level", 0.95))
     given = any(value is not None for value in (runs, intervals, groups))
     of_fit = given or profiles or reading or forecasts
     if isinstance(result, Study):
@@ -137,7 +149,7 @@ def report(
                 "runs, intervals, groups, profiles and forecasts belong to a fit; a forecast has "
                 "its runs and intervals itself"
             )
-        parts = _forecast_parts(result, plans)
+        parts = _forecast_parts(_restated(result, level), plans)
     else:
         if groups is not None and (runs is None or intervals is not None):
             raise UsageError(
@@ -150,6 +162,7 @@ def report(
             raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
         curves = runs if isinstance(runs, LossCurves) else None
         read = None if runs is None else runs_of(result, runs, reading)
+        forecasts = tuple(_restated(forecast, level) for forecast in forecasts)
         parts = _fit_parts(
             result, read, curves, intervals, plans, profiles, forecasts, level, groups
         )
@@ -158,6 +171,49 @@ def report(
     if out is not None:
         write_atomic(out, lambda file: file.write_text(text, "utf-8"))
     return text
+
+
+def _page_level(level: float | None, plans: Sequence[Result], usual: float) -> float:
+    """The one level of all intervals on a page.
+
+    Raises:
+        UsageError: intervals of plans are of another one.
+    """
+    levels = sorted({plan.level for plan in plans if _has_intervals(plan)})
+    if level is None:
+        level = levels[0] if levels else usual
+    check_level(level)
+    if others := [other for other in levels if other != level]:
+        raise UsageError(
+            f"the page has intervals of {level:.0%}, a plan of {others[0]:.0%}: make all plans "
+            f"with level={level:g}, and give it here",
+            argument="level",
+            value=level,
+        )
+    return level
+
+
+def _has_intervals(plan: Result) -> bool:
+    tables = plan.tables().values()
+    return bool(getattr(plan, "interval", {})) or any(
+        str(column).endswith("_low") for table in tables for column in table
+    )
+
+
+def _restated(forecast: Forecast, level: float) -> Forecast:
+    """A forecast with its intervals at another level."""
+    if forecast.level == level:
+        return forecast
+    low, high = forecast.interval(level)
+    table = forecast.table.assign(low=low, high=high)
+    return dataclasses.replace(forecast, level=level, table=table, backtest_coverage=None)
+
+
+def _opening(asked: Sequence[Result], notes: Sequence[Note], first: Html) -> Html:
+    """What a page begins with: answers in a sentence each, and notes that forbid to use them."""
+    said = [element("p", one.headline, class_="headline") for one in asked if one.headline]
+    grave = [note for note in notes if note.severity == "error"]
+    return inner([*said, note_list(grave) if grave else "", first])
 
 
 # A fit
@@ -180,30 +236,38 @@ def _fit_parts(
     notes = [*without_dependence_note(fit.notes, uncertainty.groups), *uncertainty.notes]
     notes += [n for profile in profiles for n in profile.notes if n.code == "profile-found-better"]
     none = element("p", "Neither data nor search gave reason for a warning.")
-    sections = [
-        Section("What to know first", (note_list(notes) if notes else none,)),
-        Section("Law", _law(fit)),
-        Section("Data", _data(fit, runs)),
-        Section("Try it", explorer(fit, uncertainty.draws, level, curves)),
-        Section("Parameters", _parameters(fit, uncertainty, level)),
-        Section("Evidence", (_evidence(fit),)),
-        Section("Figures", _figures(fit, runs, curves, uncertainty.table, profiles, drawn)),
-    ]
-    if plans:
-        parts = [part for plan in plans for part in _plan(plan, uncertainty.draws or fit)]
-        sections.append(Section("Plan", tuple(parts)))
-    for forecast in forecasts:
-        known = (note_list(forecast.notes),) if forecast.notes else ()
-        sections.append(Section("Forecast", (*known, *_forecast(forecast))))
+    shown = _Figures.of(fit, runs, curves, uncertainty.table, profiles, drawn)
     record = json.dumps(fit.to_dict(), indent=1, ensure_ascii=False)
-    whole = folded("The fit as jaxlaw saves it (JSON)", element("pre", record, id="fit-json"))
-    sections.append(Section("All numbers", (whole,)))
+    sections = [
+        *_answers(plans, forecasts, uncertainty.draws or fit, runs),
+        *([Section("Fit", shown.main)] if shown.main and not (plans or forecasts) else []),
+        Section("What to know first", (note_list(notes) if notes else none,)),
+        Section("Parameters", _parameters(fit, uncertainty, level)),
+        Section("Try it", explorer(fit, uncertainty.draws, level, curves)),
+        Section("Law", _law(fit)),
+        Section("Evidence", (*([_tiles(fit)] if plans or forecasts else []), _evidence(fit))),
+        Section("Figures", (*(shown.main if plans or forecasts else ()), *shown.others)),
+        Section("Bookkeeping", (
+            folded("Data, and the ranges that were fitted", *_data(fit, runs)),
+            folded("The fit as jaxlaw saves it (JSON)", element("pre", record, id="fit-json")),
+        )),
+    ]  # fmt: skip
     title = f"{fit.law.name}: a scaling law of {fit.source or 'runs'}"
+    asked = [*plans, *forecasts] or [fit]
     if not isinstance(fit, Fit):
-        return title, f"{fit.origin()[0].upper()}{fit.origin()[1:]}", Html(""), sections
+        lead = f"{fit.origin()[0].upper()}{fit.origin()[1:]}"
+        return title, lead, _opening(asked, notes, Html("")), sections
     dropped = f" ({fit.n_dropped} dropped)" if fit.n_dropped else ""
     lead = f"{fit.n_observations} observations{dropped} from {fit.source or 'runs'}"
-    first = tiles(
+    first = Html("") if plans or forecasts else _tiles(fit)
+    return title, lead, _opening(asked, notes, first), sections
+
+
+def _tiles(fit: FittedLaw) -> Html:
+    """The few numbers that say how good a fit is."""
+    if not isinstance(fit, Fit):
+        return Html("")
+    return tiles(
         [
             ("R²", f"{fit.r2:.5f}"),
             ("RMSE", f"{fit.rmse:.4g}"),
@@ -212,7 +276,20 @@ def _fit_parts(
             ("search", fit.status),
         ]
     )
-    return title, lead, first, sections
+
+
+def _answers(
+    plans: Sequence[Result], forecasts: Sequence[Forecast], source: Any, runs: Runs | None
+) -> list[Section]:
+    """What was asked for, each with its picture before its numbers."""
+    sections = []
+    for forecast in forecasts:
+        known = (note_list(forecast.notes),) if forecast.notes else ()
+        sections.append(Section("Forecast", (*_forecast(forecast), *known)))
+    if plans:
+        parts = [part for plan in plans for part in _plan(plan, source, runs)]
+        sections.append(Section("Plan", tuple(parts)))
+    return sections
 
 
 class _Uncertainty(NamedTuple):
@@ -384,29 +461,39 @@ def _evidence(fit: FittedLaw) -> Html:
     return pairs(items, "What the fit rests on")
 
 
-def _figures(
-    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: pd.DataFrame | None,
-    profiles: Sequence[Profile], level: float | None,
-) -> tuple[Any, ...]:  # fmt: skip
-    if not can_draw():
-        return (NO_FIGURES,)
-    shown = fit_figures(fit, runs, intervals)
-    shown += [profile_figure(profile, level) for profile in profiles]
-    text: Any = ""
-    if fit.area_options is not None and curves is not None and runs is not None:
-        shown += curve_figures(fit, curves, runs)
-    elif fit.area_options is not None:
-        text = element("p", NO_CURVES)
-    elif not shown:
-        text = element("p", "None: these coefficients come without ranges to draw over.")
-    return element("div", *shown, class_="figures"), text
+class _Figures(NamedTuple):
+    """The picture of a fit with its runs, and those that are evidence."""
+
+    main: tuple[Any, ...]
+    others: tuple[Any, ...]
+
+    @classmethod
+    def of(
+        cls, fit: FittedLaw, runs: Runs | None, curves: LossCurves | None,
+        intervals: pd.DataFrame | None, profiles: Sequence[Profile], level: float | None,
+    ) -> _Figures:  # fmt: skip
+        """Those that can be drawn of a fit, or why there are none."""
+        if not can_draw():
+            return cls((), (NO_FIGURES,))
+        along = along_figures(fit, runs)
+        if fit.area_options is not None and curves is not None and runs is not None:
+            along += curve_figures(fit, curves, runs)
+        others = evidence_figures(fit, runs, intervals)
+        others += [profile_figure(profile, level) for profile in profiles]
+        text: Any = ""
+        if fit.area_options is not None and curves is None:
+            text = element("p", NO_CURVES)
+        elif not along and not others:
+            text = element("p", "None: these coefficients come without ranges to draw over.")
+        main = (element("div", along[0], class_="figures"),) if along else ()
+        rest = element("div", *along[1:], *others, class_="figures")
+        return cls(main, (rest, text))
 
 
-def _plan(plan: Any, source: Any) -> list[Any]:
-    """A plan, or another result, and its figure."""
-    if not isinstance(plan, Result):
-        raise UsageError(f"a plan is an answer of jaxlaw.planning, not {type(plan).__name__}")
-    return [*_result(plan), *(plan_figures(plan, source) if can_draw() else [])]
+def _plan(plan: Result, source: Any, runs: Runs | None) -> list[Any]:
+    """A plan, or another result: its figure, its numbers, and all else."""
+    heading, *rest = _result(plan)
+    return [heading, *(plan_figures(plan, source, runs) if can_draw() else []), *rest]
 
 
 def _result(result: Result) -> list[Any]:
@@ -456,24 +543,22 @@ def _forecast_parts(forecast: Forecast, plans: Sequence[Any]) -> _Parts:
     """A forecast, what it rests on, and plans that were made with it."""
     none = element("p", "The back-test gave no reason for a warning.")
     known = note_list(forecast.notes) if forecast.notes else none
+    record = json.dumps(forecast.to_dict(), indent=1, ensure_ascii=False)
     sections = [
-        Section("What to know first", (known,)),
         Section("Forecast", _forecast(forecast)),
+        *_answers(plans, (), forecast, None),
+        Section("What to know first", (known,)),
         Section("Laws", (_forecast_laws(forecast),)),
     ]
     if forecast.backtest is not None:
         sections.append(Section("Back-test", _backtest(forecast.backtest)))
-    if plans:
-        parts = [part for plan in plans for part in _plan(plan, forecast)]
-        sections.append(Section("Plan", tuple(parts)))
-    record = json.dumps(forecast.to_dict(), indent=1, ensure_ascii=False)
     whole = folded("The forecast as jaxlaw saves it (JSON)", element("pre", record, id="json"))
-    sections.append(Section("All numbers", (whole,)))
+    sections.append(Section("Bookkeeping", (whole,)))
     count, source = forecast.runs["count"], forecast.runs.get("source") or "runs"
     items = [("made", forecast.created), ("runs", f"{count} from {source}")]
     title = f"{forecast.target.capitalize()} of runs not yet made"
     lead = f"{forecast.level:.0%} intervals for a new run, from {count} runs of {source}"
-    return title, lead, tiles(items), sections
+    return title, lead, _opening([forecast, *plans], forecast.notes, tiles(items)), sections
 
 
 def _forecast(forecast: Forecast) -> tuple[Any, ...]:
@@ -497,12 +582,8 @@ def _forecast(forecast: Forecast) -> tuple[Any, ...]:
     finger = forecast.runs.get("fingerprint")
     finger = f" of fingerprint {finger[:12]}…" if finger else ""
     shown = table(head, rows, f"{forecast.target.capitalize()} of a new run")
-    parts = [shown, element("p", f"{made}{finger}; shares are of the variance.")]
-    if can_draw():
-        parts.append(element("div", forecast_figure(forecast), class_="figures"))
-    else:
-        parts.append(NO_FIGURES)
-    return tuple(parts)
+    picture = element("div", forecast_figure(forecast), class_="main") if can_draw() else NO_FIGURES
+    return picture, shown, element("p", f"{made}{finger}; shares are of the variance.")
 
 
 def _forecast_laws(forecast: Forecast) -> Html:
@@ -535,11 +616,11 @@ def _study_parts(study: Study) -> _Parts:
     names = ", ".join(study.laws)
     none = element("p", "Nothing in the fits gave reason for a warning.")
     sections = [
-        Section("What to know first", (note_list(study.notes) if study.notes else none,)),
-        Section("Laws and folds", _design(study)),
-        Section("Scores", _scores(study)),
         Section("Ranking", _ranking(study)),
+        Section("Scores", _scores(study)),
+        Section("What to know first", (note_list(study.notes) if study.notes else none,)),
         Section("Figures", tuple(study_figures(study)) if can_draw() else (NO_FIGURES,)),
+        Section("Laws and folds", _design(study)),
         Section("Parameters", _spreads(study)),
         Section("Folds", _folds(study)),
     ]
@@ -553,7 +634,7 @@ def _study_parts(study: Study) -> _Parts:
         ]
     )
     lead = f"Fitted on parts of the runs, scored on the rest: {study.design}"
-    return f"A study of {names}", lead, first, sections
+    return f"A study of {names}", lead, _opening([study], study.notes, first), sections
 
 
 def _design(study: Study) -> tuple[Any, ...]:

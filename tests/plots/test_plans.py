@@ -226,14 +226,14 @@ def test_the_frontier_shows_where_the_fitted_range_ends(ax):
     low, high = scattered().fit.ranges["D"]
     inside &= found.table["D"].between(low, high)
     assert 0 < inside.sum() < 25
-    grey = [patch for patch in ax.patches if patch.get_alpha() == 0.12]
+    grey = [patch for patch in ax.patches if patch.get_hatch()]
     shaded = np.zeros(25, bool)
     for patch in grey:
         x = patch.get_x(), patch.get_x() + patch.get_width()
         shaded |= found.table["compute"].between(*x, inclusive="neither").to_numpy()
     assert not (shaded & inside).any()
     assert (shaded | inside | (found.table["compute"] >= ax.get_xlim()[1])).sum() >= 24
-    assert "not fitted" in texts(ax)
+    assert "beyond the runs" in texts(ax)
 
 
 def test_contours_show_the_runs_and_the_fitted_range(ax):

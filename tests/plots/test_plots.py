@@ -203,7 +203,7 @@ def test_held_out_runs_are_hollow_on_grey_ground(demo, ax):
     assert len(hollow.get_offsets()) == (out & at_share).sum()
     np.testing.assert_array_equal(hollow.get_facecolors()[0], [1, 1, 1, 1])
     left, right = sorted((one.get_x(), one.get_x() + one.get_width()) for one in ax.patches)
-    assert left[1] == 1.4e8 and right[0] == 2e9 and "not fitted" in texts(ax)
+    assert left[1] == 1.4e8 and right[0] == 2e9 and "beyond the runs" in texts(ax)
     assert ax.get_title(loc="left") == "● fitted  ○ held out" and ax.get_title() == "N = 4 B"
     assert named(ax) == ["r = 0", "r = 0.33", "r = 0.67", "r = 1"]
 

@@ -124,8 +124,8 @@ def test_runs_give_the_sandwich(chinchilla_fit, runs):
 def test_a_plan_is_shown_with_its_interval(draws, whole):
     plan = planning.allocation(draws, 1e21)
     rows = [row for row in Seen(whole).rows if row[0] == "N"]
-    assert rows[-1][1] == f"{plan.N:.6g}"
-    assert rows[-1][2:] == [f"{end:.5g}" for end in plan.interval["N"]]
+    assert rows[0][1] == f"{plan.N:.6g}"
+    assert rows[0][2:] == [f"{end:.5g}" for end in plan.interval["N"]]
 
 
 @pytest.mark.full
@@ -216,7 +216,10 @@ def test_a_curve_that_begins_late_is_predicted_where_it_was_run(annealing):
 def test_what_is_missing_is_named(chinchilla_fit):
     seen = Seen(jl.report(chinchilla_fit))
     assert "no intervals" in seen.text and "95%" not in seen.text
-    assert len(seen.figures) == 3  # along N, along D, starts
+    assert len(seen.figures) == 2  # along N, along D; all starts agree, which is no picture
+    optima = ((0.0011, 0.7), (0.0012, 0.3))
+    split = dataclasses.replace(chinchilla_fit, optima=optima, agreement=0.7)
+    assert "starts of the search ended" in Seen(jl.report(split)).text
 
 
 def test_without_matplotlib_there_are_no_pictures(chinchilla_fit, monkeypatch):
@@ -250,7 +253,7 @@ def test_letters_are_readable_on_a_telephone(chinchilla_fit):
     runs = simulate.experiment("chinchilla", noise=0.004).table
     text = jl.report(chinchilla_fit, runs=runs, plans=[planning.allocation(chinchilla_fit, 1e21)])
     pictures = re.findall(r"<svg(?! id=).*?</svg>", text, re.DOTALL)
-    assert len(pictures) == 6
+    assert len(pictures) == 5
     for svg in pictures:
         width = float(re.search(r'viewBox="\S+ \S+ (\S+)', svg)[1])
         sizes = [float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", svg)]
@@ -345,6 +348,15 @@ def test_the_command_writes_what_python_writes(command, chinchilla_fit, draws, r
     seen = Seen(text)
     assert seen.row("alpha")[3] == f"{np.quantile(draws.params['alpha'], 0.025):.4g}"
     assert_alone(text)
+    draws.save("draws.json")  # as `bootstrap --draws draws.json` writes it
+    again = ("--data", "runs.csv", "--bootstrap", "draws.json", "--compute", "1e21")
+    assert command("fit.json", *again, "-o", "again.html")[0] == 0
+    # Draws of a file know what was resampled, those of a table here do not.
+    assert Seen((tmp_path / "again.html").read_text("utf-8")).row("alpha") == seen.row("alpha")
+    moved = dataclasses.replace(draws.fit, params=draws.fit.params | {"E": 2.0})
+    uncertainty.Draws(moved, draws.params).save("other.json")
+    code, _, err = command("fit.json", "--bootstrap", "other.json", "-o", "no.html")
+    assert code == 2 and "draws of another fit" in err
 
 
 @pytest.mark.full
@@ -430,7 +442,7 @@ def test_a_forecast_has_a_page_with_its_table_picture_laws_and_plan(tmp_path):
     made = a_forecast()
     note = Note("prior-width", "warning", "the width is a prior's")
     made = dataclasses.replace(made, notes=(note,))
-    plan = planning.allocation(made, 6 * 2e10 * 4e11)
+    plan = planning.allocation(made, 6 * 2e10 * 4e11, level=made.level)
     page = jl.report(made, tmp_path / "page.html", plans=[plan])
     assert (tmp_path / "page.html").read_text("utf-8") == page
     seen = Seen(page)
@@ -446,6 +458,46 @@ def test_a_forecast_has_a_page_with_its_table_picture_laws_and_plan(tmp_path):
     record = json.loads(re.search(r'<pre id="json">(.*?)</pre>', page, re.DOTALL)[1].replace(
         "&quot;", '"').replace("&#x27;", "'"))  # fmt: skip
     assert record["quantiles"] == made.to_dict()["quantiles"]
+
+
+@pytest.mark.full
+def test_all_intervals_of_a_page_have_one_level():
+    """The page of a forecast once had its 90 % beside a plan's 95 %."""
+    made = a_forecast()
+    plan = planning.allocation(made, 6 * 2e10 * 4e11, level=0.8)
+    page = Seen(jl.report(made, plans=[plan]))
+    heads = [cell for row in page.rows for cell in row if re.fullmatch(r"\d+% from", cell)]
+    assert len(heads) >= 2 and set(heads) == {"80% from"}
+    low, high = made.interval(0.8)
+    assert any(f"{low[0]:.5g}" in row and f"{high[0]:.5g}" in row for row in page.rows)
+    with pytest.raises(UsageError, match="intervals of 90%, a plan of 80%"):
+        jl.report(made, plans=[plan], level=0.9)
+    with pytest.raises(UsageError, match="intervals of 80%, a plan of 95%"):
+        jl.report(made, plans=[plan, planning.allocation(made, 1e22, level=0.95)])
+
+
+@pytest.mark.full
+def test_a_page_opens_with_what_was_asked(chinchilla_fit, runs, draws):
+    plan = planning.allocation(draws, 1e23)
+    whole = jl.report(chinchilla_fit, runs=runs, intervals=draws, plans=[plan])
+    text = re.sub("<[^>]+>", " ", whole.split("</nav>")[1])
+    order = ["Allocation", "The runs and the answer", "quantity", "What to know first", "objective"]
+    at = [text.index(words) for words in order]
+    assert at == sorted(at)
+    # Runs and target in one frame: the answer is written, and a dot for each run drawn.
+    first = re.search(r"<svg(?! id=).*?</svg>", whole, re.DOTALL)[0]
+    assert f"{plan.N / 1e9:.3g} B parameters" in first and first.count("<use") > len(runs)
+    assert "<details><summary>The fit as jaxlaw saves it" in whole
+
+
+@pytest.mark.full
+def test_notes_that_decide_nothing_are_folded(chinchilla_fit):
+    notes = (Note("a", "info", "known"), Note("c", "warning", "odd"), Note("b", "error", "wrong"))
+    page = jl.report(dataclasses.replace(chinchilla_fit, notes=notes))
+    head = page[: page.index("<nav")]
+    assert "wrong" in head and "odd" not in head  # what forbids the numbers stands above them
+    folded = re.search(r"<details><summary>Also good to know: a</summary>.*?</details>", page)[0]
+    assert "known" in folded and "odd" not in folded
 
 
 def test_the_page_of_a_fit_shows_forecasts_and_escapes_them():

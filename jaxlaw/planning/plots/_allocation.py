@@ -27,6 +27,7 @@ from jaxlaw._axes import (
     new_axes,
     percent,
     shades,
+    stripe_outside,
     vertical,
     what_is_drawn,
     with_interval,
@@ -317,7 +318,7 @@ def loss_frontier(
             :func:`jaxlaw.papers.loss_envelope` returns, or None.
         label: name of the line.
         fit: fit that was planned with, if the ground outside of its fitted N and D is to be
-            shaded.
+            striped.
 
     Example:
         >>> from jaxlaw import plots
@@ -336,27 +337,24 @@ def loss_frontier(
     ax.margins(x=0.02)
     log_axis(ax.xaxis, words=False)
     if fit is not None:
-        _shade_extrapolation(ax, table, fit)
-    return finish(ax, _COMPUTE, "loss (nats)", end_labels=[end])
+        _stripe_extrapolation(ax, table, fit)
+    title = what_is_drawn({f"band: {plan.level:.0%} of draws": "loss_low" in table})
+    return finish(ax, _COMPUTE, "loss (nats)", title, end_labels=[end])
 
 
-def _shade_extrapolation(ax: Axes, table: pd.DataFrame, fit: Any) -> None:
-    """Grey ground under the budgets whose best N or D lies outside of the fitted ranges."""
+def _stripe_extrapolation(ax: Axes, table: pd.DataFrame, fit: Any) -> None:
+    """Stripes over the budgets whose best N or D lies outside of the fitted ranges."""
     (source,) = as_draws(fit)
     inside = np.ones(len(table), bool)
     for name in ("N", "D"):
         low, high = source.ranges.get(name, (-np.inf, np.inf))
         inside &= table[name].between(low, high).to_numpy()
-    left, right = ax.get_xlim()
     compute = table["compute"].to_numpy()
-    limits = (compute[inside].min(), compute[inside].max()) if inside.any() else (right, right)
-    for low, high in ((left, limits[0]), (limits[1], right)):
-        if low < high and not (low == left and inside[0]) and not (high == right and inside[-1]):
-            ax.axvspan(low, high, color=FAINT, alpha=0.12, linewidth=0, zorder=0)
-            middle = np.sqrt(low * high)
-            write(ax, "not fitted", (middle, 1), xycoords=("data", "axes fraction"), ha="center",
-                  va="bottom", color=FAINT, xytext=(0, 2))  # fmt: skip
-    ax.set_xlim(left, right)
+    left, right = ax.get_xlim()
+    low, high = (compute[inside].min(), compute[inside].max()) if inside.any() else (right, right)
+    # The first and the last budget that are drawn stand for what lies beyond them.
+    low, high = (left if inside[0] else low), (right if inside[-1] else high)
+    stripe_outside(ax, low, high)
 
 
 @checked
