@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import json
+import pickle
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +25,7 @@ from jaxlaw.fitting._scores import METRICS
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from tests.fixtures.command_files import PAIRS, prepare
-from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn
+from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn
 from tests.fixtures.python_calls import BACK
 from tests.fuzz.calls import public_functions
 
@@ -83,8 +84,50 @@ def test_its_picture_is_drawn(made, kind, ax):
 
 
 def test_what_has_no_picture_says_so(made):
-    with pytest.raises(jl.UsageError, match="no picture of an allocation law"):
-        made["allocation law"].plot()
+    with pytest.raises(jl.UsageError, match="no picture of a solution"):
+        planning.solve(FIT, for_="D", loss=2.2, at={"N": 7e9}).plot()
+
+
+#: Answers whose pictures need the fit that they were made with.
+PICTURED = {
+    "allocation": lambda: planning.allocation(FIT, 1e21, cost=lambda N, D: 6 * N * D + 1e9 * N),
+    "min compute": lambda: planning.min_compute(FIT, 2.2, limits={"N": (None, 1e9)}),
+    "out of reach": lambda: planning.min_compute(FIT, 1.0),
+    "tokens": lambda: planning.tokens_or_size_for(FIT, N=7e9, loss=2.2),
+    "law": lambda: planning.allocation_law(FIT),
+    "frontier": lambda: planning.frontier(FIT, [1e20, 1e22]),
+    "critical ratio": lambda: planning.critical_ratio(GENERAL, start=2.86, at={"N": 1.8, "D": 2.0}),
+    "limited": lambda: planning.optimal_mixture_data_limited(DOMAIN, 0.1, at={"N": 1.8}),
+    "transfer": lambda: planning.data_transferred(SCRATCH, CONTINUAL, N=1e9, D=1e9),
+    "saving": lambda: planning.compute_savings(SCRATCH, CONTINUAL, loss=2.3),
+    "break even": lambda: planning.break_even(SCRATCH, CONTINUAL, N=1e9),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", PICTURED)
+def test_a_picture_with_the_fit_is_drawn_where_it_was_planned(name, ax, tmp_path):
+    answer = PICTURED[name]()
+    assert answer.plot(ax) is ax and ax.has_data()
+    answer.save(tmp_path / "answer.json")
+    assert "question" not in answer.to_dict()
+    for without_fit in (jl.load(tmp_path / "answer.json"), pickle.loads(pickle.dumps(answer))):
+        assert without_fit.to_dict() == answer.to_dict()
+        with pytest.raises(jl.UsageError, match="needs the fit, which its file does not hold"):
+            without_fit.plot(ax)
+
+
+def test_options_go_to_the_picture(ax):
+    plan = planning.allocation_law(FIT)
+    assert plan.plot(ax, label="all runs", levels=3) is ax
+    assert "all runs" in {text.get_text() for text in ax.texts}
+
+
+def test_what_is_saved_on_frontiers_is_drawn(ax):
+    table = planning.frontier_savings(
+        *(jl.published()[f"zheng-2024-frontier-{base}"] for base in ("scratch", "cpt")), [1e17]
+    )
+    assert table.plot(ax) is ax
 
 
 def test_a_changed_or_foreign_record_is_refused(made):

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from jaxlaw.planning._mixture import (
         optimal_mixture_data_limited as optimal_mixture_data_limited,
     )
+    from jaxlaw.planning._recipes import ComputeMultiplier as ComputeMultiplier
     from jaxlaw.planning._recipes import compute_multiplier as compute_multiplier
     from jaxlaw.planning._schedule import OptimalSchedule as OptimalSchedule
     from jaxlaw.planning._schedule import optimal_schedule as optimal_schedule
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from jaxlaw.planning._tokens_per_parameter import TokensPerParameter as TokensPerParameter
     from jaxlaw.planning._tokens_per_parameter import tokens_per_parameter as tokens_per_parameter
     from jaxlaw.planning._transfer import BreakEven as BreakEven
+    from jaxlaw.planning._transfer import FrontierSavings as FrontierSavings
     from jaxlaw.planning._transfer import Saving as Saving
     from jaxlaw.planning._transfer import Transfer as Transfer
     from jaxlaw.planning._transfer import break_even as break_even

@@ -31,12 +31,15 @@ from jaxlaw.planning._answers import (
     Answer,
     AnswerTable,
     Inputs,
+    Pictured,
     checked_compute,
     checked_input,
+    keeps_question,
     law_inputs,
     missing_draws_notes,
     require_inputs,
     source_notes,
+    without,
 )
 from jaxlaw.planning._budgets import (
     AT_LIMIT,
@@ -71,13 +74,14 @@ REACHED = 1e-9  # relative: farther from the loss wanted, a search has not conve
 FLAT = 12.0  # nats of size, either way
 FLAT_POINTS = 4801
 LINE_POINTS = 513  # of sizes, where lower losses are looked for
+_USUAL = 1e21  # FLOPs around which a plan without an answer is drawn
 
 
 # The plans.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Allocation(Answer):
+class Allocation(Pictured, Answer):
     """How to spend a budget.
 
     Attributes:
@@ -95,9 +99,15 @@ class Allocation(Answer):
     r: float | None = None
     method: str = "numerical"
 
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """Contours of equal loss around its compute, and the run on them."""
+        around = self.compute if 0 < self.compute < math.inf else _USUAL
+        options = without(question, "fit", "compute", "loss", "N", "D")
+        return "isoloss", (question["fit"], (around / 100, around * 100)), {"mark": self, **options}
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class AllocationLaw(Answer):
+class AllocationLaw(Pictured, Answer):
     """N_opt = N_coefficient·C^a and D_opt = D_coefficient·C^b for C in FLOPs.
 
     Attributes:
@@ -113,13 +123,24 @@ class AllocationLaw(Answer):
     N_coefficient: float
     D_coefficient: float
 
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """Contours of equal loss with the best size of every budget."""
+        return "isoloss", (question["fit"], (1e18, 1e24)), without(question, "fit")
 
-class Frontier(AnswerTable):
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Frontier(Pictured, AnswerTable):
     """The best run of every budget.
 
     ``table`` has ``compute`` (FLOPs), ``N``, ``D``, ``r`` where it was searched, ``loss`` and
     ``tokens_per_parameter``.
     """
+
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """The best sizes on contours of equal loss."""
+        budgets = self.table["compute"]
+        extremes = float(budgets.min()), float(budgets.max())
+        return "isoloss", (question["fit"], extremes), without(question, "fit", "computes")
 
 
 def _loss_there(answer: Allocation, alone: Allocation, given: dict[str, Any]) -> dict[str, float]:
@@ -131,6 +152,7 @@ def _loss_there(answer: Allocation, alone: Allocation, given: dict[str, Any]) ->
     return {"loss_there": loss, "regret": relative_regret(loss, alone.loss)}
 
 
+@keeps_question
 @across_laws(_loss_there)
 @checked
 def allocation(
@@ -203,6 +225,7 @@ def allocation(
     )  # fmt: skip
 
 
+@keeps_question
 @checked
 def frontier(
     fit: Any,
@@ -254,6 +277,7 @@ def frontier(
     return Frontier(pd.DataFrame(table), level, tuple(notes))
 
 
+@keeps_question
 @checked
 def allocation_law(
     fit: Any, *, at: Mapping[str, float | str] | None = None, level: ConfidenceLevel = LEVEL
@@ -296,6 +320,7 @@ def allocation_law(
     )
 
 
+@keeps_question
 @across_laws(_loss_there)
 @checked
 def min_compute(
@@ -371,6 +396,7 @@ def min_compute(
     )  # fmt: skip
 
 
+@keeps_question
 @across_laws(_loss_there)
 @checked
 def tokens_or_size_for(

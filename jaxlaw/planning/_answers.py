@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -319,3 +322,63 @@ class AnswerTable(Result):
     def __repr__(self) -> str:
         """The table, cut where pandas cuts it, and the notes."""
         return "\n".join([repr(self.table), *map(str, by_weight(self.notes))])
+
+
+def draw(picture: str, *args: Any, **options: Any) -> Any:
+    """Draw by the name of a function of :mod:`jaxlaw.plots`, which stands above all plans."""
+    return getattr(importlib.import_module("jaxlaw.plots"), picture)(*args, **options)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Pictured:
+    """Of an answer whose picture needs the fit as well, which the answer's files do not hold.
+
+    Attributes:
+        question: argument of the plan → what was given for it; None of an answer from a file.
+    """
+
+    question: Mapping[str, Any] | None = field(default=None, metadata={"saved": False})
+
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """Name, arguments and options of the picture; ``question`` without the level."""
+        raise NotImplementedError
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw it with the fit that it was planned with; needs matplotlib.
+
+        Args:
+            ax: axes to draw on; new ones if None.
+            **options: options of the function of :mod:`jaxlaw.plots` that draws it.
+
+        Raises:
+            UsageError: the answer was read from a file, which does not hold the fit.
+        """
+        if self.question is None:
+            kind = type(self).kind_of_record()  # type: ignore[attr-defined]
+            raise UsageError(
+                f"the picture of a result of kind '{kind}' needs the fit, which "
+                "its file does not hold: draw it where it is planned, or plan again"
+            )
+        picture, args, own = self._drawn(without(self.question, "level"))
+        return draw(picture, *args, ax=ax, **{**own, **options})
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Other processes get the answer as files do: a cost of the user's own may not be pickled.
+        return {**self.__dict__, "question": None}
+
+
+def without(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """The items of a dict but for some."""
+    return {name: value for name, value in values.items() if name not in names}
+
+
+def keeps_question(plan: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator of a plan whose answer is :class:`Pictured`: it keeps what was asked."""
+    signature = inspect.signature(plan)
+
+    @functools.wraps(plan)
+    def run(*args: Any, **options: Any) -> Any:
+        answer = plan(*args, **options)
+        return dataclasses.replace(answer, question=signature.bind(*args, **options).arguments)
+
+    return run

@@ -24,12 +24,15 @@ from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     Answer,
+    Pictured,
     fewest_degrees,
+    keeps_question,
     law_inputs,
     law_inputs_of_each,
     missing_draws_notes,
     require_inputs,
     source_notes,
+    without,
 )
 from jaxlaw.planning._budgets import SEARCH_LIMITS
 from jaxlaw.planning._flat import as_good
@@ -70,7 +73,7 @@ class Mixture(Answer):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class LimitedMixture(Answer):
+class LimitedMixture(Pictured, Answer):
     """The best share where domain data are limited (Que's usage 2).
 
     Attributes:
@@ -88,9 +91,14 @@ class LimitedMixture(Answer):
     loss_alone: float
     interior_below: float
 
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """The domain loss over the share."""
+        own = question["domain"], question["corpus_tokens"]
+        return "limited_domain", own, without(question, "domain", "corpus_tokens")
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class CriticalRatio(Answer):
+class CriticalRatio(Pictured, Answer):
     """The least share of the general corpus that keeps its loss at or below the start.
 
     Attributes:
@@ -100,6 +108,10 @@ class CriticalRatio(Answer):
 
     share: float
     loss: float
+
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """The general loss over its share, and its start."""
+        return "critical_share", (question["general"],), without(question, "general")
 
 
 def _losses_there(answer: Mixture, alone: Mixture, given: dict[str, Any]) -> dict[str, float]:
@@ -221,6 +233,7 @@ def _flat_shares(
     return {"share": (float(grid[low]), float(grid[high]))}
 
 
+@keeps_question
 @across_laws()
 @checked
 def critical_ratio(
@@ -271,6 +284,7 @@ def critical_ratio(
     return CriticalRatio(**answer, binding=bound, notes=tuple(notes))
 
 
+@keeps_question
 @across_laws()
 @checked
 def optimal_mixture_data_limited(

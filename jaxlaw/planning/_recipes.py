@@ -33,6 +33,15 @@ from jaxlaw.planning._solve import for_each_draw, root
 from jaxlaw.uncertainty import LEVEL, interval_columns
 
 
+class ComputeMultiplier(AnswerTable):
+    """What a recipe is worth, a row for each budget.
+
+    ``table`` has ``compute``, ``loss`` and ``multiplier``.
+    """
+
+    picture = "compute_multiplier"
+
+
 @checked
 def compute_multiplier(
     fit: Any,
@@ -44,7 +53,7 @@ def compute_multiplier(
     max_epochs: float | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-) -> AnswerTable:
+) -> ComputeMultiplier:
     """How much compute a recipe is worth against a reference, at equal loss.
 
     Each of the two is trained at its own best size, on its own best number of tokens. A multiplier
@@ -63,10 +72,10 @@ def compute_multiplier(
         level: confidence level of the intervals.
 
     Returns:
-        AnswerTable of K rows: ``compute``, the reference's ``loss`` there and the ``multiplier``;
-        with draws ``…_low`` and ``…_high`` of the last two. It is 0 where the recipe never reaches
-        that loss. The note ``order-turns`` says where the multiplier passes 1 among the budgets,
-        and ``order-unclear`` that its interval holds 1.
+        :class:`ComputeMultiplier` of K rows: ``compute``, the reference's ``loss`` there and the
+        ``multiplier``; with draws ``…_low`` and ``…_high`` of the last two. It is 0 where the
+        recipe never reaches that loss. The note ``order-turns`` says where the multiplier passes 1
+        among the budgets, and ``order-unclear`` that its interval holds 1.
 
     Raises:
         UsageError: the law lacks N or D, or an input is missing or unknown.
@@ -98,7 +107,7 @@ def compute_multiplier(
     for space, log_tokens in zip(both, (log_D, own_log_D), strict=True):
         tokens = np.exp(log_tokens[0]) / source.scale("D")
         notes += epochs_notes(source, space.others, tokens, space.epochs)
-    return AnswerTable(frame, level, tuple(dict.fromkeys(notes)))
+    return ComputeMultiplier(frame, level, tuple(dict.fromkeys(notes)))
 
 
 @for_each_draw("law")

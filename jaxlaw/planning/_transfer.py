@@ -34,13 +34,17 @@ from jaxlaw.planning._answers import (
     Answer,
     AnswerTable,
     Inputs,
+    Pictured,
     checked_compute,
     checked_input,
+    draw,
     fewest_degrees,
+    keeps_question,
     law_inputs_of_each,
     missing_draws_notes,
     require_inputs,
     source_notes,
+    without,
 )
 from jaxlaw.planning._budgets import (
     SEARCH_LIMITS,
@@ -65,7 +69,7 @@ TIE = 1e-13  # relative difference of losses that rounding may make
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Transfer(Answer):
+class Transfer(Pictured, Answer):
     """What a base saves one run, against training from scratch to the same loss.
 
     Attributes:
@@ -83,9 +87,16 @@ class Transfer(Answer):
     transferred: float
     saved: float
 
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """What the base saves at this size, over the tokens around its own."""
+        fits = question["scratch"], question["continual"]
+        tokens = list(np.geomspace(self.D / 100, self.D * 10, 41))
+        options = without(question, "scratch", "continual", "N", "D", "loss")
+        return "compute_saved", (transfer_table(*fits, [self.N], tokens, **options),), {}
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Saving(Answer):
+class Saving(Pictured, Answer):
     """Least compute to a loss from scratch and from a base, each with its own best size.
 
     Attributes:
@@ -99,9 +110,14 @@ class Saving(Answer):
     continual_compute: float
     saved: float
 
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """Both losses over the budget, and what is saved."""
+        fits = question["scratch"], question["continual"]
+        return "crossover", fits, {"plan": self, "at": question.get("at")}
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class BreakEven(Answer):
+class BreakEven(Pictured, Answer):
     """Where training from scratch and from a base reach the same loss.
 
     Attributes:
@@ -119,7 +135,25 @@ class BreakEven(Answer):
     loss: float
     pays: str
 
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """Both losses, and where they meet."""
+        fits = question["scratch"], question["continual"]
+        own = {name: question[name] for name in ("N", "compute", "at") if name in question}
+        return "crossover", fits, {"plan": self, **own}
 
+
+class FrontierSavings(AnswerTable):
+    """Compute saved at equal loss, a row for each budget.
+
+    ``table`` has ``compute``, ``loss``, ``continual_compute`` and ``saved``.
+    """
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the share that is saved over the budget, by ``compute_saved``; needs matplotlib."""
+        return draw("compute_saved", self.table, ax=ax, **options)
+
+
+@keeps_question
 @across_laws()
 @checked
 def data_transferred(
@@ -239,6 +273,7 @@ def transfer_table(
     return pd.DataFrame(table)
 
 
+@keeps_question
 @across_laws()
 @checked
 def compute_savings(
@@ -311,7 +346,7 @@ def compute_savings(
 @checked
 def frontier_savings(
     scratch: Any, continual: Any, compute: Sequence[float], *, level: ConfidenceLevel = LEVEL
-) -> AnswerTable:
+) -> FrontierSavings:
     """Compute saved at equal loss, by two laws of the loss envelope (Zheng 2024, §4.2).
 
     Args:
@@ -323,10 +358,10 @@ def frontier_savings(
         level: confidence level of the intervals.
 
     Returns:
-        AnswerTable of K rows: ``compute`` and ``loss`` from scratch, ``continual_compute`` to
-        that loss, and ``saved``, the share 1 − continual_compute/compute; with draws
-        ``…_low`` and ``…_high`` of the last three. A continual law that never reaches the loss
-        has an infinite compute, and saves −∞.
+        :class:`FrontierSavings` of K rows: ``compute`` and ``loss`` from scratch,
+        ``continual_compute`` to that loss, and ``saved``, the share
+        1 − continual_compute/compute; with draws ``…_low`` and ``…_high`` of the last three. A
+        continual law that never reaches the loss has an infinite compute, and saves −∞.
 
     Raises:
         UsageError: a law that takes more or less than C, or a compute that is not positive.
@@ -360,9 +395,10 @@ def frontier_savings(
         for at in {used.min(), used.max()}:
             notes += source_notes(source, what, C=at / source.units["C"])
     notes = [*_savings_notes(values["saved"][0]), *dict.fromkeys(notes)]
-    return AnswerTable(pd.DataFrame(table), level, tuple(notes))
+    return FrontierSavings(pd.DataFrame(table), level, tuple(notes))
 
 
+@keeps_question
 @across_laws(lambda answer, alone, given: {"pays": alone.pays})
 @checked
 def break_even(
