@@ -303,7 +303,8 @@ def forecast(
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
-        >>> forecast = jl.forecast("chinchilla", runs, at={"N": [1e10, 2e10], "D": 4e11}, n_starts=64)
+        >>> points = {"N": [1e10, 2e10], "D": 4e11}
+        >>> forecast = jl.forecast("chinchilla", runs, at=points, n_starts=64)
         >>> forecast.table[["N", "D"]].to_numpy().tolist()
         [[10000000000.0, 400000000000.0], [20000000000.0, 400000000000.0]]
     """
