@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 LABELLED = {"group"}  # inputs that take labels
-SOLVERS = ("newton", "lbfgs")
+SOLVERS = ("newton", "lbfgs", "lbfgs-optax")
 FORMATS = ("wandb", "tensorboard", "lm-eval", "hf-trainer")
 DESIGNS = ("hold-out", "leave-one-group-out", "leave-p-groups-out", "contiguous-blocks", "k-fold",
            "shuffle-split", "in-sample")  # fmt: skip
