@@ -18,6 +18,7 @@ import os
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,7 @@ _log = logging.getLogger(__name__)
 VARIABLE = "JAXLAW_CACHE"
 OFF = ("", "0", "off", "false", "no")
 LARGEST = 2**29  # bytes in the folder; what was used last stays
+OLDEST = 90  # days: what was not used for so long is of another version, or of no use
 _SUFFIX = ".kept"
 _DIGEST = 32  # bytes of the digest at the beginning of a file
 
@@ -132,24 +134,48 @@ def forget(key: str) -> None:
             path.unlink()
 
 
+def contents() -> tuple[int, int]:
+    """How many files the folder holds, and their bytes together."""
+    sizes = [size for _, size, _ in _files(folder())]
+    return len(sizes), sum(sizes)
+
+
+def clear() -> None:
+    """Delete what is kept, and the folder if nothing else is in it."""
+    where = folder()
+    for _, _, path in _files(where):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    if where is not None:
+        with contextlib.suppress(OSError):
+            where.rmdir()
+
+
 def _digest(key: str, content: bytes) -> bytes:
     """Digest of a key and what is kept under it: a file copied over another's has another key."""
     return hashlib.sha256(hashlib.sha256(key.encode()).digest() + content).digest()
 
 
 def _make_room(within: Path) -> None:
-    """Delete the files that have not been used for longest, beyond the size allowed."""
-    files = []
-    for entry in os.scandir(within):
-        if entry.name.endswith(_SUFFIX):
-            with contextlib.suppress(OSError):  # another process has deleted it
-                files.append((entry.stat().st_mtime_ns, entry.stat().st_size, entry.path))
+    """Delete what was not used for too long, and the oldest files beyond the size allowed."""
+    least = time.time_ns() - OLDEST * 86_400 * 10**9
     total = 0
-    for _, size, path in sorted(files, reverse=True):
+    for used, size, path in sorted(_files(within), reverse=True):
         total += size
-        if total > LARGEST:
+        if total > LARGEST or used < least:
             with contextlib.suppress(OSError):
                 os.unlink(path)
+
+
+def _files(within: Path | None) -> list[tuple[int, int, str]]:
+    """When each kept file was last used, its size and its path; none of a folder not there."""
+    files = []
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(within or ""):
+            if entry.name.endswith(_SUFFIX):
+                with contextlib.suppress(OSError):  # another process has deleted it
+                    files.append((entry.stat().st_mtime_ns, entry.stat().st_size, entry.path))
+    return files
 
 
 def _path(key: str) -> Path | None:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jax
@@ -219,6 +220,7 @@ def test_nothing_is_kept_where_jax_keeps_programs_itself(folder):
 
 LOADED = """
 import sys
+import time
 import jax, jax.numpy as jnp, numpy as np
 from jaxlaw import _jit
 
@@ -290,3 +292,15 @@ def test_a_second_process_compiles_nothing_and_finds_the_same_bits(tmp_path, law
     first, second = run(), run()
     assert first["compiled"] > 3 and second["compiled"] == 0
     assert {**first, "compiled": 0} == second
+
+
+def test_what_was_not_used_for_months_is_deleted(monkeypatch, tmp_path):
+    monkeypatch.setenv(_cache.VARIABLE, str(tmp_path))
+    for key in ("old", "recent"):
+        _cache.write(key, b"content")
+    day = 86_400
+    for key, days in (("old", _cache.OLDEST + 1), ("recent", _cache.OLDEST - 1)):
+        then = time.time() - days * day
+        os.utime(_cache._path(key), (then, then))
+    _cache.write("new", b"content")
+    assert [_cache.read(key) for key in ("old", "recent", "new")] == [None, b"content", b"content"]

@@ -37,6 +37,7 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
         sys.exit(2)
 
 else:
+    from jaxlaw.cli import _cache as caches
     from jaxlaw.cli import _curves as curves
     from jaxlaw.cli import _experiments as experiments
     from jaxlaw.cli import _fit as fits
@@ -205,6 +206,7 @@ else:
         "plot": reports.plot_command,
         "report": reports.report_command,
         "schema": schemas.schema_command,
+        "cache": caches.cache_command,
     }.items():
         app.command(_name)(_command)
     app.add_typer(experiments.design, name="design")

@@ -129,6 +129,7 @@ def schemas() -> dict[str, Schema]:
         "learnability": {"law": str, "domains": _Rows},
         "plot": ({"picture": str, "kind": str}, dict[str, str]),
         "report": {"report": str, "bytes": int, "of": str},
+        "cache": {"folder": str | None, "files": int, "bytes": int, "most_bytes": int},
     }  # fmt: skip
     by_name = {name: schema(hint) for name, hint in hints.items()}
 
