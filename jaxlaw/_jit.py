@@ -221,7 +221,7 @@ def _settings() -> tuple[Any, ...]:
 
 
 def compiler_options(optimised: bool = True) -> dict[str, Any]:
-    """Options of the compiler, as far as this version of jaxlib knows them."""
+    """What the compiler is asked for, as far as this version of jaxlib knows it."""
     wanted = _wanted_options(optimised)
     every = QUICK | UNOPTIMISED if jax.default_backend() == "cpu" else wanted
     known = _known(tuple(every.items())) if wanted else frozenset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,10 +23,11 @@ from jaxlaw.cli._output import (
     print_table,
     write_picture,
 )
-from jaxlaw.errors import UsageError, nearest
+from jaxlaw.errors import DataError, UsageError, nearest
 
 _FIRST = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along, where none is named
 _DATA = ("runs", "observed")  # arguments of pictures that are data
+_SAME = 1e-6  # relative: numbers of two plans that agree
 _ALONE = "loss_over_input"  # which draws a law without runs, too
 
 
@@ -42,6 +44,9 @@ def plot_command(
     kind: Annotated[
         str | None,
         typer.Option(help="Which picture, of those that --kind list names; its own if left out."),
+    ] = None,
+    fit: Annotated[
+        Path | None, typer.Option(help="Of an allocation: the fit that it was made with.")
     ] = None,
     at: Annotated[
         list[str] | None, typer.Option(help="Inputs that are held: N=7e9; repeatable.")
@@ -66,7 +71,7 @@ def plot_command(
     Example: jaxlaw plot fit.json runs.csv --out fit.png
     """
     check_out(out, PICTURE)
-    source = loaded(result)
+    source = _with_fit(_saved(result), fit)
     kinds = _kinds(source)
     if kind == "list":
         needs = {name: _needs(name) for name in kinds}
@@ -80,16 +85,48 @@ def plot_command(
         runs = curves.curves_as_fitted(source, data, along, reading)
     elif data is not None:
         runs = runs_as_fitted(source, data, reading)
-    write_picture(out, lambda plots: _draw(getattr(plots, chosen), source, runs, options))
+    if chosen == "plan":
+        write_picture(out, lambda _: source.plot(**options))
+    else:
+        write_picture(out, lambda plots: _draw(getattr(plots, chosen), source, runs, options))
     if as_json:
         print_json({"picture": str(out), "kind": chosen})
     else:
         print(f"picture: {out}")
 
 
+def _saved(file: str) -> Any:
+    """The result of a file; numbers that a command printed as JSON are none."""
+    try:
+        return loaded(file)
+    except DataError as error:
+        raise DataError(f"{error}; the command that made it draws it by --out x.png") from None
+
+
+def _with_fit(plan: Any, file: Path | None) -> Any:
+    """An allocation of a file with its fit, which its picture needs and its file does not hold."""
+    if file is None:
+        return plan
+    if not isinstance(plan, jl.planning.Allocation):
+        raise UsageError(f"--fit is for the picture of an allocation, not of a {_kind(plan)}")
+    fit = loaded(file, "fit", "bootstrap", "forecast")
+    again = jl.planning.allocation(fit, plan.compute)
+    if abs(again.loss / plan.loss - 1) > _SAME or abs(again.N / plan.N - 1) > _SAME:
+        raise UsageError(
+            f"{file} gives another allocation: it is of another fit, or has limits or inputs that "
+            "a file does not hold; `jaxlaw plan allocation … --out x.png` draws those"
+        )
+    return dataclasses.replace(plan, question={"fit": fit})
+
+
+def _kind(result: Any) -> str:
+    return result.kind_of_record()
+
+
 def _kinds(result: Any) -> list[str]:
     """Names of the pictures that draw a result, its own first: by what their first argument is."""
     plots, own = _plots(), [result.picture] if result.picture else []
+    own += ["plan"] * (getattr(result, "question", None) is not None)
     names = {one.__name__ for one in type(result).__mro__} - {"Result", "Answer", "AnswerTable"}
     for name in plots.__all__:
         first = _parameters(getattr(plots, name))[0]
@@ -112,6 +149,8 @@ def _plots() -> Any:
 
 def _needs(kind: str) -> str:
     """What a picture needs beside the result, in words."""
+    if kind == "plan":
+        return ""
     needed = {name for name in _required(getattr(_plots(), kind)) if name != "along"}
     data = ["the data"] if needed & set(_DATA) and kind != _ALONE else []
     return ", ".join([*data, *(f"--option {name}=…" for name in sorted(needed - set(_DATA)))])
@@ -132,11 +171,12 @@ def _parameters(draw: Any) -> list[inspect.Parameter]:
 
 def _chosen(result: Any, kinds: list[str], kind: str | None, with_data: bool) -> str:
     """The picture that is drawn; of a fit without one of its own its runs, or the law alone."""
-    named = result.kind_of_record()
+    named = _kind(result)
     if not kinds:
+        more = "; or give its --fit" if isinstance(result, jl.planning.Allocation) else ""
         raise UsageError(
-            f"there is no picture of a saved {named}; the command that made it may draw it: "
-            "--out x.png"
+            f"there is no picture of a saved {named} alone; the command that made it may draw it, "
+            f"by --out x.png{more}"
         )
     if kind is None:
         of_fits = "observed_against_predicted" if with_data else _ALONE
@@ -295,7 +335,7 @@ def report_command(
 def _profiles(
     fit: jl.Fit, runs: Any, names: list[str], groups: str | None
 ) -> list[jl.uncertainty.Profile]:
-    """The profiles that --profile names, of runs or curves."""
+    """The profiles asked for, of runs or curves."""
     if names and runs is None:
         raise UsageError("--profile needs the data of the fit: --data FILE")
     if isinstance(runs, jl.LossCurves) and fit.area_options is not None:
@@ -308,7 +348,7 @@ def _plans(
     source: Any, compute: float | None, general: Path | None, start: float | None,
     threshold: float, at: list[str] | None, level: float,
 ) -> list[Any]:  # fmt: skip
-    """The plans that the command names."""
+    """The plans asked for."""
     inputs, plans = inputs_at(at), []
     if inputs and compute is None and general is None:
         raise UsageError("--at is for a plan: --compute, or --general with --start")

@@ -49,7 +49,7 @@ class Teller(logging.Handler):
 
 
 def begin() -> Teller:
-    """Print from here on what is done."""
+    """Tell from here on what is done."""
     teller = Teller()
     log = logging.getLogger("jaxlaw")
     log.addHandler(teller)

@@ -412,7 +412,7 @@ def read_loss_curves(
         )
         _check_order(rows)
     except JaxlawError as error:
-        # Where one thing is missing, others are too: one error names all of them.
+        # The first thing that is missing hardly comes alone: all of it is named at once.
         given = {"columns": columns, "units": units, "schedules": schedules, **kept, **along}
         raise _with_guess(error, table, given) from None
     if format is not None or values:

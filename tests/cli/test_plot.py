@@ -28,6 +28,8 @@ def saved(tmp_path_factory):
         "forecast": a_forecast(),
         "frontier": jl.planning.frontier(fit, [1e19, 1e21]),
         "mixture": jl.planning.optimal_mixture(general.fit, domain.fit, start=2.86, at=at),
+        "allocation": jl.planning.allocation(fit, 1e21),
+        "limited": jl.planning.allocation(fit, 1e21, limits={"N": (None, 1e9)}),
         "steps": jl.design.evaluation_steps(5, 20_000),
     }.items():
         result.save(folder / f"{name}.json")
@@ -55,6 +57,7 @@ def here(saved, command, monkeypatch):
         ("forecast.json", "forecast_intervals"),
         ("frontier.json", "loss_frontier"),
         ("mixture.json", "trade_off"),
+        ("allocation.json --fit fit.json", "plan"),
     ],
 )
 def test_a_saved_result_is_drawn(command, here, line, kind):
@@ -83,12 +86,21 @@ def test_a_saved_result_is_drawn(command, here, line, kind):
         ("steps.json", "there is no picture of a saved evaluation steps"),
         ("steps.json --kind list --out x.txt.csv", "this command writes a picture"),
         ("nothing.json", "cannot read nothing.json"),
+        ("allocation.json", "alone; the command that made it may draw it, by --out x.png; or give"),
+        ("limited.json --fit fit.json", "fit.json gives another allocation"),
+        ("mixture.json --fit fit.json", "--fit is for the picture of an allocation, not of a mix"),
     ],
 )
 def test_what_cannot_be_drawn_says_what_it_needs(command, here, line, said):
     code, out, err = command("plot", *line.split())
     assert (code, out, len(err.splitlines())) == (2, "", 1) and said in err
     assert not Path("plot.png").exists()
+
+
+def test_what_a_command_printed_is_no_saved_result(command, here):
+    Path("printed.json").write_text('{"law": "chinchilla", "level": 0.95}')
+    code, _, err = command("plot", "printed.json")
+    assert code == 1 and "the command that made it draws it by --out x.png" in err
 
 
 def test_the_pictures_of_a_result_are_listed_with_what_they_need(command, here):
