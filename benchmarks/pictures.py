@@ -58,7 +58,7 @@ def curve(made: Names) -> Figure:
 def corpus(made: Names) -> Figure:
     """Scores over pretraining tokens, the law, its band and the target."""
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-    plots.value(made["found"], 22, ax)
+    plots.value(made["valuation"], 22, ax)
     return figure
 
 

@@ -1,6 +1,6 @@
 """What all plots share: colours, axes, curves with bands, names of curves, counts in words.
 
-Colours are near Okabe and Ito's, which the colour-blind tell apart, and differ in lightness, so
+Colours are near Okabe and Ito's, which the colour-blind distinguish, and differ in lightness, so
 that they differ in grey, too; ordered curves take shades of one ramp, dark to bright. Each has a
 contrast of 3 or more on white (tests/plots/test_palette.py).
 """
@@ -168,7 +168,7 @@ def stripe_outside(
 
     Args:
         ax: axes, their limits as they will stay.
-        low, high: lowest and highest value of the runs; NaN where nobody knows.
+        low, high: lowest and highest value of the runs; NaN where they are unknown.
         text: what is striped; empty for no words.
         axis: ``x`` or ``y``, the axis of these values.
     """

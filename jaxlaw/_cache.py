@@ -1,7 +1,7 @@
 """The user's cache folder: what takes long to make and is the same in every process.
 
 Compiled programs (:mod:`jaxlaw._jit`) and samples of starting points are kept there. Loading a
-program runs it, so the folder and its files must belong to the user, and nobody else may write to
+program runs it, so the folder and its files must belong to the user, and no other user may write to
 them: others are not used. The folder is never in the way: one that cannot be written, a file that
 is damaged, of another key or of another version, a full disk cost the time of making a thing anew
 and no more.
@@ -189,7 +189,7 @@ def _path(key: str) -> Path | None:
 
 
 def _only_the_user_writes(status: os.stat_result) -> bool:
-    """Whether a folder or file belongs to this user, and nobody else may write to it.
+    """Whether a folder or file belongs to this user, and no other user may write to it.
 
     Windows has no such bits, and keeps a user's own folders to the user by itself.
     """

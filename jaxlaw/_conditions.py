@@ -1,7 +1,7 @@
 """Conditions on the rows of a table, such as ``split == 'fit' and N > 1e8``.
 
 Python's own grammar reads a condition, and a visitor knows the few nodes that it may have; nothing
-in it is ever run as a program, whoever wrote it:
+in it is ever run as a program:
 
     comparisons   == != < <= > >=, also chained; in [...], not in [...]; is None, is not None
     logic         and, or, not; also & | ~, which bind as these words do

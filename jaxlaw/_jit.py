@@ -221,7 +221,7 @@ def _settings() -> tuple[Any, ...]:
 
 
 def compiler_options(optimised: bool = True) -> dict[str, Any]:
-    """What the compiler is asked for, as far as this version of jaxlib knows it."""
+    """Options of the compiler, as far as this version of jaxlib knows them."""
     wanted = _wanted_options(optimised)
     every = QUICK | UNOPTIMISED if jax.default_backend() == "cpu" else wanted
     known = _known(tuple(every.items())) if wanted else frozenset()

@@ -211,7 +211,7 @@ def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
             return source.read(), label, _kind(label)
         except UnicodeDecodeError as error:
             raise _not_utf8(error, label) from error
-    lazy = " (of what is computed when it is asked for, give .collect())"
+    lazy = " (of a lazy table, give .collect())"
     raise UsageError(
         f"cannot read runs from {type(source).__name__}"
         f"{lazy if hasattr(source, 'collect') else ''}; give a path, '-', a file object, "

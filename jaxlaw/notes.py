@@ -66,7 +66,7 @@ _inside: ContextVar[bool] = ContextVar("inside", default=False)
 def warns_of_errors(function: Callable[P, T]) -> Callable[P, T]:
     """Issue a :class:`FitWarning` for every error among the notes of a function's result.
 
-    Somebody who reads nothing but ``fit.params`` hears of it so. A call that another such function
+    So it reaches those who read nothing but ``fit.params``. A call that another such function
     makes on its way is silent: only what the user gets is warned of.
     """
 

@@ -1,7 +1,7 @@
 """The ``jaxlaw`` command: parses, calls the public API, prints.
 
-Exit codes: 0 done, 1 the fit or the data is no good, 2 wrong usage, 130 interrupted, 141 nobody
-reads the output any more.
+Exit codes: 0 done, 1 the fit or the data cannot be used, 2 wrong usage, 130 interrupted, 141 the
+output is no longer read.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ else:
         if isinstance(out, _Unread):
             out.flush()
             return UNREAD if out.buffer.getvalue() else None
-        if sys.stdout is not out:  # typer puts its own in place of one that nobody reads
+        if sys.stdout is not out:  # typer puts its own in place of one that is closed
             return UNREAD
         try:
             out.flush()
@@ -142,7 +142,7 @@ else:
         return None
 
     def _refused(out: Any, error: OSError) -> int:
-        """The exit code of output that is refused: without a word where nobody reads it."""
+        """The exit code of output that is refused: without a message where it is no longer read."""
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # Python flushes once more
         if isinstance(error, BrokenPipeError):
             return UNREAD
@@ -214,7 +214,7 @@ else:
     app.add_typer(experiments.design, name="sampling", hidden=True)  # the old name
 
     class _Plans(Plans):
-        """The group ``plan``: its commands are made when one is asked for.
+        """The group ``plan``: its commands are made when one is used.
 
         Reading the signatures of all plans takes as long as all the rest of ``jaxlaw --help``.
         """

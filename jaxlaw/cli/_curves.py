@@ -274,7 +274,7 @@ def _batch(text: str | None, column: bool = False) -> Any:
 
 
 def _steps(at: str | None, schedule: jl.Schedule, first: int = 0) -> np.ndarray:
-    """(points,) steps asked for."""
+    """(points,) steps that the user names."""
     import numpy as np
 
     if at == "all":

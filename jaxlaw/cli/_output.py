@@ -65,7 +65,7 @@ def check_out(
     """Refuse, before a long fit and not after it, what a command cannot write.
 
     Args:
-        out: the file asked for.
+        out: file that the user names.
         *kinds: kinds of file that the command writes; JSON and CSV where none is given.
         option: the command's name for it.
         instead: advice on how to get what the command does not write, for the message.

@@ -335,7 +335,7 @@ def report_command(
 def _profiles(
     fit: jl.Fit, runs: Any, names: list[str], groups: str | None
 ) -> list[jl.uncertainty.Profile]:
-    """The profiles asked for, of runs or curves."""
+    """The profiles that --profile names, of runs or curves."""
     if names and runs is None:
         raise UsageError("--profile needs the data of the fit: --data FILE")
     if isinstance(runs, jl.LossCurves) and fit.area_options is not None:
@@ -348,7 +348,7 @@ def _plans(
     source: Any, compute: float | None, general: Path | None, start: float | None,
     threshold: float, at: list[str] | None, level: float,
 ) -> list[Any]:  # fmt: skip
-    """The plans asked for."""
+    """The plans that the command names."""
     inputs, plans = inputs_at(at), []
     if inputs and compute is None and general is None:
         raise UsageError("--at is for a plan: --compute, or --general with --start")

@@ -308,7 +308,7 @@ def _fitted(
 
 
 def _most(changes: pd.DataFrame, estimates: dict[str, float]) -> pd.DataFrame:
-    """Of every number asked for, the rows that move it most."""
+    """Of every number that is reported, the rows that change it most."""
     import pandas as pd
 
     lines = []

@@ -49,7 +49,7 @@ class Teller(logging.Handler):
 
 
 def begin() -> Teller:
-    """Tell from here on what is done."""
+    """Print from here on what is done."""
     teller = Teller()
     log = logging.getLogger("jaxlaw")
     log.addHandler(teller)

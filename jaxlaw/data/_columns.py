@@ -156,7 +156,7 @@ class Column:
 
 
 def format_values(values: Iterable[Any]) -> list[str]:
-    """Values for labels: with six digits, or more where these do not tell them apart."""
+    """Values for labels: with six digits, or more where these do not distinguish them."""
     values = list(values)
     if not all(isinstance(value, float) for value in values):
         return [str(value) for value in values]

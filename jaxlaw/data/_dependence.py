@@ -3,7 +3,7 @@
 Checkpoints of one run share its seed, its order of data and its mishaps. Taken for independent
 runs they make standard errors too short, the more so the more of them there are. A column of the
 table may name the runs; else rows that share all inputs but the tokens may be checkpoints, and may
-as well be a grid of separate runs: only their residuals tell them apart.
+as well be a grid of separate runs: only their residuals distinguish them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pandas as pd
 
 from jaxlaw.notes import Note
 
-#: Columns that name a run, and columns that tell runs of equal inputs apart.
+#: Columns that name a run, and columns that distinguish runs of equal inputs.
 RUN_COLUMNS = ("run", "run_id", "run_name", "runid", "name")
 _LABELS = ("seed", "mixture_id", "trial", "replicate")
 #: Inputs that grow along a run, and columns that count its steps.
@@ -158,7 +158,7 @@ def dependence_note(runs: RunGroups, residuals: np.ndarray, smoothed: np.ndarray
         f"and residuals of one {unit} are alike (correlation {within:.2f}, of successive rows "
         f"{successive:.2f})"
         if pairs >= _PAIRS
-        else f"too few to tell whether residuals of one {unit} are alike"
+        else f"too few to test whether residuals of one {unit} are alike"
     )
     names = ",".join(runs.columns)
     shown = repr(runs.columns[0]) if len(runs.columns) == 1 else repr(list(runs.columns))

@@ -299,7 +299,7 @@ class _CurveGuess:
         columns = self._columns_of_curves()
         self.columns["run"] = columns[0] if len(columns) == 1 else columns or "…"
         named = f"rows of one {' and '.join(map(str, columns))} are a curve"
-        self.reasons.append(f"column run: {named if columns else 'nothing tells curves apart'}")
+        self.reasons.append(f"column run: {named if columns else 'nothing distinguishes curves'}")
         return columns
 
     def _columns_of_curves(self) -> list[Any]:
@@ -315,7 +315,7 @@ class _CurveGuess:
         return next((columns for columns in several if self._increase(columns)), [])
 
     def _choose_loss(self, run: list[Any]) -> None:
-        """One loss a step, where a column tells several losses of one run apart."""
+        """One loss a step, where a column distinguishes several losses of one run."""
         if not run or self._increase(run):
             return
         numeric = pd.api.types.is_numeric_dtype

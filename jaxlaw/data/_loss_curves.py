@@ -412,7 +412,7 @@ def read_loss_curves(
         )
         _check_order(rows)
     except JaxlawError as error:
-        # The first thing that is missing hardly comes alone: all of it is named at once.
+        # Where one thing is missing, others are too: one error names all of them.
         given = {"columns": columns, "units": units, "schedules": schedules, **kept, **along}
         raise _with_guess(error, table, given) from None
     if format is not None or values:

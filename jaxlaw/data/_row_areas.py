@@ -28,7 +28,7 @@ Phase = Literal["pt", "cpt"]
 Batch = tuple[float, float]
 SAME = (1.0, 1.0)
 
-#: The last rate of a base model whose training nobody describes (Wang 2025, §6 and App. G: "we
+#: The last rate of a base model whose training is not described (Wang 2025, §6 and App. G: "we
 #: assume that the final LR of all open-source models is zero"). Drops of a continual phase without
 #: its pre-training are taken from it, wherever it is read, predicted, planned or simulated.
 UNKNOWN_BASE_RATE = 0.0

@@ -823,7 +823,7 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
 
 
 def _check_all_there(runs: Runs, law: Law) -> None:
-    """Refuse a table without columns that a law needs, all at once, areas of schedules apart."""
+    """Refuse a table that lacks columns of a law, in one error; not for areas of schedules."""
     drops = law.inputs_per_drop if runs.drops is not None else ()
     present = runs.table.columns
     lacking = [

@@ -27,7 +27,7 @@ from jaxlaw.errors import UsageError, listed
 from jaxlaw.fitting import FittedLaw
 from jaxlaw.notes import Note
 
-_ALIKE = 1e-9  # share of a variance by which candidates that are as good may differ
+_ALIKE = 1e-9  # share of a variance by which candidates that count as equal may differ
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -206,7 +206,7 @@ def _identifiability_notes(
 def _loose_notes(
     problem: FitProblem, residuals: Residuals, moving: np.ndarray, evidence: SearchEvidence
 ) -> list[Note]:
-    """Parameters that the data bound on one side at most: zero, or infinity, is as good."""
+    """Parameters that the data bound on one side at most: zero, or infinity, fits as well."""
     if evidence.relative_slopes is None or not len(moving):
         return []
     kept, delta = residuals.weight > 0, float(problem.data.delta)

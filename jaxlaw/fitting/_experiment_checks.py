@@ -421,7 +421,7 @@ def _best_split(left: _Left, ranked: np.ndarray, at: np.ndarray) -> tuple[int, i
 
 
 def _two_clusters(residuals: Residuals, left: _Left) -> str:
-    """Residuals of two kinds that nothing in the table tells apart; empty where there is one."""
+    """Residuals of two kinds that nothing in the table distinguishes; empty where there is one."""
     count, free = left.Q.shape
     starts, random = [left.y], np.random.default_rng(0)
     # The residuals of fits to half of the rows, too: one search ends at a poor division.

@@ -20,7 +20,7 @@ from jaxlaw.laws import Input
 
 Ranges = Mapping[str, tuple[float, float]]
 
-ANNEALED = 0.02  # of the fitted range of S2: a law is linear in it, and cannot tell these apart
+ANNEALED = 0.02  # of the fitted range of S2: a law is linear in it, and does not distinguish these
 SPAN = 0.05  # of the shorter of two logarithmic ranges, for their product and ratio
 
 

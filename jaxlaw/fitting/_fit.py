@@ -124,7 +124,7 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
         The :class:`Fit`.
 
     Raises:
-        UsageError: the call is invalid; the message says how to mend it.
+        UsageError: the call is invalid; the message says how to correct it.
         DataError: the runs cannot carry the law; with ``strict``, neither can the fit.
         WorkError: the work folder cannot be written, or the executor has lost its workers.
 

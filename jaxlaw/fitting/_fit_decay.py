@@ -20,7 +20,7 @@ from jaxlaw.notes import Note, warns_of_errors
 _GRID = 7  # number of the first values of λ
 _CLOSE = 0.02  # tolerance of log(1 − λ): 2 % of 1 − λ
 _SECTION = (3 - np.sqrt(5)) / 2  # the smaller part of a golden section
-_WORSE = 1.01  # objectives up to this many times the best are as good as it
+_WORSE = 1.01  # objectives up to this many times the best count as equal to it
 
 
 @warns_of_errors

@@ -225,7 +225,7 @@ def _refit_batch(
 def _worth_a_warm_start(batch: Batch, n_local: Any, starts: int, of_set: np.ndarray) -> bool:
     """Whether refits are many enough for a search of their data sets, and are screened at all.
 
-    Where every start is solved as it is, the user has asked for a search of each.
+    Where every start is solved as it is, the options demand a search of each.
     """
     return bool(n_local and n_local < starts and batch.count >= MANY * (of_set.max() + 1))
 

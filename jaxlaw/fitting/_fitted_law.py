@@ -159,7 +159,7 @@ class FittedLaw(Result):
             return np.asarray(self.law.evaluate(self.params, **arrays))
 
     def is_extrapolation(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
-        """Tell whether points lie outside the fitted runs.
+        """Whether points lie outside the fitted runs.
 
         That is outside the fitted range of some input, or of the product or ratio of two of them:
         D/N of 1,000 is one for runs at 20, where N and D each are inside. Of an area of learning
@@ -204,8 +204,8 @@ class FittedLaw(Result):
 
         Example:
             >>> runs = jl.simulate.experiment("chinchilla", noise=0.0).table
-            >>> found = jl.published()["besiroglu-2024"].score(runs, where="6 * N * D >= 1e21")
-            >>> bool(found.relative_error < 0.05), "predicted" in found.table
+            >>> scores = jl.published()["besiroglu-2024"].score(runs, where="6 * N * D >= 1e21")
+            >>> bool(scores.relative_error < 0.05), "predicted" in scores.table
             (True, True)
         """
         # The readers of tables come with it, which neither predictions nor plans need.
@@ -237,7 +237,7 @@ class FittedLaw(Result):
                 f"law {self.law.name} takes no {', '.join(sorted(lacking))}: Que's requirements "
                 "are on a law of N, D and the share r, such as dcpt"
             )
-        unknown = {"r": (0.0, 1.0)}  # of coefficients whose ranges nobody printed
+        unknown = {"r": (0.0, 1.0)}  # of coefficients whose ranges are not printed
         ranges = {
             name: limits if math.isfinite(sum(limits)) else unknown.get(name, (1.0, 1.0))
             for name, limits in self.ranges.items()
@@ -297,7 +297,7 @@ class FittedLaw(Result):
             )
         options = chosen_options(self._counted_with(area_options))
         steps, done = _steps(at, schedule, first_step)
-        # A law of a base that nobody knows takes the areas of the continual phase alone.
+        # A law of an unknown base takes the areas of the continual phase alone.
         alone = "pt" if {"S1", "S1_pt"} & set(wanted) else "cpt"
         if alone == "cpt" and schedule.boundary is None:
             schedule = for_unknown_base(schedule)

@@ -135,7 +135,7 @@ class FitOptions:
             )
 
     def _check_parameters(self, law: Law) -> None:
-        """Refuse unknown parameters, and such as are to be two things at once."""
+        """Refuse unknown parameters, and those that two options claim."""
         for name in (*self.fixed, *self.tied, *self.tied.values(), *self.bounds):
             law.parameter(name)
         if law.constraint is not None and law.constraint.raises in (*self.fixed, *self.bounds):

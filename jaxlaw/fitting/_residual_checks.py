@@ -26,7 +26,7 @@ SURE = 3.0  # standard errors by which that share must exceed zero
 CHANCE = 1e-3  # probability of the classical F below which means of repeated rows are off the law
 FAR = 6.0  # robust standard deviations from which on a row is an outlier
 _CLIP = 3.0  # robust standard deviations at which residuals are clipped: one row is no surface
-_NOTHING = 1e-5  # of the target: nobody's concern, and within reach of rounding
+_NOTHING = 1e-5  # of the target: too small to matter, and within reach of rounding
 _RANK = 1e-6  # of a column: less of it is what the columns before it hold already, and rounding
 _NORMAL = 1.4826  # median absolute deviation → standard deviation of a normal distribution
 
@@ -83,7 +83,7 @@ class Residuals:
 
     def size(self, value: float) -> str:
         """A residual in words: a percentage of the target, or a number in its unit."""
-        with np.errstate(over="ignore"):  # of losses that nobody has
+        with np.errstate(over="ignore"):  # of losses that do not occur
             return f"{np.expm1(value):+.2%}" if self.log else f"{value:+.2g}"
 
 

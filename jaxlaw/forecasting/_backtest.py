@@ -56,10 +56,10 @@ class Backtest(Result):
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla").table
-        >>> found = jl.backtest(["chinchilla", "kaplan"], runs, cutoffs=3, n_starts=64)
-        >>> list(found.frame)[:4], len(found.cutoffs)
+        >>> backtest = jl.backtest(["chinchilla", "kaplan"], runs, cutoffs=3, n_starts=64)
+        >>> list(backtest.frame)[:4], len(backtest.cutoffs)
         (['law', 'naive', 'cutoff', 'row'], 3)
-        >>> found.table.index.names
+        >>> backtest.table.index.names
         FrozenList(['law', 'beyond'])
     """
 
@@ -104,8 +104,8 @@ class Backtest(Result):
 
         Example:
             >>> runs = jl.simulate.experiment("chinchilla").table
-            >>> found = jl.backtest("chinchilla", runs, cutoffs=2, n_starts=64)
-            >>> found.by_distance([10]).loc["chinchilla"].index.tolist()
+            >>> backtest = jl.backtest("chinchilla", runs, cutoffs=2, n_starts=64)
+            >>> backtest.by_distance([10]).loc["chinchilla"].index.tolist()
             ['up to ×10', 'more than ×10']
         """
         limits = numbers_of("bands", list(bands))
@@ -211,8 +211,8 @@ def backtest(
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla").table
-        >>> found = jl.backtest("chinchilla", runs, cutoffs=[1e20, 1e21], n_starts=64)
-        >>> bool(found.table["rmse"]["chinchilla"].max() < 0.02)
+        >>> backtest = jl.backtest("chinchilla", runs, cutoffs=[1e20, 1e21], n_starts=64)
+        >>> bool(backtest.table["rmse"]["chinchilla"].max() < 0.02)
         True
     """
     return make_backtest(fit_at_cutoffs(laws, runs, along, cutoffs, groups, per_law, options))

@@ -47,7 +47,7 @@ SCATTER = 0.3  # κ² of the prior
 SCATTER_RUNS = 10.0  # runs beyond cut-offs that this counts as
 
 _NEAR = 0.7  # width of the kernel of comparable distances, in logs of the distance
-_OFFSET = 0.05  # distance that is as good as none, added before the log is taken
+_OFFSET = 0.05  # distance that counts as none, added before the log is taken
 _TAIL = 4.0  # degrees of freedom of a law's errors, in stacking
 _RUN_TAIL = 5.0  # degrees of freedom of a single run's scatter
 _STEPS = 200  # of the EM algorithm
@@ -190,7 +190,7 @@ def calibrate(
         h = max(np.sqrt(rows @ scale**2), 1e-12)
         # ``size`` is how many runs of equal weight the weighted ones are worth (Kish 1965).
         spread, size = rows @ (error - mean) ** 2, 1 / max((rows**2).sum(), 1e-12)
-        # What a cut-off tells of B is blurred by the scatter of its runs, in so far as it has few.
+        # The estimate of B of one cut-off has the noise of its runs, the more, the fewer they are.
         blur = spread / max(size, 1.0) + noise**2 / len(rows)
         informative.append(recency * h**2 / (h**2 + blur) * (rows.sum() > 0))
         standard.append(mean / h)
@@ -236,7 +236,7 @@ def backtest_coverage(errors: Sequence[CutoffErrors], level: float) -> np.ndarra
         so_far = [earlier for earlier in so_far if len(earlier.distance)]
         rows = np.argsort(now.distance, kind="stable")
         rows = rows[np.isfinite(now.predicted[rows]).any(axis=1)]
-        # A few runs tell whether an interval holds: those beyond a cut-off share one error.
+        # A few runs show whether an interval holds: those beyond a cut-off share one error.
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, _CHECKED).round().astype(int))]
         inside = []
         for row in rows:

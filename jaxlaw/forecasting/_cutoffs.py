@@ -69,7 +69,7 @@ class CutoffFits:
         refits: label → fits of the J cut-offs, then that of all runs.
         predicted: label → (J + 1, n) the target by these fits; NaN where one failed.
         members: (n,) number of the run each row belongs to.
-        n_spare: cut-offs asked for beyond the J that the runs allow.
+        n_spare: requested cut-offs beyond the J that the runs allow.
         notes: what was found on the way.
     """
 
@@ -147,7 +147,7 @@ def fit_cutoffs(
     data = dataclasses.replace(data, folds=Folds("rolling-origin", tuple(label), fitted, ~fitted))
     refits, predicted = {}, {}
     notes = [note for candidate in candidates for note in notes_of_folds(candidate, [data])]
-    # As many refits as were asked for, whatever the runs allow: programs are compiled for their
+    # As many refits as were requested, whatever the runs allow: programs are compiled for their
     # number, and a second table of about as many rows is to find those of the first.
     spare = np.ones((max(cutoffs - len(at), 0) if isinstance(cutoffs, int) else 0, len(z)))
     weights = np.vstack([fitted, spare, np.ones_like(z)]) * first.weight

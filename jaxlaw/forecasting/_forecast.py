@@ -99,10 +99,10 @@ class Forecast(Result):
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
-        >>> found = jl.forecast(
+        >>> forecast = jl.forecast(
         ...     ["chinchilla", "kaplan"], runs, at={"N": 1e10, "D": 4e11}, n_starts=64
         ... )
-        >>> row = found.table.iloc[0]
+        >>> row = forecast.table.iloc[0]
         >>> bool(row["low"] < row["estimate"] < row["high"])
         True
         >>> float(row.filter(like="from_").sum().round(6))
@@ -149,8 +149,8 @@ class Forecast(Result):
 
         Example:
             >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
-            >>> found = jl.forecast("chinchilla", runs, at={"N": 1e10, "D": 4e11}, n_starts=64)
-            >>> sorted(jl.planning.allocation(found, 2e22).interval)
+            >>> forecast = jl.forecast("chinchilla", runs, at={"N": 1e10, "D": 4e11}, n_starts=64)
+            >>> sorted(jl.planning.allocation(forecast, 2e22).interval)
             ['D', 'N', 'loss']
         """
         if law is None:
@@ -198,9 +198,9 @@ class Forecast(Result):
 
         Example:
             >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
-            >>> found = jl.forecast("chinchilla", runs, at={"N": 1e10, "D": 4e11}, n_starts=64)
-            >>> low, high = found.interval(0.5)
-            >>> bool((found.table["low"] < low).all() and (high < found.table["high"]).all())
+            >>> forecast = jl.forecast("chinchilla", runs, at={"N": 1e10, "D": 4e11}, n_starts=64)
+            >>> low, high = forecast.interval(0.5)
+            >>> bool((forecast.table["low"] < low).all() and (high < forecast.table["high"]).all())
             True
         """
         if not 0 < level <= 0.999:
@@ -303,8 +303,9 @@ def forecast(
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
-        >>> found = jl.forecast("chinchilla", runs, at={"N": [1e10, 2e10], "D": 4e11}, n_starts=64)
-        >>> found.table[["N", "D"]].to_numpy().tolist()
+        >>> points = {"N": [1e10, 2e10], "D": 4e11}
+        >>> forecast = jl.forecast("chinchilla", runs, at=points, n_starts=64)
+        >>> forecast.table[["N", "D"]].to_numpy().tolist()
         [[10000000000.0, 400000000000.0], [20000000000.0, 400000000000.0]]
     """
     options |= {"seed": seed}

@@ -1,4 +1,4 @@
-"""What makes a forecast doubtful: the notes that stand beside its interval."""
+"""What makes a forecast doubtful: the notes beside its interval."""
 
 from __future__ import annotations
 

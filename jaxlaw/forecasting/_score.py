@@ -109,8 +109,8 @@ def score(
         >>> compute = 6 * table["N"] * table["D"]
         >>> later = table[compute > 1e21]
         >>> before, at = table[compute <= 1e21], later[["N", "D"]]
-        >>> found = jl.forecast("chinchilla", before, at, n_starts=64)
-        >>> scores = jl.forecasting.score(found, later)
+        >>> forecast = jl.forecast("chinchilla", before, at, n_starts=64)
+        >>> scores = jl.forecasting.score(forecast, later)
         >>> len(scores.table) == len(later), scores.calibration["level"].tolist()
         (True, [0.5, 0.8, 0.9, 0.95])
     """

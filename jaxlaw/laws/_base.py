@@ -289,7 +289,7 @@ class Law:
         }
 
     def one_number_a_row(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Name → (n,) of each input: of one per drop its sum, which tells points of a curve apart.
+        """Name → (n,) of each input: of one per drop its sum, which differs along a curve.
 
         Args:
             inputs: name → (n,), or (n, K) of an input per drop.

@@ -199,7 +199,7 @@ def _specs(spec: Parameter, labels: tuple[str, ...], own: tuple[str, ...]) -> li
     if spec.name not in own:
         return [
             at(labels[0])
-        ]  # of one coefficient there is one centre, whoever's exponent it takes
+        ]  # one coefficient has one centre, whichever group's exponent it takes
     return [at(label, name=_name(spec.name, label), grid=None) for label in labels]
 
 

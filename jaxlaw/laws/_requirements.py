@@ -1,4 +1,4 @@
-"""What Que 2024 asks of a law of N, D and the share r (§3.1, App. E.3), checked on its numbers.
+"""What Que 2024 demands of a law of N, D and the share r (§3.1, App. E.3), checked on its numbers.
 
 Adaptability: the loss is finite for r in [0, 1]. Explicit trends: it falls with N, with D and with
 r. Implicit trend: ∂²L/∂D∂r < 0. Consistency: at a fixed r it is a Chinchilla law,
@@ -18,7 +18,7 @@ from jaxlaw._jit import compiled, in_float64
 from jaxlaw.laws._base import Law
 
 _SHARES = 257
-_LEVELS = 4  # of N and of D: three differences tell a power law from another curve
+_LEVELS = 4  # of N and of D: three differences distinguish a power law from another curve
 _FIXED = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares at which the law should be a Chinchilla law
 _LARGE = 1e20  # value of a power of 0, in place of infinity
 _TINY = 1e-9  # relative size of a change that counts as none

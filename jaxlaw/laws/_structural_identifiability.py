@@ -1,4 +1,4 @@
-"""Which parameters of a law cannot be told apart when an input takes few values."""
+"""Which parameters of a law cannot be distinguished when an input takes few values."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _POINTS = 96
 def inseparable(
     law: Law, name: str, levels: tuple[float, ...], free: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Free parameters that cannot be told apart when one input takes few values.
+    """Free parameters that cannot be distinguished when one input takes few values.
 
     The null space of the law's Jacobian in its free parameters, at three sets of parameters,
-    over a generous design of all other inputs. Whether a law can tell does not depend on
+    over a generous design of all other inputs. Whether a law distinguishes them does not depend on
     units, so positive inputs are spread around 1, where centred parameters are of order 1.
 
     Args:
@@ -33,7 +33,7 @@ def inseparable(
         free: names of parameters.
 
     Returns:
-        The names, in the law's order; none if all can be told apart or the law has no
+        The names, in the law's order; none if all can be distinguished or the law has no
         derivatives there.
     """
     free = tuple(spec.name for spec in law.parameters if spec.name in free)

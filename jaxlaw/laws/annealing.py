@@ -258,7 +258,7 @@ def _replay(own: str) -> Law:
 cpt_curve_replay_pt: Law = _replay("pt")
 cpt_curve_replay_cpt: Law = _replay("cpt")
 
-# Where nobody knows how a base model was trained, S1_pt is a parameter, the annealing before is
+# Where it is unknown how a base model was trained, S1_pt is a parameter, the annealing before is
 # part of L0, and the last rate is taken as 0 (for S2_cpt). With a constant rate S2_cpt is the
 # rise from 0 alone, over within some 1/(1 − λ) steps, which the shift's own start resembles: fix
 # C2 (and a1) at 0; S1_cpt is rate × steps.

@@ -386,13 +386,13 @@ def bimix(
 
     The size of the model is not in it: it is for runs of one, or, by
     :func:`jaxlaw.laws.grouped`, for a few of them. The paper's A·(B/s^β + C)/r^α has one number
-    more than the losses can tell, for A scales B and C alone.
+    more than the losses can determine, for A scales B and C alone.
     """
     return (B * power(D, -beta) + C) * power(r, -alpha)
 
 
 # The D-CPT law wants the loss to fall with r: C ≥ B·η/(γ·D^β) · r^(η−1)·(r+ε)^(γ+1) at every
-# (D, r) where that is asked. The bound is worst at the smallest D, and in r at one of the ends.
+# (D, r) where that is demanded. The bound is worst at the smallest D, and in r at one of the ends.
 def _least_C(params, D, shares):
     eta, gamma = params["eta"], params["gamma"]
     worst = [power(r, eta - 1) * power(r + params["eps"], gamma + 1) for r in shares]

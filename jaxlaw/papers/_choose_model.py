@@ -140,7 +140,7 @@ def choose_model(
     """Which of several pretrained models to finetune on all data, from samples of it.
 
     With a law of a score, such as ``law="downstream-bleu"`` and D the tokens of pretraining, it
-    tells which of several corpora to go on pretraining on (Isik 2024, figure 3); one whose score
+    says on which of several corpora to continue pre-training (Isik 2024, figure 3); one whose score
     falls is named, as there the law does not hold (§3.4).
 
     A law is fitted to the losses of each model (all models in one batch) and predicts its loss
@@ -218,7 +218,7 @@ def _measure(law: Law) -> str:
 def _read_models(runs: Any, columns: Mapping[str, str], where: Any, law: Law) -> Runs:
     """The rows that the law can take: model, D, loss or score; enough of them."""
     measure = _measure(law)
-    needed = {"model": ", which tells models apart", "D": ", the amount of data"}
+    needed = {"model": ", which distinguishes models", "D": ", the amount of data"}
     needed[measure] = f", which law {law.name} predicts"
     read = read_columns(runs, needed, (), columns, texts=("model",), where=where)
     data = read.table

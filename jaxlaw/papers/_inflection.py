@@ -45,8 +45,8 @@ class PiecewiseLaw:
 
     Example:
         >>> truth = jl.simulate.TRUTHS["dcpt"]
-        >>> found = jl.papers.InflectionRatio(ratio=0.1, below=truth | {"B": -0.1}, above=truth)
-        >>> found.law().predict(N=1.8, D=[1.0, 2.0], r=0.05).round(3).tolist()
+        >>> answer = jl.papers.InflectionRatio(ratio=0.1, below=truth | {"B": -0.1}, above=truth)
+        >>> answer.law().predict(N=1.8, D=[1.0, 2.0], r=0.05).round(3).tolist()
         [2.534, 2.535]
     """
 
@@ -115,8 +115,8 @@ class InflectionRatio(Result):
         ranges: input → (lowest, highest) of the runs, in the runs' units.
 
     Example:
-        >>> found = jl.papers.inflection_ratio(jl.simulate.experiment("dcpt").table)
-        >>> found.ratio, found.summary().splitlines()[0]
+        >>> answer = jl.papers.inflection_ratio(jl.simulate.experiment("dcpt").table)
+        >>> answer.ratio, answer.summary().splitlines()[0]
         (nan, 'no inflection within the data')
     """
 
@@ -241,6 +241,8 @@ def inflection_ratio(
     if count := int((shares <= 0).sum()):
         message = f"{count} runs with r = 0 left out: there the law has no data term"
         notes.append(Note("zero-share", "info", message))
+    # 1. The data alone: at which shares the loss rises with D. With no change of sign nothing is
+    # fitted, unless the user gives the share at which to split.
     trends = _trends(seen, used)
     bracket, between, flat = _bracket(trends)
     answer = InflectionRatio(
@@ -250,6 +252,8 @@ def inflection_ratio(
     none = [_no_inflection(trends)] if np.isnan(bracket[0]) else []
     if none and split is None:
         return replace(answer, notes=(*notes, *none))
+    # 2. A law for each side of the split. A side is the rows of weight above 0, so that both sides
+    # of all runs (rows 0 and 1 of the fits) and of every resample are one batch.
     split = float(np.sqrt(np.prod(between))) if split is None else split
     sides = [used * (shares < split), used * (shares >= split)]
     for side, word in zip(sides, ("below", "at or above"), strict=True):
@@ -266,6 +270,7 @@ def inflection_ratio(
     weights = [side * each for each in (np.ones(len(seen)), *drawn) for side in sides]
     options = FitOptions(bounds=_SIGNED, n_starts=n_starts, n_local=n_local, seed=seed)
     fits = fit_many(law, seen, np.stack(weights), options=options)
+    # 3. Where the two laws predict the same loss, for all runs and for each resample.
     crossings, several = _crossings(fits, point, split, shares[used > 0])
     ratio, resampled = float(crossings[0]), crossings[1:]
     interval, doubts = _interval(ratio, resampled, level)

@@ -48,7 +48,7 @@ def loss_envelope(
         table: columns ``N``, ``D`` (raw counts) and ``loss``, a row for each point of a
             curve; or ``C`` in place of ``D``, FLOPs. A file, a DataFrame, or a dict of arrays.
         levels: FLOPs, or how many, evenly in log compute over all runs.
-        run: column that tells runs apart; left out, every N is a run.
+        run: column that distinguishes runs; left out, every N is a run.
         cost: function ``f(N, D)`` in FLOPs, on arrays; 6·N·D if None.
         columns: name → column, where they are called otherwise.
 
@@ -69,7 +69,7 @@ def loss_envelope(
     by = run or "N"
     texts = [by] if run else []
     optional = ["C", *(name for name in ("N", "D") if name != by)]
-    needed = {by: ", which tells runs apart", "loss": ""}
+    needed = {by: ", which distinguishes runs", "loss": ""}
     read = read_columns(table, needed, optional, columns or {}, texts=texts, name="table")
     table = read.table
     if "C" not in table:

@@ -172,7 +172,7 @@ def _read_losses(observed: Any, columns: Mapping[str, str]) -> tuple[pd.DataFram
     for name in _OBSERVED:
         refuse_rows(runs, name, ~np.isfinite(table[name].to_numpy()), "leave such rows out")
     if len(table) < 3:
-        raise DataError(f"{len(table)} points cannot tell two weights; give three or more")
+        raise DataError(f"{len(table)} points cannot determine two weights; give three or more")
     if "run" not in table:
         return table, _cuts(0, len(table), _BLOCKS)
     table = table.sort_values("run", kind="stable", ignore_index=True)

@@ -76,7 +76,7 @@ class Valuation(Answer):
         scatter: share of the highest score by which one score scatters, of the rows and of the
             ``noise`` that is known beforehand.
         broken_at: Dp of the first checkpoint that falls short of what the law of the first four
-            predicts; NaN: none does, or there are too few to tell.
+            predicts; NaN: none does, or there are too few to decide.
         best: highest score so far.
         at: larger Dp at which the score is predicted.
         predicted: score there; NaN where the law does not apply.
@@ -463,7 +463,7 @@ def _advice(
         reasons.append(
             f"the score is constant within its scatter ({order.scatter:.1%}): more of "
             "the corpus is not needed, and with enough finetuning data none is"
-            + ("; baseline= would tell" if baseline is None else "")
+            + ("; baseline= would show it" if baseline is None else "")
         )
     elif not math.isnan(broken):
         reasons.append(

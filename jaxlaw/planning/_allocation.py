@@ -70,7 +70,7 @@ _ENDLESS = math.log(1e42)  # size or tokens at which a loss is what it tends to
 NEAR_END = 1e-3  # of the searched range of log compute
 REACHED = 1e-9  # relative: farther from the loss wanted, a search has not converged
 
-# The range of sizes around the best whose loss is as good, as far as runs could show.
+# The range of sizes around the best whose loss differs from it by less than the noise of a run.
 FLAT = 12.0  # nats of size, either way
 FLAT_POINTS = 4801
 LINE_POINTS = 513  # of sizes, where lower losses are looked for
@@ -661,7 +661,7 @@ def _lower_elsewhere(
 def _flat_range(
     space: SearchSpace, cost: Cost | None, at: Mapping[str, float]
 ) -> dict[str, tuple[float, float]]:
-    """Sizes and tokens of the same compute whose loss single runs could not tell from the lowest.
+    """Sizes and tokens of the same compute whose loss differs from the lowest by less than noise.
 
     Of the fit itself, at its own share; where the noise of single runs is known.
     """

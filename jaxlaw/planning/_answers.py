@@ -119,7 +119,7 @@ def checked_tokens(source: Draws, name: str, value: Any, domain: str = "positive
 
 
 def checked_compute(value: Any) -> float:
-    """A number of FLOPs; raises UsageError, also of ``"7B"``, which is hardly meant as FLOPs."""
+    """A number of FLOPs; raises UsageError, also of ``"7B"``, which is surely not FLOPs."""
     number = in_unit(value, 1.0, "FLOPs")
     if isinstance(value, str) and says_unit(value) and "flop" not in value.lower():
         raise UsageError(f"compute is {value!r}; write FLOPs as 1e21 or '1e21 FLOPs'")
@@ -292,7 +292,7 @@ class Answer(Result):
 
 
 def _differs(column: pd.Series) -> bool:
-    """Whether a column tells laws apart: what was given to all of them need not be shown again."""
+    """Whether a column differs between laws: what was given to all need not be shown again."""
     if len(column) == 1 or column.dtype.kind not in "fi":
         return True
     return not np.allclose(column, column.iloc[0], rtol=SAME, atol=0.0, equal_nan=True)

@@ -268,8 +268,8 @@ def final_losses(
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
         >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
-        >>> found = jl.planning.final_losses(pt, cpt, run, replay=[0, 0.5])
-        >>> found.table["loss_pt"].round(3).tolist()
+        >>> losses = jl.planning.final_losses(pt, cpt, run, replay=[0, 0.5])
+        >>> losses.table["loss_pt"].round(3).tolist()
         [3.399, 3.364]
     """
     losses = _losses_of((pt, cpt), run, at, area_options)

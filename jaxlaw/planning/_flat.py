@@ -15,7 +15,7 @@ from jaxlaw.uncertainty import Draws
 
 
 def as_good(losses: np.ndarray, best: int, noise: float) -> tuple[int, int]:
-    """First and last point around the best whose losses single runs could not tell from its own.
+    """First and last point around the best whose losses differ from its own by less than noise.
 
     Args:
         losses: (n,) losses along a line; NaN and infinity where there is no run.

@@ -45,7 +45,7 @@ GRID = 1025  # shares at which the constraint is looked at, before the root betw
 LEAST = 1e-6  # share; an optimum there is none
 AT_LEAST = 1 + 1e-6  # times a least share: within it, at it
 MATTERS = 1e-6  # nats
-FLAT_POINTS = 2001  # shares among which those as good as the best are looked for
+FLAT_POINTS = 2001  # shares among which the near-optimal ones are searched
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -213,7 +213,7 @@ def _tried(both: tuple[Draws, ...]) -> tuple[float, float]:
 def _flat_shares(
     both: tuple[Draws, ...], others: tuple[dict[str, float], ...], share: float, limit: float
 ) -> dict[str, tuple[float, float]]:
-    """Allowed shares whose domain loss single runs could not tell from that of the best one."""
+    """Allowed shares whose domain loss differs from the best one by less than noise."""
     noise = both[1].noise
     if math.isnan(share) or not noise > 0:
         return {}

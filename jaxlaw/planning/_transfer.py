@@ -426,7 +426,7 @@ def break_even(
     Returns:
         BreakEven. Intervals are of the draws that break even on the same side. Where the
         two cross more than once, it is the crossing nearest the fitted range of the continual
-        runs, and the note ``several-crossings`` tells; within it, or where no range is known,
+        runs, and there is the note ``several-crossings``; within it, or where no range is known,
         the first at which continual training stops paying.
 
     Raises:

@@ -46,8 +46,8 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
     Example:
         >>> from jaxlaw import plots
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
-        >>> found = jl.backtest("chinchilla", runs, cutoffs=3, n_starts=64)
-        >>> plots.backtest_errors(found).get_ylabel()
+        >>> backtest = jl.backtest("chinchilla", runs, cutoffs=3, n_starts=64)
+        >>> plots.backtest_errors(backtest).get_ylabel()
         'observed − predicted loss (%)'
     """
     ax = ax or new_axes()
@@ -97,8 +97,8 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     Example:
         >>> from jaxlaw import plots
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
-        >>> found = jl.forecast("chinchilla", runs, at={"N": 1e10, "D": 4e11}, n_starts=64)
-        >>> plots.forecast_intervals(found).get_ylabel()
+        >>> forecast = jl.forecast("chinchilla", runs, at={"N": 1e10, "D": 4e11}, n_starts=64)
+        >>> plots.forecast_intervals(forecast).get_ylabel()
         'loss'
     """
     ax = ax or new_axes()
@@ -199,8 +199,8 @@ def forecast_calibration(scores: ForecastScores, ax: Axes | None = None) -> Axes
         >>> from jaxlaw import plots
         >>> table = jl.simulate.experiment("chinchilla", noise=0.005).table
         >>> before, later = table[table["D"] < 5e10], table[table["D"] >= 5e10]
-        >>> found = jl.forecast("chinchilla", before, later[["N", "D"]], n_starts=64)
-        >>> plots.forecast_calibration(jl.forecasting.score(found, later)).get_xlabel()
+        >>> forecast = jl.forecast("chinchilla", before, later[["N", "D"]], n_starts=64)
+        >>> plots.forecast_calibration(jl.forecasting.score(forecast, later)).get_xlabel()
         'level of the interval (%)'
     """
     ax = ax or new_axes()

@@ -1,7 +1,7 @@
 """Experiments whose truth is known, each of its paper's own design; the demo's data.
 
 A simulated experiment answers what no real one can: whether a fit recovers what is there.
-Everything is computed when asked for, and the same seed gives the same numbers.
+Everything is computed when it is called, and the same seed gives the same numbers.
 """
 
 from typing import TYPE_CHECKING

@@ -540,7 +540,7 @@ def resamples(
     drawn = resampled_residuals(residuals, n_resamples, seed, kind, groups=members[active])
     if delta < residuals.std():
         # How far such a fit moves rests on the density of the noise at 0, which a few residuals
-        # there tell badly: they are spread by the kernel that the sandwich has for it.
+        # there are poor estimates: they are spread by the kernel that the sandwich has for it.
         drawn = drawn + kernel_width(residuals) * kernel_draws(drawn.shape, seed)
     targets = np.tile(predicted, (n_resamples, 1))
     targets[:, active] -= drawn

@@ -141,11 +141,11 @@ def _advice(
         return f"{head}: fix it, or {_more_runs(problem, few, move, names)}"
     listed = f"{', '.join(mixed[:-1])} and {mixed[-1]}"
     if unknown:
-        head = f"{listed} cannot be told apart"
+        head = f"{listed} cannot be distinguished"
     else:
         signed = dict(zip(names, move * np.sign(move[names.index(best)]), strict=True))
         steps = ", ".join(f"{name} ×{np.exp(signed[name]):.3g}" for name in mixed)
-        head = f"{listed} are known only together (the fit hardly minds {steps})"
+        head = f"{listed} are known only together (the fit hardly changes by {steps})"
     return f"{head}: fix one (best {best}), or {_more_runs(problem, few, move, names)}"
 
 

@@ -117,7 +117,7 @@ def paired_p(difference: np.ndarray, ratio: float) -> float:
     on overlapping rows are alike, and the plain 1/J would call noise a difference (Nadeau and
     Bengio 2003, "Inference for the generalization error", the corrected resampled t-test). K is
     J, but at most the n/n_test = 1 + n_train/n_test folds of one pass over the points: a repeat
-    holds the same points out again, and the mean over repeats is hardly surer than one pass.
+    holds the same points out again, and the mean over repeats is hardly more certain than one pass.
     With 1/J, as Bouckaert and Frank 2004 have it for repeated k-fold, few rows beside the
     parameters get twice the nominal rate of false claims (benchmarks/study.md).
 

@@ -87,6 +87,8 @@ def cross_validate(
     design, delta = as_design(folds), common_delta(candidates)
     sets = [data_set(n, source, design, candidates, reading) for n, source in sources_of(runs)]
     frames, parameters, work_notes = [], [], []
+    # Data sets with the same inputs differ in targets and weights alone, as folds do: all folds of
+    # all of them are one call for each law.
     with compiled_ahead([(c.law, sets[0].observations[c.label], c.options) for c in candidates]):
         for candidate in _progress.parts(candidates, lambda one: one.label, "law"):
             for number, group in enumerate(_sharing_inputs(sets, candidate)):
@@ -433,7 +435,7 @@ def _check_sizes(data: DataSet, candidates: list[Candidate]) -> None:
 
 
 def notes_of_folds(candidate: Candidate, sets: list[DataSet]) -> Iterator[Note]:
-    """Folds that fit too few values of an input to tell the law's parameters apart."""
+    """Folds that fit too few values of an input to identify the law's parameters."""
     by_cause: dict[tuple[str, int, tuple[str, ...]], list[str]] = {}
     for data in sets:
         inputs = data.observations[candidate.label].inputs
@@ -451,7 +453,7 @@ def notes_of_folds(candidate: Candidate, sets: list[DataSet]) -> Iterator[Note]:
         more = f" and {len(distinct) - 1} more" if len(distinct) > 1 else ""
         message = (
             f"{candidate.label}: with {next(iter(distinct))}{more}, {name} has {count} "
-            f"value{'s' if count > 1 else ''} left to fit, so {', '.join(mixed)} cannot be told "
-            f"apart: predictions for another {name} rest on where the search ended"
+            f"value{'s' if count > 1 else ''} left to fit, so {', '.join(mixed)} cannot be "
+            f"distinguished: predictions for another {name} rest on where the search ended"
         )
         yield Note("fold-few-values", "warning", message)

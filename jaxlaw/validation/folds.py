@@ -61,10 +61,10 @@ class Folds:
         held_out: (F, n) True where a fold scores the row; a row may be in neither.
 
     Example:
-        >>> found = jl.folds.leave_one_group_out("N").split(pd.DataFrame({"N": [1, 1, 2, 3]}))
-        >>> len(found), found.labels[0]
+        >>> folds = jl.folds.leave_one_group_out("N").split(pd.DataFrame({"N": [1, 1, 2, 3]}))
+        >>> len(folds), folds.labels[0]
         (3, 'N = 1 held out')
-        >>> found.weights[0]
+        >>> folds.weights[0]
         array([0., 0., 1., 1.])
     """
 

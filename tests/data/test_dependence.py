@@ -86,7 +86,7 @@ def test_a_column_of_the_users_own_name_and_few_rows():
     assert run_groups(table.assign(run=None), inputs, {}) is None
     few = named(checkpoints()).iloc[[run * STEPS + step for run in range(9) for step in (3, 30)]]
     (note,) = of(jl.fit("chinchilla", few, n_starts=256).notes)
-    assert "18 rows are of 9 runs (column run), too few to tell" in note.message
+    assert "18 rows are of 9 runs (column run), too few to test" in note.message
 
 
 @pytest.mark.parametrize("rows", [12, 240])

@@ -304,7 +304,7 @@ def test_two_sizes_leave_e_a_and_alpha_open():
     two = simulate.simulate_runs("chinchilla", truth, inputs, noise=0.002)
     found = jl.identifiability("chinchilla", two)
     assert found["advice"][0] == (
-        "E, A and alpha cannot be told apart: fix one (best E), or add runs with another N "
+        "E, A and alpha cannot be distinguished: fix one (best E), or add runs with another N "
         "(it has 2 values)"
     )
     assert np.isinf(found["std_err"][0]) and not found["advice"][1:].any()

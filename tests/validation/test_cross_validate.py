@@ -525,7 +525,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert jl.Study.load("study.json").n_folds == 8
     assert run("downstream-ce", "--folds", "leave-one-group-out:run")[0] == 2
     code, _, err = run("bare", "runs.csv", "--folds", "leave-one-group-out:rnu")
-    assert code == 1 and "Did you mean 'run'" in err
+    assert code == 2 and "Did you mean 'run'" in err
     assert run("bare", "runs.csv", "--folds", "leave-one:run")[0] == 2
 
 

@@ -124,7 +124,7 @@ class Log:
     """Rows of one run, as one file holds them.
 
     Attributes:
-        frame: its rows; the columns that tell them apart (``step``) have canonical names.
+        frame: its rows; the columns that distinguish them (``step``) have canonical names.
         file: their path, for messages.
         run: parts of the path that names the run: the folders, and last the run itself.
         named: whether the file says the run's name. The same name in another folder then means
@@ -143,7 +143,7 @@ _CLOCK = re.compile(r"(runtime|_per_second|timestamp|wall.?time)$", re.IGNORECAS
 
 
 def short_names(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
-    """Each path's last parts, as many for all of them as tell them apart.
+    """Each path's last parts, as many for all of them as distinguish them.
 
     Example:
         >>> short_names([("out", "1e-4", "seed0"), ("out", "3e-4", "seed0")])
@@ -165,7 +165,7 @@ def join_logs(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.Data
 
     Args:
         logs: rows of runs; several files may log different things of one run.
-        keys: columns that, with the run, tell rows apart.
+        keys: columns that, with the run, distinguish rows.
 
     Returns:
         Columns ``run``, the keys and all that was logged, under canonical names. Logs without

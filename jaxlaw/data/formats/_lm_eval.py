@@ -71,7 +71,7 @@ def _model(path: Path, record: dict[str, Any]) -> dict[str, Any]:
     name = record.get("model_name") or arguments
     known = {"run": None if name is None else str(name), "model_args": arguments}
     parameters = config.get("model_num_parameters")
-    if isinstance(parameters, int) and parameters > 0:  # −1 where the harness cannot tell
+    if isinstance(parameters, int) and parameters > 0:  # −1 where the harness does not know
         known["N"] = parameters
     return known
 
