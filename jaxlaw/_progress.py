@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from jaxlaw import _cache
+
 T = TypeVar("T")
 
 EVERY = 10.0  # seconds between lines
@@ -89,7 +91,8 @@ def state() -> str:
     words = [one.text for one in here if one.text] + [one.detail for one in here if one.detail]
     # Its module imports JAX, and a command that has not yet done so compiles nothing.
     if getattr(sys.modules.get("jaxlaw._jit"), "compiling", None):
-        words.append("compiling, once on this machine")
+        once = "" if _cache.folder() is None else ", once on this machine"
+        words.append(f"compiling{once}")
     if here and time.monotonic() - here[0].began > _SOON and done() > _LEAST:
         seconds, share = time.monotonic() - here[0].began, done()
         words.append(f"about {_duration(seconds * (1 - share) / share)} left")

@@ -49,7 +49,10 @@ def test_parts_inside_parts_add_up_and_say_where_the_work_is():
     assert (_progress.done(), _progress.state()) == (0.0, "")
 
 
-def test_compiling_is_said_and_a_single_law_has_no_number(monkeypatch):
+@pytest.mark.parametrize("folder,once", [(None, ", once on this machine"), ("off", "")])
+def test_compiling_is_said_and_a_single_law_has_no_number(monkeypatch, folder, once):
+    if folder:
+        monkeypatch.setenv("JAXLAW_CACHE", folder)
     seen = []
 
     class Lowered:
@@ -65,7 +68,7 @@ def test_compiling_is_said_and_a_single_law_has_no_number(monkeypatch):
     with pytest.raises(RuntimeError):
         for _ in parts(["a"], str, "law"):
             program(np.ones(3))
-    assert seen == ["law a, compiling, once on this machine"] and _progress.state() == ""
+    assert seen == [f"law a, compiling{once}"] and _progress.state() == ""
 
 
 def test_the_rest_is_estimated_from_what_is_done(monkeypatch):

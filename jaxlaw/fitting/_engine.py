@@ -101,7 +101,7 @@ class DeviceMemory:
                     raise
                 if lanes == 1:
                     raise WorkError(
-                        f"the device has no memory for a single lane ({stage}): free some of it, "
+                        f"the device has no memory for a single start ({stage}): free some of it, "
                         "fit fewer rows, or set JAX_PLATFORMS=cpu; chunks finished before are kept"
                     ) from error
             # Outside of the except block: the error holds on to what it had allocated.
@@ -115,7 +115,7 @@ class DeviceMemory:
         if not self._most:
             return ()
         parts = [
-            f"{self._wanted[stage]} lanes at once ({stage}): {most} were taken instead"
+            f"{self._wanted[stage]} starts at once ({stage}): {most} were taken instead"
             for stage, most in sorted(self._most.items())
         ]
         message = f"the device had no memory for {'; for '.join(parts)}; slower, the same result"

@@ -53,7 +53,7 @@ def test_it_goes_on_with_fewer_lanes_to_the_same_optimum(request):
     assert found.objective == pytest.approx(undisturbed.objective, rel=1e-12)
     assert (found.agreement, found.status) == (undisturbed.agreement, undisturbed.status)
     (note,) = work.memory.notes
-    assert note.code == "memory-short" and "64 lanes at once (screen): 16" in note.message
+    assert note.code == "memory-short" and "64 starts at once (screen): 16" in note.message
     assert Work().memory.notes == ()
 
 
@@ -65,7 +65,7 @@ def test_a_fit_says_so(small_device):
 
 def test_without_memory_for_one_lane_it_ends_with_advice(monkeypatch):
     monkeypatch.setattr(engine, "_evaluate", refusing(engine._evaluate, 0, calls := []))
-    with jax.enable_x64(True), pytest.raises(WorkError, match="no memory for a single lane"):
+    with jax.enable_x64(True), pytest.raises(WorkError, match="no memory for a single start"):
         p = fit_problem("chinchilla")
         evaluate_starts(p.model, p.data, p.coordinates_of_starts(starts.sobol(p.model.law, 64, 0)))
     assert calls == [64, 32, 16, 8, 4, 2, 1]
