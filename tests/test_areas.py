@@ -60,12 +60,12 @@ SCHEDULES = {
 @pytest.mark.parametrize("decay", [0.0, 0.9, 0.999, 1 - 1e-12, 1.0])
 def test_areas_are_the_double_sum(name, decay):
     schedule = SCHEDULES[name]
-    found = areas(schedule, decay)
-    assert found.S1.dtype == np.float64
+    result = areas(schedule, decay)
+    assert result.S1.dtype == np.float64
     expected = exact(schedule, decay, schedule.initial_lr)
     # In a warm-up falls and rises cancel: relative to the larger of them.
     atol = 1e-12 * np.abs(expected[1]).max() if name == "warm-up" else 0.0
-    assert_same(found, expected, atol=atol)
+    assert_same(result, expected, atol=atol)
 
 
 def test_a_long_schedule_is_the_recurrence():
@@ -185,14 +185,14 @@ def test_a_warm_up_ignored():
     assert (S2[:peak] == 0).all()
     assert_same([S2[99:]], [areas(lr[99:], initial_lr="first").S2], rtol=1e-12)
     uneven = np.array([0.1, 0.5, 0.2, 1.0, 0.4, 0.7])  # the fall before the peak counts
-    found = areas(uneven, 0.9, count_warmup=False).S2
-    np.testing.assert_allclose(found, recurrence(uneven, 0.9, peak=4), rtol=1e-13)
+    result = areas(uneven, 0.9, count_warmup=False).S2
+    np.testing.assert_allclose(result, recurrence(uneven, 0.9, peak=4), rtol=1e-13)
 
 
 def test_momentum_weighted_with_the_rate():
     lr = np.array(SCHEDULES["warm-up"])
-    found = areas(lr, epsilon=0.1).S2
-    np.testing.assert_allclose(found, recurrence(lr, epsilon=0.1), rtol=1e-11)
+    result = areas(lr, epsilon=0.1).S2
+    np.testing.assert_allclose(result, recurrence(lr, epsilon=0.1), rtol=1e-11)
     plain = areas(lr)
     assert_same(areas(lr, epsilon=0.0), plain, rtol=1e-10, atol=1e-15)
 
@@ -206,14 +206,14 @@ def test_a_log_that_starts_after_its_warm_up():
 
 def test_schedules_bring_their_initial_rate_and_boundary():
     joined = join(constant(3e-4, 50), linear(3e-4, 30))
-    found = phase_areas(joined)
-    assert (found.S2_pt == 0).all() and (found.S2_cpt[50:] > 0).all()
+    result = phase_areas(joined)
+    assert (result.S2_pt == 0).all() and (result.S2_cpt[50:] > 0).all()
     assert_same(areas(joined), areas(joined.rates, initial_lr=3e-4, boundary=50))
     both = areas([joined, join(linear(1e-4, 50), linear(1e-5, 30))])
     assert both.S1.shape == (2, 80)
     np.testing.assert_allclose(both.S2[0], areas(joined).S2)
     at = phase_areas(joined, at=[20, 50, 70, 0])
-    assert_same(at, [np.concatenate([[0], one])[[20, 50, 70, 0]] for one in found], rtol=1e-13)
+    assert_same(at, [np.concatenate([[0], one])[[20, 50, 70, 0]] for one in result], rtol=1e-13)
 
 
 @pytest.mark.full
@@ -252,15 +252,15 @@ def test_derivatives_go_through_every_option():
         options = {"boundary": 40, "carry_momentum": True, "count_warmup": False}
 
         def last(decay, epsilon):
-            found = areas(lr, decay, 0.2, epsilon=epsilon, at=np.array([60]), **options)
-            return found.S2[0]
+            result = areas(lr, decay, 0.2, epsilon=epsilon, at=np.array([60]), **options)
+            return result.S2[0]
 
-        found = jax.grad(last, (0, 1))(0.9, 0.1)
+        result = jax.grad(last, (0, 1))(0.9, 0.1)
         near = [
             (last(0.9 + 1e-6, 0.1) - last(0.9 - 1e-6, 0.1)) / 2e-6,
             (last(0.9, 0.1 + 1e-6) - last(0.9, 0.1 - 1e-6)) / 2e-6,
         ]
-        np.testing.assert_allclose(found, near, rtol=1e-6)
+        np.testing.assert_allclose(result, near, rtol=1e-6)
         assert np.isfinite(jax.hessian(lambda d: areas(lr, d).S2[-1])(0.9))
 
 
@@ -281,9 +281,9 @@ def test_inside_jit_and_vmap():
 def test_float32_loses_little(name):
     rates = SCHEDULES[name].rates.astype(np.float32)
     long = np.repeat(rates, 500)  # 100,000 steps
-    found = areas(jnp.asarray(long), 0.999, "first")
-    assert found.S1.dtype == jnp.float32
-    assert_same(found, areas(long, 0.999, "first"), rtol=2e-6)
+    result = areas(jnp.asarray(long), 0.999, "first")
+    assert result.S1.dtype == jnp.float32
+    assert_same(result, areas(long, 0.999, "first"), rtol=2e-6)
 
 
 def test_numbers_that_cannot_be_right_say_so():
@@ -324,10 +324,10 @@ def test_the_setting_of_float64_is_left_alone():
 def test_one_shape_compiles_once():
     lr = jnp.linspace(1, 0, 1000)
     areas(lr)
-    compiled = lr_areas._advanced._cache_size()
+    compiled = lr_areas._advance._cache_size()
     areas(lr[::-1], 0.99, 0.3)
     areas(lr, 0.5, S1_before=2.0)
-    assert lr_areas._advanced._cache_size() == compiled
+    assert lr_areas._advance._cache_size() == compiled
 
 
 DATA = os.environ.get("JAXLAW_DATA")
@@ -364,7 +364,7 @@ def test_a_pair_says_for_either_phase_whether_rises_count(carry):
     np.testing.assert_array_equal(mixed.S2_pt, neither.S2_pt)
     # The momentum that goes over the boundary is that of the first phase as it was counted.
     tail = np.cumsum(0.9 ** np.arange(1, 4)) if carry else np.zeros(3)
-    m = {name: found.S2_pt[3] - found.S2_pt[2] for name, found in (("b", both), ("n", neither))}
+    m = {name: result.S2_pt[3] - result.S2_pt[2] for name, result in (("b", both), ("n", neither))}
     expected = both.S2_cpt[4:] + (m["n"] - m["b"]) * tail
     np.testing.assert_allclose(mixed.S2_cpt[4:], expected, rtol=1e-12)
     assert not np.allclose(mixed.S2_cpt, neither.S2_cpt)

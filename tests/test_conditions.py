@@ -126,10 +126,10 @@ def test_sql_keeps_the_same_of_missing_cells(condition, rows):
     database.execute("create table runs (k integer, N real, split text)")
     database.executemany("insert into runs values (?, ?, ?)", rows)
     query = condition.replace("None", "null").replace("not (k", "not (+k")
-    found = database.execute(f"select rowid - 1, {query} from runs").fetchall()
+    result = database.execute(f"select rowid - 1, {query} from runs").fetchall()
     mask, undecided = rows_where(condition, dict(table.items()), "runs.csv")
-    assert np.flatnonzero(mask).tolist() == [row for row, truth in found if truth]
-    assert undecided == sum(truth is None for _, truth in found)
+    assert np.flatnonzero(mask).tolist() == [row for row, truth in result if truth]
+    assert undecided == sum(truth is None for _, truth in result)
 
 
 def containers(frame):

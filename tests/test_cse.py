@@ -12,7 +12,7 @@ from tests.fixtures.fit_problems import fit_problem
 
 def count(function, *arguments):
     """How often each operation on a whole array occurs, calls opened."""
-    found = collections.Counter()
+    result = collections.Counter()
 
     def visit(jaxpr):
         for equation in jaxpr.eqns:
@@ -20,10 +20,10 @@ def count(function, *arguments):
             if inner is not None:
                 visit(inner.jaxpr)
             elif equation.outvars[0].aval.ndim:
-                found[equation.primitive.name] += 1
+                result[equation.primitive.name] += 1
 
     visit(jax.make_jaxpr(function)(*arguments).jaxpr)
-    return found
+    return result
 
 
 def test_what_repeats_is_done_once_and_what_differs_is_not():
@@ -47,8 +47,8 @@ def test_cases_are_traced_once_and_share_what_they_have_in_common():
         return share_across_cases(scaled, [(np.float32(a), x) for a in (2, 3, 2)])
 
     x = jnp.asarray([0.5, 1.5])
-    found = count(several, x)
-    assert (found["exp"], found["mul"], len(traced)) == (1, 2, 1)
+    result = count(several, x)
+    assert (result["exp"], result["mul"], len(traced)) == (1, 2, 1)
     for a, one in zip((2, 3, 2), several(x), strict=True):
         np.testing.assert_allclose(one, a * np.exp(x) + 1, rtol=1e-6)
 
@@ -57,8 +57,8 @@ def test_constants_differ_by_value_and_kind():
     def constants(x):
         return x * 2.0, x * 3.0, x * 2.0, x.astype(int) * 2
 
-    found = share_subexpressions(constants)(jnp.asarray([1.0, 2.5]))
-    for mine, plain in zip(found, constants(jnp.asarray([1.0, 2.5])), strict=True):
+    result = share_subexpressions(constants)(jnp.asarray([1.0, 2.5]))
+    for mine, plain in zip(result, constants(jnp.asarray([1.0, 2.5])), strict=True):
         np.testing.assert_array_equal(mine, plain)
 
 
@@ -87,8 +87,8 @@ def test_an_evaluation_does_every_power_of_its_law_once(law, powers):
     with jax.enable_x64(True):
         p = fit_problem(law)
         at = jnp.full(len(p.model.law.parameters), 0.5)
-        found = count(lambda u: evaluate(p.model, p.data, u, p.data.delta, 1.0), at)
-    assert found["exp"] == powers
+        result = count(lambda u: evaluate(p.model, p.data, u, p.data.delta, 1.0), at)
+    assert result["exp"] == powers
 
 
 def test_long_constants_that_differ_in_the_middle_stay_different():

@@ -37,11 +37,11 @@ def test_without_optimisation_the_same_is_computed():
     def function(x, power):
         return jax.numpy.exp(x) ** power
 
-    found = [
+    result = [
         float(compiled(optimised=optimised, static_argnames="power")(function)(0.5, power=3))
         for optimised in (True, False)
     ]
-    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    assert result[0] == pytest.approx(result[1], rel=1e-6)
 
 
 def test_programs_are_forgotten_before_memory_maps_run_out(monkeypatch):

@@ -39,7 +39,7 @@ def test_a_file_gives_back_its_record_and_is_refused_by_the_readers_of_others(sa
 
 
 @pytest.mark.parametrize("kind", KEPT)
-def test_what_says_nothing_of_itself_is_refused(saved, kind):
+def test_a_file_without_a_kind_is_refused(saved, kind):
     record = {k: v for k, v in KEPT[kind].to_dict().items() if k not in ("kind", "schema")}
     Path("bare.json").write_text(json.dumps(record))
     with pytest.raises(

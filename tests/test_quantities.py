@@ -92,7 +92,7 @@ def test_a_mistaken_unit_is_refused_with_both_readings(fit, entry, point, readin
     assert all(reading in str(error.value) for reading in readings)
 
 
-def test_what_was_said_with_its_unit_is_believed(fit):
+def test_a_number_with_its_unit_is_taken_as_it_is(fit):
     assert fit.predict(N="7e16 parameters", D="1.5e22 tokens") > 0
 
 

@@ -102,9 +102,9 @@ def test_optax_schedules_equal_ours():
         ),
     ]
     for theirs, ours in pairs:
-        found = from_optax(theirs, 50, count=1)
-        np.testing.assert_allclose(found.rates, ours.rates, rtol=1e-12)
-        assert found.initial_lr == pytest.approx(ours.initial_lr, rel=1e-12)
+        result = from_optax(theirs, 50, count=1)
+        np.testing.assert_allclose(result.rates, ours.rates, rtol=1e-12)
+        assert result.initial_lr == pytest.approx(ours.initial_lr, rel=1e-12)
 
 
 def test_the_count_of_optax():
@@ -133,9 +133,9 @@ def test_the_count_of_optax():
     ],
 )
 def test_a_schedule_in_one_line(text, same):
-    found = parse(text)
-    assert (found.rates == same.rates).all()
-    assert (found.initial_lr, found.boundary) == (same.initial_lr, same.boundary)
+    result = parse(text)
+    assert (result.rates == same.rates).all()
+    assert (result.initial_lr, result.boundary) == (same.initial_lr, same.boundary)
 
 
 @pytest.mark.parametrize(
@@ -249,10 +249,10 @@ def test_real_logs_follow_their_schedules():
     log = logs[(logs.model_params_millions == 25) & (logs.schedule == "cosine_24000")]
     with pytest.raises(DataError, match="are missing"):
         from_column(log)
-    found = from_column(log, fill="linear")
+    result = from_column(log, fill="linear")
     ours = cosine(3e-4, 24000 - 2160, 3e-5)
-    assert found.initial_lr == ours.initial_lr
-    np.testing.assert_allclose(found[1:], ours[: len(found) - 1], rtol=1e-3)
+    assert result.initial_lr == ours.initial_lr
+    np.testing.assert_allclose(result[1:], ours[: len(result) - 1], rtol=1e-3)
 
 
 @settings(max_examples=30)

@@ -366,11 +366,11 @@ def test_real_tables(name):
     runs = read_runs(
         Path(DATA or ".") / name, columns, units, where=where, drop_invalid="slim" in name
     )
-    found = runs.observations(law)
-    assert len(found) == (count or len(runs) - found.dropped) > 20
-    assert all(np.isfinite(values).all() for values in found.inputs.values())
+    result = runs.observations(law)
+    assert len(result) == (count or len(runs) - result.dropped) > 20
+    assert all(np.isfinite(values).all() for values in result.inputs.values())
     if name == "continual_70m.csv":
-        assert "constant-input" in codes(found)
+        assert "constant-input" in codes(result)
 
 
 @pytest.mark.skipif(not DATA, reason="JAXLAW_DATA is unset")

@@ -144,9 +144,8 @@ _LINE = "cosine:peak=PEAK,steps={},warmup=WARMUP"
 _OPTIONS = ("where", "schedules", "fill", "corpus", "first_step", "S1_before")
 
 
-def of_loss_curves(runs: Runs, law: Law) -> DataError:
-    """The error on runs without the areas that a law of loss curves takes, with a whole call."""
-    name = next(name for name in law.input_names if name in OF_SCHEDULES)
+def of_loss_curves(runs: Runs, law: Law, name: str) -> DataError:
+    """The error on runs without ``name``, an area that a law of loss curves takes, and a call."""
     doc = next(spec.doc for spec in law.inputs if spec.name == name)
     shown = listed(map(runs.user_name, runs.table.columns))
     error = DataError(

@@ -834,8 +834,8 @@ def _check_all_there(runs: Runs, law: Law) -> None:
     lacking += [law.target] * (target_column(runs, law) not in present)
     if not lacking:
         return
-    if set(lacking) & OF_SCHEDULES:
-        raise of_loss_curves(runs, law)
+    if areas := [name for name in lacking if name in OF_SCHEDULES]:
+        raise of_loss_curves(runs, law, areas[0])
     free = runs.table.drop(columns=[name for name in runs.columns if name in present])
     error = without_columns(lacking, law, free, runs.source, map(runs.user_name, present))
     if len(lacking) == 1 and not (error.guess or {}).get("units"):

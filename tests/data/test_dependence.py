@@ -80,8 +80,8 @@ def test_a_column_of_the_users_own_name_and_few_rows():
     table = pd.DataFrame({"N": [1.0, 1, 2, 2, 3, 3], "D": [1.0, 2, 1, 2, 1, 2]})
     inputs = {name: table[name].to_numpy() for name in "ND"}
     assert run_groups(table, inputs, {}) is None  # two rows of each size: nothing
-    found = run_groups(table.assign(run=[1, 1, 2, 2, 3, 3]), inputs, {"run": "trial"})
-    assert found.columns == ("trial",) and found.count == 3 and found.named
+    groups = run_groups(table.assign(run=[1, 1, 2, 2, 3, 3]), inputs, {"run": "trial"})
+    assert groups.columns == ("trial",) and groups.count == 3 and groups.named
     assert run_groups(table.assign(run=range(6)), inputs, {}) is None
     assert run_groups(table.assign(run=None), inputs, {}) is None
     few = named(checkpoints()).iloc[[run * STEPS + step for run in range(9) for step in (3, 30)]]
@@ -111,8 +111,8 @@ def test_seeds_tell_runs_of_equal_inputs_apart():
     both = pd.concat([table, checkpoints(seed=1).assign(seed=1)], ignore_index=True)
     inputs = {name: both[name].to_numpy() for name in "ND"}
     assert run_groups(both.drop(columns="seed"), inputs, {}) is None
-    found = run_groups(both, inputs, {})
-    assert found.columns == ("N", "seed") and found.count == 44 and not found.named
+    groups = run_groups(both, inputs, {})
+    assert groups.columns == ("N", "seed") and groups.count == 44 and not groups.named
 
 
 def test_correlations_of_what_is_known():
@@ -121,8 +121,8 @@ def test_correlations_of_what_is_known():
     noise = random.standard_normal(1000)
     shared = noise + 2 * np.repeat(random.standard_normal(200), 5)
     assert correlation_within(shared, members)[0] == pytest.approx(0.8, abs=0.05)
-    found = successive_correlation(shared, members, np.tile(np.arange(5), 200))
-    assert found[0] == pytest.approx(0.8, abs=0.05) and found[2] == 800
+    result = successive_correlation(shared, members, np.tile(np.arange(5), 200))
+    assert result[0] == pytest.approx(0.8, abs=0.05) and result[2] == 800
     assert abs(correlation_within(noise, members)[1]) < 3
     alternating = np.tile([1.0, -1.0], 500)
     assert successive_correlation(alternating, np.zeros(1000, int), np.arange(1000))[0] == -1

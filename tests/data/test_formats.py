@@ -88,7 +88,9 @@ def test_trainer_logs_are_curves(trainer_runs):
 
 def chart(path, runs, axis="Step"):
     """A chart's export, every cell in quotes."""
-    metrics = [(run, metric, found) for run, each in runs.items() for metric, found in each.items()]
+    metrics = [
+        (run, metric, result) for run, each in runs.items() for metric, result in each.items()
+    ]
     head = [axis]
     for run, metric, _ in metrics:
         head += [f"{run} - {metric}{twin}" for twin in ("", "__MIN", "__MAX")]
@@ -96,7 +98,7 @@ def chart(path, runs, axis="Step"):
         writer = csv.writer(file, quoting=csv.QUOTE_ALL)
         writer.writerow(head)
         for k, step in enumerate(STEPS):
-            cells = [[found[k] if k < len(found) else ""] * 3 for *_, found in metrics]
+            cells = [[result[k] if k < len(result) else ""] * 3 for *_, result in metrics]
             writer.writerow([step, *(cell for three in cells for cell in three)])
 
 
@@ -226,8 +228,8 @@ def assert_every_run_is_there(source, name, losses, **options):
     table = jl.read_runs(source, format=name, **options).table
     assert set(table["run"]) == set(losses)
     for run, expected in losses.items():
-        found = table[table["run"] == run]["loss"].dropna()
-        np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=run)
+        result = table[table["run"] == run]["loss"].dropna()
+        np.testing.assert_allclose(result, expected, rtol=1e-6, err_msg=run)
 
 
 def test_trainer_runs_of_one_name_stay_apart(tmp_path):

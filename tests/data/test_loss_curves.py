@@ -36,18 +36,18 @@ def areas_of(curves, **options):
 
 def test_rows_get_the_areas_after_their_step():
     curves = read()
-    found = curves.runs(decay=0.99)
+    result = curves.runs(decay=0.99)
     for run, line in SPECS.items():
-        mine = found.table[found.table["run"] == run]
+        mine = result.table[result.table["run"] == run]
         every = jl.areas(schedules.parse(line), 0.99, count_warmup=False)
         np.testing.assert_allclose(mine["S1"], every.S1[mine["step"].astype(int) - 1], rtol=1e-12)
         np.testing.assert_allclose(mine["S2"], every.S2[mine["step"].astype(int) - 1], atol=1e-15)
-    assert (found.table["S1_pt"] == found.table["S1"]).all()
-    assert (found.table[["S1_cpt", "S2_cpt"]] == 0).all(axis=None)
-    assert found.area_options == {
+    assert (result.table["S1_pt"] == result.table["S1"]).all()
+    assert (result.table[["S1_cpt", "S2_cpt"]] == 0).all(axis=None)
+    assert result.area_options == {
         "decay": 0.99, "carry_momentum": False, "count_warmup": False, "epsilon": None,
     }  # fmt: skip
-    assert found.observations("annealing").area_options == found.area_options
+    assert result.observations("annealing").area_options == result.area_options
 
 
 def test_steps_that_were_computed_are_whole_but_for_rounding():
@@ -90,18 +90,18 @@ def test_a_warmup_in_the_log_and_one_before_it_have_the_same_areas():
 def test_two_phases_ignore_the_first_warmup_and_count_the_second(carry):
     line = TWO.replace("steps=3000", "steps=3000,warmup=200")
     frame = logged({"both": line})
-    found = areas_of(read(frame, schedules={"both": line}), carry_momentum=carry)
+    result = areas_of(read(frame, schedules={"both": line}), carry_momentum=carry)
     schedule = schedules.parse(line)
     # The same rates without the rise: η_0 and the warm-up at the peak.
     level = np.where(np.arange(4000) < 200, schedule.rates[:3000].max(), schedule.rates)
     expected = jl.data.phase_areas(
         level, 0.999, level[0], at=frame["step"], boundary=3000, carry_momentum=carry
     )
-    np.testing.assert_allclose(found["S2_pt"], expected.S2_pt, atol=1e-14)
-    np.testing.assert_allclose(found["S2_cpt"], expected.S2_cpt, atol=1e-14)
+    np.testing.assert_allclose(result["S2_pt"], expected.S2_pt, atol=1e-14)
+    np.testing.assert_allclose(result["S2_cpt"], expected.S2_cpt, atol=1e-14)
     own = jl.data.phase_areas(schedule, at=frame["step"])
     assert (own.S2_cpt < 0).any()  # the second warm-up
-    np.testing.assert_allclose(found["S1_cpt"], own.S1_cpt, rtol=1e-12)
+    np.testing.assert_allclose(result["S1_cpt"], own.S1_cpt, rtol=1e-12)
 
 
 def test_a_phase_that_counts_its_own_steps_is_the_run_that_counts_on():
@@ -125,10 +125,10 @@ def test_a_phase_that_counts_its_own_steps_is_the_run_that_counts_on():
 def test_a_continual_phase_of_an_unknown_base_is_all_cpt():
     line = "cosine:peak=1e-4,steps=1000,warmup=100"
     frame = logged({"late": line}).assign(phase="cpt")
-    found = areas_of(read(frame, schedules=line))
+    result = areas_of(read(frame, schedules=line))
     counted = jl.areas(schedules.parse(line), at=frame["step"])
-    np.testing.assert_allclose(found["S2_cpt"], counted.S2, rtol=1e-12)
-    assert (found[["S1_pt", "S2_pt"]] == 0).all(axis=None)
+    np.testing.assert_allclose(result["S2_cpt"], counted.S2, rtol=1e-12)
+    assert (result[["S1_pt", "S2_pt"]] == 0).all(axis=None)
 
 
 def test_a_continual_phase_alone_is_refused_by_laws_of_both():
@@ -205,9 +205,9 @@ def test_a_log_that_begins_late_needs_what_came_before():
         read(late, schedules=None)
     assert_says(error, "run fall", "begins after step 199", "S1_before")
     before = schedules.parse(SPECS["fall"]).rates[:199].sum()
-    found = areas_of(read(late, schedules=None, S1_before=before))
+    result = areas_of(read(late, schedules=None, S1_before=before))
     whole = areas_of(read(logged({"fall": SPECS["fall"]}, every=1), schedules=None))
-    np.testing.assert_allclose(found, whole[199:], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(result, whole[199:], rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -304,9 +304,9 @@ def test_steps_may_be_counted_in_tokens(unit):
 def test_a_linear_fill_from_step_0_is_a_warmup():
     line = SPECS["hold"]
     late = logged({"hold": line}).query("step >= 200")
-    found = areas_of(read(late, schedules=None, fill="linear", first_step=0))
+    result = areas_of(read(late, schedules=None, fill="linear", first_step=0))
     whole = areas_of(read(logged({"hold": line}), schedules={"hold": line}))[1:]
-    np.testing.assert_allclose(found, whole, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(result, whole, rtol=1e-12, atol=1e-15)
     # Of a continual phase it says nothing: its first rates may come from anywhere.
     both = pd.concat([logged({"hold": line}).assign(phase="pt"), late.assign(phase="cpt")])
     with pytest.raises(jl.DataError, match="rates of steps 1 to 199 are not logged"):
@@ -512,9 +512,9 @@ def test_schedules_are_read_from_files(tmp_path):
         tmp_path / "s.csv", index=False
     )
     for name in ("s.json", "s.csv"):
-        found = read_schedules(tmp_path / name)
+        result = read_schedules(tmp_path / name)
         for run, line in SPECS.items():
-            np.testing.assert_array_equal(found[run].rates, schedules.parse(line).rates)
+            np.testing.assert_array_equal(result[run].rates, schedules.parse(line).rates)
 
 
 @pytest.mark.parametrize(

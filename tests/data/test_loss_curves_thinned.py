@@ -49,14 +49,14 @@ def test_the_nearest_kept_point_inherits(steps, data):
     indices = st.lists(st.integers(0, len(steps) - 1), min_size=1, unique=True)
     kept = np.array(sorted(data.draw(indices)))
     weight = np.arange(1.0, len(steps) + 1)
-    found = inherited_weight(steps, kept, weight)
-    assert found.sum() == weight.sum()
+    result = inherited_weight(steps, kept, weight)
+    assert result.sum() == weight.sum()
     distance = np.abs(steps[:, None] - 1.0 * steps[kept])
     for k in range(len(kept)):
         others = np.delete(distance, k, axis=1).min(axis=1, initial=np.inf)
         sure = distance[:, k] < others
         possible = distance[:, k] <= others
-        assert weight[sure].sum() <= found[k] <= weight[possible].sum()
+        assert weight[sure].sum() <= result[k] <= weight[possible].sum()
 
 
 def test_means_are_centred_and_shrink_to_the_ends():
@@ -65,5 +65,5 @@ def test_means_are_centred_and_shrink_to_the_ends():
     straight = np.arange(20.0)
     np.testing.assert_allclose(moving_average(straight, 7), straight, atol=1e-12)
     values[2] = np.nan
-    found = moving_average(values, 3)
-    assert np.isnan(found[2]) and found[1] == 3.0 and found[3] == 5.5
+    result = moving_average(values, 3)
+    assert np.isnan(result[2]) and result[1] == 3.0 and result[3] == 5.5

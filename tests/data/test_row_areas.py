@@ -21,27 +21,27 @@ def test_an_update_of_twice_the_tokens_sums_like_two():
         schedules.Schedule(BOTH.rates[:3000], BOTH.initial_lr),
         schedules.Schedule(np.repeat(BOTH.rates[3000:], 2), 0.0),
     )
-    found = areas_along(BOTH, AT, OPTIONS, batch=(1.0, 2.0))
+    result = areas_along(BOTH, AT, OPTIONS, batch=(1.0, 2.0))
     at = np.where(AT > 3000, 3000 + 2 * (AT - 3000), AT)
-    np.testing.assert_allclose(found["S1"], areas_along(twice, at, OPTIONS)["S1"], rtol=1e-12)
+    np.testing.assert_allclose(result["S1"], areas_along(twice, at, OPTIONS)["S1"], rtol=1e-12)
 
 
 @pytest.mark.parametrize("carry", [False, True])
 def test_momentum_is_made_of_updates_and_weighed_by_tokens(carry):
     options = area_options(0.99, carry_momentum=carry)
-    found = areas_along(BOTH, AT, options, S1_before=0.1, batch=(0.5, 0.25))
+    result = areas_along(BOTH, AT, options, S1_before=0.1, batch=(0.5, 0.25))
     plain = areas_along(BOTH, AT, options, S1_before=0.1)
     for name, worth in (("pt", 0.5), ("cpt", 0.25)):
         for area in ("S1_", "S2_"):
-            np.testing.assert_array_equal(found[area + name], worth * plain[area + name])
-    np.testing.assert_array_equal(found["S2"], found["S2_pt"] + found["S2_cpt"])
+            np.testing.assert_array_equal(result[area + name], worth * plain[area + name])
+    np.testing.assert_array_equal(result["S2"], result["S2_pt"] + result["S2_cpt"])
 
 
 def test_drops_are_those_of_the_rate_and_the_sums_since_count_tokens():
     stages = schedules.join(schedules.constant(3e-4, 10), schedules.constant(1e-4, 10))
-    found = drops_along(stages, np.array([10, 20]), OPTIONS, batch=(1.0, 4.0))
-    np.testing.assert_allclose(found["drop"][:, 0], [0.0, 2e-4], rtol=1e-12)
-    assert found["S_k"][1, 0] == pytest.approx(10 * 4e-4)
+    drops = drops_along(stages, np.array([10, 20]), OPTIONS, batch=(1.0, 4.0))
+    np.testing.assert_allclose(drops["drop"][:, 0], [0.0, 2e-4], rtol=1e-12)
+    assert drops["S_k"][1, 0] == pytest.approx(10 * 4e-4)
     alone = drops_along(schedules.linear(1e-4, 10), np.array([10]), OPTIONS, (2.0, 9.0))
     assert alone["S_k"][0, 0] == pytest.approx(2 * schedules.linear(1e-4, 10).rates.sum())
 
@@ -60,8 +60,8 @@ def test_a_number_a_pair_a_dict_and_a_column_say_the_same():
     wanted = areas_of(read_short(two_phases(), schedules=TWO, batch=0.25))
     tokens = two_phases(tokens=np.where(late, 0.25, 1.0))
     for same in ([1, 0.25], {"a": 0.25, "b": (1, 0.25)}, "tokens"):
-        found = areas_of(read_short(tokens, schedules=TWO, batch=same))
-        np.testing.assert_array_equal(found, wanted)
+        result = areas_of(read_short(tokens, schedules=TWO, batch=same))
+        np.testing.assert_array_equal(result, wanted)
     other = areas_of(read_short(tokens, schedules=TWO, batch={"a": 0.25}))
     plain = areas_of(read_short(two_phases(), schedules=TWO))
     is_a = (tokens["run"] == "a").to_numpy()
@@ -70,8 +70,8 @@ def test_a_number_a_pair_a_dict_and_a_column_say_the_same():
 
 
 def test_of_one_phase_a_number_is_its_own():
-    found = areas_of(read_short(batch=2.0))
-    np.testing.assert_array_equal(found, 2 * areas_of(read_short()))
+    result = areas_of(read_short(batch=2.0))
+    np.testing.assert_array_equal(result, 2 * areas_of(read_short()))
     frame = logged({"fall": SPECS["fall"]}).assign(phase="cpt", b=3.0)
     for given in (3.0, "b"):
         one = read_short(frame, schedules={"fall": SPECS["fall"]}, batch=given)

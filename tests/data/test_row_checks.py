@@ -136,9 +136,9 @@ def test_fewer_points_than_parameters(tmp_path):
 )
 def test_constant_input(law, column, value, mixed):
     runs = read_runs(simple().assign(**{column: value}), units={"N": 1, "D": 1})
-    found = [note for note in runs.observations(law).notes if note.code == "constant-input"]
-    assert len(found) == 1 and found[0].severity == "warning"
-    assert f"column {column}: {column} has one value only, so {mixed} cannot" in found[0].message
+    result = [note for note in runs.observations(law).notes if note.code == "constant-input"]
+    assert len(result) == 1 and result[0].severity == "warning"
+    assert f"column {column}: {column} has one value only, so {mixed} cannot" in result[0].message
 
 
 def test_constant_input_that_does_no_harm_or_whose_parameters_are_fixed():
@@ -151,10 +151,10 @@ def test_constant_input_that_does_no_harm_or_whose_parameters_are_fixed():
 
 def test_duplicate_rows(tmp_path):
     frame = pd.concat([simple(), simple().iloc[[0, 3]], simple().iloc[[5]].assign(loss=9.0)])
-    found = read_runs(write_csv(tmp_path, frame)).observations("chinchilla")
-    assert codes(found) == ["duplicate-rows"] and len(found) == 15
-    assert "runs.csv: inputs and target equal" in found.notes[0].message
-    assert "lines 14, 15;" in found.notes[0].message
+    result = read_runs(write_csv(tmp_path, frame)).observations("chinchilla")
+    assert codes(result) == ["duplicate-rows"] and len(result) == 15
+    assert "runs.csv: inputs and target equal" in result.notes[0].message
+    assert "lines 14, 15;" in result.notes[0].message
 
 
 def test_describe():
@@ -187,8 +187,8 @@ def test_a_law_of_ones_own():
 
     try:
         frame = pd.DataFrame({"ex": [-1.0, 0.0, 2.0, 3.0], "loss": [1.0, 2.0, 3.0, 4.0]})
-        found = read_runs(frame, columns={"x": "ex"}).observations("runs-test-law")
-        np.testing.assert_array_equal(found.inputs["x"], [-1, 0, 2, 3])
+        result = read_runs(frame, columns={"x": "ex"}).observations("runs-test-law")
+        np.testing.assert_array_equal(result.inputs["x"], [-1, 0, 2, 3])
         flat = read_runs(frame.assign(ex=3.0), columns={"x": "ex"}).observations("runs-test-law")
         assert codes(flat) == ["constant-input"] and "a, b cannot" in flat.notes[0].message
     finally:
@@ -293,10 +293,10 @@ def test_any_garbage_is_read_or_refused(data, law, drop_invalid):
         csv.writer(source).writerows([table, *zip(*table.values(), strict=True)])
         source.seek(0)
     try:
-        found = read_runs(source, drop_invalid=drop_invalid).observations(law)
+        result = read_runs(source, drop_invalid=drop_invalid).observations(law)
     except JaxlawError:
         return event("refused")
     event("read")
-    arrays = [*found.inputs.values(), found.target, found.weight]
-    assert all(len(values) == len(found) for values in [*arrays, found.rows])
+    arrays = [*result.inputs.values(), result.target, result.weight]
+    assert all(len(values) == len(result) for values in [*arrays, result.rows])
     assert all(np.isfinite(values).all() for values in arrays)

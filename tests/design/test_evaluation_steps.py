@@ -25,29 +25,29 @@ CANDIDATES = pd.DataFrame(GRID, columns=["N", "D"]).assign(flops=lambda t: 6 * t
 @pytest.mark.parametrize("method", ["M1", "M2", "M3"])
 def test_plans_are_the_papers_at_its_budgets(method):
     budget = {"M1": 200, "M2": 40, "M3": 40}[method]
-    found = evaluation_steps(budget, 200_000, method=method)
-    np.testing.assert_allclose(found.steps, DESIGNS[method] * 200_000)
-    assert found.rate is None
+    steps = evaluation_steps(budget, 200_000, method=method)
+    np.testing.assert_allclose(steps.steps, DESIGNS[method] * 200_000)
+    assert steps.rate is None
 
 
 def test_m4_with_the_papers_rate_is_the_design():
-    found = evaluation_steps(200, 200_000, rate=0.02)
-    np.testing.assert_allclose(found.steps, DESIGNS["M4"] * 200_000)
-    assert len(found) == 48  # the paper's rule, unstated, gives 45
+    steps = evaluation_steps(200, 200_000, rate=0.02)
+    np.testing.assert_allclose(steps.steps, DESIGNS["M4"] * 200_000)
+    assert len(steps) == 48  # the paper's rule, unstated, gives 45
 
 
 @pytest.mark.parametrize("method", ["M2", "M3", "M4"])
 @pytest.mark.parametrize("budget", [1, 2, 7, 19, 20, 50])
 def test_no_plan_spends_more_than_its_budget(method, budget):
-    found = evaluation_steps(budget, 20_000, method=method)
-    assert 1 <= len(found) <= budget
-    assert (np.diff(found.steps) > 0).all() and (found.steps % 1000 == 0).all()
-    assert 1000 <= found.steps[0] and found.steps[-1] <= 20_000
+    steps = evaluation_steps(budget, 20_000, method=method)
+    assert 1 <= len(steps) <= budget
+    assert (np.diff(steps.steps) > 0).all() and (steps.steps % 1000 == 0).all()
+    assert 1000 <= steps.steps[0] and steps.steps[-1] <= 20_000
     if method == "M4":
-        assert len(found) == min(budget, 20) and found.steps[-1] == 20_000
+        assert len(steps) == min(budget, 20) and steps.steps[-1] == 20_000
     if method == "M4" and 1 < budget < 20:
         x = np.arange(1, 21)
-        assert np.exp(-found.rate * x).sum() == pytest.approx(budget, rel=1e-9)
+        assert np.exp(-steps.rate * x).sum() == pytest.approx(budget, rel=1e-9)
 
 
 def test_m4_is_dense_at_the_start():
@@ -94,12 +94,12 @@ def every_choice(fit, table, candidates, size, criterion):
         rows_of(fit.params, {k: np.asarray(v[k], float) for k in "ND"})
         for v in (table, candidates, {k: [v] for k, v in FAR.items()})
     )
-    found = []
+    result = []
     for chosen in itertools.combinations(range(len(candidates)), size):
         M = rows.T @ rows + more[list(chosen)].T @ more[list(chosen)]
         c, D = (asked @ np.linalg.inv(M) @ asked.T).item(), 1 / np.linalg.det(M)
-        found.append((c if criterion == "c" else D, chosen))
-    return sorted(found)
+        result.append((c if criterion == "c" else D, chosen))
+    return sorted(result)
 
 
 @pytest.mark.full
@@ -107,21 +107,25 @@ def every_choice(fit, table, candidates, size, criterion):
 def test_the_choice_is_the_best_of_all(chinchilla_fit, criterion, size):
     table = TABLE
     best = every_choice(chinchilla_fit, table, CANDIDATES, size, criterion)[0][1]
-    found = next_runs(chinchilla_fit, table, CANDIDATES, predict=FAR, n=size, criterion=criterion)
-    assert sorted(found.table.index) == list(best)
-    assert found.criterion == criterion and found.after < found.before
-    assert (np.diff(found.table["sd"]) < 0).all() and found.table["sd"].iloc[-1] == found.after
+    selection = next_runs(
+        chinchilla_fit, table, CANDIDATES, predict=FAR, n=size, criterion=criterion
+    )
+    assert sorted(selection.table.index) == list(best)
+    assert selection.criterion == criterion and selection.after < selection.before
+    assert (np.diff(selection.table["sd"]) < 0).all() and selection.table["sd"].iloc[
+        -1
+    ] == selection.after
 
 
 def test_variance_is_that_of_the_formula(chinchilla_fit):
     none, one = (
         every_choice(chinchilla_fit, TABLE, CANDIDATES, size, "c")[0][0] for size in (0, 1)
     )
-    found = next_runs(chinchilla_fit, TABLE, CANDIDATES, predict=FAR, n=1)
-    assert found.before == pytest.approx(found.noise * np.sqrt(none), rel=1e-6)
-    assert found.after == pytest.approx(found.noise * np.sqrt(one), rel=1e-6)
+    selection = next_runs(chinchilla_fit, TABLE, CANDIDATES, predict=FAR, n=1)
+    assert selection.before == pytest.approx(selection.noise * np.sqrt(none), rel=1e-6)
+    assert selection.after == pytest.approx(selection.noise * np.sqrt(one), rel=1e-6)
     # Between least squares, σ, and least absolute deviations, σ·√(π/2), for noise of 0.004.
-    assert 0.004 * 0.9 < found.noise < 0.004 * np.sqrt(np.pi / 2) * 1.15
+    assert 0.004 * 0.9 < selection.noise < 0.004 * np.sqrt(np.pi / 2) * 1.15
 
 
 @pytest.fixture(scope="module")
@@ -137,20 +141,20 @@ def noisier_at_large_sizes():
 @pytest.mark.parametrize("groups", [None, np.arange(243) // 9], ids=["rows", "groups"])
 def test_the_deviation_before_new_runs_is_the_covariances(noisier_at_large_sizes, groups):
     fit, table = noisier_at_large_sizes
-    found = next_runs(fit, table, CANDIDATES, predict=FAR, n=2, groups=groups)
+    selection = next_runs(fit, table, CANDIDATES, predict=FAR, n=2, groups=groups)
     predicted = jl.covariance(fit, table, groups=groups).prediction(FAR)
     relative = predicted["std_err"].item() / predicted["estimate"].item()
-    assert found.before == pytest.approx(relative, rel=1e-6)
-    assert found.after < found.before
+    assert selection.before == pytest.approx(relative, rel=1e-6)
+    assert selection.after < selection.before
 
 
 @pytest.mark.full
 def test_the_deviation_before_new_runs_is_the_bootstraps_spread(noisier_at_large_sizes):
     """A noise pooled over all rows would predict less than half of it."""
     fit, table = noisier_at_large_sizes
-    found = next_runs(fit, table, CANDIDATES, predict=FAR, n=1)
+    selection = next_runs(fit, table, CANDIDATES, predict=FAR, n=1)
     drawn = jl.bootstrap(fit, table, 300, progress=False).predict(FAR)
-    assert found.before == pytest.approx(np.log(drawn).std(), rel=0.2)
+    assert selection.before == pytest.approx(np.log(drawn).std(), rel=0.2)
 
 
 def test_a_prediction_may_be_a_function_of_the_parameters(chinchilla_fit):
@@ -165,8 +169,8 @@ def test_a_prediction_may_be_a_function_of_the_parameters(chinchilla_fit):
 
 
 def test_cost_and_budget_are_kept(chinchilla_fit):
-    found = next_runs(chinchilla_fit, TABLE, CANDIDATES, predict=FAR, cost="flops", budget=7e21)
-    assert 0 < found.table["flops"].sum() <= 7e21
+    selection = next_runs(chinchilla_fit, TABLE, CANDIDATES, predict=FAR, cost="flops", budget=7e21)
+    assert 0 < selection.table["flops"].sum() <= 7e21
     expensive = next_runs(chinchilla_fit, TABLE, CANDIDATES, predict=FAR, n=1)
     assert expensive.table["flops"].item() > 7e21
     none = next_runs(chinchilla_fit, TABLE, CANDIDATES, predict=FAR, cost="flops", budget=1.0)
@@ -174,9 +178,11 @@ def test_cost_and_budget_are_kept(chinchilla_fit):
 
 
 def test_the_evaluations_of_a_run_come_together(chinchilla_fit):
-    found = next_runs(chinchilla_fit, TABLE, CANDIDATES, predict=FAR, n=1, group="N", cost="flops")
-    assert found.table["N"].nunique() == 1 and len(found.table) == 3
-    assert found.table["sd"].nunique() == 1
+    selection = next_runs(
+        chinchilla_fit, TABLE, CANDIDATES, predict=FAR, n=1, group="N", cost="flops"
+    )
+    assert selection.table["N"].nunique() == 1 and len(selection.table) == 3
+    assert selection.table["sd"].nunique() == 1
 
 
 @pytest.mark.parametrize(
@@ -222,9 +228,9 @@ def test_other_runs_than_the_fits_are_refused(chinchilla_fit):
 def test_refits_with_the_chosen_runs_vary_as_predicted(chinchilla_fit):
     """120 simulated experiments, each fitted without and with the eight runs chosen."""
     repeats = pd.concat([CANDIDATES] * 4, ignore_index=True)
-    found = next_runs(chinchilla_fit, TABLE, repeats, predict=FAR, n=8)
+    selection = next_runs(chinchilla_fit, TABLE, repeats, predict=FAR, n=8)
     truth, versions = simulate.TRUTHS["chinchilla"], 120
-    inputs = {k: np.concatenate([TABLE[k], found.table[k]]) for k in "ND"}
+    inputs = {k: np.concatenate([TABLE[k], selection.table[k]]) for k in "ND"}
     clean = simulate.simulate_runs(LAW, truth, inputs)
     noise = 0.004 * np.random.default_rng(3).standard_normal((versions, len(clean)))
     weights = np.ones((2, len(clean)))
@@ -237,7 +243,7 @@ def test_refits_with_the_chosen_runs_vary_as_predicted(chinchilla_fit):
     predicted = refits.predict(**{k: np.array([v]) for k, v in FAR.items()})
     before, after = np.log(predicted).reshape(2, versions).std(axis=1)
     # A standard deviation of 120 is known to 6.5 %; τ, of 243 residuals, to about 10 %.
-    assert before == pytest.approx(found.before, rel=0.3)
-    assert after == pytest.approx(found.after, rel=0.3)
-    assert after / before == pytest.approx(found.after / found.before, rel=0.12)
-    assert found.after < 0.85 * found.before
+    assert before == pytest.approx(selection.before, rel=0.3)
+    assert after == pytest.approx(selection.after, rel=0.3)
+    assert after / before == pytest.approx(selection.after / selection.before, rel=0.12)
+    assert selection.after < 0.85 * selection.before

@@ -118,7 +118,7 @@ def test_saved_fits_keep_it(compute_optimal, tmp_path):
         jl.Fit.from_dict(compute_optimal.to_dict() | {"joint_ranges": {"x/y": [1.0, 2.0]}})
 
 
-def test_ranges_that_nobody_knows_have_no_inside():
+def test_unknown_ranges_have_no_inside():
     known = jl.published()["besiroglu-2024"]
     assert known.joint_ranges is None
     bare = dataclasses.replace(known, ranges={"N": (np.nan, np.nan), "D": (1e9, 1e12)})

@@ -92,10 +92,10 @@ FACES = {name: listed(path) for name, path in MODULES.items() if path.name == "_
 
 def imports(module: str, source: str, is_package: bool, known: set[str]) -> set[str]:
     """Modules of the package that a source imports when it runs, inside functions too."""
-    found = set()
+    result = set()
     for node in executed(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -104,10 +104,10 @@ def imports(module: str, source: str, is_package: bool, known: set[str]) -> set[
                 base = ".".join([*up, *filter(None, [node.module])])
             for alias in node.names:
                 inner = f"{base}.{alias.name}"
-                found.add(inner if inner in known else base)
+                result.add(inner if inner in known else base)
                 if base != "jaxlaw" and alias.name in FACES.get(base, {}):
-                    found.add(FACES[base][alias.name])
-    return {name for name in found if name.partition(".")[0] == "jaxlaw"}
+                    result.add(FACES[base][alias.name])
+    return {name for name in result if name.partition(".")[0] == "jaxlaw"}
 
 
 def imports_of(module: str) -> set[str]:
@@ -163,8 +163,8 @@ if TYPE_CHECKING:
 else:
     from jaxlaw.data._runs import Runs
 """
-    found = imports("jaxlaw.fitting.solvers._newton", source, False, known)
-    assert found == {
+    result = imports("jaxlaw.fitting.solvers._newton", source, False, known)
+    assert result == {
         "jaxlaw.cli",
         "jaxlaw.laws",
         "jaxlaw",
@@ -179,7 +179,7 @@ else:
         "jaxlaw.fitting.solvers._lbfgs"
     }
     assert imports("jaxlaw.laws", "from .. import notes", True, known) == {"jaxlaw.notes"}
-    assert wrong_way("jaxlaw.fitting.solvers._newton", found) == [
+    assert wrong_way("jaxlaw.fitting.solvers._newton", result) == [
         "jaxlaw.fitting.solvers._newton imports jaxlaw",
         "jaxlaw.fitting.solvers._newton imports jaxlaw.cli",
     ]

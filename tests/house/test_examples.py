@@ -32,19 +32,19 @@ PACKAGES = (
 
 def public():
     """What a user can name: members of the package and of its public modules, by name."""
-    found = {}
+    result = {}
     for name in jl.__all__:
         member = getattr(jl, name)
         if not isinstance(member, ModuleType):
-            found[f"jl.{name}"] = member
+            result[f"jl.{name}"] = member
     for package in PACKAGES:
         module = importlib.import_module(f"jaxlaw.{package}")
         for name in getattr(module, "__all__", None) or vars(module):
             member = getattr(module, name)
             ours = (getattr(member, "__module__", None) or "").startswith("jaxlaw")
             if ours and not name.startswith("_") and not isinstance(member, ModuleType):
-                found[f"jl.{package}.{name}"] = member
-    return found
+                result[f"jl.{package}.{name}"] = member
+    return result
 
 
 def examples():

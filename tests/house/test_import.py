@@ -32,9 +32,9 @@ def test_type_checkers_see_the_names_that_python_finds():
     seen = for_type_checkers()
     assert sorted(seen) == jl.__all__
     for name, module in seen.items():
-        found = getattr(jl, name)
+        result = getattr(jl, name)
         home = sys.modules[module]
-        assert found is home or found is getattr(home, name), name  # a module, or a member
+        assert result is home or result is getattr(home, name), name  # a module, or a member
 
 
 def test_every_public_name_is_listed_and_unknown_ones_are_refused():
@@ -96,8 +96,8 @@ def test_a_checkout_that_is_not_installed_does_all_that_asks_for_the_version(
     fit = jl.fit("loss-compute", runs, work_dir=tmp_path / "work", **quick)
     assert f"jaxlaw {jl.__version__}, jax" in (tmp_path / "work/manifest.json").read_text()
     last = {"C": 10 * runs["C"].max()}
-    found = jl.forecast("loss-compute", runs, last, cutoffs=2, n_resamples=2, **quick)
-    assert found.package_versions["jaxlaw"] == jl.__version__
+    forecast = jl.forecast("loss-compute", runs, last, cutoffs=2, n_resamples=2, **quick)
+    assert forecast.package_versions["jaxlaw"] == jl.__version__
     assert f"Made by jaxlaw {jl.__version__}" in jl.report(fit)
     monkeypatch.setattr(sys, "argv", ["jaxlaw", "--version"])
     with pytest.raises(SystemExit, match="0"):

@@ -142,24 +142,24 @@ def batched(kind, targets):
 @pytest.mark.full
 def test_a_batch_is_a_loop():
     targets = np.stack([table(0.05, seed)["loss"].to_numpy() for seed in range(3)])
-    found = batched("float64", targets)
+    result = batched("float64", targets)
     for k, target in enumerate(targets):
         one = jl.fit("chinchilla", NOISY.assign(loss=target))
         for name, value in one.params.items():
-            assert found.params[name][k] == pytest.approx(value, rel=1e-10)
-        assert found.objective[k] == pytest.approx(one.objective, rel=1e-12)
+            assert result.params[name][k] == pytest.approx(value, rel=1e-10)
+        assert result.objective[k] == pytest.approx(one.objective, rel=1e-12)
 
 
 @pytest.mark.full
 def test_float32_stays_float32_and_near(noisy):
-    found = batched("float32", NOISY["loss"].to_numpy()[None])
-    assert {value.dtype for value in found.params.values()} == {np.dtype("float32")}
+    result = batched("float32", NOISY["loss"].to_numpy()[None])
+    assert {value.dtype for value in result.params.values()} == {np.dtype("float32")}
     # Along the valley of A, B and E rounding moves them by some 0.3 %, and hardly a prediction.
-    params = {name: float(value[0]) for name, value in found.params.items()}
+    params = {name: float(value[0]) for name, value in result.params.items()}
     inputs = {name: DESIGN.table[name].to_numpy() for name in ("N", "D")}
     predicted = np.asarray(noisy.law(params, **inputs))
     np.testing.assert_allclose(predicted, noisy.predict(DESIGN.table), rtol=1e-4)
-    assert found.objective[0] == pytest.approx(noisy.objective, rel=1e-6)
+    assert result.objective[0] == pytest.approx(noisy.objective, rel=1e-6)
 
 
 # ---------------------------------------------------------------- data at its limits

@@ -40,7 +40,7 @@ class Session(NamedTuple):
 
 
 def sessions():
-    found = []
+    result = []
     for page in PAGES:
         parts: list[Session] = []
         text = INSTALL.sub("", page.read_text("utf-8"))
@@ -50,8 +50,8 @@ def sessions():
                 heading = re.findall(r"^#+ (.*)$", text[: match.start()], re.MULTILINE)[-1]
                 parts.append(Session(f"{page.relative_to(ROOT)}: {heading}", []))
             parts[-1].blocks.append((kind, body))
-        found += parts
-    return found
+        result += parts
+    return result
 
 
 def assert_same_output(printed, shown):
@@ -162,8 +162,8 @@ def pictures(page):
 
 def links(page):
     """Links within the repository: what a page leads to, pictures included."""
-    found = LINK.findall(page.read_text("utf-8"))
-    return [target for target in found if not target.startswith(("https:", "http:"))]
+    result = LINK.findall(page.read_text("utf-8"))
+    return [target for target in result if not target.startswith(("https:", "http:"))]
 
 
 def anchors(page):

@@ -61,16 +61,18 @@ def test_numbers_too_large_to_add_are_refused_without_a_warning():
 @pytest.mark.filterwarnings("ignore::jaxlaw.notes.FitWarning")  # no law describes such losses
 @trials.settled(15, derandomize=True)
 @given(trials.losses())
-def test_losses_nobody_has_are_fitted_alike_in_any_order(loss):
+def test_impossible_losses_are_fitted_alike_in_any_order(loss):
     assert trials.fitted(loss) in ("refused", "fitted", "fitted, with warnings")
 
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore::jaxlaw.notes.FitWarning")  # the notes are counted instead
 def test_losses_without_a_law_are_never_fitted_without_a_warning():
-    found = trials.lawless(36)  # every way at every size
-    assert sum(found.values()) == 36
-    assert {what for what in found if not what.startswith(("error", "warning", "refused"))} == set()
+    result = trials.lawless(36)  # every way at every size
+    assert sum(result.values()) == 36
+    assert {
+        what for what in result if not what.startswith(("error", "warning", "refused"))
+    } == set()
 
 
 # ---------------------------------------------------------------- conditions
@@ -119,8 +121,8 @@ def test_runs_are_the_same_in_every_container(seed):
         expected = read_with_gaps(containers.as_floats(columns))
         for name, table in containers.containers(columns):
             before = copy.deepcopy(table)
-            found = read_with_gaps(table)
-            assert found[:2] == expected[:2], (name, found, expected)
+            result = read_with_gaps(table)
+            assert result[:2] == expected[:2], (name, result, expected)
             assert repr(table) == repr(before), name
 
 
@@ -237,11 +239,11 @@ def test_a_broken_file_is_refused_or_says_the_same(tmp_path):
     fit, path = jl.published()["besiroglu-2024"], tmp_path / "fit.json"
     fit.save(path)
     text = path.read_text("utf-8")
-    found = {what: hostile_files.outcome(path, content, fit)
+    result = {what: hostile_files.outcome(path, content, fit)
              for what, content in hostile_files.broken(text, 40)}  # fmt: skip
-    assert {what: came for what, came in found.items() if came not in ("refused", "same")} == {}
-    assert found["formatted anew"] == found["with a byte order mark"] == "same"
-    assert found["of law kaplan"] == found["params.E = 1.5"] == "refused"
+    assert {what: came for what, came in result.items() if came not in ("refused", "same")} == {}
+    assert result["formatted anew"] == result["with a byte order mark"] == "same"
+    assert result["of law kaplan"] == result["params.E = 1.5"] == "refused"
 
 
 def test_a_forecast_that_was_changed_is_refused(tmp_path):
@@ -321,33 +323,33 @@ _OF_PANDAS = {"eval", "query", "read_pickle"}
 
 @pytest.mark.full
 def test_the_package_executes_nothing_it_reads():
-    found = []
+    result = []
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [alias.name for alias in node.names] + [getattr(node, "module", "")]
                 if _MODULES & {(name or "").partition(".")[0] for name in names}:
-                    found.append((path.name, "import"))
+                    result.append((path.name, "import"))
             if not isinstance(node, ast.Call):
                 continue
             function = node.func
             if isinstance(function, ast.Name) and function.id in _NEVER:
-                found.append((path.name, function.id))
+                result.append((path.name, function.id))
             of_module = isinstance(getattr(function, "value", None), ast.Name)
             if of_module and function.value.id in _MODULES and function.attr not in _WRITES:
-                found.append((path.name, f"{function.value.id}.{function.attr}"))
+                result.append((path.name, f"{function.value.id}.{function.attr}"))
             if isinstance(function, ast.Attribute) and function.attr in _OF_PANDAS:
-                found.append((path.name, function.attr))
+                result.append((path.name, function.attr))
             for word in node.keywords:
                 if word.arg == "allow_pickle" and ast.unparse(word.value) != "False":
-                    found.append((path.name, "allow_pickle"))
+                    result.append((path.name, "allow_pickle"))
     # A law asks whether it can be pickled; kept programs are machine code, and loaded from a folder
     # that only the user can write (tests/test_cache.py). A worker of an executor reads what
     # this process has sent it, as the executor itself does.
-    assert set(found) <= {
+    assert set(result) <= {
         ("_base.py", "import"),
         ("_checkpoint.py", "import"),
         ("_checkpoint.py", "pickle.loads"),
         ("_jit.py", "import"),
         ("_jit.py", "pickle.loads"),
-    }, found
+    }, result

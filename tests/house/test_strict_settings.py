@@ -40,5 +40,5 @@ def ended(flags):
 
 @pytest.mark.full
 def test_fits_resamples_folds_areas_and_plans_under_every_check_of_jax():
-    found = ended(FLAGS)
-    assert found.stdout == "done\n", found.stderr
+    result = ended(FLAGS)
+    assert result.stdout == "done\n", result.stderr

@@ -96,8 +96,8 @@ def pyright(*arguments, folder):
 @pytest.mark.full
 def test_every_public_name_has_a_type(tmp_path):
     """But for the command's, which nobody imports."""
-    found = pyright("--verifytypes", "jaxlaw", "--ignoreexternal", folder=tmp_path)
-    completeness = found["typeCompleteness"]
+    result = pyright("--verifytypes", "jaxlaw", "--ignoreexternal", folder=tmp_path)
+    completeness = result["typeCompleteness"]
     assert completeness["exportedSymbolCounts"]["withKnownType"] > 200
     unknown = [
         (symbol["name"], [one["message"] for one in symbol["diagnostics"]])
@@ -111,6 +111,6 @@ def test_every_public_name_has_a_type(tmp_path):
 @pytest.mark.full
 def test_a_users_program_is_checked(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
-    found = pyright("program.py", folder=tmp_path)
-    assert [one["message"] for one in found["generalDiagnostics"]] == []
-    assert found["summary"]["filesAnalyzed"] == 1
+    result = pyright("program.py", folder=tmp_path)
+    assert [one["message"] for one in result["generalDiagnostics"]] == []
+    assert result["summary"]["filesAnalyzed"] == 1

@@ -119,8 +119,8 @@ def test_annealing_on_schedules_it_has_not_seen(size, r2, error):
     from benchmarks.curves import fitted_on, held_out
 
     fit = jl.fit("annealing", fitted_on(size))
-    found = held_out(fit, size)
-    assert round(found[0], 4) >= r2 and round(found[1], 4) <= error
+    result = held_out(fit, size)
+    assert round(result[0], 4) >= r2 and round(result[1], 4) <= error
     assert fit.status == "converged" and fit.agreement == 1
 
 

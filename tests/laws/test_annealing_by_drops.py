@@ -42,18 +42,18 @@ STAGES = schedules.two_stage(3e-4, 3e-5, 300, 100)
 
 def test_few_changes_are_taken_one_by_one():
     at = np.array([0, 1, 100, 101, 300])
-    found = drops_along(STAGES, at, PLAIN)
-    assert found["drop"].shape == (5, 1)
-    np.testing.assert_allclose(found["drop"][:, 0], [0, 0, 0, 2.7e-4, 2.7e-4], rtol=1e-12)
-    np.testing.assert_allclose(found["eta_k"][3:, 0], 3e-5)
-    np.testing.assert_allclose(found["S_k"][3:, 0], [3e-5, 200 * 3e-5], rtol=1e-12)
+    drops = drops_along(STAGES, at, PLAIN)
+    assert drops["drop"].shape == (5, 1)
+    np.testing.assert_allclose(drops["drop"][:, 0], [0, 0, 0, 2.7e-4, 2.7e-4], rtol=1e-12)
+    np.testing.assert_allclose(drops["eta_k"][3:, 0], 3e-5)
+    np.testing.assert_allclose(drops["S_k"][3:, 0], [3e-5, 200 * 3e-5], rtol=1e-12)
 
 
 def test_a_point_without_drops_has_plausible_numbers_in_their_place():
-    found = drops_along(schedules.constant(3e-4, 50), np.array([1, 50]), PLAIN)
-    assert (found["drop"] == 0).all() and found["drop"].shape == (2, 1)
-    assert (found["eta_k"] == 3e-4).all()
-    np.testing.assert_allclose(found["S_k"][:, 0], [3e-4, 50 * 3e-4])
+    drops = drops_along(schedules.constant(3e-4, 50), np.array([1, 50]), PLAIN)
+    assert (drops["drop"] == 0).all() and drops["drop"].shape == (2, 1)
+    assert (drops["eta_k"] == 3e-4).all()
+    np.testing.assert_allclose(drops["S_k"][:, 0], [3e-4, 50 * 3e-4])
 
 
 # The largest error of the law, in nats, as the module says it.
@@ -71,13 +71,13 @@ SMOOTH = {
 def test_gathered_drops_are_worth_what_they_are_one_by_one(line, counted):
     schedule = schedules.parse(line)
     at = np.unique(np.linspace(1, len(schedule), 40).astype(int))
-    found = drops_along(schedule, at, {"count_warmup": counted})
-    assert found["drop"].shape[1] <= 2 * MOST
-    error = np.abs(paid(**found) - by_definition(schedule, at, counted))
+    drops = drops_along(schedule, at, {"count_warmup": counted})
+    assert drops["drop"].shape[1] <= 2 * MOST
+    error = np.abs(paid(**drops) - by_definition(schedule, at, counted))
     assert 0 < error.max() < SMOOTH[line]
     if counted:
         whole = schedule.initial_lr - schedule.rates[at - 1]
-        np.testing.assert_allclose(found["drop"].sum(axis=1), whole, atol=1e-15)
+        np.testing.assert_allclose(drops["drop"].sum(axis=1), whole, atol=1e-15)
 
 
 def test_a_rate_that_goes_up_and_down_is_gathered_too():
@@ -95,15 +95,15 @@ def test_rises_of_a_warm_up_count_on_request_and_those_of_a_continual_phase_alwa
     counted = drops_along(one, at, COUNTED)["drop"].sum(axis=1)
     np.testing.assert_allclose(counted, [-1.5e-4, -3e-4], rtol=1e-12)
     both = schedules.join(one, one)
-    found = drops_along(both, np.array([60, 61, 120]), PLAIN)["drop"].sum(axis=1)
-    np.testing.assert_allclose(found, [0, 2.85e-4, 0], atol=1e-18)
+    result = drops_along(both, np.array([60, 61, 120]), PLAIN)["drop"].sum(axis=1)
+    np.testing.assert_allclose(result, [0, 2.85e-4, 0], atol=1e-18)
 
 
 def test_memory_and_time_do_not_grow_with_the_steps():
     schedule = schedules.cosine(3e-4, 2_000_000)
-    found = drops_along(schedule, np.array([10, 2_000_000]), PLAIN)
-    assert all(found[name].shape == (2, MOST - 1) for name in DROPS)
-    assert (found["S_k"] >= 0).all() and np.isfinite(found["eta_k"]).all()
+    drops = drops_along(schedule, np.array([10, 2_000_000]), PLAIN)
+    assert all(drops[name].shape == (2, MOST - 1) for name in DROPS)
+    assert (drops["S_k"] >= 0).all() and np.isfinite(drops["eta_k"]).all()
 
 
 # ---------------------------------------------------------------- curves
@@ -187,9 +187,9 @@ def test_versions_of_a_fit_predict_points_with_drops(curves):
     inputs = curves.runs().observations("multi-power").inputs
     versions = {name: np.array([value, 1.01 * value]) for name, value in TRUTH.items()}
     problem = SimpleNamespace(law=jl.laws.get("multi-power"))
-    found = Refits(problem, versions, *[None] * 6).predict(**inputs)
-    assert found.shape == (2, len(curves.table))
-    np.testing.assert_allclose(found[0], at_truth("multi-power").predict(inputs), rtol=1e-12)
+    predicted = Refits(problem, versions, *[None] * 6).predict(**inputs)
+    assert predicted.shape == (2, len(curves.table))
+    np.testing.assert_allclose(predicted[0], at_truth("multi-power").predict(inputs), rtol=1e-12)
 
 
 @pytest.mark.full
@@ -197,15 +197,15 @@ def test_the_array_core_takes_drops(curves):
     law, observed = jl.laws.get("multi-power"), curves.only("stages", "deep").runs()
     observed = observed.observations(law)
     near = np.array([[TRUTH[name] for name in law.parameter_names]])
-    found = jl.fit_batch(law, observed.inputs, observed.target, starts=near)
-    assert float(found.objective[0]) < 1e-6
+    fits = jl.fit_batch(law, observed.inputs, observed.target, starts=near)
+    assert float(fits.objective[0]) < 1e-6
     with pytest.raises(jl.UsageError, match="input S1 has shape"):
         jl.fit_batch(law, observed.inputs | {"S1": observed.inputs["drop"]}, observed.target)
 
 
 def test_what_curves_cannot_determine_is_noted(curves):
-    found = curves.only("stable").runs().observations("multi-power").notes
-    (message,) = [note.message for note in found if note.code == "constant-input"]
+    result = curves.only("stable").runs().observations("multi-power").notes
+    (message,) = [note.message for note in result if note.code == "constant-input"]
     assert "drop has one value only, so B, C, beta, gamma cannot be identified" in message
     two = curves.only("stable", "stages").runs().observations("multi-power").notes
     assert any("eta_k has one value only, so C, gamma" in note.message for note in two)

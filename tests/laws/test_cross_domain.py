@@ -123,8 +123,8 @@ def pairs_left_out():
 
 @pytest.mark.full
 def test_the_order_of_learnability_is_recovered(pairs_left_out):
-    found, _, _ = pairs_left_out
-    params = {name: values[-1] for name, values in found.params.items()}
+    result, _, _ = pairs_left_out
+    params = {name: values[-1] for name, values in result.params.items()}
     K = learnable_coefficient("dcpt-cross", params, **coefficients("dcpt-cross"))
     true = learnable_coefficient(
         "dcpt-cross", simulate.TRUTHS["dcpt-cross"], **coefficients("dcpt-cross")
@@ -136,8 +136,8 @@ def test_the_order_of_learnability_is_recovered(pairs_left_out):
 
 @pytest.mark.full
 def test_two_of_six_domains_are_predicted_from_the_other_four(pairs_left_out):
-    found, observations, held_out = pairs_left_out
-    predicted = found.predict(**observations.inputs)
+    result, observations, held_out = pairs_left_out
+    predicted = result.predict(**observations.inputs)
     assert held_out.shape == (15, 810)
     scores = [
         metrics(observations.target, predicted[k], held_out[k].astype(float), 1e-3)["r2"]
@@ -149,13 +149,13 @@ def test_two_of_six_domains_are_predicted_from_the_other_four(pairs_left_out):
 @pytest.mark.full
 def test_a_new_domain_is_predicted_from_its_first_5000_steps(pairs_left_out):
     """The four fitted domains have never met the two: only their early curves speak."""
-    found, observations, held_out = pairs_left_out
+    result, observations, held_out = pairs_left_out
     truth = simulate.TRUTHS["dcpt-cross"]
     at = {"N": 4.0, "D": 2.6, "r": 0.67}
     for k, pair in enumerate(itertools.combinations(DOMAINS.index, 2)):
         early = CURVES[CURVES["domain"].isin(pair) & (CURVES["step"] <= 5000)]
         new = jl.data.learnability_coefficients(early, by="domain")
-        params = {name: values[k] for name, values in found.params.items()}
+        params = {name: values[k] for name, values in result.params.items()}
         inputs = {key: np.full(2, value) for key, value in at.items()} | {
             name: new[name].to_numpy() for name in new
         }

@@ -54,14 +54,14 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_law_is_named_by_its_variable_its_own_name_or_the_file_alone(folder):
-    found = jl.laws.from_file("mylaw.py:mine")
-    assert found.name == "own-power" and "own-power" in jl.laws.names()
-    assert jl.laws.from_file("mylaw.py:own-power") is found
-    assert jl.laws.from_file(folder / "mylaw.py") is found  # run once: programs are found again
+    result = jl.laws.from_file("mylaw.py:mine")
+    assert result.name == "own-power" and "own-power" in jl.laws.names()
+    assert jl.laws.from_file("mylaw.py:own-power") is result
+    assert jl.laws.from_file(folder / "mylaw.py") is result  # run once: programs are found again
     path = list(sys.path)
     (folder / "mylaw.py").write_text(MINE.replace("A/N", "A / N"))
     again = jl.laws.from_file("mylaw.py")
-    assert again is not found and again.formula == "FLOOR + A / N^α" and sys.path == path
+    assert again is not result and again.formula == "FLOOR + A / N^α" and sys.path == path
     names = ("a/b.py:c", "b.py", "chinchilla", "fit.json", "mylaw.pyc", "runs.csv")
     assert [files.names_a_file(name) for name in names] == [True] * 2 + [False] * 4
 

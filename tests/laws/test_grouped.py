@@ -117,9 +117,9 @@ def test_folds_weights_and_asymmetry_are_those_of_any_law(fit):
 def test_what_a_corpus_is_worth_has_an_interval_of_joint_draws(fit):
     boot = jl.bootstrap(LAW, two_corpora(), columns={"group": "corpus"}, n_resamples=40)
     asked = dict(reference={"group": "c4"}, at={"group": "pile"})
-    found = planning.compute_multiplier(boot, [1e19, 1e21], **asked)
+    result = planning.compute_multiplier(boot, [1e19, 1e21], **asked)
     true = planning.compute_multiplier((LAW, PARAMS), [1e19, 1e21], **asked).table
-    for row, truth in zip(found.table.itertuples(), true["multiplier"], strict=True):
+    for row, truth in zip(result.table.itertuples(), true["multiplier"], strict=True):
         assert row.multiplier_low < row.multiplier < row.multiplier_high
         assert row.multiplier == pytest.approx(truth, rel=0.1)
     # At equal loss: the recipe with so much less compute comes to the reference's.
@@ -132,9 +132,9 @@ def test_what_a_corpus_is_worth_has_an_interval_of_joint_draws(fit):
 def test_an_order_that_turns_with_compute_is_noted():
     """More data help pile at first; its higher floor is what counts in the end."""
     asked = dict(reference={"group": "c4"}, at={"group": "pile"})
-    found = planning.compute_multiplier((LAW, PARAMS), [1e18, 1e26], **asked)
-    assert found.table["multiplier"][0] > 1 > found.table["multiplier"][1]
-    assert "order-turns" in [note.code for note in found.notes]
+    result = planning.compute_multiplier((LAW, PARAMS), [1e18, 1e26], **asked)
+    assert result.table["multiplier"][0] > 1 > result.table["multiplier"][1]
+    assert "order-turns" in [note.code for note in result.notes]
     law = jl.laws.grouped("chinchilla", OWN, own="E")
     floors = TRUTH | {"E[c4]": 1.0, "E[pile]": 3.0}
     never = {name: floors[name] for name in law.parameter_names}
@@ -149,13 +149,13 @@ def test_a_multiplier_keeps_to_the_epochs_and_counts_served_tokens():
     params = {name: params[name] for name in law.parameter_names}
     asked = dict(reference={"group": "c4", "U": 1e9}, at={"group": "pile", "U": 2e9})
     options = dict(max_epochs=6, served_tokens=1e10)
-    found = planning.compute_multiplier((law, params), [1e21], **asked, **options)
+    result = planning.compute_multiplier((law, params), [1e21], **asked, **options)
     plans = planning.allocation((law, params), 1e21, at={"group": "c4", "U": 1e9}, **options)
     own = planning.min_compute((law, params), plans.loss, at={"group": "pile", "U": 2e9}, **options)
-    assert found.table["loss"][0] == pytest.approx(plans.loss, rel=1e-9)
-    assert found.table["multiplier"][0] == pytest.approx(1e21 / own.compute, rel=1e-6)
+    assert result.table["loss"][0] == pytest.approx(plans.loss, rel=1e-9)
+    assert result.table["multiplier"][0] == pytest.approx(1e21 / own.compute, rel=1e-6)
     free = planning.compute_multiplier((law, params), [1e21], **asked, max_epochs=200)
-    assert free.table["multiplier"][0] < found.table["multiplier"][0]
+    assert free.table["multiplier"][0] < result.table["multiplier"][0]
     many = planning.compute_multiplier((law, params), [1e24], **asked, max_epochs=200)
     assert "many-epochs" in [note.code for note in many.notes]
     with pytest.raises(UsageError, match="which max_epochs is for"):

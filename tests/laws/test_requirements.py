@@ -16,9 +16,9 @@ TAIL = {"C": 0.5, "gamma": 0.6, "eps": 0.1}
 
 def unmet(law, params, ranges=RANGES):
     """Requirements that are not met everywhere → whether they are at the shares observed."""
-    found = check_requirements(laws.get(law), params, ranges)
-    assert len(found) == 6 and all((one.where == "") == one.everywhere for one in found)
-    return {one.name: one.observed for one in found if not one.everywhere}
+    notes = check_requirements(laws.get(law), params, ranges)
+    assert len(notes) == 6 and all((one.where == "") == one.everywhere for one in notes)
+    return {one.name: one.observed for one in notes if not one.everywhere}
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def test_what_is_broken_is_broken_where_the_formula_says():
     low = unmet("dcpt", truth | {"C": 0.2})  # below C0: the loss rises with r near 1
     assert low == {IN_R: False}
     assert unmet("dcpt", truth | {"C": 0.2}, RANGES | {"r": (0.1, 0.12)}) == {IN_R: True}
-    found = check_requirements(laws.get("dcpt"), truth | {"C": 0.2}, RANGES)
+    notes = check_requirements(laws.get("dcpt"), truth | {"C": 0.2}, RANGES)
     p = truth | {"C": 0.2}
     r = np.linspace(1e-4, 1, 100_001)
     slope = p["B"] * p["eta"] * r ** (p["eta"] - 1) / RANGES["D"][0] ** p["beta"]
     slope = slope - p["gamma"] * p["C"] / (r + p["eps"]) ** (p["gamma"] + 1)
-    (where,) = (one.where for one in found if one.name == IN_R)
+    (where,) = (one.where for one in notes if one.name == IN_R)
     start = float(where.split()[6])  # on a grid of 257 shares
     assert where.endswith("and 1") and abs(start - r[slope > 0].min()) < 1 / 256
     # ε = 0: infinite at r = 0, which is no matter where no share near it was seen.

@@ -68,14 +68,14 @@ def codes(found):
 
 @pytest.mark.full
 def test_without_noise_choice_ranking_and_losses_are_the_true_ones():
-    found = choose_model(CLEAN, at=AT)
+    choice = choose_model(CLEAN, at=AT)
     at_full = truth([AT])[:, 0]
-    assert found.table["model"].tolist() == [NAMES[k] for k in at_full.argsort()]
-    assert found.chosen != NAMES[truth(SIZES[-1:])[:, 0].argmin()]  # it is not the best so far
-    np.testing.assert_allclose(found.table["predicted"], np.sort(at_full), rtol=1e-6)
-    assert found.probability == 1.0 and found.regret == 0.0
-    assert found.corrected == pytest.approx(found.predicted, rel=1e-6)
-    assert "indistinguishable" not in codes(found) and "scatter" not in codes(found)
+    assert choice.table["model"].tolist() == [NAMES[k] for k in at_full.argsort()]
+    assert choice.chosen != NAMES[truth(SIZES[-1:])[:, 0].argmin()]  # it is not the best so far
+    np.testing.assert_allclose(choice.table["predicted"], np.sort(at_full), rtol=1e-6)
+    assert choice.probability == 1.0 and choice.regret == 0.0
+    assert choice.corrected == pytest.approx(choice.predicted, rel=1e-6)
+    assert "indistinguishable" not in codes(choice) and "scatter" not in codes(choice)
 
 
 @pytest.mark.full
@@ -127,11 +127,11 @@ def test_equal_models_are_indistinguishable_and_the_lowest_is_corrected():
     above, better = 0, []
     for seed in range(8):
         normal = np.random.default_rng(seed).standard_normal(equal.shape)
-        found = choose_model(table(equal * np.exp(0.003 * normal)), at=AT)
+        choice = choose_model(table(equal * np.exp(0.003 * normal)), at=AT)
         right = truth([AT])[0, 0]
-        above += found.interval["predicted"][1] < right
-        better.append([found.predicted / right - 1, found.corrected / right - 1])
-        assert "indistinguishable" in codes(found) and found.probability < 0.95
+        above += choice.interval["predicted"][1] < right
+        better.append([choice.predicted / right - 1, choice.corrected / right - 1])
+        assert "indistinguishable" in codes(choice) and choice.probability < 0.95
     naive, corrected = np.mean(better, axis=0)
     assert naive < -0.005 and abs(corrected) < abs(naive)
     assert above <= 1
@@ -157,11 +157,11 @@ def test_corpora_are_compared_by_scores_the_highest_first(corpora):
 
 def test_equal_corpora_are_indistinguishable_and_the_highest_is_lowered():
     equal = dict.fromkeys(["a", "b", "c"], CORPORA["mixed"])
-    found = choose_model(
+    choice = choose_model(
         scores(equal, TOKENS, 0.01, 3), at=1e12, law="downstream-bleu", n_resamples=60
     )
-    assert "indistinguishable" in codes(found) and found.corrected < found.predicted
-    assert (found.draws["regret"] >= 0).all() and found.regret > 0
+    assert "indistinguishable" in codes(choice) and choice.corrected < choice.predicted
+    assert (choice.draws["regret"] >= 0).all() and choice.regret > 0
 
 
 @pytest.mark.full
@@ -171,8 +171,8 @@ def test_a_corpus_whose_score_falls_is_suspect():
     third = rows.index[rows["model"] == "third"]
     rows.loc[third[-2:], "score"] *= 0.8
     rows = pd.concat([rows, rows[rows["model"] == "mixed"].assign(score=lambda r: r.score * 0.999)])
-    found = choose_model(rows, at=1e12, law="downstream-bleu", n_resamples=0)
-    (note,) = [note for note in found.notes if note.code == "not-monotone"]
+    choice = choose_model(rows, at=1e12, law="downstream-bleu", n_resamples=0)
+    (note,) = [note for note in choice.notes if note.code == "not-monotone"]
     assert note.message.startswith("third: ")
 
 
@@ -187,36 +187,36 @@ def test_the_picture_of_scores_says_what_they_are(corpora, ax):
 def test_a_pair_that_is_the_same_is_a_tie():
     losses = truth(SIZES)
     losses[0] = losses[losses[:, -1].argmin()] = truth(SIZES)[truth([AT])[:, 0].argmin()]
-    found = choose_model(table(losses), at=AT)
-    (note,) = [note for note in found.notes if note.code == "indistinguishable"]
+    choice = choose_model(table(losses), at=AT)
+    (note,) = [note for note in choice.notes if note.code == "indistinguishable"]
     assert NAMES[0] in note.message
 
 
 def test_a_model_that_the_law_does_not_describe_has_its_own_scatter():
     losses = truth(SIZES) * np.exp(0.003 * np.random.default_rng(4).standard_normal((K, 8)))
     losses[3] *= 1 + 0.1 * (-1.0) ** np.arange(8)
-    found = choose_model(table(losses), at=AT)
-    (note,) = [note for note in found.notes if note.code == "scatter"]
+    choice = choose_model(table(losses), at=AT)
+    (note,) = [note for note in choice.notes if note.code == "scatter"]
     assert NAMES[3] in note.message and NAMES[2] not in note.message
-    rows = found.table.set_index("model")
+    rows = choice.table.set_index("model")
     width = (rows["predicted_high"] - rows["predicted_low"]) / rows["predicted"]
     assert width[NAMES[3]] > 3 * width.drop(NAMES[3]).median()
 
 
 def test_losses_before_finetuning_are_for_the_laws_that_take_them():
     before = pd.DataFrame({"model": NAMES, "D": 0.0, "loss": 4.0})
-    found = choose_model(pd.concat([before, CLEAN]), at=AT, n_resamples=0)
-    assert len(found.data) == len(CLEAN) and "before-finetuning" in codes(found)
-    assert found.interval == {} and np.isnan(found.probability)
-    assert "nan" not in found.summary().splitlines()[3]
+    choice = choose_model(pd.concat([before, CLEAN]), at=AT, n_resamples=0)
+    assert len(choice.data) == len(CLEAN) and "before-finetuning" in codes(choice)
+    assert choice.interval == {} and np.isnan(choice.probability)
+    assert "nan" not in choice.summary().splitlines()[3]
 
 
 def test_models_seen_at_different_sizes_and_twice_at_one():
     """What a model lacks has no weight; without noise its loss at the full size is exact."""
     some = CLEAN[CLEAN["D"] > 200].drop(index=[3, 9, 20, 21])
-    found = choose_model(pd.concat([some, some.iloc[[0]]]), at=AT, n_resamples=0)
-    np.testing.assert_allclose(found.table["predicted"], np.sort(truth([AT])[:, 0]), rtol=1e-6)
-    assert found.table.set_index("model")["rows"].to_dict() == {
+    choice = choose_model(pd.concat([some, some.iloc[[0]]]), at=AT, n_resamples=0)
+    np.testing.assert_allclose(choice.table["predicted"], np.sort(truth([AT])[:, 0]), rtol=1e-6)
+    assert choice.table.set_index("model")["rows"].to_dict() == {
         **dict.fromkeys(NAMES, 7), NAMES[1]: 6, NAMES[2]: 5
     }  # fmt: skip
 
@@ -230,8 +230,8 @@ def test_a_plan_far_beyond_the_data_is_noted(found):
 
 @pytest.mark.full  # other shapes, other programs
 def test_as_many_losses_as_parameters_have_no_interval():
-    found = choose_model(CLEAN[CLEAN["D"] < 1000], at=AT)
-    assert "no-interval" in codes(found) and found.interval == {}
+    choice = choose_model(CLEAN[CLEAN["D"] < 1000], at=AT)
+    assert "no-interval" in codes(choice) and choice.interval == {}
     few = choose_model(CLEAN[(CLEAN["D"] < 1000) | (CLEAN["model"] != NAMES[0])], at=AT)
     assert "no-spare-rows" in codes(few) and "predicted" in few.interval
 
@@ -241,9 +241,9 @@ def test_a_rectified_law_finds_its_own_truth():
     sizes = np.append(0.0, 100.0 * 4.0 ** np.arange(8))
     losses = E[:, None] + 40 * A[:, None] / (20 + sizes ** (1.2 * ALPHA[:, None] + 0.3))
     at_full = E + 40 * A / (20 + AT ** (1.2 * ALPHA + 0.3))
-    found = choose_model(table(losses, sizes), at=AT, law="rectified", n_resamples=0)
-    np.testing.assert_allclose(found.table["predicted"], np.sort(at_full), rtol=1e-4)
-    assert found.chosen == NAMES[at_full.argmin()] and len(found.data) == K * 9
+    choice = choose_model(table(losses, sizes), at=AT, law="rectified", n_resamples=0)
+    np.testing.assert_allclose(choice.table["predicted"], np.sort(at_full), rtol=1e-4)
+    assert choice.chosen == NAMES[at_full.argmin()] and len(choice.data) == K * 9
 
 
 def test_the_answer_in_words_and_as_a_record(found):
@@ -307,16 +307,16 @@ def test_the_choice_among_30_models_on_an_eighth_of_the_data():
     losses = pd.read_csv(Path(DATA) / "finetune_transfer.csv")
     losses = losses[(losses["dataset"].str.lower() == "gigaword")]
     full = float(losses["n_finetune_samples"].max())
-    found = choose_model(
+    choice = choose_model(
         losses, at=full, columns={"D": "n_finetune_samples"},
         where=f"n_finetune_samples <= {full / 8}",
     )  # fmt: skip
     true = losses[losses["n_finetune_samples"] == full].set_index("model")["loss"]
-    mine = found.table.set_index("model")["predicted"]
-    assert found.chosen == true.idxmin()
+    mine = choice.table.set_index("model")["predicted"]
+    assert choice.chosen == true.idxmin()
     assert true.rank().corr(mine.rank()) == pytest.approx(0.895, abs=0.01)
     assert true.corr(mine) == pytest.approx(0.951, abs=0.005)
-    assert "extrapolation" not in codes(found)  # 8 times the data seen
+    assert "extrapolation" not in codes(choice)  # 8 times the data seen
 
 
 def test_the_public_name():

@@ -70,8 +70,8 @@ NAN = np.nan
     ],
 )
 def test_an_interval_says_where_it_cannot_be_one(ratio, crossings, level, expected, codes):
-    found, notes = _interval(ratio, np.asarray(crossings), level)
-    assert found == pytest.approx(expected, nan_ok=True)
+    result, notes = _interval(ratio, np.asarray(crossings), level)
+    assert result == pytest.approx(expected, nan_ok=True)
     assert [note.code for note in notes] == codes
     assert {note.severity for note in notes} <= {"warning"}
 

@@ -19,19 +19,19 @@ def test_the_lowest_run_at_each_level():
             "loss": [4.0, 3.0, 3.7, 2.9],
         }
     )
-    found = papers.loss_envelope(table, [1e15, 1e16, 1e17, 1e18, 1e19], run="run")
-    assert found["C"].tolist() == [1e15, 1e16, 1e17, 1e18]
-    assert found["loss"].tolist() == pytest.approx([4.0, 3.5, 3.0, 2.9])
-    assert found["run"].tolist() == ["a", "a", "a", "b"]
+    envelope = papers.loss_envelope(table, [1e15, 1e16, 1e17, 1e18, 1e19], run="run")
+    assert envelope["C"].tolist() == [1e15, 1e16, 1e17, 1e18]
+    assert envelope["loss"].tolist() == pytest.approx([4.0, 3.5, 3.0, 2.9])
+    assert envelope["run"].tolist() == ["a", "a", "a", "b"]
 
 
 def test_no_run_is_below_it_and_the_law_is_nowhere_above():
-    found = papers.loss_envelope(RUNS, 40)
+    envelope = papers.loss_envelope(RUNS, 40)
     at = RUNS.assign(C=6 * RUNS["N"] * RUNS["D"])
-    line = np.interp(np.log(at["C"]), np.log(found["C"]), found["loss"])
+    line = np.interp(np.log(at["C"]), np.log(envelope["C"]), envelope["loss"])
     assert (at["loss"] > line - 0.12).all()
-    best = planning.frontier(("chinchilla", simulate.TRUTHS["from-scratch"]), found["C"]).table
-    assert (found["loss"].to_numpy() > best["loss"].to_numpy()).all()
+    best = planning.frontier(("chinchilla", simulate.TRUTHS["from-scratch"]), envelope["C"]).table
+    assert (envelope["loss"].to_numpy() > best["loss"].to_numpy()).all()
 
 
 def test_its_own_count_of_compute_and_bad_rows():
@@ -51,8 +51,8 @@ def test_loss_compute_is_fitted_to_it():
     # Runs that touch a power law of compute where they end.
     loss = truth["a"] * C ** -truth["b"] * (C / C[:, -1:]) ** -0.05
     table = {"N": np.repeat(sizes, 9), "C": C.ravel(), "loss": loss.ravel()}
-    found = papers.loss_envelope(table, C[5:-5, -1])
-    fit = jl.fit("loss-compute", found)
+    envelope = papers.loss_envelope(table, C[5:-5, -1])
+    fit = jl.fit("loss-compute", envelope)
     assert fit.params["b"] == pytest.approx(truth["b"], rel=0.02)
     assert fit.params["a"] == pytest.approx(truth["a"], rel=0.06)
 

@@ -26,33 +26,33 @@ def curve(pair, N=1e9, noise=0.0, seed=0, tokens=TOKENS):
 
 def test_the_papers_frontiers_save_what_they_say():
     """Zheng 2024, §4.2: 48, 45 and 43 % at 1e17, 1e20 and 1e23 FLOPs."""
-    found = planning.frontier_savings(*FRONTIERS, [1e17, 1e20, 1e23])
-    assert found.table["saved"].tolist() == pytest.approx([0.4777, 0.4520, 0.4250], abs=5e-5)
+    savings = planning.frontier_savings(*FRONTIERS, [1e17, 1e20, 1e23])
+    assert savings.table["saved"].tolist() == pytest.approx([0.4777, 0.4520, 0.4250], abs=5e-5)
     a, b = (FRONTIERS[1].params[name] for name in "ab")
-    loss = FRONTIERS[0].predict(C=found.table["compute"].to_numpy())
-    np.testing.assert_allclose(found.table["loss"], loss, rtol=1e-12)
-    np.testing.assert_allclose(found.table["continual_compute"], (a / loss) ** (1 / b), rtol=1e-9)
-    assert "range-unknown" in {note.code for note in found.notes}
+    loss = FRONTIERS[0].predict(C=savings.table["compute"].to_numpy())
+    np.testing.assert_allclose(savings.table["loss"], loss, rtol=1e-12)
+    np.testing.assert_allclose(savings.table["continual_compute"], (a / loss) ** (1 / b), rtol=1e-9)
+    assert "range-unknown" in {note.code for note in savings.notes}
 
 
 def test_both_forms_of_the_law_may_meet():
-    found = planning.frontier_savings(FRONTIERS[0], FLOORED[1], [1e18, 1e20])
+    savings = planning.frontier_savings(FRONTIERS[0], FLOORED[1], [1e18, 1e20])
     law, params = FLOORED[1]
-    at = jl.laws.get(law)(params, C=found.table["continual_compute"].to_numpy())
-    np.testing.assert_allclose(at, found.table["loss"], rtol=1e-6)
+    at = jl.laws.get(law)(params, C=savings.table["continual_compute"].to_numpy())
+    np.testing.assert_allclose(at, savings.table["loss"], rtol=1e-6)
 
 
 def test_the_same_law_saves_nothing():
-    found = planning.frontier_savings(FLOORED[0], FLOORED[0], [1e17, 1e22])
-    np.testing.assert_allclose(found.table["saved"], 0.0, atol=1e-9)
-    assert found.notes == ()
+    savings = planning.frontier_savings(FLOORED[0], FLOORED[0], [1e17, 1e22])
+    np.testing.assert_allclose(savings.table["saved"], 0.0, atol=1e-9)
+    assert savings.notes == ()
 
 
 def test_a_loss_that_no_compute_reaches_is_noted():
     high = ("loss-compute-e", FLOORED[1][1] | {"E": 2.5})
-    found = planning.frontier_savings(FLOORED[0], high, [1e17, 1e23])
-    assert np.isneginf(found.table["saved"].iloc[-1])
-    assert [note.code for note in found.notes] == ["no-finite-answer"]
+    savings = planning.frontier_savings(FLOORED[0], high, [1e17, 1e23])
+    assert np.isneginf(savings.table["saved"].iloc[-1])
+    assert [note.code for note in savings.notes] == ["no-finite-answer"]
     back = planning.frontier_savings(FLOORED[1], FLOORED[0], [1e20])
     assert [note.code for note in back.notes] == ["negative-transfer"]
 
@@ -60,13 +60,13 @@ def test_a_loss_that_no_compute_reaches_is_noted():
 def test_draws_give_intervals_and_extrapolation_is_noted():
     ranges = {"C": (1e17, 1e21)}
     both = [drawn(one, ranges=ranges) for one in FLOORED]
-    found = planning.frontier_savings(*both, [1e18, 1e20])
-    table = found.table
+    savings = planning.frontier_savings(*both, [1e18, 1e20])
+    table = savings.table
     for name in ("loss", "continual_compute", "saved"):
         assert (table[f"{name}_low"] < table[name]).all() and (
             table[name] < table[f"{name}_high"]
         ).all()
-    assert found.notes == ()
+    assert savings.notes == ()
     beyond = planning.frontier_savings(*both, [1e18, 1e23])
     said = [note.message for note in beyond.notes if note.code == "extrapolation"]
     assert len(said) == 2 and "from-scratch" in said[0] and "continual" in said[1]
@@ -78,12 +78,12 @@ def test_draws_give_intervals_and_extrapolation_is_noted():
 def test_observed_curves_give_what_their_laws_say():
     """Zheng 2024, figure 2: D_scratch − D_continual at equal loss, for each size."""
     tables = [pd.concat([curve(pair, N) for N in (1e9, 4e9)]) for pair in (SCRATCH, CONTINUAL)]
-    found = papers.observed_transfer(*tables)
+    transfer = papers.observed_transfer(*tables)
     truth = planning.transfer_table(SCRATCH, CONTINUAL, [1e9, 4e9], TOKENS)
     inside = truth["scratch_D"].between(TOKENS[0], TOKENS[-1]).to_numpy()
-    assert found["scratch_D"].notna().tolist() == inside.tolist()
+    assert transfer["scratch_D"].notna().tolist() == inside.tolist()
     for name in ("scratch_D", "transferred", "saved"):
-        one, other = found[name][inside], truth[name][inside]
+        one, other = transfer[name][inside], truth[name][inside]
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3 * other.abs().max())
 
 
@@ -101,16 +101,16 @@ def test_noise_does_not_move_what_curves_give():
 
 
 def test_of_its_own_curve_nothing_is_transferred():
-    found = papers.observed_transfer(curve(SCRATCH), curve(SCRATCH))
-    np.testing.assert_allclose(found["transferred"] / found["D"], 0, atol=1e-12)
+    transfer = papers.observed_transfer(curve(SCRATCH), curve(SCRATCH))
+    np.testing.assert_allclose(transfer["transferred"] / transfer["D"], 0, atol=1e-12)
 
 
 def test_losses_that_scratch_does_not_reach_have_no_answer():
     short = curve(SCRATCH, tokens=TOKENS[:30])
-    found = papers.observed_transfer(short, curve(CONTINUAL))
-    lower = found["loss"] < short["loss"].min()
-    assert lower.any() and found["scratch_D"].isna()[lower].all()
-    assert found["saved"].isna()[lower].all()
+    transfer = papers.observed_transfer(short, curve(CONTINUAL))
+    lower = transfer["loss"] < short["loss"].min()
+    assert lower.any() and transfer["scratch_D"].isna()[lower].all()
+    assert transfer["saved"].isna()[lower].all()
     with pytest.raises(jl.DataError, match="no continual loss lies within"):
         papers.observed_transfer(short, curve(CONTINUAL).assign(loss=1.0))
     with pytest.raises(jl.DataError, match="no continual loss lies within"):
@@ -190,9 +190,9 @@ def test_pictures_of_both():
     assert any("−" in label.get_text() for label in ax.get_yticklabels())
     ax = pictures.compute_saved(table)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), seen["saved"])
-    found = planning.frontier_savings(*FRONTIERS, [1e17, 1e20, 1e23]).table
-    ax = pictures.compute_saved(found)
-    np.testing.assert_array_equal(ax.lines[0].get_xdata(), found["compute"])
+    result = planning.frontier_savings(*FRONTIERS, [1e17, 1e20, 1e23]).table
+    ax = pictures.compute_saved(result)
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), result["compute"])
     assert "compute" in ax.get_xlabel()
 
 

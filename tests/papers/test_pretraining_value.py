@@ -77,13 +77,13 @@ def test_later_scores_are_predicted_by_the_law_of_the_first_four(good):
 @pytest.mark.parametrize("resamples", [0, 2, 3, 40])
 def test_the_advice_does_not_depend_on_what_is_resampled(resamples):
     """The scores grow, then stand still: a law that learns of each would follow them."""
-    found, usual = (pretraining_value(STILL, n_resamples=n) for n in (resamples, 400))
-    assert found.advice == usual.advice == MISALIGNED
-    codes = {note.code for note in found.notes}
+    result, usual = (pretraining_value(STILL, n_resamples=n) for n in (resamples, 400))
+    assert result.advice == usual.advice == MISALIGNED
+    codes = {note.code for note in result.notes}
     assert ("few-resamples" in codes) == (resamples in (2, 3))  # 39 tell the ends of 95 %
-    assert found.broken_at == usual.broken_at == DP[6] and found.reasons == usual.reasons
+    assert result.broken_at == usual.broken_at == DP[6] and result.reasons == usual.reasons
     np.testing.assert_allclose(
-        found.checkpoints["predicted"], usual.checkpoints["predicted"], rtol=1e-9
+        result.checkpoints["predicted"], usual.checkpoints["predicted"], rtol=1e-9
     )
 
 
@@ -119,38 +119,42 @@ def test_the_curve_has_its_band(good):
     ],
 )
 def test_advice(data, options, advice):
-    found = pretraining_value(data, **options)
-    assert found.advice == advice and found.reasons
-    assert found.summary().startswith(f"advice: {advice}") and found.to_dict()["advice"] == advice
+    valuation = pretraining_value(data, **options)
+    assert valuation.advice == advice and valuation.reasons
+    assert (
+        valuation.summary().startswith(f"advice: {advice}")
+        and valuation.to_dict()["advice"] == advice
+    )
 
 
 def test_scores_that_fall_have_no_law():
     """Isik 2024, §3.4: non-monotone scores point to misaligned pretraining data."""
-    found = pretraining_value(FALLING, baseline=12.5)
-    assert not found.monotone and found.fit is None and math.isnan(found.predicted)
+    valuation = pretraining_value(FALLING, baseline=12.5)
+    assert not valuation.monotone and valuation.fit is None and math.isnan(valuation.predicted)
     assert (
-        "no better than no pretraining" in found.reasons[0] and "not monotone" in found.reasons[1]
+        "no better than no pretraining" in valuation.reasons[0]
+        and "not monotone" in valuation.reasons[1]
     )
     with pytest.raises(DataError, match="not monotone"):
-        found.curve(1e11)
+        valuation.curve(1e11)
 
 
 def test_the_cross_entropy_would_have_kept_the_corpus():
     """Isik 2024, §3.2: it falls all along while the score falls too."""
-    found = pretraining_value(FALLING)
-    assert found.checkpoints["disagree"].tolist() == [False] * 4 + [True, True, False, True]
-    note = next(note for note in found.notes if note.code == "metrics-disagree")
+    valuation = pretraining_value(FALLING)
+    assert valuation.checkpoints["disagree"].tolist() == [False] * 4 + [True, True, False, True]
+    note = next(note for note in valuation.notes if note.code == "metrics-disagree")
     assert "2.1e+10" in note.message
-    assert found.cross_entropy_fit.r2 > 0.999
+    assert valuation.cross_entropy_fit.r2 > 0.999
     assert "metrics-disagree" not in {note.code for note in pretraining_value(GOOD).notes}
 
 
 @pytest.mark.full  # other shapes, other programs
 def test_the_law_breaks_where_it_breaks():
-    found = pretraining_value(BROKEN)
-    assert found.broken_at == DP[5] and found.monotone
+    valuation = pretraining_value(BROKEN)
+    assert valuation.broken_at == DP[5] and valuation.monotone
     before = jl.fit("downstream-bleu", pd.DataFrame({"Dp": DP[:5], "BLEU": SCORE[:5]}))
-    assert found.predicted == pytest.approx(float(before.predict(Dp=2 * DP[-1])), rel=1e-6)
+    assert valuation.predicted == pytest.approx(float(before.predict(Dp=2 * DP[-1])), rel=1e-6)
 
 
 def test_falls_are_judged_by_the_scatter_of_the_rows():
@@ -188,9 +192,9 @@ def test_constant_scores_need_no_more_of_the_corpus():
 
 @pytest.mark.full  # other shapes, other programs
 def test_three_checkpoints_determine_the_law_exactly():
-    found = pretraining_value({"Dp": DP[:3], "score": SCORE[:3]})
-    np.testing.assert_allclose(found.fit.predict(Dp=DP[:3]), SCORE[:3], rtol=1e-4)
-    assert "no-interval" in {note.code for note in found.notes} and found.interval == {}
+    valuation = pretraining_value({"Dp": DP[:3], "score": SCORE[:3]})
+    np.testing.assert_allclose(valuation.fit.predict(Dp=DP[:3]), SCORE[:3], rtol=1e-4)
+    assert "no-interval" in {note.code for note in valuation.notes} and valuation.interval == {}
 
 
 @pytest.mark.parametrize(

@@ -68,11 +68,11 @@ def test_intervals_hold_the_truth_and_are_as_wide_as_the_spread(drawn):
 
 def test_predictions_are_known_better_than_parameters(drawn):
     at = {"N": [1e9, 7e9, 7e10], "D": 1e12}
-    found = drawn.predict(**at)
-    assert found.shape == (300, 3)
+    predicted = drawn.predict(**at)
+    assert predicted.shape == (300, 3)
     one = {name: values[7] for name, values in drawn.params.items()}
     np.testing.assert_allclose(
-        found[7], one["E"] + one["A"] / np.array(at["N"]) ** one["alpha"]
+        predicted[7], one["E"] + one["A"] / np.array(at["N"]) ** one["alpha"]
         + one["B"] / 1e12 ** one["beta"], rtol=1e-9,
     )  # fmt: skip
     table = drawn.prediction(**at)
@@ -87,9 +87,9 @@ def test_any_function_of_the_parameters_has_an_interval(drawn):
         return params["alpha"] / params["beta"]
 
     assert drawn.of(ratio).shape == (300,)
-    found = drawn.interval(ratio)
-    assert found.low < TRUTH["alpha"] / TRUTH["beta"] < found.high
-    assert found.estimate == drawn.fit.params["alpha"] / drawn.fit.params["beta"]
+    result = drawn.interval(ratio)
+    assert result.low < TRUTH["alpha"] / TRUTH["beta"] < result.high
+    assert result.estimate == drawn.fit.params["alpha"] / drawn.fit.params["beta"]
     assert len(drawn.table) == len(drawn) == 300
 
 
@@ -106,10 +106,10 @@ def test_bootstraps_of_the_same_runs_are_paired(chinchilla_fit, drawn):
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["residual", "wild"])
 def test_other_kinds_are_as_wide_as_the_sandwich_of_their_noise(chinchilla_fit, kind):
-    found = jl.bootstrap(chinchilla_fit, TABLE, 300, kind=kind, progress=False)
+    bootstrap = jl.bootstrap(chinchilla_fit, TABLE, 300, kind=kind, progress=False)
     reference = jl.covariance(chinchilla_fit, TABLE, robust=kind == "wild").conf_int()
     errors = reference.set_index("parameter")["std_err"]
-    for name, values in found.params.items():
+    for name, values in bootstrap.params.items():
         assert np.std(values) == pytest.approx(errors[name], rel=0.15)
 
 
@@ -123,11 +123,11 @@ def test_residuals_as_if_left_out_are_those_of_fits_without_them(chinchilla_fit)
     rows = moved_by_leaving_out(problem, np.arange(len(TABLE)))
     np.testing.assert_allclose(off + rows, off / (1 - np.diagonal(hat)), atol=1e-9)
     members = np.arange(len(TABLE)) % 27
-    found = off + moved_by_leaving_out(problem, members)
+    result = off + moved_by_leaving_out(problem, members)
     for group in (0, 26):
         own = members == group
         left = np.linalg.solve(np.eye(own.sum()) - hat[np.ix_(own, own)], off[own])
-        np.testing.assert_allclose(found[own], left, atol=1e-9)
+        np.testing.assert_allclose(result[own], left, atol=1e-9)
 
 
 def test_whole_groups_are_drawn():
@@ -280,8 +280,8 @@ def test_intervals_of_few_degrees_go_as_far_out_as_students_t():
 def test_degrees_are_those_of_what_is_drawn(chinchilla_fit):
     problem = fit_with_data(chinchilla_fit, TABLE)
     rows, nine = np.arange(243), np.arange(243) // 27
-    found = [degrees_of(problem, kind, rows) for kind in ("case", "residual", "wild")]
-    assert found == [np.inf, np.inf, 238]
+    result = [degrees_of(problem, kind, rows) for kind in ("case", "residual", "wild")]
+    assert result == [np.inf, np.inf, 238]
     assert [degrees_of(problem, kind, nine) for kind in ("case", "wild")] == [8, 8]
 
 
@@ -306,8 +306,8 @@ def test_bca_intervals_are_scipys(own_laws):
     reference = stats.bootstrap((x,), np.mean, method="BCa", random_state=np.random.default_rng(1))
     expected, draws = reference.confidence_interval, reference.bootstrap_distribution
     without = (x.sum() - x) / 24
-    found = interval_of(x.mean(), draws, method="bca", left_out=without)
-    np.testing.assert_allclose(found[2:], expected, rtol=1e-9)
+    result = interval_of(x.mean(), draws, method="bca", left_out=without)
+    np.testing.assert_allclose(result[2:], expected, rtol=1e-9)
 
     @jl.law(linear=("a",), residuals="linear")
     def level(x, *, a=jl.laws.real(-3, 3)):
@@ -317,13 +317,13 @@ def test_bca_intervals_are_scipys(own_laws):
     ours = jl.bootstrap(level, table, 4000, delta=np.inf, residuals="linear", progress=False)
     np.testing.assert_allclose(ours.left_out.params["a"], without, rtol=1e-6)
     width = expected.high - expected.low
-    for found in (
+    for result in (
         ours.conf_int(method="bca").iloc[0],
         ours.prediction(x=2.0, method="bca").iloc[0],
         ours.interval(lambda params: params["a"], method="bca")._asdict(),
     ):
-        assert found["low"] == pytest.approx(expected.low, abs=0.04 * width)
-        assert found["high"] == pytest.approx(expected.high, abs=0.04 * width)
+        assert result["low"] == pytest.approx(expected.low, abs=0.04 * width)
+        assert result["high"] == pytest.approx(expected.high, abs=0.04 * width)
     plain = ours.conf_int().iloc[0]
     assert expected.high - plain["high"] > 0.04 * width  # the correction is seen
 
@@ -373,8 +373,8 @@ def test_the_published_standard_errors_and_intervals_of_chinchilla():
         "alpha": (0.0154, 0.317, 0.373),
         "beta": (0.0206, 0.331, 0.415),
     }
-    found = jl.bootstrap("chinchilla", chinchilla_runs(), 4000, progress=False).conf_int()
-    for row in found.to_dict("records"):
+    result = jl.bootstrap("chinchilla", chinchilla_runs(), 4000, progress=False).conf_int()
+    for row in result.to_dict("records"):
         error, *ends = published[row["parameter"]]
         assert row["std_err"] == pytest.approx(error, rel=0.15)
         mine, theirs = [row["low"], row["high"]], np.array(ends)

@@ -21,9 +21,9 @@ HELD = ("E", "A", "alpha")
 @pytest.fixture(scope="module")
 def base() -> uncertainty.Draws:
     """As if from runs from scratch: draws around the truth, one of them NaN."""
-    found = drawn(SCRATCH, SIZE)
+    result = drawn(SCRATCH, SIZE)
     lost = np.arange(SIZE) == LOST
-    return replace(found, params={k: np.where(lost, np.nan, v) for k, v in found.params.items()})
+    return replace(result, params={k: np.where(lost, np.nan, v) for k, v in result.params.items()})
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +60,19 @@ def test_a_resample_is_the_fit_of_its_rows_on_its_base(base, continual, k):
 
 def test_held_values_mean_the_same_at_any_centre():
     """A held A goes with its own α: their term is what it is in the law's own units."""
-    found = jl.bootstrap(
+    bootstrap = jl.bootstrap(
         "cpt-chinchilla", TABLE, SIZE, fixed={"A": 400.0}, base=drawn(SCRATCH, SIZE), progress=False
     )
-    assert set(found.params["A"]) == {400.0} and set(found.base_params) == {"E", "alpha"}
-    seen, law = found.problem.observations, found.fit.law
+    assert set(bootstrap.params["A"]) == {400.0} and set(bootstrap.base_params) == {"E", "alpha"}
+    seen, law = bootstrap.problem.observations, bootstrap.fit.law
     with jax.enable_x64(True):
         for k in (0, 7):
-            params = {name: column[k] for name, column in found.params.items()}
+            params = {name: column[k] for name, column in bootstrap.params.items()}
             off = np.log(np.asarray(law(params, **seen.inputs))) - np.log(seen.target)
-            weights, _ = resamples(found.problem, SIZE, "case", found.members, 0)
+            weights, _ = resamples(bootstrap.problem, SIZE, "case", bootstrap.members, 0)
             size = np.abs(off)
             losses = np.where(size <= 1e-3, off**2 / 2, 1e-3 * (size - 5e-4))
-            assert weights[k] @ losses == pytest.approx(found.refits.objective[k], rel=1e-6)
+            assert weights[k] @ losses == pytest.approx(bootstrap.refits.objective[k], rel=1e-6)
 
 
 def test_a_fit_of_the_base_is_resampled_as_its_law_is(base, continual):
@@ -102,8 +102,8 @@ def test_other_bases_are_refused(base, continual):
 @pytest.mark.full
 def test_plans_that_compare_the_two_have_nothing_to_say_against_it(base, continual):
     def codes(ours) -> set[str]:
-        found = planning.break_even(base, ours, N=1e9), planning.compute_savings(base, ours, 2.6)
-        return {note.code for plan in found for note in plan.notes}
+        result = planning.break_even(base, ours, N=1e9), planning.compute_savings(base, ours, 2.6)
+        return {note.code for plan in result for note in plan.notes}
 
     assert "base-held" not in codes(continual)
     moved = {**continual.params, "alpha": continual.params["alpha"] * 1.001}

@@ -51,9 +51,11 @@ def test_least_squares_of_a_line_has_the_textbooks_covariance(line):
     hc3 = 59 / 60 * inverse @ scores.T @ scores @ inverse
     np.testing.assert_allclose(jl.covariance(fit, table).matrix, hc3, rtol=1e-6)
     groups = np.random.default_rng(0).permutation(60) // 4  # no group's rows stand together
-    found = jl.covariance(fit, table, groups=groups)
-    np.testing.assert_allclose(found.matrix, jackknife(design, table["loss"], groups), rtol=1e-6)
-    assert found.degrees == 14 and "few-groups" in [note.code for note in found.notes]
+    covariance = jl.covariance(fit, table, groups=groups)
+    np.testing.assert_allclose(
+        covariance.matrix, jackknife(design, table["loss"], groups), rtol=1e-6
+    )
+    assert covariance.degrees == 14 and "few-groups" in [note.code for note in covariance.notes]
 
 
 def jackknife(design, target, groups):
@@ -119,10 +121,10 @@ def test_a_few_rows_have_wider_intervals_than_the_plain_sandwich(delta):
     bread = np.linalg.inv((slopes.T * weight * stiff) @ slopes)
     scores = slopes * pull[:, None]
     plain = 2 * bread @ scores.T @ scores @ bread  # n/(n−p) of 10 rows and 5 parameters
-    found = jl.covariance(fit, table)
-    assert found.degrees == 5
-    assert (np.diagonal(found.coordinates) > np.diagonal(plain)).all()
-    row = found.conf_int().iloc[3]  # alpha: 2.5706 standard errors to either side
+    covariance = jl.covariance(fit, table)
+    assert covariance.degrees == 5
+    assert (np.diagonal(covariance.coordinates) > np.diagonal(plain)).all()
+    row = covariance.conf_int().iloc[3]  # alpha: 2.5706 standard errors to either side
     assert row["high"] - row["estimate"] == pytest.approx(2.5706 * row["std_err"], rel=1e-4)
 
 
@@ -136,9 +138,11 @@ def test_the_profile_of_least_squares_is_the_textbooks_interval(line):
         np.testing.assert_allclose([low, high], fit.params[name] + t * size * np.array([-1, 1]))
     there = np.array([1.0, 3.0])
     size = np.sqrt(off @ off / 58 * there @ np.linalg.inv(design.T @ design) @ there)
-    found = jl.profile(fit, table, {"x": 3.0}, robust=False).interval()
-    assert found.estimate == pytest.approx(float(fit.predict(x=3.0)))
-    np.testing.assert_allclose(found[2:], found.estimate + t * size * np.array([-1, 1]), rtol=1e-6)
+    result = jl.profile(fit, table, {"x": 3.0}, robust=False).interval()
+    assert result.estimate == pytest.approx(float(fit.predict(x=3.0)))
+    np.testing.assert_allclose(
+        result[2:], result.estimate + t * size * np.array([-1, 1]), rtol=1e-6
+    )
 
 
 @pytest.mark.full
@@ -186,17 +190,17 @@ def test_the_sandwich_knows_noise_that_runs_share():
     "quantity", ["alpha", "A", pytest.param(POINT, marks=pytest.mark.full)], ids=str
 )
 def test_a_profile_is_near_the_sandwich_and_its_minimum_is_the_fit(chinchilla_fit, quantity):
-    found = jl.profile(chinchilla_fit, TABLE, quantity)
-    low, high = found.interval()[2:]
-    table = found.table
-    assert low < found.estimate < high
-    assert (high - low) / 4 == pytest.approx(found.std_err, rel=0.2)
+    profile = jl.profile(chinchilla_fit, TABLE, quantity)
+    low, high = profile.interval()[2:]
+    table = profile.table
+    assert low < profile.estimate < high
+    assert (high - low) / 4 == pytest.approx(profile.std_err, rel=0.2)
     middle = table.iloc[len(table) // 2]
-    assert middle["value"] == pytest.approx(found.estimate, rel=1e-6)
+    assert middle["value"] == pytest.approx(profile.estimate, rel=1e-6)
     assert middle["objective"] == pytest.approx(chinchilla_fit.objective, rel=1e-6)
     assert table["objective"].min() >= chinchilla_fit.objective * (1 - AGREE)
     assert (np.diff(table["root"]) > 0).all()
-    wider = found.interval(0.999)
+    wider = profile.interval(0.999)
     assert wider.low < low and wider.high > high
 
 
@@ -226,10 +230,10 @@ def test_nothing_about_a_fit_passes_through_float32(noise):
         }
 
     assert not jax.config.jax_enable_x64
-    found = answers()
+    result = answers()
     with jax.enable_x64(True):
         exact = answers()
-    for name, values in found.items():
+    for name, values in result.items():
         assert values.dtype == np.float64, name
         np.testing.assert_array_equal(values, exact[name], err_msg=name)
     profile = jl.profile(fit, table, point)
@@ -257,8 +261,8 @@ def test_a_profile_of_a_parameter_that_is_held_is_refused(chinchilla_fit):
 def test_an_end_that_the_profile_never_reaches_is_infinite():
     table = pd.DataFrame({"value": [0.0, 1, 2, 3, 4], "root": [-1.5, -1, 0, 2, 4]})
     fit = simulated_fit("chinchilla")
-    found = jl.uncertainty.Profile(fit, "x", table, 2.0, 1.0, 10**6, ())
-    low, high = found.interval(0.95)[2:]
+    result = jl.uncertainty.Profile(fit, "x", table, 2.0, 1.0, 10**6, ())
+    low, high = result.interval(0.95)[2:]
     assert low == -np.inf and high == pytest.approx(2.98, abs=1e-3)
 
 
@@ -302,12 +306,12 @@ def test_two_sizes_leave_e_a_and_alpha_open():
     inputs = {"N": np.tile([1e8, 1e9], 122)[:243], "D": np.geomspace(1e9, 1e11, 243)}
     truth = simulate.TRUTHS["chinchilla"]
     two = simulate.simulate_runs("chinchilla", truth, inputs, noise=0.002)
-    found = jl.identifiability("chinchilla", two)
-    assert found["advice"][0] == (
+    identifiability = jl.identifiability("chinchilla", two)
+    assert identifiability["advice"][0] == (
         "E, A and alpha cannot be distinguished: fix one (best E), or add runs with another N "
         "(it has 2 values)"
     )
-    assert np.isinf(found["std_err"][0]) and not found["advice"][1:].any()
+    assert np.isinf(identifiability["std_err"][0]) and not identifiability["advice"][1:].any()
     fixed = jl.identifiability("chinchilla", two, fixed={"alpha": 0.34})
     assert not fixed["advice"].any() and np.isfinite(fixed["std_err"]).all()
     with pytest.raises(jl.DataError, match=r"jl\.identifiability says which"):
@@ -321,10 +325,10 @@ def test_a_narrow_range_leaves_a_term_loose(chinchilla_fit):
     inputs = {"N": np.geomspace(1e8, 1e10, 243), "D": np.tile([1e11, 1.4e11, 2e11], 81)}
     narrow = simulate.simulate_runs("chinchilla", truth, inputs, noise=0.002)
     fit = jl.fit("chinchilla", narrow)
-    found = jl.identifiability(fit, narrow)
-    worst = found["advice"][0]
+    identifiability = jl.identifiability(fit, narrow)
+    worst = identifiability["advice"][0]
     assert "B" in worst and "beta" in worst and "known only together" in worst
-    assert worst.endswith("add runs with smaller D") and found["std_err"][0] > 1
+    assert worst.endswith("add runs with smaller D") and identifiability["std_err"][0] > 1
     notes = jl.bootstrap(fit, narrow, 300, progress=False).notes
     assert worst in [note.message for note in notes if note.code == "loose"]
 
@@ -351,32 +355,32 @@ def test_directions_know_noise_that_differs_from_row_to_row(line):
         np.linalg.eigh(inverse @ middle @ inverse / np.outer(values, values))
         for middle in (59 / 60 * scores.T @ scores, off @ off / 58 * design.T @ design)
     )
-    found = jl.identifiability(fit, table)
-    np.testing.assert_allclose(found["std_err"] ** 2, white[0][::-1], rtol=1e-6)
-    way = found[["a", "b"]].to_numpy()[0] / found["std_err"][0]
+    identifiability = jl.identifiability(fit, table)
+    np.testing.assert_allclose(identifiability["std_err"] ** 2, white[0][::-1], rtol=1e-6)
+    way = identifiability[["a", "b"]].to_numpy()[0] / identifiability["std_err"][0]
     np.testing.assert_allclose(np.abs(way), np.abs(white[1][:, -1]), rtol=1e-5)
     assert np.abs(white[0] / plain[0] - 1).max() > 0.1
 
 
 def test_draws_have_the_covariance_and_plans_take_it(chinchilla_fit):
     table = simulate.experiment("chinchilla", noise=0.004).table
-    found = jl.covariance(chinchilla_fit, table)
-    draws, known = found.draws(20_000, seed=1), found.conf_int().set_index("parameter")
+    covariance = jl.covariance(chinchilla_fit, table)
+    draws, known = covariance.draws(20_000, seed=1), covariance.conf_int().set_index("parameter")
     for name, values in draws.params.items():
         spread = np.log(values).std() * chinchilla_fit.params[name]
         assert spread == pytest.approx(known["std_err"][name], rel=0.02), name
     drawn = np.corrcoef([np.log(values) for values in draws.params.values()])
-    matrix = found.matrix.to_numpy()
+    matrix = covariance.matrix.to_numpy()
     sizes = np.sqrt(np.diag(matrix))
     np.testing.assert_allclose(drawn, matrix / np.outer(sizes, sizes), atol=0.02)
-    at = found.prediction(N=7e10, D=1e13)
+    at = covariance.prediction(N=7e10, D=1e13)
     losses = np.array([
         chinchilla_fit.with_params({k: v[row] for k, v in draws.params.items()}).at_point(
             {"N": 7e10, "D": 1e13})
         for row in range(500)
     ])  # fmt: skip
     assert losses.std() == pytest.approx(at["std_err"][0], rel=0.15)
-    plan = jl.planning.allocation(found, 1e22)
+    plan = jl.planning.allocation(covariance, 1e22)
     low, high = plan.interval["N"]
     assert low < jl.planning.allocation(chinchilla_fit, 1e22).N < high
 

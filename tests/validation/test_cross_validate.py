@@ -233,11 +233,11 @@ def test_what_the_data_do_not_determine_is_noted(study):
     few = table()
     few = few[np.isin(few["Dp"], STEPS[[2, 9, 20]])]
     design = folds.k_fold(3, 3, groups="Dp")  # each leaves two values
-    found = jl.cross_validate("downstream-ce", pd.concat([few] * 8), design, **OPTIONS)
-    codes = {note.code: note.message for note in found.notes}
+    result = jl.cross_validate("downstream-ce", pd.concat([few] * 8), design, **OPTIONS)
+    codes = {note.code: note.message for note in result.notes}
     assert "Dp has 2 values left to fit, so E, A, alpha cannot" in codes["fold-few-values"]
     assert "do not determine the held-out ones" in codes["undetermined"]
-    assert (found.frame["spread"] > 1e-3).any()
+    assert (result.frame["spread"] > 1e-3).any()
     codes = {note.code for note in study.notes}
     assert not codes & {"undetermined", "fold-few-values", "one-fold", "folds-failed"}
     assert "one-fold" in {note.code for note in study.only("fold == 1").notes}
@@ -437,8 +437,8 @@ def test_repeats_do_not_make_noise_a_difference(repeats):
         squares = np.einsum("fn,ni,nj->fij", fitted, inputs, inputs)
         scores = []
         for target in (noise - apart, noise + apart):
-            found = np.linalg.solve(squares, ((fitted * target) @ inputs)[..., None])[..., 0]
-            missed = (target - found @ inputs.T) ** 2
+            result = np.linalg.solve(squares, ((fitted * target) @ inputs)[..., None])[..., 0]
+            missed = (target - result @ inputs.T) ** 2
             scores.append(np.log((missed * held).sum(axis=1) / held.sum(axis=1)))
         claimed += paired_p(scores[0] - scores[1], 3 / 12) < 0.05
     assert 0.005 < claimed / studies < 0.065
@@ -495,11 +495,11 @@ def test_scores_of_many_are_those_of_one():
     draw = np.random.default_rng(0)
     target, predicted = draw.uniform(1, 3, (2, 4, 30))
     weight = draw.integers(0, 3, (4, 30)).astype(float)
-    found = score(target, predicted, weight, 0.1)
+    scores = score(target, predicted, weight, 0.1)
     for k in range(4):
         one = metrics(target[k], predicted[k], weight[k], 0.1)
         for name in SCORES:
-            np.testing.assert_allclose(found[name][k], one[name])
+            np.testing.assert_allclose(scores[name][k], one[name])
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):

@@ -45,16 +45,16 @@ DESIGNS = [
 @given(table=tables(), seed=st.integers(0, 99))
 def test_permuting_rows_permutes_masks(design, table, seed):
     try:
-        found = design.split(table)
+        folds = design.split(table)
     except jl.DataError:
         return  # too few values, which other tests are about
     order = np.random.default_rng(seed).permutation(len(table))
     moved = design.split(table.iloc[order].reset_index(drop=True))
-    assert moved.labels == found.labels
-    np.testing.assert_array_equal(moved.held_out, found.held_out[:, order])
-    np.testing.assert_array_equal(moved.fitted, found.fitted[:, order])
-    assert (found.fitted ^ found.held_out).all()
-    np.testing.assert_array_equal(found.weights, 1.0 * found.fitted)
+    assert moved.labels == folds.labels
+    np.testing.assert_array_equal(moved.held_out, folds.held_out[:, order])
+    np.testing.assert_array_equal(moved.fitted, folds.fitted[:, order])
+    assert (folds.fitted ^ folds.held_out).all()
+    np.testing.assert_array_equal(folds.weights, 1.0 * folds.fitted)
 
 
 @settings(max_examples=30, deadline=None)
@@ -65,11 +65,11 @@ def test_k_fold_holds_every_row_out_once_a_repeat_and_no_run_straddles(table, k,
         with pytest.raises(jl.DataError, match=rf"do not make {k} folds"):
             design.split(table)
         return
-    found = design.split(table)
-    assert len(found) == k * repeats
-    assert (found.held_out.sum(axis=0) == repeats).all()
+    result = design.split(table)
+    assert len(result) == k * repeats
+    assert (result.held_out.sum(axis=0) == repeats).all()
     for rows in table.groupby("run").indices.values():
-        assert (np.ptp(found.weights[:, rows], axis=1) == 0).all()
+        assert (np.ptp(result.weights[:, rows], axis=1) == 0).all()
     whole = folds.k_fold(k, repeats, seed).split(table)
     sizes = whole.held_out.sum(axis=1)
     assert sizes.max() - sizes.min() <= 1
@@ -83,10 +83,10 @@ def test_leaving_values_out_holds_out_every_choice_once(table, k):
         with pytest.raises(jl.DataError, match="nothing is left to fit"):
             folds.leave_p_groups_out("D", k).split(table)
         return
-    found = folds.leave_p_groups_out("D", k).split(table)
+    result = folds.leave_p_groups_out("D", k).split(table)
     chosen = list(itertools.combinations(values, k))
-    assert len(found) == len(chosen) == math.comb(len(values), k)
-    for mask, label, some in zip(found.held_out, found.labels, chosen, strict=True):
+    assert len(result) == len(chosen) == math.comb(len(values), k)
+    for mask, label, some in zip(result.held_out, result.labels, chosen, strict=True):
         np.testing.assert_array_equal(mask, table["D"].isin(some))
         assert label == f"D = {', '.join(map(str, some))} held out"
 
@@ -148,9 +148,9 @@ def test_random_splits_are_repeatable():
 
 def test_rows_no_fold_may_have_are_in_neither_part():
     usable = np.arange(len(QUE)) % 3 > 0
-    found = folds.leave_one_group_out("N").split(QUE, usable)
-    assert not (found.fitted | found.held_out)[:, ~usable].any()
-    assert (found.fitted ^ found.held_out)[:, usable].all()
+    result = folds.leave_one_group_out("N").split(QUE, usable)
+    assert not (result.fitted | result.held_out)[:, ~usable].any()
+    assert (result.fitted ^ result.held_out)[:, usable].all()
     own = np.ones((2, len(QUE)))
     own[0, :50], own[1, 50:90] = 0, 0
     masks = folds.predefined_split(own, ["first", "second"]).split(QUE, usable)
@@ -171,10 +171,10 @@ class Halves:
 
 
 def test_a_splitter_by_its_methods():
-    found = folds.as_design(Halves()).split(QUE)
-    assert found.name == "Halves" and found.labels[1] == "Halves, split 2 of 2 held out"
-    assert found.held_out[0].tolist() == [False, True] * 270
-    assert found.fitted[1].sum() == 135 and found.held_out[1].sum() == 270
+    result = folds.as_design(Halves()).split(QUE)
+    assert result.name == "Halves" and result.labels[1] == "Halves, split 2 of 2 held out"
+    assert result.held_out[0].tolist() == [False, True] * 270
+    assert result.fitted[1].sum() == 135 and result.held_out[1].sum() == 270
 
 
 def test_scikit_learns_splitters():
@@ -187,13 +187,13 @@ def test_scikit_learns_splitters():
         folds.from_sklearn(selection.StratifiedKFold(3), target="run"),
         folds.as_design(selection.TimeSeriesSplit(3)),
     ]
-    found = [design.split(table) for design in kinds]
-    assert [len(one) for one in found] == [4, 3, 36, 3, 3]
+    result = [design.split(table) for design in kinds]
+    assert [len(one) for one in result] == [4, 3, 36, 3, 3]
     mine = folds.leave_p_groups_out("r", 2).split(table)
-    np.testing.assert_array_equal(found[2].held_out, mine.held_out)
+    np.testing.assert_array_equal(result[2].held_out, mine.held_out)
     for rows in table.groupby("run").indices.values():
-        assert (np.ptp(found[1].weights[:, rows], axis=1) == 0).all()
-    assert not (found[4].fitted[0] | found[4].held_out[0]).all()
+        assert (np.ptp(result[1].weights[:, rows], axis=1) == 0).all()
+    assert not (result[4].fitted[0] | result[4].held_out[0]).all()
 
 
 def test_designs_by_name():
@@ -263,8 +263,8 @@ def test_data_that_do_not_make_the_folds(design, message):
 def test_values_that_are_equal_but_for_conversion_are_one():
     table = QUE.assign(r=1 - (1 - QUE["r"]))
     assert table["r"].nunique() == 9 and not table["r"].isin(RATIOS).all()
-    found = folds.leave_p_groups_out("r", 2).split(pd.concat([table, QUE], ignore_index=True))
-    assert len(found) == 36 and found.labels[-1] == "r = 0.9, 1 held out"
+    result = folds.leave_p_groups_out("r", 2).split(pd.concat([table, QUE], ignore_index=True))
+    assert len(result) == 36 and result.labels[-1] == "r = 0.9, 1 held out"
 
 
 def test_values_of_several_kinds_have_groups():
