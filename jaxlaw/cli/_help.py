@@ -51,6 +51,7 @@ _PLANS: dict[str, tuple[str, ...]] = {
         "allocation", "frontier", "target", "tokens-per-parameter", "allocation-law",
         "compute-multiplier", "loss-envelope",
     ),
+    "Any inputs of any law": ("minimise", "solve"),
     "Mixtures": (
         "optimal-mixture", "critical-ratio", "optimal-mixture-data-limited",
         "optimal-domain-weights", "optimal-weights", "compare-replay", "out-of-domain",

@@ -317,7 +317,9 @@ def conclude_plan(
         show = (lambda: None) if hidden else (lambda: _print_plan(rows, notes))
         table = rows
     else:
-        table = pd.DataFrame([_in_one_row(answer)]) if table is None else table
+        if table is None:
+            name = getattr(answer, "csv", "")
+            table = answer.tables()[name] if name else pd.DataFrame([_in_one_row(answer)])
         show = lambda: print_wrapped(answer.summary())  # noqa: E731
     conclude(record, notes, table, show, out, as_json, draw)
 

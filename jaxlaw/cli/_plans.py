@@ -2,21 +2,23 @@
 
 Their options are made of the signatures and docstrings of the functions of :mod:`jaxlaw.planning`
 that they call (:func:`options_of`). A function whose docstring has a section ``Shell:`` is a
-command by itself; others are a row of :data:`_PLAIN`; those that read more than fits, or choose
-between functions, are written below it.
+command by itself; those that read more than fits and tables, or choose between functions, are
+written below.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 import jaxlaw as jl
+from jaxlaw._spec_strings import parse_spec
 from jaxlaw.cli import _options as opt
 from jaxlaw.cli._inputs import PUBLISHED, law_named, loaded_fits
 from jaxlaw.cli._options import (
@@ -72,6 +74,63 @@ def _schedule(text: str, option: str) -> Any:
     return as_schedule(text)
 
 
+def _between(text: str, option: str) -> tuple[Any, Any]:
+    return value_range(text, option, quantity)
+
+
+def _searched(items: Any, option: str) -> dict[str, Any]:
+    """``["lr=1e-4:1e-2", "N"]`` → ``{"lr": (1e-4, 1e-2), "N": None}``."""
+    ranges = limits_of([item for item in items if "=" in item], option)
+    return {item.partition("=")[0]: ranges.get(item.partition("=")[0]) for item in items}
+
+
+def _constraints(items: Any, option: str) -> list[Any]:
+    """``["budget:1e21,served_tokens=1e12", "corpus:1e10,max_epochs=4"]`` as objects."""
+    return [_constraint(item, option) for item in items]
+
+
+def _constraint(item: str, option: str) -> Any:
+    name, values, named = parse_spec(item)
+    if name not in _CONSTRAINTS:
+        listed = ", ".join(_CONSTRAINTS)
+        raise UsageError(f"{option} takes {listed}, not '{name}'.{nearest(name, _CONSTRAINTS)}")
+    kind = getattr(jl.planning, _CONSTRAINTS[name])
+    fields = [field.name for field in dataclasses.fields(kind)]
+    for key in named:
+        if key not in fields:
+            raise UsageError(f"{option} {name} takes no {key}.{nearest(key, fields)}")
+    given = {**({fields[0]: ":".join(values)} if values else {}), **named}
+    try:
+        return kind(**{key: _read_field(key, text, option) for key, text in given.items()})
+    except TypeError:
+        raise UsageError(f"{option} {item}: {name} needs more, such as {_SUCH_AS}") from None
+
+
+def _read_field(name: str, text: str, option: str) -> Any:
+    """A field of a constraint: a fit, names joined by +, a name, or a quantity."""
+    if name == "fit":
+        return loaded_fits([text], None)[0]
+    if name == "rest":
+        return tuple(text.split("+"))
+    if name in ("label", "share"):
+        return text
+    if name in ("cost", "at"):
+        raise UsageError(f"{option}: {name} is for Python; --at gives the inputs of all laws")
+    return quantity(text, option)
+
+
+#: Constraint of the shell → its class in :mod:`jaxlaw.planning`.
+_CONSTRAINTS = {"budget": "Budget", "corpus": "Corpus", "at-most": "AtMost"}
+_SUCH_AS = (
+    "budget:1e21,served_tokens=1e12, corpus:1e10,max_epochs=4 or "
+    "at-most:general.json,loss=2.9,rest=r"
+)
+
+
+def _table(text: str, option: str) -> Any:
+    return jl.read_runs(text).table
+
+
 def _as_it_is(value: Any, option: str) -> Any:
     return value
 
@@ -87,6 +146,21 @@ _KINDS: dict[str, tuple[Any, Callable[[Any, str], Any], str]] = {
         list[str],
         limits_of,
         "Write NAME=LOW:HIGH, where either side may be empty; repeatable.",
+    ),
+    "Mapping[str, tuple[float | str | None, float | str | None] | None]": (
+        list[str],
+        _searched,
+        "Write NAME, or NAME=LOW:HIGH, where either side may be empty; repeatable.",
+    ),
+    "tuple[float | str | None, float | str | None]": (
+        str,
+        _between,
+        "Write LOW:HIGH, where either side may be empty.",
+    ),
+    "Sequence[Budget | Corpus | AtMost]": (
+        list[str],
+        _constraints,
+        f"Write {_SUCH_AS}; repeatable.",
     ),
     "Mapping[str, tuple[float, float]]": (list[str], _all_both, "Write NAME=LOW:HIGH; repeatable."),
     "Mapping[str, float]": (list[str], numbers_of, "NAME=VALUE; repeatable."),
@@ -116,6 +190,11 @@ _FITS = {
     "pt": "of the loss on the pre-training corpus",
     "cpt": "of the loss on the new corpus",
 }
+#: Arguments that are fits by name.
+_NAMED_FITS = {
+    "fits": "Fits over the shares: python=python.json …",
+    "domains": "Fits of domain losses: code=code.json math=math.json …",
+}
 
 
 class Call:
@@ -135,6 +214,65 @@ class Call:
         return getattr(getattr(jl, package), name)(*self.fits, **{**self.arguments, **more})
 
 
+class _FitFiles(NamedTuple):
+    """Arguments of a function that are fits, and so files in the shell.
+
+    Attributes:
+        leading: names of those that come first, each a file.
+        named: name of the one that is several fits by name; empty without one.
+        optional: names of those that have a default, and so are options.
+    """
+
+    leading: Sequence[str]
+    named: str
+    optional: Sequence[str]
+
+    @property
+    def every(self) -> list[str]:
+        """All of their names."""
+        return [*self.leading, *([self.named] if self.named else []), *self.optional]
+
+    def arguments(self) -> list[inspect.Parameter]:
+        """The files that are given without an option."""
+        every = [
+            _parameter(name, Annotated[str, opt.fit_argument(f"A fit {_FITS[name]} (JSON).")])
+            for name in self.leading
+        ]
+        if self.named:
+            kind = Annotated[list[str], typer.Argument(help=_NAMED_FITS[self.named])]
+            every.append(_parameter(self.named, kind))
+        return every
+
+    def options(self) -> list[inspect.Parameter]:
+        """The others."""
+        return [
+            _parameter(
+                name, Annotated[str | None, typer.Option(help=f"A fit {_FITS[name]} (JSON).")], None
+            )
+            for name in self.optional
+        ]
+
+    def loaded(self, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The leading fits, and the others by argument; taken out of what was given."""
+        if not self.every:
+            return [], {}
+        files = [given.pop(name) for name in self.leading]
+        by_name = pairs(given.pop(self.named), f"the {self.named}") if self.named else {}
+        more = {name: file for name in self.optional if (file := given.pop(name))}
+        every = loaded_fits([*files, *by_name.values(), *more.values()], given.pop("bootstrap"))
+        rest = iter(every[len(files) :])
+        others = {self.named: {name: next(rest) for name in by_name}} if self.named else {}
+        return every[: len(files)], others | {name: next(rest) for name in more}
+
+
+def _fit_files(
+    arguments: Mapping[str, Argument], leading: Sequence[str], skip: Sequence[str]
+) -> _FitFiles:
+    left = [name for name in arguments if name not in (*leading, *skip)]
+    named = [name for name in left if name in _NAMED_FITS]
+    return _FitFiles(leading, "".join(named), [name for name in left if name in _FITS])
+
+
 def options_of(
     function: str, fits: Sequence[str] = (), skip: Sequence[str] = (), **renamed: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -149,19 +287,20 @@ def options_of(
         renamed: argument → name of its option, where that is another.
     """
     meant = signature(*home(function))
+    files = _fit_files(meant.arguments, fits, skip)
     flags: dict[str, tuple[str, Any, Any, Callable[[Any, str], Any]]] = {}
     inputs = [name for name in meant.arguments if name.isupper() and name not in skip]
     at = meant.arguments.get("at")
     takes_at = at is not None and "at" not in skip and at.hint.startswith("Mapping[")
     for argument in meant.arguments.values():
-        skipped = (*fits, *skip, *inputs, "at" if takes_at else "")
+        skipped = (*files.every, *skip, *inputs, "at" if takes_at else "")
         if argument.name in skipped or argument.hint.startswith("Callable"):
             continue
         kind, read = _option(argument, renamed.get(argument.name))
         flags[argument.name] = (
             _name(argument, renamed.get(argument.name)),
             kind,
-            argument.default,
+            argument.default if argument.default != () else None,
             read,
         )
 
@@ -173,37 +312,21 @@ def options_of(
         @wraps(command)
         def run(**given: Any) -> None:
             check_out(given["out"], *ANSWER)
-            files = [given.pop(name) for name in fits]
-            loaded = loaded_fits(files, given.pop("bootstrap")) if fits else []
+            leading, arguments = files.loaded(given)
             values = inputs_at(given.pop("at")) if reads_at else {}
-            arguments = {name: values.pop(name) for name in inputs if name in values}
+            arguments |= {name: values.pop(name) for name in inputs if name in values}
             arguments |= {"at": values} if values else {}
             for argument, (name, _, default, read) in flags.items():
                 value = given.pop(name)
                 # What was left out stays out: the function knows its default.
                 if value is not None and value is not False and value != default:
-                    arguments[argument] = read(value, "--" + name.replace("_", "-"))
-            command(**given, call=Call(function, loaded, arguments))
+                    arguments[argument] = read(value, _flag(name))
+            command(**given, call=Call(function, leading, arguments))
 
-        added = [
-            _parameter(name, Annotated[str, opt.fit_argument(f"A fit {_FITS[name]} (JSON).")])
-            for name in fits
-        ]
-        # Options of the command's own come in front, --out and --json at the end.
-        last = [parameter for parameter in parameters if parameter.name in ("out", "as_json")]
-        added += [
-            parameter
-            for parameter in parameters
-            if parameter not in last and parameter.name != "call"
-        ]
-        added += [_parameter(name, kind, default) for name, kind, default, _ in flags.values()]
+        made = [_parameter(name, kind, default) for name, kind, default, _ in flags.values()]
         if reads_at:
-            added.append(_parameter("at", _at(at is not None and "best" in at.help), None))
-        if fits:
-            added.append(_parameter("bootstrap", opt.Draws, None))
-        kept = [
-            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in [*added, *last]
-        ]
+            made.append(_parameter("at", _at(at is not None and "best" in at.help), None))
+        kept = _in_order(parameters, files, made)
         run.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]
         if not (command.__doc__ or "").partition("Example:")[0].strip():
             run.__doc__ = f"{meant.summary}\n\n{inspect.cleandoc(command.__doc__ or '')}"
@@ -212,9 +335,25 @@ def options_of(
     return decorate
 
 
+def _in_order(
+    own: Sequence[inspect.Parameter], files: _FitFiles, made: Sequence[inspect.Parameter]
+) -> list[inspect.Parameter]:
+    """Files, options of the command's own, those that are made, and --out and --json at the end."""
+    last = [parameter for parameter in own if parameter.name in ("out", "as_json")]
+    first = [one for one in own if one not in last and one.name != "call"]
+    draws = [_parameter("bootstrap", opt.Draws, None)] if files.every else []
+    every = [*files.arguments(), *first, *files.options(), *made, *draws, *last]
+    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in every]
+
+
 def _parameter(name: str, kind: Any, default: Any = REQUIRED) -> inspect.Parameter:
     default = inspect.Parameter.empty if default is REQUIRED else default
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _flag(name: str) -> str:
+    """The option of a name: ``for_``, which Python has a word for, is ``--for``."""
+    return "--" + name.rstrip("_").replace("_", "-")
 
 
 def _name(argument: Argument, renamed: str | None) -> str:
@@ -235,15 +374,21 @@ def _option(argument: Argument, renamed: str | None) -> tuple[Any, Callable[[Any
         shell = opt.completed(argument.choices)
         return Annotated[str, typer.Option(help=shown, autocompletion=shell)], _as_it_is
     if argument.hint == "bool":
-        flag = "--" + name.replace("_", "-")
-        return Annotated[bool, typer.Option(flag, help=help)], _as_it_is
-    kind, read, form = _KINDS.get(argument.hint, (None, _as_it_is, ""))
-    if kind is None:  # a table: any that jaxlaw reads
-        return Annotated[str, typer.Argument(help=help)], _as_it_is
-    if argument.default is not REQUIRED and argument.default is None:
-        kind = kind | None
+        return Annotated[bool, typer.Option(_flag(name), help=help)], _as_it_is
+    return _of_kind(argument, name, help)
+
+
+def _of_kind(argument: Argument, name: str, help: str) -> tuple[Any, Callable[[Any, str], Any]]:
+    """The same of an argument that the kind of its values tells all of; others are tables."""
+    optional = argument.default is None or argument.default == ()
+    if argument.hint not in _KINDS:
+        kind = Annotated[str | None, typer.Option(help=help)] if optional else None
+        return kind or Annotated[str, typer.Argument(help=help)], _table if optional else _as_it_is
+    kind, read, form = _KINDS[argument.hint]
     least = 0 if argument.hint == "int" else None
-    return Annotated[kind, typer.Option(help=f"{help} {form}".strip(), min=least)], read
+    flags = [_flag(name)] if name.endswith("_") else []
+    option = typer.Option(*flags, help=f"{help} {form}".strip(), min=least)
+    return Annotated[kind | None if optional else kind, option], read
 
 
 def _at(searched: bool) -> Any:
@@ -255,84 +400,8 @@ def _at(searched: bool) -> Any:
 # --- plans that are one call
 
 
-def _isoloss(plots: Any, answer: Any, call: Call) -> Any:
-    """Contours of equal loss around a budget, and the run that was found on them."""
-    around = (answer.compute / 1e3, answer.compute * 10)
-    return plots.isoloss(call.fits[0], around, mark=answer, **_without(call, "compute", "level"))
-
-
-def _without(call: Call, *names: str) -> dict[str, Any]:
-    return _without_items(call.arguments, *names)
-
-
 def _without_items(values: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in names}
-
-
-#: Command → function, its arguments that are fits, example, picture, other names.
-_PLAIN: dict[str, tuple[str, tuple[str, ...], str, Callable[..., Any], dict[str, str]]] = {
-    "optimal-mixture": (
-        "optimal_mixture", ("general", "domain"),
-        "general.json domain.json --start 2.86 --at N=2e9 --at D=1e10",
-        lambda plots, answer, call: plots.trade_off(answer), {},
-    ),
-    "critical-ratio": (
-        "critical_ratio", ("general",), "general.json --start 2.86 --at N=1.8e9 --at D=1e10",
-        lambda plots, answer, call: plots.critical_share(*call.fits, **_without(call, "level")), {},
-    ),
-    "optimal-mixture-data-limited": (
-        "optimal_mixture_data_limited", ("domain",), "domain.json --corpus-tokens 5e7 --at N=1.8e9",
-        lambda plots, answer, call: plots.limited_domain(
-            *call.fits, call.arguments["corpus_tokens"], **_without(call, "corpus_tokens")
-        ), {},
-    ),
-    "allocation": ("allocation", ("fit",), "fit.json --compute 1e21", _isoloss, {}),
-    "allocation-law": (
-        "allocation_law", ("fit",), "fit.json",
-        lambda plots, answer, call: plots.isoloss(
-            *call.fits, (1e18, 1e24), **_without(call, "level")
-        ), {},
-    ),
-    "frontier-savings": (
-        "frontier_savings", ("scratch", "continual"),
-        "published:zheng-2024-frontier-scratch\npublished:zheng-2024-frontier-cpt "
-        "--compute 1e17,1e20,1e23",
-        lambda plots, answer, call: plots.compute_saved(answer.table), {},
-    ),
-    "break-even": (
-        "break_even", ("scratch", "continual"), "scratch.json continual.json --at N=1.4e9",
-        lambda plots, answer, call: plots.crossover(
-            *call.fits, plan=answer, **_without(call, "level")
-        ), {},
-    ),
-    "pretraining-value": (
-        "papers.pretraining_value", (), "checkpoints.csv --target 25 --baseline 12 --at 1e12",
-        lambda plots, answer, call: plots.value(answer, call.arguments.get("target")), {},
-    ),
-    "choose-model": (
-        "papers.choose_model", (), "samples.csv --at 1e6",
-        lambda plots, answer, call: plots.model_losses(answer), {},
-    ),
-}  # fmt: skip
-
-
-def _plain(
-    name: str, function: str, fits: tuple[str, ...], example: str, draw: Callable[..., Any],
-    renamed: dict[str, str],
-) -> None:  # fmt: skip
-    def command(call: Call, out: opt.PlanOut = None, as_json: opt.Json = False) -> None:
-        result = call()
-        # The whole curve, or every model; of others the numbers in one row.
-        table = getattr(result, "curve", None) if name == "optimal-mixture" else None
-        table = result.table if name == "choose-model" else table
-        conclude_plan(result, out, as_json, lambda plots: draw(plots, result, call), table)
-
-    command.__doc__ = f"Example: jaxlaw plan {name} {example}"
-    plan.command(name)(options_of(function, fits, **renamed)(command))
-
-
-for _command, _how in _PLAIN.items():
-    _plain(_command, *_how)
 
 
 def _by_itself(name: str, function: str) -> None:
@@ -344,7 +413,9 @@ def _by_itself(name: str, function: str) -> None:
         conclude_plan(result, out, as_json, lambda plots: result.plot())
 
     command.__doc__ = f"Example: {meant.shell}"
-    fits = [argument for argument in meant.arguments if argument in _FITS]
+    fits = [
+        name for name, one in meant.arguments.items() if name in _FITS and one.default is REQUIRED
+    ]
     plan.command(name)(options_of(function, fits)(command))
 
 
@@ -372,16 +443,9 @@ def frontier_command(
     """
     if data is None and any(reading.values()):
         raise UsageError("options say how data are read, and there are none: --data FILE")
-    budgets, runs = call.arguments["computes"], None
-    if data is not None:
-        runs = jl.read_runs(data, **reading)
-    extremes, options = (min(budgets), max(budgets)), _without(call, "computes", "level")
-    conclude_plan(
-        call(),
-        out,
-        as_json,
-        lambda plots: plots.isoloss(*call.fits, extremes, runs=runs, **options),
-    )
+    more = {} if data is None else {"runs": jl.read_runs(data, **reading)}
+    result = call()
+    conclude_plan(result, out, as_json, lambda plots: result.plot(**more))
 
 
 @plan.command("target")
@@ -398,7 +462,6 @@ def target_command(
     Example: jaxlaw plan target fit.json --loss 2.1 --at N=7e9
     """
     options = call.arguments
-    drawn = _without(call, "level")
     if {"N", "D"} & set(at := options.get("at", {})):
         searched = {"limits", "corpus_tokens", "max_epochs"} & set(options)
         if searched or "best" in at.values():
@@ -407,18 +470,13 @@ def target_command(
                 "N or D given none is needed"
             )
         known = {name: at[name] for name in ("N", "D") if name in at}
-        drawn["at"] = _without_items(at, "N", "D")
-        options = {**options, **known, "at": drawn["at"]}
+        options = {**options, **known, "at": _without_items(at, "N", "D")}
         result = jl.planning.tokens_or_size_for(*call.fits, loss=loss, compute=compute, **options)
     elif loss is None or compute is not None:
         raise UsageError("give --loss; or --at N=… (or D=…) with --loss or --compute")
     else:
         result = call(loss=loss)
-    around = result.compute if 0 < result.compute < float("inf") else 1e21
-    limits = around / 100, around * 100
-    conclude_plan(
-        result, out, as_json, lambda plots: plots.isoloss(*call.fits, limits, mark=result, **drawn)
-    )
+    conclude_plan(result, out, as_json, lambda plots: result.plot())
 
 
 @plan.command("transfer")
@@ -441,24 +499,15 @@ def transfer_command(
     """
     given = inputs_at(at)
     inputs = _without_items(given, "N", "D")
-    if "N" not in given:
-        if loss is None or "D" in given:
-            raise UsageError("give --at N=… with --at D=… or --loss; or --loss without either")
-        result = call(loss=loss, at=inputs)
-        conclude_plan(
-            result, out, as_json, lambda plots: plots.crossover(*call.fits, plan=result, at=inputs)
+    if "N" in given:
+        result = jl.planning.data_transferred(
+            *call.fits, N=given["N"], D=given.get("D"), loss=loss, at=inputs, **call.arguments
         )
-        return
-    result = jl.planning.data_transferred(
-        *call.fits, N=given["N"], D=given.get("D"), loss=loss, at=inputs, **call.arguments
-    )
-
-    def draw(plots: Any) -> Any:
-        tokens = numbers_in(f"{result.D / 100}:{result.D * 10}", "--at", 41)
-        table = jl.planning.transfer_table(*call.fits, [result.N], tokens, at=inputs)
-        return plots.compute_saved(table)
-
-    conclude_plan(result, out, as_json, draw)
+    elif loss is None or "D" in given:
+        raise UsageError("give --at N=… with --at D=… or --loss; or --loss without either")
+    else:
+        result = call(loss=loss, at=inputs)
+    conclude_plan(result, out, as_json, lambda plots: result.plot())
 
 
 @plan.command("observed-transfer")
@@ -506,67 +555,6 @@ def envelope_command(
     table = jl.read_runs(data, pairs(column, "--column"), **read).table
     result = call(table=table)
     conclude_plan(result, out, as_json, lambda plots: plots.lowest_of_runs(result, table))
-
-
-@plan.command("optimal-domain-weights")
-@options_of("optimal_domain_weights", skip=["domains", "general"])
-def shares_command(
-    call: Call,
-    domains: Annotated[list[str], typer.Argument(help="code=code.json math=math.json …")],
-    general: Annotated[Path | None, typer.Option(help="A fit of the general loss.")] = None,
-    bootstrap: opt.Draws = None,
-    out: opt.PlanOut = None,
-    as_json: opt.Json = False,
-) -> None:
-    """Shares of several domains at once, under a budget on the general loss.
-
-    Example: jaxlaw plan optimal-domain-weights code=code.json law=law.json --general general.json
-    --start 2.9 --at N=2e9 --at D=1e10
-    """
-    files = {name: Path(path) for name, path in pairs(domains, "the domains").items()}
-    fits = loaded_fits([*files.values(), *([general] if general else [])], bootstrap)
-    result = call(
-        domains=dict(zip(files, fits, strict=False)), general=fits[-1] if general else None
-    )
-    conclude_plan(result, out, as_json, lambda plots: plots.domain_shares(result))
-
-
-@plan.command("optimal-weights")
-@options_of("optimal_weights", skip=["fits", "observed"])
-def weights_command(
-    call: Call,
-    fits: Annotated[list[str], typer.Argument(help="Fits over the shares: python=python.json …")],
-    observed: Annotated[
-        str | None, typer.Option(help="Table of mixtures that were run, to compare with.")
-    ] = None,
-    bootstrap: opt.Draws = None,
-    out: opt.PlanOut = None,
-    as_json: opt.Json = False,
-) -> None:
-    """The mixture of many corpora at which a weighted sum of losses is least.
-
-    Example: jaxlaw plan optimal-weights python=python.json wiki=wiki.json --cap code=0.3
-    --natural web=8 --natural code=1 --natural math=1 --max-kl 0.15
-    """
-    files = {name: Path(path) for name, path in pairs(fits, "the fits").items()}
-    loaded = loaded_fits([*files.values()], bootstrap)
-    runs = None if observed is None else jl.read_runs(observed).table
-    result = call(fits=dict(zip(files, loaded, strict=True)), observed=runs)
-    conclude_plan(
-        result, out, as_json, lambda plots: plots.mixture_weights(result), table=result.table
-    )
-
-
-@plan.command("compute-multiplier")
-@options_of("compute_multiplier", ["fit"])
-def multiplier_command(call: Call, out: opt.PlanOut = None, as_json: opt.Json = False) -> None:
-    """How much compute a recipe is worth against a reference, at equal loss.
-
-    Example: jaxlaw plan compute-multiplier groups.json --compute 1e19,1e21
-    --reference group=c4 --at group=pile
-    """
-    answer = call()
-    conclude_plan(answer, out, as_json, lambda plots: plots.compute_multiplier(answer))
 
 
 @plan.command("compare-replay")

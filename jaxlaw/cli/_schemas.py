@@ -57,26 +57,14 @@ def _columns(*names: str) -> dict[str, Any]:
 
 #: Plan → the functions whose result it prints, of those that are no commands by themselves.
 _PLANS: dict[str, tuple[str, ...]] = {
-    "optimal-mixture": ("optimal_mixture",),
-    "critical-ratio": ("critical_ratio",),
-    "optimal-mixture-data-limited": ("optimal_mixture_data_limited",),
-    "optimal-domain-weights": ("optimal_domain_weights",),
-    "allocation": ("allocation",),
-    "allocation-law": ("allocation_law",),
     "frontier": ("frontier",),
     "target": ("min_compute",),
     "transfer": ("data_transferred", "compute_savings"),
-    "frontier-savings": ("frontier_savings",),
-    "break-even": ("break_even",),
-    "compute-multiplier": ("compute_multiplier",),
-    "optimal-weights": ("optimal_weights",),
     "compare-replay": ("compare_replay",),
     "optimal-training": ("optimal_training", "final_losses", "tradeoff_curve"),
     "turning-length": ("turning_length",),
     "out-of-domain": ("papers.out_of_domain",),
     "optimal-schedule": ("optimal_schedule",),
-    "choose-model": ("papers.choose_model",),
-    "pretraining-value": ("papers.pretraining_value",),
 }
 
 

@@ -110,6 +110,7 @@ class ModelChoice(Answer):
     target: str
     _fits: _ModelFits | None = field(default=None, metadata={"saved": False})
     picture = "model_losses"
+    csv = "table"
 
     def curves(self, D: Any) -> pd.DataFrame:
         """Losses or scores by the laws at (points,) D: a column a model, the best first; ``D``."""
@@ -178,6 +179,9 @@ def choose_model(
         >>> data["loss"] = [1 + 8 / D**0.3 for D in sizes] + [1.4 + 5 / D**0.3 for D in sizes]
         >>> jl.papers.choose_model(data, at=1e6, n_resamples=0).chosen
         'a'
+
+    Shell:
+        jaxlaw plan choose-model samples.csv --at 1e6
     """
     law, at = _law_of_one_input(laws.get(law)), checked_number("at", at)
     check_resamples(n_resamples)

@@ -191,6 +191,9 @@ def pretraining_value(
         >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
         >>> jl.papers.pretraining_value(data, n_resamples=0).advice
         'suspect misalignment'
+
+    Shell:
+        jaxlaw plan pretraining-value checkpoints.csv --target 25 --baseline 12 --at 1e12
     """
     for name, value in (("target", target), ("least_gain", least_gain), ("baseline", baseline)):
         if value is not None:

@@ -202,6 +202,9 @@ def allocation(
         >>> plan = jl.planning.allocation(fit, compute=1e21)
         >>> print(f"{plan.N:.3g} parameters, {plan.D:.3g} tokens, loss {plan.loss:.3f}")
         1.82e+09 parameters, 9.14e+10 tokens, loss 2.329
+
+    Shell:
+        jaxlaw plan allocation fit.json --compute 1e21
     """
     space = search_space(fit, limits, corpus_tokens, max_epochs, at)
     budget = checked_compute(compute)
@@ -298,6 +301,9 @@ def allocation_law(
         >>> law = jl.planning.allocation_law(fit)
         >>> print(f"N = {law.N_coefficient:.3f} C^{law.a:.3f}")
         N = 0.324 C^0.429
+
+    Shell:
+        jaxlaw plan allocation-law fit.json
     """
     (source,) = as_draws(fit)
     require_inputs(source, "N", "D")

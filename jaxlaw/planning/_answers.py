@@ -8,7 +8,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -245,6 +245,8 @@ class Answer(Result):
     notes: tuple[Note, ...]
     flat: dict[str, tuple[float, float]] = field(default_factory=dict)
     laws: pd.DataFrame | None = None
+    #: Name of the table that the command writes as CSV, in place of the numbers in one row.
+    csv: ClassVar[str] = ""
 
     @property
     def quantities(self) -> dict[str, float]:
@@ -314,6 +316,7 @@ class AnswerTable(Result):
     table: pd.DataFrame
     level: float
     notes: tuple[Note, ...]
+    csv: ClassVar[str] = "table"
 
     def lines(self) -> list[str]:
         """The table."""

@@ -102,6 +102,10 @@ def optimal_domain_weights(
         >>> plan = jl.planning.optimal_domain_weights(domains, at=at)
         >>> {name: round(share, 3) for name, share in plan.shares.items()}
         {'code': 0.5, 'law': 0.5}
+
+    Shell:
+        jaxlaw plan optimal-domain-weights code=code.json law=law.json
+            --general general.json --start 2.9 --at N=2e9 --at D=1e10
     """
     names = list(domains)
     if not names or (general is None) != (start is None):

@@ -137,6 +137,9 @@ def minimise(
         >>> plan = jl.planning.minimise(fit, over={"lr": (1e-4, 1e-2)}, at={"D": 1e11})
         >>> f"{plan.best['lr']:.4f}, {plan.near['lr'][0]:.4f} to {plan.near['lr'][1]:.4f}"
         '0.0020, 0.0018 to 0.0022'
+
+    Shell:
+        jaxlaw plan minimise fit.json --over N --over D=:1e12 --subject-to budget:1e22
     """
     question = question_of(fit, over, subject_to, at)
     raw, losses, ended, kept, point = minimum(question.form, question.params, question.given)

@@ -70,6 +70,7 @@ class Mixture(Answer):
     curve: pd.DataFrame
     tried: tuple[float, float] = (math.nan, math.nan)
     picture = "trade_off"
+    csv = "curve"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -164,6 +165,10 @@ def optimal_mixture(
         >>> plan = jl.planning.optimal_mixture(general, domain, start=2.8, at={"N": 1.8, "D": 2.0})
         >>> print(f"{plan.share:.3f} of the domain, loss {plan.domain_loss:.3f}")
         0.893 of the domain, loss 1.747
+
+    Shell:
+        jaxlaw plan optimal-mixture general.json domain.json --start 2.86
+            --at N=2e9 --at D=1e10
     """
     both = as_draws(general, domain)
     for source in both:
@@ -264,6 +269,9 @@ def critical_ratio(
         >>> plan = jl.planning.critical_ratio(general, start=2.86, at={"N": 1.8, "D": 2.0})
         >>> print(f"{plan.share:.3f}")
         0.123
+
+    Shell:
+        jaxlaw plan critical-ratio general.json --start 2.86 --at N=1.8e9 --at D=1e10
     """
     (source,) = as_draws(general)
     require_inputs(source, "r")
@@ -317,6 +325,10 @@ def optimal_mixture_data_limited(
         >>> plan = jl.planning.optimal_mixture_data_limited(domain, 0.1, at={"N": 1.8})
         >>> print(f"{plan.share:.2f} of the domain; mixing pays below {plan.interior_below:.2f}")
         0.85 of the domain; mixing pays below 0.20
+
+    Shell:
+        jaxlaw plan optimal-mixture-data-limited domain.json --corpus-tokens 5e7
+            --at N=1.8e9
     """
     (source,) = as_draws(domain)
     require_inputs(source, "D", "r")

@@ -322,21 +322,23 @@ def _inputs_of(
     return own | {name: 1 - own[name] for name in rest}
 
 
-def searched_inputs(source: Draws, order: Sequence[str]) -> dict[str, Input]:
-    """Specifications of the inputs that are searched."""
+def searched_inputs(
+    source: Draws, order: Sequence[str], argument: str = "over"
+) -> dict[str, Input]:
+    """Specifications of the inputs that are searched, named by an argument."""
     specs = {spec.name: spec for spec in source.law.inputs}
     if not order:
         raise UsageError("over names no input; name one or more that are searched")
     for name in order:
         if name not in specs:
             raise UsageError(
-                f"over: law {source.law.name} takes no input '{name}'.{nearest(name, specs)}",
-                argument="over",
+                f"{argument}: law {source.law.name} takes no input '{name}'.{nearest(name, specs)}",
+                argument=argument,
             )
         if specs[name].levels or specs[name].per_drop or specs[name].mixture:
             why = "one share of a mixture: optimal_weights searches all of them together"
             why = why if specs[name].mixture else "no number that can be searched"
-            raise UsageError(f"over: {name} is {why}", argument="over")
+            raise UsageError(f"{argument}: {name} is {why}", argument=argument)
     return {name: specs[name] for name in order}
 
 
@@ -361,24 +363,24 @@ class SearchedRange(NamedTuple):
         return (*(math.log(x) if self.log else x for x in self.raw), *self.open)
 
 
-def searched_range(source: Draws, spec: Input, given: Any) -> SearchedRange:
+def searched_range(source: Draws, spec: Input, given: Any, argument: str = "over") -> SearchedRange:
     """From where to where an input is searched: by the user, else by the search or the runs."""
     name, scale = spec.name, source.scale(spec.name)
-    own = _limits(source, spec, given or (None, None))
+    own = _limits(source, spec, given or (None, None), argument)
     known = name in ("N", "D") or spec.domain == "fraction"
     ends = _ends_of_search(source, spec)
     span = tuple(end if x is None else x for x, end in zip(own, ends, strict=True))
     if not np.isfinite(span).all():
         raise UsageError(
-            f"the range of {name} in the fitted runs is unknown: over={{'{name}': (least, "
-            "largest)} says where it is searched",
-            argument="over",
+            f"the range of {name} in the fitted runs is unknown: say by {argument}= between which "
+            "values it is searched",
+            argument=argument,
         )
     if not span[0] < span[1]:
         raise UsageError(
-            f"over of {name}: the least value, {span[0]:g}, is not below the largest, "
+            f"{argument} of {name}: the least value, {span[0]:g}, is not below the largest, "
             f"{span[1]:g}; give a single value in at=",
-            argument="over",
+            argument=argument,
         )
     return SearchedRange(
         raw=(span[0] * scale, span[1] * scale),
@@ -388,12 +390,14 @@ def searched_range(source: Draws, spec: Input, given: Any) -> SearchedRange:
     )
 
 
-def _limits(source: Draws, spec: Input, given: Sequence[Any]) -> tuple[Any, ...]:
+def _limits(source: Draws, spec: Input, given: Sequence[Any], argument: str) -> tuple[Any, ...]:
     """The user's limits of an input, checked; None for a side without one."""
 
     def checked(value: Any) -> float:
         own = in_unit_of_runs(source, spec.name, value)
-        return checked_number(f"over of {spec.name}", own, spec.domain, source.units[spec.name])
+        return checked_number(
+            f"{argument} of {spec.name}", own, spec.domain, source.units[spec.name]
+        )
 
     return tuple(x if x is None else checked(x) for x in given)
 

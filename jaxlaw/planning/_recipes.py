@@ -89,6 +89,10 @@ def compute_multiplier(
         ... )
         >>> plan.table["multiplier"].round(2).tolist()
         [3.07]
+
+    Shell:
+        jaxlaw plan compute-multiplier groups.json --compute 1e19,1e21
+            --reference group=c4 --at group=pile
     """
     both = [search_space(fit, None, None, max_epochs, given) for given in (reference, at)]
     source, budgets = both[0].source, budgets_of(compute)

@@ -91,12 +91,15 @@ def solve(
         >>> fit = jl.published()["besiroglu-2024"]
         >>> print(f"{jl.planning.solve(fit, for_='D', loss=2.1, at={'N': 7e9}).value:.3g} tokens")
         6.11e+11 tokens
+
+    Shell:
+        jaxlaw plan solve fit.json --for D --loss 2.1 --at N=7e9
     """
     (source,) = as_draws(fit)
-    (spec,) = searched_inputs(source, (for_,)).values()
+    (spec,) = searched_inputs(source, (for_,), "for_").values()
     target = checked_number("loss", loss, "real")
     others = law_inputs(source, at, (for_,))
-    span = searched_range(source, spec, between)
+    span = searched_range(source, spec, between, "between")
     log, (low, high, *_) = span.log, span.sides
     x, count, lowest = _crossing(source.law, for_, log, source.values, target, low, high, others)
     # Without a crossing it lies beyond an end of the search, where nothing limits that.

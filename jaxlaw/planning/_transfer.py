@@ -370,6 +370,10 @@ def frontier_savings(
         >>> fits = [jl.published()[f"zheng-2024-frontier-{base}"] for base in ("scratch", "cpt")]
         >>> jl.planning.frontier_savings(*fits, [1e17, 1e20, 1e23]).table["saved"].round(2).tolist()
         [0.48, 0.45, 0.43]
+
+    Shell:
+        jaxlaw plan frontier-savings published:zheng-2024-frontier-scratch
+            published:zheng-2024-frontier-cpt --compute 1e17,1e20,1e23
     """
     both = as_draws(scratch, continual)
     for source in both:
@@ -437,6 +441,9 @@ def break_even(
         >>> plan = jl.planning.break_even(*fits, N=1e9)
         >>> print(f"pays {plan.pays} {plan.D:.2g} tokens")
         pays below 2.5e+09 tokens
+
+    Shell:
+        jaxlaw plan break-even scratch.json continual.json --at N=1.4e9
     """
     both, others = size_and_data_laws(scratch, continual, at)
     if N is not None and compute is not None:

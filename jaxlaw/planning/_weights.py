@@ -128,6 +128,10 @@ def optimal_weights(
         ... )
         >>> plan.table["weight"].round(3).tolist()
         [0.5, 0.357, 0.143]
+
+    Shell:
+        jaxlaw plan optimal-weights python=python.json wiki=wiki.json --cap code=0.3
+            --natural web=8 --natural code=1 --natural math=1 --max-kl 0.15
     """
     names, inputs = list(fits), at or {}
     if not names:

@@ -134,6 +134,31 @@ def test_transfer_breakeven_and_replay(command):
     assert command("compare-replay", "domain.json", "-c", "D=tokens")[0] == 2
 
 
+@pytest.mark.full
+def test_constraints_are_read_as_objects(command):
+    line = ("minimise", "domain.json", "--over", "r", "--over", "N", "--over", "D=:1e12", "--json")
+    limits = ("--subject-to", "budget:1e21", "--subject-to", "corpus:5e10,max_epochs=2")
+    code, out, _ = command(*line, *limits)
+    fit, over = drawn(DOMAIN).fit, {"r": None, "N": None, "D": (None, 1e12)}
+    found = planning.minimise(
+        fit, over, subject_to=[planning.Budget(1e21), planning.Corpus(5e10, max_epochs=2)]
+    )
+    assert code == 0 and json.loads(out)["best"] == found.best
+    limit = ("--subject-to", "at-most:general.json,loss=2.884,rest=r,label=general", *AT)
+    code, out, _ = command(*line[:4], "--json", *limit)
+    found = planning.minimise(
+        fit, {"r": None}, at={"N": 1.8e9, "D": 1e10},
+        subject_to=[planning.AtMost(drawn(GENERAL).fit, 2.884, rest=("r",), label="general")],
+    )  # fmt: skip
+    assert code == 0 and json.loads(out)["limited"] == found.limited
+    code, out, _ = command("solve", "scratch.json", "--for", "N", "--loss", 2.3, "--at", "D=20B",
+                           "--between", "1e8:", "--json")  # fmt: skip
+    value = planning.solve(
+        drawn(SCRATCH).fit, for_="N", loss=2.3, between=(1e8, None), at={"D": "20B"}
+    )
+    assert code == 0 and json.loads(out)["value"] == value.value
+
+
 def test_envelope_makes_what_loss_compute_is_fitted_to(command):
     table = simulate.experiment("from-scratch").table.rename(columns={"N": "n", "D": "d"})
     table.to_csv("runs.csv", index=False)
@@ -212,6 +237,11 @@ def test_every_command_has_help_with_an_example(command, name):
         (("allocation", "scratch.json", "--compute", 1e21, "--at", "r=half"), "not a number"),
         (("target", "scratch.json"), "--loss"),
         (("transfer", "scratch.json", "cpt.json"), "--at N"),
+        (("minimise", "scratch.json", "--over", "N", "--subject-to", "budgt:1"), "'budget'"),
+        (("minimise", "scratch.json", "--over", "N", "--subject-to", "budget"), "needs more"),
+        (("minimise", "scratch.json", "--over", "N", "--subject-to", "budget:1,c=2"), "no c."),
+        (("minimise", "scratch.json", "--over", "N=3"), "LOW:HIGH"),
+        (("solve", "scratch.json", "--loss", 2, "--for", "X"), "takes no input 'X'"),
         (("allocation", "none.json", "--compute", 1e21), "none.json"),
     ],
 )

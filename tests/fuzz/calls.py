@@ -371,7 +371,9 @@ CALLS |= {
     f"planning.{function}".replace("planning.papers.", "papers."): (
         lambda fits=fits, given=given: {**{name: _OF_FILES[name] for name in fits}, **given}, True,
     )
-    for function, fits, given in shell_lines.calls().values()
+    for function, fits, given in shell_lines.calls(
+        {name.removeprefix("planning.") for name in CALLS}
+    ).values()
 }  # fmt: skip
 
 

@@ -206,7 +206,9 @@ def test_the_range_of_the_runs_is_searched_and_left_with_a_note(tuned):
     assert found.near["lr"] == pytest.approx([1e3 * x for x in plain.near["lr"]], rel=1e-3)
     beyond = minimise(fit, {"lr": (None, 50.0)}, at={"D": 1e14, "batch": 1e5})
     assert "extrapolation" in codes(beyond)
-    with pytest.raises(UsageError, match="the range of lr in the fitted runs is unknown"):
+    with pytest.raises(
+        UsageError, match="the range of lr in the fitted runs is unknown: say by over="
+    ):
         minimise((law, params), {"lr": None}, at=at)
 
 
