@@ -64,6 +64,7 @@ def main() -> None:
           "| best objective |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
     ways = {
         "lbfgs": (SOLVERS["lbfgs"], False),
+        "lbfgs-optax": (SOLVERS["lbfgs-optax"], False),
         "newton": (SOLVERS["newton"], False),
         "newton, screened": (SOLVERS["newton"], True),
     }

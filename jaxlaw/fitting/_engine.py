@@ -26,7 +26,7 @@ from jaxlaw._jit import compiled, next_power_of_two, on_accelerator
 from jaxlaw.errors import WorkError
 from jaxlaw.fitting._objective import Problem, shared_fields
 from jaxlaw.fitting._transform import Array, Model
-from jaxlaw.fitting._variable_projection import solve_coefficients, terms
+from jaxlaw.fitting._variable_projection import solve_coefficients, solved_coordinates, terms
 from jaxlaw.fitting.solvers import Solver, Status
 from jaxlaw.notes import Note
 
@@ -419,11 +419,9 @@ def _evaluate(
 
             return jax.lax.fori_loop(0, -(-n_problems // several), write, values)
 
-        shapes = jax.eval_shape(lambda k: one_group(parts_of(k), k), n_problems)
-        count = jax.tree.leaves(fields)[0].shape[0] if fields else 1
-        nothing = jax.tree.map(
-            lambda leaf: jnp.zeros((count, len(starts), *leaf.shape[2:]), leaf.dtype), shapes
-        )
+        shape = jax.tree.leaves(fields)[0].shape[0] if fields else 1, len(starts)
+        linear = len(solved_coordinates(model))
+        nothing = Values(jnp.zeros(shape, starts.dtype), jnp.zeros((*shape, linear), starts.dtype))
         return jax.lax.fori_loop(0, -(-n_starts // block), one_block, nothing)
 
     return _on_each(mesh, one_queue)(shared, each)
