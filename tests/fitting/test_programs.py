@@ -4,6 +4,7 @@ Programs are few because a fit, its folds, its resamples and its cut-offs run th
 do tables of nearly as many rows (see ``jaxlaw.fitting._engine.PROBLEMS``).
 """
 
+import os
 from collections import Counter
 
 import numpy as np
@@ -85,3 +86,35 @@ def test_what_is_compiled_ahead_is_what_is_run(runs):
     assert made()["_run_rounds"] >= 2
     more = added(lambda: fit_many(law, seen, np.ones((3, len(seen)))))
     assert not {"_run_rounds", "_evaluate"} & set(more)
+
+
+def own_law(k: int) -> jl.Law:
+    return jl.law(
+        lambda N, *, E=jl.laws.positive(0.5, 3), a=jl.laws.exponent(): (
+            E + (1 + k / 1e6) * jl.laws.power(N, -a)
+        ),
+        name=f"own {k}", formula="E + (1 + k/1e6)/N^a", source="",
+    )  # fmt: skip
+
+
+def open_files_and_threads() -> tuple[int, int]:
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts are those of Linux")
+def test_many_laws_one_after_another_leave_nothing_behind(monkeypatch):
+    """Each law of one's own has programs of its own, some 40 MB of them."""
+    _jit._forget_programs()
+    monkeypatch.setattr(_jit, "MOST_PROGRAMS", 20)
+    N = np.geomspace(1, 1e6, 20)
+    runs = {"N": N, "loss": 1.5 + N**-0.3 * np.exp(np.random.default_rng(0).normal(0, 0.01, 20))}
+    seen = []
+    for k in range(6):
+        law = own_law(k)
+        jl.fit(law, runs, n_starts=16, n_local=4)
+        seen.append((*open_files_and_threads(), _jit.memory_maps()))
+        assert made().total() <= 20 + 1
+    (files, threads, _), (last_files, last_threads, last_maps) = seen[1], seen[-1]
+    assert (last_files, last_threads) <= (files, threads)
+    assert last_maps <= 1.2 * max(maps for *_, maps in seen[:3])
