@@ -169,6 +169,7 @@ _CALL = re.compile(
     |'(?P<text>[^']*)'                             # text,
     |\((?P<many>[\d., ]+)\)                        # numbers,
     |(?P<flag>True)\b                              # a flag,
+    |(?P<blank>…)                                  # what only the user knows,
     |(?P<number>\d[\d.e+-]*\d|\d)(?![\w.])          # a number,
     |(?P<left>(?=[\s,;:)]|$)))                      # or left out""",
     re.VERBOSE,
@@ -254,7 +255,7 @@ def in_options(error: JaxlawError, options: dict[str, str]) -> str:
             return f"{name} {_DICTS.get(name, whole)}"
         if parts["many"]:
             return f"{name} {parts['many'].replace(' ', '')}"
-        text = parts["text"] or parts["number"]
+        text = parts["text"] or parts["number"] or parts["blank"]
         if text is None:
             return name
         return f'{name} "{text}"' if " " in text else f"{name} {text}"

@@ -42,6 +42,7 @@ OPTIONS = {
         ("the cost (budget=)", "the cost (--budget)"),
         ("weights=(0.3, 0.7)", "--weight 0.3,0.7"),
         ("needs at={'r': …}", "needs --at r=…"),
+        ("leave the row out with where=…, or", "leave the row out with --where …, or"),
         ("give predict=, or more", "give --at, or more"),
         ("pass drop_invalid=True", "pass --drop-invalid"),
         ("or fixed={} to fit all", "or --no-base to fit all"),
