@@ -285,7 +285,8 @@ def study_command(
     runs = runs_as_fitted(fit, data, reading)
     if design is None:
         folds = f"k-fold:5{':groups=run' if 'run' in runs.table else ''}"
-        print(f"--folds {folds}; hold-out:N would test sizes beyond the others", file=sys.stderr)
+        first = jl.laws.get(laws[0]).input_names[0]
+        print(f"--folds {folds}; hold-out:{first} would test what lies beyond", file=sys.stderr)
         design = jl.folds.parse(folds)
     for law, name in opt.pairs(constraint, "--constraint").items():
         own[law] = own.get(law, {}) | {"constraint": name}

@@ -81,7 +81,9 @@ class Command(TyperCommand):
         """Arguments by their metavars: some versions of typer put them in braces."""
         arguments = [param for param in self.params if param.param_type_name == "argument"]
         named = [(param, str(getattr(param, "metavar", "") or param.name)) for param in arguments]
-        pieces = [name if param.required else f"[{name}]" for param, name in named]
+        pieces = [
+            name if param.required or name.startswith("[") else f"[{name}]" for param, name in named
+        ]
         return [self.options_metavar or "", *pieces]
 
     def get_usage(self, ctx: Any) -> str:

@@ -94,7 +94,7 @@ def test_a_study_has_folds_of_its_own_and_says_which(command, tmp_path):
                         (table.assign(run=np.arange(12) // 2), "k-fold:5:groups=run")):  # fmt: skip
         runs.to_csv(tmp_path / "runs.csv", index=False)
         code, out, err = command("study", "loss-compute", "runs.csv", *options)
-        assert code == 0 and f"--folds {folds};" in err and "5 folds" in out
+        assert code == 0 and f"--folds {folds}; hold-out:C would" in err and "5 folds" in out
 
 
 def test_an_unknown_design_of_folds_lists_those_there_are(command, runs):
