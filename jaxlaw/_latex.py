@@ -16,6 +16,7 @@ _GREEK = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eps": "ε", "zeta": "ζ",
     "eta": "η", "kappa": "κ", "lambda": "λ", "mu": "μ", "sigma": "σ", "tau": "τ", "phi": "φ",
 }  # fmt: skip
+_NUMBER = r"-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
 _COMMANDS = {letter: rf"\{name}" for name, letter in _GREEK.items() if name != "eps"}
 
 
@@ -42,9 +43,17 @@ def symbol(name: str) -> str:
 def number(value: float, digits: int = 6) -> str:
     """A number in maths, with powers of ten written out."""
     text = f"{value:.{digits}g}"
-    if not any(letter.isdigit() for letter in text):  # nan, inf
-        return escape_latex(text)
-    size, _, power = text.partition("e")
+    return _maths(text) if any(letter.isdigit() for letter in text) else escape_latex(text)
+
+
+def numbers_in_maths(text: str) -> str:
+    """Text in LaTeX, its numbers in maths: ``1e25`` is 1 × 10²⁵ and ``391 B`` stays with its B."""
+    parts = re.split(rf"(?<![\w.])({_NUMBER})(?![\w.])", str(text))
+    return "".join(_maths(part) if k % 2 else escape_latex(part) for k, part in enumerate(parts))
+
+
+def _maths(text: str) -> str:
+    size, _, power = text.replace(",", "{,}").partition("e")
     return rf"${size} \times 10^{{{int(power)}}}$" if power else f"${size}$"
 
 

@@ -22,6 +22,10 @@ Quantity = float | str
 #: Names of units: single things (parameters, tokens, FLOPs) in one of them.
 UNIT_NAMES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
+#: Units of numbers that are large, which are written in thousands, millions, billions, trillions.
+COUNTED = ("parameters", "tokens", "FLOPs")
+SHARE = "share"  # of 1, as a unit: written in percent
+
 HUGE = 1e100  # beyond it products of two overflow
 
 _NOUNS = {
@@ -147,6 +151,50 @@ def readable(count: float, noun: str = "") -> str:
     return f"{count / UNIT_NAMES[name]:.3g} {name}{after}"
 
 
+def written(value: float, unit: str = "", worth: float = 1.0) -> str:
+    """A number of a result as people read it: with its unit, on a readable scale.
+
+    Args:
+        value: number.
+        unit: what it counts (``parameters``, ``tokens``, ``FLOPs``, ``steps``), or what it is
+            measured in, such as ``nats``; ``share`` of a part of 1; empty for a plain number.
+        worth: single things in one unit of the runs, of what is counted.
+
+    Example:
+        >>> from jaxlaw._quantities import written
+        >>> written(391.2, "parameters", 1e9), written(2.3274, "nats"), written(0.893, "share")
+        ('391 B parameters', '2.327 nats', '89.3 %')
+    """
+    number = number_of(value, unit, worth)
+    return number if unit in ("", SHARE) or math.isnan(value) else f"{number} {unit}"
+
+
+def number_of(value: float, unit: str = "", worth: float = 1.0) -> str:
+    """As :func:`written`, without the unit: for the cells of a table whose head has it."""
+    if not math.isfinite(value):
+        return "none" if math.isnan(value) else "infinite" if value > 0 else "-infinite"
+    if unit in COUNTED:
+        return readable(value * worth, unit).removesuffix(f" {unit}")
+    if unit == "steps" and abs(value) < 1e9:
+        return f"{value:,.0f}"
+    if unit == SHARE:
+        return f"{exponential(100 * value * worth)} %"
+    return exponential(value, 4)
+
+
+def written_range(low: float, high: float, unit: str = "", worth: float = 1.0) -> str:
+    """An interval beside its number, whose unit it has: ``243 to 763 B``."""
+    first, last = (number_of(end, unit, worth) for end in (low, high))
+    scale = re.search(r" \S+$", last)
+    return f"{first.removesuffix(scale[0]) if scale else first} to {last}"
+
+
+def times(factor: float) -> str:
+    """A factor in words, to two digits: ``3,000 ×``."""
+    rounded = float(f"{factor:.2g}")
+    return f"{rounded:,.0f} ×" if 10 <= rounded < 1e6 else f"{exponential(rounded)} ×"
+
+
 def with_unit(name: str, value: float, unit: float, noun: str) -> str:
     """A number in the unit of the runs, with what it means: ``D 15 T tokens (15000 × 1e9)``."""
     if not noun:
@@ -155,9 +203,10 @@ def with_unit(name: str, value: float, unit: float, noun: str) -> str:
     return f"{name} {readable(value * unit, noun)}{own}"
 
 
-def exponential(value: float) -> str:
-    """A number to three digits, its exponent without sign and zeros: ``1e25``, ``1.5e-7``."""
-    return re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", f"{value:.3g}")
+def exponential(value: float, digits: int = 3) -> str:
+    """A number to so many digits, its exponent without sign and zeros: ``1e25``, ``1.5e-7``."""
+    text = f"{value:.{digits}g}"
+    return re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", text)
 
 
 def mistaken_unit(
@@ -218,4 +267,4 @@ def two_readings(name: str, value: float, meant: float, unit: float, noun: str) 
 
 def _short(value: float) -> str:
     """A number as short as it is exact, to 12 digits."""
-    return re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", f"{value:.12g}")
+    return exponential(value, 12)

@@ -8,7 +8,8 @@ what its type does not:
 - ``key``: the name that its files have for it, where that is another;
 - ``index``: the column of a table that is its index;
 - ``columns``: column of a table → the type of its cells, which a file has to hold;
-- ``unit``: what a number counts, such as ``tokens``;
+- ``unit``: what a number counts, such as ``tokens``, or is measured in; ``target`` for the unit of
+  what the law predicts, ``share`` for a part of 1, empty for a number without a unit;
 - ``setting``: True where a number was chosen, so that it is no answer, as every ``level`` is.
 """
 
@@ -16,20 +17,25 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
 import re
+import textwrap
 import typing
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+import numpy as np
 import pandas as pd
 
 from jaxlaw import _json as records
 from jaxlaw import _typed
-from jaxlaw._latex import escape_latex, latex_table, number
+from jaxlaw._latex import escape_latex, latex_table, numbers_in_maths
+from jaxlaw._quantities import COUNTED, SHARE, number_of, written, written_range
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.notes import Note, by_weight
+from jaxlaw.notes import Note, by_weight, in_brief
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +54,9 @@ RESULTS: dict[str, type[Result]] = {}
 #: Packages that list results in their faces.
 _PACKAGES = ("fitting", "uncertainty", "validation", "design", "forecasting", "planning", "papers")
 _HEAD = ("kind", "schema")  # of every file
+#: Unit of a number that has that of what the law predicts.
+TARGET = "target"
+_COLORS = {"error": "#b00020", "warning": "#8a5a00", "info": "inherit"}  # of notes
 _ROWS = 24  # of a table that a notebook shows
 
 
@@ -61,6 +70,8 @@ class Result:
 
     notes: tuple[Note, ...]
     picture: ClassVar[str] = ""
+    #: Column of its tables → its unit, as the metadata of a field say it.
+    column_units: ClassVar[Mapping[str, str]] = {}
     #: Properties that its files show too; what is read does not need them.
     computed: ClassVar[tuple[str, ...]] = ()
 
@@ -95,16 +106,51 @@ class Result:
         return {name: value for name, value in values.items() if isinstance(value, str)}
 
     @property
-    def scales(self) -> dict[str, float]:
-        """Number → what one is worth in raw counts, where that is not 1."""
-        return {}
-
-    @property
     def quantity_units(self) -> dict[str, tuple[str, float]]:
         """Number → its unit (empty where it has none), and what one is worth in raw counts."""
-        units = {field.name: field.metadata.get("unit", "") for field in saved_fields(type(self))}
-        scales = self.scales
-        return {name: (units.get(name, ""), scales.get(name, 1.0)) for name in self.quantities}
+        return {name: self.unit_of(name) or ("", 1.0) for name in self.quantities}
+
+    def unit_of(self, name: str) -> tuple[str, float] | None:
+        """The unit of a number, or of a column of a table, and what one is worth in raw counts.
+
+        None where nothing is said of it, as of a column of words.
+        """
+        unit = self.declared_units().get(name)
+        return None if unit is None else (unit, 1.0)
+
+    @classmethod
+    def declared_units(cls) -> dict[str, str]:
+        """Number, or column of a table, → its unit, as the class says it."""
+        of_columns = (part.__dict__.get("column_units", {}) for part in reversed(cls.__mro__))
+        fields = {f.name: f.metadata["unit"] for f in saved_fields(cls) if "unit" in f.metadata}
+        return {name: unit for units in of_columns for name, unit in units.items()} | fields
+
+    @classmethod
+    def single_units(
+        cls, target: str = "nats", worth: Mapping[str, float] | None = None
+    ) -> dict[str, tuple[str, float]]:
+        """Number or column → its unit, and what one is worth in single things.
+
+        Args:
+            target: unit of what the law predicts.
+            worth: unit → what one is worth; 1 where it is not given.
+        """
+        worth = worth or {}
+        units = {n: target if u == TARGET else u for n, u in cls.declared_units().items()}
+        return {name: (unit, worth.get(unit, 1.0)) for name, unit in units.items()}
+
+    def written(self, name: str, *, level: bool = False) -> str:
+        """A number of its own as people read it, with its unit and its interval.
+
+        Args:
+            name: name of the number.
+            level: whether the level of the interval is said.
+        """
+        number = written(self.quantities[name], *self.quantity_units[name])
+        between = self._between(name)
+        if not between:
+            return number
+        return f"{number} ({_level(self.level)}: {between})" if level else f"{number} ({between})"
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Its tables, by name, the main one first."""
@@ -123,16 +169,47 @@ class Result:
         """
         return ""
 
-    def summary(self) -> str:
-        """The answer in one sentence, its numbers and its notes, for people."""
-        first = [self.headline] if self.headline else []
-        return "\n".join([*first, *self.lines(), *map(str, by_weight(self.notes))])
+    def summary(self, *, verbose: bool = False) -> str:
+        """The answer in one sentence, its numbers and its notes, for people.
+
+        Args:
+            verbose: whether all notes are listed whole: without, those that decide come first, in
+                five lines at most, and the others by code.
+        """
+        first = textwrap.wrap(self.headline, 80, subsequent_indent="  ", break_on_hyphens=False)
+        return "\n".join([*first, *self.lines(), *in_brief(self.notes, verbose)])
 
     def lines(self) -> list[str]:
         """The answer without its notes."""
-        own = [f"{name:<12} {value:>12.6g}" for name, value in self.quantities.items()]
-        form = {"float_format": lambda value: f"{value:.5g}", "index": False}
-        return [*own, *(flat(table).to_string(**form) for table in self.shown().values())]
+        tables = (
+            line
+            for table in self.shown().values()
+            for line in self.readable(table).to_string(index=False).split("\n")
+        )
+        return [*self.number_lines(), *tables]
+
+    def number_lines(self, names: Iterable[str] | None = None) -> list[str]:
+        """A line for each of its numbers: name, number with unit, interval.
+
+        Args:
+            names: names of the numbers; all if None.
+        """
+        units = self.quantity_units
+        rows = [
+            (name, written(value, *units[name]), self._between(name))
+            for name, value in self.quantities.items()
+            if names is None or name in names
+        ]
+        wide = [max((len(row[k]) for row in rows), default=0) for k in (0, 1)]
+        lines = []
+        for name, number, between in rows:
+            line = f"{name:<{max(12, wide[0])}} {number:<{wide[1]}}"
+            lines.append(f"{line}   {_level(self.level)}: {between}" if between else line.rstrip())
+        return lines
+
+    def readable(self, table: pd.DataFrame) -> pd.DataFrame:
+        """A table as people read it: units in the heads, intervals in one column each."""
+        return readable(table, self.unit_of, getattr(self, "level", math.nan))
 
     def __repr__(self) -> str:
         """The summary."""
@@ -142,26 +219,24 @@ class Result:
         """What a notebook shows: numbers with their intervals, tables, notes."""
         parts = [f"<p><b>{escape(self.headline or self.kind_of_record())}</b></p>"]
         if numbers := self.quantities:
-            rows = [[name, f"{value:.6g}", self._between(name)] for name, value in numbers.items()]
+            units = self.quantity_units
+            rows = [
+                [name, written(value, *units[name]), self._between(name)]
+                for name, value in numbers.items()
+            ]
             parts.append(_html_rows(rows))
         parts += [
-            flat(table).to_html(
-                max_rows=_ROWS, float_format=lambda value: f"{value:.5g}", border=0, index=False
-            )
+            self.readable(table).to_html(max_rows=_ROWS, border=0, index=False)
             for table in self.shown().values()
         ]
-        if self.notes:
-            items = (f"<li>{escape(str(note))}</li>" for note in by_weight(self.notes))
-            parts.append(f"<ul>{''.join(items)}</ul>")
-        return f"<div>{''.join(parts)}</div>"
+        return f"<div>{''.join(parts)}{notes_in_html(self.notes)}</div>"
 
-    def _between(self, name: str) -> str:
+    def _between(self, name: str, field: str = "interval") -> str:
         """The interval of a number in words; empty where it has none."""
-        intervals = getattr(self, "interval", None)
+        intervals = getattr(self, field, None)
         if not isinstance(intervals, dict) or name not in intervals:
             return ""
-        low, high = intervals[name]
-        return f"{low:.5g} to {high:.5g}"
+        return written_range(*intervals[name], *(self.unit_of(name) or ("", 1.0)))
 
     def to_latex(self, table: pd.DataFrame | None = None) -> str:
         r"""Its numbers, or its main table, as a table of LaTeX (``\usepackage{booktabs}``).
@@ -175,18 +250,19 @@ class Result:
         """
         caption = escape_latex(self.kind_of_record().capitalize() + ".")
         if table is None and (numbers := self.quantities):
+            units = self.quantity_units
             rows = [
-                [escape_latex(name), number(value), escape_latex(self._between(name))]
+                [escape_latex(name), numbers_in_maths(number_of(value, *units[name])),
+                 escape_latex("" if units[name][0] == SHARE else units[name][0]),
+                 numbers_in_maths(self._between(name))]
                 for name, value in numbers.items()
-            ]
-            return latex_table(["", "value", "interval"], rows, "lrl", caption)
+            ]  # fmt: skip
+            return latex_table(["", "value", "unit", "interval"], rows, "lrll", caption)
         tables = self.shown().values() if table is None else [table]
         if not tables:
             raise UsageError(f"{_article(self.kind_of_record())} has no numbers and no table")
         main = flat(next(iter(tables)))
-        cells = [[_in_latex(cell) for cell in row] for row in main.itertuples(index=False)]
-        columns = "".join("r" if kind.kind in "if" else "l" for kind in main.dtypes)
-        return latex_table([escape_latex(name) for name in main], cells, columns, caption)
+        return _latex_of(main, self.readable(main), caption)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw it; needs matplotlib.
@@ -403,8 +479,71 @@ def flat(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def _in_latex(cell: Any) -> str:
-    return number(cell, 5) if isinstance(cell, float) else escape_latex(cell)
+def readable(
+    table: pd.DataFrame,
+    unit_of: Callable[[str], tuple[str, float] | None],
+    level: float = math.nan,
+) -> pd.DataFrame:
+    """A table as people read it: units in the heads, intervals in one column each.
+
+    Args:
+        table: any table.
+        unit_of: column → its unit and what one is worth in single things; None if unknown.
+        level: confidence level of the columns ``…_low`` and ``…_high``.
+    """
+    table, columns = flat(table), {}
+    for name in table:
+        base, _, side = str(name).rpartition("_")
+        if side in ("low", "high") and {base, f"{base}_low", f"{base}_high"} <= {*table}:
+            continue
+        unit = unit_of(str(name)) or ("", 1.0)
+        noun = "" if unit[0] in ("", SHARE) else f" ({unit[0]})"
+        columns[f"{name}{noun}"] = [_cell(value, *unit) for value in table[name]]
+        if {f"{name}_low", f"{name}_high"} <= {*table}:
+            limits = zip(table[f"{name}_low"], table[f"{name}_high"], strict=True)
+            between = [written_range(low, high, *unit) for low, high in limits]
+            columns[f"{_level(level)} of {name}"] = between
+    return pd.DataFrame(columns, index=table.index)
+
+
+def _level(level: float) -> str:
+    """A confidence level in words: ``95 %``."""
+    return f"{100 * level:.4g} %"
+
+
+def _cell(value: Any, unit: str, worth: float) -> str:
+    """A cell of a table for people, without the unit, which the head has."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+        return "" if value is None else str(value)
+    if isinstance(value, int | np.integer) and unit not in COUNTED:
+        return str(value)
+    return "" if math.isnan(value) else number_of(float(value), unit, worth)
+
+
+def notes_in_html(notes: Iterable[Note]) -> str:
+    """Notes in a notebook: those that decide, and the others behind a click."""
+    ordered = by_weight(dict.fromkeys(notes))
+    shown, folded = (
+        "".join(
+            f'<li style="color:{_COLORS[note.severity]}">{escape(str(note))}</li>'
+            for note in ordered
+            if note.decides is decides
+        )
+        for decides in (True, False)
+    )
+    codes = ", ".join(dict.fromkeys(note.code for note in ordered if not note.decides))
+    more = f"<details><summary>also: {escape(codes)}</summary><ul>{folded}</ul></details>"
+    return (f"<ul>{shown}</ul>" if shown else "") + (more if folded else "")
+
+
+def _latex_of(table: pd.DataFrame, shown: pd.DataFrame, caption: str) -> str:
+    """A table as LaTeX: words to the left, numbers to the right and in maths."""
+    words = {str(name) for name in table if table[name].dtype.kind not in "if"}
+    forms = [escape_latex if name in words else numbers_in_maths for name in shown]
+    rows = shown.itertuples(index=False)
+    cells = [[form(cell) for form, cell in zip(forms, row, strict=True)] for row in rows]
+    columns = "".join("l" if form is escape_latex else "r" for form in forms)
+    return latex_table([escape_latex(name) for name in shown], cells, columns, caption)
 
 
 def _html_rows(rows: list[list[str]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
@@ -14,6 +15,8 @@ T = TypeVar("T", bound=Any)
 
 Severity = Literal["info", "warning", "error"]
 _ORDER = ("error", "warning", "info")
+_LINES, _WIDTH = 5, 76  # of the notes of a summary, which may indent them
+_DETAILS = "(details: --verbose or .notes)"
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,68 @@ def by_weight(notes: Iterable[Note]) -> list[Note]:
     Notes of one severity keep their order, which is that of the work.
     """
     return sorted(notes, key=lambda note: _ORDER.index(note.severity))
+
+
+def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
+    """Notes as a summary lists them, in five lines of 80 columns at most.
+
+    Those that decide come first, whole where there is room, and all others in one line by code.
+
+    Args:
+        notes: the notes of a result.
+        verbose: whether all are listed whole.
+
+    Returns:
+        A text for each line of the list; what is longer than a line of the screen is to be wrapped.
+
+    Example:
+        >>> from jaxlaw.notes import Note, in_brief
+        >>> few, kept = Note("few-rows", "warning", "9 rows"), Note("filtered", "info", "9 of 12")
+        >>> in_brief([kept, few])
+        ['[warning] few-rows: 9 rows', 'also: filtered (details: --verbose or .notes)']
+    """
+    ordered = by_weight(dict.fromkeys(notes))
+    if verbose:
+        return [str(note) for note in ordered]
+    deciding = [note for note in ordered if note.decides]
+    texts = list(map(_wrapped, deciding))
+    if len(deciding) == len(ordered) and sum(map(len, texts)) <= _LINES:
+        return [str(note) for note in deciding]
+    lines, cut = _fitted(texts[: _LINES - 1])
+    others = [*deciding[len(lines) :], *ordered[len(deciding) :]]
+    if others or cut:
+        lines.append(_by_code(others, "also" if lines else "notes"))
+    return lines
+
+
+def _wrapped(note: Note) -> list[str]:
+    return textwrap.wrap(str(note), _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _fitted(texts: list[list[str]]) -> tuple[list[str], bool]:
+    """Wrapped notes within the lines of a summary but its last one; and whether one is cut.
+
+    Each has a line; what room is left goes to the first, which decide most.
+    """
+    room, lines = _LINES - 1 - len(texts), []
+    for text in texts:
+        more = min(len(text) - 1, room)
+        room -= more
+        line = " ".join(part.strip() for part in text[: 1 + more])
+        whole = 1 + more == len(text)
+        lines.append(line if whole else f"{line[: line.rindex(' ')].rstrip(',;:')} …")
+    return lines, any(line.endswith(" …") for line in lines)
+
+
+def _by_code(notes: list[Note], word: str) -> str:
+    """The line that names the notes that are not listed, and says where all are whole."""
+    codes = list(dict.fromkeys(note.code for note in notes))
+    for count in range(len(codes), 0, -1):
+        more = f" and {len(codes) - count} more" if count < len(codes) else ""
+        line = f"{word}: {', '.join(codes[:count])}{more} {_DETAILS}"
+        if len(line) <= _WIDTH:
+            return line
+    return f"{word}: {len(codes)} more {_DETAILS}" if codes else f"… {_DETAILS}"
 
 
 class FitWarning(UserWarning):

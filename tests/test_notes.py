@@ -1,13 +1,22 @@
 """Notes: which decide, which plans inherit, and the order in which results list them."""
 
 import ast
+import inspect
+import re
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
 import jaxlaw as jl
-from jaxlaw.notes import Note, by_weight
+from jaxlaw import cli
+from jaxlaw.cli._plans import plan
+from jaxlaw.data import ReadingOptions
+from jaxlaw.fitting import FitKeywords
+from jaxlaw.notes import Note, by_weight, in_brief
+from tests.fuzz.calls import public_functions
 
 PACKAGE = Path(jl.__file__).parent
 #: Packages whose notes may stand in what a plan is given: a fit, draws, a forecast.
@@ -128,3 +137,68 @@ def test_a_saved_fit_keeps_what_plans_inherit(tmp_path):
     fit = jl.published()["hoffmann-2022"]
     fit.save(tmp_path / "fit.json")
     assert jl.load(tmp_path / "fit.json").notes == fit.notes
+
+
+def texts_of_notes():
+    """(module, text) of every text in the modules that make notes; docstrings left out."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        nodes = list(ast.walk(tree))
+        if not any(getattr(getattr(node, "func", None), "id", "") == "Note" for node in nodes):
+            continue
+        documented = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if isinstance(node, ast.Constant) and id(node) not in documented:
+                if isinstance(node.value, str):
+                    yield path.name, node.value
+
+
+def options_of(command):
+    """The options of a command, and of all commands below it."""
+    options = {option for parameter in command.params for option in parameter.opts}
+    return options.union(*map(options_of, getattr(command, "commands", {}).values()))
+
+
+def test_what_notes_advise_exists():
+    """``name=`` is an argument of a public function, ``--option`` an option of a command."""
+    public = [jl.read_runs, jl.read_loss_curves, jl.forecasting.score, ReadingOptions, FitKeywords]
+    public += public_functions().values()
+    for kind in (jl.LossCurves, jl.Runs, jl.FittedLaw, jl.papers.OutOfDomain):
+        public += [value for value in vars(kind).values() if inspect.isfunction(value)]
+    arguments = {name for one in public for name in getattr(one, "__annotations__", {})}
+    options = options_of(get_command(cli.app)) | options_of(get_command(plan))
+    advised = []
+    for module, text in texts_of_notes():
+        for name in re.findall(r"(?<![\w.-])([a-z_]\w*)=(?!=)", text):
+            assert name in arguments, f"{module}: {name}= in {text!r}"
+            advised.append(name)
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text):
+            assert option in options, f"{module}: {option} in {text!r}"
+            advised.append(option)
+    assert len(advised) > 50 and "--groups" in advised
+    assert "weight 0" not in " ".join(text for _, text in texts_of_notes() if "leave out" in text)
+
+
+LONG = "the law misses a part of the differences between these runs " * 6
+
+
+def test_a_summary_has_five_lines_of_notes_at_most():
+    notes = [Note(f"code-{k}", "info", "good to know") for k in range(12)]
+    notes += [Note(f"doubt-{k}", "warning", LONG) for k in range(6)]
+    notes += [Note("no-answer", "error", "do not use it"), notes[-1]]
+    lines = in_brief(notes)
+    wrapped = [line for text in lines for line in textwrap.wrap(text, 78)]
+    assert len(wrapped) <= 5 and lines[0] == "[error] no-answer: do not use it"
+    assert lines[1].startswith("[warning] doubt-0") and lines[1].endswith(" …")
+    assert lines[-1].startswith("also: doubt-3, doubt-4, doubt-5 and 12 more (details: ")
+    assert re.search(r" and \d+ more \(details: --verbose or \.notes\)$", lines[-1])
+    assert in_brief(notes, verbose=True) == list(map(str, by_weight(dict.fromkeys(notes))))
+
+
+def test_what_decides_is_whole_where_there_is_room():
+    one, info = Note("few-rows", "warning", "9 rows"), Note("filtered", "info", "9 of 12 rows")
+    assert in_brief([info, one]) == [str(one), "also: filtered (details: --verbose or .notes)"]
+    assert in_brief([info]) == ["notes: filtered (details: --verbose or .notes)"]
+    assert in_brief([one]) == [str(one)] and in_brief([]) == []
+    many = [Note(f"doubt-{k}", "warning", "short") for k in range(5)]
+    assert in_brief(many) == list(map(str, many))

@@ -1,6 +1,7 @@
 """Results: what every answer is as text, file, schema, table of a paper, notebook and picture."""
 
 import dataclasses
+import html
 import importlib
 import json
 import pickle
@@ -18,6 +19,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import _json as records
 from jaxlaw import papers, planning
+from jaxlaw._quantities import written
 from jaxlaw._result import _PACKAGES, RESULTS, Result, _class_named, saved_fields
 from jaxlaw._typed import _choices
 from jaxlaw.fitting._result import RunnerUp
@@ -73,9 +75,33 @@ def test_notebooks_and_papers_show_its_numbers(made, kind):
     result = made[kind]
     page, table = result._repr_html_(), result.to_latex()
     for name, value in result.quantities.items():
-        assert name in page and f"{value:.6g}" in page
+        shown = written(value, *result.quantity_units[name])
+        assert name in page and shown in page
         assert name.replace("_", r"\_") in table
-    assert page.startswith(f"<div><p><b>{kind}</b>") and r"\toprule" in table
+        assert name not in ("N", "D", "compute", "loss", "share") or shown in result.summary()
+    head = html.escape(result.headline)
+    assert head and page.startswith(f"<div><p><b>{head}</b>") and r"\toprule" in table
+    text = " ".join(result.summary().split())
+    assert text.startswith(" ".join(result.headline.split()))
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_every_column_of_a_plan_says_its_unit(made, kind):
+    """Or that it has none, by an empty one; limits have that of what they limit."""
+    result = made[kind]
+    for table in result.tables().values():
+        for name in map(str, table.select_dtypes("number")):
+            assert result.unit_of(name.removesuffix("_low").removesuffix("_high")) is not None, name
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in RESULTS if RESULTS[kind].__module__[:6] == "jaxlaw"]
+)
+def test_every_number_of_a_result_says_its_unit(kind):
+    """Or that it has none: ``metadata={"unit": ""}``."""
+    hints = get_type_hints(RESULTS[kind])
+    numbers = [f for f in saved_fields(RESULTS[kind]) if hints[f.name] in (float, float | None)]
+    assert not [field.name for field in numbers if "unit" not in field.metadata]
 
 
 @pytest.mark.parametrize("kind", [k for k in MADE if _class_named(k).picture])
@@ -165,6 +191,12 @@ TOGETHER = {
     jl.Forecast: {"weights": {"a": np.ones(1)}, "quantiles": np.ones((265, 1)),
                   "runs": {"count": 3, "source": "runs.csv"}},
     jl.forecasting.Backtest: {"cutoffs": np.array([1.0, 2.0])},
+    planning.OptimalWeights: {"table": pd.DataFrame({"share": ["web"], "weight": [1.0]})},
+    planning.OptimalSchedule: {
+        "comparison": pd.DataFrame(
+            {"loss": [2.0, 2.1]}, index=pd.Index(["optimal", "wsd"], name="schedule")
+        ),
+    },
     jl.uncertainty.Covariance: {"coordinates": np.eye(2), "bread": np.eye(2),
                                 "jacobian": np.ones((5, 2))},
     jl.Bootstrap: {"params": {name: value * np.array([0.9, 1.0, np.nan, 1.2])
@@ -222,6 +254,10 @@ def built(cls):
         )
         for field in saved_fields(cls)
     }
+    if issubclass(cls, planning.Answer | planning.AnswerTable | planning.OptimalSchedule):
+        values["units"] = cls.single_units()
+    if issubclass(cls, planning.AnswerTable):
+        values["table"] = pd.DataFrame({name: [0.1] for name in cls.declared_units()})
     return cls(**values | TOGETHER.get(cls, {}))
 
 

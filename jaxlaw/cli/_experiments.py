@@ -110,8 +110,7 @@ def next_command(
         "criterion": result.criterion, "before": result.before, "after": result.after,
         "noise": result.noise, "chosen": chosen.to_dict("records"),
     }  # fmt: skip
-    head = result.summary().splitlines()[0]
-    show = partial(say_tables, head, chosen, notes=result.notes)
+    show = partial(say_tables, result.headline, result.readable(chosen), notes=result.notes)
     conclude(record, result.notes, chosen, show, out, as_json)
 
 
@@ -156,8 +155,8 @@ def inflection_command(
     }
     record |= {"below": result.below, "above": result.above}
     record |= {"trends": result.trends.to_dict("records")}
-    head = "\n".join(result.summary().splitlines()[: -len(result.notes) or None])
-    show = partial(say_tables, head, result.trends, notes=result.notes)
+    head = "\n".join([result.headline, *result.lines()])
+    show = partial(say_tables, head, result.readable(result.trends), notes=result.notes)
     conclude(record, result.notes, result.trends, show, out, as_json)
 
 

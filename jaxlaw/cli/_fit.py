@@ -29,6 +29,7 @@ from jaxlaw.cli._output import (
     print_frame,
     print_json,
     print_notes,
+    print_summary,
     print_table,
     print_wrapped,
     write_table,
@@ -208,7 +209,7 @@ def fit_command(
     if as_json:
         print_json(result.to_dict())
     else:
-        print_wrapped(result.summary())
+        print_summary(result)
     if any(note.severity == "error" for note in result.notes):
         raise typer.Exit(1)
 
@@ -236,6 +237,8 @@ def predict_command(
     import numpy as np
     import pandas as pd
 
+    from jaxlaw._quantities import SHARE
+    from jaxlaw._result import readable
     from jaxlaw.fitting import errors, score_lines
 
     check_out(out, CSV, JSON)
@@ -259,7 +262,11 @@ def predict_command(
     others = {} if runs is None else other_columns(runs, arrays, {*computed, "scores"})
     record = arrays | others | computed
     table = pd.DataFrame(record)
-    printed = record if measured is None else record | {"scores": measured}
+    units = {**loaded.input_units(), "relative_error": (SHARE, 1.0)}
+    units |= dict.fromkeys(("predicted", "residual"), units[loaded.law.target])
+    units |= {} if seen is None else {seen[0]: units[loaded.law.target]}
+    printed = record | {"units": {name: units[name] for name in record if name in units}}
+    printed |= {} if measured is None else {"scores": measured}
     if out is not None:
         write_table(out, table, printed)
     if as_json:
@@ -269,9 +276,10 @@ def predict_command(
         hidden = [name for name in others if seen is None or name != seen[0]]
         shown = table.drop(columns=hidden)
         shown["outside"] = np.where(shown["outside"], "outside", "")
-        if line := _units_line(loaded, table):
-            print(line)
-        print_frame(shown.rename(columns={"outside": "fitted range"}), 6)
+        if len(table) == 1 and seen is None:
+            print_wrapped(_headline(loaded, table))
+        else:
+            print_frame(readable(shown.rename(columns={"outside": "fitted range"}), units.get))
     if measured is not None:
         print("\n".join(score_lines(measured)))
 
@@ -284,24 +292,25 @@ def _points_at(fit: jl.FittedLaw, at: list[str] | None) -> dict[str, Any]:
     return {name: points[name] if name in labels else numbers[name] for name in points}
 
 
-def _units_line(fit: jl.FittedLaw, table: pd.DataFrame) -> str:
-    """What the numbers of inputs mean: of a single point each, of many their units."""
-    from jaxlaw._quantities import exponential, with_unit
+def _headline(fit: jl.FittedLaw, table: pd.DataFrame) -> str:
+    """Of a single point: its inputs, the prediction, and how far it is from the runs."""
+    from jaxlaw._quantities import times, with_unit, written
 
-    known = [spec for spec in fit.law.inputs if spec.name in table and not spec.levels]
-    units = {spec.name: fit.units[spec.name] * spec.unit for spec in known}
-    if len(table) == 1:
-        parts = [
-            with_unit(spec.name, float(table[spec.name].iloc[0]), units[spec.name], spec.counts)
-            for spec in known
-        ]
-        return f"at {', '.join(parts)}"
-    parts = [
-        f"{spec.name} in {exponential(units[spec.name])} {spec.counts}"
-        for spec in known
-        if spec.counts and units[spec.name] != 1
+    units = fit.input_units()
+    row = table.iloc[0]
+    where = [
+        f"{spec.name} {row[spec.name]}"
+        if spec.levels
+        else with_unit(spec.name, float(row[spec.name]), units[spec.name][1], spec.counts)
+        for spec in fit.law.inputs
     ]
-    return ", ".join(parts)
+    factor = fit.times_beyond(
+        {n: row[n] for n in fit.law.input_names if not isinstance(row[n], str)}
+    )
+    far = f"{times(factor)} beyond the largest run" if factor > 1 else "outside the fitted range"
+    loss = written(float(row[fit.law.target]), *units[fit.law.target])
+    inside = "within the fitted range" if factor == factor else "no fitted range is known"
+    return f"{', '.join(where)}: {fit.law.target} {loss}; {far if row['outside'] else inside}"
 
 
 def _measured(fit: jl.Fit, observed: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
@@ -324,7 +333,7 @@ def _show_published(save: str | None, out: Path | None, as_json: bool) -> None:
             raise UsageError(f"nothing is published as {save}.{nearest(save, known)}")
         if out is not None:
             known[save].save(out)
-        print_json(known[save].to_dict()) if as_json else print_wrapped(known[save].summary())
+        print_json(known[save].to_dict()) if as_json else print_summary(known[save])
         return
     columns = ["name", "law", "parameters"]
 

@@ -20,7 +20,7 @@ from jaxlaw.cli._output import (
     conclude,
     conclude_result,
     is_picture,
-    print_wrapped,
+    print_summary,
     write_picture,
 )
 from jaxlaw.errors import UsageError
@@ -82,7 +82,7 @@ def backtest_command(
     if opt.is_silent(working):
         return
     conclude(
-        result.to_dict(), result.notes, result.frame, lambda: print_wrapped(result.summary()), out,
+        result.to_dict(), result.notes, result.frame, lambda: print_summary(result), out,
         as_json, lambda plots: plots.backtest_errors(result),
     )  # fmt: skip
 
@@ -141,7 +141,7 @@ def forecast_command(
         write_picture(out, lambda plots: plots.forecast_intervals(result))
     conclude(
         add_digest(result.to_dict()), result.notes, result.table,
-        lambda: print_wrapped(result.summary()), None, as_json,
+        lambda: print_summary(result), None, as_json,
     )  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def score_command(
 
     result = score(load_all(files), jl.read_runs(data, **reading), rtol=rtol)
     conclude(
-        result.to_dict(), result.notes, result.table, lambda: print_wrapped(result.summary()), out,
+        result.to_dict(), result.notes, result.table, lambda: print_summary(result), out,
         as_json, lambda plots: plots.forecast_calibration(result),
     )  # fmt: skip
 

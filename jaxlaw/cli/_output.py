@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import logging
 import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,12 +19,13 @@ import typer
 
 from jaxlaw._json import plain, write_atomic
 from jaxlaw.errors import UsageError
-from jaxlaw.notes import Note, by_weight
+from jaxlaw.notes import Note, in_brief
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from jaxlaw._result import Result
+    from jaxlaw.planning import AnswerTable
 
 _PAGE = 78  # columns of a table, between its margins
 _HALF = 38  # of them, the most that one column insists on
@@ -118,9 +120,19 @@ def write_json(path: Path, record: Any) -> None:
 
 
 def print_notes(notes: Iterable[Note]) -> None:
-    """Notes, indented, what decides first."""
-    for note in by_weight(notes):
-        print_wrapped(f"  {note}")
+    """Notes, what decides first; whole with ``--verbose``."""
+    for line in in_brief(notes, _verbose()):
+        print_wrapped(line)
+
+
+def print_summary(result: Result) -> None:
+    """The headline, the numbers and the notes of a result; these whole with ``--verbose``."""
+    print_wrapped(result.summary(verbose=_verbose()))
+
+
+def _verbose() -> bool:
+    """Whether ``--verbose`` was given: notes are then listed whole."""
+    return logging.getLogger("jaxlaw").isEnabledFor(logging.INFO)
 
 
 def print_wrapped(text: str) -> None:
@@ -145,9 +157,10 @@ def _pages(head: list[str], cells: list[list[str]]) -> list[dict[int, int]]:
     """Which columns go into which table, and how wide each is there."""
     columns = [[name, *(row[k] for row in cells)] for k, name in enumerate(head)]
     natural = [max(map(len, column)) for column in columns]
-    # Text may break between words, numbers and names do not; but nothing takes half a page.
+    # Text may break between words, numbers with their units and names do not; but nothing takes
+    # half a page.
     least = [
-        min(_HALF, max((len(word) for cell in column for word in cell.split()), default=0))
+        min(_HALF, max((len(word) for cell in column for word in _words(cell)), default=0))
         for column in columns
     ]
     least[0] = min(_HALF, natural[0])  # the first has names: they stay in one piece
@@ -165,6 +178,11 @@ def _pages(head: list[str], cells: list[list[str]]) -> list[dict[int, int]]:
             more = min(natural[k] - page[k], spare)
             page[k], spare = page[k] + more, spare - more
     return pages
+
+
+def _words(cell: str) -> list[str]:
+    """What stays in one piece of a cell."""
+    return [cell] if cell[:1].isdigit() or cell[:1] == "-" else cell.split()
 
 
 def _print_page(head: list[str], cells: list[list[str]], widths: dict[int, int]) -> None:
@@ -271,7 +289,7 @@ def conclude_result(
     if as_json:
         print_json(result.to_dict())
     else:
-        show() if show is not None else print_wrapped(result.summary())
+        show() if show is not None else print_summary(result)
         if is_picture(out):
             print(f"picture: {out}")
     if any(note.severity == "error" for note in result.notes):
@@ -307,20 +325,22 @@ def conclude_plan(
     """
     import pandas as pd
 
+    import jaxlaw as jl
+
     if isinstance(answer, pd.DataFrame):
-        record, notes, rows = {name: column.tolist() for name, column in answer.items()}, (), answer
+        record, notes = {name: column.tolist() for name, column in answer.items()}, ()
+        table, show = answer, lambda: print_frame(_some(answer), 4)
     else:
         record, notes = answer.to_dict() | (more or {}), answer.notes
-        rows = None if answer.quantities else next(iter(answer.tables().values()))
-    if rows is not None:
-        hidden = out is not None and not is_picture(out)
-        show = (lambda: None) if hidden else (lambda: _print_plan(rows, notes))
-        table = rows
-    else:
-        if table is None:
+        show = lambda: print_summary(answer)  # noqa: E731
+        if isinstance(answer, jl.planning.AnswerTable):
+            table, show = answer.table, lambda: _print_plan(answer)
+        elif table is None:
             name = getattr(answer, "csv", "")
             table = answer.tables()[name] if name else pd.DataFrame([_in_one_row(answer)])
-        show = lambda: print_wrapped(answer.summary())  # noqa: E731
+    # A table is in the file then.
+    if table is answer or isinstance(answer, jl.planning.AnswerTable):
+        show = show if out is None or is_picture(out) else lambda: None
     conclude(record, notes, table, show, out, as_json, draw)
 
 
@@ -336,16 +356,17 @@ def _in_one_row(answer: Any) -> dict[str, Any]:
     return row
 
 
-def _print_plan(table: pd.DataFrame, notes: Iterable[Note]) -> None:
-    """Some rows of a table; of two losses without intervals, for which there is no room."""
-    hidden = ("_low", "_high", "change_pt", "change_cpt") if "loss_pt" in table else ()
-    shown = [
-        name
-        for name in table
-        if not name.endswith(hidden) and not name.startswith("tokens_per_parameter_")
-    ]
-    step = max(1, -(-len(table) // _SHOWN))
-    named = table[shown].iloc[::step]
-    print_frame(named.rename(columns=lambda n: n.replace("_per_", "/").replace("_", " ")), 4)
-    for note in by_weight(notes):
-        print_wrapped(str(note))
+def _print_plan(answer: AnswerTable) -> None:
+    """The headline, some rows of the tables, and the notes."""
+    if answer.headline:
+        print_wrapped(answer.headline)
+    for table in answer.shown().values():
+        shown = answer.readable(_some(table))
+        print_frame(shown.rename(columns=lambda n: n.replace("_per_", "/").replace("_", " ")))
+    for line in answer.number_lines():
+        print(line)
+    print_notes(answer.notes)
+
+
+def _some(table: pd.DataFrame) -> pd.DataFrame:
+    return table.iloc[:: max(1, -(-len(table) // _SHOWN))]

@@ -47,6 +47,7 @@ _CORPUS = {
     "agreement": float,
 }
 _PREDICTIONS = {"predictions": NotRequired[_Rows]}
+_UNITS = {"units": dict[str, tuple[str, float]]}  # what one is worth in single things
 _OUTSIDE = {"outside": list[bool]}
 
 
@@ -87,7 +88,7 @@ def schemas() -> dict[str, Schema]:
         "bootstrap": {
             "law": str, "kind": Literal["case", "residual", "wild"], "resamples": int,
             "resampled": int, "groups": list[str] | None, "level": float, "method": str,
-            "parameters": [_INTERVAL_ROW], "notes": _Notes, **_PREDICTIONS,
+            "parameters": [_INTERVAL_ROW], "notes": _Notes, **_UNITS, **_PREDICTIONS,
         },
         "study": jl.Study,
         "backtest": jl.forecasting.Backtest,
@@ -95,10 +96,11 @@ def schemas() -> dict[str, Schema]:
         "score": jl.forecasting.ForecastScores,
         "covariance": {
             "law": str, "level": float, "parameters": _Rows,
-            "covariance": dict[str, dict[str, float]], "notes": _Notes, **_PREDICTIONS,
+            "covariance": dict[str, dict[str, float]], "notes": _Notes, **_UNITS, **_PREDICTIONS,
         },
         "profile": {
             "law": str, "level": float, "interval": _Rows, "profile": _Rows, "notes": _Notes,
+            **_UNITS,
         },
         "influence": {"law": str, "influence": _Rows, "notes": _Notes},
         "identifiability": {"law": str, "directions": _Rows, "notes": _Notes},
@@ -126,7 +128,7 @@ def schemas() -> dict[str, Schema]:
         return schema(columns) | {"additionalProperties": schema(list[more])}
 
     # Columns of predictions; beside them scores, where there were targets to compare with.
-    by_name["predict"] = table(_Cell, _OUTSIDE | {"scores": NotRequired[dict[str, float]]})
+    by_name["predict"] = table(_Cell, _OUTSIDE | _UNITS | {"scores": NotRequired[dict[str, float]]})
     by_name["areas"] = table(float, _columns("step", "lr"))
     parts = _columns("step", "lr", "base", "annealing", "shift") | _OUTSIDE
     by_name["curve"] = {"anyOf": [table(_Cell, parts), schema({"picture": str})]}

@@ -26,11 +26,12 @@ from jaxlaw.cli._output import (
     print_wrapped,
 )
 from jaxlaw.errors import UsageError
-from jaxlaw.notes import Note
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+
+    from jaxlaw.uncertainty import Covariance, Profile
 
 _NAMED = 3  # runs, or parameters, that a line names
 
@@ -126,6 +127,7 @@ def _show(
         "groups": None if boot.groups is None else list(boot.groups),
         "level": level,
         "method": method,
+        "units": boot.fit.quantity_units | boot.fit.input_units(),
         **{name: table.to_dict("records") for name, table in tables.items()},
     }
     if draws is not None:
@@ -134,8 +136,7 @@ def _show(
         else:
             write_atomic(draws, lambda path: _table(boot).to_csv(path, index=False))
 
-    head = f"{boot.drawn()}; {level:.0%} intervals"
-    show = partial(_say, boot.fit, head, tables.values(), boot.notes)
+    show = partial(_say, boot, boot.sentence(level, method), tables)
 
     def draw(plots: Any) -> Any:
         return plots.parameter_intervals(tables["parameters"], level=level)
@@ -182,7 +183,8 @@ def covariance_command(
         tables["predictions"] = result.prediction(points, confidence_level=level)
     matrix = {name: dict(column) for name, column in result.matrix.items()}
     record = {"law": result.fit.law.name, "level": level, **_rows(tables), "covariance": matrix}
-    show = partial(_say, result.fit, f"{level:.0%} intervals", tables.values(), result.notes)
+    record["units"] = result.fit.quantity_units | result.fit.input_units()
+    show = partial(_say, result, result.sentence(level), tables)
     draw = lambda plots: plots.parameter_intervals(result, level=level)  # noqa: E731
     conclude(record, result.notes, tables["parameters"], show, out, as_json, draw)
 
@@ -225,8 +227,9 @@ def profile_command(
     bounds = dict(zip(COLUMNS, map(float, result.interval(level)), strict=True))
     interval = pd.DataFrame([{"quantity": result.quantity, **bounds}])
     tables = {"interval": interval, "profile": result.table}
-    record = {"law": result.fit.law.name, "level": level, **_rows(tables)}
-    show = partial(_say, result.fit, f"{level:.0%} interval", [interval], result.notes)
+    units = {name: result.unit_of("estimate") for name in ("value", *COLUMNS)}
+    record = {"law": result.fit.law.name, "level": level, **_rows(tables), "units": units}
+    show = partial(_say, result, result.sentence(level), {})
     draw = lambda plots: plots.objective_profile(result, level=level)  # noqa: E731
     conclude(record, result.notes, result.table, show, out, as_json, draw)
 
@@ -262,11 +265,11 @@ def influence_command(
     )
     table = result.reset_index()
     estimates = {"value": float(fit.predict(**numbers_of(at, "--at")))} if at else fit.params
-    head = "the runs, by their rows, that move it most when left out"
+    head = _most_moved(result, estimates, "the runs, by their rows")
     if groups:
-        head = f"the groups, by their {result.index.name}, that move it most when left out"
+        head = _most_moved(result, estimates, f"the groups, by their {result.index.name}")
     record = {"law": fit.law.name, **_rows({"influence": table})}
-    show = partial(_say, fit, head, [_most(result, estimates)], fit.notes)
+    show = partial(_say_rows, head, _most(result, estimates), fit)
     conclude(record, fit.notes, table, show, out, as_json)
 
 
@@ -290,10 +293,10 @@ def identifiability_command(
     fit, runs = _fitted(law, data, along, reading)
     result = jl.identifiability(fit, runs, groups=opt.columns_named(groups))
     advice = [text for text in result["advice"] if text]
-    advice = advice or ["the data determine every combination to 25 % or better"]
-    head = "standard errors of combinations of parameters, relative; the loosest first"
+    head = advice.pop(0) if advice else "the data determine every combination to 25 % or better"
+    head = f"{fit.law.name}: {head}"
     record = {"law": fit.law.name, **_rows({"directions": result})}
-    show = partial(_say, fit, head, [_directions(result)], fit.notes, advice)
+    show = partial(_say_rows, head, _directions(result), fit, advice)
     conclude(record, fit.notes, result, show, out, as_json)
 
 
@@ -305,6 +308,16 @@ def _fitted(
     runs, read = runs_along(data, along, reading, fit)
     runs = jl.read_runs(runs, **read) if read else runs
     return fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs), runs
+
+
+def _most_moved(changes: pd.DataFrame, estimates: dict[str, float], what: str) -> str:
+    """The row without which a number moves most, relative to it."""
+    relative = {name: (change / estimates[name]).abs() for name, change in changes.items()}
+    name = max(relative, key=lambda name: relative[name].max())
+    row = relative[name].idxmax()
+    moved = changes[name][row] / estimates[name]
+    of = "the prediction" if name == "value" else name
+    return f"{of} moves most, by {moved:+.2%}, without {row} ({what})"
 
 
 def _most(changes: pd.DataFrame, estimates: dict[str, float]) -> pd.DataFrame:
@@ -338,16 +351,25 @@ def _rows(tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
 
 
 def _say(
-    fit: jl.Fit,
-    head: str,
-    tables: Iterable[pd.DataFrame],
-    notes: Iterable[Note],
-    advice: Iterable[str] = (),
+    result: jl.Bootstrap | Covariance | Profile, sentence: str, tables: dict[str, pd.DataFrame]
 ) -> None:
-    print(f"{fit.law.name}: {fit.law.formula}")
-    print(head)
-    for table in tables:
-        print_frame(table)
+    """A sentence, intervals with their units, and notes."""
+    from jaxlaw._result import readable
+    from jaxlaw.uncertainty import COLUMNS, with_units
+
+    fit = result.fit
+    units = {**fit.input_units(), **dict.fromkeys(COLUMNS, (fit.target_unit, 1.0))}
+    print_wrapped(sentence)
+    for name, table in tables.items():
+        parameters = name == "parameters"
+        print_frame(with_units(fit, table) if parameters else readable(table, units.get))
+    print_notes(result.notes)
+
+
+def _say_rows(head: str, table: pd.DataFrame, fit: jl.Fit, advice: Iterable[str] = ()) -> None:
+    """A sentence, a table and advice; the notes of the fit by code."""
+    print_wrapped(head)
+    print_frame(table)
     for line in advice:
         print_wrapped(f"  {line}")
-    print_notes(notes)
+    print_notes(fit.notes)

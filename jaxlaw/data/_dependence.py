@@ -164,7 +164,8 @@ def dependence_note(runs: RunGroups, residuals: np.ndarray, smoothed: np.ndarray
     shown = repr(runs.columns[0]) if len(runs.columns) == 1 else repr(list(runs.columns))
     message = (
         f"{what}, {seen}: as if rows were independent, standard errors and intervals come out too "
-        f"short; pass groups={shown} (--groups {names}) with the runs"
+        f"short; for right ones jl.bootstrap(…, groups={shown}), in the shell jaxlaw bootstrap "
+        f"--groups {names}"
     )
     return Note(CODE, "warning", message, inherited=False)
 

@@ -191,8 +191,8 @@ def note_duplicates(
         return []
     message = (
         f"{runs.source}: inputs and target equal to an earlier row's: "
-        f"{name_rows(runs.word, labels[repeated])}; each row counts, so remove those that are "
-        "copies"
+        f"{name_rows(runs.word, labels[repeated])}; each row counts: take copies out of the table "
+        "(pandas: drop_duplicates)"
     )
     return [Note("duplicate-rows", "warning", message, inherited=False)]
 

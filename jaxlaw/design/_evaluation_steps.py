@@ -38,14 +38,21 @@ class EvaluationSteps(Result):
     method: str
     steps: np.ndarray
     n_steps: int
-    rate: float | None = field(default=None, metadata={"setting": True})
+    rate: float | None = field(default=None, metadata={"setting": True, "unit": ""})
     notes: tuple[Note, ...] = ()
 
-    def lines(self) -> list[str]:
-        """The method, how many evaluations it takes, and the steps."""
+    @property
+    def headline(self) -> str:
+        """The method and how many evaluations it takes."""
         rate = "" if self.rate is None else f", λ = {self.rate:.4g}"
-        head = f"{self.method}{rate}: {len(self)} evaluations of {self.n_steps} steps"
-        return [head, " ".join(map(str, self.steps))]
+        return (
+            f"{self.method}{rate}: {len(self)} evaluations of {self.n_steps:,} steps, the first "
+            f"after {self.steps[0]:,}"
+        )
+
+    def lines(self) -> list[str]:
+        """The steps."""
+        return [" ".join(map(str, self.steps))]
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The steps."""

@@ -10,7 +10,7 @@ Donev and Tobias 2007, Optimum Experimental Designs, ch. 10 and 12.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ import pandas as pd
 
 from jaxlaw._arrays import real_numbers
 from jaxlaw._jit import in_float64
+from jaxlaw._quantities import SHARE
 from jaxlaw._result import Result
 from jaxlaw._rounding import first_largest, first_least
 from jaxlaw._typed import ResampleCount, checked
@@ -53,20 +54,34 @@ class NextRuns(Result):
         noise: τ, to which the standard deviations are proportional.
         criterion: ``c`` or ``D``.
         notes: findings to know before relying on it.
+        units: number, or column → (unit, what one is worth in single things).
     """
 
     table: pd.DataFrame
-    before: float
-    after: float
-    noise: float
+    before: float = field(metadata={"unit": ""})
+    after: float = field(metadata={"unit": ""})
+    noise: float = field(metadata={"unit": ""})
     criterion: str
     notes: tuple[Note, ...] = ()
+    units: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def unit_of(self, name: str) -> tuple[str, float] | None:
+        """The unit of a number or of a column."""
+        return self.units.get(name)
+
+    @property
+    def headline(self) -> str:
+        """What the runs are worth."""
+        what = "the prediction" if self.criterion == "c" else "all parameters, relative to now,"
+        count = f"{len(self.table)} run" + "s" * (len(self.table) != 1)
+        return (
+            f"{count}: the standard deviation of {what} falls from {self.written('before')} to "
+            f"{self.written('after')}"
+        )
 
     def lines(self) -> list[str]:
         """The choice as a table."""
-        what = "a prediction" if self.criterion == "c" else "the parameters, beside now"
-        head = f"standard deviation of {what}: {self.before:.3g} → {self.after:.3g}"
-        return [head, self.table.to_string()]
+        return self.readable(self.table).to_string().split("\n")
 
 
 @checked
@@ -142,7 +157,10 @@ def next_runs(
     parts = [frame[number == k].assign(sd=s) for k, s in zip(order, sd[1:], strict=True)]
     table = pd.concat(parts) if parts else frame.iloc[:0].assign(sd=[])
     noise = here.noise(directions)
-    return NextRuns(table, sd[0], sd[-1], noise, criterion, tuple(here.notes))
+    relative = criterion == "D" or fit.law.residuals == "log"
+    of_sd = (SHARE if relative else fit.target_unit, 1.0)
+    units = fit.input_units() | dict.fromkeys(("before", "after", "sd"), of_sd)
+    return NextRuns(table, sd[0], sd[-1], noise, criterion, tuple(here.notes), units)
 
 
 def _refuse_no_fit(given: Any) -> UsageError:

@@ -7,10 +7,10 @@ from html import escape
 
 import numpy as np
 
-from jaxlaw.notes import Note, by_weight
+from jaxlaw._result import notes_in_html
+from jaxlaw.notes import Note
 
 _SIZE, _EDGE = 220, 34  # pixels of the picture, and of its margin for the text
-_COLORS = {"error": "#b00020", "warning": "#8a5a00", "info": "inherit"}
 
 
 def html_of(
@@ -23,7 +23,7 @@ def html_of(
         title: law and formula.
         lead: lines on the data and on how good the fit is.
         rows: parameter, value and unit.
-        notes: findings, in the colour of their severity.
+        notes: findings; those that only inform are behind a click.
         sample: (2, k) observed and predicted target, drawn if there is any.
     """
     cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
@@ -32,16 +32,12 @@ def html_of(
         "<table><thead><tr><th>parameter</th><th>value</th><th>unit</th></tr></thead>"
         f"<tbody>{body}</tbody></table>"
     )
-    listed = "".join(
-        f'<li style="color:{_COLORS[note.severity]}">{escape(str(note))}</li>'
-        for note in by_weight(notes)
-    )
     head = "<br>".join(escape(line.strip()) for line in lead if line.strip())
     picture = "" if sample is None or not sample.size else _picture(sample)
     return (
         f"<div><p><b>{escape(title)}</b><br>{head}</p>"
         f'<div style="display:flex;gap:1em;align-items:flex-start">{table}{picture}</div>'
-        + (f"<ul>{listed}</ul></div>" if listed else "</div>")
+        + f"{notes_in_html(notes)}</div>"
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from jaxlaw._quantities import written, written_range
 from jaxlaw._rounding import SAME
 from jaxlaw.data import AREAS
 from jaxlaw.laws import Input
@@ -106,8 +107,15 @@ def _beyond_jointly(
         return np.logical_not((at >= low / near * (1 - SAME)) & (at <= high * near * (1 + SAME)))
 
 
-def range_message(label: str, ranges: Ranges, joint: Ranges, values: Mapping[str, float]) -> str:
-    """A number that lies beyond the runs, in words."""
+def range_message(
+    label: str,
+    ranges: Ranges,
+    joint: Ranges,
+    values: Mapping[str, float],
+    units: Mapping[str, tuple[str, float]],
+) -> str:
+    """A number that lies beyond the runs, in words; ``units`` as of ``FittedLaw.input_units``."""
     low, high = ranges[label] if label in ranges else joint[label]
     value = values[label] if label in ranges else float(_joint(label, values))
-    return f"{label} = {value:.4g} (fitted {low:.4g} to {high:.4g})"
+    unit = units.get(label, ("", 1.0))
+    return f"{label} = {written(value, *unit)} (fitted {written_range(low, high, *unit)})"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -27,7 +28,7 @@ from jaxlaw._arrays import is_number, numbers_of, real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain, write_record
 from jaxlaw._latex import escape_latex, latex_table, number, symbol
-from jaxlaw._quantities import in_unit, mistaken_unit, says_unit, two_readings
+from jaxlaw._quantities import SHARE, in_unit, mistaken_unit, says_unit, two_readings
 from jaxlaw._result import Result
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Finite, NotNegative, load, only
@@ -46,7 +47,7 @@ from jaxlaw.data import (
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._extrapolation import outside_range, parts_of
 from jaxlaw.laws import Input, Law, PowerLawTerms, check_requirements
-from jaxlaw.notes import Note, by_weight
+from jaxlaw.notes import Note
 from jaxlaw.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ else:
 
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 UNKNOWN = (math.nan, math.nan)  # an unknown range
+_LOSSES = ("loss", "cross-entropy")  # targets that are measured in nats
+_BITS = re.compile(r"bpb|bits?.?per.?byte", re.IGNORECASE)  # columns of such losses
+# Columns of what has no unit.
+_SCORES = re.compile(r"ppl|perplex|accuracy|(^|_)acc(_|$)|score|bleu", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,7 +113,8 @@ class FittedLaw(Result):
     columns: dict[str, str] | None = None
     source: str = ""
     notes: tuple[Note, ...] = ()
-    delta: NotNegative = None  # type: ignore[assignment]  # the law's own, see __post_init__
+    # The law's own unless given, see __post_init__.
+    delta: NotNegative = field(default=None, metadata={"unit": ""})  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         """Fill in what follows from the law."""
@@ -417,31 +423,35 @@ class FittedLaw(Result):
         """
         return FittedLaw(**{**_fields(self), "params": dict(params)})
 
-    def summary(self) -> str:
-        """The law, its parameters and what speaks for and against them, as text for people.
+    @property
+    def headline(self) -> str:
+        """The law and where its parameters come from."""
+        return f"{self.law.name}: {self.origin()}"
+
+    def lines(self) -> list[str]:
+        """The formula, the parameters, and what speaks for them.
 
         Raises:
             UsageError: a stack of parameters, which is not one law's.
 
         Example:
-            >>> print(jl.published()["kaplan-2020"].summary().splitlines()[1])
-            as printed: Kaplan 2020, eq. 1.5 and table 2
+            >>> print(jl.published()["kaplan-2020"].summary().splitlines()[0])
+            kaplan: as printed: Kaplan 2020, eq. 1.5 and table 2
         """
         rows = [
             f"  {name:<8} {value:>13.6g}" + "".join(f"  {word}" for word in (unit, fixed) if word)
             for name, value, unit, fixed in self._rows()
         ]
-        notes = (f"  {note}" for note in by_weight(self.notes))
-        return "\n".join([self._title(), self.origin(), "", *rows, "", *self._evidence(), *notes])
+        return [f"{self.law.target} = {self.law.formula}", "", *rows, "", *self._evidence()]
 
     def _title(self) -> str:
         return f"{self.law.name}: {self.law.target} = {self.law.formula}"
 
     def _rows(self) -> list[tuple[str, float, str, str]]:
         """Name, value and unit of every parameter, and whether it was held."""
-        params = self.numbers()
+        params, units = self.numbers(), self.quantity_units
         return [
-            (spec.name, params[spec.name], "" if spec.unit == "1" else spec.unit,
+            (spec.name, params[spec.name], units[spec.name][0],
              "(fixed)" if spec.name in self.fixed else "")
             for spec in self.law.parameters
         ]  # fmt: skip
@@ -483,10 +493,10 @@ class FittedLaw(Result):
                     for name, value, unit, fixed in self._rows()]  # fmt: skip
         except (UsageError, TypeError):  # stacked or traced
             return f"<pre>{escape(repr(self))}</pre>"
-        lead = [self.origin(), *self._evidence()]
+        lead = [self._title(), *self._evidence()]
         from jaxlaw.fitting._display import html_of  # of notebooks alone
 
-        return html_of(self._title(), lead, rows, self.notes, getattr(self, "sample", None))
+        return html_of(self.headline, lead, rows, self.notes, getattr(self, "sample", None))
 
     def origin(self) -> str:
         """Where the parameters come from, in words."""
@@ -556,6 +566,19 @@ class FittedLaw(Result):
         ).item()
 
     @property
+    def target_unit(self) -> str:
+        """The unit of what it predicts: nats of a loss, unless the runs' column says otherwise.
+
+        Example:
+            >>> jl.published()["hoffmann-2022"].target_unit
+            'nats'
+        """
+        column = (self.columns or {}).get(self.law.target, "")
+        if _BITS.search(column):
+            return "bits per byte"
+        return "nats" if self.law.target in _LOSSES and not _SCORES.search(column) else ""
+
+    @property
     def quantities(self) -> dict[str, float]:
         """The parameters, in the law's own units."""
         return self.numbers()
@@ -564,7 +587,47 @@ class FittedLaw(Result):
     def quantity_units(self) -> dict[str, tuple[str, float]]:
         """Parameter → its unit."""
         units = {spec.name: spec.unit for spec in self.law.parameters}
-        return {name: ("" if units[name] == "1" else units[name], 1.0) for name in units}
+        of_loss = self.target_unit or "1"  # laws say nats for whatever unit their loss has
+        units = {name: re.sub(r"\bnats\b", of_loss, unit) for name, unit in units.items()}
+        return {name: ("" if unit == "1" else unit, 1.0) for name, unit in units.items()}
+
+    def input_units(self) -> dict[str, tuple[str, float]]:
+        """Input and target → its unit (empty where it has none), and what one is worth."""
+        units = {
+            spec.name: (
+                SHARE if spec.domain == "fraction" else spec.counts,
+                self.units[spec.name] * spec.unit,
+            )
+            for spec in self.law.inputs
+        }
+        return units | {self.law.target: (self.target_unit, 1.0)}
+
+    def largest_compute(self) -> float:
+        """The compute of the largest fitted run in FLOPs, C or 6·N·D; NaN where it is unknown."""
+        if "C" in self.ranges:
+            return self._compute({"C": self.ranges["C"][1]})
+        joint = (self.joint_ranges or {}).get("N*D")
+        return self._compute({"N": joint[1], "D": 1.0}) if joint else math.nan
+
+    def times_beyond(self, at: Mapping[str, Any]) -> float:
+        """How many times the largest fitted run a run is, in compute.
+
+        Args:
+            at: inputs, in the units of the fitted runs.
+
+        Returns:
+            1.0 up to the largest run, and where no compute is known; NaN where no range is.
+        """
+        if not any(math.isfinite(sum(self.ranges.get(name, UNKNOWN))) for name in at):
+            return math.nan
+        with np.errstate(invalid="ignore"):
+            return float(np.fmax(self._compute(at) / self.largest_compute(), 1.0))
+
+    def _compute(self, at: Mapping[str, Any]) -> float:
+        """The compute of a run in FLOPs, C or 6·N·D; NaN where it is unknown."""
+        worth = {name: unit[1] for name, unit in self.input_units().items()}
+        raw = {name: float(at.get(name, math.nan)) * worth.get(name, 1.0) for name in "CND"}
+        return raw["C"] if "C" in at else 6 * raw["N"] * raw["D"]
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain numbers and strings; infinities and NaN as strings.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from jaxlaw._quantities import SHARE, written
 from jaxlaw._typed import NotNegative, only
 from jaxlaw.data import Reading
 from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, of_parameters, register_as_tree
 from jaxlaw.fitting._scores import Metric, WithMetrics, accuracy_line
+from jaxlaw.notes import by_weight
 
 
 @dataclass(frozen=True)
@@ -64,17 +67,17 @@ class Fit(WithMetrics, FittedLaw):
         ('converged', True, 243)
     """
 
-    objective: NotNegative
+    objective: NotNegative = field(metadata={"unit": ""})
     metrics: dict[Metric, float]
     status: str
-    agreement: NotNegative
+    agreement: NotNegative = field(metadata={"unit": SHARE})
     n_starts: int
     n_solved: int
     runner_up: RunnerUp | None
     n_observations: int
     n_dropped: int
     residuals: Literal["log", "linear"]
-    asymmetry: NotNegative
+    asymmetry: NotNegative = field(metadata={"unit": ""})
     solver: str = "newton"
     tied: dict[str, str] = field(default_factory=dict)
     bounds: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
@@ -88,11 +91,34 @@ class Fit(WithMetrics, FittedLaw):
         errors = any(note.severity == "error" for note in self.notes)
         return self.status == "converged" and not errors
 
+    @property
+    def headline(self) -> str:
+        """How well the law describes how many runs, and what makes that doubtful."""
+        off = self.metrics["rmse_log"]
+        error = written(off, SHARE) if math.isfinite(off) else written(self.rmse, self.target_unit)
+        largest = self.largest_compute()
+        up_to = f" up to {written(largest, 'FLOPs')}" if largest == largest else ""
+        agreeing = "all" if self.agreement == 1 else f"{self.agreement:.0%} of"
+        parts = [
+            f"{self.law.name}: {self.n_observations} rows{up_to} to within {error} (RMSE), R² "
+            f"{self.r2:.4f}",
+            f"{agreeing} starts agree" if self.status == "converged" else self.status,
+        ]
+        deciding = [note for note in by_weight(self.notes) if note.decides][:1]
+        words = {"error": "do not use it", "warning": "first to look at"}
+        parts += [f"{words[note.severity]}: {note.code}" for note in deciding]
+        return "; ".join(parts)
+
     def origin(self) -> str:
         """Where the parameters come from, in words."""
         dropped = f" ({self.n_dropped} dropped)" if self.n_dropped else ""
         source = f" from {self.source}" if self.source else ""
         return f"{self.n_observations} observations{dropped}{source}"
+
+    def lines(self) -> list[str]:
+        """The formula, where the rows come from, the parameters, and the evidence for them."""
+        formula, *rest = super().lines()
+        return [formula, self.origin(), *rest]
 
     def _evidence(self) -> list[str]:
         evidence = [

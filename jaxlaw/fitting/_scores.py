@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 import pandas as pd
 
+from jaxlaw._quantities import SHARE, written
 from jaxlaw._result import Result
 from jaxlaw.fitting._objective import LARGEST_DELTA, metrics
 from jaxlaw.fitting._runs_of_fit import runs_for
@@ -109,12 +110,24 @@ class Scores(WithMetrics, Result):
         """The metrics."""
         return self.metrics
 
-    def lines(self) -> list[str]:
-        """What was scored, and the scores."""
+    column_units = {
+        "mean_relative_error": SHARE, "mean_absolute_relative_error": SHARE,
+        "max_absolute_relative_error": SHARE, "relative_error": SHARE,
+    }  # fmt: skip
+
+    @property
+    def headline(self) -> str:
+        """How far the predictions are off, on how many runs."""
         outside = int(self.table["outside"].sum())
-        head = f"{self.law} on {self.source}: {len(self.table)} observations"
-        head += f", {outside} of them outside the fitted ranges" if outside else ""
-        return [head, *score_lines(self.metrics)]
+        head = (
+            f"{self.law} on {self.source}: off by {written(self.relative_error, SHARE)} in the "
+            f"mean of {len(self.table)} observations"
+        )
+        return head + (f", {outside} of them outside the fitted ranges" if outside else "")
+
+    def lines(self) -> list[str]:
+        """The scores."""
+        return score_lines(self.metrics)
 
 
 def score_lines(measured: Mapping[str, float]) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._arrays import numbers_of
+from jaxlaw._quantities import SHARE, times, written
 from jaxlaw._result import Result
 from jaxlaw._typed import checked
 from jaxlaw.data import Runs, read_runs
@@ -130,12 +131,34 @@ class Backtest(Result):
         )
         return table.set_index(["law", "beyond"])
 
+    def unit_of(self, name: str) -> tuple[str, float] | None:
+        """The unit of a column of the table: errors are shares of the target."""
+        return (SHARE, 1.0) if name in _ERRORS[2:] else None
+
+    @property
+    def headline(self) -> str:
+        """How far the best law was off beyond the cut-offs, and the best rule without a law."""
+        squares = self.frame["error"] ** 2
+        off = np.sqrt(squares.groupby([self.frame["law"], self.frame["cutoff"]]).mean())
+        off = off.groupby("law").mean().dropna()
+        naive = set(self.frame.loc[self.frame["naive"], "law"])
+        laws, rules = off[~off.index.isin(naive)], off[off.index.isin(naive)]
+        if laws.empty:
+            return ""
+        farthest = times(float(np.exp(self.frame["distance"].max())))
+        rule = f"; {rules.idxmin()}, a rule without a law: {rules.min():.2%}" if len(rules) else ""
+        return (
+            f"{laws.idxmin()} was off by {laws.min():.2%} (RMSE) on runs up to {farthest} beyond "
+            f"its cut-offs{rule}"
+        )
+
     def lines(self) -> list[str]:
         """The cut-offs and the errors by law and distance."""
         runs = self.frame["row"].nunique()
+        unit = "FLOPs" if self.along == "compute" else ""
+        cutoffs = ", ".join(written(value, unit) for value in self.cutoffs)
         return [
-            f"{len(self.cutoffs)} cut-offs of {self.along} "
-            f"({', '.join(f'{value:.3g}' for value in self.cutoffs)}); {runs} runs held out",
+            f"{len(self.cutoffs)} cut-offs of {self.along} ({cutoffs}); {runs} runs held out",
             f"Relative errors of {self.target} beyond a cut-off, by distance from it",
             "",
             *_shown(self.table).splitlines(),

@@ -17,7 +17,7 @@ from scipy import stats
 
 from jaxlaw import _progress
 from jaxlaw._arrays import real_numbers
-from jaxlaw._quantities import in_unit
+from jaxlaw._quantities import SHARE, in_unit, times, written, written_range
 from jaxlaw._result import Result
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
@@ -57,6 +57,14 @@ from jaxlaw.validation import Candidate, DataSet
 #: Levels of the quantiles that a forecast keeps, close together in the tails.
 LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
 SHARES = ("from_noise", "from_parameters", "from_choice", "from_common")
+_WIDTHS = dict(
+    zip(
+        SHARES,
+        ("the noise of single runs", "the parameters", "the choice among laws",
+         "the laws' common error"),
+        strict=True,
+    )
+)  # fmt: skip
 _COLUMNS = dict.fromkeys(("distance", "laws", "shift", "estimate", "low", "high", *SHARES), float)
 _ROUNDING = 1e-6  # of a distance
 
@@ -112,7 +120,7 @@ class Forecast(Result):
     picture = "forecast_intervals"
 
     table: pd.DataFrame = field(metadata={"columns": _COLUMNS})
-    level: float
+    level: float = field(metadata={"unit": SHARE})
     target: str
     along: str
     weights: dict[str, np.ndarray]
@@ -125,7 +133,7 @@ class Forecast(Result):
     resamples: dict[str, dict[str, np.ndarray]]
     error_model: dict[Literal["shift", "per_e_fold", "degrees", "noise", "scatter"], np.ndarray]
     notes: tuple[Note, ...]
-    backtest_coverage: float | None = None
+    backtest_coverage: float | None = field(default=None, metadata={"unit": SHARE})
     observed: dict[str, np.ndarray] = field(default_factory=dict)
     backtest: Backtest | None = field(default=None, metadata={"saved": False})
 
@@ -227,20 +235,51 @@ class Forecast(Result):
         """None: its numbers are those of its points, in the table."""
         return {}
 
+    def unit_of(self, name: str) -> tuple[str, float] | None:
+        """The unit of an input, of what is predicted, or of a share."""
+        if name in ("laws", "estimate", "low", "high"):
+            return next(iter(self.fits.values())).target_unit, 1.0
+        if name == "shift" or name in SHARES:
+            return SHARE, 1.0
+        known = (fit.input_units() for fit in self.fits.values())
+        unit = next((units[name][0] for units in known if name in units), "")
+        return unit, self.units.get(name, 1.0)
+
+    @property
+    def headline(self) -> str:
+        """The run farthest from the others, with its interval and what that comes from."""
+        if self.table.empty:
+            return ""
+        row = self.table.loc[self.table["distance"].idxmax()]
+        most = max(SHARES, key=lambda name: row[name])
+        more = f"; {len(self.table) - 1} more below" if len(self.table) > 1 else ""
+        return f"{self._point(row)}; most of the width is from {_WIDTHS[most]}{more}"
+
+    def _point(self, row: pd.Series) -> str:
+        """A run, its estimate and interval, and how far it is from the runs."""
+        inputs = [f"{name} {written(row[name], *self.unit_of(name))}" for name in self.inputs]
+        where, unit = ", ".join(inputs), self.unit_of("estimate")
+        between = written_range(row["low"], row["high"], *unit)
+        far = "within the runs"
+        if row["distance"]:
+            of = "largest run" if self.along == "compute" else f"runs in {self.along}"
+            far = f"{times(np.exp(row['distance']))} beyond the {of}"
+        return (
+            f"{where}: {self.target} of a new run {written(row['estimate'], *unit)} "
+            f"({100 * self.level:g} %: {between}); {far}"
+        )
+
     def lines(self) -> list[str]:
         """Each point with its interval, and what the width comes from."""
-        lines = [f"{self.target} of a new run, {self.level:.0%} intervals; "
-                 f"{self.runs['count']} runs from {self.runs['source']}"]  # fmt: skip
+        lines = [f"{self.runs['count']} runs from {self.runs['source']}"]
         if self.backtest_coverage is not None:
             lines.append("made at earlier cut-offs, such intervals held "
                          f"{self.backtest_coverage:.0%} of the runs then to come")  # fmt: skip
         for k, row in self.table.iterrows():
-            where = ", ".join(f"{name} {row[name]:.4g}" for name in self.inputs)
-            far = f", ×{np.exp(row['distance']):.3g} beyond the runs" if row["distance"] else ""
             lines += [
-                f"{where}{far}",
-                f"  {row['estimate']:.5g}   {row['low']:.5g} to {row['high']:.5g}   "
-                f"(the laws {row['laws']:.5g}, moved by {row['shift']:+.2%})",
+                *([self._point(row)] if len(self.table) > 1 else []),
+                f"  the laws say {written(row['laws'], *self.unit_of('laws'))}, moved by "
+                f"{row['shift']:+.2%}",
                 "  width from noise {:.0%}, parameters {:.0%}, the choice among laws {:.0%}, their "
                 "common error {:.0%}".format(*row[list(SHARES)]),
                 "  laws " + ", ".join(f"{law} {w[k]:.2f}" for law, w in self._heaviest(k)),

@@ -155,9 +155,9 @@ def notes_of_points(
             values = _values_at(points, unseen)
             yield Note(
                 "unseen-input", "warning",
-                f"{range_message(name, fit.ranges, {}, values)}: the distance, of "
-                f"{along if isinstance(along, str) else 'along='}, says nothing of errors in that "
-                "direction, nor has the back-test tried it; "
+                range_message(name, fit.ranges, {}, values, fit.input_units())
+                + f": the distance, of {along if isinstance(along, str) else 'along='}, says "
+                "nothing of errors in that direction, nor has the back-test tried it; "
                 + (f"give along={name!r}" if values_differ else "no run shows what it does"),
                 inherited=False,
             )  # fmt: skip
@@ -175,7 +175,7 @@ def _unseen_ratios(fit: FittedLaw, points: Mapping[str, np.ndarray]) -> Iterator
         if unseen.any():
             yield Note(
                 "unseen-ratio", "warning",
-                range_message(label, {}, ratios, _values_at(points, unseen))
+                range_message(label, {}, ratios, _values_at(points, unseen), {})
                 + ": the back-test says nothing of errors in that direction",
                 inherited=False,
             )  # fmt: skip

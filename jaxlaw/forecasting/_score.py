@@ -53,14 +53,20 @@ class ForecastScores(Result):
     calibration: pd.DataFrame = field(metadata={"columns": _CALIBRATION})
     notes: tuple[Note, ...]
 
-    def lines(self) -> list[str]:
-        """How many runs were inside, every run, and the share inside by level."""
+    @property
+    def headline(self) -> str:
+        """How many runs were inside, and how far the estimates were off."""
         inside, count = int(self.table["inside"].sum()), len(self.table)
+        return (
+            f"{inside} of {count} run{'' if count == 1 else 's'} inside the interval; mean error "
+            f"{self.table['error'].mean():+.2%}, largest {self.table['error'].abs().max():.2%}"
+        )
+
+    def lines(self) -> list[str]:
+        """Every run, and the share inside by level."""
         shown = self.table[["estimate", "low", "high", "observed", "error", "inside", "surprise"]]
         return [
-            f"{inside} of {count} run{'' if count == 1 else 's'} inside the interval; mean "
-            f"interval score {self.table['interval_score'].mean():.4g}, mean error "
-            f"{self.table['error'].mean():+.2%}",
+            f"mean interval score {self.table['interval_score'].mean():.4g}",
             "",
             *shown.to_string(
                 index=False,

@@ -16,7 +16,8 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._arrays import numbers_of
-from jaxlaw._quantities import checked_number
+from jaxlaw._quantities import SHARE, checked_number, exponential
+from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data import Runs, read_columns, read_runs, refuse_rows
@@ -99,11 +100,11 @@ class ModelChoice(Answer):
     """
 
     chosen: str
-    at: float
-    predicted: float
-    corrected: float
-    probability: float
-    regret: float
+    at: float = field(metadata={"unit": ""})
+    predicted: float = field(metadata={"unit": TARGET})
+    corrected: float = field(metadata={"unit": TARGET})
+    probability: float = field(metadata={"unit": SHARE})
+    regret: float = field(metadata={"unit": TARGET})
     table: pd.DataFrame
     data: pd.DataFrame
     law: str
@@ -111,6 +112,16 @@ class ModelChoice(Answer):
     _fits: _ModelFits | None = field(default=None, metadata={"saved": False})
     picture = "model_losses"
     csv = "table"
+    column_units = {"D": "", "rows": "", "score": "", "loss": TARGET, "best": SHARE, "scatter": ""}
+
+    def sentence(self) -> str:
+        """The model, its loss or score, and how sure the choice is."""
+        known = not math.isnan(self.probability)
+        sure = f", the best in {self.written('probability')} of resamples" if known else ""
+        return (
+            f"{self.chosen}: {self.target} {self.written('predicted', level=True)} at "
+            f"{exponential(self.at)}{sure}"
+        )
 
     def curves(self, D: Any) -> pd.DataFrame:
         """Losses or scores by the laws at (points,) D: a column a model, the best first; ``D``."""
@@ -120,10 +131,10 @@ class ModelChoice(Answer):
 
     def lines(self) -> list[str]:
         """The choice, the numbers, and the first models of the table."""
-        shown = self.table.head(2 * _SHOWN).to_string(index=False, float_format="{:.4g}".format)
+        shown = self.readable(self.table.head(2 * _SHOWN)).to_string(index=False)
         rest = len(self.table) - 2 * _SHOWN
         more = [f"and {rest} more"] if rest > 0 else []
-        return [f"choice: {self.chosen}", *self._known_lines(), shown, *more]
+        return [*self._known_lines(), *shown.split("\n"), *more]
 
 
 @checked
@@ -199,7 +210,7 @@ def choose_model(
     notes += [*_rival_notes(table, values, fits), *few_resamples_notes(len(values) - 1, level)]
     return ModelChoice(
         **answer, at=at, table=table, data=read.table, law=law.name, target=law.target, level=level,
-        notes=tuple(notes), _fits=fits,
+        notes=tuple(notes), _fits=fits, units=ModelChoice.single_units(_target_unit(law)),
         binding=f"the {'lowest' if fits.sign > 0 else 'highest'} prediction of {len(table)} models",
     )  # fmt: skip
 
@@ -212,6 +223,10 @@ def _law_of_one_input(law: Law) -> Law:
             "rectified or downstream-bleu"
         )
     return law
+
+
+def _target_unit(law: Law) -> str:
+    return "" if law.better == "high" else "nats"
 
 
 def _measure(law: Law) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw._quantities import SHARE, written_range
 from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
 from jaxlaw.data import Observations, ReadingOptions, read_runs
@@ -120,16 +121,16 @@ class InflectionRatio(Result):
         (nan, 'no inflection within the data')
     """
 
-    ratio: float = np.nan
+    ratio: float = field(default=np.nan, metadata={"unit": SHARE})
     interval: tuple[float, float] = _NONE
     bracket: tuple[float, float] = _NONE
-    flat: float = np.nan
-    split: float = np.nan
+    flat: float = field(default=np.nan, metadata={"unit": SHARE})
+    split: float = field(default=np.nan, metadata={"unit": SHARE})
     trends: pd.DataFrame = field(default_factory=pd.DataFrame)
     below: dict[str, float] = field(default_factory=dict)
     above: dict[str, float] = field(default_factory=dict)
     crossings: np.ndarray = field(default_factory=lambda: np.empty(0))
-    level: float = 0.95
+    level: float = field(default=0.95, metadata={"unit": SHARE})
     notes: tuple[Note, ...] = ()
     units: dict[str, float] = field(default_factory=lambda: dict.fromkeys("NDr", 1.0))
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -168,21 +169,29 @@ class InflectionRatio(Result):
         ]  # fmt: skip
         return PiecewiseLaw(float(turn), *sides)
 
+    column_units = {"r": SHARE, "slope": "", "error": ""}
+
+    @property
+    def headline(self) -> str:
+        """Where the loss turns, or that it does not."""
+        if np.isnan(self.bracket[0]):
+            return "no inflection within the data"
+        return (
+            f"the loss turns from rising to falling with D at a share of "
+            f"{written_range(*self.bracket, SHARE)}; slopes pass zero at {self.written('flat')}"
+        )
+
     def lines(self) -> list[str]:
-        """The answer and its evidence."""
+        """The evidence."""
+        if np.isnan(self.ratio):
+            return []
         low, high = self.interval
-        lines = [
-            "no inflection within the data"
-            if np.isnan(self.bracket[0])
-            else f"the loss turns from rising to falling with D between r = {self.bracket[0]:.3g} "
-            f"and {self.bracket[1]:.3g}; slopes pass zero at {self.flat:.3g}",
+        within = f" ({100 * self.level:g} %: {written_range(low, high, SHARE)})"
+        known = "" if np.isnan(low) else within
+        return [
+            f"the fits below and above a share of {self.written('split')} meet at "
+            f"{self.written('ratio')}{known}"
         ]
-        if not np.isnan(self.ratio):
-            interval = "" if np.isnan(low) else f" ({self.level:.0%}: {low:.3g} to {high:.3g})"
-            lines.append(
-                f"the fits below and above r = {self.split:.3g} meet at {self.ratio:.3g}{interval}"
-            )
-        return lines
 
 
 @checked

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -203,10 +203,15 @@ class TransferLaw(Answer):
         7962000000.0
     """
 
-    k: float
-    a: float
-    b: float
-    scatter: float
+    k: float = field(metadata={"unit": ""})
+    a: float = field(metadata={"unit": ""})
+    b: float = field(metadata={"unit": ""})
+    scatter: float = field(metadata={"unit": ""})
+
+    def sentence(self) -> str:
+        """The law."""
+        exponents = f"D^{self.written('a', level=True)} · N^{self.written('b')}"
+        return f"tokens transferred = {self.written('k')} · {exponents}"
 
     def predict(self, D: Any, N: Any) -> np.ndarray:
         """Tokens transferred at tokens and sizes, arrays that broadcast."""
@@ -281,7 +286,7 @@ def transfer_law(
     log_k, a, b = coefficients.tolist()
     return TransferLaw(
         k=math.exp(log_k), a=a, b=b, scatter=left, binding="none", interval=interval,
-        draws={}, level=level, notes=tuple(notes),
+        draws={}, level=level, notes=tuple(notes), units=TransferLaw.single_units(),
     )  # fmt: skip
 
 

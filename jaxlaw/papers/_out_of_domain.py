@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw._arrays import numbers_of
+from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError
@@ -42,13 +43,26 @@ class OutOfDomain(Answer):
         2.1
     """
 
-    weight_pt: float
-    weight_cpt: float
-    balance: float
-    r2: float
-    rmse: float
+    weight_pt: float = field(metadata={"unit": ""})
+    weight_cpt: float = field(metadata={"unit": ""})
+    balance: float = field(metadata={"unit": ""})
+    r2: float = field(metadata={"unit": ""})
+    rmse: float = field(metadata={"unit": TARGET})
     table: pd.DataFrame
     picture = "ood_losses"
+    column_units = {"loss_pt": "nats", "loss_cpt": "nats", "loss_ood": "nats", "mixture": "nats"}
+
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """None: the losses are what was observed."""
+        return {}
+
+    def sentence(self) -> str:
+        """The two weights, and how good the mixture is."""
+        return (
+            f"the loss is {self.written('weight_pt', level=True)} of that on the pre-training "
+            f"corpus and {self.written('weight_cpt')} of that on the new one, R² "
+            f"{self.written('r2')}, RMSE {self.written('rmse')}"
+        )
 
     def predict(self, loss_pt: Any, loss_cpt: Any) -> np.ndarray:
         """The loss for losses on the two corpora, predicted or observed; arrays broadcast."""
@@ -161,6 +175,7 @@ def out_of_domain(
         binding=f"{zero[0]} at 0" if zero else "none",
         table=table.assign(mixture=both @ weights[0]),
         notes=tuple(_mixture_notes(weights[0], r2, rmse)),
+        units=OutOfDomain.single_units(),
     )  # fmt: skip
 
 

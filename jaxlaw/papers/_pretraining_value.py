@@ -15,7 +15,7 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import checked_number
+from jaxlaw._quantities import SHARE, checked_number
 from jaxlaw._typed import Between, ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data import read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
@@ -99,19 +99,27 @@ class Valuation(Answer):
     advice: str
     reasons: tuple[str, ...]
     monotone: bool
-    scatter: float
-    broken_at: float
-    best: float
-    at: float
-    predicted: float
-    gain: float
-    tokens_to_target: float
-    baseline: float
+    scatter: float = field(metadata={"unit": SHARE})
+    broken_at: float = field(metadata={"unit": "tokens"})
+    best: float = field(metadata={"unit": ""})
+    at: float = field(metadata={"unit": "tokens"})
+    predicted: float = field(metadata={"unit": ""})
+    gain: float = field(metadata={"unit": ""})
+    tokens_to_target: float = field(metadata={"unit": "tokens"})
+    baseline: float = field(metadata={"unit": ""})
     fit: Fit | None
     cross_entropy_fit: Fit | None
     checkpoints: pd.DataFrame
     param_draws: dict[str, np.ndarray] = field(default_factory=dict, metadata={"saved": False})
     picture = "value"
+    column_units = {"Dp": "tokens", "score": "", "cross_entropy": "nats"}
+
+    def sentence(self) -> str:
+        """The advice, and the score that it rests on."""
+        if math.isnan(self.predicted):
+            return f"{self.advice}; best score so far {self.written('best')}"
+        score, best = self.written("predicted", level=True), self.written("best")
+        return f"{self.advice}; score {score} at {self.written('at')}, {best} so far"
 
     def curve(self, Dp: Any) -> pd.DataFrame:
         """The law over (points,) Dp: ``Dp``, ``predicted``, and ``low``, ``high``.
@@ -132,9 +140,8 @@ class Valuation(Answer):
         )
 
     def lines(self) -> list[str]:
-        """The advice, what it rests on, and the numbers there are."""
-        head = [f"advice: {self.advice}", *(f"  {reason}" for reason in self.reasons)]
-        return [*head, *self._known_lines()]
+        """What the advice rests on, and the numbers there are."""
+        return [*(f"  {reason}" for reason in self.reasons), *self._known_lines()]
 
 
 @checked
@@ -247,6 +254,7 @@ def pretraining_value(
         scatter=order.scatter, broken_at=broken, best=best, at=at,
         baseline=math.nan if baseline is None else float(baseline),
         fit=law_fit, cross_entropy_fit=ce_fit, checkpoints=table, param_draws=draws, binding=advice,
+        units=Valuation.single_units(),
         notes=(
             *_value_notes(law_fit, table, kept, draws, at, order.flat),
             *few_resamples_notes(len(next(iter(draws.values()), ())), level),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
@@ -20,7 +20,8 @@ import pandas as pd
 
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import Quantity, checked_number, in_unit
+from jaxlaw._quantities import SHARE, Quantity, checked_number, exponential, in_unit
+from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import outside_range
@@ -34,6 +35,7 @@ from jaxlaw.planning._answers import (
     Pictured,
     checked_compute,
     checked_input,
+    context_of,
     keeps_question,
     law_inputs,
     missing_draws_notes,
@@ -92,12 +94,24 @@ class Allocation(Pictured, Answer):
         method: ``closed form`` or ``numerical``.
     """
 
-    N: float
-    D: float
-    loss: float
-    compute: float
-    r: float | None = None
+    N: float = field(metadata={"unit": "parameters"})
+    D: float = field(metadata={"unit": "tokens"})
+    loss: float = field(metadata={"unit": TARGET})
+    compute: float = field(metadata={"unit": "FLOPs"})
+    r: float | None = field(default=None, metadata={"unit": SHARE})
     method: str = "numerical"
+
+    def sentence(self) -> str:
+        """The run, what it costs and what it reaches."""
+        if not math.isfinite(self.N * self.D * self.compute):
+            return ""
+        ratio = self.D * self.units["D"][1] / (self.N * self.units["N"][1])
+        size, tokens = self.written("N", level=True), self.written("D")
+        run = f"{size} and {tokens}, {exponential(ratio)} a parameter"
+        share = "" if self.r is None else f", {self.written('r')} of the corpus"
+        if "loss" in self.binding.split():
+            return f"loss {self.written('loss')}: {self.written('compute')}, by {run}{share}"
+        return f"{self.written('compute')}: {run}{share}, loss {self.written('loss')}"
 
     def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """Contours of equal loss around its compute, and the run on them."""
@@ -117,11 +131,18 @@ class AllocationLaw(Pictured, Answer):
         N_coefficient, D_coefficient: coefficients with N and D in the units of the fitted runs.
     """
 
-    a: float
-    b: float
-    G: float
-    N_coefficient: float
-    D_coefficient: float
+    a: float = field(metadata={"unit": ""})
+    b: float = field(metadata={"unit": ""})
+    G: float = field(metadata={"unit": ""})
+    N_coefficient: float = field(metadata={"unit": ""})
+    D_coefficient: float = field(metadata={"unit": ""})
+
+    def sentence(self) -> str:
+        """The two exponents."""
+        return (
+            f"the best size grows as compute to the power of {self.written('a', level=True)}, the "
+            f"tokens as that of {self.written('b')}"
+        )
 
     def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """Contours of equal loss with the best size of every budget."""
@@ -135,6 +156,12 @@ class Frontier(Pictured, AnswerTable):
     ``table`` has ``compute`` (FLOPs), ``N``, ``D``, ``r`` where it was searched, ``loss`` and
     ``tokens_per_parameter``.
     """
+
+    column_units = {"N": "parameters", "D": "tokens", "r": SHARE, "tokens_per_parameter": ""}
+
+    def sentence(self) -> str:
+        """The runs of the least and of the largest budget."""
+        return self.over_budgets("{compute}: {N} and {D}, loss {loss}")
 
     def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """The best sizes on contours of equal loss."""
@@ -277,7 +304,8 @@ def frontier(
     notes = [*runs_beyond(source, values, at), *source_notes(source)]
     notes += [*runs.notes, *_notes_of_runs(space, cost, runs.values, runs.held)]
     notes += missing_draws_notes(values["N"].min(axis=1), "optimum at some budget")
-    return Frontier(pd.DataFrame(table), level, tuple(notes))
+    run = {name: table[name][np.nanargmax(budgets)] for name in ("N", "D")}
+    return Frontier(pd.DataFrame(table), level, tuple(notes), **context_of(Frontier, source, run))
 
 
 @keeps_question
@@ -322,8 +350,9 @@ def allocation_law(
     values["D_coefficient"] = flops_of_units**-b / G / source.units["D"]
     notes = [*source_notes(source), *missing_draws_notes(G, "optimum")]
     return AllocationLaw(
-        **with_intervals(values, level, source.degrees), binding="compute", notes=tuple(notes)
-    )
+        **with_intervals(values, level, source.degrees), binding="compute", notes=tuple(notes),
+        **context_of(AllocationLaw, source),
+    )  # fmt: skip
 
 
 @keeps_question
@@ -706,7 +735,7 @@ def _allocation(
         answer["r"] = held["r"]
     at = held | {name: answer[name] for name in ("N", "D", "r") if name in answer}
     notes = (*notes, *source_notes(source, **at), *missing_draws_notes(values["compute"], what))
-    return Allocation(**answer, notes=notes, **more)
+    return Allocation(**answer, notes=notes, **context_of(Allocation, source, at), **more)
 
 
 def _numbers(inputs: Inputs) -> dict[str, float]:

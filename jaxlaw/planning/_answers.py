@@ -6,6 +6,8 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -13,14 +15,22 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from jaxlaw._quantities import checked_number, in_unit, says_unit
-from jaxlaw._result import Result
+from jaxlaw._quantities import (
+    SHARE,
+    checked_number,
+    in_unit,
+    says_unit,
+    times,
+    written,
+)
+from jaxlaw._result import TARGET, Result
 from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
-from jaxlaw.notes import Note, by_weight
+from jaxlaw.notes import Note, in_brief
 from jaxlaw.uncertainty import Draws
 
+_BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
 MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads
 Inputs = Mapping[str, Any] | None  # what ``at=`` of a plan is
 
@@ -207,7 +217,9 @@ def range_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
             known[name] = value
     flags = outside_range(source.ranges, source.joint, known)
     outside = [
-        range_message(label, source.ranges, source.joint, known) for label in flags if flags[label]
+        range_message(label, source.ranges, source.joint, known, source.fit.input_units())
+        for label in flags
+        if flags[label]
     ]
     if outside:
         message = f"outside the fitted range{of}: {', '.join(outside)}; an extrapolation"
@@ -221,6 +233,47 @@ def range_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
     return notes
 
 
+def context_of(kind: type[Result], source: Draws, at: Inputs = None) -> dict[str, Any]:
+    """Fields of an answer that are made of the runs: their units, and how far it lies from them.
+
+    Args:
+        kind: class of the answer.
+        source: law with the units and ranges of its runs.
+        at: inputs of the answer, in the units of the runs, or as a user says them.
+
+    Returns:
+        ``units`` and ``beyond``.
+    """
+    known = {
+        name: in_unit_of_runs(source, name, value)
+        for name, value in (at or {}).items()
+        if name in source.ranges
+    }
+    return {"units": units_of(kind, source), "beyond": source.fit.times_beyond(known)}
+
+
+def context_of_inputs(kind: type[Result], source: Draws, at: Inputs) -> dict[str, Any]:
+    """As :func:`context_of`, of an answer whose numbers are named as the law's inputs are."""
+    context = context_of(kind, source, at)
+    return {**context, "units": {**source.fit.input_units(), **context["units"]}}
+
+
+def units_of(kind: type[Result], source: Draws) -> dict[str, tuple[str, float]]:
+    """Number or column of a result → its unit, and what one is worth in single things.
+
+    Args:
+        kind: class of the result.
+        source: law with the units of its runs.
+    """
+    worth = {
+        unit: source.scale(name)
+        for unit, name in (("parameters", "N"), ("tokens", "D"))
+        if name in source.law.input_names
+    }
+    units = kind.single_units(source.fit.target_unit, worth)
+    return {name: unit for name, unit in units.items() if name not in ("level", "beyond")}
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Answer(Result):
     """What plans have in common; the numbers are the attributes of each plan's own answer.
@@ -231,6 +284,8 @@ class Answer(Result):
         draws: quantity → (R,) the same plan for every draw, NaN where it has none.
         level: confidence level of the intervals.
         notes: findings to know before relying on it.
+        units: quantity, or column of a table → (unit, what one is worth in single things).
+        beyond: times the largest fitted run, in compute; 1 up to it, NaN where it is unknown.
         flat: quantity → (low, high) within which the loss lies no farther above the lowest than
             single runs differ by; of a forecast, whose noise is known, and else empty.
         laws: of a forecast: what each law says alone, with its weight, and, where that can be said,
@@ -241,8 +296,10 @@ class Answer(Result):
     binding: str
     interval: dict[str, tuple[float, float]]
     draws: dict[str, np.ndarray] = field(default_factory=dict, metadata={"saved": False})
-    level: float
+    level: float = field(metadata={"unit": SHARE})
     notes: tuple[Note, ...]
+    units: dict[str, tuple[str, float]]
+    beyond: float = field(default=math.nan, metadata={"unit": ""})
     flat: dict[str, tuple[float, float]] = field(default_factory=dict)
     laws: pd.DataFrame | None = None
     #: Name of the table that the command writes as CSV, in place of the numbers in one row.
@@ -255,42 +312,70 @@ class Answer(Result):
         values = {name: getattr(self, name) for name in own}
         return {name: value for name, value in values.items() if isinstance(value, float)}
 
+    def unit_of(self, name: str) -> tuple[str, float] | None:
+        """The unit of a number or a column; of one of many, such as ``loss[code]``, that of all."""
+        return self.units.get(name) or self.units.get(name.partition("[")[0])
+
+    @property
+    def headline(self) -> str:
+        """The answer, how far it is from the runs, and what makes it doubtful."""
+        return headline_of(self.sentence(), self.beyond, self.notes)
+
+    def sentence(self) -> str:
+        """The answer in words; empty where there is none."""
+        return ""
+
     def shown(self) -> dict[str, pd.DataFrame]:
         """Its tables, and what lies within the noise of a run."""
         if not self.flat:
             return self.tables()
-        rows = [(name, *limits) for name, limits in self.flat.items()]
-        flat = pd.DataFrame(rows, columns=["quantity", "low", "high"])
+        rows = [{"quantity": name, "from … to": self._between(name, "flat")} for name in self.flat]
+        flat = pd.DataFrame(rows)
         return {**self.tables(), "as good as the best, to the noise of a run": flat}
 
     def lines(self) -> list[str]:
         """Numbers with their intervals, what binds, and what each law says alone."""
-        lines = [self._line(name, value) for name, value in self.quantities.items()]
-        return [*lines, f"{'binding':<12} {self.binding}", *self._law_lines()]
+        return [*self.number_lines(), f"{'binding':<12} {self.binding}", *self._law_lines()]
 
     def _law_lines(self) -> list[str]:
         """What laws say alone, and what lies within the noise of a run."""
         lines = [
-            f"{name} {low:.4g} to {high:.4g} lies within a run's noise of the lowest loss"
-            for name, (low, high) in self.flat.items()
+            f"{name} {self._between(name, 'flat')} lies within a run's noise of the lowest loss"
+            for name in self.flat
         ]
         if self.laws is not None:
             shown = self.laws[[name for name in self.laws if _differs(self.laws[name])]]
-            form = {"float_format": lambda value: f"{value:.4g}", "na_rep": ""}
-            lines += ["each law alone:", *shown.to_string(index=False, **form).split("\n")]
+            lines += ["each law alone:", *self.readable(shown).to_string(index=False).split("\n")]
         return lines
 
     def _known_lines(self) -> list[str]:
         """A line for each number that is known."""
-        known = {name: v for name, v in self.quantities.items() if not np.isnan(v)}
-        return [self._line(name, value) for name, value in known.items()]
+        return self.number_lines([n for n, value in self.quantities.items() if not np.isnan(value)])
 
-    def _line(self, name: str, value: float) -> str:
-        line = f"{name:<12} {value:>12.6g}"
-        if name in self.interval:
-            low, high = self.interval[name]
-            line += f"   {self.level:.0%} interval {low:.5g} to {high:.5g}"
-        return line
+
+def headline_of(sentence: str, beyond: float, notes: Sequence[Note]) -> str:
+    """An answer in one sentence: itself, its distance from the runs, and what makes it doubtful.
+
+    Args:
+        sentence: the answer; empty where there is none.
+        beyond: times the largest fitted run; NaN where it is unknown.
+        notes: notes of the answer; those that are errors stand in place of one that is missing.
+    """
+    errors = [note for note in notes if note.severity == "error"]
+    if not sentence:
+        return errors[0].message if errors else ""
+    codes = {note.code for note in notes}
+    parts = [sentence]
+    if beyond >= _BEYOND:
+        parts.append(f"{times(beyond)} beyond the largest run")
+    elif "extrapolation" in codes:
+        parts.append("outside the fitted runs")
+    elif "range-unknown" in codes:
+        parts.append("how far that is from the runs is unknown")
+    elif beyond == beyond:
+        parts.append("within the fitted runs")
+    parts += [f"do not use it: {errors[0].code}"] if errors else []
+    return "; ".join(parts)
 
 
 def _differs(column: pd.Series) -> bool:
@@ -311,20 +396,60 @@ class AnswerTable(Result):
         table: the numbers; with draws ``…_low`` and ``…_high`` of each.
         level: confidence level of the intervals.
         notes: findings to know before relying on it.
+        units: column → (unit, what one is worth in single things).
+        beyond: times the largest fitted run that the largest of these is, as of an
+            :class:`Answer`.
     """
 
-    table: pd.DataFrame
-    level: float
-    notes: tuple[Note, ...]
+    column_units = {
+        "compute": "FLOPs", "loss": TARGET, "multiplier": "", "saved": SHARE,
+        "continual_compute": "FLOPs",
+    }  # fmt: skip
     csv: ClassVar[str] = "table"
 
-    def lines(self) -> list[str]:
-        """The table."""
-        return [self.table.to_string(index=False, float_format=lambda value: f"{value:.5g}")]
+    table: pd.DataFrame
+    level: float = field(metadata={"unit": SHARE})
+    notes: tuple[Note, ...]
+    units: dict[str, tuple[str, float]]
+    beyond: float = field(default=math.nan, kw_only=True, metadata={"unit": ""})
+
+    @property
+    def quantities(self) -> dict[str, float]:
+        """None: its numbers are in the table."""
+        return {}
+
+    def unit_of(self, name: str) -> tuple[str, float] | None:
+        """The unit of a column."""
+        return self.units.get(name)
+
+    @property
+    def headline(self) -> str:
+        """The answers in one sentence: of the first and the last of many."""
+        return headline_of(self.sentence(), self.beyond, self.notes)
+
+    def sentence(self) -> str:
+        """The answers in words; empty where there is none."""
+        return ""
+
+    def over_budgets(self, form: str) -> str:
+        """A sentence for the least and the largest of several budgets; empty where all are unknown.
+
+        Args:
+            form: the sentence, with names of columns in braces.
+        """
+        names = re.findall(r"{(\w+)}", form)
+        known = self.table[~self.table[names].isna().any(axis=1)].sort_values("compute")
+        ends = known.iloc[[0, -1] if len(known) > 1 else slice(None)]
+        rows = (
+            {name: written(row[name], *(self.unit_of(name) or ("", 1.0))) for name in names}
+            for _, row in ends.iterrows()
+        )
+        return "; ".join(form.format(**row) for row in rows)
 
     def __repr__(self) -> str:
-        """The table, cut where pandas cuts it, and the notes."""
-        return "\n".join([repr(self.table), *map(str, by_weight(self.notes))])
+        """The headline, the table, cut where pandas cuts it, and the notes."""
+        shown = repr(self.readable(self.table))
+        return "\n".join([*filter(None, [self.headline]), shown, *in_brief(self.notes)])
 
 
 def draw(picture: str, *args: Any, **options: Any) -> Any:

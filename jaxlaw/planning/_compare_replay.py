@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import checked_number
+from jaxlaw._quantities import SHARE, checked_number
+from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import read_columns
 from jaxlaw.errors import DataError, UsageError, listed
@@ -21,6 +22,7 @@ from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     Answer,
+    context_of,
     law_inputs,
     missing_draws_notes,
     range_notes,
@@ -30,6 +32,7 @@ from jaxlaw.planning._answers import (
 from jaxlaw.planning._solve import for_each_draw, last_true
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, has_draws, with_intervals
 
+_SHOWN = 20  # rows of the table for people
 SPREADS = 257  # points at which the spread of losses is looked at
 ROWS = 41  # that a share has in the table
 
@@ -48,12 +51,32 @@ class ReplayComparison(Answer):
             without N), ``D`` (tokens in all), ``loss``.
     """
 
-    meet: float
-    least_back: float
-    spread_first: float
-    spread_last: float
+    meet: float = field(metadata={"unit": "tokens"})
+    least_back: float = field(metadata={"unit": SHARE})
+    spread_first: float = field(metadata={"unit": TARGET})
+    spread_last: float = field(metadata={"unit": TARGET})
     table: pd.DataFrame
     picture = "replay_losses"
+    column_units = {
+        "r": SHARE, "corpus_tokens": "tokens", "corpus_compute": "FLOPs", "D": "tokens",
+    }  # fmt: skip
+
+    def sentence(self) -> str:
+        """Where the losses meet."""
+        if math.isnan(self.meet):
+            return ""
+        last = self.written("spread_last")
+        if math.isinf(self.meet):
+            return f"the losses of these shares stay apart, by {last} at equal tokens of the corpus"
+        if self.meet == 0:
+            return f"the losses of these shares are one at equal tokens of the corpus, to {last}"
+        meet = self.written("meet", level=True)
+        return f"from {meet} of the corpus on the losses of these shares are one, to {last}"
+
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """Some rows of the table."""
+        every = max(1, len(self.table) // _SHOWN)
+        return {**super().shown(), "table": self.table.iloc[::every]}
 
 
 @checked
@@ -127,8 +150,9 @@ def compare_replay(
     notes += missing_draws_notes(meet, "answer")
     table = _share_table(source, r, np.geomspace(low, high, ROWS), others, inputs)
     return ReplayComparison(
-        **answer, table=table, binding="equal tokens of the corpus", notes=tuple(notes)
-    )
+        **answer, table=table, binding="equal tokens of the corpus", notes=tuple(notes),
+        **context_of(ReplayComparison, source, {**inputs, "D": high / r.min()}),
+    )  # fmt: skip
 
 
 def _compare_observed(
@@ -147,7 +171,7 @@ def _compare_observed(
     return ReplayComparison(
         meet=meet, least_back=least, spread_first=first, spread_last=last, table=table,
         binding="equal tokens of the corpus", interval={}, draws={}, level=level,
-        notes=tuple(notes),
+        notes=tuple(notes), units=ReplayComparison.single_units(), beyond=1.0,
     )  # fmt: skip
 
 

@@ -19,6 +19,8 @@ import pandas as pd
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
+from jaxlaw._quantities import SHARE, written
+from jaxlaw._result import TARGET, Result
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import AREAS
 from jaxlaw.errors import UsageError, nearest
@@ -28,6 +30,7 @@ from jaxlaw.planning._answers import (
     Answer,
     AnswerTable,
     Inputs,
+    context_of,
     fewest_degrees,
     law_inputs,
     missing_draws_notes,
@@ -47,6 +50,11 @@ from jaxlaw.planning._solve import minimise_in_box
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, with_intervals
 
 _CORPORA = ("pt", "cpt")
+_UNITS = {
+    "weight": "", "loss_potential": SHARE, "peak": "", "replay": SHARE, "steps": "steps",
+    **{f"{what}_{corpus}": TARGET for what in ("loss", "change") for corpus in _CORPORA},
+    "objective": TARGET,
+}  # fmt: skip
 
 
 class _Losses(NamedTuple):
@@ -94,6 +102,10 @@ class _Losses(NamedTuple):
                 worst[name] = each[np.argmax(np.fmax(low - each, each - high))]
             notes += source_notes(source, corpus, **worst)
         return notes
+
+    def context(self, kind: type[Result]) -> dict[str, Any]:
+        """Fields of an answer that are made of the runs."""
+        return context_of(kind, self.sources[0], dict.fromkeys(self.sources[0].ranges, 1.0))
 
     def check_varied(self, names: Sequence[str]) -> None:
         """Refuse to vary what the run or a law has no place for."""
@@ -215,7 +227,25 @@ def _by_name(values: np.ndarray) -> dict[str, np.ndarray]:
     return {f"loss_{corpus}": both[1] for corpus, both in each} | changes
 
 
-class FinalLosses(AnswerTable):
+def _both(row: pd.Series) -> str:
+    old, new = (written(row[f"loss_{corpus}"], "nats") for corpus in _CORPORA)
+    return f"{old} on the old corpus and {new} on the new one"
+
+
+class _OverSettings:
+    """Tables of what a continual run comes to, over some of its settings."""
+
+    table: pd.DataFrame
+
+    column_units = _UNITS
+
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """Some rows; of two losses without their changes, for which there is no room."""
+        table = self.table[[n for n in self.table if not n.startswith(("change", "objective"))]]
+        return {"table": table.iloc[:: max(1, len(table) // _SHOWN)]}
+
+
+class FinalLosses(_OverSettings, AnswerTable):
     """Losses at the end of continual runs.
 
     ``table`` has a row each: ``loss_potential``, ``peak``, ``replay``, ``steps``; ``loss_pt``,
@@ -229,6 +259,21 @@ class FinalLosses(AnswerTable):
         >>> bool(table["change_pt"].is_monotonic_decreasing)
         True
     """
+
+    def sentence(self) -> str:
+        """Both losses of one run, or where each is lowest among several."""
+        lowest = [self.table.loc[self.table[f"loss_{corpus}"].idxmin()] for corpus in _CORPORA]
+        if len(self.table) == 1:
+            return f"losses {_both(lowest[0])}"
+        return "; ".join(
+            f"lowest loss on the {word} corpus, {written(row[f'loss_{corpus}'], 'nats')}, at "
+            + ", ".join(f"{name} {written(row[name], _UNITS[name])}" for name in self._varied())
+            for word, corpus, row in zip(("old", "new"), _CORPORA, lowest, strict=True)
+        )
+
+    def _varied(self) -> list[str]:
+        """The settings that vary among the rows."""
+        return [name for name in SETTINGS if self.table[name].nunique() > 1]
 
 
 @checked
@@ -281,12 +326,15 @@ def final_losses(
     table = dict(at)
     for name, values in _by_name(losses.evaluate(at)).items():
         table |= interval_columns(name, values, level, losses.degrees)
-    return FinalLosses(pd.DataFrame(table), level, tuple(losses.notes(at)))
+    return FinalLosses(
+        pd.DataFrame(table), level, tuple(losses.notes(at)), **losses.context(FinalLosses)
+    )
 
 
 # Its best settings
 
 Minimise = Literal["losses", "changes"]
+_SHOWN = 24  # rows of a table for people
 _AT_BOUND = 1e-6  # of a range, in its own scale
 _LOGARITHMIC = ("peak", "steps")
 _POINTS = {1: 257, 2: 33, 3: 13, 4: 8}  # a side of the grid
@@ -317,21 +365,32 @@ class OptimalTraining(Answer):
         'none: the optimum is inside its ranges'
     """
 
-    weight: float
-    loss_potential: float
-    peak: float
-    replay: float
-    steps: float
-    loss_pt: float
-    loss_cpt: float
-    change_pt: float
-    change_cpt: float
-    objective: float
+    weight: float = field(metadata={"unit": ""})
+    loss_potential: float = field(metadata={"unit": SHARE})
+    peak: float = field(metadata={"unit": ""})
+    replay: float = field(metadata={"unit": SHARE})
+    steps: float = field(metadata={"unit": "steps"})
+    loss_pt: float = field(metadata={"unit": TARGET})
+    loss_cpt: float = field(metadata={"unit": TARGET})
+    change_pt: float = field(metadata={"unit": TARGET})
+    change_cpt: float = field(metadata={"unit": TARGET})
+    objective: float = field(metadata={"unit": TARGET})
     schedule: Any = field(default=None, metadata={"saved": False})
     minimise: str = "losses"
 
+    def sentence(self) -> str:
+        """The settings and both losses."""
+        if math.isnan(self.objective):
+            return ""
+        peak = "" if math.isnan(self.peak) else f", peak {self.written('peak')}"
+        return (
+            f"weight {self.weight:g} of the old loss: replay {self.written('replay', level=True)}"
+            f"{peak}, {self.written('steps')}; losses {self.written('loss_pt')} on the old corpus "
+            f"and {self.written('loss_cpt')} on the new one"
+        )
 
-class TradeoffCurve(AnswerTable):
+
+class TradeoffCurve(_OverSettings, AnswerTable):
     """The best settings over λ1.
 
     ``table`` has a row for each ``weight`` (λ1), with the numbers of :class:`OptimalTraining`
@@ -345,6 +404,11 @@ class TradeoffCurve(AnswerTable):
         >>> curve.table["binding"][0]
         'replay at its lowest (0)'
     """
+
+    def sentence(self) -> str:
+        """Both losses at either end."""
+        ends = self.table.iloc[[0, -1] if len(self.table) > 1 else [0]]
+        return "; ".join(f"weight {row['weight']:g}: {_both(row)}" for _, row in ends.iterrows())
 
 
 @checked
@@ -408,7 +472,7 @@ def optimal_training(
     return OptimalTraining(
         **with_intervals(numbers, level, losses.degrees),
         weight=float(weight), binding=_binding(names, over, best), notes=tuple(notes),
-        schedule=run.schedule(**varied), minimise=minimise,
+        schedule=run.schedule(**varied), minimise=minimise, **losses.context(OptimalTraining),
     )  # fmt: skip
 
 
@@ -459,7 +523,9 @@ def tradeoff_curve(
     at = {name: values[name][:, 0] for name in SETTINGS}
     rows = pd.DataFrame(at).to_dict("records")
     table["binding"] = [_binding(names, over, best) for best in rows]
-    return TradeoffCurve(pd.DataFrame(table), level, tuple(losses.notes(at)))
+    return TradeoffCurve(
+        pd.DataFrame(table), level, tuple(losses.notes(at)), **losses.context(TradeoffCurve)
+    )
 
 
 def _optimised(

@@ -7,21 +7,24 @@ convexity, and ever finer grids around it give the digits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._quantities import checked_number
+from jaxlaw._quantities import SHARE, checked_number
+from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     Answer,
+    context_of,
     fewest_degrees,
     law_inputs_of_each,
     missing_draws_notes,
@@ -52,9 +55,17 @@ class DomainShares(Answer):
 
     shares: dict[str, float]
     losses: dict[str, float]
-    general_share: float
-    loss: float
+    general_share: float = field(metadata={"unit": SHARE})
+    loss: float = field(metadata={"unit": TARGET})
     picture = "domain_shares"
+    column_units = {"r": SHARE}
+
+    def sentence(self) -> str:
+        """The shares and the loss that they make least."""
+        if math.isnan(self.loss):
+            return ""
+        parts = [f"{self.written(f'r[{name}]')} {name}" for name in (*self.shares, "general")]
+        return f"{', '.join(parts)}: weighted loss {self.written('loss', level=True)}"
 
     @property
     def quantities(self) -> dict[str, float]:
@@ -141,6 +152,7 @@ def optimal_domain_weights(
         **{key: answer[key] for key in ("loss", "interval", "draws", "level")},
         binding="shares add up to 1" if spent else "general loss",
         notes=tuple(notes),
+        **context_of(DomainShares, every[0], every[0].inputs_taken(at or {})),
     )
 
 

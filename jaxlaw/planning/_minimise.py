@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw._quantities import SHARE
+from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.errors import DataError
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import Answer, fewest_degrees, missing_draws_notes
+from jaxlaw.planning._answers import Answer, context_of_inputs, fewest_degrees, missing_draws_notes
 from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus
 from jaxlaw.planning._flat import as_good
 from jaxlaw.planning._question import Question, question_of
@@ -42,11 +44,11 @@ class Minimum(Answer):
     """
 
     best: dict[str, float]
-    loss: float = field(metadata={"unit": "nats"})
+    loss: float = field(metadata={"unit": TARGET})
     limited: dict[str, float]
     compute: float = field(metadata={"unit": "FLOPs"})
     near: dict[str, tuple[float, float]]
-    tolerance: float = field(metadata={"setting": True})
+    tolerance: float = field(metadata={"setting": True, "unit": SHARE})
 
     @property
     def quantities(self) -> dict[str, float]:
@@ -68,16 +70,25 @@ class Minimum(Answer):
 
     def shown(self) -> dict[str, pd.DataFrame]:
         """The ranges of near-optimal values."""
-        rows = [(name, *limits) for name, limits in self.near.items()]
-        near = pd.DataFrame(rows, columns=["quantity", "low", "high"])
+        rows = [(name, self._between(name, "near")) for name in self.near]
+        near = pd.DataFrame(rows, columns=["quantity", "from … to"])
         return {**super().shown(), **({self._within: near} if rows else {})}
+
+    def sentence(self) -> str:
+        """The best inputs, and what is reached there."""
+        if any(map(math.isnan, self.best.values())):
+            return ""
+        names, level = [], True
+        for name in self.best:
+            names.append(f"{name} {self.written(name, level=level and name in self.interval)}")
+            level = level and name not in self.interval
+        known = [n for n in ("loss", "compute") if not math.isnan(self.quantities.get(n, math.nan))]
+        reached = ", ".join(f"{name} {self.written(name)}" for name in known)
+        return f"best {', '.join(names)}: {reached}"
 
     def lines(self) -> list[str]:
         """Its numbers, what binds, and the ranges of near-optimal values."""
-        near = [
-            f"{self._within}: {name} {low:.3g} to {high:.3g}"
-            for name, (low, high) in self.near.items()
-        ]
+        near = [f"{self._within}: {name} {self._between(name, 'near')}" for name in self.near]
         return [*super().lines(), *near]
 
 
@@ -168,6 +179,7 @@ def minimise(
     return Minimum(
         best=best, loss=loss, limited=limited, compute=spent, near=near, tolerance=tolerance,
         flat=flat, binding=bound, notes=tuple(dict.fromkeys(notes)), **answer,
+        **context_of_inputs(Minimum, reference, {**reference.inputs_taken(at), **best}),
     )  # fmt: skip
 
 

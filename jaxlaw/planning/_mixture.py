@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import checked_number
+from jaxlaw._quantities import SHARE, checked_number, written
+from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
@@ -25,6 +26,7 @@ from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     Answer,
     Pictured,
+    context_of,
     fewest_degrees,
     keeps_question,
     law_inputs,
@@ -62,15 +64,29 @@ class Mixture(Answer):
         tried: least and largest domain share that both fits saw; NaN if unknown.
     """
 
-    share: float
-    domain_loss: float
-    general_loss: float
-    change: float
-    limit: float
+    share: float = field(metadata={"unit": SHARE})
+    domain_loss: float = field(metadata={"unit": TARGET})
+    general_loss: float = field(metadata={"unit": TARGET})
+    change: float = field(metadata={"unit": SHARE})
+    limit: float = field(metadata={"unit": TARGET})
     curve: pd.DataFrame
     tried: tuple[float, float] = (math.nan, math.nan)
     picture = "trade_off"
     csv = "curve"
+
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """Every tenth point of the trade-off."""
+        return {**super().shown(), "curve": self.curve.iloc[::10]}
+
+    def sentence(self) -> str:
+        """The share and both losses."""
+        if math.isnan(self.share):
+            return ""
+        return (
+            f"{self.written('share', level=True)} of the domain: its loss "
+            f"{self.written('domain_loss')}, the general loss {self.written('general_loss')}, "
+            f"{_signed(self.change)} from its start"
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -86,11 +102,22 @@ class LimitedMixture(Pictured, Answer):
             optimum lies inside (0, 1); infinite if always, 0 if never.
     """
 
-    share: float
-    D: float
-    loss: float
-    loss_alone: float
-    interior_below: float
+    share: float = field(metadata={"unit": SHARE})
+    D: float = field(metadata={"unit": "tokens"})
+    loss: float = field(metadata={"unit": TARGET})
+    loss_alone: float = field(metadata={"unit": TARGET})
+    interior_below: float = field(metadata={"unit": "tokens"})
+
+    def sentence(self) -> str:
+        """The share, the tokens in all, and what mixing is worth."""
+        if math.isnan(self.share):
+            return ""
+        if self.share == 1:
+            return f"the domain's data alone, without a mixture: loss {self.written('loss')}"
+        return (
+            f"{self.written('share', level=True)} of the domain in {self.written('D')}: loss "
+            f"{self.written('loss')}, {self.written('loss_alone')} without a mixture"
+        )
 
     def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """The domain loss over the share."""
@@ -107,12 +134,24 @@ class CriticalRatio(Pictured, Answer):
         loss: predicted loss there.
     """
 
-    share: float
-    loss: float
+    share: float = field(metadata={"unit": SHARE})
+    loss: float = field(metadata={"unit": TARGET})
+
+    def sentence(self) -> str:
+        """The share and the loss there."""
+        if math.isnan(self.share):
+            return ""
+        loss = self.written("loss")
+        return f"{self.written('share', level=True)} of the general corpus: its loss {loss}"
 
     def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """The general loss over its share, and its start."""
         return "critical_share", (question["general"],), without(question, "general")
+
+
+def _signed(share: float) -> str:
+    """A relative change with its sign: ``+3 %``."""
+    return ("+" if share > 0 else "") + written(share, SHARE)
 
 
 def _losses_there(answer: Mixture, alone: Mixture, given: dict[str, Any]) -> dict[str, float]:
@@ -200,9 +239,10 @@ def optimal_mixture(
     sides = {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}
     bound = sides.get(answer["share"], "none" if kept else "general loss")
     flat = _flat_shares(both, others, answer["share"], limit)
+    numbers = both[1].inputs_taken(at or {}) | {"r": answer["share"] / both[1].units["r"]}
     return Mixture(
         **answer, limit=limit, curve=curve, tried=_tried(both), binding=bound, flat=flat,
-        notes=tuple(notes),
+        notes=tuple(notes), **context_of(Mixture, both[1], numbers),
     )  # fmt: skip
 
 
@@ -289,7 +329,9 @@ def critical_ratio(
     notes += source_notes(source, **(at or {}), r=answer["share"] / source.units["r"])
     notes += missing_draws_notes(other, "critical ratio")
     bound = "r_g ≥ 0" if answer["share"] == 0 else "general loss"
-    return CriticalRatio(**answer, binding=bound, notes=tuple(notes))
+    return CriticalRatio(
+        **answer, binding=bound, notes=tuple(notes), **context_of(CriticalRatio, source, at)
+    )
 
 
 @keeps_question
@@ -370,7 +412,10 @@ def optimal_mixture_data_limited(
         bound = "r_d ≤ 1"
     elif total is not None and answer["share"] <= least * AT_LEAST:
         bound = f"D ≤ {total:g}"
-    return LimitedMixture(**answer, binding=bound, notes=tuple(notes))
+    there = {**(at or {}), "D": answer["D"]}
+    return LimitedMixture(
+        **answer, binding=bound, notes=tuple(notes), **context_of(LimitedMixture, source, there)
+    )
 
 
 OWN_SHARE = (

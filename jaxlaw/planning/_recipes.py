@@ -20,7 +20,7 @@ from jaxlaw.planning._allocation import (
     budgets_of,
     runs_beyond,
 )
-from jaxlaw.planning._answers import AnswerTable, source_notes
+from jaxlaw.planning._answers import AnswerTable, context_of, source_notes
 from jaxlaw.planning._budgets import (
     COMPUTES,
     Cost,
@@ -40,6 +40,10 @@ class ComputeMultiplier(AnswerTable):
     """
 
     picture = "compute_multiplier"
+
+    def sentence(self) -> str:
+        """What the recipe is worth at the least and the largest budget."""
+        return self.over_budgets("{compute}: the recipe is worth {multiplier} × the compute")
 
 
 @checked
@@ -111,7 +115,10 @@ def compute_multiplier(
     for space, log_tokens in zip(both, (log_D, own_log_D), strict=True):
         tokens = np.exp(log_tokens[0]) / source.scale("D")
         notes += epochs_notes(source, space.others, tokens, space.epochs)
-    return ComputeMultiplier(frame, level, tuple(dict.fromkeys(notes)))
+    largest = {name: values[0][budgets.argmax()] for name, values in runs.items()}
+    return ComputeMultiplier(
+        frame, level, tuple(dict.fromkeys(notes)), **context_of(ComputeMultiplier, source, largest)
+    )
 
 
 @for_each_draw("law")

@@ -28,8 +28,8 @@ import pandas as pd
 from jaxlaw import schedules
 from jaxlaw._areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import checked_number
-from jaxlaw._result import Result
+from jaxlaw._quantities import SHARE, checked_number, written
+from jaxlaw._result import TARGET, Result
 from jaxlaw._typed import (
     ConfidenceLevel,
     RepeatCount,
@@ -43,7 +43,7 @@ from jaxlaw.data import AREAS, UNKNOWN_BASE_RATE, for_unknown_base
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import fewest_degrees, source_notes
+from jaxlaw.planning._answers import fewest_degrees, source_notes, units_of
 from jaxlaw.planning._continual_pretraining import counted_as
 from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, intervals
@@ -83,6 +83,7 @@ class OptimalSchedule(Result):
         comparison: a row each for this and the usual schedules of the same steps, peak, floor
             and warm-up: ``loss``; ``loss_1``, ``loss_2``, … where they are several; areas.
         notes: findings to know before relying on it.
+        units: quantity, or column of a table → (unit, what one is worth in single things).
         usual: usual schedules it is compared with, by name.
         interval: quantity → (low, high) of a bootstrap: ``loss`` under this very schedule; where
             areas are plain, also of the first 1,000 draws' own best schedules ``best_loss``,
@@ -101,43 +102,54 @@ class OptimalSchedule(Result):
     """
 
     schedule: Schedule
-    loss: float
+    loss: float = field(metadata={"unit": TARGET})
     areas: Areas | PhaseAreas
-    agreement: float
+    agreement: float = field(metadata={"unit": SHARE})
     n_starts: int
-    decay_start: float
-    decay_end: float
+    decay_start: float = field(metadata={"unit": "steps"})
+    decay_end: float = field(metadata={"unit": "steps"})
     comparison: pd.DataFrame = field(metadata={"index": "schedule"})
     notes: tuple[Note, ...]
+    units: dict[str, tuple[str, float]]
     usual: dict[str, Schedule] = field(default_factory=dict, metadata={"saved": False})
     interval: dict[str, tuple[float, float]] = field(default_factory=dict)
-    level: float = LEVEL
-    regret: float = math.nan
+    level: float = field(default=LEVEL, metadata={"unit": SHARE})
+    regret: float = field(default=math.nan, metadata={"unit": TARGET})
     draws: pd.DataFrame = field(default_factory=pd.DataFrame, metadata={"saved": False})
     picture = "best_rates"
+    column_units = {**dict.fromkeys(AREAS, ""), "best_loss": TARGET}
+
+    def unit_of(self, name: str) -> tuple[str, float] | None:
+        """The unit of a number or a column; of one of several losses that of all."""
+        return self.units.get(name) or self.units.get(name.rstrip("0123456789_"))
+
+    @property
+    def headline(self) -> str:
+        """The loss, what it is worth against the usual schedules, and where the rates fall."""
+        usual = self.comparison["loss"].iloc[1:]
+        codes = {note.code for note in self.notes}
+        gain = written(float(usual.min() - self.loss), *self.unit_of("loss"))
+        beyond = "; outside the fitted runs" if "extrapolation" in codes else ""
+        return (
+            f"loss {self.written('loss', level=True)} after {len(self.schedule):,} steps, {gain} "
+            f"below the best usual schedule ({usual.idxmin()}): the fall begins at step "
+            f"{self.decay_start:,.0f} and ends at {self.decay_end:,.0f}{beyond}"
+        )
 
     def lines(self) -> list[str]:
         """The comparison and the evidence."""
-        between = ""
-        if "loss" in self.interval:
-            low, high = self.interval["loss"]
-            between = f"loss between {low:.5g} and {high:.5g}; "
         searched = "the best of all schedules that keep these limits"
         if self.n_starts:
             searched = f"{self.agreement:.0%} of {self.n_starts} starts agree"
-        lines = [
-            self.comparison.to_string(line_width=80),
-            between + searched,
-            f"the fall begins at step {self.decay_start:.0f} and ends at {self.decay_end:.0f}",
-        ]
+        lines = [self.readable(self.comparison).to_string(index=False, line_width=80), searched]
         if "regret" in self.interval:
             begin, end = (
                 f"between {low:.0f} and {high:.0f}" for low, high in map(self.interval.get, _FALL)
             )
-            lines[-1] += f"; that of {len(self.draws)} draws' own best"
             lines.append(
-                f"begins {begin}, ends {end}; to them this one\ncosts {self.regret:.1g} nats in "
-                f"the median, {self.interval['regret'][1]:.1g} at most ({self.level:.0%} intervals)"
+                f"the fall of {len(self.draws)} draws' own best begins {begin}, ends {end}; to "
+                f"them this one costs {written(self.regret, *self.unit_of('regret'))} in the "
+                f"median, {self.interval['regret'][1]:.2g} at most"
             )
         return lines
 
@@ -268,6 +280,7 @@ def optimal_schedule(
         ),
         usual=usual, interval=_intervals(targets, final[0], draws, level), level=level,
         regret=float(draws["regret"].median()) if len(draws) else math.nan,
+        units=units_of(OptimalSchedule, targets[0].source),
         draws=draws,
     )  # fmt: skip
 

@@ -12,11 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._quantities import checked_number
+from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     Answer,
+    context_of_inputs,
     law_inputs,
     missing_draws_notes,
     source_notes,
@@ -44,8 +46,8 @@ class Solution(Answer):
     """
 
     input: str
-    value: float
-    loss: float = field(metadata={"unit": "nats", "setting": True})
+    value: float = field(metadata={"unit": ""})  # that of the input, which its name tells
+    loss: float = field(metadata={"unit": TARGET, "setting": True})
     compute: float = field(metadata={"unit": "FLOPs"})
 
     @property
@@ -53,6 +55,14 @@ class Solution(Answer):
         """The input, the loss, and the compute where there is one."""
         compute = {} if math.isnan(self.compute) else {"compute": self.compute}
         return {self.input: self.value, "loss": self.loss, **compute}
+
+    def sentence(self) -> str:
+        """The value, and what it reaches."""
+        if not math.isfinite(self.value):
+            return ""
+        spent = "" if math.isnan(self.compute) else f", {self.written('compute')}"
+        value = self.written(self.input, level=True)
+        return f"loss {self.written('loss')}: {self.input} {value}{spent}"
 
 
 @across_laws()
@@ -124,6 +134,7 @@ def solve(
     return Solution(
         input=for_, value=value, compute=answer.pop("compute", math.nan), binding="loss",
         notes=tuple(notes), **answer,
+        **context_of_inputs(Solution, source, {**_numbers(at), for_: value}),
     )  # fmt: skip
 
 

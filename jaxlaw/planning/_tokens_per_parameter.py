@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from jaxlaw._quantities import Quantity
+from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.planning._allocation import min_compute
-from jaxlaw.planning._answers import Answer, fewest_degrees
+from jaxlaw.planning._answers import Answer, fewest_degrees, units_of
 from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
 
 
@@ -26,11 +28,20 @@ class TokensPerParameter(Answer):
         compute: FLOPs of the run.
     """
 
-    ratio: float
+    ratio: float = field(metadata={"unit": ""})
     N: float = field(metadata={"unit": "parameters"})
     D: float = field(metadata={"unit": "tokens"})
-    loss: float
+    loss: float = field(metadata={"unit": TARGET})
     compute: float = field(metadata={"unit": "FLOPs"})
+
+    def sentence(self) -> str:
+        """The ratio, and the run that has it."""
+        if not math.isfinite(self.ratio):
+            return ""
+        return (
+            f"loss {self.written('loss')}: {self.written('ratio', level=True)} tokens a parameter, "
+            f"{self.written('N')} and {self.written('D')} for {self.written('compute')}"
+        )
 
 
 @checked
@@ -78,5 +89,6 @@ def tokens_per_parameter(
     ratio = values["D"] * source.scale("D") / (values["N"] * source.scale("N"))
     found = with_intervals({"ratio": ratio, **values}, level, fewest_degrees([source]))
     return TokensPerParameter(
-        **found, loss=best.loss, binding=best.binding, notes=best.notes, laws=best.laws
-    )
+        **found, loss=best.loss, binding=best.binding, notes=best.notes, laws=best.laws,
+        units=units_of(TokensPerParameter, source), beyond=best.beyond,
+    )  # fmt: skip

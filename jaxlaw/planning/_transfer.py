@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -22,7 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._quantities import Quantity, checked_number
+from jaxlaw._quantities import SHARE, Quantity, checked_number
+from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
@@ -37,6 +38,7 @@ from jaxlaw.planning._answers import (
     Pictured,
     checked_compute,
     checked_input,
+    context_of,
     draw,
     fewest_degrees,
     keeps_question,
@@ -44,6 +46,7 @@ from jaxlaw.planning._answers import (
     missing_draws_notes,
     require_inputs,
     source_notes,
+    units_of,
     without,
 )
 from jaxlaw.planning._budgets import (
@@ -80,12 +83,22 @@ class Transfer(Pictured, Answer):
         saved: share of the compute saved, (C_scratch − C_continual) / C_scratch.
     """
 
-    N: float
-    D: float
-    loss: float
-    scratch_D: float
-    transferred: float
-    saved: float
+    N: float = field(metadata={"unit": "parameters"})
+    D: float = field(metadata={"unit": "tokens"})
+    loss: float = field(metadata={"unit": TARGET})
+    scratch_D: float = field(metadata={"unit": "tokens"})
+    transferred: float = field(metadata={"unit": "tokens"})
+    saved: float = field(metadata={"unit": SHARE})
+
+    def sentence(self) -> str:
+        """What the base saves."""
+        if not math.isfinite(self.transferred):
+            return ""
+        return (
+            f"{self.written('N')} and {self.written('D')} from a base: worth "
+            f"{self.written('transferred', level=True)} more from scratch, "
+            f"{self.written('saved')} of the compute"
+        )
 
     def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """What the base saves at this size, over the tokens around its own."""
@@ -105,10 +118,19 @@ class Saving(Pictured, Answer):
         saved: (C_scratch − C_continual) / C_scratch.
     """
 
-    loss: float
-    scratch_compute: float
-    continual_compute: float
-    saved: float
+    loss: float = field(metadata={"unit": TARGET})
+    scratch_compute: float = field(metadata={"unit": "FLOPs"})
+    continual_compute: float = field(metadata={"unit": "FLOPs"})
+    saved: float = field(metadata={"unit": SHARE})
+
+    def sentence(self) -> str:
+        """What the base saves."""
+        if not math.isfinite(self.scratch_compute * self.continual_compute):
+            return ""
+        return (
+            f"loss {self.written('loss')}: {self.written('continual_compute', level=True)} from a "
+            f"base, {self.written('scratch_compute')} from scratch, {self.written('saved')} saved"
+        )
 
     def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """Both losses over the budget, and what is saved."""
@@ -129,11 +151,21 @@ class BreakEven(Pictured, Answer):
             (of D, N or compute), ``always`` or ``never``.
     """
 
-    N: float
-    D: float
-    compute: float
-    loss: float
+    N: float = field(metadata={"unit": "parameters"})
+    D: float = field(metadata={"unit": "tokens"})
+    compute: float = field(metadata={"unit": "FLOPs"})
+    loss: float = field(metadata={"unit": TARGET})
     pays: str
+
+    def sentence(self) -> str:
+        """Where continual training has the lower loss."""
+        if self.pays in ("always", "never"):
+            return f"continual training {self.pays} pays, over all that was searched"
+        run = f"{self.written('N', level=True)} and {self.written('D')}, {self.written('compute')}"
+        return (
+            f"continual training pays {self.pays} {run}: there both reach loss "
+            f"{self.written('loss')}"
+        )
 
     def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """Both losses, and where they meet."""
@@ -147,6 +179,10 @@ class FrontierSavings(AnswerTable):
 
     ``table`` has ``compute``, ``loss``, ``continual_compute`` and ``saved``.
     """
+
+    def sentence(self) -> str:
+        """What is saved at the least and the largest budget."""
+        return self.over_budgets("{compute} from scratch, loss {loss}: {saved} saved from a base")
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the share that is saved over the budget, by ``compute_saved``; needs matplotlib."""
@@ -217,7 +253,11 @@ def data_transferred(
     ):
         notes += source_notes(source, what, **{k: v / source.scale(k) for k, v in run.items()})
     notes += [*missing_draws_notes(values["saved"], "answer"), *base_notes(scratch, continual)]
-    return Transfer(**answer, binding="equal loss at equal size", notes=tuple(notes))
+    there = {name: answer[name] for name in ("N", "D")}
+    return Transfer(
+        **answer, binding="equal loss at equal size", notes=tuple(notes),
+        **context_of(Transfer, continued, there),
+    )  # fmt: skip
 
 
 @checked
@@ -340,7 +380,10 @@ def compute_savings(
     ]
     notes += base_notes(scratch, continual)
     answer = with_intervals(values, level, fewest_degrees(both), given=("loss",))
-    return Saving(**answer, binding="equal loss, each at its best size", notes=tuple(notes))
+    return Saving(
+        **answer, binding="equal loss, each at its best size", notes=tuple(notes),
+        units=units_of(Saving, both[1]), beyond=plans[1].beyond,
+    )  # fmt: skip
 
 
 @checked
@@ -399,7 +442,10 @@ def frontier_savings(
         for at in {used.min(), used.max()}:
             notes += source_notes(source, what, C=at / source.units["C"])
     notes = [*_savings_notes(values["saved"][0]), *dict.fromkeys(notes)]
-    return FrontierSavings(pd.DataFrame(table), level, tuple(notes))
+    used = {"C": values["continual_compute"][0].max() / both[1].units["C"]}
+    return FrontierSavings(
+        pd.DataFrame(table), level, tuple(notes), **context_of(FrontierSavings, both[1], used)
+    )
 
 
 @keeps_question
@@ -499,7 +545,11 @@ def break_even(
         notes += source_notes(source, what, **there)
     notes += base_notes(scratch, continual)
     binding = f"equal loss; continual training pays {_PAYS[pays].format(along)}"
-    return BreakEven(**answer, pays=pays, binding=binding, notes=tuple(notes))
+    there = {name: answer[name] for name in ("N", "D")}
+    return BreakEven(
+        **answer, pays=pays, binding=binding, notes=tuple(notes),
+        **context_of(BreakEven, continued, there),
+    )  # fmt: skip
 
 
 def size_and_data_laws(

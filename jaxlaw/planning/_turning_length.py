@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax
@@ -14,10 +14,12 @@ import pandas as pd
 
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._jit import compiled, in_float64
+from jaxlaw._quantities import written
+from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import Answer, AnswerTable
+from jaxlaw.planning._answers import Answer, AnswerTable, units_of
 from jaxlaw.planning._continual import _loss, _losses_of, _start_and_end
 from jaxlaw.planning._continual_pretraining import (
     SETTINGS,
@@ -25,7 +27,7 @@ from jaxlaw.planning._continual_pretraining import (
     final_areas,
 )
 from jaxlaw.planning._solve import root, root_or_infinity
-from jaxlaw.uncertainty import LEVEL, with_intervals
+from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
 
 _LONGEST = 1e12  # steps; what takes longer is never
 
@@ -62,15 +64,26 @@ class TurningLength(Answer):
         'rise and return'
     """
 
-    steps: float
-    weight: float
-    start: float
-    limit: float
-    rise: float
-    highest_at: float
-    critical_point: float
-    critical_S1: float
+    steps: float = field(metadata={"unit": "steps"})
+    weight: float = field(metadata={"unit": ""})
+    start: float = field(metadata={"unit": TARGET})
+    limit: float = field(metadata={"unit": TARGET})
+    rise: float = field(metadata={"unit": TARGET})
+    highest_at: float = field(metadata={"unit": "steps"})
+    critical_point: float = field(metadata={"unit": TARGET})
+    critical_S1: float = field(metadata={"unit": ""})
     computed: ClassVar[tuple[str, ...]] = ("pattern",)
+
+    def sentence(self) -> str:
+        """After how many steps the loss is back, or why never."""
+        of = "the loss" if self.weight == 1 else f"the loss of weight {self.weight:g}"
+        if self.steps == 0:
+            return f"{of} never rises above its start, {self.written('start')}"
+        rise = f"it rises by up to {self.written('rise')}"
+        if self.never:
+            return f"{of} never comes back to its start, {self.written('start')}; {rise}"
+        steps = self.written("steps", level=True)
+        return f"{of} is back at its start, {self.written('start')}, after {steps}; {rise}"
 
     @property
     def pattern(self) -> str:
@@ -157,6 +170,7 @@ def turning_length(
         **with_intervals(values, level, losses.degrees), weight=float(weight),
         notes=(*_turning_notes(values, short), *losses.notes(at)),
         binding="never" if math.isinf(steps) else "none: the loss comes back",
+        **losses.context(TurningLength),
     )  # fmt: skip
 
 
@@ -173,6 +187,23 @@ class TurningLengths(AnswerTable):
         >>> jl.planning.turning_lengths(pt, cpt, run, (0.2, 0.9)).table["pattern"].tolist()
         ['no rise', 'rise and partial fall']
     """
+
+    column_units = {
+        "weight": "", "steps": "steps", "start": TARGET, "limit": TARGET, "rise": TARGET,
+    }  # fmt: skip
+
+    def sentence(self) -> str:
+        """From which weight on the loss never comes back."""
+        rows = self.table.sort_values("weight")
+        never = rows.loc[np.isinf(rows["steps"]), "weight"]
+        back = rows.loc[rows["steps"].between(0, 1e300, inclusive="right")]
+        parts = []
+        if len(back):
+            last = back.iloc[-1]
+            steps = written(last["steps"], "steps")
+            parts = [f"at weight {last['weight']:g} the loss is back after {steps}"]
+        parts += [f"from weight {never.min():g} on it never comes back"] if len(never) else []
+        return ", ".join(parts) or "the loss never rises above its start, at any of these weights"
 
 
 @checked
@@ -228,7 +259,8 @@ def turning_lengths(
     # Which of the weights have no way back the table says; the rest are notes on the laws.
     own = ("never-lifted", "never", "short-runs-below", "draws-never")
     notes = dict.fromkeys(note for plan in plans for note in plan.notes if note.code not in own)
-    return TurningLengths(pd.DataFrame(rows), level, tuple(notes))
+    units = units_of(TurningLengths, as_draws(pt)[0])
+    return TurningLengths(pd.DataFrame(rows), level, tuple(notes), units, beyond=plans[0].beyond)
 
 
 def _turning_notes(values: Mapping[str, np.ndarray], short: float) -> list[Note]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw._quantities import SHARE
 from jaxlaw.errors import DataError
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import Answer
@@ -120,7 +121,15 @@ def _by_law(
         rows.append(row)
     notes += [*_distance_notes(answer, every), *_level_notes(answer)]
     table = pd.DataFrame(rows)
-    return dataclasses.replace(answer, laws=table, notes=tuple(notes))
+    units = _units(table, every[0]) | answer.units
+    return dataclasses.replace(answer, laws=table, notes=tuple(notes), units=units)
+
+
+def _units(table: pd.DataFrame, draws: Draws) -> dict[str, tuple[str, float]]:
+    """Units of the columns of laws beside the plan's own numbers."""
+    of_loss = draws.fit.target_unit, 1.0
+    there = {name: of_loss for name in map(str, table) if name.endswith("_there")}
+    return there | dict.fromkeys(("weight", "regret"), (SHARE, 1.0))
 
 
 def _called(plan: Callable[..., Any], arguments: dict[str, Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -13,12 +13,15 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import compiled, in_float64
+from jaxlaw._quantities import SHARE, written, written_range
+from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     AnswerTable,
+    context_of,
     fewest_degrees,
     law_inputs,
     missing_draws_notes,
@@ -31,6 +34,7 @@ STARTS = 6  # mixtures that the search starts from, beside the natural one
 _TOLERANCE = 1e-6  # within which a mixture keeps its constraints
 _TINY = 1e-12
 _INSIDE = 1e-4  # share at least that a search starts from
+_NAMED = 4  # shares that the headline names
 _LEAST = 1e-9  # share of a corpus without which a law is infinite
 
 
@@ -55,22 +59,42 @@ class OptimalWeights(AnswerTable):
         2.221
     """
 
-    loss: float
+    loss: float = field(metadata={"unit": TARGET})
     losses: Mapping[str, float]
     gain: Mapping[str, float]
     interval: Mapping[str, tuple[float, float]]
-    kl: float
+    kl: float = field(metadata={"unit": "nats"})
     picture = "mixture_weights"
+    column_units = {
+        "weight": SHARE, "natural": SHARE, "cap": SHARE, "gain": TARGET, "losses": TARGET,
+    }  # fmt: skip
 
-    def lines(self) -> list[str]:
-        """The table, then the loss and what is gained."""
-        lines = [self.table.to_string(index=False, float_format=lambda value: f"{value:.4g}")]
-        for name, value in {"loss": self.loss, **self.gain}.items():
-            word = name if name == "loss" else f"gain over the {name} mixture"
-            low, high = self.interval.get(name, (math.nan, math.nan))
-            within = "" if math.isnan(low) else f" ({low:.4g} to {high:.4g})"
-            lines.append(f"{word}: {value:.4g}{within}")
-        return lines
+    @property
+    def quantities(self) -> dict[str, float]:
+        """The loss, and what is gained over other mixtures."""
+        return {"loss": self.loss, **{f"gain[{name}]": v for name, v in self.gain.items()}}
+
+    def unit_of(self, name: str) -> tuple[str, float] | None:
+        """The unit of a number or a column; of a gain that of all."""
+        return self.units.get(name.partition("[")[0])
+
+    def _between(self, name: str, field: str = "interval") -> str:
+        key = name.removeprefix("gain[").removesuffix("]")
+        if field != "interval" or key not in self.interval:
+            return ""
+        return written_range(*self.interval[key], *self.units["loss"])
+
+    def sentence(self) -> str:
+        """The largest shares, the loss, and what is gained over the best mixture that was run."""
+        rows = self.table.sort_values("weight", ascending=False).head(_NAMED)
+        shares = [f"{written(row.weight, SHARE)} {row.share}" for row in rows.itertuples()]
+        rest = len(self.table) - len(rows)
+        shares += [f"{rest} more"] if rest else []
+        sentence = f"{', '.join(shares)}: loss {self.written('loss', level=True)}"
+        for name in self.gain:
+            gain = self.written(f"gain[{name}]")
+            sentence += f", {gain} less than the {'best ' * (name == 'observed')}{name} mixture"
+        return sentence
 
 
 @checked
@@ -207,6 +231,7 @@ def optimal_weights(
         pd.DataFrame(table),
         level,
         tuple(dict.fromkeys(notes)),
+        **context_of(OptimalWeights, every[0], every[0].inputs_taken(numbers)),
         loss=float(values["loss"][0]),
         losses=dict(zip(names, map(float, losses), strict=True)),
         gain={name: float(values[name][0]) for name in compared},

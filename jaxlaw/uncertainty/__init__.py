@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from jaxlaw.uncertainty._intervals import intervals as intervals
     from jaxlaw.uncertainty._intervals import percentile_interval as percentile_interval
     from jaxlaw.uncertainty._intervals import with_intervals as with_intervals
+    from jaxlaw.uncertainty._intervals import with_units as with_units
     from jaxlaw.uncertainty._profile import Profile as Profile
     from jaxlaw.uncertainty._profile import profile as profile
     from jaxlaw.uncertainty._resampling import resampled_residuals as resampled_residuals

@@ -35,11 +35,13 @@ from jaxlaw.uncertainty._intervals import (
     LEVEL,
     Interval,
     Method,
+    best_and_least_known,
     expanded_tail,
     fewest_for,
     interval_of,
     parameter_rows,
     point_rows,
+    with_units,
 )
 from jaxlaw.uncertainty._resampling import (
     kernel_draws,
@@ -94,7 +96,7 @@ class Bootstrap(Result):
     agreement: np.ndarray
     kind: Kind = field(metadata={"key": "resampling"})
     n_groups: int
-    degrees: float = field(metadata={"setting": True})
+    degrees: float = field(metadata={"setting": True, "unit": ""})
     notes: tuple[Note, ...]
     base_params: Mapping[str, np.ndarray] = field(default_factory=dict)
     groups: tuple[str, ...] | None = None
@@ -108,9 +110,24 @@ class Bootstrap(Result):
         """The intervals of the parameters."""
         return {"parameters": self.conf_int()}
 
-    def lines(self) -> list[str]:
-        """What was resampled, and the intervals at the level that is the default."""
-        return [f"{self.fit.law.name}: {self.drawn()}; {LEVEL:.0%} intervals", *super().lines()]
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """The intervals, with the units of the parameters."""
+        return {"parameters": with_units(self.fit, self.conf_int())}
+
+    @property
+    def headline(self) -> str:
+        """What was resampled, and which parameter is known best and least."""
+        return self.sentence()
+
+    def sentence(self, confidence_level: float = LEVEL, method: Method = "percentile") -> str:
+        """The headline at another level; arguments as for :meth:`conf_int`.
+
+        Args:
+            confidence_level, method: as for :meth:`conf_int`.
+        """
+        table = self.conf_int(confidence_level, method)
+        known = best_and_least_known(self.fit, table, confidence_level)
+        return f"{self.fit.law.name}, {self.drawn()}: {known}"
 
     def drawn(self) -> str:
         """How many resamples there are, and of what."""

@@ -39,10 +39,12 @@ from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._intervals import (
     Interval,
+    best_and_least_known,
     check_level,
     parameter_rows,
     point_rows,
     student_interval,
+    with_units,
 )
 
 
@@ -82,11 +84,25 @@ class Covariance(Result):
         """The intervals of the parameters."""
         return {"parameters": self.conf_int()}
 
-    def lines(self) -> list[str]:
-        """The intervals, at the level that is the default."""
-        by = "" if self.groups is None else f"; rows in groups by {', '.join(self.groups)}"
-        head = f"{self.fit.law.name}: 95% intervals of the sandwich covariance{by}"
-        return [head, *super().lines()]
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """The intervals, with the units of the parameters."""
+        return {"parameters": with_units(self.fit, self.conf_int())}
+
+    @property
+    def headline(self) -> str:
+        """Which parameter is known best and least."""
+        return self.sentence()
+
+    def sentence(self, confidence_level: float = 0.95) -> str:
+        """The headline at another level.
+
+        Args:
+            confidence_level: as for :meth:`conf_int`.
+        """
+        by = "" if self.groups is None else f", rows in groups by {', '.join(self.groups)}"
+        table = self.conf_int(confidence_level)
+        known = best_and_least_known(self.fit, table, confidence_level)
+        return f"{self.fit.law.name}, sandwich covariance{by}: {known}"
 
     @property
     def matrix(self) -> pd.DataFrame:

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw._quantities import SHARE
 from jaxlaw._result import Result
 from jaxlaw.data._dependence import CODE
 from jaxlaw.errors import UsageError
@@ -58,8 +59,8 @@ class Draws(Result):
     notes: tuple[Note, ...] = ()
     kind: str = field(default="", metadata={"key": "resampling"})
     groups: tuple[str, ...] | None = None
-    degrees: float = math.inf
-    noise: float = math.nan
+    degrees: float = field(default=math.inf, metadata={"unit": ""})
+    noise: float = field(default=math.nan, metadata={"unit": SHARE})
     by_law: Mapping[str, LawShare] = field(default_factory=dict, metadata={"saved": False})
     computes: tuple[float, float] = field(default=(math.nan, math.nan), metadata={"saved": False})
     picture = "parameter_intervals"
@@ -106,11 +107,12 @@ class Draws(Result):
         """Parameter → its unit."""
         return self.fit.quantity_units
 
-    def lines(self) -> list[str]:
-        """How many draws there are, of what, and the fit's own parameters."""
+    @property
+    def headline(self) -> str:
+        """How many draws there are, of what law."""
         of = f" ({self.kind})" if self.kind else ""
         count = len(next(iter(self.params.values()), ()))
-        return [f"{self.law.name}: {count} draws{of}", *super().lines()]
+        return f"{self.law.name}: {count} draws{of} of {self.fit.origin()}"
 
     def draws(self) -> Draws:
         """The draws themselves, as a bootstrap and a forecast give theirs."""
@@ -176,9 +178,9 @@ class Draws(Result):
         """The fit alone, without draws."""
         return dataclasses.replace(self, params={})
 
-    def inputs_taken(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def inputs_taken(self, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
         """Those of the inputs, given for several laws, that this law takes."""
-        return {name: v for name, v in inputs.items() if name in self.law.input_names}
+        return {name: v for name, v in (inputs or {}).items() if name in self.law.input_names}
 
     def scale(self, name: str) -> float:
         """Raw counts (parameters, tokens, FLOPs) in one of the user's units of an input."""

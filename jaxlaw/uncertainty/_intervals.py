@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
+from jaxlaw._quantities import written, written_range
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.notes import Note
 
@@ -212,6 +213,34 @@ def parameter_rows(fit: Fit, interval: Callable[[str, bool], Interval]) -> pd.Da
         if spec.name not in fit.fixed
     ]
     return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
+
+
+def with_units(fit: Fit, table: pd.DataFrame) -> pd.DataFrame:
+    """A table of parameters with a column of their units, where any has one."""
+    units = [fit.quantity_units[name][0] for name in table["parameter"]]
+    return table.assign(unit=units) if any(units) else table
+
+
+def best_and_least_known(fit: Fit, table: pd.DataFrame, level: float) -> str:
+    """Which parameters of :func:`parameter_rows` are known best and least, in words.
+
+    Args:
+        fit: the fit.
+        table: intervals of its parameters.
+        level: confidence level of the intervals.
+    """
+    known = table[(table["std_err"] > 0) & np.isfinite(table["std_err"])]
+    if known.empty:
+        return "no parameter has a standard error"
+    relative = (known["std_err"] / known["estimate"].abs()).to_numpy()
+    shown = []
+    for k in dict.fromkeys((int(relative.argmin()), int(relative.argmax()))):
+        row = known.iloc[k]
+        unit = fit.quantity_units[row["parameter"]][0]
+        between = written_range(row["low"], row["high"], unit)
+        of_level = f"{100 * level:g} %: " if not shown else ""
+        shown.append(f"{row['parameter']} {written(row['estimate'], unit)} ({of_level}{between})")
+    return f"{shown[0]} is known best" + (f", {shown[1]} least" if len(shown) > 1 else "")
 
 
 def point_rows(

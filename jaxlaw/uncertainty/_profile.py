@@ -20,7 +20,8 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._result import Result
+from jaxlaw._quantities import written, written_range
+from jaxlaw._result import TARGET, Result
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import Fit, FitKeywords, FitProblem, FittedLaw, build_problem
@@ -64,8 +65,8 @@ class Profile(Result):
     table: pd.DataFrame = field(
         metadata={"columns": dict.fromkeys(("value", "objective", "root"), float)}
     )
-    estimate: float
-    std_err: float
+    estimate: float = field(metadata={"unit": TARGET})
+    std_err: float = field(metadata={"unit": TARGET})
     degrees: int
     notes: tuple[Note, ...]
 
@@ -75,12 +76,35 @@ class Profile(Result):
         """Every fourth value, the estimate among them."""
         return {"profile": self.table.iloc[::4]}
 
+    def unit_of(self, name: str) -> tuple[str, float] | None:
+        """The unit of the parameter, or of the target that a prediction has."""
+        if name not in ("estimate", "std_err", "value"):
+            return None
+        unit = self.fit.quantity_units.get(self.quantity, (self.fit.target_unit, 1.0))
+        return unit
+
+    @property
+    def headline(self) -> str:
+        """The quantity with its interval."""
+        return self.sentence()
+
+    def sentence(self, confidence_level: float = 0.95) -> str:
+        """The headline at another level.
+
+        Args:
+            confidence_level: as for :meth:`interval`.
+        """
+        unit = self.unit_of("estimate")
+        low, high = (float(limit) for limit in self.interval(confidence_level)[2:])
+        error = written(self.std_err, *unit)
+        return (
+            f"{self.quantity}: {written(self.estimate, *unit)} ({100 * confidence_level:.4g} %: "
+            f"{written_range(low, high, *unit)}), standard error {error}"
+        )
+
     def lines(self) -> list[str]:
-        """The quantity with its interval, and how the objective rises on either side."""
-        low, high = (float(limit) for limit in self.interval()[2:])
-        known = f"{self.estimate:.6g}, standard error {self.std_err:.3g}"
-        head = f"{self.quantity}: {known}; 95% interval {low:.5g} to {high:.5g}"
-        return [head, *super().lines()[len(self.quantities) :]]
+        """How the objective rises on either side."""
+        return self.readable(self.table.iloc[::4]).to_string(index=False).split("\n")
 
     def interval(self, confidence_level: float = 0.95) -> Interval:
         """The interval of values that do not fit much worse than the optimum.

@@ -16,7 +16,7 @@ from jaxlaw._conditions import rows_where, truth_of, undecided
 from jaxlaw._result import Result
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._diagnostics import FEW
-from jaxlaw.notes import Note, by_weight
+from jaxlaw.notes import Note
 from jaxlaw.validation._comparison import rank
 from jaxlaw.validation._scores import SCORES, score_text
 
@@ -92,7 +92,7 @@ class Study(Result):
     laws: dict[str, tuple[str, str | None]]
     sizes: dict[str, int]
     target: str
-    delta: float = field(metadata={"setting": True})
+    delta: float = field(metadata={"setting": True, "unit": ""})
     frame: pd.DataFrame = field(metadata={"columns": FRAME})
     parameters: pd.DataFrame = field(metadata={"columns": PARAMETERS})
     notes: tuple[Note, ...]
@@ -255,26 +255,39 @@ class Study(Result):
         ranked = {"ranking": self.ranking} if len(self.laws) > 1 else {}
         return {"scores": self.table, **ranked}
 
-    def summary(self) -> str:
-        """The study as text of 80 columns."""
+    @property
+    def headline(self) -> str:
+        """The law that is best on held-out points, and how the others compare."""
+        r2 = self.frame.groupby("law", sort=False)["r2"].median()
+        over = f"R² {{:.4f}} on held-out points in the median of {self.n_folds} folds"
+        if len(self.laws) == 1:
+            (law,) = self.laws
+            return f"{law}: {over.format(r2[law])}"
+        ranked = self.ranking
+        best = ranked.index[0]
+        others = [
+            f"{word}: {', '.join(ranked.index[ranked['verdict'] == verdict])}"
+            for verdict, word in VERDICTS.items()
+            if (ranked["verdict"] == verdict).any()
+        ]
+        return "; ".join([f"{best} is best, {over.format(r2[best])}", *others])
+
+    def lines(self) -> list[str]:
+        """The scores and the verdict, as text of 80 columns."""
         sets = self.frame["data"].nunique()
         head = (
             f"{len(self.laws)} law{_s(len(self.laws))} × {sets} data set{_s(sets)} × "
             f"{self.n_folds} fold{_s(self.n_folds)} ({self.design}); "
             f"{self.n_failed} of {len(self.frame)} fits failed"
         )
-        # A mean that few folds make is no score: that goes before everything else.
-        first = [str(note) for note in self.notes if note.code == "far-folds"]
         tables, title = {"": self.table}, "mean"
         if self.n_folds > 2:
             tables, title = (
                 tables | {"median ": self.score_table(centre="median")},
                 "mean and median",
             )
-        lines = [*first, head, "", f"Scores of held-out points, {title} over folds", ""]
-        lines += [*_pages(tables), "", *self._verdict()]
-        others = (f"  {note}" for note in by_weight(self.notes) if note.code != "far-folds")
-        return "\n".join([*lines, *others])
+        lines = [head, "", f"Scores of held-out points, {title} over folds", ""]
+        return [*lines, *_pages(tables), "", *self._verdict()]
 
     def _verdict(self) -> list[str]:
         if len(self.laws) == 1:

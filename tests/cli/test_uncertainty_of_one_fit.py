@@ -64,7 +64,7 @@ def test_a_profile_of_a_parameter(run, folder, chinchilla_fit):
     done = run("profile", "--parameter", "alpha", "--level", 0.9, "--out", folder / "p.json")
     expected = jl.profile(chinchilla_fit, TABLE, "alpha")
     low, high = expected.interval(0.9)[2:]
-    assert f"{low:.5g}" in done.output and f"{high:.5g}" in done.output
+    assert f"(90 %: {low:.4g} to {high:.4g})" in done.output
     record = json.loads((folder / "p.json").read_text())
     assert record["interval"][0]["low"] == pytest.approx(low)
     assert [row["objective"] for row in record["profile"]] == pytest.approx(

@@ -198,7 +198,10 @@ def test_an_input_that_no_run_had_is_noted_where_the_distance_does_not_measure_i
     """Inside in N, tokens far beyond would get the interval of a run among those fitted."""
     found = jl.forecast("chinchilla", runs, {"N": 1e9, "D": 1e14}, along="N", **SEARCH)
     (note,) = (one for one in found.notes if one.code == "unseen-input")
-    assert "D = 1e+14 (fitted" in note.message and "give along='D'" in note.message
+    assert (
+        "D = 100 T tokens (fitted 745 M to 600 B)" in note.message
+        and "give along='D'" in note.message
+    )
 
 
 @pytest.fixture(scope="module")

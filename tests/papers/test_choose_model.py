@@ -248,7 +248,7 @@ def test_a_rectified_law_finds_its_own_truth():
 
 def test_the_answer_in_words_and_as_a_record(found):
     shown = found.summary()
-    assert shown.startswith(f"choice: {found.chosen}") and "95% interval" in shown
+    assert shown.startswith(f"{found.chosen}: ") and "95 %: " in shown
     record = found.to_dict()
     assert record["chosen"] == found.chosen and len(record["table"]) == K
     assert record["table"][0]["best"] == found.probability

@@ -1,6 +1,7 @@
 """The value of a pretraining corpus: every piece of advice, and the numbers behind it."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -53,7 +54,7 @@ def test_what_was_not_requested_or_does_not_apply_is_not_printed(good):
     assert "nan" not in shown and "broken_at" not in shown and "baseline" not in shown
     assert "tokens_to_target" in shown and "predicted" in shown
     broken = pretraining_value(BROKEN)
-    assert f"broken_at    {broken.broken_at:>12.6g}" in broken.summary()
+    assert re.search(r"broken_at +41.9 B tokens", broken.summary()) and broken.broken_at > 4e10
     assert "predicted" not in pretraining_value(FALLING).summary()  # the law does not apply
 
 

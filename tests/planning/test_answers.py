@@ -141,10 +141,51 @@ def test_inputs_are_checked(inputs, says):
 def test_an_answer_prints_and_is_json():
     plan = planning.allocation(scattered(), 1e24)
     lines = plan.summary().splitlines()
-    assert lines[0].startswith("N ") and "95% interval" in lines[0]
+    assert " ".join(plan.headline.split()) == " ".join(" ".join(lines[:3]).split())
+    assert lines[3].startswith("N  ") and " B parameters   95 %: " in lines[3]
     assert any("extrapolation" in line for line in lines)
     record = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
     assert record["N"] == plan.N and record["interval"]["N"] == list(plan.interval["N"])
+
+
+def test_what_people_read_is_the_same_in_every_unit_of_the_runs():
+    """The number is in the unit of the runs; what is read of it is what it means."""
+    fit = scattered().fit
+    table = jl.simulate.experiment("chinchilla", noise=0.0).table
+    in_billions = jl.FittedLaw(
+        fit.law, fit.params, units={"N": 1e9, "D": 1e12}, source="runs",
+        ranges={"N": (0.01, 10.0), "D": (1e-4, 0.1)}, joint_ranges={"N*D": (1e-5, 0.5)},
+    )  # fmt: skip
+    one_by_one = dataclasses.replace(
+        in_billions, units={}, ranges={"N": (1e7, 1e10), "D": (1e8, 1e11)},
+        joint_ranges={"N*D": (1e16, 5e20)},
+    )  # fmt: skip
+    plans = [planning.allocation(each, 1e24) for each in (in_billions, one_by_one)]
+    assert plans[1].N == pytest.approx(1e9 * plans[0].N) and len(table)
+    assert plans[0].headline == plans[1].headline and plans[0].lines() == plans[1].lines()
+    assert "B parameters and" in plans[0].headline and "T tokens" in plans[0].headline
+    assert plans[0].headline.endswith("330 × beyond the largest run")
+    assert plans[0].units["N"] == ("parameters", 1e9) and plans[1].units["N"][1] == 1.0
+    tables = [planning.frontier(each, [1e20, 1e22]) for each in (in_billions, one_by_one)]
+    assert (
+        tables[0].summary() == tables[1].summary() and tables[0].to_latex() == tables[1].to_latex()
+    )
+    assert list(tables[0].readable(tables[0].table))[:2] == ["compute (FLOPs)", "N (parameters)"]
+
+
+@pytest.mark.parametrize(
+    "column, unit",
+    [("val_loss", "nats"), ("bpb_c4", "bits per byte"), ("perplexity", ""), ("final", "nats")],
+)
+def test_a_loss_has_the_unit_of_the_runs_column(column, unit):
+    fit = dataclasses.replace(scattered().fit, columns={"loss": column})
+    plan = planning.allocation(fit, 1e21)
+    assert plan.units["loss"] == (unit, 1.0) and fit.quantity_units["E"][0] == unit
+
+
+def test_an_answer_that_there_is_not_says_why_first():
+    plan = planning.min_compute(scattered().fit, 1.0)
+    assert plan.headline.startswith("the law does not reach a loss of 1")
 
 
 def test_a_published_law_says_what_is_not_known_of_it():
