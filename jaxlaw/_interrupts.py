@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 INTERRUPTED = 130  # what a shell says of a command that Ctrl-C ended
-SAID = "jaxlaw: interrupted; --work-dir keeps what is finished"
+MESSAGE = "jaxlaw: interrupted; --work-dir keeps what is finished"
 
 
 def install_interrupt_handler() -> None:
@@ -28,5 +28,5 @@ def _end(
     if not issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
-    print(SAID, file=sys.stderr, flush=True)
+    print(MESSAGE, file=sys.stderr, flush=True)
     os._exit(INTERRUPTED)  # an exit from a hook would be reported as an error of the hook

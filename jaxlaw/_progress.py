@@ -1,4 +1,4 @@
-"""Progress of long work: what is done of it, and how it is shown on stderr where it is asked for.
+"""Progress of long work: what is done of it, and how it is shown on stderr, on request.
 
 Work says which part it is in (:func:`parts`, :func:`part`) and what share of that is done. Nobody
 need listen. A :class:`Display` shows it: as a bar on a terminal and in a notebook, elsewhere as a

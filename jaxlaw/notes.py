@@ -1,4 +1,4 @@
-"""Notes: what a result says about itself."""
+"""Notes: findings that travel with a result, by code and severity."""
 
 from __future__ import annotations
 

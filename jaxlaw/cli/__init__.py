@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from jaxlaw import __version__
-from jaxlaw._interrupts import INTERRUPTED, SAID
+from jaxlaw._interrupts import INTERRUPTED, MESSAGE
 from jaxlaw.errors import ColumnError, DataError, JaxlawError, WorkError
 from jaxlaw.notes import FitWarning
 
-UNREAD = 141  # what a shell says of a command that a closed pipe ended
+UNREAD = 141  # the exit code that shells give to a command ended by a closed pipe
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # a device that takes no more
 
 try:
@@ -72,7 +72,7 @@ else:
                 _commands()(arguments, prog_name="jaxlaw")
         except SystemExit as stop:
             if stop.code == INTERRUPTED:
-                print(SAID, file=sys.stderr)
+                print(MESSAGE, file=sys.stderr)
             code = stop.code
         except JaxlawError as error:
             print(f"jaxlaw: {error}", file=sys.stderr)

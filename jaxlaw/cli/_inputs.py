@@ -155,7 +155,7 @@ def _of_all(table: pd.DataFrame, column: str) -> Any:
 def read_points(
     fit: jl.Fit, source: Any, columns: dict[str, str], corpus: str | None, where: str | None = None
 ) -> jl.Runs:
-    """A table of points; columns not said have the fitted runs' names, or the law's."""
+    """A table of points; columns have the fitted runs' names, or the law's, unless named."""
     from jaxlaw._tables import read_table
     from jaxlaw.data import usual_columns
 

@@ -135,7 +135,7 @@ def _as_it_is(value: Any, option: str) -> Any:
     return value
 
 
-#: Type hint → the kind of option, how its text is read, and how that is said in its help.
+#: Type hint → the kind of option, how its text is read, and the words of its help.
 _KINDS: dict[str, tuple[Any, Callable[[Any, str], Any], str]] = {
     "float": (float, _as_it_is, ""),
     "int": (int, _as_it_is, ""),

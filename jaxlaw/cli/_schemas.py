@@ -137,7 +137,7 @@ def schemas() -> dict[str, Schema]:
         "loss-envelope": ("loss",),
     }.items():
         by_name[f"plan {command}"] = table(_Cell, _columns(*columns) | {"notes": _Notes})
-    # The digest by which a forecast is held to what it said.
+    # The digest, which shows whether a forecast was changed.
     by_name["forecast"]["properties"]["digest"] = schema(str)
     by_name["forecast"]["required"].append("digest")
     plans = _PLANS | {command: (function,) for command, function in with_command().items()}

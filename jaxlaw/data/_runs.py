@@ -89,7 +89,7 @@ class Runs:
             (:meth:`jaxlaw.LossCurves.runs`).
         drops: function from rows of the table to the law's inputs per drop of the rate, name →
             (rows, K), where jaxlaw knows the schedules.
-        reading: how they were read, for fits to keep; None where nothing was said of it.
+        reading: how they were read, for fits to keep; None if unknown.
 
     Example:
         >>> table = {"n": [7, 7, 13], "tokens": [1, 2, 2], "loss": [2.4, 2.3, 2.2]}

@@ -272,7 +272,7 @@ def _grouped(
 
 
 def _named_group(found: list[Group]) -> str:
-    """What is said of the first group that explains about as much as the best; empty if none.
+    """The text of the first group that explains about as much as the best; empty if none.
 
     What a column names comes first, and is more than a place that explains it about as well.
     """

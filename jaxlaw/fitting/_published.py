@@ -81,7 +81,7 @@ _ZHENG = {"N": (50e6, 5.5e9)}
 _ZHENG_LEFT_OUT = Note(
     "left-out",
     "info",
-    "up to 20 tokens a parameter; where along the curves losses were taken is not said",
+    "up to 20 tokens a parameter; the paper does not say where along the curves losses were taken",
 )
 _ISIK = {
     "": "Isik 2024, table 3: half English, half the target language",

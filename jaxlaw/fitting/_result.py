@@ -57,8 +57,8 @@ class Fit(WithMetrics, FittedLaw):
         optima: (objective, share of the solved starts) of the distinct optima where starts ended,
             the best first, eight at most.
         reading: how the runs were read: columns, units, rows. Whatever takes this fit with a table
-            of the same columns reads that table so, as far as nothing else is said; None where
-            nothing was said of it, as of arrays.
+            of the same columns reads that table so, unless options differ; None if unknown, as
+            of arrays.
         sample: (2, k) observed and predicted target of some rows, for a picture; not saved.
 
     Example:

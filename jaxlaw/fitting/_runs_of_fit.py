@@ -89,7 +89,7 @@ def _check_there(fit: Any, table: Table, options: Mapping[str, Any]) -> None:
 
 
 def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> Runs:
-    """Runs in the columns and units of those of a fit, as far as nothing else is said.
+    """Runs in the columns and units of those of a fit, unless options name others.
 
     They may be others, such as were held out: ``where`` and weights of the fit's are not theirs.
 

@@ -270,7 +270,7 @@ _UNKNOWN = {
 
 
 def _exceeds_curves(law, params, ranges):
-    """Whether what is said of the base is far beyond what its continual curves can show."""
+    """Whether the fitted base is far beyond what its continual curves can show."""
     L0, S1_pt, seen = params["L0"], params["S1_pt"], ranges["S1_cpt"][1]
     if 0 < L0 and 0.1 * seen < S1_pt < 3 * seen:
         return []

@@ -38,7 +38,7 @@ from jaxlaw.uncertainty import (
 
 _FAR = 10  # times the most data seen: an extrapolation to doubt
 _CLOSE = 0.05  # of the resamples: a model ahead in more may be the better one
-_CHANCE = 0.01  # that of models of one scatter some is said to have its own
+_CHANCE = 0.01  # of calling scatters different where all models have the same
 _TOLERATED_DROP = 0.01  # of the highest score: a larger fall is not noise
 _CHOICE_SEARCH = FitOptions(n_starts=512, n_local=32)
 _SHOWN = 5  # models named in a note

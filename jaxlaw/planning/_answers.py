@@ -288,7 +288,7 @@ class Answer(Result):
         beyond: times the largest fitted run, in compute; 1 up to it, NaN where it is unknown.
         flat: quantity → (low, high) within which the loss lies no farther above the lowest than
             single runs differ by; of a forecast, whose noise is known, and else empty.
-        laws: of a forecast: what each law says alone, with its weight, and, where that can be said,
+        laws: of a forecast: what each law predicts alone, with its weight, and, where it is known,
             ``regret``: by how much, relative, the loss of this answer lies above the lowest if that
             law is the true one. None without a forecast.
     """
@@ -334,7 +334,7 @@ class Answer(Result):
         return {**self.tables(), "as good as the best, to the noise of a run": flat}
 
     def lines(self) -> list[str]:
-        """Numbers with their intervals, what binds, and what each law says alone."""
+        """Numbers with their intervals, what binds, and what each law predicts alone."""
         return [*self.number_lines(), f"{'binding':<12} {self.binding}", *self._law_lines()]
 
     def _law_lines(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Plans by the weighted laws of a forecast: what each law says alone, and what the choice costs.
+"""Plans by a forecast's weighted laws: what each law predicts alone, and what the choice costs.
 
 A forecast goes into every plan as a bootstrap does, with draws that go from law to law. Here a plan
 is made once more for each law alone, so that its answer says which law wants what, and what the

@@ -587,7 +587,7 @@ def _forecast(forecast: Forecast) -> tuple[Any, ...]:
 
 
 def _forecast_laws(forecast: Forecast) -> Html:
-    """What each law says alone, with its weight: the mean over points, and its range."""
+    """What each law predicts alone, with its weight: the mean over points, and its range."""
     rows = []
     for label, fit in forecast.fits.items():
         weights = forecast.weights[label]
