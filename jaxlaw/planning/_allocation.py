@@ -233,10 +233,9 @@ def allocation(
     Shell:
         jaxlaw plan allocation fit.json --compute 1e21
     """
-    space = search_space(fit, limits, corpus_tokens, max_epochs, at)
+    space = search_space(fit, limits, corpus_tokens, max_epochs, at, cost, served_tokens)
     budget = checked_compute(compute)
-    cost = total_cost(cost, space.source, served_tokens)
-    runs = _optimal_runs(space, cost, np.array([budget]))
+    runs = _optimal_runs(space, np.array([budget]))
     if math.isnan(runs.values["N"][0, 0]):
         name = space.source.law.name
         raise DataError(f"law {name} has no best size for {budget:.3g} FLOPs: {runs.without}")
@@ -246,12 +245,12 @@ def allocation(
     best = {name: float(v[0]) for name, v in values.items()}
     notes = [
         *runs.notes,
-        *_notes_of_runs(space, cost, runs.values, runs.held),
+        *_notes_of_runs(space, runs.values, runs.held),
         *bound_notes(space.source, space.user, best),
     ]
     return _allocation(
         space.source, values, at, given, "optimum", level, notes, method=runs.method,
-        binding=_binding(space, best, budget), flat=_flat_range(space, cost, best),
+        binding=_binding(space, best, budget), flat=_flat_range(space, best),
     )  # fmt: skip
 
 
@@ -288,10 +287,9 @@ def frontier(
         >>> best["tokens_per_parameter"].round(1).tolist()
         [40.1, 62.6]
     """
-    space = search_space(fit, limits, corpus_tokens, max_epochs, at)
+    space = search_space(fit, limits, corpus_tokens, max_epochs, at, cost, served_tokens)
     budgets = budgets_of(computes, "computes")
-    cost = total_cost(cost, space.source, served_tokens)
-    runs = _optimal_runs(space, cost, budgets)
+    runs = _optimal_runs(space, budgets)
     values, source = dict(runs.values), space.source
     if np.isnan(values["N"][0]).all():
         raise DataError(f"law {source.law.name} has no best size at these budgets: {runs.without}")
@@ -302,7 +300,7 @@ def frontier(
     for name, column in values.items():
         table |= interval_columns(name, column, level, source.degrees)
     notes = [*runs_beyond(source, values, at), *source_notes(source)]
-    notes += [*runs.notes, *_notes_of_runs(space, cost, runs.values, runs.held)]
+    notes += [*runs.notes, *_notes_of_runs(space, runs.values, runs.held)]
     notes += missing_draws_notes(values["N"].min(axis=1), "optimum at some budget")
     run = {name: table[name][np.nanargmax(budgets)] for name in ("N", "D")}
     return Frontier(pd.DataFrame(table), level, tuple(notes), **context_of(Frontier, source, run))
@@ -395,11 +393,10 @@ def min_compute(
         >>> print(f"{jl.planning.min_compute(fit, loss=2.2).compute:.3g} FLOPs")
         4.34e+21 FLOPs
     """
-    space = search_space(fit, limits, corpus_tokens, max_epochs, at)
+    space = search_space(fit, limits, corpus_tokens, max_epochs, at, cost, served_tokens)
     source, target = space.source, checked_number("loss", loss)
-    cost = total_cost(cost, source, served_tokens)
     log_C, log_N, log_D, *shares, reached = least_compute(
-        source.law, cost, space.share, source.values, target, space.limits, space.others
+        source.law, space.cost, space.share, source.values, target, space.limits, space.others
     )
     never = log_C >= math.log(COMPUTES[1]) * (1 - NEAR_END)
     unsolved = ~never & ~(reached <= target * (1 + REACHED))
@@ -416,7 +413,7 @@ def min_compute(
     ended = bool(np.any([side[0] for side in _at_ends(log_N, log_D)]))
     if not never[0]:
         columns = {name: v[:, None] for name, v in values.items()}
-        notes += _notes_of_runs(space, cost, columns, held=ended)
+        notes += _notes_of_runs(space, columns, held=ended)
     if ended and not never[0]:
         message = (
             "the least compute is that of the last size or tokens that are searched, for the loss "
@@ -427,7 +424,7 @@ def min_compute(
     return _allocation(
         source, values, at, _constant(values), "answer", level,
         [*notes, *bound_notes(source, space.user, best)], binding="loss",
-        flat=_flat_range(space, cost, best),
+        flat=_flat_range(space, best),
     )  # fmt: skip
 
 
@@ -531,34 +528,40 @@ class _Runs(NamedTuple):
         return any(note.code == "optimum-at-tried" for note in self.notes)
 
 
-def _optimal_runs(space: SearchSpace, cost: Cost | None, budgets: np.ndarray) -> _Runs:
+def _optimal_runs(space: SearchSpace, budgets: np.ndarray) -> _Runs:
     source, limits = space.source, space.limits
-    least = float(flops(cost, limits.N[0], limits.D[0]))
+    least = float(flops(space.cost, limits.N[0], limits.D[0]))
     if not budgets.min() > least:
         raise UsageError(
             f"a budget of {budgets.min():.3g} FLOPs does not pay for the least size and data "
             f"allowed, {least:.3g} FLOPs"
         )
-    if not (cost or space.user or space.share):
+    if not (space.cost or space.user or space.share):
         terms = _power_law_terms(source.law, source.values, space.others)
         if terms is not None:
             values = _by_formula(source, terms, budgets, space.others)
             return _Runs(values, "closed form", _CONDITION)
-    return _by_search(space, cost, budgets)
+    return _by_search(space, budgets)
 
 
-def _by_search(space: SearchSpace, cost: Cost | None, budgets: np.ndarray) -> _Runs:
+def _by_search(space: SearchSpace, budgets: np.ndarray) -> _Runs:
     source = space.source
     log_N, log_D, *rest = best_runs(
-        source.law, cost, space.share, source.values, np.log(budgets), space.limits, space.others
+        source.law,
+        space.cost,
+        space.share,
+        source.values,
+        np.log(budgets),
+        space.limits,
+        space.others,
     )
     smallest, largest = _at_ends(log_N, log_D)
     values = {"N": np.exp(log_N) / source.scale("N"), "D": np.exp(log_D) / source.scale("D")}
     if space.share:
         values["r"] = rest[0]
-    values |= {"loss": rest[-1], "compute": flops(cost, log_N, log_D)}
+    values |= {"loss": rest[-1], "compute": flops(space.cost, log_N, log_D)}
     ended = smallest | largest
-    held = _at_tried(space, cost, budgets, smallest) if ended.any() else {}
+    held = _at_tried(space, budgets, smallest) if ended.any() else {}
     notes = _held_notes(space, ended, smallest[0]) if held else []
     values = {name: np.where(ended, held.get(name, np.nan), v) for name, v in values.items()}
     none = ~np.isfinite(values["loss"])
@@ -582,7 +585,7 @@ def _at_ends(log_N: np.ndarray, log_D: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _at_tried(
-    space: SearchSpace, cost: Cost | None, budgets: np.ndarray, smallest: np.ndarray
+    space: SearchSpace, budgets: np.ndarray, smallest: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Runs (draws, K) of the last D/N that was run, for laws that fall on beyond it.
 
@@ -597,7 +600,9 @@ def _at_tried(
     near = limits._replace(near=np.where(smallest, high, low))
     log_N = np.clip(near.size_near(log_C), *limits.N)
     with in_float64():
-        paid = jax.vmap(jax.vmap(lambda x, c: log_tokens(cost, x, c)), (0, None))(log_N, log_C)
+        paid = jax.vmap(jax.vmap(lambda x, c: log_tokens(space.cost, x, c)), (0, None))(
+            log_N, log_C
+        )
         log_D = np.clip(np.asarray(paid), *limits.D)
     columns = {name: column[:, None] for name, column in source.values.items()}
     with in_float64():
@@ -609,7 +614,7 @@ def _at_tried(
     return {
         **{name: value / source.scale(name) for name, value in at.items()},
         "loss": loss,
-        "compute": flops(cost, log_N, log_D),
+        "compute": flops(space.cost, log_N, log_D),
     }
 
 
@@ -654,9 +659,7 @@ def _binding(space: SearchSpace, at: Mapping[str, float], budget: float) -> str:
     return ", ".join(dict.fromkeys(bound))
 
 
-def _notes_of_runs(
-    space: SearchSpace, cost: Cost | None, values: Mapping[str, np.ndarray], held: bool
-) -> list[Note]:
+def _notes_of_runs(space: SearchSpace, values: Mapping[str, np.ndarray], held: bool) -> list[Note]:
     """What is to be known of the fit's own best runs, values (draws, K) by name."""
     source = space.source
     notes = epochs_notes(source, space.others, values["D"][0], space.epochs)
@@ -664,7 +667,7 @@ def _notes_of_runs(
     own_limits = held or space.user or space.share or space.epochs is not None
     if own_limits or source.law.power_law_terms is not None:
         return notes
-    if _lower_elsewhere(space, cost, values):
+    if _lower_elsewhere(space, values):
         message = (
             "far from its runs this law has lower losses still, such as of huge models on hardly "
             "any tokens: that is its form, and the plan is the valley next to the runs"
@@ -673,9 +676,7 @@ def _notes_of_runs(
     return notes
 
 
-def _lower_elsewhere(
-    space: SearchSpace, cost: Cost | None, values: Mapping[str, np.ndarray]
-) -> bool:
+def _lower_elsewhere(space: SearchSpace, values: Mapping[str, np.ndarray]) -> bool:
     """Whether a run of the same compute, of any size that is searched, has a lower loss."""
     source, limits = space.source, space.limits
     first = {name: column[:1] for name, column in source.values.items()}
@@ -686,16 +687,14 @@ def _lower_elsewhere(
         )
     )
     with in_float64():
-        log_D = np.asarray(jax.vmap(lambda x, c: log_tokens(cost, x, c))(log_N, log_C))
+        log_D = np.asarray(jax.vmap(lambda x, c: log_tokens(space.cost, x, c))(log_N, log_C))
     paid = (log_D >= limits.D[0]) & (log_D <= limits.D[1])
     loss = losses_at(source.law, first, log_N, np.clip(log_D, *limits.D), space.others)[0]
     best = np.broadcast_to(values["loss"][0], (LINE_POINTS, values["loss"].shape[1])).ravel()
     return bool((paid & (loss < best * (1 - REACHED))).any())
 
 
-def _flat_range(
-    space: SearchSpace, cost: Cost | None, at: Mapping[str, float]
-) -> dict[str, tuple[float, float]]:
+def _flat_range(space: SearchSpace, at: Mapping[str, float]) -> dict[str, tuple[float, float]]:
     """Sizes and tokens of the same compute whose loss differs from the lowest by less than noise.
 
     Of the fit itself, at its own share; where the noise of single runs is known.
@@ -708,7 +707,7 @@ def _flat_range(
     span = max(limits.N[0], here - FLAT), min(limits.N[1], here + FLAT)
     log_N = np.unique(np.append(np.linspace(*span, FLAT_POINTS), here))
     with in_float64():
-        log_D = np.asarray(jax.vmap(lambda x: log_tokens(cost, x, log_C))(jnp.asarray(log_N)))
+        log_D = np.asarray(jax.vmap(lambda x: log_tokens(space.cost, x, log_C))(jnp.asarray(log_N)))
     log_D = np.clip(log_D, *limits.D)
     others = space.others | ({"r": at["r"]} if space.share else {})
     first = {name: column[:1] for name, column in source.values.items()}

@@ -37,7 +37,10 @@ from jaxlaw.planning._answers import (
     without,
 )
 from jaxlaw.planning._budgets import SEARCH_LIMITS
+from jaxlaw.planning._constraints import AtMost
 from jaxlaw.planning._flat import as_good
+from jaxlaw.planning._question import question_of
+from jaxlaw.planning._searches import minimum
 from jaxlaw.planning._solve import for_each_draw, last_true, minimise, root_or_infinity
 from jaxlaw.planning._weighted_laws import across_laws, relative_regret
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, with_intervals
@@ -217,8 +220,10 @@ def optimal_mixture(
     if largest:
         share = _largest_share(both[0].law, both[0].values, limit, others[0])
     else:
-        laws, params = ([getattr(source, name) for source in both] for name in ("law", "values"))
-        share = _best_share(*laws, *params, limit, *others)
+        kept = AtMost(both[0], limit, rest=("r",))
+        question = question_of(both[1], {"r": None}, [kept], at)
+        best = minimum(question.form, question.params, question.given)
+        share = np.where(best.kept, best.raw["r"], np.nan)
     losses = _both_losses(both, others, share)
     values = {
         "share": share,
@@ -436,26 +441,6 @@ def _largest_share(law: Law, params: Any, limit: Any, others: Any) -> Any:
     """Largest share of the other corpus at which a corpus' loss keeps a limit, or NaN."""
     share = last_true(lambda other: law(params, r=1.0 - other, **others) <= limit, 0.0, 1.0, GRID)
     return jnp.where(jnp.isinf(share), jnp.nan, share)
-
-
-@for_each_draw("general", "domain", draws=("general_params", "domain_params"))
-def _best_share(
-    general: Law, domain: Law, general_params: Any, domain_params: Any, limit: Any,
-    general_others: Any, domain_others: Any,
-) -> Any:  # fmt: skip
-    """Domain share of the lowest domain loss among those that keep the limit, or NaN."""
-
-    def allowed(share: Any) -> Any:
-        return general(general_params, r=1.0 - share, **general_others) <= limit
-
-    def loss(share: Any) -> Any:
-        return domain(domain_params, r=share, **domain_others)
-
-    most = last_true(allowed, 0.0, 1.0, GRID)
-    share = minimise(loss, 0.0, 1.0, GRID, where=allowed)
-    # 0 itself: the search ends just above it, where r^η is not yet 0 for a small η.
-    share = jnp.where(allowed(0.0) & (loss(0.0) <= loss(share)), 0.0, share)
-    return jnp.where(jnp.isinf(most), jnp.nan, share)
 
 
 def _both_losses(both: tuple[Draws, ...], others: Any, share: np.ndarray) -> list[np.ndarray]:

@@ -26,7 +26,6 @@ from jaxlaw.planning._budgets import (
     Cost,
     best_of_budget,
     log_cost,
-    total_cost,
 )
 from jaxlaw.planning._search_space import epochs_notes, search_space
 from jaxlaw.planning._solve import for_each_draw, root
@@ -98,10 +97,13 @@ def compute_multiplier(
         jaxlaw plan compute-multiplier groups.json --compute 1e19,1e21
             --reference group=c4 --at group=pile
     """
-    both = [search_space(fit, None, None, max_epochs, given) for given in (reference, at)]
+    both = [
+        search_space(fit, None, None, max_epochs, given, cost, served_tokens)
+        for given in (reference, at)
+    ]
     source, budgets = both[0].source, budgets_of(compute)
     loss, log_N, log_D, log_ratio, log_needed, own_log_D = _multipliers(
-        source.law, total_cost(cost, source, served_tokens), source.values, np.log(budgets),
+        source.law, both[0].cost, source.values, np.log(budgets),
         [space.limits for space in both], [space.others for space in both],
     )  # fmt: skip
     never = log_needed >= math.log(COMPUTES[1]) * (1 - NEAR_END)

@@ -18,7 +18,7 @@ from jaxlaw.planning._answers import (
     law_inputs,
     require_inputs,
 )
-from jaxlaw.planning._budgets import AT_LIMIT, SEARCH_LIMITS, Limits
+from jaxlaw.planning._budgets import AT_LIMIT, SEARCH_LIMITS, Cost, Limits, total_cost
 from jaxlaw.uncertainty import Draws, as_draws
 
 UserLimits = Mapping[str, tuple[float | str | None, float | str | None]]
@@ -36,6 +36,7 @@ class SearchSpace(NamedTuple):
         limits: the same as the programs take them, the search's own where the user set none.
         corpus: tokens of the corpus, in the user's units, or None.
         epochs: largest D/U, raw, and whether it is that of the runs; None without one.
+        cost: FLOPs of a run, those of serving included, as programs take it; None for 6·N·D.
     """
 
     source: Draws
@@ -45,13 +46,14 @@ class SearchSpace(NamedTuple):
     limits: Limits
     corpus: float | None
     epochs: tuple[float, bool] | None = None
+    cost: Any = None
 
 
 def search_space(
-    fit: Any, limits: UserLimits | None, corpus: Any, max_epochs: float | None,
-    at: Inputs,
+    fit: Any, limits: UserLimits | None, corpus: Any, max_epochs: float | None, at: Inputs,
+    cost: Cost | None = None, served: Any = None,
 ) -> SearchSpace:  # fmt: skip
-    """What is searched, checked: the law, its other inputs, and the limits on size and tokens."""
+    """What is searched, checked: the law, its other inputs, limits on size and tokens, the cost."""
     (source,) = as_draws(fit)
     require_inputs(source, "N", "D")
     inputs = at or {}
@@ -70,7 +72,8 @@ def search_space(
         low, high = log_limits.D
         most = math.log(epochs[0] * _unique_tokens(source, others))
         log_limits = log_limits._replace(D=(low, max(low, min(high, most))))
-    return SearchSpace(source, share, others, user, log_limits, corpus, epochs)
+    cost = total_cost(cost, source, served)
+    return SearchSpace(source, share, others, user, log_limits, corpus, epochs, cost)
 
 
 def epochs_limit(source: Draws, most: float | None) -> tuple[float, bool] | None:

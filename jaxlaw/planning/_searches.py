@@ -103,9 +103,27 @@ class Given(NamedTuple):
     near: float
 
 
+class Best(NamedTuple):
+    """The best point of every draw.
+
+    Attributes:
+        raw: input → (draws,) values, raw.
+        losses: (draws, laws) losses there.
+        ended: (draws,) whether it is the end of a search that nothing limits.
+        kept: (draws,) whether it keeps all limits.
+        point: (draws, d) coordinates in the box.
+    """
+
+    raw: dict[str, Any]
+    losses: Any
+    ended: Any
+    kept: Any
+    point: Any
+
+
 @for_each_draw("form")
-def minimum(form: Form, params: Any, given: Given) -> Any:
-    """Raw values by name, losses, whether the search ended, whether limits are kept, the point."""
+def minimum(form: Form, params: Any, given: Given) -> Best:
+    """The best point."""
 
     def value(point: Any) -> Any:
         return _value(form, params, given, _placed(form, params, given, point))
@@ -133,7 +151,7 @@ def minimum(form: Form, params: Any, given: Given) -> Any:
     at = _placed(form, params, given, point)
     losses = _losses(form, params, given, at.raw)
     kept = at.inside & jnp.all(excess(point) <= KEPT) & jnp.isfinite(value(point))
-    return at.raw, jnp.stack(losses), at.ended, kept, point
+    return Best(at.raw, jnp.stack(losses), at.ended, kept, point)
 
 
 @for_each_draw("form")

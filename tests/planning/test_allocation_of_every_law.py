@@ -61,7 +61,7 @@ def test_and_of_the_least_compute_to_a_loss():
 @pytest.mark.parametrize("name", ["skaling", "kaplan-e", "overtraining"])
 def test_the_closed_form_is_what_a_search_finds(name):
     pair, budgets = (name, TRUTHS[name]), np.array([1e20, 1e24])
-    found = _by_search(search_space(pair, None, None, None, {}), None, budgets).values
+    found = _by_search(search_space(pair, None, None, None, {}), budgets).values
     for k, budget in enumerate(budgets):
         plan = planning.allocation(pair, budget)
         assert plan.N == pytest.approx(found["N"][0, k], rel=1e-5)
