@@ -23,6 +23,21 @@ from tests.fixtures.curve_tables import BEFORE, logged, real_schedules
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("closed")]
 
+NUMBER = r"[\d.,]+(?:e[-+]?\d+)?"
+SIZE = rf"{NUMBER} [KMBT]"  # 391 B
+
+
+def notes_of(text):
+    """The lines of the notes: each begins with its severity, and goes on indented."""
+    found, inside = [], False
+    for line in text.splitlines():
+        bare = line.strip()
+        begins = bare.startswith(("[error]", "[warning]", "[info]", "also:"))
+        inside = begins or (inside and line.startswith("  ") and bool(bare))
+        found += [line] * inside
+    return found
+
+
 # --- the pre-training lead
 
 
@@ -61,7 +76,9 @@ def test_a_lead_asks_what_a_budget_buys(command, tmp_path):
     assert (code, err) == (0, "")
     fit = jl.load(tmp_path / "fit.json")
     rows = fit.n_observations
-    assert "nats" in out
+    assert re.match(rf"chinchilla: {rows} rows up to {NUMBER} FLOPs to within {NUMBER} %", out)
+    assert "all\n  starts agree" in out or "all starts agree" in out
+    assert "nats" in out and len(notes_of(out)) <= 5
     assert rows == (89 if DATA else len(teams_table()))
     if DATA:  # the exponents of the published refits of these runs are 0.36 and 0.40
         assert fit.params["alpha"] == pytest.approx(0.348, abs=0.002)
@@ -73,11 +90,20 @@ def test_a_lead_asks_what_a_budget_buys(command, tmp_path):
     assert code == 0 and "read as the fit's data were" in err
     forecast = jl.load(tmp_path / "run.json").table.iloc[0]
     assert (forecast["N"], forecast["D"]) == (70_000, 1400)
+    said = " ".join(out.split())
+    assert "70 B parameters" in said and "1.4 T tokens" in said and "beyond" in said
+    assert f"{forecast['estimate']:.4g}" in said or f"{forecast['estimate']:.3g}" in said
     assert 1.5 < forecast["low"] < forecast["estimate"] < forecast["high"] < 2.5
+    assert len(notes_of(out)) <= 5
 
-    # What a budget buys, with intervals; a number in the wrong unit is refused.
+    # What a budget buys, with intervals: bare numbers never stand without a unit.
     code, out, err = command("plan", "allocation", "run.json", "--compute", "1e25")
-    assert (code, err) == (0, "") and "loss" in out and "compute" in out
+    assert (code, err) == (0, "")
+    headline = " ".join(" ".join(out.splitlines()[:4]).split())
+    assert re.match(rf"1e25 FLOPs: {SIZE} parameters \(", headline)
+    assert re.search(rf"and {SIZE} tokens", headline) and "a parameter" in headline
+    assert re.search(rf"loss {NUMBER} nats", headline) and "beyond the largest run" in headline
+    assert len(notes_of(out)) <= 5
     refused = command("predict", "fit.json", "--at", "N=70B", "--at", "D=15e12")
     assert refused[0] == 1 and "for 15 T tokens write D=15000 or D=15T" in refused[2]
 
@@ -88,6 +114,7 @@ def test_a_lead_asks_what_a_budget_buys(command, tmp_path):
     code, out, _ = command(*report, "--compute", "1e25", "-o", "page.html")
     assert (code, out) == (0, "report: page.html\n")
     page = (tmp_path / "page.html").read_text("utf-8")
+    assert "1e25 FLOPs" in page and "T tokens" in page and "<svg" in page
     assert len(page) < 1_000_000 and "http://" not in page.replace("http://www.w3.org", "")
 
 
@@ -157,10 +184,13 @@ def test_an_engineer_reads_loss_curves_in_a_notebook(tmp_path, monkeypatch, capf
     read, fitted, error, best, _ = execute(NOTEBOOK, names)
 
     assert ("9 loss curves, 2059 points" if DATA else "3 loss curves") in read
-    assert names["fit"].success and "annealing" in fitted
+    fit = names["fit"]
+    assert f"annealing: {fit.n_observations:,} rows" in fitted and "all starts agree" in fitted
+    assert "nats" in fitted and fitted.count("<li>") <= 5
     # The plain fit of the source misses the six held-out schedules by 0.0048 nats in the mean.
     assert float(re.sub(r"np.float64\((.*)\)", r"\1", error)) < (0.01 if DATA else 0.003)
     plan = names["best"]
+    assert f"{plan.loss:.4g}" in best and "nats" in best
     assert plan.schedule.rates.max() == pytest.approx(3e-4)
     assert plan.schedule.rates[-1] == pytest.approx(3e-5)
     assert Path("best.png").stat().st_size > 10_000
@@ -232,4 +262,6 @@ def test_a_researcher_differentiates_through_many_fits(own_laws, capfd):
     fit = jl.fit(mixing, {"r": r, "loss": losses[-1]}, residuals="linear", delta=0.02, n_starts=64)
     plan = jl.planning.critical_ratio(fit, start=float(base[-1]))
     assert plan.share == pytest.approx(shares[-1], abs=1e-4)
+    assert "%" in plan.headline and f"{100 * plan.share:.3g}" in plan.headline
+    assert len(notes_of(plan.summary())) <= 5
     assert capfd.readouterr() == ("", "")
