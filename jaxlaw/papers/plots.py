@@ -55,7 +55,7 @@ def slopes_over_share(
 
     Example:
         >>> from jaxlaw import plots
-        >>> plots.slopes_over_share(jl.simulate.experiment("dcpt").table).get_xlabel()
+        >>> plots.slopes_over_share(jl.simulate.experiment("dcpt", noise=0).table).get_xlabel()
         'share of the corpus r'
     """
     made = isinstance(runs, pd.DataFrame) and {"slope", "D_low"} <= set(runs)
@@ -86,9 +86,11 @@ def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) ->
 
     Example:
         >>> from jaxlaw import plots
-        >>> points = {"C": [1e18, 2e18, 4e18, 4e18], "loss": [3.0, 2.8, 2.7, 2.9]}
-        >>> points = pd.DataFrame(points | {"run": [1, 1, 1, 2]})
-        >>> lowest = jl.papers.loss_envelope(points, 3, run="run")
+        >>> law = jl.published()["hoffmann-2022"]
+        >>> points = pd.DataFrame({"N": np.repeat([1e8, 4e8, 1.6e9], 20)})
+        >>> points["D"] = np.tile(np.geomspace(1e9, 1e11, 20), 3)
+        >>> points = points.assign(C=6 * points["N"] * points["D"], loss=law.predict(points))
+        >>> lowest = jl.papers.loss_envelope(points, 12, run="N")
         >>> plots.lowest_of_runs(lowest, points).get_xlabel()
         'training compute (FLOPs)'
     """
@@ -117,7 +119,8 @@ def ood_losses(plan: OutOfDomain, predicted: Any = None, ax: Axes | None = None)
 
     Example:
         >>> from jaxlaw import plots
-        >>> observed = {"loss_pt": [3.2, 3.3, 3.4, 3.3], "loss_cpt": [3.1, 2.9, 2.7, 2.8]}
+        >>> step = np.linspace(0, 1, 20)
+        >>> observed = {"loss_pt": 3.2 + 0.2 * step**0.3, "loss_cpt": 3.1 - 0.4 * step**0.5}
         >>> observed["loss_ood"] = [0.3 * a + 0.6 * b for a, b in zip(*observed.values())]
         >>> plots.ood_losses(jl.papers.out_of_domain(observed)).get_title()
         '0.3·L_pt + 0.6·L_cpt, R² 1.000'
@@ -152,9 +155,10 @@ def value(plan: Valuation, target: float | None = None, ax: Axes | None = None) 
 
     Example:
         >>> from jaxlaw import plots
-        >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
+        >>> Dp = np.geomspace(1e9, 1e11, 12)
+        >>> data = {"Dp": Dp, "score": np.log(1e-3 * Dp**0.6) ** 1.3}
         >>> plots.value(jl.papers.pretraining_value(data, n_resamples=0)).get_title()
-        'suspect misalignment'
+        'continue'
     """
     ax, table, end_labels = ax or new_axes(), plan.checkpoints, []
     if plan.fit is not None:
@@ -194,7 +198,8 @@ def values(plans: Mapping[str, Valuation], ax: Axes | None = None) -> Axes:
 
     Example:
         >>> from jaxlaw import plots
-        >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
+        >>> Dp = np.geomspace(1e9, 1e11, 12)
+        >>> data = {"Dp": Dp, "score": np.log(1e-3 * Dp**0.6) ** 1.3}
         >>> plan = jl.papers.pretraining_value(data, baseline=8, n_resamples=0)
         >>> plots.values({"6M tokens": plan}).get_title()
         'dashed: without pretraining'
@@ -237,8 +242,9 @@ def score_over_cross_entropy(
 
     Example:
         >>> from jaxlaw import plots
-        >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
-        >>> data["cross_entropy"] = [1.8, 1.5, 1.3, 1.2]
+        >>> Dp = np.geomspace(1e9, 1e11, 12)
+        >>> data = {"Dp": Dp, "score": np.log(1e-3 * Dp**0.6) ** 1.3}
+        >>> data["cross_entropy"] = 1.1 + (1e8 / Dp) ** 0.2
         >>> plan = jl.papers.pretraining_value(data, n_resamples=0)
         >>> plots.score_over_cross_entropy({"English": plan}).get_xlabel()
         'cross-entropy of the checkpoints (nats)'

@@ -616,7 +616,8 @@ def shift_curves(
 
     Example:
         >>> from jaxlaw import plots
-        >>> points = {"run": ["a"] * 3, "S1_cpt": [0.1, 0.5, 1.0], "shift": [0.05, 0.2, 0.25]}
+        >>> S1 = np.linspace(0, 1, 20)
+        >>> points = {"run": "a", "S1_cpt": S1, "shift": 0.3 * (1 - (1 + 8 * S1) ** -0.7)}
         >>> plots.shift_curves(pd.DataFrame(points)).get_ylabel()
         'shift ΔL (nats)'
     """

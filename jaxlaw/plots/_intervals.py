@@ -34,8 +34,9 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
 
     Example:
         >>> from jaxlaw import plots
-        >>> table = {"parameter": ["E"], "estimate": [2.0], "low": [1.9], "high": [2.2]}
-        >>> plots.parameter_intervals(pd.DataFrame(table)).get_xlabel()
+        >>> runs = jl.simulate.experiment("chinchilla").table
+        >>> fit = jl.fit("chinchilla", runs, n_starts=64)
+        >>> plots.parameter_intervals(jl.covariance(fit, runs)).get_xlabel()
         '95% intervals, from the estimate'
     """
     if not isinstance(intervals, pd.DataFrame) and not hasattr(intervals, "conf_int"):

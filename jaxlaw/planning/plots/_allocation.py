@@ -322,7 +322,8 @@ def loss_frontier(
 
     Example:
         >>> from jaxlaw import plots
-        >>> plan = jl.planning.frontier(jl.published()["hoffmann-2022"], [1e20, 1e21, 1e22])
+        >>> budgets = np.geomspace(1e19, 1e24, 11)
+        >>> plan = jl.planning.frontier(jl.published()["hoffmann-2022"], budgets)
         >>> plots.loss_frontier(plan).get_ylabel()
         'loss (nats)'
     """

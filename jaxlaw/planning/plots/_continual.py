@@ -67,7 +67,8 @@ def losses_over(
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
         >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
-        >>> plan = jl.planning.final_losses(pt, cpt, run, loss_potential=[0, 0.5, 1])
+        >>> settings = {"loss_potential": np.linspace(0, 1, 11), "steps": [5_000, 10_000, 20_000]}
+        >>> plan = jl.planning.final_losses(pt, cpt, run, **settings)
         >>> plots.losses_over(plan, "loss_potential").get_ylabel()
         'loss on the new corpus (nats)'
     """
@@ -119,7 +120,8 @@ def balance(
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
         >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
-        >>> plan = jl.planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, (0.2, 0.6))
+        >>> weights = np.linspace(0, 1, 11)
+        >>> plan = jl.planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, weights)
         >>> plots.balance(plan, "replay").get_ylabel()
         'best replay ratio'
     """
@@ -214,7 +216,7 @@ def turning_lengths(plan: TurningLengths, ax: Axes | None = None) -> Axes:
         >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
         >>> run = jl.planning.ContinualPretraining(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
-        >>> plan = jl.planning.turning_lengths(pt, cpt, run, (0.5, 0.9, 1))
+        >>> plan = jl.planning.turning_lengths(pt, cpt, run, np.linspace(0.8, 1, 9))
         >>> plots.turning_lengths(plan).get_ylabel()
         'turning length (steps)'
     """
