@@ -495,6 +495,8 @@ def break_even(
     if N is not None and compute is not None:
         raise UsageError("give N or compute, not both: the two fix the run")
     continued = both[1]
+    # The two losses are compared along one line: over D at a size, over N at a budget, or over
+    # budgets, each law at its own best size.
     if N is not None:
         along, fixed = "D", math.log(checked_input(continued, "N", N) * continued.scale("N"))
         limits = SEARCH_LIMITS["D"]
@@ -524,6 +526,8 @@ def break_even(
         "compute": flops(cost, log_N, log_D),
         "loss": loss,
     }
+    # A draw counts where it pays on the same side as the fit: others cross elsewhere, or nowhere,
+    # and an interval over both sides would mean nothing.
     same, crosses = side == side[0], np.isin(side, (1, 2))
     values = {name: np.where(crosses & same, column, np.nan) for name, column in values.items()}
     if not crosses[0]:
