@@ -1,6 +1,7 @@
 """Which law predicts what it has not seen: data sets × laws, the expensive end held out.
 
     JAXLAW_DATA=… python benchmarks/leaderboard.py [--out leaderboard.md] [--picture board.png]
+        [--page leaderboard.md: draw the picture of a page that was written before]
         [--law mylaw.py:mine …] [--data farseer …]
         [--runs runs.csv --map N=n_params --map D=n_tokens --fit "C < 1e21" --score "C >= 1e21"]
 
@@ -28,6 +29,7 @@ import numpy as np
 import pandas as pd
 
 import jaxlaw as jl
+from jaxlaw._axes import BLUE, FAINT, GREEN, INK, RED
 from jaxlaw._jit import size_class
 from jaxlaw.fitting import _problem
 from jaxlaw.forecasting._backtest import fit_at_cutoffs
@@ -356,36 +358,66 @@ def page(rows: list[tuple[str, Row]], more: list[str]) -> list[str]:
     return lines
 
 
-def draw(rows: list[Row], laws: list[str], path: Path) -> None:
-    """Errors as points, a line for each split, a colour for each law."""
+#: Law → how it is marked: told apart by shape, and by lightness, in grey too.
+MARKS = (
+    ("o", BLUE), ("s", RED), ("^", GREEN), ("v", FAINT), ("P", BLUE), ("X", RED), ("<", GREEN),
+)  # fmt: skip
+
+
+def draw(text: str, path: Path) -> None:
+    """Errors as points, from the first section of the page: a panel for each family of laws.
+
+    Args:
+        text: page as :func:`page` writes it.
+        path: file of the picture.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    fig, ax = plt.subplots(figsize=(9, 0.36 * len(rows) + 1.2), layout="constrained")
-    colours = plt.get_cmap("tab20")
-    for k, law in enumerate(laws):
-        at = [(row.cells[law].error, y) for y, row in enumerate(rows) if law in row.cells]
-        marker = {"marker": "D", "color": "black"} if law == FORECAST else {"color": colours(k)}
-        ax.scatter(*zip(*at, strict=True), s=30, label=law, zorder=3, **marker)
-    for y, row in enumerate(rows):
-        errors = [cell.error for cell in row.cells.values()]
-        ax.plot([min(errors), max(errors)], [y, y], color="0.85", zorder=1)
-    ax.set_yticks(range(len(rows)), [f"{row.data}: {row.split}" for row in rows], fontsize=7)
-    ax.invert_yaxis()
-    ax.set_xscale("log")
-    ax.set_xlabel("mean absolute error on held-out runs, per cent")
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    ax.legend(ncols=5, fontsize=7, frameon=False, loc="lower center", bbox_to_anchor=(0.2, 1.0))
-    fig.savefig(path, dpi=120)
+    section = text.split("\n## ", 2)[1].split("\n## ")[0]
+    tables = [block.splitlines() for block in section.split("\n\n") if block.startswith("| data")]
+    cells = [[line.strip("| ").split(" | ") for line in table] for table in tables]
+    counts = [len(rows) - 2 for rows in cells]
+    fig, panels = plt.subplots(
+        len(cells), figsize=(6.4, 0.36 * sum(counts) + 0.75 * len(cells) + 0.4), sharex=True,
+        height_ratios=[count + 1 for count in counts], layout="constrained",
+    )  # fmt: skip
+    for (head, _, *rows), ax, family in zip(cells, np.atleast_1d(panels), COLUMNS, strict=True):
+        for k, law in enumerate(head[3:]):
+            column = [row[k + 3].strip(" *") if k + 3 < len(row) else "" for row in rows]
+            at = [(float(cell), y) for y, cell in enumerate(column) if cell]
+            marker, color = ("D", INK) if law == FORECAST else MARKS[k]
+            ax.scatter(*zip(*at, strict=True), s=26, marker=marker, color=color, label=law,
+                       zorder=3, alpha=0.9, linewidths=0)  # fmt: skip
+        for y, row in enumerate(rows):
+            errors = [float(cell.strip(" *")) for cell in row[3:] if cell.strip(" *")]
+            ax.plot([min(errors), max(errors)], [y, y], color="0.85", zorder=1)
+        labels = [f"{shortened(row[0].split(' (')[0])}\n{shortened(row[1])}" for row in rows]
+        ax.set_yticks(range(len(rows)), labels, fontsize=7)
+        ax.set_ylim(len(rows) - 0.4, -0.6)
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g} %")
+        ax.tick_params(left=False)
+        ax.set_title(family, loc="left", fontsize=9, fontweight="bold", color=INK, x=-0.42)
+        ax.legend(ncols=4, fontsize=7, frameon=False, loc="lower left", handletextpad=0.1,
+                  columnspacing=0.9, bbox_to_anchor=(-0.08, 0.99))  # fmt: skip
+        ax.spines[["top", "right"]].set_visible(False)
+    ax.set_xlabel("mean absolute error on runs that were held out")
+    fig.savefig(path, dpi=150)
+
+
+def shortened(text: str, most: int = 42) -> str:
+    """A text of at most so many letters."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, help="page to write; printed otherwise")
     parser.add_argument("--picture", type=Path, help="picture to draw")
+    parser.add_argument("--page", type=Path, help="page written before, of which to draw it")
     parser.add_argument("--law", action="append", default=[], help="law of your own, FILE.py:LAW")
     parser.add_argument("--data", nargs="*", help="data sets of leaderboard.toml; all by default")
     parser.add_argument("--runs", type=Path, help="CSV of your own runs, in place of those")
@@ -396,6 +428,9 @@ def main() -> None:
         "--along", default="compute", help="what is extrapolated: compute, N, D / N"
     )
     asked = parser.parse_args()
+    if asked.page is not None:
+        draw(asked.page.read_text("utf-8"), asked.picture)
+        return
     more = [jl.laws.from_file(text) for text in asked.law]
     if asked.runs is not None:
         if not (asked.fit and asked.score):
@@ -434,10 +469,9 @@ def main() -> None:
     if asked.runs is None and not asked.data:
         lines += ["", "## Rank correlations on unseen mixtures", "", *ranks(folder)]
         lines += ["", "## Published cells, reproduced", "", *published(folder)]
-    if asked.picture is not None:
-        every = dict.fromkeys(name for _, row in rows for name in row.cells)
-        draw([row for _, row in rows], list(every), asked.picture)
     text = "\n".join(lines) + "\n"
+    if asked.picture is not None:
+        draw(text, asked.picture)
     if asked.out is None:
         print(text)
     else:

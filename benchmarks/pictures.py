@@ -1,7 +1,8 @@
-"""The figures of the worked examples: ``python benchmarks/pictures.py [NAME…]``.
+"""The figures of the chapters: ``[JAXLAW_DATA=…] python benchmarks/pictures.py [NAME…]``.
 
-They are drawn into .github/. A figure shows what the snippet of its section computes: the
-section's Python is run, and the figure is drawn from the names it leaves behind.
+They are drawn into .github/. A figure of a worked example shows what the snippet of its section
+computes: the section's Python is run, and the figure is drawn from the names it leaves behind.
+That of the README is made from real runs, and needs their folder.
 """
 
 import contextlib
@@ -17,8 +18,10 @@ from typing import Any
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
+import jaxlaw as jl
 from jaxlaw import planning, plots
 from jaxlaw._axes import BLUE, INK, RED, tidy, write
 
@@ -66,7 +69,23 @@ def language(made: Names) -> Figure:
     """Contours of equal loss, with the best size, from scratch and from a base."""
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
     plots.isoloss(made["scratch"], (1e18, 1e22), ax, label="from scratch")
-    plots.isoloss(made["continual"], (1e18, 1e22), ax, color="#c05621", label="continual")
+    plots.isoloss(made["continual"], (1e18, 1e22), ax, color=RED, label="continual")
+    return figure
+
+
+def forecast() -> Figure:
+    """Llama 3's isoFLOP runs of up to 1e20 FLOPs, a forecast from them, and larger runs."""
+    table = pd.read_csv(Path(os.environ["JAXLAW_DATA"], "isoflops.csv"))
+    table = table[(table["source"] == "llama_3") & ~table["outlier"].astype(bool)]
+    table = table.rename(columns={"params": "N", "tokens": "D"})
+    before, later = (
+        jl.read_runs(part[["N", "D", "loss"]], units={"N": 1, "D": 1}, name="isoflops.csv")
+        for part in (table[table["budget"] <= 1e20], table[table["budget"] > 1e20])
+    )
+    best = planning.allocation(jl.fit("chinchilla", before), table["budget"].max())
+    found = jl.forecast(None, before, at={"N": best.N, "D": best.D})
+    figure, ax = plt.subplots(figsize=(7.2, 3.9), layout="constrained")
+    plots.forecast_intervals(found, ax, later=later)
     return figure
 
 
@@ -77,6 +96,10 @@ PICTURES: dict[str, tuple[str, Callable[[Names], Figure]]] = {
     "corpus.png": ("The corpus", corpus),
     "language.png": ("The new language", language),
 }
+
+
+#: File → what draws it from the runs in JAXLAW_DATA.
+FROM_DATA: dict[str, Callable[[], Figure]] = {"forecast.png": forecast}
 
 
 def names_of(section: str) -> dict[str, Any]:
@@ -100,7 +123,11 @@ def _two() -> tuple[Figure, Any]:
 
 if __name__ == "__main__":
     matplotlib.use("Agg")
-    for name in sys.argv[1:] or PICTURES:
-        section, draw = PICTURES[name]
-        draw(names_of(section)).savefig(FOLDER / name, dpi=DPI)
+    for name in sys.argv[1:] or [*PICTURES, *FROM_DATA]:
+        if name in FROM_DATA:
+            figure = FROM_DATA[name]()
+        else:
+            section, draw = PICTURES[name]
+            figure = draw(names_of(section))
+        figure.savefig(FOLDER / name, dpi=DPI)
         print(FOLDER / name)

@@ -111,7 +111,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     if later is not None:
         at, target = _made_since(forecast, later, largest)
         ax.scatter(at, target, s=22, facecolors="white", edgecolors=INK, linewidths=1.0, zorder=5)
-        first = at == at.min()
+        first = at <= 1.2 * at.min()  # budgets are rounded
         write(ax, "came later", (at.min(), target[first].max()), xytext=(0, 7), ha="center")
     words = {"compute": "training compute (FLOPs)", "D": "tokens", "N": "model parameters N"}
     finish(
@@ -136,13 +136,14 @@ def _ticks(forecast: Forecast, label: str) -> dict[str, Any]:
 def _bars(ax: Axes, forecast: Forecast, x: np.ndarray) -> None:
     """The forecasts, and their numbers where they are few."""
     table, (low, high) = forecast.table, forecast.interval(0.5)
-    ax.vlines(x, table["low"], table["high"], color=BLUE, linewidth=1.4, zorder=4)
-    ax.vlines(x, low, high, color=BLUE, linewidth=5, alpha=0.6, zorder=4)
-    ax.plot(x, table["estimate"], "o", color=BLUE, markersize=5, zorder=4)
+    # Above runs that came later, which lie where the bars are.
+    ax.vlines(x, table["low"], table["high"], color=BLUE, linewidth=1.6, zorder=6)
+    ax.vlines(x, low, high, color=BLUE, linewidth=5, alpha=0.7, zorder=6)
+    ax.plot(x, table["estimate"], "o", color=BLUE, markersize=5, zorder=6)
     if len(table) > _NUMBERED:
         return
     for at, row in zip(x, table.itertuples(), strict=True):
-        text = with_interval(row.estimate, (row.low, row.high), ".4g")
+        text = f"forecast {with_interval(row.estimate, (row.low, row.high), '.4g')}"
         # Losses fall to the right: below the curves on the left there is room.
         answer(ax, at, row.estimate, text, color=BLUE, s=20, zorder=6, ha="right", va="top",
                xytext=(-8, -8))  # fmt: skip

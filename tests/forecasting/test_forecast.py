@@ -377,7 +377,7 @@ def test_the_picture_holds_runs_curves_and_what_came_later(found, tmp_path):
     (made,) = dots[-1]
     assert made == pytest.approx([6 * row["N"] * row["D"], 1.001 * row["estimate"]])
     words = [text.get_text() for text in ax.texts]
-    numbers = f"{row['estimate']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
+    numbers = f"forecast {row['estimate']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
     assert numbers in words and "came later" in words
     heavy = [law for law, w in found.weights.items() if (w > 0.05).any()]
     assert all(any(word.startswith(law) for word in words) for law in heavy)

@@ -108,10 +108,11 @@ def isoloss(
     cost = total_cost(options.get("cost"), source, options.get("served_tokens"))
     computes = _frame(source, cost, computes, mark)
     ax, C = ax or new_axes(), np.geomspace(*computes, 121)
+    second = ax.has_data()
     planned = frontier(fit, C, **options)
     best = planned.table
     sizes = [best["N"].min() / 8, best["N"].max() * 8, *(_fitted_ranges(source) or ((), ()))[0]]
-    sizes += [*ax.get_ylim()] if ax.has_data() else []  # of another law too
+    sizes += [*ax.get_ylim()] if second else []  # of another law too
     N = np.geomspace(min(sizes), max(sizes), 160)
     tokens = _tokens_paid(cost, N * source.scale("N"), C, space.limits)
     losses = _losses_over(space, N, tokens, options)
@@ -125,7 +126,8 @@ def isoloss(
     ax.clabel(drawn, fmt="%.2f", fontsize="x-small")
     end_labels = [curve(ax, best, "compute", "N", color, label or "best size", 2)]
     end_labels += _best_sizes_of_each_law(ax, source, C, options, color)
-    striped = _stripe_beyond(ax, source, C, N, tokens / source.scale("D"))
+    # Stripes of a second law on the same axes would hide those of the first.
+    striped = not second and _stripe_beyond(ax, source, C, N, tokens / source.scale("D"))
     if space.epochs is not None:
         _line_of_epochs(ax, C, cost, space, color)
     if runs is not None:
@@ -138,7 +140,7 @@ def isoloss(
         "dashed: each law alone": len(end_labels) > 1,
         "striped: beyond the runs": striped,
     }
-    words = what_is_drawn(said)
+    words = what_is_drawn(said) or (ax.get_title().partition("\n")[2] if second else "")
     title = f"contours of equal loss (nats){share}" + (f"\n{words}" if words else "")
     return finish(ax, _COMPUTE, "model parameters N", title, end_labels)
 
