@@ -8,6 +8,7 @@ evidence belongs to a :class:`jaxlaw.Fit`, which is a fitted law too.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 import re
 import sys
@@ -422,6 +423,22 @@ class FittedLaw(Result):
             1.8
         """
         return FittedLaw(**{**_fields(self), "params": dict(params)})
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the law along one of its inputs; needs matplotlib.
+
+        Args:
+            ax: axes to draw on; new ones if None.
+            **options: options of :func:`jaxlaw.plots.loss_over_input`, such as ``runs=`` or
+                ``along=``.
+
+        Example:
+            >>> fit = jl.published()["hoffmann-2022"]
+            >>> fit.plot(along="D", at={"N": 7e9}).get_ylabel()
+            'loss (nats)'
+        """
+        # By name, for pictures stand above all results.
+        return importlib.import_module("jaxlaw.plots").loss_over_input(self, ax=ax, **options)
 
     @property
     def headline(self) -> str:

@@ -260,6 +260,8 @@ class FinalLosses(_OverSettings, AnswerTable):
         True
     """
 
+    picture = "losses_over"
+
     def sentence(self) -> str:
         """Both losses of one run, or where each is lowest among several."""
         lowest = [self.table.loc[self.table[f"loss_{corpus}"].idxmin()] for corpus in _CORPORA]
@@ -404,6 +406,8 @@ class TradeoffCurve(_OverSettings, AnswerTable):
         >>> curve.table["binding"][0]
         'replay at its lowest (0)'
     """
+
+    picture = "balance"
 
     def sentence(self) -> str:
         """Both losses at either end."""

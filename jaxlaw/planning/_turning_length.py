@@ -188,6 +188,7 @@ class TurningLengths(AnswerTable):
         ['no rise', 'rise and partial fall']
     """
 
+    picture = "turning_lengths"
     column_units = {
         "weight": "", "steps": "steps", "start": TARGET, "limit": TARGET, "rise": TARGET,
     }  # fmt: skip

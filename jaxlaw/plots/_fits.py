@@ -233,8 +233,8 @@ def loss_over_share(fit: FittedLaw, runs: Any, ax: Axes | None = None) -> Axes:
 @checked
 def loss_over_input(
     fit: FittedLaw,
-    runs: Any,
-    along: str,
+    runs: Any = None,
+    along: str | None = None,
     ax: Axes | None = None,
     *,
     by: str | None = None,
@@ -253,7 +253,7 @@ def loss_over_input(
         fit: fit that predicts.
         runs: the runs that it was fitted on, or more: anything that :func:`jaxlaw.read_runs`
             takes or returns, or LossCurves; None for none.
-        along: the input that goes along, such as ``D``.
+        along: the input that goes along, such as ``D``; None takes D, N, C, or the first.
         ax: axes to draw on; a new figure if None.
         by: another input, of which each curve has its own value; the first other one that
             varies, if None.
@@ -281,7 +281,7 @@ def loss_over_input(
                 f"law {fit.law.name} has no input '{name}'; it takes "
                 f"{', '.join(known)}.{nearest(name, known)}"
             )
-    ax = ax or new_axes()
+    ax, along = ax or new_axes(), along or _usual_input(fit)
     seen = _seen(fit, runs, held_out)
     shares = fit.law.shares if along in fit.law.shares else ()
     by = by or _varying(fit, seen, {along, *shares, *(at or {})})
@@ -295,6 +295,12 @@ def loss_over_input(
     _draw(ax, fit, seen, selected, along, by, values, fixed, reach)
     title = ", ".join(value_label(_spec(fit, n), v, _single(fit, n)) for n, v in fixed.items())
     return finish(ax, input_label(_spec(fit, along)), target_label(fit.law), title)
+
+
+def _usual_input(fit: FittedLaw) -> str:
+    """The input that a law is drawn along where none is given."""
+    names = fit.law.input_names
+    return next((name for name in ("D", "N", "C") if name in names), names[0])
 
 
 def _seen(fit: FittedLaw, runs: Any, held_out: Any) -> _Seen:

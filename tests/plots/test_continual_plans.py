@@ -36,6 +36,8 @@ def test_a_curve_for_each_number_of_steps(ax):
     part = found.table[found.table["steps"] == 20_000]
     np.testing.assert_allclose(ax.lines[1].get_ydata(), part["loss_pt"])
     assert sorted(named(ax)) == ["steps 20,000", "steps 5,000"]
+    own = found.plot()  # over the setting with the most values
+    assert own.get_xlabel() == "peak rate" and len(own.lines) == 2
     three = final_losses(PT, CPT, RUN, peak=[1e-5, 1e-4], steps=[5e3, 2e4], replay=[0, 0.5])
     with pytest.raises(UsageError, match="replay and steps vary beside peak"):
         plots.losses_over(three, "peak")

@@ -423,6 +423,14 @@ def test_what_cannot_be_drawn_is_refused_by_name(name):
             draw(*(object() for _ in required), ax=3)
 
 
+def test_a_fit_draws_itself_with_runs_and_without(chinchilla_fit, ax):
+    alone = chinchilla_fit.plot(ax)
+    assert alone is ax and ax.get_xlabel() == "training tokens D" and not ax.collections
+    runs = jl.simulate.experiment("chinchilla", noise=0.004).table
+    over = chinchilla_fit.plot(runs=runs, along="N")
+    assert over.get_xlabel() == "model parameters N" and over.collections
+
+
 def test_what_is_missing_from_a_picture_is_named_or_taken_from_the_fit(chinchilla_fit, ax):
     low, high = chinchilla_fit.joint_ranges["N*D"]  # of the runs, which are off the edges
     plots.isoloss(chinchilla_fit, ax=ax)

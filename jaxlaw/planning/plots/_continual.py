@@ -47,7 +47,7 @@ _LABELS = {
 
 @checked
 def losses_over(
-    plan: FinalLosses, setting: str, corpus: str = "cpt", ax: Axes | None = None
+    plan: FinalLosses, setting: str | None = None, corpus: str = "cpt", ax: Axes | None = None
 ) -> Axes:
     """Loss at the end over a setting, a curve for each value of the other one that varies.
 
@@ -55,7 +55,8 @@ def losses_over(
 
     Args:
         plan: losses that :func:`jaxlaw.planning.final_losses` returned.
-        setting: setting along x: ``loss_potential``, ``peak``, ``replay`` or ``steps``.
+        setting: setting along x: ``loss_potential``, ``peak``, ``replay`` or ``steps``; None
+            takes the one with the most values.
         corpus: corpus whose loss it is: ``pt`` or ``cpt``.
         ax: axes to draw on; a new figure if None.
 
@@ -73,6 +74,7 @@ def losses_over(
         'loss on the new corpus (nats)'
     """
     table = plan.table
+    setting = setting or max(SETTINGS, key=lambda name: table[name].nunique())
     others = [name for name in SETTINGS if name != setting and table[name].nunique() > 1]
     if len(others) > 1:
         raise UsageError(f"{' and '.join(others)} vary beside {setting}; one can be drawn")
