@@ -14,10 +14,13 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
+from jaxlaw._jit import in_float64
 from jaxlaw.data import AREAS, LossCurves
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import FittedLaw
+from jaxlaw.forecasting import Forecast
 from jaxlaw.laws import Input, Law
 from jaxlaw.reporting._html import Html, element
 from jaxlaw.reporting._javascript import javascript_of
@@ -57,6 +60,66 @@ def explorer(
     except UsageError as error:
         return (f"There is nothing to try here: {error}.",)
     data = _data(fit, uncertain, level, areas, curves)
+    return _pieces(law, function, data, _band(data))
+
+
+def forecast_explorer(forecast: Forecast) -> tuple[Any, ...]:
+    """What the section of a forecast's page holds: its weighted laws, with its own intervals.
+
+    The band is that of a new run: the draws of the laws, with their common error, and the noise of
+    single runs. At the points of the forecast it is stretched to the intervals that the forecast
+    has there, and elsewhere as at the nearest of them.
+
+    Args:
+        forecast: forecast of laws that take numbers.
+    """
+    try:
+        draws = forecast.draws()
+        function = javascript_of(draws.law)
+    except UsageError as error:
+        return (f"There is nothing to try here: {error}.",)
+    if any(name in AREAS for name in draws.law.input_names):
+        return ("These laws take areas under a schedule: no schedule is tried here.",)
+    data = _data(draws.fit, draws, forecast.level, [], None)
+    names = draws.law.input_names
+    points = forecast.table[list(names)].to_numpy(float)
+    for control in data["controls"]:
+        if control["id"] in names and "choices" not in control:
+            control["value"] = float(points[0, names.index(control["id"])])
+    # Quantiles of the noise, one for each draw, in an order that has nothing to do with theirs.
+    count = len(data["draws"])
+    normal = stats.norm.ppf((np.arange(count) + 0.5) / count)
+    noise = float(np.mean(forecast.error_model["noise"]))
+    data["noise"] = np.exp(noise * np.random.default_rng(0).permutation(normal)).tolist()
+    data["points"] = [
+        {"x": point.tolist(), "stretch": _stretch(draws.fit, data, point, row)}
+        for point, row in zip(points, forecast.table.itertuples(), strict=True)
+    ]
+    words = (
+        f"Band: the forecast's interval of {forecast.level:.0%} for a new run, at its points, and "
+        "elsewhere by the draws of its laws, their common error and the noise of single runs, "
+        "stretched as at the nearest point. Laws weigh as they do on the mean of these points. "
+        "Grey: beyond the runs; striped: far."
+    )
+    return _pieces(draws.law, function, data, words)
+
+
+def _stretch(fit: FittedLaw, data: dict[str, Any], point: np.ndarray, row: Any) -> list[float]:
+    """By how much the logs of the band at a point are to be multiplied to give its interval."""
+    names = fit.law.input_names
+    given = {name: value * fit.units[name] for name, value in zip(names, point, strict=True)}
+    rows = np.array([data["params"], *data["draws"]])
+    params = {name: rows[:, k] for k, name in enumerate(fit.law.parameter_names)}
+    with in_float64():
+        values = np.asarray(fit.law.evaluate(params, **given), float)
+    tail = (1 - data["level"]) / 2
+    band = np.nanquantile(values[1:] * data["noise"], [tail, 1 - tail])
+    factors = np.log(np.array([row.low, row.high]) / values[0]) / np.log(band / values[0])
+    return [float(one) if np.isfinite(one) and one > 0 else 1.0 for one in factors]
+
+
+def _pieces(law: Law, function: str, data: dict[str, Any], words: str) -> tuple[Any, ...]:
+    """The controls, the picture and the script."""
     source = files("jaxlaw.reporting").joinpath("explorer.js").read_text("utf-8")
     # "</script" and "<!--" mean something in a script wherever they stand.
     text = json.dumps(_plain(data), allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")
@@ -67,10 +130,10 @@ def explorer(
         element("p", id="explorer-outside"),
         element("p", id="explorer-optimum"),
         element("div", *map(_markup, data["controls"]), class_="controls"),
-        *([] if areas else [_over(law)]),
+        *([] if "areas" in data else [_over(law)]),
         element("svg", id="explorer-picture", role="img", viewBox="0 0 640 300",
                 aria_label=f"{law.target} as the law predicts it, over the input that is chosen"),
-        element("p", _band(data), class_="lead"),
+        element("p", words, class_="lead"),
         id="explorer",
         hidden="",
     )  # fmt: skip

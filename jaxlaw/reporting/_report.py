@@ -20,7 +20,7 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Fit, FittedLaw, runs_of
 from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.notes import Note
-from jaxlaw.reporting._explorer import explorer
+from jaxlaw.reporting._explorer import explorer, forecast_explorer
 from jaxlaw.reporting._figures import (
     along_figures,
     backtest_figure,
@@ -548,6 +548,7 @@ def _forecast_parts(forecast: Forecast, plans: Sequence[Any]) -> _Parts:
         Section("Forecast", _forecast(forecast)),
         *_answers(plans, (), forecast, None),
         Section("What to know first", (known,)),
+        Section("Try it", forecast_explorer(forecast)),
         Section("Laws", (_forecast_laws(forecast),)),
     ]
     if forecast.backtest is not None:

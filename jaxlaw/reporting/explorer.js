@@ -23,7 +23,17 @@ const band = (values) => {
 };
 const own = (x) => x.map((v, k) => v * data.inputs[k].worth); // the law's own units
 const predicted = (x) => law(data.params, own(x));
-const interval = (x) => { const o = own(x); return band(data.draws.map((p) => law(p, o))); };
+const interval = (x) => {
+  const o = own(x), noise = data.noise || [];
+  const drawn = band(data.draws.map((p, k) => law(p, o) * (noise[k] ?? 1)));
+  return data.points ? stretched(x, drawn) : drawn;
+};
+// The interval of a forecast: at its points its own, elsewhere stretched as at the nearest of them.
+function stretched(x, limits) {
+  const away = (point) => x.reduce((sum, v, k) => sum + Math.abs(Math.log(v / point.x[k])), 0);
+  const near = data.points.reduce((a, b) => away(b) < away(a) ? b : a), value = predicted(x);
+  return limits.map((limit, k) => value * Math.pow(limit / value, near.stretch[k]));
+}
 
 // What lies beyond the fitted runs: an input, a product or a ratio of two, by the rules of
 // jaxlaw.fitting's is_extrapolation.

@@ -135,6 +135,26 @@ class TestInABrowser:
         assert "N 70 B parameters, D 1.4 T tokens" in found[-2]["text"]
         assert found[-1]["text"] == found[-2]["text"]  # what is no number moves nothing
 
+    def test_forecasts_have_their_own_intervals(self, tmp_path):
+        """At its points a forecast's numbers to 1e-9, elsewhere those of its weighted laws."""
+        runs = simulate.experiment("chinchilla", noise=0.005).table
+        at = {"N": [1e10, 7e10], "D": [4e11, 1e12]}
+        found = jl.forecast(["chinchilla", "kaplan"], runs, at=at, n_starts=64)
+        jl.report(found, tmp_path / "page.html")
+        assert (tmp_path / "page.html").stat().st_size < 1e6
+        points = [*zip(at["N"], at["D"], strict=True), (3e9, 6e10), (1e12, 2e13)]
+        sets = [{"N": f"{N:.17g}", "D": f"{D:.17g}", "compute": "1e24"} for N, D in points]
+        shown = said(tmp_path, sets)
+        law = found.draws().fit
+        for (N, D), there in zip(points, shown, strict=True):
+            assert float(there["value"]) == pytest.approx(law.predict(N=N, D=D), rel=1e-9)
+        for row, there in zip(found.table.itertuples(), shown, strict=False):
+            limits = float(there["low"]), float(there["high"])
+            assert limits == pytest.approx((row.low, row.high), rel=1e-9)
+        widths = [float(there["high"]) / float(there["low"]) for there in shown]
+        assert widths[2] < widths[0] < widths[3]  # nearer the runs, at a point, far from all
+        assert "90 %" in shown[0]["text"]
+
     @pytest.mark.parametrize("law", ["wang-2025-pt", "annealing", "cpt-curve-unknown-base"])
     @pytest.mark.parametrize("more", [{}, {"count_warmup": True, "carry_momentum": True,
                                            "epsilon": 0.3}])  # fmt: skip
