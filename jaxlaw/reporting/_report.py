@@ -516,13 +516,19 @@ def _numbers(result: Result, numbers: dict[str, float]) -> Html:
     """Numbers, with the intervals where the result has any."""
     limits = getattr(result, "interval", {})
     rows = [
-        (name.replace("_", " "), _number(value), *_between(limits.get(name)))
+        (name.replace("_", " "), _number(value), *_between(limits.get(name)), result.written(name))
         for name, value in numbers.items()
     ]
-    head = ("quantity", "value", f"{getattr(result, 'level', 0.95):.0%} from", "to")
+    head = (
+        "quantity",
+        "value",
+        f"{getattr(result, 'level', 0.95):.0%} from",
+        "to",
+        "with its unit",
+    )
     if not limits:
-        rows, head = [row[:2] for row in rows], head[:2]
-    return table(head, rows, "In the units of the runs")
+        rows, head = [(*row[:2], row[-1]) for row in rows], (*head[:2], head[-1])
+    return table(head, rows, "In the units of the runs", words=(len(head) - 1,))
 
 
 def _between(limits: tuple[float, float] | None) -> tuple[str, str]:

@@ -125,7 +125,8 @@ def test_a_plan_is_shown_with_its_interval(draws, whole):
     plan = planning.allocation(draws, 1e21)
     rows = [row for row in Seen(whole).rows if row[0] == "N"]
     assert rows[0][1] == f"{plan.N:.6g}"
-    assert rows[0][2:] == [f"{end:.5g}" for end in plan.interval["N"]]
+    assert rows[0][4] == plan.written("N") and "B parameters" in rows[0][4]
+    assert rows[0][2:4] == [f"{end:.5g}" for end in plan.interval["N"]]
 
 
 @pytest.mark.full
@@ -451,7 +452,7 @@ def test_a_forecast_has_a_page_with_its_table_picture_laws_and_plan(tmp_path):
     assert "2.08" in row and "2.046" in row and "40%" in row and "30%" in row
     law = next(row for row in cells if row.startswith("chinchilla 1.00"))
     assert f"{made.fits['chinchilla'].predict(N=2e10, D=4e11):.5g}" in law
-    assert any(row.startswith("N ") and len(row.split()) == 3 for row in cells)  # as good as
+    assert "as good as the best, to the noise of a run" in seen.text.lower()
     assert len(seen.figures) == 2  # intervals, contours
     text = " ".join(seen.words)
     assert "the width is a prior's" in text and "made from" not in text.lower()
@@ -480,6 +481,7 @@ def test_all_intervals_of_a_page_have_one_level():
 def test_a_page_opens_with_what_was_asked(chinchilla_fit, runs, draws):
     plan = planning.allocation(draws, 1e23)
     whole = jl.report(chinchilla_fit, runs=runs, intervals=draws, plans=[plan])
+    assert plan.headline and plan.headline in Seen(whole).text[:400]
     text = re.sub("<[^>]+>", " ", whole.split("</nav>")[1])
     order = ["Allocation", "The runs and the answer", "quantity", "What to know first", "objective"]
     at = [text.index(words) for words in order]
