@@ -244,8 +244,10 @@ def context_of(kind: type[Result], source: Draws, at: Inputs = None) -> dict[str
     Returns:
         ``units`` and ``beyond``.
     """
+    # Only texts are read: a number of the answer itself may lie where one of a user's would be
+    # doubted (5.4 T parameters, which runs in millions count as 5.4e6).
     known = {
-        name: in_unit_of_runs(source, name, value)
+        name: in_unit_of_runs(source, name, value) if isinstance(value, str) else value
         for name, value in (at or {}).items()
         if name in source.ranges
     }

@@ -1,5 +1,8 @@
 """Size and data for a budget: the papers' numbers, closed forms, brute force, refusals."""
 
+import dataclasses
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -26,6 +29,27 @@ def test_zhengs_allocations_as_printed():
     ]  # fmt: skip
     for found, shown in printed:
         assert round(found, len(str(shown).partition(".")[2])) == shown
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        lambda law: planning.allocation(law, 1e27),
+        lambda law: planning.frontier(law, [1e21, 1e27]),
+        lambda law: planning.min_compute(law, 1.85),
+        lambda law: planning.tokens_per_parameter(law, 1.85),
+        lambda law: planning.tokens_or_size_for(law, N="5T", compute=1e27),
+    ],
+)
+def test_answers_of_trillions_are_not_doubted_where_runs_count_millions(plan):
+    """Numbers of a user are held against the runs' magnitudes, those of an answer are not."""
+    law = dataclasses.replace(
+        jl.published()["besiroglu-2024"], units={"N": 1e6, "D": 1e9},
+        ranges={"N": (57.0, 12_570.0), "D": (0.875, 144.0)},
+    )  # fmt: skip
+    assert re.search(r"[3-7](\.\d+)? T parameters", plan(law).headline)
+    with pytest.raises(jl.UsageError, match="5e12 is 5e18 parameters"):
+        planning.tokens_or_size_for(law, N=5e12, compute=1e27)
 
 
 def test_ques_allocation_as_printed():
