@@ -110,6 +110,12 @@ def test_a_lead_asks_what_a_budget_buys(command, tmp_path):
     # Pictures, and the page for those who were not there.
     assert command("plot", "fit.json", "runs.csv", "--out", "fit.png")[0] == 0
     assert command("plot", "run.json", "--out", "run.svg")[0] == 0
+    allocation = ("plan", "allocation", "run.json", "--compute", "1e25")
+    assert command(*allocation, "--out", "plan.json")[0] == 0
+    code, _, err = command("plot", "plan.json", "--fit", "run.json", "--out", "plan.svg")
+    assert code == 0, err
+    answer = jl.load(tmp_path / "plan.json")
+    assert f"{answer.N * 1e6 / 1e9:.0f} B parameters" in (tmp_path / "plan.svg").read_text("utf-8")
     report = ("report", "fit.json", "--data", "runs.csv", "--forecast", "run.json")
     code, out, _ = command(*report, "--compute", "1e25", "-o", "page.html")
     assert (code, out) == (0, "report: page.html\n")
