@@ -460,7 +460,7 @@ def _split(
     own = set(queues[0].fields)
     if on_accelerator():
         count = -(-most_problems // several) * several
-    elif _points(problems) <= MOST_ROWS:
+    elif is_padded(problems):
         own |= set(OWN)
         count = max(PROBLEMS, next_power_of_two(most_problems))
     else:
@@ -480,6 +480,11 @@ def _split(
         for name in sorted(own)
     }
     return shared_fields(problems, batched), batched
+
+
+def is_padded(problems: Problem) -> bool:
+    """Whether queues of these rows have one length, and so one program, whatever is searched."""
+    return not on_accelerator() and _points(problems) <= MOST_ROWS
 
 
 def _count(queue: Queue) -> int:

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from jaxlaw._cache import cache_folder
-from jaxlaw._jit import compiled, in_float64, on_accelerator, padded, size_class
+from jaxlaw._jit import compiled, in_float64, padded, size_class
 from jaxlaw.data import Observations
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._elementwise import check_elementwise
@@ -172,7 +172,7 @@ def compiled_ahead(fits: Sequence[tuple[Law, Observations, FitOptions]]) -> Iter
         fits: law, runs and options of each; the first is fitted first.
     """
     options = fits[0][2] if len(fits) > 1 else None
-    if options is None or on_accelerator() or options.executor or options.distributed:
+    if options is None or options.executor or options.distributed:
         yield
         return
 

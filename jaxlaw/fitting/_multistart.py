@@ -38,7 +38,6 @@ from jaxlaw.fitting._checkpoint import (
     split,
 )
 from jaxlaw.fitting._engine import (
-    MOST_ROWS,
     OWN,
     STARTS,
     DeviceMemory,
@@ -46,6 +45,7 @@ from jaxlaw.fitting._engine import (
     Queue,
     Values,
     evaluate_queues,
+    is_padded,
     problem_count,
     solve_queues,
 )
@@ -373,7 +373,7 @@ def _compile(function: Callable[[list[Chunk]], list[Arrays]], chunks: Sequence[C
 
 def compile_search(method: Solver, batch: Batch, starts: np.ndarray, n_local: Any) -> None:
     """Compile the programs of searches on these rows, unless that was done before."""
-    if batch.problems.weight.shape[-1] > MOST_ROWS:  # programs depend on the size of the search
+    if not is_padded(batch.problems):  # programs depend on the size of the search
         return
     memory, keep = DeviceMemory(), min(int(n_local or len(starts)), len(starts))
     later = _later_programs(method, batch, starts, keep, memory)
@@ -547,7 +547,8 @@ def _joined(
 
 def _most_solved(batch: Batch, first: int, starts: int) -> int:
     """How many starts of a problem are solved where the first of them do not agree."""
-    return min(starts, max(first, CHEAP // batch.problems.weight.shape[-1]))
+    rows = np.count_nonzero(batch.problems.weight)  # and not those that it is padded with
+    return min(starts, max(first, CHEAP // max(rows, 1)))
 
 
 def _solve_until_sure(

@@ -42,6 +42,25 @@ def test_shapes_and_types(wide):
     np.testing.assert_allclose(lanes.value[0, :5], values, rtol=1e-12)
 
 
+def test_padding_changes_no_result(monkeypatch):
+    """Tables of many rows are not padded to many problems, which would take their memory."""
+    with jax.enable_x64(True):
+        p = fit_problem("loss-compute")
+        several, batched = folds(p.data), frozenset({"weight"})
+        first = screened(p, count=12)
+
+        def both():
+            lanes = engine.solve(NEWTON, p.model, several, first, batched)
+            return lanes, evaluate_starts(p.model, several, first, batched)
+
+        padded = both()
+        monkeypatch.setattr(engine, "MOST_ROWS", 1)
+        for one, other in zip(jax.tree.leaves(both()), jax.tree.leaves(padded), strict=True):
+            assert one.shape == other.shape
+            np.testing.assert_allclose(one, other, rtol=1e-9)
+    assert padded[1].value.shape == (3, 12)
+
+
 @pytest.mark.full
 def test_a_problem_alone_and_in_a_batch(wide):
     p, first = wide

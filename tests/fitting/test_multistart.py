@@ -301,3 +301,11 @@ def test_a_law_that_calls_back_to_python_finds_its_folder_again(own_laws, level_
             return searching._description(NEWTON, batch, np.ones((1, 2)), False)["formula"]
 
     assert described("twice") == described("twice") != described("another")
+
+
+def test_rows_that_a_table_is_padded_with_do_not_count_as_work():
+    with jax.enable_x64(True):
+        p = fit_problem("chinchilla", most=100)
+    batch = Batch(p.model, p.data)
+    assert batch.problems.weight.shape == (256,)
+    assert searching._most_solved(batch, 64, 2048) == 2**16 // 100
