@@ -167,7 +167,7 @@ _KINDS: dict[str, tuple[Any, Callable[[Any, str], Any], str]] = {
     "Mapping[str, float | str]": (list[str], inputs_at, "NAME=VALUE; repeatable."),
     "Sequence[Quantity]": (str, numbers_in, "Write 1e19,1e20, or 1e19:1e23 for 13 values between."),
     "Sequence[float]": (str, numbers_in, "Write 1e19,1e20, or 1e19:1e23 for 13 values between."),
-    "tuple[float, float]": (str, _both, "Write LOW:HIGH."),
+    "tuple[Quantity, Quantity]": (str, _both, "Write LOW:HIGH."),
     "Schedule": (str, _schedule, "Such as wsd:peak=2e-4,steps=40000,final=2e-5."),
 }
 #: Arguments of the same name whose options commands share.

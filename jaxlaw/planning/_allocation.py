@@ -36,6 +36,7 @@ from jaxlaw.planning._answers import (
     checked_compute,
     checked_input,
     context_of,
+    inputs_as_numbers,
     keeps_question,
     law_inputs,
     missing_draws_notes,
@@ -729,17 +730,12 @@ def _allocation(
     level: float, notes: Sequence[Note] = (), **more: Any,
 ) -> Allocation:  # fmt: skip
     answer = with_intervals(values, level, source.degrees, given)
-    held = _numbers(inputs)
+    held = inputs_as_numbers(source, inputs or {})
     if "r" in held:
         answer["r"] = held["r"]
     at = held | {name: answer[name] for name in ("N", "D", "r") if name in answer}
     notes = (*notes, *source_notes(source, **at), *missing_draws_notes(values["compute"], what))
     return Allocation(**answer, notes=notes, **context_of(Allocation, source, at), **more)
-
-
-def _numbers(inputs: Inputs) -> dict[str, float]:
-    """The user's inputs that are numbers, and neither labels nor to be searched."""
-    return {name: float(v) for name, v in (inputs or {}).items() if not isinstance(v, str)}
 
 
 def _reach_notes(reached: np.ndarray, target: float, lowest: str) -> list[Note]:
@@ -758,7 +754,10 @@ def _reach_notes(reached: np.ndarray, target: float, lowest: str) -> list[Note]:
 def runs_beyond(source: Draws, values: Mapping[str, np.ndarray], inputs: Inputs) -> list[Note]:
     """How many of a frontier's runs, at these inputs, lie outside the fitted ranges."""
     runs = {name: values[name][0] for name in ("N", "D")}
-    at = runs | {name: np.full_like(runs["N"], v) for name, v in _numbers(inputs).items()}
+    at = runs | {
+        name: np.full_like(runs["N"], v)
+        for name, v in inputs_as_numbers(source, inputs or {}).items()
+    }
     unknown = [n for n in at if np.isnan(source.ranges.get(n, (0.0, 0.0))).any()]
     if unknown:  # of published coefficients
         message = f"no fitted range of {', '.join(unknown)} is known: whether these runs are an "

@@ -125,7 +125,12 @@ def checked_input(source: Draws, name: str, value: Any, domain: str = "positive"
 
 def checked_tokens(source: Draws, name: str, value: Any, domain: str = "positive") -> float:
     """A number of tokens, in the units of D, or a text such as ``"2T"``; raises UsageError."""
-    return checked_number(name, in_unit(value, source.scale("D"), "tokens"), domain)
+    try:
+        number = in_unit_of_runs(source, "D", value)
+    except UsageError as error:
+        message = re.sub(r"\bD( =|=)", rf"{name}\1", str(error))
+        raise UsageError(message, argument=name, value=value) from None
+    return checked_number(name, number, domain)
 
 
 def checked_compute(value: Any) -> float:
@@ -210,7 +215,7 @@ def source_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
 def range_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
     """Where an answer (in the user's units) is outside the fitted range."""
     notes, known, unknown, of = [], {}, [], f" of the {what} loss" if what else ""
-    for name, value in at.items():
+    for name, value in inputs_as_numbers(source, at).items():
         if np.isnan(source.ranges.get(name, (0.0, 0.0))).any():  # of published coefficients
             unknown.append(name)
         elif np.isfinite(value) and name in source.ranges:
@@ -244,14 +249,21 @@ def context_of(kind: type[Result], source: Draws, at: Inputs = None) -> dict[str
     Returns:
         ``units`` and ``beyond``.
     """
-    # Only texts are read: a number of the answer itself may lie where one of a user's would be
-    # doubted (5.4 T parameters, which runs in millions count as 5.4e6).
-    known = {
-        name: in_unit_of_runs(source, name, value) if isinstance(value, str) else value
-        for name, value in (at or {}).items()
-        if name in source.ranges
-    }
+    known = inputs_as_numbers(source, at or {})
     return {"units": units_of(kind, source), "beyond": source.fit.times_beyond(known)}
+
+
+def inputs_as_numbers(source: Draws, at: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs of an answer as numbers in the units of the runs; labels are left out.
+
+    A number is an answer here: however large, it was meant in the unit of the runs.
+    """
+    numbers = {
+        name: in_unit_of_runs(source, name, value) if isinstance(value, str) else value
+        for name, value in at.items()
+        if name in source.law.input_names
+    }
+    return {name: value for name, value in numbers.items() if not isinstance(value, str)}
 
 
 def context_of_inputs(kind: type[Result], source: Draws, at: Inputs) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import SHARE, checked_number
+from jaxlaw._quantities import SHARE, Quantity, checked_number, in_unit
 from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import read_columns
@@ -22,6 +22,7 @@ from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     Answer,
+    checked_tokens,
     context_of,
     law_inputs,
     missing_draws_notes,
@@ -85,7 +86,7 @@ def compare_replay(
     shares: Sequence[float] | None = None,
     *,
     start: float | None = None,
-    corpus_tokens: tuple[float, float] | None = None,
+    corpus_tokens: tuple[Quantity, Quantity] | None = None,
     tolerance: float = 0.01,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
@@ -186,7 +187,7 @@ def _token_range(source: Draws, r: np.ndarray, wanted: Any) -> tuple[float, floa
                 "no tokens r·D are within the fitted range of D at all of these shares; give "
                 "corpus_tokens=(low, high), or shares closer to each other"
             )
-    low, high = (checked_number("corpus_tokens", tokens) for tokens in wanted)
+    low, high = (checked_tokens(source, "corpus_tokens", tokens) for tokens in wanted)
     if not low < high:
         raise UsageError(f"corpus_tokens are (least, largest), not ({low:g}, {high:g})")
     return low, high
@@ -214,7 +215,7 @@ def _share_table(
     D = seen / r
     with in_float64():
         loss = np.asarray(source.law.evaluate(params, D=D * source.units["D"], r=r, **others))
-    N = inputs["N"] * source.scale("N") if "N" in inputs else np.nan
+    N = others["N"] / source.units["N"] * source.scale("N") if "N" in others else np.nan
     compute = 6 * N * seen * source.scale("D")
     columns = {"r": r, "corpus_tokens": seen, "corpus_compute": compute, "D": D, "loss": loss}
     return pd.DataFrame(columns)
@@ -311,7 +312,7 @@ def _tokens_in_common(
         )
     if given is None:
         return float(low), float(high)
-    least, largest = (checked_number("corpus_tokens", end) for end in given)
+    least, largest = (checked_number("corpus_tokens", in_unit(end, 1.0, "tokens")) for end in given)
     slack = 1e-9 * high
     if not low - slack <= least < largest <= high + slack:
         raise UsageError(

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import SHARE, checked_number, written
+from jaxlaw._quantities import SHARE, Quantity, checked_number, written
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
@@ -26,6 +26,7 @@ from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     Answer,
     Pictured,
+    checked_tokens,
     context_of,
     fewest_degrees,
     keeps_question,
@@ -124,8 +125,8 @@ class LimitedMixture(Pictured, Answer):
 
     def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """The domain loss over the share."""
-        own = question["domain"], question["corpus_tokens"]
-        return "limited_domain", own, without(question, "domain", "corpus_tokens")
+        own = question["domain"], self.D * self.share
+        return "limited_domain", own, without(question, "domain", "corpus_tokens", "total")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -344,9 +345,9 @@ def critical_ratio(
 @checked
 def optimal_mixture_data_limited(
     domain: Any,
-    corpus_tokens: float,
+    corpus_tokens: Quantity,
     *,
-    total: float | None = None,
+    total: Quantity | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> LimitedMixture:
@@ -379,9 +380,10 @@ def optimal_mixture_data_limited(
     """
     (source,) = as_draws(domain)
     require_inputs(source, "D", "r")
-    tokens = checked_number("corpus_tokens", corpus_tokens)
+    tokens = checked_tokens(source, "corpus_tokens", corpus_tokens)
+    total = None if total is None else checked_tokens(source, "total", total)
     others = law_inputs(source, at, ("D", "r"))
-    least = LEAST if total is None else tokens / checked_number("total", total)
+    least = LEAST if total is None else tokens / total
     if least > 1:
         raise UsageError(f"total, {total:g}, is less than corpus_tokens, {tokens:g}")
     unit = source.scale("D") / source.units["D"]
@@ -409,15 +411,14 @@ def optimal_mixture_data_limited(
     elif answer["share"] == 1:
         message = "mixing does not pay with so many tokens of the domain: see interior_below"
         notes = [Note("no-interior-optimum", "info", message)]
-    r = answer["share"] / source.units["r"]
-    notes += source_notes(source, **(at or {}), D=answer["D"], r=r)
+    there = {**(at or {}), "D": answer["D"], "r": answer["share"] / source.units["r"]}
+    notes += source_notes(source, **there)
     notes += missing_draws_notes(share, "optimum")
     bound = "domain tokens"
     if answer["share"] == 1:
         bound = "r_d ≤ 1"
     elif total is not None and answer["share"] <= least * AT_LEAST:
         bound = f"D ≤ {total:g}"
-    there = {**(at or {}), "D": answer["D"]}
     return LimitedMixture(
         **answer, binding=bound, notes=tuple(notes), **context_of(LimitedMixture, source, there)
     )

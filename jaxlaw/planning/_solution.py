@@ -126,7 +126,7 @@ def solve(
     value = answer.pop(for_)
     notes = [
         *_crossing_notes(for_, target, x[0], int(count[0]), float(lowest[0])),
-        *source_notes(source, **{**_numbers(at), for_: value}),
+        *source_notes(source, **{**(at or {}), for_: value}),
         *missing_draws_notes(raw, "solution"),
     ]
     if for_ == "D":
@@ -134,13 +134,8 @@ def solve(
     return Solution(
         input=for_, value=value, compute=answer.pop("compute", math.nan), binding="loss",
         notes=tuple(notes), **answer,
-        **context_of_inputs(Solution, source, {**_numbers(at), for_: value}),
+        **context_of_inputs(Solution, source, {**(at or {}), for_: value}),
     )  # fmt: skip
-
-
-def _numbers(at: Mapping[str, Any] | None) -> dict[str, float]:
-    """The user's inputs that are numbers, not labels."""
-    return {name: float(v) for name, v in (at or {}).items() if not isinstance(v, str)}
 
 
 def _crossing_notes(name: str, target: float, x: float, count: int, lowest: float) -> list[Note]:

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import written, written_range
+from jaxlaw._quantities import Quantity, written, written_range
 from jaxlaw._result import TARGET, Result
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
@@ -149,7 +149,7 @@ def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
 def profile(
     law: str | Law | FittedLaw,
     runs: Any,
-    quantity: str | Mapping[str, float],
+    quantity: str | Mapping[str, Quantity],
     *,
     groups: Any = None,
     robust: bool = True,
@@ -272,7 +272,7 @@ def _parameter(cov: Covariance, name: str) -> _Grid:
     )  # fmt: skip
 
 
-def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Grid:
+def _prediction(cov: Covariance, point: Mapping[str, Quantity]) -> _Grid:
     """A prediction fixed: one more row pulls the curve to each value there.
 
     Wherever the curve ends up, its parameters are the best of all that predict what it predicts

@@ -203,3 +203,51 @@ def test_a_row_whose_draws_have_no_answer_has_no_ends():
     assert columns["loss_low"][0] == pytest.approx(0.905)
     assert np.isnan([columns["loss_low"][1], columns["loss_high"][1]]).all()
     assert list(interval_columns("loss", values[:1], 0.95)) == ["loss"]
+
+
+IN_BILLIONS = jl.FittedLaw(
+    "chinchilla", TRUTHS["chinchilla"], units={"N": 1e9, "D": 1e9}, source="runs",
+    ranges={"N": (0.01, 10.0), "D": (0.1, 100.0)}, joint_ranges={"N*D": (1e-3, 500.0)},
+)  # fmt: skip
+SHARES = jl.FittedLaw(
+    "dcpt", TRUTHS["dcpt"], units={"N": 1.0, "D": 1.0}, source="runs",
+    ranges={"N": (0.1, 10.0), "D": (0.1, 100.0), "r": (0.1, 0.9)},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "plan, text, number, mistaken",
+    [
+        (lambda x: planning.allocation(IN_BILLIONS, 1e25, served_tokens=x), "2T", 2000.0, 2e12),
+        (lambda x: planning.allocation(IN_BILLIONS, 1e22, limits={"N": (None, x)}), "7B", 7.0, 7e9),
+        (lambda x: planning.tokens_or_size_for(IN_BILLIONS, N=x, loss=2.2), "7B", 7.0, 7e9),
+        (lambda x: planning.solve(IN_BILLIONS, "D", 2.1, at={"N": x}), "7B", 7.0, 7e9),
+        (
+            lambda x: planning.optimal_mixture_data_limited(SHARES, x, at={"N": "1.8B"}),
+            "100M", 0.1, 1e8,
+        ),
+        (
+            lambda x: planning.compare_replay(
+                SHARES, [0.2, 0.5], corpus_tokens=("1B", x), at={"N": "1.8B"}
+            ),
+            "10B", 10.0, 1e10,
+        ),
+        (
+            lambda x: planning.critical_ratio(SHARES, start=2.9, at={"N": x, "D": "2B"}),
+            "1.8B", 1.8, 1.8e9,
+        ),
+    ],
+)  # fmt: skip
+def test_a_quantity_says_its_unit_or_is_in_that_of_the_runs(plan, text, number, mistaken):
+    by_text, by_number = plan(text), plan(number)
+    for name, value in by_number.quantities.items():
+        assert by_text.quantities[name] == pytest.approx(value, rel=1e-9, nan_ok=True)
+    assert by_text.headline == by_number.headline
+    with pytest.raises(jl.UsageError, match=r"units of 1e9; for \S+ \S \w+ write \w+="):
+        plan(mistaken)
+
+
+def test_an_answer_far_beyond_all_plausible_runs_is_an_answer():
+    """What was computed was meant so, however large: only what is given is questioned."""
+    plan = planning.allocation(IN_BILLIONS, 1e33)
+    assert plan.D * 1e9 > 1e17 and "beyond the largest run" in plan.headline
