@@ -14,6 +14,8 @@ P = ParamSpec("P")
 T = TypeVar("T", bound=Any)
 
 Severity = Literal["info", "warning", "error"]
+#: Code of the note on rows that share their noise, which draws of whole groups answer.
+DEPENDENT_ROWS = "dependent-rows"
 _ORDER = ("error", "warning", "info")
 _LINES, _WIDTH = 5, 76  # of the notes of a summary, which may indent them
 _DETAILS = "(details: --verbose or .notes)"

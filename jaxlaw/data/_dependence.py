@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.notes import Note
+from jaxlaw.notes import DEPENDENT_ROWS, Note
 
 #: Columns that name a run, and columns that distinguish runs of equal inputs.
 RUN_COLUMNS = ("run", "run_id", "run_name", "runid", "name")
@@ -23,7 +23,6 @@ _LABELS = ("seed", "mixture_id", "trial", "replicate")
 #: Inputs that grow along a run, and columns that count its steps.
 _ALONG = ("D", "Dp", "S1", "S1_cpt", "S1_pt")
 _STEPS = ("step", "steps")
-CODE = "dependent-rows"
 SURE = 4.0  # standard errors of a correlation that is no chance
 _PAIRS = 10  # successive rows of one run: fewer do not determine their correlation
 _ALIKE = 0.25  # correlation from which on rows that merely look like checkpoints are called so
@@ -167,7 +166,7 @@ def dependence_note(runs: RunGroups, residuals: np.ndarray, smoothed: np.ndarray
         f"short; for right ones jl.bootstrap(…, groups={shown}), in the shell jaxlaw bootstrap "
         f"--groups {names}"
     )
-    return Note(CODE, "warning", message, inherited=False)
+    return Note(DEPENDENT_ROWS, "warning", message, inherited=False)
 
 
 def successive_correlation(
@@ -199,4 +198,4 @@ def correlation_within(residuals: np.ndarray, members: np.ndarray) -> tuple[floa
 
 def without_dependence_note(notes: Any, groups: Any) -> tuple[Note, ...]:
     """Notes without that on dependent rows where ``groups`` say which rows depend on each other."""
-    return tuple(note for note in notes if groups is None or note.code != CODE)
+    return tuple(note for note in notes if groups is None or note.code != DEPENDENT_ROWS)

@@ -19,11 +19,10 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._quantities import SHARE
 from jaxlaw._result import Result
-from jaxlaw.data._dependence import CODE
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import FittedLaw
 from jaxlaw.laws import Law
-from jaxlaw.notes import Note
+from jaxlaw.notes import DEPENDENT_ROWS, Note
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -172,7 +171,9 @@ class Draws(Result):
         # only where single rows were drawn.
         by_rows = bool(self.params) and self.groups is None
         notes = dict.fromkeys((*self.fit.notes, *self.notes))
-        return tuple(note for note in notes if note.inherited or (by_rows and note.code == CODE))
+        return tuple(
+            note for note in notes if note.inherited or (by_rows and note.code == DEPENDENT_ROWS)
+        )
 
     def without(self) -> Draws:
         """The fit alone, without draws."""

@@ -8,8 +8,9 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.data._dependence import CODE, correlation_within, run_groups, successive_correlation
+from jaxlaw.data._dependence import correlation_within, run_groups, successive_correlation
 from jaxlaw.errors import UsageError
+from jaxlaw.notes import DEPENDENT_ROWS
 from jaxlaw.uncertainty import Draws
 from tests.conftest import DATA, needs_data, simulated_fit
 
@@ -34,7 +35,7 @@ def named(table):
 
 
 def of(notes):
-    return [note for note in notes if note.code == CODE]
+    return [note for note in notes if note.code == DEPENDENT_ROWS]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_a_smooth_misfit_is_not_taken_for_checkpoints():
 
 def test_what_runs_share_is_no_lack_of_fit(grouped_fit):
     """Runs are held out whole: what 34 rows of a run say of the 35th is not the law's fault."""
-    assert [note.code for note in grouped_fit[0].notes] == [CODE]
+    assert [note.code for note in grouped_fit[0].notes] == [DEPENDENT_ROWS]
 
 
 def test_a_column_of_the_users_own_name_and_few_rows():
@@ -168,9 +169,9 @@ def test_draws_remember_how_they_were_drawn(grouped_fit, tmp_path):
     again = Draws.load(tmp_path / "draws.json")
     assert (again.kind, again.groups) == ("case", ("run",))
     plan = jl.planning.allocation(again, 1e20)
-    assert CODE not in str(plan.notes)
+    assert DEPENDENT_ROWS not in str(plan.notes)
     by_row = Draws(fit, draws.params, draws.notes, "case", None)
-    assert CODE in str(jl.planning.allocation(by_row, 1e20).notes)
+    assert DEPENDENT_ROWS in str(jl.planning.allocation(by_row, 1e20).notes)
     labels = jl.bootstrap(fit, runs, 4, groups=runs.table["run"].to_numpy(), n_starts=2, n_local=1)
     assert labels.groups == ("labels",)
 
