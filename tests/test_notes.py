@@ -26,7 +26,8 @@ INHERITED = {
     "farther-than-tested", "few-groups", "few-resamples", "few-rows", "few-spare-rows",
     "few-starts-agree", "intervals-failed", "lack-of-fit", "limiting-form", "local-optimum",
     "misprint", "mixed-runs", "no-floor", "not-converged", "not-printed", "objective-disagrees",
-    "one-budget", "one-law", "poor-fit", "prior-width", "resamples-at-bound", "resamples-disagree",
+    "one-budget", "one-law", "poor-fit", "prior-conflict",
+    "prior-width", "resamples-at-bound", "resamples-disagree",
     "resamples-failed", "ridge", "solvers-disagree", "trend-observed", "unidentifiable", "weak-fit",
 }  # fmt: skip
 

@@ -226,7 +226,7 @@ def value_of(hint, columns=None, index=None):
         return tuple(value_of(kind) for kind in kinds)
     if hint in PLAIN:
         return PLAIN[hint]
-    if hint is jl.Fit:
+    if isinstance(hint, type) and issubclass(hint, Result):
         return built(hint)
     return hint(**{name: value_of(kind) for name, kind in get_type_hints(hint).items()})
 

@@ -33,11 +33,13 @@ from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._diagnostics import SearchEvidence, all_notes
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._extrapolation import joint_ranges
+from jaxlaw.fitting._fit_many import with_noise
 from jaxlaw.fitting._multistart import Batch, Optimum, find_optima
 from jaxlaw.fitting._objective import (
     AGREE,
     LARGEST_DELTA,
     metrics,
+    prior_on_host,
     rounding_floor,
     scale_on_host,
     summed_huber,
@@ -49,7 +51,14 @@ from jaxlaw.fitting._options import (
     lists_options,
     split_options,
 )
-from jaxlaw.fitting._problem import FitProblem, build_problem, linearise
+from jaxlaw.fitting._prior import LAWS, Experiment, experiment_of
+from jaxlaw.fitting._prior_evidence import conflict_notes, prior_evidence, scale_free_slopes
+from jaxlaw.fitting._problem import (
+    FitProblem,
+    Linearisation,
+    build_problem,
+    linearise,
+)
 from jaxlaw.fitting._result import Fit, RunnerUp
 from jaxlaw.fitting._starts import first_starts, grid_notes
 from jaxlaw.fitting.solvers import Status
@@ -59,6 +68,7 @@ from jaxlaw.notes import Note, warns_of_errors
 _log = logging.getLogger(__name__)
 
 MANY_ROWS = 50_000  # beyond this the starts are searched on a sample of so many rows at most
+LEAST_NOISE = 0.0005  # of an experiment: losses are printed to three or four digits
 _FROM_SAMPLE = 4  # starts on all rows, of those that agreed on the sample
 
 
@@ -105,6 +115,13 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
         fixed: parameter → its value, which is not searched.
         tied: parameter → the parameter whose value it takes.
         bounds: parameter → (lowest, highest), either None.
+        prior: what is known beforehand: ``"field"`` for what public experiments say of chinchilla,
+            skaling and loss-compute-e, one's own earlier fits or a folder of them, a
+            :class:`jaxlaw.fitting.Prior`; None for nothing. With it three runs are enough, δ is
+            1.345 standard deviations of the noise by default, and the objective has the prior's
+            part in it.
+        evaluation: name of what the target was measured on: the fit then says what it knows of the
+            next experiment of that evaluation, for ``prior=``.
         base: from-scratch fit that cpt-chinchilla takes E, A and alpha from;
             ``fixed={}`` fits all six.
         seed: seed of the Sobol sequence.
@@ -156,8 +173,9 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
     """The fit, and whether the law's constraint binds."""
     if not options.free(law):  # there is nothing to search: the fixed values are the one start
         options = dataclasses.replace(options, n_starts=1)
-    observations = runs.observations(law, free=options.free(law))
+    observations = runs.observations(law, free=options.to_determine(law))
     work, method = options.work(), options.method
+    options = with_noise(law, observations, options)
     with in_float64():
         problem = build_problem(
             law, *in_order(law, observations), options, method.linear_coefficients
@@ -280,7 +298,8 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
     notes = (
         *observations.notes,
         *all_notes(problem, optimum.coordinates, linear, params, evidence),
-        *_objective_notes(problem, optimum.objective * scale, predicted[order]),
+        *_objective_notes(problem, optimum, predicted[order]),
+        *_prior_notes(problem, optimum.coordinates),
         *(() if options.free(law) else (_ALL_FIXED,)),
     )
     # Objectives of the search are sums over the scale of the problem, see _objective.scale_of; a
@@ -315,7 +334,47 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         columns=dict(observations.mapped),
         sample=_sample(observations, predicted),
         reading=observations.reading,
+        prior=options.prior if problem.model.prior else None,
+        experiment=_experiment(problem, observations, optimum, linear),
     )
+
+
+def _experiment(
+    problem: FitProblem, observations: Observations, optimum: Optimum, linear: Linearisation
+) -> Experiment | None:
+    """What the fit says of a next experiment, where an evaluation is named.
+
+    None of a law that takes no prior, and where a parameter ended at a bound.
+    """
+    law, active = problem.law, problem.in_numpy.weight > 0
+    if not problem.options.evaluation or law.name not in LAWS:
+        return None
+    if problem.active_bounds(optimum.coordinates):
+        return None
+    if problem.model.residuals != "log" or problem.options.fixed or problem.options.tied:
+        return None
+    residuals = linear.residuals[active]
+    spare = max(len(residuals) - len(law.parameters), 1)
+    noise = np.sqrt(residuals @ residuals / spare)
+    noise = max(min(noise, 3 * 1.4826 * np.median(np.abs(residuals))), LEAST_NOISE)
+    values, slopes = scale_free_slopes(problem, optimum.coordinates)
+    return experiment_of(
+        law, linear.jacobian[active] * np.sqrt(problem.in_numpy.weight[active])[:, None], slopes,
+        values, float(noise), source=observations.source, name=observations.target_name,
+        evaluation=problem.options.evaluation, runs=int(active.sum()),
+        ranges={
+            name: tuple(float(v * observations.units[name]) for v in observations.ranges[name])
+            for name in law.input_names
+        },
+        reference="",
+    )  # fmt: skip
+
+
+def _prior_notes(problem: FitProblem, at: np.ndarray) -> list[Note]:
+    """Whether the runs contradict what was known beforehand."""
+    if not problem.model.prior:
+        return []
+    return conflict_notes(problem, prior_evidence(problem, at))
 
 
 _ALL_FIXED = Note(
@@ -341,14 +400,16 @@ def _sample(observations: Observations, predicted: np.ndarray) -> np.ndarray:
     return np.stack([observations.target[rows], predicted[rows]])
 
 
-def _objective_notes(problem: FitProblem, objective: float, predicted: np.ndarray) -> list[Note]:
+def _objective_notes(problem: FitProblem, optimum: Optimum, predicted: np.ndarray) -> list[Note]:
     """A note of severity error if the law, at the reported parameters, has another objective.
 
     The search evaluates the law at coordinates, inside programs; this is the formula itself, at
     the reported parameters on the runs as they were read.
     """
     data = problem.in_numpy
+    objective = optimum.objective * scale_on_host(data)
     recomputed = summed_huber(data, problem.model.residuals, predicted)
+    recomputed += prior_on_host(problem.model, data, optimum.coordinates)
     floor = float(rounding_floor(problem.model, data)) * scale_on_host(data)
     if abs(recomputed - objective) <= max(AGREE * objective, floor):
         return []

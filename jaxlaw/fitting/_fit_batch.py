@@ -15,8 +15,17 @@ from jaxlaw._jit import compiled
 from jaxlaw._typed import as_array, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import Lanes, problem_axes, problem_count, where
-from jaxlaw.fitting._objective import Evaluation, Problem, evaluate, scale_of, scaled_value
+from jaxlaw.fitting._objective import (
+    Evaluation,
+    Problem,
+    evaluate,
+    prior_around,
+    scale_of,
+    scaled_prior,
+    scaled_value,
+)
 from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._prior import prior_of
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import Array, Model, in_own_units
@@ -61,6 +70,7 @@ def fit_batch(
     delta: float | Array | None = None,
     residuals: Literal["log", "linear"] | None = None,
     asymmetry: float | Array = 1.0,
+    prior: Any = None,
 ) -> BatchFit:
     """Fit P problems, from S starts each.
 
@@ -89,6 +99,7 @@ def fit_batch(
             dict name → (S,) or (P, S); they may be traced. Or a number, for a Sobol sample of the
             law's ranges.
         delta, residuals, asymmetry: options of the objective, as in :func:`jaxlaw.fit`.
+        prior: prior of the law, as in :func:`jaxlaw.fit`; its noise is taken as it is.
 
     Returns:
         :class:`BatchFit`.
@@ -124,6 +135,7 @@ def fit_batch(
         delta=None if delta is None else _scalar("delta", delta, kind),  # type: ignore[arg-type]
         residuals=residuals,
         asymmetry=_scalar("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
+        prior=prior_of(prior),
     )
     starts = _checked_starts(law, starts, len(targets))
     if not batched:
@@ -302,7 +314,12 @@ def _optimum_jvp(model: Model, primals: Any, tangents: Any) -> tuple[Array, Arra
 
 def _around(model: Model, problem: Problem, at: Array) -> Evaluation:
     """The objective around a point (p,), with its exact Hessian."""
-    return evaluate(model, problem, at, problem.delta, problem.delta)[1]
+    here = evaluate(model, problem, at, problem.delta, problem.delta)[1]
+    if problem.prior is None:
+        return here
+    # The implicit function theorem needs what a search leaves out of the prior's Hessian.
+    exact = jax.hessian(partial(scaled_prior, model, problem))(at)
+    return here._replace(hessian=here.hessian + exact - prior_around(model, problem, at)[2])
 
 
 def _free(problem: Problem, at: Array, evaluation: Evaluation) -> Array:

@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -33,6 +33,7 @@ from jaxlaw.fitting._multistart import (
 )
 from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._prior_evidence import prior_evidence
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._starts import first_starts
 from jaxlaw.fitting.solvers import SOLVERS
@@ -105,6 +106,7 @@ def fit_many(
     options: FitOptions | None = None,
     *,
     fixed: Mapping[str, np.ndarray] | None = None,
+    prior_means: np.ndarray | None = None,
     extra_starts: np.ndarray | None = None,
     data_sets: np.ndarray | None = None,
     n_own_starts: int = OWN_STARTS,
@@ -122,6 +124,7 @@ def fit_many(
         options: options as for a single fit; every refit has the same starts.
         fixed: fixed parameter → (P,) values, in place of the value in the options; a refit with
             NaN has no finite objective.
+        prior_means: (P, k) means of the prior's coordinates, in place of the prior's own.
         extra_starts: (k, p) further starts, natural values in the law's own units.
         data_sets: (P,) number, from 0, of the data set that each refit is of, where there are
             several. Its target is that of its first refit, and it has the rows that any of its
@@ -142,7 +145,7 @@ def fit_many(
             method.linear_coefficients,
         )  # fmt: skip
         check_elementwise(problem, observations.inputs)
-        batch = _refit_batch(problem, given, fixed)
+        batch = _refit_batch(problem, given, fixed, prior_means)
         starts, points = first_starts(problem), None
         if extra_starts is not None:
             columns = dict(zip(law.parameter_names, np.transpose(extra_starts), strict=True))
@@ -211,12 +214,13 @@ def _given_rows(
 
 
 def _refit_batch(
-    problem: FitProblem, given: dict[str, np.ndarray], fixed: Mapping[str, np.ndarray] | None
-) -> Batch:
-    """The problem with the rows, and the fixed values, of every refit."""
+    problem: FitProblem, given: dict[str, np.ndarray], fixed: Mapping[str, np.ndarray] | None,
+    prior_means: np.ndarray | None = None,
+) -> Batch:  # fmt: skip
+    """The problem with the rows, the fixed values and the prior of every refit."""
     if "targets" in given:
         given = given | {"targets": problem.transformed(given["targets"])}
-    fields = problem.many(**given)
+    fields = problem.many(**given, prior_means=prior_means)
     if fixed:
         fields["low"], fields["high"] = problem.bounds_with(fixed)
     return Batch(problem.model, problem.data._replace(**fields), frozenset(fields))
@@ -250,7 +254,10 @@ def _refits(
 def _data_sets_of(batch: Batch, problem: FitProblem, data_sets: np.ndarray | None) -> Batch:
     """The whole data sets, with the same fields as the refits."""
     if data_sets is None:
-        fields = {name: np.asarray(getattr(problem.data, name))[None] for name in batch.batched}
+        fields = {
+            name: jax.tree.map(lambda leaf: np.asarray(leaf)[None], getattr(problem.data, name))
+            for name in batch.batched
+        }
         return batch._replace(problems=batch.problems._replace(**fields))
     firsts = np.array([int(np.argmax(data_sets == k)) for k in range(data_sets.max() + 1)])
     full_data = batch.only(firsts)
@@ -301,3 +308,57 @@ def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refi
             agreeing=(),
             n_solved=np.full(len(best), starts.shape[1]),
         )
+
+
+def posterior_draws(
+    law: Law, observations: Observations, weights: np.ndarray, count: int, options: FitOptions, *,
+    members: np.ndarray, seed: int, points: np.ndarray,
+) -> Refits:  # fmt: skip
+    """Draws of the posterior of a law with a prior, for each of several weightings of its runs.
+
+    Each is a fit of the runs with noise added, to a prior whose mean is a draw of it: of a linear
+    law with normal noise exactly a draw of the posterior (randomize, then optimize: Bardsley,
+    Solonen, Haario and Laine 2014). Resampled weights of three runs would not do: they leave out
+    what the runs do not determine, which is most of it.
+
+    Args:
+        law: the law.
+        observations: the runs, (n,).
+        weights: (Q, n), relative to the observations' own where a run counts less.
+        count: draws of each, R.
+        options: options of the fit, with its prior.
+        members: (n,) number of the run of each row: rows of one run share its noise.
+        seed: seed of the draws.
+        points: (k, p) natural values from which all are solved, optima of the weightings.
+
+    Returns:
+        Q·R refits, those of the first weighting first.
+    """
+    prior, random = options.prior, np.random.default_rng(seed)
+    weights = np.repeat(weights, count, axis=0)
+    noise = random.standard_normal((len(weights), int(members.max()) + 1))[:, members]
+    share = weights / np.maximum(observations.weight, 1e-12)
+    targets = observations.target * np.exp(noise * prior.noise / np.sqrt(np.maximum(share, 1e-6)))
+    search = replace(options, n_starts=1, n_local=None)
+    return fit_many(
+        law, observations, weights, targets, search, extra_starts=points,
+        prior_means=prior.sample(law, len(weights) + 1, seed)[1:],
+    )  # fmt: skip
+
+
+def with_noise(law: Law, observations: Observations, options: FitOptions) -> FitOptions:
+    """The options with the noise that the runs show, where a prior needs it; else as they are.
+
+    The noise weighs the runs against the prior, and is the unit of the Huber threshold. It is that
+    of a first fit, by the prior's own noise.
+    """
+    if not options.knows_beforehand(law):
+        return options
+    quiet = replace(options, work_dir=None, progress=False)
+    first = fit_many(law, observations, observations.weight[None], options=quiet)
+    residuals = np.log(observations.target) - np.log(first.predict(**observations.inputs)[0])
+    residuals = residuals[observations.weight > 0]
+    if not np.isfinite(residuals).all():
+        return options
+    determined = prior_evidence(first.problem, first.coordinates[0]).determined
+    return replace(options, prior=options.prior.with_noise(residuals, determined))

@@ -18,11 +18,15 @@ from jaxlaw.data import ReadingOptions, read_runs
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting._prior import Prior, prior_of
 from jaxlaw.fitting.solvers import SOLVERS, Solver
 from jaxlaw.laws import Law
 
 P = ParamSpec("P")
 T = TypeVar("T")
+#: Huber threshold in standard deviations of the noise: of normal noise it loses 5 % of what the
+#: runs say (Huber 1981, ch. 4.5).
+HUBER_OF_NOISE = 1.345
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,8 @@ class FitOptions:
     delta: float | None = None
     residuals: Literal["log", "linear"] | None = None
     asymmetry: float = 1.0
+    prior: Prior | None = None
+    evaluation: str = ""
     fixed: Mapping[str, float] = field(default_factory=dict)
     tied: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
@@ -71,6 +77,22 @@ class FitOptions:
             name for name in law.parameter_names if name not in self.fixed and name not in self.tied
         )
 
+    def to_determine(self, law: Law) -> tuple[str, ...]:
+        """Free parameters that the runs have to determine: none of a law that has a prior."""
+        return () if self.knows_beforehand(law) else self.free(law)
+
+    def knows_beforehand(self, law: Law) -> bool:
+        """Whether there is a prior for a law."""
+        return self.prior is not None and self.prior.knows(law)
+
+    def threshold(self, law: Law) -> Any:
+        """Huber threshold: the user's, that of the noise where a prior says it, or the law's."""
+        if self.delta is not None:
+            return self.delta
+        if not self.knows_beforehand(law):
+            return law.delta
+        return HUBER_OF_NOISE * self.prior.noise
+
     def check(self, law: Law) -> None:
         """Refuse options that make no sense for a law.
 
@@ -79,6 +101,7 @@ class FitOptions:
         """
         self._check_parameters(law)
         self._check_objective()
+        self._check_prior(law)
         self._check_search()
         self._check_work()
 
@@ -99,6 +122,23 @@ class FitOptions:
                 f"asymmetry must be positive, not {self.asymmetry}",
                 argument="asymmetry",
                 value=self.asymmetry,
+            )
+
+    def _check_prior(self, law: Law) -> None:
+        """Refuse what a prior cannot go with."""
+        if not self.knows_beforehand(law):
+            return
+        if (self.residuals or law.residuals) != "log":
+            raise UsageError(
+                "a prior is on the scale of relative noise: residuals='log', or prior=None",
+                argument="residuals",
+                value=self.residuals,
+            )
+        if held := {**self.fixed, **self.tied}:
+            raise UsageError(
+                f"parameter {next(iter(held))} is fixed or tied, and the prior of law {law.name} "
+                "is over all of them: prior=None, or leave it free",
+                argument="prior",
             )
 
     def _check_search(self) -> None:
@@ -168,6 +208,8 @@ class ObjectiveKeywords(ReadingOptions, total=False):
     delta: float | None
     residuals: Literal["log", "linear"] | None
     asymmetry: float
+    prior: Any
+    evaluation: str
     fixed: Mapping[str, float] | None
     tied: Mapping[str, str] | None
     bounds: Mapping[str, tuple[float | None, float | None]] | None
@@ -211,7 +253,7 @@ def lists_options(function: Callable[P, T]) -> Callable[P, T]:
 
 
 #: Options that say what is fitted; a fit knows its own.
-OBJECTIVE = ("delta", "residuals", "asymmetry", "fixed", "tied", "bounds")
+OBJECTIVE = ("delta", "residuals", "asymmetry", "prior", "fixed", "tied", "bounds")
 #: Keywords that say what is fitted: those that a law of a study may have of its own.
 OF_LAW = ("constraint", *OBJECTIVE, "base")
 _NAMES = {*OF_LAW, *(field.name for field in dataclasses.fields(FitOptions))}
@@ -250,6 +292,7 @@ def law_and_options(
         UsageError: options that make no sense; the message says what would.
     """
     law = laws.get(law, constraint)
+    options["prior"] = prior_of(options.get("prior"))
     options["fixed"] = _with_base(law, options.get("fixed"), base)
     for name in ("tied", "bounds"):
         options[name] = options.get(name) or {}

@@ -85,23 +85,34 @@ class FitProblem:
         return data._replace(inputs=inputs, **cut)
 
     def many(
-        self, weights: np.ndarray | None = None, targets: np.ndarray | None = None
-    ) -> dict[str, np.ndarray]:
+        self,
+        weights: np.ndarray | None = None,
+        targets: np.ndarray | None = None,
+        prior_means: np.ndarray | None = None,
+    ) -> dict[str, Any]:
         """Fields of the data for many problems at once: folds, resamples, other targets.
 
         Args:
             weights: (P, n) in place of the problem's own.
             targets: (P, n) in place of the problem's own, in the space of the residuals.
+            prior_means: (P, k) in place of the mean of the problem's own prior.
 
         Returns:
-            ``weight`` and ``target``, as far as given, with the rows of the data.
+            ``weight``, ``target`` and ``prior``, as far as given, with the rows of the data.
         """
         given = {"weight": (weights, 0.0), "target": (targets, None)}
-        return {
+        fields: dict[str, Any] = {
             name: _as_rows(values, self.data.target.shape[-1], fill=fill)
             for name, (values, fill) in given.items()
             if values is not None
         }
+        if prior_means is not None:
+            each = jax.tree.map(
+                lambda leaf: np.broadcast_to(leaf, (len(prior_means), *np.shape(leaf))),
+                self.data.prior,
+            )
+            fields["prior"] = each._replace(mean=prior_means)
+        return fields
 
     def transformed(self, targets: Any) -> Any:
         """Targets in the space of the residuals: their logarithms, or as they are."""
@@ -223,13 +234,14 @@ def build_problem(
     inputs = {name: xp.asarray(values, kind) for name, values in inputs.items()}
     target, weight = xp.asarray(target, kind), xp.asarray(weight, kind)
     pinned = {*options.fixed, *options.tied, *options.tied.values(), *options.bounds}
+    prior = None if options.prior is None else options.prior.term(law)
     model = _model(law, options, pinned, linear_coefficients)
     # Weights of many problems say only together which rows count: then all of them do.
     counts = weight > 0 if weight.ndim == 1 else np.ones(weight.shape[-1], bool)
     means = {name: _geometric_mean(inputs[name], counts, xp) for name in centred_inputs(law)}
     centre = {name: mean for name, mean in means.items() if _may_centre(law, name, options, pinned)}
     low, high = Transform(model, centre, {}).bounds(options.bounds, options.fixed)
-    delta = law.delta if options.delta is None else options.delta
+    delta = options.threshold(law)
     context = {}
     if law.chart or law.constraint:  # of the user's rows alone: a law's context may be a mean
         context = _context(law, {name: _array(values, kind) for name, values in inputs.items()})
@@ -246,6 +258,7 @@ def build_problem(
         asymmetry=_array(options.asymmetry, kind),
         context={name: _array(value, kind) for name, value in context.items()},
         centre={name: _array(mean, kind) for name, mean in centre.items()},
+        prior=None if prior is None else jax.tree.map(lambda leaf: _array(leaf, kind), prior),
     )
     # The problem outlives the executor, and results that hold it can be pickled.
     options = replace(options, executor=None)
@@ -255,13 +268,16 @@ def build_problem(
 def _model(law: Law, options: FitOptions, pinned: set[str], linear_coefficients: bool) -> Model:
     """What is static of a problem. A law's chart needs its parameters free: ``pinned`` are not."""
     index = {name: k for k, name in enumerate(law.parameter_names)}
-    linear = law.linear_parameters if linear_coefficients else ()
+    prior = () if options.prior is None else options.prior.coordinates_of(law)
+    # A prior is smooth in the logarithms of coefficients, and infinite where one of them is 0.
+    linear = law.linear_parameters if linear_coefficients and not prior else ()
     return Model(
         law=law,
         residuals=options.residuals or law.residuals,
         scales=tuple("linear" if s.name in linear else s.scale for s in law.parameters),
         tied=tuple(index[options.tied.get(name, name)] for name in law.parameter_names),
         chart=law.chart is not None and not pinned & set(law.chart.low),
+        prior=prior,
     )
 
 

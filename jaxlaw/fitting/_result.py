@@ -12,6 +12,7 @@ from jaxlaw._quantities import SHARE, written
 from jaxlaw._typed import NotNegative, only
 from jaxlaw.data import Reading
 from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, of_parameters, register_as_tree
+from jaxlaw.fitting._prior import Experiment, Prior
 from jaxlaw.fitting._scores import Metric, WithMetrics, accuracy_line
 from jaxlaw.notes import by_weight
 
@@ -59,6 +60,9 @@ class Fit(WithMetrics, FittedLaw):
         reading: how the runs were read: columns, units, rows. Whatever takes this fit with a table
             of the same columns reads that table so, unless options differ; None if unknown, as
             of arrays.
+        prior: what was known beforehand, with the noise that weighed it; None for nothing.
+        experiment: what the fit says of a next experiment, for priors; None of a law that takes
+            none, and where a parameter ended at a bound.
         sample: (2, k) observed and predicted target of some rows, for a picture; not saved.
 
     Example:
@@ -83,6 +87,8 @@ class Fit(WithMetrics, FittedLaw):
     bounds: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
     optima: tuple[tuple[NotNegative, NotNegative], ...] = ()
     reading: Reading | None = None
+    prior: Prior | None = None
+    experiment: Experiment | None = None
     sample: np.ndarray | None = field(default=None, metadata={"saved": False})
 
     @property

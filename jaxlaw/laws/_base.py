@@ -97,6 +97,29 @@ class PowerLawTerms(NamedTuple):
     gamma: Any = 0.0
 
 
+class ScaleFree(NamedTuple):
+    """Coordinates of a law that mean the same whatever the unit of its target.
+
+    A loss per token and one per byte of the same runs differ by a factor, and so do ``E``, ``A``
+    and ``B``. What one experiment teaches about another is in numbers without that factor: the
+    floor's share of the loss at a reference point, the balance of the other terms there, the
+    exponents. A :class:`jaxlaw.fitting.Prior` is a distribution over them.
+
+    Attributes:
+        reference: input → its value at the reference point, in the law's own units.
+        words: coordinate → what it is, for people; its keys name the coordinates, in order.
+        of_params: ``f(params) -> {coordinate: value}`` from natural values, by ``jax.numpy``; it
+            has ``log_floor`` beside the coordinates, which does have the unit of the target.
+        to_params: ``f(target, {coordinate: value}) -> params``, the inverse, by numpy: natural
+            values with which the law gives ``target`` at the reference point.
+    """
+
+    reference: Mapping[str, float]
+    words: Mapping[str, str]
+    of_params: Callable[[Values], dict[str, Array]]
+    to_params: Callable[[Any, Values], dict[str, Any]]
+
+
 def _NO_CONTEXT(inputs: Values) -> dict[str, Array]:
     """What a law without constraint and chart needs to know of the data."""
     return {}
@@ -141,6 +164,7 @@ class Law:
         power_law_terms: ``power_law_terms(params, inputs) -> PowerLawTerms``, for laws that rise
             with such a sum where their inputs beside N and D are held: the compute-optimal N and D
             then have a closed form.
+        scale_free: see :class:`ScaleFree`; None of a law that takes no prior.
 
     Example:
         >>> law = jl.laws.get("loss-compute")
@@ -169,6 +193,7 @@ class Law:
     better: Literal["low", "high"] = "low"
     components: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     power_law_terms: Callable[[Values, Values], PowerLawTerms] | None = None
+    scale_free: ScaleFree | None = None
 
     def __repr__(self) -> str:
         """Name and formula, as in the head of a fit."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import jax.numpy as jnp
+import numpy as np
 
-from jaxlaw.laws._base import Chart, PowerLawTerms, law, power
+from jaxlaw.laws._base import Chart, PowerLawTerms, ScaleFree, law, power
 from jaxlaw.laws._parameters import exponent, positive, real
 
 # Hoffmann et al. start E, A, B from e, a, b on these grids, and the exponents as they are.
@@ -38,10 +39,64 @@ def _terms(params, inputs):
     return PowerLawTerms(*(params[name] for name in names), params.get("gamma", 0.0))
 
 
+# The point at which experiments are compared: about the middle of the public ones, in logs.
+_REFERENCE = {"N": 1e8, "D": 2e9}
+_TINY = 1e-12  # stands for a term that is 0, whose logarithm the coordinates hold
+_SHARE = "log-odds of the floor's share of the loss at the reference point"
+
+
+def _coupled_scale_free(params):
+    kappa = params.get("kappa", 1.0)
+    size = params["A"] * power(_REFERENCE["N"], -params["alpha"])
+    data = params["B"] * power(_REFERENCE["D"], -params["beta"])
+    log_floor, size, data = (
+        jnp.log(jnp.maximum(term, least))
+        for term, least in ((params["E"], _TINY), (size, 1e-300), (data, 1e-300))
+    )
+    values = {
+        "log_floor": log_floor,
+        "share": log_floor - kappa * jnp.logaddexp(size, data),
+        "balance": size - data,
+        "alpha": jnp.log(kappa * params["alpha"]),
+        "beta": jnp.log(kappa * params["beta"]),
+    }
+    return values | ({"kappa": jnp.log(kappa)} if "kappa" in params else {})
+
+
+def _coupled_from_scale_free(target, values):
+    kappa = np.exp(values.get("kappa", 0.0))
+    alpha, beta = np.exp(values["alpha"]) / kappa, np.exp(values["beta"]) / kappa
+    floor, of_size = (1 / (1 + np.exp(-np.asarray(values[k]))) for k in ("share", "balance"))
+    terms = (target * (1 - floor)) ** (1 / kappa)
+    params = {
+        "E": target * floor,
+        "A": terms * of_size * _REFERENCE["N"] ** alpha,
+        "B": terms * (1 - of_size) * _REFERENCE["D"] ** beta,
+        "alpha": alpha,
+        "beta": beta,
+    }
+    return params | ({"kappa": kappa} if "kappa" in values else {})
+
+
+_COUPLED_WORDS = {
+    "share": _SHARE,
+    "balance": "log of the ratio of the terms of size and data there",
+    "alpha": "log of the exponent with which the size's term falls",
+    "beta": "log of the exponent with which the data's term falls",
+    "kappa": "log of the coupling of the two terms",
+}
+
+
 @law(
     formula="E + A/N^α + B/D^β",
     source="Hoffmann 2022, eq. 2 and App. D.2; Que 2024, eq. 3; Zheng 2024, eq. 1",
     power_law_terms=_terms,
+    scale_free=ScaleFree(
+        _REFERENCE,
+        {name: words for name, words in _COUPLED_WORDS.items() if name != "kappa"},
+        _coupled_scale_free,
+        _coupled_from_scale_free,
+    ),
 )
 def chinchilla(
     N,
@@ -92,6 +147,7 @@ _COUPLED = Chart(
     source="Videau 2026, arXiv 2608.07222 (κ = 1 is chinchilla)",
     power_law_terms=_terms,
     chart=_COUPLED,
+    scale_free=ScaleFree(_REFERENCE, _COUPLED_WORDS, _coupled_scale_free, _coupled_from_scale_free),
 )
 def skaling(
     N,
@@ -314,10 +370,35 @@ def loss_compute(
     return a * power(C, -b)
 
 
+_REFERENCE_COMPUTE = {"C": 6.0 * _REFERENCE["N"] * _REFERENCE["D"]}
+
+
+def _frontier_scale_free(params):
+    term = params["A"] * power(_REFERENCE_COMPUTE["C"], -params["gamma"])
+    log_floor = jnp.log(jnp.maximum(params["E"], _TINY))
+    return {
+        "log_floor": log_floor,
+        "share": log_floor - jnp.log(jnp.maximum(term, 1e-300)),
+        "gamma": jnp.log(params["gamma"]),
+    }
+
+
+def _frontier_from_scale_free(target, values):
+    floor, gamma = 1 / (1 + np.exp(-np.asarray(values["share"]))), np.exp(values["gamma"])
+    term = target * (1 - floor) * _REFERENCE_COMPUTE["C"] ** gamma
+    return {"E": target * floor, "A": term, "gamma": gamma}
+
+
 @law(
     name="loss-compute-e",
     formula="E + A/C^γ",
     source="Zheng 2024, eq. 3 (E, A are its E′, A′; on the lowest loss at each compute level)",
+    scale_free=ScaleFree(
+        _REFERENCE_COMPUTE,
+        {"share": _SHARE, "gamma": "log of the exponent with which the loss falls"},
+        _frontier_scale_free,
+        _frontier_from_scale_free,
+    ),
 )
 def loss_compute_e(
     C,

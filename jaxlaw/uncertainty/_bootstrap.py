@@ -18,7 +18,14 @@ from jaxlaw._result import Result
 from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
 from jaxlaw.data import without_dependence_note
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting import Fit, FittedLaw, ObjectiveKeywords, Refits, fit_many
+from jaxlaw.fitting import (
+    Fit,
+    FittedLaw,
+    ObjectiveKeywords,
+    Refits,
+    fit_many,
+    posterior_draws,
+)
 from jaxlaw.fitting._fit_many import predict_each
 from jaxlaw.fitting._multistart import OWN_STARTS
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
@@ -65,7 +72,7 @@ class Bootstrap(Result):
             to no finite objective, so that paired bootstraps stay paired.
         objective: (R,) summed Huber loss of each resample; infinite where it failed.
         agreement: (R,) share of a resample's own starts that ended at its optimum.
-        kind: ``case``, ``residual`` or ``wild``.
+        kind: ``case``, ``residual``, ``wild``, or ``posterior`` of a fit with a prior.
         n_groups: number of rows, or groups of rows, that were resampled.
         degrees: degrees of freedom of the intervals: G−1 of groups, n−p of ``wild`` single rows.
             Few groups, or rows that keep their own residual, say roughly how wide the noise is.
@@ -94,7 +101,7 @@ class Bootstrap(Result):
     params: dict[str, np.ndarray]
     objective: np.ndarray
     agreement: np.ndarray
-    kind: Kind = field(metadata={"key": "resampling"})
+    kind: Literal["case", "residual", "wild", "posterior"] = field(metadata={"key": "resampling"})
     n_groups: int
     degrees: float = field(metadata={"setting": True, "unit": ""})
     notes: tuple[Note, ...]
@@ -409,7 +416,9 @@ def bootstrap(
             number of mean 0 and variance 1: noise may differ from row to row. Residuals are
             those of a fit without the row or its group, and where δ is small beside them they
             are smoothed by a kernel; intervals of ``wild``, and of groups, take Student's t
-            (see :attr:`Bootstrap.degrees`).
+            (see :attr:`Bootstrap.degrees`). With a prior (``prior=``, or a fit that has one) it
+            is ``posterior``: each draw is a fit of the runs with noise added, to a draw of the
+            prior, and three runs are enough.
         groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
             ``wild`` multiplies whole groups by one number.
@@ -453,21 +462,36 @@ def bootstrap(
             "executor": executor, "compile_cache": compile_cache,
             "work_dir": folder and folder / "fit",
         }  # fmt: skip
-    problem = fit_with_data(law, runs, **options)
+    problem = fit_with_data(law, runs, takes_prior=True, **options)
+    if problem.fit.prior is not None and kind != "case":
+        raise UsageError(
+            f"kind is '{kind}', and the fit has a prior, whose draws are of kind 'posterior': "
+            "leave kind= out, or give prior=None",
+            argument="kind",
+            value=kind,
+        )
     base_params = _base_params(problem.fit, base) if drawn else {}
     members = np.arange(len(problem.observations))
     if groups is not None:
         members = group_numbers(problem.runs, problem.observations, groups)
-    weights, targets = resamples(problem, n_resamples, kind, members, seed)
     search = replace(
         problem.options, n_starts=n_starts, n_local=n_local, seed=seed, solver=solver,
         work_dir=folder and folder / "resamples", progress=progress, distributed=distributed,
         executor=executor, compile_cache=compile_cache,
     )  # fmt: skip
-    refits = fit_many(
-        problem.fit.law, problem.observations, weights, targets, search, fixed=base_params,
-        extra_starts=np.array([[*problem.fit.params.values()]]),
-    )  # fmt: skip
+    here = np.array([[*problem.fit.params.values()]])
+    if problem.fit.prior is not None:
+        kind = "posterior"
+        refits = posterior_draws(
+            problem.fit.law, problem.observations, problem.observations.weight[None], n_resamples,
+            search, members=members, seed=seed, points=here,
+        )  # fmt: skip
+    else:
+        weights, targets = resamples(problem, n_resamples, kind, members, seed)
+        refits = fit_many(
+            problem.fit.law, problem.observations, weights, targets, search, fixed=base_params,
+            extra_starts=here,
+        )  # fmt: skip
     failed = ~np.isfinite(refits.objective)
     params = {name: np.where(failed, np.nan, values) for name, values in refits.params.items()}
     count = len(np.unique(members[problem.active]))
@@ -475,7 +499,7 @@ def bootstrap(
         # The fit's own note on loose directions says less than open_notes.
         *(note for note in without_dependence_note(problem.notes, groups) if note.code != "loose"),
         *refits.notes,
-        *open_notes(problem, members),
+        *(open_notes(problem, members) if kind != "posterior" else ()),
         *_notes(refits, failed, kind, groups, count, degrees_of(problem, kind, members)),
     )
     return Bootstrap(

@@ -22,6 +22,7 @@ from jaxlaw.fitting import (
     fit_with,
     law_and_options,
     linearise,
+    prior_on_host,
     runs_of,
     split_options,
 )
@@ -86,13 +87,16 @@ class FitWithData:
         return self.linear.params, self.linear.params_jacobian[:, self.free_and_inside]
 
 
-def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitWithData:
+def fit_with_data(
+    law: str | Law | FittedLaw, runs: Any, *, takes_prior: bool = False, **options: Any
+) -> FitWithData:
     """A fit, made here unless given, with its data and its problem.
 
     Args:
         law: fit; or a law or its name, to be fitted.
         runs: what :func:`jaxlaw.read_runs` takes or returns; of Curves a fit's areas are counted
             as they were for it, and a table is read as the fit's was.
+        takes_prior: whether the caller knows what to do with a fit that has a prior.
         **options: as :func:`jaxlaw.fit` takes them; with a fit only those about reading.
 
     Raises:
@@ -125,7 +129,14 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
             f"every parameter of this fit of law {law.name} is fixed: nothing was estimated, so "
             "there is no uncertainty to report; leave at least one parameter free"
         )
-    seen = runs.observations(law, free=fit_options.free(law))
+    if fit.prior is not None and not takes_prior:
+        raise UsageError(
+            "this fit has a prior: its parameters are not determined by its runs alone, and "
+            "standard errors of the runs alone would be wrong; jl.bootstrap(fit, runs) draws from "
+            "runs and prior",
+            argument="prior",
+        )
+    seen = runs.observations(law, free=fit_options.to_determine(law))
     with in_float64():
         built = build_problem(law, seen.inputs, seen.target, seen.weight, fit_options)
         problem = FitWithData(fit, runs, seen, fit_options, built, built.coordinates(fit.params))
@@ -136,6 +147,7 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
 def _check_same(problem: FitWithData) -> None:
     fit, seen, data = problem.fit, problem.observations, problem.fit_problem.in_numpy
     here = residual_huber(data, problem.linear.residuals)
+    here += prior_on_host(problem.fit_problem.model, data, problem.coordinates)
     floor = float(rounding_floor(problem.fit_problem.model, data)) * scale_on_host(data)
     if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
         remedy = "pass the runs it was made from, read in the same way"

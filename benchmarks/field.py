@@ -1,0 +1,171 @@
+"""Make the library of the field: ``JAXLAW_DATA=… python -m benchmarks.field``.
+
+Every public experiment is fitted by skaling and chinchilla, and the frontier of its skaling law by
+loss-compute-e; what the fits say of a next experiment is written to ``jaxlaw/fitting/field.json``:
+numbers, counts, ranges and sources, no runs.
+
+An experiment is one recipe, one corpus, one evaluation, runs trained to their end. Left out are
+tables whose rows are checkpoints of a schedule (slimpajama_mixtures, mix2, model_curves): a loss
+in the middle of a schedule falls with other exponents than the loss at its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import jaxlaw as jl
+from jaxlaw._json import plain
+from jaxlaw.fitting import Experiment, Prior
+
+LAWS = ("skaling", "chinchilla")
+OUT = Path(__file__).parents[1] / "jaxlaw" / "fitting" / "field.json"
+#: Keeps what an experiment leaves open within what laws can be; it decides nothing else.
+WEAK = {"share": (0.3, 1.5), "balance": (0.0, 1.0), "alpha": (np.log(0.35), 0.6),
+        "beta": (np.log(0.35), 0.6), "kappa": (np.log(0.7), 0.8)}  # fmt: skip
+
+
+class Runs(NamedTuple):
+    """The runs of one experiment: N, D in single ones, and the loss."""
+
+    source: str
+    name: str
+    evaluation: str
+    table: pd.DataFrame
+    reference: str
+
+
+def read(name: str) -> pd.DataFrame:
+    return pd.read_csv(Path(os.environ["JAXLAW_DATA"]) / f"{name}.csv")
+
+
+def tidy(N, D, loss) -> pd.DataFrame:
+    """Positive numbers; of runs of equal N and D the best, as tuning leaves it."""
+    table = pd.DataFrame({"N": N, "D": D, "loss": loss}).astype(float).dropna()
+    table = table[(table > 0).all(axis=1)]
+    return table.groupby(["N", "D"], as_index=False).loss.min()
+
+
+def experiments() -> Iterator[Runs]:
+    t = read("chinchilla_points")
+    t = t[t.excluded_in_paper_fit == 0]
+    yield Runs("hoffmann", "chinchilla_points", "massivetext", tidy(t.n_params, t.n_tokens, t.loss),
+               "Hoffmann 2022, figure 4, read off by Epoch (analyzing-chinchilla)")  # fmt: skip
+    t = read("isoflops")
+    t = t[~t.outlier.astype(bool)]
+    whose = {"epochai": "hoffmann", "ml": "hoffmann", "llama": "llama", "marin": "marin",
+             "misfitting": "misfitting"}  # fmt: skip
+    for name, rows in t.groupby("experiment"):
+        source = whose[name.split("_")[0]]
+        evaluation = "massivetext" if source == "hoffmann" else name
+        yield Runs(source, name, evaluation, tidy(rows.params, rows.tokens, rows.loss),
+                   "Open-Athena/scaling-law-analysis (states no licence)")  # fmt: skip
+    t = read("farseer")
+    yield Runs("stepfun", "farseer", "farseer, per byte", tidy(t.N, t.D, t.loss),
+               "Farseer 2025, arXiv 2506.10972 (CC-BY-4.0)")  # fmt: skip
+    t = read("step_law_dense")
+    yield Runs("stepfun", "step_law", "step-law", tidy(t.N, t.D, t.loss),
+               "Step Law 2025, arXiv 2503.04715, best of cells (states no licence)")  # fmt: skip
+    t = read("loss_to_loss")
+    for corpus, rows in t.groupby("data"):
+        table = tidy(rows.params, rows.tokens, rows.c4_val_loss)
+        yield Runs("kempner", corpus, "kempner c4", table,
+                   "Brandfonbrener 2024, arXiv 2411.12925 (states no licence)")  # fmt: skip
+    t = read("data_constrained")
+    t = t[t.tokens <= t.unique_tokens * 1.001]
+    yield Runs("datablations", "data_constrained", "datablations c4",
+               tidy(t.params, t.tokens, t.loss),
+               "Muennighoff 2023, arXiv 2305.16264, one epoch (Apache-2.0)")  # fmt: skip
+    t = read("olmo_ladder").sort_values("step").groupby("run").tail(1)
+    for column in (name for name in t if name.startswith("loss_")):
+        yield Runs("olmo", column, f"olmo {column}", tidy(t.N, t.D, t[column]),
+                   "OLMo ladder 2024, arXiv 2412.04403 (Apache-2.0)")  # fmt: skip
+
+
+def weak_prior() -> Prior:
+    names = {law: tuple(jl.laws.get(law).scale_free.words) for law in LAWS}
+    return Prior(
+        coordinates=names,
+        means={law: np.array([WEAK[name][0] for name in names[law]]) for law in LAWS},
+        covariances={law: np.diag([WEAK[name][1] ** 2 for name in names[law]]) for law in LAWS},
+        noise=0.004,
+        experiments=pd.DataFrame(columns=["source", "name", "evaluation", "runs"]),
+    )
+
+
+def frontier(made: Experiment) -> Experiment:
+    """The lowest loss of every compute, E + A/C^γ, of an experiment of skaling."""
+    law = jl.laws.get("skaling")
+    names = ("log_floor", *law.scale_free.words)
+
+    def coordinates(values: np.ndarray) -> np.ndarray:
+        known = dict(zip(names, values, strict=True))
+        odds = np.exp(known["share"])
+        loss = np.exp(known["log_floor"]) * (1 + odds) / odds
+        p = law.scale_free.to_params(loss, known)
+        alpha, beta, kappa = p["alpha"], p["beta"], p["kappa"]
+        exponent = alpha * beta / (alpha + beta)
+        # At N·D = C/6 the best terms are A/N^α = β/(α+β)·S and B/D^β = α/(α+β)·S.
+        log_s = (beta * np.log(p["A"] * alpha) + alpha * np.log(p["B"] * beta)) / (
+            alpha + beta
+        ) + np.log((alpha + beta) / (alpha * beta))
+        log_term = kappa * (log_s - exponent * np.log(1e8 * 2e9))
+        return np.array([known["log_floor"], known["log_floor"] - log_term,
+                         np.log(kappa * exponent)])  # fmt: skip
+
+    step = 1e-5
+    slopes = np.stack(
+        [(coordinates(made.mean + step * e) - coordinates(made.mean - step * e)) / (2 * step)
+         for e in np.eye(len(made.mean))], axis=1,
+    )  # fmt: skip
+    covariance = slopes @ made.covariance @ slopes.T
+    low, high = (6 * made.ranges["N"][k] * made.ranges["D"][k] for k in (0, 1))
+    return replace(made, law="loss-compute-e", mean=coordinates(made.mean), covariance=covariance,
+                   ranges={"C": (low, high)})  # fmt: skip
+
+
+def made_of(runs: Runs) -> list[Experiment]:
+    found = []
+    for law in LAWS:
+        fit = jl.fit(law, runs.table, units={"N": 1, "D": 1}, prior=weak_prior(),
+                     evaluation=runs.evaluation)  # fmt: skip
+        if fit.experiment is None:
+            raise SystemExit(f"{runs.name}, {law}: the fit says nothing of a next experiment")
+        named = replace(fit.experiment, source=runs.source, name=runs.name,
+                        reference=runs.reference)  # fmt: skip
+        found.append(named)
+    return [*found, frontier(found[0])]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--out", type=Path, default=OUT)
+    given = arguments.parse_args()
+    warnings.simplefilter("ignore")
+    known = []
+    for runs in experiments():
+        known += made_of(runs)
+        one = known[-3]
+        print(f"{runs.source:13}{runs.name[:38]:39}{len(runs.table):4} runs, noise "
+              f"{one.noise:.2%}, {np.round(one.mean, 2)}", flush=True)  # fmt: skip
+    rounded = [
+        {**one, "mean": np.round(one["mean"], 6).tolist(),
+         "covariance": [[float(f"{v:.6g}") for v in row] for row in one["covariance"]],
+         "noise": round(one["noise"], 6),
+         "ranges": {k: [float(f"{v:.4g}") for v in pair] for k, pair in one["ranges"].items()}}
+        for one in plain(known)
+    ]  # fmt: skip
+    given.out.write_text(json.dumps({"experiments": rounded}, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()

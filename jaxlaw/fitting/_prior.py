@@ -1,0 +1,481 @@
+"""Priors: what earlier experiments say of a law before this one has its first run.
+
+A law's scale-free coordinates (:class:`jaxlaw.laws.ScaleFree`) of an experiment e of a source s are
+taken as
+
+    z_e = μ + b_s + w_e,    b_s ~ N(0, B),  w_e ~ N(0, W),    ẑ_e ~ N(z_e, V_e)
+
+with ẑ_e the fit of the experiment and V_e its covariance: sources differ by B, the experiments of
+one source by W, and a fit errs by V. This is the random-effects model of a meta-analysis
+(DerSimonian and Laird 1986; Higgins, Thompson and Spiegelhalter 2009), estimated by EM. A new
+experiment of a new source is N(μ, B + W), wider by the error of μ. One of a source whose
+experiments are known, with the same evaluation, is drawn towards these by how much experiments of
+one source vary (partial pooling).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw import _json as records
+from jaxlaw import laws
+from jaxlaw._quantities import SHARE
+from jaxlaw._result import Result, load
+from jaxlaw._typed import load as load_typed
+from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.fitting._objective import PriorTerm
+from jaxlaw.laws import Law
+from jaxlaw.notes import Note
+
+if TYPE_CHECKING:
+    from jaxlaw.fitting._result import Fit
+
+#: Covariances of fits count so many times: residuals of one experiment are not independent, and
+#: no law holds exactly.
+INFLATION = 4.0
+#: Standard deviations between experiments before any is known, by coordinate, and sources' worth of
+#: them. Eight sources alone do not determine a covariance of five coordinates.
+SPREAD = {"log_floor": 0.3, "share": 0.5, "balance": 0.4, "alpha": 0.3, "beta": 0.3, "kappa": 0.4,
+          "gamma": 0.3}  # fmt: skip
+SPREAD_SOURCES = 2.0
+#: The same within a source, of one evaluation: a third of it, as if two experiments had shown it.
+WITHIN, WITHIN_EXPERIMENTS = 1 / 3, 2.0
+#: Degrees of freedom that the prior's noise counts as beside the residuals of the runs.
+NOISE_DEGREES = 4.0
+LAWS = ("skaling", "chinchilla", "loss-compute-e")  # of the library of the field
+FLOOR = "log_floor"  # the coordinate with the target's unit: for experiments of one evaluation
+_ITERATIONS = 200  # of EM
+_FIELD = Path(__file__).with_name("field.json")
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """What one fitted experiment says of the next.
+
+    Attributes:
+        source: who made it: experiments of one source are alike beyond what laws are.
+        name: what it is called.
+        evaluation: name of what its target was measured on; empty if unknown.
+        law: name of the law.
+        mean: (k,) ``log_floor``, then the law's scale-free coordinates.
+        covariance: (k, k) of its fit.
+        noise: relative standard deviation of its runs about the law.
+        runs: number of its runs.
+        ranges: input → (least, largest), in single parameters, tokens, FLOPs.
+        reference: where it was published, and under which licence.
+    """
+
+    source: str
+    name: str
+    evaluation: str
+    law: str
+    mean: np.ndarray
+    covariance: np.ndarray
+    noise: float
+    runs: int
+    ranges: dict[str, tuple[float, float]]
+    reference: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prior(Result):
+    """What is known of a law before its runs: a distribution over its scale-free coordinates.
+
+    Attributes:
+        coordinates: law → names of the k coordinates.
+        means: law → (k,).
+        covariances: law → (k, k).
+        noise: relative standard deviation of single runs about the law.
+        experiments: one row an experiment that it was made of: source, name, evaluation, runs.
+        evaluation: evaluation whose earlier experiments it rests on; empty for the field alone.
+        notes: what to know before relying on it.
+
+    Example:
+        >>> prior = jl.fitting.field_prior()
+        >>> prior.coordinates["chinchilla"]
+        ('share', 'balance', 'alpha', 'beta')
+        >>> fit = jl.fit("chinchilla", {"N": [1e8, 3e8, 1e9], "D": [2e9, 6e9, 2e10],
+        ...                             "loss": [3.43, 2.98, 2.66]}, prior=prior)
+        >>> bool(0.2 < fit.params["alpha"] < 0.5)
+        True
+    """
+
+    coordinates: dict[str, tuple[str, ...]]
+    means: dict[str, np.ndarray]
+    covariances: dict[str, np.ndarray]
+    noise: float = field(metadata={"unit": SHARE})
+    experiments: pd.DataFrame = field(
+        metadata={"columns": {"source": str, "name": str, "evaluation": str, "runs": int}}
+    )
+    evaluation: str = ""
+    notes: tuple[Note, ...] = ()
+
+    def knows(self, law: Law) -> bool:
+        """Whether it says something of a law."""
+        return law.scale_free is not None and law.name in self.means
+
+    def coordinates_of(self, law: Law) -> tuple[str, ...]:
+        """Names of the coordinates of a law that it is over; none of a law it does not know."""
+        return self.coordinates[law.name] if self.knows(law) else ()
+
+    def term(self, law: Law) -> PriorTerm | None:
+        """Its part of the objective of a law; None of a law it does not know."""
+        if not self.knows(law):
+            return None
+        factor = np.linalg.cholesky(self.covariances[law.name])
+        return PriorTerm(
+            np.asarray(self.means[law.name], float), np.linalg.inv(factor), np.array(self.noise**2)
+        )
+
+    def sample(self, law: Law, count: int, seed: int = 0) -> np.ndarray:
+        """Draws (count, k) of the coordinates of a law, the first of them the mean.
+
+        Args:
+            law: a law that it knows.
+            count: how many.
+            seed: seed of the draws.
+        """
+        factor = np.linalg.cholesky(self.covariances[law.name])
+        normal = np.random.default_rng(seed).standard_normal((count, len(factor)))
+        normal[0] = 0.0
+        return self.means[law.name] + normal @ factor.T
+
+    def widened(self, factor: float) -> Prior:
+        """The same with so many times the standard deviations."""
+        wide = {law: factor**2 * covariance for law, covariance in self.covariances.items()}
+        return dataclasses.replace(self, covariances=wide)
+
+    def with_noise(self, residuals: np.ndarray, determined: float) -> Prior:
+        """The same with the noise that the residuals of runs show, beside its own.
+
+        Args:
+            residuals: (n,) relative errors of the fit of the runs.
+            determined: number of degrees of freedom that the fit took from them.
+        """
+        # One outlier in six runs is no noise: beyond three times the median size it counts less.
+        size = np.abs(residuals)
+        size = np.minimum(size, max(3 * 1.4826 * float(np.median(size)), self.noise))
+        spare = max(len(size) - determined, 0.0)
+        squares = NOISE_DEGREES * self.noise**2 + float(size @ size)
+        return dataclasses.replace(self, noise=float(np.sqrt(squares / (NOISE_DEGREES + spare))))
+
+    @property
+    def headline(self) -> str:
+        """How many experiments it rests on, and the noise of a run."""
+        sources = self.experiments["source"].nunique()
+        of = f", evaluation {self.evaluation}" if self.evaluation else ""
+        return (
+            f"{len(self.experiments)} experiments of {sources} sources{of}; a run lies "
+            f"{self.noise:.2%} off its law"
+        )
+
+    def lines(self) -> list[str]:
+        """Mean and standard deviation of every coordinate, in the law's own words."""
+        lines = []
+        for name, mean in self.means.items():
+            spread = np.sqrt(np.diag(np.atleast_2d(self.covariances[name])))
+            lines += [
+                f"  {name:<15} {coordinate:<9} {value:6.2f} ± {size:.2f}  "
+                + _WORDS.get(coordinate, "")
+                for coordinate, value, size in zip(
+                    self.coordinates[name], mean, spread, strict=False
+                )
+            ]
+        return lines
+
+
+#: Coordinate → what it is: every law has the same words for it.
+_WORDS = {FLOOR: "log of the floor"} | {
+    name: words for law in LAWS for name, words in laws.get(law).scale_free.words.items()
+}
+
+
+def field_prior(*, without: str | Iterable[str] = ()) -> Prior:
+    """The prior that public experiments make: the library of the field.
+
+    The library holds numbers alone: coordinates and covariances of fitted experiments.
+
+    Args:
+        without: sources that are left out, so that what is tested on them has not seen them.
+
+    Raises:
+        UsageError: there is no such source, or none is left.
+
+    Example:
+        >>> jl.fitting.field_prior(without="olmo").experiments["source"].nunique()
+        7
+    """
+    names = (without,) if isinstance(without, str) else tuple(without)
+    return _field_prior(frozenset(names))
+
+
+@cache
+def _field_prior(without: frozenset[str]) -> Prior:
+    known = field_experiments()
+    sources = sorted({one.source for one in known})
+    for name in without:
+        if name not in sources:
+            raise UsageError(
+                f"the field has no source '{name}'; it has {', '.join(sources)}."
+                f"{nearest(name, sources)}",
+                argument="without",
+                value=name,
+            )
+    kept = [one for one in known if one.source not in without]
+    if not kept:
+        raise UsageError("no source is left of the field", argument="without")
+    return _made(kept, {name: _population(kept, name) for name in LAWS})
+
+
+@cache
+def field_experiments() -> tuple[Experiment, ...]:
+    """The experiments of the library of the field, as they are shipped."""
+    given = records.parse_json(_FIELD.read_text("utf-8"))
+    return load_typed(given["experiments"], tuple[Experiment, ...], "experiments")
+
+
+def prior_of(given: Any) -> Prior | None:
+    """The prior that a user means.
+
+    Args:
+        given: None; a :class:`Prior`; ``"field"``; a saved prior; a folder of saved fits, or fits,
+            all of one evaluation.
+
+    Raises:
+        UsageError: it is none of these.
+        DataError: a file holds something else, or the fits say nothing of a next experiment.
+    """
+    if given is None or isinstance(given, Prior):
+        return given
+    if isinstance(given, str) and given == "field":
+        return field_prior()
+    if isinstance(given, str | Path):
+        path = Path(given)
+        if path.is_dir():
+            return ledger_prior(path)
+        read = load(path)
+        return read if isinstance(read, Prior) else ledger_prior([read])
+    if isinstance(given, Sequence):
+        return ledger_prior(given)
+    raise UsageError(
+        f"prior is a {type(given).__name__}; give 'field', a Prior, fits of earlier experiments, a "
+        "folder of them, or None",
+        argument="prior",
+        value=given,
+    )
+
+
+def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None) -> Prior:
+    """The prior that one's own earlier experiments make, on top of the field.
+
+    Experiments of one evaluation share more than experiments at large: the floor itself, not only
+    its share of the loss. How much they vary is learned from them, and of few from those of the
+    field that have one evaluation.
+
+    Args:
+        fits: fits made with ``evaluation=``, or a folder that holds them.
+        evaluation: whose fits are taken; None if all are of one.
+
+    Raises:
+        UsageError: no such folder, or fits of several evaluations.
+        DataError: none of the fits can say anything.
+
+    Example:
+        >>> made = jl.simulate.experiment("chinchilla", noise=0.004).table
+        >>> fit = jl.fit("chinchilla", made, evaluation="c4")
+        >>> prior = jl.fitting.ledger_prior([fit])
+        >>> prior.evaluation, bool(abs(prior.means["chinchilla"][0] - np.log(1.69)) < 0.1)
+        ('c4', True)
+    """
+    known = _experiments_of(fits, evaluation)
+    own_field = field_experiments()
+    by_law = {name: [one for one in known if one.law == name] for name in LAWS}
+    made = {
+        name: _ledger(own, own_field, name) if own else _population(own_field, name)
+        for name, own in by_law.items()
+    }
+    # Few runs of a clean ladder lie closer to their law than those of the next one will.
+    noise, degrees = field_prior().noise, NOISE_DEGREES
+    spare = [max(one.runs - len(one.mean), 0) for one in known]
+    square = noise**2 * degrees + sum(n * one.noise**2 for n, one in zip(spare, known, strict=True))
+    noise = float(np.sqrt(square / (degrees + sum(spare))))
+    return dataclasses.replace(_made(known, made), noise=noise, evaluation=known[0].evaluation)
+
+
+def _experiments_of(fits: str | Path | Sequence[Fit], evaluation: str | None) -> list[Experiment]:
+    """What fits, or those of a folder, say of a next experiment of one evaluation.
+
+    Raises:
+        UsageError, DataError: as :func:`ledger_prior` raises.
+    """
+    if isinstance(fits, str | Path):
+        fits = _fits_in(Path(fits))
+    known = [fit.experiment for fit in fits if getattr(fit, "experiment", None) is not None]
+    known = [one for one in known if evaluation in (None, one.evaluation)]
+    names = sorted({one.evaluation for one in known})
+    if not known or names == [""]:
+        raise DataError(
+            "these fits say nothing of a next experiment: fit chinchilla, skaling or "
+            "loss-compute-e with evaluation='name of what the loss was measured on'"
+        )
+    if len(names) > 1:
+        raise UsageError(
+            f"these fits are of several evaluations, {', '.join(map(repr, names))}: name one",
+            argument="evaluation",
+        )
+    return known
+
+
+def _fits_in(folder: Path) -> list[Any]:
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}", argument="prior", value=folder)
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found.append(load(path))
+        except DataError:  # another file: what it is does not matter here
+            continue
+    return found
+
+
+def _made(
+    known: Sequence[Experiment], laws_: Mapping[str, tuple[tuple[str, ...], np.ndarray, np.ndarray]]
+) -> Prior:
+    rows = {(one.source, one.name): one for one in known}
+    columns = ("source", "name", "evaluation", "runs")
+    return Prior(
+        coordinates={name: each[0] for name, each in laws_.items()},
+        means={name: each[1] for name, each in laws_.items()},
+        covariances={name: each[2] for name, each in laws_.items()},
+        noise=_noise_of(rows.values()),
+        experiments=pd.DataFrame(
+            [[getattr(one, name) for name in columns] for one in rows.values()], columns=columns
+        ),
+    )
+
+
+def _noise_of(known: Iterable[Experiment]) -> float:
+    """The median over sources of the median over their experiments: a source counts as one."""
+    of_source = pd.Series({(one.source, one.name): one.noise for one in known})
+    return float(of_source.groupby(level=0).median().median())
+
+
+def _names(law: str) -> tuple[str, ...]:
+    return tuple(laws.get(law).scale_free.words)
+
+
+def _population(
+    known: Sequence[Experiment], law: str
+) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Coordinates, mean and covariance of an experiment of a new source."""
+    names = _names(law)
+    mean, spread, sources = _random_effects([one for one in known if one.law == law], names)
+    return names, mean, spread * (1 + 1 / sources)
+
+
+def _random_effects(
+    known: Sequence[Experiment], names: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """μ, B + W and the number of sources, by EM; the experiments of a source count as one."""
+    of_source = pd.Series([one.source for one in known])
+    weight = 1.0 / of_source.map(of_source.value_counts()).to_numpy(float)
+    means = np.array([one.mean[1:] for one in known])
+    precisions = [np.linalg.inv(one.covariance[1:, 1:] * INFLATION) for one in known]
+    before = np.diag([SPREAD[name] ** 2 for name in names])
+    mean, spread = np.median(means, axis=0), before.copy()
+    for _ in range(_ITERATIONS):
+        inverse = np.linalg.inv(spread)
+        # Of every experiment what its fit and the others say of it, and how well that is known.
+        errors = [np.linalg.inv(precision + inverse) for precision in precisions]
+        each = np.array([
+            error @ (precision @ own + inverse @ mean)
+            for error, precision, own in zip(errors, precisions, means, strict=True)
+        ])  # fmt: skip
+        mean = weight @ each / weight.sum()
+        off = each - mean
+        total = SPREAD_SOURCES * before
+        for w, o, error in zip(weight, off, errors, strict=True):
+            total = total + w * (np.outer(o, o) + error)
+        spread = total / (weight.sum() + SPREAD_SOURCES)
+    return mean, spread, float(weight.sum())
+
+
+def _ledger(
+    own: Sequence[Experiment], known: Sequence[Experiment], law: str
+) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Coordinates, mean and covariance of a further experiment of one's own evaluation."""
+    names = (FLOOR, *_names(law))
+    mean, spread, _ = _random_effects([one for one in known if one.law == law], names[1:])
+    within = _within([*known, *own], law, names)
+    # Between sources nothing is known of the floor, whose unit is the target's.
+    between = np.diag([25.0, *np.zeros(len(mean))])
+    between[1:, 1:] = _positive(spread - within[1:, 1:])
+    centre = np.concatenate([[np.mean([one.mean[0] for one in own])], mean])
+    precision = np.linalg.inv(between)
+    shift = precision @ centre
+    for one in own:
+        inverse = np.linalg.inv(within + one.covariance * INFLATION)
+        precision, shift = precision + inverse, shift + inverse @ one.mean
+    family = np.linalg.inv(precision)
+    return names, family @ shift, family + within
+
+
+def _within(known: Sequence[Experiment], law: str, names: tuple[str, ...]) -> np.ndarray:
+    """W: how the experiments of one source and evaluation vary, floor included."""
+    groups: dict[tuple[str, str], list[np.ndarray]] = {}
+    for one in known:
+        if one.law == law and one.evaluation:
+            groups.setdefault((one.source, one.evaluation), []).append(one.mean)
+    total = WITHIN_EXPERIMENTS * np.diag([(WITHIN * SPREAD[name]) ** 2 for name in names])
+    degrees = WITHIN_EXPERIMENTS
+    for means in groups.values():
+        off = np.array(means) - np.mean(means, axis=0)
+        total, degrees = total + off.T @ off, degrees + len(means) - 1
+    return total / degrees
+
+
+def _positive(matrix: np.ndarray) -> np.ndarray:
+    """The nearest matrix whose variances are positive."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return (vectors * np.maximum(values, 1e-3 * values.max())) @ vectors.T
+
+
+def experiment_of(
+    law: Law,
+    jacobian: np.ndarray,
+    slopes: np.ndarray,
+    values: np.ndarray,
+    noise: float,
+    **words: Any,
+) -> Experiment | None:
+    """What a fit says of a next experiment; None where its runs determine too little.
+
+    Args:
+        law: a law with scale-free coordinates.
+        jacobian: (n, p) slopes of the weighted log residuals in the search coordinates.
+        slopes: (k, p) slopes of ``log_floor`` and the scale-free coordinates in them.
+        values: (k,) these themselves.
+        noise: relative standard deviation of the runs.
+        **words: the other fields of the :class:`Experiment`.
+    """
+    information = jacobian.T @ jacobian / noise**2
+    size = np.sqrt(np.maximum(np.diag(information), 1e-300))
+    scaled = information / np.outer(size, size)
+    # What the runs leave open is wide, not infinite: a hundred times the prior's own spread.
+    ridge = np.diag(1e-12 + 1e-9 / np.maximum(size, 1e-150) ** 2)
+    covariance = slopes / size @ np.linalg.pinv(scaled + ridge, hermitian=True) @ (slopes / size).T
+    widest = np.diag([(10 * SPREAD[name]) ** 2 for name in (FLOOR, *_names(law.name))])
+    if not (np.isfinite(covariance).all() and np.isfinite(values).all()):
+        return None
+    precision = np.linalg.inv(covariance + 1e-12 * widest) + np.linalg.inv(widest)
+    return Experiment(
+        law=law.name, mean=values, covariance=np.linalg.inv(precision), noise=noise, **words
+    )

@@ -1,0 +1,121 @@
+"""What a prior does in a fit: what the runs determine beside it, and whether they contradict it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import stats
+
+from jaxlaw._jit import compiled, in_float64
+from jaxlaw.fitting._objective import Problem
+from jaxlaw.fitting._prior import FLOOR
+from jaxlaw.fitting._problem import FitProblem, linearise
+from jaxlaw.fitting._transform import Model
+from jaxlaw.notes import Note
+
+#: Probability, under the prior, of runs as odd as these, below which a note says so.
+CONFLICT = 0.05
+
+
+class PriorEvidence(NamedTuple):
+    """Runs and prior at the optimum of a fit, both to second order.
+
+    Attributes:
+        covariance: (p, p) of the search coordinates, by runs and prior.
+        of_prior: (p, p) information of the prior; of the runs is the rest.
+        determined: degrees of freedom that the runs determine.
+        p_value: probability of coordinates as far from the prior's mean, if the prior is right.
+        coordinate: the one that lies the farthest out.
+        off: by how much, in standard deviations of what runs of the prior would show.
+    """
+
+    covariance: np.ndarray
+    of_prior: np.ndarray
+    determined: float
+    p_value: float
+    coordinate: str
+    off: float
+
+    def share_of_prior(self, slopes: np.ndarray) -> np.ndarray:
+        """(m,) share of the variance of predictions that is the prior's, by their slopes (m, p).
+
+        Draws perturb the runs and the prior apart, and each moves the prediction by its part.
+        """
+        moved = slopes @ self.covariance
+        of_prior = np.einsum("mi,ij,mj->m", moved, self.of_prior, moved)
+        return of_prior / np.maximum(np.einsum("mi,mi->m", moved, slopes), 1e-300)
+
+
+def prior_evidence(problem: FitProblem, at: np.ndarray) -> PriorEvidence:
+    """What the prior does at the optimum (p,) of a problem that has one.
+
+    The prior's squared distance from the optimum, in its own standard deviations, is a sum of χ² of
+    one degree, each times the share λ/(1 + λ) that the runs determine of a direction: λ are the
+    eigenvalues of the runs' information in the prior's coordinates. Its distribution is taken as a
+    scaled χ² of the same mean and variance (Satterthwaite 1946). It is a prior predictive check
+    (Box 1980; Evans and Moshonov 2006) that needs no simulation.
+    """
+    data, linear = problem.in_numpy, linearise(problem, at)
+    prior = data.prior
+    variance = float(prior.variance)
+    of_runs = linear.jacobian.T @ (data.weight[:, None] * linear.jacobian) / variance
+    names = problem.model.prior
+    values, slopes = scale_free_slopes(problem, at)
+    all_names = (FLOOR, *problem.law.scale_free.words)
+    rows = [all_names.index(name) for name in names]
+    values, slopes = values[rows], slopes[rows]
+    whitened = prior.whiten @ slopes
+    of_prior = whitened.T @ whitened
+    covariance = np.linalg.pinv(of_runs + of_prior, hermitian=True)
+    # Of the coordinates: what the runs alone leave of the prior's covariance.
+    before = np.linalg.inv(prior.whiten.T @ prior.whiten)
+    after = slopes @ covariance @ slopes.T
+    shown = np.clip(1 - np.linalg.eigvalsh(prior.whiten @ after @ prior.whiten.T), 0.0, 1.0)
+    off = values - prior.mean
+    square = float(np.sum((prior.whiten @ off) ** 2))
+    mean, spread = shown.sum(), (shown**2).sum()
+    p_value = float(stats.chi2.sf(square * mean / spread, mean**2 / spread)) if mean > 0 else 1.0
+    expected = np.sqrt(np.maximum(np.diag(before) - np.diag(after), 1e-12))
+    farthest = int(np.argmax(np.abs(off) / expected))
+    return PriorEvidence(
+        covariance, of_prior, float(np.trace(covariance @ of_runs)), p_value, names[farthest],
+        float(off[farthest] / expected[farthest]),
+    )  # fmt: skip
+
+
+def conflict_notes(problem: FitProblem, evidence: PriorEvidence) -> list[Note]:
+    """A note where the runs could hardly have come of the prior."""
+    if evidence.p_value >= CONFLICT:
+        return []
+    words = {FLOOR: "the log of the floor"} | dict(problem.law.scale_free.words)
+    side = "above" if evidence.off > 0 else "below"
+    message = (
+        f"{problem.law.name}: of experiments like the earlier ones {evidence.p_value:.1%} are so "
+        f"unlike them; the {words[evidence.coordinate]} lies {abs(evidence.off):.1f} standard "
+        f"deviations {side} what they say. The prior pulls less here, and more runs, larger "
+        "ones first, are needed; prior=None leaves it out"
+    )
+    return [Note("prior-conflict", "warning", message, inherited=True)]
+
+
+def scale_free_slopes(problem: FitProblem, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values (k,) of the floor's log and the scale-free coordinates at (p,), and slopes (k, p)."""
+    data = problem.data._replace(prior=None)
+    with in_float64():
+        return jax.device_get(_scale_free(problem.model, data, np.asarray(at, float)))
+
+
+@compiled(optimised=False, static_argnames="model")
+def _scale_free(model: Model, problem: Problem, coordinates: jax.Array) -> tuple[Any, Any]:
+    def values(at: jax.Array) -> Any:
+        params: Mapping[str, Any] = problem.transform(model).to_natural(tuple(at))
+        known = model.law.scale_free.of_params(params)
+        stacked = jnp.stack([known[name] for name in (FLOOR, *model.law.scale_free.words)])
+        return stacked, stacked
+
+    slopes, here = jax.jacfwd(values, has_aux=True)(coordinates)
+    return here, slopes
