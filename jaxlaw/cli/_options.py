@@ -156,6 +156,17 @@ Fix = Annotated[list[str] | None, typer.Option(help="alpha=0.34; repeatable.")]
 Tie = Annotated[list[str] | None, typer.Option(help="beta=alpha; repeatable.")]
 Bound = Annotated[list[str] | None, typer.Option(help="alpha=0.1:1; repeatable.")]
 Base = Annotated[Path | None, typer.Option(help="cpt-chinchilla: a from-scratch fit (JSON).")]
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        help="What is known beforehand of skaling, chinchilla, loss-compute-e: field (public "
+        "experiments), a folder of your own fits, a saved prior, none."
+    ),
+]
+Evaluation = Annotated[
+    str | None,
+    typer.Option(help="Name of what the loss was measured on, for --prior of later experiments."),
+]
 
 # How it is searched for.
 Starts = Annotated[
@@ -413,6 +424,8 @@ def _objective(
     tie: Tie = None,
     bound: Bound = None,
     base: Base = None,
+    prior: Prior = None,
+    evaluation: Evaluation = None,
 ) -> dict[str, Any]:
     """Options of :func:`jaxlaw.fit` that say what is fitted, without what was left out."""
     options = {
@@ -424,7 +437,10 @@ def _objective(
         "bounds": ranges_of(bound, "--bound"),
         "base": loaded_fit(base) if base else None,
     }
-    return {name: value for name, value in options.items() if value not in (None, {})}
+    options["evaluation"] = evaluation
+    given = {name: value for name, value in options.items() if value not in (None, {})}
+    # Forecasts have a prior unless they are to have none.
+    return given if prior is None else given | {"prior": None if prior == "none" else prior}
 
 
 def _working(

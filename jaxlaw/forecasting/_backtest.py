@@ -22,6 +22,7 @@ from jaxlaw.forecasting._cutoffs import (
     Along,
     CutoffFits,
     default_laws,
+    determined,
     fit_cutoffs,
 )
 from jaxlaw.notes import Note
@@ -266,6 +267,8 @@ def laws_and_data(
     candidates = candidates_of(
         default_laws(read) if laws is None else laws, SEARCH | of_fit, per_law or {}
     )
+    if laws is None:
+        candidates = determined(candidates, read)
     for candidate in candidates:
         if not needed and candidate.law.inputs_per_drop:
             raise UsageError(

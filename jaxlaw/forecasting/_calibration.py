@@ -42,7 +42,14 @@ PRIOR_CUTOFFS = 5.0  # cut-offs that the prior width counts as
 #: far less than six. Moved by all of their mean, estimates were worse on most sets left out.
 PRIOR_MEAN_CUTOFFS = 10.0
 FADES = 3.0  # e-folds below the latest run at which a cut-off counts 1/e
-EVEN = 0.5  # cut-offs' worth of evidence for all laws being equally good
+EVEN = 0.5  # cut-offs' worth of evidence for the weights before any cut-off …
+#: … and where some of the laws have a prior. A single cut-off of few runs errs by hardly more than
+#: their noise, and says little of which law holds.
+KNOWN = 3.0
+#: Weights before any cut-off of laws whose prior is known, where a law without one has 1: by how
+#: they did from few runs on the library's own experiments, each source left out in turn
+#: (benchmarks/few_runs.md).
+OF_PRIOR = {"skaling": 9.0, "chinchilla": 1.0}
 SCATTER = 0.3  # κ² of the prior
 SCATTER_RUNS = 10.0  # runs beyond cut-offs that this counts as
 
@@ -161,8 +168,9 @@ def typical(residuals: np.ndarray, weights: np.ndarray) -> float:
 
 
 def calibrate(
-    distance: float, errors: Sequence[CutoffErrors], residuals: np.ndarray, latest: float
-) -> Calibration:
+    distance: float, errors: Sequence[CutoffErrors], residuals: np.ndarray, latest: float,
+    base: np.ndarray | None = None,
+) -> Calibration:  # fmt: skip
     """Learn weights and error distributions for runs at a distance from the back-test.
 
     Args:
@@ -170,10 +178,13 @@ def calibrate(
         errors: errors beyond each of J cut-offs; none where there is no back-test.
         residuals: (K,) standard deviation of each law's log residuals, of all runs.
         latest: the largest value among the runs.
+        base: (K,) weights of the laws before any cut-off; their sum is the cut-offs that they
+            count as. None for even ones, of :data:`EVEN`.
     """
+    base = np.full(len(residuals), EVEN / len(residuals)) if base is None else base
     near = [_comparable(cutoff, distance) for cutoff in errors]
     fade = np.array([np.exp(-np.log(latest / cutoff.cutoff) / FADES) for cutoff in errors])
-    weights = _stacked(errors, near, fade, residuals)
+    weights = _stacked(errors, near, fade, residuals, base)
     noise = typical(residuals, weights)
     informative, standard, biases, laws = [], [], [], []
     scatter, counted = SCATTER * SCATTER_RUNS, SCATTER_RUNS
@@ -220,7 +231,9 @@ def calibrate(
     )
 
 
-def backtest_coverage(errors: Sequence[CutoffErrors], level: float) -> np.ndarray:
+def backtest_coverage(
+    errors: Sequence[CutoffErrors], level: float, base: np.ndarray | None = None
+) -> np.ndarray:
     """(J,) share of the runs beyond a cut-off that a forecast made there would have held.
 
     It would have known the cut-offs before it, and of their errors those of the runs up to it. So
@@ -229,6 +242,7 @@ def backtest_coverage(errors: Sequence[CutoffErrors], level: float) -> np.ndarra
     Args:
         errors: errors beyond each cut-off, in order.
         level: level of the intervals.
+        base: (K,) weights of the laws before any cut-off.
     """
     covered = np.full(len(errors), np.nan)
     for j, now in enumerate(errors):
@@ -241,7 +255,7 @@ def backtest_coverage(errors: Sequence[CutoffErrors], level: float) -> np.ndarra
         inside = []
         for row in rows:
             distance, k = now.distance[row], slice(row, row + 1)
-            calibration = calibrate(float(distance), so_far, now.residuals, now.cutoff)
+            calibration = calibrate(float(distance), so_far, now.residuals, now.cutoff, base)
             among, parameters = disagreement(
                 now.predicted[k], now.parameters[k], calibration.weights
             )
@@ -276,12 +290,12 @@ def _comparable(errors: CutoffErrors, distance: float) -> np.ndarray:
 
 def _stacked(
     errors: Sequence[CutoffErrors], near: Sequence[np.ndarray], fade: np.ndarray,
-    residuals: np.ndarray,
+    residuals: np.ndarray, base: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
     """(K,) weights of the laws: of the highest log score, each cut-off counting as it fades."""
     n_laws = len(residuals)
     if not len(errors) or n_laws == 1:
-        return np.full(n_laws, 1 / n_laws)
+        return base / base.sum()
     rows = np.concatenate(
         [comparable * recency for comparable, recency in zip(near, fade, strict=True)]
     )
@@ -292,9 +306,9 @@ def _stacked(
     score = stats.t.logpdf(error / size, _TAIL) - np.log(size)
     score = np.where(np.isfinite(score), score, _NO_CHANCE)
     rows = rows / fade.sum() * len(errors)
-    weights = np.full(n_laws, 1 / n_laws)
+    weights = base / base.sum()
     for _ in range(_STEPS):
         share = special.softmax(score + np.log(weights), axis=1)
-        weights = rows @ share + EVEN / n_laws
+        weights = rows @ share + base
         weights /= weights.sum()
     return weights

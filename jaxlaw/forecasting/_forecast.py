@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import hashlib
 import zlib
@@ -23,10 +24,23 @@ from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
 from jaxlaw._version import __version__
 from jaxlaw.errors import DataError, UsageError, nearest
-from jaxlaw.fitting import FitKeywords, FittedLaw, Refits, joint_ranges
+from jaxlaw.fitting import (
+    FitKeywords,
+    FittedLaw,
+    Prior,
+    Refits,
+    conflict_notes,
+    fit_many,
+    joint_ranges,
+    linearise,
+    prior_evidence,
+)
 from jaxlaw.forecasting._backtest import Backtest, laws_and_data, make_backtest
 from jaxlaw.forecasting._calibration import (
+    EVEN,
+    KNOWN,
     OF_DISAGREEMENT,
+    OF_PRIOR,
     Calibration,
     CutoffErrors,
     backtest_coverage,
@@ -65,8 +79,12 @@ _WIDTHS = dict(
         strict=True,
     )
 )  # fmt: skip
-_COLUMNS = dict.fromkeys(("distance", "laws", "shift", "estimate", "low", "high", *SHARES), float)
+_COLUMNS = dict.fromkeys(
+    ("distance", "laws", "shift", "estimate", "low", "high", *SHARES, "prior_share", "wide_prior"),
+    float,
+)
 _ROUNDING = 1e-6  # of a distance
+_WIDE = 5.0  # factor of a prior's standard deviations, to see how much it moves
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,7 +98,10 @@ class Forecast(Result):
             raises the estimate by 2 %); ``estimate``, the median; ``low`` and ``high``, the
             interval for a new run at ``level``; and the shares of the variance, of sum 1:
             ``from_noise`` (what single runs differ by), ``from_parameters``, ``from_choice``
-            (among laws), ``from_common`` (what all laws err by at that distance).
+            (among laws), ``from_common`` (what all laws err by at that distance); and
+            ``prior_share``, the share of the variance that what was known beforehand leaves, a
+            part of ``from_parameters``; ``wide_prior``, what the heaviest law with a prior would
+            say by one five times as wide (NaN without any): how much the prior moves.
         level: share of such intervals that should hold the run.
         target: name of what is predicted.
         along: what distances are of.
@@ -97,6 +118,7 @@ class Forecast(Result):
             error for each factor e of distance, and the ``degrees`` of freedom of its Student's t;
             ``noise``, the standard deviation of single runs, and ``scatter``, the variance of what
             they differ by beyond it, in units of the squared scale of the laws' errors.
+        prior: what was known beforehand, with the noise of these runs; None for nothing.
         backtest_coverage: share of later runs inside the intervals that forecasts made at the
             cut-offs of the back-test would have had at this level, each cut-off counting once;
             None without one.
@@ -133,6 +155,7 @@ class Forecast(Result):
     resamples: dict[str, dict[str, np.ndarray]]
     error_model: dict[Literal["shift", "per_e_fold", "degrees", "noise", "scatter"], np.ndarray]
     notes: tuple[Note, ...]
+    prior: Prior | None = None
     backtest_coverage: float | None = field(default=None, metadata={"unit": SHARE})
     observed: dict[str, np.ndarray] = field(default_factory=dict)
     backtest: Backtest | None = field(default=None, metadata={"saved": False})
@@ -237,9 +260,9 @@ class Forecast(Result):
 
     def unit_of(self, name: str) -> tuple[str, float] | None:
         """The unit of an input, of what is predicted, or of a share."""
-        if name in ("laws", "estimate", "low", "high"):
+        if name in ("laws", "estimate", "low", "high", "wide_prior"):
             return next(iter(self.fits.values())).target_unit, 1.0
-        if name == "shift" or name in SHARES:
+        if name in ("shift", "prior_share") or name in SHARES:
             return SHARE, 1.0
         known = (fit.input_units() for fit in self.fits.values())
         unit = next((units[name][0] for units in known if name in units), "")
@@ -275,16 +298,28 @@ class Forecast(Result):
         if self.backtest_coverage is not None:
             lines.append("made at earlier cut-offs, such intervals held "
                          f"{self.backtest_coverage:.0%} of the runs then to come")  # fmt: skip
+        lines += self._prior_line()
         for k, row in self.table.iterrows():
             lines += [
                 *([self._point(row)] if len(self.table) > 1 else []),
                 f"  the laws say {written(row['laws'], *self.unit_of('laws'))}, moved by "
                 f"{row['shift']:+.2%}",
-                "  width from noise {:.0%}, parameters {:.0%}, the choice among laws {:.0%}, their "
-                "common error {:.0%}".format(*row[list(SHARES)]),
+                f"  width from noise {row['from_noise']:.0%}, parameters "
+                f"{row['from_parameters']:.0%}{_of_prior(row)}, the choice among laws "
+                f"{row['from_choice']:.0%}, their common error {row['from_common']:.0%}",
                 "  laws " + ", ".join(f"{law} {w[k]:.2f}" for law, w in self._heaviest(k)),
+                *_wide_line(row),
             ]
         return lines
+
+    def _prior_line(self) -> list[str]:
+        """What was known beforehand, in words."""
+        if self.prior is None:
+            return []
+        known, name = self.prior.experiments, self.prior.evaluation
+        of = f"of evaluation {name}" if name else f"of {known['source'].nunique()} sources"
+        return [f"known beforehand: {len(known)} experiments {of}; noise of a run "
+                f"{self.prior.noise:.2%}"]  # fmt: skip
 
     def _heaviest(self, k: int) -> list[tuple[str, np.ndarray]]:
         return sorted(self.weights.items(), key=lambda item: -item[1][k])
@@ -295,6 +330,20 @@ class Forecast(Result):
         if values["quantiles"].shape != shape:
             raise ValueError(f"field 'quantiles' has shape {values['quantiles'].shape}")
         return values
+
+
+def _of_prior(row: pd.Series) -> str:
+    """The prior's part of the width, in words."""
+    return f" (the prior {row['prior_share']:.0%})" if row["prior_share"] >= 0.005 else ""
+
+
+def _wide_line(row: pd.Series) -> list[str]:
+    """What a wider prior would say, where that is another number."""
+    wide = row["wide_prior"]
+    if not np.isfinite(wide) or f"{wide:.3g}" == f"{row['laws']:.3g}":
+        return []
+    change = f"{wide / row['laws'] - 1:+.2%}"
+    return [f"  by a prior {_WIDE:g} times as wide {wide:.5g} ({change})"]
 
 
 @checked
@@ -309,6 +358,7 @@ def forecast(
     groups: Any = None,
     n_resamples: Annotated[int, Between(2, 10_000)] = 16,
     seed: Seed = 0,
+    prior: Any = "field",
     per_law: Mapping[str, Mapping[str, Any]] | None = None,
     **options: Unpack[FitKeywords],
 ) -> Forecast:
@@ -331,6 +381,10 @@ def forecast(
         along, cutoffs, groups: as :func:`jaxlaw.backtest` takes them.
         n_resamples: resamples of the runs for the parameters' share, at every cut-off.
         seed: seed of the resamples and of the Sobol sample of starts.
+        prior: what is known beforehand of the laws skaling, chinchilla and loss-compute-e:
+            ``"field"`` for what public experiments say, one's own earlier fits or a folder of
+            them (made with ``evaluation=``), a :class:`jaxlaw.fitting.Prior`, or None. With it
+            three runs are enough.
         per_law, **options: as :func:`jaxlaw.backtest` takes them.
 
     Returns:
@@ -347,7 +401,7 @@ def forecast(
         >>> forecast.table[["N", "D"]].to_numpy().tolist()
         [[10000000000.0, 400000000000.0], [20000000000.0, 400000000000.0]]
     """
-    options |= {"seed": seed}
+    options |= {"seed": seed, "prior": prior}
     candidates, data = laws_and_data(laws, runs, per_law, options, needed=False)
     values_along(data, candidates, along)
     _points(data, {one.label: _unfitted(one, data) for one in candidates}, at, along)
@@ -389,12 +443,13 @@ def make_forecast(
     # points the variances by their parameters.
     errors, varied = _errors(cutoff_fits, fits, refits, points)
     residuals = np.array([_residual(cutoff_fits, label, -1) for label in fits])
+    base = _base_weights(cutoff_fits, list(fits))
     calibrations: dict[float, Calibration] = {}
     rows, quantiles, weights, models = [], [], [], []
     for k, far in enumerate(distance):
         # Distributions of B and ε, and the weights w, depend on the distance alone.
         if far not in calibrations:
-            calibrations[far] = calibrate(float(far), errors, residuals, latest)
+            calibrations[far] = calibrate(float(far), errors, residuals, latest, base)
         calibration = calibrations[far]
         # A law that predicts nothing here leaves its weight to the others.
         w = np.where(np.isfinite(predicted[k]), calibration.weights, 0.0)
@@ -434,10 +489,20 @@ def make_forecast(
     back = make_backtest(cutoff_fits) if len(cutoff_fits.cutoffs) else None
     # The back-test's own note on few cut-offs is prior-width here, which says what follows.
     notes += cutoff_fits.notes
-    coverage = backtest_coverage(errors, level)
+    coverage = backtest_coverage(errors, level, base)
     notes += notes_of_backtest(cutoff_fits, list(calibrations.values()), table, list(fits))
     notes += notes_of_coverage(coverage, level)
     notes += notes_of_points(fits, points, distance, along)
+    shares = _shares_of_prior(cutoff_fits, fits, points, np.array(weights))
+    table["prior_share"] = table["from_parameters"] * shares
+    table["wide_prior"] = np.nan
+    known = [one for one in cutoff_fits.candidates if one.prior is not None and one.label in fits]
+    if known:
+        heaviest = max(known, key=lambda one: weights[0][list(fits).index(one.label)])
+        problem = cutoff_fits.refits[heaviest.label].problem
+        at_optimum = cutoff_fits.refits[heaviest.label].coordinates[-1]
+        notes += conflict_notes(problem, prior_evidence(problem, at_optimum))
+        table["wide_prior"] = _by_wide_prior(cutoff_fits, heaviest, points)
     first = cutoff_fits.observations(next(iter(fits)))
     return Forecast(
         table=table,
@@ -456,6 +521,7 @@ def make_forecast(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
         resamples={label: _of_all_runs(refits[label], len(cutoff_fits.cutoffs)) for label in fits},
+        prior=known[0].prior if known else None,
         error_model={name: np.array([row[name] for row in models]) for name in models[0]},
         backtest_coverage=float(np.nanmean(coverage)) if np.isfinite(coverage).any() else None,
         notes=tuple(dict.fromkeys(notes)),
@@ -666,6 +732,47 @@ def _errors(
     return errors, np.stack(varied, axis=1)
 
 
+def _base_weights(cutoff_fits: CutoffFits, labels: list[str]) -> np.ndarray:
+    """(K,) weights of the laws before any cut-off, of the sum that they count as."""
+    known = {candidate.label: candidate for candidate in cutoff_fits.candidates}
+    priors = [known[label].prior is not None for label in labels]
+    weights = np.array([
+        OF_PRIOR.get(known[label].law.name, 1.0) if prior else 1.0
+        for label, prior in zip(labels, priors, strict=True)
+    ])  # fmt: skip
+    return (KNOWN if any(priors) else EVEN) * weights / weights.sum()
+
+
+def _shares_of_prior(
+    cutoff_fits: CutoffFits, fits: Mapping[str, FittedLaw], points: Mapping[str, np.ndarray],
+    weights: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """(m,) share of the parameters' variance that is the prior's, over the laws as they weigh."""
+    total = np.zeros(len(weights))
+    for k, candidate in enumerate(one for one in cutoff_fits.candidates if one.label in fits):
+        if candidate.prior is None:
+            continue
+        refits, fit = cutoff_fits.refits[candidate.label], fits[candidate.label]
+        at = refits.coordinates[-1]
+        inputs = {n: np.asarray(v, float) * fit.units[n] for n, v in _of(points, fit).items()}
+        slopes = linearise(refits.problem, at, inputs).jacobian
+        total += weights[:, k] * prior_evidence(refits.problem, at).share_of_prior(slopes)
+    return total
+
+
+def _by_wide_prior(
+    cutoff_fits: CutoffFits, candidate: Candidate, points: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """(m,) what a law would say by a prior five times as wide."""
+    seen, law = cutoff_fits.observations(candidate.label), candidate.law
+    wide = dataclasses.replace(
+        candidate.options, prior=candidate.prior.widened(_WIDE), work_dir=None, progress=False
+    )
+    again = fit_many(law, seen, seen.weight[None], options=wide)
+    inputs = {n: np.asarray(points[n], float) * seen.scale[n] for n in law.input_names}
+    return again.predict(**inputs)[0]
+
+
 def _spare(cutoff_fits: CutoffFits, label: str, number: int) -> float:
     """Rows that a fit has beyond its parameters, as a share of its rows."""
     candidate = next(candidate for candidate in cutoff_fits.candidates if candidate.label == label)
@@ -675,6 +782,9 @@ def _spare(cutoff_fits: CutoffFits, label: str, number: int) -> float:
 
 def _residual(cutoff_fits: CutoffFits, label: str, number: int) -> float:
     """Standard deviation of a law's log residuals, of the rows fitted; of all where it failed."""
+    candidate = next(one for one in cutoff_fits.candidates if one.label == label)
+    if candidate.prior is not None:  # which knows the noise better than a few residuals do
+        return candidate.prior.noise
     weight = cutoff_fits.refit_weights()[number]
     squares = (np.log(cutoff_fits.observed) - _log(cutoff_fits.predicted[label][number])) ** 2
     if not np.isfinite(squares[weight > 0]).all():

@@ -42,7 +42,7 @@ def runs():
 
 @pytest.fixture(scope="module")
 def found(runs):
-    return jl.forecast(["chinchilla", "kaplan"], runs, AT, **SEARCH)
+    return jl.forecast(["chinchilla", "kaplan"], runs, AT, prior=None, **SEARCH)
 
 
 def no_fit(*_, **__):
@@ -92,7 +92,7 @@ def test_levels_are_nested_and_quantiles_agree_with_the_interval(found):
 
 
 def test_inside_the_runs_a_forecast_is_the_noise_of_a_run(runs):
-    inside = jl.forecast("chinchilla", runs, {"N": 1e9, "D": 2e10}, **SEARCH)
+    inside = jl.forecast("chinchilla", runs, {"N": 1e9, "D": 2e10}, prior=None, **SEARCH)
     row = inside.table.iloc[0]
     assert row["distance"] == 0 and row["from_noise"] > 0.9 and abs(row["shift"]) < 1e-3
     sides = np.log(row["high"] / row["low"]) / 2 / NOISE

@@ -1,0 +1,189 @@
+"""Forecasts from few runs: ``JAXLAW_DATA=… python -m benchmarks.few_runs [WAY …] [--keep FILE]``.
+
+Of every experiment of the library of the field (``benchmarks/field.py``) n runs are drawn from
+those up to a half, or two thirds, of the log of its compute; the runs of at least eight times the
+compute of that cut are forecast (up to six of them, evenly spread). Ways:
+
+- ``field``: ``jl.forecast`` with the prior of all *other* sources;
+- ``ledger``: the prior of the other experiments of the same evaluation, on top of the field without
+  that source (experiments of one evaluation: kempner's six corpora);
+- ``free``: ``jl.forecast`` without a prior, where its laws are determined;
+- ``chinchilla``: a free fit of chinchilla alone, without an interval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import jaxlaw as jl
+from benchmarks.field import Runs, experiments
+from jaxlaw.errors import JaxlawError
+from jaxlaw.fitting import _prior, field_prior
+
+COUNTS = (3, 4, 6, 8, 12, 20, 24, 40)
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+CUTS = (1 / 2, 2 / 3)
+MOST_POINTS = 6
+UNITS = {"N": 1, "D": 1}
+
+
+class Case(NamedTuple):
+    runs: Runs
+    count: int
+    cut: float
+    seed: int
+    seen: pd.DataFrame
+    later: pd.DataFrame
+
+
+def cases(seeds: int, counts: tuple[int, ...]) -> Iterator[Case]:
+    for number, runs in enumerate(experiments()):
+        compute = 6.0 * runs.table.N * runs.table.D
+        for cut in CUTS:
+            limit = compute.min() * (compute.max() / compute.min()) ** cut
+            pool = np.flatnonzero(compute <= limit)
+            later = runs.table[compute >= 8 * limit * 0.999]
+            later = later.iloc[np.argsort((later.N * later.D).to_numpy(), kind="stable")]
+            # Always as many points, some of them twice: programs are compiled for their number.
+            few = (
+                np.linspace(0, len(later) - 1, MOST_POINTS).round().astype(int)
+                if len(later)
+                else []
+            )
+            for count in counts:
+                for seed in range(seeds) if len(later) and len(pool) >= count else ():
+                    random = np.random.default_rng([number, int(100 * cut), count, seed])
+                    rows = random.choice(pool, count, replace=False)
+                    yield Case(runs, count, cut, seed, runs.table.iloc[rows], later.iloc[few])
+
+
+def prior_for(way: str, case: Case) -> Any:
+    prior = field_prior(without=case.runs.source)
+    if way == "field":
+        return prior
+    own = [
+        one for one in _prior.field_experiments()
+        if one.evaluation == case.runs.evaluation and one.name != case.runs.name
+    ]  # fmt: skip
+    other = tuple(o for o in _prior.field_experiments() if o.source != case.runs.source)
+    means, covariances, names = dict(prior.means), dict(prior.covariances), dict(prior.coordinates)
+    for law in ("skaling", "chinchilla"):
+        names[law], means[law], covariances[law] = _prior._ledger(
+            [one for one in own if one.law == law], other, law
+        )
+    return _prior.dataclasses.replace(
+        prior, coordinates=names, means=means, covariances=covariances
+    )
+
+
+def forecast(way: str, case: Case) -> dict[str, Any]:
+    points, observed = case.later[["N", "D"]], np.log(case.later.loss.to_numpy())
+    begun = time.process_time()
+    if way == "chinchilla":
+        if case.count < 6:
+            raise jl.DataError("too few")
+        fit = jl.fit("chinchilla", case.seen, units=UNITS)
+        error = observed - np.log(np.asarray(fit.predict(points)))
+        return {"error": float(np.median(np.abs(error))), "bias": float(error.mean())}
+    prior = None if way == "free" else prior_for(way, case)
+    made = jl.forecast(None, case.seen, at=points, units=UNITS, prior=prior)
+    estimate = np.log(made.table["estimate"].to_numpy())
+    error = observed - estimate
+    row: dict[str, Any] = {
+        "error": float(np.median(np.abs(error))),
+        "bias": float(error.mean()),
+        "conflict": any(note.code == "prior-conflict" for note in made.notes),
+        "prior_share": float(made.table["prior_share"].mean()),
+        "weights": {label: float(w.mean()) for label, w in made.weights.items()},
+        "cpu": time.process_time() - begun,
+    }
+    for level in LEVELS:
+        low, high = (np.log(side) - estimate for side in made.interval(level))
+        missed = np.maximum(low - error, 0) + np.maximum(error - high, 0)
+        row[f"in {level:g}"] = float((missed == 0).mean())
+        row[f"half {level:g}"] = float(np.median(high - low) / 2)
+        row[f"score {level:g}"] = float((high - low + 2 / (1 - level) * missed).mean())
+    return row
+
+
+def report(rows: pd.DataFrame) -> None:
+    """Tables: by number of runs, then by source."""
+    counted = rows[np.isfinite(rows["error"])]
+    by = counted.groupby(["way", "n"])
+    of_source = counted.groupby(["way", "n", "source"])
+    table = pd.DataFrame({
+        "cases": by.size(),
+        "median error": by["error"].median(),
+        "median error, mean over sources":
+            of_source["error"].median().groupby(["way", "n"]).mean(),
+        "bias": of_source["bias"].mean().groupby(["way", "n"]).mean(),
+        **{f"in {level:.0%}": of_source[f"in {level:g}"].mean().groupby(["way", "n"]).mean()
+           for level in LEVELS},
+        "half-width 90%": by["half 0.9"].median(),
+        "score 90%": by["score 0.9"].median(),
+        "conflicts": by["conflict"].mean(),
+    })  # fmt: skip
+    for way, part in table.groupby(level="way"):
+        print(f"\n{way}\n")
+        print(markdown(part.droplevel("way").reset_index()))
+    field = counted[counted.way == "field"]
+    by_source = field.groupby(["source", "n"])
+    for what, name in (("error", "Median error"), ("in 0.9", "Share in 90 %"),
+                       ("conflict", "Notes of a conflict")):  # fmt: skip
+        each = by_source[what].median() if what == "error" else by_source[what].mean()
+        print(f"\n{name}, with the field, by source\n")
+        print(markdown(each.unstack().reset_index()))
+
+
+def markdown(table: pd.DataFrame) -> str:
+    def cell(name: Any, value: Any) -> str:
+        if isinstance(value, str) or name in ("n", "cases"):
+            return str(value)
+        return "" if value != value else f"{value:.2%}" if abs(value) < 0.2 else f"{value:.0%}"
+
+    lines = [f"| {' | '.join(map(str, table.columns))} |", "|" + "---|" * len(table.columns)]
+    for record in table.itertuples(index=False):
+        cells = (cell(name, value) for name, value in zip(table.columns, record, strict=True))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("ways", nargs="*", default=["field", "ledger", "free", "chinchilla"])
+    arguments.add_argument("--seeds", type=int, default=5)
+    arguments.add_argument("--counts", type=int, nargs="*", default=list(COUNTS))
+    arguments.add_argument("--keep", type=Path, default=Path("few_runs.jsonl"))
+    given = arguments.parse_args()
+    warnings.simplefilter("ignore")
+    done = {}
+    if given.keep.exists():
+        lines = [json.loads(line) for line in given.keep.read_text().splitlines()]
+        done = {(one["way"], one["name"], one["n"], one["cut"], one["seed"]): one for one in lines}
+    with given.keep.open("a") as out:
+        for case in cases(given.seeds, tuple(given.counts)):
+            for way in given.ways:
+                key = (way, case.runs.name, case.count, round(case.cut, 3), case.seed)
+                if key in done or (way == "ledger" and case.runs.source != "kempner"):
+                    continue
+                row = {"error": np.nan}
+                with contextlib.suppress(JaxlawError):
+                    row = forecast(way, case)
+                head = dict(zip(("way", "name", "n", "cut", "seed"), key, strict=True))
+                done[key] = {**head, "source": case.runs.source, **row}
+                print(json.dumps(done[key]), file=out, flush=True)
+    report(pd.DataFrame(list(done.values())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Forecasts of three to twelve runs: what was known beforehand, and what is said of it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from tests.conftest import DATA, needs_data
+
+AT = {"N": 7e9, "D": 1.4e11}
+
+
+def runs(n, seed=0, noise=0.003):
+    random = np.random.default_rng(seed)
+    N = np.geomspace(7e7, 9e8, n)
+    D = N * random.uniform(12, 50, n)
+    loss = 1.7 + 400 * N**-0.34 + 410 * D**-0.29
+    return pd.DataFrame({"N": N, "D": D, "loss": loss * np.exp(noise * random.standard_normal(n))})
+
+
+TRUTH = 1.7 + 400 * AT["N"] ** -0.34 + 410 * AT["D"] ** -0.29
+
+
+@pytest.fixture(scope="module")
+def made():
+    return jl.forecast(None, runs(4), AT)
+
+
+@pytest.mark.full
+def test_four_runs_give_an_answer_that_says_what_it_rests_on(made):
+    row = made.table.iloc[0]
+    assert row["low"] < TRUTH < row["high"]
+    assert 0.02 < (row["high"] - row["low"]) / 2 / row["estimate"] < 0.12
+    assert 0.3 < row["prior_share"] <= row["from_parameters"]
+    assert np.isfinite(row["wide_prior"]) and list(made.weights) == ["chinchilla", "skaling"]
+    text = made.summary()
+    assert "known beforehand: 27 experiments of 8 sources" in text and "(the prior" in text
+    codes = {note.code for note in made.notes}
+    assert "prior-width" in codes and "few-rows" not in codes
+    assert made.prior.noise > 0
+
+
+@pytest.mark.full
+def test_the_file_holds_the_prior(made, tmp_path):
+    made.save(tmp_path / "forecast.json")
+    again = jl.load(tmp_path / "forecast.json")
+    assert again.to_dict() == made.to_dict()
+    np.testing.assert_array_equal(again.prior.means["skaling"], made.prior.means["skaling"])
+
+
+@pytest.mark.full
+def test_units_change_nothing(made):
+    billions = runs(4).assign(N=lambda t: t.N / 1e9, D=lambda t: t.D / 1e9)
+    again = jl.forecast(None, billions, {k: v / 1e9 for k, v in AT.items()},
+                        units={"N": 1e9, "D": 1e9})  # fmt: skip
+    per_byte = jl.forecast(None, runs(4).assign(loss=lambda t: t.loss / 4.3), AT)
+    for name in ("estimate", "low", "high"):
+        assert again.table[name][0] == pytest.approx(made.table[name][0], rel=1e-4)
+        assert per_byte.table[name][0] * 4.3 == pytest.approx(made.table[name][0], rel=1e-4)
+
+
+def test_without_a_prior_so_few_runs_are_refused():
+    with pytest.raises(jl.DataError, match="cannot determine"):
+        jl.forecast(None, runs(4), AT, prior=None)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("count", [3, 12])
+def test_intervals_shrink_with_runs_and_hold_the_truth(made, count):
+    few = jl.forecast(None, runs(count), AT)
+    row = few.table.iloc[0]
+    assert row["low"] < TRUTH < row["high"]
+    wide = [np.log(t["high"][0] / t["low"][0]) for t in (few.table, made.table)]
+    assert (wide[0] < wide[1]) == (count > 4)
+
+
+@pytest.mark.full
+def test_a_plan_by_a_few_runs_stays_in_the_valley(made):
+    plan = jl.planning.allocation(made, 1e22)
+    assert 1e9 < plan.N < 1e11
+    low, high = plan.interval["N"]
+    assert 1e8 < low < plan.N < high < 1e13
+
+
+@needs_data
+@pytest.mark.full
+def test_the_next_ladder_by_the_last_one():
+    """Marin's routed models: three points of a ladder, after six of the one before."""
+    before = pd.read_csv(f"{DATA}/marin_moe_v16_frontier.csv")
+    now = pd.read_csv(f"{DATA}/marin_moe_67b_10t.csv")
+    columns = {"C": "compute"}
+    ledger = [jl.fit("loss-compute-e", before, columns=columns, evaluation="paloma macro")]
+    later, target = {"C": 1.19e23}, 2.256  # what its authors saw; in no fit
+    error = {}
+    for name, prior in (("ledger", ledger), ("none", None)):
+        fit = jl.fit("loss-compute-e", now, columns=columns, prior=prior)
+        error[name] = abs(float(fit.predict(later)) / target - 1)
+    assert error["ledger"] < 0.02 < 0.04 < error["none"]
