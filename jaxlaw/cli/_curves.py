@@ -183,12 +183,16 @@ def _along(
     return {}
 
 
+#: As in Python, where nothing says how: schedules are in a column, or rates are.
+AS_LOGGED = {
+    "schedules": None, "first_step": None, "s1_before": None, "fill": None, "batch": None
+}  # fmt: skip
 reads_curves = functools.partial(with_options, into="along", made_by=_along)
 
 
 def curves_of(
     data: Any,
-    schedules: str,
+    schedules: str | None,
     first_step: str | None,
     s1_before: str | None,
     batch: str | None,
@@ -198,7 +202,9 @@ def curves_of(
     from jaxlaw.data import as_schedule, read_schedules
 
     declared: Any = schedules  # a column
-    if Path(schedules).is_file() or Path(schedules).suffix in (".json", ".csv"):
+    if schedules is None:
+        pass
+    elif Path(schedules).is_file() or Path(schedules).suffix in (".json", ".csv"):
         declared = read_schedules(schedules)
     elif ":" in schedules:
         declared = as_schedule(schedules)

@@ -68,7 +68,7 @@ _PLANS: dict[str, tuple[str, ...]] = {
 _FORMS = {
     "column": "NAME=COLUMN", "unit": "NAME=NUMBER", "value": "NAME=NUMBER", "fix": "NAME=NUMBER",
     "at": "NAME=NUMBER", "tie": "NAME=NAME", "bound": "NAME=LOW:HIGH", "limit": "NAME=LOW:HIGH",
-    "where": "CONDITION", "weight": "COLUMN", "groups": "COLUMNS", "work_dir": "FOLDER",
+    "where": "CONDITION", "groups": "COLUMNS", "work_dir": "FOLDER",
     "compile_cache": "FOLDER",
 }  # fmt: skip
 _KINDS = {"int": "N", "float": "NUMBER", "Path": "FILE", "str": "TEXT"}
@@ -100,15 +100,23 @@ class Command(TyperCommand):
         for param in self.get_params(ctx):
             if (record := param.get_help_record(ctx)) is None:
                 continue
-            heading, place = order.get(param.name, (_OWN, 0))
-            if param.param_type_name == "argument":
-                heading, place = "Arguments", 0
+            heading, place = _heading(param, order)
+            if heading == "Arguments":
                 record = record[0].partition(" <")[0], record[1]  # and not the type behind it
             groups[heading].append((place, record))
         for heading, records in groups.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl([one for _, one in sorted(records, key=lambda r: r[0])])
+
+
+def _heading(param: Any, order: Mapping[str, tuple[str, int]]) -> tuple[str, int]:
+    """The group of a parameter, and its place there."""
+    if param.param_type_name == "argument":
+        return "Arguments", 0
+    if param.name == "weight" and param.metavar != "COLUMN":  # λ1 of a plan
+        return _OWN, 0
+    return order.get(param.name, (_OWN, 0))
 
 
 class Commands(TyperGroup):

@@ -108,7 +108,7 @@ Where = Annotated[
         "\"split == 'fit' and N > 1e8\"."
     ),
 ]
-Weight = Annotated[str | None, typer.Option(help="Column of weights.")]
+Weight = Annotated[str | None, typer.Option(help="Column of weights.", metavar="COLUMN")]
 Corpus = Annotated[
     str | None,
     typer.Option(

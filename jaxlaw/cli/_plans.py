@@ -19,6 +19,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw._spec_strings import parse_spec
+from jaxlaw.cli import _curves as curves
 from jaxlaw.cli import _options as opt
 from jaxlaw.cli._inputs import PUBLISHED, law_named, loaded_fits
 from jaxlaw.cli._options import (
@@ -169,6 +170,7 @@ _KINDS: dict[str, tuple[Any, Callable[[Any, str], Any], str]] = {
     "Sequence[float]": (str, numbers_in, "Write 1e19,1e20, or 1e19:1e23 for 13 values between."),
     "tuple[Quantity, Quantity]": (str, _both, "Write LOW:HIGH."),
     "Schedule": (str, _schedule, "Such as wsd:peak=2e-4,steps=40000,final=2e-5."),
+    "Schedule | str": (str, _as_it_is, ""),
 }
 #: Arguments of the same name whose options commands share.
 _SHARED: dict[str, tuple[Any, Callable[[Any, str], Any]]] = {
@@ -407,16 +409,62 @@ def _without_items(values: dict[str, Any], *names: str) -> dict[str, Any]:
 def _by_itself(name: str, function: str) -> None:
     """The command of a function whose docstring has a section ``Shell:``; its result draws it."""
     meant = signature(*home(function))
+    fits = [name for name in meant.arguments if name in _FITS]
+    if "curves" in meant.arguments:
+        run = _of_curves(function, fits)
+    else:
+        required = [name for name in fits if meant.arguments[name].default is REQUIRED]
+        run = _of_fits(function, required)
+    run.__doc__ = f"{meant.summary}\n\nExample: {meant.shell}"
+    plan.command(name)(run)
 
+
+def _of_fits(function: str, fits: list[str]) -> Callable[..., None]:
+    @options_of(function, fits)
     def command(call: Call, out: opt.PlanOut = None, as_json: opt.Json = False) -> None:
         result = call()
         conclude_plan(result, out, as_json, lambda plots: result.plot())
 
-    command.__doc__ = f"Example: {meant.shell}"
-    fits = [
-        name for name, one in meant.arguments.items() if name in _FITS and one.default is REQUIRED
-    ]
-    plan.command(name)(options_of(function, fits)(command))
+    return command
+
+
+def _of_curves(function: str, fits: list[str]) -> Callable[..., None]:
+    """Of a function that takes fits, loss curves in place of them, or both."""
+
+    @opt.reads_runs
+    @curves.reads_curves
+    @options_of(function, skip=[*fits, "curves"])
+    def command(
+        call: Call,
+        files: Annotated[
+            list[str],
+            typer.Argument(help="Fits (JSON), loss curves (CSV), or both.", metavar="FIT... DATA"),
+        ],
+        bootstrap: opt.Draws = None,
+        out: opt.PlanOut = None,
+        as_json: opt.Json = False,
+        *,
+        along: dict[str, Any],
+        reading: dict[str, Any],
+    ) -> None:
+        known = [file for file in files if file.endswith(".json") or file.startswith(PUBLISHED)]
+        read = _curves_in([file for file in files if file not in known], along, reading)
+        given = dict(zip(fits, loaded_fits(known, bootstrap), strict=False))
+        result = call(**given, curves=read) if given else call(**{fits[0]: read})
+        conclude_plan(result, out, as_json, lambda plots: result.plot())
+
+    return command
+
+
+def _curves_in(files: list[str], along: dict[str, Any], reading: dict[str, Any]) -> Any:
+    """The loss curves of the one file that is no fit; None where there is none."""
+    if len(files) > 1:
+        raise UsageError(f"{' and '.join(files)}: give one file of loss curves; fits are JSON")
+    if files:
+        return curves.curves_of(files[0], **along or curves.AS_LOGGED, **reading)
+    if along or any(reading.values()):
+        raise UsageError("options say how loss curves are read, and there are none: name a file")
+    return None
 
 
 for _command, _function in with_command().items():

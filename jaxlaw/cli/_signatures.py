@@ -101,14 +101,15 @@ def with_command() -> dict[str, str]:
     """Command → function, as :func:`home` takes it, of functions that are commands by themselves.
 
     These are the functions of planning and papers whose docstrings have a section ``Shell:`` with
-    an example. The command has the function's name, with hyphens.
+    an example, whose command it is.
     """
     found = {}
     for package in ("planning", "papers"):
         before = "" if package == "planning" else f"{package}."
         for name, module in _face(f"jaxlaw.{package}").items():
             if name.islower() and _HEADING in _text(module) and signature(package, name).shell:
-                found[name.replace("_", "-")] = before + name
+                command = signature(package, name).shell.split()[2]  # jaxlaw plan NAME …
+                found[command] = before + name
     return found
 
 

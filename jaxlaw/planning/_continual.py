@@ -107,14 +107,14 @@ class _Losses(NamedTuple):
         """Fields of an answer that are made of the runs."""
         return context_of(kind, self.sources[0], dict.fromkeys(self.sources[0].ranges, 1.0))
 
-    def check_varied(self, names: Sequence[str]) -> None:
+    def check_varied(self, names: Sequence[str], known: Sequence[str] = SETTINGS) -> None:
         """Refuse to vary what the run or a law has no place for."""
         pt = self.run.pretraining
         for name in names:
-            if name not in SETTINGS:
+            if name not in known:
                 raise UsageError(
-                    f"'{name}' is not a setting; settings: {', '.join(SETTINGS)}."
-                    f"{nearest(name, SETTINGS)}"
+                    f"'{name}' is not a setting; settings: {', '.join(known)}."
+                    f"{nearest(name, known)}"
                 )
         if "peak" in names and self.run.peak is None:
             raise UsageError(
@@ -133,7 +133,7 @@ class _Losses(NamedTuple):
                 )
 
 
-def _losses_of(
+def losses_of(
     fits: tuple[Any, ...],
     run: ContinualPretraining,
     inputs: Inputs,
@@ -188,7 +188,7 @@ def _check_law(law: Law, run: ContinualPretraining) -> None:
 def _checked_setting(name: str, values: Any, run: ContinualPretraining) -> np.ndarray:
     """The values of a setting as float64; raises UsageError on one it cannot have."""
     values = numbers_of(name, values)
-    share = name in ("loss_potential", "replay")
+    share = name in ("loss_potential", "replay", "decay")
     low = run.warmup if name == "steps" else 0.0
     good = (values >= 0) & (values <= 1) if share else (values > low) & np.isfinite(values)
     if not values.size or not good.all():
@@ -319,7 +319,7 @@ def final_losses(
         >>> losses.table["loss_pt"].round(3).tolist()
         [3.399, 3.364]
     """
-    losses = _losses_of((pt, cpt), run, at, area_options)
+    losses = losses_of((pt, cpt), run, at, area_options)
     losses.check_varied(tuple(settings))
     varied = {name: np.atleast_1d(_checked_setting(name, v, run)) for name, v in settings.items()}
     axes = [varied.get(name, np.array([run.settings[name]])) for name in SETTINGS]
@@ -464,7 +464,8 @@ def optimal_training(
         >>> round(best.replay, 3)
         0.672
     """
-    losses, names, values = _optimised((pt, cpt), run, over, [weight], at, area_options, minimise)
+    losses = losses_of((pt, cpt), run, at, area_options)
+    names, values = best_settings(losses, over, [weight], minimise)
     values = {name: rows[0] for name, rows in values.items()}
     best = {name: float(values[name][0]) for name in SETTINGS}
     notes = losses.notes({name: values[name][:1] for name in SETTINGS})
@@ -475,7 +476,7 @@ def optimal_training(
     numbers = {name: values[name] for name in (*SETTINGS, *_LOSSES, "objective")}
     return OptimalTraining(
         **with_intervals(numbers, level, losses.degrees),
-        weight=float(weight), binding=_binding(names, over, best), notes=tuple(notes),
+        weight=float(weight), binding=binding_of(names, over, best), notes=tuple(notes),
         schedule=run.schedule(**varied), minimise=minimise, **losses.context(OptimalTraining),
     )  # fmt: skip
 
@@ -520,29 +521,40 @@ def tradeoff_curve(
         >>> curve.table["replay"].round(3).tolist()
         [0.0, 0.672]
     """
-    losses, names, values = _optimised((pt, cpt), run, over, weights, at, area_options, minimise)
+    losses = losses_of((pt, cpt), run, at, area_options)
+    names, values = best_settings(losses, over, weights, minimise)
     table: dict[str, Any] = {"weight": np.asarray(weights, float)}
     for name in (*names, *_LOSSES, "objective"):
         table |= interval_columns(name, values[name].T, level, losses.degrees)
     at = {name: values[name][:, 0] for name in SETTINGS}
     rows = pd.DataFrame(at).to_dict("records")
-    table["binding"] = [_binding(names, over, best) for best in rows]
+    table["binding"] = [binding_of(names, over, best) for best in rows]
     return TradeoffCurve(
         pd.DataFrame(table), level, tuple(losses.notes(at)), **losses.context(TradeoffCurve)
     )
 
 
-def _optimised(
-    fits: tuple[Any, Any], run: ContinualPretraining, over: Mapping[str, tuple[float, float]],
-    weights: Sequence[float], inputs: Inputs,
-    area_options: Mapping[str, Any] | None, minimise: Minimise,
-) -> tuple[_Losses, tuple[str, ...], dict[str, np.ndarray]]:  # fmt: skip
-    """The losses, what was searched, and settings, losses and objective, each (weights, 1 + R)."""
-    losses = _losses_of(fits, run, inputs, area_options)
-    losses.check_varied(tuple(over))
-    names = tuple(name for name in SETTINGS if name in over)
+def best_settings(
+    losses: _Losses,
+    over: Mapping[str, tuple[float, float]],
+    weights: Sequence[float],
+    minimise: Minimise = "losses",
+    known: Sequence[str] = SETTINGS,
+) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
+    """What was searched, and settings, losses and objective at the optima, each (weights, 1 + R).
+
+    Args:
+        losses: both losses of a run.
+        over: setting → (lowest, highest).
+        weights: (weights,) λ1.
+        minimise: see :func:`optimal_training`.
+        known: settings that may be searched.
+    """
+    run = losses.run
+    losses.check_varied(tuple(over), known)
+    names = tuple(name for name in known if name in over)
     if not names:
-        raise UsageError(f"over= needs a range of one or more of {', '.join(SETTINGS)}")
+        raise UsageError(f"over= needs a range of one or more of {', '.join(known)}")
     for name in names:
         limits = _checked_setting(name, over[name], run)
         if limits.shape != (2,) or not limits[0] < limits[1]:
@@ -578,9 +590,8 @@ def _optimised(
     values = _by_name(losses.evaluate({name: v.T for name, v in at.items()}))
     values = {name: v.T for name, v in values.items()}
     pt, cpt = (values[f"{'change' if starts else 'loss'}_{corpus}"] for corpus in _CORPORA)
-    return losses, names, at | values | {
-        "objective": weights[:, None] * pt + (1 - weights[:, None]) * cpt
-    }  # fmt: skip
+    objective = weights[:, None] * pt + (1 - weights[:, None]) * cpt
+    return names, at | values | {"objective": objective}
 
 
 def _settings(names: tuple[str, ...], points: Any, fixed: Mapping[str, Any], scale: Any) -> Any:
@@ -616,7 +627,7 @@ def _optima(
     return jax.lax.map(lane, (params, weights), batch_size=64)
 
 
-def _binding(
+def binding_of(
     names: tuple[str, ...], over: Mapping[str, tuple[float, float]], best: Mapping[str, float]
 ) -> str:
     """The bounds of the ranges that are active at the optimum."""

@@ -32,6 +32,8 @@ from jaxlaw.uncertainty import has_draws
 
 #: What a plan may vary.
 SETTINGS = ("loss_potential", "peak", "replay", "steps")
+#: What a search may move: these, and of a ``wsd`` the share of the steps that decays.
+SEARCHED = (*SETTINGS, "decay")
 Shape = Literal["wsd", "cosine", "linear", "constant"]
 _SHAPES = ("wsd", "cosine", "linear", "constant")
 
@@ -267,7 +269,8 @@ def final_areas(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any
     if layout.warmed:
         state = _piece(state, warmup, numbers["start"], peak, counting)
     end = numbers["final"] * peak if layout.shape != "constant" else peak
-    state = _shaped(layout.shape, state, steps - warmup, peak, end, numbers["decay"], counting)
+    decaying = at.get("decay", numbers["decay"])
+    state = _shaped(layout.shape, state, steps - warmup, peak, end, decaying, counting)
     if layout.weighted:
         return PhaseAreas(
             before.S1, state.S1 * (at["steps"] / steps), before.weighted, state.weighted

@@ -20,7 +20,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import Answer, AnswerTable, units_of
-from jaxlaw.planning._continual import _loss, _losses_of, _start_and_end
+from jaxlaw.planning._continual import _loss, _start_and_end, losses_of
 from jaxlaw.planning._continual_pretraining import (
     SETTINGS,
     ContinualPretraining,
@@ -154,7 +154,7 @@ def turning_length(
     if weight < 1 and cpt is None:
         raise UsageError("a weight below 1 balances two losses: give cpt= and weight= together")
     fits = (pt,) if cpt is None else (pt, cpt)
-    losses = _losses_of(fits, run, at, area_options)
+    losses = losses_of(fits, run, at, area_options)
     weights = np.array([weight, 1 - weight])[: len(fits)]
     times = np.geomspace(run.warmup + 1, _LONGEST, _LENGTHS)
     fixed = {name: run.settings[name] for name in SETTINGS if name != "steps"}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import best_rates as best_rates
     from jaxlaw.planning.plots import compute_multiplier as compute_multiplier
     from jaxlaw.planning.plots import compute_saved as compute_saved
+    from jaxlaw.planning.plots import continual_run as continual_run
     from jaxlaw.planning.plots import critical_share as critical_share
     from jaxlaw.planning.plots import crossover as crossover
     from jaxlaw.planning.plots import data_transferred as data_transferred

@@ -366,7 +366,9 @@ def public_functions() -> dict[str, Callable[..., Any]]:
 
 #: Functions that are commands by themselves: the call of the line in their docstring.
 _OF_FILES = {"fit": _SCRATCH, "scratch": _SCRATCH, "continual": _CONTINUAL, "general": _GENERAL,
-             "domain": _DOMAIN}  # fmt: skip
+             "domain": _DOMAIN,
+             "pt": ("cpt-curve-replay-pt", _TRUTHS["cpt-curve-replay-pt"]),
+             "cpt": ("cpt-curve-replay-cpt", _TRUTHS["cpt-curve-replay-cpt"])}  # fmt: skip
 CALLS |= {
     f"planning.{function}".replace("planning.papers.", "papers."): (
         lambda fits=fits, given=given: {**{name: _OF_FILES[name] for name in fits}, **given}, True,

@@ -11,6 +11,7 @@ from jaxlaw.planning.plots._allocation import (
 from jaxlaw.planning.plots._continual import (
     balance,
     best_rates,
+    continual_run,
     losses_over,
     recovery,
     turning_lengths,
@@ -30,6 +31,7 @@ __all__ = [
     "best_rates",
     "compute_multiplier",
     "compute_saved",
+    "continual_run",
     "critical_share",
     "crossover",
     "data_transferred",

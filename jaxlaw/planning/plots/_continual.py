@@ -13,10 +13,13 @@ from jaxlaw._axes import (
     INK,
     RED,
     answer,
+    count_in_words,
     curve,
+    dots,
     finish,
     log_axis,
     new_axes,
+    percent,
     shades,
     step_axis,
     vertical,
@@ -33,6 +36,7 @@ from jaxlaw.planning._continual import (
     final_losses,
 )
 from jaxlaw.planning._continual_pretraining import SETTINGS, ContinualPretraining
+from jaxlaw.planning._continual_run import ContinualRun
 from jaxlaw.planning._schedule import OptimalSchedule
 from jaxlaw.planning._turning_length import TurningLength, TurningLengths, turning_length
 
@@ -163,6 +167,55 @@ def _mark(ax: Axes, plan: OptimalTraining, setting: str) -> None:
     left = plan.weight > np.mean(ax.get_xlim())
     answer(ax, plan.weight, best, text, zorder=4, va="bottom" if left else "top",
            ha="right" if left else "left", xytext=(-7, 5) if left else (7, -5))  # fmt: skip
+
+
+@checked
+def continual_run(plan: ContinualRun, ax: Axes | None = None) -> Axes:
+    """The new corpus' loss over the pre-training corpus' along λ1, with the runs and the answer.
+
+    Args:
+        plan: answer of :func:`jaxlaw.planning.continual_run`.
+        ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+        >>> plan = jl.planning.continual_run(
+        ...     pt, cpt, tokens="20B", batch_tokens="2M", weight=0.6,
+        ...     base="wsd:peak=2e-4,steps=40000", over={"steps": (10_000, 10_000)},
+        ... )
+        >>> plots.continual_run(plan).get_xlabel()
+        'loss on the pre-training corpus (nats)'
+    """
+    ax, table, runs = ax or new_axes(), plan.table, plan.runs
+    ax.plot(table["loss_pt"], table["loss_cpt"], color=BLUE, linewidth=1.6, marker="o",
+            markersize=3)  # fmt: skip
+    for row in (table.iloc[0], table.iloc[-1]):
+        write(ax, f"{percent(row['replay'])} replay, {count_in_words(row['tokens'])}",
+              (row["loss_pt"], row["loss_cpt"]), xytext=(6, 4), color=BLUE)  # fmt: skip
+    if len(runs):
+        shown = dots(ax, runs["loss_pt"], runs["loss_cpt"], c=runs["replay"], cmap="viridis", s=26,
+                     edgecolors=INK, linewidths=0.5, zorder=3)  # fmt: skip
+        if runs["replay"].nunique() > 1:
+            ax.figure.colorbar(shown, ax=ax, label="replay of the runs", format=percent)
+    if {"loss_pt", "loss_cpt"} <= set(plan.interval):
+        (left, right), (low, high) = (plan.interval[name] for name in ("loss_pt", "loss_cpt"))
+        ax.plot([left, right], [plan.loss_cpt] * 2, color=RED, linewidth=1.2, zorder=4)
+        ax.plot([plan.loss_pt] * 2, [low, high], color=RED, linewidth=1.2, zorder=4)
+    ax.margins(0.12)
+    answer(
+        ax, plan.loss_pt, plan.loss_cpt,
+        f"{count_in_words(plan.tokens)} tokens, {percent(plan.replay)} replay\n"
+        f"losses {plan.loss_pt:.3f} and {plan.loss_cpt:.3f}",
+        s=44, zorder=5, xytext=(-8, -8), ha="right", va="top",
+    )  # fmt: skip
+    said = {
+        f"curve: best settings over λ1, here {plan.weight:g}": True,
+        "dots: runs": len(runs) > 0,
+        f"cross: {plan.level:.0%}": bool(plan.interval),
+    }
+    labels = (f"loss on the {name} corpus (nats)" for name in ("pre-training", "new"))
+    return finish(ax, *labels, what_is_drawn(said))
 
 
 @checked

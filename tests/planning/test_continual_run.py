@@ -1,0 +1,311 @@
+"""The best continual run of so many tokens: against the truth, step by step, and in tokens."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import DataError, UsageError, simulate
+from jaxlaw.data import areas_along
+from jaxlaw.data._row_areas import area_options
+from jaxlaw.planning import ContinualPretraining, continual_run, optimal_training
+from jaxlaw.planning._continual_run import _seen
+from tests.conftest import DATA, needs_data
+from tests.planning.test_continual import CPT, PT, as_fit, bootstrap
+
+BASE = "wsd:peak=2e-4,steps=40000,final=2e-5"
+COLUMNS = {"r_g": "replay", "loss_g": "loss_pt", "loss_d": "loss_cpt"}
+# A single searched setting, so that the program is small.
+ONE = {"peak": (2e-4, 2e-4), "steps": (10_000, 10_000), "decay": (0.5, 0.5)}
+GIVEN = {"tokens": 20e9, "batch_tokens": 2e6, "weight": 0.6, "base": BASE}
+
+
+def log(every=5_000, noise=0.0):
+    return simulate.continual_curves(noise=noise, every=every).table
+
+
+def curves(table=None, **options):
+    table = log() if table is None else table
+    return jl.read_loss_curves(table, COLUMNS, corpus="general", **options)
+
+
+def plan_of_truth(**more):
+    return continual_run(PT, CPT, **{**GIVEN, "over": ONE, **more})
+
+
+def lowest(given, schedule, replay, weight=0.6):
+    """λ1·L_pt + λ2·L_cpt at the end of a schedule, step by step."""
+    areas = areas_along(schedule, np.array([len(schedule)]), area_options())
+    losses = []
+    for (name, truth), share in zip(given, (replay, 1 - replay), strict=True):
+        law = jl.laws.get(name)
+        inputs = {key: float(values[0]) for key, values in areas.items()} | {"r": share}
+        losses.append(float(law(truth, **{key: inputs[key] for key in law.input_names})))
+    return losses, weight * losses[0] + (1 - weight) * losses[1]
+
+
+def test_the_answer_is_that_of_the_plan_with_a_run_by_numbers():
+    plan = plan_of_truth()
+    run = ContinualPretraining(
+        jl.data.as_schedule(BASE), 10_000, 2e-4, shape="wsd", decay=0.5, warmup=100
+    )
+    best = optimal_training(PT, CPT, run, 0.6, {"replay": (0, 1)})
+    for name in ("replay", "peak", "steps", "loss_pt", "loss_cpt", "change_pt", "change_cpt"):
+        assert getattr(plan, name) == pytest.approx(getattr(best, name), rel=1e-6), name
+    assert plan.weighted == pytest.approx(best.objective, rel=1e-9)
+    assert plan.binding == "nothing: the optimum is inside its ranges"
+    # The losses are those of the rates, step by step, which nothing else gives.
+    losses, weighted = lowest((PT, CPT), plan.schedule, plan.replay)
+    assert [plan.loss_pt, plan.loss_cpt] == pytest.approx(losses, rel=1e-5)
+    assert plan.weighted == pytest.approx(weighted, rel=1e-5)
+    assert plan.schedule.boundary == 40_000 and len(plan.schedule) == 50_000
+
+
+def test_tokens_are_steps_of_a_batch():
+    plan = plan_of_truth()
+    twice = plan_of_truth(tokens="40B", batch_tokens="4M")
+    assert (twice.steps, twice.tokens) == (plan.steps, 2 * plan.tokens) == (10_000, 40e9)
+    assert twice.replay == plan.replay and twice.loss_pt == plan.loss_pt
+    assert plan.quantity_units["tokens"][0] == "tokens"
+    # Tokens that are no whole number of updates are not exceeded.
+    odd = plan_of_truth(tokens=20e9 + 1.9e6, over={**ONE, "steps": (10_000, 10_000)})
+    assert odd.tokens == 20e9
+    same = plan_of_truth(warmup_tokens="200M")
+    assert same.loss_pt == plan.loss_pt  # a hundredth of the tokens is the default
+
+
+def test_the_trade_off_and_the_picture():
+    pytest.importorskip("matplotlib")
+    plan = plan_of_truth()
+    assert list(plan.table["weight"]) == pytest.approx(list(np.linspace(0, 1, 21)))
+    assert plan.table["replay"].is_monotonic_increasing
+    assert plan.table["loss_pt"].is_monotonic_decreasing
+    row = plan.table.iloc[12]
+    assert row["weight"] == pytest.approx(0.6) and row["replay"] == pytest.approx(plan.replay)
+    assert not len(plan.runs) and not plan.interval and not plan.flat
+    ax = plan.plot()
+    assert "new corpus" in ax.get_ylabel()
+    assert any("20 B tokens, 67.2 % replay" in text.get_text() for text in ax.texts)
+
+
+def test_it_is_saved_and_read_again(tmp_path):
+    plan = continual_run(PT, CPT, curves=curves(), **{**GIVEN, "over": ONE, "base": "wsd"})
+    plan.save(tmp_path / "plan.json")
+    again = jl.load(tmp_path / "plan.json")
+    assert again.headline == plan.headline and again.searched == plan.searched
+    pd.testing.assert_frame_equal(again.runs, plan.runs)
+    pd.testing.assert_frame_equal(again.table, plan.table)
+    assert again.summary() == plan.summary()
+
+
+def test_the_runs_stand_beside_the_trade_off():
+    seen = curves()
+    plan = continual_run(PT, CPT, curves=seen, **{**GIVEN, "over": ONE, "base": "wsd"})
+    assert len(plan.runs) == 20  # three runs are bases alone
+    run = plan.runs.set_index("run").loc["wsd then cosine replay 0.2"]
+    last = seen.table[seen.table["run"] == run.name].iloc[-1]
+    assert (run["replay"], run["peak"], run["steps"], run["tokens"]) == (0.2, 2e-4, 1e4, 2e10)
+    assert (run["loss_pt"], run["loss_cpt"]) == (last["loss_g"], last["loss_d"])
+    assert run["weighted"] == pytest.approx(0.6 * last["loss_g"] + 0.4 * last["loss_d"])
+    # Shares outside those of the runs are not searched.
+    assert plan.searched == {"replay": (0.0, 0.8)}
+    text = plan.summary()
+    assert "the best 5 of 20 runs by the weighted loss:" in text and "20 B" in text
+    best = plan.runs.sort_values("weighted")["run"].iloc[0]
+    assert best in text
+    percent = curves(log().assign(replay=lambda t: t["replay"] * 100), units={"r_g": 0.01})
+    assert continual_run(PT, CPT, curves=percent, **{**GIVEN, "over": ONE, "base": "wsd"}).runs[
+        "replay"
+    ].max() == pytest.approx(0.8)
+
+
+def test_draws_give_intervals():
+    plan = continual_run(
+        bootstrap(PT, 40, 0.002), bootstrap(CPT, 40, 0.002, 1), **{**GIVEN, "over": ONE}
+    )
+    low, high = plan.interval["loss_pt"]
+    assert low < plan.loss_pt < high and {"replay", "loss_cpt", "weighted"} <= set(plan.interval)
+    assert f"losses {plan.written('loss_pt')} on the pre-training corpus" in plan.headline
+    assert "replay 67.2 % (95 %: " in plan.headline
+    assert {"loss_pt_low", "loss_pt_high", "replay_low"} <= set(plan.table)
+    assert "loss_pt_low" not in plan.shown()["trade-off over λ1"]
+
+
+def test_how_far_a_setting_may_move_at_no_cost():
+    noise = 0.002
+    fits = [dataclasses.replace(as_fit(each), metrics={"rmse_log": noise}) for each in (PT, CPT)]
+    plan = continual_run(*fits, **{**GIVEN, "over": ONE})
+    low, high = plan.flat["replay"]
+    assert low < plan.replay < high
+
+    def rise(replay):
+        schedule = ContinualPretraining(
+            jl.data.as_schedule(BASE), 10_000, 2e-4, replay=replay, shape="wsd", decay=0.5,
+            warmup=100,
+        ).schedule()  # fmt: skip
+        return lowest((PT, CPT), schedule, replay)[1] / plan.weighted - 1
+
+    assert max(rise(low), rise(high)) < noise < min(rise(low - 0.02), rise(high + 0.02))
+    assert (
+        f"replay {100 * low:.3g} to {100 * high:.3g} % lies within a run's noise" in plan.summary()
+    )
+
+
+def test_the_headline_says_what_binds_and_how_far_it_is():
+    plan = continual_run(
+        PT, CPT, curves=curves(), **{**GIVEN, "tokens": 40e9, "over": ONE, "base": "wsd"}
+    )
+    assert plan.steps == 10_000 and "within the fitted runs" in plan.headline
+    over = {**ONE, "steps": (20_000, 20_000), "replay": (0.0, 0.4)}
+    plan = continual_run(
+        PT, CPT, curves=curves(), **{**GIVEN, "tokens": 40e9, "over": over, "base": "wsd"}
+    )
+    assert "40 B tokens (20,000 steps): replay 40 %" in plan.headline
+    assert "what binds: replay at its highest (0.4); 2 × beyond the largest run" in plan.headline
+    (note,) = [note for note in plan.notes if note.code == "optimum-at-limit"]
+    assert "a lower bound of the best replay" in note.message
+
+
+@pytest.mark.full
+def test_no_run_near_it_is_better():
+    plan = plan_of_truth(over={})
+    assert plan.binding == "peak rate at its highest (0.0002) and the tokens"
+    base, random = jl.data.as_schedule(BASE), np.random.default_rng(0)
+    for _ in range(200):
+        near = {
+            "replay": np.clip(plan.replay + 0.1 * random.standard_normal(), 0, 1),
+            "peak": min(plan.peak * np.exp(0.2 * random.standard_normal()), 2e-4),
+            "steps": min(round(plan.steps * np.exp(0.2 * random.standard_normal())), 10_000),
+            "decay": np.clip(plan.decay + 0.1 * random.standard_normal(), 0.05, 1),
+        }
+        run = ContinualPretraining(base, shape="wsd", warmup=100, **near)
+        assert lowest((PT, CPT), run.schedule(), near["replay"])[1] > plan.weighted - 1e-5
+
+
+@pytest.mark.night
+def test_logs_bring_back_the_plan_of_the_truth():
+    logs = curves(log(every=1_000, noise=0.002))
+    given = {**GIVEN, "base": "wsd"}
+    plan = continual_run(logs, n_resamples=60, **given)
+    truth = continual_run(PT, CPT, curves=logs, **given)
+    assert plan.binding == truth.binding and plan.searched == truth.searched
+    assert plan.replay == pytest.approx(truth.replay, abs=0.03)
+    for name in ("loss_pt", "loss_cpt", "weighted"):
+        low, high = plan.interval[name]
+        assert low < getattr(truth, name) < high and high - low < 0.03
+    assert set(plan.flat) == {"replay", "peak", "decay", "tokens"}
+    assert plan.flat["replay"][0] < truth.replay < plan.flat["replay"][1]
+
+
+@needs_data
+@pytest.mark.night
+def test_real_runs_at_five_shares():
+    table = pd.read_csv(f"{DATA}/continual_70m.csv")
+    table = table[table["domain"].isin(["PILE_WEIGHTED", "python"]) & (table["step"] > 0)]
+    wide = table.pivot(index=["run_id", "step", "pile_ratio"], columns="domain", values="loss")
+    columns = {"run": "run_id", "r_g": "pile_ratio", "loss_g": "PILE_WEIGHTED", "loss_d": "python"}
+    logs = jl.read_loss_curves(
+        wide.reset_index().assign(phase="cpt"), columns,
+        schedules="cosine:peak=1e-3,steps=10000,warmup=100",
+    )  # fmt: skip
+    plan = continual_run(logs, tokens="10.4B", batch_tokens=2**20, weight=0.5, n_resamples=60)
+    # One schedule: nothing but the share can be searched, and it is a cosine as in the runs.
+    assert plan.searched == {"replay": (0.125, 0.5)} and plan.decay == 1.0
+    assert 0.125 < plan.replay < 0.5
+    assert plan.weighted < plan.runs["weighted"].min() + 0.002
+    assert plan.interval["loss_pt"][1] - plan.interval["loss_pt"][0] < 0.04
+
+
+def alone(line="cosine:peak=1e-3,steps=4000,warmup=100,final=1e-4"):
+    """Runs of a base that nobody describes, all of one schedule and share."""
+    step = np.arange(400, 4001, 400)
+    loss = pd.DataFrame({"step": step, "loss_g": 3 + step * 1e-6, "loss_d": 3 - step * 1e-5})
+    return jl.read_loss_curves(loss.assign(phase="cpt", r_g=0.25), schedules=line, name="log")
+
+
+def test_what_runs_of_one_schedule_say():
+    seen = _seen(alone(), 1e6)
+    assert not seen.known and seen.shapes == 1 and seen.shares == 1
+    assert seen.ends[["replay", "peak", "steps", "tokens"]].values.tolist() == [
+        [0.25, pytest.approx(1e-3, rel=1e-6), 4000.0, 4e9]
+    ]
+    laws = [("cpt-curve-unknown-base", simulate.TRUTHS["cpt-curve-unknown-base"])] * 2
+    plan = continual_run(
+        *laws, curves=alone(), tokens=3e9, batch_tokens=1e6, weight=0.5, over={"peak": (5e-4, 1e-3)}
+    )
+    # The share and the shape of the runs, whose last rate is a tenth of the peak.
+    assert (plan.replay, plan.steps, plan.decay) == (0.25, 3000, 1.0)
+    assert plan.schedule.rates[-1] == pytest.approx(plan.peak / 10)
+    middle = plan.schedule.rates[30 + 2970 // 2 - 1] / plan.peak
+    assert middle == pytest.approx(0.55, abs=1e-3)  # of a cosine, and of a line
+    quarter = plan.schedule.rates[30 + 2970 // 4 - 1] / plan.peak
+    assert quarter == pytest.approx(0.1 + 0.9 * (0.5 + 0.5 * np.cos(np.pi / 4)), abs=1e-3)
+    linear = _seen(alone("wsd:peak=1e-3,steps=4000,warmup=100,decay_steps=975"), 1e6)
+    assert linear.shapes == 1
+
+
+WRONG = [
+    ({"tokens": 1e6}, UsageError, "less than two updates"),
+    ({"tokens": "20B parameters"}, UsageError, "number of parameters"),
+    ({"batch_tokens": 0}, UsageError, "batch_tokens is 0"),
+    ({"weight": 1.5}, UsageError, "weight is 1.5"),
+    ({"warmup_tokens": 15e9}, UsageError, "more than half of the 2e\\+10 tokens"),
+    ({"base": None}, UsageError, "say how the base was trained"),
+    ({"base": "wsd"}, UsageError, "base"),
+    ({"base": "wsdd:peak=1,steps=3"}, UsageError, "Did you mean 'wsd'"),
+    ({"over": {"replays": (0, 1)}}, UsageError, "none of replay.*Did you mean 'replay'"),
+    ({"over": {"steps": (5_000, 20_000)}}, UsageError, "20,000 are more than the tokens make"),
+    ({"over": {"replay": (0.5, 0.2)}}, UsageError, "takes \\(lowest, highest\\)"),
+    ({"over": {**ONE, "replay": (0.5, 0.5)}}, UsageError, "needs a range"),
+    ({"cpt": None}, UsageError, "give fits of both losses"),
+    ({"curves": log()}, UsageError, "what jl.read_loss_curves returns, not DataFrame"),
+    ({"pt": curves()}, UsageError, "loss curves have both losses"),
+    ({"pt": curves(), "cpt": None, "base": None}, UsageError, "3 bases; say which.*base='"),
+    ({"pt": curves(), "cpt": None, "base": "wsdd"}, UsageError, "no run 'wsdd'.*Did you mean"),
+]
+
+
+@pytest.mark.parametrize("more, kind, said", WRONG)
+def test_what_is_wrong_is_named(more, kind, said):
+    with pytest.raises(kind, match=said):
+        continual_run(**{"pt": PT, "cpt": CPT, **GIVEN, **more})
+
+
+def test_curves_that_carry_no_continual_run_are_refused():
+    given = {"tokens": 20e9, "batch_tokens": 2e6, "weight": 0.5}
+    with pytest.raises(DataError, match="r_g is the share of the first") as error:
+        continual_run(jl.read_loss_curves(log()), **given)
+    assert error.value.guess == {"columns": COLUMNS | {"r_g": "replay"}}
+    with pytest.raises(DataError, match="no run has a continual phase"):
+        continual_run(curves().only("wsd", "cosine"), **given)
+    sizes = curves(log().assign(N=lambda t: np.where(t["replay"] > 0.1, 1e9, 2e9)))
+    with pytest.raises(UsageError, match="several sizes N"):
+        continual_run(sizes, base="wsd", **given)
+    unknown = [(f"{law}-unknown-base", simulate.TRUTHS[f"{law}-unknown-base"]) for law, _ in
+               (PT, CPT)]  # fmt: skip
+    with pytest.raises(UsageError, match="say which peaks to search"):
+        continual_run(*unknown, **given)
+
+
+@pytest.mark.full
+def test_the_command_says_what_the_call_does(command, tmp_path):
+    log().to_csv(tmp_path / "logs.csv", index=False)
+    plan = ("plan", "continual", "logs.csv", "--tokens", "20B", "--batch-tokens", "2M")
+    plan += ("--weight", "0.6", "--base", "wsd")
+    code, out, err = command(*plan)
+    assert (code, out) == (1, "")
+    line = "-c loss_g=loss_pt -c loss_d=loss_cpt -c r_g=replay"
+    assert err.rstrip().endswith(line)
+    fits = []
+    for name, truth in (PT, CPT):
+        fits.append(f"{name}.json")
+        jl.fitting.FittedLaw(jl.laws.get(name), dict(truth)).save(tmp_path / fits[-1])
+    one = [word for name, (low, high) in ONE.items() for word in ("--over", f"{name}={low}:{high}")]
+    code, out, err = command(*plan[:2], *fits, *plan[2:], *line.split(), *one, "--json")
+    assert code == 0, err
+    direct = continual_run(PT, CPT, curves=curves(), **{**GIVEN, "over": ONE, "base": "wsd"})
+    assert f'"replay": {direct.replay}' in out and '"runs"' in out
+    code, out, err = command(*plan[:2], *fits, *plan[3:], "--fill", "linear")
+    assert code == 2
