@@ -191,6 +191,7 @@ TOGETHER = {
     jl.Forecast: {"weights": {"a": np.ones(1)}, "quantiles": np.ones((265, 1)),
                   "runs": {"count": 3, "source": "runs.csv"}},
     jl.forecasting.Backtest: {"cutoffs": np.array([1.0, 2.0])},
+    planning.ContinualRun: {"runs": pd.DataFrame({"r": [0.3], "weighted": [2.0]})},
     planning.OptimalWeights: {"table": pd.DataFrame({"share": ["web"], "weight": [1.0]})},
     planning.OptimalSchedule: {
         "comparison": pd.DataFrame(

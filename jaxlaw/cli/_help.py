@@ -22,6 +22,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Law": (
         "fix", "tie", "bound", "residuals", "delta", "constraint", "base", "no_base", "asymmetry",
+        "prior", "evaluation",
     ),
     "Loss curves": (
         "schedules", "decay", "first_step", "s1_before", "batch", "fill", "count_warmup",

@@ -18,7 +18,7 @@ from jaxlaw.data import ReadingOptions, read_runs
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._prior import Prior, prior_of
+from jaxlaw.fitting._prior import prior_of
 from jaxlaw.fitting.solvers import SOLVERS, Solver
 from jaxlaw.laws import Law
 
@@ -40,7 +40,7 @@ class FitOptions:
     delta: float | None = None
     residuals: Literal["log", "linear"] | None = None
     asymmetry: float = 1.0
-    prior: Prior | None = None
+    prior: Any = None  # a Prior, once an entry point has read what was given
     evaluation: str = ""
     fixed: Mapping[str, float] = field(default_factory=dict)
     tied: Mapping[str, str] = field(default_factory=dict)

@@ -53,7 +53,7 @@ def calls(runs, law="chinchilla"):
         "other rows": lambda: jl.fit(law, runs.iloc[:-3]),
         "bootstrap": lambda: jl.bootstrap(law, runs, n_resamples=80),
         "study": lambda: jl.cross_validate([law], runs, jl.folds.k_fold(4)),
-        "forecast": lambda: jl.forecast([law], runs, at=point),
+        "forecast": lambda: jl.forecast([law], runs, at=point, prior=None),
     }
 
 
@@ -69,11 +69,21 @@ def test_folds_resamples_and_cutoffs_run_the_programs_of_a_fit(runs):
 def test_a_forecast_by_the_default_laws_has_the_programs_of_five_fits(runs):
     _jit._forget_programs()
     at = {"N": 7e10, "D": 1.4e12}
-    more = added(lambda: jl.forecast(None, runs, at=at))
+    more = added(lambda: jl.forecast(None, runs, at=at, prior=None))
     assert more["_run_rounds"] <= 10
     assert more["_evaluate"] <= 5
     assert more.total() <= 38, more
-    assert added(lambda: jl.forecast(None, runs.iloc[:-3], at=at)) <= Counter(_context=3)
+    again = added(lambda: jl.forecast(None, runs.iloc[:-3], at=at, prior=None))
+    assert again <= Counter(_context=3)
+
+
+@pytest.mark.full
+def test_a_forecast_from_few_runs_has_the_programs_of_two_fits(runs):
+    _jit._forget_programs()
+    at = {"N": 7e10, "D": 1.4e12}
+    more = added(lambda: jl.forecast(None, runs.iloc[:6], at=at))
+    assert more["_run_rounds"] <= 8 and more.total() <= 24, more
+    assert not added(lambda: jl.forecast(None, runs.iloc[:9], at=at))["_run_rounds"]
 
 
 def test_what_is_compiled_ahead_is_what_is_run(runs):
