@@ -93,7 +93,7 @@ class UsageError(JaxlawError):
         ...     jl.fit("chinchila", {})
         ... except jl.UsageError as error:
         ...     print(error)
-        there is no law 'chinchila'; ... Did you mean 'chinchilla' or 'cpt-chinchilla'?
+        there is no law 'chinchila'. Did you mean 'chinchilla' or 'cpt-chinchilla'?
     """
 
 

@@ -47,7 +47,7 @@ class Budget:
         >>> budget = jl.planning.Budget(1e21)
         >>> plan = jl.planning.minimise(fit, over={"N": None, "D": None}, subject_to=[budget])
         >>> f"{plan.best['N']:.3g} parameters"
-        '2.82e+09 parameters'
+        '2.79e+09 parameters'
     """
 
     compute: Quantity

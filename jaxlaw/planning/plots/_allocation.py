@@ -97,7 +97,7 @@ def isoloss(
     Example:
         >>> from jaxlaw import plots
         >>> plots.isoloss(jl.published()["hoffmann-2022"], (1e19, 1e23)).get_title()
-        'contours of equal loss (nats)'
+        'contours of equal loss (nats)\\nstriped: beyond the runs'
     """
     if computes is not None and not computes[0] < computes[1]:
         raise UsageError(f"isoloss: computes is {computes}; give (least, largest) FLOPs")
