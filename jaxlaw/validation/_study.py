@@ -257,12 +257,15 @@ class Study(Result):
 
     @property
     def headline(self) -> str:
-        """The law that is best on held-out points, and how the others compare."""
+        """The law that is best on held-out points, how the others compare, and means to doubt."""
+        doubts = [
+            note.message.partition(" (")[0] for note in self.notes if note.code == "far-folds"
+        ]
         r2 = self.frame.groupby("law", sort=False)["r2"].median()
         over = f"R² {{:.4f}} on held-out points in the median of {self.n_folds} folds"
         if len(self.laws) == 1:
             (law,) = self.laws
-            return f"{law}: {over.format(r2[law])}"
+            return "; ".join([f"{law}: {over.format(r2[law])}", *doubts])
         ranked = self.ranking
         best = ranked.index[0]
         others = [
@@ -270,7 +273,7 @@ class Study(Result):
             for verdict, word in VERDICTS.items()
             if (ranked["verdict"] == verdict).any()
         ]
-        return "; ".join([f"{best} is best, {over.format(r2[best])}", *others])
+        return "; ".join([f"{best} is best, {over.format(r2[best])}", *others, *doubts])
 
     def lines(self) -> list[str]:
         """The scores and the verdict, as text of 80 columns."""
