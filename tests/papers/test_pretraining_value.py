@@ -123,7 +123,7 @@ def test_advice(data, options, advice):
     valuation = pretraining_value(data, **options)
     assert valuation.advice == advice and valuation.reasons
     assert (
-        valuation.summary().startswith(f"advice: {advice}")
+        valuation.summary().startswith(f"{advice}")
         and valuation.to_dict()["advice"] == advice
     )
 
