@@ -122,10 +122,7 @@ def test_the_curve_has_its_band(good):
 def test_advice(data, options, advice):
     valuation = pretraining_value(data, **options)
     assert valuation.advice == advice and valuation.reasons
-    assert (
-        valuation.summary().startswith(f"{advice}")
-        and valuation.to_dict()["advice"] == advice
-    )
+    assert valuation.summary().startswith(f"{advice}") and valuation.to_dict()["advice"] == advice
 
 
 def test_scores_that_fall_have_no_law():
