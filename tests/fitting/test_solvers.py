@@ -202,7 +202,7 @@ def test_optax_polishes_to_the_same_optimum(law):
     np.testing.assert_allclose(ended.value[0], lanes.value[0, best], rtol=1e-12)
     np.testing.assert_allclose(ended.coordinates[0, 0], lanes.coordinates[0, best], rtol=1e-6)
     assert (ended.status == Status.CONVERGED).all()
-    assert ended.iterations.max() < 30
+    assert ended.iterations.max() < 100  # of 1000
 
 
 @pytest.mark.full
