@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 import pandas as pd
@@ -110,7 +110,7 @@ class Scores(WithMetrics, Result):
         """The metrics."""
         return self.metrics
 
-    column_units = {
+    column_units: ClassVar[Mapping[str, str]] = {
         "mean_relative_error": SHARE, "mean_absolute_relative_error": SHARE,
         "max_absolute_relative_error": SHARE, "relative_error": SHARE,
     }  # fmt: skip

@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -112,7 +112,14 @@ class ModelChoice(Answer):
     _fits: _ModelFits | None = field(default=None, metadata={"saved": False})
     picture = "model_losses"
     csv = "table"
-    column_units = {"D": "", "rows": "", "score": "", "loss": TARGET, "best": SHARE, "scatter": ""}
+    column_units: ClassVar[Mapping[str, str]] = {
+        "D": "",
+        "rows": "",
+        "score": "",
+        "loss": TARGET,
+        "best": SHARE,
+        "scatter": "",
+    }
 
     def sentence(self) -> str:
         """The model, its loss or score, and how sure the choice is."""

@@ -9,8 +9,9 @@ between, whatever the law.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 import pandas as pd
@@ -169,7 +170,7 @@ class InflectionRatio(Result):
         ]  # fmt: skip
         return PiecewiseLaw(float(turn), *sides)
 
-    column_units = {"r": SHARE, "slope": "", "error": ""}
+    column_units: ClassVar[Mapping[str, str]] = {"r": SHARE, "slope": "", "error": ""}
 
     @property
     def headline(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -50,7 +50,12 @@ class OutOfDomain(Answer):
     rmse: float = field(metadata={"unit": TARGET})
     table: pd.DataFrame
     picture = "ood_losses"
-    column_units = {"loss_pt": "nats", "loss_cpt": "nats", "loss_ood": "nats", "mixture": "nats"}
+    column_units: ClassVar[Mapping[str, str]] = {
+        "loss_pt": "nats",
+        "loss_cpt": "nats",
+        "loss_ood": "nats",
+        "mixture": "nats",
+    }
 
     def shown(self) -> dict[str, pd.DataFrame]:
         """None: the losses are what was observed."""

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -112,7 +112,11 @@ class Valuation(Answer):
     checkpoints: pd.DataFrame
     param_draws: dict[str, np.ndarray] = field(default_factory=dict, metadata={"saved": False})
     picture = "value"
-    column_units = {"Dp": "tokens", "score": "", "cross_entropy": "nats"}
+    column_units: ClassVar[Mapping[str, str]] = {
+        "Dp": "tokens",
+        "score": "",
+        "cross_entropy": "nats",
+    }
 
     def sentence(self) -> str:
         """The advice, and the score that it rests on."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -158,7 +158,12 @@ class Frontier(Pictured, AnswerTable):
     ``tokens_per_parameter``.
     """
 
-    column_units = {"N": "parameters", "D": "tokens", "r": SHARE, "tokens_per_parameter": ""}
+    column_units: ClassVar[Mapping[str, str]] = {
+        "N": "parameters",
+        "D": "tokens",
+        "r": SHARE,
+        "tokens_per_parameter": "",
+    }
 
     def sentence(self) -> str:
         """The runs of the least and of the largest budget."""

@@ -415,7 +415,7 @@ class AnswerTable(Result):
             :class:`Answer`.
     """
 
-    column_units = {
+    column_units: ClassVar[Mapping[str, str]] = {
         "compute": "FLOPs", "loss": TARGET, "multiplier": "", "saved": SHARE,
         "continual_compute": "FLOPs",
     }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -58,7 +58,7 @@ class ReplayComparison(Answer):
     spread_last: float = field(metadata={"unit": TARGET})
     table: pd.DataFrame
     picture = "replay_losses"
-    column_units = {
+    column_units: ClassVar[Mapping[str, str]] = {
         "r": SHARE, "corpus_tokens": "tokens", "corpus_compute": "FLOPs", "D": "tokens",
     }  # fmt: skip
 

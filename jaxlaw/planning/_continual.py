@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -237,7 +237,7 @@ class _OverSettings:
 
     table: pd.DataFrame
 
-    column_units = _UNITS
+    column_units: ClassVar[Mapping[str, str]] = _UNITS
 
     def shown(self) -> dict[str, pd.DataFrame]:
         """Some rows; of two losses without their changes, for which there is no room."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -58,7 +58,7 @@ class DomainShares(Answer):
     general_share: float = field(metadata={"unit": SHARE})
     loss: float = field(metadata={"unit": TARGET})
     picture = "domain_shares"
-    column_units = {"r": SHARE}
+    column_units: ClassVar[Mapping[str, str]] = {"r": SHARE}
 
     def sentence(self) -> str:
         """The shares and the loss that they make least."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -117,7 +117,7 @@ class OptimalSchedule(Result):
     regret: float = field(default=math.nan, metadata={"unit": TARGET})
     draws: pd.DataFrame = field(default_factory=pd.DataFrame, metadata={"saved": False})
     picture = "best_rates"
-    column_units = {**dict.fromkeys(AREAS, ""), "best_loss": TARGET}
+    column_units: ClassVar[Mapping[str, str]] = {**dict.fromkeys(AREAS, ""), "best_loss": TARGET}
 
     def unit_of(self, name: str) -> tuple[str, float] | None:
         """The unit of a number or a column; of one of several losses that of all."""

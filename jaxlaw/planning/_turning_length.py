@@ -189,7 +189,7 @@ class TurningLengths(AnswerTable):
     """
 
     picture = "turning_lengths"
-    column_units = {
+    column_units: ClassVar[Mapping[str, str]] = {
         "weight": "", "steps": "steps", "start": TARGET, "limit": TARGET, "rise": TARGET,
     }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +65,7 @@ class OptimalWeights(AnswerTable):
     interval: Mapping[str, tuple[float, float]]
     kl: float = field(metadata={"unit": "nats"})
     picture = "mixture_weights"
-    column_units = {
+    column_units: ClassVar[Mapping[str, str]] = {
         "weight": SHARE, "natural": SHARE, "cap": SHARE, "gain": TARGET, "losses": TARGET,
     }  # fmt: skip
 

@@ -84,8 +84,8 @@ def test_what_it_rests_on_is_in_the_result(found):
     assert {"zero-share", NARROW} <= {note.code for note in found.notes}  # 20 are too few
     said = found.summary()
     without = replace(found, interval=(NAN, NAN)).summary()
-    assert "(95%: " in said and "95%:" not in without and "meet at" in without
-    assert "between r = 0.05 and 0.1" in said and "meet at" in said
+    assert "(95 %: " in said and "95 %:" not in without and "meet at" in without
+    assert "at a share of 5 to 10 %" in said and "meet at" in said
 
 
 @pytest.mark.full
