@@ -54,7 +54,7 @@ MOST_CUTOFFS = 1000
 _FLOPS_EACH = 6.0  # FLOPs of a parameter and token, forward and backward
 _ROWS_EACH = 2  # rows for each parameter below the first automatic cut-off
 _SHARE = 8  # one in so many of the rows lies below it, too
-#: Rows below a cut-off, also of laws that have a prior: on fewer the prior decides, and errors at
+#: Rows below a cut-off of laws that have a prior: on fewer the prior decides, and errors at
 #: the short distances that such a cut-off reaches say nothing of it. (With three, 90 % intervals
 #: from six to eight runs held 75 %.)
 _FEWEST_ROWS = 8
@@ -480,10 +480,12 @@ def _automatic(
     inputs = [values for seen in data.observations.values() for values in seen.inputs.values()]
     inputs = [values for values in inputs if values.ndim == 1]
 
+    fewest = _FEWEST_ROWS if any(one.prior is not None for one in candidates) else 0
+
     def suffices(level: float, least: int, beyond: int) -> bool:
         below = active & (z <= level)
         return (
-            below.sum() >= max(least, _FEWEST_ROWS, math.ceil(active.sum() / _SHARE))
+            below.sum() >= max(least, fewest, math.ceil(active.sum() / _SHARE))
             and (active & (z > level)).sum() >= beyond
             and all(
                 len(np.unique(v[below])) >= min(_FEWEST_VALUES, len(np.unique(v[active])))

@@ -384,7 +384,8 @@ def forecast(
         prior: what is known beforehand of the laws skaling, chinchilla and loss-compute-e:
             ``"field"`` for what public experiments say, one's own earlier fits or a folder of
             them (made with ``evaluation=``), a :class:`jaxlaw.fitting.Prior`, or None. With it
-            three runs are enough.
+            three runs are enough. Where parameters are fixed or tied, or residuals linear, ``"field"`` is
+            left out.
         per_law, **options: as :func:`jaxlaw.backtest` takes them.
 
     Returns:
@@ -401,6 +402,12 @@ def forecast(
         >>> forecast.table[["N", "D"]].to_numpy().tolist()
         [[10000000000.0, 400000000000.0], [20000000000.0, 400000000000.0]]
     """
+    own = [options, *(per_law or {}).values()]
+    special = any(
+        one.get("fixed") or one.get("tied") or one.get("residuals") == "linear" for one in own
+    )
+    if isinstance(prior, str) and prior == "field" and special:
+        prior = None  # it is over all parameters of a law, on the scale of relative noise
     options |= {"seed": seed, "prior": prior}
     candidates, data = laws_and_data(laws, runs, per_law, options, needed=False)
     values_along(data, candidates, along)

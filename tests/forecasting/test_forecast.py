@@ -259,7 +259,7 @@ def test_units_change_nothing(runs, found):
     rows = runs.assign(N=runs["N"] / 1e9, D=runs["D"] / 1e9)
     again = jl.forecast(
         ["chinchilla", "kaplan"], rows, {"N": [10, 100], "D": [400, 4000]},
-        units={"N": 1e9, "D": 1e9}, **SEARCH,
+        units={"N": 1e9, "D": 1e9}, prior=None, **SEARCH,
     )  # fmt: skip
     np.testing.assert_allclose(again.table["estimate"], found.table["estimate"], rtol=1e-4)
     np.testing.assert_allclose(again.table["distance"], found.table["distance"])

@@ -178,4 +178,4 @@ def test_plans_of_a_continual_run():
         [pt, cpt], 400, 2e-4, weights=(0.5, 0.5), n_starts=2, iterations=20, **options
     )
     low, high = found.interval["loss"]
-    assert low < found.loss < high and "loss between" in found.summary()
+    assert low < found.loss < high and "95 %: " in found.summary()
