@@ -384,8 +384,8 @@ def forecast(
         prior: what is known beforehand of the laws skaling, chinchilla and loss-compute-e:
             ``"field"`` for what public experiments say, one's own earlier fits or a folder of
             them (made with ``evaluation=``), a :class:`jaxlaw.fitting.Prior`, or None. With it
-            three runs are enough. Where parameters are fixed or tied, or residuals linear, ``"field"`` is
-            left out.
+            three runs are enough. Where parameters are fixed or tied, or residuals linear,
+            ``"field"`` is left out.
         per_law, **options: as :func:`jaxlaw.backtest` takes them.
 
     Returns:
