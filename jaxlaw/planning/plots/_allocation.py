@@ -96,8 +96,8 @@ def isoloss(
 
     Example:
         >>> from jaxlaw import plots
-        >>> plots.isoloss(jl.published()["hoffmann-2022"], (1e19, 1e23)).get_title()[:29]
-        'contours of equal loss (nats)'
+        >>> plots.isoloss(jl.published()["hoffmann-2022"], (1e19, 1e23)).get_title()
+        'contours of equal loss (nats)...'
     """
     if computes is not None and not computes[0] < computes[1]:
         raise UsageError(f"isoloss: computes is {computes}; give (least, largest) FLOPs")
