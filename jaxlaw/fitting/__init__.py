@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._prior import field_prior as field_prior
     from jaxlaw.fitting._prior import ledger_prior as ledger_prior
     from jaxlaw.fitting._prior import prior_of as prior_of
+    from jaxlaw.fitting._prior_evidence import PriorEvidence as PriorEvidence
     from jaxlaw.fitting._prior_evidence import conflict_notes as conflict_notes
     from jaxlaw.fitting._prior_evidence import prior_evidence as prior_evidence
     from jaxlaw.fitting._problem import FitProblem as FitProblem

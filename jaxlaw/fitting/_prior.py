@@ -52,6 +52,7 @@ WITHIN, WITHIN_EXPERIMENTS = 1 / 3, 2.0
 NOISE_DEGREES = 4.0
 LAWS = ("skaling", "chinchilla", "loss-compute-e")  # of the library of the field
 FLOOR = "log_floor"  # the coordinate with the target's unit: for experiments of one evaluation
+OWN_SOURCE = "own"  # of the experiments of a ledger
 _ITERATIONS = 200  # of EM
 _FIELD = Path(__file__).with_name("field.json")
 
@@ -296,10 +297,10 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
         ('c4', True)
     """
     known = _experiments_of(fits, evaluation)
-    own_field = field_experiments()
+    public = field_experiments()
     by_law = {name: [one for one in known if one.law == name] for name in LAWS}
     made = {
-        name: _ledger(own, own_field, name) if own else _population(own_field, name)
+        name: _ledger(own, public, name) if own else _population(public, name)
         for name, own in by_law.items()
     }
     # Few runs of a clean ladder lie closer to their law than those of the next one will.
@@ -331,19 +332,23 @@ def _experiments_of(fits: str | Path | Sequence[Fit], evaluation: str | None) ->
             f"these fits are of several evaluations, {', '.join(map(repr, names))}: name one",
             argument="evaluation",
         )
-    return known
+    # Whatever files they were read from, they are of one source, and each is an experiment.
+    return [
+        dataclasses.replace(one, source=OWN_SOURCE, name=f"{k + 1}: {one.source}, {one.name}")
+        for k, one in enumerate(known)
+    ]
 
 
 def _fits_in(folder: Path) -> list[Any]:
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", argument="prior", value=folder)
-    found = []
+    read = []
     for path in sorted(folder.glob("*.json")):
         try:
-            found.append(load(path))
+            read.append(load(path))
         except DataError:  # another file: what it is does not matter here
             continue
-    return found
+    return read
 
 
 def _made(
@@ -469,7 +474,7 @@ def experiment_of(
     information = jacobian.T @ jacobian / noise**2
     size = np.sqrt(np.maximum(np.diag(information), 1e-300))
     scaled = information / np.outer(size, size)
-    # What the runs leave open is wide, not infinite: a hundred times the prior's own spread.
+    # What the runs leave open is wide, not infinite: ten standard deviations between experiments.
     ridge = np.diag(1e-12 + 1e-9 / np.maximum(size, 1e-150) ** 2)
     covariance = slopes / size @ np.linalg.pinv(scaled + ridge, hermitian=True) @ (slopes / size).T
     widest = np.diag([(10 * SPREAD[name]) ** 2 for name in (FLOOR, *_names(law.name))])

@@ -334,14 +334,24 @@ def default_laws(runs: Runs) -> tuple[str, ...]:
     )
 
 
+def known_beforehand(candidates: Sequence[Candidate]) -> bool:
+    """Whether the laws with a prior take all inputs that any of the laws takes.
+
+    What is known of laws of size and tokens says nothing of tokens that are repeated: there, laws
+    of repetition must not stand back behind laws that do not know of it.
+    """
+    inputs = {name for one in candidates if one.prior is not None for name in one.law.input_names}
+    return bool(inputs) and all(inputs.issuperset(one.law.input_names) for one in candidates)
+
+
 def determined(candidates: list[Candidate], runs: Runs) -> list[Candidate]:
     """The default laws that these runs determine, where some are known beforehand.
 
     A law without a prior takes part from :data:`RUNS_EACH` runs a parameter on: on fewer, one of
     nine parameters follows the noise, and its share of the interval is thousands of percent wide.
-    Without a law that is known beforehand all stay: which runs are too few is then an error.
+    Otherwise all stay (:func:`known_beforehand`): which runs are too few is then an error.
     """
-    if not any(candidate.prior is not None for candidate in candidates):
+    if not known_beforehand(candidates):
         return candidates
     rows = len(runs.table)
     return [one for one in candidates if rows >= RUNS_EACH * len(one.free)]

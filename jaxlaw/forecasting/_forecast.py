@@ -28,6 +28,7 @@ from jaxlaw.fitting import (
     FitKeywords,
     FittedLaw,
     Prior,
+    PriorEvidence,
     Refits,
     conflict_notes,
     fit_many,
@@ -56,6 +57,7 @@ from jaxlaw.forecasting._cutoffs import (
     compute_of,
     fit_cutoffs,
     fit_resamples,
+    known_beforehand,
     values_along,
 )
 from jaxlaw.forecasting._forecast_notes import (
@@ -308,7 +310,7 @@ class Forecast(Result):
                 f"{row['from_parameters']:.0%}{_of_prior(row)}, the choice among laws "
                 f"{row['from_choice']:.0%}, their common error {row['from_common']:.0%}",
                 "  laws " + ", ".join(f"{law} {w[k]:.2f}" for law, w in self._heaviest(k)),
-                *_wide_line(row),
+                *self._wide_line(row),
             ]
         return lines
 
@@ -320,6 +322,14 @@ class Forecast(Result):
         of = f"of evaluation {name}" if name else f"of {known['source'].nunique()} sources"
         return [f"known beforehand: {len(known)} experiments {of}; noise of a run "
                 f"{self.prior.noise:.2%}"]  # fmt: skip
+
+    def _wide_line(self, row: pd.Series) -> list[str]:
+        """What a wider prior would say, where that is another number."""
+        laws, wide = (written(row[name], *self.unit_of(name)) for name in ("laws", "wide_prior"))
+        if not np.isfinite(row["wide_prior"]) or wide == laws:
+            return []
+        change = row["wide_prior"] / row["laws"] - 1
+        return [f"  by a prior {_WIDE:g} times as wide {wide} ({change:+.2%})"]
 
     def _heaviest(self, k: int) -> list[tuple[str, np.ndarray]]:
         return sorted(self.weights.items(), key=lambda item: -item[1][k])
@@ -335,15 +345,6 @@ class Forecast(Result):
 def _of_prior(row: pd.Series) -> str:
     """The prior's part of the width, in words."""
     return f" (the prior {row['prior_share']:.0%})" if row["prior_share"] >= 0.005 else ""
-
-
-def _wide_line(row: pd.Series) -> list[str]:
-    """What a wider prior would say, where that is another number."""
-    wide = row["wide_prior"]
-    if not np.isfinite(wide) or f"{wide:.3g}" == f"{row['laws']:.3g}":
-        return []
-    change = f"{wide / row['laws'] - 1:+.2%}"
-    return [f"  by a prior {_WIDE:g} times as wide {wide:.5g} ({change})"]
 
 
 @checked
@@ -500,15 +501,15 @@ def make_forecast(
     notes += notes_of_backtest(cutoff_fits, list(calibrations.values()), table, list(fits))
     notes += notes_of_coverage(coverage, level)
     notes += notes_of_points(fits, points, distance, along)
-    shares = _shares_of_prior(cutoff_fits, fits, points, np.array(weights))
+    known = [one for one in cutoff_fits.candidates if one.prior is not None and one.label in fits]
+    evidence = {one.label: _evidence(cutoff_fits, one.label) for one in known}
+    shares = _shares_of_prior(cutoff_fits, fits, points, np.array(weights), evidence)
     table["prior_share"] = table["from_parameters"] * shares
     table["wide_prior"] = np.nan
-    known = [one for one in cutoff_fits.candidates if one.prior is not None and one.label in fits]
-    if known:
-        heaviest = max(known, key=lambda one: weights[0][list(fits).index(one.label)])
+    heaviest = max(known, key=lambda one: weights[0][list(fits).index(one.label)], default=None)
+    if heaviest is not None:
         problem = cutoff_fits.refits[heaviest.label].problem
-        at_optimum = cutoff_fits.refits[heaviest.label].coordinates[-1]
-        notes += conflict_notes(problem, prior_evidence(problem, at_optimum))
+        notes += conflict_notes(problem, evidence[heaviest.label])
         table["wide_prior"] = _by_wide_prior(cutoff_fits, heaviest, points)
     first = cutoff_fits.observations(next(iter(fits)))
     return Forecast(
@@ -528,7 +529,7 @@ def make_forecast(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
         resamples={label: _of_all_runs(refits[label], len(cutoff_fits.cutoffs)) for label in fits},
-        prior=known[0].prior if known else None,
+        prior=None if heaviest is None else heaviest.prior,
         error_model={name: np.array([row[name] for row in models]) for name in models[0]},
         backtest_coverage=float(np.nanmean(coverage)) if np.isfinite(coverage).any() else None,
         notes=tuple(dict.fromkeys(notes)),
@@ -741,29 +742,32 @@ def _errors(
 
 def _base_weights(cutoff_fits: CutoffFits, labels: list[str]) -> np.ndarray:
     """(K,) weights of the laws before any cut-off, of the sum that they count as."""
-    known = {candidate.label: candidate for candidate in cutoff_fits.candidates}
-    priors = [known[label].prior is not None for label in labels]
+    candidates = [one for one in cutoff_fits.candidates if one.label in labels]
+    if not known_beforehand(candidates):
+        return np.full(len(labels), EVEN / len(labels))
     weights = np.array([
-        OF_PRIOR.get(known[label].law.name, 1.0) if prior else 1.0
-        for label, prior in zip(labels, priors, strict=True)
+        1.0 if one.prior is None else OF_PRIOR.get(one.law.name, 1.0) for one in candidates
     ])  # fmt: skip
-    return (KNOWN if any(priors) else EVEN) * weights / weights.sum()
+    return KNOWN * weights / weights.sum()
+
+
+def _evidence(cutoff_fits: CutoffFits, label: str) -> PriorEvidence:
+    """What the prior of a law does in its fit of all runs."""
+    refits = cutoff_fits.refits[label]
+    return prior_evidence(refits.problem, refits.coordinates[-1])
 
 
 def _shares_of_prior(
     cutoff_fits: CutoffFits, fits: Mapping[str, FittedLaw], points: Mapping[str, np.ndarray],
-    weights: np.ndarray,
+    weights: np.ndarray, evidence: Mapping[str, PriorEvidence],
 ) -> np.ndarray:  # fmt: skip
     """(m,) share of the parameters' variance that is the prior's, over the laws as they weigh."""
     total = np.zeros(len(weights))
-    for k, candidate in enumerate(one for one in cutoff_fits.candidates if one.label in fits):
-        if candidate.prior is None:
-            continue
-        refits, fit = cutoff_fits.refits[candidate.label], fits[candidate.label]
-        at = refits.coordinates[-1]
+    for label, one in evidence.items():
+        refits, fit = cutoff_fits.refits[label], fits[label]
         inputs = {n: np.asarray(v, float) * fit.units[n] for n, v in _of(points, fit).items()}
-        slopes = linearise(refits.problem, at, inputs).jacobian
-        total += weights[:, k] * prior_evidence(refits.problem, at).share_of_prior(slopes)
+        slopes = linearise(refits.problem, refits.coordinates[-1], inputs).jacobian
+        total += weights[:, list(fits).index(label)] * one.share_of_prior(slopes)
     return total
 
 

@@ -153,6 +153,20 @@ def test_a_ledger_draws_towards_its_own_and_tightens_with_each():
     assert apart.covariances["chinchilla"][0, 0] > 1.5 * two.covariances["chinchilla"][0, 0]
 
 
+def test_ladders_of_several_files_are_of_one_source_and_each_counts():
+    """Each fit names its own file: how they vary is learned from all of them."""
+    files = [dataclasses.replace(ladder(floor), source=f"{floor}.csv") for floor in (1.3, 1.8)]
+    same = [dataclasses.replace(one, source="runs.csv") for one in files]
+    several, one_name = (ledger_prior([Fitted(one) for one in each]) for each in (files, same))
+    assert len(several.experiments) == len(one_name.experiments) == 2
+    assert set(several.experiments["source"]) == {"own"}
+    np.testing.assert_allclose(
+        several.covariances["chinchilla"], one_name.covariances["chinchilla"], rtol=1e-9
+    )
+    near = ledger_prior([Fitted(ladder(1.5)), Fitted(ladder(1.52))])
+    assert several.covariances["chinchilla"][0, 0] > 1.5 * near.covariances["chinchilla"][0, 0]
+
+
 def test_ledgers_that_make_no_sense_are_refused(tmp_path):
     other = dataclasses.replace(ladder(1.5), evaluation="c4")
     with pytest.raises(jl.UsageError, match="several evaluations, 'c4', 'paloma'"):

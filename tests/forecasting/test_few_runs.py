@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
+from jaxlaw.forecasting._cutoffs import default_laws, determined, known_beforehand
+from jaxlaw.validation import candidates_of
 from tests.conftest import DATA, needs_data
 
 AT = {"N": 7e9, "D": 1.4e11}
@@ -57,6 +59,19 @@ def test_units_change_nothing(made):
     for name in ("estimate", "low", "high"):
         assert again.table[name][0] == pytest.approx(made.table[name][0], rel=1e-4)
         assert per_byte.table[name][0] * 4.3 == pytest.approx(made.table[name][0], rel=1e-4)
+
+
+def test_laws_of_other_inputs_do_not_stand_back_behind_what_is_known():
+    """Of repeated tokens the field says nothing: laws that know of them keep their part."""
+    table = runs(20).assign(U=lambda t: t.D / 4)
+    laws = default_laws(jl.read_runs(table))
+    of_repetition = candidates_of(laws, {"prior": "field"}, {})
+    of_size = candidates_of(["chinchilla", "kaplan", "farseer"], {"prior": "field"}, {})
+    assert "repetition" in laws and not known_beforehand(of_repetition)
+    assert known_beforehand(of_size)
+    assert determined(of_repetition, jl.read_runs(table)) == of_repetition
+    kept = determined(of_size, jl.read_runs(table))
+    assert [one.label for one in kept] == ["chinchilla", "kaplan"]  # farseer has nine parameters
 
 
 def test_without_a_prior_so_few_runs_are_refused():

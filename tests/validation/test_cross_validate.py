@@ -297,10 +297,12 @@ def test_shares_of_zero_held_out_say_that_eps_makes_the_mean():
     runs = jl.simulate.experiment("dcpt-general", seed=1).table
     few = {"n_starts": 128, "n_local": 8, "progress": False}
     study = jl.cross_validate("dcpt", runs, "leave-p-groups-out:r:2", **few)
-    first = study.summary().splitlines()[0]
-    assert first.startswith("[warning] far-folds: dcpt: 6 of 36 folds make the mean")
-    assert "all extrapolate. In 100% of them eps is at its bound (0; elsewhere" in first
-    assert "try bounds={'eps': (0.01, None)}" in first
+    assert "dcpt: 6 of 36 folds make the mean" in study.headline
+    assert " ".join(study.summary().split()).startswith(study.headline)
+    (far,) = (str(note) for note in study.notes if note.code == "far-folds")
+    assert far.startswith("[warning] far-folds: dcpt: 6 of 36 folds make the mean")
+    assert "all extrapolate. In 100% of them eps is at its bound (0; elsewhere" in far
+    assert "try bounds={'eps': (0.01, None)}" in far
     mean, median = study.table, study.score_table(centre="median")
     assert mean["huber"].iat[0, 0] > 1000 * median["huber"].iat[0, 0]
     held = jl.cross_validate(
