@@ -182,7 +182,7 @@ class Result:
     def lines(self) -> list[str]:
         """The answer without its notes."""
         tables = (
-            line
+            line.rstrip()  # of a last column of units, some of which are empty
             for table in self.shown().values()
             for line in self.readable(table).to_string(index=False).split("\n")
         )

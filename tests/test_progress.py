@@ -194,7 +194,7 @@ def test_a_first_study_on_a_terminal_has_a_bar(tmp_path):
     ours, theirs = pty.openpty()
     running = subprocess.Popen(
         [sys.executable, "-m", "jaxlaw", *STUDY], cwd=tmp_path, stdout=subprocess.PIPE,
-        env=environment(tmp_path) | {"COLUMNS": "60"}, stderr=theirs, text=True,
+        env=environment(tmp_path) | {"COLUMNS": "100"}, stderr=theirs, text=True,
     )  # fmt: skip
     os.close(theirs)
     written = b""
@@ -208,5 +208,5 @@ def test_a_first_study_on_a_terminal_has_a_bar(tmp_path):
     assert running.returncode == 0 and json.loads(out)
     shown = written.decode().replace("\r\n", "\n")
     assert re.search(r"\[#*-+\] law 1 of 2 \(chinchilla\)", shown)
-    assert all(len(piece) < 60 for piece in re.split(r"[\r\n]", shown) if piece.startswith("["))
+    assert all(len(piece) < 100 for piece in re.split(r"[\r\n]", shown) if piece.startswith("["))
     assert not any(line.startswith("[") for line in screen(shown))  # no bar is left behind

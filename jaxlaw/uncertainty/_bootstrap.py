@@ -612,7 +612,7 @@ def _notes(
     if valid < needed:
         message = (
             f"{valid} resamples: a {LEVEL:.0%} interval of fewer than {needed:.3g} is too narrow; "
-            "ask for more (n_resamples)"
+            "raise n_resamples"
         )
         if degrees < np.inf:
             message += (

@@ -233,14 +233,16 @@ def best_and_least_known(fit: Fit, table: pd.DataFrame, level: float) -> str:
     if known.empty:
         return "no parameter has a standard error"
     relative = (known["std_err"] / known["estimate"].abs()).to_numpy()
-    shown = []
-    for k in dict.fromkeys((int(relative.argmin()), int(relative.argmax()))):
-        row = known.iloc[k]
-        unit = fit.quantity_units[row["parameter"]][0]
-        between = written_range(row["low"], row["high"], unit)
-        of_level = f"{100 * level:g} %: " if not shown else ""
-        shown.append(f"{row['parameter']} {written(row['estimate'], unit)} ({of_level}{between})")
-    return f"{shown[0]} is known best" + (f", {shown[1]} least" if len(shown) > 1 else "")
+    best, least = int(relative.argmin()), int(relative.argmax())
+    row = known.iloc[best]
+    name, unit = row["parameter"], fit.quantity_units[row["parameter"]][0]
+    between = written_range(row["low"], row["high"], unit)
+    sentence = (
+        f"{name} {written(row['estimate'], unit)} ({100 * level:g} %: {between}) is known best"
+    )
+    if least == best:
+        return sentence
+    return f"{sentence}, {known.iloc[least]['parameter']} least (±{100 * relative[least]:.2g} %)"
 
 
 def point_rows(
