@@ -146,16 +146,19 @@ class Display:
             self._write(f"jaxlaw: {text}\n")
 
     def _run(self) -> None:
-        wait = 0.0
+        wait, due, named = 0.0, 0.0, False  # when the next line is due; whether one named the work
         while not self._closed.wait(wait):
-            text, wait = state() or self._idle, _LOOK
+            known = bool(_parts)
+            text, wait, now = state() or self._idle, _LOOK, time.monotonic()
             if text and self._bar:
                 self._show_bar(text)
                 wait = REFRESH
-            elif text:
-                since = f", {time.monotonic() - self._began:.0f} s"
+            # The first line that can name the work does not wait for its turn: a line that only
+            # says that something is going on would else stand alone for ten seconds.
+            elif text and (now >= due or (known and not named)):
+                since = f", {now - self._began:.0f} s"
                 self.say(text if text.endswith("left") else text + since)
-                wait = EVERY
+                due, named = now + EVERY, named or known
 
     def _show_bar(self, text: str) -> None:
         """Write the bar and go back to the start of its line: what is printed next covers it."""

@@ -87,6 +87,19 @@ def test_the_rest_is_estimated_from_what_is_done(monkeypatch):
             assert _progress.state() == said
 
 
+def test_the_work_is_named_as_soon_as_it_is_known(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    display = Display(idle="working")
+    try:
+        time.sleep(0.2)
+        for _ in parts(["a", "b"], str, "law"):
+            time.sleep(0.2)
+    finally:
+        display.close()
+    assert stream.getvalue() == "jaxlaw: working, 0 s\njaxlaw: law 1 of 2 (a), 0 s\n"
+
+
 def test_a_pipe_gets_lines_that_say_how_long_it_has_been(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)

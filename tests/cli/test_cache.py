@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from jaxlaw import _cache
+import jaxlaw as jl
+from jaxlaw import _cache, _jit
 from jaxlaw.cli import _cache as caches
 
 
@@ -64,12 +65,10 @@ def test_wrong_words_are_named(command, words, said):
 @pytest.mark.full
 def test_after_warming_a_fit_compiles_no_search(command, folder, monkeypatch):
     monkeypatch.setattr(caches, "ROWS", (60,))
+    _jit._forget_programs()  # of other tests: what is in memory is not compiled, and not kept
     assert command("cache", "warm", "loss-compute")[0] == 0
     files = _cache.contents()[0]
     assert files >= 3
-    import jaxlaw as jl
-    from jaxlaw import _jit
-
     _jit._forget_programs()
     jl.fit("loss-compute", jl.simulate.experiment("loss-compute").table)
     assert _cache.contents()[0] <= files + 1  # the prediction at another number of rows
