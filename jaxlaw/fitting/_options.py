@@ -178,7 +178,8 @@ class FitOptions:
             )
         if self.executor is not None and self.distributed:
             raise UsageError(
-                "distributed= and executor= are two ways to share the work: pass one of them",
+                "distributed= and executor= are two ways to share the work, of processes that all "
+                "make this call and of workers that take tasks: pass one of them",
                 argument="executor",
             )
 
