@@ -22,6 +22,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "shift-exp",
     ),
     "scores of a task": (
-        "downstream-ce", "downstream-bleu", "downstream-bleu-ce", "rectified",
+        "sigmoid", "score-exponential", "score-log-linear", "downstream-ce", "downstream-bleu",
+        "downstream-bleu-ce", "rectified",
     ),
 }  # fmt: skip

@@ -1,10 +1,7 @@
 """Options that several commands take, and how their texts are read; needs typer, an extra.
 
 Nothing here imports JAX or pandas before an option is used: help and completion must not wait
-for them. Choices that such a module defines are written out here; a test compares them. So are
-types and defaults of the options of a fit, which :class:`jaxlaw.fitting.FitOptions` declares:
-typer reads them from annotations, and to import that class would import JAX. A test holds these
-equal, and fails where an option of a fit is not in the shell.
+for them. Choices that such a module defines are written out here; a test compares them.
 """
 
 from __future__ import annotations
@@ -135,6 +132,9 @@ Values = Annotated[
         "--value",
         help="What the data do not say: N=1e9, or N=runA:1e9,runB:7e9; repeatable.",
     ),
+]
+Target = Annotated[
+    str | None, typer.Option(help="Column that the law predicts, whatever the law calls it.")
 ]
 DropInvalid = Annotated[
     bool, typer.Option("--drop-invalid", help="Drop rows without valid numbers.")
@@ -407,9 +407,11 @@ def _reading(
     drop_invalid: DropInvalid = False,
     format: Format = None,
     value: Values = None,
+    target: Target = None,
 ) -> dict[str, Any]:
     """Options of :func:`jaxlaw.read_runs`."""
     others = {"where": where, "weight": weight, "corpus": corpus, "format": format}
+    others["target"] = target
     return {
         "columns": pairs(column, "--column"),
         "units": {name: unit_of(text) for name, text in pairs(unit, "--unit").items()},

@@ -16,7 +16,7 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._arrays import EMPTY, is_missing, number_in
-from jaxlaw._quantities import UNIT_NAMES
+from jaxlaw._quantities import UNIT_NAMES, single_things
 from jaxlaw.errors import ColumnError, DataError, UsageError, listed, name_rows, nearest
 from jaxlaw.laws import Input
 
@@ -39,6 +39,8 @@ USUAL = {
     "loss": "val_loss eval_loss validation_loss test_loss final_loss cross_entropy nll",
     "cross-entropy": "loss cross_entropy ce ce_loss test_loss val_loss",
     "BLEU": "bleu bleu_score sacrebleu",
+    "accuracy": "acc acc_norm len_norm exact_match score",
+    "task_loss": "bpb bits_per_byte task_bpb ce_loss loss",
     "score": "bleu bleu_score sacrebleu rouge comet chrf accuracy acc",
     "run": "run_id run_name name experiment exp",
     "lr": "learning_rate train/learning_rate train/lr",
@@ -73,6 +75,7 @@ class ReadingOptions(TypedDict, total=False):
     name: str | None
     format: str | None
     values: Mapping[str, Any] | None
+    target: Any
 
 
 @dataclass(frozen=True)
@@ -419,3 +422,12 @@ def check_fraction(values: np.ndarray, location: Location, labels: np.ndarray) -
         labels[outside][0],
         values[outside][0],
     )
+
+
+def parse_count(cell: Any, noun: str, location: Location, row: Any) -> float | None:
+    """The single things that a cell says; None where it is no text with a unit."""
+    try:
+        return single_things(cell, noun) if isinstance(cell, str) else None
+    except UsageError as error:
+        where = f"{location}, {location.rows([row])}"
+        raise location.error(f"{where}: {error}", row, cell) from None

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxlaw._quantities import exponential
-from jaxlaw.data._columns import SIDES, Corpus, parts_of
+from jaxlaw.data._columns import SIDES, Corpus, missing_column, parts_of
+
+if TYPE_CHECKING:
+    from jaxlaw.data._runs import Runs
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,7 @@ class Reading:
     """How the runs of a fit were read: options of :func:`jaxlaw.read_runs`, as files hold them.
 
     Attributes:
-        columns, units, where, weight, corpus, drop_invalid, format, values: those options.
+        columns, units, where, weight, corpus, drop_invalid, format, values, target: those options.
         lost: what no file holds: masks, weights by row, rows chosen in Python.
     """
 
@@ -28,6 +31,7 @@ class Reading:
     drop_invalid: bool = False
     format: str | None = None
     values: dict[str, Any] = field(default_factory=dict)
+    target: str | None = None
     lost: tuple[str, ...] = ()
 
     def options(
@@ -49,7 +53,9 @@ class Reading:
             for name in ("where", "weight", "drop_invalid", "format")
             if name not in options
         }
-        taken |= {} if "corpus" in options else {"corpus": corpus}
+        target = self.target if self.target in there else None
+        others = {"corpus": corpus, "target": target}
+        taken |= _select(others, set(others) - set(options))
         taken |= {"columns": columns, "units": _select(self.units, there - set(units))}
         taken |= {"values": _select(self.values, set(self.values) - there)}
         taken = {name: value for name, value in taken.items() if value}
@@ -106,6 +112,18 @@ def reading_of(
     return None if reading == Reading() else reading
 
 
+def with_target(runs: Runs, target: Any) -> Runs:
+    """The same runs, of which laws predict one column, by the user's name or the canonical one."""
+    if target is None:
+        return runs
+    names = {runs.user_name(column): column for column in runs.table}
+    column = target if target in runs.table.columns else names.get(target)
+    if column is None:
+        raise missing_column("target", " (target=)", target, names, runs.source, False)
+    reading = dataclasses.replace(runs.reading or Reading(), target=str(target))
+    return dataclasses.replace(runs, target=column, reading=reading)
+
+
 def incomplete(reading: Reading | None, what: str) -> Reading:
     """A reading that does not say all any more."""
     reading = reading or Reading()
@@ -131,7 +149,7 @@ def _describe(taken: Mapping[str, Any], lost: Collection[str]) -> str:
     worth = {name: f" in {exponential(unit)}" for name, unit in units.items() if unit != 1}
     named = [f"{name} = {column}{worth.pop(name, '')}" for name, column in columns.items()]
     parts = [", ".join([*named, *(f"{name}{unit}" for name, unit in worth.items())])]
-    parts += [f"{name} {taken[name]}" for name in ("where", "weight", "corpus", "format")
+    parts += [f"{name} {taken[name]}" for name in ("where", "weight", "corpus", "format", "target")
               if name in taken]  # fmt: skip
     parts += [f"{name} = {value}" for name, value in taken.get("values", {}).items()]
     parts += ["without invalid rows"] * ("drop_invalid" in taken)

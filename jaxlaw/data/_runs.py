@@ -20,7 +20,6 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._arrays import plain_array
 from jaxlaw._conditions import rows_where, truth_of, undecided
-from jaxlaw._quantities import single_things
 from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
 from jaxlaw._tables import Table, is_table, read_table
@@ -39,11 +38,12 @@ from jaxlaw.data._columns import (
     missing_column,
     name_rows,
     numbers,
+    parse_count,
     raw_units,
 )
 from jaxlaw.data._dependence import RunGroups, run_groups
 from jaxlaw.data._guesses import of_loss_curves, without_columns
-from jaxlaw.data._reading import Reading, reading_of
+from jaxlaw.data._reading import Reading, reading_of, with_target
 from jaxlaw.data._row_checks import (
     check_magnitude,
     check_pretraining,
@@ -87,6 +87,8 @@ class Runs:
         notes: notes on the data so far.
         area_options: options of the areas of learning rates, where jaxlaw computed them
             (:meth:`jaxlaw.LossCurves.runs`).
+        target: column that laws predict, by its name in the table; None for the one that has the
+            name of the law's target.
         drops: function from rows of the table to the law's inputs per drop of the rate, name →
             (rows, K), where jaxlaw knows the schedules.
         reading: how they were read, for fits to keep; None if unknown.
@@ -111,6 +113,7 @@ class Runs:
     dropped: int = 0
     notes: tuple[Note, ...] = ()
     area_options: Mapping[str, Any] | None = None
+    target: Any = None
     drops: Callable[[pd.DataFrame], dict[str, np.ndarray]] | None = None
     reading: Reading | None = None
 
@@ -364,6 +367,7 @@ def read_runs(
     name: str | None = None,
     format: str | None = None,
     values: Mapping[str, Any] | None = None,
+    target: Any = None,
 ) -> Runs:
     """Read runs.
 
@@ -396,6 +400,8 @@ def read_runs(
             (:mod:`jaxlaw.data.formats`).
         values: columns that the source lacks, canonical name → a number for all rows, or one
             for each run: ``{"N": 1.8e9}``.
+        target: column that the law predicts, whatever the law calls it: with
+            ``target="acc_mmlu"`` a law of an accuracy is fitted to that column.
 
     Returns:
         :class:`Runs`. The source is never changed.
@@ -418,7 +424,7 @@ def read_runs(
         options = (columns, units, weight, where, corpus, name, format, values)
         if options != (None,) * 8 or drop_invalid:
             raise UsageError("these runs are read already; pass options to read_runs, once")
-        return source
+        return with_target(source, target)
     table = read_table(source, name) if format is None else read_format(source, format)
     table = with_values(table, values)
     mapping, scales = _mapping(columns, table), _units(units)
@@ -445,6 +451,7 @@ def read_runs(
             mapping, _units(units), weight, where, corpus, drop_invalid, format, values
         ),
     )
+    runs = with_target(runs, target)
     if added and not drop_invalid:
         _check_parts(runs)
     return runs
@@ -653,7 +660,7 @@ def _with_counts(
             continue
         location = Location(table.source, table.word, column, name)
         cells = table.frame[column].astype(object)
-        counts = [_parse_count(cell, noun, location, row) for row, cell in cells.items()]
+        counts = [parse_count(cell, noun, location, row) for row, cell in cells.items()]
         if all(count is None for count in counts):
             continue
         unit = scales.setdefault(name, scales.get("D", 1.0) if name in PARTS else 1.0)
@@ -665,15 +672,6 @@ def _with_counts(
     if not new:
         return table, scales
     return Table(table.frame.assign(**new), table.source, table.word), scales
-
-
-def _parse_count(cell: Any, noun: str, location: Location, row: Any) -> float | None:
-    """The single things that a cell says; None where it is no text with a unit."""
-    try:
-        return single_things(cell, noun) if isinstance(cell, str) else None
-    except UsageError as error:
-        where = f"{location}, {location.rows([row])}"
-        raise location.error(f"{where}: {error}", row, cell) from None
 
 
 def _with_totals(
@@ -893,11 +891,9 @@ def _whole_mixtures(
 def _source_columns(runs: Runs, columns: Mapping[str, Column]) -> dict[str, str]:
     """Columns under other names in the user's table; not r where it is 1 minus a column."""
     named = {name: column.location.column for name, column in columns.items()}
-    return {
-        name: column
-        for name, column in named.items()
-        if isinstance(column, str) and column != name and not _for_corpus(runs, name)[1]
-    }
+    named = {name: col for name, col in named.items() if isinstance(col, str) and col != name}
+    target = runs.user_name(runs.target)
+    return {n: col for n, col in named.items() if col == target or not _for_corpus(runs, n)[1]}
 
 
 def _others(runs: Runs, columns: Mapping[str, Column], keep: np.ndarray) -> pd.DataFrame:
@@ -987,6 +983,8 @@ def target_column(runs: Runs, law: Law) -> str:
     Raises:
         UsageError: two corpora have one, and nothing says which is meant.
     """
+    if runs.target is not None:
+        return runs.target
     names = [law.target, *_TARGET_ALIASES.get(law.target, ())]
     present = next((name for name in names if name in runs.table.columns), law.target)
     return _for_corpus(runs, present)[0]

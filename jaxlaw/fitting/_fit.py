@@ -47,7 +47,6 @@ from jaxlaw.fitting._objective import (
 from jaxlaw.fitting._options import (
     FitKeywords,
     FitOptions,
-    excludes_prior,
     law_and_options,
     lists_options,
     split_options,
@@ -81,7 +80,7 @@ class _SampleSearch(NamedTuple):
     note: Note
 
 
-@lists_options(FitKeywords)
+@lists_options
 @warns_of_errors
 @checked
 def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[FitKeywords]) -> Fit:
@@ -91,8 +90,8 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
         law: law or its name.
         runs: whatever :func:`jaxlaw.read_runs` takes or returns.
         strict: whether to raise where the result is too poor to use, rather than to note it.
-        columns, units, weight, where, corpus, drop_invalid, name, format, values: options of
-            :func:`jaxlaw.read_runs`.
+        columns, units, weight, where, corpus, drop_invalid, name, format, values, target: options
+            of :func:`jaxlaw.read_runs`.
         constraint: for dcpt, ``"paper"`` (Que 2024, App. E.3: the loss falls with r
             everywhere) or ``"observed"`` (over the observed range). The default is none:
             on real mixtures the paper's form halves R², and a fit without it reports where
@@ -352,7 +351,7 @@ def _experiment(
         return None
     if problem.active_bounds(optimum.coordinates):
         return None
-    if excludes_prior(vars(problem.options) | {"residuals": problem.model.residuals}):
+    if problem.model.residuals != "log" or problem.options.fixed or problem.options.tied:
         return None
     residuals = linear.residuals[active]
     spare = max(len(residuals) - len(law.parameters), 1)

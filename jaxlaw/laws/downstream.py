@@ -1,7 +1,8 @@
-"""Laws of a downstream metric: in pretraining tokens (Isik), in fine-tuning samples (Lin)."""
+"""Laws of a downstream metric: in pretraining tokens (Isik), in samples (Lin), in a loss."""
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 
 from jaxlaw.laws._base import Chart, law, power
@@ -111,6 +112,80 @@ def downstream_bleu_ce(
 ):
     """BLEU after finetuning, by the cross-entropy: where the two agree, and not beyond (§5)."""
     return C * jnp.exp(-k * cross_entropy)
+
+
+_TASK_LOSS = {
+    "task_loss": Input(
+        "task_loss", "loss on the task, such as bits per byte of its right answers", 1.0, "positive"
+    )
+}
+
+
+@law(
+    name="sigmoid",
+    inputs=_TASK_LOSS,
+    formula="floor + (ceiling − floor)/(1 + e^(k·(L − L0))), L the loss on the task",
+    source="Bhagia 2024, arXiv 2412.04403, the second step of OLMo's ladder",
+    target="accuracy",
+    better="high",
+    residuals="linear",
+    delta=0.02,
+)
+def sigmoid(
+    task_loss,
+    *,
+    floor=real(0.02, 0.6, low=0.0, high=1.0, doc="score by chance, of runs that know nothing"),
+    ceiling=real(0.6, 1.0, low=0.0, high=1.0),
+    k=positive(1.0, 20.0, low=0.05, high=200.0, unit="1/loss", doc="steepness"),
+    L0=positive(0.3, 3.0, low=1e-3, high=1e3, unit="loss", doc="the loss half way up"),
+):
+    """Score of a task by the loss on it, between what chance gives and the best there is."""
+    # 1/(1 + e^x) overflows in the derivatives of a large x.
+    risen = jax.nn.sigmoid(-k * (task_loss - L0))
+    return floor * (1.0 - risen) + ceiling * risen
+
+
+@law(
+    name="score-exponential",
+    inputs=_TASK_LOSS,
+    formula="floor + C·e^(−k·L), L the loss on the task",
+    source="Gadre 2024, arXiv 2403.08540 (the error is ε − C·e^(−k·L)); Isik 2024, figure 4",
+    target="accuracy",
+    better="high",
+    residuals="linear",
+    delta=0.02,
+    chart=Chart(
+        {"C": 1e-8},
+        {"C": 1e4},
+        lambda values, context: _score_at_the_mean(values, context, 1),
+        lambda values, context: _score_at_the_mean(values, context, -1),
+    ),
+    context=lambda inputs: {"mean": jnp.mean(jnp.asarray(inputs["task_loss"]))},
+)
+def score_exponential(
+    task_loss,
+    *,
+    floor=real(0.02, 0.6, low=-1.0, high=1.0, doc="score by chance, of runs that know nothing"),
+    C=positive(0.01, 100.0, high=1e30),
+    k=positive(0.1, 10.0, low=1e-4, high=1e3, unit="1/loss"),
+):
+    """Score of a task by the loss on it: without a ceiling, so near chance and not beyond."""
+    return floor + C * jnp.exp(-k * task_loss)
+
+
+@law(
+    name="score-log-linear",
+    inputs=_TASK_LOSS,
+    formula="a − b·log L, L the loss on the task",
+    source="a straight line, the simplest rival of sigmoid",
+    target="accuracy",
+    better="high",
+    residuals="linear",
+    delta=0.02,
+)
+def score_log_linear(task_loss, *, a=real(0.1, 1.0), b=positive(0.01, 2.0, low=1e-6)):
+    """Score of a task by the logarithm of the loss on it."""
+    return a - b * jnp.log(task_loss)
 
 
 # Data begin at no sample at all, so that there is no geometric mean to centre on: with s that of

@@ -116,6 +116,11 @@ def _isik_losses() -> Inputs:
     return {"cross_entropy": p["E"] + p["A"] / _isik()["Dp"] ** p["alpha"]}
 
 
+# Losses on a task, in bits per byte, of the size of those of OLMo's ladder (Bhagia 2024, figure 2).
+def _task_losses() -> Inputs:
+    return {"task_loss": np.geomspace(1.8, 0.7, 32)}
+
+
 # Lin 2024, §4: no sample, 200, and on by doubling.
 def _lin() -> Inputs:
     return {"Df": np.concatenate([[0.0], 200.0 * 2.0 ** np.arange(14)])}
@@ -336,6 +341,9 @@ DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         "downstream-ce": _isik,
         "downstream-bleu": _isik,
         "downstream-bleu-ce": _isik_losses,
+        "sigmoid": _task_losses,
+        "score-exponential": _task_losses,
+        "score-log-linear": _task_losses,
         "rectified": _lin,
         "annealing": _annealing_design,
         "multi-power": _stages,
@@ -381,10 +389,10 @@ _CURVE = _HIDDEN_PT | {"C1": 0.280, "C2": 0.263} | _SHIFT_PT
 # dcpt-general is chosen to pass within 0.4 % of the general losses of table 5, the others to
 # look like that paper's domain losses; both dcpt truths meet its constraint on C, and
 # closely, as its fits do; so are those of several domains. bimix, skaling, kaplan-e,
-# overtraining, downstream-ce, downstream-bleu-ce and rectified are ours. Of
-# loss curves: Wang 2025, figure 19; ours are the exponential shift, the powers, N, the second
-# batch size, and the amount of training of the unknown base, S1 of 5,000 steps: its own 40,000
-# would leave nothing but a straight line to be seen of it.
+# overtraining, downstream-ce, downstream-bleu-ce, the scores of a task's loss and rectified are
+# ours. Of loss curves: Wang 2025, figure 19; ours are the exponential shift, the powers, N, the
+# second batch size, and the amount of training of the unknown base, S1 of 5,000 steps: its own
+# 40,000 would leave nothing but a straight line to be seen of it.
 _PARAMETERS: dict[str, dict[str, float]] = {
     "kaplan": dict(Nc=6.4e13, Dc=1.8e13, alpha_N=0.076, alpha_D=0.103),
     "chinchilla": dict(E=1.69, A=406.4, B=410.7, alpha=0.34, beta=0.28),
@@ -416,6 +424,9 @@ _PARAMETERS: dict[str, dict[str, float]] = {
     "dcpt-cross-k2": dict(**_DOMAINS, F=0.5, mu=0.5),
     "dcpt-cross": dict(**_DOMAINS, F=0.8, mu=1.5, w2=0.9),
     "dcpt-cross-k4": dict(**_DOMAINS, F=1.2, mu=1.5, w2=0.9, w3=0.004),
+    "sigmoid": dict(floor=0.25, ceiling=0.9, k=5.0, L0=0.95),
+    "score-exponential": dict(floor=0.22, C=2.0, k=2.0),
+    "score-log-linear": dict(a=0.5, b=0.4),
     "rectified": dict(B=75.0, D_l=30.0, E=1.0, beta=0.4),
     "annealing": _HIDDEN_PT | {"C": 0.280},
     "multi-power": {"L0": 3.040, "A": 0.525, "B": 363.788, "C": 2.066}

@@ -10,7 +10,7 @@ import pytest
 
 from jaxlaw import simulate
 from jaxlaw.data._runs import read_columns, read_runs, refuse_rows
-from jaxlaw.errors import DataError, UsageError
+from jaxlaw.errors import ColumnError, DataError, UsageError
 from tests.fixtures.run_tables import assert_same, assert_says, codes, simple, with_cell, write_csv
 
 # ---------------------------------------------------------------- names
@@ -349,3 +349,32 @@ def test_read_columns_names_only_arguments_that_there_are():
         read_columns(table, {"Dp": ", of"})
     with pytest.raises(UsageError, match="dict takes the columns D, not 'd'.*mean 'D'"):
         read_columns(table, {"D": ""}, columns={"d": "D"})
+
+
+def test_target_names_the_column_that_laws_predict():
+    table = {"N": [1e8, 2e8, 4e8], "D": [2e9, 4e9, 8e9], "loss": [3.0, 2.9, 2.8]}
+    table |= {"bpb": [1.3, 1.2, 1.1], "acc": [0.3, 0.4, 0.5]}
+    runs = read_runs(table, target="bpb")
+    seen = runs.observations("chinchilla", free=())
+    np.testing.assert_array_equal(seen.target, table["bpb"])
+    assert seen.columns["loss"] == "bpb" and seen.mapped == {"loss": "bpb"}
+    # Runs that are read may be asked for another column, and by a canonical name.
+    again = read_runs(runs, target="loss").observations("chinchilla", free=())
+    np.testing.assert_array_equal(again.target, table["loss"])
+    score = read_runs(table, {"task_loss": "bpb", "accuracy": "acc"}, target="acc")
+    np.testing.assert_array_equal(score.observations("sigmoid", free=()).target, table["acc"])
+
+
+def test_target_that_is_no_column_is_refused_with_its_name():
+    table = {"N": [1e8], "D": [2e9], "acc_mmlu": [0.3]}
+    with pytest.raises(ColumnError, match=r"no column acc_mlu \(target=\).*Did you mean"):
+        read_runs(table, target="acc_mlu")
+
+
+def test_a_fit_keeps_its_target_for_the_same_table_again():
+    runs = simulate.experiment("chinchilla").table.rename(columns={"loss": "bpb"})
+    reading = read_runs(runs, target="bpb").reading
+    options, taken = reading.options({}, runs.columns)
+    assert options["target"] == "bpb" and "target bpb" in taken
+    options, _ = reading.options({}, ["N", "D", "loss"])  # a table without that column
+    assert "target" not in options

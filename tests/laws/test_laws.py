@@ -161,6 +161,11 @@ FORMULAS = {
     "downstream-ce": lambda p, Dp: p["E"] + p["A"] / Dp ** p["alpha"],
     "downstream-bleu": lambda p, Dp: (p["log_A"] + p["alpha"] * np.log(Dp)) ** p["beta"],
     "downstream-bleu-ce": lambda p, cross_entropy: p["C"] * np.exp(-p["k"] * cross_entropy),
+    "sigmoid": lambda p, task_loss: (
+        p["floor"] + (p["ceiling"] - p["floor"]) / (1 + np.exp(p["k"] * (task_loss - p["L0"])))
+    ),
+    "score-exponential": lambda p, task_loss: p["floor"] + p["C"] * np.exp(-p["k"] * task_loss),
+    "score-log-linear": lambda p, task_loss: p["a"] - p["b"] * np.log(task_loss),
     "rectified": lambda p, Df: p["B"] / (p["D_l"] + Df ** p["beta"]) + p["E"],
 }
 
@@ -256,6 +261,7 @@ LINEAR = {
     "dcpt-l5": "E A B", "bimix": "B C", "dcpt-cross-k1": "E A B C F", "dcpt-cross-k2": "E A B C F",
     "dcpt-cross": "E A B C F", "dcpt-cross-k4": "E A B C F", "downstream-ce": "E A",
     "downstream-bleu": "", "downstream-bleu-ce": "C", "rectified": "B E", "kaplan": "",
+    "sigmoid": "floor ceiling", "score-exponential": "floor C", "score-log-linear": "a b",
     "chinchilla": "E A B",
     "skaling": "E", "kaplan-e": "E", "overtraining": "E a b", "farseer": "",
     "repetition": "E", "repetition-geometric": "E A B",
