@@ -1,7 +1,10 @@
 """Options that several commands take, and how their texts are read; needs typer, an extra.
 
 Nothing here imports JAX or pandas before an option is used: help and completion must not wait
-for them. Choices that such a module defines are written out here; a test compares them.
+for them. Choices that such a module defines are written out here; a test compares them. So are
+types and defaults of the options of a fit, which :class:`jaxlaw.fitting.FitOptions` declares:
+typer reads them from annotations, and to import that class would import JAX. A test holds these
+equal, and fails where an option of a fit is not in the shell.
 """
 
 from __future__ import annotations

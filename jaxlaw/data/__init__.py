@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jaxlaw.data._loss_curves import read_loss_curves as read_loss_curves
     from jaxlaw.data._reading import Reading as Reading
     from jaxlaw.data._row_areas import AREAS as AREAS
+    from jaxlaw.data._row_areas import MOST_DROPS as MOST_DROPS
     from jaxlaw.data._row_areas import UNKNOWN_BASE_RATE as UNKNOWN_BASE_RATE
     from jaxlaw.data._row_areas import area_options as area_options
     from jaxlaw.data._row_areas import areas_along as areas_along

@@ -33,7 +33,7 @@ SAME = (1.0, 1.0)
 #: its pre-training are taken from it, wherever it is read, predicted, planned or simulated.
 UNKNOWN_BASE_RATE = 0.0
 
-MOST = 48  # changes of the rate taken one by one; more are gathered in as many groups
+MOST_DROPS = 48  # changes of the rate taken one by one; more are gathered in as many groups
 _FLOOR = 1e-9  # of the highest rate: stands for a rate of 0, which has no logarithm
 
 
@@ -190,10 +190,11 @@ def drops_along(
     """The drops of the rate up to some steps of a schedule, both phases as one.
 
     The rate changes at nearly every step of a cosine. Where a schedule has more changes than
-    ``MOST``, those before a point are gathered in groups: half of the groups' limits share out the
-    sum of changes evenly, half divide the rates since into equal ratios, so that neither a group's
-    size nor the distance of its steps, seen from the point, is large. A group has the sum of its
-    drops, and their mean S_k and geometric mean η_k. Falls and rises have groups of their own.
+    ``MOST_DROPS``, those before a point are gathered in groups: half of the groups' limits share
+    out the sum of changes evenly, half divide the rates since into equal ratios, so that neither a
+    group's size nor the distance of its steps, seen from the point, is large. A group has the sum
+    of its drops, and their mean S_k and geometric mean η_k. Falls and rises have groups of their
+    own.
 
     At the published parameters the multi-power law is then off by 1e-5 nats at most on cosine and
     WSD schedules that end at a tenth of their peak, 7e-5 where they end at 0, 1.5e-4 where the
@@ -219,7 +220,7 @@ def drops_along(
     weight = np.where(np.arange(len(rates)) < boundary, *batch)
     sums = np.concatenate([[0.0], np.cumsum(weight * rates)])
     kinds = [np.flatnonzero(drops > 0), np.flatnonzero(drops < 0)]
-    few = sum(map(len, kinds)) <= MOST
+    few = sum(map(len, kinds)) <= MOST_DROPS
     parts = [
         (_each if few else _gathered)(k, drops[k], np.maximum(rates[k], floor), sums, at)
         for k in kinds
@@ -270,8 +271,8 @@ def _gathered(
 def _limits(
     total: np.ndarray, before: np.ndarray, now: np.ndarray, count: np.ndarray
 ) -> np.ndarray:
-    """(points, MOST + 1) limits of the groups, as numbers of changes from the first."""
-    share = np.arange(1, MOST // 2) / (MOST // 2)
+    """(points, MOST_DROPS + 1) limits of the groups, as numbers of changes from the first."""
+    share = np.arange(1, MOST_DROPS // 2) / (MOST_DROPS // 2)
     even = np.searchsorted(total, total[count, None] * share)
     furthest = now - before[0]
     nearest = now - before[np.maximum(count - 1, 0)]

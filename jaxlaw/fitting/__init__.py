@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._fitted_law import FittedLaw as FittedLaw
     from jaxlaw.fitting._objective import prior_on_host as prior_on_host
     from jaxlaw.fitting._observed_shift import observed_shift as observed_shift
+    from jaxlaw.fitting._options import BootstrapKeywords as BootstrapKeywords
     from jaxlaw.fitting._options import FitKeywords as FitKeywords
     from jaxlaw.fitting._options import FitOptions as FitOptions
-    from jaxlaw.fitting._options import ObjectiveKeywords as ObjectiveKeywords
+    from jaxlaw.fitting._options import ForecastKeywords as ForecastKeywords
+    from jaxlaw.fitting._options import WorkKeywords as WorkKeywords
+    from jaxlaw.fitting._options import excludes_prior as excludes_prior
     from jaxlaw.fitting._options import fitted_by as fitted_by
     from jaxlaw.fitting._options import law_and_options as law_and_options
+    from jaxlaw.fitting._options import lists_options as lists_options
     from jaxlaw.fitting._options import split_options as split_options
     from jaxlaw.fitting._prior import Experiment as Experiment
     from jaxlaw.fitting._prior import Prior as Prior

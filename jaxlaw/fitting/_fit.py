@@ -47,6 +47,7 @@ from jaxlaw.fitting._objective import (
 from jaxlaw.fitting._options import (
     FitKeywords,
     FitOptions,
+    excludes_prior,
     law_and_options,
     lists_options,
     split_options,
@@ -80,7 +81,7 @@ class _SampleSearch(NamedTuple):
     note: Note
 
 
-@lists_options
+@lists_options(FitKeywords)
 @warns_of_errors
 @checked
 def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[FitKeywords]) -> Fit:
@@ -351,7 +352,7 @@ def _experiment(
         return None
     if problem.active_bounds(optimum.coordinates):
         return None
-    if problem.model.residuals != "log" or problem.options.fixed or problem.options.tied:
+    if excludes_prior(vars(problem.options) | {"residuals": problem.model.residuals}):
         return None
     residuals = linear.residuals[active]
     spare = max(len(residuals) - len(law.parameters), 1)

@@ -200,6 +200,11 @@ def _prior_loss(square: Array, count: int) -> tuple[Array, Array]:
     return tail * (root - 1.0), 1.0 / root
 
 
+def prior_pull(square: float, count: int) -> float:
+    """The same slope, on the host: what is left of the prior's information so far from its mean."""
+    return float((1.0 + square / (PRIOR_TAIL**2 * count)) ** -0.5)
+
+
 def prior_around(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, Array, Array]:
     """The prior's part of the scaled objective at coordinates (p,): value, gradient and Hessian.
 

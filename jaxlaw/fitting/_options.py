@@ -1,4 +1,10 @@
-"""What a user may say about a fit, made once at an entry point and then passed on as it is."""
+"""Options of a fit: declared once, made at an entry point, and then passed on as they are.
+
+:class:`FitOptions` declares name, type and default of every option, and the docstring of
+:func:`jaxlaw.fit` says what it does. :class:`FitKeywords` repeats names and types by hand, because
+editors and type checkers run no code and cannot derive keywords from a dataclass. A test holds the
+two, the docstring and the options of the command equal.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +13,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
 import numpy as np
 
@@ -128,16 +135,17 @@ class FitOptions:
         """Refuse what a prior cannot go with."""
         if not self.knows_beforehand(law):
             return
-        if (self.residuals or law.residuals) != "log":
+        option = excludes_prior(vars(self) | {"residuals": self.residuals or law.residuals})
+        if option == "residuals":
             raise UsageError(
                 "a prior is on the scale of relative noise: residuals='log', or prior=None",
                 argument="residuals",
                 value=self.residuals,
             )
-        if held := {**self.fixed, **self.tied}:
+        if option:
             raise UsageError(
-                f"parameter {next(iter(held))} is fixed or tied, and the prior of law {law.name} "
-                "is over all of them: prior=None, or leave it free",
+                f"parameter {next(iter(getattr(self, option)))} is fixed or tied, and the prior of "
+                f"law {law.name} is over all of them: prior=None, or leave it free",
                 argument="prior",
             )
 
@@ -170,7 +178,8 @@ class FitOptions:
             )
         if self.executor is not None and self.distributed:
             raise UsageError(
-                "distributed= and executor= are two ways to share the work: pass one of them",
+                "distributed= and executor= are two ways to share the work, of processes that all "
+                "make this call and of workers that take tasks: pass one of them",
                 argument="executor",
             )
 
@@ -201,29 +210,10 @@ class FitOptions:
             raise UsageError(f"parameter {name} must be positive; fixed at {value}")
 
 
-class ObjectiveKeywords(ReadingOptions, total=False):
-    """Keywords of :func:`jaxlaw.fit` about the runs, the objective and where lanes start."""
+class WorkKeywords(TypedDict, total=False):
+    """Keywords of :func:`jaxlaw.fit` about how it is done, whatever is fitted."""
 
-    constraint: Literal["paper", "observed"] | None
-    delta: float | None
-    residuals: Literal["log", "linear"] | None
-    asymmetry: float
-    prior: Any
-    evaluation: str
-    fixed: Mapping[str, float] | None
-    tied: Mapping[str, str] | None
-    bounds: Mapping[str, tuple[float | None, float | None]] | None
-    starts: Any
-
-
-class FitKeywords(ObjectiveKeywords, total=False):
-    """Keywords of :func:`jaxlaw.fit`, for whatever fits: studies, covariances, forecasts."""
-
-    base: FittedLaw | Mapping[str, float] | None
-    n_starts: StartCount | None
-    n_local: int | Literal[False] | None
     solver: str
-    seed: Seed
     work_dir: str | Path | None
     progress: bool | None
     distributed: bool
@@ -231,25 +221,64 @@ class FitKeywords(ObjectiveKeywords, total=False):
     compile_cache: str | Path | Literal[False] | None
 
 
-def lists_options(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, whose signature names every one of :class:`FitKeywords` with its default.
+class SharedKeywords(ReadingOptions, WorkKeywords, total=False):
+    """Keywords of :func:`jaxlaw.fit` that all entry points hand on."""
 
-    So ``help`` and completion show what type checkers read from the annotation of ``**options``.
+    constraint: Literal["paper", "observed"] | None
+    delta: float | None
+    residuals: Literal["log", "linear"] | None
+    asymmetry: float
+    evaluation: str
+    fixed: Mapping[str, float] | None
+    tied: Mapping[str, str] | None
+    bounds: Mapping[str, tuple[float | None, float | None]] | None
+    starts: Any
+
+
+class BootstrapKeywords(SharedKeywords, total=False):
+    """Keywords that a bootstrap hands on; base, search and seed are its own."""
+
+    prior: Any
+
+
+class ForecastKeywords(SharedKeywords, total=False):
+    """Keywords that a forecast hands on; prior and seed are its own."""
+
+    base: FittedLaw | Mapping[str, float] | None
+    n_starts: StartCount | None
+    n_local: int | Literal[False] | None
+
+
+class FitKeywords(BootstrapKeywords, ForecastKeywords, total=False):
+    """Keywords of :func:`jaxlaw.fit`, for whatever fits: studies, covariances, back-tests."""
+
+    seed: Seed
+
+
+def lists_options(keywords: type) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A decorator: the signature names each of these keywords of ``**options`` with its default.
+
+    So ``help`` and a notebook's completion show what type checkers read from the annotation.
     """
-    signature = inspect.signature(function)
-    of_fit = {field.name: field.default for field in dataclasses.fields(FitOptions)}
-    of_fit = {name: value for name, value in of_fit.items() if value is not dataclasses.MISSING}
-    reading = inspect.signature(read_runs).parameters
-    defaults = {name: parameter.default for name, parameter in reading.items()} | of_fit
-    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    listed = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=kind
-        )
-        for name, kind in option_kinds(FitKeywords).items()
-    ]
-    function.__signature__ = signature.replace(parameters=[*own, *listed])  # type: ignore[attr-defined]
-    return function
+
+    def list_them(function: Callable[P, T]) -> Callable[P, T]:
+        signature, kinds = inspect.signature(function), option_kinds(keywords)
+        reading = inspect.signature(read_runs).parameters.values()
+        # None in a call stands for what a factory makes, too.
+        of_fit = {f.name: f.default for f in dataclasses.fields(FitOptions)}
+        defaults = {p.name: p.default for p in reading} | {"constraint": None, "base": None}
+        defaults |= {n: None if d is dataclasses.MISSING else d for n, d in of_fit.items()}
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        one = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+        listed = [
+            one(name, default=default, annotation=kinds[name])
+            for name, default in defaults.items()
+            if name in kinds
+        ]
+        function.__signature__ = signature.replace(parameters=[*own, *listed])  # type: ignore[attr-defined]
+        return function
+
+    return list_them
 
 
 #: Options that say what is fitted; a fit knows its own.
@@ -257,6 +286,19 @@ OBJECTIVE = ("delta", "residuals", "asymmetry", "prior", "fixed", "tied", "bound
 #: Keywords that say what is fitted: those that a law of a study may have of its own.
 OF_LAW = ("constraint", *OBJECTIVE, "base")
 _NAMES = {*OF_LAW, *(field.name for field in dataclasses.fields(FitOptions))}
+
+
+def excludes_prior(options: Mapping[str, Any]) -> str:
+    """The option beside which a law can have no prior; empty where there is none.
+
+    A prior is on the scale of relative noise, and over all parameters of a law.
+
+    Args:
+        options: options of a fit by name.
+    """
+    if options.get("residuals") not in (None, "log"):
+        return "residuals"
+    return next((name for name in ("fixed", "tied") if options.get(name)), "")
 
 
 def fitted_by(fit: FittedLaw) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import numpy as np
 from scipy import stats
 
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw.fitting._objective import Problem
-from jaxlaw.fitting._prior import FLOOR
+from jaxlaw.fitting._objective import Problem, prior_pull
+from jaxlaw.fitting._prior import FLOOR, NOISE_DEGREES
 from jaxlaw.fitting._problem import FitProblem, linearise
 from jaxlaw.fitting._transform import Model
 from jaxlaw.notes import Note
@@ -26,7 +26,9 @@ class PriorEvidence(NamedTuple):
 
     Attributes:
         covariance: (p, p) of the search coordinates, by runs and prior.
-        of_prior: (p, p) information of the prior; of the runs is the rest.
+        of_runs: (p, p) information of the runs.
+        of_prior: (p, p) information of the prior.
+        pull: what heavy tails leave of the prior's information at the optimum: 1 near its mean.
         determined: degrees of freedom that the runs determine.
         p_value: probability of coordinates as far from the prior's mean, if the prior is right.
         coordinate: the one that lies the farthest out.
@@ -34,11 +36,21 @@ class PriorEvidence(NamedTuple):
     """
 
     covariance: np.ndarray
+    of_runs: np.ndarray
     of_prior: np.ndarray
+    pull: float
     determined: float
     p_value: float
     coordinate: str
     off: float
+
+    def noise_degrees(self, rows: int) -> float:
+        """Degrees of freedom of the noise: the prior's own, and those that the fit leaves of rows.
+
+        Args:
+            rows: number of rows, or of groups that share an error.
+        """
+        return NOISE_DEGREES + max(rows - self.determined, 0.0)
 
     def share_of_prior(self, slopes: np.ndarray) -> np.ndarray:
         """(m,) share of the variance of predictions that is the prior's, by their slopes (m, p).
@@ -82,7 +94,8 @@ def prior_evidence(problem: FitProblem, at: np.ndarray) -> PriorEvidence:
     expected = np.sqrt(np.maximum(np.diag(before) - np.diag(after), 1e-12))
     farthest = int(np.argmax(np.abs(off) / expected))
     return PriorEvidence(
-        covariance, of_prior, float(np.trace(covariance @ of_runs)), p_value, names[farthest],
+        covariance, of_runs, of_prior, prior_pull(square, len(off)),
+        float(np.trace(covariance @ of_runs)), p_value, names[farthest],
         float(off[farthest] / expected[farthest]),
     )  # fmt: skip
 

@@ -59,7 +59,9 @@ def _draws_of_prior(problem: FitProblem) -> np.ndarray:
     """
     law, options, data = problem.law, problem.options, problem.in_numpy
     count = min(options.n_starts or STARTS_OF_PRIOR, STARTS_OF_PRIOR)
-    draws = options.prior.sample(law, count, options.seed)
+    # Coordinates are logarithms: a prior as wide as to say nothing would draw exponents of e^20.
+    widest = float(np.sqrt(np.diag(options.prior.covariances[law.name]).max()))
+    draws = options.prior.widened(min(1.0, 1.0 / widest)).sample(law, count, options.seed)
     values = dict(zip(problem.model.prior, draws.T, strict=True))
     params = law.scale_free.to_params(np.ones(count), values)
     active = data.weight > 0

@@ -25,12 +25,13 @@ from jaxlaw._typed import Between, Seed, checked
 from jaxlaw._version import __version__
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import (
-    FitKeywords,
     FittedLaw,
+    ForecastKeywords,
     Prior,
     PriorEvidence,
     Refits,
     conflict_notes,
+    excludes_prior,
     fit_many,
     joint_ranges,
     linearise,
@@ -361,7 +362,7 @@ def forecast(
     seed: Seed = 0,
     prior: Any = "field",
     per_law: Mapping[str, Mapping[str, Any]] | None = None,
-    **options: Unpack[FitKeywords],
+    **options: Unpack[ForecastKeywords],
 ) -> Forecast:
     """The target of runs that were not yet made, with an interval for a **new run**.
 
@@ -404,13 +405,10 @@ def forecast(
         [[10000000000.0, 400000000000.0], [20000000000.0, 400000000000.0]]
     """
     own = [options, *(per_law or {}).values()]
-    special = any(
-        one.get("fixed") or one.get("tied") or one.get("residuals") == "linear" for one in own
-    )
-    if isinstance(prior, str) and prior == "field" and special:
-        prior = None  # it is over all parameters of a law, on the scale of relative noise
-    options |= {"seed": seed, "prior": prior}
-    candidates, data = laws_and_data(laws, runs, per_law, options, needed=False)
+    if isinstance(prior, str) and prior == "field" and any(map(excludes_prior, own)):
+        prior = None
+    given = options | {"seed": seed, "prior": prior}
+    candidates, data = laws_and_data(laws, runs, per_law, given, needed=False)
     values_along(data, candidates, along)
     _points(data, {one.label: _unfitted(one, data) for one in candidates}, at, along)
     with _progress.part(k=0, n=2):

@@ -101,7 +101,8 @@ def objective_profile(
     """How much worse the fit gets as a quantity is fixed elsewhere, and the interval there.
 
     The height is the root of the profile: standard errors from the optimum, so that the
-    dashed lines of the sandwich are straight, and an objective that rises otherwise is not.
+    dashed lines of the sandwich (of a fit with a prior, of the normal posterior) are straight, and
+    an objective that rises otherwise is not.
 
     Args:
         profile: profile that :func:`jaxlaw.profile` returned.
@@ -123,7 +124,7 @@ def objective_profile(
     order = np.argsort(value)
     straight = np.abs(value - profile.estimate) / profile.std_err
     end_labels = [
-        (straight[order][-1], "sandwich", FAINT),
+        (straight[order][-1], "sandwich" if profile.fit.prior is None else "normal", FAINT),
         (root[order][-1], "profile", BLUE),
     ]
     text = f"{profile.estimate:.4g}"

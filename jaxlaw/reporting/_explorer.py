@@ -17,7 +17,7 @@ import numpy as np
 from scipy import stats
 
 from jaxlaw._jit import in_float64
-from jaxlaw.data import AREAS, LossCurves
+from jaxlaw.data import AREAS, MOST_DROPS, LossCurves
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import FittedLaw
 from jaxlaw.forecasting import Forecast
@@ -146,9 +146,11 @@ def _data(
 ) -> dict[str, Any]:
     """All that the script of the page knows of the fit."""
     law = fit.law
-    controls = [_control(fit, spec) for spec in law.inputs if spec.name not in areas]
+    summed = (*areas, *law.inputs_per_drop)
+    controls = [_control(fit, spec) for spec in law.inputs if spec.name not in summed]
     data: dict[str, Any] = {
         "target": law.target,
+        "unit": fit.target_unit,
         "level": level,
         "inputs": [_input(fit, spec) for spec in law.inputs],
         "joint": _joint(fit),
@@ -159,6 +161,7 @@ def _data(
     if areas:
         phases = _phases(areas)
         data |= {"areas": fit.area_options, "phases": phases, "alone": phases == ["cpt"]}
+        data |= {"most_drops": MOST_DROPS} if law.inputs_per_drop else {}
         controls[:0] = [one for p in phases for one in _schedule(fit, p, areas, curves)]
     elif {"N", "D"} <= set(law.input_names):
         controls.append(_compute(fit))

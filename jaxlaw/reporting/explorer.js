@@ -21,7 +21,8 @@ const band = (values) => {
   const good = values.filter(Number.isFinite).sort((a, b) => a - b), tail = (1 - data.level) / 2;
   return good.length ? [percentile(good, tail), percentile(good, 1 - tail)] : [NaN, NaN];
 };
-const own = (x) => x.map((v, k) => v * data.inputs[k].worth); // the law's own units
+// The law's own units; what an input has for every drop of the rate is in them.
+const own = (x) => x.map((v, k) => Array.isArray(v) ? v : v * data.inputs[k].worth);
 const predicted = (x) => law(data.params, own(x));
 const interval = (x) => {
   const o = own(x), noise = data.noise || [];
@@ -43,7 +44,7 @@ function beyond(x) {
     if (!range) return false;
     const [low, high] = range;
     const slack = Math.max(1e-9 * Math.max(Math.abs(low), Math.abs(high)), annealed ? 0.02 * (high - low) : 0);
-    return low === null || !(x[k] >= low - slack && x[k] <= high + slack);
+    return low === null || ![x[k]].flat().every((v) => v >= low - slack && v <= high + slack);
   }).map((spec) => spec.name);
   for (const [label, [low, high]] of Object.entries(data.joint)) {
     const [a, sign, b] = label.split(/([*/])/), i = index[a], j = index[b];
@@ -93,7 +94,7 @@ function areas(phases) {
       S1[k] = forward; S2[k] = annealed; lr[k] = rate; last = rate; k += 1;
     });
   });
-  return { S1, S2, lr, start, length };
+  return { S1, S2, lr, start, length, before: data.alone ? 0 : phases[0].before };
 }
 function areasAt(found, step) { // after so many steps
   const { S1, S2, start } = found, zero = { S1_pt: 0, S1_cpt: 0, S2_pt: 0, S2_cpt: 0 };
@@ -104,6 +105,62 @@ function areasAt(found, step) { // after so many steps
     if (step > start) Object.assign(zero, { S1_cpt: S1[step - 1], S2_cpt: S2[step - 1] });
   }
   return { ...zero, S1: zero.S1_pt + zero.S1_cpt, S2: zero.S2_pt + zero.S2_cpt };
+}
+// ---- the drops of the rate up to a step (jaxlaw.data.drops_along), which has the reasons
+const first = (n, holds) => { // of 0 to n - 1, where what holds goes on to hold; n if nowhere
+  let low = 0, high = n;
+  while (low < high) { const k = (low + high) >> 1; if (holds(k)) high = k; else low = k + 1; }
+  return low;
+};
+const sumsOf = (terms) => {
+  const sums = new Float64Array(terms.length + 1);
+  terms.forEach((v, k) => { sums[k + 1] = sums[k] + v; });
+  return sums;
+};
+function dropsOf({ lr, before, start }) {
+  const highest = lr.reduce((a, b) => Math.max(a, b), 0), floor = 1e-9 * Math.max(highest, 2.2250738585072014e-308);
+  const peak = lr.subarray(0, start).reduce((best, v, k) => v > lr[best] ? k : best, 0);
+  const changes = Array.from(lr, (rate, k) => {
+    const drop = (k ? lr[k - 1] : before) - rate;
+    return !data.areas.count_warmup && k <= peak ? Math.max(drop, 0) : drop;
+  });
+  const sums = sumsOf(lr), kinds = [(v) => v > 0, (v) => v < 0].map((wanted) => {
+    const at = changes.flatMap((v, k) => wanted(v) ? [k] : []), drops = at.map((k) => changes[k]);
+    const eta = at.map((k) => Math.max(lr[k], floor)), since = at.map((k) => sums[k]);
+    return { at, drops, eta, since, total: sumsOf(drops), logs: sumsOf(drops.map((v, k) => v * Math.log(eta[k]))),
+      means: sumsOf(drops.map((v, k) => v * since[k])) };
+  }).filter((kind) => kind.at.length);
+  const few = kinds.reduce((n, kind) => n + kind.at.length, 0) <= data.most_drops;
+  return { sums, kinds, few, floor, highest: Math.max(highest, floor) };
+}
+function limits({ at, total, since }, count, now) { // of the groups
+  const half = data.most_drops / 2, size = (k) => Math.abs(total[k]), edges = [];
+  const furthest = count ? now - since[0] : 1;
+  const nearest = Math.max(count ? now - since[count - 1] : 1, 1e-12 * furthest);
+  for (let k = 1; k < half; k++) {
+    const even = size(count) * (k / half), wanted = now - nearest * Math.pow(furthest / nearest, k / half);
+    edges.push(first(total.length, (j) => size(j) >= even), first(at.length, (j) => since[j] >= wanted));
+  }
+  return [0, ...edges.map((k) => Math.min(k, count)).sort((a, b) => a - b), count];
+}
+function dropsAt({ sums, kinds, few, floor, highest }, step) {
+  const drop = [], eta_k = [], S_k = [], now = sums[step];
+  const add = (v, rate, since) => {
+    drop.push(v); eta_k.push(v === 0 ? highest : rate); S_k.push(Math.max(v === 0 ? now : since, floor));
+  };
+  for (const kind of kinds) {
+    const { at, drops, eta, since, total, logs, means } = kind, count = first(at.length, (k) => at[k] >= step);
+    if (few) at.forEach((_, k) => add(k < count ? drops[k] : 0, eta[k], now - since[k]));
+    else limits(kind, count, now).forEach((high, k, all) => {
+      if (!k) return;
+      const low = all[k - 1], v = total[high] - total[low], one = Math.min(low, at.length - 1);
+      const end = Math.min(Math.max(high - 1, one), at.length - 1);
+      const mean = Math.min(Math.max((means[high] - means[low]) / v, since[one]), since[end]);
+      add(v, Math.exp((logs[high] - logs[low]) / v), now - mean);
+    });
+  }
+  if (!kinds.length) add(0, highest, now);
+  return { drop, eta_k, S_k };
 }
 
 // ---- controls: a slider, and a field that takes "70B" as well as a number in the runs' unit
@@ -122,8 +179,8 @@ const controls = data.controls.map((spec) => {
     if (spec.choices) return;
     if (from !== slider) slider.value = 1000 * (move(control.value) - low) / (high - low);
     if (from !== field) {
-      field.value = spec.unit && spec.unit !== "FLOPs" ? readable(control.value * spec.worth, "")
-        : few(control.value);
+      field.value = spec.whole ? control.value
+        : spec.unit && spec.unit !== "FLOPs" ? readable(control.value * spec.worth, "") : few(control.value);
     }
   };
   if (slider) slider.addEventListener("input", () => {
@@ -175,7 +232,31 @@ function shape(name, attributes, text) {
   if (text !== undefined) made.textContent = text;
   return made;
 }
-function picture(xs, ys, bands, mark, range, log, xlabel, inside, lr) {
+// Grey within a factor of ten beyond the runs (or a tenth of their range), then striped.
+const limitsOf = ([low, high], log) => log ? [low / 10, high * 10]
+  : [low - 0.1 * (high - low), high + 0.1 * (high - low)];
+function shadesOf(range, log, first, last) {
+  if (!range || range[0] === null) return [];
+  const [low, high] = range, [least, most] = limitsOf(range, log);
+  return [[first, least, 1], [least, low, 0], [high, most, 0], [most, last, 1]]
+    .map(([a, b, far]) => [Math.max(a, first), Math.min(b, last), far]).filter(([a, b]) => b > a);
+}
+function shadesAlong(steps, points) { // from step to step
+  const how = points.map((x) => !beyond(x).length ? -1 : +data.inputs.some(({ range }, k) => {
+    if (!range || range[0] === null) return false;
+    const [least, most] = limitsOf(range, range[0] > 0);
+    return [x[k]].flat().some((v) => v < least || v > most);
+  }));
+  const shades = [];
+  steps.slice(1).forEach((step, k) => {
+    if (how[k + 1] < 0) return;
+    const last = shades.at(-1);
+    if (last && last[1] === steps[k] && last[2] === how[k + 1]) last[1] = step;
+    else shades.push([steps[k], step, how[k + 1]]);
+  });
+  return shades;
+}
+function picture(xs, ys, bands, mark, shades, log, xlabel, lr, peak) {
   const svg = at("explorer-picture"), W = 640, H = lr ? 400 : 300, left = 62, right = 626, top = 14;
   const bottom = 256;
   svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
@@ -193,16 +274,9 @@ function picture(xs, ys, bands, mark, range, log, xlabel, inside, lr) {
     patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
   stripes.append(shape("line", { x1: 0, y1: 0, x2: 0, y2: 7, class: "stripe" }));
   svg.append(stripes);
-  // Grey within a factor of ten beyond the runs (or a tenth of their range), then striped.
-  if (range) {
-    const [low, high] = range, room = 0.1 * (high - low);
-    const parts = log ? [[xs[0], low / 10, 1], [low / 10, low, 0], [high, high * 10, 0], [high * 10, xs.at(-1), 1]]
-      : [[xs[0], low - room, 1], [low - room, low, 0], [high, high + room, 0], [high + room, xs.at(-1), 1]];
-    for (let [a, b, far] of parts) {
-      a = Math.max(a, xs[0]); b = Math.min(b, xs.at(-1));
-      if (b > a) svg.append(shape("rect", { x: X(a), y: top, width: X(b) - X(a), height: bottom - top,
-        class: far ? "far" : "beyond" }));
-    }
+  for (const [a, b, far] of shades) {
+    svg.append(shape("rect", { x: X(a), y: top, width: X(b) - X(a), height: bottom - top,
+      class: far ? "far" : "beyond" }));
   }
   if (bands.length) {
     const lower = bands.map((b, k) => [xs[k], b[0]]), upper = bands.map((b, k) => [xs[k], b[1]]);
@@ -223,9 +297,9 @@ function picture(xs, ys, bands, mark, range, log, xlabel, inside, lr) {
   svg.append(shape("text", { x: (left + right) / 2, y: bottom + 36, "text-anchor": "middle" }, xlabel.text));
   svg.append(shape("text", { x: left + 6, y: top + 12 }, data.target));
   if (lr) {
-    const peak = Math.max(...lr, 1e-300), floor = H - 10, roof = bottom + 56;
+    const floor = H - 10, roof = bottom + 56;
     svg.append(shape("path", { class: "rate", d: xs.map((x, k) => (k ? "L" : "M") + X(x).toFixed(1) + " "
-      + (floor - (floor - roof) * lr[k] / peak).toFixed(1)).join("") }));
+      + (floor - (floor - roof) * lr[k] / (peak || 1)).toFixed(1)).join("") }));
     svg.append(shape("text", { x: left + 6, y: roof - 2 }, "learning rate, up to " + few(peak)));
   }
   svg.setAttribute("aria-label", `${data.target} over ${xlabel.text}`);
@@ -236,7 +310,7 @@ function say(text, x, value, limits) {
   const between = Number.isFinite(limits[0])
     ? ` (${Math.round(100 * data.level)} %: ${limits[0].toPrecision(5)} to ${limits[1].toPrecision(5)})` : "";
   const outside = beyond(x), answer = at("explorer-answer");
-  answer.textContent = `${text}${data.target} ${value.toPrecision(5)}${between}`;
+  answer.textContent = `${text}${data.target} ${value.toPrecision(5)}${data.unit && " " + data.unit}${between}`;
   answer.dataset.value = value; answer.dataset.low = limits[0]; answer.dataset.high = limits[1];
   answer.dataset.point = JSON.stringify(x);
   const unknown = data.inputs.some((spec) => spec.range && spec.range[0] === null);
@@ -275,29 +349,37 @@ function drawPoint(chosen) {
   const ys = xs.map((v) => predicted(point(v)));
   const bands = data.draws.length ? xs.map((v) => interval(point(v))) : [];
   const value = predicted(x);
-  picture(xs, ys, bands, [x[k], value], spec.range, control.log,
+  picture(xs, ys, bands, [x[k], value], shadesOf(spec.range, control.log, low, high), control.log,
     { text: `${spec.name}: ${spec.doc}`, worth: spec.single });
   const words = data.inputs.map((one, j) => one.levels ? one.levels[x[j]]
     : `${one.name} ${readable(x[j] * one.single, one.unit)}`);
   say(`${words.join(", ")}: `, x, value, data.draws.length ? interval(x) : [NaN, NaN]);
 }
 
+function leastStep(found) { // the first step that is as far as the first of the fitted ones
+  const spec = data.inputs.find(({ name, range }) => /^S1/.test(name) && range && range[0] !== null);
+  return spec ? first(found.length, (k) => areasAt(found, k)[spec.name] >= spec.range[0] * spec.worth) : 0;
+}
 function drawCurve(chosen) {
   const phases = data.phases.map((phase) => rates(Object.fromEntries(
     ["shape", "peak", "final", "steps", "warmup", "decay"].map((key) => [key, chosen[`${phase}-${key}`]]))));
-  const found = areas(phases);
+  const found = areas(phases), drops = data.most_drops ? dropsOf(found) : null;
   const point = (step) => {
-    const known = { ...chosen, ...areasAt(found, step) };
+    const known = { ...chosen, ...areasAt(found, step), ...(drops && dropsAt(drops, step)) };
     return data.inputs.map((spec) => spec.levels ? spec.levels.indexOf(known[spec.name])
       : spec.area ? known[spec.name] / spec.worth : known[spec.name]);
   };
-  const first = Math.max(Math.round(found.length / 200), 1);
-  const steps = [...new Set(grid(first, found.length, false, 160).map(Math.round))];
-  const ys = steps.map((step) => predicted(point(step)));
-  const bands = data.draws.length ? steps.map((step) => interval(point(step))) : [];
+  // The first steps, of which no law knows anything, would flatten all others.
+  const many = Math.round(found.length / 50), runs = leastStep(found);
+  const from = Math.max(many, runs < found.length / 2 ? runs : 0, 1);
+  const steps = [...new Set(grid(from, found.length, false, data.most_drops ? 60 : 160).map(Math.round))];
+  const points = steps.map(point), ys = points.map(predicted);
+  const bands = data.draws.length ? points.map(interval) : [];
   const end = point(found.length), value = predicted(end);
-  picture(steps, ys, bands, [found.length, value], null, false, { text: "step", worth: 1 }, null,
-    steps.map((step) => found.lr[step - 1]));
+  const unknown = data.inputs.some(({ range }) => range && range[0] === null);
+  picture(steps, ys, bands, [found.length, value], unknown ? [] : shadesAlong(steps, points), false,
+    { text: "step", worth: 1 }, steps.map((step) => found.lr[step - 1]),
+    found.lr.reduce((a, b) => Math.max(a, b), 0));
   say(`After ${found.length} steps: `, end, value, data.draws.length ? interval(end) : [NaN, NaN]);
 }
 

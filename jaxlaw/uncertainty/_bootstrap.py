@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,15 +14,17 @@ import pandas as pd
 
 from jaxlaw._jit import in_float64
 from jaxlaw._result import Result
-from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
+from jaxlaw._typed import ResampleCount, Seed, StartCount, checked, option_kinds
 from jaxlaw.data import without_dependence_note
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import (
+    BootstrapKeywords,
     Fit,
     FittedLaw,
-    ObjectiveKeywords,
     Refits,
+    WorkKeywords,
     fit_many,
+    lists_options,
     posterior_draws,
 )
 from jaxlaw.fitting._fit_many import predict_each
@@ -378,6 +379,7 @@ def _evaluate_in_float64(function: Callable[[Mapping[str, Any]], Any], params: A
         return np.asarray(function(params))
 
 
+@lists_options(BootstrapKeywords)
 @checked
 def bootstrap(
     law: str | Law | FittedLaw,
@@ -390,13 +392,7 @@ def bootstrap(
     seed: Seed = 0,
     n_starts: StartCount = 64,
     n_local: int = 8,
-    solver: str = "newton",
-    work_dir: str | Path | None = None,
-    progress: bool | None = None,
-    distributed: bool = False,
-    executor: Executor | None = None,
-    compile_cache: str | Path | Literal[False] | None = None,
-    **options: Unpack[ObjectiveKeywords],
+    **options: Unpack[BootstrapKeywords],
 ) -> Bootstrap:
     """Fit a law to resamples of its runs.
 
@@ -430,9 +426,7 @@ def bootstrap(
         n_starts, n_local: numbers of starts tried and solved in each resample whose optimum is not
             near the fit's. A resample begins at the optima of the runs as they are, and at three
             screened starts of its own: where the two disagree, so many are solved.
-        solver: solver as in :func:`jaxlaw.fit`.
-        work_dir, progress, distributed, executor, compile_cache: as in :func:`jaxlaw.fit`.
-        **options: other options of :func:`jaxlaw.fit`: columns, units, delta, fixed …
+        **options: other options of :func:`jaxlaw.fit`: columns, units, delta, fixed, work_dir …
 
     Returns:
         The :class:`Bootstrap`.
@@ -453,16 +447,14 @@ def bootstrap(
     if drawn:
         base = base.draws()
         _check_paired(n_resamples, base)
+    of_fit: dict[str, Any] = dict(options)
+    work = {name: of_fit.pop(name) for name in option_kinds(WorkKeywords) if name in of_fit}
     if base is not None and not (drawn and isinstance(law, FittedLaw)):  # such a fit has its base's
-        options["base"] = base.fit if drawn else base
-    folder = None if work_dir is None else Path(work_dir)
+        of_fit["base"] = base.fit if drawn else base
     if not isinstance(law, FittedLaw):
-        options |= {
-            "solver": solver, "progress": progress, "distributed": distributed,
-            "executor": executor, "compile_cache": compile_cache,
-            "work_dir": folder and folder / "fit",
-        }  # fmt: skip
-    problem = fit_with_data(law, runs, takes_prior=True, **options)
+        folder = work.get("work_dir")
+        of_fit |= work | {"work_dir": None if folder is None else Path(folder, "fit")}
+    problem = fit_with_data(law, runs, takes_prior=True, **of_fit)
     if problem.fit.prior is not None and kind != "case":
         raise UsageError(
             f"kind is '{kind}', and the fit has a prior, whose draws are of kind 'posterior': "
@@ -474,11 +466,8 @@ def bootstrap(
     members = np.arange(len(problem.observations))
     if groups is not None:
         members = group_numbers(problem.runs, problem.observations, groups)
-    search = replace(
-        problem.options, n_starts=n_starts, n_local=n_local, seed=seed, solver=solver,
-        work_dir=folder and folder / "resamples", progress=progress, distributed=distributed,
-        executor=executor, compile_cache=compile_cache,
-    )  # fmt: skip
+    search = replace(problem.options, n_starts=n_starts, n_local=n_local, seed=seed, **work)
+    search = search.within("resamples")
     here = np.array([[*problem.fit.params.values()]])
     if problem.fit.prior is not None:
         kind = "posterior"

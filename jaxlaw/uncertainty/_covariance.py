@@ -13,6 +13,11 @@ fitted: the covariance is (G−1)/G Σ dᵍ dᵍᵀ with dᵍ = (H − Hᵍ)⁻�
 the group is left out. Of least squares that is the jackknife by groups, CR3, and by rows HC3
 (MacKinnon and White 1985; MacKinnon, Nielsen and Webb 2023, who show it to hold best of few
 groups). Intervals take Student's t with n−p degrees of freedom, or G−1 of G groups.
+
+A fit with a prior has a posterior instead, which is taken as normal around its optimum (Laplace's
+approximation): the inverse of what runs and prior together know of the parameters, with the noise
+of a run as prior and runs together estimate it. Three rows show no scatter that a sandwich could
+be made of.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from jaxlaw._result import Result
 from jaxlaw._typed import checked
 from jaxlaw.data import without_dependence_note
 from jaxlaw.errors import DataError
-from jaxlaw.fitting import Fit, FitKeywords, FittedLaw
+from jaxlaw.fitting import Fit, FitKeywords, FittedLaw, prior_evidence
 from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
@@ -57,7 +62,8 @@ class Covariance(Result):
         coordinates: (k, k) covariance of the search coordinates that the data determine.
         jacobian: (p, k) slopes of the natural parameters, in the law's own units, in these.
         bread: (k, k) inverse of the smoothed Hessian of the summed objective.
-        degrees: degrees of freedom of Student's t: n−p of n rows, G−1 of G groups.
+        degrees: degrees of freedom of Student's t: n−p of n rows, G−1 of G groups; of a fit with a
+            prior those of the noise.
         notes: what to know before relying on it.
         groups: columns that name the groups of rows, as a :class:`jaxlaw.Bootstrap` has them.
         problem: the fit with its data; None where it was read from a file.
@@ -102,7 +108,12 @@ class Covariance(Result):
         by = "" if self.groups is None else f", rows in groups by {', '.join(self.groups)}"
         table = self.conf_int(confidence_level)
         known = best_and_least_known(self.fit, table, confidence_level)
-        return f"{self.fit.law.name}, sandwich covariance{by}: {known}"
+        return f"{self.fit.law.name}, {self.method}{by}: {known}"
+
+    @property
+    def method(self) -> str:
+        """What it is: the sandwich of the runs, or the posterior of runs and prior."""
+        return f"{'sandwich' if self.fit.prior is None else 'posterior'} covariance"
 
     @property
     def matrix(self) -> pd.DataFrame:
@@ -276,7 +287,7 @@ def covariance(
     robust: bool = True,
     **options: Unpack[FitKeywords],
 ) -> Covariance:
-    """The sandwich covariance of a fit.
+    """The sandwich covariance of a fit; of one with a prior, that of the posterior.
 
     Args:
         law: fit of these runs; or a law or its name, to be fitted first.
@@ -284,7 +295,8 @@ def covariance(
         groups: columns or labels of rows that share noise, as for :func:`jaxlaw.bootstrap`.
         robust: whether noise may differ from row to row, each row or group taken as if it had
             not been fitted (HC3; CR3 of groups); False takes it to be the same everywhere, and
-            for least squares gives the textbook's s² (JᵀJ)⁻¹. Groups are always taken as robust.
+            for least squares gives the textbook's s² (JᵀJ)⁻¹. Groups are always taken as robust,
+            and with a prior nothing is: the noise of a run is the prior's and the runs' together.
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
@@ -300,11 +312,13 @@ def covariance(
         >>> bool(rows["std_err"]["alpha"] < 0.01)
         True
     """
-    return covariance_of(fit_with_data(law, runs, **options), groups, robust)
+    return covariance_of(fit_with_data(law, runs, takes_prior=True, **options), groups, robust)
 
 
 def covariance_of(problem: FitWithData, groups: Any = None, robust: bool = True) -> Covariance:
     """:func:`covariance` of a fit that is at hand with its data."""
+    if problem.fit.prior is not None:
+        return _posterior(problem, groups)
     notes: list[Note] = []
     slopes, weight, score, score_slope = sandwich_parts(problem)
     count, size = slopes.shape
@@ -346,6 +360,40 @@ def covariance_of(problem: FitWithData, groups: Any = None, robust: bool = True)
     return Covariance(
         problem.fit, whole, jacobian, bread, degrees, (*known, *notes), named, problem
     )
+
+
+def _posterior(problem: FitWithData, groups: Any) -> Covariance:
+    """The normal approximation of the posterior of a fit with a prior.
+
+    It is what :func:`jaxlaw.bootstrap` draws from, to first order. The Huber loss has its curvature
+    at the share E[ψ'] of normal residuals that lie within the threshold: that is known here, and
+    few residuals would estimate it badly.
+    """
+    from scipy.special import ndtr
+
+    fit, moving = problem.fit, problem.free_and_inside
+    evidence = prior_evidence(problem.fit_problem, problem.coordinates)
+    inside, noise = np.ix_(moving, moving), fit.prior.noise
+    of_runs, of_prior = evidence.of_runs[inside], evidence.pull * evidence.of_prior[inside]
+    known = inverse(of_runs + of_prior, problem)
+    score_slope = (1 + fit.asymmetry) / 2 * (2 * ndtr(fit.delta / noise) - 1)
+    bread = inverse(noise**2 * (score_slope * of_runs + of_prior), problem)
+    total = len(problem.active)
+    if groups is not None:
+        # The rows of a group share one error: its scores are summed before they are squared.
+        members = group_numbers(problem.runs, problem.observations, groups)[problem.active]
+        slopes, weight, _, _ = sandwich_parts(problem)
+        _, members = np.unique(members, return_inverse=True)
+        scores = slopes * (weight / noise)[:, None]
+        sums = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
+        known = known @ (sums.T @ sums + of_prior) @ known
+        total = len(sums)
+    _, jacobian = problem.natural()
+    return Covariance(
+        fit, known, jacobian, bread, round(evidence.noise_degrees(total)),
+        without_dependence_note(problem.notes, groups),
+        names_of(groups, len(problem.runs)), problem,
+    )  # fmt: skip
 
 
 def pooled_noise(problem: FitWithData) -> float:

@@ -131,9 +131,9 @@ def fit_with_data(
         )
     if fit.prior is not None and not takes_prior:
         raise UsageError(
-            "this fit has a prior: its parameters are not determined by its runs alone, and "
-            "standard errors of the runs alone would be wrong; jl.bootstrap(fit, runs) draws from "
-            "runs and prior",
+            "this fit has a prior, and what is wanted is what runs alone determine, or would; "
+            "jl.covariance, jl.profile, jl.influence and jl.bootstrap take runs and prior "
+            "together; prior=None fits the runs alone",
             argument="prior",
         )
     seen = runs.observations(law, free=fit_options.to_determine(law))

@@ -42,6 +42,8 @@ def influence(
 ) -> pd.DataFrame:
     """How far a parameter or a prediction would move if a run were left out.
 
+    A prior stays as it is, with its noise: what moves is the optimum of the other runs and it.
+
     Args:
         law: fit of these runs; or a law or its name, to be fitted first.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
@@ -51,7 +53,8 @@ def influence(
         groups: columns or labels of rows that are left out together, as for
             :func:`jaxlaw.bootstrap`.
         refits: whether every run (or group) is left out and the law fitted again, all by one
-            call; the derivative, which is the default, approximates that.
+            call; the derivative, which is the default, approximates that, and falls short where
+            runs are few: each of five determines much of its own curve.
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
@@ -68,7 +71,7 @@ def influence(
         >>> len(change) == len(table)
         True
     """
-    problem = fit_with_data(law, runs, **options)
+    problem = fit_with_data(law, runs, takes_prior=True, **options)
     seen = problem.observations
     members, names = np.arange(len(seen)), pd.Index(seen.rows, name="row")
     if groups is not None:

@@ -5,7 +5,8 @@ where the signed root ±√(2 (Q(v) − Q) / κ) stays within Student's t. For l
 this is the exact interval of textbooks. A Huber objective is no likelihood, so κ is calibrated: it
 is the quantity's sandwich variance over the one that the (smoothed) Hessian alone would give, which
 makes the root standard normal in large samples, with whatever noise and groups the sandwich has.
-The profile's shape, and so the interval's asymmetry, is the objective's own.
+The profile's shape, and so the interval's asymmetry, is the objective's own. Of a fit with a prior
+the objective has the prior's part, and the variance is the posterior's.
 """
 
 from __future__ import annotations

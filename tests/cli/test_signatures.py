@@ -1,19 +1,31 @@
 """Options come from signatures that are read without importing what they belong to."""
 
+import dataclasses
 import inspect
 import re
 import subprocess
 import sys
+import types
+import typing
 
 import pytest
 
 import jaxlaw
 from jaxlaw import papers, planning
 from jaxlaw.data.formats import FORMATS
+from jaxlaw.fitting import FitOptions
 from jaxlaw.fitting.solvers import SOLVERS
+from jaxlaw.forecasting._backtest import SEARCH
 
 pytest.importorskip("typer")
-from jaxlaw.cli import _options, _plans  # noqa: E402
+from jaxlaw.cli import (  # noqa: E402
+    _experiments,
+    _fit,
+    _forecasts,
+    _options,
+    _plans,
+    _uncertainty,
+)
 from jaxlaw.cli._signatures import REQUIRED, signature  # noqa: E402
 
 FUNCTIONS = [
@@ -64,17 +76,54 @@ def test_help_waits_for_nothing_heavy(line):
     assert ended.stdout and ended.stderr == "[]\n"
 
 
-def test_the_shell_has_the_defaults_of_the_function():
-    """Options of the search; those of reading and of the objective are None or off in both."""
-    from jaxlaw.cli import _fit as command
+def plain_types(kind):
+    """The types of a hint, of literals those of their values."""
+    if typing.get_origin(kind) is typing.Annotated:
+        return plain_types(kind.__origin__)
+    if typing.get_origin(kind) is typing.Literal:
+        return {type(value) for value in typing.get_args(kind)}
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return set().union(*map(plain_types, typing.get_args(kind)))
+    return {kind}
 
-    shell = inspect.signature(command.fit_command).parameters
+
+#: Options of a fit that the shell has by another name (the singular of what is repeated), or not.
+NOT_IN_THE_SHELL = {"fixed", "tied", "bounds", "executor"}
+
+
+def test_options_of_a_fit_are_the_same_in_the_shell():
+    """Names, types and defaults are declared by FitOptions, and written out for typer."""
+    declared = {field.name: field for field in dataclasses.fields(FitOptions)}
+    kinds = typing.get_type_hints(FitOptions, include_extras=True)
+    shell = inspect.signature(_fit.fit_command).parameters
+    assert set(declared) - set(shell) == NOT_IN_THE_SHELL
+    for name in set(declared) & set(shell):
+        default, python = declared[name].default, plain_types(kinds[name])
+        assert shell[name].default == (None if default == "" else default), name
+        mine = plain_types(shell[name].annotation) - {type(None)}
+        assert mine <= python or typing.Any in python, name
     python = inspect.signature(jaxlaw.fit).parameters
-    same = {"starts", "n_starts", "n_local", "solver", "asymmetry", "seed", "strict"}
-    assert {name: shell[name].default for name in same} == {
-        name: python[name].default for name in same
-    }
-    assert set(python) - set(shell) == {
-        # a Python object, or by another name: the shell's singular for what is repeated
-        "runs", "columns", "units", "values", "name", "fixed", "tied", "bounds", "executor",
+    assert set(python) - set(shell) - set(declared) == {
+        "runs", "columns", "units", "values", "name"  # an argument, and what is repeated
     }  # fmt: skip
+    assert shell["strict"].default == python["strict"].default
+
+
+@pytest.mark.parametrize(
+    "command,function,more",
+    [
+        (_uncertainty.bootstrap_command, jaxlaw.bootstrap, {}),
+        (_forecasts.study_command, jaxlaw.fit, {}),
+        (_forecasts.backtest_command, jaxlaw.backtest, SEARCH),
+        (_forecasts.forecast_command, jaxlaw.forecast, SEARCH),
+        (_experiments.inflection_command, jaxlaw.papers.inflection_ratio, {}),
+    ],
+)
+def test_the_shell_has_the_defaults_of_the_function(command, function, more):
+    shell, python = (inspect.signature(one).parameters for one in (command, function))
+    default = {field.name: field.default for field in dataclasses.fields(FitOptions)}
+    default |= {name: one.default for name, one in python.items()} | more
+    same = {"n_starts", "n_local", "solver", "seed", "level", "n_resamples", "along", "kind"}
+    same &= set(shell) & set(default)
+    assert {"n_starts", "n_local", "seed"} <= same
+    assert {name: shell[name].default for name in same} == {name: default[name] for name in same}

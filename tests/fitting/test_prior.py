@@ -318,7 +318,7 @@ def test_a_bootstrap_with_a_prior_draws_from_the_posterior():
     with pytest.raises(jl.UsageError, match="posterior"):
         jl.bootstrap("chinchilla", table(3), n_resamples=40, prior="field", kind="wild")
     with pytest.raises(jl.UsageError, match=r"this fit has a prior"):
-        jl.covariance("chinchilla", table(8, 0.003), prior="field")
+        jl.identifiability("chinchilla", table(8, 0.003), prior="field")
 
 
 @pytest.mark.full

@@ -20,7 +20,6 @@ in_browser = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
     pytest.mark.full,
 ]
-LAWS = [name for name in jl.laws.names() if not jl.laws.get(name).inputs_per_drop]
 # Puts values into the fields of page.html, one set after another, and writes down what it says.
 DRIVER = """<!DOCTYPE html><title>driver</title><body><iframe src="page.html"></iframe><script>
 const sets = SETS;
@@ -63,12 +62,29 @@ def test_one_operation_is_one_line():
     assert len(lines) == len(set(lines))
 
 
-def test_what_has_no_javascript_is_named():
-    with pytest.raises(jl.UsageError, match="every drop of the rate"):
-        javascript_of(jl.laws.get("multi-power"))
+def test_areas_that_nobody_counted_are_not_summed():
     fit = jl.FittedLaw("multi-power", simulate.TRUTHS["multi-power"])
-    (text,) = explorer(dataclasses.replace(fit, area_options=None))
-    assert "does not know how its areas are counted" in text or "nothing to try" in text
+    (text,) = explorer(fit)
+    assert "does not know how its areas are counted" in text
+
+
+@pytest.mark.parametrize("name", ["cumsum", "rev", "iota"])
+def test_drops_are_not_moved(own_laws, name):
+    """The page alone knows how many drops there are: what depends on that has no JavaScript."""
+    import jax.numpy as jnp
+
+    moves = {
+        "cumsum": jnp.cumsum,
+        "rev": lambda drop: drop[::-1],
+        "iota": lambda drop: drop * jnp.arange(drop.shape[-1]),
+    }
+
+    @jl.law(formula="L0 − Σ_k …·S1")
+    def moved(S1, drop, *, L0=jl.laws.positive(1.0, 3.0)):
+        return L0 - jnp.sum(moves[name](drop), axis=-1) * S1
+
+    with pytest.raises(jl.UsageError, match="law moved uses (cumsum|rev|iota)|numbers the drops"):
+        javascript_of(jl.laws.get("moved"))
 
 
 def test_operations_without_javascript_are_named(own_laws):
@@ -93,22 +109,38 @@ def test_a_page_cannot_be_ended_by_a_name():
 class TestInABrowser:
     pytestmark = in_browser
 
-    def test_every_law_gives_what_python_gives(self, tmp_path):
+    def test_every_law_gives_what_python_gives(self, tmp_path, own_laws):
+        """At its fit and at draws of it; a law of one's own, which does more to drops, too."""
+        jl.law(formula="…", name="own-drops")(own_drops)
         cases, expected = [], []
-        for label in LAWS:
-            made, law = simulate.experiment(label), jl.laws.get(label)
-            fit = jl.FittedLaw(law, dict(made.truth))
+        for label in jl.laws.names():
+            law = jl.laws.get(label)
+            made = simulate.experiment("multi-power" if label == "own-drops" else label)
             rows = made.table.sample(min(len(made.table), 40), random_state=0)
-            points = rows[list(law.input_names)].to_numpy(float)
-            expected.append(fit.predict(dict(zip(law.input_names, points.T, strict=True))))
-            params = json.dumps([fit.params[one] for one in law.parameter_names])
-            call = f"{json.dumps(points.tolist())}.map((x) => law({params}, x))"
-            cases.append(f"(() => {{ const law = {javascript_of(law)}; return {call}; }})()")
+            inputs = {name: rows[name].to_numpy(float) for name in law.input_names}
+            if law.inputs_per_drop:  # three drops of each run, each after the other
+                factors = {"drop": (1, 0.5, -0.2), "eta_k": (1, 1.2, 0.8), "S_k": (1, 1.7, 2.5)}
+                inputs |= {
+                    name: inputs[name][:, None] * factors[name] for name in law.inputs_per_drop
+                }
+            points = [
+                [value.tolist() for value in point] for point in zip(*inputs.values(), strict=True)
+            ]
+            truth = made.truth if label != "own-drops" else {"L0": 2.0, "B": 300.0}
+            for factor in (1.0, 0.97, 1.02):
+                params = {name: factor * value for name, value in truth.items()}
+                expected.append(jl.FittedLaw(law, params).predict(inputs))
+                numbers = json.dumps([params[one] for one in law.parameter_names])
+                call = f"{json.dumps(points)}.map((x) => law({numbers}, x))"
+                cases.append(f"(() => {{ const law = {javascript_of(law)}; return {call}; }})()")
         script = "document.body.append(Object.assign(document.createElement('pre'), {textContent: "
         script += f"JSON.stringify([{', '.join(cases)}])}}))"
         (tmp_path / "laws.html").write_text(f"<!DOCTYPE html><body><script>{script}</script>")
         found = read(chromium(tmp_path, "laws.html", "--dump-dom").stdout)
-        for label, there, here in zip(LAWS, found, expected, strict=True):
+        labels = np.repeat(jl.laws.names(), 3)
+        assert len(labels) == len(expected) and "multi-power" in labels
+        for label, there, here in zip(labels, found, expected, strict=True):
+            assert np.isfinite(here).all(), label
             np.testing.assert_allclose(there, here, rtol=1e-12, err_msg=label)
 
     def test_points_have_the_numbers_of_python(self, tmp_path, chinchilla_fit):
@@ -155,7 +187,9 @@ class TestInABrowser:
         assert widths[2] < widths[0] < widths[3]  # nearer the runs, at a point, far from all
         assert "90 %" in shown[0]["text"]
 
-    @pytest.mark.parametrize("law", ["wang-2025-pt", "annealing", "cpt-curve-unknown-base"])
+    @pytest.mark.parametrize(
+        "law", ["wang-2025-pt", "annealing", "cpt-curve-unknown-base", "multi-power"]
+    )
     @pytest.mark.parametrize("more", [{}, {"count_warmup": True, "carry_momentum": True,
                                            "epsilon": 0.3}])  # fmt: skip
     def test_curves_have_the_numbers_of_python(self, tmp_path, law, more):
@@ -164,15 +198,19 @@ class TestInABrowser:
         else:
             fit = jl.FittedLaw(law, simulate.TRUTHS[law])
         options = {"decay": 0.99, "count_warmup": False, "carry_momentum": False, "epsilon": None}
-        fit = dataclasses.replace(fit, area_options=options | more)
-        jl.report(fit, tmp_path / "page.html")
-        phases = {"wang-2025-pt": ["pt", "cpt"], "annealing": ["pt"]}.get(law, ["cpt"])
+        # Some of the schedules leave the range of S1.
+        ranges = {name: (0.0, 0.2) if "S1" in name else (-9.0, 9.0) for name in fit.ranges}
+        fit = dataclasses.replace(fit, area_options=options | more, ranges=ranges)
+        rng = np.random.default_rng(0)
+        draws = {name: v * rng.normal(1, 0.01, 10) for name, v in fit.numbers().items()}
+        jl.report(fit, tmp_path / "page.html", intervals=jl.uncertainty.Draws(fit, draws))
+        phases = {"wang-2025-pt": ["pt", "cpt"], "cpt-curve-unknown-base": ["cpt"]}.get(law, ["pt"])
         settings = [
             {"shape": shape, "peak": 2e-4, "steps": 1500, "warmup": warmup, "final": 0.1,
              "decay": 0.3}
             for shape, warmup in itertools.product(("cosine", "wsd", "linear", "constant"), (0, 70))
         ]  # fmt: skip
-        sets, expected = [], []
+        sets, expected, outside = [], [], []
         for first, second in zip(settings, settings[3:] + settings[:3], strict=True):
             chosen = [first, second][: len(phases)]
             sets.append({f"{p}-{k}": v for p, one in zip(phases, chosen, strict=True)
@@ -180,9 +218,33 @@ class TestInABrowser:
             schedule = schedules.parse(" + ".join(map(line, chosen)))
             more_inputs = {"r": 0.3} if "r" in fit.law.input_names else {}
             sets[-1] |= more_inputs
-            expected.append(fit.predict_curve(schedule, [len(schedule)], **more_inputs)["loss"][0])
-        found = [float(one["value"]) for one in said(tmp_path, sets)]
+            last = fit.predict_curve(schedule, [len(schedule)], **more_inputs)
+            each = [
+                dataclasses.replace(
+                    fit, params={name: float(v[k]) for name, v in draws.items()}
+                ).predict_curve(schedule, [len(schedule)], **more_inputs)["loss"][0]
+                for k in range(10)
+            ]
+            expected.append((last["loss"][0], *percentile_interval(np.array(each))))
+            outside.append(bool(last["outside"][0]))
+        shown = said(tmp_path, sets)
+        found = [[float(one[name]) for name in ("value", "low", "high")] for one in shown]
         np.testing.assert_allclose(found, expected, rtol=1e-9)
+        assert [one["outside"].startswith("Beyond") for one in shown] == outside
+
+
+def own_drops(
+    S1, drop, S_k, *, L0=jl.laws.positive(1.0, 3.0), B=jl.laws.positive(1.0, 1e3)
+):  # fmt: skip
+    """Several folds and broadcasts of what a law takes for every drop."""
+    import jax.numpy as jnp
+
+    if jnp.ndim(drop) == jnp.ndim(S1):
+        drop, S_k = drop[..., None], S_k[..., None]
+    both = jnp.stack([drop * 2.0, jnp.where(S_k > 3, S_k, 1.0)])
+    share = drop / (1 + jnp.sum(jnp.abs(drop), axis=-1, keepdims=True))
+    most = jnp.max(drop, axis=-1)
+    return L0 - B * (jnp.sum(share * S_k, axis=-1) + most) + 1e-3 * jnp.sum(both, axis=(0, -1)) / S1
 
 
 def line(phase):
