@@ -167,7 +167,7 @@ def test_what_notes_advise_exists():
     for kind in (jl.LossCurves, jl.Runs, jl.FittedLaw, jl.papers.OutOfDomain):
         public += [value for value in vars(kind).values() if inspect.isfunction(value)]
     arguments = {name for one in public for name in getattr(one, "__annotations__", {})}
-    options = options_of(get_command(cli.app)) | options_of(get_command(plan))
+    options = options_of(get_command(cli.make_app())) | options_of(get_command(plan))
     advised = []
     for module, text in texts_of_notes():
         for name in re.findall(r"(?<![\w.-])([a-z_]\w*)=(?!=)", text):

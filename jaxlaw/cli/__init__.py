@@ -13,6 +13,7 @@ import sys
 import warnings
 from contextlib import suppress
 from functools import cache, partial
+from importlib import import_module
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -37,26 +38,20 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
         sys.exit(2)
 
 else:
-    from jaxlaw.cli import _cache as caches
-    from jaxlaw.cli import _curves as curves
-    from jaxlaw.cli import _experiments as experiments
-    from jaxlaw.cli import _fit as fits
-    from jaxlaw.cli import _forecasts as forecasts
-    from jaxlaw.cli import _reports as reports
-    from jaxlaw.cli import _schemas as schemas
-    from jaxlaw.cli import _uncertainty as uncertainty
     from jaxlaw.cli._guard import guard_every
     from jaxlaw.cli._help import Commands, Plans
 
-    app: typer.Typer = typer.Typer(
-        cls=Commands,
-        help="Fit scaling laws of (continual) pre-training.\n\n"
-        "Begin with: jaxlaw fit chinchilla runs.csv --out fit.json",
-        no_args_is_help=True,
-        add_completion=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-    )
+    #: Module here → its commands, each of which is a function NAME_command.
+    _MODULES = {
+        "_fit": ("laws", "fit", "predict", "demo"),
+        "_curves": ("areas", "curve"),
+        "_uncertainty": ("bootstrap", "covariance", "profile", "influence", "identifiability"),
+        "_forecasts": ("study", "backtest", "forecast", "score"),
+        "_experiments": ("inflection", "slopes", "requirements", "learnability"),
+        "_reports": ("plot", "report"),
+        "_schemas": ("schema",),
+        "_cache": ("cache",),
+    }
 
     def main() -> None:
         """Run the command; every error jaxlaw knows of is one line and an exit code."""
@@ -64,27 +59,9 @@ else:
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # terminals without Greek letters
-        out, arguments = sys.stdout, sys.argv[1:]
-        arguments = _first_the_apps(arguments)
+        out = sys.stdout
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FitWarning)  # commands print a fit's notes
-                _commands()(arguments, prog_name="jaxlaw")
-        except SystemExit as stop:
-            if stop.code == INTERRUPTED:
-                print(MESSAGE, file=sys.stderr)
-            code = stop.code
-        except JaxlawError as error:
-            print(f"jaxlaw: {error}", file=sys.stderr)
-            code = 1 if isinstance(error, DataError | WorkError) else 2
-            code = 2 if isinstance(error, ColumnError) else code
-        except (RuntimeError, AssertionError) as error:
-            from jaxlaw._typed import no_platform
-
-            if (reason := no_platform(error)) is None:
-                raise
-            print(f"jaxlaw: {reason}", file=sys.stderr)
-            code = 2
+            code = _run(sys.argv[1:])
         except OSError as error:
             # Files are written elsewhere, by name: an error without one is that of a stream.
             if error.filename is not None or error.errno not in FULL:
@@ -93,8 +70,31 @@ else:
         unwritten = _unwritten(out)
         sys.exit(code if unwritten is None else unwritten)
 
-    def _first_the_apps(arguments: list[str]) -> list[str]:
-        """The arguments, with the options of every command in front, where the app takes them."""
+    def _run(arguments: list[str]) -> Any:
+        """Run a command line; its exit code."""
+        first, rest = _first_the_apps(arguments)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FitWarning)  # commands print a fit's notes
+                _commands(rest[0] if rest else "")([*first, *rest], prog_name="jaxlaw")
+        except SystemExit as stop:
+            if stop.code == INTERRUPTED:
+                print(MESSAGE, file=sys.stderr)
+            return stop.code
+        except JaxlawError as error:
+            print(f"jaxlaw: {error}", file=sys.stderr)
+            of_data = isinstance(error, DataError | WorkError)
+            return 1 if of_data and not isinstance(error, ColumnError) else 2
+        except (RuntimeError, AssertionError) as error:
+            from jaxlaw._typed import no_platform
+
+            if (reason := no_platform(error)) is None:
+                raise
+            print(f"jaxlaw: {reason}", file=sys.stderr)
+            return 2
+
+    def _first_the_apps(arguments: list[str]) -> tuple[list[str], list[str]]:
+        """The options of every command, which the app takes in front, and all other arguments."""
         first, rest, words = [], [], iter(arguments)
         for word in words:
             if word == "--law-file":
@@ -103,12 +103,51 @@ else:
                 first.append(word)
             else:
                 rest.append(word)
-        return first + rest
+        return first, rest
+
+    def _commands(name: str = "") -> Any:
+        """What runs a command line that begins with this name; of an unknown one the whole app."""
+        groups = {"plan", "design", "sampling"}
+        return _made(name if name in groups.union(*_MODULES.values()) else "")
 
     @cache
-    def _commands() -> Any:
-        """The app, made of every command's signature: that takes as long as many a command."""
-        return typer.main.get_command(app)
+    def _made(only: str) -> Any:
+        return typer.main.get_command(make_app(only))
+
+    def make_app(only: str = "") -> typer.Typer:
+        """The app.
+
+        Args:
+            only: command or group that is used: modules of others are then not imported, nor
+                their options made, which take longer than most commands. Empty for all.
+        """
+        app = typer.Typer(
+            cls=Commands,
+            help="Fit scaling laws of (continual) pre-training.\n\n"
+            "Begin with: jaxlaw fit chinchilla runs.csv --out fit.json",
+            no_args_is_help=True,
+            add_completion=True,
+            pretty_exceptions_enable=False,
+            rich_markup_mode=None,
+        )
+        app.callback()(_every_command)
+        for module, names in _MODULES.items():
+            for name in names:
+                if only in ("", name):
+                    home = import_module(f"jaxlaw.cli.{module}")
+                    app.command(name)(getattr(home, f"{name}_command"))
+        if only in ("", "design", "sampling"):
+            from jaxlaw.cli._experiments import design
+
+            app.add_typer(design, name="design")
+            app.add_typer(design, name="sampling", hidden=True)  # the old name
+        guard_every(app)
+        plans = typer.Typer(
+            cls=_Plans, help="Answer a question with a fitted law.", no_args_is_help=True,
+            rich_markup_mode=None,
+        )  # fmt: skip
+        app.add_typer(plans, name="plan")
+        return app
 
     class _Unread(io.TextIOWrapper):
         """Stands in for a stream that was closed before the command began."""
@@ -156,7 +195,6 @@ else:
             print(f"jaxlaw {__version__}, jax {version('jax')}")
             raise typer.Exit
 
-    @app.callback()
     def _every_command(
         context: typer.Context,
         verbose: Annotated[
@@ -183,36 +221,6 @@ else:
 
             context.call_on_close(partial(verbosity.finish, verbosity.begin()))
 
-    for _name, _command in {
-        "laws": fits.laws_command,
-        "fit": fits.fit_command,
-        "predict": fits.predict_command,
-        "demo": fits.demo_command,
-        "areas": curves.areas_command,
-        "curve": curves.curve_command,
-        "bootstrap": uncertainty.bootstrap_command,
-        "covariance": uncertainty.covariance_command,
-        "profile": uncertainty.profile_command,
-        "influence": uncertainty.influence_command,
-        "identifiability": uncertainty.identifiability_command,
-        "study": forecasts.study_command,
-        "backtest": forecasts.backtest_command,
-        "forecast": forecasts.forecast_command,
-        "score": forecasts.score_command,
-        "inflection": experiments.inflection_command,
-        "slopes": experiments.slopes_command,
-        "requirements": experiments.requirements_command,
-        "learnability": experiments.learnability_command,
-        "plot": reports.plot_command,
-        "report": reports.report_command,
-        "schema": schemas.schema_command,
-        "cache": caches.cache_command,
-    }.items():
-        app.command(_name)(_command)
-    app.add_typer(experiments.design, name="design")
-    guard_every(app)
-    app.add_typer(experiments.design, name="sampling", hidden=True)  # the old name
-
     class _Plans(Plans):
         """The group ``plan``: its commands are made when one is used.
 
@@ -231,9 +239,3 @@ else:
         @commands.setter
         def commands(self, made: dict[str, Any]) -> None:
             self._made = dict(made)
-
-    app.add_typer(
-        typer.Typer(cls=_Plans, help="Answer a question with a fitted law.", no_args_is_help=True,
-                    rich_markup_mode=None),
-        name="plan",
-    )  # fmt: skip

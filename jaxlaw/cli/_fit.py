@@ -26,6 +26,7 @@ from jaxlaw.cli._output import (
     JSON,
     PICTURE,
     check_out,
+    conclude_result,
     print_frame,
     print_json,
     print_notes,
@@ -202,16 +203,8 @@ def fit_command(
         )
     else:
         result = jl.fit(law_named(law), data, **reading, **options)
-    if opt.is_silent(working):
-        return
-    if out is not None:
-        result.save(out)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        print_summary(result)
-    if any(note.severity == "error" for note in result.notes):
-        raise typer.Exit(1)
+    if not opt.is_silent(working):
+        conclude_result(result, out, as_json)
 
 
 def predict_command(

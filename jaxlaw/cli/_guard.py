@@ -92,6 +92,8 @@ def _progress_of(given: dict[str, Any]) -> Iterator[None]:
 def guard_every(group: typer.Typer) -> None:
     """Guard all commands of a group; their help has groups, and below it what every one takes."""
     for command in group.registered_commands:
+        if command.cls is Command:  # guarded before, for another app of this process
+            continue
         command.callback = guarded(command.callback)
         command.cls = Command
         command.epilog = (

@@ -38,10 +38,9 @@ HUBER_OF_NOISE = 1.345
 
 @dataclass(frozen=True, eq=False)
 class FitOptions:
-    """Options of the objective, of the search and of the work, as they travel.
+    """Options of objective, search and work; an entry point has checked them.
 
-    :func:`jaxlaw.fit` documents every one; an entry point has checked them. A parameter that is
-    not named in ``fixed``, ``tied`` or ``bounds`` is free.
+    A parameter that is not named in ``fixed``, ``tied`` or ``bounds`` is free.
     """
 
     delta: float | None = None
@@ -289,12 +288,9 @@ _NAMES = {*OF_LAW, *(field.name for field in dataclasses.fields(FitOptions))}
 
 
 def excludes_prior(options: Mapping[str, Any]) -> str:
-    """The option beside which a law can have no prior; empty where there is none.
+    """The option, of these by name, beside which a law can have no prior; empty for none.
 
     A prior is on the scale of relative noise, and over all parameters of a law.
-
-    Args:
-        options: options of a fit by name.
     """
     if options.get("residuals") not in (None, "log"):
         return "residuals"

@@ -9,13 +9,15 @@ explicit ones, L2 is not consistent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw.laws._base import Law
+
+if TYPE_CHECKING:
+    from jaxlaw.laws._base import Law
 
 _SHARES = 257
 _LEVELS = 4  # of N and of D: three differences distinguish a power law from another curve

@@ -153,9 +153,9 @@ def losses_of(
     inputs, each = inputs or {}, as_draws(*fits)
     for source in each:
         _check_law(source.law, run)
-    taken = {name for source in each for name in source.law.input_names}
+    taken = set().union(*(source.law.input_names for source in each)) - {*AREAS, "r"}
     for name in inputs:
-        if name not in taken or name in (*AREAS, "r"):
+        if name not in taken:
             names = " and ".join(source.law.name for source in each)
             raise UsageError(f"{names} take no input '{name}' here; shares are the run's replay")
     free = (*AREAS, "r")

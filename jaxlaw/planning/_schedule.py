@@ -381,7 +381,7 @@ def _run(
     steps: int, peak: float, floor: float, warmup: int, start: float | None,
     after: Schedule | None, shortest_decay: int,
 ) -> _Run:  # fmt: skip
-    if not (steps >= 1 and steps == int(steps)):
+    if not _is_whole(steps, 1):
         raise UsageError(
             f"steps is {steps}; it must be a whole number, 1 or more", argument="steps", value=steps
         )
@@ -392,13 +392,13 @@ def _run(
             argument="floor",
             value=floor,
         )
-    if not (0 <= warmup < steps and warmup == int(warmup)):
+    if not _is_whole(warmup, 0, steps - 1):
         raise UsageError(
             f"warmup is {warmup}, but the run has {steps} steps; use 0 to {steps - 1}",
             argument="warmup",
             value=warmup,
         )
-    if not (shortest_decay >= 1 and shortest_decay == int(shortest_decay)):
+    if not _is_whole(shortest_decay, 1):
         raise UsageError(
             f"shortest_decay is {shortest_decay}; it is a number of steps, 1 or more",
             argument="shortest_decay",
@@ -420,6 +420,10 @@ def _run(
         int(steps), float(peak), float(floor), int(warmup), float(start), after,
         int(shortest_decay),
     )  # fmt: skip
+
+
+def _is_whole(value: float, least: float, most: float = np.inf) -> bool:
+    return least <= value <= most and value == int(value)
 
 
 def _schedule_of(run: _Run, free: np.ndarray) -> Schedule:

@@ -55,15 +55,13 @@ def search_space(
 ) -> SearchSpace:  # fmt: skip
     """What is searched, checked: the law, its other inputs, limits on size and tokens, the cost."""
     (source,) = as_draws(fit)
-    require_inputs(source, "N", "D")
     inputs = at or {}
     share = isinstance(inputs.get("r"), str) and inputs["r"] == "best"
     free = ("N", "D", "r") if share else ("N", "D")
-    if share:
-        require_inputs(source, "r")
-    if corpus is not None and not share:
-        raise UsageError("corpus_tokens limits r·D; let r be searched: at={'r': 'best'}")
+    require_inputs(source, *free)
     if corpus is not None:
+        if not share:
+            raise UsageError("corpus_tokens limits r·D; let r be searched: at={'r': 'best'}")
         corpus = checked_tokens(source, "corpus_tokens", corpus)
     others = law_inputs(source, {k: v for k, v in inputs.items() if k != "r" or not share}, free)
     user = _checked_limits(source, limits, free)

@@ -12,6 +12,7 @@ are printed to two digits, and half a unit of the last one moves what is saved b
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -301,7 +302,7 @@ def transfer_table(
     for name, values in (("N", sizes), ("D", tokens)):
         if not values:
             raise UsageError(f"transfer_table: {name} is empty; give a number, or several")
-    for size, some in ((size, some) for size in sizes for some in tokens):
+    for size, some in itertools.product(sizes, tokens):
         log_N, log_D = math.log(size * continued.scale("N")), math.log(some * continued.scale("D"))
         loss = losses_at(continued.law, continued.values, log_N, log_D, others[1])
         spent = np.full(continued.rows, log_D)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jaxlaw.fitting import Refits
 from jaxlaw.fitting._objective import huber_losses
+
+if TYPE_CHECKING:
+    from jaxlaw.fitting import Refits
 
 #: Name of a score → how tables and figures call it: Huber loss of log residuals and of residuals,
 #: summed over the points and per point; R² and root mean square error in the target.

@@ -27,7 +27,7 @@ from jaxlaw.cli._plans import plan  # noqa: E402
 from jaxlaw.cli._schemas import schema_of, schemas  # noqa: E402
 
 
-def commands(group=cli.app, before=""):
+def commands(group, before=""):
     """Every command of the app by its full name; what is hidden is an old name of another."""
     own = [one for one in group.registered_commands if one.hidden is not True]
     found = {f"{before}{one.name}": one.callback for one in own}
@@ -37,7 +37,7 @@ def commands(group=cli.app, before=""):
     return found
 
 
-COMMANDS = commands() | commands(plan, "plan ")
+COMMANDS = commands(cli.make_app()) | commands(plan, "plan ")
 
 
 def example(name):
@@ -339,7 +339,7 @@ def test_an_interrupt_ends_with_130(command, folder, monkeypatch, name):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    found = cli._commands()
+    found = cli._commands(name.split()[0])
     for part in name.split():
         found = found.commands[part]
     monkeypatch.setattr(found, "callback", interrupted)

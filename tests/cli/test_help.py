@@ -11,7 +11,8 @@ import jaxlaw as jl
 from jaxlaw._law_families import FAMILIES
 
 pytest.importorskip("typer")
-from jaxlaw.cli import _help, _options, app  # noqa: E402
+from jaxlaw import cli  # noqa: E402
+from jaxlaw.cli import _help, _options, make_app  # noqa: E402
 from jaxlaw.cli._plans import plan  # noqa: E402
 
 
@@ -54,7 +55,7 @@ def test_commands_are_in_families_and_none_is_left_out(command):
     assert headings(out) == ["Options", *_help._COMMANDS]
     assert "..." not in out.partition("Options:")[2]  # no sentence is cut
     shown = [name for heading in _help._COMMANDS for name in options(out, heading)]
-    there = {one.name for one in app.registered_commands} | {"plan", "design"}
+    there = {one.name for one in make_app().registered_commands} | {"plan", "design"}
     assert set(shown) == there and len(shown) == len(there)
 
 
@@ -147,3 +148,23 @@ def test_completion_of_names_waits_for_nothing_heavy(line, found):
 def test_names_that_complete_are_those_there_are():
     assert _options.published_names() == list(jl.published())
     assert set(_options.DESIGNS) == set(jl.folds.DESIGNS)
+
+
+def test_a_command_imports_no_module_of_others():
+    """As ``jaxlaw fit`` it is made alone; an unknown name needs all of them, for suggestions."""
+    script = (
+        "import sys; from jaxlaw import cli; sys.argv = ['jaxlaw', *sys.argv[1:]]\n"
+        "try: cli.main()\nexcept SystemExit: pass\n"
+        "print(*sorted({f'jaxlaw.cli.{name}' for name in cli._MODULES} & set(sys.modules)))"
+    )
+    for line, modules in (
+        ("--verbose bootstrap --help", ["_curves", "_uncertainty"]),
+        ("design next --help", ["_experiments"]),
+        ("laws --help", ["_curves", "_fit"]),
+        ("--help", sorted(cli._MODULES)),
+        ("fits --help", sorted(cli._MODULES)),
+    ):
+        ended = subprocess.run(
+            [sys.executable, "-c", script, *line.split()], capture_output=True, text=True
+        )
+        assert ended.stdout.splitlines()[-1].split() == [f"jaxlaw.cli.{m}" for m in modules]

@@ -584,7 +584,7 @@ def test_curves_say_what_is_wrong(command, curve_files, curve_fit, tmp_path, arg
 # --- the command itself
 
 
-NAMES = [one.name for one in cli.app.registered_commands] + ["design steps", "design next"]
+NAMES = [one.name for one in cli.make_app().registered_commands] + ["design steps", "design next"]
 
 
 @pytest.mark.parametrize("name", NAMES)

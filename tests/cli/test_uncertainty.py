@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.cli import app
+from jaxlaw.cli import make_app
 
 TABLE = simulate.experiment("chinchilla").table
 
@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["bootstrap", *map(str, arguments)])
+    return CliRunner().invoke(make_app(), ["bootstrap", *map(str, arguments)])
 
 
 @pytest.mark.full

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.cli import app
+from jaxlaw.cli import make_app
 from jaxlaw.errors import UsageError
 
 TABLE = simulate.experiment("chinchilla").table
@@ -31,7 +31,7 @@ def run(folder):
     def call(name, *options, law="fit.json", data="runs.csv"):
         law = folder / law if law.endswith(".json") else law
         arguments = [name, law, folder / data, "-c", "N=size", *options]
-        return CliRunner().invoke(app, [*map(str, arguments)])
+        return CliRunner().invoke(make_app(), [*map(str, arguments)])
 
     return call
 

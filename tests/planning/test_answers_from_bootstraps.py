@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
-from jaxlaw.cli import app
+from jaxlaw.cli import make_app
 from jaxlaw.planning import ContinualPretraining, Pretraining
 from jaxlaw.uncertainty import Draws, fewest_for
 from tests.fixtures.drawn_laws import CONTINUAL, SCRATCH, TRUTHS
@@ -109,15 +109,17 @@ def test_saved_draws_stand_in_place_of_a_fit(drawn, tmp_path, monkeypatch):
         "--draws",
         "boot.json",
     ]
-    assert run.invoke(app, asked).exit_code == 0
+    assert run.invoke(make_app(), asked).exit_code == 0
     kept, ours = Draws.load("boot.json"), planning.allocation(drawn, 1e21)
     assert kept.notes == drawn.notes and kept.fit.params == drawn.fit.params
     for name, column in drawn.params.items():
         assert kept.params[name].tolist() == column.tolist()
-    printed = run.invoke(app, ["plan", "allocation", "boot.json", "--compute", "1e21", "--json"])
+    printed = run.invoke(
+        make_app(), ["plan", "allocation", "boot.json", "--compute", "1e21", "--json"]
+    )
     assert json.loads(printed.stdout)["interval"]["N"] == pytest.approx(ours.interval["N"])
     asked = ["plan", "allocation", "boot.json", "--compute", "1e21", "--bootstrap", "boot.json"]
-    assert "has its own draws" in str(run.invoke(app, asked).exception)
+    assert "has its own draws" in str(run.invoke(make_app(), asked).exception)
     (tmp_path / "half.json").write_text('{"draws": {}}')
     with pytest.raises(jl.DataError, match="half.json is not a jaxlaw draws"):
         Draws.load("half.json")

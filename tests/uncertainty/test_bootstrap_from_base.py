@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate, uncertainty
-from jaxlaw.cli import app
+from jaxlaw.cli import make_app
 from jaxlaw.uncertainty._bootstrap import resamples
 from tests.fixtures.drawn_laws import SCRATCH, drawn
 
@@ -116,12 +116,12 @@ def test_saved_draws_of_a_base_are_one(base, continual, tmp_path, monkeypatch):
     base.save("base.json")
     asked = ["bootstrap", "cpt-chinchilla", "runs.csv", "-n", str(SIZE), "--base", "base.json",
              "--quiet", "--draws", "boot.json"]  # fmt: skip
-    done = CliRunner().invoke(app, asked)
+    done = CliRunner().invoke(make_app(), asked)
     assert done.exit_code == 0, done.output
     kept = uncertainty.Draws.load("boot.json")
     for name, column in continual.params.items():
         np.testing.assert_array_equal(kept.params[name], column)
-    few = CliRunner().invoke(app, [*asked[:4], "9", *asked[5:]])
+    few = CliRunner().invoke(make_app(), [*asked[:4], "9", *asked[5:]])
     assert "same number (--resamples 12)" in str(few.exception)
     notes = planning.break_even(uncertainty.Draws.load("base.json"), kept, N=1e9).notes
     assert "base-held" not in [note.code for note in notes]
