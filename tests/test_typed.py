@@ -207,7 +207,7 @@ def test_an_unknown_keyword_is_named_with_what_may_be_meant():
             call()
 
 
-@pytest.mark.parametrize("name", ["target", "y", "loss"])
+@pytest.mark.parametrize("name", ["y", "loss"])
 def test_the_column_of_the_target_is_named_by_columns(name):
     table = jl.simulate.experiment("chinchilla").table.rename(columns={"loss": "bpb"})
     for call in (jl.fit, jl.bootstrap, jl.backtest):
