@@ -30,7 +30,9 @@ from jaxlaw.fitting._variable_projection import solve_coefficients, solved_coord
 from jaxlaw.fitting.solvers import Solver, Status
 from jaxlaw.notes import Note
 
-ITERATIONS = 8  # of a round, after which lanes that have ended are replaced
+#: Of a round, after which lanes that have ended are replaced: on a CPU and on an accelerator, where
+#: replacing them takes as many kernels as an iteration.
+ITERATIONS, ITERATIONS_ON_ACCELERATOR = 4, 8
 #: Many slots, of an accelerator, are reduced by a factor once the queue is empty. An iteration of a
 #: thousand lanes takes as long there as one of ten: reducing them further would save nothing.
 PACK, FEWEST = 32, 2**13
@@ -42,8 +44,11 @@ BLOCK = 64  # starts whose objectives are evaluated at once
 # CPU queues are therefore padded to a few lengths, and each has fields of its own, whether they
 # differ or not: a fit, its folds, its resamples and its cut-offs then run the same programs. What
 # is added is skipped by loops that know how much there is, and costs its memory alone.
-PROBLEMS, LANES, STARTS = 2**6, 2**11, 2**9
+LANES, STARTS = 2**11, 2**9
 OWN = ("high", "low", "target", "weight")  # fields of every queue
+#: Problems of a queue, at least and at most, and numbers of one of their fields. Of many problems
+#: each queue is long, for while its last lanes run, the other slots are idle.
+PROBLEMS, NUMBERS = (2**6, 2**8), 2**18
 MOST_ROWS = 2**14  # of a problem that is padded to so many problems: its fields take 16 MB
 
 Result = TypeVar("Result")
@@ -184,8 +189,8 @@ def _solve_queues(
     # Results have a row for every lane of the padded queue; lanes beyond its length never run.
     least = 2 * slot_count if on_accelerator() else LANES
     padded = next_power_of_two(max(most[1], least))
-    starts = np.stack([_padded(queue.starts, padded) for queue in queues])
-    owner = np.stack([_padded(queue.owner, padded) for queue in queues])
+    starts = _stacked([queue.starts for queue in queues], padded)
+    owner = _stacked([queue.owner for queue in queues], padded)
     lengths = [len(queue.owner) for queue in queues]
     waiting = (starts, owner, np.asarray(lengths, np.int32))
     shared, batched = _split(problems, queues, most[0])
@@ -252,6 +257,7 @@ def _run_rounds_of_one(solver, model, count, shared, own, slots, results, begun)
     hands in the lanes that have ended. ``init`` and ``step`` are mapped over slots, each with the
     fields of the problem that its lane belongs to.
     """
+    iterations = ITERATIONS_ON_ACCELERATOR if on_accelerator() else ITERATIONS
     (problems, settings), (fields, (starts, owner, length), enough) = shared, own
     axes = problem_axes(fields)
     init = jax.vmap(partial(_of_one_lane, solver.init, model), (axes, 0))
@@ -289,7 +295,7 @@ def _run_rounds_of_one(solver, model, count, shared, own, slots, results, begun)
 
         def more(carry):
             done, lane = carry
-            return (done < ITERATIONS) & jnp.any(running(lane))
+            return (done < iterations) & jnp.any(running(lane))
 
         return slots._replace(lane=jax.lax.while_loop(more, iteration, (0, slots.lane))[1])
 
@@ -360,7 +366,7 @@ def evaluate_queues(
             several = min(at_once // block, next_power_of_two(most_problems))
             padded = -(-most_starts // block) * block
         shared, batched = _split(problems, queues, most_problems, several)
-        starts = np.stack([_padded(queue.starts, padded) for queue in queues])
+        starts = _stacked([queue.starts for queue in queues], padded)
         each = batched, starts, np.asarray(counts, np.int32)
         values = _evaluate(model, _mesh(len(queues)), block, several, shared, each)
         value, linear = map(np.asarray, values)
@@ -462,24 +468,29 @@ def _split(
         count = -(-most_problems // several) * several
     elif is_padded(problems):
         own |= set(OWN)
-        count = max(PROBLEMS, next_power_of_two(most_problems))
+        count = max(problems_of_queue(problems), next_power_of_two(most_problems))
     else:
         count = most_problems
 
     def of_queue(queue: Queue, name: str) -> Any:
-        fields = queue.fields.get(name)
-        if fields is None:
-            fields = np.asarray(getattr(problems, name))[None]
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[index(len(leaf))], fields)
-
-    def index(length: int) -> np.ndarray:
-        return np.minimum(np.arange(count), length - 1)
+        if name in queue.fields:
+            return queue.fields[name]
+        shared = np.asarray(getattr(problems, name))  # by all problems of the queue
+        return np.broadcast_to(shared, (count, *shared.shape))
 
     batched = {
-        name: jax.tree.map(lambda *leaves: np.stack(leaves), *(of_queue(q, name) for q in queues))
+        name: jax.tree.map(
+            lambda *leaves: _stacked(leaves, count), *(of_queue(queue, name) for queue in queues)
+        )
         for name in sorted(own)
     }
     return shared_fields(problems, batched), batched
+
+
+def problems_of_queue(problems: Problem) -> int:
+    """How many problems of these rows the program of a queue has room for."""
+    least, most = PROBLEMS
+    return max(least, min(most, next_power_of_two(NUMBERS // _points(problems) + 1) // 2))
 
 
 def is_padded(problems: Problem) -> bool:
@@ -493,9 +504,13 @@ def _count(queue: Queue) -> int:
     return leaves[0].shape[0] if leaves else 1
 
 
-def _padded(array: np.ndarray, length: int) -> np.ndarray:
-    padding = ((0, length - len(array)), *((0, 0) for _ in array.shape[1:]))
-    return np.pad(array, padding, mode="edge" if len(array) else "constant")
+def _stacked(arrays: Sequence[Any], length: int) -> np.ndarray:
+    """Arrays of queues as one, (queues, length, …); what is behind their own lengths is 0."""
+    first = np.asarray(arrays[0])
+    stacked = np.zeros((len(arrays), length, *first.shape[1:]), first.dtype)
+    for row, array in zip(stacked, arrays, strict=True):
+        row[: len(array)] = array
+    return stacked
 
 
 def _slot_count(problems: Problem, size: int, lanes: int) -> int:

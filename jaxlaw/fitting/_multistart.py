@@ -38,7 +38,9 @@ from jaxlaw.fitting._checkpoint import (
     split,
 )
 from jaxlaw.fitting._engine import (
+    LANES,
     OWN,
+    PROBLEMS,
     STARTS,
     DeviceMemory,
     Lanes,
@@ -47,6 +49,7 @@ from jaxlaw.fitting._engine import (
     evaluate_queues,
     is_padded,
     problem_count,
+    problems_of_queue,
     solve_queues,
 )
 from jaxlaw.fitting._objective import (
@@ -74,7 +77,7 @@ OWN_PART = 8  # … the best of so small a part of all starts, if that is …
 OWN_SCREENED = 64  # … not less than this
 SURE = 0.9  # of the solved starts agree: no more of a single problem are solved
 CHEAP = 2**16  # rows × starts of a problem that are solved where they do not, at most
-BLOCKS = (2**3, 2**6)  # refits of a chunk, at least and at most
+REFITS = 2**3  # of a chunk, at least
 
 
 #: What this process has compiled ahead of its use: solver, model and shapes.
@@ -206,8 +209,8 @@ def find_optima_warm(
     4. The best of all lanes is polished. Agreement counts the refit's own starts alone: those of
        3 where there are any, else those of 2.
 
-    All of it runs through the programs of one search: whatever the stage, a chunk has as many
-    problems, and a queue is as long.
+    All of it runs through the programs of one search: whatever the stage, a queue has room for as
+    many problems and is as long.
 
     Args:
         method: the batch solver.
@@ -237,8 +240,8 @@ def find_optima_warm(
     )
     n_solved, size = min(n_local, len(starts)), starts.shape[1]
     n_screened = min(len(starts), max(OWN_SCREENED, len(starts) // OWN_PART))
-    least, most = BLOCKS
-    block = max(least, min(most, next_power_of_two(-(-batch.count // 8))))
+    most = problems_of_queue(batch.problems)
+    block = max(REFITS, min(most, next_power_of_two(-(-batch.count // 8))))
     if on_accelerator():
         rows = batch.problems.weight.shape[-1]
         block = min(next_power_of_two(batch.count), max(1, ROWS_ON_ACCELERATOR // rows), 2**14)
@@ -247,7 +250,10 @@ def find_optima_warm(
     screening = _ChunkSizes(block, n_screened, lanes, n_solved)
 
     def solving(each: int) -> _ChunkSizes:
-        return screening._replace(starts=each)
+        if not is_padded(batch.problems):
+            return screening._replace(starts=each)
+        problems = max(1, min(block, LANES // each))
+        return screening._replace(problems=problems, starts=each, lanes=problems * each)
 
     # A refit that is searched again solves no more starts than a fit begins with: solving until
     # they agree, as a fit does, took ten times as long for an inflection ratio, and gave the same
@@ -774,7 +780,8 @@ def _description(
     settings = (method.name, method.settings, POLISH.settings, n_local, batch.model.residuals)
     sizes = (
         CANDIDATES, KEPT, MEMBERS, SCREEN_LANES, SOLVE_LANES, LANES_ON_ACCELERATOR,
-        ROWS_ON_ACCELERATOR, OWN_PART, OWN_SCREENED, BLOCKS, SURE, CHEAP, jax.default_backend(),
+        ROWS_ON_ACCELERATOR, OWN_PART, OWN_SCREENED, REFITS, PROBLEMS, LANES, SURE, CHEAP,
+        jax.default_backend(),
     )  # fmt: skip
     return {
         "law": batch.model.law.name,

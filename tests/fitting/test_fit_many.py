@@ -110,8 +110,8 @@ def test_related_refits_reach_the_optima_of_a_whole_search(wave, monkeypatch):
     monkeypatch.setattr(many, "MANY", 1000)
     whole = fit_many(law, seen, targets=targets, options=FEW)
     monkeypatch.setattr(many, "MANY", 16)
-    for sets, blocks in ((None, (8, 256)), (of, (8, 256)), (of, (32, 32))):
-        monkeypatch.setattr(searching, "BLOCKS", blocks)
+    for sets, refits in ((None, 8), (of, 8), (of, 32)):
+        monkeypatch.setattr(searching, "REFITS", refits)
         extra = np.array([[2.0, 0.3, 0.9]])
         found = fit_many(
             law, seen, targets=targets, options=FEW, data_sets=sets, extra_starts=extra
@@ -155,11 +155,13 @@ def test_a_folder_of_other_sizes_or_own_starts_is_refused(wave, tmp_path, monkey
 
     refused("options", n_own_starts=searching.OWN_STARTS + 1)
     refused("data", extra_starts=np.ones((1, 3)))
-    for name in ("BLOCKS", "OWN_PART", "OWN_SCREENED", "CANDIDATES", "KEPT", "MEMBERS"):
+    for name in ("REFITS", "LANES", "OWN_PART", "OWN_SCREENED", "CANDIDATES", "KEPT", "MEMBERS"):
         with monkeypatch.context() as other:
-            value = getattr(searching, name)
-            other.setattr(searching, name, (4, 128) if name == "BLOCKS" else value + 1)
+            other.setattr(searching, name, getattr(searching, name) + 1)
             refused("sizes")
+    with monkeypatch.context() as other:
+        other.setattr(searching, "PROBLEMS", (4, 128))
+        refused("sizes")
     with monkeypatch.context() as other:
         other.setattr(searching, "__version__", "0.0")
         refused("versions")
