@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -15,6 +16,7 @@ from jaxlaw.laws import (  # noqa: F401
     scaling,
 )
 from jaxlaw.laws._base import (
+    MAKERS,
     Law,
     PowerLawTerms,
     built_in,
@@ -35,6 +37,9 @@ from jaxlaw.laws._weighted import (
     weight_of,
     weighted,
 )
+
+if TYPE_CHECKING:
+    from jaxlaw.laws._tuned import tuned as tuned
 
 __all__ = [
     "Input",
@@ -59,11 +64,33 @@ __all__ = [
     "power",
     "real",
     "run_file",
+    "tuned",
     "weight_of",
     "weighted",
 ]
 
 keep_as_built_in()
+
+
+def __getattr__(name: str) -> Any:
+    # Few plans are of tuned laws, and all import this package.
+    if name == "tuned":
+        from jaxlaw.laws._tuned import tuned
+
+        return tuned
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _tuned_by_name(name: str) -> Law | None:
+    """The tuned law that a name describes."""
+    if not name.startswith("tuned-"):
+        return None
+    from jaxlaw.laws._tuned import law_from_name
+
+    return law_from_name(name)
+
+
+MAKERS.append(_tuned_by_name)
 
 
 def law_table() -> pd.DataFrame:

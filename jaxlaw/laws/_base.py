@@ -634,6 +634,8 @@ def is_built_in(law: Law) -> bool:
 def built_in(name: str) -> Law:
     """The law that jaxlaw brings under this name, whatever the name means to :func:`get` now.
 
+    Names that say how a law is made, such as ``tuned-skaling``, are those of laws too.
+
     Raises:
         KeyError: jaxlaw brings none.
 
@@ -641,7 +643,10 @@ def built_in(name: str) -> Law:
         >>> jl.laws.built_in("chinchilla").source.split(",")[0]
         'Hoffmann 2022'
     """
-    return _BUILT_IN[name]
+    made = _BUILT_IN.get(name) or _derive_by_name(name)
+    if made is None:
+        raise KeyError(name)
+    return made
 
 
 def _derive_by_name(name: str) -> Law | None:

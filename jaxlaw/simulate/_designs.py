@@ -64,6 +64,13 @@ def _farseer() -> Inputs:
     return _cross(N=2e8 * 2 ** (np.arange(11) / 2), D=2e9 * 2 ** (np.arange(15) / 2))
 
 
+# Step Law 2025, arXiv 2503.04715, sweeps rates and batches in steps of √2 at many sizes and tokens;
+# nine cells of 20 settings are ours.
+def _sweeps() -> Inputs:
+    settings = {"lr": 5e-4 * 2.0 ** np.arange(5), "batch": 2.0 ** np.arange(16, 23, 2)}
+    return _cross(N=[1e8, 3e8, 1e9], D=[4e9, 2e10, 1e11], **settings)
+
+
 # Muennighoff 2023: corpora of 0.1 to 44 billion unique tokens, gone over up to 60 times, and sizes
 # from far below to far beyond what these need. The grid is ours.
 def _repeated_tokens() -> Inputs:
@@ -321,6 +328,7 @@ DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         "kaplan": _kaplan,
         "chinchilla": _hoffmann,
         "skaling": _hoffmann,
+        "tuned-skaling": _sweeps,
         "kaplan-e": _hoffmann,
         "overtraining": _hoffmann,
         "farseer": _farseer,
@@ -390,13 +398,18 @@ _CURVE = _HIDDEN_PT | {"C1": 0.280, "C2": 0.263} | _SHIFT_PT
 # look like that paper's domain losses; both dcpt truths meet its constraint on C, and
 # closely, as its fits do; so are those of several domains. bimix, skaling, kaplan-e,
 # overtraining, downstream-ce, downstream-bleu-ce, the scores of a task's loss and rectified are
-# ours. Of loss curves: Wang 2025, figure 19; ours are the exponential shift, the powers, N, the
-# second batch size, and the amount of training of the unknown base, S1 of 5,000 steps: its own
-# 40,000 would leave nothing but a straight line to be seen of it.
+# ours; the bowl of tuned-skaling is that of a fit to Step Law's sweeps, rounded. Of loss curves:
+# Wang 2025, figure 19; ours are the exponential shift, the powers, N, the second batch size, and
+# the amount of training of the unknown base, S1 of 5,000 steps: its own 40,000 would leave nothing
+# but a straight line to be seen of it.
 _PARAMETERS: dict[str, dict[str, float]] = {
     "kaplan": dict(Nc=6.4e13, Dc=1.8e13, alpha_N=0.076, alpha_D=0.103),
     "chinchilla": dict(E=1.69, A=406.4, B=410.7, alpha=0.34, beta=0.28),
     "skaling": dict(E=1.5, A=2000.0, B=30000.0, alpha=0.45, beta=0.5, kappa=0.6),
+    "tuned-skaling": dict(E=1.5, A=2000.0, B=30000.0, alpha=0.45, beta=0.5, kappa=0.6)
+    | dict(lr_0=1e-3, lr_N=-0.6, lr_D=0.23, batch_0=3.5e5, batch_N=-0.1, batch_D=0.54)
+    | dict(h_lr=0.013, s_lr=0.95, h_batch=0.001, s_batch=1.6, h_noise=0.0025, s_noise=0.35)
+    | dict(g=2.0, k=-0.12),
     "kaplan-e": dict(E=1.2, A=6e7, B=1.5e9, alpha=0.18, beta=0.2),
     "overtraining": dict(E=1.9, a=1600.0, b=5500.0, eta=0.2),
     "farseer": dict(s=-0.06247, q=0.13, S=0.1285, B=230.73, b=-0.1729, Q=-1.5442)

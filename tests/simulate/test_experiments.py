@@ -17,6 +17,7 @@ SIZES = {
     "kaplan": 48,
     "chinchilla": 243,
     "skaling": 243,
+    "tuned-skaling": 180,
     "kaplan-e": 243,
     "overtraining": 243,
     "farseer": 165,

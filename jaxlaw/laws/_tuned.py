@@ -1,0 +1,275 @@
+"""Laws of the loss over learning rate and batch: any law of size and tokens, times a bowl.
+
+Away from the best settings the loss rises, and the best settings move with the size and the tokens.
+So such a law is a law of its own base, from which it takes the loss at the best settings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.laws._base import Chart, Law, Values, get
+from jaxlaw.laws._parameters import Input, Parameter, positive, real
+
+#: Inputs that a law is tuned over.
+TUNED = {
+    "lr": Input("lr", "peak learning rate", 1.0, "positive", (1e-8, 1e2)),
+    "batch": Input("batch", "batch, tokens a step", 1.0, "positive", (1e3, 1e11), counts="tokens"),
+}
+#: The point at which the best settings are parameters, in single things.
+REFERENCE = {"N": 1e9, "D": 2e10, "C": 1.2e20}
+_NAME = re.compile(r"tuned-(?:(?P<only>lr|batch)-)?(?P<base>.+)")
+_STEEPEST = 50.0  # exponent beyond which the loss rises no further: its exponential stays finite
+_SERIES = 0.1  # below it (e^t − 1 − t)/t² loses its digits, and is summed
+
+
+def tuned(law: str | Law = "skaling", over: Sequence[str] = ("lr", "batch")) -> Law:
+    """A law of size and tokens with the learning rate, the batch, or both as inputs.
+
+    loss = base·(1 + m^k·q), where q is 0 at the best rate lr* and the best batch B*, and rises away
+    from them. With u = log(lr/lr*) and v = log(batch/B*),
+
+    q = h_lr·φ(s_lr, u) + h_batch·φ(s_batch, v) + h_noise·φ(s_noise, u − g·v),
+
+    φ(s, z) = (e^(s·z) − 1 − s·z)/s², which is z²/2 where s is 0, and else steeper on one side than
+    on the other. The terms are of a rate that is too high, of a batch that is too large (too few
+    steps), and of steps too noisy: a rate too high for its batch. lr* = lr_0·n^lr_N·d^lr_D,
+    B* = batch_0·n^batch_N·d^batch_D and m = n·d, with n = N/1e9 and d = D/2e10: lr_0 and batch_0
+    are the best settings of a run of 1 B parameters and 20 B tokens.
+
+    Over Step Law's sweeps it predicts cells that were not fitted better than a parabola in u and v
+    (``benchmarks/tuning.md``).
+
+    Args:
+        law: law of the loss at the best settings, or its name; of N, D or both, or of C, with any
+            other inputs.
+        over: inputs of the bowl: ``lr``, ``batch`` or both. Of one alone q has that one's term.
+
+    Returns:
+        A law with these inputs after those of its base. ``batch`` is in tokens a step;
+        ``units={"batch": 2048}`` reads batches of sequences of 2,048 tokens. It is named as it is
+        made, ``tuned-skaling``, ``tuned-lr-chinchilla``, and ``jl.laws.get`` finds it by that name.
+
+    Raises:
+        UsageError: the law has none of N, D and C, has such an input already, has groups, a
+            constraint or an input per drop of the learning rate, or predicts a score; or ``over``
+            names something else.
+
+    Example:
+        >>> law = jl.laws.tuned("chinchilla", over=["lr"])
+        >>> law.name, law.input_names
+        ('tuned-lr-chinchilla', ('N', 'D', 'lr'))
+        >>> law.parameter_names[5:]
+        ('lr_0', 'lr_N', 'lr_D', 'h_lr', 's_lr', 'k')
+    """
+    base = get(law)
+    names = (over,) if isinstance(over, str) else tuple(over)
+    for name in names:
+        if name not in TUNED:
+            raise UsageError(
+                f"over: a law is tuned over {' and '.join(TUNED)}, not over '{name}'."
+                f"{nearest(name, TUNED)}",
+                argument="over",
+            )
+    if not names:
+        raise UsageError("over is empty: name lr, batch or both", argument="over")
+    _check_base(base)
+    return _make_law(base, tuple(name for name in TUNED if name in names))
+
+
+def _check_base(base: Law) -> None:
+    """Refuse a law that cannot be tuned."""
+    known = (*base.input_names, *base.parameter_names)
+    taken = [name for name in known if name in TUNED or name in _own_names(tuple(TUNED), "NDC")]
+    wrong = {
+        "has none of the inputs N, D and C, with which the best settings could move": not _scale(
+            base
+        ),
+        f"has {', '.join(taken)} already": bool(taken),
+        "has groups: tune the plain law, and group that": "group" in base.input_names,
+        "has a constraint: give the plain law": base.constraint is not None,
+        "takes a value for every drop of the learning rate": bool(base.inputs_per_drop),
+        "predicts a score, and a bowl is of a loss": base.better == "high",
+        "is called as one that is tuned over less": base.name.startswith(("lr-", "batch-")),
+    }
+    for reason, holds in wrong.items():
+        if holds:
+            raise UsageError(f"law {base.name} cannot be tuned: it {reason}")
+
+
+def _scale(base: Law) -> tuple[Input, ...]:
+    """The inputs of a law that the best settings move with."""
+    return tuple(spec for spec in base.inputs if spec.name in REFERENCE)
+
+
+def _own_names(over: Sequence[str], scale: Sequence[str]) -> list[str]:
+    """Parameters that a tuned law has beside those of its base."""
+    return [spec.name for spec in _specs(over, scale)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Formula:
+    """The formula of a tuned law; picklable, as its law is."""
+
+    base: Law
+    over: tuple[str, ...]
+
+    def __call__(self, *inputs: Any, **params: Any) -> Any:
+        """The base law at each row, raised by the bowl."""
+        given, settings = inputs[: len(self.base.inputs)], inputs[len(self.base.inputs) :]
+        own = {name: params[name] for name in self.base.parameter_names}
+        logs = {
+            spec.name: jnp.log(given[self.base.input_names.index(spec.name)])
+            - math.log(REFERENCE[spec.name] / spec.unit)
+            for spec in _scale(self.base)
+        }
+        z = {
+            name: jnp.log(value) - jnp.log(params[f"{name}_0"]) - _moved(params, name, logs)
+            for name, value in zip(self.over, settings, strict=True)
+        }
+        if len(z) == 2:
+            z["noise"] = z["lr"] - params["g"] * z["batch"]
+        terms = [params[f"h_{name}"] * _bowl(params[f"s_{name}"], z[name]) for name in z]
+        rise = jnp.exp(params["k"] * sum(logs.values())) * sum(terms[1:], terms[0])
+        return self.base.function(*given, **own) * (1.0 + rise)
+
+    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
+        """How pickle makes the law of this formula again."""
+        return tuned, (self.base, self.over)
+
+
+def _moved(params: Values, name: str, logs: Mapping[str, Any]) -> Any:
+    """Log of the factor by which a setting moves with the size and the tokens."""
+    parts = [params[f"{name}_{scale}"] * log for scale, log in logs.items()]
+    return sum(parts[1:], parts[0])
+
+
+def _bowl(skew: Any, z: Any) -> Any:
+    """(e^(s·z) − 1 − s·z)/s²: z²/2 where s is 0, and then steeper on the side of s."""
+    t = jnp.minimum(skew * z, _STEEPEST)
+    small = jnp.abs(t) < _SERIES
+    near, far = jnp.where(small, t, 0.0), jnp.where(small, 1.0, t)
+    series = jnp.zeros_like(near)
+    for k in range(9, 1, -1):
+        series = (series * near) + 1.0 / math.factorial(k)
+    return z**2 * jnp.where(small, series, (jnp.expm1(far) - far) / far**2)
+
+
+def law_from_name(name: str) -> Law | None:
+    """The tuned law that a name describes."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    return tuned(match["base"], TUNED if match["only"] is None else [match["only"]])
+
+
+_BEST = {
+    "lr": positive(3e-4, 1e-2, low=1e-10, high=1e4, doc="best learning rate at the reference"),
+    "batch": positive(
+        1e5, 4e6, low=1.0, high=1e13, unit="tokens", doc="best batch at the reference"
+    ),
+}
+_POWERS = {
+    "lr_N": real(-0.9, 0.1, low=-3.0, high=3.0),
+    "lr_D": real(-0.3, 0.5, low=-3.0, high=3.0),
+    "lr_C": real(-0.3, 0.1, low=-3.0, high=3.0),
+    "batch_N": real(-0.3, 0.3, low=-3.0, high=3.0),
+    "batch_D": real(0.2, 0.8, low=-3.0, high=3.0),
+    "batch_C": real(0.1, 0.5, low=-3.0, high=3.0),
+}
+_SHAPES = {
+    "h_lr": positive(3e-3, 0.05, low=1e-7, high=10.0, doc="curvature along the rate"),
+    "s_lr": real(0.2, 1.5, low=-5.0, high=8.0, doc="skew: how much steeper above the best rate"),
+    "h_batch": positive(3e-3, 0.05, low=1e-7, high=10.0, doc="curvature along the batch"),
+    "s_batch": real(0.2, 1.5, low=-5.0, high=8.0, doc="the same along the batch"),
+    "h_noise": positive(1e-3, 0.05, low=1e-7, high=10.0, doc="curvature along lr/batch^g"),
+    "s_noise": real(0.1, 0.8, low=-5.0, high=8.0, doc="the same along lr/batch^g"),
+    "g": real(0.5, 2.0, low=-1.0, high=6.0, doc="power of the batch that a rate goes with"),
+    "k": real(-0.2, 0.1, low=-2.0, high=2.0, doc="power of N·D with which the bowl deepens"),
+}
+
+
+def _specs(over: Sequence[str], scale: Sequence[str]) -> list[Parameter]:
+    """The parameters of the bowl, in order."""
+    named: dict[str, Parameter] = {}
+    for name in over:
+        named |= {f"{name}_0": _BEST[name]}
+        named |= {f"{name}_{one}": _POWERS[f"{name}_{one}"] for one in scale}
+    for name in [*over, *(["noise"] if len(over) == 2 else [])]:
+        named |= {f"h_{name}": _SHAPES[f"h_{name}"], f"s_{name}": _SHAPES[f"s_{name}"]}
+    named |= {"g": _SHAPES["g"]} if len(over) == 2 else {}
+    named |= {"k": _SHAPES["k"]}
+    docs = {"lr": "the best rate", "batch": "the best batch"}
+    return [
+        dataclasses.replace(
+            spec,
+            name=name,
+            doc=spec.doc or f"power of {name[-1]} with which {docs[name.rpartition('_')[0]]} moves",
+        )
+        for name, spec in named.items()
+    ]
+
+
+# The runs see best settings and depth at their own centre: at a reference far from it both move
+# with every exponent.
+def _chart(base: Law, over: tuple[str, ...]) -> Chart:
+    scale = [spec.name for spec in _scale(base)]
+    depths = [name for name in _own_names(over, scale) if name.startswith("h_")]
+    moved = {*depths, *(f"{name}_0" for name in over)}
+    specs = {spec.name: spec for spec in _specs(over, scale) if spec.name in moved}
+    chart = base.chart or Chart({}, {}, lambda *_: {}, lambda *_: {})
+
+    def shifted(values: Values, context: Values, sign: float) -> dict[str, Any]:
+        logs = {name: context[f"log_{name}_of_reference"] for name in scale}
+        powers = {f"{name}_0": _moved(values, name, logs) for name in over}
+        powers |= dict.fromkeys(depths, values["k"] * sum(logs.values()))
+        return {name: values[name] * jnp.exp(sign * log) for name, log in powers.items()}
+
+    return Chart(
+        {**chart.low, **{name: spec.low for name, spec in specs.items()}},
+        {**chart.high, **{name: spec.high for name, spec in specs.items()}},
+        lambda values, context: chart.to_natural(values, context) | shifted(values, context, -1.0),
+        lambda values, context: chart.from_natural(values, context) | shifted(values, context, 1.0),
+        chart.limits,
+    )
+
+
+@cache
+def _make_law(base: Law, over: tuple[str, ...]) -> Law:
+    scale = _scale(base)
+    only = f"{over[0]}-" if len(over) == 1 else ""
+
+    def context(inputs: Values) -> dict[str, Any]:
+        centre = {
+            f"log_{spec.name}_of_reference": jnp.mean(jnp.log(jnp.asarray(inputs[spec.name])))
+            - math.log(REFERENCE[spec.name] / spec.unit)
+            for spec in scale
+        }
+        return base.context(inputs) | centre
+
+    return dataclasses.replace(
+        base,
+        name=f"tuned-{only}{base.name}",
+        function=_Formula(base, over),
+        inputs=(*base.inputs, *(TUNED[name] for name in over)),
+        parameters=(*base.parameters, *_specs(over, [spec.name for spec in scale])),
+        formula=f"({base.formula})·(1 + m^k·q({', '.join(over)}))",
+        source=f"{base.source}; bowl: jaxlaw (benchmarks/tuning.md)",
+        linear=None,
+        chart=_chart(base, over),
+        context=context,
+        requirements=None,
+        own_grid="",
+        with_floor="",
+        continual_alone="",
+        power_law_terms=None,
+        scale_free=None,
+    )
