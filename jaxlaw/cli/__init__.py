@@ -46,7 +46,7 @@ else:
         "_fit": ("laws", "fit", "predict", "demo"),
         "_curves": ("areas", "curve"),
         "_uncertainty": ("bootstrap", "covariance", "profile", "influence", "identifiability"),
-        "_forecasts": ("study", "backtest", "forecast", "score"),
+        "_forecasts": ("study", "backtest", "forecast", "leave-future-out", "score"),
         "_experiments": ("inflection", "slopes", "requirements", "learnability"),
         "_reports": ("plot", "report"),
         "_schemas": ("schema",),
@@ -135,7 +135,8 @@ else:
             for name in names:
                 if only in ("", name):
                     home = import_module(f"jaxlaw.cli.{module}")
-                    app.command(name)(getattr(home, f"{name}_command"))
+                    made = getattr(home, f"{name.replace('-', '_')}_command")
+                    app.command(name)(made)
         if only in ("", "design", "sampling"):
             from jaxlaw.cli._experiments import design
 

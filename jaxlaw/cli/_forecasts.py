@@ -44,6 +44,14 @@ Cutoffs = Annotated[
     str, typer.Option(help="How many cut-offs; or the largest values fitted: 1e20,1e21.")
 ]
 Starts = Annotated[int, typer.Option(min=1, help="Size of the Sobol sample.")]
+Resamples = Annotated[
+    int, typer.Option("--resamples", min=2, help="Number of resamples of the runs.")
+]
+SeedOfResamples = Annotated[int, typer.Option(min=0, help="Seed of resamples and starts.")]
+OutForScore = Annotated[
+    Path | None,
+    typer.Option(help="Write it: for `jaxlaw score` (JSON), the table (CSV); or draw it (PNG, …)."),
+]
 
 
 @opt.works_long
@@ -102,19 +110,12 @@ def forecast_command(
     along: Along = "compute",
     cutoffs: Cutoffs = "6",
     groups: opt.Groups = None,
-    n_resamples: Annotated[
-        int, typer.Option("--resamples", min=2, help="Number of resamples of the runs.")
-    ] = 16,
+    n_resamples: Resamples = 16,
     n_starts: Starts = 1024,
     n_local: opt.Local = 16,
     solver: opt.Solver = "newton",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of resamples and starts.")] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write it: for `jaxlaw score` (JSON), the table (CSV); or draw it (PNG, …)."
-        ),
-    ] = None,
+    seed: SeedOfResamples = 0,
+    out: OutForScore = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -145,14 +146,68 @@ def forecast_command(
     )  # fmt: skip
 
 
+@opt.works_long
+@opt.sets_objective
+@opt.reads_runs
+def leave_future_out_command(
+    laws_and_data: LawsAndData,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(help="A target, as for `jaxlaw forecast`; left out, the later runs."),
+    ] = None,
+    order: Annotated[
+        str, typer.Option(help="What the runs came in order of: compute, or a column.")
+    ] = "compute",
+    counts: Annotated[
+        str | None, typer.Option(help="Numbers of first runs: 3,4,6; left out, up to twelve.")
+    ] = None,
+    ahead: Annotated[
+        int | None, typer.Option(min=1, help="How many next runs are predicted; all if left out.")
+    ] = None,
+    level: opt.Level = 0.9,
+    along: Along = "compute",
+    groups: opt.Groups = None,
+    n_resamples: Resamples = 16,
+    n_starts: Starts = 1024,
+    n_local: opt.Local = 16,
+    solver: opt.Solver = "newton",
+    seed: SeedOfResamples = 0,
+    out: OutForScore = None,
+    as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
+    objective: dict[str, Any],
+    working: dict[str, Any],
+) -> None:
+    """What the first runs would have said of the later ones.
+
+    Example: jaxlaw leave-future-out chinchilla few.csv --ahead 1 --out said.json
+    """
+    check_out(out, JSON, CSV, PICTURE)
+    points = points_at(at) if at else None
+    first = None if counts is None else opt.numbers_in(counts, "--counts")
+    laws, runs, own = _laws_and_runs(laws_and_data, reading, objective)
+    from jaxlaw.forecasting import leave_future_out
+
+    result = leave_future_out(
+        laws, runs, points, order=order, ahead=ahead, level=level, along=along, per_law=own,
+        counts=first, groups=opt.columns_named(groups),
+        n_resamples=n_resamples, n_starts=n_starts, n_local=n_local, solver=solver, seed=seed,
+        **objective, **working,
+    )  # fmt: skip
+    if opt.is_silent(working):
+        return
+    conclude_result(result, out, as_json)
+
+
 @opt.reads_runs
 def score_command(
     forecasts_and_data: Annotated[
         list[str],
         typer.Argument(
             metavar="FORECAST... DATA",
-            help="Files of forecasts (JSON), or folders with them, then the runs that were made "
-            "since, - for stdin.",
+            help="Files of forecasts or of leave-future-out (JSON), or folders with them, then the "
+            "runs that were made since, - for stdin.",
         ),
     ],
     rtol: Annotated[

@@ -93,6 +93,7 @@ def schemas() -> dict[str, Schema]:
         "study": jl.Study,
         "backtest": jl.forecasting.Backtest,
         "forecast": jl.Forecast,
+        "leave-future-out": jl.forecasting.LeaveFutureOut,
         "score": jl.forecasting.ForecastScores,
         "covariance": {
             "law": str, "level": float, "parameters": _Rows,

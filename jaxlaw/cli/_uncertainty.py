@@ -195,7 +195,13 @@ def profile_command(
     law: opt.LawOrFit,
     data: opt.Data,
     parameter: Annotated[str | None, typer.Option(help="Parameter to profile: alpha.")] = None,
-    at: OneAt = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Point, as for predict, whose prediction is profiled; beside --parameter: whose "
+            "prediction is followed."
+        ),
+    ] = None,
     groups: opt.Groups = None,
     same_noise: SameNoise = False,
     level: opt.Level = 0.95,
@@ -212,12 +218,13 @@ def profile_command(
     Example: jaxlaw profile fit.json runs.csv --parameter alpha
     """
     check_out(out, JSON, CSV, PICTURE)
-    if (parameter is None) == (not at):
+    if parameter is None and not at:
         raise UsageError("say what to profile: --parameter NAME, or --at NAME=VALUE for each input")
     fitted = law_or_fit(law)
     runs, read = runs_along(data, along, reading, fitted)
     result = jl.profile(
         fitted, runs, parameter or numbers_of(at, "--at"),
+        at=numbers_of(at, "--at") if parameter and at else None,
         groups=opt.columns_named(groups), robust=not same_noise, **read,
     )  # fmt: skip
     import pandas as pd
@@ -230,7 +237,8 @@ def profile_command(
     units = {name: result.unit_of("estimate") for name in ("value", *COLUMNS)}
     record = {"law": result.fit.law.name, "level": level, **_rows(tables), "units": units}
     show = partial(_say, result, result.sentence(level), {})
-    draw = lambda plots: plots.objective_profile(result, level=level)  # noqa: E731
+    picture = "objective_profile" if result.at is None else "profile_prediction"
+    draw = lambda plots: getattr(plots, picture)(result, level=level)  # noqa: E731
     conclude(record, result.notes, result.table, show, out, as_json, draw)
 
 

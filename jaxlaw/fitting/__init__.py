@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._fit_many import compiled_ahead as compiled_ahead
     from jaxlaw.fitting._fit_many import fit_many as fit_many
     from jaxlaw.fitting._fit_many import posterior_draws as posterior_draws
+    from jaxlaw.fitting._fit_many import predict_each as predict_each
     from jaxlaw.fitting._fit_many import refit_near as refit_near
     from jaxlaw.fitting._fit_many import with_noise as with_noise
     from jaxlaw.fitting._fitted_law import FittedLaw as FittedLaw

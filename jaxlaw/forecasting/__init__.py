@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from jaxlaw.forecasting._cutoffs import default_laws as default_laws
     from jaxlaw.forecasting._forecast import Forecast as Forecast
     from jaxlaw.forecasting._forecast import forecast as forecast
+    from jaxlaw.forecasting._leave_future_out import LeaveFutureOut as LeaveFutureOut
+    from jaxlaw.forecasting._leave_future_out import leave_future_out as leave_future_out
     from jaxlaw.forecasting._score import ForecastScores as ForecastScores
     from jaxlaw.forecasting._score import load_all as load_all
     from jaxlaw.forecasting._score import score as score

@@ -13,7 +13,6 @@ from jaxlaw._arrays import numbers_of
 from jaxlaw._quantities import SHARE, times, written
 from jaxlaw._result import Result
 from jaxlaw._typed import checked
-from jaxlaw.data import Runs, read_runs
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import FitKeywords, split_options
 from jaxlaw.forecasting._cutoffs import (
@@ -24,6 +23,7 @@ from jaxlaw.forecasting._cutoffs import (
     default_laws,
     determined,
     fit_cutoffs,
+    runs_read,
 )
 from jaxlaw.notes import Note
 from jaxlaw.validation import Candidate, DataSet, candidates_of, data_set
@@ -262,8 +262,7 @@ def laws_and_data(
 ) -> tuple[list[Candidate], DataSet]:  # fmt: skip
     """The laws of :func:`fit_at_cutoffs`, and the rows that are valid for all of them."""
     of_fit, reading = split_options(options)
-    given = {key: value for key, value in reading.items() if value is not None}
-    read = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
+    read = runs_read(runs, reading)
     candidates = candidates_of(
         default_laws(read) if laws is None else laws, SEARCH | of_fit, per_law or {}
     )

@@ -19,7 +19,7 @@ from jaxlaw import _progress
 from jaxlaw import laws as all_laws
 from jaxlaw._arrays import real_numbers
 from jaxlaw._rounding import ROUNDING, first_least, merged
-from jaxlaw.data import Observations, Runs, missing_column, numbers
+from jaxlaw.data import Observations, Runs, missing_column, numbers, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
     Refits,
@@ -315,6 +315,12 @@ def _draws_with_prior(
     return _only(again, np.concatenate([kept[: len(own_weights) - 1], kept[-1:]]).ravel())
 
 
+def runs_read(runs: Any, reading: Mapping[str, Any]) -> Runs:
+    """The runs of an entry point, by those keywords of :func:`jaxlaw.read_runs` that are given."""
+    given = {name: value for name, value in reading.items() if value is not None}
+    return runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
+
+
 def default_laws(runs: Runs) -> tuple[str, ...]:
     """The laws of :data:`DEFAULT_LAWS` that these runs have the columns of.
 
@@ -485,7 +491,7 @@ def _automatic(
     """So many cut-offs, evenly spread over the log of what they are of, or fewer."""
     first = data.observations[candidates[0].label]
     active = first.weight > 0
-    levels = _levels(z[active & (z > 0)])
+    levels = levels_of(z[active & (z > 0)])
     largest = max(len(candidate.free) for candidate in candidates)
     inputs = [values for seen in data.observations.values() for values in seen.inputs.values()]
     inputs = [values for values in inputs if values.ndim == 1]
@@ -521,7 +527,7 @@ def _automatic(
     return np.unique([allowed[first_least(np.abs(logs - target))] for target in targets])
 
 
-def _levels(values: np.ndarray) -> np.ndarray:
+def levels_of(values: np.ndarray) -> np.ndarray:
     """Values in order, each once; budgets written with a little jitter are a value each.
 
     They are budgets where most of the range (in logs) is gaps between them. Otherwise a cut-off

@@ -13,14 +13,19 @@ import pandas as pd
 from jaxlaw import _json as records
 from jaxlaw._result import Result
 from jaxlaw._typed import Between, checked
-from jaxlaw.data import ReadingOptions, Runs, missing_column, name_rows, numbers, read_runs
+from jaxlaw.data import ReadingOptions, Runs, missing_column, name_rows, numbers
 from jaxlaw.errors import DataError, UsageError
+from jaxlaw.forecasting._cutoffs import runs_read
 from jaxlaw.forecasting._forecast import Forecast
 from jaxlaw.notes import Note
 
+#: Relative difference of inputs up to which a run is one that was forecast.
+RTOL = 0.02
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _SAME = 1e-6  # relative difference of inputs of one point
 _FEW = 10  # forecasts below which shares are hardly evidence
+_SEVERAL = "leave future out"  # kind of record that holds forecasts by name
+_KINDS = ("forecast", _SEVERAL)
 #: Fields of a record that differ where the same forecast is made again.
 _OF_THE_DAY = ("created", "package_versions", "notes")
 _COLUMNS = {"forecast": str, "row": Any, "inside": bool} | dict.fromkeys(
@@ -87,14 +92,15 @@ def score(
     forecasts: Any,
     runs: Any,
     *,
-    rtol: Annotated[float, Between(0.0, 0.5)] = 0.02,
+    rtol: Annotated[float, Between(0.0, 0.5)] = RTOL,
     **reading: Unpack[ReadingOptions],
 ) -> ForecastScores:
     """Score forecasts by the runs that were made since.
 
     Args:
         forecasts: forecast, or a list of them, or a dict name → forecast; or the name of a file of
-            one (:meth:`jaxlaw.Forecast.save`), of a folder with such files, or a list of names.
+            one (:meth:`jaxlaw.Forecast.save`) or of a :class:`jaxlaw.forecasting.LeaveFutureOut`,
+            of a folder with such files, or a list of names.
         runs: what :func:`jaxlaw.read_runs` takes or returns, with the inputs of the forecasts and
             the target; in the forecasts' units unless ``units`` says otherwise.
         rtol: relative difference of each input up to which a run is one that was forecast: what
@@ -121,12 +127,11 @@ def score(
         (True, [0.5, 0.8, 0.9, 0.95])
     """
     named = _named(forecasts)
-    given = {name: value for name, value in reading.items() if value is not None}
-    read = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
+    read = runs_read(runs, reading)
     named, same = _each_once(named)
     rows, pairs, nearly, shares, copies = [], [], 0, [], set()
     for name, forecast in named.items():
-        matches, copied = _matched(forecast, read, rtol)
+        matches, copied = runs_at(forecast, read, rtol)
         copies |= copied
         nearly += int((matches["away"] > _SAME).sum())
         # The probability integral transform of each run: evenly spread over (0, 1) where forecasts
@@ -241,7 +246,7 @@ def _each_once(named: dict[str, Forecast]) -> tuple[dict[str, Forecast], list[tu
     return {name: named[name] for name in first.values()}, same
 
 
-def _matched(forecast: Forecast, runs: Runs, rtol: float) -> tuple[pd.DataFrame, set[Any]]:
+def runs_at(forecast: Forecast, runs: Runs, rtol: float) -> tuple[pd.DataFrame, set[Any]]:
     """One row a run and the nearest point within ``rtol`` of every input: point, row, observed.
 
     Rows whose inputs and target are all an earlier one's are left out; their labels come second.
@@ -286,25 +291,28 @@ def _nothing(named: Mapping[str, Forecast], runs: Runs, rtol: float) -> str:
 def load_all(paths: Iterable[str | Path]) -> dict[str, Forecast]:
     """Forecasts of files, by the names of these; of a folder those files that are forecasts.
 
-    A file that is named again is there again, for :func:`score` to say so.
+    A file that is named again is there again, for :func:`score` to say so. Of a file of
+    :func:`jaxlaw.forecasting.leave_future_out` its forecasts are taken, a file each.
     """
     found: dict[str, Forecast] = {}
     for path in paths:
         for file, record in _records(path):
-            name = str(file)
-            while name in found:
-                name += " (again)"
-            found[name] = Forecast.from_dict(record, records.source_name(file))
+            several = record["forecasts"] if records.kind_of(record) == _SEVERAL else {"": record}
+            for part, one in several.items():
+                name = f"{file}, {part}" if part else str(file)
+                while name in found:
+                    name += " (again)"
+                found[name] = Forecast.from_dict(one, records.source_name(file))
     return found
 
 
 def _records(path: str | Path) -> list[tuple[str | Path, dict[str, Any]]]:
     """A file and its record; of a folder those of its forecasts, among other saved results."""
     if not Path(path).is_dir():
-        return [(path, records.read_record(path, "forecast"))]
+        return [(path, records.read_record(path, *_KINDS))]
     files = sorted(Path(path).glob("*.json"))
     every = [(f, records.read_record(f)) for f in files]
-    kept = [(file, record) for file, record in every if records.kind_of(record) == "forecast"]
+    kept = [(file, record) for file, record in every if records.kind_of(record) in _KINDS]
     if not kept:
         raise UsageError(f"folder {path} has no forecast among its {len(files)} files *.json")
     return kept

@@ -44,8 +44,10 @@ if TYPE_CHECKING:
     from jaxlaw.plots._forecasts import backtest_errors as backtest_errors
     from jaxlaw.plots._forecasts import forecast_calibration as forecast_calibration
     from jaxlaw.plots._forecasts import forecast_intervals as forecast_intervals
+    from jaxlaw.plots._forecasts import leave_future_out as leave_future_out
     from jaxlaw.plots._intervals import objective_profile as objective_profile
     from jaxlaw.plots._intervals import parameter_intervals as parameter_intervals
+    from jaxlaw.plots._intervals import profile_prediction as profile_prediction
     from jaxlaw.plots._studies import fold_scores as fold_scores
     from jaxlaw.plots._studies import score_table as score_table
 else:

@@ -25,10 +25,11 @@ from jaxlaw._axes import (
 )
 from jaxlaw._typed import checked
 from jaxlaw.fitting import runs_for
-from jaxlaw.forecasting import Backtest, Forecast, ForecastScores, compute_of
+from jaxlaw.forecasting import Backtest, Forecast, ForecastScores, LeaveFutureOut, compute_of
 
 _BEFORE = 10.0  # times less than the first point, where curves begin without runs
 _FINE = 120  # points of a curve
+_CROWDED = 12  # bars of one forecast, above which they are thin
 _NUMBERED = 3  # points that have their numbers beside them
 _SHOWN = 0.05  # weight of a law from which on its own prediction is drawn
 
@@ -183,6 +184,61 @@ def _made_since(forecast: Forecast, later: Any, largest: float) -> tuple[np.ndar
         observed = runs_for(fit, later).observations(fit.law, free=())
         inputs |= {name: values / fit.units[name] for name, values in observed.inputs.items()}
     return _along(forecast, inputs)[0] / largest, observed.target
+
+
+@checked
+def leave_future_out(said: LeaveFutureOut, ax: Axes | None = None) -> Axes:
+    """What the first runs said, forecast by forecast, with intervals, and what came.
+
+    Of up to three points the predictions themselves, with a line where the run came; of more, how
+    far they were off, the farther from the runs the darker.
+
+    Args:
+        said: a result of :func:`jaxlaw.forecasting.leave_future_out`.
+        ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.004).table
+        >>> few = runs[runs["D"] == 20 * runs["N"]].iloc[:5]
+        >>> said = jl.forecasting.leave_future_out("chinchilla", few, ahead=1)
+        >>> plots.leave_future_out(said).get_xlabel()
+        'number of first runs'
+    """
+    ax = ax or new_axes()
+    table, inputs = said.table, next(iter(said.forecasts.values())).inputs
+    points, counts = table[inputs].drop_duplicates(), np.sort(table["n_runs"].unique())
+    few = len(points) <= _NUMBERED
+    if few:
+        order = table.groupby(inputs, sort=False).ngroup().to_numpy()
+        values = table[["low", "estimate", "high"]]
+        shown = [(float(y), f"came: {y:.4g}") for y in table["observed"].dropna().unique()]
+    else:
+        table = table[table["observed"].notna()]
+        order = table["distance"].rank(method="first").to_numpy(int) - 1
+        values = 100 * (table[["low", "estimate", "high"]].div(table["observed"], axis=0) - 1)
+        shown = [(0.0, "came")]
+    colors = np.array(shades(len(points) if few else len(table)))[order]
+    # The points of one forecast stand beside each other, in the order in which the runs came.
+    of_count = table.groupby("n_runs")["n_runs"]
+    size = of_count.transform("size")
+    beside = (of_count.rank("first") - (size + 1) / 2) / size.max()
+    x = np.searchsorted(counts, table["n_runs"]) + 0.6 * beside.to_numpy()
+    width = 1.8 if size.max() <= _CROWDED else 0.7
+    ax.vlines(x, values["low"], values["high"], color=colors, linewidth=width)
+    ax.scatter(x, values["estimate"], color=colors, s=12 * width, zorder=4)
+    for value, _ in shown:
+        ax.axhline(value, color=INK, linewidth=0.9)
+    ax.set_xticks(range(len(counts)), [f"{n}" for n in counts])
+    ax.set_xlim(-0.6, len(counts) - 0.4)
+    return finish(
+        ax,
+        "number of first runs",
+        said.target if few else f"predicted over observed {said.target} (%)",
+        f"{said.level:.0%} intervals of runs that were still to come",
+        [(value, text, INK) for value, text in shown],
+        margins={"y": 0.08},
+    )
 
 
 @checked

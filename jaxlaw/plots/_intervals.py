@@ -9,7 +9,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from jaxlaw._axes import BLUE, FAINT, INK, RED, dots, finish, need_columns, new_axes, write
+from jaxlaw._axes import (
+    BLUE,
+    FAINT,
+    INK,
+    RED,
+    dots,
+    finish,
+    label_curves,
+    need_columns,
+    new_axes,
+    panel_below,
+    write,
+)
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.uncertainty import Profile
@@ -146,3 +158,63 @@ def objective_profile(
     return finish(
         ax, f"{profile.quantity}, fixed", "standard errors from the optimum", end_labels=end_labels
     )
+
+
+@checked
+def profile_prediction(
+    profile: Profile, ax: Axes | None = None, *, level: float = 0.95, reach: float = 3.0
+) -> Axes:
+    """A prediction as a parameter, such as the floor, is fixed elsewhere, and what speaks for each.
+
+    Below: by how much the objective rises, in squared standard errors: what the runs lose there
+    and, of a fit with a prior, what it loses. Where the line of the runs lies below 0 they would
+    rather have that value than the fit's; where that of the prior does, the prior would.
+
+    Args:
+        profile: profile of a parameter that :func:`jaxlaw.profile` returned, with ``at=``.
+        ax: axes to draw on; a new figure if None.
+        level: confidence level of the interval that is shaded.
+        reach: standard errors from the optimum up to which values are drawn.
+
+    Raises:
+        UsageError: the profile follows no prediction.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla").table.iloc[::40]
+        >>> fit = jl.fit("chinchilla", runs, prior="field")
+        >>> profile = jl.profile(fit, runs, "E", at={"N": 7e10, "D": 1.4e12})
+        >>> plots.profile_prediction(profile).get_ylabel()
+        'loss at N=7e+10, D=1.4e+12'
+    """
+    if profile.at is None:
+        raise UsageError("this profile follows no prediction: jl.profile(…, at={…})")
+    ax = ax or new_axes()
+    table = profile.table.sort_values("value")
+    value = table["value"].to_numpy()
+    least, most = np.interp([-reach, reach], table["root"], value)
+    low, high = (np.clip(end, least, most) for end in profile.interval(level)[2:])
+    parts = {"runs and prior": (table["root"] ** 2, INK)}
+    if "from_runs" in table:
+        parts |= {"runs": (table["from_runs"], BLUE), "prior": (table["from_prior"], RED)}
+    else:
+        parts = {"runs": parts["runs and prior"]}
+    rise, end_labels = panel_below(ax, "rise"), []
+    for name, (height, color) in parts.items():
+        rise.plot(value, height, color=color, linewidth=1.4)
+        end_labels.append((float(np.interp(most, value, height)), name, color))
+    ax.plot(value, table["prediction"], color=INK, linewidth=1.8)
+    here = float(np.interp(profile.estimate, value, table["prediction"]))
+    dots(ax, profile.estimate, here, color=INK, s=30, alpha=1, zorder=4)
+    for each in (ax, rise):
+        each.axvspan(low, high, color=FAINT, alpha=0.12, linewidth=0, zorder=0)
+        each.set_xlim(least, most)
+    drawn = (value >= least) & (value <= most)
+    ax.set_ylim(*np.sort(np.interp([least, most], value, table["prediction"])))
+    ax.margins(y=0.05)
+    rise.set_ylim(min(float(y[drawn].min()) for y, _ in parts.values()) - 1, reach**2)
+    rise.axhline(0, color=FAINT, linewidth=0.8)
+    label_curves(rise, end_labels)
+    rise.set_xlabel(f"{profile.quantity}, fixed; shaded: its {level:.0%} interval")
+    where = ", ".join(f"{name}={x:g}" for name, x in profile.at.items())
+    return finish(ax, "", f"{profile.fit.law.target} at {where}")

@@ -25,7 +25,15 @@ from jaxlaw._quantities import Quantity, written, written_range
 from jaxlaw._result import TARGET, Result
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import Fit, FitKeywords, FitProblem, FittedLaw, build_problem
+from jaxlaw.fitting import (
+    Fit,
+    FitKeywords,
+    FitProblem,
+    FittedLaw,
+    build_problem,
+    predict_each,
+    prior_on_host,
+)
 from jaxlaw.fitting._engine import solve
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
 from jaxlaw.fitting._transform import Model
@@ -55,10 +63,14 @@ class Profile(Result):
         fit: fit whose objective it is.
         quantity: quantity that is fixed: a parameter's name, or the prediction's inputs.
         table: one row a value: ``value``, ``objective`` (summed Huber loss), ``root`` (signed).
+            With ``at=`` also ``prediction`` there; and of a fit with a prior ``from_runs`` and
+            ``from_prior``, the parts of the squared root that are theirs: below 0 where runs, or
+            prior, would rather have that value than the optimum's.
         std_err: standard error of the sandwich covariance.
         estimate: value of the quantity at the optimum.
         degrees: degrees of freedom of Student's t.
         notes: what to know before relying on it.
+        at: inputs of the point whose prediction is followed; None without one.
     """
 
     fit: Fit
@@ -70,6 +82,7 @@ class Profile(Result):
     std_err: float = field(metadata={"unit": TARGET})
     degrees: int
     notes: tuple[Note, ...]
+    at: dict[str, float] | None = None
 
     picture = "objective_profile"
 
@@ -79,6 +92,8 @@ class Profile(Result):
 
     def unit_of(self, name: str) -> tuple[str, float] | None:
         """The unit of the parameter, or of the target that a prediction has."""
+        if name == "prediction":
+            return self.fit.target_unit, 1.0
         if name not in ("estimate", "std_err", "value"):
             return None
         unit = self.fit.quantity_units.get(self.quantity, (self.fit.target_unit, 1.0))
@@ -100,8 +115,19 @@ class Profile(Result):
         error = written(self.std_err, *unit)
         return (
             f"{self.quantity}: {written(self.estimate, *unit)} ({100 * confidence_level:.4g} %: "
-            f"{written_range(low, high, *unit)}), standard error {error}"
+            f"{written_range(low, high, *unit)}), standard error {error}{self._followed(low, high)}"
         )
+
+    def _followed(self, low: float, high: float) -> str:
+        """What the prediction is at both bounds of the interval, in words."""
+        if self.at is None:
+            return ""
+        value, said = (self.table[name].to_numpy() for name in ("value", "prediction"))
+        there = map(float, np.interp([low, high], value, said))
+        where = ", ".join(f"{name}={x:g}" for name, x in self.at.items())
+        unit = self.unit_of("prediction")
+        between = f"{written_range(*there, *unit)} {unit[0]}".rstrip()
+        return f"; over that range the {self.fit.law.target} at {where} goes from {between}"
 
     def lines(self) -> list[str]:
         """How the objective rises on either side."""
@@ -152,6 +178,7 @@ def profile(
     runs: Any,
     quantity: str | Mapping[str, Quantity],
     *,
+    at: Mapping[str, Quantity] | None = None,
     groups: Any = None,
     robust: bool = True,
     **options: Unpack[FitKeywords],
@@ -162,6 +189,8 @@ def profile(
         law: fit of these runs; or a law or its name, to be fitted first.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
         quantity: name of a parameter; or the inputs of one prediction, in the runs' units.
+        at: inputs of a point whose prediction is followed as the parameter is fixed elsewhere: how
+            much a loss far out rests on the floor ``E``, for one.
         groups, robust: model of the noise for the calibration, see :func:`jaxlaw.covariance`.
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
@@ -177,10 +206,16 @@ def profile(
         >>> far = jl.profile("chinchilla", table, {"N": 7e10, "D": 1e12})
         >>> far.quantity
         'loss at N=7e+10, D=1e+12'
+        >>> floor = jl.profile("chinchilla", table, "E", at={"N": 7e10, "D": 1e12})
+        >>> list(floor.table)
+        ['value', 'objective', 'root', 'prediction']
     """
+    if at is not None and not isinstance(quantity, str):
+        raise UsageError("at= follows a prediction as a parameter is fixed: name the parameter")
     cov = covariance(law, runs, groups=groups, robust=robust, **options)
     grid = _parameter(cov, quantity) if isinstance(quantity, str) else _prediction(cov, quantity)
-    value, objective = _solve_grid(grid)
+    followed = None if at is None else _one_point(cov.fit, at)
+    value, objective, optima = _solve_grid(grid)
     gained = cov.fit.objective - objective.min()
     root = np.sqrt(np.maximum(2 * (objective - cov.fit.objective) / grid.kappa, 0))
     root *= np.sign(value - grid.estimate)
@@ -192,7 +227,29 @@ def profile(
             f"{gained / cov.fit.objective:.1e} of it: fit again with more starts (n_starts)"
         )
         notes.append(Note("profile-found-better", "warning", message, inherited=False))
-    return Profile(cov.fit, grid.name, table, grid.estimate, grid.error, cov.degrees, tuple(notes))
+    if followed is not None:
+        table = table.assign(**_followed(cov, grid, objective, optima, followed))
+    return Profile(
+        cov.fit, grid.name, table, grid.estimate, grid.error, cov.degrees, tuple(notes), followed
+    )
+
+
+def _followed(
+    cov: Covariance, grid: _Grid, least: np.ndarray, optima: np.ndarray, at: Mapping[str, float]
+) -> dict[str, np.ndarray]:
+    """The prediction (P,) at a point, and the parts of the squared root of runs and prior."""
+    fit, problem = cov.fit, grid.problem
+    params = problem.params(optima) | {grid.name: grid.values}
+    inputs = {name: np.array([value * fit.units[name]]) for name, value in at.items()}
+    columns = {"prediction": predict_each(fit.law, params, inputs)[:, 0]}
+    if fit.prior is None:
+        return columns
+    of_prior = np.array([prior_on_host(problem.model, problem.data, one) for one in optima])
+    mine = cov.problem
+    here = prior_on_host(mine.fit_problem.model, mine.fit_problem.data, mine.coordinates)
+    of_runs = (least - of_prior) - (fit.objective - here)
+    parts = {"from_runs": of_runs, "from_prior": of_prior - here}
+    return columns | {name: 2 * part / grid.kappa for name, part in parts.items()}
 
 
 class _Grid(NamedTuple):
@@ -281,10 +338,7 @@ def _prediction(cov: Covariance, point: Mapping[str, Quantity]) -> _Grid:
     """
     problem, fit = cov.problem, cov.fit
     law, seen = fit.law, problem.observations
-    values = fit.checked_inputs(None, point)
-    if any(np.ndim(value) for value in values.values()):
-        raise UsageError("a profile is of one prediction: give a number for each input")
-    at = {name: float(value) * fit.units[name] for name, value in values.items()}
+    at = {name: value * fit.units[name] for name, value in _one_point(fit, point).items()}
     log = problem.fit_problem.model.residuals == "log"
 
     def predicted(params: Mapping[str, Any]) -> Any:
@@ -311,7 +365,7 @@ def _prediction(cov: Covariance, point: Mapping[str, Quantity]) -> _Grid:
         )
     # Of numpy: a JAX array made here, outside the scope of float64, would be one of float32.
     problems = solved.data._replace(**solved.many(targets=targets))
-    name = ", ".join(f"{key}={float(value):g}" for key, value in values.items())
+    name = ", ".join(f"{key}={value / fit.units[key]:g}" for key, value in at.items())
     estimate, error = (np.exp(estimate), np.exp(estimate) * error) if log else (estimate, error)
     return _Grid(
         f"{law.target} at {name}", float(estimate), float(error), kappa, solved, problems,
@@ -319,8 +373,16 @@ def _prediction(cov: Covariance, point: Mapping[str, Quantity]) -> _Grid:
     )  # fmt: skip
 
 
-def _solve_grid(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
-    """Values (P,) of the quantity and the least objectives there."""
+def _one_point(fit: Fit, point: Mapping[str, Quantity]) -> dict[str, float]:
+    """The inputs of one prediction, in the units of the runs."""
+    values = fit.checked_inputs(None, point)
+    if any(np.ndim(value) for value in values.values()):
+        raise UsageError("a profile is of one prediction: give a number for each input")
+    return {name: float(value) for name, value in values.items()}
+
+
+def _solve_grid(grid: _Grid) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values (P,) of the quantity, the least objectives there, and where (P, p) they are."""
     with in_float64():
         at, loss = _best(grid, grid.starts)
         beside = np.stack([np.roll(at, 1, axis=0), np.roll(at, -1, axis=0)], axis=1)
@@ -330,7 +392,7 @@ def _solve_grid(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
         values = grid.values
         if values is None:
             values, loss = map(np.asarray, _pulled_values(grid, at))
-        return values, loss * scale_on_host(grid.problems)
+        return values, loss * scale_on_host(grid.problems), at
 
 
 def _best(grid: _Grid, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

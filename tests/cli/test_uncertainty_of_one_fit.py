@@ -72,6 +72,17 @@ def test_a_profile_of_a_parameter(run, folder, chinchilla_fit):
     )
 
 
+def test_a_profile_follows_a_prediction_and_draws_it(run, folder, chinchilla_fit):
+    pytest.importorskip("matplotlib")
+    done = run("profile", "--parameter", "E", *AT, "--out", folder / "floor.png")
+    assert done.exit_code == 0 and (folder / "floor.png").read_bytes().startswith(b"\x89PNG")
+    expected = jl.profile(chinchilla_fit, TABLE, "E", at=POINT)
+    assert " ".join(expected.headline.split()) in " ".join(done.output.split())
+    found = answered(run("profile", "--parameter", "E", *AT, "--json"))["profile"]
+    said = [row["prediction"] for row in found]
+    assert said == pytest.approx(expected.table["prediction"].to_list())
+
+
 def test_influence_names_the_runs_that_move_most(run, folder, chinchilla_fit):
     found = answered(run("influence", "--json"))["influence"]
     expected = jl.influence(chinchilla_fit, TABLE)

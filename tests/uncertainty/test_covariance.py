@@ -248,6 +248,26 @@ def test_a_profile_holds_what_a_fit_would_fix(chinchilla_fit):
         assert row["objective"] == pytest.approx(held.objective, rel=1e-6)
 
 
+@pytest.mark.full
+def test_a_profile_follows_the_prediction_of_what_a_fit_would_fix(chinchilla_fit):
+    profile = jl.profile(chinchilla_fit, TABLE, "E", at=POINT)
+    assert profile.at == POINT and list(profile.table)[-1] == "prediction"
+    assert profile.unit_of("prediction") == ("nats", 1.0)
+    for row in profile.table.iloc[[4, 28]].itertuples():
+        held = jl.fit("chinchilla", TABLE, fixed={"E": row.value}, n_starts=64)
+        assert row.prediction == pytest.approx(float(held.predict(**POINT)), rel=1e-5)
+    low, high = (np.interp(end, profile.table.value, profile.table.prediction)
+                 for end in profile.interval()[2:])  # fmt: skip
+    assert (
+        f"the loss at N=1e+11, D=2e+12 goes from {low:.3f} to {high:.3f} nats" in profile.headline
+    )
+    with pytest.raises(jl.UsageError, match="name the parameter"):
+        jl.profile(chinchilla_fit, TABLE, POINT, at=POINT)
+    with pytest.raises(jl.UsageError, match="it must be a number"):
+        jl.profile(chinchilla_fit, TABLE, "E", at={"N": [1e9, 1e10], "D": 1e12})
+
+
+@pytest.mark.full
 def test_a_profile_of_a_parameter_that_is_held_is_refused(chinchilla_fit):
     fit = simulated_fit("chinchilla", fixed=(("alpha", 0.34),))
     with pytest.raises(jl.UsageError, match="alpha is fixed, tied or bounded"):

@@ -97,6 +97,29 @@ def test_the_profile_is_near_it_and_has_the_priors_part(five):
     assert alone.table["root"].abs().iloc[[0, -1]].min() > 2.5
 
 
+def test_the_rise_is_of_runs_and_of_the_prior(five):
+    fit, table = five
+    floor = jl.profile(fit, table, "E", at=AT)
+    parts = floor.table[["from_runs", "from_prior"]].sum(axis=1)
+    np.testing.assert_allclose(parts, floor.table["root"] ** 2, atol=1e-3)
+    middle = floor.table.iloc[len(floor.table) // 2]
+    assert middle["prediction"] == pytest.approx(float(fit.predict(**AT)))
+    assert abs(middle["from_prior"]) < 1e-6
+    # Far out at a higher floor both lose, and a higher floor is a higher loss.
+    assert (floor.table.iloc[-1][["from_runs", "from_prior"]] > 1).all()
+    assert (np.diff(floor.table["prediction"]) > 0).all()
+
+
+def test_runs_of_a_lower_floor_than_the_fields_pull_down_and_the_prior_up():
+    C = np.geomspace(1e18, 3e20, 6)
+    ladder = pd.DataFrame({"C": C, "loss": 1.45 + 2.07 * (C / 1e18) ** -0.085})
+    torn = jl.profile("loss-compute-e", ladder, "E", at={"C": 1e23}, prior="field", n_starts=64)
+    lower, table = torn.table["value"] < torn.estimate, torn.table
+    assert 1.45 < torn.estimate < 2.2
+    assert table["from_runs"].min() < -0.2 and lower[table["from_runs"].idxmin()]
+    assert table["from_prior"].min() < -0.2 and not lower[table["from_prior"].idxmin()]
+
+
 def test_influence_is_the_derivative_of_fits_with_the_prior(five):
     fit, table = five
     problem = fit_with_data(fit, table, takes_prior=True)
