@@ -290,6 +290,10 @@ class Result:
         values |= {_key(field): getattr(self, field.name) for field in saved_fields(type(self))}
         return head | records.plain(values)
 
+    def file_record(self) -> dict[str, Any]:
+        """What its files hold: :meth:`to_dict`, and what only its picture needs, if anything."""
+        return self.to_dict()
+
     def save(self, path: str | Path) -> None:
         """Write it as one JSON file with a digest, which :func:`jaxlaw.load` reads.
 
@@ -300,7 +304,7 @@ class Result:
             UsageError: the file cannot be written, or there is no table for a CSV file.
         """
         if Path(path).suffix.lower() != ".csv":
-            records.write_record(path, self.to_dict(), indent=1)
+            records.write_record(path, self.file_record(), indent=1)
             return
         tables = self.tables()
         if not tables:

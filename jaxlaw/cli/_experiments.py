@@ -5,6 +5,7 @@ Needs typer, which is an extra.
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,14 +47,14 @@ def steps_command(
     rate: Annotated[
         float | None, typer.Option(help="λ of M4, in place of what the budget gives.")
     ] = None,
-    out: opt.Out = None,
+    out: opt.OutOrPicture = None,
     as_json: opt.Json = False,
 ) -> None:
     """The steps after which to evaluate a run, within a budget of evaluations.
 
     Example: jaxlaw design steps --budget 10 --steps 20000
     """
-    check_out(out)
+    check_out(out, JSON, CSV, PICTURE)
     result = jl.design.evaluation_steps(budget, steps, every=every, method=method, rate=rate)
     conclude_result(result, out, as_json)
 
@@ -80,7 +81,7 @@ def next_command(
         str | None, typer.Option(help="Column of the run a candidate is an evaluation of.")
     ] = None,
     groups: opt.Groups = None,
-    out: opt.Out = None,
+    out: opt.OutOrPicture = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -92,7 +93,7 @@ def next_command(
 
     Example: jaxlaw design next fit.json runs.csv candidates.csv --at N=7e10 --at D=1e12 -n 4
     """
-    check_out(out)
+    check_out(out, JSON, CSV, PICTURE)
     loaded = loaded_fit(fit)
     from jaxlaw._tables import read_table
 
@@ -105,13 +106,10 @@ def next_command(
         predict=predictions or None, n=n, criterion=criterion, cost=cost, budget=budget,
         group=group, groups=opt.columns_named(groups),
     )  # fmt: skip
-    chosen = listed.frame.iloc[result.table.index].assign(sd=result.table["sd"].to_numpy())
-    record = {
-        "criterion": result.criterion, "before": result.before, "after": result.after,
-        "noise": result.noise, "chosen": chosen.to_dict("records"),
-    }  # fmt: skip
+    chosen = listed.frame.iloc[result.table.index].reset_index(drop=True)
+    chosen = chosen.assign(sd=result.table["sd"].to_numpy())
     show = partial(say_tables, result.headline, result.readable(chosen), notes=result.notes)
-    conclude(record, result.notes, chosen, show, out, as_json)
+    conclude_result(dataclasses.replace(result, table=chosen), out, as_json, show=show)
 
 
 @opt.reads_runs
@@ -132,7 +130,7 @@ def inflection_command(
     n_starts: opt.Starts = 512,
     n_local: opt.Local = 16,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws and of the starts.")] = 0,
-    out: opt.Out = None,
+    out: opt.OutOrPicture = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -143,21 +141,15 @@ def inflection_command(
 
     Example: jaxlaw inflection shares.csv --corpus general -c r_d=domain_ratio -c loss_g=general_loss
     """  # noqa: E501
-    check_out(out)
+    check_out(out, JSON, CSV, PICTURE)
     result = jl.papers.inflection_ratio(
         jl.read_runs(data, **reading), split=split, at=numbers_of(at, "--at"),
         n_resamples=resamples, level=level, resample=resample, n_starts=n_starts, n_local=n_local,
         seed=seed,
     )  # fmt: skip
-    record = {
-        name: _number(getattr(result, name))
-        for name in ("ratio", "interval", "level", "bracket", "flat", "split")
-    }
-    record |= {"below": result.below, "above": result.above}
-    record |= {"trends": result.trends.to_dict("records")}
     head = "\n".join([result.headline, *result.lines()])
     show = partial(say_tables, head, result.readable(result.trends), notes=result.notes)
-    conclude(record, result.notes, result.trends, show, out, as_json)
+    conclude_result(result, out, as_json, show=show)
 
 
 @opt.reads_runs
@@ -235,10 +227,3 @@ def learnability_command(
         print_json(record)
     else:
         say_tables("what the early curves show", table)
-
-
-def _number(value: Any) -> Any:
-    """As JSON knows it; None where there is none."""
-    if isinstance(value, tuple):
-        return [_number(item) for item in value]
-    return None if value != value else value

@@ -124,7 +124,10 @@ def with_draws(of: str | Path, fit: jl.Fit | Draws, file: Path) -> Draws:
     if isinstance(fit, jl.uncertainty.Draws | jl.Forecast):
         raise UsageError(f"{of} has its own draws; leave --bootstrap out")
     if file.suffix.lower() == ".json":
-        draws = loaded(file, "bootstrap")
+        try:
+            draws = loaded(file, "bootstrap")
+        except DataError as error:
+            raise DataError(f"{error}: --draws x.json of `jaxlaw bootstrap` writes it") from None
         if (draws.law.name, draws.fit.params) != (fit.law.name, fit.params):
             raise UsageError(f"{file} has the draws of another fit than {of}: make them again")
         return dataclasses.replace(draws, fit=fit)

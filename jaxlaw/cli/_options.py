@@ -334,9 +334,8 @@ Draws = Annotated[
     list[Path] | None,
     typer.Option(
         "--bootstrap",
-        help="Table (CSV) of a fit on resamples, a column a parameter: intervals. One for "
-        "each fit, in their order. What `jaxlaw bootstrap --draws` wrote as JSON needs none: "
-        "it stands in place of the fit.",
+        help="What `jaxlaw bootstrap --draws` wrote of a fit (JSON, CSV): intervals. One for "
+        "each fit, in their order. The JSON may also stand in place of the fit.",
     ),
 ]
 Limit = Annotated[

@@ -232,6 +232,7 @@ def print_frame(table: pd.DataFrame, digits: int = 5) -> None:
 def conclude(
     record: dict[str, Any], notes: Iterable[Note], table: pd.DataFrame, show: Callable[[], None],
     out: Path | None, as_json: bool, draw: Callable[[Any], Any] | None = None,
+    more: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
     """Write the record (as CSV the table, or a picture), and print it; or say it.
 
@@ -243,6 +244,7 @@ def conclude(
         out: the file to write; a picture only where there is ``draw``.
         as_json: whether the record is printed instead.
         draw: draws it with the module of pictures, to Axes.
+        more: further fields of the file alone.
 
     Raises:
         UsageError: ``out`` is a picture, and there is none of this result.
@@ -254,7 +256,7 @@ def conclude(
             raise UsageError(f"there is no picture of this answer; write JSON, not {out.suffix}")
         write_picture(out, draw)
     elif out is not None:
-        write_record(out, record, table)
+        write_record(out, {**record, **(more or {})}, table)
     if as_json:
         print_json(record)
     else:
@@ -327,11 +329,12 @@ def conclude_plan(
 
     import jaxlaw as jl
 
+    file = {}
     if isinstance(answer, pd.DataFrame):
         record, notes = {name: column.tolist() for name, column in answer.items()}, ()
         table, show = answer, lambda: print_frame(_some(answer), 4)
     else:
-        record, notes = answer.to_dict() | (more or {}), answer.notes
+        record, notes, file = answer.to_dict() | (more or {}), answer.notes, answer.file_record()
         show = lambda: print_summary(answer)  # noqa: E731
         if isinstance(answer, jl.planning.AnswerTable):
             table, show = answer.table, lambda: _print_plan(answer)
@@ -341,7 +344,7 @@ def conclude_plan(
     # A table is in the file then.
     if table is answer or isinstance(answer, jl.planning.AnswerTable):
         show = show if out is None or is_picture(out) else lambda: None
-    conclude(record, notes, table, show, out, as_json, draw)
+    conclude(record, notes, table, show, out, as_json, draw, file)
 
 
 def _in_one_row(answer: Any) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
+import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -27,7 +27,6 @@ from jaxlaw.errors import DataError, UsageError, nearest
 
 _FIRST = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along, where none is named
 _DATA = ("runs", "observed")  # arguments of pictures that are data
-_SAME = 1e-6  # relative: numbers of two plans that agree
 _ALONE = "loss_over_input"  # which draws a law without runs, too
 
 
@@ -44,9 +43,6 @@ def plot_command(
     kind: Annotated[
         str | None,
         typer.Option(help="Which picture, of those that --kind list names; its own if left out."),
-    ] = None,
-    fit: Annotated[
-        Path | None, typer.Option(help="Of an allocation: the fit that it was made with.")
     ] = None,
     at: Annotated[
         list[str] | None, typer.Option(help="Inputs that are held: N=7e9; repeatable.")
@@ -71,7 +67,7 @@ def plot_command(
     Example: jaxlaw plot fit.json runs.csv --out fit.png
     """
     check_out(out, PICTURE)
-    source = _with_fit(_saved(result), fit)
+    source = _saved(result)
     kinds = _kinds(source)
     if kind == "list":
         needs = {name: _needs(name) for name in kinds}
@@ -80,6 +76,8 @@ def plot_command(
     chosen = _chosen(source, kinds, kind, data is not None)
     options = {name: _value(text) for name, text in opt.pairs(option, "--option").items()}
     options |= {"at": inputs_at(at)} if at else {}
+    if isinstance(source, _Intervals):
+        options = {"level": source.level} | options
     runs = None
     if data is not None and along:
         runs = curves.curves_as_fitted(source, data, along, reading)
@@ -95,28 +93,46 @@ def plot_command(
         print(f"picture: {out}")
 
 
+class _Intervals(NamedTuple):
+    """What `bootstrap --out` and `covariance --out` write: intervals of parameters at one level."""
+
+    file: str
+    level: float
+    table: Any
+    picture: str = "parameter_intervals"
+
+    def conf_int(self, level: float) -> Any:
+        if level != self.level:
+            raise UsageError(
+                f"{self.file} holds intervals of {self.level:.0%}, not {level:.0%}; of what "
+                "`jaxlaw bootstrap --draws x.json` writes any are drawn"
+            )
+        return self.table
+
+    def kind_of_record(self) -> str:
+        return "table of intervals"
+
+
 def _saved(file: str) -> Any:
-    """The result of a file; numbers that a command printed as JSON are none."""
+    """The result of a file; of numbers that a command printed as JSON the intervals alone."""
     try:
         return loaded(file)
     except DataError as error:
+        if file != "-" and (record := _printed(file)):
+            import pandas as pd
+
+            return _Intervals(file, record["level"], pd.DataFrame(record["parameters"]))
         raise DataError(f"{error}; the command that made it draws it by --out x.png") from None
 
 
-def _with_fit(plan: Any, file: Path | None) -> Any:
-    """An allocation of a file with its fit, which its picture needs and its file does not hold."""
-    if file is None:
-        return plan
-    if not isinstance(plan, jl.planning.Allocation):
-        raise UsageError(f"--fit is for the picture of an allocation, not of a {_kind(plan)}")
-    fit = loaded(file, "fit", "bootstrap", "forecast")
-    again = jl.planning.allocation(fit, plan.compute)
-    if abs(again.loss / plan.loss - 1) > _SAME or abs(again.N / plan.N - 1) > _SAME:
-        raise UsageError(
-            f"{file} gives another allocation: it is of another fit, or has limits or inputs that "
-            "a file does not hold; `jaxlaw plan allocation … --out x.png` draws those"
-        )
-    return dataclasses.replace(plan, question={"fit": fit})
+def _printed(file: str) -> dict[str, Any] | None:
+    """The record of a command about intervals; None of anything else."""
+    try:
+        record = json.loads(Path(file).read_text("utf-8"))
+    except ValueError:
+        return None
+    known = isinstance(record, dict) and record.keys() >= {"law", "level", "parameters", "notes"}
+    return record if known else None
 
 
 def _kind(result: Any) -> str:
@@ -173,10 +189,9 @@ def _chosen(result: Any, kinds: list[str], kind: str | None, with_data: bool) ->
     """The picture that is drawn; of a fit without one of its own its runs, or the law alone."""
     named = _kind(result)
     if not kinds:
-        more = "; or give its --fit" if isinstance(result, jl.planning.Allocation) else ""
         raise UsageError(
             f"there is no picture of a saved {named} alone; the command that made it may draw it, "
-            f"by --out x.png{more}"
+            "by --out x.png"
         )
     if kind is None:
         of_fits = "observed_against_predicted" if with_data else _ALONE

@@ -106,15 +106,8 @@ def schemas() -> dict[str, Schema]:
         "influence": {"law": str, "influence": _Rows, "notes": _Notes},
         "identifiability": {"law": str, "directions": _Rows, "notes": _Notes},
         "design steps": jl.design.EvaluationSteps,
-        "design next": {
-            "criterion": str, "before": float, "after": float, "noise": float, "chosen": _Rows,
-            "notes": _Notes,
-        },
-        "inflection": {
-            "ratio": float | None, "interval": list[float | None], "level": float,
-            "bracket": list[float | None], "flat": float | None, "split": float | None,
-            "below": dict[str, _Cell], "above": dict[str, _Cell], "trends": _Rows, "notes": _Notes,
-        },
+        "design next": jl.design.NextRuns,
+        "inflection": jl.papers.InflectionRatio,
         "slopes": {"slopes": _Rows, "notes": _Notes},
         "requirements": {"law": str, "requirements": _Rows, "notes": _Notes},
         "learnability": {"law": str, "domains": _Rows},

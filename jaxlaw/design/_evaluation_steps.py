@@ -41,6 +41,8 @@ class EvaluationSteps(Result):
     rate: float | None = field(default=None, metadata={"setting": True, "unit": ""})
     notes: tuple[Note, ...] = ()
 
+    picture = "evaluations"
+
     @property
     def headline(self) -> str:
         """The method and how many evaluations it takes."""

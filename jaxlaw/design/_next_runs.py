@@ -65,6 +65,8 @@ class NextRuns(Result):
     notes: tuple[Note, ...] = ()
     units: dict[str, tuple[str, float]] = field(default_factory=dict)
 
+    picture = "runs_to_make"
+
     def unit_of(self, name: str) -> tuple[str, float] | None:
         """The unit of a number or of a column."""
         return self.units.get(name)

@@ -100,6 +100,8 @@ class Scores(WithMetrics, Result):
     table: pd.DataFrame = dataclasses.field(metadata={"index": "row", "columns": _COLUMNS})
     notes: tuple[Note, ...] = ()
 
+    picture = "scored_runs"
+
     @property
     def relative_error(self) -> float:
         """Mean absolute relative error of the predictions."""

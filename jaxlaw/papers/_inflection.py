@@ -136,6 +136,8 @@ class InflectionRatio(Result):
     units: dict[str, float] = field(default_factory=lambda: dict.fromkeys("NDr", 1.0))
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
+    picture = "trends_over_share"
+
     def law(self, ratio: float | None = None) -> PiecewiseLaw:
         """The law on both sides of the inflection ratio, as one object that predicts.
 

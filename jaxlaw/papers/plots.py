@@ -14,6 +14,7 @@ from jaxlaw._axes import (
     FAINT,
     GREEN,
     INK,
+    RED,
     curve,
     dots,
     finish,
@@ -25,12 +26,13 @@ from jaxlaw._axes import (
     vertical,
     write,
 )
+from jaxlaw._quantities import SHARE, written, written_range
 from jaxlaw._tables import is_table
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import FittedLaw
 from jaxlaw.papers._choose_model import ModelChoice
-from jaxlaw.papers._inflection import loss_slopes
+from jaxlaw.papers._inflection import InflectionRatio, loss_slopes
 from jaxlaw.papers._out_of_domain import OutOfDomain
 from jaxlaw.papers._pretraining_value import Valuation
 
@@ -73,6 +75,50 @@ def slopes_over_share(
     ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
     labels = "share of the corpus r", "ΔL/ΔD (nats per unit of D)", f"N = {size:.3g}"
     return finish(ax, *labels, end_labels[:1] + end_labels[1:][-1:])
+
+
+@checked
+def trends_over_share(turn: InflectionRatio, ax: Axes | None = None) -> Axes:
+    """How fast the loss moves with D at every share, and where that turns (Que 2024, App. I.3).
+
+    Args:
+        turn: answer that :func:`jaxlaw.papers.inflection_ratio` returned.
+        ax: axes to draw on; a new figure if None.
+
+    Raises:
+        UsageError: there are no trends.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> turn = jl.papers.inflection_ratio(jl.simulate.experiment("dcpt").table)
+        >>> plots.trends_over_share(turn).get_xlabel()
+        'share of the corpus r'
+    """
+    need_columns(turn.trends, ("r", "slope", "error"), "jl.papers.inflection_ratio")
+    ax = ax or new_axes()
+    r, slope, error = (turn.trends[name] for name in ("r", "slope", "error"))
+    ax.errorbar(r, slope, 2 * error, color=BLUE, marker="o", markersize=4, linewidth=1.2,
+                elinewidth=1.0)  # fmt: skip
+    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
+    finish(ax, "share of the corpus r", "slope of log loss over log D", margins={"x": 0.05},
+           log_x={"words": False})  # fmt: skip
+    ax.xaxis.set_major_formatter(percent)
+    low, high = turn.bracket
+    if np.isnan(low):
+        title = "no inflection"
+    else:
+        title = f"the loss turns at a share of {written_range(low, high, SHARE)} (band)"
+        ax.axvspan(low, high, color=RED, alpha=0.08, linewidth=0, zorder=0)
+        write(ax, "rises with D", (0.02, 0.96), xycoords="axes fraction", va="top", color=FAINT)
+        write(ax, "falls with D", (0.02, 0.04), xycoords="axes fraction", color=FAINT)
+        at, text = turn.flat, f"slopes pass zero at {written(turn.flat, SHARE)}"
+        if np.isfinite(turn.ratio):
+            at, text = turn.ratio, f"the fits meet at {written(turn.ratio, SHARE)}"
+            between = f" ({turn.level:.0%}: {written_range(*turn.interval, SHARE)})"
+            text += between * bool(np.isfinite(turn.interval).all())
+        vertical(ax, at, text)
+    ax.set_title(f"{title}; bars: 2 standard errors", fontsize="medium", color=INK)
+    return ax
 
 
 @checked

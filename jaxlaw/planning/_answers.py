@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from jaxlaw._json import plain
 from jaxlaw._quantities import (
     SHARE,
     checked_number,
@@ -28,7 +30,7 @@ from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
 from jaxlaw.notes import Note, in_brief
-from jaxlaw.uncertainty import Draws
+from jaxlaw.uncertainty import Bootstrap, Draws
 
 _BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
 MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads
@@ -473,10 +475,11 @@ def draw(picture: str, *args: Any, **options: Any) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Pictured:
-    """Of an answer whose picture needs the fit as well, which the answer's files do not hold.
+    """Of an answer whose picture needs the fit as well, which its files hold for that.
 
     Attributes:
-        question: argument of the plan → what was given for it; None of an answer from a file.
+        question: argument of the plan → what was given for it; None where a file has none, since
+            a cost of the user's own, a function, cannot be written.
     """
 
     question: Mapping[str, Any] | None = field(default=None, metadata={"saved": False})
@@ -493,20 +496,54 @@ class Pictured:
             **options: options of the function of :mod:`jaxlaw.plots` that draws it.
 
         Raises:
-            UsageError: the answer was read from a file, which does not hold the fit.
+            UsageError: the answer was read from a file that does not hold the fit.
         """
         if self.question is None:
             kind = type(self).kind_of_record()  # type: ignore[attr-defined]
             raise UsageError(
-                f"the picture of a result of kind '{kind}' needs the fit, which "
-                "its file does not hold: draw it where it is planned, or plan again"
+                f"the picture of this {kind} needs the fit, and its file holds none: draw it where "
+                "it is planned"
             )
         picture, args, own = self._drawn(without(self.question, "level"))
         return draw(picture, *args, ax=ax, **{**own, **options})
 
+    def file_record(self) -> dict[str, Any]:
+        """The answer, and the question with its fits, unless a function is part of it."""
+        record = super().file_record()  # type: ignore[misc]
+        asked = {name: _without_refits(value) for name, value in (self.question or {}).items()}
+        try:
+            json.dumps(question := plain(asked))
+        except TypeError:
+            return record
+        return record | ({"question": question} if question else {})
+
+    @classmethod
+    def _read_fields(cls, record: dict[str, Any]) -> Any:
+        answer = super()._read_fields(without(record, "question"))  # type: ignore[misc]
+        question = record.get("question")
+        if question is None:
+            return answer
+        if not isinstance(question, dict):
+            raise TypeError(f"field 'question' is {type(question).__name__}, not an object")
+        return dataclasses.replace(answer, question=_as_given(question))
+
     def __getstate__(self) -> dict[str, Any]:
         # Other processes get the answer as files do: a cost of the user's own may not be pickled.
         return {**self.__dict__, "question": None}
+
+
+def _without_refits(source: Any) -> Any:
+    """A bootstrap as its draws, which are all that a plan takes of it."""
+    return source.draws() if isinstance(source, Bootstrap) else source
+
+
+def _as_given(value: Any) -> Any:
+    """What a file holds of a question, as a plan takes it: records are results, lists tuples."""
+    if isinstance(value, dict):
+        if "kind" in value:
+            return Result.from_dict(value, "field 'question'")
+        return {name: _as_given(item) for name, item in value.items()}
+    return tuple(map(_as_given, value)) if isinstance(value, list) else value
 
 
 def without(values: Mapping[str, Any], *names: str) -> dict[str, Any]:

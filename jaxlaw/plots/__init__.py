@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from jaxlaw.papers.plots import ood_losses as ood_losses
     from jaxlaw.papers.plots import score_over_cross_entropy as score_over_cross_entropy
     from jaxlaw.papers.plots import slopes_over_share as slopes_over_share
+    from jaxlaw.papers.plots import trends_over_share as trends_over_share
     from jaxlaw.papers.plots import value as value
     from jaxlaw.papers.plots import values as values
     from jaxlaw.planning.plots import balance as balance
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import replay_losses as replay_losses
     from jaxlaw.planning.plots import trade_off as trade_off
     from jaxlaw.planning.plots import turning_lengths as turning_lengths
+    from jaxlaw.plots._design import evaluations as evaluations
+    from jaxlaw.plots._design import runs_to_make as runs_to_make
     from jaxlaw.plots._fits import demo_figure as demo_figure
     from jaxlaw.plots._fits import hidden_curves as hidden_curves
     from jaxlaw.plots._fits import loss_curve as loss_curve
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from jaxlaw.plots._fits import loss_over_share as loss_over_share
     from jaxlaw.plots._fits import observed_against_predicted as observed_against_predicted
     from jaxlaw.plots._fits import residuals as residuals
+    from jaxlaw.plots._fits import scored_runs as scored_runs
     from jaxlaw.plots._fits import shift_curves as shift_curves
     from jaxlaw.plots._fits import starts_agreement as starts_agreement
     from jaxlaw.plots._forecasts import backtest_errors as backtest_errors

@@ -1,7 +1,9 @@
 """What holds for every command: found from the app, so that a new one is asked the same."""
 
+import inspect
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -11,11 +13,13 @@ import time
 from pathlib import Path
 
 import jax
+import numpy as np
 import pandas as pd
 import pytest
 
 import jaxlaw as jl
 from tests.conftest import HEEDS
+from tests.fixtures import shell_lines
 from tests.fixtures.command_files import OBJECTIVE, OPTIMUM, prepare
 from tests.fixtures.python_calls import NO_NUMBERS, PYTHON, SLOW, SMALLER, plain
 
@@ -112,6 +116,44 @@ def test_the_example_runs_and_its_json_is_what_the_schema_says(command, folder, 
     code, shown, err = command(*example(name))
     assert (code, err) == (0, "")
     assert_narrow(shown)
+
+
+PLANS_OF_FITS = [
+    name
+    for name, command in COMMANDS.items()
+    if name.startswith("plan ") and "bootstrap" in inspect.signature(command).parameters
+]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.night if name in SLOW else pytest.mark.full)
+        for name in PLANS_OF_FITS
+    ],
+)
+def test_a_plan_takes_the_draws_that_bootstrap_wrote(command, folder, name):
+    """``--draws`` writes JSON or a table: both give the same intervals."""
+    random, options = np.random.default_rng(0), {"json": [], "csv": []}
+    fits = [re.fullmatch(r"(?:\w+=)?(published:.+|.+\.json)", word) for word in example(name)]
+    for k, file in enumerate(match[1] for match in fits if match):
+        fit = shell_lines.loaded(file)
+        draws = {name: v * random.normal(1, 1e-3, 6) for name, v in fit.params.items()}
+        jl.uncertainty.Draws(fit, draws).save(f"draws-{k}.json")
+        pd.DataFrame(draws).to_csv(f"draws-{k}.csv", index=False)
+        for kind, given in options.items():
+            given += ["--bootstrap", f"draws-{k}.{kind}"]
+    alone, *drawn = (command(*example(name), *given, "--json") for given in ([], *options.values()))
+    assert [(code, err) for code, _, err in (alone, *drawn)] == [(0, "")] * 3
+    assert drawn[0] == drawn[1] != alone
+
+
+def test_intervals_are_no_draws(command, folder):
+    """What `bootstrap --out` writes has none: the message names the option that writes them."""
+    Path("intervals.json").write_text('{"law": "chinchilla", "level": 0.95, "parameters": []}')
+    line = ("plan", "allocation", "fit.json", "--compute", 1e21, "--bootstrap", "intervals.json")
+    code, _, err = command(*line)
+    assert code == 1 and "--draws x.json of `jaxlaw bootstrap` writes it" in err
 
 
 def test_a_schema_refuses_what_is_not_the_commands():

@@ -54,7 +54,7 @@ def test_the_next_runs_are_those_of_python(command, files, tmp_path, chinchilla_
     assert list(kept) == ["size", "tokens", "flops", "sd"]
     assert kept.to_numpy() == pytest.approx(expected.table.to_numpy())
     found = json.loads(command("design", "next", *files, *options, "--json")[1])
-    assert found["chosen"] == kept.to_dict("records")
+    assert found["table"] == kept.to_dict("records")
     assert found["after"] == pytest.approx(expected.after) and found["criterion"] == "c"
     grouped = (*options, "--groups", "lab", "--json")
     shared = json.loads(command("design", "next", *files, *grouped)[1])
@@ -114,7 +114,7 @@ def test_no_inflection_is_an_answer(command, tmp_path):
     runs = jl.read_runs(demo, named, {"N": 1, "D": 1}, corpus="general")
     expected = jl.papers.inflection_ratio(runs)
     found = json.loads(command(*asked, "--json")[1])
-    assert found["ratio"] is None and found["bracket"] == [None, None]
+    assert found["ratio"] == "nan" and found["bracket"] == ["nan", "nan"]
     assert [row["slope"] for row in found["trends"]] == pytest.approx(
         expected.trends["slope"].to_list()
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import jaxlaw as jl
-from tests.fixtures.command_files import a_forecast, prepare
-from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn
+from tests.fixtures.command_files import PAIRS, a_forecast, prepare
+from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn
 
 pytest.importorskip("typer")
 pytest.importorskip("matplotlib")
@@ -22,14 +22,22 @@ def saved(tmp_path_factory):
     prepare(folder)
     fit = jl.load(folder / "fit.json")
     at = {"N": 2e9, "D": 1e10}
-    general, domain = drawn(GENERAL), drawn(DOMAIN)
+    general, domain, scratch, continual = map(drawn, (GENERAL, DOMAIN, SCRATCH, CONTINUAL))
     for name, result in {
         "draws": general.draws(),
         "forecast": a_forecast(),
         "frontier": jl.planning.frontier(fit, [1e19, 1e21]),
         "mixture": jl.planning.optimal_mixture(general.fit, domain.fit, start=2.86, at=at),
         "allocation": jl.planning.allocation(fit, 1e21),
-        "limited": jl.planning.allocation(fit, 1e21, limits={"N": (None, 1e9)}),
+        "limited": jl.planning.allocation(drawn(PAIRS["fit"]), 1e21, limits={"N": (None, 1e9)}),
+        "costly": jl.planning.allocation(fit, 1e21, cost=lambda N, D: 7 * N * D),
+        "law": jl.planning.allocation_law(fit),
+        "critical": jl.planning.critical_ratio(general, start=2.86, at=at),
+        "little": jl.planning.optimal_mixture_data_limited(domain, 5e7, at={"N": 1.8e9}),
+        "transfer": jl.planning.data_transferred(scratch, continual, N=1.4e9, D=1e10),
+        "saving": jl.planning.compute_savings(scratch, continual, 2.3),
+        "even": jl.planning.break_even(scratch, continual, N=1.4e9),
+        "scores": fit.score(folder / "runs.csv"),
         "steps": jl.design.evaluation_steps(5, 20_000),
     }.items():
         result.save(folder / f"{name}.json")
@@ -55,9 +63,18 @@ def here(saved, command, monkeypatch):
         ("draws.json", "parameter_intervals"),
         ("draws.json --option level=0.5", "parameter_intervals"),
         ("forecast.json", "forecast_intervals"),
-        ("frontier.json", "loss_frontier"),
+        ("frontier.json", "plan"),
         ("mixture.json", "trade_off"),
-        ("allocation.json --fit fit.json", "plan"),
+        ("allocation.json", "plan"),
+        ("limited.json", "plan"),
+        ("law.json", "plan"),
+        ("critical.json", "plan"),
+        ("little.json", "plan"),
+        ("transfer.json", "plan"),
+        ("saving.json", "plan"),
+        ("even.json", "plan"),
+        ("scores.json", "scored_runs"),
+        ("steps.json", "evaluations"),
     ],
 )
 def test_a_saved_result_is_drawn(command, here, line, kind):
@@ -83,12 +100,12 @@ def test_a_saved_result_is_drawn(command, here, line, kind):
         ("fit.json --option curve=7", "no option 'curve'. Did you mean 'curves'?"),
         ("fit.json --option curves", "--option takes NAME=VALUE, not 'curves'"),
         ("forecast.json runs.csv", "the picture forecast_intervals shows no data"),
-        ("steps.json", "there is no picture of a saved evaluation steps"),
         ("steps.json --kind list --out x.txt.csv", "this command writes a picture"),
         ("nothing.json", "cannot read nothing.json"),
-        ("allocation.json", "alone; the command that made it may draw it, by --out x.png; or give"),
-        ("limited.json --fit fit.json", "fit.json gives another allocation"),
-        ("mixture.json --fit fit.json", "--fit is for the picture of an allocation, not of a mix"),
+        (
+            "costly.json",
+            "no picture of a saved allocation alone; the command that",
+        ),
     ],
 )
 def test_what_cannot_be_drawn_says_what_it_needs(command, here, line, said):
@@ -101,6 +118,29 @@ def test_what_a_command_printed_is_no_saved_result(command, here):
     Path("printed.json").write_text('{"law": "chinchilla", "level": 0.95}')
     code, _, err = command("plot", "printed.json")
     assert code == 1 and "the command that made it draws it by --out x.png" in err
+
+
+def test_intervals_that_a_command_wrote_are_drawn_at_their_level(command, here):
+    options = ("fit.json", "runs.csv", "-c", "N=n_params", "-c", "D=n_tokens", "--level", 0.9)
+    assert command("covariance", *options, "--out", "intervals.json")[0] == 0
+    code, said, _ = command("plot", "intervals.json", "--out", "intervals.svg", "--json")
+    assert (code, json.loads(said)["kind"]) == (0, "parameter_intervals")
+    assert "90% intervals" in Path("intervals.svg").read_text()
+    code, _, err = command("plot", "intervals.json", "--option", "level=0.5")
+    assert code == 2 and "holds intervals of 90%, not 50%" in err
+
+
+def test_a_plan_that_was_made_elsewhere_is_read_with_its_question(here):
+    """A fit's draws come back as draws, a tuple as a tuple; what is no question is refused."""
+    plan = jl.load("limited.json")
+    assert plan.question["limits"] == {"N": (None, 1e9)}
+    draws = plan.question["fit"]
+    assert len(draws.params["E"]) == len(drawn(PAIRS["fit"]).params["E"])
+    assert jl.load("costly.json").question is None
+    record = json.loads(Path("limited.json").read_text()) | {"question": 3}
+    record.pop("digest")
+    with pytest.raises(jl.DataError, match="field 'question' is int, not an object"):
+        jl.planning.Allocation.from_dict(record)
 
 
 def test_the_pictures_of_a_result_are_listed_with_what_they_need(command, here):

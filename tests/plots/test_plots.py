@@ -395,6 +395,67 @@ def test_slopes_over_the_share_are_those_of_the_table():
         plots.slopes_over_share(made, N=7)
 
 
+# --- designs, scores, turning points
+
+
+def test_evaluations_are_counted_up_to_their_budget(ax):
+    chosen = jl.design.evaluation_steps(10, 20_000)
+    assert chosen.plot(ax) is ax
+    np.testing.assert_array_equal(points(ax)[:10], np.c_[chosen.steps, np.arange(1, 11)])
+    assert ax.get_title() == "M4, λ = 0.07469: 10 evaluations; dashed: at equal distances"
+    assert "6 of 10 in the first half" in texts(ax)
+
+
+def next_runs(rows, **more):
+    units = {"N": ("parameters", 1e9), "sd": ("share", 1.0)}
+    units |= dict.fromkeys(("before", "after"), ("share", 1.0))
+    return jl.design.NextRuns(rows, 0.02, float(rows["sd"].iloc[-1]), 0.004, "c", (), units, **more)
+
+
+def test_every_run_lowers_the_standard_deviation_in_its_own_row(ax):
+    """The evaluations of a run share a row; numbers have their units, words their column."""
+    rows = {"N": [1.0, 7.0, 7.0], "corpus": ["c4", "pile", "pile"], "sd": [0.015, 0.01, 0.01]}
+    next_runs(pd.DataFrame(rows)).plot(ax)
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == ["now", "+ N 1 B, corpus c4", "+ N 7 B, corpus pile"]
+    np.testing.assert_array_equal(points(ax)[:3], [[0.02, 2], [0.015, 1], [0.01, 0]])
+    assert ax.get_title() == "2 runs: 2 % → 1 %"
+    none = plots.runs_to_make(next_runs(pd.DataFrame(rows).iloc[:1]))
+    assert none.get_title() == "1 run: 2 % → 1.5 %"
+
+
+def test_scores_are_errors_of_the_observed_and_hollow_beyond_the_ranges(demo, ax):
+    fit, runs = demo.fits["domain"], demo.runs.for_corpus("domain")
+    narrow = replace(fit, ranges=fit.ranges | {"N": (0.0, float(runs.table["N"].median()))})
+    scores = narrow.score(runs)
+    scores.plot(ax)
+    inside, outside = ax.collections
+    flags = scores.table["outside"].to_numpy(bool)
+    assert 0 < flags.sum() < len(flags)
+    for drawn, own in ((inside, ~flags), (outside, flags)):
+        expected = scores.table.loc[own, ["predicted", "relative_error"]] * [1, 100]
+        np.testing.assert_allclose(drawn.get_offsets(), expected)
+    assert any(f"off by {100 * scores.relative_error:.3g} %" in text for text in texts(ax))
+    assert "○ beyond the fitted ranges" in ax.get_title()
+    nothing = replace(scores, table=scores.table.iloc[:0])
+    with pytest.raises(jl.UsageError, match="no run has both"):
+        nothing.plot()
+
+
+def test_the_turn_of_the_trend_is_between_what_rises_and_what_falls(ax):
+    trends = pd.DataFrame({"r": [0.05, 0.1, 0.2], "slope": [0.01, 0.002, -0.02], "error": 1e-3})
+    turn = jl.papers.InflectionRatio(
+        ratio=0.11, interval=(0.1, 0.12), bracket=(0.05, 0.2), flat=0.11, trends=trends
+    )
+    turn.plot(ax)
+    assert "the fits meet at 11 % (95%: 10 to 12 %)" in texts(ax)
+    assert ax.get_title().startswith("the loss turns at a share of 5 to 20 % (band)")
+    replace(turn, ratio=np.nan).plot(second := style.new_axes())
+    assert "slopes pass zero at 11 %" in texts(second)
+    none = replace(turn, bracket=(np.nan, np.nan)).plot()
+    assert none.get_title().startswith("no inflection") and not texts(none)
+
+
 # --- what is no picture
 
 
