@@ -76,8 +76,6 @@ def plot_command(
     chosen = _chosen(source, kinds, kind, data is not None)
     options = {name: _value(text) for name, text in opt.pairs(option, "--option").items()}
     options |= {"at": inputs_at(at)} if at else {}
-    if isinstance(source, _Intervals):
-        options = {"level": source.level} | options
     runs = None
     if data is not None and along:
         runs = curves.curves_as_fitted(source, data, along, reading)
@@ -207,7 +205,8 @@ def _chosen(result: Any, kinds: list[str], kind: str | None, with_data: bool) ->
 
 def _draw(draw: Any, result: Any, data: Any, options: dict[str, Any]) -> Any:
     """Draw a result with the data, where there are any, and the options that the picture takes."""
-    given, required = _with_data(draw, data) | options, _required(draw)
+    own = {"level": result.level} if isinstance(result, _Intervals) else {}
+    given, required = own | _with_data(draw, data) | options, _required(draw)
     if "along" in required:
         inputs = sorted(result.law.input_names, key=lambda name: (*_FIRST, name).index(name))
         given = {"along": inputs[0], **given}

@@ -30,7 +30,7 @@ from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
 from jaxlaw.notes import Note, in_brief
-from jaxlaw.uncertainty import Bootstrap, Draws
+from jaxlaw.uncertainty import Draws
 
 _BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
 MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads
@@ -510,9 +510,8 @@ class Pictured:
     def file_record(self) -> dict[str, Any]:
         """The answer, and the question with its fits, unless a function is part of it."""
         record = super().file_record()  # type: ignore[misc]
-        asked = {name: _without_refits(value) for name, value in (self.question or {}).items()}
         try:
-            json.dumps(question := plain(asked))
+            json.dumps(question := plain(self.question or {}))
         except TypeError:
             return record
         return record | ({"question": question} if question else {})
@@ -530,11 +529,6 @@ class Pictured:
     def __getstate__(self) -> dict[str, Any]:
         # Other processes get the answer as files do: a cost of the user's own may not be pickled.
         return {**self.__dict__, "question": None}
-
-
-def _without_refits(source: Any) -> Any:
-    """A bootstrap as its draws, which are all that a plan takes of it."""
-    return source.draws() if isinstance(source, Bootstrap) else source
 
 
 def _as_given(value: Any) -> Any:
