@@ -12,7 +12,7 @@ from typer.main import get_command
 
 import jaxlaw as jl
 from jaxlaw import cli
-from jaxlaw.cli._plans import plan
+from jaxlaw.cli._plans import make_plans
 from jaxlaw.data import ReadingOptions
 from jaxlaw.fitting import FitKeywords
 from jaxlaw.notes import Note, by_weight, in_brief
@@ -162,12 +162,13 @@ def options_of(command):
 
 def test_what_notes_advise_exists():
     """``name=`` is an argument of a public function, ``--option`` an option of a command."""
-    public = [jl.read_runs, jl.read_loss_curves, jl.forecasting.score, ReadingOptions, FitKeywords]
+    public = [jl.read_runs, jl.read_loss_curves, ReadingOptions, FitKeywords]
+    public += [jl.forecasting.score, jl.forecasting.leave_future_out]
     public += public_functions().values()
     for kind in (jl.LossCurves, jl.Runs, jl.FittedLaw, jl.papers.OutOfDomain):
         public += [value for value in vars(kind).values() if inspect.isfunction(value)]
     arguments = {name for one in public for name in getattr(one, "__annotations__", {})}
-    options = options_of(get_command(cli.make_app())) | options_of(get_command(plan))
+    options = options_of(get_command(cli.make_app())) | options_of(get_command(make_plans()))
     advised = []
     for module, text in texts_of_notes():
         for name in re.findall(r"(?<![\w.-])([a-z_]\w*)=(?!=)", text):

@@ -223,20 +223,27 @@ else:
             context.call_on_close(partial(verbosity.finish, verbosity.begin()))
 
     class _Plans(Plans):
-        """The group ``plan``: its commands are made when one is used.
+        """The group ``plan``: its commands are made when one is used, that one alone.
 
         Reading the signatures of all plans takes as long as all the rest of ``jaxlaw --help``.
         """
 
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            """The command of a plan; of an unknown one None."""
+            made = self._made or self._make(cmd_name)
+            return made.get(cmd_name) or super().get_command(ctx, cmd_name)
+
         @property
         def commands(self) -> dict[str, Any]:  # type: ignore[override]
             if not self._made:
-                from jaxlaw.cli._plans import plan
-
-                guard_every(plan)
-                self._made.update(typer.main.get_group(plan).commands)
+                self._made.update(self._make(""))
             return self._made
 
         @commands.setter
         def commands(self, made: dict[str, Any]) -> None:
             self._made = dict(made)
+
+        def _make(self, only: str) -> dict[str, Any]:
+            from jaxlaw.cli._plans import make_plans
+
+            return dict(typer.main.get_group(make_plans(only)).commands)

@@ -196,9 +196,10 @@ def curves_of(
     first_step: str | None,
     s1_before: str | None,
     batch: str | None,
+    target: str | None = None,
     **reading: Any,
 ) -> jl.LossCurves:
-    """The curves that ``--schedules`` says the data are."""
+    """The curves that ``--schedules`` says the data are; a target is the column of the losses."""
     from jaxlaw.data import as_schedule, read_schedules
 
     declared: Any = schedules  # a column
@@ -208,6 +209,8 @@ def curves_of(
         declared = read_schedules(schedules)
     elif ":" in schedules:
         declared = as_schedule(schedules)
+    if target is not None:
+        reading["columns"] = {"loss": target} | reading.get("columns", {})
     return jl.read_loss_curves(
         data,
         schedules=declared,

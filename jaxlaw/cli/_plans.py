@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -21,6 +21,7 @@ import jaxlaw as jl
 from jaxlaw._spec_strings import parse_spec
 from jaxlaw.cli import _curves as curves
 from jaxlaw.cli import _options as opt
+from jaxlaw.cli._guard import guard_every
 from jaxlaw.cli._inputs import PUBLISHED, law_named, loaded_fits
 from jaxlaw.cli._options import (
     inputs_at,
@@ -46,11 +47,8 @@ from jaxlaw.errors import UsageError, nearest
 if TYPE_CHECKING:
     from jaxlaw.planning import ContinualPretraining
 
-plan: typer.Typer = typer.Typer(
-    help="Answer a question with a fitted law.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+#: Plan written by hand → its command, and what decorates it, the outermost first.
+_BY_HAND: dict[str, tuple[Callable[..., None], Sequence[Any]]] = {}
 
 _SHOWN = 20  # steps of a predicted curve
 
@@ -288,35 +286,23 @@ def options_of(
         skip: arguments that the command takes in a form of its own.
         renamed: argument → name of its option, where that is another.
     """
-    meant = signature(*home(function))
-    files = _fit_files(meant.arguments, fits, skip)
-    flags: dict[str, tuple[str, Any, Any, Callable[[Any, str], Any]]] = {}
-    inputs = [name for name in meant.arguments if name.isupper() and name not in skip]
-    at = meant.arguments.get("at")
-    takes_at = at is not None and "at" not in skip and at.hint.startswith("Mapping[")
-    for argument in meant.arguments.values():
-        skipped = (*files.every, *skip, *inputs, "at" if takes_at else "")
-        if argument.name in skipped or argument.hint.startswith("Callable"):
-            continue
-        kind, read = _option(argument, renamed.get(argument.name))
-        flags[argument.name] = (
-            _name(argument, renamed.get(argument.name)),
-            kind,
-            argument.default if argument.default != () else None,
-            read,
-        )
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        meant = signature(*home(function))
+        files = _fit_files(meant.arguments, fits, skip)
+        from_at = _given_by_at(meant.arguments, skip)
+        flags = _flags_of(meant.arguments, {*files.every, *skip, *from_at}, renamed)
         parameters = list(inspect.signature(command, eval_str=True).parameters.values())
         own = {parameter.name for parameter in parameters}
-        reads_at = bool(inputs or takes_at) and "at" not in own
+        reads_at = bool(from_at) and "at" not in own
 
         @wraps(command)
         def run(**given: Any) -> None:
             check_out(given["out"], *ANSWER)
             leading, arguments = files.loaded(given)
             values = inputs_at(given.pop("at")) if reads_at else {}
-            arguments |= {name: values.pop(name) for name in inputs if name in values}
+            inputs = {name for name in from_at if name.isupper()} & values.keys()
+            arguments |= {name: values.pop(name) for name in inputs}
             arguments |= {"at": values} if values else {}
             for argument, (name, _, default, read) in flags.items():
                 value = given.pop(name)
@@ -327,14 +313,37 @@ def options_of(
 
         made = [_parameter(name, kind, default) for name, kind, default, _ in flags.values()]
         if reads_at:
-            made.append(_parameter("at", _at(at is not None and "best" in at.help), None))
+            help = getattr(meant.arguments.get("at"), "help", "")
+            made.append(_parameter("at", _at("best" in help), None))
         kept = _in_order(parameters, files, made)
         run.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]
-        if not (command.__doc__ or "").partition("Example:")[0].strip():
-            run.__doc__ = f"{meant.summary}\n\n{inspect.cleandoc(command.__doc__ or '')}"
+        text = inspect.cleandoc(command.__doc__ or "")
+        if not text.partition("Example:")[0]:
+            run.__doc__ = f"{meant.summary}\n\n{text}"
         return run
 
     return decorate
+
+
+def _given_by_at(arguments: Mapping[str, Argument], skip: Sequence[str]) -> list[str]:
+    """Arguments that ``--at`` gives: inputs of their own, such as N, and ``at`` with all others."""
+    own = [name for name in arguments if name.isupper() and name not in skip]
+    if "at" in skip or "at" not in arguments:
+        return own
+    return [*own, "at"] if arguments["at"].hint.startswith("Mapping[") else own
+
+
+def _flags_of(
+    arguments: Mapping[str, Argument], skipped: Collection[str], renamed: Mapping[str, str]
+) -> dict[str, tuple[str, Any, Any, Callable[[Any, str], Any]]]:
+    """Argument → its option: name, annotation, default, and how its text is read."""
+    flags = {}
+    for name, argument in arguments.items():
+        if name not in skipped and not argument.hint.startswith("Callable"):
+            kind, read = _option(argument, renamed.get(name))
+            default = argument.default if argument.default != () else None
+            flags[name] = _name(argument, renamed.get(name)), kind, default, read
+    return flags
 
 
 def _in_order(
@@ -406,7 +415,7 @@ def _without_items(values: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in names}
 
 
-def _by_itself(name: str, function: str) -> None:
+def _by_itself(function: str) -> Callable[..., None]:
     """The command of a function whose docstring has a section ``Shell:``; its result draws it."""
     meant = signature(*home(function))
     fits = [name for name in meant.arguments if name in _FITS]
@@ -416,7 +425,7 @@ def _by_itself(name: str, function: str) -> None:
         required = [name for name in fits if meant.arguments[name].default is REQUIRED]
         run = _of_fits(function, required)
     run.__doc__ = f"{meant.summary}\n\nExample: {meant.shell}"
-    plan.command(name)(run)
+    return run
 
 
 def _of_fits(function: str, fits: list[str]) -> Callable[..., None]:
@@ -467,16 +476,42 @@ def _curves_in(files: list[str], along: dict[str, Any], reading: dict[str, Any])
     return None
 
 
-for _command, _function in with_command().items():
-    _by_itself(_command, _function)
+def make_plans(only: str = "") -> typer.Typer:
+    """The group of the plans.
+
+    Args:
+        only: plan that is used: sources of others' functions are then not read. Empty for all.
+    """
+    plans = typer.Typer(
+        help="Answer a question with a fitted law.", no_args_is_help=True, rich_markup_mode=None
+    )
+    for name, function in with_command().items():
+        if only in ("", name):
+            plans.command(name)(_by_itself(function))
+    for name, (command, decorators) in _BY_HAND.items():
+        if only in ("", name):
+            for decorate in reversed(decorators):
+                command = decorate(command)
+            plans.command(name)(command)
+    guard_every(plans)
+    return plans
 
 
-# --- plans that read or choose more
+def _by_hand(name: str, *decorators: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator: the function is the command of a plan, decorated once that is used."""
+
+    def keep(command: Callable[..., None]) -> Callable[..., None]:
+        _BY_HAND[name] = command, decorators
+        return command
+
+    return keep
 
 
-@plan.command("frontier")
-@opt.reads_runs
-@options_of("frontier", ["fit"], computes="compute")
+# --- plans that read or choose more: what a signature and a docstring do not say
+
+
+# By hand: the runs of the fit are read for the picture alone.
+@_by_hand("frontier", opt.reads_runs, options_of("frontier", ["fit"], computes="compute"))
 def frontier_command(
     call: Call,
     data: Annotated[str | None, typer.Option(help="The runs of the fit, for the picture.")] = None,
@@ -496,8 +531,8 @@ def frontier_command(
     conclude_plan(result, out, as_json, lambda plots: result.plot(**more))
 
 
-@plan.command("target")
-@options_of("min_compute", ["fit"], skip=["loss"])
+# By hand: what --at gives chooses between two functions.
+@_by_hand("target", options_of("min_compute", ["fit"], skip=["loss"]))
 def target_command(
     call: Call,
     loss: Annotated[float | None, typer.Option(help="Loss to be reached, in nats.")] = None,
@@ -527,8 +562,8 @@ def target_command(
     conclude_plan(result, out, as_json, lambda plots: result.plot())
 
 
-@plan.command("transfer")
-@options_of("compute_savings", ["scratch", "continual"], skip=["loss"])
+# By hand: what --at gives chooses between two functions.
+@_by_hand("transfer", options_of("compute_savings", ["scratch", "continual"], skip=["loss"]))
 def transfer_command(
     call: Call,
     loss: Annotated[
@@ -558,8 +593,11 @@ def transfer_command(
     conclude_plan(result, out, as_json, lambda plots: result.plot())
 
 
-@plan.command("observed-transfer")
-@options_of("papers.observed_transfer", skip=["scratch", "continual", "columns"])
+# By hand: its fits are tables of curves, and its answer is a table that no plan draws.
+@_by_hand(
+    "observed-transfer",
+    options_of("papers.observed_transfer", skip=["scratch", "continual", "columns"]),
+)
 def observed_transfer_command(
     call: Call,
     scratch: Annotated[str, typer.Argument(help="Curves from scratch: columns N, D and loss.")],
@@ -584,8 +622,8 @@ def observed_transfer_command(
     conclude_plan(result, out, as_json, lambda plots: plots.data_transferred(result))
 
 
-@plan.command("loss-envelope")
-@options_of("papers.loss_envelope", skip=["table", "columns"])
+# By hand: it reads a table of runs, and its answer is one that `jaxlaw fit` reads.
+@_by_hand("loss-envelope", options_of("papers.loss_envelope", skip=["table", "columns"]))
 def envelope_command(
     call: Call,
     data: Annotated[str, typer.Argument(help="Points of curves: columns N, D (or C) and loss.")],
@@ -605,8 +643,8 @@ def envelope_command(
     conclude_plan(result, out, as_json, lambda plots: plots.lowest_of_runs(result, table))
 
 
-@plan.command("compare-replay")
-@options_of("compare_replay", skip=["fit"])
+# By hand: its fit may be a table of observed losses.
+@_by_hand("compare-replay", options_of("compare_replay", skip=["fit"]))
 def replay_command(
     call: Call,
     fit: Annotated[
@@ -697,9 +735,14 @@ def _phase(text: str, option: str, keys: tuple[str, ...]) -> tuple[str, dict[str
 _of_a_continual_run = partial(opt.with_options, into="setting", made_by=_continual_run)
 
 
-@plan.command("optimal-training")
-@_of_a_continual_run
-@options_of("optimal_training", ["pt", "cpt"], skip=["run", "over", "weight", "at", "area_options"])
+# By hand: its run is made of seven options, and it answers three questions.
+@_by_hand(
+    "optimal-training",
+    _of_a_continual_run,
+    options_of(
+        "optimal_training", ["pt", "cpt"], skip=["run", "over", "weight", "at", "area_options"]
+    ),
+)
 def training_command(
     call: Call,
     weight: Annotated[
@@ -751,9 +794,12 @@ def training_command(
     conclude_plan(best, out, as_json, lambda plots: plots.balance(curve(), first, mark=best))
 
 
-@plan.command("turning-length")
-@_of_a_continual_run
-@options_of("turning_length", skip=["pt", "run", "cpt", "at", "area_options"])
+# By hand: its run is made of seven options, and its second fit draws another picture.
+@_by_hand(
+    "turning-length",
+    _of_a_continual_run,
+    options_of("turning_length", skip=["pt", "run", "cpt", "at", "area_options"]),
+)
 def turning_command(
     call: Call,
     pt: Annotated[str, opt.fit_argument("Fit of the loss on the pre-training corpus.")],
@@ -785,8 +831,10 @@ def turning_command(
     conclude_plan(result, out, as_json, draw)
 
 
-@plan.command("out-of-domain")
-@options_of("papers.out_of_domain", skip=["nonnegative"], observed="data")
+# By hand: with fits and a schedule it predicts a curve beside the weights.
+@_by_hand(
+    "out-of-domain", options_of("papers.out_of_domain", skip=["nonnegative"], observed="data")
+)
 def out_of_domain_command(
     call: Call,
     free: Annotated[bool, typer.Option("--free", help="Weights may be negative.")] = False,
@@ -824,8 +872,8 @@ def out_of_domain_command(
         print_frame(curve.iloc[rows].drop(columns="outside"))
 
 
-@plan.command("optimal-schedule")
-@options_of("optimal_schedule", skip=["fit", "weights", "at"])
+# By hand: it balances as many fits as are given, and writes rates for each step.
+@_by_hand("optimal-schedule", options_of("optimal_schedule", skip=["fit", "weights", "at"]))
 def schedule_command(
     call: Call,
     fits: Annotated[list[str], opt.fit_argument("A fit of loss curves; several are balanced.")],

@@ -18,6 +18,7 @@ from typing import Any
 _PACKAGE = Path(__file__).parent.parent
 REQUIRED: Any = ...  # in place of a default
 _HEADING = "Shell:\n"  # of the section of a docstring
+_DEF_OR_SHELL = re.compile(rf"^def (\w+)|^    {_HEADING} +jaxlaw plan (\S+)", re.M)
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,19 @@ def with_command() -> dict[str, str]:
     for package in ("planning", "papers"):
         before = "" if package == "planning" else f"{package}."
         for name, module in _face(f"jaxlaw.{package}").items():
-            if name.islower() and _HEADING in _text(module) and signature(package, name).shell:
-                command = signature(package, name).shell.split()[2]  # jaxlaw plan NAME …
-                found[command] = before + name
+            if name in (commands := _commands_in(module)):
+                found[commands[name]] = before + name
+    return found
+
+
+@cache
+def _commands_in(module: str) -> dict[str, str]:
+    """Function → command of those of a module that are commands; by its text, which is quick."""
+    found, function = {}, ""
+    for name, command in _DEF_OR_SHELL.findall(_text(module)):
+        function = name or function
+        if command:
+            found[function] = command
     return found
 
 

@@ -27,7 +27,7 @@ pytest.importorskip("typer")
 jsonschema = pytest.importorskip("jsonschema")
 from jaxlaw import cli  # noqa: E402
 from jaxlaw.cli._output import print_table, print_wrapped  # noqa: E402
-from jaxlaw.cli._plans import plan  # noqa: E402
+from jaxlaw.cli._plans import make_plans  # noqa: E402
 from jaxlaw.cli._schemas import schema_of, schemas  # noqa: E402
 
 
@@ -41,7 +41,7 @@ def commands(group, before=""):
     return found
 
 
-COMMANDS = commands(cli.make_app()) | commands(plan, "plan ")
+COMMANDS = commands(cli.make_app()) | commands(make_plans(), "plan ")
 
 
 def example(name):

@@ -13,7 +13,7 @@ from jaxlaw._law_families import FAMILIES
 pytest.importorskip("typer")
 from jaxlaw import cli  # noqa: E402
 from jaxlaw.cli import _help, _options, make_app  # noqa: E402
-from jaxlaw.cli._plans import plan  # noqa: E402
+from jaxlaw.cli._plans import make_plans  # noqa: E402
 
 
 def headings(out):
@@ -63,7 +63,7 @@ def test_plans_are_in_families(command):
     _, out, _ = command("plan", "--help")
     shown = [name for heading in [*_help._PLANS, "Others"] for name in options(out, heading)]
     assert sorted(shown) == sorted(
-        one.name for one in plan.registered_commands if one.hidden is not True
+        one.name for one in make_plans().registered_commands if one.hidden is not True
     )
     _, out, _ = command("design", "--help")
     assert options(out, "Commands") == ["steps", "next"]
@@ -168,3 +168,16 @@ def test_a_command_imports_no_module_of_others():
             [sys.executable, "-c", script, *line.split()], capture_output=True, text=True
         )
         assert ended.stdout.splitlines()[-1].split() == [f"jaxlaw.cli.{m}" for m in modules]
+
+
+def test_a_plan_reads_the_source_of_its_own_function_alone():
+    script = (
+        "import sys; from jaxlaw.cli import _signatures, main\n"
+        "sys.argv = ['jaxlaw', *sys.argv[1:]]\ntry: main()\nexcept SystemExit: pass\n"
+        "print(_signatures.signature.cache_info().currsize)"
+    )
+    for line in ("plan allocation --help", "plan turning-length --help"):
+        ended = subprocess.run(
+            [sys.executable, "-c", script, *line.split()], capture_output=True, text=True
+        )
+        assert ended.stdout.splitlines()[-1] == "1"

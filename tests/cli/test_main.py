@@ -479,6 +479,15 @@ def test_the_decay_is_given_or_fitted(command, curve_files):
     assert json.loads(out)["area_options"]["decay"] == pytest.approx(0.999, abs=1e-4)
 
 
+def test_the_target_of_curves_is_the_column_of_their_losses(command, curve_files, tmp_path):
+    curves = ("--schedules", "schedules.json", "--n-starts", 64, "--json")
+    seen = json.loads(command("fit", "annealing", "curves.csv", *curves)[1])
+    table = pd.read_csv("curves.csv").rename(columns={"loss": "bpb_c4"})
+    table.to_csv(tmp_path / "other.csv", index=False)
+    code, out, _ = command("fit", "annealing", "other.csv", *curves, "--target", "bpb_c4")
+    assert code == 0 and json.loads(out)["params"] == seen["params"]
+
+
 def test_a_curve_is_predicted_and_drawn(command, curve_fit, tmp_path):
     curve_fit.save(tmp_path / "fit.json")
     predict = ("curve", "fit.json", "--schedule", LINE)

@@ -13,7 +13,7 @@ from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn
 
 pytest.importorskip("typer")
 from jaxlaw import cli  # noqa: E402, F401 (the commands join)
-from jaxlaw.cli._plans import plan  # noqa: E402
+from jaxlaw.cli._plans import make_plans  # noqa: E402
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_lines_fit_a_terminal_of_80(command):
         assert max(map(len, out.splitlines())) <= 80, out
 
 
-@pytest.mark.parametrize("name", [one.name for one in plan.registered_commands])
+@pytest.mark.parametrize("name", [one.name for one in make_plans().registered_commands])
 def test_every_command_has_help_with_an_example(command, name):
     code, out, _ = command(name, "--help")
     assert code == 0 and f"jaxlaw plan {name}" in out and "--json" in out

@@ -57,7 +57,7 @@ def test_choices_written_out_for_completion_are_those_there_are():
 
 def test_every_option_made_of_a_signature_says_what_it_is(capsys):
     """A plan's docstring is the help of its command: an argument without a line has none."""
-    for command in _plans.plan.registered_commands:
+    for command in _plans.make_plans().registered_commands:
         for name, one in inspect.signature(command.callback).parameters.items():
             (info,) = one.annotation.__metadata__
             assert info.help and re.match(r"\S", info.help), (command.name, name)
