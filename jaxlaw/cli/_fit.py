@@ -53,6 +53,9 @@ def laws_command(
     published: Annotated[
         bool, typer.Option("--published", help="Coefficients that papers print.")
     ] = False,
+    field: Annotated[
+        bool, typer.Option("--field", help="Fits of public experiments, those of --prior field.")
+    ] = False,
     name: Annotated[
         str | None,
         typer.Option(
@@ -63,12 +66,12 @@ def laws_command(
     out: Annotated[Path | None, typer.Option(help="Write the whole table (CSV).")] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """List the laws, or the coefficients that papers print.
+    """List the laws, or coefficients that papers print.
 
     Example: jaxlaw laws --published --name hoffmann-2022 --out fit.json
     """
-    if published or name is not None:
-        _show_published(name, out, as_json)
+    if published or field or name is not None:
+        _show_published(name, field, out, as_json)
         return
     table = jl.law_table()
     check_out(out, CSV, JSON)
@@ -316,9 +319,10 @@ def _measured(fit: jl.Fit, observed: np.ndarray, predicted: np.ndarray) -> dict[
     return measure(fit.delta, observed[seen], predicted[seen], np.ones(seen.sum()))
 
 
-def _show_published(save: str | None, out: Path | None, as_json: bool) -> None:
-    """What ``jaxlaw laws --published`` does."""
+def _show_published(save: str | None, field: bool, out: Path | None, as_json: bool) -> None:
+    """What ``jaxlaw laws --published`` does, and ``--field``."""
     table = jl.published_table()
+    table = table[table["name"].str.startswith(opt.OF_FIELD) == field]
     check_out(out, *((JSON,) if save is not None else (CSV, JSON)))
     if save is not None:
         known = jl.published()
@@ -333,6 +337,8 @@ def _show_published(save: str | None, out: Path | None, as_json: bool) -> None:
     def show() -> None:
         print_table(columns, table[columns])
         print("--name shows one with its source, uncertainty and gaps; --out keeps it as a fit.")
+        if not field:
+            print("--field lists the fits of public experiments.")
 
     _show_laws(table, out, as_json, show)
 

@@ -49,7 +49,21 @@ def law_names() -> list[str]:
     return [name for names in FAMILIES.values() for name in names]
 
 
+#: Begins the names of fits of the library of the field.
+OF_FIELD = "field-"
+
+
 def published_names() -> list[str]:
+    """Names of printed coefficients, and of the library of the field; read without JAX."""
+    from jaxlaw._json import parse_json
+
+    known = parse_json(Path(jl.__path__[0], "fitting", "field.json").read_text("utf-8"))
+    of_field = [f"{OF_FIELD}{one['source']}-{one['name']}-{one['law']}"
+                for one in known["experiments"]]  # fmt: skip
+    return [*_printed_names(), *of_field]
+
+
+def _printed_names() -> list[str]:
     """Names of printed coefficients, from the source of the module that has them."""
     import ast
 

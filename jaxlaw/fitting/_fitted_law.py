@@ -519,7 +519,8 @@ class FittedLaw(Result):
         """Where the parameters come from, in words."""
         if not self.source:
             return "parameters without runs"
-        printed = any(note.code == "published" for note in self.notes)
+        codes = {note.code for note in self.notes}
+        printed = "published" in codes and "of-the-field" not in codes
         return f"{'as printed' if printed else 'parameters from'}: {self.source}"
 
     def _evidence(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Coefficients that papers print, as laws that predict and plan without data."""
+"""Coefficients that papers print, and the library of the field, as laws without data."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw._quantities import written_range
 from jaxlaw.data import area_options
 from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting._prior import Experiment, field_experiments
 from jaxlaw.notes import Note
 
 
@@ -36,6 +39,7 @@ class _Printed:
     uncertainty: str = "none given"
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     area_options: Mapping[str, Any] | None = None
+    search: str = "no data, no search"
 
 
 _HOFFMANN = {"N": (70e6, 16e9), "D": (5e9, 500e9)}
@@ -251,26 +255,38 @@ _PRINTED: Mapping[str, _Printed] = {
 }
 
 
-def published() -> dict[str, FittedLaw]:
-    """Coefficients that papers print, each a law that predicts and plans without data.
+#: Begins the names of fits of the library of the field.
+FIELD = "field-"
 
-    There was no search and there are no data, so they have no evidence. A range that the source
-    does not print is NaN, so that :meth:`jaxlaw.FittedLaw.is_extrapolation` is True there. Inputs
-    are in the law's own units. Notes give the uncertainty, what the source leaves out, and what
-    was put in its place.
+
+def published() -> dict[str, FittedLaw]:
+    """Coefficients that papers print, and the library of the field, as laws without data.
+
+    Of papers there was no search and there are no data, so they have no evidence. A range that the
+    source does not print is NaN, so that :meth:`jaxlaw.FittedLaw.is_extrapolation` is True there.
+    Inputs are in the law's own units. Notes give the uncertainty, what the source leaves out, and
+    what was put in its place.
+
+    The library of the field is what ``prior="field"`` rests on: public experiments, each fitted by
+    skaling and chinchilla (``benchmarks/field.py``), and the frontier of skaling by loss-compute-e.
+    Notes say who made the runs, under which licence, how many there are and how they scatter.
 
     Returns:
-        Name → :class:`jaxlaw.FittedLaw`.
+        Name → :class:`jaxlaw.FittedLaw`; those of the field are named
+        ``field-SOURCE-EXPERIMENT-LAW``.
 
     Example:
         >>> float(jl.published()["hoffmann-2022"].predict(N=70e9, D=1.4e12).round(3))
         1.937
+        >>> floor = jl.published()["field-stepfun-farseer-chinchilla"].params["E"]
+        >>> bool(0.3 < floor < 0.6)  # per byte
+        True
     """
-    return {name: _fitted(name, printed) for name, printed in _PRINTED.items()}
+    return {name: _fitted(name, printed) for name, printed in _all().items()}
 
 
 def published_table() -> pd.DataFrame:
-    """Printed coefficients as a table, one row each.
+    """The coefficients of :func:`published` as a table, one row each.
 
     Returns:
         Columns ``name``, ``law``, ``parameters``, ``units``, ``source``, ``uncertainty`` and
@@ -281,7 +297,7 @@ def published_table() -> pd.DataFrame:
         True
     """
     rows = []
-    for name, printed in _PRINTED.items():
+    for name, printed in _all().items():
         params = ", ".join(f"{key} {value:.6g}" for key, value in printed.params.items())
         left_out = "; ".join(note.message for note in printed.remarks)
         units = laws.units_of(laws.built_in(printed.law))
@@ -292,10 +308,49 @@ def published_table() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
+def _all() -> dict[str, _Printed]:
+    """What papers print, then the library of the field."""
+    return {**_PRINTED, **{field_name(one): _of_field(one) for one in field_experiments()}}
+
+
+def field_name(one: Experiment) -> str:
+    """What an experiment of the library of the field is called here."""
+    return f"{FIELD}{one.source}-{one.name}-{one.law}"
+
+
+def _of_field(one: Experiment) -> _Printed:
+    """The fit of an experiment: natural parameters of its coordinates, and what is known of it."""
+    law = laws.built_in(one.law)
+    names = ("log_floor", *law.scale_free.words)
+    known = dict(zip(names, one.mean, strict=True))
+    # The loss at the reference point, of which the floor is the share that is said.
+    loss = np.exp(known["log_floor"]) * (1 + np.exp(-known["share"]))
+    params = law.scale_free.to_params(loss, known)
+    errors = zip(names, np.sqrt(np.diag(one.covariance)), strict=True)
+    counts = {spec.name: spec.counts for spec in law.inputs}
+    ranges = "; ".join(
+        f"{name} {written_range(*pair, counts[name], 1.0)}" for name, pair in one.ranges.items()
+    )
+    message = (
+        f"{one.runs} runs of {one.source}, evaluation {one.evaluation}; {ranges}; a run lies "
+        f"{one.noise:.2%} off the law"
+    )
+    return _Printed(
+        one.law,
+        {name: float(params[name]) for name in law.parameter_names},
+        one.reference,
+        (Note("of-the-field", "info", message),),
+        "standard errors of the coordinates "
+        + ", ".join(f"{name} {error:.2g}" for name, error in errors),
+        ranges=one.ranges,
+        search="fitted by jaxlaw to runs that are not shipped",
+    )
+
+
 def _fitted(name: str, printed: _Printed) -> FittedLaw:
     law = laws.built_in(printed.law)
     notes = [
-        Note("published", "info", f"{name}: {printed.source}; no data, no search"),
+        Note("published", "info", f"{name}: {printed.source}; {printed.search}"),
         Note("uncertainty", "info", f"of the coefficients: {printed.uncertainty}"),
         *printed.remarks,
     ]

@@ -192,6 +192,7 @@ def test_extreme_numbers_and_long_names_fit_the_page(command, folder):
         ("areas", "constant:lr=1e300,steps=9"),
         ("schema",),
         ("laws", "--published"),
+        ("laws", "--field"),
     ):
         code, out, _ = command(*arguments)
         assert code == 0
@@ -228,7 +229,9 @@ def test_a_file_that_a_command_does_not_write_is_refused_before_any_work(command
     assert sorted(folder.iterdir()) == there
 
 
-@pytest.mark.parametrize("name", ["laws", "laws --published", "areas", "curve", "predict"])
+@pytest.mark.parametrize(
+    "name", ["laws", "laws --published", "laws --field", "areas", "curve", "predict"]
+)
 def test_a_table_is_written_as_what_its_file_is_named(command, folder, name):
     asked = name.split() if name.startswith("laws") else inputs(name)
     for ending in ("csv", "json"):
@@ -559,6 +562,7 @@ def test_a_name_nearly_right_is_suggested(command, folder, line, code, said):
         ("study dcpt-l", ["dcpt-l1", "dcpt-l2", "dcpt-l4", "dcpt-l5"]),
         ("bootstrap kap", ["kaplan", "kaplan-e"]),
         ("laws --name isik", [name for name in jl.published() if name.startswith("isik")]),
+        ("laws --name field-", [name for name in jl.published() if name.startswith("field-")]),
         ("fit dcpt runs.csv --solver ", ["newton", "lbfgs", "lbfgs-optax"]),
         ("fit dcpt runs.csv --starts ", ["sobol", "grid"]),
         ("fit dcpt runs.csv --residuals l", ["log", "linear"]),

@@ -2,12 +2,15 @@
 
 import json
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 
 import jaxlaw as jl
 from jaxlaw import planning
+from jaxlaw.fitting._prior import field_experiments
+from jaxlaw.fitting._published import field_name
 from jaxlaw.planning import ContinualPretraining, Pretraining
 from tests.conftest import DATA, needs_data
 
@@ -35,6 +38,34 @@ def test_the_table_has_them_all():
     assert table["name"].tolist() == list(FITS) and (table["source"] != "").all()
     row = table.set_index("name").loc["besiroglu-2024"]
     assert "B 1293" in row["uncertainty"] and "E 1.81724" in row["parameters"]
+
+
+def test_the_library_of_the_field_is_there_with_what_its_prior_knows():
+    of_field = {name: fit for name, fit in FITS.items() if name.startswith("field-")}
+    known = field_experiments()
+    assert len(of_field) == len(known) == 81
+    for one in known:
+        fit = of_field[field_name(one)]
+        with jax.enable_x64(True):
+            back = fit.law.scale_free.of_params(fit.params)
+        values = [float(back[name]) for name in ("log_floor", *fit.law.scale_free.words)]
+        np.testing.assert_allclose(values, one.mean, atol=1e-9)
+        assert fit.source == one.reference and fit.ranges == one.ranges
+        note = next(note for note in fit.notes if note.code == "of-the-field")
+        assert f"{one.runs} runs of {one.source}" in note.message
+    row = jl.published_table().set_index("name").loc["field-olmo-loss_c4_en-chinchilla"]
+    assert "Apache-2.0" in row["source"] and "25 runs" in row["left_out"]
+    assert "alpha 0." in row["uncertainty"] and row["law"] == "chinchilla"
+
+
+@needs_data
+def test_a_fit_of_the_field_misses_its_runs_by_its_noise():
+    runs = pd.read_csv(f"{DATA}/chinchilla_points.csv").query("excluded_in_paper_fit == 0")
+    for one in field_experiments():
+        if one.name == "chinchilla_points" and one.law != "loss-compute-e":
+            fit = FITS[field_name(one)]
+            off = np.log(fit.predict(N=runs["n_params"], D=runs["n_tokens"]) / runs["loss"])
+            assert off.std() == pytest.approx(one.noise, rel=0.05)
 
 
 def test_a_new_call_gives_new_fits():
