@@ -197,9 +197,13 @@ def curves_of(
     s1_before: str | None,
     batch: str | None,
     target: str | None = None,
+    law: Any = None,
     **reading: Any,
 ) -> jl.LossCurves:
-    """The curves that ``--schedules`` says the data are; a target is the column of the losses."""
+    """The curves that ``--schedules`` says the data are.
+
+    A target is the column of the losses; ``law`` is as of ``read_loss_curves``.
+    """
     from jaxlaw.data import as_schedule, read_schedules
 
     declared: Any = schedules  # a column
@@ -217,6 +221,7 @@ def curves_of(
         first_step=_by_run(first_step, "--first-step"),
         S1_before=_by_run(s1_before, "--s1-before"),
         batch=_batch(batch, column=True),
+        law=law,
         **reading,
     )
 
@@ -239,7 +244,7 @@ def curves_as_fitted(
     from jaxlaw.fitting import read_as_fitted
 
     if getattr(law, "reading", None) is None:
-        return curves_of(data, **along, **reading)
+        return curves_of(data, **along, law=getattr(law, "law", law), **reading)
     table, options, taken = read_as_fitted(law, data, reading)
     if taken:
         print(f"{table.source}: {taken}", file=sys.stderr)

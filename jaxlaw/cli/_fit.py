@@ -195,7 +195,7 @@ def fit_command(
         **working,
     }
     if along:
-        loss_curves = curves.curves_of(data, **along, **reading)
+        loss_curves = curves.curves_of(data, **along, law=law_named(law), **reading)
         counted = {"carry_momentum": carry_momentum, "count_warmup": count_warmup,
                    "epsilon": epsilon}  # fmt: skip
         result = curves.fit_curves(law_named(law), loss_curves, decay, counted, **options)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._arrays import number_in
-from jaxlaw._quantities import exponential
+from jaxlaw._quantities import exponential, single_things
 from jaxlaw.data._columns import OF_SCHEDULES, SIDES, USUAL, bare
 from jaxlaw.errors import DataError, JaxlawError, listed
 from jaxlaw.laws import Input, Law
@@ -77,6 +77,44 @@ def guessed_columns(names: Iterable[str], table: pd.DataFrame) -> dict[str, Any]
         if score >= _ALIKE and name not in guesses and column not in guesses.values():
             guesses[name] = column
     return {name: guesses[name] for name in names if name in guesses}
+
+
+def several_sizes(table: pd.DataFrame) -> tuple[Any, dict[Any, float]] | None:
+    """The column that says which rows are of models of one size, where there are several sizes.
+
+    It is one of numbers that is called like N, or one of names of models such as pythia-70m.
+
+    Args:
+        table: columns of a user.
+
+    Returns:
+        The column, and its cells in ascending order → the size that each says; None where there
+        is no such column, or one size.
+    """
+    size = "N" if "N" in table else guessed_columns(["N"], table).get("N")
+    named = [name for name in table if re.search("model|size", bare(str(name)))]
+    for column in [size] if size is not None else named:
+        cells = table[column].dropna().unique()
+        sizes = {cell: _size_in(cell) for cell in cells}
+        known = {cell: number for cell, number in sizes.items() if number is not None}
+        if len(known) == len(cells) and len({*known.values()}) > 1:
+            return column, dict(sorted(known.items(), key=lambda item: item[1]))
+    return None
+
+
+def _size_in(cell: Any) -> float | None:
+    """A number, or that of the size in a name."""
+    if not isinstance(cell, str):
+        return float(cell) if isinstance(cell, int | float | np.number) else None
+    said = re.search(r"(?<![a-z\d.])\d+(\.\d+)?[kmb](?![a-z\d])", cell, re.IGNORECASE)
+    return number_in(cell) if said is None else single_things(said[0])
+
+
+def condition_on(column: Any, value: Any) -> str:
+    """The condition of ``where=`` that keeps rows of one value of a column."""
+    value = value.item() if hasattr(value, "item") else value
+    name, shown = str(column), f'"{value}"' if isinstance(value, str) else repr(value)
+    return f"{name if name.isidentifier() else f'`{name}`'} == {shown}"
 
 
 def guessed_units(specs: Iterable[Input], guesses: Mapping[str, Any], table: Any) -> dict[str, Any]:
@@ -262,20 +300,25 @@ class _CurveGuess:
 
     def _choose_size(self) -> None:
         """Rows of one size, where the law knows none."""
-        if self.law is None or "N" in self.law.input_names:
+        if self.law is not None and "N" in self.law.input_names:
             return
-        size = "N" if "N" in self.table else guessed_columns(["N"], self.table).get("N")
-        if size is not None and _tells_apart(self.table[size]):
-            self._choose(size, self.table[size].max(), f"one size: law {self.law.name} has no N")
+        found = several_sizes(self.table)
+        if found is None or not _tells_apart(self.table[found[0]]):
+            return
+        column, (*_, largest) = found
+        if self.law is not None:
+            self._choose(column, largest, f"one size: law {self.law.name} has no N")
+            return
+        name, sizes = self.runs.user_name(column), listed(found[1], _SHOWN)
+        one = condition_on(name, largest)
+        self.reasons.append(f"{name} is {sizes}: a law without N is of one size, by where={one!r}")
 
     def _choose(self, column: Any, value: Any, reason: str) -> None:
         """Rows of one value of a column, which a condition keeps from now on."""
         cells, name = self.table[column], str(self.runs.user_name(column))
         values = listed(dict.fromkeys(cells.dropna()), _SHOWN)
         self.reasons.append(f"{reason}, and {name} is {values}")
-        value = value.item() if hasattr(value, "item") else value
-        shown = f'"{value}"' if isinstance(value, str) else repr(value)
-        condition = f"{name if name.isidentifier() else f'`{name}`'} == {shown}"
+        condition = condition_on(name, value)
         before = self.options.get("where", self.given.get("where"))
         self.options["where"] = f"({before}) and {condition}" if before else condition
         self.table = self.table[cells == value]

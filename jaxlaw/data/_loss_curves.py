@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from jaxlaw import laws
 from jaxlaw._conditions import rows_where, undecided
 from jaxlaw._rounding import ROUNDING
 from jaxlaw._tables import Table, is_table, read_table
@@ -341,6 +342,7 @@ def read_loss_curves(
     name: str | None = None,
     format: str | None = None,
     values: Mapping[str, Any] | None = None,
+    law: Any = None,
 ) -> LossCurves:
     """Read loss curves and their learning rates.
 
@@ -372,6 +374,8 @@ def read_loss_curves(
             (Wang 2025, App. F): 0.25 for a continual phase of a quarter of the pre-training's
             batch, (2, 1) for both phases; or a dict by run, or a column. Learning rates are
             given as they were.
+        law: law that is to be fitted, or its name: what an error proposes is then made for it, such
+            as one of several sizes for a law without N. It changes nothing else.
         lr_tolerance: largest difference of logged rates from a declared schedule, relative to its
             highest rate; three digits logged are within 5e-3.
 
@@ -414,7 +418,7 @@ def read_loss_curves(
     except JaxlawError as error:
         # Where one thing is missing, others are too: one error names all of them.
         given = {"columns": columns, "units": units, "schedules": schedules, **kept, **along}
-        raise _with_guess(error, table, given) from None
+        raise _with_guess(error, table, given, None if law is None else laws.get(law)) from None
     if format is not None or values:
         reading = rows.reading or Reading()
         reading = dataclasses.replace(reading, format=format, values=dict(values or {}))
@@ -459,7 +463,9 @@ def _rows_of_curves(
     return rows, _curve_columns(read_runs(table, columns), named, step_unit)
 
 
-def _with_guess(error: JaxlawError, table: Table, given: Mapping[str, Any]) -> JaxlawError:
+def _with_guess(
+    error: JaxlawError, table: Table, given: Mapping[str, Any], law: Any
+) -> JaxlawError:
     """The error, with all that the reading lacks, where the columns can be read at all."""
     try:
         columns = {**(given["columns"] or {})}
@@ -467,7 +473,7 @@ def _with_guess(error: JaxlawError, table: Table, given: Mapping[str, Any]) -> J
         runs = read_runs(table, columns, where=given["where"])
     except JaxlawError:
         return error
-    return with_guess(error, runs, given)
+    return with_guess(error, runs, given, law)
 
 
 def _paths(source: list[Any] | tuple[Any, ...]) -> list[Path]:

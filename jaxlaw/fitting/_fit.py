@@ -27,8 +27,8 @@ from jaxlaw import laws
 from jaxlaw._cache import cache_folder
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
-from jaxlaw.data import Observations, Runs, read_runs
-from jaxlaw.errors import DataError
+from jaxlaw.data import AREAS, Observations, Runs, condition_on, read_runs, several_sizes
+from jaxlaw.errors import DataError, listed
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._diagnostics import SearchEvidence, all_notes
 from jaxlaw.fitting._elementwise import check_elementwise
@@ -297,6 +297,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         relative_slopes=_relative_slopes(law, observations, params, linear.params_jacobian),
     )  # fmt: skip
     notes = (
+        *_size_notes(law, observations),
         *observations.notes,
         *all_notes(problem, optimum.coordinates, linear, params, evidence),
         *_objective_notes(problem, optimum, predicted[order]),
@@ -383,6 +384,23 @@ _ALL_FIXED = Note(
     "every parameter is fixed: nothing was searched, and the objective and the scores are those "
     "of the given values on these runs",
 )  # fmt: skip
+
+
+def _size_notes(law: Law, observations: Observations) -> list[Note]:
+    """Whether loss curves of several sizes are fitted as of one, by a law that knows no size."""
+    grouped = any(spec.levels for spec in law.inputs)
+    if "N" in law.input_names or grouped or not {*AREAS} & {*law.input_names}:
+        return []
+    found = several_sizes(observations.others[observations.weight > 0])
+    if found is None:
+        return []
+    column, sizes = found
+    one = condition_on(column, [*sizes][-1])
+    message = (
+        f"{len({*sizes.values()})} sizes in one fit ({column} is {listed(sizes, 6)}), and law "
+        f"{law.name} has no N: fit one of them, where={one!r} (--where), or take a law with N"
+    )
+    return [Note("several-sizes", "warning", message)]
 
 
 def _runner_up(problem: FitProblem, optimum: Optimum, scale: float) -> RunnerUp | None:

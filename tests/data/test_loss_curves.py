@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import jaxlaw as jl
 from jaxlaw import schedules
+from jaxlaw.data import several_sizes
 from jaxlaw.data._row_areas import AREAS
 from jaxlaw.data._run_schedules import as_schedule, read_schedules
 from tests.conftest import DATA, needs_data
@@ -369,6 +370,58 @@ def test_a_law_without_sizes_gets_rows_of_one():
     (given,) = [eval(call, {"jl": Reader, "table": table})]
     assert given["where"] == "(step > 500) and model_params_millions == 400"
     assert len(jl.read_loss_curves(table, **given)) == 2
+
+
+def test_curves_that_are_read_for_a_law_without_sizes_are_of_one():
+    """The call that an error proposes keeps one; without the law it says that there are more."""
+    table = foreign("sizes").rename(columns={"size": "model_params_millions"})
+    with pytest.raises(jl.DataError, match="law annealing has no N") as error:
+        jl.read_loss_curves(table, law="annealing")
+    assert error.value.guess["options"]["where"] == "model_params_millions == 400"
+    with pytest.raises(jl.DataError, match="25, 400: a law without N is of one size") as error:
+        jl.read_loss_curves(table)
+    assert "where" not in error.value.guess["options"]
+    with pytest.raises(jl.DataError) as error:  # which has N
+        jl.read_loss_curves(table, law="cpt-curve-n")
+    assert "of one size" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "columns,expected",
+    [
+        ({"size": [25, 400, 400]}, ("size", {25: 25.0, 400: 400.0})),
+        ({"n_params": ["7B", "70M", "1.5B"]}, ("n_params", [7e7, 1.5e9, 7e9])),
+        ({"model": ["pythia-1.4b", "pythia-70m"]}, ("model", [7e7, 1.4e9])),
+        ({"model": ["pythia-70m-deduped", "pythia-70m"]}, None),  # one size, twice
+        ({"model": ["pythia-70m", "amber"]}, None),  # of which nobody knows the size
+        ({"run": ["wsd-100B", "wsd-200B"]}, None),  # tokens
+        ({"size": [400, 400]}, None),
+    ],
+)
+def test_sizes_are_read_from_numbers_and_from_names_of_models(columns, expected):
+    found = several_sizes(pd.DataFrame(columns))
+    if expected is None:
+        assert found is None
+        return
+    column, sizes = found
+    assert column == expected[0]
+    assert sizes == expected[1] or list(sizes.values()) == expected[1]
+
+
+@pytest.mark.full
+def test_a_fit_of_several_sizes_says_so():
+    table = two_sizes().assign(size=lambda f: f["size"].map({25: "m-25M", 400: "m-400M"}))
+    table = table.rename(columns={"size": "model"}).iloc[::100]
+    named = {"columns": {"run": ["run", "model"]}, "schedules": SPECS["fall"], "lr_tolerance": 1}
+    both = jl.read_loss_curves(table, **named)
+    options = {"n_starts": 4, "n_local": 2}
+    (note,) = [n for n in jl.fit("annealing", both, **options).notes if n.code == "several-sizes"]
+    assert "2 sizes in one fit (model is m-25M, m-400M)" in note.message
+    where = 'model == "m-400M"'
+    assert f"where={where!r}" in note.message
+    one = jl.read_loss_curves(table, **named, where=where)
+    codes = [note.code for note in jl.fit("annealing", one, **options).notes]
+    assert "several-sizes" not in codes
 
 
 class Reader:
