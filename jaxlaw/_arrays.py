@@ -153,3 +153,9 @@ def _real(cell: Any) -> float:
         shown = " ".join(repr(cell.item() if plain else cell).split())
         raise TypeError(f"{shown if len(shown) <= 40 else shown[:40] + '…'} is no number")
     return float(cell)
+
+
+def check_level(confidence_level: float) -> None:
+    """Raises UsageError where the level is no share."""
+    if not 0 < confidence_level < 1:
+        raise UsageError(f"a confidence level is a share such as 0.95, not {confidence_level}")

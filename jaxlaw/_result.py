@@ -10,6 +10,7 @@ what its type does not:
 - ``columns``: column of a table → the type of its cells, which a file has to hold;
 - ``unit``: what a number counts, such as ``tokens``, or is measured in; ``target`` for the unit of
   what the law predicts, ``share`` for a part of 1, empty for a number without a unit;
+- ``added``: True where files of this schema may lack it, being older: it then has its default;
 - ``setting``: True where a number was chosen, so that it is no answer, as every ``level`` is.
 """
 
@@ -32,7 +33,7 @@ import pandas as pd
 
 from jaxlaw import _json as records
 from jaxlaw import _typed
-from jaxlaw._latex import escape_latex, latex_table, numbers_in_maths
+from jaxlaw._latex import bold, escape_latex, even_digits, latex_table, numbers_in_maths
 from jaxlaw._quantities import COUNTED, SHARE, number_of, written, written_range
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.notes import Note, by_weight, in_brief
@@ -72,6 +73,10 @@ class Result:
     picture: ClassVar[str] = ""
     #: Column of its tables → its unit, as the metadata of a field say it.
     column_units: ClassVar[Mapping[str, str]] = {}
+    #: Column of a table that compares laws → its best value: lowest, highest or nearest 0.
+    best_is: ClassVar[Mapping[str, str]] = {}
+    #: Column whose rows are compared with each other alone; all rows are if empty.
+    compared_within: ClassVar[str] = ""
     #: Properties that its files show too; what is read does not need them.
     computed: ClassVar[tuple[str, ...]] = ()
 
@@ -238,15 +243,18 @@ class Result:
             return ""
         return written_range(*intervals[name], *(self.unit_of(name) or ("", 1.0)))
 
-    def to_latex(self, table: pd.DataFrame | None = None) -> str:
+    def to_latex(self, table: pd.DataFrame | None = None, *, label: str = "") -> str:
         r"""Its numbers, or its main table, as a table of LaTeX (``\usepackage{booktabs}``).
+
+        In a table that compares laws the best of each column is bold.
 
         Args:
             table: table of the result that is set instead, such as
                 ``study.score_table(("r2",), average=True)``.
+            label: name for ``\ref``, such as ``tab:study``.
 
         Raises:
-            UsageError: it has neither numbers nor a table.
+            UsageError: it has neither numbers nor a table, or the label is none.
         """
         caption = escape_latex(self.kind_of_record().capitalize() + ".")
         if table is None and (numbers := self.quantities):
@@ -257,12 +265,26 @@ class Result:
                  numbers_in_maths(self._between(name))]
                 for name, value in numbers.items()
             ]  # fmt: skip
-            return latex_table(["", "value", "unit", "interval"], rows, "lrll", caption)
+            return latex_table(["", "value", "unit", "interval"], rows, "lrll", caption, label)
         tables = self.shown().values() if table is None else [table]
         if not tables:
             raise UsageError(f"{_article(self.kind_of_record())} has no numbers and no table")
         main = flat(next(iter(tables)))
-        return _latex_of(main, self.readable(main), caption)
+        return _latex_of(main, self.readable(main), caption, label, self._best(main))
+
+    def _best(self, table: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Column of a table → (n,) whether a row has its best value; of those that have one."""
+        within, best = self.compared_within, {}
+        groups = table[within] if within in table else np.zeros(len(table))
+        for name in map(str, table):
+            # A column of several data sets is called ``huber math``, after its score and its set.
+            which = self.best_is.get(name.partition(" ")[0])
+            if which and table[name].groupby(groups, observed=True).nunique().max() > 1:
+                size = table[name].abs() if which == "nearest 0" else table[name]
+                goal = "max" if which == "highest" else "min"
+                least = size.groupby(groups, observed=True).transform(goal)
+                best[name] = (size == least).to_numpy()
+        return best
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw it; needs matplotlib.
@@ -372,6 +394,8 @@ class Result:
     def _read_fields(cls, record: dict[str, Any]) -> Self:
         hints, fields = _hints(cls), saved_fields(cls)
         given = {k: v for k, v in record.items() if k not in _HEAD and k not in cls.computed}
+        older = [f for f in fields if f.metadata.get("added") and _key(f) not in given]
+        fields = [field for field in fields if field not in older]
         _typed.only(given, [_key(field) for field in fields], "")
         values = {
             field.name: _read_field(given[_key(field)], hints[field.name], field)
@@ -540,14 +564,30 @@ def notes_in_html(notes: Iterable[Note]) -> str:
     return (f"<ul>{shown}</ul>" if shown else "") + (more if folded else "")
 
 
-def _latex_of(table: pd.DataFrame, shown: pd.DataFrame, caption: str) -> str:
-    """A table as LaTeX: words to the left, numbers to the right and in maths."""
-    words = {str(name) for name in table if table[name].dtype.kind not in "if"}
-    forms = [escape_latex if name in words else numbers_in_maths for name in shown]
-    rows = shown.itertuples(index=False)
-    cells = [[form(cell) for form, cell in zip(forms, row, strict=True)] for row in rows]
-    columns = "".join("l" if form is escape_latex else "r" for form in forms)
-    return latex_table([escape_latex(name) for name in shown], cells, columns, caption)
+def _latex_of(
+    table: pd.DataFrame, shown: pd.DataFrame, caption: str, label: str,
+    best: Mapping[str, np.ndarray],
+) -> str:  # fmt: skip
+    """A table as LaTeX: words to the left, numbers to the right and in maths, the best bold."""
+    kinds = {str(name): table[name].dtype.kind for name in table}
+    words = [kinds.get(name, "f") not in "if" for name in shown]
+    columns = [
+        _column(shown[name], is_words, kinds.get(name) == "f", best.get(name))
+        for name, is_words in zip(shown, words, strict=True)
+    ]
+    more = " The best of each column is in bold." if best else ""
+    return latex_table(
+        [escape_latex(name) for name in shown], list(zip(*columns, strict=True)),
+        "".join("l" if is_words else "r" for is_words in words), caption + more, label,
+    )  # fmt: skip
+
+
+def _column(cells: Iterable[str], words: bool, even: bool, best: np.ndarray | None) -> list[str]:
+    """Cells of a column in LaTeX: words, or numbers, with digits alike and the best in bold."""
+    form = escape_latex if words else numbers_in_maths
+    texts = [form(cell) for cell in (even_digits(cells) if even else cells)]
+    marks = [False] * len(texts) if best is None else best
+    return [bold(text) if mark else text for text, mark in zip(texts, marks, strict=True)]
 
 
 def _html_rows(rows: list[list[str]]) -> str:

@@ -22,7 +22,7 @@ from jaxlaw import papers, planning
 from jaxlaw._quantities import written
 from jaxlaw._result import _PACKAGES, RESULTS, Result, _class_named, saved_fields
 from jaxlaw._typed import _choices
-from jaxlaw.fitting._result import RunnerUp
+from jaxlaw.fitting._result import RunnerUp, StandardErrors
 from jaxlaw.fitting._scores import METRICS
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
@@ -258,7 +258,10 @@ def built(cls):
         }
         own |= {
             "residuals": "log", "metrics": dict.fromkeys(METRICS, 0.5), "tied": {"A": "B"},
-            "bounds": {"E": (None, np.inf)}, "runner_up": RunnerUp(0.2, 0.5, PRINTED.params),
+            "bounds": {"E": (None, np.inf)},
+            "standard_errors": StandardErrors(values={"E": 0.1}, missing={"A": "at a bound"},
+                                              degrees=3),
+            "runner_up": RunnerUp(0.2, 0.5, PRINTED.params),
         }  # fmt: skip
         return cls(**{name: getattr(PRINTED, name) for name in shared}, **own)
     values = {
@@ -303,8 +306,12 @@ def test_every_result_is_read_as_it_was_written(kind, tmp_path):
         for name, table in result.tables().items():
             pd.testing.assert_frame_equal(again.tables()[name], table, check_dtype=False)
         assert again.summary() == result.summary() and again._repr_html_() == result._repr_html_()
+    added = {field.name for field in saved_fields(type(result)) if field.metadata.get("added")}
+    for name in added:  # an older file of the same schema
+        older = type(result).from_dict({k: v for k, v in parsed.items() if k != name})
+        assert getattr(older, name) is None and older.summary()
     for name in record:
-        if name not in result.computed:
+        if name not in (*result.computed, *added):
             with pytest.raises(jl.DataError, match=name):
                 type(result).from_dict({k: v for k, v in parsed.items() if k != name})
     with pytest.raises(jl.DataError, match="'more'"):
@@ -318,6 +325,29 @@ def test_settings_are_no_answers_and_rows_have_no_numbers():
     assert study.to_latex().splitlines()[4].startswith("law & huber nan & r2 nan")
     assert built(jl.Bootstrap).quantities == {} and "<th>0</th>" not in study._repr_html_()
     assert set(built(jl.uncertainty.Profile).quantities) == {"estimate", "std_err"}
+
+
+def test_the_best_of_laws_is_bold_in_a_table_for_a_paper():
+    """The highest R², the lowest error, in each band of a back-test; nothing where all are one."""
+    study = dataclasses.replace(built(jl.Study), laws={"a": ("a", None), "b": ("b", None)})
+    scores = pd.DataFrame(
+        {("huber", "math"): [0.5, 0.25], ("r2", "math"): [0.99, 0.9], ("rmse", "math"): [2.0, 2.0]},
+        index=pd.Index(["a", "b"], name="law"),
+    )
+    lines = study.to_latex(scores, label="tab:study").splitlines()
+    assert lines[6] == r"a & $0.50$ & $\mathbf{0.99}$ & $2$ \\"
+    assert lines[7] == r"b & $\mathbf{0.25}$ & $0.90$ & $2$ \\"
+    assert lines[-3:-1] == [
+        r"\caption{Study. The best of each column is in bold.}", r"\label{tab:study}"
+    ]  # fmt: skip
+    table = pd.DataFrame({
+        "law": ["a", "a", "b", "b"], "beyond": ["near", "far"] * 2, "runs": [3, 4, 3, 4],
+        "bias": [0.1, -0.2, -0.02, 0.4], "rmse": [0.1, 0.5, 0.2, 0.4],
+    })  # fmt: skip
+    lines = built(jl.forecasting.Backtest).to_latex(table).splitlines()[6:10]
+    bold = [[r"\mathbf" in cell for cell in line.split("&")[3:]] for line in lines]
+    assert bold == [[False, True], [True, False], [True, False], [False, True]]
+    assert r"\mathbf" not in built(jl.Bootstrap).to_latex()
 
 
 def test_every_plan_returns_a_result_or_a_table():

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._problem import build_problem as build_problem
     from jaxlaw.fitting._problem import linearise as linearise
     from jaxlaw.fitting._result import Fit as Fit
+    from jaxlaw.fitting._result import StandardErrors as StandardErrors
+    from jaxlaw.fitting._result import student_interval as student_interval
     from jaxlaw.fitting._runs_of_fit import READ_AS_FITTED as READ_AS_FITTED
     from jaxlaw.fitting._runs_of_fit import read_as_fitted as read_as_fitted
     from jaxlaw.fitting._runs_of_fit import runs_for as runs_for
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._scores import measure as measure
     from jaxlaw.fitting._scores import score_fit as score_fit
     from jaxlaw.fitting._scores import score_lines as score_lines
+    from jaxlaw.fitting._standard_errors import sandwich_root as sandwich_root
     from jaxlaw.fitting._transform import Array as Array
 else:
     __getattr__, __dir__, __all__ = face(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,14 @@ import pandas as pd
 
 from jaxlaw.data import RunGroups
 from jaxlaw.fitting._experiment_checks import experiment_notes
-from jaxlaw.fitting._objective import AGREE, leave_group_out_steps, smoothed_score
+from jaxlaw.fitting._objective import AGREE, smoothed_score
+from jaxlaw.fitting._prior_evidence import PriorEvidence
 from jaxlaw.fitting._problem import FitProblem, Linearisation
 from jaxlaw.fitting._residual_checks import Residuals, residual_notes
+from jaxlaw.fitting._result import StandardErrors
+from jaxlaw.fitting._standard_errors import sandwich_root, standard_errors
 from jaxlaw.fitting.solvers import Status
-from jaxlaw.notes import Note
+from jaxlaw.notes import DEPENDENT_ROWS, Note
 
 FEW = 0.1  # of the starts agree: warn
 NEARLY_ALL = 0.9  # of the scatter that is left: so slight a bend gets no note
@@ -61,14 +64,15 @@ class SearchEvidence:
     relative_slopes: np.ndarray | None = None
 
 
-def all_notes(
+def diagnosed(
     problem: FitProblem,
     coordinates: np.ndarray,
     linear: Linearisation,
     params: Mapping[str, float],
     evidence: SearchEvidence,
-) -> list[Note]:
-    """Every note on an optimum.
+    prior: PriorEvidence | None,
+) -> tuple[list[Note], StandardErrors]:
+    """Every note on an optimum, and the standard errors of its parameters.
 
     Args:
         problem: the problem.
@@ -76,15 +80,22 @@ def all_notes(
         linear: the problem linear around it.
         params: its natural parameters.
         evidence: what the search and the data say of it.
+        prior: what a prior does at it; None without one.
     """
     bound, moving = problem.active_bounds(coordinates), problem.free_and_inside(coordinates)
     residuals = _residuals(problem, linear, moving, evidence)
     of_residuals = residual_notes(residuals)
-    open_ = _identifiability_notes(problem, residuals, moving)
-    return [
+    ridge = [n for n, size in evidence.spread.items() if size > SAME and n not in bound]
+    open_, unseen = _identifiability(problem, residuals, moving)
+    dependent = any(note.code == DEPENDENT_ROWS for note in of_residuals)
+    errors = standard_errors(
+        problem, coordinates, linear, evidence.status, {*ridge, *unseen},
+        evidence.runs if dependent else None, prior,
+    )  # fmt: skip
+    notes = [
         *_search_notes(evidence),
         *_bound_notes(problem, bound, params),
-        *_ridge_notes(evidence.spread, bound),
+        *_ridge_notes(evidence.spread, ridge),
         *(open_ or _loose_notes(problem, residuals, moving, evidence)),
         *_floor_notes(problem, linear),
         *_requirement_notes(problem, params, evidence.ranges, evidence.scatter),
@@ -94,6 +105,7 @@ def all_notes(
             misfit=any(note.code == "lack-of-fit" for note in of_residuals),
         ),
     ]  # fmt: skip
+    return notes, errors
 
 
 def _residuals(
@@ -167,8 +179,7 @@ def _end(problem: FitProblem, name: str, side: str) -> str:
     return "an end" if replaced else f"the {side} end"
 
 
-def _ridge_notes(spread: Mapping[str, float], bound: Mapping[str, str]) -> list[Note]:
-    loose = [name for name, size in spread.items() if size > SAME and name not in bound]
+def _ridge_notes(spread: Mapping[str, float], loose: Sequence[str]) -> list[Note]:
     if not loose:
         return []
     message = (
@@ -178,29 +189,29 @@ def _ridge_notes(spread: Mapping[str, float], bound: Mapping[str, str]) -> list[
     return [Note("ridge", "warning", message, inherited=True)]
 
 
-def _identifiability_notes(
+def _identifiability(
     problem: FitProblem, residuals: Residuals, moving: np.ndarray
-) -> list[Note]:
-    """Directions the data hardly see: the spectrum of the Gauss–Newton Hessian."""
+) -> tuple[list[Note], list[str]]:
+    """Directions the data hardly see, by the spectrum of the Gauss–Newton Hessian; their names."""
     names = [problem.law.parameter_names[k] for k in moving]
     jacobian = residuals.slopes * np.sqrt(residuals.weight)[:, None]
     size = np.linalg.norm(jacobian, axis=0)
     if not len(names) or not np.isfinite(jacobian).all():
-        return []
+        return [], []
     unseen = [name for name, norm in zip(names, size, strict=True) if norm <= 1e-9 * size.max()]
     if unseen:
         message = f"the data do not determine {', '.join(unseen)}: fix it, or drop its term"
-        return [Note("unidentifiable", "warning", message, inherited=True)]
+        return [Note("unidentifiable", "warning", message, inherited=True)], unseen
     _, singular, rotation = np.linalg.svd(jacobian / size, full_matrices=False)
     if len(singular) == len(names) and singular[-1] > 1e-5 * singular[0]:
-        return []
+        return [], []
     direction = np.abs(rotation[-1])
     mixed = [n for n, share in zip(names, direction, strict=True) if share > 0.2]
     message = (
         f"the data determine {', '.join(mixed)} only together (condition number "
         f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that vary them apart"
     )
-    return [Note("unidentifiable", "warning", message, inherited=True)]
+    return [Note("unidentifiable", "warning", message, inherited=True)], mixed
 
 
 def _loose_notes(
@@ -215,10 +226,8 @@ def _loose_notes(
     score, score_slope = smoothed_score(-residuals.off[kept], delta, asymmetry)
     if not np.isfinite(slopes).all() or not np.isfinite(score).all():
         return []
-    moves, _ = leave_group_out_steps(slopes, weight, score, score_slope, np.arange(count))
-    relative = evidence.relative_slopes[:, moving]
-    spread = relative @ moves.T * np.sqrt((count - 1) / count)  # the sandwich, as covariance has it
-    errors = np.linalg.norm(spread, axis=1)
+    root, _ = sandwich_root(slopes, weight, score, score_slope, np.arange(count))
+    errors = np.linalg.norm(evidence.relative_slopes[:, moving] @ root.T, axis=1)
     law = problem.law
     can_be_loose = [k for k in moving if law.parameters[k].domain != "signed"]
     loose = {law.parameter_names[k]: errors[k] for k in can_be_loose if errors[k] > LOOSE}

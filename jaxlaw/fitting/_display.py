@@ -14,28 +14,27 @@ _SIZE, _EDGE = 220, 34  # pixels of the picture, and of its margin for the text
 
 
 def html_of(
-    title: str, lead: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[Note],
-    sample: np.ndarray | None,
+    title: str, lead: Sequence[str], head: Sequence[str], rows: Iterable[Sequence[str]],
+    notes: Iterable[Note], sample: np.ndarray | None,
 ) -> str:  # fmt: skip
     """What Jupyter shows of a fit.
 
     Args:
         title: law and formula.
         lead: lines on the data and on how good the fit is.
-        rows: parameter, value and unit.
+        head: heads of the columns.
+        rows: a row for each parameter.
         notes: findings; those that only inform are behind a click.
         sample: (2, k) observed and predicted target, drawn if there is any.
     """
     cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
     body = "".join(f"<tr>{row}</tr>" for row in cells)
-    table = (
-        "<table><thead><tr><th>parameter</th><th>value</th><th>unit</th></tr></thead>"
-        f"<tbody>{body}</tbody></table>"
-    )
-    head = "<br>".join(escape(line.strip()) for line in lead if line.strip())
+    heads = "".join(f"<th>{escape(text)}</th>" for text in head)
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    first = "<br>".join(escape(line.strip()) for line in lead if line.strip())
     picture = "" if sample is None or not sample.size else _picture(sample)
     return (
-        f"<div><p><b>{escape(title)}</b><br>{head}</p>"
+        f"<div><p><b>{escape(title)}</b><br>{first}</p>"
         f'<div style="display:flex;gap:1em;align-items:flex-start">{table}{picture}</div>'
         + f"{notes_in_html(notes)}</div>"
     )

@@ -30,7 +30,7 @@ from jaxlaw._typed import checked
 from jaxlaw.data import AREAS, Observations, Runs, condition_on, read_runs, several_sizes
 from jaxlaw.errors import DataError, listed
 from jaxlaw.fitting._checkpoint import Work
-from jaxlaw.fitting._diagnostics import SearchEvidence, all_notes
+from jaxlaw.fitting._diagnostics import SearchEvidence, diagnosed
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._extrapolation import joint_ranges
 from jaxlaw.fitting._fit_many import with_noise
@@ -296,12 +296,16 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         others=observations.others.iloc[order], positions=observations.positions[order],
         relative_slopes=_relative_slopes(law, observations, params, linear.params_jacobian),
     )  # fmt: skip
+    at, prior = optimum.coordinates, None
+    if problem.model.prior:
+        prior = prior_evidence(problem, at)
+    found, errors = diagnosed(problem, at, linear, params, evidence, prior)
     notes = (
         *_size_notes(law, observations),
         *observations.notes,
-        *all_notes(problem, optimum.coordinates, linear, params, evidence),
+        *found,
         *_objective_notes(problem, optimum, predicted[order]),
-        *_prior_notes(problem, optimum.coordinates),
+        *(() if prior is None else conflict_notes(problem, prior)),
         *(() if options.free(law) else (_ALL_FIXED,)),
     )
     # Objectives of the search are sums over the scale of the problem, see _objective.scale_of; a
@@ -338,6 +342,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         reading=observations.reading,
         prior=options.prior if problem.model.prior else None,
         experiment=_experiment(problem, observations, optimum, linear),
+        standard_errors=errors,
     )
 
 
@@ -370,13 +375,6 @@ def _experiment(
         },
         reference="",
     )  # fmt: skip
-
-
-def _prior_notes(problem: FitProblem, at: np.ndarray) -> list[Note]:
-    """Whether the runs contradict what was known beforehand."""
-    if not problem.model.prior:
-        return []
-    return conflict_notes(problem, prior_evidence(problem, at))
 
 
 _ALL_FIXED = Note(

@@ -28,7 +28,8 @@ from jaxlaw import laws
 from jaxlaw._arrays import is_number, numbers_of, real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain, write_record
-from jaxlaw._latex import escape_latex, latex_table, number, symbol
+from jaxlaw._latex import escape_latex, latex_table, number_with_error, symbol
+from jaxlaw._latex import unit as unit_in_latex
 from jaxlaw._quantities import SHARE, in_unit, mistaken_unit, says_unit, two_readings
 from jaxlaw._result import Result
 from jaxlaw._tables import is_table, read_table
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 else:
     Scores = Any
 
+_INTERVAL = "95 % interval"
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 UNKNOWN = (math.nan, math.nan)  # an unknown range
 _LOSSES = ("loss", "cross-entropy")  # targets that are measured in nats
@@ -455,65 +457,92 @@ class FittedLaw(Result):
             >>> print(jl.published()["kaplan-2020"].summary().splitlines()[0])
             kaplan: as printed: Kaplan 2020, eq. 1.5 and table 2
         """
-        rows = [
-            f"  {name:<8} {value:>13.6g}" + "".join(f"  {word}" for word in (unit, fixed) if word)
-            for name, value, unit, fixed in self._rows()
+        rows = self._rows()
+        head = [f"  {'':<8} {'value':>13}  {'std err':>9}  {_INTERVAL}"] if self._spreads() else []
+        wide = max(len(between) for *_, between in rows)
+        table = [
+            f"  {name:<8} {value:>13.6g}"
+            + (f"  {error:>9}  {between:<{wide}}" if head else "")
+            + "".join(f"  {word}" for word in (unit, fixed) if word)
+            for name, value, unit, fixed, error, between in rows
         ]
-        return [f"{self.law.target} = {self.law.formula}", "", *rows, "", *self._evidence()]
+        formula = f"{self.law.target} = {self.law.formula}"
+        table = [line.rstrip() for line in (*head, *table)]
+        return [formula, "", *table, "", *self._evidence()]
+
+    def _spreads(self) -> dict[str, tuple[float, str]]:
+        """Parameter → its standard error and its interval in words, which only a fit has.
+
+        Of what has no standard error that is NaN and the reason.
+        """
+        return {}
 
     def _title(self) -> str:
         return f"{self.law.name}: {self.law.target} = {self.law.formula}"
 
-    def _rows(self) -> list[tuple[str, float, str, str]]:
-        """Name, value and unit of every parameter, and whether it was held."""
-        params, units = self.numbers(), self.quantity_units
-        return [
-            (spec.name, params[spec.name], units[spec.name][0],
-             "(fixed)" if spec.name in self.fixed else "")
-            for spec in self.law.parameters
-        ]  # fmt: skip
+    def _rows(self) -> list[tuple[str, float, str, str, str, str]]:
+        """Name, value, unit, whether it was held, standard error and interval of each parameter."""
+        params, units, spreads = self.numbers(), self.quantity_units, self._spreads()
+        rows = []
+        for spec in self.law.parameters:
+            error, between = spreads.get(spec.name, (math.nan, ""))
+            fixed = "(fixed)" if spec.name in self.fixed else ""
+            shown = "" if math.isnan(error) else digits(error, 2)
+            rows.append((spec.name, params[spec.name], units[spec.name][0], fixed, shown, between))
+        return rows
 
-    def to_latex(self, table: pd.DataFrame | None = None) -> str:
+    def to_latex(self, table: pd.DataFrame | None = None, *, label: str = "") -> str:
         r"""The parameters as a table for a paper (``\usepackage{booktabs}``).
 
         Args:
             table: table that is set instead, such as ``fit.score(runs).table``.
+            label: name for ``\ref``, such as ``tab:fit``.
 
         Returns:
-            A ``table`` environment: parameters, values, units, and a caption that names the law,
-            its source and how good the fit is. Special characters are escaped, Greek letters set
-            as maths.
+            A ``table`` environment: parameters, values with standard errors, to the second digit
+            of these, units, and a caption that names the law, its source and how good the fit is.
+            Special characters are escaped, Greek letters set as maths.
 
         Raises:
-            UsageError: a stack of parameters, which is not one law's.
+            UsageError: a stack of parameters, which is not one law's, or the label is none.
 
         Example:
             >>> print(jl.published()["hoffmann-2022"].to_latex().splitlines()[6])
             $E$ & $1.69$ & nats \\
         """
         if table is not None:
-            return super().to_latex(table)
-        rows = [
-            (symbol(name), number(value), escape_latex(" ".join(filter(None, (unit, fixed)))))
-            for name, value, unit, fixed in self._rows()
-        ]
+            return super().to_latex(table, label=label)
+        spreads, rows = self._spreads(), []
+        for name, value, unit, fixed, *_ in self._rows():
+            error, between = spreads.get(name, (math.nan, ""))
+            words = (unit_in_latex(unit), fixed, between if math.isnan(error) else "")
+            shown = " ".join(filter(None, words))
+            rows.append((symbol(name), number_with_error(value, error), shown))
         sentences = [f"Law {self.law.name} ({self.law.source or 'own law'}), {self.origin()}."]
-        sentences += [line.strip() + "." for line in self._evidence()]
+        lines = map(str.strip, self._evidence())
+        sentences += [f"{line[:1].upper()}{line[1:]}." for line in lines]
         return latex_table(
-            ("Parameter", "Value", "Unit"), rows, "lrl", escape_latex(" ".join(sentences))
-        )
+            ("Parameter", "Value (std. error)" if spreads else "Value", "Unit"), rows, "lrl",
+            escape_latex(" ".join(sentences)), label,
+        )  # fmt: skip
 
     def _repr_html_(self) -> str:
         """The fit in a notebook: parameters, notes, and predicted against observed."""
         try:
-            rows = [(name, f"{value:.6g}", f"{unit} {fixed}".strip())
-                    for name, value, unit, fixed in self._rows()]  # fmt: skip
+            spread = bool(self._spreads())
+            rows = [
+                (name, f"{value:.6g}", *((error, between) if spread else ()),
+                 f"{unit} {fixed}".strip())
+                for name, value, unit, fixed, error, between in self._rows()
+            ]  # fmt: skip
         except (UsageError, TypeError):  # stacked or traced
             return f"<pre>{escape(repr(self))}</pre>"
         lead = [self._title(), *self._evidence()]
         from jaxlaw.fitting._display import html_of  # of notebooks alone
 
-        return html_of(self.headline, lead, rows, self.notes, getattr(self, "sample", None))
+        head = ("parameter", "value", *(("std err", _INTERVAL) if spread else ()), "unit")
+        sample = getattr(self, "sample", None)
+        return html_of(self.headline, lead, head, rows, self.notes, sample)
 
     def origin(self) -> str:
         """Where the parameters come from, in words."""
@@ -771,6 +800,15 @@ def _check_order(field: str, ranges: Mapping[str, tuple[float, float]]) -> None:
     for name, (low, high) in ranges.items():
         if low > high:
             raise ValueError(f"field '{field}.{name}' is not in order: {low}, {high}")
+
+
+def digits(value: float, count: int) -> str:
+    """A number to so many significant digits, zeros too; powers of ten where it is far from 1."""
+    text = f"{value:.{count - 1}e}"
+    if not math.isfinite(value):
+        return text
+    power = int(text.partition("e")[2])
+    return text if not -5 < power < 6 else f"{float(text):.{max(count - 1 - power, 0)}f}"
 
 
 def of_parameters(law: Law, values: dict[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
+from jaxlaw._arrays import check_level
 from jaxlaw._quantities import SHARE, written
 from jaxlaw._typed import NotNegative, only
 from jaxlaw.data import Reading
-from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, of_parameters, register_as_tree
+from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, digits, of_parameters, register_as_tree
 from jaxlaw.fitting._prior import Experiment, Prior
 from jaxlaw.fitting._scores import Metric, WithMetrics, accuracy_line
 from jaxlaw.notes import by_weight
@@ -30,6 +32,49 @@ class RunnerUp:
     objective: float
     share: float
     params: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandardErrors:
+    """Standard errors of the parameters of a fit, or why there are none.
+
+    They are those of :func:`jaxlaw.covariance`.
+
+    Attributes:
+        values: parameter → standard error, in the law's own units.
+        missing: parameter → why it has none, though others have one.
+        reason: why no parameter has one; empty where some have.
+        degrees: degrees of freedom of Student's t: n−p of n rows, G−1 of G groups; of a fit with a
+            prior those of the noise.
+        groups: columns that name the groups of rows whose noise is shared; of independent rows
+            there are none.
+        method: ``sandwich`` of the runs, or ``posterior`` of runs and prior.
+
+    Example:
+        >>> fit = jl.fit("chinchilla", jl.simulate.experiment("chinchilla").table)
+        >>> errors = fit.standard_errors
+        >>> sorted(errors.values), errors.degrees
+        (['A', 'B', 'E', 'alpha', 'beta'], 238)
+    """
+
+    values: dict[str, NotNegative] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    reason: str = ""
+    degrees: int = 0
+    groups: tuple[str, ...] = ()
+    method: Literal["sandwich", "posterior"] = "sandwich"
+
+    def text(self) -> str:
+        """How they were made, or why there are none, as a line of a summary."""
+        if self.reason:
+            return f"no standard errors: {self.reason}"
+        return f"standard errors: {self.source()}"
+
+    def source(self) -> str:
+        """How they were made, in words."""
+        groups = f", rows in groups by {', '.join(self.groups)}" if self.groups else ""
+        degrees = f"{self.degrees} degree{'' if self.degrees == 1 else 's'} of freedom"
+        return f"{self.method} covariance, t with {degrees}{groups}"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -63,6 +108,8 @@ class Fit(WithMetrics, FittedLaw):
         prior: what was known beforehand, with the noise that weighed it; None for nothing.
         experiment: what the fit says of a next experiment, for priors; None of a law that takes
             none, and where a parameter ended at a bound.
+        standard_errors: standard errors of the parameters, or why there are none; None of a file
+            that was written without them.
         sample: (2, k) observed and predicted target of some rows, for a picture; not saved.
 
     Example:
@@ -89,6 +136,7 @@ class Fit(WithMetrics, FittedLaw):
     reading: Reading | None = None
     prior: Prior | None = None
     experiment: Experiment | None = None
+    standard_errors: StandardErrors | None = field(default=None, metadata={"added": True})
     sample: np.ndarray | None = field(default=None, metadata={"saved": False})
 
     @property
@@ -115,6 +163,53 @@ class Fit(WithMetrics, FittedLaw):
         parts += [f"{words[note.severity]}: {note.code}" for note in deciding]
         return "; ".join(parts)
 
+    def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
+        """Standard errors and confidence intervals of the fitted parameters.
+
+        They are those of :func:`jaxlaw.covariance`, on the log scale of what is positive by
+        nature, with rows of one run as one group where the note ``dependent-rows`` appears.
+
+        Args:
+            confidence_level: share of such intervals that should hold the truth.
+
+        Returns:
+            One row a parameter that was fitted, in the law's own units: ``parameter``,
+            ``estimate``, ``std_err``, ``low``, ``high``; NaN where there is no standard error to
+            rely on, which :attr:`standard_errors` has the reason of.
+
+        Raises:
+            UsageError: a level outside (0, 1).
+
+        Example:
+            >>> fit = jl.fit("chinchilla", jl.simulate.experiment("chinchilla").table)
+            >>> rows = fit.conf_int(0.9).set_index("parameter")
+            >>> bool(rows["low"]["alpha"] < fit.params["alpha"] < rows["high"]["alpha"])
+            True
+        """
+        check_level(confidence_level)
+        errors = self.standard_errors or StandardErrors()
+        rows = []
+        for spec in self.law.parameters:
+            if spec.name not in self.fixed:
+                value, error = self.params[spec.name], errors.values.get(spec.name, math.nan)
+                between = student_interval(
+                    value, error, confidence_level, errors.degrees, spec.scale == "log"
+                )
+                rows.append((spec.name, value, error, *map(float, between)))
+        return pd.DataFrame(rows, columns=["parameter", "estimate", "std_err", "low", "high"])
+
+    def _spreads(self) -> dict[str, tuple[float, str]]:
+        errors = self.standard_errors
+        if errors is None or not errors.values:
+            return {}
+        return {
+            row.parameter: (
+                row.std_err,
+                errors.missing.get(row.parameter, f"{digits(row.low, 4)} to {digits(row.high, 4)}"),
+            )
+            for row in self.conf_int().itertuples()
+        }
+
     def origin(self) -> str:
         """Where the parameters come from, in words."""
         dropped = f" ({self.n_dropped} dropped)" if self.n_dropped else ""
@@ -138,7 +233,10 @@ class Fit(WithMetrics, FittedLaw):
                 f"  runner-up objective {self.runner_up.objective:.8g} "
                 f"({self.runner_up.share:.0%} of starts)"
             )
-        return [*evidence, *super()._evidence()]
+        known = [] if self.standard_errors is None else [f"  {self.standard_errors.text()}"]
+        if known and any(note.code == "decay-fitted" for note in self.notes):
+            known = [f"{known[0]}, λ held"]
+        return [*evidence, *known, *super()._evidence()]
 
     @classmethod
     def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -146,9 +244,24 @@ class Fit(WithMetrics, FittedLaw):
         law = values["law"]
         if values["runner_up"] is not None:
             only(values["runner_up"].params, law.parameter_names, "runner_up.params.")
+        if (errors := values.get("standard_errors")) is not None:
+            of_parameters(law, {**errors.values, **errors.missing})
         tied = {name: law.parameter(other).name for name, other in values["tied"].items()}
         bounds = of_parameters(law, values["bounds"])
         return values | {"tied": of_parameters(law, tied), "bounds": bounds}
+
+
+def student_interval(
+    estimate: np.ndarray, spread: np.ndarray, confidence_level: float, degrees: float, log: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds estimate ± t · spread; of the logarithm, to first order, where ``log``."""
+    from scipy.special import stdtrit
+
+    reach = stdtrit(degrees, (1 + confidence_level) / 2) * spread
+    if log:
+        with np.errstate(over="ignore"):  # of what is not known at all the upper one is infinite
+            return estimate * np.exp(-reach / estimate), estimate * np.exp(reach / estimate)
+    return estimate - reach, estimate + reach
 
 
 register_as_tree(Fit, notes=(MAPPED,))

@@ -67,6 +67,10 @@ class Backtest(Result):
 
     picture = "backtest_errors"
     computed: ClassVar[tuple[str, ...]] = ("table",)
+    best_is: ClassVar[Mapping[str, str]] = {
+        "bias": "nearest 0", **dict.fromkeys(("between", "within", "rmse", "median"), "lowest"),
+    }  # fmt: skip
+    compared_within: ClassVar[str] = "beyond"
 
     along: str
     target: str

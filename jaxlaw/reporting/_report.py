@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import check_level
 from jaxlaw._json import write_atomic
 from jaxlaw._result import Result, flat
 from jaxlaw._typed import ConfidenceLevel, checked
@@ -49,7 +50,6 @@ from jaxlaw.uncertainty import (
     Bootstrap,
     Covariance,
     Profile,
-    check_level,
     covariance,
     has_draws,
     interval_of,
@@ -313,6 +313,9 @@ def _uncertainty(
     if not isinstance(fit, Fit):
         return _Uncertainty()
     if runs is None:
+        errors = fit.standard_errors
+        if errors is not None and errors.values:
+            return _Uncertainty(fit.conf_int(level), f"Intervals: {errors.source()}.")
         message = "no intervals: give the data the fit was made from, or a bootstrap of them"
         return _Uncertainty(notes=(Note("no-intervals", "warning", message),))
     try:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from jaxlaw.uncertainty._influence import influence as influence
     from jaxlaw.uncertainty._intervals import COLUMNS as COLUMNS
     from jaxlaw.uncertainty._intervals import LEVEL as LEVEL
-    from jaxlaw.uncertainty._intervals import check_level as check_level
     from jaxlaw.uncertainty._intervals import check_resamples as check_resamples
     from jaxlaw.uncertainty._intervals import few_resamples_notes as few_resamples_notes
     from jaxlaw.uncertainty._intervals import fewest_for as fewest_for

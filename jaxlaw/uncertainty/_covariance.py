@@ -30,12 +30,20 @@ import jax
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import check_level
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._result import Result
 from jaxlaw._typed import checked
 from jaxlaw.data import without_dependence_note
 from jaxlaw.errors import DataError
-from jaxlaw.fitting import Fit, FitKeywords, FittedLaw, prior_evidence
+from jaxlaw.fitting import (
+    Fit,
+    FitKeywords,
+    FittedLaw,
+    prior_evidence,
+    sandwich_root,
+    student_interval,
+)
 from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
@@ -45,10 +53,8 @@ from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._intervals import (
     Interval,
     best_and_least_known,
-    check_level,
     parameter_rows,
     point_rows,
-    student_interval,
     with_units,
 )
 
@@ -342,8 +348,8 @@ def covariance_of(problem: FitWithData, groups: Any = None, robust: bool = True)
         scores = slopes * (weight * np.sqrt(np.average(score**2, weights=weight)))[:, None]
         whole = count / degrees * bread @ (scores.T @ scores) @ bread
     else:
-        moves, decided = leave_group_out_steps(slopes, weight, score, score_slope, members)
-        whole = (total - 1) / total * moves.T @ moves
+        root, decided = sandwich_root(slopes, weight, score, score_slope, members)
+        whole = root.T @ root
         if decided.any():
             what = "rows" if groups is None else "groups"
             message = (

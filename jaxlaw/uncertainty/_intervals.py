@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import check_level
 from jaxlaw._quantities import written, written_range
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.notes import Note
@@ -43,12 +44,6 @@ class Interval(NamedTuple):
     std_err: Any
     low: Any
     high: Any
-
-
-def check_level(confidence_level: float) -> None:
-    """Raises UsageError where the level is no share."""
-    if not 0 < confidence_level < 1:
-        raise UsageError(f"a confidence level is a share such as 0.95, not {confidence_level}")
 
 
 def fewest_for(level: float) -> int:
@@ -137,6 +132,8 @@ def interval_of(
             plain, ratio = (2 * estimate - high, 2 * estimate - low), (high, low)
             low, high = _from_zero(plain, [estimate**2 / bound for bound in ratio], low, log)
         elif method == "normal":
+            from jaxlaw.fitting import student_interval  # with fits, which plans do without
+
             plain = student_interval(estimate, spread, confidence_level, degrees, False)
             width = np.nanstd(np.log(draws), axis=0, ddof=1) * estimate if log else spread
             ratio = student_interval(estimate, width, confidence_level, degrees, True)
@@ -153,19 +150,6 @@ def expanded_tail(confidence_level: float, degrees: float) -> float:
 
     tail = (1 - confidence_level) / 2
     return tail if np.isinf(degrees) else float(ndtr(stdtrit(degrees, tail)))
-
-
-def student_interval(
-    estimate: np.ndarray, spread: np.ndarray, confidence_level: float, degrees: float, log: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds estimate ± t · spread; of the logarithm, to first order, where ``log``."""
-    from scipy.special import stdtrit
-
-    reach = stdtrit(degrees, (1 + confidence_level) / 2) * spread
-    if log:
-        with np.errstate(over="ignore"):  # of what is not known at all the upper one is infinite
-            return estimate * np.exp(-reach / estimate), estimate * np.exp(reach / estimate)
-    return estimate - reach, estimate + reach
 
 
 def _from_zero(plain: Any, ratio: Any, least: np.ndarray, log: bool) -> tuple[Any, Any]:

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import check_level
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import Quantity, written, written_range
 from jaxlaw._result import TARGET, Result
@@ -42,7 +43,7 @@ from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import Covariance, covariance
 from jaxlaw.uncertainty._fit_problem import FitWithData
-from jaxlaw.uncertainty._intervals import Interval, check_level
+from jaxlaw.uncertainty._intervals import Interval
 
 POINTS = 33  # values of the quantity
 REACH = 5.0  # standard errors to either side

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -98,6 +98,9 @@ class Study(Result):
     notes: tuple[Note, ...]
 
     picture: ClassVar[str] = "fold_scores"
+    best_is: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(SCORES, "lowest"), "r2": "highest", "ratio": "lowest", "wins": "highest",
+    }  # fmt: skip
     computed: ClassVar[tuple[str, ...]] = ("ranking",)
 
     @property

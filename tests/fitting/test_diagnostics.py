@@ -8,7 +8,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import laws, simulate
 from jaxlaw.fitting import _engine as engine
-from jaxlaw.fitting._diagnostics import SearchEvidence, all_notes
+from jaxlaw.fitting._diagnostics import SearchEvidence, diagnosed
 from jaxlaw.fitting._problem import linearise
 from jaxlaw.fitting.solvers import SOLVERS, Status
 from jaxlaw.notes import FitWarning
@@ -42,7 +42,10 @@ def optimum():
 
 def notes_with(optimum, **evidence):
     with jax.enable_x64(True):
-        return {note.code: note for note in all_notes(*optimum, SearchEvidence(**GOOD | evidence))}
+        return {
+            note.code: note
+            for note in diagnosed(*optimum, SearchEvidence(**GOOD | evidence), None)[0]
+        }
 
 
 # ------------------------------------------------------------- the search

@@ -216,6 +216,9 @@ def test_a_curve_that_begins_late_is_predicted_where_it_was_run(annealing):
 
 def test_what_is_missing_is_named(chinchilla_fit):
     seen = Seen(jl.report(chinchilla_fit))
+    assert "Intervals: sandwich covariance, t with 238 degrees" in seen.text
+    assert f"{chinchilla_fit.standard_errors.values['alpha']:.4g}" in seen.text
+    seen = Seen(jl.report(dataclasses.replace(chinchilla_fit, standard_errors=None)))
     assert "no intervals" in seen.text and "95%" not in seen.text
     assert len(seen.figures) == 2  # along N, along D; all starts agree, which is no picture
     optima = ((0.0011, 0.7), (0.0012, 0.3))

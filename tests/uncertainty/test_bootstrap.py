@@ -10,12 +10,13 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import simulate
+from jaxlaw.fitting import student_interval
 from jaxlaw.fitting._objective import kernel_width
 from jaxlaw.uncertainty._bootstrap import degrees_of, resamples
 from jaxlaw.uncertainty._covariance import moved_by_leaving_out, residual_slopes
 from jaxlaw.uncertainty._fit_problem import fit_with_data
 from jaxlaw.uncertainty._groups import group_numbers
-from jaxlaw.uncertainty._intervals import interval_of, percentile_interval, student_interval
+from jaxlaw.uncertainty._intervals import interval_of, percentile_interval
 from jaxlaw.uncertainty._resampling import (
     resampled_residuals,
     resampled_weights,

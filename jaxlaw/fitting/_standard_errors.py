@@ -1,0 +1,161 @@
+"""The standard errors of an optimum, made while its slopes are at hand.
+
+A fit has linearised its problem at the optimum, to test its residuals. The standard errors that
+:func:`jaxlaw.covariance` reports, which has the method and its sources, are a few products of
+small matrices from there: they compile nothing. They are left out, with the reason, where they
+would mislead: at a bound, of what the runs do not determine, of as many parameters as runs, and of
+a search that did not converge. With a prior they are those of runs and prior together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from jaxlaw.data import RunGroups
+from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
+from jaxlaw.fitting._prior_evidence import PriorEvidence
+from jaxlaw.fitting._problem import FitProblem, Linearisation
+from jaxlaw.fitting._result import StandardErrors
+from jaxlaw.fitting.solvers import Status
+
+_SINGULAR = 1e-12  # ratio of eigenvalues from which on a combination of parameters is open
+
+
+def standard_errors(
+    problem: FitProblem,
+    coordinates: np.ndarray,
+    linear: Linearisation,
+    status: Status,
+    undetermined: Collection[str],
+    runs: RunGroups | None,
+    prior: PriorEvidence | None = None,
+) -> StandardErrors:
+    """Standard errors of an optimum.
+
+    Args:
+        problem: the problem.
+        coordinates: (p,) the optimum.
+        linear: the problem linear around it.
+        status: how the search ended.
+        undetermined: parameters that the runs do not determine.
+        runs: (n rows) runs whose rows share their noise; None where rows are independent.
+        prior: what a prior does at the optimum; None without one.
+    """
+    data, moving = problem.in_numpy, problem.free_and_inside(coordinates)
+    kept = data.weight > 0
+    slopes, residuals = linear.jacobian[kept][:, moving], linear.residuals[kept]
+    of_params = linear.params_jacobian[:, moving]
+    if reason := _why_none(problem, slopes, residuals, of_params, status):
+        return StandardErrors(reason=reason)
+    if prior is not None:
+        return _of_posterior(problem, prior, coordinates, of_params, moving, len(slopes), runs)
+    count, size = slopes.shape
+    members = np.arange(count) if runs is None else runs.members[kept]
+    total = len(np.unique(members))
+    score, score_slope = smoothed_score(residuals, float(data.delta), float(data.asymmetry))
+    root, alone = sandwich_root(slopes, data.weight[kept], score, score_slope, members)
+    if alone.any():
+        what = "rows" if runs is None else f"runs ({', '.join(runs.columns)})"
+        return StandardErrors(
+            reason=f"{alone.sum()} of {total} {what} alone determine some parameter"
+        )
+    missing = _missing(problem, coordinates, of_params, moving, undetermined)
+    return StandardErrors(
+        values=_values(problem, of_params, root, missing),
+        missing=missing,
+        degrees=count - size if runs is None else total - 1,
+        groups=() if runs is None else runs.columns,
+    )
+
+
+def _values(
+    problem: FitProblem, of_params: np.ndarray, root: np.ndarray, missing: Mapping[str, str]
+) -> dict[str, float]:
+    """Parameter → standard error, by its slopes (p, k) and the root (m, k) of the covariance."""
+    errors = np.linalg.norm(of_params @ root.T, axis=1)
+    without = {*missing, *problem.options.fixed}
+    named = zip(problem.law.parameter_names, errors, strict=True)
+    return {name: float(error) for name, error in named if name not in without}
+
+
+def _of_posterior(
+    problem: FitProblem, prior: PriorEvidence, coordinates: np.ndarray, of_params: np.ndarray,
+    moving: np.ndarray, count: int, runs: RunGroups | None,
+) -> StandardErrors:  # fmt: skip
+    """Standard errors by runs and prior: of the normal approximation of the posterior."""
+    if runs is not None:
+        shown = ", ".join(runs.columns)
+        return StandardErrors(reason=f"rows share noise; jl.covariance takes groups by {shown}")
+    inside = np.ix_(moving, moving)
+    known = prior.of_runs[inside] + prior.pull * prior.of_prior[inside]
+    size = np.sqrt(np.diagonal(known))
+    value, vector = np.linalg.eigh(known / np.outer(size, size))
+    if not value[0] > _SINGULAR * value[-1]:
+        return StandardErrors(reason="runs and prior leave some combination of parameters open")
+    missing = _missing(problem, coordinates, of_params, moving, ())
+    return StandardErrors(
+        values=_values(problem, of_params, (vector / np.sqrt(value)).T / size, missing),
+        missing=missing,
+        degrees=round(prior.noise_degrees(count)),
+        method="posterior",
+    )
+
+
+def _why_none(
+    problem: FitProblem, slopes: np.ndarray, residuals: np.ndarray, of_params: np.ndarray,
+    status: Status,
+) -> str:  # fmt: skip
+    """Why no parameter has a standard error; empty where some have."""
+    count, free = len(slopes), len(problem.options.free(problem.law))
+    if not free:
+        return "every parameter is fixed"
+    # Though some are at a bound: the fit passes through all runs. A prior knows their noise.
+    if count <= free and not problem.model.prior:
+        return f"{count} rows for {free} parameters leave no scatter"
+    if status != Status.CONVERGED:
+        return f"the search ended with status '{status.label}'"
+    if not all(np.isfinite(values).all() for values in (slopes, residuals, of_params)):
+        return "the law has no slope at some row"
+    return ""
+
+
+def _missing(
+    problem: FitProblem, coordinates: np.ndarray, of_params: np.ndarray, moving: np.ndarray,
+    undetermined: Collection[str],
+) -> dict[str, str]:  # fmt: skip
+    """Parameter → why it has no standard error, though others have one.
+
+    A coefficient that is counted at the centre of the data moves with its exponent: where the runs
+    do not determine the exponent, they do not determine the coefficient in its own unit either,
+    whatever is known of its coordinate.
+    """
+    names, bound = problem.law.parameter_names, problem.active_bounds(coordinates)
+    open_ = [column for column, k in enumerate(moving) if names[k] in undetermined]
+    missing = {}
+    for name, row in zip(names, of_params, strict=True):
+        if name in problem.options.fixed:
+            continue
+        if name in bound or not row.any():
+            missing[name] = "at a bound"
+        elif name in undetermined or row[open_].any():
+            missing[name] = "not determined"
+    return missing
+
+
+def sandwich_root(
+    jacobian: np.ndarray, weight: np.ndarray, score: np.ndarray, score_slope: np.ndarray,
+    groups: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """The root (G, k) of the sandwich covariance, whose product with itself it is.
+
+    Args:
+        jacobian, weight, score, score_slope, groups: as for :func:`leave_group_out_steps`.
+
+    Returns:
+        The root, and (G,) whether some combination of the coordinates is determined by that group
+        alone; along these it is too small.
+    """
+    steps, alone = leave_group_out_steps(jacobian, weight, score, score_slope, groups)
+    return steps * np.sqrt((len(steps) - 1) / len(steps)), alone
