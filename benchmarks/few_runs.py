@@ -2,7 +2,8 @@
 
 Of every experiment of the library of the field (``benchmarks/field.py``) n runs are drawn from
 those up to a half, or two thirds, of the log of its compute; the runs of at least eight times the
-compute of that cut are forecast (up to six of them, evenly spread). Ways:
+compute of that cut are forecast (up to six of them, evenly spread). ``--counts 40 0`` takes forty
+runs, and all where there are forty or more. Ways:
 
 - ``field``: ``jl.forecast`` with the prior of all *other* sources;
 - ``ledger``: the prior of the other experiments of the same evaluation, on top of the field without
@@ -29,8 +30,12 @@ import jaxlaw as jl
 from benchmarks.field import Runs, experiments
 from jaxlaw.errors import JaxlawError
 from jaxlaw.fitting import _prior, field_prior
+from jaxlaw.forecasting._calibration import KNOWN_DRIFT
 
-COUNTS = (3, 4, 6, 8, 12, 20, 24, 40)
+ALL = 0  # stands for all runs up to the cut, where there are MANY
+MANY = 40
+COUNTS = (3, 4, 6, 8, 12, 20, 24, 40, ALL)
+DETERMINED = 12  # runs from which laws show what they overestimate by
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 CUTS = (1 / 2, 2 / 3)
 MOST_POINTS = 6
@@ -61,9 +66,10 @@ def cases(seeds: int, counts: tuple[int, ...]) -> Iterator[Case]:
                 else []
             )
             for count in counts:
-                for seed in range(seeds) if len(later) and len(pool) >= count else ():
+                draws = seeds if count else 1
+                for seed in range(draws) if len(later) and len(pool) >= (count or MANY) else ():
                     random = np.random.default_rng([number, int(100 * cut), count, seed])
-                    rows = random.choice(pool, count, replace=False)
+                    rows = random.choice(pool, count or len(pool), replace=False)
                     yield Case(runs, count, cut, seed, runs.table.iloc[rows], later.iloc[few])
 
 
@@ -105,6 +111,8 @@ def forecast(way: str, case: Case) -> dict[str, Any]:
         "conflict": any(note.code == "prior-conflict" for note in made.notes),
         "prior_share": float(made.table["prior_share"].mean()),
         "weights": {label: float(w.mean()) for label, w in made.weights.items()},
+        "errors": error.tolist(),
+        "distances": made.table["distance"].tolist(),
         "cpu": time.process_time() - begun,
     }
     for level in LEVELS:
@@ -133,6 +141,9 @@ def report(rows: pd.DataFrame) -> None:
         "score 90%": by["score 0.9"].median(),
         "conflicts": by["conflict"].mean(),
     })  # fmt: skip
+    table.index = table.index.set_levels(
+        ["all" if n == ALL else str(n) for n in table.index.levels[1]], level="n"
+    )
     for way, part in table.groupby(level="way"):
         print(f"\n{way}\n")
         print(markdown(part.droplevel("way").reset_index()))
@@ -143,6 +154,53 @@ def report(rows: pd.DataFrame) -> None:
         each = by_source[what].median() if what == "error" else by_source[what].mean()
         print(f"\n{name}, with the field, by source\n")
         print(markdown(each.unstack().reset_index()))
+
+
+def report_many(rows: pd.DataFrame) -> None:
+    """Forecasts from forty and more runs with the field's prior, and without: by set."""
+    many = rows[np.isfinite(rows["error"]) & ((rows.n == ALL) | (rows.n >= MANY))]
+    keys = ["name", "n", "cut", "seed"]
+    both = many[many.way == "field"].merge(many[many.way == "free"], on=keys)
+    columns = {"score 0.9": "mean", "in 0.9": "mean", "half 0.9": "median", "error": "median"}
+    by = both.groupby("name").agg({f"{k}_{s}": v for k, v in columns.items() for s in "yx"})
+    by.columns = [f"{k}, {way}" for k in columns for way in ("without", "with the field")]
+    by["ratio of scores"] = by.iloc[:, 1] / by.iloc[:, 0]
+    by.insert(0, "cases", both.groupby("name").size())
+    print("\nForty and more runs, by set\n")
+    print(markdown(by.reset_index()))
+
+
+def report_drift(rows: pd.DataFrame) -> None:
+    """What laws overestimate by for each factor e, by source; errors by the others'."""
+    field = rows[(rows.way == "field") & np.isfinite(rows["error"])].copy()
+    raw = [
+        np.array(errors) - KNOWN_DRIFT * np.array(far)  # of the laws, before they were moved
+        for errors, far in zip(field.errors, field.distances, strict=True)
+    ]
+    field["drift"] = [
+        -np.mean(e / np.array(far)) for e, far in zip(raw, field.distances, strict=True)
+    ]
+    by_source = field.groupby(["source", "n"])["drift"].mean()
+    print("\nWhat laws overestimate by for each factor e of distance, by source\n")
+    print(markdown(by_source.unstack().reset_index()))
+    shown = field[(field.n == ALL) | (field.n >= DETERMINED)].groupby("source")["drift"].mean()
+    others = {source: float(shown.drop(source, errors="ignore").median()) for source in
+              field.source.unique()}  # fmt: skip
+    print(
+        f"\nMedian of the other sources, from {DETERMINED} runs on: "
+        + ", ".join(f"{k} {v:.2%}" for k, v in others.items())
+    )
+    ways = {"not moved": lambda _: 0.0, "moved by that of the others": others.get,
+            "moved as they are": lambda _: KNOWN_DRIFT}  # fmt: skip
+    for what, of in ways.items():
+        field["moved"] = [
+            np.median(np.abs(e + of(source) * np.array(far)))
+            for e, far, source in zip(raw, field.distances, field.source, strict=True)
+        ]
+        print(f"\nmedian error, {what}: " + ", ".join(
+            f"{'all' if n == ALL else n} {v:.2%}"
+            for n, v in field.groupby("n")["moved"].median().items()
+        ))  # fmt: skip
 
 
 def markdown(table: pd.DataFrame) -> str:
@@ -182,7 +240,11 @@ def main() -> None:
                 head = dict(zip(("way", "name", "n", "cut", "seed"), key, strict=True))
                 done[key] = {**head, "source": case.runs.source, **row}
                 print(json.dumps(done[key]), file=out, flush=True)
-    report(pd.DataFrame(list(done.values())))
+    rows = pd.DataFrame(list(done.values()))
+    report(rows)
+    report_drift(rows)
+    if {"field", "free"} <= set(rows.way):
+        report_many(rows)
 
 
 if __name__ == "__main__":

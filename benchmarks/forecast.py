@@ -3,11 +3,12 @@
     JAXLAW_DATA=… python -m benchmarks.forecast [--keep FILE] [--constants] [set …]
 
 For each set three cut-offs (fewer of loss curves and simulated runs): laws see the runs below and
-forecast those beyond (40 of them where there are more). Beside the forecast stand (a) the law that
-fits the runs below best, with the interval of its mean from resamples, (b) the same law with the
-scatter of its residuals on top, (c) chinchilla alone as (b). All numbers are relative (logs of
-ratios), those of a set are means over its cut-offs. ``--keep`` goes on where an earlier call
-stopped; ``--constants`` halves and doubles each constant of the prior.
+forecast those beyond (40 of them where there are more), with the default prior, of all sources but
+the set's own. Beside the forecast stand, without a prior, the forecast; (a) the law that fits the
+runs below best, with the interval of its mean from resamples; (b) the same law with the scatter of
+its residuals on top; (c) chinchilla alone as (b). All numbers are relative (logs of ratios), those
+of a set are means over its cut-offs. ``--keep`` goes on where an earlier call stopped;
+``--constants`` halves and doubles each constant of the prior width.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import pandas as pd
 
 from benchmarks.curves import curves_of
 from jaxlaw._jit import size_class
-from jaxlaw.fitting import _problem
+from jaxlaw.fitting import _problem, field_prior
 from jaxlaw.forecasting import Forecast, _forecast
 from jaxlaw.forecasting import _calibration as calibration
 from jaxlaw.forecasting._backtest import fit_at_cutoffs
@@ -41,6 +42,12 @@ CONSTANTS = (
 )  # fmt: skip
 
 
+SOURCES = {"farseer": "stepfun", "step_law": "stepfun", "loss_to_loss": "kempner",
+           "chinchilla_points": "hoffmann", "data_constrained": "datablations",
+           "epochai": "hoffmann", "ml": "hoffmann", "llama": "llama", "marin": "marin",
+           "misfitting": "misfitting"}  # fmt: skip
+
+
 class Case(NamedTuple):
     """A table, and what it is cut along: rows up to the cut-off are seen, the others forecast."""
 
@@ -50,6 +57,12 @@ class Case(NamedTuple):
     along: str
     cutoff: float
     inputs: tuple[str, ...] = ("N", "D")
+
+    @property
+    def source(self) -> tuple[str, ...]:
+        """Its source in the library of the field, if it is there."""
+        known = SOURCES.get(self.data) or SOURCES.get(self.name.split("_")[0])
+        return (known,) if known else ()
 
 
 def read(name: str) -> pd.DataFrame:
@@ -167,7 +180,7 @@ def names_of(case: Case) -> list[str]:
     return [*dict.fromkeys([*case.inputs, *([] if case.along == "C" else [case.along])])]
 
 
-def forecast(case: Case) -> dict[str, Any]:
+def forecast(case: Case, prior: Any = None) -> dict[str, Any]:
     """Fits of the runs up to the cut-off; what is held out."""
     below = case.table[case.table[case.along] <= case.cutoff]
     rest = case.table[case.table[case.along] > case.cutoff].sort_values(case.along)
@@ -175,7 +188,8 @@ def forecast(case: Case) -> dict[str, Any]:
     along = "compute" if case.along == "C" else case.along
     table = below[[*names_of(case), "loss"]]
     units = {name: 1 for name in case.inputs if name in ONES}
-    at_cutoffs = fit_at_cutoffs(None, table, along, 6, None, None, {"units": units}, needed=False)
+    options = {"units": units, "prior": prior}
+    at_cutoffs = fit_at_cutoffs(None, table, along, 6, None, None, options, needed=False)
     refits = {c.label: fit_resamples(at_cutoffs, c.label, 16, 0) for c in at_cutoffs.candidates}
     return {"at_cutoffs": at_cutoffs, "refits": refits, "along": along, "rest": rest}
 
@@ -195,13 +209,19 @@ def relative(found: Forecast, observed: np.ndarray) -> tuple[np.ndarray, ...]:
     return observed - estimate, *(np.log(v) - estimate for v in limits)
 
 
-def scored(case: Case, fits: dict[str, Any]) -> dict[str, Any]:
-    """Log of observed over estimate, and half widths, of the forecast and of its rivals."""
+def scored(case: Case, fits: dict[str, Any], by_field: dict[str, Any]) -> dict[str, Any]:
+    """Log of observed over estimate, and half widths, of the forecast and of its rivals.
+
+    Args:
+        case: the table and its cut-off.
+        fits, by_field: what :func:`forecast` gives without a prior and with the field's.
+    """
     points = {name: fits["rest"][name].to_numpy(float) for name in case.inputs}
     found = made(case, fits, fits["rest"])
+    known = made(case, by_field, fits["rest"])
     observed = np.log(fits["rest"].loss.to_numpy())
-    table = found.table
-    rows = {"forecast": relative(found, observed)}
+    table = known.table
+    rows = {"forecast": relative(known, observed), "without": relative(found, observed)}
     residual, errors = {}, {}
     at_cutoffs = fits["at_cutoffs"]
     active = at_cutoffs.weight > 0
@@ -228,10 +248,11 @@ def scored(case: Case, fits: dict[str, Any]) -> dict[str, Any]:
         "distance": float(np.median(table.distance)),
         "laws": float(np.median(np.abs(observed - np.log(table.laws)))),
         "hindsight": min(float(np.median(np.abs(e))) for e in errors.values()),
-        "weights": {label: float(w.mean()) for label, w in found.weights.items()},
-        "held": found.backtest_coverage,
-        "notes": sorted({note.code for note in found.notes}),
+        "weights": {label: float(w.mean()) for label, w in known.weights.items()},
+        "held": known.backtest_coverage,
+        "notes": sorted({note.code for note in known.notes}),
         "forecast": measures(rows["forecast"]),
+        "forecast without a prior": measures(rows["without"]),
         "(a) best fit, interval of the mean": measures(rows[f"{best}: mean"]),
         "(b) best fit, with residuals": measures(rows[f"{best}: residuals"]),
         "(c) chinchilla, with residuals":
@@ -253,8 +274,8 @@ def measures(row: tuple[np.ndarray, ...]) -> dict[str, float]:
     }
 
 
-WAYS = ("forecast", "(a) best fit, interval of the mean", "(b) best fit, with residuals",
-        "(c) chinchilla, with residuals")  # fmt: skip
+WAYS = ("forecast", "forecast without a prior", "(a) best fit, interval of the mean",
+        "(b) best fit, with residuals", "(c) chinchilla, with residuals")  # fmt: skip
 
 
 def report(results: list[dict[str, Any]]) -> None:
@@ -317,7 +338,7 @@ def constants(kept: list[tuple[Case, dict[str, Any]]]) -> None:
         return known[id(at_cutoffs)]
 
     _forecast._errors = errors
-    _forecast.held_before = lambda errors, level: np.full(len(errors), np.nan)
+    _forecast.backtest_coverage = lambda errors, *_: np.full(len(errors), np.nan)
     tables = {}
     for name, factor in settings:
         before = getattr(calibration, name) if name else None
@@ -360,8 +381,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     # All tables are padded to one length, with rows of weight 0: fits are the same, and each law is
     # compiled once for all of them.
-    _problem.size_class = lambda rows: max(size_class(rows), _ROWS)
-    kept: dict[Any, tuple[Case, dict[str, Any]]] = {}
+    _problem.size_class = lambda rows, width=1: max(size_class(rows, width), _ROWS)
+    kept: dict[Any, tuple[Case, dict[str, Any], dict[str, Any]]] = {}
     results = []
     if given.keep and given.keep.exists():
         kept = pickle.loads(given.keep.read_bytes())
@@ -370,7 +391,11 @@ def main() -> None:
             continue
         key, begun = (case.data, case.name, case.along, case.cutoff), time.perf_counter()
         if key not in kept:
-            kept[key] = (case, forecast(case))
+            fits = forecast(case)
+            # Of other inputs than size and tokens the field says nothing: the forecast is the same.
+            known = {"N", "D"} <= {*case.inputs} and "r" not in case.inputs
+            by_field = forecast(case, field_prior(without=case.source)) if known else fits
+            kept[key] = (case, fits, by_field)
             if given.keep:
                 given.keep.write_bytes(pickle.dumps(kept))
         results.append(scored(*kept[key]))
@@ -381,7 +406,8 @@ def main() -> None:
               file=sys.stderr, flush=True)  # fmt: skip
     report(results)
     if given.constants:
-        constants([kept[one["case"]] for one in results])
+        # Those of forecasts without a prior, on which they were set.
+        constants([kept[one["case"]][:2] for one in results])
 
 
 if __name__ == "__main__":

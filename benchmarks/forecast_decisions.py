@@ -358,7 +358,7 @@ def shown(table: pd.DataFrame, *keys: str) -> None:
 def main() -> None:
     warnings.simplefilter("ignore")
     # All tables are padded to one length, so that each law is compiled once for all of them.
-    _problem.size_class = lambda rows: max(size_class(rows), _ROWS)
+    _problem.size_class = lambda rows, width=1: max(size_class(rows, width), _ROWS)
     made = {"plans": plans, "mixtures": mixtures, "break-even": break_even, "next": next_runs}
     for part in sys.argv[1:] or made:
         table = made[part]()

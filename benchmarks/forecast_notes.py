@@ -213,7 +213,7 @@ def main() -> None:
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     # All tables are padded to one length, as in benchmarks.forecast.
-    _problem.size_class = lambda rows: max(size_class(rows), ROWS)
+    _problem.size_class = lambda rows, width=1: max(size_class(rows, width), ROWS)
     go_on(given.file, given.minutes, given.sets)
     report(pd.DataFrame(kept(given.file)))
 

@@ -457,7 +457,7 @@ def main() -> None:
             parser.error("set JAXLAW_DATA to the folder of the files (README.md, Data)")
         folder, lines = Path(os.environ["JAXLAW_DATA"]), [HEAD]
     # The same fits, and each law is compiled for one length of table instead of a dozen.
-    _problem.size_class = lambda rows: max(size_class(rows), ROWS)
+    _problem.size_class = lambda rows, width=1: max(size_class(rows, width), ROWS)
     rows, tables, own = [], [], [law.name for law in more]
     for kind, row in score_all(sets, folder, more):
         rows.append((kind, row))

@@ -2,11 +2,12 @@
 
 The log of a new run's target, at a distance d beyond the runs (d the log of a ratio), is
 
-    log y = Σ_k w_k log f_k  +  h·B  +  ε
+    log y = Σ_k w_k log f_k  −  s·d  +  h·B  +  ε
 
 - f_k are the laws, w_k their weights: those under which the mixture of the laws' error
   distributions has the highest log score on the back-test at comparable distances (stacking, Yao
   et al. 2018), with a Dirichlet prior that is even.
+- s·d is what laws overestimate by (see :data:`KNOWN_DRIFT`); 0 where nothing is known beforehand.
 - B is the laws' common error in units of a scale h, the same for all runs beyond one cut-off.
   h² = (a² + b²·σ²)·d² + c²·(variance among the weighted laws) + their variance by parameters. Laws
   err more the farther they predict; the more they miss of the runs that they are fitted to; and
@@ -27,6 +28,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special, stats
@@ -45,11 +47,17 @@ FADES = 3.0  # e-folds below the latest run at which a cut-off counts 1/e
 EVEN = 0.5  # cut-offs' worth of evidence for the weights before any cut-off …
 #: … and where some of the laws have a prior. A single cut-off of few runs errs by hardly more than
 #: their noise, and says little of which law holds.
-KNOWN = 3.0
-#: Weights before any cut-off of laws whose prior is known, where a law without one has 1: by how
-#: they did from few runs on the library's own experiments, each source left out in turn
+KNOWN = 1.5
+#: Weights before any cut-off of laws whose prior is known, and of a law without one beside them: by
+#: how they did on the library's own experiments, each source left out in turn
 #: (benchmarks/few_runs.md).
 OF_PRIOR = {"skaling": 9.0, "chinchilla": 1.0}
+WITHOUT_PRIOR = 0.3
+#: s, where laws have a prior: what they overestimate a loss by for each factor e of distance. Of
+#: the bend that a few decades of compute show, a law takes too much for its floor. Learned on the
+#: library's experiments, too: from a dozen runs on, the median over sources is 0.2 to 0.3 %,
+#: whichever source is left out (benchmarks/few_runs.md).
+KNOWN_DRIFT = 0.002
 SCATTER = 0.3  # κ² of the prior
 SCATTER_RUNS = 10.0  # runs beyond cut-offs that this counts as
 
@@ -61,6 +69,29 @@ _STEPS = 200  # of the EM algorithm
 _CHECKED = 5  # runs beyond a cut-off by which its intervals are judged
 _NODES = 160  # of each of the two distributions that are added up
 _NO_CHANCE = -50.0  # log score of a law that predicts nothing there
+
+
+class Beforehand(NamedTuple):
+    """What is known of K laws before any cut-off.
+
+    Attributes:
+        weights: (K,) of the laws; their sum is the cut-offs that they count as.
+        drift: what they overestimate by for each factor e of distance, relative: s.
+    """
+
+    weights: np.ndarray
+    drift: float
+
+    @classmethod
+    def nothing(cls, n_laws: int) -> Beforehand:
+        """Of laws of which nothing is known."""
+        return cls(np.full(n_laws, EVEN / n_laws), 0.0)
+
+    @classmethod
+    def of_priors(cls, names: Sequence[str | None]) -> Beforehand:
+        """Of laws by name, None for one without a prior."""
+        weights = [WITHOUT_PRIOR if name is None else OF_PRIOR.get(name, 1.0) for name in names]
+        return cls(KNOWN * np.array(weights) / sum(weights), KNOWN_DRIFT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +115,11 @@ class CutoffErrors:
     parameters: np.ndarray
     residuals: np.ndarray
     weight: np.ndarray
+
+    def without(self, drift: float) -> CutoffErrors:
+        """The errors that are left of laws that are known to overestimate with the distance."""
+        error = self.error + drift * self.distance[:, None]
+        return dataclasses.replace(self, error=error) if drift else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +205,7 @@ def typical(residuals: np.ndarray, weights: np.ndarray) -> float:
 
 def calibrate(
     distance: float, errors: Sequence[CutoffErrors], residuals: np.ndarray, latest: float,
-    base: np.ndarray | None = None,
+    beforehand: Beforehand,
 ) -> Calibration:  # fmt: skip
     """Learn weights and error distributions for runs at a distance from the back-test.
 
@@ -178,13 +214,12 @@ def calibrate(
         errors: errors beyond each of J cut-offs; none where there is no back-test.
         residuals: (K,) standard deviation of each law's log residuals, of all runs.
         latest: the largest value among the runs.
-        base: (K,) weights of the laws before any cut-off; their sum is the cut-offs that they
-            count as. None for even ones, of :data:`EVEN`.
+        beforehand: what is known of the laws before any cut-off.
     """
-    base = np.full(len(residuals), EVEN / len(residuals)) if base is None else base
+    errors = [cutoff.without(beforehand.drift) for cutoff in errors]
     near = [_comparable(cutoff, distance) for cutoff in errors]
     fade = np.array([np.exp(-np.log(latest / cutoff.cutoff) / FADES) for cutoff in errors])
-    weights = _stacked(errors, near, fade, residuals, base)
+    weights = _stacked(errors, near, fade, residuals, beforehand.weights)
     noise = typical(residuals, weights)
     informative, standard, biases, laws = [], [], [], []
     scatter, counted = SCATTER * SCATTER_RUNS, SCATTER_RUNS
@@ -205,8 +240,9 @@ def calibrate(
         blur = spread / max(size, 1.0) + noise**2 / len(rows)
         informative.append(recency * h**2 / (h**2 + blur) * (rows.sum() > 0))
         standard.append(mean / h)
-        biases.append(mean)
-        laws.append([_mean(column, rows) for column in cutoff.error.T])
+        overestimated = beforehand.drift * float(rows @ cutoff.distance)
+        biases.append(mean - overestimated)
+        laws.append([_mean(column, rows) - overestimated for column in cutoff.error.T])
         # κ²: what single runs scatter by around that mean beyond their noise, in units of h².
         if size > 1.5:
             beyond_noise = max(spread * size / (size - 1) - noise**2, 0.0)
@@ -232,7 +268,7 @@ def calibrate(
 
 
 def backtest_coverage(
-    errors: Sequence[CutoffErrors], level: float, base: np.ndarray | None = None
+    errors: Sequence[CutoffErrors], level: float, beforehand: Beforehand
 ) -> np.ndarray:
     """(J,) share of the runs beyond a cut-off that a forecast made there would have held.
 
@@ -242,7 +278,7 @@ def backtest_coverage(
     Args:
         errors: errors beyond each cut-off, in order.
         level: level of the intervals.
-        base: (K,) weights of the laws before any cut-off.
+        beforehand: what is known of the laws before any cut-off.
     """
     covered = np.full(len(errors), np.nan)
     for j, now in enumerate(errors):
@@ -255,13 +291,14 @@ def backtest_coverage(
         inside = []
         for row in rows:
             distance, k = now.distance[row], slice(row, row + 1)
-            calibration = calibrate(float(distance), so_far, now.residuals, now.cutoff, base)
+            calibration = calibrate(float(distance), so_far, now.residuals, now.cutoff, beforehand)
             among, parameters = disagreement(
                 now.predicted[k], now.parameters[k], calibration.weights
             )
             h = common_scale(distance, among, parameters, calibration.noise)
             low, high = calibration.quantiles(h, np.array([(1 - level) / 2, (1 + level) / 2]))[:, 0]
-            inside.append(low <= weighted(now.error[k], calibration.weights)[0] <= high)
+            error = weighted(now.without(beforehand.drift).error[k], calibration.weights)[0]
+            inside.append(low <= error <= high)
         covered[j] = np.mean(inside) if inside else np.nan
     return covered
 

@@ -39,10 +39,8 @@ from jaxlaw.fitting import (
 )
 from jaxlaw.forecasting._backtest import Backtest, laws_and_data, make_backtest
 from jaxlaw.forecasting._calibration import (
-    EVEN,
-    KNOWN,
     OF_DISAGREEMENT,
-    OF_PRIOR,
+    Beforehand,
     Calibration,
     CutoffErrors,
     backtest_coverage,
@@ -97,9 +95,10 @@ class Forecast(Result):
     Attributes:
         table: one row a point: the inputs, in the units of the runs; ``distance`` (log of the
             ratio to the largest run; 0 inside the runs); ``laws``, what the weighted laws say;
-            ``shift``, relative correction for the bias that the laws showed in the back-test (0.02
-            raises the estimate by 2 %); ``estimate``, the median; ``low`` and ``high``, the
-            interval for a new run at ``level``; and the shares of the variance, of sum 1:
+            ``shift``, relative correction for the bias that laws have shown with the distance, on
+            public experiments and in the back-test (0.02 raises the estimate by 2 %);
+            ``estimate``, the median; ``low`` and ``high``, the interval for a new run at ``level``;
+            and the shares of the variance, of sum 1:
             ``from_noise`` (what single runs differ by), ``from_parameters``, ``from_choice``
             (among laws), ``from_common`` (what all laws err by at that distance); and
             ``prior_share``, the share of the variance that what was known beforehand leaves, a
@@ -428,7 +427,7 @@ def make_forecast(
     """The forecast that fits of cut-offs, and of resamples, amount to.
 
     The docstring of :mod:`jaxlaw.forecasting._calibration` has the formula whose terms the comments
-    name: log y = Σ_k w_k log f_k + h·B + ε.
+    name: log y = Σ_k w_k log f_k − s·d + h·B + ε.
 
     Args:
         cutoff_fits: laws fitted up to each cut-off and to all runs.
@@ -449,13 +448,13 @@ def make_forecast(
     # points the variances by their parameters.
     errors, varied = _errors(cutoff_fits, fits, refits, points)
     residuals = np.array([_residual(cutoff_fits, label, -1) for label in fits])
-    base = _base_weights(cutoff_fits, list(fits))
+    beforehand = _beforehand(cutoff_fits, list(fits))
     calibrations: dict[float, Calibration] = {}
     rows, quantiles, weights, models = [], [], [], []
     for k, far in enumerate(distance):
         # Distributions of B and ε, and the weights w, depend on the distance alone.
         if far not in calibrations:
-            calibrations[far] = calibrate(float(far), errors, residuals, latest, base)
+            calibrations[far] = calibrate(float(far), errors, residuals, latest, beforehand)
         calibration = calibrations[far]
         # A law that predicts nothing here leaves its weight to the others.
         w = np.where(np.isfinite(predicted[k]), calibration.weights, 0.0)
@@ -464,9 +463,10 @@ def make_forecast(
         centre = weighted(predicted[k : k + 1], w)
         among, parameters = disagreement(predicted[k : k + 1], varied[k : k + 1], w)
         h = common_scale(distance[k : k + 1], among, parameters, calibration.noise)
-        # The mean of h·B moves the estimate; quantiles are those of h·B + ε about the centre.
-        shift = float(h[0] * calibration.mean)
-        at_levels = np.exp(centre + calibration.quantiles(h, LEVELS))
+        # −s·d and the mean of h·B move the estimate; quantiles are those of h·B + ε about it.
+        overestimated = beforehand.drift * float(far)
+        shift = float(h[0] * calibration.mean) - overestimated
+        at_levels = np.exp(centre - overestimated + calibration.quantiles(h, LEVELS))
         rows.append({
             **{name: values[k] for name, values in points.items()},
             "distance": far,
@@ -495,7 +495,7 @@ def make_forecast(
     back = make_backtest(cutoff_fits) if len(cutoff_fits.cutoffs) else None
     # The back-test's own note on few cut-offs is prior-width here, which says what follows.
     notes += cutoff_fits.notes
-    coverage = backtest_coverage(errors, level, base)
+    coverage = backtest_coverage(errors, level, beforehand)
     notes += notes_of_backtest(cutoff_fits, list(calibrations.values()), table, list(fits))
     notes += notes_of_coverage(coverage, level)
     notes += notes_of_points(fits, points, distance, along)
@@ -738,15 +738,13 @@ def _errors(
     return errors, np.stack(varied, axis=1)
 
 
-def _base_weights(cutoff_fits: CutoffFits, labels: list[str]) -> np.ndarray:
-    """(K,) weights of the laws before any cut-off, of the sum that they count as."""
+def _beforehand(cutoff_fits: CutoffFits, labels: list[str]) -> Beforehand:
+    """What is known of the laws before any cut-off."""
     candidates = [one for one in cutoff_fits.candidates if one.label in labels]
     if not known_beforehand(candidates):
-        return np.full(len(labels), EVEN / len(labels))
-    weights = np.array([
-        1.0 if one.prior is None else OF_PRIOR.get(one.law.name, 1.0) for one in candidates
-    ])  # fmt: skip
-    return KNOWN * weights / weights.sum()
+        return Beforehand.nothing(len(labels))
+    names = [None if one.prior is None else one.law.name for one in candidates]
+    return Beforehand.of_priors(names)
 
 
 def _evidence(cutoff_fits: CutoffFits, label: str) -> PriorEvidence:

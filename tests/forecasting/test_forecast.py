@@ -15,11 +15,13 @@ from jaxlaw._json import add_digest
 from jaxlaw.forecasting import _cutoffs, score
 from jaxlaw.forecasting._backtest import fit_at_cutoffs
 from jaxlaw.forecasting._calibration import (
+    KNOWN,
     OF_DISAGREEMENT,
     OF_RESIDUALS,
     PER_E_FOLD,
     PRIOR_CUTOFFS,
     PRIOR_MEAN_CUTOFFS,
+    Beforehand,
     Calibration,
     CutoffErrors,
     backtest_coverage,
@@ -277,20 +279,20 @@ def errors_of(mean, count=40, scatter=1e-4, cutoff=1.0, laws=1, seed=0):
     return CutoffErrors(cutoff, np.ones(count), error, zero, zero, residuals, np.ones(count))
 
 
-RESIDUALS = np.array([1e-4])
+RESIDUALS, NOTHING = np.array([1e-4]), Beforehand.nothing(1)
 
 
 def test_a_cutoff_counts_once_however_many_runs_lie_beyond():
     few = [errors_of(0.003, 40), errors_of(-0.003, 40)]
     many = [errors_of(0.003, 4000), errors_of(-0.003, 4000)]
-    one, other = (calibrate(1.0, errors, RESIDUALS, 1.0) for errors in (few, many))
+    one, other = (calibrate(1.0, errors, RESIDUALS, 1.0, NOTHING) for errors in (few, many))
     assert one.degrees == pytest.approx(PRIOR_CUTOFFS + 2, abs=0.05)
     assert other.degrees == pytest.approx(one.degrees, abs=0.05)
     assert other.scale == pytest.approx(one.scale, rel=0.02) and abs(one.mean) < 0.02
 
 
 def test_without_a_backtest_the_prior_decides():
-    one = calibrate(2.0, [], RESIDUALS, 1.0)
+    one = calibrate(2.0, [], RESIDUALS, 1.0, NOTHING)
     assert (one.mean, one.degrees) == (0.0, PRIOR_CUTOFFS)
     assert one.scale == pytest.approx(
         np.sqrt(1 + 1 / PRIOR_MEAN_CUTOFFS)
@@ -300,11 +302,12 @@ def test_without_a_backtest_the_prior_decides():
 def test_errors_on_one_side_move_the_mean_and_many_cutoffs_decide():
     standard = 2.0  # in units of the scale
     errors = [errors_of(standard * PER_E_FOLD, seed=k) for k in range(600)]
-    one = calibrate(1.0, errors, RESIDUALS, 1.0)
+    one = calibrate(1.0, errors, RESIDUALS, 1.0, NOTHING)
     assert one.mean == pytest.approx(standard * 600 / (600 + PRIOR_MEAN_CUTOFFS), rel=0.02)
     assert one.scale < 0.5
     old = [errors_of(standard * PER_E_FOLD, cutoff=1e-9)]
-    assert abs(calibrate(1.0, old, RESIDUALS, 1.0).mean) < 0.05  # of long ago: hardly counts
+    faded = calibrate(1.0, old, RESIDUALS, 1.0, NOTHING)  # of long ago: it hardly counts
+    assert abs(faded.mean) < 0.05
 
 
 def test_the_law_that_predicted_is_weighted_and_one_that_failed_is_not():
@@ -317,7 +320,7 @@ def test_the_law_that_predicted_is_weighted_and_one_that_failed_is_not():
         zero = np.zeros((30, 3))
         own = np.full(3, 1e-3)
         errors.append(CutoffErrors(1.0, np.ones(30), error, zero, zero, own, np.ones(30)))
-    one = calibrate(1.0, errors, np.full(3, 1e-3), 1.0)
+    one = calibrate(1.0, errors, np.full(3, 1e-3), 1.0, Beforehand.nothing(3))
     assert one.weights[0] > 0.9 > 0.1 > one.weights[1] >= one.weights[2]
     assert np.isfinite(one.mean) and np.isnan(one.of_laws[:, 2]).all()
 
@@ -340,13 +343,26 @@ def test_the_scale_grows_with_distance_residuals_and_disagreement():
     np.testing.assert_allclose(scale, [0.0, np.sqrt(drift**2 + OF_DISAGREEMENT**2 * 4e-4 + 5e-4)])
 
 
+def test_what_laws_are_known_to_overestimate_is_not_learned_again():
+    """Errors of just that size are none: the shift by the back-test is that of what is beyond."""
+    known = Beforehand.of_priors(["skaling", None])
+    assert known.weights.sum() == pytest.approx(KNOWN) and known.weights[0] > known.weights[1]
+    errors = [errors_of(-known.drift, laws=2, seed=k) for k in range(20)]
+    residuals = np.full(2, 1e-4)
+    one = calibrate(1.0, errors, residuals, 1.0, known)
+    other = calibrate(1.0, errors, residuals, 1.0, Beforehand.nothing(2))
+    assert abs(one.mean) < 0.02 and other.mean < -0.3
+    np.testing.assert_allclose(one.biases, -known.drift, atol=1e-4)  # as they were observed
+    assert backtest_coverage(errors, 0.9, known).mean() == 1.0
+
+
 def test_intervals_of_earlier_cutoffs_are_judged_by_what_came_then():
     """Errors that double from cut-off to cut-off lie outside; those that do not grow, inside."""
     at = np.exp(np.arange(5.0))
     steady = [errors_of(0.004, cutoff=z, seed=k) for k, z in enumerate(at)]
-    assert backtest_coverage(steady, 0.9).tolist() == [1.0] * 5
+    assert backtest_coverage(steady, 0.9, NOTHING).tolist() == [1.0] * 5
     growing = [errors_of(0.02 * 2.0**k, cutoff=z, seed=k) for k, z in enumerate(at)]
-    assert np.mean(backtest_coverage(growing, 0.9)) < 0.5
+    assert np.mean(backtest_coverage(growing, 0.9, NOTHING)) < 0.5
 
 
 def test_the_picture_shows_compute_as_powers_of_ten(found):
