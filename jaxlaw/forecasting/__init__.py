@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from jaxlaw.forecasting._cutoffs import default_laws as default_laws
     from jaxlaw.forecasting._forecast import Forecast as Forecast
     from jaxlaw.forecasting._forecast import forecast as forecast
+    from jaxlaw.forecasting._forecast_scores import CHANCE as CHANCE
+    from jaxlaw.forecasting._forecast_scores import ScoreForecast as ScoreForecast
+    from jaxlaw.forecasting._forecast_scores import chance_of as chance_of
+    from jaxlaw.forecasting._forecast_scores import forecast_scores as forecast_scores
     from jaxlaw.forecasting._leave_future_out import LeaveFutureOut as LeaveFutureOut
     from jaxlaw.forecasting._leave_future_out import leave_future_out as leave_future_out
     from jaxlaw.forecasting._score import ForecastScores as ForecastScores

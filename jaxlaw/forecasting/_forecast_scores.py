@@ -1,0 +1,640 @@
+"""From runs to the scores of models not yet made: two steps joined, and a mean over tasks.
+
+For each task the loss on it is forecast (:func:`jaxlaw.forecast`), and its score is a law of that
+loss (:mod:`jaxlaw.forecasting._score_step`). A draw of the score is that law, fitted to resampled
+runs, at a draw of the loss, and the noise of a run. All tasks have the same resampled runs, and
+their noise goes together as it does in the runs, so that a mean over tasks has an interval.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Unpack
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from jaxlaw import _progress
+from jaxlaw._quantities import SHARE, written
+from jaxlaw._result import Result
+from jaxlaw._tables import is_table, read_table
+from jaxlaw._typed import Between, Seed, checked
+from jaxlaw._version import __version__
+from jaxlaw.data import ReadingOptions, Runs, missing_column, numbers, read_runs, refuse_rows
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting import FittedLaw
+from jaxlaw.forecasting._cutoffs import compute_of
+from jaxlaw.forecasting._forecast import LEVELS, Forecast, forecast
+from jaxlaw.forecasting._score_step import (
+    N_RESAMPLES,
+    ScoreStep,
+    TaskRuns,
+    error_factors,
+    fit_score_step,
+    late_weights,
+)
+from jaxlaw.notes import Note
+
+#: Scores of guesses at random: one over the number of answers that the task offers, as in
+#: lm-evaluation-harness. Letters and digits of the name, in the order in which they are looked for.
+CHANCE = {
+    "mmlu": 0.25, "hellaswag": 0.25, "arcchallenge": 0.25, "arceasy": 0.25, "arcc": 0.25,
+    "arce": 0.25, "openbookqa": 0.25, "obqa": 0.25, "sciq": 0.25, "race": 0.25, "logiqa": 0.25,
+    "gpqa": 0.25, "csqa": 0.2, "commonsenseqa": 0.2, "socialiqa": 1 / 3, "siqa": 1 / 3,
+    "piqa": 0.5, "winogrande": 0.5, "boolq": 0.5, "copa": 0.5, "wic": 0.5,
+}  # fmt: skip
+SHARES = ("from_loss", "from_law", "from_noise")
+_COLUMNS = {"task": str, "note": str} | dict.fromkeys(
+    ("loss", "score", "low", "high", "chance", *SHARES), float
+)
+_N_DRAWS = 4000
+_GRID = 49  # losses at which the curves of the resamples are evaluated
+_TOGETHER = 8.0  # runs that no correlation among tasks counts as
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoreForecast(Result):
+    """Scores of models that were not yet made; :func:`jaxlaw.load` reads its file.
+
+    Attributes:
+        table: one row a task and point: ``task``; the inputs, in the units of the runs; ``loss``,
+            the forecast of the loss on the task; ``score``; ``low`` and ``high``, the interval for
+            a new run at ``level``; ``chance`` (NaN if unknown); the shares of the variance, of sum
+            1, ``from_loss`` (the forecast of the loss), ``from_law`` (how the score follows it) and
+            ``from_noise`` (what runs of one loss differ by); ``note``, why there is no forecast, or
+            what to know of it.
+        mean: one row a point: the inputs; ``score``, the mean over the tasks that have a forecast;
+            ``low`` and ``high``, from draws in which the tasks' errors go together as they do in
+            the runs.
+        choices: one row a loss that was tried where several were given for a task: ``task``,
+            ``loss``, ``error`` (root mean square of the score's errors beyond the cut-offs of the
+            back-test; NaN without one) and ``chosen``.
+        level: share of such intervals that should hold the score.
+        fits: task → the law of its score in its loss.
+        forecasts: task → the forecast of its loss.
+        curves: the second step for pictures: one row a task and loss, ``score`` by the law,
+            ``score_low`` and ``score_high`` for a run of that loss.
+        observed: task → ``loss`` and ``score`` (n,) of the checkpoints, and ``final``, 1 of those
+            that are a run's last.
+        created: date and time, UTC, in ISO 8601.
+        package_versions: package → version.
+        notes: what to know before betting on it.
+
+    Example:
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.003).table.iloc[::9]
+        >>> runs["acc"] = 0.25 + 0.6 / (1 + np.exp(4 * (runs["loss"] - 2.4)))
+        >>> found = jl.forecast_scores(
+        ...     runs, {"mmlu": ("loss", "acc")}, at={"N": 1e10, "D": 4e11}, n_starts=64
+        ... )
+        >>> row = found.table.iloc[0]
+        >>> bool(row["chance"] < row["low"] < row["score"] < row["high"] < 1)
+        True
+    """
+
+    picture = "score_forecasts"
+
+    table: pd.DataFrame = field(metadata={"columns": _COLUMNS})
+    mean: pd.DataFrame
+    choices: pd.DataFrame
+    level: float = field(metadata={"unit": SHARE})
+    fits: dict[str, FittedLaw]
+    forecasts: dict[str, Forecast]
+    curves: pd.DataFrame
+    observed: dict[str, dict[str, np.ndarray]]
+    created: str
+    package_versions: dict[str, str]
+    notes: tuple[Note, ...]
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the columns that say where the points are."""
+        return list(self.table.columns[1 : list(self.table).index("loss")])
+
+    @property
+    def quantities(self) -> dict[str, float]:
+        """None: its numbers are those of its tasks, in the table."""
+        return {}
+
+    def unit_of(self, name: str) -> tuple[str, float] | None:
+        """The unit of an input or of a share; a loss has that of its column, a score none."""
+        if name in SHARES:
+            return SHARE, 1.0
+        if name not in self.inputs:
+            return "", 1.0
+        return next((one.unit_of(name) for one in self.forecasts.values()), None)
+
+    @property
+    def headline(self) -> str:
+        """The mean over tasks at the last point, with its interval."""
+        good = self.table["score"].notna()
+        if not good.any():
+            return "no task has a forecast"
+        row, count = self.mean.iloc[-1], self.table.loc[good, "task"].nunique()
+        where = ", ".join(
+            f"{name} {written(row[name], *self.unit_of(name))}" for name in self.inputs
+        )
+        of = next(iter(self.table.loc[good, "task"])) if count == 1 else f"mean of {count} tasks"
+        return (
+            f"{where}: {of} {row['score']:.3f} ({100 * self.level:g} %: {row['low']:.3f} to "
+            f"{row['high']:.3f})"
+        )
+
+    def lines(self) -> list[str]:
+        """Every task and point with its interval, and what the width comes from."""
+        shown = self.table.copy()
+        for name in self.inputs:
+            shown[name] = [written(value, *self.unit_of(name)) for value in shown[name]]
+        lines = shown.to_string(
+            index=False,
+            na_rep="",
+            formatters=dict.fromkeys(SHARES, _percent),
+            float_format="{:.3f}".format,
+        ).splitlines()
+        lines = [line.rstrip() for line in lines]
+        if len(self.choices):
+            best = self.choices[self.choices["chosen"]]
+            lines += [f"{row.task}: predicted by {row.loss}" for row in best.itertuples()]
+        return lines
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if np.isfinite(share) else ""
+
+
+@checked
+def forecast_scores(
+    runs: Any,
+    tasks: Mapping[str, tuple[Any, str]],
+    at: Any,
+    *,
+    groups: str | Sequence[str] | None = None,
+    level: Annotated[float, Between(0.01, 0.999)] = 0.9,
+    law: Any = "sigmoid",
+    chance: Mapping[str, float] | float | None = None,
+    questions: Mapping[str, float] | None = None,
+    prior: Any = "field",
+    seed: Seed = 0,
+    n_starts: Annotated[int, Between(1, 1_000_000)] = 1024,
+    **reading: Unpack[ReadingOptions],
+) -> ScoreForecast:
+    """The scores that models not yet made will have on tasks, each with an interval.
+
+    The loss on each task is forecast from the final models, and the score is a law of that loss,
+    fitted to final models and checkpoints. A task at chance, and one whose score falls as the loss
+    falls, has no forecast and says so. The chapter ``jaxlaw/forecasting/README.md`` has the method
+    and its limits.
+
+    Args:
+        runs: what :func:`jaxlaw.read_runs` takes or returns: a row a model or checkpoint, with the
+            inputs, and a column for each loss and score; scores are shares of 1.
+        tasks: task → columns of its loss (bits per byte of the right answers, a cross-entropy) and
+            of its score. In place of the first, a list of columns: the one is taken whose forecasts
+            at the cut-offs of a back-test erred least.
+        at: points: a dict of numbers or arrays that broadcast, or a table, with N and D, or with C
+            alone (FLOPs; 6·N·D of the runs where they have none), in the units of the runs.
+        groups: column or columns that name the run of a checkpoint; None: every row is a run.
+        level: share of such intervals that should hold the score of a new run.
+        law: law of the score in the loss: ``sigmoid``, ``score-exponential``, ``score-log-linear``
+            or one's own of ``task_loss``.
+        chance: task → score by chance, or one for all; known tasks need none
+            (``jaxlaw.forecasting.CHANCE``).
+        questions: task → number of its questions: the noise that a share of so many has counts as
+            such, in the weights and where a task is held against chance.
+        prior: what is known beforehand of the laws of the loss, as :func:`jaxlaw.forecast` takes
+            it.
+        seed: seed of resamples, draws and starts.
+        n_starts: size of the Sobol sample of the laws of the loss.
+        **reading: options of :func:`jaxlaw.read_runs`: columns, units, where …
+
+    Returns:
+        The :class:`ScoreForecast`.
+
+    Raises:
+        UsageError: the call makes no sense; the message says what would.
+        DataError: a column is missing, a score is no share of 1, or the runs are too few.
+
+    Example:
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.003).table.iloc[::9]
+        >>> runs["acc"] = 0.25 + 0.6 / (1 + np.exp(4 * (runs["loss"] - 2.4)))
+        >>> points = {"N": [7e9, 13e9], "D": 4e11}
+        >>> found = jl.forecast_scores(runs, {"mmlu": ("loss", "acc")}, at=points, n_starts=64)
+        >>> found.table.columns[:4].tolist(), len(found.table)
+        (['task', 'N', 'D', 'loss'], 2)
+    """
+    if not tasks:
+        raise UsageError("tasks is a dict, task to columns: {'mmlu': ('bpb_mmlu', 'acc_mmlu')}")
+    given = {name: value for name, value in reading.items() if value is not None}
+    source = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
+    table = _Table.of(source, groups, at)
+    read = {
+        task: [table.task(task, loss, score, chance, questions or {}) for loss in _listed(losses)]
+        for task, (losses, score) in tasks.items()
+    }
+    options = {"level": level, "seed": seed, "n_starts": n_starts, "prior": prior}
+    chains: dict[str, _Chain] = {}
+    tried = []
+    for task in _progress.parts(list(read), str, "task"):
+        losses = dict(zip(_listed(tasks[task][0]), read[task], strict=True))
+        losses = {loss: runs_of for loss, runs_of in losses.items() if not runs_of.trouble()}
+        if not losses:
+            continue
+        found = [_chain(table, runs_of, loss, law, options) for loss, runs_of in losses.items()]
+        errors = np.array([chain.error for chain in found])
+        best = int(np.nanargmin(errors)) if np.isfinite(errors).any() else 0
+        chains[task] = found[best]
+        if len(found) > 1:
+            tried += [
+                {"task": task, "loss": loss, "error": error, "chosen": k == best}
+                for k, (loss, error) in enumerate(zip(losses, errors, strict=True))
+            ]
+    return _result(table, read, chains, tried, options)
+
+
+# ---------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """The runs, and which rows are of one run.
+
+    Attributes:
+        runs: as read, with the inputs of the points.
+        at: input → its values at the points.
+        members: (n,) number of each row's run, from 0.
+        final: (G,) row of the last checkpoint of each run.
+        weight: (n,) what a row counts in the second step.
+    """
+
+    runs: Runs
+    at: dict[str, Any]
+    members: np.ndarray
+    final: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        return tuple(self.at)
+
+    @classmethod
+    def of(cls, runs: Runs, groups: Any, at: Any) -> _Table:
+        """The table with the inputs of the points; compute is 6·N·D where it has no column."""
+        runs = dataclasses.replace(runs, table=runs.table.reset_index(drop=True))
+        points = _points_of(at, runs)
+        inputs = tuple(points)
+        if "C" in inputs and "C" not in runs.table:
+            raw = {name: _column(runs, name) * runs.units.get(name, 1.0) for name in ("N", "D")}
+            frame = runs.table.assign(C=compute_of(raw, runs.source))
+            runs = dataclasses.replace(runs, table=frame)
+        for name in inputs:
+            _column(runs, name)
+        members = np.arange(len(runs))
+        if groups is not None:
+            names = [groups] if isinstance(groups, str) else list(groups)
+            frame = runs.table[[_name(runs, name, "groups") for name in names]]
+            members = frame.groupby(list(frame), sort=False, dropna=False).ngroup().to_numpy()
+        seen = _column(runs, "D" if "D" in runs.table else inputs[0])
+        order = np.lexsort([np.arange(len(seen)), seen])
+        final = np.zeros(members.max() + 1, int)
+        final[members[order]] = order  # the last write is that of the largest
+        weight = late_weights(seen / seen[final][members])
+        weight = weight if runs.weight is None else weight * runs.weight
+        return cls(runs, points, members, final, weight)
+
+    def task(
+        self, task: str, loss: str, score: str, chance: Any, questions: Mapping[str, float]
+    ) -> TaskRuns:
+        """Losses and scores of a task."""
+        x, y = _column(self.runs, loss), _column(self.runs, score)
+        column = _name(self.runs, score, "tasks")
+        bad = (y < 0) | (y > 1)
+        refuse_rows(self.runs, column, bad, "scores are shares of 1; divide percent by 100")
+        refuse_rows(self.runs, _name(self.runs, loss, "tasks"), x <= 0, "a loss is positive")
+        known = chance.get(task) if isinstance(chance, Mapping) else chance
+        known = chance_of(task) if known is None else float(known)
+        return TaskRuns(
+            task, x, y, self.weight, self.members, self.final, known,
+            float(questions.get(task, np.nan)),
+        )  # fmt: skip
+
+    def finals(self, loss: str) -> Runs:
+        """The final models, as runs whose target is a loss."""
+        column = _name(self.runs, loss, "tasks")
+        kept = [*self.inputs, *([column] if column not in self.inputs else [])]
+        frame = self.runs.table.loc[self.final, kept].reset_index(drop=True)
+        mapped = {k: v for k, v in self.runs.columns.items() if k in frame}
+        weight = None if self.runs.weight is None else self.runs.weight[self.final]
+        few = dataclasses.replace(
+            self.runs, table=frame, columns=mapped, weight=weight, corpus=None, reading=None
+        )
+        return read_runs(few, target=column)
+
+
+def _name(runs: Runs, column: str, argument: str) -> Any:
+    """The column of the table, by its canonical name or the user's own."""
+    names = {runs.user_name(name): name for name in runs.table}
+    if column in runs.table:
+        return column
+    if column in names:
+        return names[column]
+    raise missing_column(column, f" ({argument}=)", column, names, runs.source, False)
+
+
+def _column(runs: Runs, column: str) -> np.ndarray:
+    name = _name(runs, column, "tasks")
+    values = numbers(runs.table[name], runs.location(name))
+    refuse_rows(runs, name, ~np.isfinite(values), "give a number, or leave the row out (where=)")
+    return values
+
+
+def _listed(losses: Any) -> list[str]:
+    return [losses] if isinstance(losses, str) else list(losses)
+
+
+def _points_of(at: Any, runs: Runs) -> dict[str, Any]:
+    """Input → its values at the points, in the order of the laws that take them."""
+    if is_table(at) and not isinstance(at, Mapping):
+        at = dict(read_table(at).frame.items())
+    if not isinstance(at, Mapping):
+        raise UsageError("at is a dict, at={'N': 7e9, 'D': 4e12}, or a table")
+    canonical = {str(column): name for name, column in runs.columns.items()}
+    points = {canonical.get(str(name), str(name)): values for name, values in at.items()}
+    for inputs in (("N", "D"), ("C",)):
+        if set(inputs) == set(points):
+            return {name: points[name] for name in inputs}
+    raise UsageError(
+        f"at has {', '.join(points)}; scores are forecast from N and D, or from C alone"
+    )
+
+
+def chance_of(task: str) -> float:
+    """The score that guesses have on a task that is known by its name; NaN of any other.
+
+    Args:
+        task: name, in which letters and digits alone count: ``arc_challenge_test``, ``ARC-C``.
+
+    Example:
+        >>> jl.forecasting.chance_of("arc_easy_test"), jl.forecasting.chance_of("PIQA")
+        (0.25, 0.5)
+    """
+    plain = re.sub(r"[^a-z0-9]", "", task.lower())
+    return next((score for name, score in CHANCE.items() if name in plain), np.nan)
+
+
+# ---------------------------------------------------------------- one task
+
+
+@dataclass(frozen=True, eq=False)
+class _Chain:
+    """Both steps of a task.
+
+    Attributes:
+        forecast: of its loss.
+        step: the law of its score.
+        loss_errors: (J·G,) log of observed over predicted loss, of every cut-off and run; NaN of
+            those fitted.
+        score_errors: (J, G) observed less predicted scores by the chain; NaN of those fitted.
+    """
+
+    forecast: Forecast
+    step: ScoreStep
+    loss_errors: np.ndarray
+    score_errors: np.ndarray
+
+    @property
+    def error(self) -> float:
+        """Root mean square of the errors of the score, each cut-off counting once; NaN of none."""
+        with np.errstate(invalid="ignore"):
+            squares = [np.nanmean(row**2) for row in self.score_errors if np.isfinite(row).any()]
+        return float(np.sqrt(np.mean(squares))) if squares else np.nan
+
+
+def _chain(
+    table: _Table, runs: TaskRuns, loss: str, law: Any, options: Mapping[str, Any]
+) -> _Chain:
+    known = forecast(None, table.finals(loss), table.at, **options)
+    cutoffs = np.empty(0) if known.backtest is None else known.backtest.cutoffs
+    z = known.observed["along"]
+    beyond = z > cutoffs[:, None] * (1 + 1e-9)
+    step = fit_score_step(law, runs, beyond, options["seed"])
+    losses = _backtested(known, cutoffs, len(z))
+    scores = np.full(losses.shape, np.nan)
+    observed = runs.loss[runs.final]
+    for j, row in enumerate(losses):
+        there = np.isfinite(row)
+        if there.any():
+            scores[j, there] = runs.score[runs.final][there] - step.below_cutoff(j, row[there])
+    return _Chain(known, step, np.log(observed) - np.log(losses), scores)
+
+
+def _backtested(known: Forecast, cutoffs: np.ndarray, count: int) -> np.ndarray:
+    """(J, G) losses that the weighted laws fitted below each cut-off predicted beyond it."""
+    found = np.full((len(cutoffs), count), np.nan)
+    if known.backtest is None:
+        return found
+    frame = known.backtest.frame
+    weights = {label: float(values.mean()) for label, values in known.weights.items()}
+    frame = frame[frame["law"].isin(weights)]
+    frame = frame.assign(w=frame["law"].map(weights), logs=np.log(frame["predicted"]))
+    frame = frame[np.isfinite(frame["logs"])]
+    for (cutoff, row), part in frame.groupby(["cutoff", "row"]):
+        j = int(np.argmin(np.abs(cutoffs - cutoff)))
+        found[j, int(row)] = np.exp(np.average(part["logs"], weights=part["w"]))
+    return found
+
+
+# ---------------------------------------------------------------- all tasks
+
+
+def _result(
+    table: _Table, read: Mapping[str, list[TaskRuns]], chains: Mapping[str, _Chain],
+    tried: list[dict[str, Any]], options: Mapping[str, Any],
+) -> ScoreForecast:  # fmt: skip
+    level = options["level"]
+    limits = (50 - 50 * level, 50 + 50 * level)
+    factors = dict(zip(
+        chains, error_factors([chain.step for chain in chains.values()]), strict=True
+    ))  # fmt: skip
+    points = _points(table, chains)
+    draws = _draws(chains, factors, options["seed"])
+    rows = []
+    for task, (runs, *_) in read.items():
+        for k in range(len(next(iter(points.values())))):
+            row: dict[str, Any] = {"task": task} | {n: v[k] for n, v in points.items()}
+            empty = dict.fromkeys(("loss", "score", "low", "high"), np.nan)
+            row |= empty | {"chance": runs.chance} | dict.fromkeys(SHARES, np.nan)
+            row["note"] = runs.trouble()
+            if task in chains:
+                row |= _row(chains[task], k, factors[task])
+                row["low"], row["high"] = np.percentile(draws[task][k], limits)
+            rows.append(row)
+    frame = pd.DataFrame(rows)
+    mean = pd.DataFrame(points)
+    for name in ("score", "low", "high"):
+        mean[name] = np.nan
+    if chains:
+        together = np.mean(list(draws.values()), axis=0)  # (points, draws)
+        mean["score"] = [
+            frame.loc[frame["task"].isin(chains), "score"].to_numpy()[k :: len(mean)].mean()
+            for k in range(len(mean))
+        ]
+        mean["low"], mean["high"] = np.percentile(together, limits, axis=1)
+    return ScoreForecast(
+        table=frame,
+        mean=mean,
+        choices=pd.DataFrame(tried, columns=["task", "loss", "error", "chosen"]),
+        level=level,
+        fits={task: chain.step.fitted() for task, chain in chains.items()},
+        forecasts={task: chain.forecast for task, chain in chains.items()},
+        curves=_curves(chains, factors, level),
+        observed={task: _observed(runs[0]) for task, runs in read.items()},
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        package_versions={"jaxlaw": __version__, "numpy": np.__version__},
+        notes=_notes(read, chains),
+    )
+
+
+def _points(table: _Table, chains: Mapping[str, _Chain]) -> dict[str, np.ndarray]:
+    """The inputs (m,) of the points, in the units of the runs."""
+    for chain in chains.values():
+        return {name: chain.forecast.table[name].to_numpy() for name in table.inputs}
+    given = [np.asarray(values, float) for values in table.at.values()]
+    return dict(zip(table.inputs, map(np.ravel, np.broadcast_arrays(*given)), strict=True))
+
+
+def _draws(
+    chains: Mapping[str, _Chain], factors: Mapping[str, float], seed: int
+) -> dict[str, np.ndarray]:
+    """Task → (m, S) draws of its scores at the points; draw s of all tasks is of the same runs."""
+    if not chains:
+        return {}
+    random = np.random.default_rng(seed)
+    every = list(chains.values())
+    errors = np.array([chain.loss_errors.ravel() for chain in every])
+    of_losses = _normal(random, _correlation(errors))
+    of_runs = _normal(random, _correlation(np.array([chain.step.residuals for chain in every])))
+    which = random.integers(N_RESAMPLES, size=_N_DRAWS)
+    return {
+        task: np.array([
+            _score_draws(chain, k, of_losses[:, t], which, of_runs[:, t], factors[task])
+            for k in range(len(chain.forecast.table))
+        ])
+        for t, (task, chain) in enumerate(chains.items())
+    }  # fmt: skip
+
+
+def _correlation(errors: np.ndarray) -> np.ndarray:
+    """(T, T) correlation of tasks' errors (T, n) about 0, drawn towards none where they are few."""
+    good = errors[:, np.isfinite(errors).all(axis=0)]
+    if not good.shape[1]:
+        return np.eye(len(errors))
+    size = np.sqrt((good**2).mean(axis=1))
+    size = np.where(size > 0, size, 1.0)
+    scaled = good / size[:, None]
+    count = good.shape[1]
+    share = count / (count + _TOGETHER)
+    found = share * (scaled @ scaled.T) / count
+    np.fill_diagonal(found, 1.0)
+    return found
+
+
+def _normal(random: np.random.Generator, correlation: np.ndarray) -> np.ndarray:
+    """(S, T) normal draws, each task's evenly spread: their ranks alone are drawn."""
+    drawn = random.standard_normal((_N_DRAWS, len(correlation))) @ np.linalg.cholesky(correlation).T
+    ranks = drawn.argsort(axis=0).argsort(axis=0)
+    return stats.norm.ppf((ranks + 0.5) / _N_DRAWS)
+
+
+def _score_draws(
+    chain: _Chain, k: int, of_loss: np.ndarray, which: np.ndarray, of_run: np.ndarray, factor: float
+) -> np.ndarray:
+    """(S,) draws of a task's score at point k."""
+    quantiles = chain.forecast.quantiles[:, k]
+    losses = np.exp(np.interp(of_loss, stats.norm.ppf(LEVELS), np.log(quantiles)))
+    middle, each = _curves_at(chain, quantiles, losses, which)
+    of_run = stats.t.ppf(stats.norm.cdf(of_run), chain.step.degrees)
+    return np.clip(middle + factor * (each - middle + chain.step.noise * of_run), 0.0, 1.0)
+
+
+def _curves_at(
+    chain: _Chain, quantiles: np.ndarray, losses: np.ndarray, which: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(S,) scores at losses (S,): by the fit of all runs, and by the resample of each draw."""
+    grid = np.geomspace(quantiles[0], quantiles[-1], _GRID)
+    middle, each = chain.step.curves(grid)
+    at = np.interp(np.log(losses), np.log(grid), np.arange(_GRID))
+    left = np.minimum(at.astype(int), _GRID - 2)
+    rest = at - left
+    by_resample = each[which, left] * (1 - rest) + each[which, left + 1] * rest
+    return np.interp(np.log(losses), np.log(grid), middle), by_resample
+
+
+def _row(chain: _Chain, k: int, factor: float) -> dict[str, Any]:
+    """Loss, score and shares of the variance of a task at point k."""
+    point = chain.forecast.table.iloc[k]
+    losses = chain.forecast.quantiles[:, k]
+    middle, each = chain.step.curves(np.array([point["estimate"]]))
+    evenly = np.exp(np.interp(
+        stats.norm.ppf((np.arange(64) + 0.5) / 64), stats.norm.ppf(LEVELS), np.log(losses)
+    ))  # fmt: skip
+    parts = np.array([
+        chain.step.curves(evenly)[0].var(), factor**2 * each.var(),
+        factor**2 * chain.step.noise**2,
+    ])  # fmt: skip
+    return {
+        "loss": float(point["estimate"]),
+        "score": float(middle[0]),
+        **dict(zip(SHARES, (parts / parts.sum()).tolist(), strict=True)),
+        "note": "" if chain.step.runs.has_trend() else "the score hardly follows the loss",
+    }
+
+
+def _curves(
+    chains: Mapping[str, _Chain], factors: Mapping[str, float], level: float
+) -> pd.DataFrame:
+    """The laws of all tasks with bands, from the runs' highest loss to the lowest forecast."""
+    rows = [pd.DataFrame(columns=["task", "loss", "score", "score_low", "score_high"])]
+    for task, chain in chains.items():
+        runs, step = chain.step.runs, chain.step
+        loss = np.geomspace(runs.loss[runs.weight > 0].max(), chain.forecast.quantiles.min(), 40)
+        middle, each = step.curves(loss)
+        spread = factors[task] * np.sqrt(each.var(axis=0) + step.noise**2)
+        half = stats.t.ppf((1 + level) / 2, step.degrees) * spread
+        low, high = np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
+        columns = {"task": task, "loss": loss, "score": middle}
+        rows.append(pd.DataFrame(columns | {"score_low": low, "score_high": high}))
+    return pd.concat(rows if len(rows) == 1 else rows[1:], ignore_index=True)
+
+
+def _observed(runs: TaskRuns) -> dict[str, np.ndarray]:
+    final = np.zeros(len(runs.loss))
+    final[runs.final] = 1.0
+    return {"loss": runs.loss, "score": runs.score, "final": final}
+
+
+def _notes(read: Mapping[str, list[TaskRuns]], chains: Mapping[str, _Chain]) -> tuple[Note, ...]:
+    """What is to be known: tasks without a forecast, then the notes of the losses, each once."""
+    notes = [
+        Note("no-forecast", "warning", f"{task}: {runs.trouble()}", inherited=False)
+        for task, (runs, *_) in read.items()
+        if runs.trouble()
+    ]
+    flat = [task for task, chain in chains.items() if not chain.step.runs.has_trend()]
+    if flat:
+        message = f"{', '.join(flat)}: the score hardly follows the loss; its interval is of noise"
+        notes.append(Note("no-trend", "warning", message, inherited=False))
+    by_code: dict[str, list[tuple[str, Note]]] = {}
+    for task, chain in chains.items():
+        for note in chain.forecast.notes:
+            by_code.setdefault(note.code, []).append((task, note))
+    for code, found in by_code.items():
+        names = ", ".join(dict.fromkeys(task for task, _ in found))
+        note = found[0][1]
+        message = f"loss of {names}: {note.message}"
+        notes.append(Note(code, note.severity, message, inherited=note.inherited))
+    return tuple(notes)

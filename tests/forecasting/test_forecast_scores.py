@@ -1,0 +1,240 @@
+"""Scores of models not yet made: laws of the loss and of the score joined, tasks that fail."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw.errors import DataError, UsageError
+from jaxlaw.forecasting import _forecast_scores as chain
+from jaxlaw.forecasting._score_step import TaskRuns, error_factors, late_weights
+
+SIZES, LENGTHS = (1e8, 2e8, 4e8, 8e8), (10.0, 20.0, 40.0, 100.0)
+DATA = Path(os.environ.get("JAXLAW_DATA", ""))
+
+
+def loss_of(N, D):
+    return 0.5 + 120.0 / N**0.3 + 350.0 / D**0.3
+
+
+def score_of(loss):
+    return 0.25 + 0.6 / (1 + np.exp(5 * (loss - 1.3)))
+
+
+def ladder(seed=0, checkpoints=(0.7, 0.9, 1.0)):
+    """Runs with checkpoints: a task that rises, one at chance, and one that falls."""
+    random, rows = np.random.default_rng(seed), []
+    for run, (N, ratio) in enumerate((N, r) for N in SIZES for r in LENGTHS):
+        off = random.normal(size=2)
+        for share in checkpoints:
+            D = N * ratio * share
+            loss = loss_of(N, D) * np.exp(0.003 * off[0])
+            score = score_of(loss) + 0.004 * off[1]
+            chance = 0.25 + 0.006 * random.normal()
+            falls = 1 - score + 0.002 * random.normal()
+            rows.append((f"run{run}", N, D, loss, score, chance, falls))
+    columns = ["run", "N", "D", "bpb", "acc", "acc_none", "acc_falls"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def task_runs(loss, score, chance=np.nan, questions=np.nan):
+    rows = np.arange(len(loss))
+    arrays = (np.asarray(loss, float), np.asarray(score, float), np.ones(len(loss)))
+    return TaskRuns("task", *arrays, rows, rows, chance, questions)
+
+
+AT = {"N": [3e9, 6e9], "D": [6e10, 3e11]}
+TASKS = {"rises": ("bpb", "acc"), "none": ("bpb", "acc_none"), "falls": ("bpb", "acc_falls")}
+CHANCE = {"rises": 0.25, "none": 0.25, "falls": 0.25}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return jl.forecast_scores(ladder(), TASKS, AT, groups="run", chance=CHANCE, n_starts=64)
+
+
+@pytest.mark.full
+def test_the_truth_lies_inside_and_the_table_is_in_the_order_that_was_given(found):
+    head = ["task", "N", "D", "loss", "score", "low", "high", "chance"]
+    assert list(found.table)[:8] == head and len(found.table) == 6
+    rows = found.table[found.table["task"] == "rises"]
+    truth = score_of(loss_of(rows["N"], rows["D"])).to_numpy()
+    np.testing.assert_allclose(rows["score"], truth, rtol=0.03)
+    assert (rows["low"] < truth).all() and (truth < rows["high"]).all()
+    assert (rows["high"] - rows["low"] < 0.15).all()
+    np.testing.assert_allclose(rows[list(chain.SHARES)].sum(axis=1), 1.0)
+    np.testing.assert_allclose(found.mean["score"], rows["score"])
+
+
+@pytest.mark.full
+def test_tasks_without_a_forecast_say_why(found):
+    notes = found.table.groupby("task")["note"].first()
+    assert notes["none"] == "no run is above chance; no forecast"
+    assert notes["falls"].startswith("broken: the score falls as the loss falls")
+    assert found.table.loc[found.table["task"] != "rises", "score"].isna().all()
+    said = [note.message for note in found.notes if note.code == "no-forecast"]
+    assert [text.partition(":")[0] for text in said] == ["none", "falls"]
+    assert set(found.forecasts) == set(found.fits) == {"rises"}
+
+
+@pytest.mark.full
+def test_it_is_saved_read_and_shown(found, tmp_path):
+    found.save(tmp_path / "scores.json")
+    again = jl.load(tmp_path / "scores.json")
+    assert again.summary() == found.summary()
+    pd.testing.assert_frame_equal(again.table, found.table)
+    assert "6 B parameters" in found.headline and "rises" in found.headline
+    with pytest.raises(UsageError, match="task none has no forecast; rises have"):
+        jl.plots.score_steps(found, "none")
+
+
+@pytest.mark.full
+def test_other_units_and_names_of_columns_change_nothing(found):
+    table = ladder().rename(columns={"N": "params", "D": "tokens"})
+    table["params"], table["tokens"] = table["params"] / 1e9, table["tokens"] / 1e9
+    again = jl.forecast_scores(
+        table, {"rises": TASKS["rises"]}, {"N": [3.0, 6.0], "D": [60.0, 300.0]}, groups="run",
+        chance=0.25, n_starts=64, columns={"N": "params", "D": "tokens"},
+        units={"N": 1e9, "D": 1e9},
+    )  # fmt: skip
+    first = found.table[found.table["task"] == "rises"]
+    np.testing.assert_allclose(again.table["score"], first["score"], rtol=1e-4)
+    np.testing.assert_allclose(again.table["high"], first["high"], rtol=1e-3)
+    assert again.headline.startswith("N 6 B parameters, D 300 B tokens")
+
+
+@pytest.mark.full
+def test_of_several_losses_the_one_that_predicts_is_chosen():
+    table = ladder()
+    # As close to the score among the runs, and no law of N and D.
+    random = np.random.default_rng(3)
+    table["odd"] = 2.0 + 0.2 * random.permutation(np.linspace(-1, 1, len(table)))
+    table["odd"] -= 0.2 * (table["acc"] - table["acc"].mean())
+    found = jl.forecast_scores(
+        table, {"rises": (["odd", "bpb"], "acc")}, AT, groups="run", chance=0.25, n_starts=64
+    )
+    chosen = found.choices.set_index("loss")["chosen"]
+    assert chosen["bpb"]
+    assert found.summary().count("rises: predicted by bpb") == 1
+
+
+@pytest.mark.full
+def test_three_runs_have_a_wide_answer():
+    few = ladder(checkpoints=(1.0,)).iloc[[0, 6, 15]]
+    found = jl.forecast_scores(
+        few, {"mmlu": ("bpb", "acc")}, {"N": 1.6e9, "D": 6.4e10}, n_starts=64
+    )
+    row = found.table.iloc[0]
+    assert row["low"] < score_of(loss_of(1.6e9, 6.4e10)) < row["high"]
+    assert row["chance"] == 0.25 and row["high"] - row["low"] > 0.03
+    assert found.fits["mmlu"].params["ceiling"] == 1.0
+
+
+@pytest.mark.full
+def test_flops_alone_are_enough():
+    found = jl.forecast_scores(
+        ladder(), {"rises": TASKS["rises"]}, {"C": 2e21}, groups="run", chance=0.25, n_starts=64
+    )
+    row = found.table.iloc[0]
+    assert list(found.table)[:4] == ["task", "C", "loss", "score"]
+    assert row["low"] < row["score"] < row["high"]
+
+
+# ---------------------------------------------------------------- without a fit
+
+
+def test_chance_is_known_by_the_name_of_the_task():
+    known = {"mmlu_test": 0.25, "ARC-Challenge": 0.25, "piqa_val": 0.5, "csqa": 0.2}
+    assert {task: chain.chance_of(task) for task in known} == known
+    assert chain.chance_of("social_iqa") == pytest.approx(1 / 3)
+    assert np.isnan(chain.chance_of("gsm8k"))
+
+
+def test_a_task_at_chance_is_one_whose_best_runs_are_no_better_than_guesses():
+    loss = np.linspace(2.0, 1.0, 12)
+    random = np.random.default_rng(0)
+    guesses = 0.25 + 0.01 * random.normal(size=12)
+    assert "above chance" in task_runs(loss, guesses, 0.25).trouble()
+    assert task_runs(loss, guesses + np.linspace(0, 0.1, 12), 0.25).trouble() == ""
+    # Two points above chance are nothing of 100 questions, and much of 10,000.
+    risen = 0.25 + np.linspace(0.0, 0.03, 12)
+    assert "above chance" in task_runs(loss, risen, 0.25, 100).trouble()
+    assert task_runs(loss, risen, 0.25, 10_000).trouble() == ""
+    assert (
+        task_runs(loss, guesses).trouble() == "" or "broken" in task_runs(loss, guesses).trouble()
+    )
+
+
+def test_a_broken_task_is_one_whose_score_falls_with_the_loss():
+    loss = np.linspace(2.0, 1.0, 8)
+    assert "broken" in task_runs(loss, np.linspace(0.6, 0.4, 8)).trouble()
+    assert task_runs(loss, np.linspace(0.4, 0.6, 8)).trouble() == ""
+    flat = task_runs(loss, 0.5 + 0.01 * np.array([1, -1, 1, -1, -1, 1, -1, 1]))
+    assert flat.trouble() == "" and not flat.has_trend()
+
+
+def test_late_checkpoints_count_more_and_early_ones_not_at_all():
+    weight = late_weights(np.array([0.1, 0.6, 0.9, 1.0]))
+    assert weight[0] == 0 and weight[-1] == 1 and (np.diff(weight) > 0).all()
+
+
+def test_tasks_go_together_as_their_errors_do():
+    errors = np.random.default_rng(1).normal(size=(2, 500))
+    same = chain._correlation(np.array([errors[0], errors[0], errors[1]]))
+    assert same[0, 1] > 0.95 and abs(same[0, 2]) < 0.2
+    few = chain._correlation(np.array([errors[0, :2], errors[0, :2]]))
+    assert few[0, 1] < 0.3  # two runs say little
+    assert (chain._correlation(np.full((2, 3), np.nan)) == np.eye(2)).all()
+
+
+def test_errors_beyond_cutoffs_widen_their_own_task_most():
+    @dataclasses.dataclass
+    class Step:
+        cutoff_errors: np.ndarray
+
+    quiet, loud = Step(np.array([1.0, 1.0])), Step(np.array([3.0, 3.0, np.nan]))
+    factors = error_factors([quiet, loud])
+    assert 1.0 < factors[0] < factors[1] < 3.0
+    assert error_factors([Step(np.array([0.1, 0.1]))]).tolist() == [1.0]
+    assert error_factors([]).tolist() == []
+
+
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        ({"at": {"N": 1e9}}, "at has N; scores are forecast from N and D"),
+        ({"at": 3}, "at is a dict"),
+        ({"tasks": {}}, "tasks is a dict"),
+        ({"groups": "rum"}, r"no column rum \(groups=\).*'run'"),
+        ({"tasks": {"a": ("bpp", "acc")}}, r"no column bpp \(tasks=\)"),
+        ({"tasks": {"a": ("bpb", "percent")}}, "column percent: rows .* divide percent by 100"),
+        ({"tasks": {"a": ("zero", "acc")}}, "column zero: rows .* a loss is positive"),
+        ({"tasks": {"a": ("gap", "acc")}}, "column gap: row.* leave the row out"),
+    ],
+)
+def test_what_is_wrong_is_named(change, message):
+    table = ladder(checkpoints=(1.0,)).assign(zero=0.0, gap=np.nan)
+    table["percent"] = 100 * table["acc"]
+    call = {"tasks": {"a": ("bpb", "acc")}, "at": AT, "groups": "run"} | change
+    with pytest.raises((DataError, UsageError), match=message):
+        jl.forecast_scores(table, **call)
+
+
+@pytest.mark.night
+@pytest.mark.skipif(not (DATA / "olmo_ladder.csv").exists(), reason="JAXLAW_DATA is not set")
+def test_olmos_ladder_forecasts_a_larger_size():
+    table = pd.read_csv(DATA / "olmo_ladder.csv")
+    names = {"mmlu": "mmlu_test", "hellaswag": "hellaswag_val", "piqa": "piqa_val"}
+    tasks = {task: (f"bpb_{name}", f"acc_{name}") for task, name in names.items()}
+    later = table[table["run"] == "1B-10xC"].iloc[-1]
+    runs = table[table["model"].isin(["190M", "370M", "760M"])]
+    found = jl.forecast_scores(runs, tasks, {"N": later["N"], "D": later["D"]}, groups="run")
+    observed = np.array([later[f"acc_{name}"] for name in names.values()])
+    assert np.abs(found.table["score"] / observed - 1).max() < 0.05
+    assert (found.table["low"] < observed).all() and (observed < found.table["high"]).all()
