@@ -201,6 +201,61 @@ def leave_future_out_command(
 
 
 @opt.reads_runs
+def scores_command(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="The runs, - for stdin.")],
+    score: Annotated[
+        list[str],
+        typer.Option(
+            help="Columns of score and loss, a task each: 'acc_*:bpb_*', or "
+            "mmlu=acc_mmlu:bpb_a,bpb_b, of whose losses the best is chosen; repeatable."
+        ),
+    ],
+    at: Annotated[
+        list[str],
+        typer.Option(
+            help="A run not yet made: N=7e9,D=4e12, repeatable, a run each; or a file of them."
+        ),
+    ],
+    level: opt.Level = 0.9,
+    groups: opt.Groups = None,
+    law: Annotated[str, typer.Option(help="Law of the score in the loss.")] = "sigmoid",
+    chance: Annotated[
+        list[str] | None, typer.Option(help="Score by chance of a task: mmlu=0.25; repeatable.")
+    ] = None,
+    questions: Annotated[
+        list[str] | None, typer.Option(help="Questions of a task: mmlu=14042; repeatable.")
+    ] = None,
+    prior: Annotated[
+        str, typer.Option(help="What is known beforehand of the losses: field, none, or a folder.")
+    ] = "field",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of resamples, draws and starts.")] = 0,
+    n_starts: Starts = 1024,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the table (CSV), all of it (JSON), or draw it (PNG, …)."),
+    ] = None,
+    as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """Predict scores on tasks of models not yet made.
+
+    Example: jaxlaw scores ladder.csv --score 'acc_*:bpb_*' --groups run --at N=7e9,D=4e12
+    """
+    check_out(out, JSON, CSV, PICTURE)
+    result = jl.forecast_scores(
+        jl.read_runs(data, **reading), score, points_at(at), groups=opt.columns_named(groups),
+        level=level, law=law, chance=opt.numbers_of(chance, "--chance") or None,
+        questions=opt.numbers_of(questions, "--questions") or None,
+        prior=None if prior == "none" else prior, seed=seed, n_starts=n_starts,
+    )  # fmt: skip
+    conclude(
+        result.to_dict(), result.notes, result.table, lambda: print_summary(result), out,
+        as_json, lambda plots: plots.score_forecasts(result),
+    )  # fmt: skip
+
+
+@opt.reads_runs
 def score_command(
     forecasts_and_data: Annotated[
         list[str],

@@ -94,6 +94,7 @@ def schemas() -> dict[str, Schema]:
         "backtest": jl.forecasting.Backtest,
         "forecast": jl.Forecast,
         "leave-future-out": jl.forecasting.LeaveFutureOut,
+        "scores": jl.forecasting.ScoreForecast,
         "score": jl.forecasting.ForecastScores,
         "covariance": {
             "law": str, "level": float, "parameters": _Rows,

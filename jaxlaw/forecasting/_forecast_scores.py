@@ -26,7 +26,7 @@ from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
 from jaxlaw._version import __version__
 from jaxlaw.data import ReadingOptions, Runs, missing_column, numbers, read_runs, refuse_rows
-from jaxlaw.errors import UsageError
+from jaxlaw.errors import UsageError, listed
 from jaxlaw.fitting import FittedLaw
 from jaxlaw.forecasting._cutoffs import compute_of
 from jaxlaw.forecasting._forecast import LEVELS, Forecast, forecast
@@ -131,45 +131,48 @@ class ScoreForecast(Result):
     @property
     def headline(self) -> str:
         """The mean over tasks at the last point, with its interval."""
-        good = self.table["score"].notna()
-        if not good.any():
+        if self.table["score"].isna().all():
             return "no task has a forecast"
-        row, count = self.mean.iloc[-1], self.table.loc[good, "task"].nunique()
-        where = ", ".join(
-            f"{name} {written(row[name], *self.unit_of(name))}" for name in self.inputs
-        )
-        of = next(iter(self.table.loc[good, "task"])) if count == 1 else f"mean of {count} tasks"
+        return self._point(self.mean.iloc[-1])
+
+    def _point(self, row: pd.Series) -> str:
+        """A point, and the mean over its tasks, or the score of its only one."""
+        where = [f"{name} {written(row[name], *self.unit_of(name))}" for name in self.inputs]
+        tasks = list(self.forecasts)
+        of = tasks[0] if len(tasks) == 1 else f"mean of {len(tasks)} tasks"
         return (
-            f"{where}: {of} {row['score']:.3f} ({100 * self.level:g} %: {row['low']:.3f} to "
-            f"{row['high']:.3f})"
+            f"{', '.join(where)}: {of} {row['score']:.3f} ({100 * self.level:g} %: "
+            f"{row['low']:.3f} to {row['high']:.3f})"
         )
 
     def lines(self) -> list[str]:
-        """Every task and point with its interval, and what the width comes from."""
-        shown = self.table.copy()
-        for name in self.inputs:
-            shown[name] = [written(value, *self.unit_of(name)) for value in shown[name]]
-        lines = shown.to_string(
-            index=False,
-            na_rep="",
-            formatters=dict.fromkeys(SHARES, _percent),
-            float_format="{:.3f}".format,
-        ).splitlines()
-        lines = [line.rstrip() for line in lines]
-        if len(self.choices):
-            best = self.choices[self.choices["chosen"]]
-            lines += [f"{row.task}: predicted by {row.loss}" for row in best.itertuples()]
-        return lines
+        """Every point with its tasks, their intervals, and what the width comes from."""
+        wide = max(map(len, [*self.table["task"], "task"]))
+        head = f"{'task':{wide}}  loss  score  {100 * self.level:g} %".ljust(wide + 31)
+        lines = []
+        for k, point in self.mean.iterrows():
+            lines += [self._point(point)] * (len(self.mean) > 1)
+            lines.append(f"{head}chance  width from loss, law, noise")
+            lines += [
+                f"{row.task:{wide}}  {row.note}"
+                if np.isnan(row.score)
+                else f"{row.task:{wide}} {row.loss:5.3f}  {row.score:5.3f}  {row.low:5.3f} to "
+                f"{row.high:5.3f}  {_number(row.chance):6}  {row.from_loss:4.0%} "
+                f"{row.from_law:4.0%} {row.from_noise:4.0%}"
+                for row in self.table.iloc[k :: len(self.mean)].itertuples()
+            ]
+        best = self.choices[self.choices["chosen"].astype(bool)]
+        return lines + [f"{row.task}: predicted by {row.loss}" for row in best.itertuples()]
 
 
-def _percent(share: float) -> str:
-    return f"{share:.0%}" if np.isfinite(share) else ""
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.3g}"
 
 
 @checked
 def forecast_scores(
     runs: Any,
-    tasks: Mapping[str, tuple[Any, str]],
+    tasks: Mapping[str, tuple[Any, str]] | str | Sequence[str],
     at: Any,
     *,
     groups: str | Sequence[str] | None = None,
@@ -194,7 +197,8 @@ def forecast_scores(
             inputs, and a column for each loss and score; scores are shares of 1.
         tasks: task → columns of its loss (bits per byte of the right answers, a cross-entropy) and
             of its score. In place of the first, a list of columns: the one is taken whose forecasts
-            at the cut-offs of a back-test erred least.
+            at the cut-offs of a back-test erred least. Or texts: ``"acc_*:bpb_*"`` for every column
+            ``acc_…`` that has a ``bpb_…``, ``"mmlu=acc_mmlu:bpb_a,bpb_b"`` for one task.
         at: points: a dict of numbers or arrays that broadcast, or a table, with N and D, or with C
             alone (FLOPs; 6·N·D of the runs where they have none), in the units of the runs.
         groups: column or columns that name the run of a checkpoint; None: every row is a run.
@@ -226,32 +230,24 @@ def forecast_scores(
         >>> found.table.columns[:4].tolist(), len(found.table)
         (['task', 'N', 'D', 'loss'], 2)
     """
-    if not tasks:
-        raise UsageError("tasks is a dict, task to columns: {'mmlu': ('bpb_mmlu', 'acc_mmlu')}")
     given = {name: value for name, value in reading.items() if value is not None}
     source = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
+    named = tasks if isinstance(tasks, Mapping) else _tasks_of(tasks, source)
+    if not named:
+        raise UsageError("tasks is a dict, task to columns: {'mmlu': ('bpb_mmlu', 'acc_mmlu')}")
     table = _Table.of(source, groups, at)
     read = {
         task: [table.task(task, loss, score, chance, questions or {}) for loss in _listed(losses)]
-        for task, (losses, score) in tasks.items()
+        for task, (losses, score) in named.items()
     }
     options = {"level": level, "seed": seed, "n_starts": n_starts, "prior": prior}
     chains: dict[str, _Chain] = {}
-    tried = []
+    tried: list[dict[str, Any]] = []
     for task in _progress.parts(list(read), str, "task"):
-        losses = dict(zip(_listed(tasks[task][0]), read[task], strict=True))
-        losses = {loss: runs_of for loss, runs_of in losses.items() if not runs_of.trouble()}
-        if not losses:
-            continue
-        found = [_chain(table, runs_of, loss, law, options) for loss, runs_of in losses.items()]
-        errors = np.array([chain.error for chain in found])
-        best = int(np.nanargmin(errors)) if np.isfinite(errors).any() else 0
-        chains[task] = found[best]
-        if len(found) > 1:
-            tried += [
-                {"task": task, "loss": loss, "error": error, "chosen": k == best}
-                for k, (loss, error) in enumerate(zip(losses, errors, strict=True))
-            ]
+        runs_by_loss = dict(zip(_listed(named[task][0]), read[task], strict=True))
+        best, compared = _best_chain(table, runs_by_loss, law, options)
+        chains |= {} if best is None else {task: best}
+        tried += compared
     return _result(table, read, chains, tried, options)
 
 
@@ -352,6 +348,33 @@ def _column(runs: Runs, column: str) -> np.ndarray:
     return values
 
 
+def _tasks_of(texts: str | Sequence[str], runs: Runs) -> dict[str, tuple[list[str], str]]:
+    """Tasks of texts such as ``acc_*:bpb_*``: what a star stands for is the task's name."""
+    columns = [str(runs.user_name(name)) for name in runs.table]
+    found: dict[str, tuple[list[str], str]] = {}
+    for text in [texts] if isinstance(texts, str) else texts:
+        name, _, pair = text.rpartition("=")
+        score, _, losses = pair.partition(":")
+        if not score or not losses or (name and "*" in pair):
+            raise UsageError(f"tasks: 'acc_*:bpb_*' or 'mmlu=acc_mmlu:bpb_mmlu', not '{text}'")
+        if "*" not in score:
+            found[name or score] = (losses.split(","), score)
+            continue
+        before, _, after = score.partition("*")
+        for column in columns:
+            if not (column.startswith(before) and column.endswith(after)):
+                continue
+            task = column[len(before) : len(column) - len(after)]
+            partners = [loss.replace("*", task) for loss in losses.split(",")]
+            if task and set(partners) <= set(columns):
+                found[task] = (partners, column)
+    if not found:
+        raise UsageError(
+            f"{runs.source}: no column fits {texts}; columns: {listed(columns)}", argument="tasks"
+        )
+    return found
+
+
 def _listed(losses: Any) -> list[str]:
     return [losses] if isinstance(losses, str) else list(losses)
 
@@ -414,6 +437,26 @@ class _Chain:
         return float(np.sqrt(np.mean(squares))) if squares else np.nan
 
 
+def _best_chain(
+    table: _Table, runs_by_loss: Mapping[str, TaskRuns], law: Any, options: Mapping[str, Any]
+) -> tuple[_Chain | None, list[dict[str, Any]]]:
+    """The chain by the loss that predicted best beyond the cut-offs, and how all of them did."""
+    found = {
+        loss: _chain(table, runs, loss, law, options)
+        for loss, runs in runs_by_loss.items()
+        if not runs.trouble()
+    }
+    if not found:
+        return None, []
+    errors = {loss: chain.error for loss, chain in found.items()}
+    best = min(errors, key=lambda loss: (not np.isfinite(errors[loss]), errors[loss]))
+    compared = [
+        {"loss": loss, "error": error, "chosen": loss == best} for loss, error in errors.items()
+    ]
+    task = found[best].step.runs.task
+    return found[best], [{"task": task} | one for one in compared if len(found) > 1]
+
+
 def _chain(
     table: _Table, runs: TaskRuns, loss: str, law: Any, options: Mapping[str, Any]
 ) -> _Chain:
@@ -462,27 +505,22 @@ def _result(
     ))  # fmt: skip
     points = _points(table, chains)
     draws = _draws(chains, factors, options["seed"])
-    rows = []
-    for task, (runs, *_) in read.items():
-        for k in range(len(next(iter(points.values())))):
-            row: dict[str, Any] = {"task": task} | {n: v[k] for n, v in points.items()}
-            empty = dict.fromkeys(("loss", "score", "low", "high"), np.nan)
-            row |= empty | {"chance": runs.chance} | dict.fromkeys(SHARES, np.nan)
-            row["note"] = runs.trouble()
-            if task in chains:
-                row |= _row(chains[task], k, factors[task])
-                row["low"], row["high"] = np.percentile(draws[task][k], limits)
-            rows.append(row)
+    rows = [
+        {"task": task}
+        | {name: values[k] for name, values in points.items()}
+        | dict.fromkeys(("loss", "score", "low", "high"), np.nan)
+        | {"chance": runs.chance}
+        | dict.fromkeys(SHARES, np.nan)
+        | {"note": runs.trouble()}
+        | (_row(chains[task], k, factors[task], draws[task][k], limits) if task in chains else {})
+        for task, (runs, *_) in read.items()
+        for k in range(len(next(iter(points.values()))))
+    ]
     frame = pd.DataFrame(rows)
-    mean = pd.DataFrame(points)
-    for name in ("score", "low", "high"):
-        mean[name] = np.nan
+    mean = frame.groupby(frame.index % len(points[table.inputs[0]]))["score"].mean()
+    mean = pd.DataFrame(points | {"score": mean.to_numpy(), "low": np.nan, "high": np.nan})
     if chains:
         together = np.mean(list(draws.values()), axis=0)  # (points, draws)
-        mean["score"] = [
-            frame.loc[frame["task"].isin(chains), "score"].to_numpy()[k :: len(mean)].mean()
-            for k in range(len(mean))
-        ]
         mean["low"], mean["high"] = np.percentile(together, limits, axis=1)
     return ScoreForecast(
         table=frame,
@@ -492,7 +530,10 @@ def _result(
         fits={task: chain.step.fitted() for task, chain in chains.items()},
         forecasts={task: chain.forecast for task, chain in chains.items()},
         curves=_curves(chains, factors, level),
-        observed={task: _observed(runs[0]) for task, runs in read.items()},
+        observed={
+            task: _observed(chains[task].step.runs if task in chains else runs[0])
+            for task, runs in read.items()
+        },
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "numpy": np.__version__},
         notes=_notes(read, chains),
@@ -574,8 +615,10 @@ def _curves_at(
     return np.interp(np.log(losses), np.log(grid), middle), by_resample
 
 
-def _row(chain: _Chain, k: int, factor: float) -> dict[str, Any]:
-    """Loss, score and shares of the variance of a task at point k."""
+def _row(
+    chain: _Chain, k: int, factor: float, draws: np.ndarray, limits: tuple[float, float]
+) -> dict[str, Any]:
+    """Loss, score, interval and shares of the variance of a task at point k."""
     point = chain.forecast.table.iloc[k]
     losses = chain.forecast.quantiles[:, k]
     middle, each = chain.step.curves(np.array([point["estimate"]]))
@@ -586,9 +629,12 @@ def _row(chain: _Chain, k: int, factor: float) -> dict[str, Any]:
         chain.step.curves(evenly)[0].var(), factor**2 * each.var(),
         factor**2 * chain.step.noise**2,
     ])  # fmt: skip
+    low, high = np.percentile(draws, limits)
     return {
         "loss": float(point["estimate"]),
         "score": float(middle[0]),
+        "low": low,
+        "high": high,
         **dict(zip(SHARES, (parts / parts.sum()).tolist(), strict=True)),
         "note": "" if chain.step.runs.has_trend() else "the score hardly follows the loss",
     }
