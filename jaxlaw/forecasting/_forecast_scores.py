@@ -236,10 +236,7 @@ def forecast_scores(
     if not named:
         raise UsageError("tasks is a dict, task to columns: {'mmlu': ('bpb_mmlu', 'acc_mmlu')}")
     table = _Table.of(source, groups, at)
-    read = {
-        task: [table.task(task, loss, score, chance, questions or {}) for loss in _listed(losses)]
-        for task, (losses, score) in named.items()
-    }
+    read = table.tasks(named, chance, questions or {})
     options = {"level": level, "seed": seed, "n_starts": n_starts, "prior": prior}
     chains: dict[str, _Chain] = {}
     tried: list[dict[str, Any]] = []
@@ -302,6 +299,15 @@ class _Table:
         weight = weight if runs.weight is None else weight * runs.weight
         return cls(runs, points, members, final, weight)
 
+    def tasks(
+        self, named: Mapping[str, tuple[Any, str]], chance: Any, questions: Mapping[str, float]
+    ) -> dict[str, list[TaskRuns]]:
+        """Task → its losses and scores, by each of the losses that were named for it."""
+        return {
+            task: [self.task(task, loss, score, chance, questions) for loss in _listed(losses)]
+            for task, (losses, score) in named.items()
+        }
+
     def task(
         self, task: str, loss: str, score: str, chance: Any, questions: Mapping[str, float]
     ) -> TaskRuns:
@@ -352,27 +358,31 @@ def _tasks_of(texts: str | Sequence[str], runs: Runs) -> dict[str, tuple[list[st
     """Tasks of texts such as ``acc_*:bpb_*``: what a star stands for is the task's name."""
     columns = [str(runs.user_name(name)) for name in runs.table]
     found: dict[str, tuple[list[str], str]] = {}
-    for text in [texts] if isinstance(texts, str) else texts:
+    for text in _listed(texts):
         name, _, pair = text.rpartition("=")
         score, _, losses = pair.partition(":")
-        if not score or not losses or (name and "*" in pair):
+        if not (score and losses):
             raise UsageError(f"tasks: 'acc_*:bpb_*' or 'mmlu=acc_mmlu:bpb_mmlu', not '{text}'")
-        if "*" not in score:
+        if "*" in score:
+            found |= _fitting(columns, score, losses.split(","))
+        else:
             found[name or score] = (losses.split(","), score)
-            continue
-        before, _, after = score.partition("*")
-        for column in columns:
-            if not (column.startswith(before) and column.endswith(after)):
-                continue
-            task = column[len(before) : len(column) - len(after)]
-            partners = [loss.replace("*", task) for loss in losses.split(",")]
-            if task and set(partners) <= set(columns):
-                found[task] = (partners, column)
     if not found:
-        raise UsageError(
-            f"{runs.source}: no column fits {texts}; columns: {listed(columns)}", argument="tasks"
-        )
+        message = f"{runs.source}: no column fits {texts}; columns: {listed(columns)}"
+        raise UsageError(message, argument="tasks")
     return found
+
+
+def _fitting(columns: list[str], score: str, losses: list[str]) -> dict[str, tuple[list[str], str]]:
+    """Tasks of a pattern: columns that fit the score's and have all of the losses beside them."""
+    pattern = re.compile(re.escape(score).replace(r"\*", "(.+)", 1))
+    names = {column: match[1] for column in columns if (match := pattern.fullmatch(column))}
+    beside = {column: [one.replace("*", task) for one in losses] for column, task in names.items()}
+    return {
+        names[column]: (partners, column)
+        for column, partners in beside.items()
+        if set(partners) <= set(columns)
+    }
 
 
 def _listed(losses: Any) -> list[str]:

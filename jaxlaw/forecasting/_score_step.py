@@ -20,7 +20,7 @@ from jaxlaw.laws import Law
 from jaxlaw.uncertainty import resampled_weights
 
 #: Power of the share of a run's tokens that a checkpoint has: what it weighs. Measured on OLMo's
-#: ladder, 190 M and 370 M against 760 M (benchmarks/scores.md).
+#: ladder, 190 M and 370 M against 760 M.
 LATE = 8.0
 #: Runs a parameter from which on it is fitted; before, the floor is chance and the ceiling 1.
 RUNS_EACH = 3

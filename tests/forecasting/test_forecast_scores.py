@@ -179,6 +179,20 @@ def test_a_broken_task_is_one_whose_score_falls_with_the_loss():
     assert flat.trouble() == "" and not flat.has_trend()
 
 
+def test_tasks_are_named_by_patterns_of_columns():
+    columns = ["N", "acc_mmlu", "bpb_mmlu", "acc_piqa", "bpb_piqa", "acc_alone", "bpb_c4"]
+    runs = jl.read_runs(pd.DataFrame({name: [0.5, 0.6] for name in columns}))
+    found = chain._tasks_of("acc_*:bpb_*", runs)
+    assert found == {"mmlu": (["bpb_mmlu"], "acc_mmlu"), "piqa": (["bpb_piqa"], "acc_piqa")}
+    found = chain._tasks_of(["mmlu=acc_mmlu:bpb_mmlu,bpb_c4", "acc_alone:bpb_c4"], runs)
+    assert found["mmlu"] == (["bpb_mmlu", "bpb_c4"], "acc_mmlu")
+    assert found["acc_alone"] == (["bpb_c4"], "acc_alone")
+    assert chain._tasks_of("acc_*:bpb_*,bpb_c4", runs)["piqa"][0] == ["bpb_piqa", "bpb_c4"]
+    for text, message in (("acc_*", "not 'acc_\\*'"), ("score_*:bpb_*", "no column fits score_")):
+        with pytest.raises(UsageError, match=message):
+            chain._tasks_of(text, runs)
+
+
 def test_late_checkpoints_count_more_and_early_ones_not_at_all():
     weight = late_weights(np.array([0.1, 0.6, 0.9, 1.0]))
     assert weight[0] == 0 and weight[-1] == 1 and (np.diff(weight) > 0).all()
