@@ -161,14 +161,6 @@ def test_keywords_that_are_handed_on_are_those_of_the_functions_that_take_them()
     of_fit = set(seen) - {"law", "runs", "strict"}
     assert set(ReadingOptions.__annotations__) == reading
     assert set(option_kinds(_options.FitKeywords)) == of_fit
-    # What an entry point has of its own it does not hand on: type checkers refuse a name that is
-    # both a parameter and a key.
-    for function, handed_on in (
-        (jl.bootstrap, _options.BootstrapKeywords), (jl.forecast, _options.ForecastKeywords),
-    ):  # fmt: skip
-        own = set(inspect.signature(function.__wrapped__).parameters)
-        assert own & set(option_kinds(handed_on)) == set()
-        assert of_fit <= own | set(option_kinds(handed_on))
     # The keywords and the options that travel are the same, but for what makes the law and Runs.
     fields = {field.name: field for field in dataclasses.fields(_options.FitOptions)}
     assert set(fields) == of_fit - reading - {"constraint", "base"}
@@ -184,6 +176,22 @@ def test_keywords_that_are_handed_on_are_those_of_the_functions_that_take_them()
         assert seen[name].default == inspect.signature(jl.read_runs).parameters[name].default
     documented = inspect.getdoc(jl.fit).partition("Args:")[2].partition("Returns:")[0]
     assert [name for name in seen if not re.search(rf"\b{name}\b.*:", documented)] == []
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        jl.bootstrap, jl.forecast, jl.forecasting.leave_future_out, jl.backtest, jl.cross_validate,
+        jl.covariance, jl.profile, jl.influence, jl.identifiability, jl.fit_decay,
+    ],
+)  # fmt: skip
+def test_what_fits_lists_the_options_of_a_fit(function):
+    """Its own are not handed on too: type checkers refuse a parameter that is also a key."""
+    listed = inspect.signature(function).parameters
+    assert set(inspect.signature(jl.fit).parameters) - {"law", "runs", "strict"} <= set(listed)
+    *own, options = inspect.signature(function.__wrapped__).parameters
+    kinds = typing.get_type_hints(inspect.unwrap(function), include_extras=True)[options]
+    assert options == "options" and set(own) & set(option_kinds(typing.get_args(kinds)[0])) == set()
 
 
 def test_an_unknown_keyword_is_named_with_what_may_be_meant():

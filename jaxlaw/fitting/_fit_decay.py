@@ -12,7 +12,7 @@ from jaxlaw._typed import checked
 from jaxlaw.data import LossCurves
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._fit import fit
-from jaxlaw.fitting._options import FitKeywords
+from jaxlaw.fitting._options import FitKeywords, lists_options
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note, warns_of_errors
@@ -23,6 +23,7 @@ _SECTION = (3 - np.sqrt(5)) / 2  # the smaller part of a golden section
 _WORSE = 1.01  # objectives up to this many times the best count as equal to it
 
 
+@lists_options(FitKeywords)
 @warns_of_errors
 @checked
 def fit_decay(

@@ -254,10 +254,11 @@ class FitKeywords(BootstrapKeywords, ForecastKeywords, total=False):
     seed: Seed
 
 
-def lists_options(keywords: type) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def lists_options(keywords: type, **own: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """A decorator: the signature names each of these keywords of ``**options`` with its default.
 
-    So ``help`` and a notebook's completion show what type checkers read from the annotation.
+    So ``help`` and a notebook's completion show what type checkers read from the annotation. Of
+    ``own`` options the function has another default.
     """
 
     def list_them(function: Callable[P, T]) -> Callable[P, T]:
@@ -266,15 +267,15 @@ def lists_options(keywords: type) -> Callable[[Callable[P, T]], Callable[P, T]]:
         # None in a call stands for what a factory makes, too.
         of_fit = {f.name: f.default for f in dataclasses.fields(FitOptions)}
         defaults = {p.name: p.default for p in reading} | {"constraint": None, "base": None}
-        defaults |= {n: None if d is dataclasses.MISSING else d for n, d in of_fit.items()}
-        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        defaults |= {n: None if d is dataclasses.MISSING else d for n, d in of_fit.items()} | own
+        named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         one = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
         listed = [
             one(name, default=default, annotation=kinds[name])
             for name, default in defaults.items()
             if name in kinds
         ]
-        function.__signature__ = signature.replace(parameters=[*own, *listed])  # type: ignore[attr-defined]
+        function.__signature__ = signature.replace(parameters=[*named, *listed])  # type: ignore[attr-defined]
         return function
 
     return list_them

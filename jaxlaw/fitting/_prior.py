@@ -31,11 +31,11 @@ from jaxlaw._quantities import SHARE
 from jaxlaw._result import Result, load
 from jaxlaw._typed import load as load_typed
 from jaxlaw.errors import DataError, UsageError, nearest
-from jaxlaw.fitting._objective import PriorTerm
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
 if TYPE_CHECKING:
+    from jaxlaw.fitting._objective import PriorTerm
     from jaxlaw.fitting._result import Fit
 
 #: Covariances of fits count so many times: residuals of one experiment are not independent, and
@@ -131,6 +131,8 @@ class Prior(Result):
         """Its part of the objective of a law; None of a law it does not know."""
         if not self.knows(law):
             return None
+        from jaxlaw.fitting._objective import PriorTerm  # which printed coefficients do not need
+
         factor = np.linalg.cholesky(self.covariances[law.name])
         return PriorTerm(
             np.asarray(self.means[law.name], float), np.linalg.inv(factor), np.array(self.noise**2)

@@ -14,7 +14,7 @@ from jaxlaw._quantities import SHARE, times, written
 from jaxlaw._result import Result
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import FitKeywords, split_options
+from jaxlaw.fitting import FitKeywords, lists_options, split_options
 from jaxlaw.forecasting._cutoffs import (
     FEW_CUTOFFS,
     N_CUTOFFS,
@@ -193,6 +193,7 @@ def _shown(table: pd.DataFrame) -> str:
     return table.to_string(formatters=shares, na_rep="")
 
 
+@lists_options(FitKeywords, **SEARCH)
 @checked
 def backtest(
     laws: Any,

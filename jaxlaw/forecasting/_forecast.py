@@ -35,9 +35,10 @@ from jaxlaw.fitting import (
     fit_many,
     joint_ranges,
     linearise,
+    lists_options,
     prior_evidence,
 )
-from jaxlaw.forecasting._backtest import Backtest, laws_and_data, make_backtest
+from jaxlaw.forecasting._backtest import SEARCH, Backtest, laws_and_data, make_backtest
 from jaxlaw.forecasting._calibration import (
     OF_DISAGREEMENT,
     Beforehand,
@@ -347,6 +348,7 @@ def _of_prior(row: pd.Series) -> str:
     return f" (the prior {row['prior_share']:.0%})" if row["prior_share"] >= 0.005 else ""
 
 
+@lists_options(ForecastKeywords, **SEARCH)
 @checked
 def forecast(
     laws: Any,

@@ -19,7 +19,8 @@ from jaxlaw._rounding import merged
 from jaxlaw._typed import Between, Seed, checked
 from jaxlaw.data import Observations, Runs, missing_column, numbers
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import FitKeywords, split_options
+from jaxlaw.fitting import ForecastKeywords, lists_options, split_options
+from jaxlaw.forecasting._backtest import SEARCH
 from jaxlaw.forecasting._cutoffs import compute_of, default_laws, levels_of, runs_read
 from jaxlaw.forecasting._forecast import Forecast, forecast
 from jaxlaw.forecasting._score import RTOL, runs_at
@@ -148,6 +149,7 @@ def _name(count: int) -> str:
     return f"{count} runs"
 
 
+@lists_options(ForecastKeywords, **SEARCH)
 @checked
 def leave_future_out(
     laws: Any,
@@ -164,7 +166,7 @@ def leave_future_out(
     seed: Seed = 0,
     prior: Any = "field",
     per_law: Mapping[str, Mapping[str, Any]] | None = None,
-    **options: Unpack[FitKeywords],
+    **options: Unpack[ForecastKeywords],
 ) -> LeaveFutureOut:
     """What the first 3, 4, 5, … runs would have said of those that came later, or of a target.
 

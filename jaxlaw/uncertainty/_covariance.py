@@ -40,6 +40,7 @@ from jaxlaw.fitting import (
     Fit,
     FitKeywords,
     FittedLaw,
+    lists_options,
     prior_evidence,
     sandwich_root,
     student_interval,
@@ -284,6 +285,7 @@ def _predict_with_slopes(law: Law, params: Any, inputs: Any) -> tuple[Any, dict[
     return values(params), jax.jacfwd(values)(params)
 
 
+@lists_options(FitKeywords)
 @checked
 def covariance(
     law: str | Law | FittedLaw,

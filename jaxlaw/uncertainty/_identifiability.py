@@ -11,7 +11,7 @@ import pandas as pd
 from jaxlaw._jit import in_float64
 from jaxlaw._rounding import first_largest
 from jaxlaw._typed import checked
-from jaxlaw.fitting import Fit, FitKeywords, FittedLaw
+from jaxlaw.fitting import Fit, FitKeywords, FittedLaw, lists_options
 from jaxlaw.fitting._objective import leave_group_out_steps
 from jaxlaw.laws import Input, Law
 from jaxlaw.laws._structural_identifiability import inseparable
@@ -27,6 +27,7 @@ _FEW = 3  # values of an input that may be too few
 _ALIKE = 1e-6  # share of the largest by which parts that are equal on paper may differ
 
 
+@lists_options(FitKeywords)
 @checked
 def identifiability(
     law: str | Law | FittedLaw, runs: Any, *, groups: Any = None, **options: Unpack[FitKeywords]

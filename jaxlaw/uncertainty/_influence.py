@@ -19,7 +19,7 @@ from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import Quantity
 from jaxlaw._typed import checked, not_of_parameters
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import Fit, FitKeywords, FittedLaw, Refits, fit_many
+from jaxlaw.fitting import Fit, FitKeywords, FittedLaw, Refits, fit_many, lists_options
 from jaxlaw.fitting._fit_batch import as_optimum
 from jaxlaw.fitting._objective import Problem
 from jaxlaw.fitting._transform import Model
@@ -30,6 +30,7 @@ from jaxlaw.uncertainty._groups import group_names, group_numbers
 Function = Callable[[Mapping[str, Any]], Any]
 
 
+@lists_options(FitKeywords)
 @checked
 def influence(
     law: str | Law | FittedLaw,

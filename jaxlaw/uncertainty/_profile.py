@@ -32,6 +32,7 @@ from jaxlaw.fitting import (
     FitProblem,
     FittedLaw,
     build_problem,
+    lists_options,
     predict_each,
     prior_on_host,
 )
@@ -173,6 +174,7 @@ def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
     return float(np.interp(limit, root[k - 1 : k + 1], value[k - 1 : k + 1]))
 
 
+@lists_options(FitKeywords)
 @checked
 def profile(
     law: str | Law | FittedLaw,

@@ -27,6 +27,7 @@ from jaxlaw.fitting import (
     fit_many,
     folder_name,
     law_and_options,
+    lists_options,
     split_options,
 )
 from jaxlaw.fitting._objective import LARGEST_DELTA
@@ -43,6 +44,7 @@ _OWN_STARTS = 7  # of a fold's own: how far apart those end that agree is a scor
 _FEW_VALUES = 3  # of an input in what a fold fits: checked whether they suffice
 
 
+@lists_options(FitKeywords)
 @checked
 def cross_validate(
     laws: Any,
