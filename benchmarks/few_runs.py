@@ -153,7 +153,7 @@ def report(rows: pd.DataFrame) -> None:
                        ("conflict", "Notes of a conflict")):  # fmt: skip
         each = by_source[what].median() if what == "error" else by_source[what].mean()
         print(f"\n{name}, with the field, by source\n")
-        print(markdown(each.unstack().reset_index()))
+        print(markdown(each.unstack().rename(columns={ALL: "all"}).reset_index()))
 
 
 def report_many(rows: pd.DataFrame) -> None:
@@ -182,7 +182,7 @@ def report_drift(rows: pd.DataFrame) -> None:
     ]
     by_source = field.groupby(["source", "n"])["drift"].mean()
     print("\nWhat laws overestimate by for each factor e of distance, by source\n")
-    print(markdown(by_source.unstack().reset_index()))
+    print(markdown(by_source.unstack().rename(columns={ALL: "all"}).reset_index()))
     shown = field[(field.n == ALL) | (field.n >= DETERMINED)].groupby("source")["drift"].mean()
     others = {source: float(shown.drop(source, errors="ignore").median()) for source in
               field.source.unique()}  # fmt: skip

@@ -496,8 +496,9 @@ beforehand. Its 90 % intervals hold 90 % of the runs (mean of the 15 splits), th
 alone 61 %. Of many more repetitions than were fitted no law knows: 7 to 14 % of error.
 
 - **forecast** is `jl.forecast` with all the laws of its row, weighted by what they predicted of
-  runs they had not seen, among those that were fitted; intervals of a single law are those of
-  `jl.forecast` with that law alone. Its constants were chosen on some of these sets
+  runs they had not seen, among those that were fitted, and with `prior=None`: the default prior
+  was made of some of these sets ([few_runs.md](few_runs.md)). Intervals of a single law are those
+  of `jl.forecast` with that law alone. Its constants were chosen on some of these sets
   ([forecast.md](forecast.md)). The interval score (Gneiting and Raftery 2007) is the width, and 20
   times what a run lies outside by: low is good, and a wide interval that holds all is not.
 - Unseen schedules and unseen mixtures are no matter of distance, and have no such intervals.
