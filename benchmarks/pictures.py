@@ -1,6 +1,6 @@
 """The figures of the chapters: ``[JAXLAW_DATA=…] python benchmarks/pictures.py [NAME…]``.
 
-They are drawn into .github/. A figure of a worked example shows what the snippet of its section
+They are drawn into .github/. A figure of a chapter shows what the snippet of its section
 computes: the section's Python is run, and the figure is drawn from the names it leaves behind.
 That of the README is made from real runs, and needs their folder.
 """
@@ -27,7 +27,7 @@ from jaxlaw._axes import BLUE, INK, RED, tidy, write
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / ".github"
-EXAMPLES = ROOT / "jaxlaw" / "simulate" / "README.md"
+CHAPTERS = ROOT / "jaxlaw"
 DPI = 150
 Names = Mapping[str, Any]
 
@@ -73,6 +73,21 @@ def language(made: Names) -> Figure:
     return figure
 
 
+def design(made: Names) -> Figure:
+    """When a run is evaluated; what each of the next runs takes off the standard deviation."""
+    figure, (left, right) = _two()
+    plots.evaluations(jl.design.evaluation_steps(10, 20_000), left)
+    plots.runs_to_make(made["chosen"], right)
+    return figure
+
+
+def turn(made: Names) -> Figure:
+    """The trend of the loss with D at every share, and where it turns."""
+    figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    plots.trends_over_share(made["turn"], ax)
+    return figure
+
+
 def forecast() -> Figure:
     """Llama 3's isoFLOP runs of up to 1e20 FLOPs, a forecast from them, and larger runs."""
     table = pd.read_csv(Path(os.environ["JAXLAW_DATA"], "isoflops.csv"))
@@ -89,12 +104,14 @@ def forecast() -> Figure:
     return figure
 
 
-#: File → the section whose snippet it shows, and what draws it.
-PICTURES: dict[str, tuple[str, Callable[[Names], Figure]]] = {
-    "mixture.png": ("The mixture", mixture),
-    "curve.png": ("The curve", curve),
-    "corpus.png": ("The corpus", corpus),
-    "language.png": ("The new language", language),
+#: File → the chapter and the section whose snippet it shows, and what draws it.
+PICTURES: dict[str, tuple[str, str, Callable[[Names], Figure]]] = {
+    "mixture.png": ("simulate", "The mixture", mixture),
+    "curve.png": ("simulate", "The curve", curve),
+    "corpus.png": ("simulate", "The corpus", corpus),
+    "language.png": ("simulate", "The new language", language),
+    "design.png": ("design", "The next runs", design),
+    "turn.png": ("papers", "Where the trend with D turns", turn),
 }
 
 
@@ -102,10 +119,10 @@ PICTURES: dict[str, tuple[str, Callable[[Names], Figure]]] = {
 FROM_DATA: dict[str, Callable[[], Figure]] = {"forecast.png": forecast}
 
 
-def names_of(section: str) -> dict[str, Any]:
-    """What the Python of a section of the worked examples leaves behind."""
+def names_of(chapter: str, section: str) -> dict[str, Any]:
+    """What the Python of a section of a chapter leaves behind."""
     names: dict[str, Any] = {}
-    text = EXAMPLES.read_text("utf-8").split(f"## {section}\n")[1]
+    text = (CHAPTERS / chapter / "README.md").read_text("utf-8").split(f"## {section}\n")[1]
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
     here = os.getcwd()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
@@ -127,7 +144,7 @@ if __name__ == "__main__":
         if name in FROM_DATA:
             figure = FROM_DATA[name]()
         else:
-            section, draw = PICTURES[name]
-            figure = draw(names_of(section))
+            chapter, section, draw = PICTURES[name]
+            figure = draw(names_of(chapter, section))
         figure.savefig(FOLDER / name, dpi=DPI)
         print(FOLDER / name)

@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 import jaxlaw as jl
-from benchmarks.pictures import EXAMPLES, FOLDER, FROM_DATA, PICTURES
+from benchmarks.pictures import CHAPTERS, FOLDER, FROM_DATA, PICTURES
 from jaxlaw.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -117,8 +117,8 @@ def class_of(session):
     def test_it_runs_and_prints_what_is_shown(self, tmp_path, monkeypatch, own_laws):
         monkeypatch.chdir(tmp_path)
         namespace = run_session(session, tmp_path)
-        for section, draw in PICTURES.values():
-            if session.name == f"{EXAMPLES.relative_to(ROOT)}: {section}":
+        for chapter, section, draw in PICTURES.values():
+            if session.name == f"jaxlaw/{chapter}/README.md: {section}":
                 assert all(ax.has_data() for ax in draw(namespace).axes)
         plt.close("all")
 
@@ -137,8 +137,9 @@ def test_every_picture_shown_is_drawn_by_a_script():
         FOLDER / name for name in (*PICTURES, *FROM_DATA)
     }
     assert FOLDER / "leaderboard.png" in pictures(ROOT / "benchmarks" / "leaderboard.md")
-    for name, (section, _) in PICTURES.items():
-        part = EXAMPLES.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
+    for name, (chapter, section, _) in PICTURES.items():
+        text = (CHAPTERS / chapter / "README.md").read_text("utf-8")
+        part = text.split(f"## {section}\n")[1].split("\n## ")[0]
         assert f".github/{name})" in part, f"{name} belongs to {section}"
 
 

@@ -35,6 +35,7 @@ document.querySelector("iframe").onload = (event) => {
     const best = page.getElementById("explorer-optimum");
     said.push({ ...answer.dataset, text: answer.textContent,
       outside: page.getElementById("explorer-outside").textContent,
+      shaded: page.querySelectorAll("#explorer-picture rect").length,
       best: best && best.textContent && { ...best.dataset, text: best.textContent } });
   }
   const out = document.createElement("pre");
@@ -231,6 +232,9 @@ class TestInABrowser:
         found = [[float(one[name]) for name in ("value", "low", "high")] for one in shown]
         np.testing.assert_allclose(found, expected, rtol=1e-9)
         assert [one["outside"].startswith("Beyond") for one in shown] == outside
+        # S1 only grows: where the last step is inside, the whole curve is, and none of it is grey.
+        assert [one["shaded"] > 0 for one in shown] == outside
+        assert {*outside} == {True, False} or "pt" not in phases
 
 
 def own_drops(
