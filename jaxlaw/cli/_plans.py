@@ -67,6 +67,10 @@ def _all_both(items: Any, option: str) -> dict[str, tuple[float, float]]:
     return {name: _both(text, f"{option} {name}=") for name, text in pairs(items, option).items()}
 
 
+def _each_of(items: Any, option: str) -> dict[str, Any]:
+    return {name: numbers_in(text, option) for name, text in pairs(items, option).items()}
+
+
 def _schedule(text: str, option: str) -> Any:
     from jaxlaw.data import as_schedule
 
@@ -162,6 +166,7 @@ _KINDS: dict[str, tuple[Any, Callable[[Any, str], Any], str]] = {
         f"Write {_SUCH_AS}; repeatable.",
     ),
     "Mapping[str, tuple[float, float]]": (list[str], _all_both, "Write NAME=LOW:HIGH; repeatable."),
+    "Mapping[str, Sequence[float]]": (list[str], _each_of, "NAME=VALUE,VALUE; repeatable."),
     "Mapping[str, float]": (list[str], numbers_of, "NAME=VALUE; repeatable."),
     "Mapping[str, float | str]": (list[str], inputs_at, "NAME=VALUE; repeatable."),
     "Sequence[Quantity]": (str, numbers_in, "Write 1e19,1e20, or 1e19:1e23 for 13 values between."),

@@ -22,7 +22,7 @@ from jaxlaw.laws._parameters import Input, Parameter, positive, real
 #: Inputs that a law is tuned over.
 TUNED = {
     "lr": Input("lr", "peak learning rate", 1.0, "positive", (1e-8, 1e2)),
-    "batch": Input("batch", "batch, tokens a step", 1.0, "positive", (1e3, 1e11), counts="tokens"),
+    "batch": Input("batch", "tokens a step", 1.0, "positive", (1e3, 1e11), counts="tokens"),
 }
 #: The point at which the best settings are parameters, in single things.
 REFERENCE = {"N": 1e9, "D": 2e10, "C": 1.2e20}

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from jaxlaw.planning._mixture import (
         optimal_mixture_data_limited as optimal_mixture_data_limited,
     )
+    from jaxlaw.planning._optimal_inputs import OptimalInputs as OptimalInputs
+    from jaxlaw.planning._optimal_inputs import optimal_inputs as optimal_inputs
     from jaxlaw.planning._recipes import ComputeMultiplier as ComputeMultiplier
     from jaxlaw.planning._recipes import compute_multiplier as compute_multiplier
     from jaxlaw.planning._schedule import OptimalSchedule as OptimalSchedule

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import mixture_weights as mixture_weights
     from jaxlaw.planning.plots import recovery as recovery
     from jaxlaw.planning.plots import replay_losses as replay_losses
+    from jaxlaw.planning.plots import settings as settings
     from jaxlaw.planning.plots import trade_off as trade_off
     from jaxlaw.planning.plots import turning_lengths as turning_lengths
     from jaxlaw.plots._design import evaluations as evaluations

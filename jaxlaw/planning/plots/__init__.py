@@ -25,6 +25,7 @@ from jaxlaw.planning.plots._mixture import (
     replay_losses,
     trade_off,
 )
+from jaxlaw.planning.plots._settings import settings
 
 __all__ = [
     "balance",
@@ -44,6 +45,7 @@ __all__ = [
     "mixture_weights",
     "recovery",
     "replay_losses",
+    "settings",
     "trade_off",
     "turning_lengths",
 ]
