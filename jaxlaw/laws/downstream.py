@@ -176,7 +176,7 @@ def score_exponential(
 @law(
     name="score-log-linear",
     inputs=_TASK_LOSS,
-    formula="a − b·log L, L the loss on the task",
+    formula="a − b·log(L), L the loss on the task",
     source="a straight line, the simplest rival of sigmoid",
     target="accuracy",
     better="high",
