@@ -151,7 +151,7 @@ def sandwich_root(
     """The root (G, k) of the sandwich covariance, whose product with itself it is.
 
     Args:
-        jacobian, weight, score, score_slope, groups: as for :func:`leave_group_out_steps`.
+        jacobian, weight, score, score_slope, groups: as for ``leave_group_out_steps``.
 
     Returns:
         The root, and (G,) whether some combination of the coordinates is determined by that group

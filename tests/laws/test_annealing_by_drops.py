@@ -8,7 +8,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
-from jaxlaw.data._row_areas import DROPS, MOST, drops_along
+from jaxlaw.data._row_areas import DROPS, MOST_DROPS, drops_along
 from jaxlaw.fitting._fit_many import Refits
 from tests.fixtures.fits_at_truth import at_truth
 
@@ -72,7 +72,7 @@ def test_gathered_drops_are_worth_what_they_are_one_by_one(line, counted):
     schedule = schedules.parse(line)
     at = np.unique(np.linspace(1, len(schedule), 40).astype(int))
     drops = drops_along(schedule, at, {"count_warmup": counted})
-    assert drops["drop"].shape[1] <= 2 * MOST
+    assert drops["drop"].shape[1] <= 2 * MOST_DROPS
     error = np.abs(paid(**drops) - by_definition(schedule, at, counted))
     assert 0 < error.max() < SMOOTH[line]
     if counted:
@@ -102,7 +102,7 @@ def test_rises_of_a_warm_up_count_on_request_and_those_of_a_continual_phase_alwa
 def test_memory_and_time_do_not_grow_with_the_steps():
     schedule = schedules.cosine(3e-4, 2_000_000)
     drops = drops_along(schedule, np.array([10, 2_000_000]), PLAIN)
-    assert all(drops[name].shape == (2, MOST - 1) for name in DROPS)
+    assert all(drops[name].shape == (2, MOST_DROPS - 1) for name in DROPS)
     assert (drops["S_k"] >= 0).all() and np.isfinite(drops["eta_k"]).all()
 
 
@@ -155,7 +155,7 @@ def test_a_fit_finds_the_law_that_made_the_curves(fitted, curves, tmp_path):
 @pytest.mark.full
 def test_a_thinned_fit_and_plain_numbers_agree(fitted, curves):
     observed = curves.runs().observations("multi-power")
-    assert observed.inputs["drop"].shape == (len(observed), MOST - 1)
+    assert observed.inputs["drop"].shape == (len(observed), MOST_DROPS - 1)
     predicted = fitted.predict(observed.inputs)
     assert predicted.shape == (len(observed),)
     np.testing.assert_allclose(predicted, observed.target, atol=1e-4)
