@@ -371,8 +371,9 @@ def forecast(
     predicted of runs they had not seen, at distances comparable with the forecast's (stacking, Yao
     et al. 2018). The interval adds the scatter of single runs, the parameters' uncertainty, the
     choice among laws, and the error that all laws share and that grows with distance, whose size
-    and side the cut-offs of the back-test teach. Where the runs allow few cut-offs, or none, a
-    prior width decides, and a note says so. The chapter ``jaxlaw/forecasting/README.md`` has the
+    and side the cut-offs of the back-test teach. Where laws have a prior, what they overestimate
+    with the distance on public experiments is taken off first. Where the runs allow few cut-offs,
+    or none, a prior width decides, and a note says so. The chapter ``jaxlaw/forecasting/README.md`` has the
     method and its limits.
 
     Args:
