@@ -16,6 +16,7 @@ from jaxlaw.forecasting import _cutoffs, score
 from jaxlaw.forecasting._backtest import fit_at_cutoffs
 from jaxlaw.forecasting._calibration import (
     KNOWN,
+    KNOWN_DRIFT,
     OF_DISAGREEMENT,
     OF_RESIDUALS,
     PER_E_FOLD,
@@ -129,7 +130,11 @@ def test_few_runs_get_a_priors_width_and_say_so(runs):
     found = jl.forecast("chinchilla", runs.iloc[::40], {"N": 1e10, "D": 4e11}, **SEARCH)
     assert "prior-width" in codes(found) and found.backtest is None
     row = found.table.iloc[0]
-    assert row["low"] < row["laws"] < row["high"] and row["shift"] == 0
+    assert row["low"] < row["laws"] < row["high"]
+    # Nothing is learned: what laws with a prior are known to overestimate is all it is moved by.
+    assert row["shift"] == pytest.approx(np.expm1(-KNOWN_DRIFT * row["distance"]), rel=1e-12)
+    without = jl.forecast("chinchilla", runs.iloc[::40], AT, prior=None, **SEARCH)
+    assert without.table["shift"].tolist() == [0.0, 0.0]
 
 
 def test_few_cutoffs_are_one_note_of_a_forecast(runs):
