@@ -37,7 +37,9 @@ ITERATIONS, ITERATIONS_ON_ACCELERATOR = 4, 8
 #: thousand lanes takes as long there as one of ten: reducing them further would save nothing.
 PACK, FEWEST = 32, 2**13
 WORKING_SET = 2**21  # bytes of one iteration's arrays that a CPU core keeps in its cache
-SLOTS = 32  # of a CPU core, at most: a single number for every stage is a single program
+#: Of a CPU core, at most: a single number for every stage is a single program. Fewer slots wait for
+#: fewer last lanes, which may run to 300 iterations; more compute a lane's iteration a little faster.
+SLOTS = 16
 BLOCK = 64  # starts whose objectives are evaluated at once
 
 # A program is compiled for the lengths of its arrays, which takes longer than most searches. On a

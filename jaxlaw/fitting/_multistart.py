@@ -70,6 +70,7 @@ KEPT = 8  # distinct optima kept of a problem
 MEMBERS = 64  # lanes kept of each, to see how far apart they lie
 SCREEN_LANES = (2**9, 2**15)  # lanes of a chunk, at least and at most, where they are screened
 SOLVE_LANES = (2**5, 2**11)  # … and where they are solved
+EFFICIENT = 2**8  # … up to so many in two halves: a chunk's last lanes leave its slots idle
 LANES_ON_ACCELERATOR = 2**19  # of a chunk, at most, in either stage …
 ROWS_ON_ACCELERATOR = 2**27  # … and rows of all its problems together: 1 GB a field
 OWN_STARTS = 3  # of a refit, beside the optima of its data set: …
@@ -346,7 +347,7 @@ def _lanes_of_chunk(batch: Batch, each: int, limits: tuple[int, int]) -> int:
     total = batch.count * each
     if not on_accelerator():
         least, most = limits
-        return max(least, min(most, -(-total // 8)))
+        return max(least, min(most, max(-(-total // 8), min(-(-total // 2), EFFICIENT))))
     # Few chunks, equally long: at the end of each of them its last lanes leave the device idle.
     most = LANES_ON_ACCELERATOR
     if batch.batched:
@@ -781,7 +782,7 @@ def _description(
     sizes = (
         CANDIDATES, KEPT, MEMBERS, SCREEN_LANES, SOLVE_LANES, LANES_ON_ACCELERATOR,
         ROWS_ON_ACCELERATOR, OWN_PART, OWN_SCREENED, REFITS, PROBLEMS, LANES, SURE, CHEAP,
-        jax.default_backend(),
+        EFFICIENT, jax.default_backend(),
     )  # fmt: skip
     return {
         "law": batch.model.law.name,
