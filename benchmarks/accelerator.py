@@ -2,6 +2,7 @@
 
     python benchmarks/accelerator.py               # under eight minutes; writes accelerator.md
     python benchmarks/accelerator.py tick grid     # some rows, printed
+    python benchmarks/accelerator.py --child trial tick   # in this process, a thousandth of them
 
 The rows run in a process of their own on the default device, then on the CPU, where the long ones
 take a sample of the starts or problems and are scaled; scipy takes a smaller sample still, on one
@@ -45,20 +46,28 @@ def show(row, first, seconds, share=1.0, **more):
 
 
 class Rows:
-    """The rows of the table, a method each; ``small`` is for the CPU."""
+    """The rows of the table, a method each.
 
-    def __init__(self, small):
+    Args:
+        size: ``whole``; ``small`` for the CPU; ``trial`` to see that every row runs to its end.
+    """
+
+    def __init__(self, size):
         from multistart import chinchilla_runs
         from scale import NEWTON, SILENT, fit_problem
 
         from jaxlaw import simulate
 
-        self.small, self.newton, self.silent = small, NEWTON, SILENT
+        self.size, self.newton, self.silent = size, NEWTON, SILENT
         self.runs = {
             "chinchilla": chinchilla_runs()[0],
             "dcpt": simulate.experiment("dcpt").table,
         }
         self.problems = {name: fit_problem(name, runs) for name, runs in self.runs.items()}
+
+    def of(self, share):
+        """How much of a row is done, if it is so much on the CPU."""
+        return {"whole": 1.0, "small": share, "trial": share / 1000}[self.size]
 
     def starts(self, problem, count):
         from jaxlaw.fitting import _starts
@@ -77,8 +86,9 @@ class Rows:
     def fit(self):
         import jaxlaw as jl
 
+        fewer, repeats = ({"n_starts": 64}, 1) if self.size == "trial" else ({}, 7)
         for name, runs in self.runs.items():
-            fit, first, seconds = timed(lambda: jl.fit(name, runs), 7)  # noqa: B023
+            fit, first, seconds = timed(lambda: jl.fit(name, runs, **fewer), repeats)  # noqa: B023
             show(f"default fit of {name}", first, seconds, optimum=fit.objective)
 
     def tick(self):
@@ -87,7 +97,7 @@ class Rows:
 
         for name, problem in self.problems.items():
             for lanes in (64, 2**15):
-                share = 1 / 16 if self.small and lanes > 64 else 1.0
+                share = self.of(1 / 16) if lanes > 64 else 1.0
                 starts = self.starts(problem, int(lanes * share))
 
                 def call(iterations):
@@ -106,7 +116,7 @@ class Rows:
     def multistart(self):
         problem = self.problems["chinchilla"]
         for count in (4_500, 100_000):
-            share = 0.1 if self.small and count > 4_500 else 1.0
+            share = self.of(0.1 if count > 4_500 else 1.0)
             first = self.starts(problem, int(count * share))
             found, cold, seconds = timed(lambda: self.search(problem, first), 3)  # noqa: B023
             show(f"{count:,} starts of chinchilla, all solved", cold, seconds, share,
@@ -118,7 +128,7 @@ class Rows:
         problem = self.problems["dcpt"]
         first = problem.coordinates_of_starts(_starts.grid_of(problem.model.law, problem.means))
         count = len(first)
-        first = first[:: 64 if self.small else 1]
+        first = first[:: round(1 / self.of(1 / 64))]
         found, cold, seconds = timed(lambda: self.search(problem, first), 1)
         show(f"the paper's grid of dcpt, {count:,} starts, all solved", cold, seconds,
              len(first) / count, optimum=found[0])  # fmt: skip
@@ -129,7 +139,8 @@ class Rows:
 
         from jaxlaw import laws
 
-        names = ("dcpt",) if self.small else ("dcpt-l1", "dcpt-l2", "dcpt", "dcpt-l4", "dcpt-l5")
+        names = ("dcpt-l1", "dcpt-l2", "dcpt", "dcpt-l4", "dcpt-l5")
+        names = names if self.size == "whole" else ("dcpt",)
         first, later, count = 0.0, 0.0, 0
         for name in names:
             for _, inputs, made in domains():
@@ -141,8 +152,14 @@ class Rows:
                     laws.get(name), inputs, made[0][1], np.ones(540), FitOptions(), True
                 )
                 many = {"targets": targets, "weights": np.tile(masks, (len(made), 1))}
-                starts = self.starts(problem, 4096)
-                found, cold, seconds = timed(lambda: self.search(problem, starts, 64, **many), 1)  # noqa: B023
+                starts, solved = self.starts(problem, 4096), 64
+                if self.size == "trial":
+                    many = {name: rows[:2] for name, rows in many.items()}
+                    starts, solved = starts[:64], 4
+                found, cold, seconds = timed(
+                    lambda: self.search(problem, starts, solved, **many),  # noqa: B023
+                    1,
+                )
                 first, later, count = first + cold, later + seconds, count + len(found)
         show("the paper's study: 2,160 problems, 4,096 starts each, 64 solved", first, later,
              count / 2160)  # fmt: skip
@@ -154,7 +171,7 @@ class Rows:
 
         runs, problem = self.runs["chinchilla"], self.problems["chinchilla"]
         for count in (4_000, 100_000):
-            share = 0.04 if self.small and count > 4_000 else 1.0
+            share = self.of(0.04 if count > 4_000 else 1.0)
             rows = len(runs)
             drawn = np.random.default_rng(0).multinomial(
                 rows, np.full(rows, 1 / rows), size=int(count * share)
@@ -166,8 +183,9 @@ class Rows:
             )
             show(f"{count:,} resamples of chinchilla, 8 of 64 starts solved", cold, seconds, share,
                  optimum=float(np.median(found[:4000])))  # fmt: skip
-        _, cold, seconds = timed(lambda: jl.bootstrap("chinchilla", runs, n_resamples=4000), 1)
-        show("jaxlaw.bootstrap of 4,000", cold, seconds)
+        count = max(100, int(4000 * self.of(1.0)))
+        _, cold, seconds = timed(lambda: jl.bootstrap("chinchilla", runs, n_resamples=count), 1)
+        show("jaxlaw.bootstrap of 4,000", cold, seconds, count / 4000)
 
     def areas(self):
         import jax
@@ -176,10 +194,12 @@ class Rows:
 
         import jaxlaw as jl
 
-        at, share = np.arange(1, 101) * 1000, 0.01 if self.small else 1.0
+        at = np.arange(1, 101) * 1000
         for kind, passes in ((jnp.float32, 1), (jnp.float32, 3), (jnp.float64, 1)):
-            shape = (int((10_000 if kind == jnp.float32 else 5_000) * share), 100_000)
-            lr = jax.random.uniform(jax.random.key(0), shape, kind, 1e-5, 1e-3)
+            count = 10_000 if kind == jnp.float32 else 5_000
+            several = max(1, int(count * self.of(0.01)))
+            share = several / count
+            lr = jax.random.uniform(jax.random.key(0), (several, 100_000), kind, 1e-5, 1e-3)
             add, copied = jax.jit(lambda x: x + 1), 2 * lr.nbytes
             _, _, copy = timed(lambda: add(lr).block_until_ready(), 5)  # noqa: B023
             points = at if passes == 1 else None
@@ -188,7 +208,7 @@ class Rows:
                 5,
             )
             where = "after 100 steps" if passes == 1 else "after every step"
-            show(f"areas of {int(shape[0] / share):,} × 100,000 steps, {where}, {lr.dtype}", cold,
+            show(f"areas of {count:,} × 100,000 steps, {where}, {lr.dtype}", cold,
                  seconds, share, bandwidth=passes * lr.nbytes / seconds / (copied / copy),
                  copy=copied / copy)  # fmt: skip
 
@@ -199,7 +219,7 @@ class Rows:
 
         from jaxlaw.fitting import _engine
 
-        problem, count = self.problems["dcpt"], 2**12 if self.small else 2**18
+        problem, count = self.problems["dcpt"], max(64, int(2**18 * self.of(1 / 64)))
         starts = self.starts(problem, count)
         best = {}
         for kind in (np.float64, np.float32):
@@ -223,10 +243,11 @@ class Rows:
 
         from jaxlaw.fitting import _starts
 
-        if self.small:
+        if self.size == "small":
             return
         problem = self.problems["dcpt"]
         first = problem.coordinates_of_starts(_starts.grid_of(problem.model.law, problem.means))
+        first = first[:: 10_000 if self.size == "trial" else 1]
         short = self.newton._replace(settings=self.newton.settings._replace(max_iterations=2))
         _, cold, _ = timed(
             lambda: self.search(problem, first, False, short, weights=np.ones((36, 540))), 0
@@ -236,7 +257,7 @@ class Rows:
 
     def scipy(self):
         """Milliseconds of a start by scipy's L-BFGS-B on one core; only beside the CPU."""
-        if not self.small:
+        if self.size == "whole":
             return
         from multistart import numpy_chinchilla, numpy_dcpt
         from scale import fit_problem, scipy_ms
@@ -247,6 +268,7 @@ class Rows:
             ("chinchilla", numpy_chinchilla, 200, ()),
             ("dcpt", numpy_dcpt, 40, ("eps",)),
         ):
+            count = max(2, int(count * self.of(1.0)))
             plain = fit_problem(name, self.runs[name], False)
             natural = _starts.sobol(plain.model.law, 1024, 0)
             ms, values = scipy_ms(plain, function, natural, count, bounded)
@@ -254,25 +276,25 @@ class Rows:
 
 
 ROWS = [name for name, method in vars(Rows).items() if callable(method) and name[0] != "_"]
-ROWS = [name for name in ROWS if name not in ("starts", "search")]
+ROWS = [name for name in ROWS if name not in ("of", "starts", "search")]
 
 
-def child(small, chosen):
+def child(size, chosen):
     """Run the rows in this process, and print them."""
     import jax
 
     device = jax.local_devices()[0]
     print(MARK + json.dumps({"device": device.device_kind, "jax": jax.__version__}), flush=True)
     with jax.enable_x64(True):
-        rows = Rows(small)
+        rows = Rows(size)
         for name in chosen:
             getattr(rows, name)()
 
 
-def run(platform, chosen):
+def run(platform, chosen, size="whole"):
     """The rows of a process of their own; without a platform on the default device."""
     environment = os.environ | ({"JAX_PLATFORMS": platform} if platform else {})
-    command = [sys.executable, __file__, "--child", "small" if platform else "whole", *chosen]
+    command = [sys.executable, __file__, "--child", size, *chosen]
     rows = []
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
@@ -317,11 +339,11 @@ def page(about, device, beside):
 
 def main():
     if sys.argv[1:2] == ["--child"]:
-        child(sys.argv[2] == "small", sys.argv[3:])
+        child(sys.argv[2], sys.argv[3:])
         return
     chosen = sys.argv[1:] or ROWS
     begun = time.perf_counter()
-    device, beside = run(None, chosen), run("cpu", chosen)
+    device, beside = run(None, chosen), run("cpu", chosen, "small")
     table = page(f"{time.perf_counter() - begun:.0f} s in all", device, beside)
     print(table)
     if chosen == ROWS:
