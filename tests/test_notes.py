@@ -28,7 +28,8 @@ INHERITED = {
     "misprint", "mixed-runs", "no-floor", "not-converged", "not-printed", "objective-disagrees",
     "one-budget", "one-law", "poor-fit", "prior-conflict",
     "prior-width", "resamples-at-bound", "resamples-disagree",
-    "resamples-failed", "ridge", "solvers-disagree", "trend-observed", "unidentifiable", "weak-fit",
+    "resamples-failed", "ridge", "several-sizes", "solvers-disagree",
+    "trend-observed", "unidentifiable", "weak-fit",
 }  # fmt: skip
 
 
@@ -75,7 +76,8 @@ def test_the_codes_that_plans_inherit():
     # These two have a condition where they are made.
     assert always | {"trend-observed", "unidentifiable"} == INHERITED
     conditions = {given for _, _, _, given in written()} - {None, "True", "False"}
-    assert conditions == {"code == 'trend-observed'", "error > OPEN"}
+    # A forecast of scores hands on what the forecasts of its losses say.
+    assert conditions == {"code == 'trend-observed'", "error > OPEN", "note.inherited"}
 
 
 def test_the_reader_of_calls_sees_what_is_missing():

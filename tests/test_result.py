@@ -217,6 +217,38 @@ TOGETHER = {
 }  # fmt: skip
 
 
+#: The same, of forecasts that are results themselves: made when they are needed.
+HOLDING = {
+    jl.uncertainty.Profile: lambda: {
+        "table": pd.DataFrame(
+            {"value": [0.1, 0.2], "objective": [2.0, 1.0], "root": [-1.0, 0.0],
+             "prediction": [2.1, 2.2]}
+        ),
+    },
+    jl.forecasting.LeaveFutureOut: lambda: (
+        {"forecasts": {"3 runs": (one := built(jl.Forecast))}}
+        | {"table": pd.DataFrame(
+            {"n_runs": [3]} | {name: [0.1] for name in one.inputs}
+            | {"distance": [0.1], "estimate": [2.0], "low": [1.9], "high": [2.1], "row": [4.0],
+               "observed": [2.0], "error": [0.0]}
+        )}
+    ),
+    jl.forecasting.ScoreForecast: lambda: {
+        "forecasts": {"a": built(jl.Forecast)},
+        "table": pd.DataFrame(
+            {"task": ["a"], "N": [1e9]} | dict.fromkeys(
+                ("loss", "score", "low", "high", "chance", "from_loss", "from_law", "from_noise"),
+                [0.3],
+            ) | {"note": [""]}
+        ),
+        "choices": pd.DataFrame(
+            {"task": ["a"], "loss": ["bpb"], "error": [0.1], "chosen": [True]}
+        ),
+        "mean": pd.DataFrame({"N": [1e9], "score": [0.3], "low": [0.2], "high": [0.4]}),
+    },
+}  # fmt: skip
+
+
 def value_of(hint, columns=None, index=None):
     """A value that a type hint describes; a table has these columns."""
     origin, members = get_origin(hint), get_args(hint)
@@ -274,7 +306,7 @@ def built(cls):
         values["units"] = cls.single_units()
     if issubclass(cls, planning.AnswerTable):
         values["table"] = pd.DataFrame({name: [0.1] for name in cls.declared_units()})
-    return cls(**values | TOGETHER.get(cls, {}))
+    return cls(**values | TOGETHER.get(cls, {}) | HOLDING.get(cls, dict)())
 
 
 for module in pkgutil.walk_packages(jl.__path__, "jaxlaw."):

@@ -38,7 +38,7 @@ ITERATIONS, ITERATIONS_ON_ACCELERATOR = 4, 8
 PACK, FEWEST = 32, 2**13
 WORKING_SET = 2**21  # bytes of one iteration's arrays that a CPU core keeps in its cache
 #: Of a CPU core, at most: a single number for every stage is a single program. Fewer slots wait for
-#: fewer last lanes, which may run to 300 iterations; more compute a lane's iteration a little faster.
+#: fewer last lanes, which may run to 300 iterations; more are a little faster for each lane.
 SLOTS = 16
 BLOCK = 64  # starts whose objectives are evaluated at once
 

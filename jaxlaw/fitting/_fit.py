@@ -398,7 +398,7 @@ def _size_notes(law: Law, observations: Observations) -> list[Note]:
         f"{len({*sizes.values()})} sizes in one fit ({column} is {listed(sizes, 6)}), and law "
         f"{law.name} has no N: fit one of them, where={one!r} (--where), or take a law with N"
     )
-    return [Note("several-sizes", "warning", message)]
+    return [Note("several-sizes", "warning", message, inherited=True)]
 
 
 def _runner_up(problem: FitProblem, optimum: Optimum, scale: float) -> RunnerUp | None:

@@ -373,8 +373,8 @@ def forecast(
     choice among laws, and the error that all laws share and that grows with distance, whose size
     and side the cut-offs of the back-test teach. Where laws have a prior, what they overestimate
     with the distance on public experiments is taken off first. Where the runs allow few cut-offs,
-    or none, a prior width decides, and a note says so. The chapter ``jaxlaw/forecasting/README.md`` has the
-    method and its limits.
+    or none, a prior width decides, and a note says so. The chapter
+    ``jaxlaw/forecasting/README.md`` has the method and its limits.
 
     Args:
         laws: as :func:`jaxlaw.backtest` takes them; None takes those that suit the columns.

@@ -362,7 +362,7 @@ def _tasks_of(texts: str | Sequence[str], runs: Runs) -> dict[str, tuple[list[st
         name, _, pair = text.rpartition("=")
         score, _, losses = pair.partition(":")
         if not (score and losses):
-            raise UsageError(f"tasks: 'acc_*:bpb_*' or 'mmlu=acc_mmlu:bpb_mmlu', not '{text}'")
+            raise UsageError(f"tasks: 'acc_*:bpb_*' or 'TASK=SCORE:LOSS' (columns), not '{text}'")
         if "*" in score:
             found |= _fitting(columns, score, losses.split(","))
         else:
