@@ -5,8 +5,9 @@ from __future__ import annotations
 #: Family → its laws, that to begin with first.
 FAMILIES: dict[str, tuple[str, ...]] = {
     "size and tokens": (
-        "chinchilla", "skaling", "kaplan", "kaplan-e", "farseer", "overtraining",
+        "chinchilla", "skaling", "kaplan", "kaplan-e", "farseer", "overtraining", "loss-size",
     ),
+    "routed models": ("clark",),
     "compute": ("loss-compute-e", "loss-compute"),
     "repeated tokens": ("repetition", "repetition-geometric"),
     "continual runs from a base": ("cpt-chinchilla",),

@@ -40,6 +40,8 @@ _OF_SIZE_AND_TOKENS = ("chinchilla", "kaplan", "kaplan-e", "skaling", "farseer")
 DEFAULT_LAWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("N", "D", "r"), ("dcpt", "dcpt-l1", "dcpt-l2", "dcpt-l4")),
     (("N", "D", "U"), ("repetition", "repetition-geometric", *_OF_SIZE_AND_TOKENS)),
+    (("N", "D", "experts"), ("routed-chinchilla", "routed-skaling")),
+    (("N", "experts"), ("routed-loss-size", "clark")),
     (("N", "D"), _OF_SIZE_AND_TOKENS),
     (("C",), ("loss-compute", "loss-compute-e")),
     (("Df",), ("rectified",)),

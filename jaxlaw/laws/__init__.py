@@ -11,6 +11,7 @@ from jaxlaw.laws import (  # noqa: F401
     annealing,
     cross_domain,
     downstream,
+    experts,
     mixture,
     repetition,
     scaling,
@@ -39,6 +40,7 @@ from jaxlaw.laws._weighted import (
 )
 
 if TYPE_CHECKING:
+    from jaxlaw.laws._routed import routed as routed
     from jaxlaw.laws._tuned import tuned as tuned
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "positive",
     "power",
     "real",
+    "routed",
     "run_file",
     "tuned",
     "weight_of",
@@ -73,11 +76,15 @@ keep_as_built_in()
 
 
 def __getattr__(name: str) -> Any:
-    # Few plans are of tuned laws, and all import this package.
+    # Few plans are of tuned or routed laws, and all import this package.
     if name == "tuned":
         from jaxlaw.laws._tuned import tuned
 
         return tuned
+    if name == "routed":
+        from jaxlaw.laws._routed import routed
+
+        return routed
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -90,7 +97,16 @@ def _tuned_by_name(name: str) -> Law | None:
     return law_from_name(name)
 
 
-MAKERS.append(_tuned_by_name)
+def _routed_by_name(name: str) -> Law | None:
+    """The routed law that a name describes."""
+    if not name.startswith("routed-"):
+        return None
+    from jaxlaw.laws._routed import law_from_name
+
+    return law_from_name(name)
+
+
+MAKERS.extend((_tuned_by_name, _routed_by_name))
 
 
 def law_table() -> pd.DataFrame:

@@ -354,6 +354,22 @@ def cpt_chinchilla(
 
 
 @law(
+    name="loss-size",
+    formula="E + A/N^α",
+    source="Kaplan 2020, eq. 1.1, with a floor as in Henighan 2020, eq. 1.1; runs of equal tokens",
+)
+def loss_size(
+    N,
+    *,
+    E=positive(0.3, 3.0, unit="nats", doc="loss of an ideal model on these tokens"),
+    A=positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α"),
+    alpha=exponent(),
+):
+    """Size alone: all runs have seen the same tokens."""
+    return E + A * power(N, -alpha)
+
+
+@law(
     name="loss-compute",
     formula="a·C^−b",
     source="Zheng 2024, §4.2 (eq. 3 without its E′, on the lowest loss at each compute level); "

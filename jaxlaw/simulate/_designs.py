@@ -80,6 +80,20 @@ def _repeated_tokens() -> Inputs:
     return {"N": runs["N"], "D": runs["U"] * runs["epochs"], "U": runs["U"]}
 
 
+# Clark 2022, figure 1: dense sizes of 15 to 1300 million parameters with up to 512 experts, here
+# those that its published data have.
+_CLARK_SIZES = [16.5e6, 27.3e6, 57.4e6, 132e6, 368e6]
+
+
+def _clark() -> Inputs:
+    return _cross(N=_CLARK_SIZES, experts=2.0 ** np.arange(10))
+
+
+# The tokens are ours.
+def _clark_tokens() -> Inputs:
+    return _cross(N=_CLARK_SIZES, D=[2e9, 1e10, 5e10, 2.5e11], experts=2.0 ** np.arange(0, 10, 3))
+
+
 # Zheng 2024, table 4: it lists 42 sizes (the text counts 40), in millions of parameters.
 # fmt: off
 _ZHENG_SIZES = (
@@ -332,6 +346,9 @@ DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         "kaplan-e": _hoffmann,
         "overtraining": _hoffmann,
         "farseer": _farseer,
+        "loss-size": lambda: {"N": np.geomspace(1e7, 3e9, 20)},
+        "clark": _clark,
+        "routed-chinchilla": _clark_tokens,
         "repetition": _repeated_tokens,
         "repetition-geometric": _repeated_tokens,
         "from-scratch": _zheng,
@@ -392,13 +409,14 @@ _CURVE = _HIDDEN_PT | {"C1": 0.280, "C2": 0.263} | _SHIFT_PT
 # (Kaplan 2020, table 2), chinchilla (Hoffmann 2022, eq. 10), farseer, repetition
 # (Muennighoff 2023; the δ of the geometric form is ours), from-scratch, cpt-chinchilla
 # (Zheng 2024, table 2; as rounded there, the two cross within the runs), loss-compute
-# (Zheng 2024, §4.2), downstream-bleu (Isik 2024, table 3: en-de, 6M tokens). loss-compute-e is
-# what from-scratch gives at its best sizes. Que prints none:
+# (Zheng 2024, §4.2), clark (Clark 2022, table 3, S-Base), downstream-bleu (Isik 2024, table 3:
+# en-de, 6M tokens). loss-compute-e is what from-scratch gives at its best sizes. Que prints none:
 # dcpt-general is chosen to pass within 0.4 % of the general losses of table 5, the others to
 # look like that paper's domain losses; both dcpt truths meet its constraint on C, and
-# closely, as its fits do; so are those of several domains. bimix, skaling, kaplan-e,
-# overtraining, downstream-ce, downstream-bleu-ce, the scores of a task's loss and rectified are
-# ours; the bowl of tuned-skaling is that of a fit to Step Law's sweeps, rounded. Of loss curves:
+# closely, as its fits do; so are those of several domains. loss-size, the routing, bimix,
+# skaling, kaplan-e, overtraining, downstream-ce, downstream-bleu-ce, the scores of a task's loss
+# and rectified are ours; the bowl of tuned-skaling is that of a fit to Step Law's sweeps,
+# rounded. Of loss curves:
 # Wang 2025, figure 19; ours are the exponential shift, the powers, N, the second batch size, and
 # the amount of training of the unknown base, S1 of 5,000 steps: its own 40,000 would leave nothing
 # but a straight line to be seen of it.
@@ -414,6 +432,10 @@ _PARAMETERS: dict[str, dict[str, float]] = {
     "overtraining": dict(E=1.9, a=1600.0, b=5500.0, eta=0.2),
     "farseer": dict(s=-0.06247, q=0.13, S=0.1285, B=230.73, b=-0.1729, Q=-1.5442)
     | dict(A=-1.6656, a=0.0459, E=3.1333),
+    "loss-size": dict(E=1.7, A=66.0, alpha=0.24),
+    "clark": dict(a=-0.082, b=-0.108, c=0.009, d=1.104, E_start=1.847, E_max=314.478),
+    "routed-chinchilla": dict(E=1.69, A=406.4, B=410.7, alpha=0.34, beta=0.28)
+    | dict(rho=0.5, E_start=1.8, E_max=400.0),
     "repetition": dict(E=1.869, A=520.9, B=1487.7, alpha=0.3527, beta=0.3527)
     | dict(R_D=15.39, R_N=5.31),
     "repetition-geometric": dict(E=1.869, A=520.9, B=1487.7, alpha=0.3527, beta=0.3527, delta=0.06),

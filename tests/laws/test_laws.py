@@ -86,6 +86,16 @@ FORMULAS = {
     ),
     "loss-compute": lambda p, C: p["a"] * C ** -p["b"],
     "loss-compute-e": lambda p, C: p["E"] + p["A"] / C ** p["gamma"],
+    "loss-size": lambda p, N: p["E"] + p["A"] / N ** p["alpha"],
+    "clark": lambda p, N, experts: (
+        10
+        ** (
+            p["a"] * np.log10(N)
+            + p["b"] * np.log10(counted(p, experts))
+            + p["c"] * np.log10(N) * np.log10(counted(p, experts))
+            + p["d"]
+        )
+    ),
     "dcpt": lambda p, N, D, r: (
         p["E"]
         + p["A"] / N ** p["alpha"]
@@ -168,6 +178,13 @@ FORMULAS = {
     "score-log-linear": lambda p, task_loss: p["a"] - p["b"] * np.log(task_loss),
     "rectified": lambda p, Df: p["B"] / (p["D_l"] + Df ** p["beta"]) + p["E"],
 }
+
+
+def counted(p, experts):
+    """Ê of Clark 2022, eq. 11."""
+    offset = 1 / (1 / p["E_start"] - 1 / p["E_max"])
+    return 1 / (1 / (experts - 1 + offset) + 1 / p["E_max"])
+
 
 every_law = pytest.mark.parametrize("name", FORMULAS)
 mixture_laws = pytest.mark.parametrize("name", [n for n in FORMULAS if n.startswith("dcpt")])
@@ -265,6 +282,7 @@ LINEAR = {
     "chinchilla": "E A B",
     "skaling": "E", "kaplan-e": "E", "overtraining": "E a b", "farseer": "",
     "repetition": "E", "repetition-geometric": "E A B",
+    "clark": "", "loss-size": "E A",
     "cpt-chinchilla": "E A B", "loss-compute": "a", "loss-compute-e": "E A",
 }  # fmt: skip
 
