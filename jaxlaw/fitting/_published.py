@@ -128,6 +128,18 @@ def _isik(
     return _Printed("downstream-bleu", params, source, (_ISIK_LEFT_OUT, *more))
 
 
+def _clark(*params: float) -> _Printed:
+    """A router's coefficients, in the order in which the law has them."""
+    names = ("a", "b", "c", "d", "E_start", "E_max")
+    return _Printed(
+        "clark",
+        dict(zip(names, params, strict=True)),
+        "Clark 2022, arXiv 2202.01169, table 3",
+        (_CLARK_RUNS,),
+        ranges={"N": (15e6, 1.3e9), "experts": (1, 512)},
+    )
+
+
 _PRINTED: Mapping[str, _Printed] = {
     "kaplan-2020": _Printed(
         "kaplan",
@@ -216,20 +228,9 @@ _PRINTED: Mapping[str, _Printed] = {
         {"a": 31.9594, "b": 0.0575},
         "Zheng 2024, §4.2: lowest loss at each compute, continual",
     ),
-    **{
-        f"clark-2022-{router}": _Printed(
-            "clark",
-            dict(zip(("a", "b", "c", "d", "E_start", "E_max"), params, strict=True)),
-            "Clark 2022, arXiv 2202.01169, table 3",
-            (_CLARK_RUNS,),
-            ranges={"N": (15e6, 1.3e9), "experts": (1, 512)},
-        )
-        for router, params in {
-            "s-base": (-0.082, -0.108, 0.009, 1.104, 1.847, 314.478),
-            "rl-r": (-0.083, -0.126, 0.012, 1.111, 1.880, 469.982),
-            "hash": (-0.087, -0.136, 0.012, 1.157, 4.175, 477.741),
-        }.items()
-    },
+    "clark-2022-s-base": _clark(-0.082, -0.108, 0.009, 1.104, 1.847, 314.478),
+    "clark-2022-rl-r": _clark(-0.083, -0.126, 0.012, 1.111, 1.880, 469.982),
+    "clark-2022-hash": _clark(-0.087, -0.136, 0.012, 1.157, 4.175, 477.741),
     "wang-2025-pt": _Printed(
         "cpt-curve-replay-pt",
         {"L0": 3.067, "A": 0.480, "alpha": 0.510, "C1": 0.280, "C2": 0.263, "a1": 0.055}
