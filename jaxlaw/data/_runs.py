@@ -564,7 +564,8 @@ def _checked_corpus(corpus: Any, columns: Collection[Any], source: str) -> Corpu
 
 def _canonical_names() -> tuple[list[str], list[str]]:
     """The names that columns may be mapped to: of inputs, and of what laws predict."""
-    every = [laws.get(law) for law in laws.names()]
+    # Laws that are tuned over rate and batch are named as they are made.
+    every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
     inputs = dict.fromkeys([*INPUTS, *(spec.name for law in every for spec in law.inputs)])
     targets = dict.fromkeys(["loss", *(law.target for law in every)])
     return [*inputs, "r_d", "r_g", *PARTS], [*targets, "loss_d", "loss_g"]
@@ -601,7 +602,8 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
     # caught below, for all of them.
     try:
         known = [name for names in _canonical_names() for name in names]
-        _check_canonical(mapping, "columns", [*known, *CURVE_COLUMNS], present)
+        known = list(dict.fromkeys([*known, *CURVE_COLUMNS]))
+        _check_canonical(mapping, "columns", known, present)
         _check_columns(mapping, table)
     except TypeError as error:
         raise UsageError(

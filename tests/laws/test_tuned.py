@@ -151,3 +151,12 @@ def test_what_was_true_is_fitted_again():
     fit = jl.fit(law, runs, n_starts=16, n_local=2)
     assert fit.params == pytest.approx(truth, rel=1e-4)
     assert fit.agreement == 1.0 and "at-bound" not in [note.code for note in fit.notes]
+
+
+def test_rates_and_batches_have_any_name_in_a_file(tmp_path):
+    log = simulate.experiment("tuned-skaling", noise=0.001).table
+    log["batch"] /= 2048
+    log.rename(columns={"lr": "learning_rate", "batch": "bsz"}).to_csv(tmp_path / "log.csv")
+    columns = {"lr": "learning_rate", "batch": "bsz"}
+    runs = jl.read_runs(tmp_path / "log.csv", columns, {"batch": 2048})
+    assert runs.observations(LAW).inputs["batch"].min() == 2.0**16
