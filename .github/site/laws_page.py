@@ -7,7 +7,9 @@ import formulas
 
 from jaxlaw import laws
 
-_MODULES = ("scaling", "mixture", "cross_domain", "repetition", "annealing", "downstream")
+_MODULES = (
+    "scaling", "mixture", "cross_domain", "repetition", "experts", "annealing", "downstream",
+)  # fmt: skip
 
 
 def page() -> str:

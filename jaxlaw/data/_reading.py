@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxlaw._quantities import exponential
 from jaxlaw.data._columns import SIDES, Corpus, missing_column, parts_of
+from jaxlaw.errors import UsageError
 
 if TYPE_CHECKING:
     from jaxlaw.data._runs import Runs
@@ -116,6 +117,8 @@ def with_target(runs: Runs, target: Any) -> Runs:
     """The same runs, of which laws predict one column, by the user's name or the canonical one."""
     if target is None:
         return runs
+    if not isinstance(target, str):
+        raise UsageError(f"target is {target!r:.60}; it must be the name of a column")
     names = {runs.user_name(column): column for column in runs.table}
     column = target if target in runs.table.columns else names.get(target)
     if column is None:

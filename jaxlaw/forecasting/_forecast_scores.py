@@ -100,7 +100,9 @@ class ScoreForecast(Result):
 
     table: pd.DataFrame = field(metadata={"columns": _COLUMNS})
     mean: pd.DataFrame
-    choices: pd.DataFrame
+    choices: pd.DataFrame = field(
+        metadata={"columns": {"task": str, "loss": str, "error": float, "chosen": bool}}
+    )
     level: float = field(metadata={"unit": SHARE})
     fits: dict[str, FittedLaw]
     forecasts: dict[str, Forecast]

@@ -100,7 +100,7 @@ INPUTS = {
         Input("r", "share of the corpus in the mixture", 1.0, "fraction"),
         Input("C", "training compute in FLOPs", 1.0, "positive", (1e10, 1e30), counts="FLOPs"),
         Input(
-            "experts", "experts of a routed layer, 1 for a dense model", 1.0, "positive", (1, 1e6)
+            "experts", "experts of a routed layer, 1 for a dense model", 1.0, "positive", (0.5, 1e6)
         ),
         Input("Dp", "pretraining tokens", 1.0, "positive", (1e4, 1e17), counts="tokens"),
         Input("S1", "sum of learning rates over steps", 1.0, "positive"),

@@ -33,8 +33,8 @@ def saturated(experts, E_start, E_max):
 
 
 @law(
-    formula="10^(a·log N + b·log Ê + c·log N·log Ê + d), logs to base 10, "
-    "1/Ê = 1/(E − 1 + (1/E_start − 1/E_max)^−1) + 1/E_max",
+    formula="10^d·N^(a + c·log(Ê)/log(10))·Ê^b, "
+    "Ê = 1/(1/(E − 1 + 1/(1/E_start − 1/E_max)) + 1/E_max), E experts",
     source="Clark 2022, arXiv 2202.01169, eq. 12 (no floor: too low beyond its runs)",
     chart=Chart({}, {}, lambda values, context: {}, lambda values, context: {}, LIMITS),
 )

@@ -37,7 +37,7 @@ def refusing(program, room, calls):
 def small_device(monkeypatch):
     calls = {"solve": [], "screen": []}
     for name, seen in zip(("_run_rounds", "_evaluate"), calls.values(), strict=True):
-        monkeypatch.setattr(engine, name, refusing(getattr(engine, name), 16, seen))
+        monkeypatch.setattr(engine, name, refusing(getattr(engine, name), 8, seen))
     return calls
 
 
@@ -48,12 +48,12 @@ def test_it_goes_on_with_fewer_lanes_to_the_same_optimum(request):
         (undisturbed,) = find_optima(SOLVERS["newton"], batch, first, n_local=32)
         calls = request.getfixturevalue("small_device")
         (found,) = find_optima(SOLVERS["newton"], batch, first, n_local=32, work=work)
-    assert max(calls["solve"]) > 16 and max(calls["screen"]) > 16
+    assert max(calls["solve"]) > 8 and max(calls["screen"]) > 8
     assert calls["screen"].count(64) == 1, "what the device has no memory for is tried once"
     assert found.objective == pytest.approx(undisturbed.objective, rel=1e-12)
     assert (found.agreement, found.status) == (undisturbed.agreement, undisturbed.status)
     (note,) = work.memory.notes
-    assert note.code == "memory-short" and "64 starts at once (screen): 16" in note.message
+    assert note.code == "memory-short" and "64 starts at once (screen): 8" in note.message
     assert Work().memory.notes == ()
 
 
