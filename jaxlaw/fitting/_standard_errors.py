@@ -9,7 +9,7 @@ a search that did not converge. With a prior they are those of runs and prior to
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from jaxlaw.fitting.solvers import Status
 _SINGULAR = 1e-12  # ratio of eigenvalues from which on a combination of parameters is open
 
 
+# A coefficient far from its centre may have an error beyond floating-point numbers, and residuals
+# of a perfect fit are divided by next to nothing: such errors are infinite, and left out.
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")
 def standard_errors(
     problem: FitProblem,
     coordinates: np.ndarray,
@@ -71,13 +74,19 @@ def standard_errors(
 
 
 def _values(
-    problem: FitProblem, of_params: np.ndarray, root: np.ndarray, missing: Mapping[str, str]
+    problem: FitProblem, of_params: np.ndarray, root: np.ndarray, missing: dict[str, str]
 ) -> dict[str, float]:
-    """Parameter → standard error, by its slopes (p, k) and the root (m, k) of the covariance."""
+    """Parameter → standard error, by its slopes (p, k) and the root (m, k) of the covariance.
+
+    Those that are no finite number go into ``missing``.
+    """
     errors = np.linalg.norm(of_params @ root.T, axis=1)
     without = {*missing, *problem.options.fixed}
-    named = zip(problem.law.parameter_names, errors, strict=True)
-    return {name: float(error) for name, error in named if name not in without}
+    named = dict(zip(problem.law.parameter_names, errors, strict=True))
+    wild = [name for name, error in named.items() if not np.isfinite(error)]
+    missing.update(dict.fromkeys(set(wild) - without, "not determined"))
+    without |= {*wild}
+    return {name: float(error) for name, error in named.items() if name not in without}
 
 
 def _of_posterior(

@@ -6,6 +6,8 @@ N counts the parameters that a token uses, those of the dense model into which t
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 
 from jaxlaw.laws._base import Chart, law
@@ -26,7 +28,7 @@ LIMITS = {
 }
 
 
-def saturated(experts, E_start, E_max):
+def saturated(experts: Any, E_start: Any, E_max: Any) -> Any:
     """Ê of Clark 2022: 1/Ê = 1/(E − 1 + (1/E_start − 1/E_max)^−1) + 1/E_max."""
     offset = 1.0 / (1.0 / E_start - 1.0 / E_max)
     return 1.0 / (1.0 / (experts - 1.0 + offset) + 1.0 / E_max)

@@ -112,7 +112,7 @@ def test_a_lead_asks_what_a_budget_buys(command, tmp_path):
     assert command("plot", "run.json", "--out", "run.svg")[0] == 0
     allocation = ("plan", "allocation", "run.json", "--compute", "1e25")
     assert command(*allocation, "--out", "plan.json")[0] == 0
-    code, _, err = command("plot", "plan.json", "--fit", "run.json", "--out", "plan.svg")
+    code, _, err = command("plot", "plan.json", "--out", "plan.svg")
     assert code == 0, err
     answer = jl.load(tmp_path / "plan.json")
     assert f"{answer.N * 1e6 / 1e9:.0f} B parameters" in (tmp_path / "plan.svg").read_text("utf-8")

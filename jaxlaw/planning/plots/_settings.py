@@ -73,7 +73,7 @@ def settings(
         >>> fit = ("tuned-skaling", jl.simulate.TRUTHS["tuned-skaling"])
         >>> over = {"lr": (1e-4, 1e-2), "batch": (6e4, 4e6)}
         >>> plots.settings(fit, over, at={"N": 1e9, "D": 2e10}).get_xlabel()
-        'peak learning rate'
+        'peak learning rate lr'
     """
     if not 1 <= len(over) <= 2:
         raise UsageError(f"settings draws one or two inputs, not {len(over)}")
