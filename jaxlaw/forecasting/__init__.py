@@ -21,5 +21,9 @@ if TYPE_CHECKING:
     from jaxlaw.forecasting._score import ForecastScores as ForecastScores
     from jaxlaw.forecasting._score import load_all as load_all
     from jaxlaw.forecasting._score import score as score
+    from jaxlaw.forecasting._score_plans import DecisionAccuracy as DecisionAccuracy
+    from jaxlaw.forecasting._score_plans import ScoreCompute as ScoreCompute
+    from jaxlaw.forecasting._score_plans import compute_for_score as compute_for_score
+    from jaxlaw.forecasting._score_plans import decision_accuracy as decision_accuracy
 else:
     __getattr__, __dir__, __all__ = face(__name__)

@@ -77,6 +77,7 @@ class ScoreForecast(Result):
         level: share of such intervals that should hold the score.
         fits: task → the law of its score in its loss.
         forecasts: task → the forecast of its loss.
+        noise: task → standard deviation of the scores of runs of one loss.
         curves: the second step for pictures: one row a task and loss, ``score`` by the law,
             ``score_low`` and ``score_high`` for a run of that loss.
         observed: task → ``loss`` and ``score`` (n,) of the checkpoints, and ``final``, 1 of those
@@ -106,6 +107,7 @@ class ScoreForecast(Result):
     level: float = field(metadata={"unit": SHARE})
     fits: dict[str, FittedLaw]
     forecasts: dict[str, Forecast]
+    noise: dict[str, float]
     curves: pd.DataFrame
     observed: dict[str, dict[str, np.ndarray]]
     created: str
@@ -539,8 +541,7 @@ def _result(
         mean=mean,
         choices=pd.DataFrame(tried, columns=["task", "loss", "error", "chosen"]),
         level=level,
-        fits={task: chain.step.fitted() for task, chain in chains.items()},
-        forecasts={task: chain.forecast for task, chain in chains.items()},
+        **_by_task(chains),
         curves=_curves(chains, factors, level),
         observed={
             task: _observed(chains[task].step.runs if task in chains else runs[0])
@@ -550,6 +551,15 @@ def _result(
         package_versions={"jaxlaw": __version__, "numpy": np.__version__},
         notes=_notes(read, chains),
     )
+
+
+def _by_task(chains: Mapping[str, _Chain]) -> dict[str, dict[str, Any]]:
+    """Field → task → its value, of what each task has one."""
+    return {
+        "fits": {task: chain.step.fitted() for task, chain in chains.items()},
+        "forecasts": {task: chain.forecast for task, chain in chains.items()},
+        "noise": {task: chain.step.noise for task, chain in chains.items()},
+    }
 
 
 def _points(table: _Table, chains: Mapping[str, _Chain]) -> dict[str, np.ndarray]:

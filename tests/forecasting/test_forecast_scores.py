@@ -13,6 +13,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting import _forecast_scores as chain
+from jaxlaw.forecasting import _score_plans as plans
 from jaxlaw.forecasting._score_step import TaskRuns, error_factors, late_weights
 
 SIZES, LENGTHS = (1e8, 2e8, 4e8, 8e8), (10.0, 20.0, 40.0, 100.0)
@@ -217,6 +218,55 @@ def test_errors_beyond_cutoffs_widen_their_own_task_most():
     assert 1.0 < factors[0] < factors[1] < 3.0
     assert error_factors([Step(np.array([0.1, 0.1]))]).tolist() == [1.0]
     assert error_factors([]).tolist() == []
+
+
+def test_compute_is_where_the_scores_first_reach_the_goal():
+    grid, scores = np.array([1e20, 1e21, 1e22]), np.array([0.3, 0.4, 0.6])
+    assert plans._first(grid, scores, 0.5) == pytest.approx(10**21.5)
+    assert plans._first(grid, scores, 0.2) == 1e20 and plans._first(grid, scores, 0.7) == np.inf
+
+
+@dataclasses.dataclass
+class Made:
+    """What a forecast has that decisions need."""
+
+    score: float
+    largest: float
+    noise: dict = dataclasses.field(default_factory=lambda: {"t": 0.01})
+    forecasts: dict = dataclasses.field(default_factory=lambda: {"t": None})
+
+    @property
+    def table(self):
+        return pd.DataFrame({"task": ["t"], "score": [self.score]})
+
+    @property
+    def observed(self):
+        seen = {"loss": [2.0, 1.0, 0.5], "score": [0.1, self.largest, 0.9], "final": [1, 1, 0]}
+        return {"t": {name: np.array(values) for name, values in seen.items()}}
+
+
+def test_decisions_count_pairs_that_are_ranked_right_and_those_that_are_clear():
+    made = {"a": Made(0.5, 0.3), "b": Made(0.6, 0.2), "c": Made(0.55, 0.25)}
+    observed = {"a": {"t": 0.5}, "b": {"t": 0.7}, "c": {"t": [0.49, 0.51]}}
+    row = plans._decisions("t", made, observed)
+    assert (row["pairs"], row["clear"]) == (3, 2)  # a and c came out alike
+    assert row["by_forecast"] == pytest.approx(2 / 3) and row["clear_by_forecast"] == 1.0
+    assert row["clear_by_largest_run"] == 0.0
+
+
+@pytest.mark.full
+def test_the_compute_for_a_score_is_where_models_have_it():
+    answer = jl.forecasting.compute_for_score(
+        ladder(), {"rises": TASKS["rises"]}, 0.7, groups="run", chance=0.25, n_starts=64, ratio=20.0
+    )
+    row = answer.table.iloc[0]
+    N = np.sqrt(row["compute"] / 120)
+    assert score_of(loss_of(N, 20 * N)) == pytest.approx(0.7, rel=0.03)
+    assert row["compute_low"] < row["compute"] < row["compute_high"]
+    with pytest.raises(UsageError, match="score says nothing of task rises"):
+        jl.forecasting.compute_for_score(
+            ladder(), {"rises": TASKS["rises"]}, {"x": 0.7}, groups="run", chance=0.25, n_starts=64
+        )
 
 
 @pytest.mark.parametrize(
