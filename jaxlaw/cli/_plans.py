@@ -648,6 +648,28 @@ def envelope_command(
     conclude_plan(result, out, as_json, lambda plots: plots.lowest_of_runs(result, table))
 
 
+# By hand: it reads a table of runs, and no fit.
+@_by_hand("best-settings", opt.reads_runs, options_of("best_settings", skip=["runs", "over"]))
+def best_settings_command(
+    call: Call,
+    data: Annotated[str, typer.Argument(help="Runs: columns N, D, lr, batch and loss.")],
+    over: Annotated[
+        list[str] | None,
+        typer.Option(help="Setting that was swept: lr or batch; repeatable. Both if not given."),
+    ] = None,
+    out: opt.PlanOut = None,
+    as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """The best learning rate and batch of each cell of a sweep, and where they are but bounds.
+
+    Example: jaxlaw plan best-settings sweeps.csv --unit batch=2048 --out best.png
+    """
+    result = call(runs=jl.read_runs(data, **reading), **({"over": over} if over else {}))
+    conclude_plan(result, out, as_json, lambda plots: result.plot())
+
+
 # By hand: its fit may be a table of observed losses.
 @_by_hand("compare-replay", options_of("compare_replay", skip=["fit"]))
 def replay_command(

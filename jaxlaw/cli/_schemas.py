@@ -61,6 +61,7 @@ _PLANS: dict[str, tuple[str, ...]] = {
     "frontier": ("frontier",),
     "target": ("min_compute",),
     "transfer": ("data_transferred", "compute_savings"),
+    "best-settings": ("best_settings",),
     "compare-replay": ("compare_replay",),
     "optimal-training": ("optimal_training", "final_losses", "tradeoff_curve"),
     "turning-length": ("turning_length",),

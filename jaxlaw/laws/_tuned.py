@@ -45,8 +45,8 @@ def tuned(law: str | Law = "skaling", over: Sequence[str] = ("lr", "batch")) -> 
     B* = batch_0·n^batch_N·d^batch_D and m = n·d, with n = N/1e9 and d = D/2e10: lr_0 and batch_0
     are the best settings of a run of 1 B parameters and 20 B tokens.
 
-    Over Step Law's sweeps it predicts cells that were not fitted better than a parabola in u and v
-    (``benchmarks/tuning.md``).
+    How well it predicts cells of Step Law's sweeps that were not fitted, and what runs lose by the
+    settings that it proposes, is in ``benchmarks/tuning.md``.
 
     Args:
         law: law of the loss at the best settings, or its name; of N, D or both, or of C, with any

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from jaxlaw.planning._answers import AnswerTable as AnswerTable
     from jaxlaw.planning._best_run import BestRun as BestRun
     from jaxlaw.planning._best_run import best_run as best_run
+    from jaxlaw.planning._best_settings import BestSettings as BestSettings
+    from jaxlaw.planning._best_settings import best_settings as best_settings
     from jaxlaw.planning._compare_replay import ReplayComparison as ReplayComparison
     from jaxlaw.planning._compare_replay import compare_replay as compare_replay
     from jaxlaw.planning._constraints import AtMost as AtMost

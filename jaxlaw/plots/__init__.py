@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jaxlaw.papers.plots import values as values
     from jaxlaw.planning.plots import balance as balance
     from jaxlaw.planning.plots import best_rates as best_rates
+    from jaxlaw.planning.plots import best_settings as best_settings
     from jaxlaw.planning.plots import compute_multiplier as compute_multiplier
     from jaxlaw.planning.plots import compute_saved as compute_saved
     from jaxlaw.planning.plots import continual_run as continual_run

@@ -226,6 +226,8 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
         "subject_to": [planning.Budget(1e21)], "at": None, "tolerance": 1e-3, "level": 0.9}, False),
     "planning.optimal_inputs": (lambda: {"fit": _SCRATCH, "over": {"D": (1e8, 1e10)},
         "at": {"N": 1e9}, "grid": None, "compute": None, "tolerance": 1e-3, "level": 0.9}, False),
+    "planning.best_settings": (lambda: {"runs": runs().assign(lr=1e-3), "over": ["lr"],
+                                        "tolerance": 1e-3}, False),
     "planning.solve": (lambda: {"fit": _SCRATCH, "for_": "D", "loss": 2.5, "between": (1e8, None),
         "at": {"N": 1e9}, "level": 0.9}, False),
     "planning.compute_multiplier": (lambda: {"fit": _RECIPES, "compute": [1e20, 1e21],

@@ -45,3 +45,16 @@ def test_one_setting_is_a_curve_with_a_band_and_the_flat_range():
 def test_three_settings_are_refused():
     with pytest.raises(UsageError, match="one or two inputs, not 3"):
         pictures.settings(FIT, OVER | {"N": None}, at={"D": 2e10})
+
+
+def test_cells_over_the_size_with_bounds_hollow():
+    runs = simulate.experiment("tuned-skaling", noise=0.001).table
+    best = jl.planning.best_settings(runs.query("lr <= 2e-3"))
+    assert (best.table["lr_bound"] == "lower").sum() == 6
+    ax = best.plot()
+    faces = np.concatenate(
+        [one.get_facecolors() for one in ax.collections if len(one.get_offsets()) > 1]
+    )
+    assert (faces[:, :3] == 1).all(axis=1).sum() == 6
+    with pytest.raises(UsageError, match="no column batch"):
+        pictures.best_settings(jl.planning.best_settings(runs, ["lr"]), setting="batch")

@@ -25,11 +25,12 @@ from jaxlaw.planning.plots._mixture import (
     replay_losses,
     trade_off,
 )
-from jaxlaw.planning.plots._settings import settings
+from jaxlaw.planning.plots._settings import best_settings, settings
 
 __all__ = [
     "balance",
     "best_rates",
+    "best_settings",
     "compute_multiplier",
     "compute_saved",
     "continual_run",

@@ -1,4 +1,4 @@
-"""Plots of the settings of a run: the bowl of the loss over them, and its lowest point."""
+"""Plots of the settings of a run: the bowl of the loss over them, and the best of each cell."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm
 
 from jaxlaw._axes import (
     BLUE,
@@ -19,17 +21,19 @@ from jaxlaw._axes import (
     finish,
     input_label,
     log_axis,
+    need_columns,
     new_axes,
     stripe_outside,
     what_is_drawn,
 )
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import written
+from jaxlaw._quantities import SHARE, written
 from jaxlaw._typed import checked
 from jaxlaw.data import read_runs
 from jaxlaw.errors import UsageError
-from jaxlaw.laws import Input
+from jaxlaw.laws import Input, get
 from jaxlaw.planning._answers import law_inputs
+from jaxlaw.planning._best_settings import BestSettings
 from jaxlaw.planning._optimal_inputs import OptimalInputs, optimal_inputs
 from jaxlaw.planning._question import searched_inputs, searched_range
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
@@ -89,6 +93,54 @@ def settings(
     labels = [input_label(spec) for spec in specs.values()]
     return finish(ax, labels[0], (*labels, f"loss ({source.fit.target_unit})")[1],
                   what_is_drawn(said))  # fmt: skip
+
+
+@checked
+def best_settings(best: BestSettings, setting: str | None = None, ax: Axes | None = None) -> Axes:
+    """The best value of a setting in each cell of a sweep, over the size of the cell.
+
+    Colours are tokens, bars the range that is as good, as the table has it. Hollow dots lie at the
+    edge of their sweep: they are a bound of the optimum, no estimate.
+
+    Args:
+        best: what :func:`jaxlaw.planning.best_settings` returned.
+        setting: ``lr`` or ``batch``; None takes the first that the table has.
+        ax: axes to draw on; a new figure if None.
+
+    Raises:
+        UsageError: the table does not have that setting.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("tuned-skaling", noise=0.001).table
+        >>> plots.best_settings(jl.planning.best_settings(runs), "batch").get_ylabel()
+        'best tokens a step batch'
+    """
+    name = setting or next(name.removesuffix("_bound") for name in best.table if "_bound" in name)
+    need_columns(best.table, [name], f"jl.planning.best_settings(…, over=['{name}'])")
+    table, ax = best.table, ax or new_axes()
+    ax.set(xscale="log", yscale="log")
+    # Cells of one size lie side by side, in the order of their tokens.
+    rank = table.groupby("N")["D"].rank() - table.groupby("N")["D"].transform("size") / 2 - 0.5
+    x = table["N"] * np.exp(0.03 * rank)
+    ax.vlines(x, table[f"{name}_from"], table[f"{name}_to"], color=FAINT, linewidth=2, zorder=1)
+    least, most = table["D"].min(), table["D"].max()
+    tokens = ScalarMappable(LogNorm(least, max(most, 1.001 * least)), "viridis_r")
+    colors = tokens.to_rgba(table["D"])
+    is_bound = (table[f"{name}_bound"] != "").to_numpy()
+    faces = np.where(is_bound[:, None], 1.0, colors)
+    dots(ax, x, table[name], facecolors=faces, edgecolors=colors, linewidths=1.5, s=30, alpha=1)
+    if most > least:
+        bar = ax.figure.colorbar(tokens, ax=ax, label="training tokens D")
+        log_axis(bar.ax.yaxis)
+    log_axis(ax.xaxis)
+    log_axis(ax.yaxis, words=name == "batch")
+    doc = next(spec for spec in get(f"tuned-{name}-chinchilla").inputs if spec.name == name)
+    said = {
+        f"bars: within {written(best.tolerance, SHARE)} of the lowest": True,
+        "hollow: a bound, at the edge of the sweep": bool(is_bound.any()),
+    }
+    return finish(ax, "parameters N", f"best {input_label(doc)}", what_is_drawn(said))
 
 
 def _frame(ax: Axes, source: Draws, specs: Iterable[Input]) -> bool:

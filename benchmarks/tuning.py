@@ -1,0 +1,128 @@
+"""Learning rate and batch: cells of Step Law's sweeps that were not fitted, and what a run loses.
+
+    JAXLAW_DATA=… python benchmarks/tuning.py cells [--base skaling] [--others] [--parabola]
+    JAXLAW_DATA=… python benchmarks/tuning.py few [--draws 8] [--out few.csv]
+
+``cells`` fits all runs of no more parameters and no more tokens than a held-out cell
+(``smaller``), with ``--others`` all runs but that cell, and predicts its runs; with ``--parabola``
+the bowl has no skews: it is quadratic in the logarithms of rate and batch. ``few`` fits four
+random cells of 0.43 B parameters and less, and proposes settings for three cells of 1.07 B. A
+proposal's regret is the loss of the run nearest to it, in logarithms of rate and batch, above the
+lowest of its cell; ``step law`` is the formula that the paper prints,
+lr = e^0.586·N^−0.713·D^0.307, batch = e^−0.544·D^0.571.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import jaxlaw as jl
+
+SEQUENCE = 2048  # tokens
+HELD = [(1.073742e9, 5.69e10), (4.292608e8, 1e11)]
+LARGE = [(1.073742e9, 5.69e10), (1.073742e9, 2e10), (1.073742e9, 8e9)]
+SMALL = 4.4e8  # parameters of the cells that a few are drawn of
+QUICK = {"n_starts": 128, "n_local": 8}
+
+
+def runs() -> pd.DataFrame:
+    """The public runs, batches in tokens."""
+    table = pd.read_csv(Path(os.environ["JAXLAW_DATA"]) / "lr_bsz.csv")
+    names = {"non_embedding_param_size": "N", "data_size": "D", "bsz": "batch", "lm_loss": "loss"}
+    table = table.rename(columns=names)[["N", "D", "lr", "batch", "loss"]]
+    return table.assign(batch=table["batch"] * SEQUENCE)
+
+
+def is_cell(table: pd.DataFrame, N: float, D: float) -> pd.Series:
+    """The runs of one size and number of tokens."""
+    return (abs(table["N"] / N - 1) < 1e-3) & (abs(table["D"] / D - 1) < 1e-3)
+
+
+def nearest_regret(cell: pd.DataFrame, lr: float, batch: float) -> float:
+    """Loss of the run nearest to a setting above the lowest of its cell, in per cent."""
+    off = np.log(cell["lr"] / lr) ** 2 + np.log(cell["batch"] / batch) ** 2
+    return 100 * (cell["loss"][off.idxmin()] / cell["loss"].min() - 1)
+
+
+def step_law(N: float, D: float) -> tuple[float, float]:
+    """The printed optimum: rate, and batch in tokens."""
+    return np.exp(0.586) * N**-0.713 * D**0.307, np.exp(-0.544) * D**0.571
+
+
+def proposed(fit: jl.Fit, N: float, D: float) -> tuple[float, float]:
+    """The best settings by a fit, within a hundredfold of those that were run."""
+    over = {"lr": (1e-5, 1e-1), "batch": (1e4, 1e8)}
+    plan = jl.planning.optimal_inputs(fit, over, at={"N": N, "D": D})
+    return plan.lr, plan.batch
+
+
+def cells(bases: list[str], others: bool, parabola: bool) -> pd.DataFrame:
+    """How well the runs of held-out cells are predicted."""
+    table, rows = runs(), []
+    fixed = dict.fromkeys(["s_lr", "s_batch", "s_noise"], 0.0) if parabola else {}
+    for law in map(jl.laws.tuned, bases):
+        for N, D in HELD:
+            held = is_cell(table, N, D)
+            smaller = ~held & (table["N"] <= N * 1.001) & (table["D"] <= D * 1.001)
+            fitted, mask = ("others", ~held) if others else ("smaller", smaller)
+            fit, cell = jl.fit(law, table[mask], fixed=fixed, **QUICK), table[held]
+            off = cell["loss"] - fit.predict(cell[list(law.input_names)])
+            r2 = 1 - (off**2).sum() / ((cell["loss"] - cell["loss"].mean()) ** 2).sum()
+            row = {"law": law.name, "skewed": not parabola, "N": N, "D": D, "fitted": fitted}
+            row |= {
+                "runs": int(mask.sum()),
+                "r2": r2,
+                "error_%": 100 * abs(off / cell["loss"]).mean(),
+            }
+            row |= {"regret_%": nearest_regret(cell, *proposed(fit, N, D))}
+            rows.append(row | {"step_law_%": nearest_regret(cell, *step_law(N, D))})
+            print(pd.DataFrame(rows[-1:]).round(3).to_csv(index=False), flush=True)
+    return pd.DataFrame(rows)
+
+
+def few(draws: int, out: Path | None) -> pd.DataFrame:
+    """Regret at large cells of what four random small cells propose."""
+    table, rows = runs(), []
+    law = jl.laws.tuned("chinchilla")
+    small = table[table["N"] < SMALL][["N", "D"]].drop_duplicates().to_numpy()
+    for seed in range(draws):
+        picked = np.random.default_rng(seed).choice(len(small), 4, replace=False)
+        mask = sum(is_cell(table, *small[k]) for k in picked).astype(bool)
+        fit = jl.fit(law, table[mask], **QUICK)
+        for N, D in LARGE:
+            cell = table[is_cell(table, N, D)]
+            row = {"seed": seed, "N": N, "D": D, "runs": int(mask.sum())}
+            row |= {"regret_%": nearest_regret(cell, *proposed(fit, N, D))}
+            rows.append(row | {"step_law_%": nearest_regret(cell, *step_law(N, D))})
+            print(pd.DataFrame(rows[-1:]).round(3).to_csv(index=False, header=False), flush=True)
+        if out is not None:
+            pd.DataFrame(rows).to_csv(out, index=False)
+    return pd.DataFrame(rows)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("what", choices=["cells", "few"])
+    parser.add_argument("--base", action="append")
+    parser.add_argument("--others", action="store_true")
+    parser.add_argument("--parabola", action="store_true")
+    parser.add_argument("--draws", type=int, default=8)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # warnings about a fit are in its notes
+        if given.what == "cells":
+            bases = given.base or ["skaling", "chinchilla"]
+            found = cells(bases, given.others, given.parabola)
+            print(found.round(3).to_string(index=False))
+        else:
+            result = few(given.draws, given.out)
+            print(result.groupby(["N", "D"])[["regret_%", "step_law_%"]].describe().round(3).T)
