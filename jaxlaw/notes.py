@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -19,6 +21,8 @@ DEPENDENT_ROWS = "dependent-rows"
 _ORDER = ("error", "warning", "info")
 _LINES, _WIDTH = 5, 76  # of the notes of a summary, which may indent them
 _DETAILS = "(details: --verbose or .notes)"
+#: How a message is written for who reads it here: commands name their own options.
+_wording: ContextVar[Callable[[str], str]] = ContextVar("wording", default=str)
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,16 @@ class Note:
         return f"[{self.severity}] {self.code}: {self.message}"
 
 
+@contextlib.contextmanager
+def worded(wording: Callable[[str], str]) -> Iterator[None]:
+    """Within it the lists of :func:`in_brief` have every message as ``wording`` writes it."""
+    token = _wording.set(wording)
+    try:
+        yield
+    finally:
+        _wording.reset(token)
+
+
 def by_weight(notes: Iterable[Note]) -> list[Note]:
     """Notes as results list them: what decides first, errors before warnings.
 
@@ -79,7 +93,11 @@ def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
         >>> in_brief([kept, few])
         ['[warning] few-rows: 9 rows', 'also: filtered (details: --verbose or .notes)']
     """
-    ordered = by_weight(dict.fromkeys(notes))
+    wording = _wording.get()
+    ordered = [
+        dataclasses.replace(note, message=wording(note.message))
+        for note in by_weight(dict.fromkeys(notes))
+    ]
     if verbose:
         return [str(note) for note in ordered]
     deciding = [note for note in ordered if note.decides]

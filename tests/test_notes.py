@@ -179,7 +179,7 @@ def test_what_notes_advise_exists():
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text):
             assert option in options, f"{module}: {option} in {text!r}"
             advised.append(option)
-    assert len(advised) > 50 and "--groups" in advised
+    assert len(advised) > 50 and "groups" in advised
     assert "weight 0" not in " ".join(text for _, text in texts_of_notes() if "leave out" in text)
 
 

@@ -22,6 +22,7 @@ import jaxlaw as jl
 from jaxlaw._json import source_name
 from jaxlaw.cli._help import Command, write_forms
 from jaxlaw.errors import JaxlawError, UsageError
+from jaxlaw.notes import worded
 
 # Options that name what a command writes.
 _WRITTEN = ("out", "draws")
@@ -43,7 +44,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     def call(**given: Any) -> None:
         try:
             _keep_inputs(given)
-            with _progress_of(given):
+            with _progress_of(given), worded(lambda text: note_in_options(text, _flags(signature))):
                 command(**given)
         except JaxlawError as error:
             flags = _flags(signature)
@@ -169,8 +170,10 @@ _CALL = re.compile(
     (?:\{(?P<empty>)\}                              # an empty dict,
     |\{'(?P<key>[^']*)':\ '?(?P<item>[^'}]*)'?\}    # a dict of one item,
     |'(?P<text>[^']*)'                             # text,
+    |\[(?P<items>'[^\]]*)\]                         # a list of texts,
     |\((?P<many>[\d., ]+)\)                        # numbers,
     |(?P<flag>True)\b                              # a flag,
+    |(?P<none>None)\b                              # nothing, by its name,
     |(?P<blank>…)                                  # what only the user knows,
     |(?P<number>\d[\d.e+-]*\d|\d)(?![\w.])          # a number,
     |(?P<left>(?=[\s,;:)]|$)))                      # or left out""",
@@ -237,35 +240,10 @@ def _flags(signature: inspect.Signature) -> dict[str, str]:
 
 def in_options(error: JaxlawError, options: dict[str, str]) -> str:
     """An error's message, with the options of a command for what it says of arguments."""
-
-    def option(name: str) -> str | None:
-        lower = name.lower() if len(name) > 1 else name  # N is an input, and no n
-        for known in (lower, lower.removesuffix("s"), _OPTIONS.get(lower)):
-            if known in options:
-                return options[known]
-        return None
-
-    def proposal(match: re.Match[str]) -> str:
-        name, parts = option(match["name"]), match.groupdict()
-        if parts["empty"] is not None:
-            return options.get(_EMPTY.get(match["name"], ""), match[0])
-        if name is None:
-            return match[0]
-        if parts["key"] is not None:
-            key, item = parts["key"], parts["item"]
-            whole = f"{item}" if name == "--decay" else f"{key}={item}"
-            return f"{name} {_DICTS.get(name, whole)}"
-        if parts["many"]:
-            return f"{name} {parts['many'].replace(' ', '')}"
-        text = parts["text"] or parts["number"] or parts["blank"]
-        if text is None:
-            return name
-        return f'{name} "{text}"' if " " in text else f"{name} {text}"
-
     message = str(error)
-    if error.argument and (name := option(error.argument)):
+    if error.argument and (name := _option(error.argument, options)):
         message = _with_option(message, error.argument, name)
-    return _CALL.sub(proposal, message)
+    return _CALL.sub(lambda match: _proposal(match, options), message)
 
 
 def _with_option(message: str, argument: str, option: str) -> str:
@@ -277,3 +255,103 @@ def _with_option(message: str, argument: str, option: str) -> str:
             if begins and not head and not tail[:1].isidentifier():
                 return lead + option + tail
     return message
+
+
+def _option(name: str, options: dict[str, str]) -> str | None:
+    """The option of a command for an argument of Python; None where it has none."""
+    lower = name.lower() if len(name) > 1 else name  # N is an input, and no n
+    for known in (lower, lower.removesuffix("s"), _OPTIONS.get(lower)):
+        if known in options:
+            return options[known]
+    return None
+
+
+def _proposal(match: re.Match[str], options: dict[str, str]) -> str:
+    """What a message proposes to pass, as a command takes it."""
+    name, parts = _option(match["name"], options), match.groupdict()
+    if parts["empty"] is not None:
+        return options.get(_EMPTY.get(match["name"], ""), match[0])
+    if name is None:
+        return match[0]
+    if parts["key"] is not None:
+        key, item = parts["key"], _range(parts["item"])
+        whole = f"{item}" if name == "--decay" else f"{key}={item}"
+        return f"{name} {_DICTS.get(name, whole)}"
+    if parts["many"]:
+        return f"{name} {parts['many'].replace(' ', '')}"
+    if parts["items"]:
+        return f"{name} {parts['items'].replace(', ', ',').replace(chr(39), '')}"
+    text = parts["text"] or parts["number"] or parts["blank"] or (parts["none"] and "none")
+    if text is None:
+        return name
+    return f'{name} "{text}"' if " " in text else f"{name} {text}"
+
+
+def _range(item: str) -> str:
+    """A pair of Python's as options take it: ``(0.1, None)`` is ``0.1:``."""
+    pair = re.fullmatch(r"\((.*), (.*)\)", item)
+    return ":".join("" if side == "None" else side for side in pair.groups()) if pair else item
+
+
+def note_in_options(message: str, options: dict[str, str]) -> str:
+    """A note's message, with commands for what it says of functions, and their options.
+
+    An option that this command lacks is one of ``jaxlaw fit``, whose fit is at hand.
+
+    Args:
+        message: message in the words of Python, such as ``jl.bootstrap(…, groups='run')``.
+        options: options of this command by the names of its arguments.
+    """
+
+    def command(match: re.Match[str]) -> str:
+        if match["name"] == "conf_int":  # whose options the command has itself
+            return _CALL.sub(lambda m: _proposal(m, options), match["given"])
+        words = _command_of(match["package"], match["name"])
+        if words is None:
+            return match[0]
+        flags = flags_of(words)
+        given = _CALL.sub(lambda m: _proposal(m, flags), match["given"] or "").replace(", ", " ")
+        return " ".join(["jaxlaw", words, *filter(None, [given])])
+
+    def of_fit(match: re.Match[str]) -> str:
+        shown = _proposal(match, flags_of("fit"))
+        return shown if shown == match[0] else f"{shown} of jaxlaw fit"
+
+    message = _FUNCTION.sub(command, message)
+    message = _CALL.sub(lambda match: _proposal(match, options), message)
+    return _CALL.sub(of_fit, message)
+
+
+def flags_of(command: str) -> dict[str, str]:
+    """Options of a command, such as ``plan allocation``, by the names of its arguments."""
+    group, _, name = command.rpartition(" ")
+    if group == "plan":
+        from jaxlaw.cli._plans import plan as commands
+    elif group == "design":
+        from jaxlaw.cli._experiments import design as commands
+    else:
+        from jaxlaw.cli import app as commands
+    for known in commands.registered_commands:
+        if known.name == name:
+            return _flags(inspect.signature(known.callback, eval_str=True))
+    raise KeyError(command)
+
+
+#: A function that a note names, or a method of a fit, with what it is to be given.
+_FUNCTION = re.compile(
+    r"\b(?:(?:jl|fit|boot)\.)(?:(?P<package>planning|design)\.)?(?P<name>[a-z_]+)\b"
+    r"(?:\((?P<given>(?:[^()]|\([^()]*\))*)\))?"
+)
+# Commands that are not called as their function is.
+_COMMANDS = {"cross_validate": "study", "evaluation_steps": "design steps",
+             "next_runs": "design next"}  # fmt: skip
+# Functions of the top level, and methods of a fit, that are commands by their own name.
+_OWN = ("fit", "bootstrap", "covariance", "profile", "influence", "identifiability", "backtest",
+        "forecast", "predict", "requirements", "report", "plot")  # fmt: skip
+
+
+def _command_of(package: str | None, name: str) -> str | None:
+    """The command of a function of Python; None where there is none."""
+    if package == "planning":
+        return f"plan {name.replace('_', '-')}"
+    return _COMMANDS.get(name, name if name in _OWN else None)

@@ -5,6 +5,7 @@ Every message about a value names the file, the rows, the user's own column and 
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -221,6 +222,36 @@ def missing_column(
         file=source,
         column=column,
     )
+
+
+def missing_columns(mapping: Mapping[str, Any], columns: Collection[Any], source: str) -> DataError:
+    """The error for the columns of a mapping that are not there: all of them, with what was meant.
+
+    Args:
+        mapping: canonical name → the column that is looked for.
+        columns: the columns of the table.
+        source: the file's name.
+    """
+    (name, column), *others = mapping.items()
+    first = missing_column(name, f" (for {name})", column, columns, source)
+    if not others:
+        return first
+    texts, meant = [str(other) for other in columns], {}
+    for name, column in mapping.items():
+        free = [text for text in texts if text not in (*mapping.values(), *meant.values())]
+        close = difflib.get_close_matches(str(column), free, 1) or [_guess_column(name, free)]
+        meant[name] = close[0] or "…"
+    looked_for = ", ".join(f"{column} (for {name})" for name, column in mapping.items())
+    guessed = any(text != "…" for text in meant.values())
+    lead = "Perhaps, guessed from names and magnitudes" if guessed else "Say which they are"
+    error = type(first)(
+        f"{source}: there are no columns {looked_for}; columns: {listed(texts)}. {lead}: "
+        f"columns={meant}",
+        file=source,
+        column=column,
+    )
+    error.guess = {"columns": meant} if guessed else None
+    return error
 
 
 def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) -> dict[str, str]:

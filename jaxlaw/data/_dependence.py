@@ -159,12 +159,10 @@ def dependence_note(runs: RunGroups, residuals: np.ndarray, smoothed: np.ndarray
         if pairs >= _PAIRS
         else f"too few to test whether residuals of one {unit} are alike"
     )
-    names = ",".join(runs.columns)
     shown = repr(runs.columns[0]) if len(runs.columns) == 1 else repr(list(runs.columns))
     message = (
         f"{what}, {seen}: as if rows were independent, standard errors and intervals come out too "
-        f"short; for right ones jl.bootstrap(…, groups={shown}), in the shell jaxlaw bootstrap "
-        f"--groups {names}"
+        f"short; jl.bootstrap(…, groups={shown}) has right ones"
     )
     return Note(DEPENDENT_ROWS, "warning", message, inherited=False)
 

@@ -191,8 +191,7 @@ def note_duplicates(
         return []
     message = (
         f"{runs.source}: inputs and target equal to an earlier row's: "
-        f"{name_rows(runs.word, labels[repeated])}; each row counts: take copies out of the table "
-        "(pandas: drop_duplicates)"
+        f"{name_rows(runs.word, labels[repeated])}; each row counts; take copies out of the table"
     )
     return [Note("duplicate-rows", "warning", message, inherited=False)]
 

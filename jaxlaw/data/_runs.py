@@ -36,6 +36,7 @@ from jaxlaw.data._columns import (
     check_sides,
     level_codes,
     missing_column,
+    missing_columns,
     name_rows,
     numbers,
     parse_count,
@@ -618,9 +619,9 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
 def _check_columns(mapping: Mapping[str, Any], table: Table) -> None:
     """Refuse columns that are not there, and one under two names; raises UsageError, DataError."""
     present, by_column = table.frame.columns, {}
+    if absent := {name: column for name, column in mapping.items() if column not in present}:
+        raise missing_columns(absent, present, table.source)
     for canonical, column in mapping.items():
-        if column not in present:
-            raise missing_column(canonical, f" (for {canonical})", column, present, table.source)
         if column in by_column:
             raise UsageError(
                 f"columns: column {column} is given for both {by_column[column]} and "

@@ -130,7 +130,7 @@ def _search_notes(evidence: SearchEvidence) -> list[Note]:
     if evidence.agreement < FEW:
         message = (
             f"only {evidence.agreement:.1%} of the solved starts end at the best objective: "
-            "a better optimum may exist; try more starts (n_starts)"
+            "a better optimum may exist; try more starts (n_starts=)"
         )
         notes.append(Note("few-starts-agree", "warning", message, inherited=True))
     if evidence.disagreement > AGREE:

@@ -174,7 +174,7 @@ def _outlier_notes(residuals: Residuals) -> list[Note]:
     )
     message = (
         f"far off the law, whose robust scatter is {noise}: {listed}; "
-        "check what is different about them, and leave out by where= (--where) what is not of this "
+        "check what is different about them, and leave out by where= what is not of this "
         "law"
     )
     return [Note("outliers", "warning", message, inherited=False)]

@@ -140,7 +140,8 @@ class Question:
             notes = bound_notes(self.reference, self.limits, best)
             if "D" in best:
                 others = self.given.others[0]
-                notes += epochs_notes(self.reference, others, best["D"], self.epochs)
+                other = "a corpus with max_epochs in subject_to= sets another limit"
+                notes += epochs_notes(self.reference, others, best["D"], self.epochs, other)
         own = len(self.sources) - len(self.labels)
         limits = [((), "")] * own + [
             (rest, label) for (_, rest), label in zip(self.form.limits, self.labels, strict=True)

@@ -786,6 +786,6 @@ def _start_notes(agreement: float) -> list[Note]:
         return []
     message = (
         f"only {agreement:.0%} of the starts end at the best loss: a better schedule may "
-        "exist; try more starts (n_starts) or iterations"
+        "exist; try more starts (n_starts=) or iterations (iterations=)"
     )
     return [Note("few-starts-agree", "warning", message)]

@@ -158,16 +158,25 @@ def epochs_of(source: Draws, others: Mapping[str, float], D: Any) -> Any:
 
 
 def epochs_notes(
-    source: Draws, others: Mapping[str, float], D: Any, limit: tuple[float, bool] | None
-) -> list[Note]:
-    """How often the unique tokens are gone over, where that is often."""
+    source: Draws, others: Mapping[str, float], D: Any, limit: tuple[float, bool] | None,
+    other: str = "max_epochs= sets another limit",
+) -> list[Note]:  # fmt: skip
+    """How often the unique tokens are gone over, where that is often.
+
+    Args:
+        source: law with its draws.
+        others: values of its other inputs.
+        D: tokens.
+        limit: largest D/U, and whether it is that of the runs.
+        other: how the caller's user sets another limit.
+    """
     if "U" not in source.law.input_names:
         return []
     epochs, (most, of_runs) = np.max(epochs_of(source, others, D)), limit or (math.inf, False)
     if of_runs and epochs >= most * (1 - AT_LIMIT):
         message = (
             f"held back at {most:.4g} epochs, the most that the runs have: the law goes on to "
-            "more, which no run shows; max_epochs= sets another limit"
+            f"more, which no run shows; {other}"
         )
         return [Note("epochs-limited", "warning", message)]
     if epochs <= MANY_EPOCHS or not np.isfinite(epochs):

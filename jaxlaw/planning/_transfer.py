@@ -596,7 +596,8 @@ def base_notes(scratch: Any, continual: Any) -> list[Note]:
     message = (
         f"the resamples of the continual fit do not hold {', '.join(unpaired)} of those from "
         "scratch: intervals of sizes, tokens and savings come out too wide, those of losses too "
-        "narrow; for right ones resample the continual runs with base= the bootstrap from scratch"
+        "narrow; right ones are of jl.bootstrap(…, base=…) of the continual runs, with the "
+        "bootstrap from scratch as base"
     )
     return [Note("base-held", "warning", message)]
 

@@ -601,12 +601,12 @@ def _notes(
     if valid < needed:
         message = (
             f"{valid} resamples: a {LEVEL:.0%} interval of fewer than {needed:.3g} is too narrow; "
-            "raise n_resamples"
+            "more are needed (n_resamples=)"
         )
         if degrees < np.inf:
             message += (
-                f", or for method='normal': with {degrees:g} degrees of freedom the bounds lie "
-                "among the outermost resamples"
+                f", or boot.conf_int(method='normal'): with {degrees:g} degrees of freedom the "
+                "bounds lie among the outermost resamples"
             )
         notes.append(Note("few-resamples", "warning", message, inherited=True))
     unfinished = (refits.status != Status.CONVERGED) & ~failed
@@ -621,7 +621,8 @@ def _notes(
     if single.mean() > ONE_START:
         message = (
             f"in {single.sum()} of {total} resamples a single start reached the best optimum: some "
-            "may have missed theirs, and widen the intervals; solve more starts (n_starts, n_local)"
+            "may have missed theirs, and widen the intervals; solve more starts (n_starts=, "
+            "n_local=)"
         )
         notes.append(Note("resamples-disagree", "warning", message, inherited=True))
     notes += _bound_notes(refits, failed)

@@ -227,7 +227,7 @@ def profile(
     if gained > 1e-6 * cov.fit.objective:
         message = (
             f"fixed elsewhere, {grid.name} gives a lower objective than the fit's, by "
-            f"{gained / cov.fit.objective:.1e} of it: fit again with more starts (n_starts)"
+            f"{gained / cov.fit.objective:.1e} of it: fit again with more starts (n_starts=)"
         )
         notes.append(Note("profile-found-better", "warning", message, inherited=False))
     if followed is not None:

@@ -337,7 +337,7 @@ def _notes_of_fits(frame: pd.DataFrame) -> Iterator[Note]:
         if len(lonely):
             message = (
                 f"{law}: in {len(lonely)} of {len(rows)} fits less than {FEW:.0%} of the starts "
-                f"agree ({_first(lonely)}): a better optimum may exist; try more starts (n_starts)"
+                f"agree ({_first(lonely)}): a better optimum may exist; try more starts (n_starts=)"
             )
             yield Note("few-starts-agree", "warning", message)
         loose = rest[rest["spread"] > SPREAD]

@@ -34,6 +34,21 @@ def test_the_line_of_the_message_works(command, names, scales, given):
     assert jl.load("fit.json").params["alpha"] == pytest.approx(wanted, rel=1e-6)
 
 
+def test_all_misspelt_columns_are_named_at_once(command):
+    table = jl.simulate.experiment("chinchilla", noise=0.004).table
+    table.columns = ["n_params", "n_tokens", "loss"]
+    table.to_csv("messy.csv", index=False)
+    given = ("-c", "N=n_parms", "-c", "D=n_tokns")
+    code, out, err = command("fit", "chinchilla", "messy.csv", *SEARCH, *given)
+    assert (code, out) == (2, "")
+    assert "there are no columns n_parms (for N), n_tokns (for D); columns: n_params" in err
+    words = shlex.split(err.rpartition("magnitudes: ")[2])
+    assert "n_parms" not in " ".join(words) and "N=n_params" in words and "D=n_tokens" in words
+    assert command(*words[1:], "--out", "fit.json")[0] == 0
+    with pytest.raises(jl.errors.ColumnError, match="no columns x .for N., y .for D.*Say which"):
+        jl.read_runs({"a": [1.0], "b": [2.0]}, columns={"N": "x", "D": "y"})
+
+
 def test_nothing_is_guessed_of_names_that_say_nothing():
     table = {"a": [1.0, 2.0], "b": [3.0, 4.0]}
     with pytest.raises(jl.DataError, match="no columns N, D, loss.*Say which they are") as error:
