@@ -93,11 +93,7 @@ def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
         >>> in_brief([kept, few])
         ['[warning] few-rows: 9 rows', 'also: filtered (details: --verbose or .notes)']
     """
-    wording = _wording.get()
-    ordered = [
-        dataclasses.replace(note, message=wording(note.message))
-        for note in by_weight(dict.fromkeys(notes))
-    ]
+    ordered = list(map(_worded, by_weight(dict.fromkeys(notes))))
     if verbose:
         return [str(note) for note in ordered]
     deciding = [note for note in ordered if note.decides]
@@ -109,6 +105,11 @@ def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
     if others or cut:
         lines.append(_by_code(others, "also" if lines else "notes"))
     return lines
+
+
+def _worded(note: Note) -> Note:
+    """The note in the words of :func:`worded`."""
+    return dataclasses.replace(note, message=_wording.get()(note.message))
 
 
 def _wrapped(note: Note) -> list[str]:

@@ -322,7 +322,7 @@ def _laws_and_runs(
     """The laws, the runs, and what of its fit a law has of its own."""
     *named, data = words
     laws, own, fit = laws_and_fits(named, objective)
-    return laws or None, runs_as_fitted(fit, data, reading), own
+    return laws or None, runs_as_fitted(fit, data, reading, laws), own
 
 
 def _cutoffs(text: str) -> int | list[float]:
@@ -392,7 +392,7 @@ def study_command(
     *laws, data = laws_and_data
     design = None if folds is None else jl.folds.parse(folds)
     laws, own, fit = laws_and_fits(laws, objective)
-    runs = runs_as_fitted(fit, data, reading)
+    runs = runs_as_fitted(fit, data, reading, laws)
     if design is None:
         folds = f"k-fold:5{':groups=run' if 'run' in runs.table else ''}"
         first = jl.laws.get(laws[0]).input_names[0]

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +200,8 @@ def _with_line(message: str, proposed: dict[str, dict[str, Any]], flags: dict[st
         words += ["-c", f"{name}={'COLUMN' if column == '…' else column}"]
         if unit := units.get(name):
             words += ["-u", f"{name}={unit if isinstance(unit, str) else exponential(unit)}"]
-    words += [str(word) for pair in options.items() for word in pair]
+    for option, value in options.items():
+        words += [option] if value is True else [option, str(value)]
     head = message.partition(" Perhaps")[0]
     line = " ".join(["jaxlaw", *map(_quoted, words)])
     return f"{head} Perhaps, guessed from names and magnitudes: {line}"
@@ -277,14 +279,17 @@ def _proposal(match: re.Match[str], options: dict[str, str]) -> str:
         key, item = parts["key"], _range(parts["item"])
         whole = f"{item}" if name == "--decay" else f"{key}={item}"
         return f"{name} {_DICTS.get(name, whole)}"
-    if parts["many"]:
-        return f"{name} {parts['many'].replace(' ', '')}"
-    if parts["items"]:
-        return f"{name} {parts['items'].replace(', ', ',').replace(chr(39), '')}"
-    text = parts["text"] or parts["number"] or parts["blank"] or (parts["none"] and "none")
-    if text is None:
-        return name
-    return f'{name} "{text}"' if " " in text else f"{name} {text}"
+    text = _text_of(parts)
+    if " " in text:
+        return f'{name} "{text}"'
+    return f"{name} {text}" if text else name
+
+
+def _text_of(parts: dict[str, Any]) -> str:
+    """What a match of :data:`_CALL` passes, as options take it; empty for a flag."""
+    if several := parts["many"] or parts["items"]:
+        return re.sub(r"'| (?=[\d.])|(?<=,) ", "", several)
+    return parts["text"] or parts["number"] or parts["blank"] or "none" * bool(parts["none"])
 
 
 def _range(item: str) -> str:
@@ -322,16 +327,18 @@ def note_in_options(message: str, options: dict[str, str]) -> str:
     return _CALL.sub(of_fit, message)
 
 
+@functools.cache
 def flags_of(command: str) -> dict[str, str]:
     """Options of a command, such as ``plan allocation``, by the names of its arguments."""
     group, _, name = command.rpartition(" ")
+    # By name, for the commands are made of functions that this module guards.
     if group == "plan":
-        from jaxlaw.cli._plans import plan as commands
+        made = import_module("jaxlaw.cli._plans").make_plans(name)
     elif group == "design":
-        from jaxlaw.cli._experiments import design as commands
+        made = import_module("jaxlaw.cli._experiments").design
     else:
-        from jaxlaw.cli import app as commands
-    for known in commands.registered_commands:
+        made = import_module("jaxlaw.cli").make_app(name)
+    for known in made.registered_commands:
         if known.name == name:
             return _flags(inspect.signature(known.callback, eval_str=True))
     raise KeyError(command)

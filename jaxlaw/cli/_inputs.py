@@ -94,12 +94,22 @@ def laws_and_fits(
     return laws, own, first
 
 
-def runs_as_fitted(law: Any, data: Any, reading: dict[str, Any]) -> jl.Runs:
-    """The runs of a command, read as those of a fit were, which a line on stderr says."""
+def runs_as_fitted(
+    law: Any, data: Any, reading: dict[str, Any], laws: Sequence[str | jl.Law] = ()
+) -> jl.Runs:
+    """The runs of a command, read as those of a fit were, which a line on stderr says.
+
+    Args:
+        law: the fit, where there is one.
+        data, reading: file, and options of reading it.
+        laws: the laws that are to be fitted, whose columns an error names.
+    """
+    from jaxlaw.data import read_for
     from jaxlaw.fitting import READ_AS_FITTED, runs_of
 
     if not isinstance(law, jl.FittedLaw):
-        return jl.read_runs(data, **reading)
+        known = [jl.laws.get(one) if isinstance(one, str) else one for one in laws]
+        return read_for(known, data, reading)
     runs = runs_of(law, data, reading)
     for note in runs.notes:
         if note.code == READ_AS_FITTED:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jaxlaw.data._runs import Observations as Observations
     from jaxlaw.data._runs import Runs as Runs
     from jaxlaw.data._runs import read_columns as read_columns
+    from jaxlaw.data._runs import read_for as read_for
     from jaxlaw.data._runs import read_runs as read_runs
     from jaxlaw.data._runs import refuse_rows as refuse_rows
     from jaxlaw.data._runs import target_column as target_column

@@ -5,7 +5,6 @@ Every message about a value names the file, the rows, the user's own column and 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,8 +17,10 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._arrays import EMPTY, is_missing, number_in
 from jaxlaw._quantities import UNIT_NAMES, single_things
+from jaxlaw._tables import Table
 from jaxlaw.errors import ColumnError, DataError, UsageError, listed, name_rows, nearest
 from jaxlaw.laws import Input
+from jaxlaw.laws._parameters import INPUTS
 
 #: Shares and losses of the two sides of a two-corpus mixture, by the plain name they stand for.
 SIDES = {"r": ("r_d", "r_g"), "loss": ("loss_d", "loss_g")}
@@ -213,6 +214,8 @@ def missing_column(
     hint = nearest(str(column), texts)
     if name in OF_SCHEDULES:
         hint = " It is computed from learning rates: give them as jl.read_loss_curves(schedules=)."
+    elif name in texts and not hint and mappable:
+        hint = f" It has a column {name}: leave {column} out."
     elif likely and mappable:
         hint += f" Perhaps columns={{'{name}': '{likely}'}}."
     elif not hint and mappable:
@@ -222,36 +225,6 @@ def missing_column(
         file=source,
         column=column,
     )
-
-
-def missing_columns(mapping: Mapping[str, Any], columns: Collection[Any], source: str) -> DataError:
-    """The error for the columns of a mapping that are not there: all of them, with what was meant.
-
-    Args:
-        mapping: canonical name → the column that is looked for.
-        columns: the columns of the table.
-        source: the file's name.
-    """
-    (name, column), *others = mapping.items()
-    first = missing_column(name, f" (for {name})", column, columns, source)
-    if not others:
-        return first
-    texts, meant = [str(other) for other in columns], {}
-    for name, column in mapping.items():
-        free = [text for text in texts if text not in (*mapping.values(), *meant.values())]
-        close = difflib.get_close_matches(str(column), free, 1) or [_guess_column(name, free)]
-        meant[name] = close[0] or "…"
-    looked_for = ", ".join(f"{column} (for {name})" for name, column in mapping.items())
-    guessed = any(text != "…" for text in meant.values())
-    lead = "Perhaps, guessed from names and magnitudes" if guessed else "Say which they are"
-    error = type(first)(
-        f"{source}: there are no columns {looked_for}; columns: {listed(texts)}. {lead}: "
-        f"columns={meant}",
-        file=source,
-        column=column,
-    )
-    error.guess = {"columns": meant} if guessed else None
-    return error
 
 
 def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) -> dict[str, str]:
@@ -319,6 +292,58 @@ def check_sides(mapping: Mapping[str, Any]) -> None:
                 argument="columns",
                 value=mapping,
             )
+
+
+def checked_corpus(corpus: Any, columns: Collection[Any], source: str) -> Corpus:
+    if corpus not in ("general", "domain"):
+        hint = nearest(str(corpus), ("general", "domain"))
+        message = f"corpus is 'general' or 'domain', not {corpus!r}.{hint}"
+        raise UsageError(message, argument="corpus", value=corpus)
+    sided = [name for pair in SIDES.values() for name in pair]
+    if not set(sided) & {column for column in columns if isinstance(column, str)}:
+        raise UsageError(
+            f"{source}: corpus='{corpus}' chooses among {', '.join(sided)}, and there is none of "
+            "them; map one, for example columns={'r_d': 'domain_share'}",
+            file=source,
+            argument="corpus",
+            value=corpus,
+        )
+    return corpus
+
+
+def with_counts(
+    table: Table, mapping: dict[str, Any], scales: dict[str, float]
+) -> tuple[Table, dict[str, float]]:
+    """Cells that say their own unit (552M, 1.02B, ``15 T tokens``) as numbers of one unit.
+
+    Returns:
+        The table, each such column in its declared unit, or in single things where none is
+        declared; the units with those of these columns.
+
+    Raises:
+        DataError: a cell counts something else than its column.
+    """
+    nouns = {name: spec.counts for name, spec in INPUTS.items() if spec.counts}
+    nouns |= dict.fromkeys(PARTS, "tokens")
+    new, scales = {}, dict(scales)
+    for name, noun in nouns.items():
+        column = mapping.get(name, name)
+        if column not in table.frame or pd.api.types.is_numeric_dtype(table.frame[column].dtype):
+            continue
+        location = Location(table.source, table.word, column, name)
+        cells = table.frame[column].astype(object)
+        counts = [parse_count(cell, noun, location, row) for row, cell in cells.items()]
+        if all(count is None for count in counts):
+            continue
+        unit = scales.setdefault(name, scales.get("D", 1.0) if name in PARTS else 1.0)
+        values = [
+            cell if count is None else count / unit
+            for cell, count in zip(cells, counts, strict=True)
+        ]
+        new[column] = pd.Series(values, cells.index, object)
+    if not new:
+        return table, scales
+    return Table(table.frame.assign(**new), table.source, table.word), scales
 
 
 def bare(text: str) -> str:

@@ -14,8 +14,8 @@ import pandas as pd
 
 from jaxlaw._arrays import number_in
 from jaxlaw._quantities import exponential, single_things
-from jaxlaw.data._columns import OF_SCHEDULES, SIDES, USUAL, bare
-from jaxlaw.errors import DataError, JaxlawError, listed
+from jaxlaw.data._columns import INPUTS, OF_SCHEDULES, SIDES, USUAL, bare
+from jaxlaw.errors import ColumnError, DataError, JaxlawError, listed
 from jaxlaw.laws import Input, Law
 
 if TYPE_CHECKING:
@@ -30,35 +30,68 @@ _ENDINGS = {
     1e12: ("t", "trillion", "trillions", "1e12"),
 }
 _ALIKE = 0.75  # least likeness of names
+_UNKNOWN = "…"  # column that nothing is guessed of
 
 
 def without_columns(
-    lacking: list[str], law: Law, table: pd.DataFrame, source: str, shown: Iterable[Any]
-) -> DataError:
+    lacking: list[str], law: Law | None, table: pd.DataFrame, source: str, shown: Iterable[Any],
+    misspelt: Mapping[str, Any] | None = None, declared: Iterable[str] = (),
+) -> DataError:  # fmt: skip
     """The error on columns that a law needs and a table lacks, with a guess of each.
 
     Args:
         lacking: names of these columns.
-        law: law that needs them.
+        law: law that needs them; None where none is known.
         table: columns that may be meant.
         source: name of the table.
         shown: names of all its columns, as the user knows them.
+        misspelt: name → the column that the call gives for it, and which is not there.
+        declared: names whose units the call declares.
     """
-    guesses = guessed_columns(lacking, table)
-    units = guessed_units([spec for spec in law.inputs if spec.name in lacking], guesses, table)
-    columns = {name: guesses.get(name, "…") for name in lacking}
-    of_units = ", ".join(f"'{name}': {exponential(unit)}" for name, unit in units.items())
-    words = f"columns={columns}" + f", units={{{of_units}}}" * bool(units)
-    lead = "Perhaps, guessed from names and magnitudes" if guesses else "Say which they are"
-    there = "there is no column" if len(lacking) == 1 else "there are no columns"
-    error = DataError(
-        f"{source}: {there} {', '.join(lacking)}, which law {law.name} needs; columns: "
-        f"{listed(shown)}. {lead}: {words}",
-        file=source,
-        column=lacking[0],
+    misspelt = misspelt or {}
+    columns = _meant([*misspelt, *lacking], misspelt, table)
+    guess = _guess(columns, table, law, declared)
+    of_units = ", ".join(f"'{name}': {exponential(u)}" for name, u in guess["units"].items())
+    words = f"columns={columns}" + f", units={{{of_units}}}" * bool(of_units)
+    words += ", drop_invalid=True" * bool(guess["options"])
+    lead = (
+        "Perhaps, guessed from names and magnitudes" if guess["columns"] else "Say which they are"
     )
-    error.guess = {"columns": columns, "units": units} if guesses else None
+    texts = [f"{column} (for {name})" for name, column in misspelt.items()] + lacking
+    there = "there is no column" if len(texts) == 1 else "there are no columns"
+    needs = f", which law {law.name} needs" if law is not None and lacking else ""
+    error = (ColumnError if misspelt else DataError)(
+        f"{source}: {there} {', '.join(texts)}{needs}; columns: {listed([*shown])}. "
+        f"{lead}: {words}",
+        file=source,
+        column=[*misspelt.values(), *lacking][0],
+    )
+    error.guess = guess | {"columns": columns} if guess["columns"] else None
     return error
+
+
+def _guess(
+    columns: Mapping[str, Any], table: pd.DataFrame, law: Law | None, declared: Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """The columns that are guessed, their units, and an option where they have gaps."""
+    guesses = {name: column for name, column in columns.items() if column != _UNKNOWN}
+    open_ = {*guesses} - {*declared}
+    specs = [spec for spec in law.inputs if spec.name in open_] if law is not None else []
+    gaps = any(_numbers(table[column]).size < len(table) for column in guesses.values())
+    options = {"drop_invalid": True} if gaps else {}
+    return {"columns": guesses, "units": guessed_units(specs, guesses, table), "options": options}
+
+
+def _meant(names: list[str], misspelt: Mapping[str, Any], table: pd.DataFrame) -> dict[str, Any]:
+    """Name → the column that is spelt nearly so, or usually called so, or an ellipsis."""
+    near: dict[str, Any] = {}
+    for name, column in misspelt.items():
+        free = [other for other in table if isinstance(other, str) and other not in near.values()]
+        if close := difflib.get_close_matches(str(column), free, 1):
+            near[name] = close[0]
+    rest = [name for name in names if name not in near]
+    usual = guessed_columns(rest, table.drop(columns=[*near.values()]))
+    return {name: near.get(name, usual.get(name, _UNKNOWN)) for name in names}
 
 
 def guessed_columns(names: Iterable[str], table: pd.DataFrame) -> dict[str, Any]:
@@ -68,7 +101,7 @@ def guessed_columns(names: Iterable[str], table: pd.DataFrame) -> dict[str, Any]
     """
     free = [column for column in table if isinstance(column, str) and _numbers(table[column]).size]
     scores = [
-        (_likeness(name, column), -order, name, column)
+        (max(_likeness(name, column), _begins(name, column, table)), -order, name, column)
         for name in names
         for order, column in enumerate(free)
     ]
@@ -113,8 +146,14 @@ def _size_in(cell: Any) -> float | None:
 def condition_on(column: Any, value: Any) -> str:
     """The condition of ``where=`` that keeps rows of one value of a column."""
     value = value.item() if hasattr(value, "item") else value
-    name, shown = str(column), f'"{value}"' if isinstance(value, str) else repr(value)
+    name, shown = str(column), f'"{value}"' if isinstance(value, str) else _plain(value)
     return f"{name if name.isidentifier() else f'`{name}`'} == {shown}"
+
+
+def _plain(cell: Any) -> str:
+    """A cell as people write it: 2800000000 in place of 2800000000.0."""
+    short = f"{cell:.12g}" if isinstance(cell, float) else str(cell)
+    return repr(cell) if isinstance(cell, float) and float(short) != cell else short
 
 
 def guessed_units(specs: Iterable[Input], guesses: Mapping[str, Any], table: Any) -> dict[str, Any]:
@@ -173,8 +212,18 @@ def _likeness(name: str, column: str) -> float:
     return 0.9 * max((difflib.SequenceMatcher(None, own, w).ratio() for w in longer), default=0)
 
 
+def _begins(name: str, column: str, table: pd.DataFrame) -> float:
+    """The same of a column such as N_from_name, whose numbers may be such a quantity."""
+    known = INPUTS.get(name)
+    if known is None or known.plausible is None or column.split("_")[0] != name:
+        return 0.0
+    middle = float(np.median(_numbers(table[column]))) * (_split_unit(column)[1] or 1.0)
+    return _ALIKE * (known.plausible[0] <= middle <= known.plausible[1])
+
+
 # How loss curves were probably meant to be read.
 
+_REPEATED = 0.05  # share of the rows of curves whose step may be that of another row
 _CANDIDATES = 10  # columns among which those are looked for that name a curve
 _SHOWN = 6  # values of a column that a message names
 _LINE = "cosine:peak=PEAK,steps={},warmup=WARMUP"
@@ -198,8 +247,9 @@ def of_loss_curves(runs: Runs, law: Law, name: str) -> DataError:
 
 
 def with_guess(
-    error: JaxlawError, runs: Runs, given: Mapping[str, Any], law: Law | None = None
-) -> Any:
+    error: JaxlawError, runs: Runs, given: Mapping[str, Any], law: Law | None = None,
+    misspelt: Iterable[str] = (),
+) -> Any:  # fmt: skip
     """The error, with all that the reading of these curves lacks, and the call that has it.
 
     Args:
@@ -207,18 +257,21 @@ def with_guess(
         runs: the rows that are kept, their columns named as far as the user named them.
         given: arguments of :func:`jaxlaw.read_loss_curves` that the user gave.
         law: law to be fitted, where that is known.
+        misspelt: names for which the call gives columns that are not there.
     """
     guess = _CurveGuess(runs, {k: v for k, v in given.items() if v is not None}, law)
     if not guess.reasons:
         return error
+    said = re.split(r"\.? (?:Perhaps|Say which)", str(error))[0].rstrip(".")
     error.args = (
-        f"{str(error).rstrip('.')}. What reading these curves needs: {'; '.join(guess.reasons)}. "
+        f"{said}. What reading these curves needs: {'; '.join(guess.reasons)}. "
         f"Perhaps, guessed from names and magnitudes: {guess.call()}",
     )
     columns = {
         name: ",".join(map(str, column)) if isinstance(column, list) else column
         for name, column in guess.columns.items()
     }
+    columns |= {name: guess.own[name] for name in misspelt if name in guess.own}
     error.guess = {"columns": columns, "units": guess.units, "options": guess.options}
     return error
 
@@ -309,14 +362,14 @@ class _CurveGuess:
         if self.law is not None:
             self._choose(column, largest, f"one size: law {self.law.name} has no N")
             return
-        name, sizes = self.runs.user_name(column), listed(found[1], _SHOWN)
+        name, sizes = self.runs.user_name(column), listed(map(_plain, found[1]), _SHOWN)
         one = condition_on(name, largest)
         self.reasons.append(f"{name} is {sizes}: a law without N is of one size, by where={one!r}")
 
     def _choose(self, column: Any, value: Any, reason: str) -> None:
         """Rows of one value of a column, which a condition keeps from now on."""
         cells, name = self.table[column], str(self.runs.user_name(column))
-        values = listed(dict.fromkeys(cells.dropna()), _SHOWN)
+        values = listed(map(_plain, dict.fromkeys(cells.dropna())), _SHOWN)
         self.reasons.append(f"{reason}, and {name} is {values}")
         condition = condition_on(name, value)
         before = self.options.get("where", self.given.get("where"))
@@ -339,10 +392,24 @@ class _CurveGuess:
         if self._increase([]):
             return []
         columns = self._columns_of_curves()
+        reason = f"rows of one {' and '.join(map(str, columns))} are a curve"
+        if not columns:
+            columns, reason = self._nearly_a_curve()
         self.columns["run"] = columns[0] if len(columns) == 1 else columns or "…"
-        named = f"rows of one {' and '.join(map(str, columns))} are a curve"
-        self.reasons.append(f"column run: {named if columns else 'nothing distinguishes curves'}")
+        self.reasons.append(f"column run: {reason}")
         return columns
+
+    def _nearly_a_curve(self) -> tuple[list[Any], str]:
+        """A column of texts by which steps increase but for few rows, and what to do about them."""
+        texts = (c for c in self._free if not pd.api.types.is_numeric_dtype(self.table[c].dtype))
+        single = self.table.drop_duplicates()
+        for column in filter(lambda c: _tells_apart(self.table[c]), texts):
+            again = int((self._by([column], single).diff() <= 0).sum()) + len(self.table)
+            again -= len(single)
+            if (self._by([column], single).diff() <= 0).mean() <= _REPEATED:
+                reason = f"rows of one {column} are a curve once those are taken out that repeat "
+                return [column], f"{reason}a step ({again} of {len(self.table)})"
+        return [], "nothing distinguishes curves"
 
     def _columns_of_curves(self) -> list[Any]:
         free = [column for column in self._free if _tells_apart(self.table[column])]

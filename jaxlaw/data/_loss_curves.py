@@ -43,7 +43,7 @@ from jaxlaw.data._run_schedules import (
 )
 from jaxlaw.data._runs import Runs, RunsSource, read_runs, refuse_rows
 from jaxlaw.data.formats import read_format, short_names, with_values
-from jaxlaw.errors import DataError, JaxlawError, UsageError, listed, nearest
+from jaxlaw.errors import ColumnError, DataError, JaxlawError, UsageError, listed, nearest
 from jaxlaw.notes import Note, by_weight
 from jaxlaw.schedules import Schedule
 
@@ -468,12 +468,16 @@ def _with_guess(
 ) -> JaxlawError:
     """The error, with all that the reading lacks, where the columns can be read at all."""
     try:
-        columns = {**(given["columns"] or {})}
+        columns, misspelt = {**(given["columns"] or {})}, []
+        if isinstance(error, ColumnError):  # what is misspelt is guessed as what is missing
+            misspelt = [n for n, c in columns.items() if n != "run" and c not in table.frame]
+            columns = {n: c for n, c in columns.items() if n not in misspelt}
+            given = {**given, "columns": columns}
         table, columns = _with_run(table, columns)
         runs = read_runs(table, columns, where=given["where"])
     except JaxlawError:
         return error
-    return with_guess(error, runs, given, law)
+    return with_guess(error, runs, given, law, misspelt)
 
 
 def _paths(source: list[Any] | tuple[Any, ...]) -> list[Path]:

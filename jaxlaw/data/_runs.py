@@ -26,6 +26,7 @@ from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import (
     CURVE_COLUMNS,
+    INPUTS,
     OF_SCHEDULES,
     PARTS,
     SIDES,
@@ -34,16 +35,16 @@ from jaxlaw.data._columns import (
     Location,
     check_fraction,
     check_sides,
+    checked_corpus,
     level_codes,
     missing_column,
-    missing_columns,
     name_rows,
     numbers,
-    parse_count,
     raw_units,
+    with_counts,
 )
 from jaxlaw.data._dependence import RunGroups, run_groups
-from jaxlaw.data._guesses import of_loss_curves, without_columns
+from jaxlaw.data._guesses import of_loss_curves, with_guess, without_columns
 from jaxlaw.data._reading import Reading, reading_of, with_target
 from jaxlaw.data._row_checks import (
     check_magnitude,
@@ -54,16 +55,14 @@ from jaxlaw.data._row_checks import (
     valid_rows,
 )
 from jaxlaw.data.formats import read_format, with_values
-from jaxlaw.errors import ColumnError, DataError, UsageError, listed, nearest
+from jaxlaw.errors import ColumnError, DataError, JaxlawError, UsageError, listed, nearest
 from jaxlaw.laws import Input, Law
-from jaxlaw.laws._parameters import INPUTS
 from jaxlaw.notes import Note
 
 _log = logging.getLogger(__name__)
 
 _DIVIDED = 1e-6  # change of a share from which a note says that it was divided by the sum
 
-_SIDED = tuple(name for pair in SIDES.values() for name in pair)
 
 # A cross-entropy is a loss; a column of that name serves where a law predicts it.
 _TARGET_ALIASES = {"cross-entropy": ("loss",)}
@@ -154,9 +153,9 @@ class Runs:
             >>> general.columns["loss"], float(general.inputs["r"][0])
             ('general_loss', 1.0)
         """
-        checked_corpus = _checked_corpus(corpus, self.table.columns, self.source)
-        reading = dataclasses.replace(self.reading or Reading(), corpus=checked_corpus)
-        return dataclasses.replace(self, corpus=checked_corpus, reading=reading)
+        side = checked_corpus(corpus, self.table.columns, self.source)
+        reading = dataclasses.replace(self.reading or Reading(), corpus=side)
+        return dataclasses.replace(self, corpus=side, reading=reading)
 
     def user_name(self, column: Hashable) -> Any:
         """What the user calls a column of the table."""
@@ -429,10 +428,10 @@ def read_runs(
     table = read_table(source, name) if format is None else read_format(source, format)
     table = with_values(table, values)
     mapping, scales = _mapping(columns, table), _units(units)
-    table, scales = _with_counts(table, mapping, scales)
+    table, scales = with_counts(table, mapping, scales)
     table, scales, added = _with_totals(table, mapping, scales)
     if corpus is not None:
-        corpus = _checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
+        corpus = checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
     keep, notes = _rows_to_keep(where, table, mapping)
     weights = None if weight is None else _weights(weight, table, mapping, keep)
     frame = _rename_columns(table.frame, mapping)
@@ -464,6 +463,53 @@ def _check_parts(runs: Runs) -> None:
         tokens = numbers(runs.table[part], runs.location(part))
         bad = ~(np.isfinite(tokens) & (tokens >= 0))
         refuse_rows(runs, part, bad, "give a number of tokens, 0 or more", tokens)
+
+
+def read_for(laws: Collection[Law], source: Any, reading: Mapping[str, Any]) -> Runs:
+    """Runs as :func:`jaxlaw.read_runs` reads them, for laws that are to be fitted to them.
+
+    Whoever misspells one column has often left out others: one error then names all of them.
+
+    Args:
+        laws: the laws.
+        source: anything that :func:`jaxlaw.read_runs` takes.
+        reading: its options.
+
+    Raises:
+        UsageError, DataError: as :func:`jaxlaw.read_runs` raises.
+    """
+    columns, reading = reading.get("columns"), dict(reading)
+    named = isinstance(columns, Mapping) and reading.get("format") is None
+    if laws and named and not isinstance(source, Runs | RunsSource):
+        source = read_table(source, reading.pop("name", None))
+        misspelt = {n: column for n, column in columns.items() if column not in source.frame}
+        there = {name: column for name, column in columns.items() if name not in misspelt}
+        if misspelt:
+            _refuse(laws, source, {**reading, "columns": there}, misspelt)
+    return read_runs(source, **reading)
+
+
+def _refuse(
+    laws: Collection[Law], table: Any, reading: dict[str, Any], misspelt: Mapping[str, Any]
+) -> None:
+    """Raise the error on misspelt columns and on those that laws lack, where these are known."""
+    try:
+        runs = read_runs(table, **reading)
+        lacking = {name: law for law in [*laws][::-1] for name in _lacking(runs, law)}
+    except JaxlawError:
+        return  # read_runs says what it is
+    others = [name for name in lacking if name not in {*misspelt, *OF_SCHEDULES}]
+    areas = [name for name in lacking if name in OF_SCHEDULES]
+    if len([*misspelt, *others, *areas]) == 1:
+        return  # the message on one misspelt column says more of it
+    law = lacking.get([*others, *areas, ""][0], next(iter(laws)))
+    free, shown = runs.table.drop(columns=list({*runs.columns} & {*runs.table})), table.frame
+    error = without_columns(others, law, free, runs.source, shown, misspelt, runs.units)
+    if areas:
+        given = {"columns": dict(runs.columns), "units": dict(runs.units)}
+        given |= {"where": reading.get("where")}
+        error = with_guess(error, runs, given, law, misspelt)
+    raise error
 
 
 def read_columns(
@@ -544,22 +590,6 @@ def refuse_rows(
         )
 
 
-def _checked_corpus(corpus: Any, columns: Collection[Any], source: str) -> Corpus:
-    if corpus not in ("general", "domain"):
-        hint = nearest(str(corpus), ("general", "domain"))
-        message = f"corpus is 'general' or 'domain', not {corpus!r}.{hint}"
-        raise UsageError(message, argument="corpus", value=corpus)
-    if not set(_SIDED) & {column for column in columns if isinstance(column, str)}:
-        raise UsageError(
-            f"{source}: corpus='{corpus}' chooses among {', '.join(_SIDED)}, and there is none of "
-            "them; map one, for example columns={'r_d': 'domain_share'}",
-            file=source,
-            argument="corpus",
-            value=corpus,
-        )
-    return corpus
-
-
 # ---------------------------------------------------------------- arguments of read_runs
 
 
@@ -619,9 +649,12 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
 def _check_columns(mapping: Mapping[str, Any], table: Table) -> None:
     """Refuse columns that are not there, and one under two names; raises UsageError, DataError."""
     present, by_column = table.frame.columns, {}
-    if absent := {name: column for name, column in mapping.items() if column not in present}:
-        raise missing_columns(absent, present, table.source)
+    absent = {name: column for name, column in mapping.items() if column not in present}
+    if len(absent) > 1:
+        raise without_columns([], None, table.frame, table.source, present, absent)
     for canonical, column in mapping.items():
+        if column not in present:
+            raise missing_column(canonical, f" (for {canonical})", column, present, table.source)
         if column in by_column:
             raise UsageError(
                 f"columns: column {column} is given for both {by_column[column]} and "
@@ -640,41 +673,6 @@ def _units(units: Mapping[str, Any] | None) -> dict[str, float]:
     inputs, targets = _canonical_names()
     _check_canonical(units or {}, "units", [name for name in inputs if name not in targets])
     return {name: raw_units(name, unit) for name, unit in (units or {}).items()}
-
-
-def _with_counts(
-    table: Table, mapping: dict[str, Any], scales: dict[str, float]
-) -> tuple[Table, dict[str, float]]:
-    """Cells that say their own unit (552M, 1.02B, ``15 T tokens``) as numbers of one unit.
-
-    Returns:
-        The table, each such column in its declared unit, or in single things where none is
-        declared; the units with those of these columns.
-
-    Raises:
-        DataError: a cell counts something else than its column.
-    """
-    nouns = {name: spec.counts for name, spec in INPUTS.items() if spec.counts}
-    nouns |= dict.fromkeys(PARTS, "tokens")
-    new, scales = {}, dict(scales)
-    for name, noun in nouns.items():
-        column = mapping.get(name, name)
-        if column not in table.frame or pd.api.types.is_numeric_dtype(table.frame[column].dtype):
-            continue
-        location = Location(table.source, table.word, column, name)
-        cells = table.frame[column].astype(object)
-        counts = [parse_count(cell, noun, location, row) for row, cell in cells.items()]
-        if all(count is None for count in counts):
-            continue
-        unit = scales.setdefault(name, scales.get("D", 1.0) if name in PARTS else 1.0)
-        values = [
-            cell if count is None else count / unit
-            for cell, count in zip(cells, counts, strict=True)
-        ]
-        new[column] = pd.Series(values, cells.index, object)
-    if not new:
-        return table, scales
-    return Table(table.frame.assign(**new), table.source, table.word), scales
 
 
 def _with_totals(
@@ -825,14 +823,7 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
 
 def _check_all_there(runs: Runs, law: Law) -> None:
     """Refuse a table that lacks columns of a law, in one error; not for areas of schedules."""
-    drops = law.inputs_per_drop if runs.drops is not None else ()
-    present = runs.table.columns
-    lacking = [
-        name
-        for name in law.input_names
-        if name not in drops and _for_corpus(runs, name)[0] not in present
-    ]
-    lacking += [law.target] * (target_column(runs, law) not in present)
+    lacking, present = _lacking(runs, law), runs.table.columns
     if not lacking:
         return
     if areas := [name for name in lacking if name in OF_SCHEDULES]:
@@ -846,6 +837,14 @@ def _check_all_there(runs: Runs, law: Law) -> None:
             single.guess = error.guess
             raise
     raise error
+
+
+def _lacking(runs: Runs, law: Law) -> list[str]:
+    """The inputs of a law, and its target, that a table does not have."""
+    drops = law.inputs_per_drop if runs.drops is not None else ()
+    names = [name for name in law.input_names if name not in drops]
+    lacking = [name for name in names if _for_corpus(runs, name)[0] not in runs.table.columns]
+    return lacking + [law.target] * (target_column(runs, law) not in runs.table.columns)
 
 
 def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:

@@ -27,7 +27,7 @@ from jaxlaw import laws
 from jaxlaw._cache import cache_folder
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
-from jaxlaw.data import AREAS, Observations, Runs, condition_on, read_runs, several_sizes
+from jaxlaw.data import AREAS, Observations, Runs, condition_on, read_for, several_sizes
 from jaxlaw.errors import DataError, listed
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._diagnostics import SearchEvidence, diagnosed
@@ -154,7 +154,7 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
     """
     of_fit, reading = split_options(options)
     law, fit_options = law_and_options(law, **of_fit)
-    return fit_with(law, read_runs(runs, **reading), fit_options, strict)
+    return fit_with(law, read_for([law], runs, reading), fit_options, strict)
 
 
 def fit_with(law: Law, runs: Runs, options: FitOptions, strict: bool = False) -> Fit:
@@ -396,7 +396,7 @@ def _size_notes(law: Law, observations: Observations) -> list[Note]:
     one = condition_on(column, [*sizes][-1])
     message = (
         f"{len({*sizes.values()})} sizes in one fit ({column} is {listed(sizes, 6)}), and law "
-        f"{law.name} has no N: fit one of them, where={one!r} (--where), or take a law with N"
+        f"{law.name} has no N: fit one of them, where={one!r}, or take a law with N"
     )
     return [Note("several-sizes", "warning", message, inherited=True)]
 

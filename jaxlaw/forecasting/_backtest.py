@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -267,12 +268,11 @@ def laws_and_data(
 ) -> tuple[list[Candidate], DataSet]:  # fmt: skip
     """The laws of :func:`fit_at_cutoffs`, and the rows that are valid for all of them."""
     of_fit, reading = split_options(options)
-    read = runs_read(runs, reading)
-    candidates = candidates_of(
-        default_laws(read) if laws is None else laws, SEARCH | of_fit, per_law or {}
-    )
+    candidates_for = partial(candidates_of, own=SEARCH | of_fit, per_law=per_law or {})
+    candidates = [] if laws is None else candidates_for(laws)
+    read = runs_read(runs, reading, [candidate.law for candidate in candidates])
     if laws is None:
-        candidates = determined(candidates, read)
+        candidates = determined(candidates_for(default_laws(read)), read)
     for candidate in candidates:
         if not needed and candidate.law.inputs_per_drop:
             raise UsageError(

@@ -19,7 +19,7 @@ from jaxlaw import _progress
 from jaxlaw import laws as all_laws
 from jaxlaw._arrays import real_numbers
 from jaxlaw._rounding import ROUNDING, first_least, merged
-from jaxlaw.data import Observations, Runs, missing_column, numbers, read_runs
+from jaxlaw.data import Observations, Runs, missing_column, numbers, read_for
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
     Refits,
@@ -317,10 +317,10 @@ def _draws_with_prior(
     return _only(again, np.concatenate([kept[: len(own_weights) - 1], kept[-1:]]).ravel())
 
 
-def runs_read(runs: Any, reading: Mapping[str, Any]) -> Runs:
+def runs_read(runs: Any, reading: Mapping[str, Any], laws: Sequence[Any] = ()) -> Runs:
     """The runs of an entry point, by those keywords of :func:`jaxlaw.read_runs` that are given."""
     given = {name: value for name, value in reading.items() if value is not None}
-    return runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
+    return runs if isinstance(runs, Runs) and not given else read_for(laws, runs, given)
 
 
 def default_laws(runs: Runs) -> tuple[str, ...]:

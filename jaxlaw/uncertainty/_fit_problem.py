@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxlaw._jit import in_float64
-from jaxlaw.data import Observations, Runs, read_runs
+from jaxlaw.data import Observations, Runs, read_for
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import (
     Fit,
@@ -106,7 +106,11 @@ def fit_with_data(
     of_fit, reading = split_options(options)
     # Of a fit its own runs: read as they were for it, areas of curves counted at its λ.
     fitted = isinstance(law, FittedLaw)
-    runs = runs_of(law, runs, reading) if fitted else read_runs(runs, **reading)
+    if fitted:
+        runs = runs_of(law, runs, reading)
+    else:
+        law, fit_options = law_and_options(law, **of_fit)
+        runs = read_for([law], runs, reading)
     if isinstance(law, FittedLaw):
         if of_fit:
             raise UsageError(
@@ -121,7 +125,6 @@ def fit_with_data(
             )
         fit = law
     else:
-        law, fit_options = law_and_options(law, **of_fit)
         fit = fit_with(law, runs, fit_options)
     law, fit_options = law_and_options(fit.law, **{name: getattr(fit, name) for name in OBJECTIVE})
     if not fit_options.free(law):

@@ -49,6 +49,51 @@ def test_all_misspelt_columns_are_named_at_once(command):
         jl.read_runs({"a": [1.0], "b": [2.0]}, columns={"N": "x", "D": "y"})
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("fit", "chinchilla"), ("study", "chinchilla", "kaplan"), ("bootstrap", "chinchilla"),
+     ("forecast", "chinchilla")],
+)  # fmt: skip
+def test_a_misspelt_column_is_named_with_the_missing_ones(command, words):
+    table = jl.simulate.experiment("chinchilla", noise=0.004).table
+    table = table.assign(D=table["D"] / 1e9)[["N", "D", "loss"]]
+    table.columns = ["n_params", "tokens_B", "val_loss"]
+    table.to_csv("messy.csv", index=False)
+    at = ("--at", "N=1e10,D=400") if words[0] == "forecast" else ()
+    code, out, err = command(*words, "messy.csv", "-c", "N=parms", *at)
+    assert (code, out) == (2, "")
+    assert "there are no columns parms (for N), D, loss, which law chinchilla needs" in err
+    line = shlex.split(err.rpartition("magnitudes: ")[2])
+    assert line[1 : 1 + len(words)] == [*words] and "N=parms" not in line
+    assert {"N=n_params", "D=tokens_B", "D=1e9", "loss=val_loss"} <= {*line}
+
+
+@pytest.mark.parametrize("given", [(), ("--schedules", "lr")])
+def test_a_misspelt_column_of_loss_curves_is_named_with_the_missing_ones(command, given):
+    table = two_sizes().query("step > 150 and step % 25 == 0")
+    table.rename(columns={"run": "schedule"}).to_csv("log.csv", index=False)
+    code, _, err = command("fit", "annealing", "log.csv", "-c", "loss=los", *SEARCH, *given)
+    assert code == 2 and "there is no column los (for loss); " in err
+    assert "What reading these curves needs: one size" in err
+    assert command(*shlex.split(err.rpartition("magnitudes: ")[2])[1:], "--out", "f.json")[0] == 0
+    assert jl.load("f.json").n_observations == 154
+
+
+def test_a_column_that_has_its_name_already_need_not_be_named():
+    table = {"N": [1e9, 2e9], "D": [1e10, 2e10], "loss": [3.0, 2.8]}
+    with pytest.raises(jl.errors.ColumnError, match="It has a column N: leave size out"):
+        jl.fit("chinchilla", table, columns={"N": "size"})
+
+
+@needs_data
+def test_a_size_read_from_names_is_proposed_and_its_gaps_too(command):
+    code, _, err = command("fit", "chinchilla", f"{DATA}/model_curves.csv")
+    words = shlex.split(err.rpartition("magnitudes: ")[2])
+    assert code == 1 and words[4:] == ["-c", "N=N_from_name", "-c", "D=tokens", "--drop-invalid"]
+    with pytest.raises(jl.DataError, match="columns={'N': 'N_x', 'D': '…'}"):
+        jl.fit("chinchilla", {"N_x": [1e9, 2e9], "D_model": [64.0, 128.0], "loss": [3.0, 2.9]})
+
+
 def test_nothing_is_guessed_of_names_that_say_nothing():
     table = {"a": [1.0, 2.0], "b": [3.0, 4.0]}
     with pytest.raises(jl.DataError, match="no columns N, D, loss.*Say which they are") as error:
@@ -92,3 +137,13 @@ def test_what_no_column_says_is_left_blank(command, data, blanks):
     line = err.rpartition("magnitudes: ")[2]
     assert code == 1 and "learning rates, which no column has" in err
     assert all(blank in line for blank in blanks)
+    assert ("-c run=model " in line) == (data == "model_curves")
+
+
+def test_curves_whose_steps_repeat_are_named_by_the_column_that_nearly_tells_them_apart():
+    steps = [*range(10, 400, 10), 390]  # the last point stands twice
+    table = {"model": ["a"] * 40 + ["b"] * 40, "step": steps * 2, "loss": [3.0] * 39 + [2.9] * 41}
+    with pytest.raises(jl.DataError, match="rows of one model are a curve once") as error:
+        jl.fit("annealing", table)
+    assert "taken out that repeat a step (2 of 80)" in str(error.value)
+    assert error.value.guess["columns"]["run"] == "model"

@@ -12,17 +12,17 @@ import pytest
 import jaxlaw as jl
 
 pytest.importorskip("typer")
-from jaxlaw.cli import app  # noqa: E402
+from jaxlaw.cli import make_app  # noqa: E402
 from jaxlaw.cli._experiments import design  # noqa: E402
 from jaxlaw.cli._guard import _CALL, _FUNCTION, flags_of, note_in_options  # noqa: E402
-from jaxlaw.cli._plans import plan  # noqa: E402
+from jaxlaw.cli._plans import make_plans  # noqa: E402
 from jaxlaw.notes import Note, in_brief, worded  # noqa: E402
 
 PACKAGE = Path(jl.__file__).parent
+GROUPS = {"": make_app(), "plan ": make_plans(), "design ": design}
 COMMANDS = [
-    *(f"{group}{command.name}" for group, typer in (("", app), ("plan ", plan), ("design ", design))
-      for command in typer.registered_commands)
-]  # fmt: skip
+    group + command.name for group, app in GROUPS.items() for command in app.registered_commands
+]
 #: Texts of notes that are put together outside of the function that makes the note.
 PARTS = {"_bound_that_parts"}
 #: Packages whose notes are those of one function, or of several with the same options.
