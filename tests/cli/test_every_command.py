@@ -503,7 +503,7 @@ def test_a_fit_is_piped_into_a_prediction(files):
         ("plan optimal-mixtur a b", 2, "'optimal-mixture'"),
         ("fit chinchila runs.csv", 2, "'chinchilla'"),
         ("fit chinchilla run.csv", 2, "'runs.csv'"),
-        ("fit chinchilla runs.csv -c N=n_parms", 2, "'n_params'"),
+        ("fit chinchilla runs.csv -c N=n_parms", 2, "N=n_params"),
         ("fit chinchilla runs.csv -c NN=n_params", 2, "'N'"),
         ("fit chinchilla runs.csv -u NN=1", 2, "'N'"),
         ("fit chinchilla runs.csv --where n_parms>1", 2, "'n_params'"),

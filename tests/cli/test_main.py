@@ -188,7 +188,7 @@ def test_a_fit_not_to_be_used_is_printed_and_exits_with_1(command, tmp_path):
         (("chinchilla", "run.csv"), 2, "Did you mean 'runs.csv'"),
         (("chinchilla", "runs.csv"), 1, "fit chinchilla runs.csv -c N=n_params -c D=n_tokens"),
         (("annealing", "runs.csv"), 1, "--schedules cosine:peak=PEAK"),
-        (("chinchilla", "runs.csv", "-c", "N=n_param"), 2, "Did you mean 'n_params'"),
+        (("chinchilla", "runs.csv", "-c", "N=n_param"), 2, "-c N=n_params"),
         (("chinchilla", "runs.csv", "-c", "N"), 2, "--column takes NAME=VALUE"),
         (("chinchilla", "runs.csv", *MAPPED, "-c", "N=loss"), 2, "--column names N twice"),
         (("chinchilla", "runs.csv", *MAPPED, "-u", "N=x"), 2, "'x' is not a unit"),
