@@ -9,7 +9,8 @@ runs, and all where there are forty or more. Ways:
 - ``ledger``: the prior of the other experiments of the same evaluation, on top of the field without
   that source (experiments of one evaluation: kempner's six corpora);
 - ``free``: ``jl.forecast`` without a prior, where its laws are determined;
-- ``chinchilla``: a free fit of chinchilla alone, without an interval.
+- ``chinchilla``: a free fit of chinchilla alone, without an interval;
+- ``conflict``: a fit of skaling with the prior of ``field``, for its notes of a conflict (seconds).
 """
 
 from __future__ import annotations
@@ -101,6 +102,13 @@ def forecast(way: str, case: Case) -> dict[str, Any]:
         fit = jl.fit("chinchilla", case.seen, units=UNITS)
         error = observed - np.log(np.asarray(fit.predict(points)))
         return {"error": float(np.median(np.abs(error))), "bias": float(error.mean())}
+    if way == "conflict":
+        fit = jl.fit("skaling", case.seen, units=UNITS, prior=prior_for("field", case))
+        error = observed - np.log(np.asarray(fit.predict(points)))
+        said = [note.message for note in fit.notes if note.code == "prior-conflict"]
+        return {"error": float(np.median(np.abs(error))), "bias": float(error.mean()),
+                "of noise": any("scatter" in text for text in said),
+                "of coordinates": any("scatter" not in text for text in said)}  # fmt: skip
     prior = None if way == "free" else prior_for(way, case)
     made = jl.forecast(None, case.seen, at=points, units=UNITS, prior=prior)
     estimate = np.log(made.table["estimate"].to_numpy())
@@ -154,6 +162,18 @@ def report(rows: pd.DataFrame) -> None:
         each = by_source[what].median() if what == "error" else by_source[what].mean()
         print(f"\n{name}, with the field, by source\n")
         print(markdown(each.unstack().rename(columns={ALL: "all"}).reset_index()))
+
+
+def report_conflicts(rows: pd.DataFrame) -> None:
+    """Shares of cases that are noted, by source; errors of those that are and are not."""
+    fits = rows[(rows.way == "conflict") & np.isfinite(rows["error"])].copy()
+    fits["of either"] = fits["of noise"] | fits["of coordinates"]
+    for what in ("of noise", "of coordinates", "of either"):
+        fits[what] = fits[what].astype(float)
+        shares = fits.groupby(["source", "n"])[what].mean().unstack().rename(columns={ALL: "all"})
+        errors = fits.groupby(what)["error"].median().to_dict()
+        print(f"\nNotes of a conflict {what}, by source; median errors {errors}\n")
+        print(markdown(shares.reset_index()))
 
 
 def report_many(rows: pd.DataFrame) -> None:
@@ -241,8 +261,11 @@ def main() -> None:
                 done[key] = {**head, "source": case.runs.source, **row}
                 print(json.dumps(done[key]), file=out, flush=True)
     rows = pd.DataFrame(list(done.values()))
-    report(rows)
-    report_drift(rows)
+    if "field" in set(rows.way):
+        report(rows[rows.way != "conflict"])
+        report_drift(rows)
+    if "conflict" in set(rows.way):
+        report_conflicts(rows)
     if {"field", "free"} <= set(rows.way):
         report_many(rows)
 

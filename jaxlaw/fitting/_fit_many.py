@@ -33,7 +33,7 @@ from jaxlaw.fitting._multistart import (
 )
 from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._prior_evidence import prior_evidence
+from jaxlaw.fitting._prior_evidence import prior_evidence, scatter_notes
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._starts import first_starts
 from jaxlaw.fitting.solvers import SOLVERS
@@ -350,7 +350,7 @@ def with_noise(law: Law, observations: Observations, options: FitOptions) -> Fit
     """The options with the noise that the runs show, where a prior needs it; else as they are.
 
     The noise weighs the runs against the prior, and is the unit of the Huber threshold. It is that
-    of a first fit, by the prior's own noise.
+    of a first fit, by the prior's own noise; where it is far more, a note of the prior says so.
     """
     if not options.knows_beforehand(law):
         return options
@@ -361,4 +361,6 @@ def with_noise(law: Law, observations: Observations, options: FitOptions) -> Fit
     if not np.isfinite(residuals).all():
         return options
     determined = prior_evidence(first.problem, first.coordinates[0]).determined
-    return replace(options, prior=options.prior.with_noise(residuals, determined))
+    notes = tuple(scatter_notes(options.prior, residuals, determined))
+    prior = replace(options.prior.with_noise(residuals, determined), notes=notes)
+    return replace(options, prior=prior)

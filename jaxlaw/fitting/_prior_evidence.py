@@ -12,13 +12,15 @@ from scipy import stats
 
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw.fitting._objective import Problem, prior_pull
-from jaxlaw.fitting._prior import FLOOR, NOISE_DEGREES
+from jaxlaw.fitting._prior import FLOOR, NOISE_DEGREES, Prior
 from jaxlaw.fitting._problem import FitProblem, linearise
 from jaxlaw.fitting._transform import Model
 from jaxlaw.notes import Note
 
-#: Probability, under the prior, of runs as odd as these, below which a note says so.
+#: Share of conforming experiments that are noted as a conflict: half of it by each of two checks,
+#: of the coordinates and of the noise.
 CONFLICT = 0.05
+_CODE = "prior-conflict"
 
 
 class PriorEvidence(NamedTuple):
@@ -101,18 +103,52 @@ def prior_evidence(problem: FitProblem, at: np.ndarray) -> PriorEvidence:
 
 
 def conflict_notes(problem: FitProblem, evidence: PriorEvidence) -> list[Note]:
-    """A note where the runs could hardly have come of the prior."""
-    if evidence.p_value >= CONFLICT:
-        return []
+    """Notes where the runs could hardly have come of the prior: of coordinates, then of noise."""
+    of_noise = list(problem.options.prior.notes)
+    if evidence.p_value >= CONFLICT / 2:
+        return of_noise
     words = {FLOOR: "the log of the floor"} | dict(problem.law.scale_free.words)
     side = "above" if evidence.off > 0 else "below"
     message = (
-        f"{problem.law.name}: of experiments like the earlier ones {evidence.p_value:.1%} are so "
-        f"unlike them; the {words[evidence.coordinate]} lies {abs(evidence.off):.1f} standard "
+        f"{problem.law.name}: of experiments like the earlier ones {_rarely(evidence.p_value)} are "
+        f"so unlike them; the {words[evidence.coordinate]} lies {abs(evidence.off):.1f} standard "
         f"deviations {side} what they say. The prior pulls less here, and more runs, larger "
         "ones first, are needed; prior=None leaves it out"
     )
-    return [Note("prior-conflict", "warning", message, inherited=True)]
+    return [Note(_CODE, "warning", message, inherited=True), *of_noise]
+
+
+def scatter_notes(prior: Prior, residuals: np.ndarray, determined: float) -> list[Note]:
+    """The prior's notes, and one where conforming runs would hardly scatter so much.
+
+    Noise that varies between experiments as a scaled inverse χ² makes the ratio of the variance of
+    residuals to the prior's Snedecor's F (Box 1980). An outlier counts in full, for the smallest
+    runs of an experiment that no single law fits look like a few of them.
+
+    Args:
+        prior: the prior, with the noise of earlier experiments.
+        residuals: (n,) relative errors of a fit of the runs by it.
+        determined: number of degrees of freedom that the fit took from them.
+    """
+    earlier = [note for note in prior.notes if note.code != _CODE]
+    spare = len(residuals) - determined
+    if spare <= 0:
+        return earlier
+    size = float(np.sqrt(residuals @ residuals / spare))
+    p_value = float(stats.f.sf((size / prior.noise) ** 2, spare, NOISE_DEGREES))
+    if p_value >= CONFLICT / 2:
+        return earlier
+    message = (
+        f"the runs lie {size:.2%} off the law, those of earlier experiments {prior.noise:.2%}: of "
+        f"experiments like these {_rarely(p_value)} scatter so much. One law may not hold for all "
+        "of the runs: leave out the smallest and any that are wrong, and make larger ones; "
+        "prior=None leaves the prior out"
+    )
+    return [*earlier, Note(_CODE, "warning", message, inherited=True)]
+
+
+def _rarely(p_value: float) -> str:
+    return f"{p_value:.1%}" if p_value >= 0.001 else "under 0.1%"
 
 
 def scale_free_slopes(problem: FitProblem, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from jaxlaw.fitting._fit_many import with_noise
 from jaxlaw.fitting._objective import evaluate, prior_around, scaled_prior, scaled_value
 from jaxlaw.fitting._options import law_and_options
 from jaxlaw.fitting._prior import FLOOR, LAWS, SPREAD, Experiment
-from jaxlaw.fitting._prior_evidence import prior_evidence
+from jaxlaw.fitting._prior_evidence import prior_evidence, scatter_notes
 from jaxlaw.fitting._problem import build_problem
 
 TRUTH = {"E": 1.7, "A": 400.0, "B": 410.0, "alpha": 0.34, "beta": 0.30}
@@ -304,6 +304,32 @@ def test_the_check_for_a_conflict_is_calibrated():
         p_values.append(prior_evidence(problem, at).p_value)
     assert np.mean(np.array(p_values) < 0.05) <= 0.15
     assert 0.3 < np.mean(p_values) < 0.75
+
+
+def test_scatter_beyond_that_of_earlier_experiments_is_noted_as_seldom_as_promised():
+    """Noise that varies as the prior takes it: half of 5 % are noted, by this check."""
+    prior, random = field_prior(), np.random.default_rng(0)
+    draws = 4000
+    for rows, determined in ((4, 3.2), (12, 5.0), (60, 6.0)):
+        noise = prior.noise * np.sqrt(4 / random.chisquare(4, draws))
+        # Residuals of so many free rows: what a fit leaves of the noise has this sum of squares.
+        size = noise * np.sqrt(random.chisquare(rows - determined, draws) / rows)
+        noted = [bool(scatter_notes(prior, np.full(rows, s), determined)) for s in size]
+        assert np.mean(noted) == pytest.approx(0.025, abs=0.008)
+    (note,) = scatter_notes(prior, np.full(12, 0.03), 5.0)
+    assert "scatter so much" in note.message and "3.93% off the law" in note.message
+    assert scatter_notes(prior, np.full(3, 0.03), 3.0) == []  # no row is left to show it
+    # A prior that was used before says nothing here of the runs it was used for.
+    again = dataclasses.replace(prior, notes=(note,))
+    assert scatter_notes(again, np.full(12, 0.001), 5.0) == []
+
+
+def test_runs_that_scatter_are_noted_in_a_fit():
+    noisy = jl.fit("chinchilla", table(12, 0.05), prior="field")
+    (note,) = (note for note in noisy.notes if note.code == "prior-conflict")
+    assert "scatter so much" in note.message and note.inherited
+    clean = jl.fit("chinchilla", table(12, 0.003), prior="field")
+    assert "prior-conflict" not in {note.code for note in clean.notes}
 
 
 @pytest.mark.full

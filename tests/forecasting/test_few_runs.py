@@ -111,3 +111,22 @@ def test_the_next_ladder_by_the_last_one():
         fit = jl.fit("loss-compute-e", now, columns=columns, prior=prior)
         error[name] = abs(float(fit.predict(later)) / target - 1)
     assert error["ledger"] < 0.02 < 0.04 < error["none"]
+
+
+@needs_data
+@pytest.mark.full
+def test_runs_whose_smallest_follow_another_law_are_noted():
+    """One epoch each, from 7e15 FLOPs on: twelve of them, drawn at random."""
+    t = pd.read_csv(f"{DATA}/data_constrained.csv")
+    t = t[t.tokens <= t.unique_tokens * 1.001].drop_duplicates(["params", "tokens"])
+    t = t.assign(N=t.params, D=t.tokens, C=6 * t.params * t.tokens).sort_values("C")
+    few = t[t.C < 2e19].sample(12, random_state=0).sort_values("C")[["N", "D", "loss"]]
+    prior = jl.fitting.field_prior(without="datablations")
+    later, observed = t.iloc[-5:], t.loss.iloc[-5:]
+    error = {}
+    for name, rows in (("all", few), ("without the smallest", few.iloc[6:])):
+        fit = jl.fit("skaling", rows, prior=prior)
+        error[name] = np.median(np.abs(np.log(fit.predict(later[["N", "D"]]) / observed)))
+        noted = any("scatter so much" in note.message for note in fit.notes)
+        assert noted == (name == "all")
+    assert error["without the smallest"] < 0.04 < error["all"]
