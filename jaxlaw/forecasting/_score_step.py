@@ -24,6 +24,9 @@ from jaxlaw.uncertainty import resampled_weights
 LATE = 8.0
 #: Runs a parameter from which on it is fitted; before, the floor is chance and the ceiling 1.
 RUNS_EACH = 3
+#: Highest k·L of a sigmoid, L the lowest loss of the runs. Measured on the cheaper budgets of runs
+#: that are fitted, as is that the ceiling is 1 until runs show it: no task rises more steeply.
+STEEPEST = 16.0
 N_RESAMPLES = 64
 _OF_CUTOFF = 16  # resamples of the fit below a cut-off
 _LEAST_WEIGHT = 0.01  # of a checkpoint, to be among the rows
@@ -73,15 +76,21 @@ class TaskRuns:
         return ""
 
     def _at_chance(self, loss: np.ndarray, score: np.ndarray) -> bool:
-        """Whether the third of the runs with the lowest losses is within two errors of chance.
+        """Whether the best runs are within two errors of chance.
 
         The questions are the same for all runs: their noise does not average out.
         """
-        best = score[np.argsort(loss)[: max(3, len(loss) // 3)]]
+        best = _of_lowest_losses(loss, score)
         error = best.var(ddof=1) / len(best) if len(best) > 1 else 0.0
         return bool(
             best.mean() < self.chance + 2 * np.sqrt(error + self.item_variance(self.chance))
         )
+
+    def shows_ceiling(self) -> bool:
+        """Whether the best runs are past the middle between chance, or the worst run, and 1."""
+        loss, score = self.loss[self.final], self.score[self.final]
+        floor = self.chance if np.isfinite(self.chance) else score.min()
+        return bool(_of_lowest_losses(loss, score).mean() > (1.0 + floor) / 2)
 
     def has_trend(self) -> bool:
         """Whether the score follows the loss at all, by the ranks of the final models."""
@@ -89,6 +98,11 @@ class TaskRuns:
         if len(loss) < 4:
             return True  # too few to say
         return bool(stats.spearmanr(loss, score, alternative="less").pvalue < 0.05)
+
+
+def _of_lowest_losses(loss: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """Scores of the third of the runs with the lowest losses."""
+    return score[np.argsort(loss)[: max(3, len(loss) // 3)]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,14 +211,21 @@ def _cutoff_errors(
 
 
 def _options(law: str | Law, runs: TaskRuns) -> dict[str, Any]:
-    """Options of the fit: what so few runs cannot determine is held."""
+    """Options of the fit: what runs cannot determine is held.
+
+    Runs below the middle of the rise do not show the ceiling: least squares puts it just above the
+    highest score of the runs, and all later scores come out too low. With a ceiling of 1 a score
+    that hardly rises is fitted best by a cliff just below the lowest loss, which is what the bound
+    of the steepness is for.
+    """
     known, _ = law_and_options(law)
-    count, fixed = len(runs.final), {}
-    if "ceiling" in known.parameter_names and count < RUNS_EACH * len(known.parameters):
-        fixed["ceiling"] = 1.0
-        if np.isfinite(runs.chance):
-            fixed["floor"] = runs.chance
-    return {"fixed": fixed}
+    if not {"floor", "ceiling", "k"} <= set(known.parameter_names):
+        return {}
+    few = len(runs.final) < RUNS_EACH * len(known.parameters)
+    fixed = {"ceiling": 1.0} if few or not runs.shows_ceiling() else {}
+    fixed |= {"floor": runs.chance} if few and np.isfinite(runs.chance) else {}
+    steepest = STEEPEST / float(runs.loss[runs.weight > 0].min())
+    return {"fixed": fixed, "bounds": {"k": (None, steepest)}}
 
 
 def _observations(law: Law, runs: TaskRuns) -> Observations:

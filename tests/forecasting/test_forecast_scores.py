@@ -14,7 +14,7 @@ import jaxlaw as jl
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting import _forecast_scores as chain
 from jaxlaw.forecasting import _score_plans as plans
-from jaxlaw.forecasting._score_step import TaskRuns, error_factors, late_weights
+from jaxlaw.forecasting._score_step import TaskRuns, error_factors, fit_score_step, late_weights
 
 SIZES, LENGTHS = (1e8, 2e8, 4e8, 8e8), (10.0, 20.0, 40.0, 100.0)
 DATA = Path(os.environ.get("JAXLAW_DATA", ""))
@@ -71,6 +71,8 @@ def test_the_truth_lies_inside_and_the_table_is_in_the_order_that_was_given(foun
     assert (rows["high"] - rows["low"] < 0.15).all()
     np.testing.assert_allclose(rows[list(chain.SHARES)].sum(axis=1), 1.0)
     np.testing.assert_allclose(found.mean["score"], rows["score"])
+    # Runs past the middle of the rise show the ceiling, which is 0.85.
+    assert found.fits["rises"].params["ceiling"] < 0.95
 
 
 @pytest.mark.full
@@ -145,6 +147,26 @@ def test_flops_alone_are_enough():
     row = found.table.iloc[0]
     assert list(found.table)[:4] == ["task", "C", "loss", "score"]
     assert row["low"] < row["score"] < row["high"]
+
+
+@pytest.mark.full
+def test_runs_in_the_lower_half_of_the_rise_do_not_make_a_ceiling_of_their_best():
+    random = np.random.default_rng(4)
+    loss = np.linspace(3.0, 1.7, 30)
+    none = np.zeros((0, 30), bool)
+
+    def truth(loss):
+        return 0.25 + 0.7 / (1 + np.exp(3 * (loss - 1.3)))
+
+    score = truth(loss) + 0.003 * random.normal(size=30)
+    step = fit_score_step("sigmoid", task_runs(loss, score, 0.25), none, 0)
+    assert step.fitted().params["ceiling"] == 1.0
+    later = np.array([1.5, 1.3])
+    np.testing.assert_allclose(step.curves(later)[0], truth(later), rtol=0.03)
+    # Noise alone, highest at the lowest losses: no cliff there that goes up to 1.
+    score = 0.27 + 0.01 * random.normal(size=30) + 0.02 * (loss < 1.75)
+    flat = fit_score_step("sigmoid", task_runs(loss, score, 0.25), none, 0)
+    assert (flat.curves(np.array([1.65]))[0] < 0.5).all()
 
 
 # ---------------------------------------------------------------- without a fit
