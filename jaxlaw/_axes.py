@@ -195,12 +195,34 @@ def stripe_outside(
 
 
 def answer(ax: Axes, x: float, y: float, text: str, **details: Any) -> None:
-    """The answer of a plan: a red dot with small text beside it, on a veil of white."""
+    """The answer of a plan: a red dot with small text beside it, on a veil of white.
+
+    Without ``xytext`` the text lies on the side of the dot with more room, in scales as set.
+    """
+    if "xytext" not in details:
+        right, high = ax.transLimits.transform(ax.transScale.transform((x, y))) > 0.5
+        details |= {"xytext": (-7 if right else 7, -7 if high else 7)}
+        details |= {"ha": "right" if right else "left", "va": "top" if high else "bottom"}
     details.setdefault("bbox", {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 1})
     size, order = details.pop("s", 36), details.pop("zorder", 3)
     color = details.setdefault("color", RED)
     dots(ax, x, y, color=[color], s=size, alpha=1, zorder=order)
-    write(ax, text, (x, y), **details)
+    write(ax, text, (x, y), zorder=order + 1, **details)  # above the labels of contours
+
+
+def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
+    """An answer at the bottom of a curve: a red dot, and its text at the top, where no curve is.
+
+    Args:
+        ax: axes, the curve drawn and their scales set.
+        x, y: where the dot is.
+        text: what it is, in lines.
+    """
+    dots(ax, x, y, color=[RED], s=36, alpha=1, zorder=4)
+    right = ax.transLimits.transform(ax.transScale.transform((x, y)))[0] > 0.5
+    side = {"xytext": (-5, 0), "ha": "right"} if right else {"xytext": (5, 0)}
+    veil = {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 1}
+    vertical(ax, x, text, bbox=veil, **side)
 
 
 def what_is_drawn(said: Mapping[str, Any]) -> str:

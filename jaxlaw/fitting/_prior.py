@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -113,6 +113,7 @@ class Prior(Result):
     means: dict[str, np.ndarray]
     covariances: dict[str, np.ndarray]
     noise: float = field(metadata={"unit": SHARE})
+    picture: ClassVar[str] = "prior_and_runs"
     experiments: pd.DataFrame = field(
         metadata={"columns": {"source": str, "name": str, "evaluation": str, "runs": int}}
     )
@@ -171,14 +172,17 @@ class Prior(Result):
         return dataclasses.replace(self, noise=float(np.sqrt(squares / (NOISE_DEGREES + spare))))
 
     @property
-    def headline(self) -> str:
-        """How many experiments it rests on, and the noise of a run."""
+    def experiments_in_words(self) -> str:
+        """How many experiments it rests on, and of which evaluation."""
         sources = self.experiments["source"].nunique()
         of = f", evaluation {self.evaluation}" if self.evaluation else ""
-        return (
-            f"{len(self.experiments)} experiments of {sources} sources{of}; a run lies "
-            f"{self.noise:.2%} off its law"
-        )
+        plural = "" if sources == 1 else "s"
+        return f"{len(self.experiments)} experiments of {sources} source{plural}{of}"
+
+    @property
+    def headline(self) -> str:
+        """How many experiments it rests on, and the noise of a run."""
+        return f"{self.experiments_in_words}; a run lies {self.noise:.2%} off its law"
 
     def lines(self) -> list[str]:
         """Mean and standard deviation of every coordinate, in the law's own words."""

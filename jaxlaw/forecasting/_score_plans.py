@@ -20,6 +20,7 @@ from jaxlaw.notes import Note
 
 _POINTS = 25  # of compute, at which scores are forecast
 _COMPUTE = dict.fromkeys(("score", "compute", "compute_low", "compute_high"), float)
+_CURVES = dict.fromkeys(("compute", "score", "low", "high"), float)
 _DECISIONS = dict.fromkeys(("by_forecast", "by_largest_run"), float) | {"pairs": int, "clear": int}
 
 
@@ -34,7 +35,12 @@ class ScoreCompute(Result):
         level: as said.
         ratio: tokens a parameter of the models.
         notes: those of the forecast.
+        curves: what was looked at, one row a task and compute: ``task``, ``compute``, ``score``,
+            and ``low`` and ``high`` between which a share ``level`` of new runs lies.
+        largest: compute of the largest run.
     """
+
+    picture = "score_compute"
 
     column_units: ClassVar[Mapping[str, str]] = {
         "compute": "FLOPs",
@@ -46,6 +52,12 @@ class ScoreCompute(Result):
     level: float = field(metadata={"unit": SHARE})
     ratio: float = field(metadata={"unit": "tokens/parameter", "setting": True})
     notes: tuple[Note, ...]
+    curves: pd.DataFrame = field(metadata={"columns": {"task": str} | _CURVES})
+    largest: float = field(metadata={"unit": "FLOPs", "setting": True})
+
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """The table alone."""
+        return {"table": self.table}
 
     @property
     def headline(self) -> str:
@@ -116,7 +128,9 @@ def compute_for_score(
         reached = {n: _first(grid, table[column].to_numpy(), goal) for n, column in sides.items()}
         rows.append({"task": task, "score": goal, **reached})
     table = pd.DataFrame(rows, columns=["task", *_COMPUTE])
-    return ScoreCompute(table, level, ratio, found.notes)
+    curves = found.table.assign(compute=np.tile(grid, len(found.table) // _POINTS))
+    curves = curves.loc[curves["score"].notna(), ["task", *_CURVES]].reset_index(drop=True)
+    return ScoreCompute(table, level, ratio, found.notes, curves, float(compute.max()))
 
 
 def _compute(runs: Runs) -> np.ndarray:
@@ -153,6 +167,8 @@ class DecisionAccuracy(Result):
             ``by_largest_run``; the same of the clear ones (``clear_by_forecast`` …).
         notes: none.
     """
+
+    picture = "decision_accuracy"
 
     column_units: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("by_forecast", "by_largest_run", "clear_by_forecast", "clear_by_largest_run"), SHARE

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from jaxlaw.planning import Answer
 from jaxlaw.uncertainty import LEVEL
 
 Cost = Callable[[Any, Any], Any]
+_OF_LAW = ("N", "D", "transferred")  # columns that a law of the data transferred is fitted to
 
 
 @checked
@@ -194,6 +195,7 @@ class TransferLaw(Answer):
         b: exponent of the size: above 0 larger models transfer more.
         scatter: standard deviation of the logs of the tokens from scratch, D and what is
             transferred, around the law.
+        table: one row a point of a curve that was fitted: ``N``, ``D`` and ``transferred``.
 
     Example:
         >>> D = np.tile(np.geomspace(1e8, 1e10, 5), 4)
@@ -207,6 +209,9 @@ class TransferLaw(Answer):
     a: float = field(metadata={"unit": ""})
     b: float = field(metadata={"unit": ""})
     scatter: float = field(metadata={"unit": ""})
+    table: pd.DataFrame = field(metadata={"columns": dict.fromkeys(_OF_LAW, float)})
+    picture = "transfer_law"
+    csv: ClassVar[str] = "table"
 
     def sentence(self) -> str:
         """The law."""
@@ -287,6 +292,7 @@ def transfer_law(
     return TransferLaw(
         k=math.exp(log_k), a=a, b=b, scatter=left, binding="none", interval=interval,
         draws={}, level=level, notes=tuple(notes), units=TransferLaw.single_units(),
+        table=table[[*_OF_LAW]].reset_index(drop=True),
     )  # fmt: skip
 
 

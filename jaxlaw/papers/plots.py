@@ -15,6 +15,7 @@ from jaxlaw._axes import (
     GREEN,
     INK,
     RED,
+    count_in_words,
     curve,
     dots,
     finish,
@@ -33,6 +34,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.fitting import FittedLaw
 from jaxlaw.papers._choose_model import ModelChoice
 from jaxlaw.papers._inflection import InflectionRatio, loss_slopes
+from jaxlaw.papers._observed import TransferLaw
 from jaxlaw.papers._out_of_domain import OutOfDomain
 from jaxlaw.papers._pretraining_value import Valuation
 
@@ -152,6 +154,40 @@ def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) ->
         ax, "training compute (FLOPs)", "loss (nats)", end_labels=[end], margins={"x": 0.02},
         log_x={"words": False},
     )  # fmt: skip
+
+
+@checked
+def transfer_law(law: TransferLaw, ax: Axes | None = None) -> Axes:
+    """Tokens that a base stands for as curves show them, and the law through them, by size.
+
+    Args:
+        law: law that :func:`jaxlaw.papers.transfer_law` returned.
+        ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> D = np.tile(np.geomspace(1e8, 1e10, 5), 4)
+        >>> N = np.repeat([1e8, 3e8, 1e9, 3e9], 5)
+        >>> law = jl.papers.transfer_law({"N": N, "D": D, "transferred": 2 * D**0.6 * N**0.3})
+        >>> plots.transfer_law(law).get_ylabel()
+        'tokens transferred'
+    """
+    ax, end_labels = ax or new_axes(), []
+    shown = law.table[law.table["transferred"] > 0]
+    D = np.geomspace(shown["D"].min(), shown["D"].max(), 50)
+    sizes = list(shown.groupby("N"))
+    for (N, rows), color in zip(sizes, shades(len(sizes)), strict=True):
+        dots(ax, rows["D"], rows["transferred"], color=[color], alpha=1)
+        line = {"transferred": law.predict(D, N)}
+        name = f"N = {count_in_words(float(N))}"
+        end_labels.append(curve(ax, line, D, "transferred", color, name, 1.2))
+    ax.margins(x=0.03)
+    log_axis(ax.yaxis)
+    left = len(law.table) - len(shown)
+    title = f"{law.k:.3g}·D^{law.a:.3g}·N^{law.b:.3g}"
+    title += f"\n{left} points that transfer nothing are not shown" if left else ""
+    return finish(ax, "tokens of the continual run", "tokens transferred", title, end_labels,
+                  log_x={})  # fmt: skip
 
 
 @checked

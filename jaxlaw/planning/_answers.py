@@ -30,6 +30,7 @@ from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
 from jaxlaw.notes import Note, in_brief
+from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import Draws
 
 _BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
@@ -468,6 +469,11 @@ class AnswerTable(Result):
         return "\n".join([*filter(None, [self.headline]), shown, *in_brief(self.notes)])
 
 
+def _planning(name: str) -> Any:
+    """A class that this package lists, whose modules stand above this one."""
+    return getattr(importlib.import_module("jaxlaw.planning"), name)
+
+
 def draw(picture: str, *args: Any, **options: Any) -> Any:
     """Draw by the name of a function of :mod:`jaxlaw.plots`, which stands above all plans."""
     return getattr(importlib.import_module("jaxlaw.plots"), picture)(*args, **options)
@@ -511,7 +517,7 @@ class Pictured:
         """The answer, and the question with its fits, unless a function is part of it."""
         record = super().file_record()  # type: ignore[misc]
         try:
-            json.dumps(question := plain(self.question or {}))
+            json.dumps(question := plain(_named(self.question or {})))
         except TypeError:
             return record
         return record | ({"question": question} if question else {})
@@ -531,12 +537,32 @@ class Pictured:
         return {**self.__dict__, "question": None}
 
 
+#: Classes of what a question is made of beside fits: files hold their fields, and this name.
+_OBJECTS = ("AtMost", "Budget", "Compute", "ContinualPretraining", "Corpus", "Pretraining",
+            "Schedule")  # fmt: skip
+
+
+def _named(value: Any) -> Any:
+    """A question with the fields of its objects, and their class, in place of them."""
+    if (name := type(value).__name__) in _OBJECTS:
+        fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+        return {"object": name} | {key: _named(item) for key, item in fields.items()}
+    if isinstance(value, Mapping):
+        return {key: _named(item) for key, item in value.items()}
+    # Not a named tuple: a forecast's parts are written as they are.
+    return list(map(_named, value)) if type(value) in (list, tuple) else value
+
+
 def _as_given(value: Any) -> Any:
     """What a file holds of a question, as a plan takes it: records are results, lists tuples."""
     if isinstance(value, dict):
         if "kind" in value:
             return Result.from_dict(value, "field 'question'")
-        return {name: _as_given(item) for name, item in value.items()}
+        items = {name: _as_given(item) for name, item in value.items()}
+        if (name := value.get("object")) in _OBJECTS:
+            kind = Schedule if name == "Schedule" else _planning(name)
+            return kind(**without(items, "object"))
+        return items
     return tuple(map(_as_given, value)) if isinstance(value, list) else value
 
 

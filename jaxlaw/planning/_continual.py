@@ -30,11 +30,14 @@ from jaxlaw.planning._answers import (
     Answer,
     AnswerTable,
     Inputs,
+    Pictured,
     context_of,
     fewest_degrees,
+    keeps_question,
     law_inputs,
     missing_draws_notes,
     source_notes,
+    without,
 )
 from jaxlaw.planning._continual_pretraining import (
     SETTINGS,
@@ -344,7 +347,7 @@ _LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OptimalTraining(Answer):
+class OptimalTraining(Pictured, Answer):
     """The settings with the least λ1·L_pt + λ2·L_cpt at the end, or λ1·ΔL_pt + λ2·ΔL_cpt.
 
     Attributes:
@@ -391,6 +394,11 @@ class OptimalTraining(Answer):
             f"and {self.written('loss_cpt')} on the new one"
         )
 
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """The first of the settings that were searched, over all weights, with this one marked."""
+        curve = tradeoff_curve(**without(question, "weight"), level=self.level)
+        return "balance", (curve, next(iter(question["over"]))), {"mark": self}
+
 
 class TradeoffCurve(_OverSettings, AnswerTable):
     """The best settings over λ1.
@@ -415,6 +423,7 @@ class TradeoffCurve(_OverSettings, AnswerTable):
         return "; ".join(f"weight {row['weight']:g}: {_both(row)}" for _, row in ends.iterrows())
 
 
+@keeps_question
 @checked
 def optimal_training(
     pt: Any,

@@ -16,7 +16,15 @@ from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.errors import DataError
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import Answer, context_of_inputs, fewest_degrees, missing_draws_notes
+from jaxlaw.planning._answers import (
+    Answer,
+    Pictured,
+    context_of_inputs,
+    fewest_degrees,
+    keeps_question,
+    missing_draws_notes,
+    without,
+)
 from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus
 from jaxlaw.planning._flat import as_good
 from jaxlaw.planning._question import Question, question_of
@@ -30,7 +38,7 @@ NEAR_ROUNDS = 6
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Minimum(Answer):
+class Minimum(Pictured, Answer):
     """The best values of inputs.
 
     Attributes:
@@ -91,6 +99,10 @@ class Minimum(Answer):
         near = [f"{self._within}: {name} {self._between(name, 'near')}" for name in self.near]
         return [*super().lines(), *near]
 
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        own = without(question, "fit", "over", "tolerance")
+        return "minimum", (question["fit"], question["over"]), {"answer": self, **own}
+
 
 def _loss_there(answer: Minimum, alone: Minimum, given: dict[str, Any]) -> dict[str, float]:
     """The loss of an answer's inputs by a law alone, and how far it lies above that law's best."""
@@ -101,6 +113,7 @@ def _loss_there(answer: Minimum, alone: Minimum, given: dict[str, Any]) -> dict[
     return {"loss_there": loss, "regret": relative_regret(loss, alone.loss)}
 
 
+@keeps_question
 @across_laws(_loss_there)
 @checked
 def minimise(

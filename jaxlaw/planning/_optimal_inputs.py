@@ -18,7 +18,6 @@ from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
-    Pictured,
     fewest_degrees,
     in_unit_of_runs,
     keeps_question,
@@ -35,7 +34,7 @@ _FIRST = ("optimum-at-limit", "optimum-outside-tried")  # notes that a headline 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OptimalInputs(Pictured, Minimum):
+class OptimalInputs(Minimum):
     """The best values of inputs; each is an attribute too, such as ``plan.lr``.
 
     Attributes:

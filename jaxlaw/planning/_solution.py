@@ -18,10 +18,13 @@ from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     Answer,
+    Pictured,
     context_of_inputs,
+    keeps_question,
     law_inputs,
     missing_draws_notes,
     source_notes,
+    without,
 )
 from jaxlaw.planning._budgets import flops
 from jaxlaw.planning._question import searched_inputs, searched_range
@@ -34,7 +37,7 @@ POINTS = 513  # among which the loss is looked for
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Solution(Answer):
+class Solution(Pictured, Answer):
     """The value of an input at which a loss is reached.
 
     Attributes:
@@ -64,7 +67,12 @@ class Solution(Answer):
         value = self.written(self.input, level=True)
         return f"loss {self.written('loss')}: {self.input} {value}{spent}"
 
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        asked = question["fit"], question["for_"], question["loss"]
+        return "solution", asked, {"answer": self, **without(question, "fit", "for_", "loss")}
 
+
+@keeps_question
 @across_laws()
 @checked
 def solve(

@@ -13,12 +13,19 @@ from jaxlaw._quantities import Quantity
 from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.planning._allocation import min_compute
-from jaxlaw.planning._answers import Answer, fewest_degrees, units_of
+from jaxlaw.planning._answers import (
+    Answer,
+    Pictured,
+    fewest_degrees,
+    keeps_question,
+    units_of,
+    without,
+)
 from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class TokensPerParameter(Answer):
+class TokensPerParameter(Pictured, Answer):
     """At how many tokens per parameter a loss costs the least compute.
 
     Attributes:
@@ -43,7 +50,12 @@ class TokensPerParameter(Answer):
             f"{self.written('N')} and {self.written('D')} for {self.written('compute')}"
         )
 
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        asked = question["fit"], question["loss"]
+        return "tokens_per_parameter", asked, {"answer": self, **without(question, "fit", "loss")}
 
+
+@keeps_question
 @checked
 def tokens_per_parameter(
     fit: Any,

@@ -19,7 +19,14 @@ from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import Answer, AnswerTable, units_of
+from jaxlaw.planning._answers import (
+    Answer,
+    AnswerTable,
+    Pictured,
+    keeps_question,
+    units_of,
+    without,
+)
 from jaxlaw.planning._continual import _loss, _start_and_end, losses_of
 from jaxlaw.planning._continual_pretraining import (
     SETTINGS,
@@ -42,7 +49,7 @@ _VISIBLE = 1e-4  # nats that a validation loss shows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class TurningLength(Answer):
+class TurningLength(Pictured, Answer):
     """When a loss that a continual run lifts is back where it was.
 
     Attributes:
@@ -110,7 +117,16 @@ class TurningLength(Answer):
         """Whether no number of steps brings the loss back."""
         return math.isinf(self.steps)
 
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """Of one loss its way over the steps; of two, all weights, with this one marked."""
+        if question.get("cpt") is None:
+            own = without(question, "pt", "run", "cpt", "weight")
+            return "recovery", (question["pt"], question["run"]), {"plan": self, **own}
+        lengths = turning_lengths(**without(question, "weight"), level=self.level)
+        return "turning_lengths", (lengths,), {"mark": self}
 
+
+@keeps_question
 @checked
 def turning_length(
     pt: Any,

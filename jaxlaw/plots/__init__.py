@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from jaxlaw.papers.plots import ood_losses as ood_losses
     from jaxlaw.papers.plots import score_over_cross_entropy as score_over_cross_entropy
     from jaxlaw.papers.plots import slopes_over_share as slopes_over_share
+    from jaxlaw.papers.plots import transfer_law as transfer_law
     from jaxlaw.papers.plots import trends_over_share as trends_over_share
     from jaxlaw.papers.plots import value as value
     from jaxlaw.papers.plots import values as values
@@ -29,10 +30,13 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import limited_domain as limited_domain
     from jaxlaw.planning.plots import loss_frontier as loss_frontier
     from jaxlaw.planning.plots import losses_over as losses_over
+    from jaxlaw.planning.plots import minimum as minimum
     from jaxlaw.planning.plots import mixture_weights as mixture_weights
     from jaxlaw.planning.plots import recovery as recovery
     from jaxlaw.planning.plots import replay_losses as replay_losses
     from jaxlaw.planning.plots import settings as settings
+    from jaxlaw.planning.plots import solution as solution
+    from jaxlaw.planning.plots import tokens_per_parameter as tokens_per_parameter
     from jaxlaw.planning.plots import trade_off as trade_off
     from jaxlaw.planning.plots import turning_lengths as turning_lengths
     from jaxlaw.plots._design import evaluations as evaluations
@@ -53,7 +57,10 @@ if TYPE_CHECKING:
     from jaxlaw.plots._forecasts import leave_future_out as leave_future_out
     from jaxlaw.plots._intervals import objective_profile as objective_profile
     from jaxlaw.plots._intervals import parameter_intervals as parameter_intervals
+    from jaxlaw.plots._intervals import prior_and_runs as prior_and_runs
     from jaxlaw.plots._intervals import profile_prediction as profile_prediction
+    from jaxlaw.plots._scores import decision_accuracy as decision_accuracy
+    from jaxlaw.plots._scores import score_compute as score_compute
     from jaxlaw.plots._scores import score_forecasts as score_forecasts
     from jaxlaw.plots._scores import score_steps as score_steps
     from jaxlaw.plots._studies import fold_scores as fold_scores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,27 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
+    count_in_words,
     dots,
     finish,
     label_curves,
     need_columns,
     new_axes,
     panel_below,
+    power_of_ten,
+    what_is_drawn,
     write,
 )
+from jaxlaw._jit import in_float64
+from jaxlaw._quantities import SHARE, number_of
 from jaxlaw._typed import checked
-from jaxlaw.errors import UsageError
-from jaxlaw.uncertainty import Profile
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.fitting import FittedLaw, Prior, field_prior
+from jaxlaw.forecasting import Forecast
+from jaxlaw.laws import Law, get
+from jaxlaw.uncertainty import Bootstrap, Covariance, Draws, Profile, as_draws
+
+_FARTHEST = 6.0  # standard deviations from the prior's mean, up to which values are drawn
 
 
 @checked
@@ -158,6 +169,139 @@ def objective_profile(
     return finish(
         ax, f"{profile.quantity}, fixed", "standard errors from the optimum", end_labels=end_labels
     )
+
+
+@checked
+def prior_and_runs(
+    made: Prior | FittedLaw | Bootstrap | Covariance | Draws | Forecast,
+    ax: Axes | None = None,
+    *,
+    law: str | None = None,
+    prior: Prior | None = None,
+    level: float = 0.95,
+) -> Axes:
+    """What was known of a law before the runs, and what is known with them.
+
+    A row for each coordinate of the prior, which means the same in every experiment: in grey what
+    earlier experiments say, in blue what a fit says, where one is given. A short blue line is what
+    the runs added, one as long as the grey bar rests on the prior, and one beside it contradicts
+    it. Rows share an axis, in standard deviations of the prior; numbers are natural values.
+
+    Args:
+        made: a prior alone; or what was made of runs, with draws for the length of its lines. Of a
+            forecast it is the law that weighs most of those that the prior knows.
+        ax: axes to draw on; a new figure if None.
+        law: another law of the prior or the forecast.
+        prior: prior that is drawn; the one that ``made`` was made with if None, or the field's
+            beside what was made without.
+        level: confidence level of both.
+
+    Raises:
+        UsageError: the prior says nothing of the law.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla").table.iloc[::40]
+        >>> draws = jl.bootstrap("chinchilla", runs, 50, prior="field")
+        >>> plots.prior_and_runs(draws).get_title()
+        'chinchilla; grey: 27 experiments of 8 sources; blue: with these runs'
+    """
+    from scipy.special import ndtri
+
+    own, made_with = _made_of(made, law, prior)
+    known = prior or made_with or field_prior()
+    of = _known_law(known, law or next(iter(known.means)) if own is None else own.law.name)
+    ax, names, mean = ax or new_axes(), known.coordinates_of(of), known.means[of.name]
+    spread, width = np.sqrt(np.diag(known.covariances[of.name])), float(ndtri((1 + level) / 2))
+    rows = np.arange(len(names))
+    ax.hlines(rows, -width, width, color=FAINT, linewidth=13, alpha=0.3)
+    before = np.stack([mean - width * spread, mean, mean + width * spread])
+    values = before if own is None else _coordinates_of_draws(own, names, level)
+    z = np.clip((values - mean) / spread, -_FARTHEST, _FARTHEST)
+    reach = max(width, np.abs(z).max())
+    color = FAINT if own is None else BLUE
+    ax.hlines(rows, z[0], z[2], color=color, linewidth=2.6 * (own is not None), zorder=3)
+    dots(ax, z[1], rows, color=[color], s=34, alpha=1, zorder=4)
+    _write_numbers(ax, names, before, values, width, color)
+    ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
+    ax.set(xlim=(-reach - 1.1, reach + 1.1), ylim=(len(names) - 0.4, -0.6))
+    ax.set_yticks(rows, [_coordinate_in_words(of, name) for name in names])
+    ax.tick_params(left=False)
+    said = {f"{of.name}; grey: {known.experiments_in_words}": True,
+            "blue: with these runs": own is not None and made_with is not None,
+            "blue: these runs alone": own is not None and made_with is None}  # fmt: skip
+    label = f"standard deviations of earlier experiments; {level:.0%} intervals"
+    return finish(ax, label, "", what_is_drawn(said))
+
+
+def _write_numbers(
+    ax: Axes, names: tuple[str, ...], before: np.ndarray, values: np.ndarray, width: float,
+    color: str,
+) -> None:  # fmt: skip
+    """The ends of the prior's bars, and on the right the values (3, k), in natural numbers."""
+    style = {"color": FAINT, "va": "center"}
+    for row, name in enumerate(names):
+        least, _, most = (_natural(name, value) for value in before[:, row])
+        write(ax, least, (-width, row), ha="right", xytext=(-4, 0), **style)
+        write(ax, most, (width, row), xytext=(4, 0), **style)
+        low, text, high = (_natural(name, value) for value in values[:, row])
+        text += f"  ({low} to {high})" * (low != high)
+        place = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0)}
+        write(ax, text, (1, row), **place, **(style | {"color": color}))
+
+
+def _known_law(known: Prior, name: str) -> Law:
+    """A law of the prior; a UsageError of another."""
+    if name not in known.means:
+        listed = ", ".join(known.means)
+        raise UsageError(
+            f"the prior says nothing of law {name}; it knows {listed}.{nearest(name, known.means)}"
+        )
+    return get(name)
+
+
+def _made_of(made: Any, law: str | None, prior: Prior | None) -> tuple[Draws | None, Prior | None]:
+    """What was made of runs as a law with draws, of a forecast one of its laws; and its prior."""
+    if isinstance(made, Prior):
+        return None, made
+    if not isinstance(made, Forecast):
+        (own,) = as_draws(made)
+        return own, getattr(own.fit, "prior", None)
+    known = prior or made.prior or field_prior()
+    if law is None:
+        laws = made.fits
+        weights = {n: made.weights[n].mean() for n in laws if known.knows(laws[n].law)}
+        law = max(weights, key=weights.__getitem__, default=next(iter(laws)))
+    return Draws(made.fits[law], made.resamples[law]), made.prior
+
+
+def _coordinates_of_draws(own: Draws, names: tuple[str, ...], level: float) -> np.ndarray:
+    """(3, k): lower limit, value and upper limit of every coordinate; alike without draws."""
+    with in_float64():
+        found = own.law.scale_free.of_params(own.values)
+    every = np.array([np.broadcast_to(found[name], own.rows) for name in names]).T
+    drawn = every[1:] if own.rows > 1 else every
+    limits = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return np.stack([limits[0], every[0], limits[1]])
+
+
+def _natural(name: str, value: float) -> str:
+    """A coordinate as people read it: of log-odds the share, of a log the number."""
+    if name == "share":
+        return number_of(1 / (1 + np.exp(-value)), SHARE)
+    return f"{np.exp(value):.3g}"
+
+
+def _coordinate_in_words(law: Law, name: str) -> str:
+    """What a coordinate is, without its log, in lines, and its name."""
+    words = law.scale_free.words.get(name, "log of the floor").partition(" of the ")[2]
+    if "reference point" in words:
+        form = {"C": power_of_ten}
+        at = ", ".join(
+            f"{n} = {form.get(n, count_in_words)(x)}" for n, x in law.scale_free.reference.items()
+        )
+        words = words.replace("the reference point", at.replace(" ", "\N{NO-BREAK SPACE}"))
+    return textwrap.fill(f"{words} ({name})", 32)
 
 
 @checked

@@ -7,10 +7,26 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from jaxlaw._axes import BLUE, FAINT, INK, RED, curve, dots, finish, new_axes, shades, write
+from jaxlaw._axes import (
+    BLUE,
+    FAINT,
+    INK,
+    RED,
+    curve,
+    dots,
+    finish,
+    log_axis,
+    new_axes,
+    percent,
+    shades,
+    stripe_outside,
+    what_is_drawn,
+    write,
+)
+from jaxlaw._quantities import written
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.forecasting import ScoreForecast
+from jaxlaw.forecasting import DecisionAccuracy, ScoreCompute, ScoreForecast
 from jaxlaw.plots._forecasts import forecast_intervals
 
 _APART = 0.6  # of the room of a task, for its points
@@ -105,6 +121,91 @@ def score_steps(scores: ScoreForecast, task: str | None = None) -> Figure:
     _second_step(scores, task, right)
     left.set_ylabel(f"loss on {task}")
     return figure
+
+
+@checked
+def score_compute(plan: ScoreCompute, ax: Axes | None = None) -> Axes:
+    """Scores over the compute of models of one ratio, and where each reaches the one asked for.
+
+    A dot is where every second new run reaches it, the line through it goes from where few do to
+    where nearly all do. Striped is what lies beyond the runs.
+
+    Args:
+        plan: answer of :func:`jaxlaw.forecasting.compute_for_score`.
+        ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.003).table.iloc[::9]
+        >>> runs["acc"] = 0.25 + 0.6 / (1 + np.exp(4 * (runs["loss"] - 2.4)))
+        >>> found = jl.forecasting.compute_for_score(
+        ...     runs, {"mmlu": ("loss", "acc")}, 0.6, n_starts=64
+        ... )
+        >>> plots.score_compute(found).get_xlabel()
+        'training compute (FLOPs)'
+    """
+    ax, ends = ax or new_axes(), []
+    tasks = list(plan.curves.groupby("task", sort=False))
+    for (task, rows), color in zip(tasks, shades(len(tasks)), strict=True):
+        bands = {"score_low": rows["low"], "score_high": rows["high"]} if len(tasks) < 4 else {}
+        ends.append(
+            curve(ax, {"score": rows["score"], **bands}, rows["compute"], "score", color, task)
+        )
+        (row,) = plan.table[plan.table["task"] == task].itertuples()
+        if not np.isfinite(row.compute):
+            continue
+        most = min(row.compute_high, rows["compute"].max())
+        ax.hlines(row.score, row.compute_low, most, color=RED, linewidth=1.6, zorder=4)
+        dots(ax, row.compute, row.score, color=[RED], s=30, alpha=1, zorder=5)
+        text = f"{row.score:g} at {written(row.compute, 'FLOPs')}"
+        write(ax, text, (row.compute, row.score), color=RED, xytext=(-6, 5), ha="right")
+    ax.margins(x=0)
+    log_axis(ax.xaxis, words=False)
+    striped = stripe_outside(ax, 0.0, plan.largest)
+    said = {f"{plan.ratio:.3g} tokens a parameter": True,
+            f"bands, bars: {plan.level:.0%} of new runs": True}  # fmt: skip
+    title = what_is_drawn(said) + "\n" * striped  # whose own words lie there
+    return finish(ax, "training compute (FLOPs)", "score", title, ends)
+
+
+@checked
+def decision_accuracy(found: DecisionAccuracy, ax: Axes | None = None) -> Axes:
+    """Shares of the pairs of corpora that were ranked right, task by task: by forecasts, by runs.
+
+    Args:
+        found: answer of :func:`jaxlaw.forecasting.decision_accuracy`.
+        ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.003).table.iloc[::9]
+        >>> made = {}
+        >>> for corpus, better in (("a", 0.0), ("b", 0.1)):
+        ...     runs["acc"] = 0.25 + 0.6 / (1 + np.exp(4 * (runs["loss"] - better - 2.4)))
+        ...     made[corpus] = jl.forecast_scores(
+        ...         runs, {"mmlu": ("loss", "acc")}, at={"N": 1e10, "D": 4e11}, n_starts=64
+        ...     )
+        >>> later = {"a": {"mmlu": 0.66}, "b": {"mmlu": 0.70}}
+        >>> plots.decision_accuracy(jl.forecasting.decision_accuracy(made, later)).get_xlabel()
+        'pairs of corpora ranked right'
+    """
+    ax, table = ax or new_axes(), found.table
+    rows = np.arange(len(table))
+    ax.axvline(0.5, color=FAINT, linewidth=1.0, linestyle="--", zorder=0)
+    write(ax, "chance", (0.5, 1), xycoords=("data", "axes fraction"), color=FAINT, xytext=(3, 2))
+    ax.hlines(rows, table["by_largest_run"], table["by_forecast"], color=FAINT, linewidth=1.0)
+    runs = dots(ax, table["by_largest_run"], rows, color="white", edgecolors=INK, linewidths=1.2,
+                s=34, alpha=1, zorder=3)  # fmt: skip
+    forecasts = dots(ax, table["by_forecast"], rows, color=[BLUE], s=40, alpha=1, zorder=4)
+    ax.legend([forecasts, runs], ["forecast", "largest run"], frameon=False, ncols=2,
+              loc="lower right", bbox_to_anchor=(1, 1))  # fmt: skip
+    ax.set_yticks(
+        rows, [f"{t} ({n} pairs)" for t, n in zip(table["task"], table["pairs"], strict=True)]
+    )
+    ax.set(xlim=(min(0.45, table[["by_forecast", "by_largest_run"]].min().min() - 0.05), 1.03),
+           ylim=(len(table) - 0.4, -0.6))  # fmt: skip
+    ax.xaxis.set_major_formatter(percent)
+    return finish(ax, "pairs of corpora ranked right", "")
 
 
 def _second_step(scores: ScoreForecast, task: str, ax: Axes) -> None:

@@ -7,6 +7,7 @@ from jaxlaw.planning.plots._allocation import (
     data_transferred,
     isoloss,
     loss_frontier,
+    tokens_per_parameter,
 )
 from jaxlaw.planning.plots._continual import (
     balance,
@@ -25,7 +26,7 @@ from jaxlaw.planning.plots._mixture import (
     replay_losses,
     trade_off,
 )
-from jaxlaw.planning.plots._settings import best_settings, settings
+from jaxlaw.planning.plots._settings import best_settings, minimum, settings, solution
 
 __all__ = [
     "balance",
@@ -43,10 +44,13 @@ __all__ = [
     "limited_domain",
     "loss_frontier",
     "losses_over",
+    "minimum",
     "mixture_weights",
     "recovery",
     "replay_losses",
     "settings",
+    "solution",
+    "tokens_per_parameter",
     "trade_off",
     "turning_lengths",
 ]

@@ -18,6 +18,7 @@ from jaxlaw._axes import (
     INK,
     RED,
     answer,
+    answer_below,
     count_in_words,
     curve,
     dots,
@@ -40,7 +41,9 @@ from jaxlaw.fitting import outside_range, runs_for
 from jaxlaw.planning._allocation import Allocation, Frontier, frontier
 from jaxlaw.planning._answers import AnswerTable
 from jaxlaw.planning._budgets import Cost, Limits, flops, log_size, log_tokens, total_cost
-from jaxlaw.planning._search_space import SearchSpace, search_space
+from jaxlaw.planning._search_space import SearchSpace, search_space, tried_ratios
+from jaxlaw.planning._tokens_per_parameter import TokensPerParameter
+from jaxlaw.planning._tokens_per_parameter import tokens_per_parameter as plan_ratio
 from jaxlaw.planning._transfer import BreakEven, Saving, size_and_data_laws
 from jaxlaw.planning.plots._mixture import curve_of
 from jaxlaw.uncertainty import Draws, as_draws
@@ -50,6 +53,7 @@ _Flops = Annotated[float, Between(0, strict=True, must="a positive number of FLO
 _NAMED = 5  # lines of a plot of many
 _COUNTS = 0.01  # weight of a law from which on it is drawn alone
 _ROOM = 3.0  # times the target's compute that the frame goes on
+_RATIOS = 5.0  # times less and more than the ratios of runs and answer
 _EDGE = 1.3  # around the fitted runs
 _ROUNDED = 1e-9  # in logs: a limit itself is allowed
 _AROUND = 30.0  # times less and more than where the losses cross
@@ -358,6 +362,78 @@ def _stripe_extrapolation(ax: Axes, table: pd.DataFrame, fit: Any) -> None:
     # The first and the last budget that are drawn stand for what lies beyond them.
     low, high = (left if inside[0] else low), (right if inside[-1] else high)
     stripe_outside(ax, low, high)
+
+
+@checked
+def tokens_per_parameter(
+    fit: Any,
+    loss: float,
+    ax: Axes | None = None,
+    *,
+    served_tokens: Any = None,
+    at: Mapping[str, float | str] | None = None,
+    answer: TokensPerParameter | None = None,
+) -> Axes:
+    """The compute at which a loss is reached, over the tokens per parameter, and the least of it.
+
+    Striped are ratios that no run had.
+
+    Args:
+        fit, loss, served_tokens, at: as :func:`jaxlaw.planning.tokens_per_parameter` takes them.
+        ax: axes to draw on; a new figure if None.
+        answer: answer of that; it is made where None.
+
+    Raises:
+        UsageError: as that.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> plots.tokens_per_parameter(jl.published()["besiroglu-2024"], 2.1).get_xlabel()
+        'tokens per parameter'
+    """
+    options = {"at": at} if at else {}
+    plan = answer or plan_ratio(fit, loss, served_tokens=served_tokens, **options)
+    space, ax = search_space(fit, None, None, None, at), ax or new_axes()
+    source = space.source
+    cost = total_cost(None, source, served_tokens)
+    single = source.scale("D") / source.scale("N")
+    runs = np.exp(tried_ratios(source))
+    near = [x for x in (plan.ratio, *runs) if np.isfinite(x)] or [20.0]
+    ratio = np.geomspace(min(near) / _RATIOS, max(near) * _RATIOS, 121)
+    N = (plan.N if np.isfinite(plan.N) else 1e9 / source.scale("N")) * np.geomspace(1e-4, 1e4, 801)
+    losses = _losses_over(space, N, N[:, None] * source.scale("N") * ratio, options)
+    needed = np.array([_size_reaching(N, column, loss) for column in losses.T])
+    compute = _spent(cost, source, needed, needed * ratio / single)
+    curve(ax, {"compute": compute}, ratio, "compute", BLUE)
+    ax.margins(x=0)
+    log_axis(ax.xaxis)
+    if np.isfinite(plan.ratio):
+        log_axis(ax.yaxis, words=False)
+        _mark_ratio(ax, plan)
+    striped = stripe_outside(ax, *runs)
+    said = {f"compute to a loss of {plan.written('loss')}": True,
+            "out of reach": not np.isfinite(plan.ratio),
+            f"bar: {plan.level:.0%}": "ratio" in plan.interval}  # fmt: skip
+    title = what_is_drawn(said) + "\n" * striped  # whose own words lie there
+    return finish(ax, "tokens per parameter", _COMPUTE, title)
+
+
+def _size_reaching(N: np.ndarray, losses: np.ndarray, loss: float) -> float:
+    """The least size at which losses (sizes,) have come down to one; NaN where none has."""
+    there = np.flatnonzero(losses <= loss)
+    if not len(there) or not there[0]:
+        return np.nan
+    k = slice(there[0] - 1, there[0] + 1)
+    return float(np.exp(np.interp(-loss, -losses[k], np.log(N[k]))))
+
+
+def _mark_ratio(ax: Axes, plan: TokensPerParameter) -> None:
+    """The answer, with its interval and in words."""
+    if limits := plan.interval.get("ratio"):
+        ax.hlines(plan.compute, *limits, color=RED, linewidth=1.6, zorder=3)
+    lines = [f"{plan.written('ratio')} tokens per parameter",
+             *(plan.written(name) for name in ("N", "D", "compute"))]  # fmt: skip
+    answer_below(ax, plan.ratio, plan.compute, "\n".join(lines))
 
 
 @checked

@@ -220,7 +220,11 @@ def continual_run(plan: ContinualRun, ax: Axes | None = None) -> Axes:
 
 @checked
 def recovery(
-    pt: Any, run: ContinualPretraining, plan: TurningLength | None = None, ax: Axes | None = None
+    pt: Any,
+    run: ContinualPretraining,
+    plan: TurningLength | None = None,
+    ax: Axes | None = None,
+    **options: Any,
 ) -> Axes:
     """Loss on the pre-training corpus over steps: start, critical point, turning length.
 
@@ -231,6 +235,7 @@ def recovery(
         run: continual run, as for :func:`jaxlaw.planning.turning_length`.
         plan: answer of that; computed if None.
         ax: axes to draw on; a new figure if None.
+        **options: its options ``at`` and ``area_options``.
 
     Example:
         >>> from jaxlaw import plots
@@ -239,11 +244,11 @@ def recovery(
         >>> plots.recovery(jl.published()["wang-2025-pt"], run).get_xlabel()
         'continual steps'
     """
-    plan, ax = plan or turning_length(pt, run), ax or new_axes()
+    plan, ax = plan or turning_length(pt, run, **options), ax or new_axes()
     back = 0 < plan.steps < np.inf
     steps = np.geomspace(run.warmup + 1, plan.steps * 5 if back else run.steps * 100, 200)
     # One fit, twice: the plan has two losses.
-    table = final_losses(pt, pt, run, steps=np.unique(steps)).table
+    table = final_losses(pt, pt, run, steps=np.unique(steps), **options).table
     ax.plot(table["steps"], table["loss_pt"], color=BLUE, linewidth=1.6)
     ax.axhline(plan.start, color=INK, linewidth=0.8)
     ax.axhline(plan.critical_point, color=BLUE, linewidth=0.9, linestyle="--")
@@ -259,12 +264,16 @@ def recovery(
 
 
 @checked
-def turning_lengths(plan: TurningLengths, ax: Axes | None = None) -> Axes:
+def turning_lengths(
+    plan: TurningLengths, ax: Axes | None = None, *, mark: TurningLength | None = None
+) -> Axes:
     """The turning length over λ1, and where it is 0 or infinite (Wang 2025, figure 13).
 
     Args:
         plan: answer that :func:`jaxlaw.planning.turning_lengths` returned.
         ax: axes to draw on; a new figure if None.
+        mark: answer of :func:`jaxlaw.planning.turning_length`: its weight is marked, with what
+            happens there.
 
     Example:
         >>> from jaxlaw import plots
@@ -293,6 +302,12 @@ def turning_lengths(plan: TurningLengths, ax: Axes | None = None) -> Axes:
         log_axis(ax.yaxis)
     else:
         ax.set_yticks([])
+    if mark is not None:
+        never = "never back" if mark.never else "never lifted"
+        there = mark.written("steps") if 0 < mark.steps < np.inf else never
+        right = mark.weight > np.mean(ax.get_xlim())
+        side = {"xytext": (-4, 0), "ha": "right"} if right else {}
+        vertical(ax, mark.weight, f"λ1 = {mark.weight:g}: {there}", **side)
     return finish(ax, _LABELS["weight"], "turning length (steps)")
 
 

@@ -1,8 +1,8 @@
-"""Plots of the settings of a run: the bowl of the loss over them, and the best of each cell."""
+"""Plots of a loss over one or two inputs, with the answer; and the best settings of each cell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from jaxlaw._axes import (
     BLUE,
     FAINT,
     INK,
+    RED,
     answer,
+    answer_below,
     curve,
     dots,
     finish,
@@ -23,8 +25,10 @@ from jaxlaw._axes import (
     log_axis,
     need_columns,
     new_axes,
+    percent,
     stripe_outside,
     what_is_drawn,
+    write,
 )
 from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, written
@@ -34,13 +38,22 @@ from jaxlaw.errors import UsageError
 from jaxlaw.laws import Input, get
 from jaxlaw.planning._answers import law_inputs
 from jaxlaw.planning._best_settings import BestSettings
+from jaxlaw.planning._minimise import Minimum, minimise
 from jaxlaw.planning._optimal_inputs import OptimalInputs, optimal_inputs
-from jaxlaw.planning._question import searched_inputs, searched_range
+from jaxlaw.planning._question import Question, question_of, searched_inputs, searched_range
+from jaxlaw.planning._searches import minimum as lowest_points
+from jaxlaw.planning._searches import values_at
+from jaxlaw.planning._solution import Solution, solve
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
 
 _POINTS = 101  # along each setting
+_LINE = 201  # along one input under constraints
 _LEVELS = (0.25, 0.5, 1, 2, 5, 10)  # contours, in per cent above the lowest loss
 _SAME = 0.02  # relative: runs whose N and D differ by less are of the point that is drawn
+_SIDE = 61  # points along each of two inputs under constraints
+_SCAN = 2001  # points of the whole search, among which those are taken that are drawn
+_STEEP = 30.0  # times the least compute, up to which it is drawn
+_AROUND = 10.0  # times less and more than runs and answer, where the search has no limit
 
 
 @checked
@@ -87,12 +100,192 @@ def settings(
     axes = {name: _axis_of(source, spec, over[name]) for name, spec in specs.items()}
     held = source.inputs_taken(at or {})
     rows = None if runs is None else _of_this_point(source, runs, held)
-    draw = _line if len(over) == 1 else _bowl
-    said = draw(ax, source, plan, axes, held, rows)
-    said["striped: beyond the runs"] = _frame(ax, source, specs.values())
-    labels = [input_label(spec) for spec in specs.values()]
-    return finish(ax, labels[0], (*labels, f"loss ({source.fit.target_unit})")[1],
-                  what_is_drawn(said))  # fmt: skip
+    grid = dict(zip(axes, np.meshgrid(*axes.values()), strict=True))
+    losses = _losses_at(source if len(over) == 1 else source.without(), held, grid)
+    _logarithmic(ax, specs.values())
+    if len(over) == 1:
+        said = _line(ax, plan, *over, *axes.values(), losses)
+        _dots(ax, source, *over, rows)
+    else:
+        said = _bowl(ax, plan, grid, 100 * (losses[0] / plan.loss - 1))
+        said |= _dots_of_bowl(ax, plan, axes, source, rows)
+    return _finished(ax, source, specs.values(), f"loss ({source.fit.target_unit})", said)
+
+
+@checked
+def minimum(
+    fit: Any,
+    over: Mapping[str, Any],
+    ax: Axes | None = None,
+    *,
+    subject_to: Sequence[Any] = (),
+    at: Mapping[str, float | str] | None = None,
+    answer: Minimum | None = None,
+) -> Axes:
+    """The lowest loss, or the least compute, over what is searched, under its constraints.
+
+    Of one input, or of N and D that a budget ties together, a curve: with a budget that of runs of
+    equal compute. Of more, contours over the first two, the others at their best: how far the loss
+    lies above the lowest, in per cent. Shaded is what lies within the ``tolerance`` of the answer;
+    where a constraint is broken nothing is drawn; striped is what lies beyond the fitted runs.
+
+    Args:
+        fit, over, subject_to, at: as :func:`jaxlaw.planning.minimise` takes them.
+        ax: axes to draw on; a new figure if None.
+        answer: answer of that; it is made where None.
+
+    Raises:
+        UsageError: as ``minimise``; or a limit alone determines all that is searched.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> fit, budget = jl.published()["besiroglu-2024"], jl.planning.Budget(1e21)
+        >>> over = {"N": None, "D": None}
+        >>> plots.minimum(fit, over, subject_to=[budget]).get_xlabel()
+        'model parameters N'
+    """
+    plan = answer or minimise(fit, over, subject_to=subject_to, at=at)
+    question, ax = question_of(fit, over, subject_to, at), ax or new_axes()
+    source, names = question.reference, question.form.free[:2]
+    specs = searched_inputs(source, names or _none_left(over))
+    sides = (_coordinates(question, plan, specs[name], over[name]) for name in names)
+    of_compute = question.form.law is None
+    unit = "compute (FLOPs)" if of_compute else f"loss ({source.fit.target_unit})"
+    _logarithmic(ax, specs.values())
+    if not np.isfinite(least := plan.compute if of_compute else plan.loss):
+        said = {"no values keep all limits": True}
+    elif len(names) == 1:
+        line = np.linspace(*next(sides), _LINE)
+        values, at_points = _values_over(question, question.params, line)
+        said = _line(ax, plan, names[0], at_points[names[0]], values)
+    else:
+        grid = np.meshgrid(*(np.linspace(*side, _SIDE) for side in sides))
+        values, at_points = _values_over(question, _of_the_fit(question), *grid)
+        above = 100 * (values[0] / least - 1)
+        said = _bowl(ax, plan, {name: at_points[name] for name in names}, above)
+    said |= {f"binding: {plan.binding}": plan.binding != "none"}
+    return _finished(ax, source, specs.values(), unit, said)
+
+
+def _none_left(over: Mapping[str, Any]) -> tuple[str, ...]:
+    raise UsageError(f"a limit determines {', '.join(over)}: there is nothing to draw over")
+
+
+def _of_the_fit(question: Question) -> Any:
+    """The parameters of each law without its draws."""
+    return tuple({name: v[:1] for name, v in own.items()} for own in question.params)
+
+
+def _coordinates(question: Question, plan: Minimum, spec: Input, given: Any) -> tuple[float, float]:
+    """The part of a coordinate of the search that is drawn, in [0, 1]."""
+    scan = np.linspace(0, 1, _SCAN)
+    here = [scan if name == spec.name else None for name in question.form.free]
+    _, at_points = _values_over(question, _of_the_fit(question), *here)
+    low, high = _range_shown(question.reference, spec, given, plan.best[spec.name])
+    shown = scan[(at_points[spec.name] >= low) & (at_points[spec.name] <= high)]
+    return (shown[0], shown[-1]) if len(shown) > 1 else (0.0, 1.0)
+
+
+def _values_over(question: Question, params: Any, *coordinates: Any) -> tuple[Any, dict[str, Any]]:
+    """What is least, (draws, …), and input → (…) values in the units of the runs.
+
+    Args:
+        question: what is searched.
+        params: parameters of each law, (draws,).
+        *coordinates: (…) of each coordinate of the search; None, or left out, at its best.
+    """
+    *_, best = lowest_points(question.form, question.params, question.given)
+    shape = next(np.shape(each) for each in coordinates if each is not None)
+    points = np.tile(np.asarray(best)[0], (int(np.prod(shape)), 1))
+    for k, each in enumerate(coordinates):
+        if each is not None:
+            points[:, k] = np.ravel(each)
+    values, raw = values_at(question.form, params, question.given, points)
+    values = np.where(np.isfinite(values), values, np.nan).reshape(-1, *shape)
+    scale = question.reference.scale
+    return values, {n: np.asarray(raw[n])[0].reshape(shape) / scale(n) for n in raw}
+
+
+def _range_shown(
+    source: Draws, spec: Input, given: Any, *at: float, argument: str = "over"
+) -> tuple[float, float]:
+    """The values of an input that are drawn: around runs and answer where nothing limits it."""
+    span, scale = searched_range(source, spec, given, argument), source.scale(spec.name)
+    low, high = (end / scale for end in span.raw)
+    near = [x for x in (*at, *source.ranges.get(spec.name, ())) if np.isfinite(x) and x > 0]
+    if near and span.log:
+        low = max(low, min(near) / _AROUND) if span.open[0] else low
+        high = min(high, max(near) * _AROUND) if span.open[1] else high
+    return low, high
+
+
+@checked
+def solution(
+    fit: Any,
+    for_: str,
+    loss: float,
+    ax: Axes | None = None,
+    *,
+    between: Any = None,
+    at: Mapping[str, float | str] | None = None,
+    runs: Any = None,
+    answer: Solution | None = None,
+) -> Axes:
+    """The loss over one input, and the value at which it is the one to be reached.
+
+    Args:
+        fit, for_, loss, between, at: as :func:`jaxlaw.planning.solve` takes them.
+        ax: axes to draw on; a new figure if None.
+        runs: runs, as :func:`jaxlaw.read_runs` takes or returns them; drawn are those of the same
+            other inputs.
+        answer: answer of :func:`jaxlaw.planning.solve`; it is made where None.
+
+    Raises:
+        UsageError: as ``solve``.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> fit = jl.published()["besiroglu-2024"]
+        >>> plots.solution(fit, "D", 2.1, at={"N": 7e9}).get_ylabel()
+        'loss (nats)'
+    """
+    plan = answer or solve(fit, for_, loss, between=between, at=at)
+    (source,), ax = as_draws(fit), ax or new_axes()
+    ((_, spec),) = searched_inputs(source, (for_,), "for_").items()
+    low, high = _range_shown(source, spec, between, plan.value, argument="between")
+    log = spec.domain != "fraction" and low > 0
+    x = (np.geomspace if log else np.linspace)(low, high, _LINE)
+    held = source.inputs_taken(at or {})
+    _logarithmic(ax, [spec])
+    said = _curve_of_draws(ax, x, _losses_at(source, held, {for_: x}))
+    _dots(ax, source, for_, None if runs is None else _of_this_point(source, runs, held))
+    ax.axhline(loss, color=RED, linewidth=0.9, linestyle=":", zorder=1)
+    target = f"loss {plan.written('loss')}"
+    beside = {"xycoords": ("axes fraction", "data"), "xytext": (4, 3), "color": RED}
+    write(ax, target, (0, loss), **beside)
+    if np.isfinite(plan.value):
+        if limits := plan.interval.get(for_):
+            ax.hlines(loss, *limits, color=RED, linewidth=1.6, zorder=3)
+        answer_below(ax, plan.value, loss, f"{for_} {plan.written(for_)}")
+    else:
+        said["never reached"] = True
+    return _finished(ax, source, [spec], f"loss ({source.fit.target_unit})", said)
+
+
+def _logarithmic(ax: Axes, specs: Iterable[Input]) -> None:
+    """Scales of inputs, before what is drawn: labels cut contours in the scale they find."""
+    for side, spec in zip("xy", specs, strict=False):
+        ax.set(**{f"{side}scale": "linear" if spec.domain == "fraction" else "log"})
+
+
+def _finished(
+    ax: Axes, source: Draws, specs: Iterable[Input], unit: str, said: dict[str, Any]
+) -> Axes:
+    """Scales, stripes, labels and the title."""
+    specs = list(specs)
+    said["striped: beyond the runs"] = _frame(ax, source, specs)
+    labels = [input_label(spec) for spec in specs]
+    return finish(ax, labels[0], (*labels, unit)[1], what_is_drawn(said))
 
 
 @checked
@@ -147,8 +340,10 @@ def _frame(ax: Axes, source: Draws, specs: Iterable[Input]) -> bool:
     """Scales of the axes, and stripes beyond the runs; whether there are any."""
     striped = False
     for side, spec in zip("xy", specs, strict=False):
-        if spec.domain != "fraction":
-            axis = ax.xaxis if side == "x" else ax.yaxis
+        axis = ax.xaxis if side == "x" else ax.yaxis
+        if spec.domain == "fraction":
+            axis.set_major_formatter(percent)
+        else:
             log_axis(axis, source.scale(spec.name), words=spec.counts != "")
         run = source.ranges.get(spec.name, (np.nan, np.nan))
         striped |= stripe_outside(ax, *run, "", side)
@@ -187,53 +382,68 @@ def _losses_at(source: Draws, held: Mapping[str, Any], settings: Mapping[str, An
         return np.asarray(source.law.evaluate(params, **inputs), float)
 
 
-def _line(
-    ax: Axes, source: Draws, plan: OptimalInputs, axes: Mapping[str, np.ndarray],
-    held: Mapping[str, Any], rows: pd.DataFrame | None,
-) -> dict[str, Any]:  # fmt: skip
-    ((name, values),) = axes.items()
-    columns = interval_columns("loss", _losses_at(source, held, {name: values}), LEVEL)
-    curve(ax, columns, values, "loss", BLUE)
+def _dots(ax: Axes, source: Draws, name: str, rows: pd.DataFrame | None) -> None:
     if rows is not None:
         dots(ax, rows[name], rows[source.law.target], color=INK)
-    low, high = plan.near[name]
-    ax.axvspan(low, high, color=BLUE, alpha=0.1, linewidth=0, zorder=0)
-    _mark(ax, plan, (name,), plan.loss)
-    return {
-        f"shaded: {100 * plan.tolerance:.3g} % above the lowest": True,
-        f"band: {LEVEL:.0%} of draws": "loss_low" in columns,
-    }
+
+
+def _curve_of_draws(ax: Axes, x: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
+    """A curve of (1 + R, points) losses; whether it has a band."""
+    columns = interval_columns("loss", losses, LEVEL)
+    curve(ax, columns, x, "loss", BLUE)
+    ax.set_xlim(x[0], x[-1])
+    return {f"band: {LEVEL:.0%} of draws": "loss_low" in columns}
+
+
+def _line(ax: Axes, plan: Minimum, name: str, x: np.ndarray, losses: np.ndarray) -> dict[str, Any]:
+    """What is least over one input, (1 + R, points), and the range that is nearly as good."""
+    said = _curve_of_draws(ax, x, losses)
+    if name in plan.near:
+        ax.axvspan(*plan.near[name], color=BLUE, alpha=0.1, linewidth=0, zorder=0)
+    if np.isnan(plan.loss):  # compute, which grows without limit where the loss is out of reach
+        ax.set_ylim(plan.compute / 1.2, min(np.nanmax(losses[0]), _STEEP * plan.compute))
+        log_axis(ax.yaxis, words=False)
+    _mark(ax, plan, name, plan.compute if np.isnan(plan.loss) else plan.loss)
+    return {f"shaded: {100 * plan.tolerance:.3g} % above the lowest": name in plan.near} | said
 
 
 def _bowl(
-    ax: Axes, source: Draws, plan: OptimalInputs, axes: Mapping[str, np.ndarray],
-    held: Mapping[str, Any], rows: pd.DataFrame | None,
-) -> dict[str, Any]:  # fmt: skip
-    (first, x), (second, y) = axes.items()
-    grid = dict(zip(axes, np.meshgrid(x, y), strict=True))
-    above = 100 * (_losses_at(source, held, grid)[0] / plan.loss - 1)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    ax: Axes, plan: Minimum, grid: Mapping[str, np.ndarray], above: np.ndarray
+) -> dict[str, Any]:
+    """Contours of how far a loss lies above the lowest, in per cent, over two inputs."""
+    x, y = grid.values()
     ax.contourf(x, y, above, levels=[-1e-9, 100 * plan.tolerance], colors=[BLUE], alpha=0.18)
     drawn = ax.contour(x, y, above, levels=_LEVELS, colors=BLUE, linewidths=0.8, alpha=0.7)
     ax.clabel(drawn, fmt=lambda level: f"{level:g} %", fontsize="x-small")
-    if rows is not None and len(rows):
-        own = 100 * (rows[source.law.target] / plan.loss - 1)
-        inside = (rows[first].between(x[0], x[-1]) & rows[second].between(y[0], y[-1])).to_numpy()
-        rows, own = rows[inside], np.log10(np.maximum(own[inside], 0.05))
-        dots(ax, rows[first], rows[second], c=own, cmap="viridis_r", vmin=-1.0, vmax=1.0, alpha=1,
-             s=20, edgecolors=FAINT)  # fmt: skip
-    _mark(ax, plan, (first, second))
-    return {
-        f"loss above the lowest (shaded: {100 * plan.tolerance:.3g} %)": True,
-        "dots: runs, bright where low": rows is not None and len(rows) > 0,
-    }
+    _mark(ax, plan, *grid)
+    return {f"loss above the lowest (shaded: {100 * plan.tolerance:.3g} %)": True}
 
 
-def _mark(ax: Axes, plan: OptimalInputs, names: tuple[str, ...], *more: float) -> None:
-    """The best settings, with their values."""
-    lines = [
-        f"{name} {written(plan.best[name], *(plan.unit_of(name) or ('', 1.0)))}" for name in names
-    ]
-    at = [*(plan.best[name] for name in names), *more]
-    answer(ax, at[0], at[1], "\n".join(lines), xytext=(7, 7), fontsize="small")
+def _dots_of_bowl(
+    ax: Axes, plan: Minimum, axes: Mapping[str, np.ndarray], source: Draws,
+    rows: pd.DataFrame | None,
+) -> dict[str, Any]:  # fmt: skip
+    """The runs in the colour of their own loss; whether there are any."""
+    if rows is None or not len(rows):
+        return {}
+    (first, x), (second, y) = axes.items()
+    own = 100 * (rows[source.law.target] / plan.loss - 1)
+    inside = (rows[first].between(x[0], x[-1]) & rows[second].between(y[0], y[-1])).to_numpy()
+    rows, own = rows[inside], np.log10(np.maximum(own[inside], 0.05))
+    dots(ax, rows[first], rows[second], c=own, cmap="viridis_r", vmin=-1.0, vmax=1.0, alpha=1,
+         s=20, edgecolors=FAINT)  # fmt: skip
+    return {"dots: runs, bright where low": True}
+
+
+def _mark(ax: Axes, plan: Minimum, name: str, other: str | float) -> None:
+    """The best inputs in words, over one input at a height, or over two."""
+    over_one = isinstance(other, float)
+    x, y = plan.best[name], other if over_one else plan.best[other]
+    reached = [one for one in ("loss", "compute") if np.isfinite(getattr(plan, one))]
+    text = "\n".join(f"{one} {plan.written(one)}" for one in (*plan.best, *reached))
+    if not over_one:
+        answer(ax, x, y, text)
+        return
+    if name in plan.interval:
+        ax.hlines(y, *plan.interval[name], color=RED, linewidth=1.6, zorder=3)
+    answer_below(ax, x, y, text)
