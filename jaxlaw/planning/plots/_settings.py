@@ -154,6 +154,7 @@ def minimum(
     _logarithmic(ax, specs.values())
     if not np.isfinite(least := plan.compute if of_compute else plan.loss):
         said = {"no values keep all limits": True}
+        ax.set_xlim(_range_shown(source, specs[names[0]], over[names[0]]))
     elif len(names) == 1:
         line = np.linspace(*next(sides), _LINE)
         values, at_points = _values_over(question, question.params, line)
