@@ -107,7 +107,7 @@ def test_two_inputs_are_contours_and_no_answer_is_said(tmp_path, ax):
     assert "no values keep all limits" in none.plot(ax).get_title() and not ax.lines
     goal = planning.Compute()
     unreached = planning.minimise(
-        goal, {"N": None, "D": None}, subject_to=[planning.AtMost(SCRATCH, 1.0)]
+        goal, {"N": (1e8, 1e9), "D": (1e9, 1e10)}, subject_to=[planning.AtMost(SCRATCH, 2.0)]
     )
     assert "no values keep all limits" in unreached.plot().get_title()
     paid = planning.minimise(
