@@ -1,15 +1,15 @@
 """Learning rate and batch: cells of Step Law's sweeps that were not fitted, and what a run loses.
 
     JAXLAW_DATA=… python benchmarks/tuning.py cells [--base skaling] [--others] [--parabola]
-    JAXLAW_DATA=… python benchmarks/tuning.py few [--draws 8] [--out few.csv]
+    JAXLAW_DATA=… python benchmarks/tuning.py few [--prior] [--draws 8] [--out few.csv]
 
 ``cells`` fits all runs of no more parameters and no more tokens than a held-out cell
 (``smaller``), with ``--others`` all runs but that cell, and predicts its runs; with ``--parabola``
 the bowl has no skews: it is quadratic in the logarithms of rate and batch. ``few`` fits four
-random cells of 0.43 B parameters and less, and proposes settings for three cells of 1.07 B. A
-proposal's regret is the loss of the run nearest to it, in logarithms of rate and batch, above the
-lowest of its cell; ``step law`` is the formula that the paper prints,
-lr = e^0.586·N^−0.713·D^0.307, batch = e^−0.544·D^0.571.
+random cells of 0.43 B parameters and less, with ``--prior`` beside what other sources published,
+and proposes settings for larger cells, with intervals. A proposal's regret is the loss of the run
+nearest to it, in logarithms of rate and batch, above the lowest of its cell; ``step law`` is the
+formula that the paper prints, lr = e^0.586·N^−0.713·D^0.307, batch = e^−0.544·D^0.571.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ import jaxlaw as jl
 SEQUENCE = 2048  # tokens
 HELD = [(1.073742e9, 5.69e10), (4.292608e8, 1e11)]
 LARGE = [(1.073742e9, 5.69e10), (1.073742e9, 2e10), (1.073742e9, 8e9)]
-SMALL = 4.4e8  # parameters of the cells that a few are drawn of
+SMALL = 4.4e8  # parameters of the cells that a few are drawn of; larger ones are predicted
+LEVEL = 0.9
 QUICK = {"n_starts": 128, "n_local": 8}
 
 
@@ -86,23 +87,76 @@ def cells(bases: list[str], others: bool, parabola: bool) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def few(draws: int, out: Path | None) -> pd.DataFrame:
-    """Regret at large cells of what four random small cells propose."""
+def optimum_of_cell(cell: pd.DataFrame) -> dict[str, float]:
+    """Rate and batch at the lowest point of a parabola through the runs within 0.6 % of the lowest.
+
+    NaN where they have no lowest point among them.
+    """
+    near = cell[cell["loss"] <= 1.006 * cell["loss"].min()]
+    logs = np.log(near[["lr", "batch"]].to_numpy())
+    u, v = (logs - logs.mean(axis=0)).T
+    terms = np.stack([np.ones_like(u), u, v, u**2, u * v, v**2], axis=1)
+    _, *slopes, uu, uv, vv = np.linalg.lstsq(terms, np.log(near["loss"]), rcond=None)[0]
+    lowest = np.linalg.solve([[2 * uu, uv], [uv, 2 * vv]], -np.array(slopes))
+    inside = (abs(lowest) <= abs(np.stack([u, v])).max(axis=1)).all()
+    found = inside and uu > 0 and 4 * uu * vv > uv**2
+    best = np.exp(lowest + logs.mean(axis=0)) if found else [np.nan, np.nan]
+    return dict(zip(["lr", "batch"], best, strict=True))
+
+
+def few(draws: int, prior: bool, out: Path | None) -> pd.DataFrame:
+    """What four random small cells propose for larger ones: regret, and 90 % intervals."""
     table, rows = runs(), []
     law = jl.laws.tuned("chinchilla")
+    options = {"prior": jl.fitting.field_prior(without="stepfun")} if prior else QUICK
     small = table[table["N"] < SMALL][["N", "D"]].drop_duplicates().to_numpy()
     for seed in range(draws):
         picked = np.random.default_rng(seed).choice(len(small), 4, replace=False)
         mask = sum(is_cell(table, *small[k]) for k in picked).astype(bool)
-        fit = jl.fit(law, table[mask], **QUICK)
-        for N, D in LARGE:
-            cell = table[is_cell(table, N, D)]
-            row = {"seed": seed, "N": N, "D": D, "runs": int(mask.sum())}
-            row |= {"regret_%": nearest_regret(cell, *proposed(fit, N, D))}
-            rows.append(row | {"step_law_%": nearest_regret(cell, *step_law(N, D))})
-            print(pd.DataFrame(rows[-1:]).round(3).to_csv(index=False, header=False), flush=True)
+        fit = jl.fit(law, table[mask], **options)
+        known = jl.covariance(fit, table[mask], groups=["N", "D"])
+        for (N, D), cell in table[table["N"] > SMALL].groupby(["N", "D"]):
+            found = optimum_of_cell(cell)
+            if np.isnan(found["lr"]) and not any(
+                np.isclose([N, D], one, 1e-3).all() for one in LARGE
+            ):
+                continue
+            at, over = {"N": N, "D": D}, {"lr": (1e-6, 1.0), "batch": (1e3, 1e9)}
+            plan = jl.planning.optimal_inputs(known, over, at=at, level=LEVEL)
+            row = {"seed": seed, "sizes": len({*small[picked, 0]}), "N": N, "D": D}
+            row |= {"regret_%": nearest_regret(cell, plan.lr, plan.batch)}
+            row |= {"step_law_%": nearest_regret(cell, *step_law(N, D))}
+            row |= {"said_%": 100 * plan.regret}
+            for name, best in found.items():
+                low, high = plan.interval[name]
+                row |= {f"{name}_best": best, name: plan.best[name], f"{name}_low": low}
+                row |= {f"{name}_high": high}
+                row |= {f"{name}_inside": low <= best <= high if best == best else np.nan}
+            rows.append(row)
+            print(
+                pd.DataFrame([row]).round(5).to_csv(index=False, header=False), end="", flush=True
+            )
         if out is not None:
             pd.DataFrame(rows).to_csv(out, index=False)
+    return pd.DataFrame(rows)
+
+
+def summary_of_few(found: pd.DataFrame) -> pd.DataFrame:
+    """Regret of the cells that are named, and all cells together; intervals of all."""
+    large = sum(is_cell(found, *cell) for cell in LARGE).astype(bool)
+    parts = {f"{N:.3g}, {D:.3g}": part for (N, D), part in found[large].groupby(["N", "D"])}
+    rows = []
+    for name, part in {**parts, "all": found}.items():
+        regret = part["regret_%"]
+        row = {"cell": name, "mean_%": regret.mean(), "median_%": regret.median()}
+        row |= {"largest_%": regret.max(), "step_law_%": part["step_law_%"].mean()}
+        row |= {"said_%": part["said_%"].median()}
+        for setting in ("lr", "batch"):
+            row[f"{setting}_inside"] = part[f"{setting}_inside"].mean()
+            row[f"{setting}_factor"] = np.sqrt(
+                part[f"{setting}_high"] / part[f"{setting}_low"]
+            ).median()
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -114,6 +168,7 @@ if __name__ == "__main__":
     parser.add_argument("--base", action="append")
     parser.add_argument("--others", action="store_true")
     parser.add_argument("--parabola", action="store_true")
+    parser.add_argument("--prior", action="store_true")
     parser.add_argument("--draws", type=int, default=8)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -124,5 +179,5 @@ if __name__ == "__main__":
             found = cells(bases, given.others, given.parabola)
             print(found.round(3).to_string(index=False))
         else:
-            result = few(given.draws, given.out)
-            print(result.groupby(["N", "D"])[["regret_%", "step_law_%"]].describe().round(3).T)
+            found = summary_of_few(few(given.draws, given.prior, given.out))
+            print(found.round(3).to_string(index=False))

@@ -86,7 +86,7 @@ def diagnosed(
     residuals = _residuals(problem, linear, moving, evidence)
     of_residuals = residual_notes(residuals)
     ridge = [n for n, size in evidence.spread.items() if size > SAME and n not in bound]
-    open_, unseen = _identifiability(problem, residuals, moving)
+    open_, unseen = _identifiability(problem, residuals, moving, prior)
     dependent = any(note.code == DEPENDENT_ROWS for note in of_residuals)
     errors = standard_errors(
         problem, coordinates, linear, evidence.status, {*ridge, *unseen},
@@ -189,8 +189,15 @@ def _ridge_notes(spread: Mapping[str, float], loose: Sequence[str]) -> list[Note
     return [Note("ridge", "warning", message, inherited=True)]
 
 
+#: Whether runs alone decide → what helps where they say nothing of a parameter, of several apart.
+_REMEDIES = {
+    True: ("fix it, or drop its term", "fix one, or add runs that vary them apart"),
+    False: ("the prior alone decides", "the prior decides until runs vary them apart"),
+}
+
+
 def _identifiability(
-    problem: FitProblem, residuals: Residuals, moving: np.ndarray
+    problem: FitProblem, residuals: Residuals, moving: np.ndarray, prior: PriorEvidence | None
 ) -> tuple[list[Note], list[str]]:
     """Directions the data hardly see, by the spectrum of the Gauss–Newton Hessian; their names."""
     names = [problem.law.parameter_names[k] for k in moving]
@@ -200,7 +207,7 @@ def _identifiability(
         return [], []
     unseen = [name for name, norm in zip(names, size, strict=True) if norm <= 1e-9 * size.max()]
     if unseen:
-        message = f"the data do not determine {', '.join(unseen)}: fix it, or drop its term"
+        message = f"the data do not determine {', '.join(unseen)}: {_REMEDIES[prior is None][0]}"
         return [Note("unidentifiable", "warning", message, inherited=True)], unseen
     _, singular, rotation = np.linalg.svd(jacobian / size, full_matrices=False)
     if len(singular) == len(names) and singular[-1] > 1e-5 * singular[0]:
@@ -209,7 +216,7 @@ def _identifiability(
     mixed = [n for n, share in zip(names, direction, strict=True) if share > 0.2]
     message = (
         f"the data determine {', '.join(mixed)} only together (condition number "
-        f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that vary them apart"
+        f"{singular[0] / max(singular[-1], 1e-300):.0e}): {_REMEDIES[prior is None][1]}"
     )
     return [Note("unidentifiable", "warning", message, inherited=True)], mixed
 

@@ -117,8 +117,9 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
         tied: parameter → the parameter whose value it takes.
         bounds: parameter → (lowest, highest), either None.
         prior: what is known beforehand: ``"field"`` for what public experiments say of chinchilla,
-            skaling and loss-compute-e, one's own earlier fits or a folder of them, a
-            :class:`jaxlaw.fitting.Prior`; None for nothing. With it three runs are enough, δ is
+            skaling and loss-compute-e, and published recipes of how the best settings of
+            :func:`jaxlaw.laws.tuned` move with N and D; one's own earlier fits or a folder of them;
+            a :class:`jaxlaw.fitting.Prior`; None for nothing. With it three runs are enough, δ is
             1.345 standard deviations of the noise by default, and the objective has the prior's
             part in it.
         evaluation: name of what the target was measured on: the fit then says what it knows of the

@@ -84,8 +84,11 @@ class FitOptions:
         )
 
     def to_determine(self, law: Law) -> tuple[str, ...]:
-        """Free parameters that the runs have to determine: none of a law that has a prior."""
-        return () if self.knows_beforehand(law) else self.free(law)
+        """Free parameters that the runs have to determine: those that no prior says anything of."""
+        free = self.free(law)
+        if not self.knows_beforehand(law):
+            return free
+        return tuple(name for name in free if name in law.scale_free.open)
 
     def knows_beforehand(self, law: Law) -> bool:
         """Whether there is a prior for a law."""
@@ -143,8 +146,8 @@ class FitOptions:
             )
         if option:
             raise UsageError(
-                f"parameter {next(iter(getattr(self, option)))} is fixed or tied, and the prior of "
-                f"law {law.name} is over all of them: prior=None, or leave it free",
+                f"parameter {next(iter(getattr(self, option)))} is fixed or tied, and a fit of law "
+                f"{law.name} with a prior leaves none so: prior=None, or leave it free",
                 argument="prior",
             )
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from scipy.linalg import block_diag
 
 from jaxlaw import _json as records
 from jaxlaw import laws
@@ -44,13 +45,14 @@ INFLATION = 4.0
 #: Standard deviations between experiments before any is known, by coordinate, and sources' worth of
 #: them. Eight sources alone do not determine a covariance of five coordinates.
 SPREAD = {"log_floor": 0.3, "share": 0.5, "balance": 0.4, "alpha": 0.3, "beta": 0.3, "kappa": 0.4,
-          "gamma": 0.3}  # fmt: skip
+          "gamma": 0.3, "lr_N": 0.2, "lr_D": 0.2, "batch_N": 0.2, "batch_D": 0.2}  # fmt: skip
 SPREAD_SOURCES = 2.0
 #: The same within a source, of one evaluation: a third of it, as if two experiments had shown it.
 WITHIN, WITHIN_EXPERIMENTS = 1 / 3, 2.0
 #: Degrees of freedom that the prior's noise counts as beside the residuals of the runs.
 NOISE_DEGREES = 4.0
 LAWS = ("skaling", "chinchilla", "loss-compute-e")  # of the library of the field
+TUNED = "tuned"  # what is known of how the best rate and batch move, whatever the law below
 FLOOR = "log_floor"  # the coordinate with the target's unit: for experiments of one evaluation
 OWN_SOURCE = "own"  # of the experiments of a ledger
 _ITERATIONS = 200  # of EM
@@ -122,11 +124,21 @@ class Prior(Result):
 
     def knows(self, law: Law) -> bool:
         """Whether it says something of a law."""
-        return law.scale_free is not None and law.name in self.means
+        return law.scale_free is not None and all(name in self.means for name in _parts(law))
 
     def coordinates_of(self, law: Law) -> tuple[str, ...]:
         """Names of the coordinates of a law that it is over; none of a law it does not know."""
-        return self.coordinates[law.name] if self.knows(law) else ()
+        if not self.knows(law):
+            return ()
+        return tuple(name for part in _parts(law) for name in self.coordinates[part])
+
+    def mean_of(self, law: Law) -> np.ndarray:
+        """(k,) mean of the coordinates of a law that it knows."""
+        return np.concatenate([self.means[part] for part in _parts(law)])
+
+    def covariance_of(self, law: Law) -> np.ndarray:
+        """(k, k) covariance of the coordinates of a law that it knows, whose parts are apart."""
+        return block_diag(*(self.covariances[part] for part in _parts(law)))
 
     def term(self, law: Law) -> PriorTerm | None:
         """Its part of the objective of a law; None of a law it does not know."""
@@ -134,10 +146,8 @@ class Prior(Result):
             return None
         from jaxlaw.fitting._objective import PriorTerm  # which printed coefficients do not need
 
-        factor = np.linalg.cholesky(self.covariances[law.name])
-        return PriorTerm(
-            np.asarray(self.means[law.name], float), np.linalg.inv(factor), np.array(self.noise**2)
-        )
+        factor = np.linalg.cholesky(self.covariance_of(law))
+        return PriorTerm(self.mean_of(law), np.linalg.inv(factor), np.array(self.noise**2))
 
     def sample(self, law: Law, count: int, seed: int = 0) -> np.ndarray:
         """Draws (count, k) of the coordinates of a law, the first of them the mean.
@@ -147,10 +157,10 @@ class Prior(Result):
             count: how many.
             seed: seed of the draws.
         """
-        factor = np.linalg.cholesky(self.covariances[law.name])
+        factor = np.linalg.cholesky(self.covariance_of(law))
         normal = np.random.default_rng(seed).standard_normal((count, len(factor)))
         normal[0] = 0.0
-        return self.means[law.name] + normal @ factor.T
+        return self.mean_of(law) + normal @ factor.T
 
     def widened(self, factor: float) -> Prior:
         """The same with so many times the standard deviations."""
@@ -191,7 +201,7 @@ class Prior(Result):
             spread = np.sqrt(np.diag(np.atleast_2d(self.covariances[name])))
             lines += [
                 f"  {name:<15} {coordinate:<9} {value:6.2f} ± {size:.2f}  "
-                + _WORDS.get(coordinate, "")
+                + _words().get(coordinate, "")
                 for coordinate, value, size in zip(
                     self.coordinates[name], mean, spread, strict=False
                 )
@@ -199,10 +209,23 @@ class Prior(Result):
         return lines
 
 
-#: Coordinate → what it is: every law has the same words for it.
-_WORDS = {FLOOR: "log of the floor"} | {
-    name: words for law in LAWS for name, words in laws.get(law).scale_free.words.items()
-}
+def _parts(law: Law) -> tuple[str, ...]:
+    """The names of its coordinates' parts: of a tuned law its base, and what recipes share."""
+    return law.scale_free.parts or (law.name,)
+
+
+@cache
+def _words() -> dict[str, str]:
+    """Coordinate → what it is: every law has the same words for it."""
+    named = [laws.get(name).scale_free.words for name in LAWS]
+    return {FLOOR: "log of the floor"} | {key: one[key] for one in named for key in one} | _moves()
+
+
+@cache
+def _moves() -> dict[str, str]:
+    """Coordinate → what it is, of those that a tuned law has beside its base's."""
+    own = laws.get("skaling").scale_free.words
+    return {key: text for key, text in laws.tuned().scale_free.words.items() if key not in own}
 
 
 def field_prior(*, without: str | Iterable[str] = ()) -> Prior:
@@ -227,7 +250,7 @@ def field_prior(*, without: str | Iterable[str] = ()) -> Prior:
 @cache
 def _field_prior(without: frozenset[str]) -> Prior:
     known = field_experiments()
-    sources = sorted({one.source for one in known})
+    sources = sorted({one.source for one in (*known, *recipes())})
     for name in without:
         if name not in sources:
             raise UsageError(
@@ -239,7 +262,7 @@ def _field_prior(without: frozenset[str]) -> Prior:
     kept = [one for one in known if one.source not in without]
     if not kept:
         raise UsageError("no source is left of the field", argument="without")
-    return _made(kept, {name: _population(kept, name) for name in LAWS})
+    return _made(kept, {name: _population(kept, name) for name in LAWS} | _of_recipes(without))
 
 
 @cache
@@ -247,6 +270,91 @@ def field_experiments() -> tuple[Experiment, ...]:
     """The experiments of the library of the field, as they are shipped."""
     given = records.parse_json(_FIELD.read_text("utf-8"))
     return load_typed(given["experiments"], tuple[Experiment, ...], "experiments")
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """How the best rate and batch of a recipe move, as its source says it or its optima show.
+
+    Attributes:
+        source: who made it.
+        reference: where it is printed, or what was fitted.
+        optima: number of optima that it rests on; 0 where the source does not say.
+        exponents: (power of N, power of D, value, standard error) for the rate, and for the batch:
+            the value is that of the sum of the two exponents, so weighted, that the source knows.
+    """
+
+    source: str
+    reference: str
+    optima: int
+    lr: tuple[tuple[float, float, float, float], ...] = ()
+    batch: tuple[tuple[float, float, float, float], ...] = ()
+
+
+#: Standard error of an exponent that is printed without one.
+_PRINTED = 0.05
+_RECIPES = (
+    _Recipe(
+        "openeurollm", "dense_english_scaling_laws: least squares of the minima of its sweeps", 45,
+        ((1, 0, -0.417, 0.034), (0, 1, 0.086, 0.030)), ((1, 0, 0.145, 0.022), (0, 1, 0.460, 0.019)),
+    ),
+    _Recipe(
+        "lingle", "Lingle 2025, optimal LR and batch size, III: least squares of its best runs", 18,
+        ((1, 0, -0.477, 0.023), (0, 1, 0.262, 0.040)), ((1, 0, 0.050, 0.045), (0, 1, 0.574, 0.078)),
+    ),
+    # Powers of the compute at its own best sizes, N ∝ C^0.524 and D ∝ C^0.476.
+    _Recipe(
+        "deepseek", "Bi 2024, eq. 1", 0,
+        ((0.524, 0.476, -0.125, _PRINTED),), ((0.524, 0.476, 0.327, _PRINTED),),
+    ),
+    # Powers of the size at some 20 tokens a parameter.
+    _Recipe(
+        "porian", "Porian 2024, the tuned optimiser", 0,
+        ((1, 1, -0.36, _PRINTED),), ((1, 1, 0.703, _PRINTED),),
+    ),
+    # Its rates are of µP, which holds them fixed over sizes: another parametrisation.
+    _Recipe(
+        "cerebras", "Bergsma 2025, figure 1", 0,
+        (), ((1, 0, 0.0, _PRINTED), (0, 1, 0.383, _PRINTED)),
+    ),
+)  # fmt: skip
+
+
+@cache
+def recipes() -> tuple[Experiment, ...]:
+    """What published recipes say of how the best learning rate and batch move with N and D.
+
+    Of what a source leaves open it says something wide, as a fit of too few runs does. Formulas for
+    a batch that is held (Bjorck 2024) are of another optimum, and Step Law's runs are what tuned
+    laws are tested on: neither is here.
+    """
+    made, names = [], _names(TUNED)
+    for one in _RECIPES:
+        known = np.diag([(10 * SPREAD[name]) ** -2.0 for name in names])
+        shift = np.zeros(len(names))
+        for setting, said in (("lr", one.lr), ("batch", one.batch)):
+            for size, tokens, value, error in said:
+                weights = {f"{setting}_N": size, f"{setting}_D": tokens}
+                row = np.array([weights.get(name, 0.0) for name in names])
+                known, shift = known + np.outer(row, row) / error**2, shift + row * value / error**2
+        covariance = np.zeros((len(names) + 1,) * 2)  # the floor, of which it says nothing, first
+        covariance[1:, 1:] = np.linalg.inv(known)
+        mean = np.concatenate([[np.nan], covariance[1:, 1:] @ shift])
+        made.append(
+            Experiment(
+                one.source, one.source, "", TUNED, mean, covariance, np.nan, one.optima, {},
+                one.reference,
+            )
+        )  # fmt: skip
+    return tuple(made)
+
+
+def _of_recipes(
+    without: frozenset[str] = frozenset(),
+) -> dict[str, tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
+    """Coordinates, mean and covariance of a new recipe, by name; none without a source."""
+    kept = [one for one in recipes() if one.source not in without]
+    return {TUNED: _population(kept, TUNED)} if kept else {}
 
 
 def prior_of(given: Any) -> Prior | None:
@@ -314,7 +422,8 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
     spare = [max(one.runs - len(one.mean), 0) for one in known]
     square = noise**2 * degrees + sum(n * one.noise**2 for n, one in zip(spare, known, strict=True))
     noise = float(np.sqrt(square / (degrees + sum(spare))))
-    return dataclasses.replace(_made(known, made), noise=noise, evaluation=known[0].evaluation)
+    made = _made(known, made | _of_recipes())
+    return dataclasses.replace(made, noise=noise, evaluation=known[0].evaluation)
 
 
 def _experiments_of(fits: str | Path | Sequence[Fit], evaluation: str | None) -> list[Experiment]:
@@ -380,7 +489,7 @@ def _noise_of(known: Iterable[Experiment]) -> float:
 
 
 def _names(law: str) -> tuple[str, ...]:
-    return tuple(laws.get(law).scale_free.words)
+    return tuple(_moves() if law == TUNED else laws.get(law).scale_free.words)
 
 
 def _population(

@@ -60,15 +60,17 @@ def _draws_of_prior(problem: FitProblem) -> np.ndarray:
     law, options, data = problem.law, problem.options, problem.in_numpy
     count = min(options.n_starts or STARTS_OF_PRIOR, STARTS_OF_PRIOR)
     # Coordinates are logarithms: a prior as wide as to say nothing would draw exponents of e^20.
-    widest = float(np.sqrt(np.diag(options.prior.covariances[law.name]).max()))
+    widest = float(np.sqrt(np.diag(options.prior.covariance_of(law)).max()))
     draws = options.prior.widened(min(1.0, 1.0 / widest)).sample(law, count, options.seed)
     values = dict(zip(problem.model.prior, draws.T, strict=True))
-    params = law.scale_free.to_params(np.ones(count), values)
+    rest = dict(zip(law.parameter_names, sobol(law, count, options.seed).T, strict=True))
+    rest = {name: rest[name] for name in law.scale_free.open}
+    params = law.scale_free.to_params(np.ones(count), values) | rest
     active = data.weight > 0
     inputs = {name: array[active] for name, array in data.inputs.items()}
     columns = {name: np.asarray(value)[:, None] for name, value in params.items()}
     level = np.median(data.target[active] - np.log(np.asarray(law(columns, **inputs))), axis=1)
-    return problem.coordinates(law.scale_free.to_params(np.exp(level), values))
+    return problem.coordinates(law.scale_free.to_params(np.exp(level), values) | rest)
 
 
 def default_count(problem: FitProblem) -> int:

@@ -111,13 +111,19 @@ class ScaleFree(NamedTuple):
         of_params: ``f(params) -> {coordinate: value}`` from natural values, by ``jax.numpy``; it
             has ``log_floor`` beside the coordinates, which does have the unit of the target.
         to_params: ``f(target, {coordinate: value}) -> params``, the inverse, by numpy: natural
-            values with which the law gives ``target`` at the reference point.
+            values with which the law gives ``target`` at the reference point; of the parameters
+            that the coordinates determine.
+        parts: names under which a prior knows these coordinates; those of the law's own name if
+            empty.
+        open: parameters that the coordinates say nothing of.
     """
 
     reference: Mapping[str, float]
     words: Mapping[str, str]
     of_params: Callable[[Values], dict[str, Array]]
     to_params: Callable[[Any, Values], dict[str, Any]]
+    parts: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
 
 
 def _NO_CONTEXT(inputs: Values) -> dict[str, Array]:

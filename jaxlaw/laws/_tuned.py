@@ -14,9 +14,10 @@ from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.laws._base import Chart, Law, Values, get
+from jaxlaw.laws._base import Chart, Law, ScaleFree, Values, get
 from jaxlaw.laws._parameters import Input, Parameter, positive, real
 
 #: Inputs that a law is tuned over.
@@ -242,6 +243,43 @@ def _chart(base: Law, over: tuple[str, ...]) -> Chart:
     )
 
 
+#: Coordinates, beside those of the base, that recipes share: what a prior knows as ``tuned``.
+EXPONENTS = {
+    "lr_N": "power of N with which the best rate moves",
+    "lr_D": "power of D with which the best rate moves",
+    "batch_N": "power of N with which the best batch moves",
+    "batch_D": "power of D with which the best batch moves",
+}
+
+
+# Best settings and depths are a recipe's own, how the best settings move is alike. At a batch that
+# is held the best rate falls with D instead of rising: a law of one setting has other exponents.
+def _scale_free(base: Law, over: tuple[str, ...]) -> ScaleFree | None:
+    known = base.scale_free
+    if known is None or len(over) < len(TUNED) or "C" in base.input_names:
+        return None
+
+    def of_params(params: Values) -> dict[str, Any]:
+        own = known.of_params({name: params[name] for name in base.parameter_names})
+        return own | {name: params[name] for name in EXPONENTS}
+
+    def to_params(target: Any, values: Values) -> dict[str, Any]:
+        own = known.to_params(target, {name: values[name] for name in known.words})
+        return own | {name: np.asarray(values[name]) for name in EXPONENTS}
+
+    scale = [spec.name for spec in _scale(base)]
+    words = {**known.words, **EXPONENTS}
+    rest = tuple(name for name in _own_names(over, scale) if name not in EXPONENTS)
+    return ScaleFree(
+        known.reference,
+        words,
+        of_params,
+        to_params,
+        (known.parts or (base.name,)) + ("tuned",),
+        rest,
+    )
+
+
 @cache
 def _make_law(base: Law, over: tuple[str, ...]) -> Law:
     scale = _scale(base)
@@ -271,5 +309,5 @@ def _make_law(base: Law, over: tuple[str, ...]) -> Law:
         with_floor="",
         continual_alone="",
         power_law_terms=None,
-        scale_free=None,
+        scale_free=_scale_free(base, over),
     )

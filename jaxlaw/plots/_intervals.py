@@ -211,8 +211,8 @@ def prior_and_runs(
     own, made_with = _made_of(made, law, prior)
     known = prior or made_with or field_prior()
     of = _known_law(known, law or next(iter(known.means)) if own is None else own.law.name)
-    ax, names, mean = ax or new_axes(), known.coordinates_of(of), known.means[of.name]
-    spread, width = np.sqrt(np.diag(known.covariances[of.name])), float(ndtri((1 + level) / 2))
+    ax, names, mean = ax or new_axes(), known.coordinates_of(of), known.mean_of(of)
+    spread, width = np.sqrt(np.diag(known.covariance_of(of))), float(ndtri((1 + level) / 2))
     rows = np.arange(len(names))
     ax.hlines(rows, -width, width, color=FAINT, linewidth=13, alpha=0.3)
     before = np.stack([mean - width * spread, mean, mean + width * spread])
@@ -222,7 +222,7 @@ def prior_and_runs(
     color = FAINT if own is None else BLUE
     ax.hlines(rows, z[0], z[2], color=color, linewidth=2.6 * (own is not None), zorder=3)
     dots(ax, z[1], rows, color=[color], s=34, alpha=1, zorder=4)
-    _write_numbers(ax, names, before, values, width, color)
+    _write_numbers(ax, of, names, before, values, width, color)
     ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
     ax.set(xlim=(-reach - 1.1, reach + 1.1), ylim=(len(names) - 0.4, -0.6))
     ax.set_yticks(rows, [_coordinate_in_words(of, name) for name in names])
@@ -235,16 +235,16 @@ def prior_and_runs(
 
 
 def _write_numbers(
-    ax: Axes, names: tuple[str, ...], before: np.ndarray, values: np.ndarray, width: float,
-    color: str,
+    ax: Axes, law: Law, names: tuple[str, ...], before: np.ndarray, values: np.ndarray,
+    width: float, color: str,
 ) -> None:  # fmt: skip
     """The ends of the prior's bars, and on the right the values (3, k), in natural numbers."""
     style = {"color": FAINT, "va": "center"}
     for row, name in enumerate(names):
-        least, _, most = (_natural(name, value) for value in before[:, row])
+        least, _, most = (_natural(law, name, value) for value in before[:, row])
         write(ax, least, (-width, row), ha="right", xytext=(-4, 0), **style)
         write(ax, most, (width, row), xytext=(4, 0), **style)
-        low, text, high = (_natural(name, value) for value in values[:, row])
+        low, text, high = (_natural(law, name, value) for value in values[:, row])
         text += f"  ({low} to {high})" * (low != high)
         place = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0)}
         write(ax, text, (1, row), **place, **(style | {"color": color}))
@@ -252,12 +252,12 @@ def _write_numbers(
 
 def _known_law(known: Prior, name: str) -> Law:
     """A law of the prior; a UsageError of another."""
-    if name not in known.means:
+    if not known.knows(law := get(name)):
         listed = ", ".join(known.means)
         raise UsageError(
             f"the prior says nothing of law {name}; it knows {listed}.{nearest(name, known.means)}"
         )
-    return get(name)
+    return law
 
 
 def _made_of(made: Any, law: str | None, prior: Prior | None) -> tuple[Draws | None, Prior | None]:
@@ -285,16 +285,22 @@ def _coordinates_of_draws(own: Draws, names: tuple[str, ...], level: float) -> n
     return np.stack([limits[0], every[0], limits[1]])
 
 
-def _natural(name: str, value: float) -> str:
+def _natural(law: Law, name: str, value: float) -> str:
     """A coordinate as people read it: of log-odds the share, of a log the number."""
     if name == "share":
         return number_of(1 / (1 + np.exp(-value)), SHARE)
-    return f"{np.exp(value):.3g}"
+    return f"{np.exp(value) if _words(law, name).startswith('log ') else value:.3g}"
+
+
+def _words(law: Law, name: str) -> str:
+    return law.scale_free.words.get(name, "log of the floor")
 
 
 def _coordinate_in_words(law: Law, name: str) -> str:
     """What a coordinate is, without its log, in lines, and its name."""
-    words = law.scale_free.words.get(name, "log of the floor").partition(" of the ")[2]
+    words = _words(law, name)
+    if words.startswith("log"):
+        words = words.partition(" of the ")[2]
     if "reference point" in words:
         form = {"C": power_of_ten}
         at = ", ".join(

@@ -300,7 +300,8 @@ def covariance(
     Args:
         law: fit of these runs; or a law or its name, to be fitted first.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
-        groups: columns or labels of rows that share noise, as for :func:`jaxlaw.bootstrap`.
+        groups: columns or labels of rows that share noise, as for :func:`jaxlaw.bootstrap`; of a
+            sweep, whose cells a law of rate and batch misses each in its own way, ``["N", "D"]``.
         robust: whether noise may differ from row to row, each row or group taken as if it had
             not been fitted (HC3; CR3 of groups); False takes it to be the same everywhere, and
             for least squares gives the textbook's s² (JᵀJ)⁻¹. Groups are always taken as robust,
@@ -390,18 +391,54 @@ def _posterior(problem: FitWithData, groups: Any) -> Covariance:
     if groups is not None:
         # The rows of a group share one error: its scores are summed before they are squared.
         members = group_numbers(problem.runs, problem.observations, groups)[problem.active]
-        slopes, weight, _, _ = sandwich_parts(problem)
+        slopes, weight, *_ = parts = sandwich_parts(problem)
         _, members = np.unique(members, return_inverse=True)
         scores = slopes * (weight / noise)[:, None]
         sums = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
-        known = known @ (sums.T @ sums + of_prior) @ known
-        total = len(sums)
+        apart, total = known @ of_prior @ known, len(sums)
+        own = known @ (sums.T @ sums) @ known + apart
+        # Groups of more rows than parameters may share how the law misses them, a cell of a sweep
+        # its own bowl, which is no shift of all rows: leaving them out shows it. Whatever is larger
+        # in a direction is taken there. Few rows show no scatter, and are taken at their word.
+        if np.bincount(members).min() > len(known):
+            own = _larger_of(own, _left_out(parts, members, noise, of_prior) + apart)
+        known = own
     _, jacobian = problem.natural()
     return Covariance(
         fit, known, jacobian, bread, round(evidence.noise_degrees(total)),
         without_dependence_note(problem.notes, groups),
         names_of(groups, len(problem.runs)), problem,
     )  # fmt: skip
+
+
+def _left_out(
+    parts: tuple[np.ndarray, ...], members: np.ndarray, noise: float, of_prior: np.ndarray
+) -> np.ndarray:
+    """The covariance (k, k) that leaving out each group shows (CR3), a prior beside the others.
+
+    The prior is rows of a group of its own, whose score is 0: it stays where it is.
+    """
+    slopes, weight, score, score_slope = parts
+    value, vector = np.linalg.eigh(of_prior)
+    rows = np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T
+    one, none = np.ones(len(rows)), np.zeros(len(rows))
+    steps, _ = leave_group_out_steps(
+        np.concatenate([slopes / noise, rows]), np.concatenate([weight, one]),
+        np.concatenate([score / noise, none]), np.concatenate([score_slope, one]),
+        np.concatenate([members, one * (members.max() + 1)]).astype(int),
+    )  # fmt: skip
+    steps = steps[:-1]
+    return (1 - 1 / len(steps)) * steps.T @ steps
+
+
+def _larger_of(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """A covariance no smaller than either of two, in each direction in which they differ."""
+    size, vector = np.linalg.eigh(one)
+    root = vector * np.sqrt(np.maximum(size, 1e-14 * size.max()))
+    inverse_root = np.linalg.inv(root)
+    ratio, turned = np.linalg.eigh(inverse_root @ other @ inverse_root.T)
+    back = root @ turned
+    return back * np.maximum(ratio, 1.0) @ back.T
 
 
 def pooled_noise(problem: FitWithData) -> float:

@@ -376,3 +376,66 @@ def test_noise_is_the_priors_and_the_runs():
 def test_every_coordinate_has_a_spread_before_any_experiment():
     for law in LAWS:
         assert {FLOOR, *_prior._names(law)} <= set(SPREAD)
+
+
+# --- how best settings move
+
+
+def test_recipes_say_what_they_printed_and_leave_open_what_they_did_not():
+    of_recipe = {one.source: one for one in _prior.recipes()}
+    names = list(_prior.field_prior().coordinates["tuned"])
+    assert names == ["lr_N", "lr_D", "batch_N", "batch_D"] and "stepfun" not in of_recipe
+    deepseek, along = of_recipe["deepseek"], np.array([0.524, 0.476, 0.0, 0.0])
+    assert along @ deepseek.mean[1:] == pytest.approx(-0.125, abs=1e-3)
+    spread = deepseek.covariance[1:, 1:]
+    assert along @ spread @ along < 0.06**2  # of a power of C it knows the sum, and no more
+    across = np.array([1.0, -1.0, 0.0, 0.0])
+    assert across @ spread @ across > 1.0
+    assert (np.sqrt(np.diag(of_recipe["cerebras"].covariance[1:, 1:]))[:2] > 1.0).all()
+
+
+def test_a_tuned_law_is_known_by_its_base_and_its_recipes():
+    prior, law = field_prior(), jl.laws.tuned("chinchilla")
+    assert prior.knows(law) and prior.coordinates_of(law)[4:] == prior.coordinates["tuned"]
+    mean, spread = prior.mean_of(law), prior.covariance_of(law)
+    assert mean[:4] == pytest.approx(prior.means["chinchilla"])
+    assert spread[4:, 4:] == pytest.approx(prior.covariances["tuned"]) and not spread[:4, 4:].any()
+    fewer = field_prior(without=["lingle", "openeurollm"])
+    assert np.diag(fewer.covariances["tuned"])[0] > np.diag(prior.covariances["tuned"])[0]
+    assert fewer.means["chinchilla"] == pytest.approx(prior.means["chinchilla"])
+    assert not prior.knows(jl.laws.tuned("chinchilla", "lr"))
+    with pytest.raises(jl.UsageError, match="a fit of law tuned-chinchilla with a prior"):
+        jl.fit(law, {"N": [1e8]}, prior="field", fixed={"g": 2.0})
+
+
+@pytest.mark.full
+def test_where_one_size_was_swept_recipes_say_how_the_best_settings_move():
+    """Four cells of one size say nothing of the power of N: alone, it went to a bound."""
+    truth, random = jl.simulate.TRUTHS["tuned-skaling"], np.random.default_rng(0)
+    lr, batch, D = (
+        axis.ravel()
+        for axis in np.meshgrid(
+            np.geomspace(3e-4, 8e-3, 6), 2.0 ** np.arange(17, 22), [4e9, 1e10, 3e10, 1e11]
+        )
+    )
+    # Each cell has a bowl of its own, some 20 % off the law's.
+    lr_off = np.exp(0.2 * random.standard_normal(4))[np.unique(D, return_inverse=True)[1]]
+    law = jl.laws.tuned("chinchilla")
+    own = jl.laws.get("tuned-skaling")
+    with jax.enable_x64(True):
+        loss = np.asarray(own(truth, N=np.full(len(D), 3e8), D=D, lr=lr * lr_off, batch=batch))
+    loss = loss * np.exp(0.001 * random.standard_normal(len(D)))
+    runs = pd.DataFrame({"N": 3e8, "D": D, "lr": lr, "batch": batch, "loss": loss})
+    fit = jl.fit(law, runs, prior="field")
+    assert fit.success and "at-bound" not in {note.code for note in fit.notes}
+    prior = field_prior()
+    for name, mean in zip(prior.coordinates["tuned"], prior.means["tuned"], strict=True):
+        if name.endswith("_N"):
+            assert fit.params[name] == pytest.approx(mean, abs=0.05)
+    apart, cells = (
+        jl.covariance(fit, runs, groups=groups).conf_int().set_index("parameter")["std_err"]
+        for groups in (None, ["N", "D"])
+    )
+    assert apart["lr_N"] == pytest.approx(np.sqrt(prior.covariances["tuned"][0, 0]), rel=0.1)
+    # Rows of a cell miss the law together: how the best rate moves with D is known from four cells.
+    assert apart["lr_D"] < 0.03 < cells["lr_D"] < 0.3

@@ -160,3 +160,18 @@ def test_rates_and_batches_have_any_name_in_a_file(tmp_path):
     columns = {"lr": "learning_rate", "batch": "bsz"}
     runs = jl.read_runs(tmp_path / "log.csv", columns, {"batch": 2048})
     assert runs.observations(LAW).inputs["batch"].min() == 2.0**16
+
+
+def test_coordinates_of_a_prior_are_those_of_the_base_and_the_exponents():
+    known, base = LAW.scale_free, jl.laws.get("skaling").scale_free
+    assert set(known.words) == {*base.words, "lr_N", "lr_D", "batch_N", "batch_D"}
+    values = known.of_params(TRUTH)
+    back = known.to_params(3.0, values)
+    assert {*back, *known.open} == {*LAW.parameter_names} and not {*back} & {*known.open}
+    for name, value in known.of_params(TRUTH | back).items():
+        if name != "log_floor":  # which has the level
+            assert float(value) == pytest.approx(float(values[name]), abs=1e-9)
+    # At a batch that is held the best rate moves in another way; a law of C has other exponents.
+    assert jl.laws.tuned("skaling", "lr").scale_free is None
+    assert jl.laws.tuned("loss-compute-e").scale_free is None
+    assert jl.laws.tuned("kaplan").scale_free is None

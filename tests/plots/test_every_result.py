@@ -223,3 +223,13 @@ def test_a_fit_beside_the_prior_has_its_natural_values():
     dots = next(c.get_offsets() for c in ax.collections if len(c.get_offsets()) == 4)
     assert tuple(dots[row]) == pytest.approx((z, row))
     assert f"{params['alpha'][0]:.3g}" in texts(plots.prior_and_runs(made.fit))
+
+
+def test_powers_with_which_best_settings_move_are_drawn_as_they_are():
+    prior = jl.fitting.field_prior()
+    ax = plots.prior_and_runs(prior, law="tuned-chinchilla")
+    rows = [label.get_text().replace("\n", " ") for label in ax.get_yticklabels()]
+    assert rows[-4] == "power of N with which the best rate moves (lr_N)"
+    mean = prior.means["tuned"][0]
+    assert len(rows) == 8 and any(text.startswith(f"{mean:.3g}  (") for text in texts(ax))
+    assert mean < 0
