@@ -7,7 +7,8 @@ largest share a general loss allows. ``break-even``: from which tokens on traini
 better. Each in three ways: draws as plans take them, with the laws' disagreement in full; with
 half of it in the level of the loss, as in the forecast; with half of it in everything. ``next``:
 a forecast made again with the runs that several rules choose for the same FLOPs. The sections
-``Plans by a forecast`` and ``What to run next`` of forecast.md have the tables.
+``Plans by a forecast`` and ``What to run next`` of forecast.md have the tables. Forecasts are made
+without a prior: two of the truths are published laws, which the field knows.
 """
 
 import dataclasses
@@ -115,7 +116,7 @@ def plans(seeds: int = 9) -> pd.DataFrame:
             N = np.sqrt(np.array([1e21, 1e22]) / 120)
             for budget, size in zip((1e21, 1e22), N, strict=True):
                 at = {"N": [size], "D": [budget / 6 / size]}
-                found = jl.forecast(None, table, at, units=ONES)
+                found = jl.forecast(None, table, at, units=ONES, prior=None)
                 log_N, least = best_size(truth, budget)
                 for way, (draws,) in in_ways([found]):
                     answer = jl.planning.allocation(draws, budget)
@@ -174,7 +175,8 @@ def mixtures(seeds: int = 6) -> pd.DataFrame:
             for truth, own in ((general, 1 - share), (domain, share)):
                 table = noisy(truth, design, noise, random)
                 points = {"N": [6.0], "D": [6.0], "r": [own]}
-                found.append(jl.forecast(None, table, points, units={"N": 1e9, "D": 1e9}))
+                found.append(jl.forecast(None, table, points, units={"N": 1e9, "D": 1e9},
+                                         prior=None))  # fmt: skip
             limit, right = float(general(6.0, 6.0, 1 - share)), float(domain(6.0, 6.0, share))
             for way, both in in_ways(found):
                 answer = jl.planning.optimal_mixture(*both, start=limit, threshold=0.0, at=at)
@@ -203,7 +205,7 @@ def break_even(seeds: int = 6) -> pd.DataFrame:
             right = brentq(gap, np.log(3e10), np.log(1e14))
             found = [
                 jl.forecast(None, noisy(one, RUNS, noise, random), {"N": [N], "D": [2e11]},
-                            units=ONES)
+                            units=ONES, prior=None)
                 for one in (truth, continued)
             ]  # fmt: skip
             for way, both in in_ways(found):
@@ -306,7 +308,7 @@ def next_runs(seeds: int = 4) -> pd.DataFrame:
             table, made = (noisy(truth, one, noise, random) for one in (RUNS, CANDIDATES))
             right = float(np.log(truth(AT["N"][0], AT["D"][0])))
             seen = right + noise * stats.norm.ppf((np.arange(9) + 0.5) / 9)
-            first = jl.forecast(None, table, AT, units=ONES)
+            first = jl.forecast(None, table, AT, units=ONES, prior=None)
             heaviest = max(first.weights, key=lambda label: first.weights[label][0])
             far = {name: value[0] for name, value in AT.items()}
             one_law = jl.design.next_runs(
@@ -328,7 +330,7 @@ def next_runs(seeds: int = 4) -> pd.DataFrame:
                 key = tuple(sorted(picked))
                 if key not in known:
                     more = made.iloc[list(key)]
-                    again = jl.forecast(None, pd.concat([table, more]), AT, units=ONES)
+                    again = jl.forecast(None, pd.concat([table, more]), AT, units=ONES, prior=None)
                     of = again.table.iloc[0]
                     low, high = np.log(of["low"]), np.log(of["high"])
                     missed = np.maximum(low - seen, 0) + np.maximum(seen - high, 0)
