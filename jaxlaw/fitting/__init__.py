@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._options import law_and_options as law_and_options
     from jaxlaw.fitting._options import lists_options as lists_options
     from jaxlaw.fitting._options import split_options as split_options
+    from jaxlaw.fitting._prior import NOISE_DEGREES as NOISE_DEGREES
     from jaxlaw.fitting._prior import Experiment as Experiment
     from jaxlaw.fitting._prior import Prior as Prior
     from jaxlaw.fitting._prior import field_prior as field_prior

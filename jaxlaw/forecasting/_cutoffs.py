@@ -22,11 +22,13 @@ from jaxlaw._rounding import ROUNDING, first_least, merged
 from jaxlaw.data import Observations, Runs, missing_column, numbers, read_for
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
+    NOISE_DEGREES,
     Refits,
     compiled_ahead,
     fit_many,
     folder_name,
     posterior_draws,
+    prior_evidence,
     with_noise,
 )
 from jaxlaw.forecasting._calibration import PER_E_FOLD
@@ -66,6 +68,9 @@ _OF_A_KIND = 3  # rows of one value of a column of text, for it to be looked at
 _BY_CHANCE = 1e-3  # probability of the F below which the law misses the values apart
 _SPARE = 2  # rows more than parameters, where these allow fewer than FEW_CUTOFFS
 _JITTER = 0.15  # of compute within one budget, in logs
+#: Noise over the prior's, and drift over the least, that are tried where runs scatter.
+_FACTORS, _DRIFTS = np.exp(np.linspace(-1.5, 3.0, 91)), np.exp(np.linspace(0.0, 3.5, 71))
+_ROUNDS = 3  # of a fit and an estimate of what it misses
 
 Along = str | Callable[[pd.DataFrame], Any]
 
@@ -87,6 +92,8 @@ class CutoffFits:
         members: (n,) number of the run each row belongs to.
         n_spare: requested cut-offs beyond the J that the runs allow.
         notes: what was found on the way.
+        drift: label of a law with a prior → what it errs by backwards, for each factor e of
+            distance below the largest run.
     """
 
     candidates: list[Candidate]
@@ -101,6 +108,7 @@ class CutoffFits:
     members: np.ndarray
     n_spare: int
     notes: tuple[Note, ...]
+    drift: dict[str, float]
 
     @property
     def fitted(self) -> np.ndarray:
@@ -158,17 +166,17 @@ def fit_cutoffs(
         if needed or not isinstance(cutoffs, int):
             raise
         at = np.empty(0)
-    candidates = [
-        dataclasses.replace(
-            one, options=with_noise(one.law, data.observations[one.label], one.options)
-        )
-        for one in candidates
-    ]
+    candidates, drift = _noise_of_runs(candidates, data, z)
     fitted = z <= at[:, None]
     label = [f"{name} ≤ {value:.3g}" for value in at]
     data = dataclasses.replace(data, folds=Folds("rolling-origin", tuple(label), fitted, ~fitted))
     refits, predicted = {}, {}
     notes = [note for candidate in candidates for note in notes_of_folds(candidate, [data])]
+    notes += [
+        _note_of_drift(one, drift[one.label])
+        for one in candidates
+        if drift.get(one.label, 0.0) > PER_E_FOLD
+    ]
     # As many refits as were requested, whatever the runs allow: programs are compiled for their
     # number, and a second table of about as many rows is to find those of the first.
     spare = np.ones((max(cutoffs - len(at), 0) if isinstance(cutoffs, int) else 0, len(z)))
@@ -178,7 +186,10 @@ def fit_cutoffs(
         for candidate in _progress.parts(candidates, lambda one: one.label, "cut-offs of law"):
             rows = data.observations[candidate.label]
             search = candidate.options.within(folder_name(candidate.label), "cutoffs")
-            own = weights if candidate.prior is None else _faded(weights, z, candidate.prior.noise)
+            if candidate.prior is None:
+                own = weights
+            else:
+                own = _faded(weights, z, candidate.prior.noise, drift[candidate.label])
             refit = _only(fit_many(candidate.law, rows, weights=own, options=search), kept)
             values = np.array(refit.predict(**rows.inputs))
             values[~np.isfinite(refit.objective)] = np.nan
@@ -196,11 +207,87 @@ def fit_cutoffs(
     notes += _mixed_notes(data, predicted, first, groups)
     return CutoffFits(
         candidates, data, name, z, at, first.target, first.weight, refits, predicted, members,
-        len(spare), tuple(dict.fromkeys(notes)),
+        len(spare), tuple(dict.fromkeys(notes)), drift,
     )  # fmt: skip
 
 
-def _faded(weights: np.ndarray, z: np.ndarray, noise: float) -> np.ndarray:
+def _noise_of_runs(
+    candidates: Sequence[Candidate], data: DataSet, z: np.ndarray
+) -> tuple[list[Candidate], dict[str, float]]:
+    """Laws whose priors have the noise of these runs; label → drift of those with a prior.
+
+    Where runs scatter beyond what those of earlier experiments did, one reason is that small runs
+    follow another law than large ones: the farther below, the farther off. How much of the scatter
+    that is, is estimated then, with the noise. Laws that do not know an input of other laws err for
+    another reason, and are left as they are.
+    """
+    taken, drift, all_known = [], {}, known_beforehand(candidates)
+    for candidate in candidates:
+        seen = data.observations[candidate.label]
+        options = with_noise(candidate.law, seen, candidate.options)
+        if options.prior is not None:
+            drift[candidate.label] = PER_E_FOLD
+            if all_known and any(note.code == "prior-conflict" for note in options.prior.notes):
+                found = _noise_and_drift(candidate, seen, z)
+                if found is not None:
+                    noise, drift[candidate.label] = found
+                    prior = dataclasses.replace(options.prior, noise=noise)
+                    options = dataclasses.replace(options, prior=prior)
+        taken.append(dataclasses.replace(candidate, options=options))
+    return taken, drift
+
+
+def _noise_and_drift(
+    candidate: Candidate, seen: Observations, z: np.ndarray
+) -> tuple[float, float] | None:
+    """Noise σ and drift a of a law whose residual at a distance d below has variance σ² + a²·d².
+
+    The mode of a likelihood that counts the degrees of freedom which the fit leaves (as restricted
+    maximum likelihood does), of the prior of the noise, and of a log-normal one of the drift. None
+    where that is less than one: it cannot be divided between the two.
+
+    Args:
+        candidate: the law, with the noise of earlier experiments.
+        seen: the rows.
+        z: (n,) what distances are of.
+    """
+    prior, active = candidate.prior, seen.weight > 0
+    noise, drift = prior.noise, PER_E_FOLD
+    below = np.log(z[active].max() / np.maximum(z[active], z[z > 0].min()))
+    noises, drifts = prior.noise * _FACTORS[:, None, None], PER_E_FOLD * _DRIFTS[:, None]
+    variance = noises**2 + (drifts * below) ** 2
+    of_priors = NOISE_DEGREES * (1 / _FACTORS**2 + 2 * np.log(_FACTORS))[:, None]
+    of_priors = of_priors + np.log(_DRIFTS) ** 2
+    # What a fit misses depends on how the runs weigh in it, and that on what it misses.
+    for _ in range(_ROUNDS):
+        own = dataclasses.replace(
+            candidate.options, prior=dataclasses.replace(prior, noise=noise), work_dir=None,
+            progress=False,
+        )  # fmt: skip
+        weights = _faded(seen.weight[None], z, noise, drift)
+        fit = fit_many(candidate.law, seen, weights, options=own)
+        missed = (np.log(seen.target) - np.log(fit.predict(**seen.inputs)[0]))[active]
+        spare = len(missed) - prior_evidence(fit.problem, fit.coordinates[0]).determined
+        if not (spare >= 1 and np.isfinite(missed).all()):
+            return None
+        terms = spare / len(missed) * np.log(variance) + missed**2 / variance
+        total = terms.sum(axis=2) + of_priors
+        row, column = np.unravel_index(np.argmin(total), total.shape)
+        noise, drift = float(prior.noise * _FACTORS[row]), float(PER_E_FOLD * _DRIFTS[column])
+    return noise, drift
+
+
+def _note_of_drift(candidate: Candidate, drift: float) -> Note:
+    """What the smallest runs still count as."""
+    tenth = _faded(np.ones((1, 2)), np.array([0.1, 1.0]), candidate.prior.noise, drift)[0, 0]
+    message = (
+        f"{candidate.label}: the smaller runs are, the farther off: one a tenth of the largest "
+        f"counts as {tenth:.2f} of a run, and smaller ones as less"
+    )
+    return Note("runs-fade", "info", message)
+
+
+def _faded(weights: np.ndarray, z: np.ndarray, noise: float, drift: float) -> np.ndarray:
     """(P, n) weights, of which those of rows far below the largest fitted are less.
 
     A law errs more the farther it predicts (:mod:`jaxlaw.forecasting._calibration`), and so it does
@@ -208,8 +295,8 @@ def _faded(weights: np.ndarray, z: np.ndarray, noise: float) -> np.ndarray:
     """
     logs = np.log(np.maximum(z, z[z > 0].min()))
     latest = np.where(weights > 0, logs, -np.inf).max(axis=1, keepdims=True)
-    drift = PER_E_FOLD * np.maximum(latest - logs, 0.0)
-    return weights * noise**2 / (noise**2 + drift**2)
+    off = drift * np.maximum(latest - logs, 0.0)
+    return weights * noise**2 / (noise**2 + off**2)
 
 
 def _mixed_notes(
@@ -309,7 +396,10 @@ def _draws_with_prior(
     points = np.stack([refit.params[name] for name in names], axis=1)
     again = posterior_draws(
         candidate.law, cutoff_fits.observations(label),
-        _faded(own_weights[filled], cutoff_fits.z, candidate.prior.noise), n_resamples,
+        _faded(
+            own_weights[filled], cutoff_fits.z, candidate.prior.noise, cutoff_fits.drift[label]
+        ),
+        n_resamples,
         candidate.options.within(folder_name(label), "resamples"),
         members=cutoff_fits.members, seed=seed, points=points[np.isfinite(refit.objective)],
     )  # fmt: skip

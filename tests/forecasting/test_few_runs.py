@@ -5,7 +5,12 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw.forecasting._cutoffs import default_laws, determined, known_beforehand
+from jaxlaw.forecasting._cutoffs import (
+    _noise_and_drift,
+    default_laws,
+    determined,
+    known_beforehand,
+)
 from jaxlaw.validation import candidates_of
 from tests.conftest import DATA, needs_data
 
@@ -113,6 +118,25 @@ def test_the_next_ladder_by_the_last_one():
     assert error["ledger"] < 0.02 < 0.04 < error["none"]
 
 
+def test_what_small_runs_are_off_by_is_distinguished_from_noise():
+    """Twelve runs of 0.5 % of noise: with a drift, with none, and too few to tell."""
+    prior = jl.fitting.field_prior()
+    (candidate,) = candidates_of(["chinchilla"], {"prior": prior}, {})
+    found = {}
+    for drift, noise in ((0.015, 0.005), (0.0, 0.005)):
+        table = runs(12, noise=noise)
+        z = (table.N * table.D).to_numpy()
+        off = drift * np.log(z.max() / z) * np.where(np.arange(12) % 2, 1.0, -1.0)
+        data = jl.read_runs(table.assign(loss=table.loss * np.exp(off)), units={"N": 1, "D": 1})
+        seen = data.observations(candidate.law, free=())
+        found[drift] = _noise_and_drift(candidate, seen, z)
+    assert 0.008 < found[0.015][1] < 0.03 and found[0.015][0] < 0.012
+    assert found[0.0][1] < 0.004
+    few = jl.read_runs(runs(3, noise=0.05), units={"N": 1, "D": 1})
+    seen = few.observations(candidate.law, free=())
+    assert _noise_and_drift(candidate, seen, np.array([1.0, 10.0, 100.0])) is None
+
+
 @needs_data
 @pytest.mark.full
 def test_runs_whose_smallest_follow_another_law_are_noted():
@@ -130,3 +154,9 @@ def test_runs_whose_smallest_follow_another_law_are_noted():
         noted = any("scatter so much" in note.message for note in fit.notes)
         assert noted == (name == "all")
     assert error["without the smallest"] < 0.04 < error["all"]
+    # A forecast sees to it by itself: its intervals are of runs that count less, the smaller.
+    made = jl.forecast(None, few, later[["N", "D"]], prior=prior)
+    assert np.median(np.abs(np.log(made.table["estimate"].to_numpy() / observed))) < error["all"]
+    assert (made.table["low"].to_numpy() < observed).mean() >= 0.6
+    codes = {note.code for note in made.notes}
+    assert {"prior-conflict", "runs-fade"} <= codes
