@@ -47,7 +47,7 @@ BLOCK = 64  # starts whose objectives are evaluated at once
 # differ or not: a fit, its folds, its resamples and its cut-offs then run the same programs. What
 # is added is skipped by loops that know how much there is, and costs its memory alone.
 LANES, STARTS = 2**11, 2**9
-OWN = ("high", "low", "target", "weight")  # fields of every queue
+OWN = ("high", "low", "prior", "target", "weight")  # fields of every queue, as far as not None
 #: Problems of a queue, at least and at most, and numbers of one of their fields. Of many problems
 #: each queue is long, for while its last lanes run, the other slots are idle.
 PROBLEMS, NUMBERS = (2**6, 2**8), 2**18
@@ -278,16 +278,14 @@ def _run_rounds_of_one(solver, model, count, shared, own, slots, results, begun)
         idle = slots.index < 0
         next_lane = begun + jnp.cumsum(idle, dtype=jnp.int32) - 1
         taken = idle & (next_lane < length)
-        next_lane = jnp.where(taken, next_lane, 0)
-        fresh = init(_problem(problems, fields, owner[next_lane]), starts[next_lane])
-        lane = where(taken, fresh, slots.lane)
         index = jnp.where(taken, next_lane, slots.index)
-        return _Slots(lane, index), begun + jnp.sum(taken, dtype=jnp.int32)
+        at = jnp.maximum(index, 0)
+        problem = _problem(problems, fields, owner[at])
+        lane = where(taken, init(problem, starts[at]), slots.lane)
+        return _Slots(lane, index), problem, begun + jnp.sum(taken, dtype=jnp.int32)
 
-    def iterate(slots):
+    def iterate(slots, problem):
         # A lane that has ended, or is none, stays as it is: neighbours cannot change a result.
-        problem = _problem(problems, fields, owner[jnp.maximum(slots.index, 0)])
-
         def running(lane):
             return (lane.status == Status.RUNNING) & (slots.index >= 0)
 
@@ -312,8 +310,8 @@ def _run_rounds_of_one(solver, model, count, shared, own, slots, results, begun)
 
     def one_round(carry):
         slots, results, begun = carry
-        slots, begun = refill(slots, begun)
-        slots, results = hand_in(iterate(slots), results)
+        slots, problem, begun = refill(slots, begun)
+        slots, results = hand_in(iterate(slots, problem), results)
         return slots, results, begun
 
     def more(carry):
@@ -469,7 +467,7 @@ def _split(
     if on_accelerator():
         count = -(-most_problems // several) * several
     elif is_padded(problems):
-        own |= set(OWN)
+        own |= {name for name in OWN if getattr(problems, name) is not None}
         count = max(problems_of_queue(problems), next_power_of_two(most_problems))
     else:
         count = most_problems
@@ -477,8 +475,9 @@ def _split(
     def of_queue(queue: Queue, name: str) -> Any:
         if name in queue.fields:
             return queue.fields[name]
-        shared = np.asarray(getattr(problems, name))  # by all problems of the queue
-        return np.broadcast_to(shared, (count, *shared.shape))
+        return jax.tree.map(  # all problems of the queue share it
+            lambda leaf: np.broadcast_to(leaf, (count, *np.shape(leaf))), getattr(problems, name)
+        )
 
     batched = {
         name: jax.tree.map(
