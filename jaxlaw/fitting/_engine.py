@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from jaxlaw._jit import compiled, next_power_of_two, on_accelerator
+from jaxlaw._jit import SMALL_TABLES, compiled, next_power_of_two, on_accelerator
 from jaxlaw.errors import WorkError
 from jaxlaw.fitting._objective import Problem, shared_fields
 from jaxlaw.fitting._transform import Array, Model
@@ -204,11 +204,13 @@ def _solve_queues(
     )
     # Settings travel as an argument, so that other tolerances need no other program.
     key, mesh = solver._replace(settings=None), _mesh(len(queues))
+    brief = solver.brief and _points(problems) <= SMALL_TABLES[-1]
+    run_rounds = _run_brief_rounds if brief else _run_rounds
     slots, begun = None, np.zeros(len(queues), np.int32)
     while True:
         fewer = slot_count // PACK if slot_count >= FEWEST else 0
         work = (batched, waiting, np.full(len(queues), fewer, np.int32))
-        slots, results, begun = _run_rounds(
+        slots, results, begun = run_rounds(
             key, model, mesh, slot_count, (shared, solver.settings), work, slots, results, begun
         )
         if fewer == 0 or not bool(np.any(np.asarray(slots.index) >= 0)):
@@ -319,6 +321,12 @@ def _run_rounds_of_one(solver, model, count, shared, own, slots, results, begun)
         return (begun < length) | (jnp.sum(slots.index >= 0) > enough)
 
     return jax.lax.while_loop(more, one_round, (slots or idle(), results, begun))
+
+
+#: The same for solvers that are brief, compiled without optimisation.
+_run_brief_rounds = compiled(
+    optimised=False, static_argnames=("solver", "model", "mesh", "count"), donate_argnums=(6, 7)
+)(_run_rounds.__wrapped__)
 
 
 @compiled(static_argnames=("mesh", "size"))

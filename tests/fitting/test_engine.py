@@ -10,7 +10,7 @@ from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._fit_batch import solve_inside
 from jaxlaw.fitting._objective import predict, scaled_value
-from jaxlaw.fitting.solvers import SOLVERS, Status
+from jaxlaw.fitting.solvers import POLISH, SOLVERS, Status
 from tests.conftest import kept_programs
 from tests.fixtures.fit_problems import evaluate_starts, fit_problem, screened, solved_for
 
@@ -59,6 +59,29 @@ def test_padding_changes_no_result(monkeypatch):
             assert one.shape == other.shape
             np.testing.assert_allclose(one, other, rtol=1e-9)
     assert padded[1].value.shape == (3, 12)
+
+
+def test_the_polish_of_small_tables_alone_is_compiled_without_optimisation(monkeypatch):
+    class Chosen(Exception):
+        pass
+
+    def choose(optimised):
+        def run(*_):
+            raise Chosen(optimised)
+
+        return run
+
+    monkeypatch.setattr(engine, "_run_rounds", choose(True))
+    monkeypatch.setattr(engine, "_run_brief_rounds", choose(False))
+    with jax.enable_x64(True):
+        p = fit_problem("loss-compute")
+        cases = [(NEWTON, 64, True), (POLISH, 64, False), (POLISH, 1024, False)]
+        for solver, rows, optimised in [*cases, (POLISH, 1025, True)]:
+            rest = {name: np.ones(rows) for name in ("target", "weight")}
+            data = p.data._replace(inputs={name: np.ones(rows) for name in p.data.inputs}, **rest)
+            with pytest.raises(Chosen) as chosen:
+                engine.solve(solver, p.model, data, screened(p, count=4))
+            assert chosen.value.args == (optimised,), (solver.name, rows)
 
 
 @pytest.mark.full

@@ -36,6 +36,7 @@ class Solver(NamedTuple):
     step: Callable[..., Any]
     settings: Any
     linear_coefficients: bool
+    brief: bool = False
 
 
 SOLVERS = {
@@ -48,7 +49,7 @@ SOLVERS = {
 
 #: L-BFGS from a candidate optimum, jaxopt's and optax's. Every reported optimum has gone through
 #: one of them, so that two independent methods agree on it.
-_POLISHING = {"linear_coefficients": True, "settings": lbfgs.Settings(patience=3)}
+_POLISHING = {"linear_coefficients": True, "settings": lbfgs.Settings(patience=3), "brief": True}
 POLISH = Solver("polish", lbfgs.init_near, lbfgs.step_near, **_POLISHING)
 POLISH_BY_OPTAX = Solver("polish-optax", optax_lbfgs.init_near, optax_lbfgs.step_near, **_POLISHING)
 
