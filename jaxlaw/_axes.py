@@ -74,7 +74,8 @@ def panel_below(ax: Axes, label: str) -> Axes:
 
 def shades(count: int) -> list[Any]:
     """Colours of ordered curves, the first the brightest."""
-    return list(plt.get_cmap("plasma")(np.linspace(0.58, 0.0, count) if count > 1 else [0.3]))
+    where = np.linspace(0.58, 0.0, count) if count > 1 else [0.3] * count
+    return list(plt.get_cmap("plasma")(where))
 
 
 def dots(ax: Axes, x: Any, y: Any, **details: Any) -> Any:

@@ -11,8 +11,9 @@ import itertools
 import json
 import logging
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -232,7 +233,7 @@ def print_frame(table: pd.DataFrame, digits: int = 5) -> None:
 def conclude(
     record: dict[str, Any], notes: Iterable[Note], table: pd.DataFrame, show: Callable[[], None],
     out: Path | None, as_json: bool, draw: Callable[[Any], Any] | None = None,
-    more: dict[str, Any] | None = None,
+    file: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
     """Write the record (as CSV the table, or a picture), and print it; or say it.
 
@@ -244,7 +245,7 @@ def conclude(
         out: the file to write; a picture only where there is ``draw``.
         as_json: whether the record is printed instead.
         draw: draws it with the module of pictures, to Axes.
-        more: further fields of the file alone.
+        file: what a file holds in place of the record: a result, which can be read.
 
     Raises:
         UsageError: ``out`` is a picture, and there is none of this result.
@@ -256,7 +257,7 @@ def conclude(
             raise UsageError(f"there is no picture of this answer; write JSON, not {out.suffix}")
         write_picture(out, draw)
     elif out is not None:
-        write_record(out, {**record, **(more or {})}, table)
+        write_record(out, file or record, table)
     if as_json:
         print_json(record)
     else:
@@ -308,12 +309,13 @@ def say_tables(head: str, *tables: pd.DataFrame, notes: Iterable[Note] = ()) -> 
 
 # Plans: an answer is a few numbers, or a table of them.
 ANSWER = (JSON, CSV, PICTURE)  # what a plan is written as
+_NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
 _SHOWN = 24  # rows of a plan's table
 
 
 def conclude_plan(
     answer: Any, out: Path | None, as_json: bool, draw: Any = None, table: Any = None,
-    more: dict[str, Any] | None = None,
+    more: Mapping[str, Any] = _NO_FIELDS,
 ) -> None:  # fmt: skip
     """Write, draw or print what a plan found; an answer that is not to be used ends with 1.
 
@@ -334,7 +336,8 @@ def conclude_plan(
         record, notes = {name: column.tolist() for name, column in answer.items()}, ()
         table, show = answer, lambda: print_frame(_some(answer), 4)
     else:
-        record, notes, file = answer.to_dict() | (more or {}), answer.notes, answer.file_record()
+        record, notes = {**answer.to_dict(), **more}, answer.notes
+        file = {**answer.file_record(), **more}
         show = lambda: print_summary(answer)  # noqa: E731
         if isinstance(answer, jl.planning.AnswerTable):
             table, show = answer.table, lambda: _print_plan(answer)

@@ -809,19 +809,18 @@ def training_command(
         return
     ranges = _all_both(over, "--over")
     weights = [number(item, "--weight") for item in (weight or "").split(",")]
-    first = next(iter(ranges))
-    curve = partial(
-        jl.planning.tradeoff_curve, *call.fits, over=ranges, **setting, **call.arguments
-    )
     if len(weights) > 1:
-        balance = curve(weights=weights)
-        conclude_plan(balance, out, as_json, lambda plots: plots.balance(balance, first))
+        curve = jl.planning.tradeoff_curve(
+            *call.fits, over=ranges, weights=weights, **setting, **call.arguments
+        )
+        first = next(iter(ranges))
+        conclude_plan(curve, out, as_json, lambda plots: plots.balance(curve, first))
         return
     best = call(weight=weights[0], over=ranges, **setting)
-    conclude_plan(best, out, as_json, lambda plots: plots.balance(curve(), first, mark=best))
+    conclude_plan(best, out, as_json, lambda _: best.plot())
 
 
-# By hand: its run is made of seven options, and its second fit draws another picture.
+# By hand: its run is made of seven options, and its second fit is an option.
 @_by_hand(
     "turning-length",
     _of_a_continual_run,
@@ -846,16 +845,7 @@ def turning_command(
     """
     first, *second = loaded_fits([pt] if cpt is None else [pt, cpt], bootstrap)
     result = call(pt=first, cpt=second[0] if second else None, **setting)
-    level = {name: value for name, value in call.arguments.items() if name == "level"}
-
-    def draw(plots: Any) -> Any:
-        if not second:
-            return plots.recovery(first, setting["run"], result)
-        return plots.turning_lengths(
-            jl.planning.turning_lengths(first, *second, **setting, **level)
-        )
-
-    conclude_plan(result, out, as_json, draw)
+    conclude_plan(result, out, as_json, lambda _: result.plot())
 
 
 # By hand: with fits and a schedule it predicts a curve beside the weights.

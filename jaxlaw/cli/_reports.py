@@ -11,6 +11,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw._json import write_atomic
+from jaxlaw._result import Result
 from jaxlaw.cli import _curves as curves
 from jaxlaw.cli import _options as opt
 from jaxlaw.cli._inputs import loaded, runs_as_fitted, with_draws
@@ -120,7 +121,10 @@ def _saved(file: str) -> Any:
             import pandas as pd
 
             return _Intervals(file, record["level"], pd.DataFrame(record["parameters"]))
-        raise DataError(f"{error}; the command that made it draws it by --out x.png") from None
+        raise DataError(
+            f"{error}; of the numbers that commands print alone there is no picture, but some "
+            "draw them themselves, by --out x.png"
+        ) from None
 
 
 def _printed(file: str) -> dict[str, Any] | None:
@@ -140,7 +144,7 @@ def _kind(result: Any) -> str:
 def _kinds(result: Any) -> list[str]:
     """Names of the pictures that draw a result, its own first: by what their first argument is."""
     plots, own = _plots(), [result.picture] if result.picture else []
-    own += ["plan"] * (getattr(result, "question", None) is not None)
+    own += ["plan"] * _draws_itself(result)
     names = {one.__name__ for one in type(result).__mro__} - {"Result", "Answer", "AnswerTable"}
     for name in plots.__all__:
         first = _parameters(getattr(plots, name))[0]
@@ -148,6 +152,13 @@ def _kinds(result: Any) -> list[str]:
         if of_fits or names & set(str(first.annotation).split(" | ")):
             own.append(name)
     return list(dict.fromkeys(own))
+
+
+def _draws_itself(result: Any) -> bool:
+    """Whether ``result.plot()`` knows more than a function of its own first argument."""
+    if isinstance(result, jl.FittedLaw) or result.picture:
+        return False
+    return getattr(result, "question", ()) is not None and type(result).plot is not Result.plot
 
 
 def _plots() -> Any:
@@ -205,7 +216,8 @@ def _chosen(result: Any, kinds: list[str], kind: str | None, with_data: bool) ->
 
 def _draw(draw: Any, result: Any, data: Any, options: dict[str, Any]) -> Any:
     """Draw a result with the data, where there are any, and the options that the picture takes."""
-    own = {"level": result.level} if isinstance(result, _Intervals) else {}
+    leveled = isinstance(result, _Intervals | jl.uncertainty.Profile)
+    own = {"level": result.level} if leveled else {}
     given, required = own | _with_data(draw, data) | options, _required(draw)
     if "along" in required:
         inputs = sorted(result.law.input_names, key=lambda name: (*_FIRST, name).index(name))

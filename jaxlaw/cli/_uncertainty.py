@@ -225,21 +225,20 @@ def profile_command(
     result = jl.profile(
         fitted, runs, parameter or numbers_of(at, "--at"),
         at=numbers_of(at, "--at") if parameter and at else None,
-        groups=opt.columns_named(groups), robust=not same_noise, **read,
+        groups=opt.columns_named(groups), robust=not same_noise, level=level, **read,
     )  # fmt: skip
     import pandas as pd
 
     from jaxlaw.uncertainty import COLUMNS
 
-    bounds = dict(zip(COLUMNS, map(float, result.interval(level)), strict=True))
+    bounds = dict(zip(COLUMNS, map(float, result.interval()), strict=True))
     interval = pd.DataFrame([{"quantity": result.quantity, **bounds}])
     tables = {"interval": interval, "profile": result.table}
     units = {name: result.unit_of("estimate") for name in ("value", *COLUMNS)}
     record = {"law": result.fit.law.name, "level": level, **_rows(tables), "units": units}
-    show = partial(_say, result, result.sentence(level), {})
-    picture = "objective_profile" if result.at is None else "profile_prediction"
-    draw = lambda plots: getattr(plots, picture)(result, level=level)  # noqa: E731
-    conclude(record, result.notes, result.table, show, out, as_json, draw)
+    show = partial(_say, result, result.headline, {})
+    draw, file = (lambda _: result.plot()), result.file_record()
+    conclude(record, result.notes, result.table, show, out, as_json, draw, file)
 
 
 @opt.reads_runs

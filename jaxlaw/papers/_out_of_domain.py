@@ -69,6 +69,11 @@ class OutOfDomain(Answer):
             f"{self.written('r2')}, RMSE {self.written('rmse')}"
         )
 
+    @classmethod
+    def _read_fields(cls, record: dict[str, Any]) -> Any:
+        # The command writes a predicted curve beside the answer, which is none of its fields.
+        return super()._read_fields({k: v for k, v in record.items() if k != "curve"})
+
     def predict(self, loss_pt: Any, loss_cpt: Any) -> np.ndarray:
         """The loss for losses on the two corpora, predicted or observed; arrays broadcast."""
         return self.weight_pt * numbers_of("loss_pt", loss_pt) + self.weight_cpt * numbers_of(

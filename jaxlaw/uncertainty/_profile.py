@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Unpack
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -22,9 +22,9 @@ import pandas as pd
 
 from jaxlaw._arrays import check_level
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import Quantity, written, written_range
+from jaxlaw._quantities import SHARE, Quantity, written, written_range
 from jaxlaw._result import TARGET, Result
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import (
     Fit,
@@ -44,7 +44,7 @@ from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import Covariance, covariance
 from jaxlaw.uncertainty._fit_problem import FitWithData
-from jaxlaw.uncertainty._intervals import Interval
+from jaxlaw.uncertainty._intervals import LEVEL, Interval
 
 POINTS = 33  # values of the quantity
 REACH = 5.0  # standard errors to either side
@@ -73,6 +73,7 @@ class Profile(Result):
         degrees: degrees of freedom of Student's t.
         notes: what to know before relying on it.
         at: inputs of the point whose prediction is followed; None without one.
+        level: confidence level of the interval.
     """
 
     fit: Fit
@@ -85,8 +86,28 @@ class Profile(Result):
     degrees: int
     notes: tuple[Note, ...]
     at: dict[str, float] | None = None
+    level: float = field(default=LEVEL, metadata={"unit": SHARE})
 
     picture = "objective_profile"
+    computed: ClassVar[tuple[str, ...]] = ("low", "high")
+
+    def __post_init__(self) -> None:
+        if self.at is not None:
+            object.__setattr__(self, "picture", "profile_prediction")
+
+    @property
+    def low(self) -> float:
+        """The lower bound of the interval."""
+        return float(self.interval().low)
+
+    @property
+    def high(self) -> float:
+        """The upper bound of the interval."""
+        return float(self.interval().high)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """As :meth:`jaxlaw._result.Result.plot`, with the interval of its own level."""
+        return super().plot(ax, **{"level": self.level, **options})
 
     def shown(self) -> dict[str, pd.DataFrame]:
         """Every fourth value, the estimate among them."""
@@ -104,20 +125,12 @@ class Profile(Result):
     @property
     def headline(self) -> str:
         """The quantity with its interval."""
-        return self.sentence()
-
-    def sentence(self, confidence_level: float = 0.95) -> str:
-        """The headline at another level.
-
-        Args:
-            confidence_level: as for :meth:`interval`.
-        """
         unit = self.unit_of("estimate")
-        low, high = (float(limit) for limit in self.interval(confidence_level)[2:])
         error = written(self.std_err, *unit)
         return (
-            f"{self.quantity}: {written(self.estimate, *unit)} ({100 * confidence_level:.4g} %: "
-            f"{written_range(low, high, *unit)}), standard error {error}{self._followed(low, high)}"
+            f"{self.quantity}: {written(self.estimate, *unit)} ({100 * self.level:.4g} %: "
+            f"{written_range(self.low, self.high, *unit)}), standard error "
+            f"{error}{self._followed(self.low, self.high)}"
         )
 
     def _followed(self, low: float, high: float) -> str:
@@ -135,11 +148,12 @@ class Profile(Result):
         """How the objective rises on either side."""
         return self.readable(self.table.iloc[::4]).to_string(index=False).split("\n")
 
-    def interval(self, confidence_level: float = 0.95) -> Interval:
+    def interval(self, confidence_level: float | None = None) -> Interval:
         """The interval of values that do not fit much worse than the optimum.
 
         Args:
-            confidence_level: share of such intervals that should hold the truth.
+            confidence_level: share of such intervals that should hold the truth; that of the
+                profile if None.
 
         Returns:
             ``estimate``, ``std_err``, ``low`` and ``high``; a bound is infinite where the
@@ -156,6 +170,7 @@ class Profile(Result):
         """
         from scipy.special import stdtrit
 
+        confidence_level = self.level if confidence_level is None else confidence_level
         check_level(confidence_level)
         limit = float(stdtrit(self.degrees, (1 + confidence_level) / 2))
         value, root = (self.table[name].to_numpy() for name in ("value", "root"))
@@ -184,6 +199,7 @@ def profile(
     at: Mapping[str, Quantity] | None = None,
     groups: Any = None,
     robust: bool = True,
+    level: ConfidenceLevel = LEVEL,
     **options: Unpack[FitKeywords],
 ) -> Profile:
     """The profile of a parameter or a prediction.
@@ -195,6 +211,7 @@ def profile(
         at: inputs of a point whose prediction is followed as the parameter is fixed elsewhere: how
             much a loss far out rests on the floor ``E``, for one.
         groups, robust: model of the noise for the calibration, see :func:`jaxlaw.covariance`.
+        level: confidence level of the interval.
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
@@ -233,8 +250,9 @@ def profile(
     if followed is not None:
         table = table.assign(**_followed(cov, grid, objective, optima, followed))
     return Profile(
-        cov.fit, grid.name, table, grid.estimate, grid.error, cov.degrees, tuple(notes), followed
-    )
+        cov.fit, grid.name, table, grid.estimate, grid.error, cov.degrees, tuple(notes), followed,
+        level,
+    )  # fmt: skip
 
 
 def _followed(

@@ -106,6 +106,8 @@ def test_out_of_domain_is_the_plan_of_python(command, losses, tmp_path):
     fits = [jl.published()[name.partition(":")[2]] for name in PAIR]
     curve = found.predict_curve(*fits, jl.schedules.parse(WHOLE), replay=0.2)
     assert code == 0 and json.loads(out)["curve"]["loss_ood"] == curve["loss_ood"].tolist()
+    command("plan", "out-of-domain", *losses, *AHEAD, "--out", "written.json")
+    assert jl.load("written.json").to_dict() == found.to_dict()  # the curve is beside it
     code, out, _ = command("plan", "out-of-domain", *losses, *AHEAD, "--out", "ood.svg")
     assert code == 0 and "picture: ood.svg" in out and "50000 " in out
     assert max(map(len, out.splitlines())) <= 80

@@ -118,6 +118,35 @@ def test_the_example_runs_and_its_json_is_what_the_schema_says(command, folder, 
     assert_narrow(shown)
 
 
+#: Commands whose files hold what they print, in no form that a picture takes.
+NO_RESULT = {
+    "predict", "areas", "curve", "influence", "identifiability", "slopes", "requirements",
+    "learnability", "plan observed-transfer", "plan loss-envelope",
+}  # fmt: skip
+#: Commands that write no numbers, or pages.
+NO_FILE = {"plot", "report", "schema", "cache", "demo"}
+
+
+@pytest.mark.usefixtures("closed")
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.night if name in SLOW else pytest.mark.full)
+        for name in COMMANDS
+        if name not in NO_FILE
+    ],
+)
+def test_what_a_command_writes_is_drawn_or_refused_with_the_reason(command, folder, name):
+    code, _, err = command(*example(name), "--out", "written.json")
+    assert (code, err) == (0, "")
+    code, out, err = command("plot", "written.json", "--out", "drawn.svg")
+    if name in NO_RESULT:
+        assert code == 1 and "of the numbers that commands print alone there is no picture" in err
+    else:
+        assert (code, out, err) == (0, "picture: drawn.svg\n", "")
+        assert Path("drawn.svg").read_text().count("<path") > 5
+
+
 PLANS_OF_FITS = [
     name
     for name, command in COMMANDS.items()

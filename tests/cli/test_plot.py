@@ -117,7 +117,7 @@ def test_what_cannot_be_drawn_says_what_it_needs(command, here, line, said):
 def test_what_a_command_printed_is_no_saved_result(command, here):
     Path("printed.json").write_text('{"law": "chinchilla", "level": 0.95}')
     code, _, err = command("plot", "printed.json")
-    assert code == 1 and "the command that made it draws it by --out x.png" in err
+    assert code == 1 and "there is no picture, but some draw them themselves, by --out x.png" in err
 
 
 def test_intervals_that_a_command_wrote_are_drawn_at_their_level(command, here):

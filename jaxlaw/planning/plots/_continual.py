@@ -317,7 +317,8 @@ def best_rates(plan: OptimalSchedule, ax: Axes | None = None) -> Axes:
 
     Args:
         plan: schedule that :func:`jaxlaw.planning.optimal_schedule` returned.
-        ax: axes to draw on; a new figure if None. Of a continued run the phase is drawn.
+        ax: axes to draw on; a new figure if None. Of a continued run the phase is drawn. Files do
+            not hold the usual schedules: of a plan that was read its own rates are drawn.
 
     Example:
         >>> from jaxlaw import plots
