@@ -2,13 +2,15 @@
 
 They are drawn into .github/. A figure of a chapter shows what the snippet of its section
 computes: the section's Python is run, and the figure is drawn from the names it leaves behind.
-That of the README is made from real runs, and needs their folder.
+That of the README is made from real runs, and needs their folder; so is the explorer's, which is
+what Chromium shows of a page.
 """
 
 import contextlib
 import io
 import os
 import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -88,20 +90,52 @@ def turn(made: Names) -> Figure:
     return figure
 
 
-def forecast() -> Figure:
-    """Llama 3's isoFLOP runs of up to 1e20 FLOPs, a forecast from them, and larger runs."""
+def llama_3() -> pd.DataFrame:
+    """Its isoFLOP runs."""
     table = pd.read_csv(Path(os.environ["JAXLAW_DATA"], "isoflops.csv"))
     table = table[(table["source"] == "llama_3") & ~table["outlier"].astype(bool)]
-    table = table.rename(columns={"params": "N", "tokens": "D"})
+    return table.rename(columns={"params": "N", "tokens": "D"})
+
+
+def runs_of(table: pd.DataFrame) -> jl.Runs:
+    """Runs of them."""
+    return jl.read_runs(table[["N", "D", "loss"]], units={"N": 1, "D": 1}, name="isoflops.csv")
+
+
+def forecast() -> Figure:
+    """Llama 3's isoFLOP runs of up to 1e20 FLOPs, a forecast from them, and larger runs."""
+    table = llama_3()
     before, later = (
-        jl.read_runs(part[["N", "D", "loss"]], units={"N": 1, "D": 1}, name="isoflops.csv")
-        for part in (table[table["budget"] <= 1e20], table[table["budget"] > 1e20])
+        runs_of(part) for part in (table[table["budget"] <= 1e20], table[table["budget"] > 1e20])
     )
     best = planning.allocation(jl.fit("chinchilla", before), table["budget"].max())
     found = jl.forecast(None, before, at={"N": best.N, "D": best.D})
     figure, ax = plt.subplots(figsize=(7.2, 3.9), layout="constrained")
     plots.forecast_intervals(found, ax, later=later)
     return figure
+
+
+def explorer(file: Path) -> None:
+    """What Chromium shows of the explorer in a report of these runs, without the margins."""
+    from PIL import Image, ImageChops
+
+    runs = runs_of(llama_3())
+    alone = "<style>body > :not(:has(#explorer)), main > :not(:has(#explorer)) {display: none}"
+    page = jl.report(jl.fit("chinchilla", runs), runs=runs)
+    with tempfile.TemporaryDirectory() as folder:
+        shot, source = Path(folder, "shot.png"), Path(folder, "page.html")
+        source.write_text(page.replace("</head>", f"{alone}</style></head>"), "utf-8")
+        subprocess.run(
+            ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+             f"--user-data-dir={folder}/profile", "--virtual-time-budget=4000",
+             "--force-device-scale-factor=1.5", "--window-size=800,900", f"--screenshot={shot}",
+             source.as_uri()],
+            check=True, capture_output=True, timeout=120,
+        )  # fmt: skip
+        picture = Image.open(shot).convert("RGB")
+    left, top, right, bottom = ImageChops.invert(picture).getbbox()
+    edges = (max(left - 12, 0), max(top - 12, 0), right + 12, bottom + 12)
+    picture.crop(edges).quantize(64).save(file, optimize=True)
 
 
 #: File → the chapter and the section whose snippet it shows, and what draws it.
@@ -117,6 +151,9 @@ PICTURES: dict[str, tuple[str, str, Callable[[Names], Figure]]] = {
 
 #: File → what draws it from the runs in JAXLAW_DATA.
 FROM_DATA: dict[str, Callable[[], Figure]] = {"forecast.png": forecast}
+
+#: File → what writes it, with Chromium.
+FROM_PAGES: dict[str, Callable[[Path], None]] = {"explorer.png": explorer}
 
 
 def names_of(chapter: str, section: str) -> dict[str, Any]:
@@ -140,7 +177,11 @@ def _two() -> tuple[Figure, Any]:
 
 if __name__ == "__main__":
     matplotlib.use("Agg")
-    for name in sys.argv[1:] or [*PICTURES, *FROM_DATA]:
+    for name in sys.argv[1:] or [*PICTURES, *FROM_DATA, *FROM_PAGES]:
+        if name in FROM_PAGES:
+            FROM_PAGES[name](FOLDER / name)
+            print(FOLDER / name)
+            continue
         if name in FROM_DATA:
             figure = FROM_DATA[name]()
         else:
