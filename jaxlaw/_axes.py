@@ -255,7 +255,7 @@ def label_curves(ax: Axes, end_labels: Iterable[tuple[float, str, Any]]) -> None
     for old in [text for text in ax.texts if hasattr(text, "curve_end")]:
         end_labels.append(old.curve_end)
         old.remove()
-    end_labels.sort(key=lambda end: end[0])
+    end_labels.sort(key=lambda end: end[0], reverse=bool(ax.yaxis_inverted()))
     if layout := ax.figure.get_layout_engine():
         layout.execute(ax.figure)  # how high the axes will be
     points = ax.transData.transform([(ax.get_xlim()[1], height) for height, *_ in end_labels])

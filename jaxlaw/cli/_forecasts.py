@@ -216,6 +216,16 @@ def scores_command(
             help="A run not yet made: N=7e9,D=4e12, repeatable, a run each; or a file of them."
         ),
     ],
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Results of lm-evaluation-harness, whose scores (acc_piqa …) join DATA.",
+        ),
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help="Column of DATA with the models' names, for --results.")
+    ] = "model",
     level: opt.Level = 0.9,
     groups: opt.Groups = None,
     law: Annotated[str, typer.Option(help="Law of the score in the loss.")] = "sigmoid",
@@ -243,8 +253,9 @@ def scores_command(
     Example: jaxlaw scores ladder.csv --score 'acc_*:bpb_*' --groups run --at N=7e9,D=4e12
     """
     check_out(out, JSON, CSV, PICTURE)
+    table = data if results is None else jl.data.join_scores(data, results, model=model)
     result = jl.forecast_scores(
-        jl.read_runs(data, **reading), score, points_at(at), groups=opt.columns_named(groups),
+        jl.read_runs(table, **reading), score, points_at(at), groups=opt.columns_named(groups),
         level=level, law=law, chance=opt.numbers_of(chance, "--chance") or None,
         questions=opt.numbers_of(questions, "--questions") or None,
         prior=None if prior == "none" else prior, seed=seed, n_starts=n_starts,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jaxlaw.data._dependence import without_dependence_note as without_dependence_note
     from jaxlaw.data._guesses import condition_on as condition_on
     from jaxlaw.data._guesses import several_sizes as several_sizes
+    from jaxlaw.data._join_scores import join_scores as join_scores
     from jaxlaw.data._learnability import learnability_coefficients as learnability_coefficients
     from jaxlaw.data._loss_curves import LossCurves as LossCurves
     from jaxlaw.data._loss_curves import decaying as decaying

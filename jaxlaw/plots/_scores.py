@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -12,6 +15,7 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
+    count_in_words,
     curve,
     dots,
     finish,
@@ -30,6 +34,7 @@ from jaxlaw.forecasting import DecisionAccuracy, ScoreCompute, ScoreForecast
 from jaxlaw.plots._forecasts import forecast_intervals
 
 _APART = 0.6  # of the room of a task, for its points
+_NAMED = 4  # points, beside which there is room for what they are
 
 
 @checked
@@ -56,6 +61,7 @@ def score_forecasts(scores: ScoreForecast, ax: Axes | None = None) -> Axes:
     count = len(table) // len(tasks)
     steps = np.linspace(-_APART / 2, _APART / 2, count) if count > 1 else np.zeros(1)
     colors = shades(count)[::-1]
+    named: list[tuple[float, str, Any]] = []
     for at, task in enumerate(tasks):
         rows = table[table["task"] == task]
         chance = rows["chance"].iloc[0]
@@ -70,20 +76,23 @@ def score_forecasts(scores: ScoreForecast, ax: Axes | None = None) -> Axes:
         for step, color, row in zip(steps, colors, rows.itertuples(), strict=True):
             ax.hlines(at + step, row.low, row.high, color=[color], linewidth=1.6, zorder=2)
             dots(ax, row.score, at + step, color=[color], s=22, alpha=1, zorder=3)
+        if not named and 1 < count <= _NAMED:
+            names = [_point(scores, row) for _, row in rows.iterrows()]
+            named = list(zip(at + steps, names, colors, strict=True))
     ax.set_yticks(range(len(tasks)), tasks)
     ax.set_ylim(len(tasks) - 0.4, -0.6)
-    return finish(
-        ax,
-        "score",
-        "",
-        f"{scores.level:.0%} intervals of a new run; grey: chance{_points(scores, count)}",
-        margins={"x": 0.04},
+    many = f"; each task's {count} points from above" if count > _NAMED else ""
+    title = f"{scores.level:.0%} intervals of a new run; grey: chance{many}"
+    return finish(ax, "score", "", title, named, margins={"x": 0.04})
+
+
+def _point(scores: ScoreForecast, row: pd.Series) -> str:
+    """A point in few words: ``N 7 B, D 4 T``."""
+    single = [(scores.unit_of(name) or ("", 1.0))[1] for name in scores.inputs]
+    return ", ".join(
+        f"{name} {count_in_words(row[name] * unit)}"
+        for name, unit in zip(scores.inputs, single, strict=True)
     )
-
-
-def _points(scores: ScoreForecast, count: int) -> str:
-    """How the points of a task are in order, for the title."""
-    return f"; each task's {count} points from above" if count > 1 else ""
 
 
 @checked

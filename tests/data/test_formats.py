@@ -494,3 +494,38 @@ def test_formats_from_the_shell(trainer_runs, monkeypatch, capsys):
         cli.main()
     assert stop.value.code == 0
     assert set(json.loads(capsys.readouterr().out)["N"]) <= {1e8, 1e9}
+
+
+def test_scores_join_a_table_of_models_by_name(tmp_path):
+    (tmp_path / "evals").mkdir()
+    results(tmp_path / "evals" / "a" / "results_1.json", "lab/small", 0.5)
+    results(tmp_path / "evals" / "b" / "results_1.json", "lab/large", 0.7)
+    models = pd.DataFrame({"model": ["large", "small", "none"], "N": [1e9, 1e8, 1e7]}, [7, 8, 9])
+    table = jl.data.join_scores(models, tmp_path / "evals")
+    assert table["acc_hellaswag"].tolist()[:2] == [0.7, 0.5] and table.index.tolist() == [7, 8, 9]
+    assert np.isnan(table["acc_hellaswag"][9]) and table["N"].tolist() == [1e9, 1e8, 1e7]
+    assert table["exact_match,strict-match_gsm8k"][7] == 0.1
+    assert not [column for column in table if "stderr" in column]
+    named = models.rename(columns={"model": "name"})
+    assert jl.data.join_scores(named, tmp_path / "evals", model="name")["acc_hellaswag"][7] == 0.7
+    for change, message in (
+        (named, "no column model with the models' names"),
+        (models.assign(model=["x", "y", "z"]), "names there are such as lab/"),
+        (models.assign(acc_hellaswag=0.1), "has acc_hellaswag already"),
+    ):
+        with pytest.raises((DataError, UsageError), match=message):
+            jl.data.join_scores(change, tmp_path / "evals")
+
+
+def test_results_of_several_numbers_of_shots_are_columns_of_their_own(tmp_path):
+    for shots, accuracy in ((0, 0.4), (5, 0.6)):
+        path = tmp_path / f"{shots}" / "results_1.json"
+        results(path, "small", accuracy)
+        record = json.loads(path.read_text())
+        record["n-shot"]["hellaswag"] = shots
+        if shots:
+            del record["results"]["gsm8k"]
+        path.write_text(json.dumps(record))
+    table = jl.data.join_scores({"model": ["small"]}, tmp_path)
+    assert table["acc_hellaswag_0shot"][0] == 0.4 and table["acc_hellaswag_5shot"][0] == 0.6
+    assert table["exact_match,strict-match_gsm8k"][0] == 0.1

@@ -26,7 +26,8 @@ from tests.fixtures import shell_lines
 MODULES = {"": jl, "papers.": papers, "planning.": planning, "folds.": folds, "design.": design,
            "schedules.": schedules, "simulate.": simulate}  # fmt: skip
 #: For users too, of packages whose other functions are what packages take from each other.
-ALSO = {"data": ["learnability_coefficients", "phase_areas"], "fitting": ["observed_shift"],
+ALSO = {"data": ["join_scores", "learnability_coefficients", "phase_areas"],
+        "fitting": ["observed_shift"],
         "laws": ["exponent", "positive", "real"]}  # fmt: skip
 #: They register what they are given, or are what answers are made with.
 LEFT_OUT = {
@@ -195,6 +196,8 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
     "profile": (lambda: {"law": fitted(), "runs": runs(), "quantity": "alpha", "groups": None,
                          "robust": True}, True),
     "law_table": (dict, False),
+    "data.join_scores": (lambda: {"models": {"model": ["a"], "N": [1e9]}, "results": "none",
+                                  "model": "model"}, False),
     "data.learnability_coefficients": (lambda: {"curves": pd.DataFrame(
         {"step": [0, 1000, 5000, 10000, 11000], "loss": [4.0, 3.0, 2.5, 2.3, 2.25]}),
         "by": None, "law": "dcpt-cross", "k1_step": 1000}, False),
