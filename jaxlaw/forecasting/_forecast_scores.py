@@ -477,8 +477,7 @@ def _chain(
     known = forecast(None, table.finals(loss), table.at, **options)
     cutoffs = np.empty(0) if known.backtest is None else known.backtest.cutoffs
     z = known.observed["along"]
-    beyond = z > cutoffs[:, None] * (1 + 1e-9)
-    step = fit_score_step(law, runs, beyond, options["seed"])
+    step = fit_score_step(law, runs, np.log(z / cutoffs[:, None]), options["seed"])
     losses = _backtested(known, cutoffs, len(z))
     scores = np.full(losses.shape, np.nan)
     observed = runs.loss[runs.final]
@@ -514,11 +513,16 @@ def _result(
 ) -> ScoreForecast:  # fmt: skip
     level = options["level"]
     limits = (50 - 50 * level, 50 + 50 * level)
-    factors = dict(zip(
-        chains, error_factors([chain.step for chain in chains.values()]), strict=True
-    ))  # fmt: skip
+    factors = _factors(chains)
     points = _points(table, chains)
     draws = _draws(chains, factors, options["seed"])
+    made = {
+        task: [
+            _row(chain, k, factors[task][k], draws[task][k], limits)
+            for k in range(len(factors[task]))
+        ]
+        for task, chain in chains.items()
+    }
     rows = [
         {"task": task}
         | {name: values[k] for name, values in points.items()}
@@ -526,7 +530,7 @@ def _result(
         | {"chance": runs.chance}
         | dict.fromkeys(SHARES, np.nan)
         | {"note": runs.trouble()}
-        | (_row(chains[task], k, factors[task], draws[task][k], limits) if task in chains else {})
+        | (made[task][k] if task in chains else {})
         for task, (runs, *_) in read.items()
         for k in range(len(next(iter(points.values()))))
     ]
@@ -553,6 +557,14 @@ def _result(
     )
 
 
+def _factors(chains: Mapping[str, _Chain]) -> dict[str, np.ndarray]:
+    """Task → (m,) by how much its errors exceed what its resamples and noise say, at each point."""
+    steps = [chain.step for chain in chains.values()]
+    far = next((chain.forecast.table["distance"] for chain in chains.values()), ())
+    every = np.array([error_factors(steps, reach) for reach in far])
+    return {task: every[:, t] for t, task in enumerate(chains)}
+
+
 def _by_task(chains: Mapping[str, _Chain]) -> dict[str, dict[str, Any]]:
     """Field → task → its value, of what each task has one."""
     return {
@@ -571,7 +583,7 @@ def _points(table: _Table, chains: Mapping[str, _Chain]) -> dict[str, np.ndarray
 
 
 def _draws(
-    chains: Mapping[str, _Chain], factors: Mapping[str, float], seed: int
+    chains: Mapping[str, _Chain], factors: Mapping[str, np.ndarray], seed: int
 ) -> dict[str, np.ndarray]:
     """Task → (m, S) draws of its scores at the points; draw s of all tasks is of the same runs."""
     if not chains:
@@ -584,7 +596,7 @@ def _draws(
     which = random.integers(N_RESAMPLES, size=_N_DRAWS)
     return {
         task: np.array([
-            _score_draws(chain, k, of_losses[:, t], which, of_runs[:, t], factors[task])
+            _score_draws(chain, k, of_losses[:, t], which, of_runs[:, t], factors[task][k])
             for k in range(len(chain.forecast.table))
         ])
         for t, (task, chain) in enumerate(chains.items())
@@ -663,7 +675,7 @@ def _row(
 
 
 def _curves(
-    chains: Mapping[str, _Chain], factors: Mapping[str, float], level: float
+    chains: Mapping[str, _Chain], factors: Mapping[str, np.ndarray], level: float
 ) -> pd.DataFrame:
     """The laws of all tasks with bands, from the runs' highest loss to the lowest forecast."""
     rows = [pd.DataFrame(columns=["task", "loss", "score", "score_low", "score_high"])]
@@ -671,7 +683,7 @@ def _curves(
         runs, step = chain.step.runs, chain.step
         loss = np.geomspace(runs.loss[runs.weight > 0].max(), chain.forecast.quantiles.min(), 40)
         middle, each = step.curves(loss)
-        spread = factors[task] * np.sqrt(each.var(axis=0) + step.noise**2)
+        spread = factors[task].max() * np.sqrt(each.var(axis=0) + step.noise**2)
         half = stats.t.ppf((1 + level) / 2, step.degrees) * spread
         low, high = np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
         columns = {"task": task, "loss": loss, "score": middle}

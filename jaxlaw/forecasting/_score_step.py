@@ -117,8 +117,9 @@ class ScoreStep:
         n_cutoffs: J.
         noise: standard deviation of a run's final score around the law, of ``degrees`` of freedom.
         residuals: (G,) of the final scores.
-        cutoff_errors: (J,) root mean square of the errors beyond each cut-off, in standard
-            deviations of what resamples and noise say; NaN of none.
+        cutoff_errors: (J, G) errors of the runs beyond each cut-off, in standard deviations of what
+            resamples and noise say; NaN of those fitted.
+        distance: (J, G) log of how far a run lies beyond a cut-off.
     """
 
     runs: TaskRuns
@@ -129,6 +130,16 @@ class ScoreStep:
     degrees: int
     residuals: np.ndarray
     cutoff_errors: np.ndarray
+    distance: np.ndarray
+
+    def errors_within(self, reach: float) -> np.ndarray:
+        """Root mean square of the errors beyond each cut-off, of runs no further than ``reach``."""
+        near = np.isfinite(self.cutoff_errors) & (self.distance <= reach * (1 + 1e-6))
+        return np.array([
+            np.sqrt(np.mean(row[kept] ** 2))
+            for row, kept in zip(self.cutoff_errors, near, strict=True)
+            if kept.any()
+        ])  # fmt: skip
 
     def curves(self, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores (m,) at losses (m,), and (R, m) by the resamples."""
@@ -158,18 +169,19 @@ def late_weights(share: np.ndarray) -> np.ndarray:
     return np.where(weight >= _LEAST_WEIGHT, weight, 0.0)
 
 
-def fit_score_step(law: str | Law, runs: TaskRuns, beyond: np.ndarray, seed: int) -> ScoreStep:
+def fit_score_step(law: str | Law, runs: TaskRuns, distance: np.ndarray, seed: int) -> ScoreStep:
     """Fit the score of a task to its loss: to all runs, below cut-offs, and on resamples.
 
     Args:
         law: law of ``task_loss``.
         runs: losses and scores.
-        beyond: (J, G) whether a run lies beyond a cut-off.
+        distance: (J, G) log of how far a run lies beyond a cut-off; 0 or less of those fitted.
         seed: seed of the resamples: of one seed, the same runs for every task.
     """
     known, options = law_and_options(law, **_options(law, runs), **_SEARCH, seed=seed)
     seen = _observations(known, runs)
     weight = runs.weight / (1.0 + runs.item_variance(runs.score) / _typical(runs))
+    beyond = distance > 1e-9
     below = ~beyond[:, runs.members]
     count = int(runs.members.max()) + 1
     factors = resampled_weights(np.arange(count), N_RESAMPLES, seed, "bayesian")[:, runs.members]
@@ -184,7 +196,7 @@ def fit_score_step(law: str | Law, runs: TaskRuns, beyond: np.ndarray, seed: int
     degrees = 1 + max(len(residuals) - len(options.free(known)), 0)
     noise = float(np.sqrt((USUAL_NOISE**2 + residuals @ residuals) / degrees))
     errors = _cutoff_errors(runs, predicted, beyond, noise)
-    return ScoreStep(runs, known, refits, len(beyond), noise, degrees, residuals, errors)
+    return ScoreStep(runs, known, refits, len(beyond), noise, degrees, residuals, errors, distance)
 
 
 def _typical(runs: TaskRuns) -> float:
@@ -195,18 +207,16 @@ def _typical(runs: TaskRuns) -> float:
 def _cutoff_errors(
     runs: TaskRuns, predicted: np.ndarray, beyond: np.ndarray, noise: float
 ) -> np.ndarray:
-    """(J,) root mean square of the errors beyond each cut-off in standard deviations; NaN of none.
+    """(J, G) errors beyond each cut-off in standard deviations; NaN of the runs fitted.
 
     The losses are those observed, so that the errors are of this step alone.
     """
     first = 1 + len(beyond) + N_RESAMPLES
-    found = np.full(len(beyond), np.nan)
+    found = np.full(beyond.shape, np.nan)
     for j, rows in enumerate(beyond):
         again = predicted[first + j * _OF_CUTOFF : first + (j + 1) * _OF_CUTOFF, rows]
         error = runs.score[runs.final][rows] - predicted[1 + j, rows]
-        scale = np.sqrt(again.var(axis=0, ddof=1) + noise**2)
-        if rows.any() and np.isfinite(error / scale).all():
-            found[j] = np.sqrt(np.mean((error / scale) ** 2))
+        found[j, rows] = error / np.sqrt(again.var(axis=0, ddof=1) + noise**2)
     return found
 
 
@@ -233,14 +243,19 @@ def _observations(law: Law, runs: TaskRuns) -> Observations:
     return read_runs(table, name=runs.task).observations(law, free=())
 
 
-def error_factors(steps: Sequence[ScoreStep]) -> np.ndarray:
+def error_factors(steps: Sequence[ScoreStep], reach: float) -> np.ndarray:
     """(T,) by how much errors beyond cut-offs exceed what resamples and noise say, task by task.
 
     A cut-off of a task is one error. All tasks together begin at a factor of 1, and each task at
     that of all, which counts as :data:`PRIOR_ERRORS` of its own: of a single task the factor would
     be noise.
+
+    Args:
+        steps: of all tasks.
+        reach: log of how far the point lies beyond the runs. Laws err more the further they go, so
+            that runs further beyond a cut-off than that say nothing of it.
     """
-    errors = [step.cutoff_errors[np.isfinite(step.cutoff_errors)] for step in steps]
+    errors = [step.errors_within(reach) for step in steps]
     every = np.concatenate([*errors, np.empty(0)])
     of_all = max((PRIOR_ERRORS + every @ every) / (PRIOR_ERRORS + len(every)), 1.0)
     squares = [(PRIOR_ERRORS * of_all + own @ own) / (PRIOR_ERRORS + len(own)) for own in errors]

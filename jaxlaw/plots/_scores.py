@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -59,40 +56,43 @@ def score_forecasts(scores: ScoreForecast, ax: Axes | None = None) -> Axes:
     ax = ax or new_axes()
     table, tasks = scores.table, list(dict.fromkeys(scores.table["task"]))
     count = len(table) // len(tasks)
-    steps = np.linspace(-_APART / 2, _APART / 2, count) if count > 1 else np.zeros(1)
+    steps = _APART * (np.arange(count) - (count - 1) / 2) / max(count - 1, 1)
     colors = shades(count)[::-1]
-    named: list[tuple[float, str, Any]] = []
     for at, task in enumerate(tasks):
         rows = table[table["task"] == task]
         chance = rows["chance"].iloc[0]
         if np.isfinite(chance):
             ax.plot([chance] * 2, [at - 0.4, at + 0.4], color=FAINT, linewidth=4, zorder=1)
         if rows["score"].isna().all():
-            where = chance if np.isfinite(chance) else 0.0
-            side = {"xytext": (8, 0), "ha": "left"} if where < 0.4 else {"xytext": (-8, 0)}
-            style = {"ha": "right", "va": "center", "annotation_clip": False}
-            write(ax, rows["note"].iloc[0], (where, at), **style | side)
+            _reason(ax, rows["note"].iloc[0], chance if np.isfinite(chance) else 0.0, at)
             continue
         for step, color, row in zip(steps, colors, rows.itertuples(), strict=True):
             ax.hlines(at + step, row.low, row.high, color=[color], linewidth=1.6, zorder=2)
             dots(ax, row.score, at + step, color=[color], s=22, alpha=1, zorder=3)
-        if not named and 1 < count <= _NAMED:
-            names = [_point(scores, row) for _, row in rows.iterrows()]
-            named = list(zip(at + steps, names, colors, strict=True))
     ax.set_yticks(range(len(tasks)), tasks)
     ax.set_ylim(len(tasks) - 0.4, -0.6)
     many = f"; each task's {count} points from above" if count > _NAMED else ""
     title = f"{scores.level:.0%} intervals of a new run; grey: chance{many}"
+    names = _points(scores) if 1 < count <= _NAMED else []
+    first = next((k for k, task in enumerate(tasks) if task in scores.forecasts), 0)
+    named = zip(first + steps, names, colors, strict=False)
     return finish(ax, "score", "", title, named, margins={"x": 0.04})
 
 
-def _point(scores: ScoreForecast, row: pd.Series) -> str:
-    """A point in few words: ``N 7 B, D 4 T``."""
-    single = [(scores.unit_of(name) or ("", 1.0))[1] for name in scores.inputs]
-    return ", ".join(
-        f"{name} {count_in_words(row[name] * unit)}"
-        for name, unit in zip(scores.inputs, single, strict=True)
-    )
+def _reason(ax: Axes, text: str, chance: float, at: int) -> None:
+    """Why a task has no forecast, on the side of its chance where there is room."""
+    side = {"xytext": (8, 0), "ha": "left"} if chance < 0.4 else {"xytext": (-8, 0)}
+    style = {"ha": "right", "va": "center", "annotation_clip": False}
+    write(ax, text, (chance, at), **style | side)
+
+
+def _points(scores: ScoreForecast) -> list[str]:
+    """The points in few words: ``N 7 B, D 4 T``."""
+    units = {name: (scores.unit_of(name) or ("", 1.0))[1] for name in scores.inputs}
+    return [
+        ", ".join(f"{name} {count_in_words(row[name] * unit)}" for name, unit in units.items())
+        for _, row in scores.mean.iterrows()
+    ]
 
 
 @checked

@@ -14,7 +14,13 @@ import jaxlaw as jl
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting import _forecast_scores as chain
 from jaxlaw.forecasting import _score_plans as plans
-from jaxlaw.forecasting._score_step import TaskRuns, error_factors, fit_score_step, late_weights
+from jaxlaw.forecasting._score_step import (
+    ScoreStep,
+    TaskRuns,
+    error_factors,
+    fit_score_step,
+    late_weights,
+)
 
 SIZES, LENGTHS = (1e8, 2e8, 4e8, 8e8), (10.0, 20.0, 40.0, 100.0)
 DATA = Path(os.environ.get("JAXLAW_DATA", ""))
@@ -231,15 +237,21 @@ def test_tasks_go_together_as_their_errors_do():
 
 
 def test_errors_beyond_cutoffs_widen_their_own_task_most():
-    @dataclasses.dataclass
-    class Step:
-        cutoff_errors: np.ndarray
+    def step(*errors, distance=1.0):
+        row = np.array([errors]).T  # a cut-off each, with one run beyond it
+        made = object.__new__(ScoreStep)
+        object.__setattr__(made, "cutoff_errors", row)
+        object.__setattr__(made, "distance", np.full(row.shape, distance))
+        return made
 
-    quiet, loud = Step(np.array([1.0, 1.0])), Step(np.array([3.0, 3.0, np.nan]))
-    factors = error_factors([quiet, loud])
+    quiet, loud = step(1.0, 1.0), step(3.0, -3.0, np.nan)
+    factors = error_factors([quiet, loud], 1.0)
     assert 1.0 < factors[0] < factors[1] < 3.0
-    assert error_factors([Step(np.array([0.1, 0.1]))]).tolist() == [1.0]
-    assert error_factors([]).tolist() == []
+    assert error_factors([step(0.1, 0.1)], 1.0).tolist() == [1.0]
+    assert error_factors([], 1.0).tolist() == []
+    # Further beyond a cut-off than the point beyond the runs: nothing that counts there.
+    assert error_factors([step(3.0, 3.0, distance=2.0)], 1.0).tolist() == [1.0]
+    assert error_factors([step(3.0, 3.0, distance=2.0)], 2.0)[0] > 1.5
 
 
 def test_compute_is_where_the_scores_first_reach_the_goal():
