@@ -181,6 +181,7 @@ def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
             for part, names in base.components.items()
         },
         power_law_terms=None if terms is None else terms_of_group,
+        scale_free=None,
     )
 
 

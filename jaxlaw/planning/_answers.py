@@ -29,6 +29,7 @@ from jaxlaw._result import TARGET, Result
 from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note, in_brief
 from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import Draws
@@ -48,6 +49,14 @@ def require_inputs(source: Draws, *names: str) -> None:
         )
 
 
+def _where_settings_are_searched(law: Law, missing: Sequence[str], free: Sequence[str]) -> str:
+    """What else than ``at=`` helps a plan of N and D with other positive inputs; empty for none."""
+    positive = {spec.name for spec in law.inputs if spec.domain == "positive"}
+    if not {"N", "D"} <= {*free} or not positive & {*missing}:
+        return ""
+    return ", or search it with N and D by optimal_inputs(…, compute=…)"
+
+
 def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, float]:
     """Inputs the user holds, in the law's own units: all but the free ones, and no others.
 
@@ -63,7 +72,8 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
             )
     missing = [name for name in law.input_names if name not in free and name not in given]
     if missing:
-        raise UsageError(f"law {law.name} also needs {', '.join(missing)}; give it in at=")
+        also = _where_settings_are_searched(law, missing, free)
+        raise UsageError(f"law {law.name} also needs {', '.join(missing)}; give it in at={also}")
     given = {
         spec.name: float(spec.codes(given[spec.name])) if spec.levels else given[spec.name]
         for spec in law.inputs

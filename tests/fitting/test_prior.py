@@ -404,6 +404,8 @@ def test_a_tuned_law_is_known_by_its_base_and_its_recipes():
     assert np.diag(fewer.covariances["tuned"])[0] > np.diag(prior.covariances["tuned"])[0]
     assert fewer.means["chinchilla"] == pytest.approx(prior.means["chinchilla"])
     assert not prior.knows(jl.laws.tuned("chinchilla", "lr"))
+    # Each group has exponents of its own, of which no recipe speaks.
+    assert not prior.knows(jl.laws.get("tuned-chinchilla[lr_0 of a|b]"))
     with pytest.raises(jl.UsageError, match="a fit of law tuned-chinchilla with a prior"):
         jl.fit(law, {"N": [1e8]}, prior="field", fixed={"g": 2.0})
 

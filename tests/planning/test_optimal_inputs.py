@@ -103,6 +103,8 @@ def test_size_tokens_rate_and_batch_in_one_answer():
         p["batch_0"] * n ** p["batch_N"] * d ** p["batch_D"], rel=1e-3
     )
     assert set(plan.off) == {"lr", "batch"} and plan.loss == pytest.approx(alone.loss, rel=1e-6)
+    with pytest.raises(UsageError, match="needs lr, batch; give .* or search .* optimal_inputs"):
+        planning.allocation(fit, 1e21)
 
 
 @pytest.mark.parametrize(

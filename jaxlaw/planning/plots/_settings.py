@@ -417,7 +417,7 @@ def _bowl(
     drawn = ax.contour(x, y, above, levels=_LEVELS, colors=BLUE, linewidths=0.8, alpha=0.7)
     ax.clabel(drawn, fmt=lambda level: f"{level:g} %", fontsize="x-small")
     _mark(ax, plan, *grid)
-    return {f"loss above the lowest (shaded: {100 * plan.tolerance:.3g} %)": True}
+    return {f"shaded: {100 * plan.tolerance:.3g} % above the lowest": True}
 
 
 def _dots_of_bowl(
@@ -433,7 +433,7 @@ def _dots_of_bowl(
     rows, own = rows[inside], np.log10(np.maximum(own[inside], 0.05))
     dots(ax, rows[first], rows[second], c=own, cmap="viridis_r", vmin=-1.0, vmax=1.0, alpha=1,
          s=20, edgecolors=FAINT)  # fmt: skip
-    return {"dots: runs, bright where low": True}
+    return {"dots: runs, bright low": True}
 
 
 def _mark(ax: Axes, plan: Minimum, name: str, other: str | float) -> None:
