@@ -37,6 +37,7 @@ from jaxlaw._axes import (
     write,
 )
 from jaxlaw._jit import in_float64
+from jaxlaw._quantities import written
 from jaxlaw._typed import checked
 from jaxlaw.data import Runs
 from jaxlaw.errors import UsageError, nearest
@@ -73,10 +74,8 @@ def observed_against_predicted(
     both = [min(predicted.min(), target.min()), max(predicted.max(), target.max())]
     ax.plot(both, both, color=INK, linewidth=0.8, zorder=0)
     ax.set_ylabel(target_label(fit.law, "observed"))
-    write(
-        ax, f"R² {fit.r2:.4f}\nRMSE {fit.rmse:.4g}", (0.04, 0.96), xycoords="axes fraction",
-        va="top", fontsize="medium",
-    )  # fmt: skip
+    scores = f"R² {fit.r2:.4f}\nRMSE {written(float(fit.rmse), fit.target_unit)}"
+    write(ax, scores, (0.04, 0.96), xycoords="axes fraction", va="top", fontsize="medium")
     if residual_panel:
         below = panel_below(ax, "residual (%)")
         _residuals(below, predicted, target)
@@ -207,7 +206,8 @@ def starts_agreement(fit: FittedLaw, ax: Axes | None = None) -> Axes:
     ax.xaxis.set_major_locator(FixedLocator(np.linspace(0, 1, 6)))
     ax.xaxis.set_major_formatter(percent)
     ax.tick_params(left=False)
-    return finish(ax, f"share of {fit.n_solved} solved starts", "objective they ended at")
+    title = f"all {fit.n_solved} starts ended at the best" * (len(rows) == 1)
+    return finish(ax, f"share of {fit.n_solved} solved starts", "objective they ended at", title)
 
 
 def _worse(excess: float) -> str:

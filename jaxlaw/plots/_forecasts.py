@@ -74,7 +74,7 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
         f"{len(backtest.cutoffs)} cut-offs; lines: means of cut-offs",
         end_labels,
         margins={"x": 0.02, "y": 0.05},
-        log_x={"words": False},
+        log_x={},
     )
 
 
@@ -100,7 +100,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
         >>> forecast = jl.forecast("chinchilla", runs, at={"N": 1e10, "D": 4e11}, n_starts=64)
         >>> plots.forecast_intervals(forecast).get_ylabel()
-        'loss'
+        'loss (nats)'
     """
     ax = ax or new_axes()
     x, label, largest = _positions(forecast)
@@ -118,7 +118,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     finish(
         ax,
         words.get(label, label),
-        forecast.target,
+        f"{forecast.target}{_unit(forecast)}",
         f"{forecast.level:.0%} interval of a new run (thick: 50%)",
         end_labels,
         margins={"x": 0.04, "y": 0.08},
@@ -127,6 +127,12 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     if there.any() and stripe_outside(ax, seen[there].min(), seen[there].max(), ""):
         ax.set_title(f"{ax.get_title()}; striped: beyond the runs", fontsize="medium", color=INK)
     return ax
+
+
+def _unit(forecast: Forecast) -> str:
+    """The unit of the target, in parentheses, where the laws know it."""
+    unit = next((fit.target_unit for fit in forecast.fits.values()), "")
+    return f" ({unit})" * bool(unit)
 
 
 def _ticks(forecast: Forecast, label: str) -> dict[str, Any]:
@@ -234,7 +240,9 @@ def leave_future_out(said: LeaveFutureOut, ax: Axes | None = None) -> Axes:
     return finish(
         ax,
         "number of first runs",
-        said.target if few else f"predicted over observed {said.target} (%)",
+        f"{said.target}{_unit(next(iter(said.forecasts.values())))}"
+        if few
+        else f"predicted over observed {said.target} (%)",
         f"{said.level:.0%} intervals of runs that were still to come",
         [(value, text, INK) for value, text in shown],
         margins={"y": 0.08},

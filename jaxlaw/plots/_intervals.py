@@ -23,6 +23,7 @@ from jaxlaw._axes import (
     new_axes,
     panel_below,
     power_of_ten,
+    target_label,
     what_is_drawn,
     write,
 )
@@ -224,7 +225,7 @@ def prior_and_runs(
     dots(ax, z[1], rows, color=[color], s=34, alpha=1, zorder=4)
     _write_numbers(ax, of, names, before, values, width, color)
     ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
-    ax.set(xlim=(-reach - 1.1, reach + 1.1), ylim=(len(names) - 0.4, -0.6))
+    ax.set(xlim=(-reach - 1.5, reach + 1.5), ylim=(len(names) - 0.4, -0.6))
     ax.set_yticks(rows, [_coordinate_in_words(of, name) for name in names])
     ax.tick_params(left=False)
     said = {f"{of.name}; grey: {known.experiments_in_words}": True,
@@ -335,7 +336,7 @@ def profile_prediction(
         >>> fit = jl.fit("chinchilla", runs, prior="field")
         >>> profile = jl.profile(fit, runs, "E", at={"N": 7e10, "D": 1.4e12})
         >>> plots.profile_prediction(profile).get_ylabel()
-        'loss at N=7e+10, D=1.4e+12'
+        'loss (nats) at N = 70 B, D = 1.4 T'
     """
     if profile.at is None:
         raise UsageError("this profile follows no prediction: jl.profile(…, at={…})")
@@ -366,5 +367,6 @@ def profile_prediction(
     rise.axhline(0, color=FAINT, linewidth=0.8)
     label_curves(rise, end_labels)
     rise.set_xlabel(f"{profile.quantity}, fixed; shaded: its {level:.0%} interval")
-    where = ", ".join(f"{name}={x:g}" for name, x in profile.at.items())
-    return finish(ax, "", f"{profile.fit.law.target} at {where}")
+    units = profile.fit.input_units()
+    where = ", ".join(f"{name} = {number_of(x, *units[name])}" for name, x in profile.at.items())
+    return finish(ax, "", f"{target_label(profile.fit.law)} at {where}")

@@ -187,15 +187,9 @@ def decision_accuracy(found: DecisionAccuracy, ax: Axes | None = None) -> Axes:
 
     Example:
         >>> from jaxlaw import plots
-        >>> runs = jl.simulate.experiment("chinchilla", noise=0.003).table.iloc[::9]
-        >>> made = {}
-        >>> for corpus, better in (("a", 0.0), ("b", 0.1)):
-        ...     runs["acc"] = 0.25 + 0.6 / (1 + np.exp(4 * (runs["loss"] - better - 2.4)))
-        ...     made[corpus] = jl.forecast_scores(
-        ...         runs, {"mmlu": ("loss", "acc")}, at={"N": 1e10, "D": 4e11}, n_starts=64
-        ...     )
-        >>> later = {"a": {"mmlu": 0.66}, "b": {"mmlu": 0.70}}
-        >>> plots.decision_accuracy(jl.forecasting.decision_accuracy(made, later)).get_xlabel()
+        >>> shares = {"by_forecast": [0.9, 0.8], "by_largest_run": [0.7, 0.9]}
+        >>> table = pd.DataFrame({"task": ["mmlu", "arc"], "pairs": 10, "clear": 6, **shares})
+        >>> plots.decision_accuracy(jl.forecasting.DecisionAccuracy(table)).get_xlabel()
         'pairs of corpora ranked right'
     """
     ax, table = ax or new_axes(), found.table

@@ -92,7 +92,7 @@ def test_little_domain_data(ax):
     boot = drawn(DOMAIN)
     assert pictures.limited_domain(boot, [5e7, 1e9], ax, at={"N": 1.8e9}) is ax
     first = planning.optimal_mixture_data_limited(boot, 5e7, at={"N": 1.8e9})
-    assert f"{first.share:.3f}" in texts(ax) and "1.000" in texts(ax)
+    assert f"r_d = {first.share:.3f}" in texts(ax) and "r_d = 1.000" in texts(ax)
     curve = ax.lines[0].get_ydata()
     assert curve.min() == pytest.approx(first.loss, abs=1e-5)
     assert named(ax) == ["50 M tokens", "1 B tokens"]
@@ -279,7 +279,7 @@ def test_the_share_that_brings_the_loss_back(ax):
     assert pictures.critical_share(boot, 2.8602, ax, at=AT) is ax
     plan = planning.critical_ratio(boot, start=2.8602, at=AT)
     low, high = plan.interval["share"]
-    assert f"{plan.share:.3f} ({low:.3f} to {high:.3f})" in texts(ax)
+    assert f"r_g = {plan.share:.3f} ({low:.3f} to {high:.3f})" in texts(ax)
     r, loss = ax.lines[0].get_data()
     np.testing.assert_allclose(np.interp(plan.share, r, loss), plan.loss, atol=1e-3)
     assert named(ax) == ["start"]

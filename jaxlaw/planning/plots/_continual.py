@@ -203,11 +203,14 @@ def continual_run(plan: ContinualRun, ax: Axes | None = None) -> Axes:
         ax.plot([left, right], [plan.loss_cpt] * 2, color=RED, linewidth=1.2, zorder=4)
         ax.plot([plan.loss_pt] * 2, [low, high], color=RED, linewidth=1.2, zorder=4)
     ax.margins(0.12)
+    # A curve that falls and flattens leaves room above it to the right, and below it to the left.
+    left = ax.transLimits.transform((plan.loss_pt, plan.loss_cpt))[0] < 0.5
+    side = {"xytext": (8, 8), "va": "bottom"} if left else {"xytext": (-8, -8), "va": "top"}
     answer(
         ax, plan.loss_pt, plan.loss_cpt,
         f"{count_in_words(plan.tokens)} tokens, {percent(plan.replay)} replay\n"
         f"losses {plan.loss_pt:.3f} and {plan.loss_cpt:.3f}",
-        s=44, zorder=5, xytext=(-8, -8), ha="right", va="top",
+        s=44, zorder=5, ha="left" if left else "right", **side,
     )  # fmt: skip
     said = {
         f"curve: best settings over λ1, here {plan.weight:g}": True,
@@ -337,5 +340,5 @@ def best_rates(plan: OptimalSchedule, ax: Axes | None = None) -> Axes:
     ax.margins(x=0.02)
     step_axis(ax.xaxis)
     ax.ticklabel_format(axis="y", style="sci", scilimits=(0, 0), useMathText=True)
-    title = "and the predicted loss at the end (nats)"
+    title = "rates, with the predicted loss at the end (nats)"
     return finish(ax, "step", "learning rate", title, end_labels)

@@ -174,7 +174,7 @@ def limited_domain(
             late = plan.share > 0.95
             beside = {"xytext": (-3, 5), "ha": "right"} if late else {"xytext": (0, 6)}
             beside = {"ha": "center", "color": color} | beside
-            answer(ax, plan.share, plan.loss, f"{plan.share:.3f}", **beside)
+            answer(ax, plan.share, plan.loss, f"r_d = {plan.share:.3f}", **beside)
     ax.margins(x=0.02, y=0.12)
     ax.set_xlim(right=1)
     finish(
@@ -301,7 +301,7 @@ def critical_share(
     ax.axhline(limit, color=INK, linewidth=0.8, linestyle="--")
     if np.isfinite(plan.share):
         late = plan.share > 0.6
-        text = with_interval(plan.share, plan.interval.get("share"), ".3f")
+        text = f"r_g = {with_interval(plan.share, plan.interval.get('share'), '.3f')}"
         answer(ax, plan.share, plan.loss, text, va="bottom", ha="right" if late else "left",
                xytext=(-5 if late else 5, 5))  # fmt: skip
     end_labels = [(limit, "limit" if threshold else "start", INK)]
