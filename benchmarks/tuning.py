@@ -131,7 +131,8 @@ def few(draws: int, prior: bool, known_law: bool, out: Path | None) -> pd.DataFr
         picked = np.random.default_rng(seed).choice(len(small), 4, replace=False)
         mask = sum(is_cell(table, *small[k]) for k in picked).astype(bool)
         fit = jl.fit(law, table[mask], **options)
-        known = jl.covariance(fit, table[mask], groups=["N", "D"])
+        # Of cells of one size the runs alone leave the best settings open, and no interval.
+        known = jl.covariance(fit, table[mask], groups=["N", "D"]) if prior else fit
         for (N, D), cell in table[table["N"] > SMALL].groupby(["N", "D"]):
             found = true_optimum(N, D) if known_law else optimum_of_cell(cell)
             if np.isnan(found["lr"]) and not any(
@@ -145,10 +146,11 @@ def few(draws: int, prior: bool, known_law: bool, out: Path | None) -> pd.DataFr
             row |= {"step_law_%": nearest_regret(cell, *step_law(N, D))}
             row |= {"said_%": 100 * plan.regret}
             for name, best in found.items():
-                low, high = plan.interval[name]
+                low, high = plan.interval.get(name, (np.nan, np.nan))
                 row |= {f"{name}_best": best, name: plan.best[name], f"{name}_low": low}
                 row |= {f"{name}_high": high}
-                row |= {f"{name}_inside": low <= best <= high if best == best else np.nan}
+                known_best = not np.isnan([low, best]).any()
+                row |= {f"{name}_inside": low <= best <= high if known_best else np.nan}
             rows.append(row)
             print(
                 pd.DataFrame([row]).round(5).to_csv(index=False, header=False), end="", flush=True
