@@ -23,7 +23,7 @@ import re
 import textwrap
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -36,7 +36,7 @@ from jaxlaw import _typed
 from jaxlaw._latex import bold, escape_latex, even_digits, latex_table, numbers_in_maths
 from jaxlaw._quantities import COUNTED, SHARE, number_of, written, written_range
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.notes import Note, by_weight, in_brief
+from jaxlaw.notes import Note, by_weight, in_brief, in_words, remedy_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +78,7 @@ class Result:
     #: Column whose rows are compared with each other alone; all rows are if empty.
     compared_within: ClassVar[str] = ""
     #: Properties that its files show too; what is read does not need them.
-    computed: ClassVar[tuple[str, ...]] = ()
+    computed: ClassVar[tuple[str, ...]] = ("next_step",)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -174,15 +174,34 @@ class Result:
         """
         return ""
 
+    @property
+    def next_step(self) -> str:
+        """What to do next, in the words of Python; empty where that is not known.
+
+        It is what to do about the note that decides most, where its own message does not say so,
+        or about an answer that lies far beyond the runs.
+        """
+        return remedy_of(self.notes)
+
+    def opening(self, headline: str | None = None) -> list[str]:
+        """What a text of it begins with: the headline, and what to do next.
+
+        Args:
+            headline: another headline, as of another level.
+        """
+        step = in_words(self.next_step)
+        texts = [self.headline if headline is None else headline, f"Next: {step}" * bool(step)]
+        wrap = partial(textwrap.wrap, width=80, subsequent_indent="  ", break_on_hyphens=False)
+        return [line for text in texts for line in wrap(text)]
+
     def summary(self, *, verbose: bool = False) -> str:
-        """The answer in one sentence, its numbers and its notes, for people.
+        """The answer in one sentence, what to do next, its numbers and its notes, for people.
 
         Args:
             verbose: whether all notes are listed whole: without, those that decide come first, in
                 five lines at most, and the others by code.
         """
-        first = textwrap.wrap(self.headline, 80, subsequent_indent="  ", break_on_hyphens=False)
-        return "\n".join([*first, *self.lines(), *in_brief(self.notes, verbose)])
+        return "\n".join([*self.opening(), *self.lines(), *in_brief(self.notes, verbose)])
 
     def lines(self) -> list[str]:
         """The answer without its notes."""
@@ -222,7 +241,9 @@ class Result:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: numbers with their intervals, tables, notes."""
-        parts = [f"<p><b>{escape(self.headline or self.kind_of_record())}</b></p>"]
+        first = f"<p><b>{escape(self.headline or self.kind_of_record())}</b>"
+        step = in_words(self.next_step)
+        parts = [first + f"<br>Next: {escape(step)}" * bool(step) + "</p>"]
         if numbers := self.quantities:
             units = self.quantity_units
             rows = [
@@ -393,7 +414,7 @@ class Result:
     @classmethod
     def _read_fields(cls, record: dict[str, Any]) -> Self:
         hints, fields = _hints(cls), saved_fields(cls)
-        given = {k: v for k, v in record.items() if k not in _HEAD and k not in cls.computed}
+        given = {k: v for k, v in record.items() if k not in (*_HEAD, *cls.computed)}
         older = [f for f in fields if f.metadata.get("added") and _key(f) not in given]
         fields = [field for field in fields if field not in older]
         _typed.only(given, [_key(field) for field in fields], "")

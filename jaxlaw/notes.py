@@ -1,4 +1,4 @@
-"""Notes: findings that travel with a result, by code and severity."""
+"""Notes: findings that travel with a result, by code and severity; and what to do next."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -21,6 +21,22 @@ DEPENDENT_ROWS = "dependent-rows"
 _ORDER = ("error", "warning", "info")
 _LINES, _WIDTH = 5, 76  # of the notes of a summary, which may indent them
 _DETAILS = "(details: --verbose or .notes)"
+#: Code of a note that says no remedy in its message → what to do about it, in Python's words.
+REMEDIES = {
+    "poor-fit": "jl.cross_validate(…) compares other laws on these runs",
+    "no-floor": "jl.cross_validate(…) compares it with the law that has an irreducible loss",
+    "at-bound": "bounds= sets another range, fixed= takes the value as known",
+    "resamples-at-bound": "bounds= sets another range, fixed= takes the value as known",
+    "intervals-failed": "jl.backtest(…) says which laws miss these runs: leave those out",
+    "prior-width": "add runs of other budgets, small ones too: cut-offs then show the width",
+    "few-cutoffs": "add runs of other budgets, small ones too: each allows a cut-off",
+    "unseen-ratio": "add a run, a small one too, at the ratio that no run had",
+    "optimum-beyond-tried": "add runs on the far side of that optimum: none was made there",
+    "optimum-at-tried": "add runs on the far side of that optimum: none was made there",
+    "optimum-outside-tried": "add runs on the far side of that optimum: none was made there",
+}
+#: Times the largest run from which on the distance decides what to do next.
+FAR = 10.0
 #: How a message is written for who reads it here: commands name their own options.
 _wording: ContextVar[Callable[[str], str]] = ContextVar("wording", default=str)
 
@@ -67,6 +83,55 @@ def worded(wording: Callable[[str], str]) -> Iterator[None]:
         _wording.reset(token)
 
 
+def in_words(text: str) -> str:
+    """A text in the words of Python, as :func:`worded` has it written."""
+    return _wording.get()(text)
+
+
+def remedy_of(notes: Iterable[Note], remedies: Mapping[str, str] = REMEDIES) -> str:
+    """What to do about the note that decides most; empty where it says so itself, or none decides.
+
+    Args:
+        notes: the notes of a result.
+        remedies: code → what to do.
+
+    Example:
+        >>> from jaxlaw.notes import Note, remedy_of
+        >>> remedy_of([Note("unseen-ratio", "warning", "D/N of 900, which no run had")])
+        'add a run, a small one too, at the ratio that no run had'
+    """
+    first = next(iter(by_weight(notes)), None)
+    return remedies.get(first.code, "") if first is not None and first.decides else ""
+
+
+def forbid(notes: Iterable[Note]) -> bool:
+    """Whether notes say not to use the numbers: then the distance is not what matters."""
+    return any(note.severity == "error" for note in notes)
+
+
+def beyond_step(point: Mapping[str, float], *, intervals: bool) -> str:
+    """What to do about a law's answer far beyond its runs, in Python's words.
+
+    Args:
+        point: the run, input → number in the unit of the runs.
+        intervals: whether the answer has intervals.
+    """
+    values = ", ".join(f"'{name}': {value:.3g}" for name, value in point.items())
+    values = values.replace("e+", "e")
+    if intervals:
+        return f"jl.design.next_runs(…, predict={{{values}}}) says which runs narrow it most"
+    return f"jl.forecast(…, at={{{values}}}) gives the interval of a new run there"
+
+
+def largest_run_step(tokens_per_parameter: float) -> str:
+    """What to do about a forecast far beyond its runs: in trials nothing narrowed it more."""
+    ratio = f"{tokens_per_parameter:.3g}".replace("e+0", "e").replace("e+", "e")
+    return (
+        f"make the largest run that you can pay for, at {ratio} tokens a parameter as here, and "
+        "forecast again: nothing narrows it more"
+    )
+
+
 def by_weight(notes: Iterable[Note]) -> list[Note]:
     """Notes as results list them: what decides first, errors before warnings.
 
@@ -78,7 +143,7 @@ def by_weight(notes: Iterable[Note]) -> list[Note]:
 def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
     """Notes as a summary lists them, in five lines of 80 columns at most.
 
-    Those that decide come first, whole where there is room, and all others in one line by code.
+    Those that decide come first, as many as there is room for, and all others in one line by code.
 
     Args:
         notes: the notes of a result.
@@ -100,7 +165,7 @@ def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
     texts = list(map(_wrapped, deciding))
     if len(deciding) == len(ordered) and sum(map(len, texts)) <= _LINES:
         return [str(note) for note in deciding]
-    lines, cut = _fitted(texts[: _LINES - 1])
+    lines, cut = _fitted(texts)
     others = [*deciding[len(lines) :], *ordered[len(deciding) :]]
     if others or cut:
         lines.append(_by_code(others, "also" if lines else "notes"))
@@ -109,7 +174,7 @@ def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
 
 def _worded(note: Note) -> Note:
     """The note in the words of :func:`worded`."""
-    return dataclasses.replace(note, message=_wording.get()(note.message))
+    return dataclasses.replace(note, message=in_words(note.message))
 
 
 def _wrapped(note: Note) -> list[str]:
@@ -117,17 +182,15 @@ def _wrapped(note: Note) -> list[str]:
 
 
 def _fitted(texts: list[list[str]]) -> tuple[list[str], bool]:
-    """Wrapped notes within the lines of a summary but its last one; and whether one is cut.
-
-    Each has a line; what room is left goes to the first, which decide most.
-    """
-    room, lines = _LINES - 1 - len(texts), []
+    """Wrapped notes that have room whole, in their order; and whether the first had to be cut."""
+    room, lines = _LINES - 1, []
     for text in texts:
-        more = min(len(text) - 1, room)
-        room -= more
-        line = " ".join(part.strip() for part in text[: 1 + more])
-        whole = 1 + more == len(text)
-        lines.append(line if whole else f"{line[: line.rindex(' ')].rstrip(',;:')} …")
+        if len(text) > room and lines:
+            break
+        line = " ".join(part.strip() for part in text[:room])
+        cut = len(text) > room
+        lines.append(f"{line[: line.rindex(' ')].rstrip(',;:')} …" if cut else line)
+        room -= len(text)
     return lines, any(line.endswith(" …") for line in lines)
 
 

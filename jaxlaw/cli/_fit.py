@@ -36,6 +36,7 @@ from jaxlaw.cli._output import (
     write_table,
 )
 from jaxlaw.errors import UsageError, nearest
+from jaxlaw.notes import FAR, beyond_step, in_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -274,6 +275,8 @@ def predict_command(
         shown["outside"] = np.where(shown["outside"], "outside", "")
         if len(table) == 1 and seen is None:
             print_wrapped(_headline(loaded, table))
+            if step := _next_step(loaded, table):
+                print_wrapped(f"Next: {in_words(step)}")
         else:
             print_frame(readable(shown.rename(columns={"outside": "fitted range"}), units.get))
     if measured is not None:
@@ -307,6 +310,15 @@ def _headline(fit: jl.FittedLaw, table: pd.DataFrame) -> str:
     loss = written(float(row[fit.law.target]), *units[fit.law.target])
     inside = "within the fitted range" if factor == factor else "no fitted range is known"
     return f"{', '.join(where)}: {fit.law.target} {loss}; {far if row['outside'] else inside}"
+
+
+def _next_step(fit: jl.FittedLaw, table: pd.DataFrame) -> str:
+    """Of a single point far beyond the runs: where its interval is to be had."""
+    point = table.iloc[0][list(fit.law.input_names)].to_dict()
+    if any(isinstance(value, str) for value in point.values()):
+        return ""
+    far = fit.times_beyond(point) >= FAR and {"N", "D"} <= {*point}
+    return beyond_step(point, intervals=False) if far else ""
 
 
 def _measured(fit: jl.Fit, observed: np.ndarray, predicted: np.ndarray) -> dict[str, float]:

@@ -170,6 +170,7 @@ _CALL = re.compile(
     r"""\b(?P<name>\w+)=                             # an argument, and what it is to be:
     (?:\{(?P<empty>)\}                              # an empty dict,
     |\{'(?P<key>[^']*)':\ '?(?P<item>[^'}]*)'?\}    # a dict of one item,
+    |\{(?P<pairs>'[^}]*)\}                          # a dict of numbers,
     |'(?P<text>[^']*)'                             # text,
     |\[(?P<items>'[^\]]*)\]                         # a list of texts,
     |\((?P<many>[\d., ]+)\)                        # numbers,
@@ -279,6 +280,9 @@ def _proposal(match: re.Match[str], options: dict[str, str]) -> str:
         key, item = parts["key"], _range(parts["item"])
         whole = f"{item}" if name == "--decay" else f"{key}={item}"
         return f"{name} {_DICTS.get(name, whole)}"
+    if parts["pairs"]:
+        pairs = re.findall(r"'([^']*)': ([^,]*)", parts["pairs"])
+        return " ".join(f"{name} {key}={value}" for key, value in pairs)
     text = _text_of(parts)
     if " " in text:
         return f'{name} "{text}"'

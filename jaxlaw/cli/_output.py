@@ -364,8 +364,8 @@ def _in_one_row(answer: Any) -> dict[str, Any]:
 
 def _print_plan(answer: AnswerTable) -> None:
     """The headline, some rows of the tables, and the notes."""
-    if answer.headline:
-        print_wrapped(answer.headline)
+    for line in answer.opening():
+        print(line)
     for table in answer.shown().values():
         shown = answer.readable(_some(table))
         print_frame(shown.rename(columns=lambda n: n.replace("_per_", "/").replace("_", " ")))

@@ -366,7 +366,7 @@ def _say(
 
     fit = result.fit
     units = {**fit.input_units(), **dict.fromkeys(COLUMNS, (fit.target_unit, 1.0))}
-    print_wrapped(sentence)
+    print("\n".join(result.opening(sentence)))
     for name, table in tables.items():
         parameters = name == "parameters"
         print_frame(with_units(fit, table) if parameters else readable(table, units.get))

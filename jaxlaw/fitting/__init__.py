@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._prior import Experiment as Experiment
     from jaxlaw.fitting._prior import Prior as Prior
     from jaxlaw.fitting._prior import field_prior as field_prior
+    from jaxlaw.fitting._prior import field_remedies as field_remedies
     from jaxlaw.fitting._prior import ledger_prior as ledger_prior
     from jaxlaw.fitting._prior import prior_of as prior_of
     from jaxlaw.fitting._prior_evidence import PriorEvidence as PriorEvidence

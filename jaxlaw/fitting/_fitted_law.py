@@ -49,7 +49,7 @@ from jaxlaw.data import (
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._extrapolation import outside_range, parts_of
 from jaxlaw.laws import Input, Law, PowerLawTerms, check_requirements
-from jaxlaw.notes import Note
+from jaxlaw.notes import Note, in_words
 from jaxlaw.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -537,7 +537,8 @@ class FittedLaw(Result):
             ]  # fmt: skip
         except (UsageError, TypeError):  # stacked or traced
             return f"<pre>{escape(repr(self))}</pre>"
-        lead = [self._title(), *self._evidence()]
+        step = in_words(self.next_step)
+        lead = [f"Next: {step}" * bool(step), self._title(), *self._evidence()]
         from jaxlaw.fitting._display import html_of  # of notebooks alone
 
         head = ("parameter", "value", *(("std err", _INTERVAL) if spread else ()), "unit")

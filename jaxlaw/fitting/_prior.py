@@ -16,7 +16,7 @@ one source vary (partial pooling).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -53,6 +53,7 @@ WITHIN, WITHIN_EXPERIMENTS = 1 / 3, 2.0
 NOISE_DEGREES = 4.0
 LAWS = ("skaling", "chinchilla", "loss-compute-e")  # of the library of the field
 TUNED = "tuned"  # what is known of how the best rate and batch move, whatever the law below
+_FEW = 40  # runs up to which public experiments may well say more than they
 FLOOR = "log_floor"  # the coordinate with the target's unit: for experiments of one evaluation
 OWN_SOURCE = "own"  # of the experiments of a ledger
 _ITERATIONS = 200  # of EM
@@ -386,6 +387,20 @@ def prior_of(given: Any) -> Prior | None:
         argument="prior",
         value=given,
     )
+
+
+def field_remedies(laws: Collection[str], prior: Prior | None, rows: int) -> dict[str, str]:
+    """Code of a note that few runs give → what to do about it, where a prior would do; else empty.
+
+    Args:
+        laws: names of laws.
+        prior: what was known beforehand.
+        rows: number of runs.
+    """
+    if prior is not None or rows > _FEW or not {*LAWS} & {*laws}:
+        return {}
+    step = "prior='field' adds what public experiments say of such laws"
+    return dict.fromkeys(("few-rows", "few-spare-rows", "no-spare-rows", "loose"), step)
 
 
 def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None) -> Prior:

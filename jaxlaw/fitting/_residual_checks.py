@@ -190,8 +190,8 @@ def _lack_of_fit_notes(residuals: Residuals, members: np.ndarray) -> list[Note]:
     if not parts:
         return []
     message = (
-        f"{'; '.join(parts)}; the law lacks something that these runs show, and beyond them it may "
-        "be off by more: try a law with another term, or fit runs nearer to the question"
+        f"{'; '.join(parts)}; beyond these runs the law may be off by more: try a law with another "
+        "term, or fit runs nearer to the question"
     )
     return [Note("lack-of-fit", "warning", message, inherited=True)]
 

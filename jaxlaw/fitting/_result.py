@@ -14,9 +14,9 @@ from jaxlaw._quantities import SHARE, written
 from jaxlaw._typed import NotNegative, only
 from jaxlaw.data import Reading
 from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, digits, of_parameters, register_as_tree
-from jaxlaw.fitting._prior import Experiment, Prior
+from jaxlaw.fitting._prior import Experiment, Prior, field_remedies
 from jaxlaw.fitting._scores import Metric, WithMetrics, accuracy_line
-from jaxlaw.notes import by_weight
+from jaxlaw.notes import REMEDIES, by_weight, remedy_of
 
 
 @dataclass(frozen=True)
@@ -162,6 +162,15 @@ class Fit(WithMetrics, FittedLaw):
         words = {"error": "do not use it", "warning": "first to look at"}
         parts += [f"{words[note.severity]}: {note.code}" for note in deciding]
         return "; ".join(parts)
+
+    @property
+    def next_step(self) -> str:
+        """What to do about the note that decides most; a prior, where rows are few."""
+        # A prior is over all parameters of a law, and on the scale of relative noise.
+        held = self.tied or {*self.fixed} & {*self.law.parameter_names}
+        laws = [] if held or self.residuals != "log" else [self.law.name]
+        of_few = field_remedies(laws, self.prior, self.n_observations)
+        return remedy_of(self.notes, {**REMEDIES, **of_few})
 
     def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
         """Standard errors and confidence intervals of the fitted parameters.

@@ -32,6 +32,7 @@ from jaxlaw.fitting import (
     Refits,
     conflict_notes,
     excludes_prior,
+    field_remedies,
     fit_many,
     joint_ranges,
     linearise,
@@ -66,7 +67,7 @@ from jaxlaw.forecasting._forecast_notes import (
     notes_of_points,
 )
 from jaxlaw.forecasting._weighted_laws import weighted_draws
-from jaxlaw.notes import Note
+from jaxlaw.notes import FAR, REMEDIES, Note, forbid, largest_run_step, remedy_of
 from jaxlaw.uncertainty import Draws
 from jaxlaw.validation import Candidate, DataSet
 
@@ -85,6 +86,7 @@ _COLUMNS = dict.fromkeys(
     ("distance", "laws", "shift", "estimate", "low", "high", *SHARES, "prior_share", "wide_prior"),
     float,
 )
+_WIDTH = 0.05  # half-width of an interval, relative, from which it is wide
 _ROUNDING = 1e-6  # of a distance
 _WIDE = 5.0  # factor of a prior's standard deviations, to see how much it moves
 
@@ -280,6 +282,23 @@ class Forecast(Result):
         most = max(SHARES, key=lambda name: row[name])
         more = f"; {len(self.table) - 1} more below" if len(self.table) > 1 else ""
         return f"{self._point(row)}; most of the width is from {_WIDTHS[most]}{more}"
+
+    @property
+    def next_step(self) -> str:
+        """The largest run that can be paid for, where it narrows the interval; or a remedy."""
+        laws = [fit.law.name for fit in self.fits.values()]
+        of_few = field_remedies(laws, self.prior, int(self.runs["count"]))
+        step = remedy_of(self.notes, {**REMEDIES, **of_few})
+        if step or self.table.empty or forbid(self.notes):
+            return step
+        row = self.table.loc[self.table["distance"].idxmax()]
+        wide = (row["high"] - row["low"]) / 2 >= _WIDTH * row["estimate"]
+        narrows = max(SHARES, key=lambda name: row[name]) != "from_noise"
+        far = np.exp(row["distance"]) >= FAR or (wide and row["distance"] > 0)
+        if not (far and narrows and {"N", "D"} <= {*self.inputs}):
+            return ""
+        tokens, size = (row[name] * self.units.get(name, 1.0) for name in ("D", "N"))
+        return largest_run_step(tokens / size)
 
     def _point(self, row: pd.Series) -> str:
         """A run, its estimate and interval, and how far it is from the runs."""

@@ -20,7 +20,7 @@ import pandas as pd
 
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import SHARE, Quantity, checked_number, exponential, in_unit
+from jaxlaw._quantities import SHARE, Quantity, checked_number, exponential, in_unit, written
 from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
@@ -113,6 +113,9 @@ class Allocation(Pictured, Answer):
         if "loss" in self.binding.split():
             return f"loss {self.written('loss')}: {self.written('compute')}, by {run}{share}"
         return f"{self.written('compute')}: {run}{share}, loss {self.written('loss')}"
+
+    def _run(self) -> dict[str, float]:
+        return {"N": self.N, "D": self.D} | ({} if self.r is None else {"r": self.r})
 
     def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """Contours of equal loss around its compute, and the run on them."""
@@ -650,11 +653,12 @@ def _held_notes(space: SearchSpace, ended: np.ndarray, smallest: np.ndarray) -> 
 def _binding(space: SearchSpace, at: Mapping[str, float], budget: float) -> str:
     """What stops the loss from falling further."""
     bound = ["compute"] if at["compute"] >= budget * (1 - AT_LIMIT) else []
+    units = space.source.fit.input_units()
     for name, (low, high) in space.user.items():
         if low is not None and at[name] <= low * (1 + AT_LIMIT):
-            bound.append(f"{name} ≥ {low:g}")
+            bound.append(f"{name} ≥ {written(low, *units[name])}")
         if high is not None and at[name] >= high * (1 - AT_LIMIT):
-            bound.append(f"{name} ≤ {high:g}")
+            bound.append(f"{name} ≤ {written(high, *units[name])}")
     if space.epochs is not None:
         if epochs_of(space.source, space.others, at["D"]) >= space.epochs[0] * (1 - AT_LIMIT):
             bound.append(f"D/U ≤ {space.epochs[0]:.4g}")

@@ -30,7 +30,16 @@ from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
 from jaxlaw.laws import Law
-from jaxlaw.notes import Note, in_brief
+from jaxlaw.notes import (
+    FAR,
+    REMEDIES,
+    Note,
+    beyond_step,
+    forbid,
+    in_brief,
+    largest_run_step,
+    remedy_of,
+)
 from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import Draws
 
@@ -331,6 +340,8 @@ class Answer(Result):
     laws: pd.DataFrame | None = None
     #: Name of the table that the command writes as CSV, in place of the numbers in one row.
     csv: ClassVar[str] = ""
+    #: Argument of its plan that limits what is searched.
+    limited_by: ClassVar[str] = "limits"
 
     @property
     def quantities(self) -> dict[str, float]:
@@ -347,6 +358,18 @@ class Answer(Result):
     def headline(self) -> str:
         """The answer, how far it is from the runs, and what makes it doubtful."""
         return headline_of(self.sentence(), self.beyond, self.notes)
+
+    @property
+    def next_step(self) -> str:
+        """What to do about its distance from the runs, or about the note that decides most."""
+        limit, remedies = f"{self.limited_by}=", {}
+        if not any(limit in note.message for note in self.notes):
+            remedies = {"optimum-at-limit": f"widen {limit} where that is possible"}
+        return _step_of(self, self._run(), bool(self.interval), self.laws is not None, remedies)
+
+    def _run(self) -> dict[str, float]:
+        """The inputs of the run that it is about, in the units of the runs; empty without one."""
+        return {}
 
     def sentence(self) -> str:
         """The answer in words; empty where there is none."""
@@ -372,7 +395,10 @@ class Answer(Result):
         ]
         if self.laws is not None:
             shown = self.laws[[name for name in self.laws if _differs(self.laws[name])]]
-            lines += ["each law alone:", *self.readable(shown).to_string(index=False).split("\n")]
+            # Its units are those of the numbers above; the heads would be wider than the cells.
+            shown = self.readable(shown).rename(columns=lambda name: name.partition(" (")[0])
+            rows = shown.to_string(index=False).split("\n")
+            lines += ["each law alone:", *map(str.rstrip, rows)]
         return lines
 
     def _known_lines(self) -> list[str]:
@@ -405,9 +431,35 @@ def headline_of(sentence: str, beyond: float, notes: Sequence[Note]) -> str:
     return "; ".join(parts)
 
 
+def _step_of(
+    answer: Answer | AnswerTable, run: Mapping[str, float], intervals: bool, forecast: bool,
+    remedies: Mapping[str, str],
+) -> str:  # fmt: skip
+    """What to do next about a plan.
+
+    Args:
+        answer: the plan's answer.
+        run: inputs of its run, in the units of the runs.
+        intervals: whether it has intervals.
+        forecast: whether its law is a forecast's.
+        remedies: remedies of notes besides those of all results.
+    """
+    known = math.isfinite(run.get("N", math.nan) * run.get("D", math.nan))
+    if forbid(answer.notes) or not (known and answer.beyond >= FAR):
+        return remedy_of(answer.notes, {**REMEDIES, **remedies})
+    if forecast:
+        (_, one_parameter), (_, one_token) = answer.units["N"], answer.units["D"]
+        return largest_run_step(run["D"] * one_token / (run["N"] * one_parameter))
+    # Where the law has other inputs, what is proposed wants their values too.
+    others = (getattr(answer, "question", None) or {}).get("at") or {}
+    others = {name: value for name, value in others.items() if not isinstance(value, str)}
+    return beyond_step({**others, **run}, intervals=intervals)
+
+
 def _differs(column: pd.Series) -> bool:
     """Whether a column differs between laws: what was given to all need not be shown again."""
-    if len(column) == 1 or column.dtype.kind not in "fi":
+    column = column.dropna() if column.dtype.kind == "f" else column
+    if len(column) < 2 or column.dtype.kind not in "fi":
         return True
     return not np.allclose(column, column.iloc[0], rtol=SAME, atol=0.0, equal_nan=True)
 
@@ -454,6 +506,16 @@ class AnswerTable(Result):
         """The answers in one sentence: of the first and the last of many."""
         return headline_of(self.sentence(), self.beyond, self.notes)
 
+    @property
+    def next_step(self) -> str:
+        """The same as of one answer, of the run that takes most compute."""
+        table, run = self.table, {}
+        if {"N", "D", "compute"} <= {*table} and table["compute"].notna().any():
+            run = table.loc[table["compute"].idxmax(), ["N", "D"]].dropna().astype(float).to_dict()
+        source = (getattr(self, "question", None) or {}).get("fit")
+        forecast = isinstance(source, Result) and source.kind_of_record() == "forecast"
+        return _step_of(self, run, "N_low" in table, forecast, {})
+
     def sentence(self) -> str:
         """The answers in words; empty where there is none."""
         return ""
@@ -476,7 +538,7 @@ class AnswerTable(Result):
     def __repr__(self) -> str:
         """The headline, the table, cut where pandas cuts it, and the notes."""
         shown = repr(self.readable(self.table))
-        return "\n".join([*filter(None, [self.headline]), shown, *in_brief(self.notes)])
+        return "\n".join([*self.opening(), shown, *in_brief(self.notes)])
 
 
 def _planning(name: str) -> Any:

@@ -101,6 +101,7 @@ class ContinualRun(Answer):
     runs: pd.DataFrame
     schedule: Any = field(default=None, metadata={"saved": False})
     picture = "continual_run"
+    limited_by = "over"
 
     def sentence(self) -> str:
         """The run: its settings, both losses with intervals, what binds."""

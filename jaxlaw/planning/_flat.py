@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxlaw._quantities import written
 from jaxlaw.notes import Note
 from jaxlaw.planning._budgets import AT_LIMIT
 from jaxlaw.planning._search_space import tried_ratios
@@ -39,13 +40,13 @@ def bound_notes(
         limits: input → (least, largest) as the user gave them, None for an open side.
         at: the optimum, in the units of the runs; of its ratio D/N only where it has both.
     """
-    notes = []
+    notes, units = [], source.fit.input_units()
     for name, (low, high) in limits.items():
         for limit, word, further in ((low, "an upper", "less"), (high, "a lower", "more")):
             if limit is not None and abs(at[name] - limit) <= AT_LIMIT * max(limit, AT_LIMIT):
                 message = (
-                    f"{name} is at its limit of {limit:g}, where {further} of it would do better: "
-                    f"this is {word} bound of the best {name}, not the best"
+                    f"{name} is at its limit of {written(limit, *units[name])}, where {further} of "
+                    f"it would do better: this is {word} bound of the best {name}, not the best"
                 )
                 notes.append(Note("optimum-at-limit", "warning", message))
     if not {"N", "D"} <= set(at):
@@ -61,8 +62,8 @@ def bound_notes(
         size = at["N"] * math.sqrt(ratio / edge)
         message = (
             f"the best D/N, {ratio:.3g}, lies {side} all that were run ({low:.3g} to {high:.3g}): "
-            f"the runs speak for N = {size:.3g} as {word} bound of the best size, and for none "
-            "beyond it"
+            f"the runs speak for N = {written(size, *units['N'])} as {word} bound of the best "
+            "size, and for none beyond it"
         )
         notes.append(Note("optimum-beyond-tried", "warning", message))
     return notes

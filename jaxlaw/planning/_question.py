@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxlaw._quantities import checked_number
+from jaxlaw._quantities import checked_number, written
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Input
 from jaxlaw.notes import Note
@@ -111,12 +111,12 @@ class Question:
 
     def _bounds_at(self, best: Mapping[str, float]) -> list[str]:
         """The limits of single inputs that bind."""
-        bound = []
+        bound, units = [], self.reference.fit.input_units()
         for name, (low, high) in self._sides().items():
             if low is not None and best[name] <= low + AT_LIMIT * abs(low):
-                bound.append(f"{name} ≥ {low:g}")
+                bound.append(f"{name} ≥ {written(low, *units[name])}")
             if high is not None and best[name] >= high - AT_LIMIT * abs(high):
-                bound.append(f"{name} ≤ {high:g}")
+                bound.append(f"{name} ≤ {written(high, *units[name])}")
         return bound
 
     def _uses_up_the_corpus(self, best: Mapping[str, float]) -> bool:

@@ -41,6 +41,9 @@ class TokensPerParameter(Pictured, Answer):
     loss: float = field(metadata={"unit": TARGET})
     compute: float = field(metadata={"unit": "FLOPs"})
 
+    def _run(self) -> dict[str, float]:
+        return {"N": self.N, "D": self.D}
+
     def sentence(self) -> str:
         """The ratio, and the run that has it."""
         if not math.isfinite(self.ratio):

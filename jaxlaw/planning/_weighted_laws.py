@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw._quantities import SHARE
+from jaxlaw._quantities import SHARE, exponential
 from jaxlaw.errors import DataError
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import Answer
@@ -145,12 +145,12 @@ def _distance_notes(answer: Answer, every: list[Draws]) -> list[Note]:
     for draws in every:
         low, high = draws.computes
         if compute * _AWAY < low or high * _AWAY < compute < math.inf:
-            span = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+            span = " to ".join(dict.fromkeys(exponential(points) for points in (low, high)))
             return [Note(
                 "away-from-forecast", "warning",
-                f"the plan's run takes {compute:.3g} FLOPs, the forecast's points {span}: weights "
-                "of the laws and their common error are those of the points; make the forecast "
-                "at such a run",
+                f"the plan's run takes {exponential(compute)} FLOPs, the forecast's points {span}: "
+                "weights of the laws and their common error are those of the points; make the "
+                "forecast at such a run",
             )]  # fmt: skip
     return []
 

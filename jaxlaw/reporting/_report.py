@@ -20,7 +20,7 @@ from jaxlaw.data import LossCurves, ReadingOptions, Runs, without_dependence_not
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Fit, FittedLaw, runs_of
 from jaxlaw.forecasting import Backtest, Forecast
-from jaxlaw.notes import Note
+from jaxlaw.notes import Note, in_words
 from jaxlaw.reporting._explorer import explorer, forecast_explorer
 from jaxlaw.reporting._figures import (
     along_figures,
@@ -211,9 +211,20 @@ def _restated(forecast: Forecast, level: float) -> Forecast:
 
 def _opening(asked: Sequence[Result], notes: Sequence[Note], first: Html) -> Html:
     """What a page begins with: answers in a sentence each, and notes that forbid to use them."""
-    said = [element("p", one.headline, class_="headline") for one in asked if one.headline]
+    said = [
+        element("p", text, class_=kind)
+        for one in asked
+        for kind, text in (("headline", one.headline), ("next", _next(one)))
+        if text
+    ]
     grave = [note for note in notes if note.severity == "error"]
     return inner([*said, note_list(grave) if grave else "", first])
+
+
+def _next(result: Result) -> str:
+    """What to do next, as the reader's door has it."""
+    step = in_words(result.next_step)
+    return f"Next: {step}" * bool(step)
 
 
 # A fit

@@ -152,10 +152,10 @@ def test_limits_bind_and_are_named():
     assert wide.N == pytest.approx(free.N, rel=1e-7) and wide.binding == "compute"
     few = planning.allocation(SCRATCH, 1e21, limits={"D": (None, 1e11)})
     assert few.D == pytest.approx(1e11, rel=1e-9) and few.N == pytest.approx(1e21 / 6e11, rel=1e-9)
-    assert few.binding == "compute, D ≤ 1e+11"
+    assert few.binding == "compute, D ≤ 100 B tokens"
     both = planning.allocation(SCRATCH, 1e21, limits={"N": (None, 1e8), "D": (None, 1e11)})
     assert both.compute == pytest.approx(6e19, rel=1e-9)
-    assert both.binding == "N ≤ 1e+08, D ≤ 1e+11"
+    assert both.binding == "N ≤ 100 M parameters, D ≤ 100 B tokens"
 
 
 @pytest.mark.full
@@ -190,7 +190,7 @@ def test_the_conditions_on_exponents(change):
 def test_without_an_optimum_a_limit_gives_the_answer():
     law = ("cpt-chinchilla", {**CONTINUAL[1], "beta": 0.05})
     plan = planning.allocation(law, 1e21, limits={"N": (None, 7e9)})
-    assert plan.N == pytest.approx(7e9, rel=1e-9) and plan.binding == "compute, N ≤ 7e+09"
+    assert plan.N == pytest.approx(7e9, rel=1e-9) and plan.binding == "compute, N ≤ 7 B parameters"
     with pytest.raises(jl.DataError, match="largest model"):
         planning.allocation(law, 1e21, cost=lambda N, D: 6 * N * D)
 

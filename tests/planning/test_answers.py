@@ -142,7 +142,8 @@ def test_an_answer_prints_and_is_json():
     plan = planning.allocation(scattered(), 1e24)
     lines = plan.summary().splitlines()
     assert " ".join(plan.headline.split()) == " ".join(" ".join(lines[:3]).split())
-    assert lines[3].startswith("N  ") and " B parameters   95 %: " in lines[3]
+    assert lines[3].startswith("Next: add runs on the far side")  # of D/N, which none had
+    assert lines[4].startswith("N  ") and " B parameters   95 %: " in lines[4]
     assert any("extrapolation" in line for line in lines)
     record = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
     assert record["N"] == plan.N and record["interval"]["N"] == list(plan.interval["N"])

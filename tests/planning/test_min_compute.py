@@ -153,7 +153,7 @@ def test_a_users_law_with_limits_and_a_share():
         DOMAIN, plan.compute, at={"r": "best"}, limits=limits, cost=lambda N, D: 8 * N * D
     )
     assert back.loss == pytest.approx(1.9, abs=1e-8) and plan.r <= 0.8
-    assert "N ≤ 2" in back.binding and plan.N == pytest.approx(2.0, rel=1e-9)
+    assert "N ≤ 2 B parameters" in back.binding and plan.N == pytest.approx(2.0, rel=1e-9)
     with pytest.raises(jl.UsageError, match="let r be searched"):
         planning.min_compute(DOMAIN, 1.9, at={"r": 0.5}, corpus_tokens=1.0)
     with pytest.raises(jl.UsageError, match="has no input r"):

@@ -242,7 +242,8 @@ def test_an_optimum_at_an_end_of_what_was_tried_is_called_a_bound():
         (note,) = (note for note in beyond.notes if note.code == "optimum-beyond-tried")
         # At four times fewer or more tokens a parameter the size is half, or twice, the best.
         size = free.N * (0.5 if word == "lower" else 2)
-        assert f"{word} bound" in note.message and f"N = {size:.3g}" in note.message
+        assert f"{word} bound" in note.message
+        assert f"N = {size / 1e9:.3g} B parameters" in note.message
 
 
 def test_a_plan_knows_of_a_forecast_no_more_than_its_draws(plan):
