@@ -336,14 +336,15 @@ def with_counts(
         if all(count is None for count in counts):
             continue
         unit = scales.setdefault(name, scales.get("D", 1.0) if name in PARTS else 1.0)
-        values = [
-            cell if count is None else count / unit
-            for cell, count in zip(cells, counts, strict=True)
-        ]
-        new[column] = pd.Series(values, cells.index, object)
+        new[column] = pd.Series(_in_unit(cells, counts, unit), cells.index, object)
     if not new:
         return table, scales
     return Table(table.frame.assign(**new), table.source, table.word), scales
+
+
+def _in_unit(cells: Iterable[Any], counts: Iterable[float | None], unit: float) -> list[Any]:
+    """Cells in a unit, where they say their own."""
+    return [c if n is None else n / unit for c, n in zip(cells, counts, strict=True)]
 
 
 def bare(text: str) -> str:
