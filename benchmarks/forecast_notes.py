@@ -1,12 +1,13 @@
 """Which of a forecast's notes tell forecasts that hold from those that do not.
 
-    JAXLAW_DATA=… python -m benchmarks.forecast_notes FILE [--minutes M] [set …]
+    JAXLAW_DATA=… python -m benchmarks.forecast_notes FILE [--prior] [--minutes M] [set …]
 
 Runs of the sets of ``benchmarks.forecast`` beyond each cut-off are forecast from those below, with
 few starts: the notes do not depend on the optimum's last digits. Each cut-off gives two forecasts,
 of the nearer and of the farther half of the runs held out, each with its own notes; of N and D also
 those of chinchilla alone; and many cut-offs all of that again from 14 or 24 of the runs. FILE has
-one line a forecast; a second call goes on where the first stopped.
+one line a forecast; a second call goes on where the first stopped. ``--prior`` takes what the field
+knows, less the set's own sources; otherwise there is no prior.
 """
 
 import argparse
@@ -24,7 +25,7 @@ import pandas as pd
 from benchmarks import forecast as held_out
 from benchmarks.forecast import Case, names_of, read
 from jaxlaw._jit import size_class
-from jaxlaw.fitting import _problem
+from jaxlaw.fitting import _problem, field_prior
 from jaxlaw.forecasting import _forecast
 from jaxlaw.forecasting._backtest import fit_at_cutoffs
 from jaxlaw.forecasting._cutoffs import fit_resamples
@@ -37,8 +38,9 @@ KEY = ["set", "name", "along", "cutoff"]
 #: Notes of severity "warning" that the forecast makes of its own interval.
 WARNINGS = {
     "few-rows", "prior-width", "farther-than-tested", "one-law", "intervals-failed",
-    "unseen-input", "unseen-ratio", "mixed-runs",
+    "unseen-input", "unseen-ratio", "mixed-runs", "prior-conflict",
 }  # fmt: skip
+MIXED = ("hoffmann", "llama", "marin", "misfitting")  # sources of the six experiments in one table
 
 
 def every(table: pd.DataFrame, count: int) -> pd.DataFrame:
@@ -87,7 +89,14 @@ def below(case: Case) -> pd.DataFrame:
     return case.table[case.table[case.along] <= case.cutoff]
 
 
-def measured(case: Case) -> list[dict[str, Any]]:
+def prior_for(case: Case) -> Any:
+    """What the field knows without the sources of a case; nothing of laws of other inputs."""
+    if not {"N", "D"} <= {*case.inputs} or "r" in case.inputs:
+        return None
+    return field_prior(without=MIXED if case.data.startswith("isoflops, six") else case.source)
+
+
+def measured(case: Case, known: bool) -> list[dict[str, Any]]:
     """One line a forecast: its notes, and what became of it."""
     rest = case.table[case.table[case.along] > case.cutoff].sort_values(case.along)
     halves = {"near": rest[: (len(rest) + 1) // 2], "far": rest[(len(rest) + 1) // 2 :]}
@@ -97,7 +106,8 @@ def measured(case: Case) -> list[dict[str, Any]]:
     table = every(seen, min(len(seen), count))[kept]
     along = "compute" if case.along == "C" else case.along
     units = {name: 1 for name in case.inputs if name in held_out.ONES}
-    made = fit_at_cutoffs(None, table, along, 6, None, None, CHEAP | {"units": units}, needed=False)
+    options = CHEAP | {"units": units, "prior": prior_for(case) if known else None}
+    made = fit_at_cutoffs(None, table, along, 6, None, None, options, needed=False)
     refits = {one.label: fit_resamples(made, one.label, 8, 0) for one in made.candidates}
     laws, lines = [one.label for one in made.candidates], []
     for of in (laws, [ALONE]) if ALONE in laws else (laws,):
@@ -188,7 +198,7 @@ def kept(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def go_on(file: Path, minutes: float, sets: Iterable[str]) -> None:
+def go_on(file: Path, minutes: float, sets: Iterable[str], known: bool) -> None:
     """Forecast what FILE lacks, until the processor has worked so long."""
     done = {tuple(one[name] for name in KEY) for one in kept(file)}
     for case in cases():
@@ -198,7 +208,7 @@ def go_on(file: Path, minutes: float, sets: Iterable[str]) -> None:
         if time.process_time() > 60 * minutes:
             return
         begun = time.process_time()
-        lines = measured(case)
+        lines = measured(case, known)
         with file.open("a") as out:
             out.writelines(json.dumps(line) + "\n" for line in lines)
         print(*key, [round(one["inside"], 2) for one in lines], lines[0]["notes"],
@@ -208,13 +218,14 @@ def go_on(file: Path, minutes: float, sets: Iterable[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("file", type=Path)
+    parser.add_argument("--prior", action="store_true", help="what the field knows")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("sets", nargs="*")
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     # All tables are padded to one length, as in benchmarks.forecast.
     _problem.size_class = lambda rows, width=1: max(size_class(rows, width), ROWS)
-    go_on(given.file, given.minutes, given.sets)
+    go_on(given.file, given.minutes, given.sets, given.prior)
     report(pd.DataFrame(kept(given.file)))
 
 

@@ -103,13 +103,17 @@ def runs_of(table: pd.DataFrame) -> jl.Runs:
 
 
 def forecast() -> Figure:
-    """Llama 3's isoFLOP runs of up to 1e20 FLOPs, a forecast from them, and larger runs."""
+    """Llama 3's isoFLOP runs of up to 1e20 FLOPs, a forecast from them, and larger runs.
+
+    What is known beforehand is of the other sources: these runs are in the field's library, too.
+    """
     table = llama_3()
     before, later = (
         runs_of(part) for part in (table[table["budget"] <= 1e20], table[table["budget"] > 1e20])
     )
     best = planning.allocation(jl.fit("chinchilla", before), table["budget"].max())
-    found = jl.forecast(None, before, at={"N": best.N, "D": best.D})
+    known = jl.fitting.field_prior(without="llama")
+    found = jl.forecast(None, before, at={"N": best.N, "D": best.D}, prior=known)
     figure, ax = plt.subplots(figsize=(7.2, 3.9), layout="constrained")
     plots.forecast_intervals(found, ax, later=later)
     return figure
