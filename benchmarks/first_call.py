@@ -1,11 +1,14 @@
-"""What a first fit and a command cost before they compute, and what was done about it.
+"""What first calls and a command cost before they compute, and what was done about it.
 
-    python benchmarks/first_call.py
+    python benchmarks/first_call.py             all tables
+    python benchmarks/first_call.py calls       that of first calls alone
 
-Every row is the median of three new processes; CPU seconds, of all threads. "plain" compiles as
-``jax.jit`` does, "quick" as :mod:`jaxlaw._jit` does, "kept" finds in a cache folder what an earlier
-process compiled. The second fit is of the same shapes, compiled: the options must not cost there
-what they save. Another length is a table with a few rows fewer, of the same size class.
+The table of first calls has one process with an empty cache folder, and a second one that finds
+what the first compiled. In the others every row is the median of three new processes. CPU seconds
+are of all threads. "plain" compiles as ``jax.jit`` does, "quick" as :mod:`jaxlaw._jit` does, "kept"
+finds in a cache folder what an earlier process compiled. The second fit is of the same shapes,
+compiled: the options must not cost there what they save. Another length is a table with a few rows
+fewer, of the same size class.
 """
 
 from __future__ import annotations
@@ -42,6 +45,38 @@ cpu(many)
 (large, _) = cpu(many)
 print(json.dumps([first, second, other, large, fit.objective, bool(programs.compiler_options())]))
 """
+#: Calls one after another in a process, the same calls in a second one.
+CALLS = """
+import json, sys, time, warnings
+import jaxlaw as jl
+warnings.simplefilter("ignore")
+runs = jl.simulate.experiment("chinchilla", noise=0.004).table
+at = {"N": 7e10, "D": 1.4e12}
+laws = ["chinchilla", "skaling", "kaplan", "kaplan-e", "farseer"]
+forecast = lambda rows: lambda: jl.forecast(None, runs.iloc[:rows], at=at)
+bootstrap = lambda count: lambda: jl.bootstrap("chinchilla", runs, n_resamples=count)
+fit = lambda: jl.fit("chinchilla", runs)
+study = lambda: jl.cross_validate(laws, runs, jl.folds.k_fold(20))
+calls = {
+    "forecast of 20 runs": forecast(20), "the same again": forecast(20), "of 17 runs": forecast(17),
+    "forecast of 243 runs": forecast(243), "the same, again": forecast(243),
+    "fit": fit, "a second fit": fit,
+    "bootstrap of 1,000": bootstrap(1000), "then 4,000": bootstrap(4000),
+    "study, five laws, 20 folds": study, "a second study": study,
+}
+for name in sys.argv[1].split("; "):
+    cpu, wall = time.process_time(), time.perf_counter()
+    calls[name]()
+    print(json.dumps([name, time.process_time() - cpu, time.perf_counter() - wall]))
+"""
+#: The calls of each process.
+TOGETHER = (
+    "forecast of 20 runs; the same again; of 17 runs",
+    "forecast of 243 runs; the same, again",
+    "fit; a second fit",
+    "bootstrap of 1,000; then 4,000",
+    "study, five laws, 20 folds; a second study",
+)
 COMMANDS = (
     "--help",
     "laws",
@@ -60,6 +95,25 @@ def measured(law: str, way: str) -> list[float]:
         ]
     runs = runs[-3:]  # the first fills the folder
     return [statistics.median(values) for values in zip(*runs, strict=True)]
+
+
+def of_calls() -> None:
+    """Print CPU and wall seconds of calls in a process that compiles, and in a second one."""
+    print("| call | first process: CPU s | wall s | second process: CPU s | wall s |")
+    print("|---|---|---|---|---|")
+    for names in TOGETHER:
+        with tempfile.TemporaryDirectory() as folder:
+            environment = os.environ | {"JAXLAW_CACHE": folder}
+            command = [sys.executable, "-c", CALLS, names]
+            processes = [
+                subprocess.run(
+                    command, env=environment, capture_output=True, text=True, check=True
+                ).stdout.splitlines()
+                for _ in range(2)
+            ]
+        for lines in zip(*processes, strict=True):
+            (name, *first), (_, *second) = map(json.loads, lines)
+            print(f"| {name} | {' | '.join(f'{value:.2f}' for value in (*first, *second))} |")
 
 
 def of_commands(folder: str) -> None:
@@ -81,6 +135,10 @@ def of_commands(folder: str) -> None:
 
 def main() -> None:
     """Print the tables."""
+    of_calls()
+    if sys.argv[1:] == ["calls"]:
+        return
+    print()
     columns = (
         "law",
         "way",

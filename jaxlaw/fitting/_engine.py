@@ -204,8 +204,7 @@ def _solve_queues(
     )
     # Settings travel as an argument, so that other tolerances need no other program.
     key, mesh = solver._replace(settings=None), _mesh(len(queues))
-    brief = solver.brief and _points(problems) <= SMALL_TABLES[-1]
-    run_rounds = _run_brief_rounds if brief else _run_rounds
+    run_rounds = _rounds_program(solver, problems, most[0])
     slots, begun = None, np.zeros(len(queues), np.int32)
     while True:
         fewer = slot_count // PACK if slot_count >= FEWEST else 0
@@ -327,6 +326,12 @@ def _run_rounds_of_one(solver, model, count, shared, own, slots, results, begun)
 _run_brief_rounds = compiled(
     optimised=False, static_argnames=("solver", "model", "mesh", "count"), donate_argnums=(6, 7)
 )(_run_rounds.__wrapped__)
+
+
+def _rounds_program(solver: Solver, problems: Problem, most_problems: int) -> Any:
+    """The program of rounds; of a law with a ridge, polishing many refits is worth optimising."""
+    few = _points(problems) <= SMALL_TABLES[-1] and most_problems < PROBLEMS[1]
+    return _run_brief_rounds if solver.brief and few else _run_rounds
 
 
 @compiled(static_argnames=("mesh", "size"))

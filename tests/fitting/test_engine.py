@@ -61,13 +61,20 @@ def test_padding_changes_no_result(monkeypatch):
     assert padded[1].value.shape == (3, 12)
 
 
-def test_the_polish_of_small_tables_alone_is_compiled_without_optimisation(monkeypatch):
+@pytest.mark.parametrize(
+    ("solver", "rows", "problems", "optimised"),
+    [(NEWTON, 64, 1, True), (POLISH, 64, 1, False), (POLISH, 1024, 255, False),
+     (POLISH, 1025, 1, True), (POLISH, 64, 256, True)],
+)  # fmt: skip
+def test_the_polish_of_few_rows_and_refits_alone_is_compiled_without_optimisation(
+    monkeypatch, solver, rows, problems, optimised
+):
     class Chosen(Exception):
         pass
 
-    def choose(optimised):
+    def choose(choice):
         def run(*_):
-            raise Chosen(optimised)
+            raise Chosen(choice)
 
         return run
 
@@ -75,13 +82,13 @@ def test_the_polish_of_small_tables_alone_is_compiled_without_optimisation(monke
     monkeypatch.setattr(engine, "_run_brief_rounds", choose(False))
     with jax.enable_x64(True):
         p = fit_problem("loss-compute")
-        cases = [(NEWTON, 64, True), (POLISH, 64, False), (POLISH, 1024, False)]
-        for solver, rows, optimised in [*cases, (POLISH, 1025, True)]:
-            rest = {name: np.ones(rows) for name in ("target", "weight")}
-            data = p.data._replace(inputs={name: np.ones(rows) for name in p.data.inputs}, **rest)
-            with pytest.raises(Chosen) as chosen:
-                engine.solve(solver, p.model, data, screened(p, count=4))
-            assert chosen.value.args == (optimised,), (solver.name, rows)
+        inputs = {name: np.ones(rows) for name in p.data.inputs}
+        data = p.data._replace(
+            inputs=inputs, target=np.ones(rows), weight=np.ones((problems, rows))
+        )
+        with pytest.raises(Chosen) as chosen:
+            engine.solve(solver, p.model, data, screened(p, count=4), frozenset({"weight"}))
+    assert chosen.value.args == (optimised,)
 
 
 @pytest.mark.full
