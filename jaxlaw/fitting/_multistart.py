@@ -335,9 +335,9 @@ def _screen_sizes(batch: Batch, each: int) -> _ChunkSizes:
     sizes = _chunk_sizes(batch, each, SCREEN_LANES)
     if on_accelerator():
         return sizes
-    width = STARTS
-    while 64 * width <= each:
-        width *= 8
+    # No wider for more starts: what a chunk returns has a row for each of 64 problems, however few
+    # there are, and beyond these widths it is no longer in the caches.
+    width = 8 * STARTS if 64 * STARTS <= each else STARTS
     width = min(width, each)
     problems = max(1, min(batch.count, sizes.lanes // width))
     return _ChunkSizes(problems, width, problems * width, each)

@@ -32,7 +32,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import compiled
+from jaxlaw._jit import compiled, padded, size_class
 from jaxlaw._typed import as_real, register
 from jaxlaw.errors import JaxlawError, NotHereError, UsageError, nearest
 from jaxlaw.laws._linear import linear_parameters
@@ -40,6 +40,7 @@ from jaxlaw.laws._parameters import INPUTS, Input, Parameter
 
 Array = jax.Array
 Values = Mapping[str, Any]
+_LONG = 2**14  # rows of a table that is evaluated as it is
 
 
 @dataclass(frozen=True)
@@ -268,10 +269,18 @@ class Law:
             >>> float(law.evaluate({"a": 30.0, "b": 0.0}, C=1e21))
             30.0
         """
-        params, inputs = (
-            {name: as_real(value) for name, value in given.items()} for given in (params, inputs)
-        )
-        return _program(self, params, inputs)
+        given = [{name: as_real(value) for name, value in one.items()} for one in (params, inputs)]
+        # Compiling for a shape takes twice as long as a fit: tables are padded to few lengths. Long
+        # ones, whose copies would take longer, and tracers stay as they are.
+        leaves = jax.tree.leaves(given)
+        shapes = {np.shape(leaf) for leaf in leaves} - {()}
+        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+        rows = next(iter(shapes))[0] if [len(shape) for shape in shapes] == [1] else 0
+        if traced or not 0 < rows <= _LONG:
+            return _program(self, *given)
+        length = size_class(rows)
+        whole = jax.tree.map(lambda leaf: padded(leaf, length) if np.shape(leaf) else leaf, given)
+        return jnp.asarray(np.asarray(_program(self, *whole))[:rows])
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By name where the law can be found again, else whole.
