@@ -39,6 +39,9 @@ SIZE = (6.4, 4.2)  # inches; at 150 dots each as wide as a README
 MANY = 2000  # dots, above which a vector graphic would be slow: they become pixels
 PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of the first
 
+# Behind words on a drawing.
+VEIL: dict[str, Any] = {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 1}
+
 _SEEN = 2e-3  # of the width of the axes: less is rounding of the units
 _COUNTED = {"N": "parameters", "D": "tokens", "Dp": "tokens", "C": "FLOPs"}
 _WORDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
@@ -204,7 +207,7 @@ def answer(ax: Axes, x: float, y: float, text: str, **details: Any) -> None:
         right, high = ax.transLimits.transform(ax.transScale.transform((x, y))) > 0.5
         details |= {"xytext": (-7 if right else 7, -7 if high else 7)}
         details |= {"ha": "right" if right else "left", "va": "top" if high else "bottom"}
-    details.setdefault("bbox", {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 1})
+    details.setdefault("bbox", VEIL)
     size, order = details.pop("s", 36), details.pop("zorder", 3)
     color = details.setdefault("color", RED)
     dots(ax, x, y, color=[color], s=size, alpha=1, zorder=order)
@@ -222,8 +225,7 @@ def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
     dots(ax, x, y, color=[RED], s=36, alpha=1, zorder=4)
     right = ax.transLimits.transform(ax.transScale.transform((x, y)))[0] > 0.5
     side = {"xytext": (-5, 0), "ha": "right"} if right else {"xytext": (5, 0)}
-    veil = {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 1}
-    vertical(ax, x, text, bbox=veil, **side)
+    vertical(ax, x, text, bbox=VEIL, **side)
 
 
 def what_is_drawn(said: Mapping[str, Any]) -> str:
@@ -310,7 +312,9 @@ def log_axis(axis: Axis, single: float = 1.0, words: bool = True) -> None:
     decades = np.log10(np.divide(*axis.get_view_interval()[::-1]))
     steps = (1,) if decades > 2.2 else (1, 3) if decades > 1.2 else (1, 2, 5)
     form = count_in_words if words else power_of_ten
-    axis.set_major_locator(LogLocator(subs=steps, numticks=7 if len(steps) == 1 else 12))
+    # Over less than a factor of 5 there may be a single 1, 2 or 5.
+    logs = LogLocator(subs=steps, numticks=7 if len(steps) == 1 else 12)
+    axis.set_major_locator(logs if decades > 0.7 else MaxNLocator(5))
     axis.set_major_formatter(FuncFormatter(lambda value, _: form(value * single)))
     axis.set_minor_locator(LogLocator(subs=range(2, 10)) if decades > 2.2 else NullLocator())
     axis.set_minor_formatter(NullFormatter())

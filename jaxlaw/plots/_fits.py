@@ -19,6 +19,7 @@ from jaxlaw._axes import (
     GREEN,
     INK,
     RED,
+    VEIL,
     dots,
     finish,
     input_label,
@@ -143,7 +144,7 @@ def scored_runs(scores: Scores, ax: Axes | None = None) -> Axes:
     bias = 100 * scores.metrics["mean_relative_error"]
     write(
         ax, f"off by {mean:.3g} % in the mean\nbias {bias:+.3g} %".replace("-", "−"), (0.04, 0.96),
-        xycoords="axes fraction", va="top", fontsize="medium",
+        xycoords="axes fraction", va="top", fontsize="medium", bbox=VEIL,
     )  # fmt: skip
     where = "; ○ beyond the fitted ranges" if outside.any() else ""
     target = list(table)[list(table).index("predicted") - 1]

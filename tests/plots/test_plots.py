@@ -45,6 +45,15 @@ def points(ax):
     return np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
 
 
+@pytest.mark.parametrize("times", [1.1, 1.6, 2.0, 2.6, 4, 4.6, 10, 300, 1e6])
+@pytest.mark.parametrize("least", [1.1, 2.2, 5.5, 9.5])
+def test_a_logarithmic_axis_has_two_labels_or_more(ax, least, times):
+    ax.plot([least, least * times], [1, 2])
+    style.log_axis(ax.xaxis)
+    low, high = ax.get_xlim()
+    assert sum(low <= tick <= high for tick in ax.get_xticks()) >= 2
+
+
 DRAW = [plots.observed_against_predicted, plots.residuals, plots.loss_over_share]
 
 

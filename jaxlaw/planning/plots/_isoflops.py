@@ -11,6 +11,7 @@ from scipy import stats
 
 from jaxlaw._axes import (
     INK,
+    VEIL,
     answer,
     count_in_words,
     dots,
@@ -120,9 +121,8 @@ def isoflops(
         dots(ax, one.budget.N, one.budget.loss, color=[color], s=16)
         ax.plot(one.N, one.loss, color=color, linewidth=1.4)
         name, start = power_of_ten(float(f"{one.budget.compute:.2g}")), (one.N[0], one.loss[0])
-        veil = {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 0.5}  # over curves
         write(ax, name, start, color=color, fontsize="x-small", xytext=(-2, 3), ha="right",
-              bbox=veil)  # fmt: skip
+              bbox=VEIL)  # fmt: skip
     lowest = [one.lowest for one in curves]
     _draw_lowest(ax, lowest, shades(len(curves)))
     ax.margins(x=0.08, y=0.05 if mark is None else 0.12)
