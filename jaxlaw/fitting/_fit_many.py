@@ -33,7 +33,13 @@ from jaxlaw.fitting._multistart import (
 )
 from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._prior_evidence import prior_evidence, scatter_notes
+from jaxlaw.fitting._prior import SPREAD, WITHIN, Prior
+from jaxlaw.fitting._prior_evidence import (
+    PriorEvidence,
+    prior_evidence,
+    scale_free_slopes,
+    scatter_notes,
+)
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._starts import first_starts
 from jaxlaw.fitting.solvers import SOLVERS
@@ -42,6 +48,9 @@ from jaxlaw.notes import Note
 
 _FEW = 256  # refits, and points, up to which predictions are by one program of that size
 MANY = 16  # refits of a data set from which on they start from its optima
+#: Groups that have shown the spread of experiments of one source before any is seen.
+_GROUPS = 1.0
+_ITERATIONS, _SETTLED = 60, 0.02  # of EM; relative change of the spreads
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,20 +356,97 @@ def posterior_draws(
 
 
 def with_noise(law: Law, observations: Observations, options: FitOptions) -> FitOptions:
-    """The options with the noise that the runs show, where a prior needs it; else as they are.
+    """The options with what the runs say of their prior; as they are without a prior.
 
     The noise weighs the runs against the prior, and is the unit of the Huber threshold. It is that
     of a first fit, by the prior's own noise; where it is far more, a note of the prior says so.
+    Where there are groups their spread is estimated too.
     """
     if not options.knows_beforehand(law):
         return options
     quiet = replace(options, work_dir=None, progress=False)
+    if options.prior.pools(law):
+        return replace(options, prior=_pooled(law, observations, quiet))
     first = fit_many(law, observations, observations.weight[None], options=quiet)
-    residuals = np.log(observations.target) - np.log(first.predict(**observations.inputs)[0])
+    if not np.isfinite(first.objective[0]):
+        return options
+    evidence = prior_evidence(first.problem, first.coordinates[0])
+    return replace(options, prior=_with_noise(options.prior, observations, first, evidence))
+
+
+def _with_noise(
+    prior: Prior, observations: Observations, fitted: Refits, evidence: PriorEvidence
+) -> Prior:
+    """The prior with the noise of the residuals of a fit, and a note where it is far more."""
+    residuals = np.log(observations.target) - np.log(fitted.predict(**observations.inputs)[0])
     residuals = residuals[observations.weight > 0]
     if not np.isfinite(residuals).all():
-        return options
-    determined = prior_evidence(first.problem, first.coordinates[0]).determined
-    notes = tuple(scatter_notes(options.prior, residuals, determined))
-    prior = replace(options.prior.with_noise(residuals, determined), notes=notes)
-    return replace(options, prior=prior)
+        return prior
+    notes = tuple(scatter_notes(prior, residuals, evidence.determined))
+    return replace(prior.with_noise(residuals, evidence.determined), notes=notes)
+
+
+def _pooled(law: Law, observations: Observations, options: FitOptions) -> Prior:
+    """The prior of all groups of a law, with their spread and the noise as the runs show them.
+
+    The scale-free coordinates of group g are taken as
+
+        z_g = μ + b_g,    μ ~ N(m, Σ),    b_gj ~ N(0, τ_j²),
+
+    with m and Σ the prior of a single experiment: what the groups have in common is drawn towards
+    earlier experiments, and the groups towards one another (partial pooling). The spreads τ are
+    those of the highest marginal likelihood, by EM (Laird and Ware 1982): a fit by the present τ,
+    its posterior to second order (Laplace), then the τ that it expects. They are of the groups'
+    deviations from their mean, as those of REML are, and so not too small for few groups.
+    """
+    active = observations.weight > 0
+    # Groups without runs say nothing of the spread.
+    there = np.unique(np.round(observations.inputs["group"][active]).astype(int))
+    names = ("level", *law.scale_free.of.scale_free.words)
+    before = WITHIN * np.array([SPREAD[name] for name in names])
+    spread, start = before, None
+    level = float(np.median(np.log(observations.target[active])))
+    prior = options.prior.pooled(law, level, spread)
+    for _ in range(_ITERATIONS):
+        search = replace(options, prior=prior)
+        if start is not None:
+            search = replace(search, starts="sobol", n_starts=1, n_local=None)
+        fitted = fit_many(
+            law, observations, observations.weight[None], options=search, extra_starts=start
+        )
+        if not np.isfinite(fitted.objective[0]):
+            break
+        at, last = fitted.coordinates[0], spread
+        start = np.array([[fitted.params[name][0] for name in law.parameter_names]])
+        evidence = prior_evidence(fitted.problem, at)
+        values, slopes = (each[1:] for each in scale_free_slopes(fitted.problem, at))
+        covariance = slopes @ evidence.covariance @ slopes.T
+        spread = expected_spread(values.reshape(-1, len(names)), covariance, there, before)
+        prior = _with_noise(
+            options.prior.pooled(law, level, spread), observations, fitted, evidence
+        )
+        if (np.abs(np.log(spread / last)) < _SETTLED).all():
+            break
+    return prior
+
+
+def expected_spread(
+    each: np.ndarray, covariance: np.ndarray, there: np.ndarray, before: np.ndarray
+) -> np.ndarray:
+    """(k,) spread expected of groups' coordinates (G, k), whose posterior has (Gk, Gk).
+
+    Args:
+        each: coordinates of the groups.
+        covariance: their posterior covariance, group by group.
+        there: numbers of the groups that have runs.
+        before: (k,) spread before any group is seen, which counts as :data:`_GROUPS` groups.
+    """
+    size, count = each.shape[1], len(there)
+    total = _GROUPS * before**2
+    for j in range(size):
+        rows = there * size + j
+        off = each[there, j] - each[there, j].mean()
+        block = covariance[np.ix_(rows, rows)]
+        # Of deviations from the groups' mean: the trace of the centred covariance.
+        total[j] += off @ off + np.trace(block) - block.sum() / count
+    return np.sqrt(total / (count - 1 + _GROUPS))

@@ -417,9 +417,10 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
     """Pairs of parameters (i ≥ j) whose mixed second derivative may differ from zero.
 
     Read off the traced formula: a law that is a sum of terms couples only the parameters
-    within a term, and ∂f/∂i then does not mention j.
+    within a term, and ∂f/∂i then does not mention j. Parameters of different groups have no row in
+    common, which the trace does not show: the program of six groups would be six times as large.
     """
-    law, size = model.law, len(model.law.parameters)
+    law, size, apart = model.law, len(model.law.parameters), _apart(model)
 
     def prediction(inputs, centre, *us):
         params = Transform(model, centre, law.context(inputs)).to_natural(us)
@@ -436,7 +437,17 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
         traced = jax.make_jaxpr(slope)(inputs, centre, *[scalar] * size).jaxpr
         mentioned, us = _mentioned(traced), traced.invars[-size:]
         pairs |= {(max(i, j), min(i, j)) for j in range(size) if us[j] in mentioned}
-    return frozenset(pairs)
+    return frozenset(pair for pair in pairs if not apart[pair])
+
+
+def _apart(model: Model) -> np.ndarray:
+    """(p, p) whether two parameters are of different groups, and of no row together."""
+    law, size = model.law, len(model.law.parameters)
+    if model.tied != tuple(range(size)):  # a group may have the parameter of another
+        return np.zeros((size, size), bool)
+    number = {name: k for k, names in enumerate(law.of_groups.values(), 1) for name in names}
+    group = np.array([number.get(name, 0) for name in law.parameter_names])
+    return (group[:, None] != group) & (group[:, None] * group > 0)
 
 
 def _matrices(pairs: list[tuple[int, int]], size: int, kind: Any) -> np.ndarray:

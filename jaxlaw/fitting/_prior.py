@@ -44,9 +44,12 @@ if TYPE_CHECKING:
 INFLATION = 4.0
 #: Standard deviations between experiments before any is known, by coordinate, and sources' worth of
 #: them. Eight sources alone do not determine a covariance of five coordinates.
-SPREAD = {"log_floor": 0.3, "share": 0.5, "balance": 0.4, "alpha": 0.3, "beta": 0.3, "kappa": 0.4,
-          "gamma": 0.3, "lr_N": 0.2, "lr_D": 0.2, "batch_N": 0.2, "batch_D": 0.2}  # fmt: skip
+SPREAD = {"log_floor": 0.3, "level": 0.3, "share": 0.5, "balance": 0.4, "alpha": 0.3, "beta": 0.3,
+          "kappa": 0.4, "gamma": 0.3, "lr_N": 0.2, "lr_D": 0.2, "batch_N": 0.2,
+          "batch_D": 0.2}  # fmt: skip
 SPREAD_SOURCES = 2.0
+#: Standard deviation of the level that groups have in common: the runs alone say it.
+LEVEL = 1.0
 #: The same within a source, of one evaluation: a third of it, as if two experiments had shown it.
 WITHIN, WITHIN_EXPERIMENTS = 1 / 3, 2.0
 #: Degrees of freedom that the prior's noise counts as beside the residuals of the runs.
@@ -100,6 +103,8 @@ class Prior(Result):
         noise: relative standard deviation of single runs about the law.
         experiments: one row an experiment that it was made of: source, name, evaluation, runs.
         evaluation: evaluation whose earlier experiments it rests on; empty for the field alone.
+        spread: coordinate → standard deviation between the groups of a law of groups, as their
+            runs show it; empty without groups. ``level`` is the log of the loss at the reference.
         notes: what to know before relying on it.
 
     Example:
@@ -121,11 +126,58 @@ class Prior(Result):
         metadata={"columns": {"source": str, "name": str, "evaluation": str, "runs": int}}
     )
     evaluation: str = ""
+    spread: dict[str, float] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
 
     def knows(self, law: Law) -> bool:
-        """Whether it says something of a law."""
-        return law.scale_free is not None and all(name in self.means for name in _parts(law))
+        """Whether it says something of a law, or of each group of a law of groups."""
+        if law.scale_free is None:
+            return False
+        return all(name in self.means for name in _parts(law)) or self.pools(law)
+
+    def pools(self, law: Law) -> bool:
+        """Whether it knows what the groups of a law have in common, not yet how much they vary."""
+        of = None if law.scale_free is None else law.scale_free.of
+        return of is not None and law.name not in self.means and self.knows(of)
+
+    def pooled(self, law: Law, level: float, spread: np.ndarray) -> Prior:
+        """The same of a law of groups that it pools: what they have in common, and their spread.
+
+        Args:
+            law: law of G groups.
+            level: log of the target at the reference point, where it is not known beforehand.
+            spread: (k,) standard deviation between groups of each coordinate, the level first.
+        """
+        of, count = law.scale_free.of, len(law.of_groups)
+        names, mean, common = self.coordinates_of(of), self.mean_of(of), self.covariance_of(of)
+        if names[0] == FLOOR:
+            # Of a ledger: the level is its floor less the log of the floor's share, linearised.
+            names, slopes = names[1:], np.eye(len(mean))
+            share = 1 + names.index("share")
+            slopes[0, share] = -1 / (1 + np.exp(mean[share]))
+            mean = mean + np.eye(len(mean))[0] * np.logaddexp(0.0, -mean[share])
+            common = slopes @ common @ slopes.T
+        else:
+            mean = np.append(level, mean)
+            common = np.block([
+                [np.full((1, 1), LEVEL**2), np.zeros((1, len(common)))],
+                [np.zeros((len(common), 1)), common],
+            ])  # fmt: skip
+        of_group = np.kron(np.eye(count), np.diag(np.square(spread)))
+        of_each = dict(zip(("level", *names), np.asarray(spread).tolist(), strict=True))
+        message = (
+            f"{count} groups are drawn together: by their runs they differ by {_listed(of_each)} "
+            "(standard deviations of scale-free coordinates, mostly logarithms); prior=None leaves "
+            "each to its own runs"
+        )
+        return dataclasses.replace(
+            self,
+            coordinates={law.name: tuple(law.scale_free.words)},
+            means={law.name: np.tile(mean, count)},
+            covariances={law.name: np.kron(np.ones((count, count)), common) + of_group},
+            spread=of_each,
+            notes=(*self.notes, Note("groups-pooled", "info", message)),
+        )
 
     def coordinates_of(self, law: Law) -> tuple[str, ...]:
         """Names of the coordinates of a law that it is over; none of a law it does not know."""
@@ -145,6 +197,12 @@ class Prior(Result):
         """Its part of the objective of a law; None of a law it does not know."""
         if not self.knows(law):
             return None
+        if self.pools(law):
+            raise UsageError(
+                f"how much the groups of law {law.name} vary is learned from runs: give the prior "
+                "of a fit, jl.fit(law, runs, prior='field').prior",
+                argument="prior",
+            )
         from jaxlaw.fitting._objective import PriorTerm  # which printed coefficients do not need
 
         factor = np.linalg.cholesky(self.covariance_of(law))
@@ -192,8 +250,10 @@ class Prior(Result):
 
     @property
     def headline(self) -> str:
-        """How many experiments it rests on, and the noise of a run."""
-        return f"{self.experiments_in_words}; a run lies {self.noise:.2%} off its law"
+        """How many experiments it rests on, the noise of a run, and how much groups vary."""
+        varies = _listed(self.spread)
+        groups = f"; standard deviations between groups: {varies}" if varies else ""
+        return f"{self.experiments_in_words}; a run lies {self.noise:.2%} off its law{groups}"
 
     def lines(self) -> list[str]:
         """Mean and standard deviation of every coordinate, in the law's own words."""
@@ -208,6 +268,10 @@ class Prior(Result):
                 )
             ]
         return lines
+
+
+def _listed(spread: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {size:.2g}" for name, size in spread.items())
 
 
 def _parts(law: Law) -> tuple[str, ...]:

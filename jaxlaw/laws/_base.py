@@ -117,6 +117,7 @@ class ScaleFree(NamedTuple):
         parts: names under which a prior knows these coordinates; those of the law's own name if
             empty.
         open: parameters that the coordinates say nothing of.
+        of: of a law of groups, whose coordinates follow one another, the law of each; else None.
     """
 
     reference: Mapping[str, float]
@@ -125,6 +126,7 @@ class ScaleFree(NamedTuple):
     to_params: Callable[[Any, Values], dict[str, Any]]
     parts: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
+    of: Law | None = None
 
 
 def _NO_CONTEXT(inputs: Values) -> dict[str, Array]:
@@ -172,6 +174,7 @@ class Law:
             with such a sum where their inputs beside N and D are held: the compute-optimal N and D
             then have a closed form.
         scale_free: see :class:`ScaleFree`; None of a law that takes no prior.
+        of_groups: label of a group → parameters that its rows alone depend on.
 
     Example:
         >>> law = jl.laws.get("loss-compute")
@@ -201,6 +204,7 @@ class Law:
     components: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     power_law_terms: Callable[[Values, Values], PowerLawTerms] | None = None
     scale_free: ScaleFree | None = None
+    of_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Name and formula, as in the head of a fit."""

@@ -20,24 +20,28 @@ import numpy as np
 
 from jaxlaw._jit import in_float64
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import MAKERS, Chart, Law, Values, get
+from jaxlaw.laws._base import MAKERS, Chart, Law, ScaleFree, Values, get
 from jaxlaw.laws._parameters import Input, Parameter
 
 _NAME = re.compile(r"(?P<base>.+)\[(?P<own>[^\[\]]+) of (?P<labels>[^\[\]]+)\]")
 _MARKS = "|,[]"  # of a law's name, which says how it is made
 
 
-def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str]) -> Law:
+def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str] | None = None) -> Law:
     """A law of several groups of runs, such as corpora: some parameters shared, others own.
 
     Fits of it compare groups by one fit: the own parameters of each take their values from its own
     runs, the shared ones from all. :func:`jaxlaw.planning.compute_multiplier` says what one group
     is worth against another.
 
+    Between shared and own is pooled: with ``prior="field"`` a fit of groups of skaling, chinchilla
+    or loss-compute-e draws the own parameters together, by as much as the runs show that they vary.
+
     Args:
         law: law or its name.
         groups: labels of the groups; repeats count once, so that a table's column may be given.
-        own: names of the parameters that are each group's own; the others are shared.
+        own: names of the parameters that are each group's own; the others are shared. None for
+            all of them.
 
     Returns:
         A law with the input ``group``, which takes labels, and the parameter ``A[label]`` of each
@@ -61,7 +65,7 @@ def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str]) -> Law:
     """
     base = get(law)
     labels = tuple(dict.fromkeys(map(str, [groups] if isinstance(groups, str) else groups)))
-    own = (own,) if isinstance(own, str) else tuple(own)
+    own = base.parameter_names if own is None else (own,) if isinstance(own, str) else tuple(own)
     for name in own:
         base.parameter(name)
     _check_labels(base, labels)
@@ -130,6 +134,10 @@ class _Formula:
         """What a parameter of the base law is called here: once, or in each group."""
         return [_name(name, label) for label in self.labels] if name in self.own else [name]
 
+    def names_of_groups(self) -> dict[str, tuple[str, ...]]:
+        """Label → names of the parameters that are this group's own."""
+        return {label: tuple(_name(name, label) for name in self.own) for label in self.labels}
+
     def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """How pickle makes the law of this formula again."""
         return grouped, (self.base, self.labels, self.own)
@@ -171,6 +179,8 @@ def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
         ),
         formula=f"{base.formula}, {', '.join(own)} of each group",
         linear=None,
+        scale_free=_scale_free(formula),
+        of_groups=formula.names_of_groups(),
         from_base=tuple(name for name in base.from_base if name not in own),
         chart=chart,
         requirements=None,
@@ -181,8 +191,46 @@ def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
             for part, names in base.components.items()
         },
         power_law_terms=None if terms is None else terms_of_group,
-        scale_free=None,
     )
+
+
+def _scale_free(formula: _Formula) -> ScaleFree | None:
+    """Each group's coordinates, and the log of its loss at the reference point beside them.
+
+    The level in place of the floor: it is what runs determine best and groups differ in most, and
+    the floor's share, the balance and the exponents then vary beside it and not with it.
+    """
+    of_base, labels = formula.base.scale_free, formula.labels
+    if of_base is None or of_base.open:  # which a prior of all groups would leave open
+        return None
+    words = {"level": "log of the loss at the reference point", **of_base.words}
+
+    def of_params(params: Values) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for label in labels:
+            own = of_base.of_params(formula.of(params, label))
+            floor = own.pop("log_floor")
+            values |= {_name("level", label): floor + jnp.logaddexp(0.0, -own["share"])}
+            values |= {_name(name, label): own[name] for name in of_base.words}
+            values.setdefault("log_floor", floor)
+        return values
+
+    def to_params(target: Any, values: Values) -> dict[str, Any]:
+        params: dict[str, Any] = {}
+        for label in labels:
+            own = {name: values[_name(name, label)] for name in of_base.words}
+            loss = target * np.exp(values[_name("level", label)])
+            for name, value in of_base.to_params(loss, own).items():
+                # A shared parameter of groups whose coordinates differ is that of the first.
+                params.setdefault(_name(name, label) if name in formula.own else name, value)
+        return params
+
+    each = {
+        _name(name, label): f"{text}, of group {label}"
+        for label in labels
+        for name, text in words.items()
+    }
+    return ScaleFree(of_base.reference, each, of_params, to_params, of=formula.base)
 
 
 def _specs(spec: Parameter, labels: tuple[str, ...], own: tuple[str, ...]) -> list[Parameter]:

@@ -288,7 +288,7 @@ def _coordinates_of_draws(own: Draws, names: tuple[str, ...], level: float) -> n
 
 def _natural(law: Law, name: str, value: float) -> str:
     """A coordinate as people read it: of log-odds the share, of a log the number."""
-    if name == "share":
+    if name.partition("[")[0] == "share":  # of a group share[c4]
         return number_of(1 / (1 + np.exp(-value)), SHARE)
     return f"{np.exp(value) if _words(law, name).startswith('log ') else value:.3g}"
 

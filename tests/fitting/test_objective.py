@@ -154,6 +154,44 @@ def test_terms_couple_only_their_own_parameters():
     }  # fmt: skip
 
 
+def problem_of_groups(**options):
+    """Runs of chinchilla in two groups by turns, A and alpha of each their own."""
+    law = laws.grouped("chinchilla", ["a", "b"], own=["A", "alpha"])
+    table = simulate.experiment("chinchilla", noise=0.01).table.iloc[::7]
+    inputs = {name: table[name].to_numpy() for name in "ND"} | {"group": np.arange(len(table)) % 2}
+    loss = table["loss"].to_numpy()
+    return build_problem(law, inputs, loss, np.ones(len(loss)), FitOptions(**options), True)
+
+
+def test_groups_couple_only_their_own_parameters():
+    names = problem_of_groups().model.law.parameter_names
+
+    def coupled(**options):
+        pairs = coupled_pairs(problem_of_groups(**options).model)
+        return {frozenset((names[i], names[j])) for i, j in pairs}
+
+    assert {pair for pair in coupled() if len(pair) > 1} == {
+        frozenset({"A[a]", "alpha[a]"}), frozenset({"A[b]", "alpha[b]"}), frozenset({"B", "beta"}),
+    }  # fmt: skip
+    # Of tied parameters one group's is the other's.
+    assert frozenset({"A[a]", "alpha[b]"}) in coupled(tied={"alpha[a]": "alpha[b]"})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("tied", [{}, {"alpha[a]": "alpha[b]"}])
+def test_derivatives_of_groups_are_those_of_the_value(tied):
+    with jax.enable_x64(True):
+        p = problem_of_groups(tied=tied, delta=1e3)
+        truth = simulate.TRUTHS["chinchilla"]
+        names = p.model.law.parameter_names
+        at = p.coordinates({name: np.asarray(1.1 * truth[name.split("[")[0]]) for name in names})
+        found = jitted_for_once(
+            lambda u: evaluate(p.model, p.data, u, p.data.delta, p.data.delta)[1].hessian
+        )(at)
+        known = jitted_for_once(jax.hessian(partial(scaled_value, p.model, p.data)))(at)
+        np.testing.assert_allclose(found, known, rtol=1e-6, atol=1e-9 * np.abs(known).max())
+
+
 def test_what_is_coupled_leaves_no_trace_in_the_program_that_asks_first():
     """Else its program is one of its own, and one kept from an earlier process is not found."""
     model = fit_problem("chinchilla").model

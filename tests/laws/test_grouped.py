@@ -179,6 +179,12 @@ def test_misuse_is_refused(asked, message):
         jl.laws.grouped(*asked)
 
 
+def test_all_parameters_are_own_where_none_is_named():
+    law = jl.laws.grouped("chinchilla", ["c4", "pile"])
+    assert law is jl.laws.grouped("chinchilla", ["c4", "pile"], ["E", "A", "B", "alpha", "beta"])
+    assert law.of_groups["pile"] == ("E[pile]", "A[pile]", "B[pile]", "alpha[pile]", "beta[pile]")
+
+
 @pytest.mark.full
 @needs_data
 def test_shared_exponents_of_six_corpora_predict_their_larger_runs_better():
