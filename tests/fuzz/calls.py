@@ -194,7 +194,7 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
     "papers.loss_slopes": (lambda: {"runs": turning(), "every": None}, False),
     "influence": (lambda: {"law": fitted(), "runs": runs(), "on": None, "groups": None}, True),
     "profile": (lambda: {"law": fitted(), "runs": runs(), "quantity": "alpha", "groups": None,
-                         "robust": True}, True),
+                         "robust": True, "level": 0.9}, True),
     "law_table": (dict, False),
     "data.join_scores": (lambda: {"models": {"model": ["a"], "N": [1e9]}, "results": "none",
                                   "model": "model"}, False),
