@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 import jaxlaw as jl
+from jaxlaw import planning
 
 pytest.importorskip("typer")
 from jaxlaw.cli import make_app  # noqa: E402
 from jaxlaw.cli._experiments import design  # noqa: E402
 from jaxlaw.cli._guard import _CALL, _FUNCTION, flags_of, note_in_options  # noqa: E402
 from jaxlaw.cli._plans import make_plans  # noqa: E402
-from jaxlaw.notes import Note, in_brief, worded  # noqa: E402
+from jaxlaw.notes import REMEDIES, Note, in_brief, worded  # noqa: E402
 
 PACKAGE = Path(jl.__file__).parent
 GROUPS = {"": make_app(), "plan ": make_plans(), "design ": design}
@@ -27,7 +28,8 @@ COMMANDS = [
 PARTS = {"_bound_that_parts"}
 #: Packages whose notes are those of one function, or of several with the same options.
 OWNERS = {
-    "data": [jl.fit], "laws": [jl.fit], "fitting": [jl.fit], "validation": [jl.cross_validate],
+    "notes.py": [jl.fit], "data": [jl.fit], "laws": [jl.fit], "fitting": [jl.fit],
+    "validation": [jl.cross_validate],
     "forecasting": [jl.forecast, jl.backtest],
     "uncertainty/_bootstrap.py": [jl.bootstrap], "uncertainty/_profile.py": [jl.profile],
     "fitting/_fit_decay.py": [jl.fit_decay],
@@ -67,7 +69,7 @@ def proposals():
                         yield path.relative_to(PACKAGE).as_posix(), function.name, text
 
 
-PROPOSALS = list(proposals())
+PROPOSALS = [*proposals(), *(("notes.py", "remedy_of", text) for text in REMEDIES.values())]
 
 
 def owners(module: str, maker: str):
@@ -109,6 +111,22 @@ def test_every_argument_that_a_note_proposes_is_one_of_its_function(module, make
         assert owners(module, maker), f"who gives the notes of {module}?"
         for function in owners(module, maker):
             assert argument["name"] in arguments(function), (function.__name__, text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "plans"),
+    [
+        (planning.Allocation, [planning.allocation, planning.min_compute]),
+        (planning.Frontier, [planning.frontier]),
+        (planning.Minimum, [planning.minimise]),
+        (planning.OptimalInputs, [planning.optimal_inputs]),
+        (planning.ContinualRun, [planning.continual_run]),
+    ],
+)
+def test_what_limits_a_search_is_an_argument_of_its_plan(answer, plans):
+    """It is what ``next_step`` proposes to widen."""
+    for plan in plans:
+        assert getattr(answer, "limited_by", "limits") in arguments(plan)
 
 
 def wrong_options(text: str, command: str):
