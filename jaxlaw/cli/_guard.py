@@ -159,6 +159,7 @@ _OPTIONS = {
     "n_resamples": "n",
     "computes": "compute",
     "area_options": "decay",
+    "tasks": "score",
 }
 # What stands for an empty dict.
 _EMPTY = {"fixed": "no_base"}

@@ -372,7 +372,11 @@ def _tasks_of(texts: str | Sequence[str], runs: Runs) -> dict[str, tuple[list[st
         else:
             found[name or score] = (losses.split(","), score)
     if not found:
-        message = f"{runs.source}: no column fits {texts}; columns: {listed(columns)}"
+        wanted = " or ".join(_listed(texts))
+        message = (
+            f"{runs.source}: no two columns fit {wanted}, a score and the loss of the same task; "
+            f"columns: {listed(columns)}"
+        )
         raise UsageError(message, argument="tasks")
     return found
 

@@ -217,7 +217,10 @@ def test_tasks_are_named_by_patterns_of_columns():
     assert found["mmlu"] == (["bpb_mmlu", "bpb_c4"], "acc_mmlu")
     assert found["acc_alone"] == (["bpb_c4"], "acc_alone")
     assert chain._tasks_of("acc_*:bpb_*,bpb_c4", runs)["piqa"][0] == ["bpb_piqa", "bpb_c4"]
-    for text, message in (("acc_*", "not 'acc_\\*'"), ("score_*:bpb_*", "no column fits score_")):
+    for text, message in (
+        ("acc_*", "not 'acc_\\*'"),
+        ("score_*:bpb_*", "no two columns fit sc"),
+    ):
         with pytest.raises(UsageError, match=message):
             chain._tasks_of(text, runs)
 
