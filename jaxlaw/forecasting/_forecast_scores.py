@@ -366,7 +366,8 @@ def _tasks_of(texts: str | Sequence[str], runs: Runs) -> dict[str, tuple[list[st
         name, _, pair = text.rpartition("=")
         score, _, losses = pair.partition(":")
         if not (score and losses):
-            raise UsageError(f"tasks: 'acc_*:bpb_*' or 'TASK=SCORE:LOSS' (columns), not '{text}'")
+            message = f"name columns as 'acc_*:bpb_*' or 'TASK=SCORE:LOSS', not '{text}'"
+            raise UsageError(message, argument="tasks")
         if "*" in score:
             found |= _fitting(columns, score, losses.split(","))
         else:
