@@ -11,7 +11,6 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw._json import write_atomic
-from jaxlaw._result import Result
 from jaxlaw.cli import _curves as curves
 from jaxlaw.cli import _options as opt
 from jaxlaw.cli._inputs import loaded, runs_as_fitted, with_draws
@@ -158,6 +157,8 @@ def _draws_itself(result: Any) -> bool:
     """Whether ``result.plot()`` knows more than a function of its own first argument."""
     if isinstance(result, jl.FittedLaw) or result.picture:
         return False
+    from jaxlaw._result import Result  # it imports JAX, which help is not to wait for
+
     return getattr(result, "question", ()) is not None and type(result).plot is not Result.plot
 
 
