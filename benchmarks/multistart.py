@@ -61,8 +61,9 @@ def chinchilla_runs() -> tuple[pd.DataFrame, str]:
 
 def numpy_chinchilla(problem):
     """Value and gradient of one start in numpy, exponentials shared: scipy's best case."""
-    log_n, log_d = (np.log(problem.in_numpy.inputs[k]) for k in ("N", "D"))
-    target = problem.in_numpy.target
+    data = problem.in_numpy
+    log_n, log_d = (np.log(data.inputs[k] / data.centre[k]) for k in ("N", "D"))
+    target = data.target
 
     def function(u):
         e, a, b, alpha, beta = u
@@ -81,11 +82,12 @@ def numpy_chinchilla(problem):
 
 def numpy_dcpt(problem):
     """The same for the D-CPT law, in plain coordinates (no chart)."""
-    inputs = problem.in_numpy.inputs
-    log_n, log_d, r = np.log(inputs["N"]), np.log(inputs["D"]), inputs["r"]
+    data = problem.in_numpy
+    log_n, log_d = (np.log(data.inputs[k] / data.centre[k]) for k in ("N", "D"))
+    r = data.inputs["r"]
     positive = r > 0
     log_r = np.log(np.where(positive, r, 1.0))
-    target = problem.in_numpy.target
+    target = data.target
 
     def function(u):
         e, a, b, c, alpha, beta, gamma, eta, eps = u
@@ -199,7 +201,7 @@ def case(name, runs, natural, terms, make_numpy, sample, small, repeats):
     moved = build_problem(*data, linear_coefficients=True)  # the batch solver's coordinates
     plain = build_problem(*data, linear_coefficients=False)  # the papers' coordinates
     no_chart = dataclasses.replace(plain, model=plain.model._replace(chart=False))
-    first, logs = moved.coordinates(natural), no_chart.coordinates(natural)
+    first, logs = (p.coordinates_of_starts(natural) for p in (moved, no_chart))
     low = [s.low if s.scale == "linear" else -20.0 for s in law.parameters]
     high = [s.high if s.scale == "linear" else 20.0 for s in law.parameters]
     low = [1e-4 if s.name == "eps" else v for v, s in zip(low, law.parameters, strict=True)]
@@ -223,7 +225,7 @@ def case(name, runs, natural, terms, make_numpy, sample, small, repeats):
     picked = chosen[:small]
     values, run_s, compile_s = jaxopt_vmap(simple, plain.data, jnp.asarray(logs[picked]), 1)
     rows.append(["vmap(jaxopt.LBFGS.run)", small, compile_s, run_s, values, np.nan])
-    lb = plain.coordinates(natural[picked])
+    lb = plain.coordinates_of_starts(natural[picked])
     values, run_s, compile_s, calls = jaxlaw_all("lbfgs", plain, lb, 1)
     rows.append(["jaxlaw, every start, lbfgs", small, compile_s, run_s, values, calls])
     values, run_s, compile_s, calls = jaxlaw_all("newton", moved, first, repeats)

@@ -88,3 +88,18 @@ def test_growth_leaves_out_and_names_what_would_take_too_long(small, monkeypatch
         ["rows", 100],
         ["rows", 1000],
     ]
+
+
+@pytest.mark.full
+def test_peers_that_are_not_installed_are_named_and_left_out(small, monkeypatch, capsys):
+    import peers
+
+    find = peers.installed
+    monkeypatch.setattr(peers, "installed", lambda name: find(name) if name == "scipy" else None)
+    monkeypatch.setattr(sys, "argv", ["peers.py", "--quick", "vpnls", "chinchilla", "resamples"])
+    peers.main()
+    printed = capsys.readouterr().out
+    for name in ("vpnls", "optimistix", "jaxopt", "nlsq"):
+        assert f"{name} is not installed" in printed
+    rows = [line for line in printed.splitlines() if line.startswith("| jaxlaw")]
+    assert [row.split(" | ")[4] for row in rows] == ["100%"] * 3
