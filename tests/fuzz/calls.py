@@ -9,9 +9,12 @@ from __future__ import annotations
 import datetime
 import decimal
 import inspect
+import json
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -84,6 +87,14 @@ def fitted() -> jl.Fit:
 
 
 @cache
+def evaluated():
+    """A folder as lm-evaluation-harness leaves it, of a model "a"."""
+    folder = Path(tempfile.mkdtemp())
+    record = {"model_name": "a", "results": {"piqa": {"acc,none": 0.6}}}
+    (folder / "results_1.json").write_text(json.dumps(record))
+    return folder
+
+
 def curve() -> pd.DataFrame:
     """One loss curve with its rates."""
     step = np.arange(1, 41)
@@ -196,7 +207,7 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
     "profile": (lambda: {"law": fitted(), "runs": runs(), "quantity": "alpha", "groups": None,
                          "robust": True, "level": 0.9}, True),
     "law_table": (dict, False),
-    "data.join_scores": (lambda: {"models": {"model": ["a"], "N": [1e9]}, "results": "none",
+    "data.join_scores": (lambda: {"models": {"model": ["a"], "N": [1e9]}, "results": evaluated(),
                                   "model": "model"}, False),
     "data.learnability_coefficients": (lambda: {"curves": pd.DataFrame(
         {"step": [0, 1000, 5000, 10000, 11000], "loss": [4.0, 3.0, 2.5, 2.3, 2.25]}),
