@@ -529,3 +529,9 @@ def test_results_of_several_numbers_of_shots_are_columns_of_their_own(tmp_path):
     table = jl.data.join_scores({"model": ["small"]}, tmp_path)
     assert table["acc_hellaswag_0shot"][0] == 0.4 and table["acc_hellaswag_5shot"][0] == 0.6
     assert table["exact_match,strict-match_gsm8k"][0] == 0.1
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_an_empty_list_of_files_is_refused(name):
+    with pytest.raises(UsageError, match="the list is empty"):
+        jl.read_runs([], format=name)

@@ -69,6 +69,8 @@ def read_format(source: Any, name: str) -> Table:
         raise UsageError(message, argument="format", value=name)
     patterns, reader = FORMATS[name]
     sources = source if isinstance(source, list | tuple) else [source]
+    if not sources:
+        raise UsageError(f"format '{name}' reads files and folders: the list is empty")
     for path in sources:
         if not isinstance(path, str | os.PathLike) or str(path) == "-":
             message = f"format '{name}' reads files and folders, not {path!r}"
