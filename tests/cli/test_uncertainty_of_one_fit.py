@@ -66,8 +66,8 @@ def test_a_profile_of_a_parameter(run, folder, chinchilla_fit):
     low, high = expected.interval(0.9)[2:]
     assert f"(90 %: {low:.4g} to {high:.4g})" in done.output
     record = json.loads((folder / "p.json").read_text())
-    assert record["interval"][0]["low"] == pytest.approx(low)
-    assert [row["objective"] for row in record["profile"]] == pytest.approx(
+    assert (record["low"], record["high"]) == pytest.approx((low, high))
+    assert [row["objective"] for row in record["table"]] == pytest.approx(
         expected.table["objective"].to_list()
     )
 

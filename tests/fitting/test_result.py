@@ -141,6 +141,9 @@ def test_every_missing_field_is_named(tmp_path, chinchilla_fit):
     path = tmp_path / "fit.json"
     for name in record:
         path.write_text(json.dumps({k: v for k, v in record.items() if k != name}))
+        if name in chinchilla_fit.computed:  # written for readers of the file alone
+            assert jl.load(path).to_dict() == record
+            continue
         if name == "standard_errors":  # of which an older file knows nothing
             assert "std err" not in jl.load(path).summary()
             continue
