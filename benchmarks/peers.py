@@ -276,7 +276,7 @@ def task(
 
 
 def print_table(title: str, rows: list[Timed]) -> None:
-    print(f"\n### {title}\n\n| method | timed | CPU ms a start | all of it, CPU s "
+    print(f"\n## {title}\n\n| method | timed | CPU ms a start | all of it, CPU s "
           "| at the best optimum | against scipy |\n|---|---|---|---|---|---|")  # fmt: skip
     for row in rows:
         each = "" if np.isnan(row.each_ms) else f"{row.each_ms:.3g}"
@@ -382,7 +382,7 @@ def plain_residuals(quick: bool) -> None:
     vpnls = importlib.import_module("vpnls.api")
     runs, kind = chinchilla_runs()
     N, D, L = (np.array(runs[name], float) for name in ("N", "D", "loss"))
-    print(f"\n### chinchilla, {len(runs)} {kind} runs, residuals as they are\n\n| objective "
+    print(f"\n## chinchilla, {len(runs)} {kind} runs, residuals as they are\n\n| objective "
           "| method | CPU ms | objective reached | α | β | against jaxlaw |"
           "\n|---|---|---|---|---|---|---|")  # fmt: skip
     for label, delta, loss in (("Huber, δ 0.001", DELTA, vpnls.huber(DELTA)),

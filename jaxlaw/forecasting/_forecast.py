@@ -302,7 +302,13 @@ class Forecast(Result):
 
     def _point(self, row: pd.Series) -> str:
         """A run, its estimate and interval, and how far it is from the runs."""
-        inputs = [f"{name} {written(row[name], *self.unit_of(name))}" for name in self.inputs]
+        labels = {s.name: s for fit in self.fits.values() for s in fit.law.inputs if s.levels}
+        inputs = [
+            f"{name} {labels[name].labels_of(row[name])}"
+            if name in labels
+            else f"{name} {written(row[name], *self.unit_of(name))}"
+            for name in self.inputs
+        ]
         where, unit = ", ".join(inputs), self.unit_of("estimate")
         between = written_range(row["low"], row["high"], *unit)
         far = "within the runs"

@@ -275,16 +275,17 @@ class Law:
         """
         given = [{name: as_real(value) for name, value in one.items()} for one in (params, inputs)]
         # Compiling for a shape takes twice as long as a fit: tables are padded to few lengths. Long
-        # ones, whose copies would take longer, and tracers stay as they are.
+        # ones, whose copies would take longer, tracers and inputs per drop stay as they are.
         leaves = jax.tree.leaves(given)
         shapes = {np.shape(leaf) for leaf in leaves} - {()}
         traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
         rows = next(iter(shapes))[0] if [len(shape) for shape in shapes] == [1] else 0
-        if traced or not 0 < rows <= _LONG:
+        if traced or self.inputs_per_drop or not 0 < rows <= _LONG:
             return _program(self, *given)
         length = size_class(rows)
         whole = jax.tree.map(lambda leaf: padded(leaf, length) if np.shape(leaf) else leaf, given)
-        return jnp.asarray(np.asarray(_program(self, *whole))[:rows])
+        # Cut on the host, and put back by what compiles nothing: jnp.asarray would.
+        return jax.device_put(np.asarray(_program(self, *whole))[:rows])
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By name where the law can be found again, else whole.

@@ -131,7 +131,16 @@ class ModelChoice(Answer):
         )
 
     def curves(self, D: Any) -> pd.DataFrame:
-        """Losses or scores by the laws at (points,) D: a column a model, the best first; ``D``."""
+        """Losses or scores by the laws at (points,) D: a column a model, the best first; ``D``.
+
+        Raises:
+            UsageError: the choice was read from a file, which does not hold the fits.
+        """
+        if self._fits is None:
+            raise UsageError(
+                "a choice that was read from a file has no curves, as it does not hold the fits; "
+                "choose_model makes it again"
+            )
         D = np.atleast_1d(numbers_of("D", D))
         curves = dict(zip(self._fits.models, self._fits.predict(D), strict=True))
         return pd.DataFrame({"D": D} | {name: curves[name] for name in self.table["model"]})

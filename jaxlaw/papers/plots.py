@@ -361,6 +361,8 @@ def score_over_cross_entropy(
 def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> Axes:
     """Losses (or scores) of models over their data, with intervals at the full size.
 
+    A choice that was read from a file has no fits, and is drawn without the laws' curves.
+
     Args:
         plan: choice that :func:`jaxlaw.papers.choose_model` returned.
         shown: number of models that are drawn, the best first.
@@ -377,12 +379,14 @@ def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> A
     """
     ax, data, table, end_labels = ax or new_axes(), plan.data, plan.table.head(shown), []
     data = data[(data["D"] > 0) & data["model"].isin(table["model"])]
-    curves = plan.curves(np.geomspace(data["D"].min(), plan.at, 99))
+    sizes = np.geomspace(data["D"].min(), plan.at, 99)
+    curves = None if plan._fits is None else plan.curves(sizes)
     for k, row in reversed(list(table.iterrows())):
         name, color = row["model"], BLUE if k == 0 else FAINT
         seen = data[data["model"] == name]
         dots(ax, seen["D"], seen[data.columns[-1]], color=color, zorder=3)
-        curve(ax, curves, "D", name, color, width=2.0 if k == 0 else 1.0)
+        if curves is not None:
+            curve(ax, curves, "D", name, color, width=2.0 if k == 0 else 1.0)
         if "predicted_low" in row:
             interval = row[["predicted_low", "predicted_high"]].to_list()
             interval = plan.interval["predicted"] if k == 0 else interval

@@ -600,8 +600,8 @@ def _notes(
     valid, needed = int(total - failed.sum()), fewest_for(1 - 2 * expanded_tail(LEVEL, degrees))
     if valid < needed:
         message = (
-            f"{valid} resamples: a {LEVEL:.0%} interval of fewer than {needed:.3g} is too narrow; "
-            "more are needed (n_resamples=)"
+            f"{valid} resamples are too few for a {LEVEL:.0%} interval: at least {needed:.3g} "
+            "(n_resamples=)"
         )
         if degrees < np.inf:
             message += (

@@ -234,7 +234,10 @@ def test_draws_and_forecasts_take_pooled_groups(uneven):
     near = jl.covariance(fit, table).prediction(**points)
     drawn = jl.bootstrap(fit, table, n_resamples=100, n_starts=1).prediction(**points)
     np.testing.assert_allclose(near["std_err"], drawn["std_err"], rtol=0.35)
-    forecast = jl.forecast(law, table, at=points).table
+    forecast = jl.forecast(law, table, at=points)
+    label = np.atleast_1d(points["group"])[0]
+    assert f"group {label}:" in forecast.summary()
+    forecast = forecast.table
     assert (forecast["prior_share"] > 0).all()
     width = np.log(forecast["high"] / forecast["low"])
     assert width[0] < width[1] < width[2]

@@ -265,6 +265,17 @@ def test_the_picture_marks_the_choice(found, ax):
     assert curve[found.chosen][0] == pytest.approx(found.predicted)
 
 
+def test_a_choice_from_a_file_is_drawn_without_curves(found, ax, tmp_path):
+    from jaxlaw import plots
+
+    found.save(tmp_path / "choice.json")
+    again = jl.load(tmp_path / "choice.json")
+    drawn = plots.model_losses(again, shown=4, ax=ax)
+    assert len(drawn.collections) == 8 and len(drawn.lines) == 1  # the full size
+    with pytest.raises(jl.UsageError, match="does not hold the fits"):
+        again.curves([AT])
+
+
 @pytest.mark.parametrize(
     "change, error, message",
     [
