@@ -380,13 +380,12 @@ def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> A
     ax, data, table, end_labels = ax or new_axes(), plan.data, plan.table.head(shown), []
     data = data[(data["D"] > 0) & data["model"].isin(table["model"])]
     sizes = np.geomspace(data["D"].min(), plan.at, 99)
-    curves = None if plan._fits is None else plan.curves(sizes)
     for k, row in reversed(list(table.iterrows())):
         name, color = row["model"], BLUE if k == 0 else FAINT
         seen = data[data["model"] == name]
         dots(ax, seen["D"], seen[data.columns[-1]], color=color, zorder=3)
-        if curves is not None:
-            curve(ax, curves, "D", name, color, width=2.0 if k == 0 else 1.0)
+        if plan._fits is not None:
+            curve(ax, plan.curves(sizes), "D", name, color, width=2.0 if k == 0 else 1.0)
         if "predicted_low" in row:
             interval = row[["predicted_low", "predicted_high"]].to_list()
             interval = plan.interval["predicted"] if k == 0 else interval
