@@ -77,11 +77,13 @@ class Result:
     best_is: ClassVar[Mapping[str, str]] = {}
     #: Column whose rows are compared with each other alone; all rows are if empty.
     compared_within: ClassVar[str] = ""
-    #: Properties that its files show too; what is read does not need them.
+    #: Properties that its files show too, beside those of the classes above; what is read does not
+    #: need them.
     computed: ClassVar[tuple[str, ...]] = ("next_step",)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        cls.computed = tuple(dict.fromkeys((*super(cls, cls).computed, *cls.computed)))
         RESULTS[cls.kind_of_record()] = cls
         # A result may be a field of another one.
         _typed.register(cls, cls._read, cls.json_schema)

@@ -7,6 +7,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import planning
+from jaxlaw._result import RESULTS
 from jaxlaw.notes import REMEDIES, Note, beyond_step, largest_run_step, remedy_of, worded
 from tests.fixtures.command_files import a_forecast
 from tests.fixtures.drawn_laws import DOMAIN, TRUTHS, drawn
@@ -22,6 +23,11 @@ def known(pair=("chinchilla", TRUTHS["chinchilla"])):
 
 UNSEEN = Note("unseen-ratio", "warning", "D/N of 900, which no run had")
 OTHER = Note("ridge", "warning", "rely on predictions")
+
+
+def test_what_a_result_computes_beside_its_fields_is_added_to_that_of_all_results():
+    for result in RESULTS.values():
+        assert result.computed[0] == "next_step", result
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ class Backtest(Result):
     """
 
     picture = "backtest_errors"
-    computed: ClassVar[tuple[str, ...]] = ("next_step", "table")
+    computed: ClassVar[tuple[str, ...]] = ("table",)
     best_is: ClassVar[Mapping[str, str]] = {
         "bias": "nearest 0", **dict.fromkeys(("between", "within", "rmse", "median"), "lowest"),
     }  # fmt: skip

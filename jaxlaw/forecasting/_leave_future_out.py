@@ -59,7 +59,7 @@ class LeaveFutureOut(Result):
     """
 
     picture = "leave_future_out"
-    computed: ClassVar[tuple[str, ...]] = ("next_step", "by_count")
+    computed: ClassVar[tuple[str, ...]] = ("by_count",)
 
     table: pd.DataFrame = field(metadata={"columns": _COLUMNS})
     order: str
