@@ -662,7 +662,7 @@ def best_settings_command(
     *,
     reading: dict[str, Any],
 ) -> None:
-    """The best learning rate and batch of each cell of a sweep, and where they are but bounds.
+    """The best learning rate and batch of each cell of a sweep, and which only bound the optimum.
 
     Example: jaxlaw plan best-settings sweeps.csv --unit batch=2048 --out best.png
     """

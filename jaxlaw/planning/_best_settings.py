@@ -1,4 +1,4 @@
-"""The best settings of each cell of a sweep, and where they are no more than bounds."""
+"""The best settings of each cell of a sweep, and where they only bound the optimum."""
 
 from __future__ import annotations
 
@@ -61,9 +61,8 @@ def best_settings(
     """The best learning rate and batch of each cell of a sweep, as they were run.
 
     A cell is the runs of one N and D. A best value at the edge of its sweep is no estimate of the
-    optimum, only a bound of it. Fits of :func:`jaxlaw.laws.tuned` take the runs themselves, so that
-    such a cell says there what it knows, on which side the loss still falls, and no more: fit the
-    runs rather than this table, which is for looking at.
+    optimum, only a bound of it. The table is for looking at. To predict a best setting, fit
+    :func:`jaxlaw.laws.tuned` to the runs: they show on which side of such a cell the loss falls.
 
     Args:
         runs: runs with N, D, loss and the settings, as :func:`jaxlaw.read_runs` takes or returns

@@ -12,6 +12,7 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
+    answer,
     count_in_words,
     curve,
     dots,
@@ -165,9 +166,8 @@ def score_compute(plan: ScoreCompute, ax: Axes | None = None) -> Axes:
             continue
         most = min(row.compute_high, rows["compute"].max())
         ax.hlines(row.score, row.compute_low, most, color=RED, linewidth=1.6, zorder=4)
-        dots(ax, row.compute, row.score, color=[RED], s=30, alpha=1, zorder=5)
         text = f"{row.score:g} at {written(row.compute, 'FLOPs')}"
-        write(ax, text, (row.compute, row.score), color=RED, xytext=(-6, 5), ha="right")
+        answer(ax, row.compute, row.score, text, s=30, zorder=5, xytext=(-6, 5), ha="right")
     ax.margins(x=0)
     log_axis(ax.xaxis, words=False)
     striped = stripe_outside(ax, 0.0, plan.largest)
