@@ -1,10 +1,13 @@
 """The user's cache folder: what takes long to make and is the same in every process.
 
 Compiled programs (:mod:`jaxlaw._jit`) and samples of starting points are kept there. Loading a
-program runs it, so the folder and its files must belong to the user, and no other user may write to
-them: others are not used. The folder is never in the way: one that cannot be written, a file that
-is damaged, of another key or of another version, a full disk cost the time of making a thing anew
-and no more.
+program runs it, so the folder and its files must belong to the user, or to root, who fills it in an
+image of a container, and no other user may write to them: others are not used. The folder is never
+in the way: one that cannot be written, a file that is damaged, of another key or of another
+version, a full disk cost the time of making a thing anew and no more.
+
+Each file has the versions of jaxlaw and JAX in its name, and each version a bound of size of its
+own: what one writes does not push out what another needs. What nobody uses goes by its age.
 
 ``JAXLAW_CACHE`` in the environment names another folder, or is ``off``.
 """
@@ -12,7 +15,9 @@ and no more.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import importlib.metadata
 import logging
 import os
 import stat
@@ -22,14 +27,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from jaxlaw._version import __version__
 from jaxlaw.errors import UsageError
 
 _log = logging.getLogger(__name__)
 
 VARIABLE = "JAXLAW_CACHE"
 OFF = ("", "0", "off", "false", "no")
-LARGEST = 2**29  # bytes in the folder; what was used last stays
-OLDEST = 90  # days: what was not used for so long is of another version, or of no use
+LARGEST = 2**29  # bytes in the folder of each version; what was used last stays
+OLDEST = 90  # days: what was not used for so long, whatever its version, is deleted
 _SUFFIX = ".kept"
 _DIGEST = 32  # bytes of the digest at the beginning of a file
 
@@ -113,7 +119,7 @@ def write(key: str, content: bytes) -> None:
             return
         # Another process may write the same thing now. Each writes a file of its own and renames
         # it, so that no reader meets half a file.
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=_SUFFIX)
+        handle, temporary = tempfile.mkstemp(_SUFFIX, f"{_this_version()}_", path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(_digest(key, content) + content)
@@ -134,10 +140,12 @@ def forget(key: str) -> None:
             path.unlink()
 
 
-def contents() -> tuple[int, int]:
-    """How many files the folder holds, and their bytes together."""
-    sizes = [size for _, size, _ in _files(folder())]
-    return len(sizes), sum(sizes)
+def contents() -> dict[str, tuple[int, int]]:
+    """How many files there are of each version, and their bytes; what was used last is first."""
+    sizes: dict[str, list[int]] = {}
+    for _, size, path in sorted(_files(folder()), reverse=True):
+        sizes.setdefault(_version_of(path), []).append(size)
+    return {version: (len(some), sum(some)) for version, some in sizes.items()}
 
 
 def clear() -> None:
@@ -157,14 +165,29 @@ def _digest(key: str, content: bytes) -> bytes:
 
 
 def _make_room(within: Path) -> None:
-    """Delete what was not used for too long, and the oldest files beyond the size allowed."""
+    """Delete what was not used for too long, and this version's oldest files beyond its size."""
     least = time.time_ns() - OLDEST * 86_400 * 10**9
     total = 0
     for used, size, path in sorted(_files(within), reverse=True):
-        total += size
-        if total > LARGEST or used < least:
+        own = _version_of(path) == _this_version()
+        total += size if own else 0
+        if used < least or (own and total > LARGEST):
             with contextlib.suppress(OSError):
                 os.unlink(path)
+
+
+@functools.cache
+def _this_version() -> str:
+    """The versions of jaxlaw and JAX, as the names of their files begin; imports no JAX."""
+    try:
+        of_jax = importlib.metadata.version("jax")
+    except importlib.metadata.PackageNotFoundError:
+        of_jax = "unknown"
+    return f"jaxlaw-{__version__}-jax-{of_jax}"
+
+
+def _version_of(path: str) -> str:
+    return os.path.basename(path).rpartition("_")[0] or "unknown"
 
 
 def _files(within: Path | None) -> list[tuple[int, int, str]]:
@@ -185,14 +208,16 @@ def _path(key: str) -> Path | None:
             return None
     except OSError:  # a parent that this user may not enter
         return None
-    return where / (hashlib.sha256(key.encode()).hexdigest()[:40] + _SUFFIX)
+    name = hashlib.sha256(key.encode()).hexdigest()[:40]
+    return where / f"{_this_version()}_{name}{_SUFFIX}"
 
 
 def _only_the_user_writes(status: os.stat_result) -> bool:
-    """Whether a folder or file belongs to this user, and no other user may write to it.
+    """Whether a folder or file belongs to this user or to root, and no other may write to it.
 
     Windows has no such bits, and keeps a user's own folders to the user by itself.
     """
     if not hasattr(os, "geteuid"):
         return True
-    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    trusted = status.st_uid in (os.geteuid(), 0)
+    return trusted and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

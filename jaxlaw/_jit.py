@@ -22,12 +22,14 @@ import importlib.metadata
 import inspect
 import itertools
 import logging
+import math
 import os
 import pickle
 import platform
 import re
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -58,8 +60,8 @@ UNOPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_sp
 #: with one sum of many resamples after six minutes, in this step as far as could be seen.
 GPU = {"xla_gpu_autotune_level": 0, "xla_gpu_experimental_enable_fusion_autotuner": False}
 
-#: Lengths that tables of no more rows are padded to.
-SMALL_TABLES = (64, 256, 1024)
+#: Lengths that tables of no more rows are padded to; 640 for the 540 runs of a D-CPT experiment.
+SMALL_TABLES = (64, 256, 640, 1024)
 
 #: Memory maps of a process beyond which programs are forgotten. Linux gives a process 65,530, a
 #: program takes some hundreds, and without any left the compiler ends the process.
@@ -71,8 +73,18 @@ MOST_PROGRAMS = 160
 #: Programs that are being compiled now, in any thread: what is shown of progress looks here.
 compiling: list[Program] = []
 
+#: Seconds that each program took to compile, and those after which a line says so, once a process.
+_compiled_for: list[float] = []
+_PATIENCE = 2.0
+
+#: Whether JAX found the last program that this thread compiled: see :func:`_watch_cache_of_jax`.
+_found_by_jax = threading.local()
+
 #: Every program of this process, for :func:`_forget_programs`.
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
+
+#: The functions of :func:`traced_once`, whose traces JAX keeps for ever.
+_parts: list[Any] = []
 _clock, _lock = itertools.count(), threading.Lock()
 
 
@@ -86,6 +98,20 @@ def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..
         **options: ``static_argnames`` and ``donate_argnums`` of ``jax.jit``.
     """
     return functools.partial(Program, optimised=optimised, **options)
+
+
+def traced_once(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a part of programs of a function: traced once for all that call it with such arguments.
+
+    Args:
+        **options: ``static_argnames`` and ``static_argnums`` of ``jax.jit``.
+    """
+
+    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+        _parts.append(jax.jit(function, inline=True, **options))
+        return _parts[-1]
+
+    return made
 
 
 class _Made:
@@ -177,12 +203,18 @@ class Program:
             key = "\n".join([*common, *rest, lowered.as_text()])
         program = _load(key, _devices(static, leaves))
         if program is None:
+            _say_a_long_wait()
+            _watch_cache_of_jax()
             compiling.append(self)
+            began = time.monotonic()
             try:
+                _found_by_jax.here = False
                 program = (lowered or self._lowered(args, named)).compile()
             finally:
                 compiling.remove(self)
-            _keep(key, program)
+                _compiled_for.append(time.monotonic() - began)
+            if not _found_by_jax.here:
+                _keep(key, program)
         return program
 
     def _lowered(self, args: Any, named: Any) -> Any:
@@ -193,6 +225,14 @@ class Program:
 
     def _cache_size(self) -> int:
         return len(self._made)
+
+
+def _say_a_long_wait() -> None:
+    if sum(_compiled_for) > _PATIENCE:
+        from jaxlaw import _progress  # short commands do without it
+
+        _compiled_for[:] = [-math.inf]
+        _progress.say_compiling()
 
 
 def _needs_jit(leaves: list[Any]) -> bool:
@@ -253,7 +293,9 @@ def _keep_few() -> None:
             all_made.sort(key=lambda row: row[0])
             for _, one, key in all_made[: len(all_made) // 2]:
                 one._made.pop(key, None)
-            jax.clear_caches()  # what was traced for them
+            # What was traced for them; jax.clear_caches() would forget the caller's programs, too.
+            for traced in (*(one._jitted for one in list(_programs)), *_parts):
+                traced.clear_cache()
 
 
 def _forget_programs() -> None:
@@ -336,13 +378,8 @@ def _load(key: str, devices: list[Any]) -> Any:
 
 
 def _keep(key: str, program: Any) -> None:
-    """Keep a program, if it can be taken out of this process.
-
-    One that JAX has found in its own persistent cache cannot: on the CPU it loses its functions
-    when it is serialised a second time, which shows only when it is called. Where that cache is
-    on, nothing is kept here.
-    """
-    if jax.process_count() > 1 or jax.config.jax_compilation_cache_dir or _cache.folder() is None:
+    """Keep a program, if it can be taken out of this process."""
+    if jax.process_count() > 1 or _cache.folder() is None:
         return
     try:
         # Of what it calls, not of all its text, where names of Python functions stand, too.
@@ -356,6 +393,22 @@ def _keep(key: str, program: Any) -> None:
         _log.debug("a program is not kept: %s", error)
         return
     _cache.write(key, content)
+
+
+@functools.cache
+def _watch_cache_of_jax() -> None:
+    """Notice, in each thread, that JAX finds a program in its own persistent cache.
+
+    Such a program cannot be kept here: on the CPU it loses its functions when it is serialised a
+    second time, which shows only when it is called, and then in every later process. Whether that
+    cache has a folder now does not tell: one that was on is still searched after it is turned off.
+    """
+
+    def notice(event: str, **_: Any) -> None:
+        if event == "/jax/compilation_cache/cache_hits":
+            _found_by_jax.here = True
+
+    jax.monitoring.register_event_listener(notice)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ line every ten seconds.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 import threading
@@ -97,6 +98,18 @@ def state() -> str:
         seconds, share = time.monotonic() - here[0].began, done()
         words.append(f"about {_duration(seconds * (1 - share) / share)} left")
     return ", ".join(words)
+
+
+def say_compiling() -> None:
+    """Say that programs are compiled, to a person who sits before a terminal or a notebook.
+
+    In Python progress is shown on request. A first forecast on a machine takes ten seconds all the
+    same, and would be taken for what forecasts take.
+    """
+    if not _displays and _overwrites(sys.stderr) and not os.environ.get("JAXLAW_QUIET"):
+        once = "" if _cache.folder() is None else " once on this machine,"
+        with contextlib.suppress(OSError, ValueError):
+            print(f"jaxlaw: compiling,{once} before it computes", file=sys.stderr, flush=True)
 
 
 def _duration(seconds: float) -> str:

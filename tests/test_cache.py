@@ -158,6 +158,17 @@ def test_what_others_can_write_is_not_loaded(folder, of, monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
+@pytest.mark.parametrize(
+    "owner, mode, trusted",
+    [(1000, 0o600, True), (0, 0o644, True), (1001, 0o644, False), (0, 0o664, False)],
+)
+def test_only_the_user_and_root_are_trusted(monkeypatch, owner, mode, trusted):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    status = os.stat_result((mode, 0, 0, 1, owner, owner, 0, 0, 0, 0))
+    assert _cache._only_the_user_writes(status) is trusted
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
 def test_a_chosen_folder_that_others_can_write_is_refused(tmp_path):
     tmp_path.chmod(0o777)
     table = {
@@ -174,6 +185,57 @@ def test_a_folder_that_cannot_be_made_costs_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("JAXLAW_CACHE", str(tmp_path / "file" / "cache"))
     _powers._made.clear()
     assert float(_powers(np.arange(9.0), 2)["sum"]) == 204
+
+
+def test_a_full_disk_costs_nothing_and_leaves_no_part_of_a_file(folder):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # no file can be longer
+    try:
+        assert float(_powers(np.arange(13.0), 2)["sum"]) == 650
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert folder.exists() and kept(folder) == []
+
+
+SHARED = """
+from jaxlaw import _cache
+
+_cache.LARGEST = 20_000  # of 20 keys about a half
+for turn in range(200):
+    key = f"key {turn % 20}"
+    _cache.write(key, key.encode() * 300)
+    for number in range(turn % 3, 20, 3):
+        key = f"key {number}"
+        assert _cache.read(key) in (None, key.encode() * 300), key
+    if turn % 50 == 49:
+        _cache.clear()
+    print(_cache.read(key) is not None)
+"""
+
+
+def test_processes_that_write_read_and_delete_at_once_meet_whole_files_alone(tmp_path):
+    environment = os.environ | {"JAXLAW_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", SHARED]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(command, env=environment, **pipes) for _ in range(2)]
+    for process in both:
+        printed, errors = process.communicate()
+        assert process.returncode == 0 and not errors, errors
+        assert "True" in printed
+
+
+@pytest.mark.parametrize("changed", ["_source", "installed", "_processor"])
+def test_a_program_of_another_version_or_machine_is_not_met(folder, monkeypatch, changed):
+    _powers(np.arange(14.0), 2)
+    monkeypatch.setattr(_jit, changed, lambda *_: ["another"])
+    _jit._surroundings.cache_clear()
+    try:
+        _powers._made.clear()
+        assert float(_powers(np.arange(14.0), 2)["sum"]) == 819
+    finally:
+        _jit._surroundings.cache_clear()
+    assert len(kept(folder)) == 2
 
 
 @pytest.mark.parametrize("word", ["off", "OFF", "0", ""])
@@ -210,12 +272,46 @@ def test_the_folder_is_bounded_and_what_was_used_last_stays(folder, monkeypatch)
     assert _cache.read("key 5") == bytes(100) and _cache.read("key 1") is None
 
 
-def test_nothing_is_kept_where_jax_keeps_programs_itself(folder):
-    """What JAX found in its own cache loses its functions when it is serialised again."""
-    jax.config.update("jax_compilation_cache_dir", str(folder / "of-jax"))
-    _powers._made.clear()
-    _powers(np.arange(11.0), 2)
-    assert kept(folder) == []
+BESIDE_JAX = """
+import sys
+
+import jax
+import numpy as np
+
+from jaxlaw import _jit, fitting
+
+of_jax, turned_off = sys.argv[1:]
+if of_jax:
+    jax.config.update("jax_compilation_cache_dir", of_jax)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+if turned_off:
+    jax.jit(lambda x: x + 1)(np.ones(3))
+    jax.config.update("jax_compilation_cache_dir", None)
+values = np.arange(6.0)
+print(jax.jit(lambda x: x)(_jit.Program(lambda x: 2 * x + x**2 / (1 + x))(values)).sum())
+"""
+
+
+@pytest.mark.parametrize("turned_off", ["", "turned off"])
+def test_a_program_that_jax_found_in_its_own_cache_is_not_kept_again(tmp_path, turned_off):
+    """It would lose its functions, and every later process would end by an error."""
+    printed = set()
+    for of_jax, in_ours, files in (
+        (tmp_path / "jax", "first", 1),  # compiled: both keep it
+        (tmp_path / "jax", "other", 0),  # found by JAX
+        (tmp_path / "jax", "first", 1),  # found here
+        ("", "first", 1),
+        ("", "other", 1),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", BESIDE_JAX, str(of_jax), turned_off if of_jax else ""],
+            env=os.environ | {"JAXLAW_CACHE": str(tmp_path / in_ours), "PYTHONPATH": str(ROOT)},
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert len(kept(tmp_path / in_ours)) == files
+        printed.add(done.stdout)
+    assert len(printed) == 1
 
 
 LOADED = """
@@ -294,13 +390,49 @@ def test_a_second_process_compiles_nothing_and_finds_the_same_bits(tmp_path, law
     assert {**first, "compiled": 0} == second
 
 
-def test_what_was_not_used_for_months_is_deleted(monkeypatch, tmp_path):
-    monkeypatch.setenv(_cache.VARIABLE, str(tmp_path))
-    for key in ("old", "recent"):
-        _cache.write(key, b"content")
-    day = 86_400
-    for key, days in (("old", _cache.OLDEST + 1), ("recent", _cache.OLDEST - 1)):
-        then = time.time() - days * day
-        os.utime(_cache._path(key), (then, then))
-    _cache.write("new", b"content")
-    assert [_cache.read(key) for key in ("old", "recent", "new")] == [None, b"content", b"content"]
+def written_by(version, days, *keys):
+    """What another version has written, last used so many days ago; of this one without a name."""
+    then = time.time() - days * 86_400
+    with pytest.MonkeyPatch.context() as patch:
+        if version:
+            patch.setattr(_cache, "_this_version", lambda: version)
+        for key in keys:
+            _cache.write(key, bytes(100))
+            os.utime(_cache._path(key), (then, then))
+
+
+def test_what_was_not_used_for_months_is_deleted_whatever_its_version(folder):
+    for version, days in (("jaxlaw-0.1", 91), ("jaxlaw-0.2", 89)):
+        written_by(version, days, "a", "b")
+    written_by("", 91, "old")
+    written_by("", 89, "recent")
+    _cache.write("new", bytes(100))
+    assert [_cache.read(key) for key in ("old", "recent", "new")] == [None, bytes(100), bytes(100)]
+    assert _cache.contents() == {_cache._this_version(): (2, 264), "jaxlaw-0.2": (2, 264)}
+
+
+def test_a_version_makes_room_among_its_own_files_alone(folder, monkeypatch):
+    """Two environments on one machine: what one writes does not push out what the other needs."""
+    monkeypatch.setattr(_cache, "LARGEST", 3 * 132)
+    written_by("jaxlaw-0.1", 30, "a", "b", "c")
+    for number in range(5):
+        written_by("", 20 - number, f"key {number}")
+    assert _cache.contents() == {_cache._this_version(): (3, 396), "jaxlaw-0.1": (3, 396)}
+    assert [number for number in range(5) if _cache.read(f"key {number}")] == [2, 3, 4]
+    assert _cache.read("a") is None  # of the other version: not met
+
+
+def test_two_versions_have_two_names(monkeypatch):
+    assert _cache._this_version() == f"jaxlaw-{jl.__version__}-jax-{jax.__version__}"
+    assert (
+        _cache._version_of("folder/jaxlaw-0.2.0-jax-0.10.2_0a1b.kept") == "jaxlaw-0.2.0-jax-0.10.2"
+    )
+    assert _cache._version_of("folder/0a1b.kept") == "unknown"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="root gives files away")
+def test_a_file_of_another_user_is_not_read(folder):
+    _cache.write("a", b"mine")
+    assert _cache.read("a") == b"mine"
+    os.chown(_cache._path("a"), 12345, 12345)
+    assert _cache.read("a") is None

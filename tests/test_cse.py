@@ -16,7 +16,8 @@ def count(function, *arguments):
 
     def visit(jaxpr):
         for equation in jaxpr.eqns:
-            inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
+            names = ("jaxpr", "call_jaxpr", "body_jaxpr")  # the last of a loop over blocks of rows
+            inner = next(filter(None, map(equation.params.get, names)), None)
             if inner is not None:
                 visit(inner.jaxpr)
             elif equation.outvars[0].aval.ndim:

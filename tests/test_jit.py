@@ -56,6 +56,43 @@ def test_programs_are_forgotten_before_memory_maps_run_out(monkeypatch):
     assert float(program(1.0)) == 2.0
 
 
+def test_the_callers_own_functions_are_not_compiled_anew_where_programs_are_forgotten(monkeypatch):
+    traced = []
+
+    @jax.jit
+    def own(x):
+        traced.append(x)
+        return x + 1
+
+    own(1.0)
+    monkeypatch.setattr(programs, "_programs", weakref.WeakSet())
+    monkeypatch.setattr(programs, "MOST_PROGRAMS", 1)
+    program = compiled()(lambda x: x + 1)
+    for size in (1, 2, 3):
+        program(np.zeros(size))
+    assert program._cache_size() < 3
+    assert float(own(1.0)) == 2.0 and len(traced) == 1
+
+
+def test_parts_of_programs_are_traced_once_and_forgotten_with_them(monkeypatch):
+    """JAX keeps for ever what it traced for a function that lives as long as the process."""
+    monkeypatch.setattr(programs, "_programs", weakref.WeakSet())
+    monkeypatch.setattr(programs, "_parts", [])
+    traced = []
+
+    @programs.traced_once(static_argnames="law")
+    def part(x, law):
+        traced.append(law)
+        return x + 1
+
+    every = [compiled()(lambda x, k=k: part(x, law="own") + k) for k in range(4)]
+    assert [float(program(1.0)) for program in every[:2]] == [2.0, 3.0]
+    assert traced == ["own"]
+    monkeypatch.setattr(programs, "MOST_PROGRAMS", 1)
+    assert [float(program(1.0)) for program in every[2:]] == [4.0, 5.0]
+    assert traced == ["own"] * 2
+
+
 def test_programs_used_least_recently_are_forgotten_first(monkeypatch):
     monkeypatch.setattr(programs, "_programs", weakref.WeakSet())
     monkeypatch.setattr(programs, "MOST_PROGRAMS", 4)

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import _progress
+from jaxlaw import _cache, _jit, _progress
 from jaxlaw._jit import Program
 from jaxlaw._progress import Display, part, parts
 
@@ -158,6 +159,34 @@ def test_nothing_is_shown_in_python_unless_asked_for(capfd):
     assert capfd.readouterr() == ("", "")
     jl.fit("loss-compute", table, n_starts=16, n_local=4, progress=True)
     assert "lanes" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_a_person_who_waits_for_a_compiler_learns_of_it_once(monkeypatch, tmp_path, stream):
+    monkeypatch.setattr(sys, "stderr", stream())
+    monkeypatch.setattr(_jit, "_compiled_for", [])
+    monkeypatch.setattr(_cache, "folder", lambda: tmp_path)
+    monkeypatch.delenv("JAXLAW_QUIET", raising=False)
+    said = []
+    for k in range(3):
+        fresh = _jit.compiled()(lambda x, k=k: x + 10.7 * k)
+        with jax.enable_x64(True):
+            fresh(np.ones(3))
+        said.append(sys.stderr.getvalue())
+        _jit._compiled_for.append(2.1)
+    line = "jaxlaw: compiling, once on this machine, before it computes\n"
+    assert said == (["", line, line] if stream is Terminal else [""] * 3)
+
+
+@pytest.mark.parametrize("hush", ["a display", "a variable"])
+def test_a_wait_is_not_said_where_something_else_says_it_or_nothing_is_wanted(monkeypatch, hush):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    if hush == "a display":
+        monkeypatch.setattr(_progress, "_displays", [object()])
+    else:
+        monkeypatch.setenv("JAXLAW_QUIET", "1")
+    _progress.say_compiling()
+    assert sys.stderr.getvalue() == ""
 
 
 # --- in the shell, in processes of their own, with nothing compiled

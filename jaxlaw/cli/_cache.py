@@ -63,9 +63,11 @@ def cache_command(
         found = [jl.laws.get(name) for name in laws or ()]
         for law in _progress.parts(found, lambda one: one.name, "law"):
             _compile(law)
-    files, size = _cache.contents()
-    record = {"folder": None if folder is None else str(folder), "files": files, "bytes": size,
-              "most_bytes": _cache.LARGEST}  # fmt: skip
+    versions = [
+        {"version": version, "files": files, "bytes": size, "most_bytes": _cache.LARGEST}
+        for version, (files, size) in _cache.contents().items()
+    ]
+    record = {"folder": None if folder is None else str(folder), "versions": versions}
     if out is not None:
         write_json(out, record)
     if as_json:
@@ -74,7 +76,13 @@ def cache_command(
         print_wrapped(f"no folder: {_cache.VARIABLE} in the environment turns the cache off")
     else:
         print(folder)  # a path is not broken into lines
-        print(f"{files} files, {size / 2**20:.1f} MB of at most {_cache.LARGEST / 2**20:.0f} MB")
+        for row in versions:
+            size, most = (row[key] / 2**20 for key in ("bytes", "most_bytes"))
+            print(
+                f"{row['version']}: {size:.1f} MB of at most {most:.0f} MB, files: {row['files']}"
+            )
+        if not versions:
+            print("no files")
 
 
 def _compile(law: jl.Law) -> None:

@@ -1,6 +1,7 @@
 """The command ``jaxlaw cache``: what it counts, deletes and compiles."""
 
 import json
+import os
 
 import pytest
 
@@ -21,10 +22,17 @@ def test_the_size_is_that_of_the_kept_files_alone(command, folder):
     (folder / "notes.txt").write_text("mine")
     code, out, _ = command("cache", "--json")
     record = json.loads(out)
-    assert (code, record["folder"], record["files"]) == (0, str(folder), 2)
-    assert record["bytes"] == 3064  # each with its digest
-    code, out, _ = command("cache")
-    assert out.splitlines() == [str(folder), "2 files, 0.0 MB of at most 512 MB"]
+    assert (code, record["folder"]) == (0, str(folder))
+    version = _cache._this_version()
+    assert [(row["version"], row["files"]) for row in record["versions"]] == [(version, 2)]
+    assert record["versions"][0]["bytes"] == 3064  # each with its digest
+    (folder / "jaxlaw-0.1.0-jax-0.9.0_0a1b.kept").write_bytes(bytes(2**20))
+    os.utime(folder / "jaxlaw-0.1.0-jax-0.9.0_0a1b.kept", (0, 0))
+    assert command("cache")[1].splitlines() == [
+        str(folder),
+        f"{version}: 0.0 MB of at most 512 MB, files: 2",
+        "jaxlaw-0.1.0-jax-0.9.0: 1.0 MB of at most 512 MB, files: 1",
+    ]
 
 
 def test_clearing_leaves_what_is_not_ours_and_no_folder_of_ours(command, folder):
@@ -36,6 +44,7 @@ def test_clearing_leaves_what_is_not_ours_and_no_folder_of_ours(command, folder)
     _cache.write("a", b"x")
     assert command("cache", "clear")[0] == 0
     assert not folder.exists()
+    assert command("cache")[1].splitlines() == [str(folder), "no files"]
     assert _cache.read("a") is None
     assert command("cache", "clear")[0] == 0  # there is nothing, and that is no error
 
@@ -67,8 +76,10 @@ def test_after_warming_a_fit_compiles_no_search(command, folder, monkeypatch):
     monkeypatch.setattr(caches, "ROWS", (60,))
     _jit._forget_programs()  # of other tests: what is in memory is not compiled, and not kept
     assert command("cache", "warm", "loss-compute")[0] == 0
-    files = _cache.contents()[0]
+    files = _cache.contents()[_cache._this_version()][0]
     assert files >= 3
     _jit._forget_programs()
     jl.fit("loss-compute", jl.simulate.experiment("loss-compute").table)
-    assert _cache.contents()[0] <= files + 1  # the prediction at another number of rows
+    assert (
+        _cache.contents()[_cache._this_version()][0] <= files + 1
+    )  # the prediction at another number of rows

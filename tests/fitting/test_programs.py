@@ -113,7 +113,7 @@ def open_files_and_threads() -> tuple[int, int]:
 
 @pytest.mark.full
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts are those of Linux")
-def test_many_laws_one_after_another_leave_nothing_behind(monkeypatch):
+def test_many_laws_one_after_another_leave_nothing_behind(monkeypatch, own_laws):
     """Each law of one's own has programs of its own, some 40 MB of them."""
     _jit._forget_programs()
     monkeypatch.setattr(_jit, "MOST_PROGRAMS", 20)
