@@ -188,7 +188,6 @@ class Work:
         stage: str,
         function: Callable[[list[Chunk]], list[Arrays]],
         chunks: Sequence[Chunk],
-        prepare: Callable[[], None] = lambda: None,
         best: Callable[[Arrays], float] | None = None,
     ) -> list[Arrays]:
         """Results of all chunks, in order.
@@ -198,7 +197,6 @@ class Work:
             function: function from some chunks, at most one for each local device, to a result for
                 each. Workers get it pickled.
             chunks: all chunks.
-            prepare: function that compiles what ``function`` runs.
             best: function from a result to the objective that is shown.
 
         Raises:
@@ -216,7 +214,7 @@ class Work:
             self._say_what_was_found(len(done), len(own))
             self._say(part, chunks, done, own)
             if self.executor is None:
-                new = self._done_here(stage, function, chunks, prepare, left)
+                new = self._done_here(stage, function, chunks, left)
             else:
                 new = self._done_by_workers(stage, function, chunks, left)
             least = np.inf
@@ -268,9 +266,8 @@ class Work:
         )  # fmt: skip
 
     def _done_here(
-        self, stage: str, function: Any, chunks: Sequence[Chunk], prepare: Callable[[], None],
-        left: list[int],
-    ) -> Iterator[dict[int, Arrays]]:  # fmt: skip
+        self, stage: str, function: Any, chunks: Sequence[Chunk], left: list[int]
+    ) -> Iterator[dict[int, Arrays]]:
         """Results of the chunks that are left, by threads of this process, as they come."""
         width = len(jax.local_devices())
         groups = [left[k : k + width] for k in range(0, len(left), width)]
@@ -285,10 +282,8 @@ class Work:
                     results[k] = result
             return results
 
-        threads = _threads(width)
-        if len(groups) > 1 and threads > 1:
-            prepare()  # or every thread would
-        return _in_threads(work, groups, threads)
+        # Threads that want the same program compile it once.
+        return _in_threads(work, groups, _threads(width))
 
     def _done_by_workers(
         self, stage: str, function: Any, chunks: Sequence[Chunk], left: list[int]

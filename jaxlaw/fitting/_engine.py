@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from jaxlaw._jit import SMALL_TABLES, compiled, next_power_of_two, on_accelerator
+from jaxlaw._jit import SMALL_TABLES, compiled, next_power_of_two, on_accelerator, traced_once
 from jaxlaw.errors import WorkError
 from jaxlaw.fitting._objective import Problem, shared_fields
 from jaxlaw.fitting._transform import Array, Model
@@ -41,6 +41,12 @@ WORKING_SET = 2**21  # bytes of one iteration's arrays that a CPU core keeps in 
 #: fewer last lanes, which may run to 300 iterations; more are a little faster for each lane.
 SLOTS = 16
 BLOCK = 64  # starts whose objectives are evaluated at once
+#: Rounds × rows that a brief solver has in a program without optimisation, which compiles a second
+#: sooner and iterates some eight times as slowly. Where lanes creep along a ridge, what is left
+#: after so many rounds, about a second, is worth the program with optimisation.
+BRIEF = 2**17
+#: Of such a program, whose iteration takes as long as it has slots: a last lane waits for few.
+BRIEF_SLOTS = 4
 
 # A program is compiled for the lengths of its arrays, which takes longer than most searches. On a
 # CPU queues are therefore padded to a few lengths, and each has fields of its own, whether they
@@ -204,17 +210,22 @@ def _solve_queues(
     )
     # Settings travel as an argument, so that other tolerances need no other program.
     key, mesh = solver._replace(settings=None), _mesh(len(queues))
-    run_rounds = _rounds_program(solver, problems, most[0])
     slots, begun = None, np.zeros(len(queues), np.int32)
     while True:
+        rounds = _rounds_program(solver, problems, slot_count, first=slots is None)
+        run_rounds, count, most_rounds = rounds
+        slots = _widened(slots, count)
         fewer = slot_count // PACK if slot_count >= FEWEST else 0
+        common = (shared, solver.settings, np.int32(most_rounds))
         work = (batched, waiting, np.full(len(queues), fewer, np.int32))
         slots, results, begun = run_rounds(
-            key, model, mesh, slot_count, (shared, solver.settings), work, slots, results, begun
+            key, model, mesh, count, common, work, slots, results, begun
         )
-        if fewer == 0 or not bool(np.any(np.asarray(slots.index) >= 0)):
+        waiting_lanes = np.sum(lengths - np.asarray(begun))
+        if not waiting_lanes + np.count_nonzero(np.asarray(slots.index) >= 0):
             break
-        slots, slot_count = _pack(mesh, slots, fewer), fewer
+        if fewer:
+            slots, slot_count = _pack(mesh, slots, fewer), fewer
     ended = Lanes(*map(np.asarray, results))
     return [Lanes(*(leaf[k, :length] for leaf in ended)) for k, length in enumerate(lengths)]
 
@@ -233,7 +244,8 @@ def _run_rounds(solver, model, mesh, count, shared, own, slots, results, begun):
         model: the law and its coordinates.
         mesh: the devices.
         count: number of slots of a device.
-        shared: fields of :class:`Problem` that all problems share, and the solver's settings.
+        shared: fields of :class:`Problem` that all problems share, the solver's settings, and the
+            number of rounds at most.
         own: for each device: fields that differ between problems; the queue (starts, owner,
             length); how many lanes may be running at the end.
         slots: slots of each device; None for ``count`` idle ones.
@@ -247,7 +259,7 @@ def _run_rounds(solver, model, mesh, count, shared, own, slots, results, begun):
     return _on_each(mesh, work)(shared, own, slots, results, begun)
 
 
-@partial(jax.jit, static_argnums=(0, 1), inline=True)
+@traced_once(static_argnums=(0, 1))
 def _of_one_lane(function, model, *inputs):
     """``function(model, *inputs)``, traced once for all programs of the same data."""
     return function(model, *inputs)
@@ -261,7 +273,7 @@ def _run_rounds_of_one(solver, model, count, shared, own, slots, results, begun)
     fields of the problem that its lane belongs to.
     """
     iterations = ITERATIONS_ON_ACCELERATOR if on_accelerator() else ITERATIONS
-    (problems, settings), (fields, (starts, owner, length), enough) = shared, own
+    (problems, settings, most), (fields, (starts, owner, length), enough) = shared, own
     axes = problem_axes(fields)
     init = jax.vmap(partial(_of_one_lane, solver.init, model), (axes, 0))
     step = jax.vmap(partial(_of_one_lane, solver.step, model), (axes, 0, None))
@@ -275,14 +287,19 @@ def _run_rounds_of_one(solver, model, count, shared, own, slots, results, begun)
 
     def refill(slots, begun):
         # The k-th idle slot takes the k-th lane that waits. ``init`` is computed in all slots,
-        # for shapes are fixed, and used in those that take a lane.
+        # for shapes are fixed, and used in those that take a lane; not at all where none does.
+        # That of the polish is a Hessian: last lanes that go on alone paid for it every round.
         idle = slots.index < 0
         next_lane = begun + jnp.cumsum(idle, dtype=jnp.int32) - 1
         taken = idle & (next_lane < length)
         index = jnp.where(taken, next_lane, slots.index)
         at = jnp.maximum(index, 0)
         problem = _problem(problems, fields, owner[at])
-        lane = where(taken, init(problem, starts[at]), slots.lane)
+        lane = jax.lax.cond(
+            jnp.any(taken),
+            lambda: where(taken, init(problem, starts[at]), slots.lane),
+            lambda: slots.lane,
+        )
         return _Slots(lane, index), problem, begun + jnp.sum(taken, dtype=jnp.int32)
 
     def iterate(slots, problem):
@@ -310,16 +327,16 @@ def _run_rounds_of_one(solver, model, count, shared, own, slots, results, begun)
         return slots._replace(index=jnp.where(ended, -1, slots.index)), results
 
     def one_round(carry):
-        slots, results, begun = carry
+        done, slots, results, begun = carry
         slots, problem, begun = refill(slots, begun)
         slots, results = hand_in(iterate(slots, problem), results)
-        return slots, results, begun
+        return done + 1, slots, results, begun
 
     def more(carry):
-        slots, _, begun = carry
-        return (begun < length) | (jnp.sum(slots.index >= 0) > enough)
+        done, slots, _, begun = carry
+        return ((begun < length) | (jnp.sum(slots.index >= 0) > enough)) & (done < most)
 
-    return jax.lax.while_loop(more, one_round, (slots or idle(), results, begun))
+    return jax.lax.while_loop(more, one_round, (0, slots or idle(), results, begun))[1:]
 
 
 #: The same for solvers that are brief, compiled without optimisation.
@@ -328,10 +345,26 @@ _run_brief_rounds = compiled(
 )(_run_rounds.__wrapped__)
 
 
-def _rounds_program(solver: Solver, problems: Problem, most_problems: int) -> Any:
-    """The program of rounds; of a law with a ridge, polishing many refits is worth optimising."""
-    few = _points(problems) <= SMALL_TABLES[-1] and most_problems < PROBLEMS[1]
-    return _run_brief_rounds if solver.brief and few else _run_rounds
+def _rounds_program(
+    solver: Solver, problems: Problem, slot_count: int, first: bool
+) -> tuple[Any, int, int]:
+    """The program of the ``first`` or of later rounds, its slots, and its rounds at most."""
+    rows = _points(problems)
+    if first and solver.brief and rows <= SMALL_TABLES[-1] and not on_accelerator():
+        return _run_brief_rounds, BRIEF_SLOTS, BRIEF // rows
+    return _run_rounds, slot_count, np.iinfo(np.int32).max
+
+
+def _widened(slots: _Slots | None, count: int) -> _Slots | None:
+    """The slots of each device, with idle ones up to ``count``."""
+    if slots is None or (missing := count - slots.index.shape[1]) <= 0:
+        return slots
+
+    def more(leaf: Any, value: int = 0) -> np.ndarray:
+        widths = [(0, 0), (0, missing), *[(0, 0)] * (leaf.ndim - 2)]
+        return np.pad(np.asarray(leaf), widths, constant_values=value)
+
+    return _Slots(jax.tree.map(more, slots.lane), more(slots.index, -1))
 
 
 @compiled(static_argnames=("mesh", "size"))

@@ -314,6 +314,7 @@ def _optimum_jvp(model: Model, primals: Any, tangents: Any) -> tuple[Array, Arra
 
 def _around(model: Model, problem: Problem, at: Array) -> Evaluation:
     """The objective around a point (p,), with its exact Hessian."""
+    problem = problem._replace(rows=None)  # what is differentiated backwards has no such loop
     here = evaluate(model, problem, at, problem.delta, problem.delta)[1]
     if problem.prior is None:
         return here

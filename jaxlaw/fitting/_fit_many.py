@@ -23,6 +23,7 @@ from jaxlaw.data import Observations
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._engine import solve
+from jaxlaw.fitting._group_spread import draw_spreads, expected_spread
 from jaxlaw.fitting._multistart import (
     OWN_STARTS,
     Batch,
@@ -48,8 +49,6 @@ from jaxlaw.notes import Note
 
 _FEW = 256  # refits, and points, up to which predictions are by one program of that size
 MANY = 16  # refits of a data set from which on they start from its optima
-#: Groups that have shown the spread of experiments of one source before any is seen.
-_GROUPS = 1.0
 _ITERATIONS, _SETTLED = 60, 0.02  # of EM; relative change of the spreads
 
 
@@ -115,7 +114,7 @@ def fit_many(
     options: FitOptions | None = None,
     *,
     fixed: Mapping[str, np.ndarray] | None = None,
-    prior_means: np.ndarray | None = None,
+    priors: Mapping[str, np.ndarray] | None = None,
     extra_starts: np.ndarray | None = None,
     data_sets: np.ndarray | None = None,
     n_own_starts: int = OWN_STARTS,
@@ -133,7 +132,7 @@ def fit_many(
         options: options as for a single fit; every refit has the same starts.
         fixed: fixed parameter → (P,) values, in place of the value in the options; a refit with
             NaN has no finite objective.
-        prior_means: (P, k) means of the prior's coordinates, in place of the prior's own.
+        priors: fields (P, …) of the prior's term, such as ``mean``, in place of its own.
         extra_starts: (k, p) further starts, natural values in the law's own units.
         data_sets: (P,) number, from 0, of the data set that each refit is of, where there are
             several. Its target is that of its first refit, and it has the rows that any of its
@@ -154,7 +153,7 @@ def fit_many(
             method.linear_coefficients,
         )  # fmt: skip
         check_elementwise(problem, observations.inputs)
-        batch = _refit_batch(problem, given, fixed, prior_means)
+        batch = _refit_batch(problem, given, fixed, priors)
         starts, points = first_starts(problem), None
         if extra_starts is not None:
             columns = dict(zip(law.parameter_names, np.transpose(extra_starts), strict=True))
@@ -224,12 +223,12 @@ def _given_rows(
 
 def _refit_batch(
     problem: FitProblem, given: dict[str, np.ndarray], fixed: Mapping[str, np.ndarray] | None,
-    prior_means: np.ndarray | None = None,
+    priors: Mapping[str, np.ndarray] | None = None,
 ) -> Batch:  # fmt: skip
     """The problem with the rows, the fixed values and the prior of every refit."""
     if "targets" in given:
         given = given | {"targets": problem.transformed(given["targets"])}
-    fields = problem.many(**given, prior_means=prior_means)
+    fields = problem.many(**given, priors=priors)
     if fixed:
         fields["low"], fields["high"] = problem.bounds_with(fixed)
     return Batch(problem.model, problem.data._replace(**fields), frozenset(fields))
@@ -321,7 +320,7 @@ def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refi
 
 def posterior_draws(
     law: Law, observations: Observations, weights: np.ndarray, count: int, options: FitOptions, *,
-    members: np.ndarray, seed: int, points: np.ndarray,
+    members: np.ndarray, seed: int, points: np.ndarray, missing: int = 0,
 ) -> Refits:  # fmt: skip
     """Draws of the posterior of a law with a prior, for each of several weightings of its runs.
 
@@ -339,19 +338,23 @@ def posterior_draws(
         members: (n,) number of the run of each row: rows of one run share its noise.
         seed: seed of the draws.
         points: (k, p) natural values from which all are solved, optima of the weightings.
+        missing: number of draws that are made before those of the last weighting, and not fitted.
 
     Returns:
         Q·R refits, those of the first weighting first.
     """
     prior, random = options.prior, np.random.default_rng(seed)
     weights = np.repeat(weights, count, axis=0)
-    noise = random.standard_normal((len(weights), int(members.max()) + 1))[:, members]
+    fitted = np.delete(np.arange(len(weights) + missing), slice(-count - missing, -count))
+    noise = random.standard_normal((len(weights) + missing, int(members.max()) + 1))
+    noise = noise[fitted][:, members]
     share = weights / np.maximum(observations.weight, 1e-12)
     targets = observations.target * np.exp(noise * prior.noise / np.sqrt(np.maximum(share, 1e-6)))
     search = replace(options, n_starts=1, n_local=None)
+    draws = prior.draws(law, len(weights) + missing, seed)
     return fit_many(
         law, observations, weights, targets, search, extra_starts=points,
-        prior_means=prior.sample(law, len(weights) + 1, seed)[1:],
+        priors={name: each[fitted] for name, each in draws.items()},
     )  # fmt: skip
 
 
@@ -397,7 +400,8 @@ def _pooled(law: Law, observations: Observations, options: FitOptions) -> Prior:
     earlier experiments, and the groups towards one another (partial pooling). The spreads τ are
     those of the highest marginal likelihood, by EM (Laird and Ware 1982): a fit by the present τ,
     its posterior to second order (Laplace), then the τ that it expects. They are of the groups'
-    deviations from their mean, as those of REML are, and so not too small for few groups.
+    deviations from their mean, as those of REML are, and so not too small for few groups. What few
+    groups leave open of them is kept as draws.
     """
     active = observations.weight > 0
     # Groups without runs say nothing of the spread.
@@ -427,26 +431,7 @@ def _pooled(law: Law, observations: Observations, options: FitOptions) -> Prior:
         )
         if (np.abs(np.log(spread / last)) < _SETTLED).all():
             break
-    return prior
-
-
-def expected_spread(
-    each: np.ndarray, covariance: np.ndarray, there: np.ndarray, before: np.ndarray
-) -> np.ndarray:
-    """(k,) spread expected of groups' coordinates (G, k), whose posterior has (Gk, Gk).
-
-    Args:
-        each: coordinates of the groups.
-        covariance: their posterior covariance, group by group.
-        there: numbers of the groups that have runs.
-        before: (k,) spread before any group is seen, which counts as :data:`_GROUPS` groups.
-    """
-    size, count = each.shape[1], len(there)
-    total = _GROUPS * before**2
-    for j in range(size):
-        rows = there * size + j
-        off = each[there, j] - each[there, j].mean()
-        block = covariance[np.ix_(rows, rows)]
-        # Of deviations from the groups' mean: the trace of the centred covariance.
-        total[j] += off @ off + np.trace(block) - block.sum() / count
-    return np.sqrt(total / (count - 1 + _GROUPS))
+    if start is None:
+        return prior
+    draws = draw_spreads(fitted.problem, at, evidence, before)
+    return replace(prior, spread_draws=dict(zip(names, draws.T, strict=True)))

@@ -77,7 +77,8 @@ OWN_STARTS = 3  # of a refit, beside the optima of its data set: …
 OWN_PART = 8  # … the best of so small a part of all starts, if that is …
 OWN_SCREENED = 64  # … not less than this
 SURE = 0.9  # of the solved starts agree: no more of a single problem are solved
-CHEAP = 2**16  # rows × starts of a problem that are solved where they do not, at most
+CHEAP = 2**22  # rows × parameters² × starts that are solved where they do not, at most, …
+FEW_PARAMETERS = 8  # … which no law counts less than
 REFITS = 2**3  # of a chunk, at least
 
 
@@ -179,10 +180,10 @@ def find_optima(
     # Programs depend on shapes alone: what comes later is compiled while starts are screened.
     with work.in_background(*_later_programs(method, batch, starts, first, work.memory)):
         # Of several problems, folds or cut-offs, each would cost as much again.
-        most = _most_solved(batch, first, len(starts)) if batch.count == 1 else first
+        most = _most_solved(batch, first, *starts.shape) if batch.count == 1 else first
         chosen = starts[None] if first == len(starts) else _screen(batch, starts, most, work)
         solved, n_solved = _solve_until_sure(method, batch, batch.inside(chosen), first, work)
-    polished = _solve(POLISH, batch, batch.inside(_candidates(solved)), work)
+    polished = _solve(POLISH, batch, batch.inside(_to_polish(solved)), work)
     optima = _optima(solved, polished, batch.floors, len(starts), n_solved)
     if work.folder is not None:
         _check_answers(batch, optima, work.folder)
@@ -250,11 +251,14 @@ def find_optima_warm(
     lanes = block * max(n_solved + len(extra), CANDIDATES, n_own_starts)
     screening = _ChunkSizes(block, n_screened, lanes, n_solved)
 
+    # What is kept of a refit is of no more starts than are solved of it: of 64, as of a search,
+    # ten thousand folds took 2 GB.
     def solving(each: int) -> _ChunkSizes:
+        sizes = screening._replace(starts=each, kept=min(each, n_solved))
         if not is_padded(batch.problems):
-            return screening._replace(starts=each)
+            return sizes
         problems = max(1, min(block, LANES // each))
-        return screening._replace(problems=problems, starts=each, lanes=problems * each)
+        return sizes._replace(problems=problems, lanes=problems * each)
 
     # A refit that is searched again solves no more starts than a fit begins with: solving until
     # they agree, as a fit does, took ten times as long for an inflection ratio, and gave the same
@@ -268,38 +272,40 @@ def find_optima_warm(
         chosen, sizes = batch.inside(chosen), solving(chosen.shape[1])
         return _solve(method, batch, chosen, work, f"{stage}-{method.name}", sizes)
 
-    def polished(batch: Batch, solved: Arrays, stage: str) -> Arrays:
-        candidates = batch.inside(_candidates(solved))
-        return _solve(POLISH, batch, candidates, work, stage, solving(candidates.shape[1]))
+    def polished(batch: Batch, candidates: np.ndarray, stage: str) -> Arrays:
+        sizes = solving(candidates.shape[1])
+        return _solve(POLISH, batch, batch.inside(candidates), work, stage, sizes)
 
     stages = ((method, solving(n_solved + len(extra))), (POLISH, solving(CANDIDATES)))
     with work.in_background(*_solving_programs(full_data, starts, stages, work.memory)):
         optima = searched(full_data, "whole", extra)
-    best = polished(full_data, optima, "whole-polish")["members"][:, :1, 0]
+    best = polished(full_data, _to_polish(optima), "whole-polish")["members"][:, :1, 0]
     near_starts = np.concatenate([best, _candidates(optima)[:, 1:]], axis=1)[data_sets]
     near = solved_from(near_starts, batch, "near")
     screened = _screen(batch, starts[:n_screened], n_own_starts, work, "own-screen", screening)
     own = solved_from(screened, batch, "own")
     tried, solved = np.full(batch.count, n_screened), np.full(batch.count, screened.shape[1])
 
-    least_near, least_own = near["value"][:, 0], own["value"][:, 0]
+    floors, least_near, least_own = batch.floors, near["value"][:, 0], own["value"][:, 0]
     with np.errstate(invalid="ignore"):  # infinite in both: searched
-        tie = np.maximum(AGREE * np.minimum(least_near, least_own), batch.floors)
+        tie = np.maximum(AGREE * np.minimum(least_near, least_own), floors)
         elsewhere = np.flatnonzero(~(np.abs(least_near - least_own) <= tie))
+    near["count"][:] = 0
+    few = min(n_solved, near_starts.shape[1] + screened.shape[1])
+    stayed, parts = np.setdiff1d(np.arange(batch.count), elsewhere), []
+    if len(stayed):
+        both = _of_both(_of(near, stayed), _of(own, stayed), floors[stayed], few)
+        parts.append((stayed, both))
     if len(elsewhere):
         again = searched(batch.only(elsewhere), "again", extra[:0])
-        for key, values in own.items():
-            values[elsewhere] = again[key]
+        both = _of_both(_of(near, elsewhere), again, floors[elsewhere], n_solved)
+        parts.append((elsewhere, both))
         tried[elsewhere], solved[elsewhere] = len(starts), n_solved
-    near["count"][:] = 0
-    keys = ("value", "count", "status", "members")
-    both = _distinct(
-        *(np.concatenate([near[key], own[key]], axis=1) for key in keys), batch.floors, n_solved
-    )
-    optima = _optima(both, polished(batch, both, "polish"), batch.floors, tried, solved)
+    polish = partial(polished, batch, stage="polish")
+    found = _optima_of_parts(parts, polish, floors, tried, solved)
     if work.folder is not None:
-        _check_answers(batch, optima, work.folder)
-    return optima
+        _check_answers(batch, found, work.folder)
+    return found
 
 
 class _ChunkSizes(NamedTuple):
@@ -455,6 +461,17 @@ def _candidates(solved: Arrays) -> np.ndarray:
     return solved["members"][:, :CANDIDATES, 0]
 
 
+def _to_polish(solved: Arrays) -> np.ndarray:
+    """Those candidates that may become the best optimum: the best, and what has not converged.
+
+    A worse optimum that the batch solver has converged to stays worse.
+    """
+    candidates = _candidates(solved).copy()
+    worse = np.arange(candidates.shape[1]) > 0
+    candidates[worse & (solved["status"][:, :CANDIDATES] == Status.CONVERGED)] = np.nan
+    return candidates
+
+
 def _screen(
     batch: Batch, starts: np.ndarray, keep: int, work: Work, stage: str = "screen",
     sizes: _ChunkSizes | None = None,
@@ -463,7 +480,7 @@ def _screen(
     keep = min(keep, len(starts))
     sizes = sizes or _screen_sizes(batch, len(starts))
     function, chunks = _screening(batch, starts, keep, sizes, work.memory)
-    results = work.map(stage, function, chunks, partial(_compile, function, chunks))
+    results = work.map(stage, function, chunks)
     by_block: dict[tuple[int, int], list[Arrays]] = {}
     for chunk, result in zip(chunks, results, strict=True):
         by_block.setdefault(chunk.problems, []).append(result)
@@ -532,8 +549,7 @@ def _solve(
     sizes = sizes or _chunk_sizes(batch, starts.shape[1], SOLVE_LANES)
     function, chunks = _solving(method, batch, starts, sizes, work.memory)
     best_shown = best if batch.count == 1 else None
-    compiling = partial(_compile, function, chunks)
-    results = work.map(stage or method.name, function, chunks, compiling, best_shown)
+    results = work.map(stage or method.name, function, chunks, best_shown)
     if all(chunk.starts == chunks[0].starts for chunk in chunks):  # no problem is in two chunks
         return {key: np.concatenate([result[key] for result in results]) for key in results[0]}
     return _joined(results, chunks, batch.floors, sizes.kept)
@@ -552,10 +568,13 @@ def _joined(
     return {key: np.concatenate([row[key] for row in rows]) for key in keys}
 
 
-def _most_solved(batch: Batch, first: int, starts: int) -> int:
+# An iteration takes rows × parameters² multiplications. Of a tuned law (20 parameters) of 60 rows
+# 1,092 starts took 50 CPU seconds, and the first of them had the optimum.
+def _most_solved(batch: Batch, first: int, starts: int, parameters: int) -> int:
     """How many starts of a problem are solved where the first of them do not agree."""
     rows = np.count_nonzero(batch.problems.weight)  # and not those that it is padded with
-    return min(starts, max(first, CHEAP // max(rows, 1)))
+    work = max(rows, 1) * max(parameters, FEW_PARAMETERS) ** 2
+    return min(starts, max(first, CHEAP // work))
 
 
 def _solve_until_sure(
@@ -575,9 +594,28 @@ def _solve_until_sure(
     others[~unsure] = np.nan
     more = _solve(method, batch, others, work, f"{method.name}-more", sizes)
     number[unsure] = starts.shape[1]
-    keys = ("value", "count", "status", "members")
-    both = (np.concatenate([solved[key], more[key]], axis=1) for key in keys)
-    return _distinct(*both, batch.floors, first), number
+    return _of_both(solved, more, batch.floors, first), number
+
+
+def _of_both(one: Arrays, other: Arrays, floors: np.ndarray, starts: int) -> Arrays:
+    """The distinct optima of every problem, from those of two searches of it."""
+    most = max(part["members"].shape[2] for part in (one, other))
+
+    def both(key: str) -> np.ndarray:
+        parts = [one[key], other[key]]
+        if key == "members":
+            room = [((0, 0), (0, 0), (0, most - part.shape[2]), (0, 0)) for part in parts]
+            parts = [
+                np.pad(*each, constant_values=np.nan) for each in zip(parts, room, strict=True)
+            ]
+        return np.concatenate(parts, axis=1)
+
+    return _distinct(*map(both, ("value", "count", "status", "members")), floors, starts)
+
+
+def _of(groups: Arrays, rows: np.ndarray) -> Arrays:
+    """Some of the problems, by their numbers."""
+    return {key: values[rows] for key, values in groups.items()}
 
 
 def _solving(
@@ -747,6 +785,30 @@ def _optima(
             )
         )
     return optima
+
+
+def _optima_of_parts(
+    parts: Sequence[tuple[np.ndarray, Arrays]], polish: Callable[[np.ndarray], Arrays],
+    floors: np.ndarray, tried: np.ndarray, n_solved: np.ndarray,
+) -> list[Optimum]:  # fmt: skip
+    """The optima of all problems, polished together, in their order.
+
+    Args:
+        parts: numbers of some problems, with their distinct optima as :func:`_distinct` gives them:
+            those of one part may have more than those of another.
+        polish: function of candidates (P, k, p).
+        floors, tried, n_solved: (P,), as :func:`_optima` takes them.
+    """
+    each = [_to_polish(part) for _, part in parts]
+    most = max(some.shape[1] for some in each)
+    candidates = np.full((len(floors), most, each[0].shape[2]), np.nan)
+    for (rows, _), some in zip(parts, each, strict=True):
+        candidates[rows, : some.shape[1]] = some
+    polished, found = polish(candidates), {}
+    for rows, part in parts:
+        optima = _optima(part, _of(polished, rows), floors[rows], tried[rows], n_solved[rows])
+        found |= dict(zip(rows.tolist(), optima, strict=True))
+    return [found[k] for k in range(len(floors))]
 
 
 def _queue_each_device(queues: list[Queue]) -> list[Queue]:

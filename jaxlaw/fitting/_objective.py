@@ -9,7 +9,7 @@ tolerances are met long before the optimum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._cse import share_subexpressions
-from jaxlaw._jit import compiled, in_float64, on_accelerator
+from jaxlaw._jit import compiled, in_float64, on_accelerator, traced_once
 from jaxlaw.fitting._transform import Model, Transform, centred_inputs, linear_coordinates
 
 Array = jax.Array
@@ -27,6 +27,11 @@ Array = jax.Array
 LARGEST_DELTA = 1e12
 #: Relative difference of objectives that count as the same optimum.
 AGREE = 1e-6
+#: Rows that are evaluated at once, of a table of more than two such blocks. A lane's rows, slopes
+#: and second derivatives of one block stay in the cache; and blocks behind the last row, with
+#: which a table is padded, are never computed. Of dcpt's 540 rows, padded to 1,024, an evaluation
+#: takes half the time; with blocks of 64 or 256 rows it takes longer.
+BLOCK_OF_ROWS = 2**7
 #: Standard deviations (root mean square over the coordinates) beyond which a prior pulls no harder.
 PRIOR_TAIL = 2.0
 
@@ -63,6 +68,8 @@ class Problem(NamedTuple):
         context: facts of the data for the law's chart and constraint.
         centre: input name → its geometric mean, see :mod:`jaxlaw.fitting._transform`.
         prior: what is known beforehand; None for nothing, which costs nothing.
+        rows: number of rows, behind which all are of weight 0; None where that is not known, or
+            where derivatives are taken backwards: a search then goes over all of them at once.
     """
 
     inputs: dict[str, Array]
@@ -75,6 +82,7 @@ class Problem(NamedTuple):
     context: dict[str, Array]
     centre: dict[str, Array]
     prior: PriorTerm | None = None
+    rows: Array | None = None
 
     def transform(self, model: Model) -> Transform:
         """The way between search coordinates and natural parameters."""
@@ -95,12 +103,14 @@ class Evaluation(NamedTuple):
         hessian: (p, p).
         least_squares_diagonal: (p,) the Hessian's diagonal if no residual were beyond δ: how much
             all residuals move with a coordinate, in its own unit and whatever their size.
+        largest: size of the largest residual of the rows that count.
     """
 
     value: Array
     gradient: Array
     hessian: Array
     least_squares_diagonal: Array
+    largest: Array
 
 
 def predict(model: Model, problem: Problem, coordinates: Any) -> Array:
@@ -236,11 +246,11 @@ def profiled_value(residuals: str, problem: Problem, predicted: Array) -> Array:
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
 
 
-@partial(jax.jit, static_argnames="model", inline=True)  # traced once for all that call it
+@traced_once(static_argnames="model")
 def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, Array]:
     """Scaled value and its gradient (p,), forwards: cheaper than backwards for few parameters."""
 
-    def both(problem: Problem, coordinates: Array) -> tuple[Array, Array]:
+    def of_rows(problem: Problem, coordinates: Array) -> tuple[Array, Array]:
         def prediction(*us: Array) -> Array:
             return predict(model, problem, us)
 
@@ -251,17 +261,19 @@ def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tu
         if model.residuals == "log":
             score = score / predicted
         value = huber(problem, difference, problem.delta) / scale_of(problem.delta)
-        gradient = stack_rows(_slopes(prediction, us), len(score)) @ score
-        if problem.prior is not None:
-            of_prior = partial(scaled_prior, model, problem)
-            prior, slope = jax.value_and_grad(of_prior)(coordinates)
-            value, gradient = value + prior, gradient + slope
-        return value, gradient
+        return value, stack_rows(_slopes(prediction, us), len(score)) @ score
 
-    return share_subexpressions(both)(problem, coordinates)
+    of_rows = share_subexpressions(of_rows)
+    shapes, joined = ((), coordinates.shape), (jnp.add, jnp.add)
+    value, gradient = _over_rows(of_rows, problem, (coordinates,), shapes, joined)
+    if problem.prior is not None:
+        of_prior = partial(scaled_prior, model, problem)
+        prior, slope = jax.value_and_grad(of_prior)(coordinates)
+        value, gradient = value + prior, gradient + slope
+    return value, gradient
 
 
-@partial(jax.jit, static_argnames="model", inline=True)
+@traced_once(static_argnames="model")
 def evaluate(
     model: Model,
     problem: Problem,
@@ -293,9 +305,9 @@ def evaluate(
         scale of the problem's own δ.
     """
 
-    def both(
+    def of_rows(
         problem: Problem, coordinates: Array, delta: Array, next_delta: Array, curvature: Any
-    ) -> tuple[Array, Evaluation]:
+    ) -> tuple[Array, ...]:
         def prediction(*us: Array) -> Array:
             return predict(model, problem, us)
 
@@ -321,14 +333,53 @@ def evaluate(
         )
         scale = scale_of(problem.delta)
         value, here = (huber(problem, difference, at) / scale for at in (next_delta, delta))
-        if problem.prior is not None:
-            prior, slope, curved = prior_around(model, problem, coordinates)
-            value, here = value + prior, here + prior
-            gradient, hessian = gradient + slope, hessian + curved
-            diagonal = diagonal + jnp.diagonal(curved)
-        return here, Evaluation(value, gradient, hessian, diagonal)
+        largest = jnp.max(jnp.where(problem.weight > 0, jnp.abs(difference), 0.0))
+        return here, value, gradient, hessian, diagonal, largest
 
-    return share_subexpressions(both)(problem, coordinates, delta, next_delta, curvature)
+    size, at = coordinates.shape[0], (coordinates, delta, next_delta, curvature)
+    shapes = (), (), (size,), (size, size), (size,), ()
+    joined = (*[jnp.add] * 5, jnp.maximum)
+    whole = _over_rows(share_subexpressions(of_rows), problem, at, shapes, joined)
+    here, value, gradient, hessian, diagonal, largest = whole
+    if problem.prior is not None:
+        prior, slope, curved = prior_around(model, problem, coordinates)
+        value, here = value + prior, here + prior
+        gradient, hessian = gradient + slope, hessian + curved
+        diagonal = diagonal + jnp.diagonal(curved)
+    return here, Evaluation(value, gradient, hessian, diagonal, largest)
+
+
+def _over_rows(
+    of_rows: Callable[..., tuple[Array, ...]], problem: Problem, arguments: tuple[Any, ...],
+    shapes: tuple[tuple[int, ...], ...], joined: tuple[Callable[[Array, Array], Array], ...],
+) -> tuple[Array, ...]:  # fmt: skip
+    """``of_rows(problem, *arguments)``, sums or maxima over rows, block by block.
+
+    Args:
+        of_rows: function of a problem, of all its rows or some, and of the arguments.
+        problem: one problem.
+        arguments: other arguments.
+        shapes: shapes of its results, none of which is negative where it is a maximum.
+        joined: for each result how those of two blocks are joined.
+    """
+    n, size = problem.target.shape[-1], BLOCK_OF_ROWS
+    if problem.rows is None or n <= 2 * size or n % size or on_accelerator():
+        return of_rows(problem, *arguments)
+
+    def with_block(k: Array, others: tuple[Array, ...]) -> tuple[Array, ...]:
+        def block(values: Array) -> Array:  # rows are the first axis of each of these arrays
+            return jax.lax.dynamic_slice_in_dim(values, k * size, size)
+
+        inputs = {name: block(values) for name, values in problem.inputs.items()}
+        target, weight = block(problem.target), block(problem.weight)
+        some = problem._replace(inputs=inputs, target=target, weight=weight)
+        new = of_rows(some, *arguments)
+        return tuple(join(*both) for join, *both in zip(joined, others, new, strict=True))
+
+    # Of all lanes the same number of blocks: with one of each lane's own, every lane's rows would
+    # be gathered element by element.
+    nothing = tuple(jnp.zeros(shape, problem.target.dtype) for shape in shapes)
+    return jax.lax.fori_loop(0, (problem.rows + (size - 1)) // size, with_block, nothing)
 
 
 def _products_by_matrices(

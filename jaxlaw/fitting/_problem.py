@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -18,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._jit import compiled, in_float64, many_rows, padded, size_class
-from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict
+from jaxlaw.errors import DataError
+from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict, prior_coordinates
 from jaxlaw.fitting._transform import (
     Array,
     Model,
@@ -59,7 +61,8 @@ class FitProblem:
 
     def __getstate__(self) -> dict[str, Any]:
         """With arrays of numpy: JAX's own are float32 where a pickle is read outside float64."""
-        return vars(self) | {"data": jax.tree.map(np.asarray, self.data)}
+        kept = {name: value for name, value in vars(self).items() if name != "in_numpy"}
+        return kept | {"data": jax.tree.map(np.asarray, self.data)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """With arrays of JAX again, for which the programs are."""
@@ -76,7 +79,7 @@ class FitProblem:
         """The way between search coordinates and natural parameters."""
         return self.data.transform(self.model)
 
-    @property
+    @cached_property
     def in_numpy(self) -> Problem:
         """The data as arrays of numpy, the user's rows alone."""
         data = jax.device_get(self.data)
@@ -88,14 +91,14 @@ class FitProblem:
         self,
         weights: np.ndarray | None = None,
         targets: np.ndarray | None = None,
-        prior_means: np.ndarray | None = None,
+        priors: Mapping[str, np.ndarray] | None = None,
     ) -> dict[str, Any]:
         """Fields of the data for many problems at once: folds, resamples, other targets.
 
         Args:
             weights: (P, n) in place of the problem's own.
             targets: (P, n) in place of the problem's own, in the space of the residuals.
-            prior_means: (P, k) in place of the mean of the problem's own prior.
+            priors: fields (P, …) in place of those of the problem's own prior, such as its mean.
 
         Returns:
             ``weight``, ``target`` and ``prior``, as far as given, with the rows of the data.
@@ -106,12 +109,13 @@ class FitProblem:
             for name, (values, fill) in given.items()
             if values is not None
         }
-        if prior_means is not None:
+        if priors is not None:
+            count = len(next(iter(priors.values())))
             each = jax.tree.map(
-                lambda leaf: np.broadcast_to(leaf, (len(prior_means), *np.shape(leaf))),
+                lambda leaf: np.broadcast_to(leaf, (count, *np.shape(leaf))),
                 self.data.prior,
             )
-            fields["prior"] = each._replace(mean=prior_means)
+            fields["prior"] = each._replace(**priors)
         return fields
 
     def transformed(self, targets: Any) -> Any:
@@ -247,6 +251,11 @@ def build_problem(
         context = _context(law, {name: _array(values, kind) for name, values in inputs.items()})
     width = max((math.prod(values.shape[1:]) for values in inputs.values()), default=1)
     rows = size_class(target.shape[-1], width)
+    if xp is np and model.residuals != law.residuals == "linear" and (target <= 0).any():
+        raise DataError(
+            f"law {law.name}: {law.target} is not positive in some rows, and residuals='log' take "
+            "its logarithm: leave them linear, as the law has them"
+        )
     transformed = xp.log(target) if model.residuals == "log" else target
     data = Problem(
         inputs={name: _array(_as_rows(values, rows, 0), kind) for name, values in inputs.items()},
@@ -259,6 +268,7 @@ def build_problem(
         context={name: _array(value, kind) for name, value in context.items()},
         centre={name: _array(mean, kind) for name, mean in centre.items()},
         prior=None if prior is None else jax.tree.map(lambda leaf: _array(leaf, kind), prior),
+        rows=None if xp is jnp else jax.device_put(np.int32(target.shape[-1])),
     )
     # The problem outlives the executor, and results that hold it can be pickled.
     options = replace(options, executor=None)
@@ -400,3 +410,64 @@ def _linearised(model: Model, problem: Problem, coordinates: jax.Array) -> tuple
 
     (rows, parameters), (prediction, params) = jax.jacfwd(values, has_aux=True)(coordinates)
     return prediction, params, rows, parameters
+
+
+_POINTS = 256  # that are evaluated at once
+
+
+def rows_around(
+    problem: FitProblem, points: np.ndarray, moved: np.ndarray, rows: np.ndarray,
+    weight: np.ndarray, pull: float = 1.0,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """What least squares are of, at each of several points, and its slopes.
+
+    Args:
+        problem: the problem.
+        points: (R, p) search coordinates.
+        moved: (m,) indices of the coordinates that slopes are taken in.
+        rows: (n,) indices of the observations that are taken.
+        weight: (n,) their weights.
+        pull: share of the prior's information that counts.
+
+    Returns:
+        (R, n) predictions in the space of the residuals, times the roots of the weights, and of a
+        problem with a prior its (q,) coordinates after them, on the same scale; then their slopes
+        (R, n + q, m).
+    """
+    data, shape = problem.data, size_class(len(rows))
+    rows = padded(rows, shape)
+    data = data._replace(
+        inputs={name: np.asarray(values)[rows] for name, values in data.inputs.items()},
+        target=np.asarray(data.target)[rows],
+        weight=np.pad(weight, (0, shape - len(weight))),
+    )
+    parts = []
+    with in_float64():
+        for first in range(0, len(points), _POINTS):
+            some = padded(points[first : first + _POINTS], _POINTS)
+            found = _rows_around(problem.model, tuple(moved.tolist()), data, pull, some)
+            parts.append(jax.device_get(found))
+    here, slopes = (np.concatenate(each)[: len(points)] for each in zip(*parts, strict=True))
+    return here, slopes
+
+
+@compiled(static_argnames=("model", "moved"))
+def _rows_around(
+    model: Model, moved: tuple[int, ...], problem: Problem, pull: Any, points: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    def of_one(point: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def rows(values: jax.Array) -> tuple[jax.Array, jax.Array]:
+            at = tuple(point.at[jnp.array(moved)].set(values))
+            prediction = jnp.broadcast_to(predict(model, problem, at), problem.target.shape)
+            prediction = jnp.log(prediction) if model.residuals == "log" else prediction
+            weighted = jnp.sqrt(problem.weight) * prediction
+            if problem.prior is not None:
+                prior = problem.prior
+                known = prior.whiten @ prior_coordinates(model, problem, at)
+                weighted = jnp.concatenate([weighted, jnp.sqrt(pull * prior.variance) * known])
+            return weighted, weighted
+
+        slopes, here = jax.jacfwd(rows, has_aux=True)(point[jnp.array(moved)])
+        return here, slopes
+
+    return jax.vmap(of_one)(points)

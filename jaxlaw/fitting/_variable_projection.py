@@ -13,13 +13,13 @@ Residuals are relative where the law is fitted to logarithms: log f âˆ’ log y â‰
 from __future__ import annotations
 
 import itertools
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._cse import share_across_cases
+from jaxlaw._jit import traced_once
 from jaxlaw.fitting._objective import Problem, predict, profiled_value, stack_rows
 from jaxlaw.fitting._transform import Array, Model, linear_coordinates
 
@@ -101,7 +101,7 @@ def best_coefficients(model: Model, problem: Problem, parts: Array) -> Array:
     return jnp.clip(base + excess[jnp.argmin(value)] / size, low, high)
 
 
-@partial(jax.jit, inline=True)  # traced once for every number of equations
+@traced_once()  # for every number of equations
 def _solve(matrix: Array, right: Array) -> Array:
     """Solve a few positive definite equations by Gaussian elimination, written out.
 

@@ -63,10 +63,10 @@ def test_padding_changes_no_result(monkeypatch):
 
 @pytest.mark.parametrize(
     ("solver", "rows", "problems", "optimised"),
-    [(NEWTON, 64, 1, True), (POLISH, 64, 1, False), (POLISH, 1024, 255, False),
-     (POLISH, 1025, 1, True), (POLISH, 64, 256, True)],
+    [(NEWTON, 64, 1, True), (POLISH, 64, 1, False), (POLISH, 1024, 256, False),
+     (POLISH, 1025, 1, True)],
 )  # fmt: skip
-def test_the_polish_of_few_rows_and_refits_alone_is_compiled_without_optimisation(
+def test_the_polish_of_few_rows_alone_is_compiled_without_optimisation(
     monkeypatch, solver, rows, problems, optimised
 ):
     class Chosen(Exception):
@@ -89,6 +89,20 @@ def test_the_polish_of_few_rows_and_refits_alone_is_compiled_without_optimisatio
         with pytest.raises(Chosen) as chosen:
             engine.solve(solver, p.model, data, screened(p, count=4), frozenset({"weight"}))
     assert chosen.value.args == (optimised,)
+
+
+@pytest.mark.full
+def test_a_long_polish_is_ended_by_the_optimised_program(wide, monkeypatch):
+    p, first = wide
+    found = engine.solve(POLISH, p.model, p.data, first)
+    assert found.iterations.max() > engine.ITERATIONS  # more than one round
+    calls, optimised = [], engine._run_rounds
+    monkeypatch.setattr(engine, "BRIEF", p.data.target.size)  # one round
+    monkeypatch.setattr(engine, "_run_rounds", lambda *args: calls.append(1) or optimised(*args))
+    ended = engine.solve(POLISH, p.model, p.data, first)
+    assert len(calls) == 1
+    np.testing.assert_array_equal(ended.status, found.status)
+    np.testing.assert_allclose(ended.value, found.value, rtol=1e-12)
 
 
 @pytest.mark.full

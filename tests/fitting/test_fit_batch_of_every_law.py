@@ -14,7 +14,7 @@ from jax.sharding import Mesh, PartitionSpec
 import jaxlaw as jl
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws import _base as base
-from tests.fixtures.solver_problems import Problem, problem
+from tests.fixtures.solver_problems import SIGNED, Problem, problem
 
 ROWS = 40
 MESH = Mesh(np.array(jax.devices()[:1]), ("experiment",))
@@ -61,8 +61,9 @@ def case(request):
 
 
 def levels(law, inputs, params):
-    """The mean logarithm of what each fit predicts, (2,): what every law can tell."""
-    return jnp.mean(jnp.log(jax.vmap(lambda one: law(one, **inputs))(params)), axis=1)
+    """The mean logarithm of what each fit predicts, (2,), or the mean of what may be negative."""
+    predicted = jax.vmap(lambda one: law(one, **inputs))(params)
+    return jnp.mean(predicted if law.name in SIGNED else jnp.log(predicted), axis=1)
 
 
 def fitted(law, inputs, targets, starts):

@@ -308,4 +308,5 @@ def test_rows_that_a_table_is_padded_with_do_not_count_as_work():
         p = fit_problem("chinchilla", most=100)
     batch = Batch(p.model, p.data)
     assert batch.problems.weight.shape == (256,)
-    assert searching._most_solved(batch, 64, 2048) == 2**16 // 100
+    assert searching._most_solved(batch, 64, 2048, 5) == 2**16 // 100
+    assert searching._most_solved(batch, 64, 2048, 20) == 2**22 // (100 * 400)
