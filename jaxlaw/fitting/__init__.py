@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._fit_many import refit_near as refit_near
     from jaxlaw.fitting._fit_many import with_noise as with_noise
     from jaxlaw.fitting._fitted_law import FittedLaw as FittedLaw
+    from jaxlaw.fitting._group_spread import covariance_over_spreads as covariance_over_spreads
     from jaxlaw.fitting._objective import prior_on_host as prior_on_host
     from jaxlaw.fitting._observed_shift import observed_shift as observed_shift
     from jaxlaw.fitting._options import BootstrapKeywords as BootstrapKeywords
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._problem import Linearisation as Linearisation
     from jaxlaw.fitting._problem import build_problem as build_problem
     from jaxlaw.fitting._problem import linearise as linearise
+    from jaxlaw.fitting._problem import rows_around as rows_around
     from jaxlaw.fitting._result import Fit as Fit
     from jaxlaw.fitting._result import StandardErrors as StandardErrors
     from jaxlaw.fitting._result import student_interval as student_interval

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.data import RunGroups
-from jaxlaw.fitting._experiment_checks import experiment_notes
+from jaxlaw.fitting._experiment_checks import DOUBTFUL, experiment_notes
 from jaxlaw.fitting._objective import AGREE, smoothed_score
-from jaxlaw.fitting._prior_evidence import PriorEvidence
+from jaxlaw.fitting._prior_evidence import PriorEvidence, prior_decides_notes
 from jaxlaw.fitting._problem import FitProblem, Linearisation
 from jaxlaw.fitting._residual_checks import Residuals, residual_notes
 from jaxlaw.fitting._result import StandardErrors
@@ -96,7 +96,7 @@ def diagnosed(
         *_search_notes(evidence),
         *_bound_notes(problem, bound, params),
         *_ridge_notes(evidence.spread, ridge),
-        *(open_ or _loose_notes(problem, residuals, moving, evidence)),
+        *(open_ or (_loose_notes(problem, residuals, moving, evidence) if prior is None else [])),
         *_floor_notes(problem, linear),
         *_requirement_notes(problem, params, evidence.ranges, evidence.scatter),
         *of_residuals,
@@ -105,7 +105,8 @@ def diagnosed(
             misfit=any(note.code == "lack-of-fit" for note in of_residuals),
         ),
     ]  # fmt: skip
-    return notes, errors
+    # Values that cannot be right come first: with swapped columns nothing else matters.
+    return sorted(notes, key=lambda note: note.code != DOUBTFUL), errors
 
 
 def _residuals(
@@ -189,36 +190,44 @@ def _ridge_notes(spread: Mapping[str, float], loose: Sequence[str]) -> list[Note
     return [Note("ridge", "warning", message, inherited=True)]
 
 
-#: Whether runs alone decide → what helps where they say nothing of a parameter, of several apart.
-_REMEDIES = {
-    True: ("fix it, or drop its term", "fix one, or add runs that vary them apart"),
-    False: ("the prior alone decides", "the prior decides until runs vary them apart"),
-}
-
-
 def _identifiability(
     problem: FitProblem, residuals: Residuals, moving: np.ndarray, prior: PriorEvidence | None
 ) -> tuple[list[Note], list[str]]:
-    """Directions the data hardly see, by the spectrum of the Gauss–Newton Hessian; their names."""
+    """Directions the data hardly see, by the spectrum of the Gauss–Newton Hessian; their names.
+
+    With a prior the Hessian is that of runs and prior; what the prior decides is then information.
+    """
     names = [problem.law.parameter_names[k] for k in moving]
-    jacobian = residuals.slopes * np.sqrt(residuals.weight)[:, None]
+    open_, message = _undetermined(residuals.slopes * np.sqrt(residuals.weight)[:, None], names)
+    if prior is not None:
+        by_runs = not open_
+        open_, message = _undetermined(prior.root_of_information(moving), names)
+        if not open_:
+            return prior_decides_notes(problem, prior, by_runs), []
+    if not open_:
+        return [], []
+    return [Note("unidentifiable", "warning", message, inherited=True)], open_
+
+
+def _undetermined(jacobian: np.ndarray, names: Sequence[str]) -> tuple[list[str], str]:
+    """Parameters (k,) that slopes (m, k) leave open, alone or together, and the words for it."""
     size = np.linalg.norm(jacobian, axis=0)
     if not len(names) or not np.isfinite(jacobian).all():
-        return [], []
+        return [], ""
     unseen = [name for name, norm in zip(names, size, strict=True) if norm <= 1e-9 * size.max()]
     if unseen:
-        message = f"the data do not determine {', '.join(unseen)}: {_REMEDIES[prior is None][0]}"
-        return [Note("unidentifiable", "warning", message, inherited=True)], unseen
+        words = f"the data do not determine {', '.join(unseen)}: fix it, or drop its term"
+        return unseen, words
     _, singular, rotation = np.linalg.svd(jacobian / size, full_matrices=False)
     if len(singular) == len(names) and singular[-1] > 1e-5 * singular[0]:
-        return [], []
+        return [], ""
     direction = np.abs(rotation[-1])
     mixed = [n for n, share in zip(names, direction, strict=True) if share > 0.2]
-    message = (
+    words = (
         f"the data determine {', '.join(mixed)} only together (condition number "
-        f"{singular[0] / max(singular[-1], 1e-300):.0e}): {_REMEDIES[prior is None][1]}"
+        f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that vary them apart"
     )
-    return [Note("unidentifiable", "warning", message, inherited=True)], mixed
+    return mixed, words
 
 
 def _loose_notes(

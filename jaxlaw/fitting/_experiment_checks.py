@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ from jaxlaw.fitting._residual_checks import CHANCE, Residuals, _basis, _clipped,
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
+VOCABULARY = 1_000_000  # tokens, more than any tokenizer has
+GUESS = math.log(VOCABULARY)  # nats that an even guess among them loses
+DOUBTFUL = "doubtful-values"
 RATES = ("lr", "learning_rate", "peak_lr", "max_lr", "peak_learning_rate")
 COARSE = 0.5  # of the scatter: rounding by as much hides what the law leaves
 PILED = 2  # times as many rows at the largest D as at any other: a cap, or a design
@@ -43,7 +47,6 @@ _LEVELS = 8  # of a column, more are no groups
 _MOST = 5000  # rows in which groups are looked for
 _COLUMNS = 100  # the first so many of a wide table
 _GROUPED = "mixed-runs"
-_DOUBTFUL = "doubtful-values"
 
 
 class Group(NamedTuple):
@@ -124,6 +127,7 @@ def experiment_notes(
         return []
     sizes = _in_single_ones(law, residuals)
     values = [
+        *_no_nats(law, residuals),
         *_swapped(law, sizes),
         *_rounded(residuals),
         *_piled(sizes, residuals),
@@ -137,7 +141,7 @@ def experiment_notes(
         others = None if others is None else others[some]
         order = None if order is None else order[some]
     return [
-        *(Note(_DOUBTFUL, "warning", text, inherited=True) for text in values),
+        *(Note(DOUBTFUL, "warning", text, inherited=True) for text in values),
         *_grouped(residuals, sizes, others, order, misfit),
     ]
 
@@ -149,6 +153,16 @@ def _in_single_ones(law: Law, residuals: Residuals) -> dict[str, np.ndarray]:
 
 
 # ---------------------------------------------------------------------------- values
+
+
+def _no_nats(law: Law, residuals: Residuals) -> Iterator[str]:
+    """Losses above that of a guess among all tokens: percent, perplexities, sums over tokens."""
+    target = np.exp(residuals.target) if residuals.log else residuals.target
+    if law.target == "loss" and target.min() > GUESS:
+        yield (
+            f"the lowest loss is {target.min():.4g}, and a guess among {VOCABULARY:,} tokens loses "
+            f"{GUESS:.1f} nats: are these percent, perplexities or sums? Give nats a token"
+        )
 
 
 def _swapped(law: Law, sizes: dict[str, np.ndarray]) -> Iterator[str]:

@@ -118,4 +118,9 @@ def range_message(
     low, high = ranges[label] if label in ranges else joint[label]
     value = values[label] if label in ranges else float(_joint(label, values))
     unit = units.get(label, ("", 1.0))
+    if label not in ranges:
+        # Of single things, as people say it: 20 tokens a parameter, whatever the runs count in.
+        first, second = (units.get(name, ("", 1.0))[1] for name in parts_of(label))
+        worth = first / second if "/" in label else first * second
+        value, low, high = worth * value, worth * low, worth * high
     return f"{label} = {written(value, *unit)} (fitted {written_range(low, high, *unit)})"

@@ -104,8 +104,9 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
             64 · 2^k starts by default, at most 2,048, and 4,096 where all are solved as they are.
             Evaluating a start is cheap; more help where the note ``few-starts-agree`` appears.
         n_local: number of the best starts to solve, which takes most of the time. Where fewer
-            than nine in ten of them agree, more are solved, up to 65,536 rows × starts. None or
-            False solves all starts, as they are.
+            than nine in ten of them agree, more are solved, up to 65,536 rows × starts, and
+            (8/p)² of that for a law of p > 8 parameters. None or False solves all starts, as they
+            are.
         solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers;
             ``"lbfgs-optax"`` for optax's.
         delta: Huber threshold; the law's own if None; ``inf`` for least squares.

@@ -60,7 +60,8 @@ else:
 _INTERVAL = "95 % interval"
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 UNKNOWN = (math.nan, math.nan)  # an unknown range
-_LOSSES = ("loss", "cross-entropy")  # targets that are measured in nats
+# Targets that are measured in nats.
+_LOSSES = ("loss", "cross-entropy", "unigram_normalized_loss")
 _BITS = re.compile(r"bpb|bits?.?per.?byte", re.IGNORECASE)  # columns of such losses
 # Columns of what has no unit.
 _SCORES = re.compile(r"ppl|perplex|accuracy|(^|_)acc(_|$)|score|bleu", re.IGNORECASE)

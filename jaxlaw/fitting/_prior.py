@@ -105,6 +105,8 @@ class Prior(Result):
         evaluation: evaluation whose earlier experiments it rests on; empty for the field alone.
         spread: coordinate → standard deviation between the groups of a law of groups, as their
             runs show it; empty without groups. ``level`` is the log of the loss at the reference.
+        basis: coordinates' name (a law's, or ``tuned``) → what they rest on, in words.
+        spread_draws: coordinate → (R,) draws of the same, which few groups leave open.
         notes: what to know before relying on it.
 
     Example:
@@ -126,7 +128,9 @@ class Prior(Result):
         metadata={"columns": {"source": str, "name": str, "evaluation": str, "runs": int}}
     )
     evaluation: str = ""
-    spread: dict[str, float] = field(default_factory=dict)
+    spread: dict[str, float] = field(default_factory=dict, metadata={"added": True})
+    basis: dict[str, str] = field(default_factory=dict, metadata={"added": True})
+    spread_draws: dict[str, np.ndarray] = field(default_factory=dict, metadata={"added": True})
     notes: tuple[Note, ...] = ()
 
     def knows(self, law: Law) -> bool:
@@ -221,10 +225,46 @@ class Prior(Result):
         normal[0] = 0.0
         return self.mean_of(law) + normal @ factor.T
 
+    def given_spreads(self, law: Law, spreads: np.ndarray | None = None) -> np.ndarray:
+        """(R, Gk, Gk) covariances of the groups of a law that it pools, by other spreads.
+
+        Args:
+            law: law of G groups.
+            spreads: (R, k); None for its draws of them.
+        """
+        if spreads is None:
+            spreads = np.stack([*self.spread_draws.values()], axis=1)
+        change = np.square(spreads) - np.square([*self.spread.values()])
+        of_groups = np.tile(change, len(law.of_groups))
+        return self.covariance_of(law) + of_groups[:, :, None] * np.eye(of_groups.shape[1])
+
+    def draws(self, law: Law, count: int, seed: int = 0) -> dict[str, np.ndarray]:
+        """Fields (count, …) of :class:`PriorTerm`, for fits that draw a posterior.
+
+        The mean of each is a draw of the prior. Of groups each has a spread of its own, too.
+
+        Args:
+            law: a law that it knows.
+            count: how many.
+            seed: seed of the draws.
+        """
+        if not self.spread_draws:
+            return {"mean": self.sample(law, count + 1, seed)[1:]}
+        factors = np.linalg.cholesky(self.given_spreads(law))
+        each = np.arange(count) % len(factors)
+        normal = np.random.default_rng(seed).standard_normal((count, factors.shape[1]))
+        moved = np.einsum("rij,rj->ri", factors[each], normal)
+        return {"mean": self.mean_of(law) + moved, "whiten": np.linalg.inv(factors)[each]}
+
     def widened(self, factor: float) -> Prior:
         """The same with so many times the standard deviations."""
         wide = {law: factor**2 * covariance for law, covariance in self.covariances.items()}
-        return dataclasses.replace(self, covariances=wide)
+        return dataclasses.replace(
+            self,
+            covariances=wide,
+            spread={name: factor * size for name, size in self.spread.items()},
+            spread_draws={name: factor * each for name, each in self.spread_draws.items()},
+        )
 
     def with_noise(self, residuals: np.ndarray, determined: float) -> Prior:
         """The same with the noise that the residuals of runs show, beside its own.
@@ -240,20 +280,23 @@ class Prior(Result):
         squares = NOISE_DEGREES * self.noise**2 + float(size @ size)
         return dataclasses.replace(self, noise=float(np.sqrt(squares / (NOISE_DEGREES + spare))))
 
-    @property
-    def experiments_in_words(self) -> str:
-        """How many experiments it rests on, and of which evaluation."""
-        sources = self.experiments["source"].nunique()
-        of = f", evaluation {self.evaluation}" if self.evaluation else ""
-        plural = "" if sources == 1 else "s"
-        return f"{len(self.experiments)} experiments of {sources} source{plural}{of}"
+    def rests_on(self, law: Law) -> str:
+        """What it knows of a law rests on, in words.
+
+        Of an older file, which does not say it by law: what the whole rests on.
+        """
+        names = _parts(law) if law.scale_free.of is None else (law.scale_free.of.name,)
+        known = dict.fromkeys(self.basis[name] for name in names if name in self.basis)
+        return " and ".join(known) or _in_words(self.experiments["source"], self.evaluation)
 
     @property
     def headline(self) -> str:
         """How many experiments it rests on, the noise of a run, and how much groups vary."""
         varies = _listed(self.spread)
         groups = f"; standard deviations between groups: {varies}" if varies else ""
-        return f"{self.experiments_in_words}; a run lies {self.noise:.2%} off its law{groups}"
+        rests = ", ".join(dict.fromkeys(self.basis.values()))
+        rests = rests or _in_words(self.experiments["source"], self.evaluation)
+        return f"{rests}; a run lies {self.noise:.2%} off its law{groups}"
 
     def lines(self) -> list[str]:
         """Mean and standard deviation of every coordinate, in the law's own words."""
@@ -268,6 +311,14 @@ class Prior(Result):
                 )
             ]
         return lines
+
+
+def _in_words(sources: Iterable[str], evaluation: str = "") -> str:
+    """How many experiments, of how many sources, and of which evaluation."""
+    sources = [*sources]
+    count, distinct = len(sources), len({*sources})
+    of = f", evaluation {evaluation}" if evaluation else ""
+    return f"{count} experiment{'s' * (count != 1)} of {distinct} source{'s' * (distinct != 1)}{of}"
 
 
 def _listed(spread: Mapping[str, float]) -> str:
@@ -327,7 +378,9 @@ def _field_prior(without: frozenset[str]) -> Prior:
     kept = [one for one in known if one.source not in without]
     if not kept:
         raise UsageError("no source is left of the field", argument="without")
-    return _made(kept, {name: _population(kept, name) for name in LAWS} | _of_recipes(without))
+    made = {name: _population(kept, name) for name in LAWS} | _of_recipes(without)
+    basis = {name: _basis_of(kept, name) for name in LAWS} | _basis_of_recipes(without)
+    return dataclasses.replace(_made(kept, made), basis=basis)
 
 
 @cache
@@ -501,8 +554,15 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
     spare = [max(one.runs - len(one.mean), 0) for one in known]
     square = noise**2 * degrees + sum(n * one.noise**2 for n, one in zip(spare, known, strict=True))
     noise = float(np.sqrt(square / (degrees + sum(spare))))
+    evaluation = known[0].evaluation
+    basis = {
+        name: _basis_of(own, name, evaluation) if own else _basis_of(public, name)
+        for name, own in by_law.items()
+    }
     made = _made(known, made | _of_recipes())
-    return dataclasses.replace(made, noise=noise, evaluation=known[0].evaluation)
+    return dataclasses.replace(
+        made, noise=noise, evaluation=evaluation, basis=basis | _basis_of_recipes()
+    )
 
 
 def _experiments_of(fits: str | Path | Sequence[Fit], evaluation: str | None) -> list[Experiment]:
@@ -559,6 +619,17 @@ def _made(
             [[getattr(one, name) for name in columns] for one in rows.values()], columns=columns
         ),
     )
+
+
+def _basis_of(known: Iterable[Experiment], law: str, evaluation: str = "") -> str:
+    """What the coordinates of a law rest on, in words."""
+    return _in_words([one.source for one in known if one.law == law], evaluation)
+
+
+def _basis_of_recipes(without: frozenset[str] = frozenset()) -> dict[str, str]:
+    """The same of how best settings move; empty without a recipe."""
+    count = sum(one.source not in without for one in recipes())
+    return {TUNED: f"{count} published recipe{'s' * (count != 1)}"} if count else {}
 
 
 def _noise_of(known: Iterable[Experiment]) -> float:

@@ -21,6 +21,9 @@ from jaxlaw.notes import Note
 #: of the coordinates and of the noise.
 CONFLICT = 0.05
 _CODE = "prior-conflict"
+_SINGULAR = 1e-12  # ratio of eigenvalues from which on a combination of parameters is open
+_MOSTLY = 0.5  # share of a coordinate's variance from which on the prior decides it
+_NAMED = 3  # coordinates in one note, at most
 
 
 class PriorEvidence(NamedTuple):
@@ -32,6 +35,8 @@ class PriorEvidence(NamedTuple):
         of_prior: (p, p) information of the prior.
         pull: what heavy tails leave of the prior's information at the optimum: 1 near its mean.
         determined: degrees of freedom that the runs determine.
+        left: coordinate → share of the prior's variance that the runs leave of it: 1 where they say
+            nothing, 0 where they say it all.
         p_value: probability of coordinates as far from the prior's mean, if the prior is right.
         coordinate: the one that lies the farthest out.
         off: by how much, in standard deviations of what runs of the prior would show.
@@ -42,6 +47,7 @@ class PriorEvidence(NamedTuple):
     of_prior: np.ndarray
     pull: float
     determined: float
+    left: dict[str, float]
     p_value: float
     coordinate: str
     off: float
@@ -53,6 +59,29 @@ class PriorEvidence(NamedTuple):
             rows: number of rows, or of groups that share an error.
         """
         return NOISE_DEGREES + max(rows - self.determined, 0.0)
+
+    def root_of_covariance(self, moving: np.ndarray) -> np.ndarray | None:
+        """(k, k) whose product with itself is the covariance of coordinates, by their numbers (k,).
+
+        None where runs and prior together leave some combination of these open.
+        """
+        value, vector, size = self._information(moving)
+        if not (len(value) and value[0] > _SINGULAR * value[-1]):
+            return None
+        return (vector / np.sqrt(value)).T / size
+
+    def root_of_information(self, moving: np.ndarray) -> np.ndarray:
+        """(k, k) whose product with itself is what runs and prior say of coordinates (k,)."""
+        value, vector, size = self._information(moving)
+        return (vector * np.sqrt(np.maximum(value, 0.0))).T * size
+
+    def _information(self, moving: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Eigenvalues, vectors and units of it, in units that make its diagonal 1."""
+        inside = np.ix_(moving, moving)
+        known = self.of_runs[inside] + self.pull * self.of_prior[inside]
+        size = np.sqrt(np.diagonal(known))
+        unit = np.where(size > 0, size, 1.0)
+        return (*np.linalg.eigh(known / np.outer(unit, unit)), size)
 
     def share_of_prior(self, slopes: np.ndarray) -> np.ndarray:
         """(m,) share of the variance of predictions that is the prior's, by their slopes (m, p).
@@ -78,10 +107,7 @@ def prior_evidence(problem: FitProblem, at: np.ndarray) -> PriorEvidence:
     variance = float(prior.variance)
     of_runs = linear.jacobian.T @ (data.weight[:, None] * linear.jacobian) / variance
     names = problem.model.prior
-    values, slopes = scale_free_slopes(problem, at)
-    all_names = (FLOOR, *problem.law.scale_free.words)
-    rows = [all_names.index(name) for name in names]
-    values, slopes = values[rows], slopes[rows]
+    off, slopes = off_prior(problem, at)
     whitened = prior.whiten @ slopes
     of_prior = whitened.T @ whitened
     covariance = np.linalg.pinv(of_runs + of_prior, hermitian=True)
@@ -89,7 +115,6 @@ def prior_evidence(problem: FitProblem, at: np.ndarray) -> PriorEvidence:
     before = np.linalg.inv(prior.whiten.T @ prior.whiten)
     after = slopes @ covariance @ slopes.T
     shown = np.clip(1 - np.linalg.eigvalsh(prior.whiten @ after @ prior.whiten.T), 0.0, 1.0)
-    off = values - prior.mean
     square = float(np.sum((prior.whiten @ off) ** 2))
     mean, spread = shown.sum(), (shown**2).sum()
     p_value = float(stats.chi2.sf(square * mean / spread, mean**2 / spread)) if mean > 0 else 1.0
@@ -97,9 +122,43 @@ def prior_evidence(problem: FitProblem, at: np.ndarray) -> PriorEvidence:
     farthest = int(np.argmax(np.abs(off) / expected))
     return PriorEvidence(
         covariance, of_runs, of_prior, prior_pull(square, len(off)),
-        float(np.trace(covariance @ of_runs)), p_value, names[farthest],
-        float(off[farthest] / expected[farthest]),
+        float(np.trace(covariance @ of_runs)),
+        dict(zip(names, (np.diag(after) / np.diag(before)).tolist(), strict=True)), p_value,
+        names[farthest], float(off[farthest] / expected[farthest]),
     )  # fmt: skip
+
+
+def prior_decides_notes(problem: FitProblem, evidence: PriorEvidence, by_runs: bool) -> list[Note]:
+    """A note that names what the prior decides rather than the runs; none where they decide all.
+
+    It is information: both together determine the law.
+
+    Args:
+        problem: the problem.
+        evidence: what the prior does at its optimum.
+        by_runs: whether the runs alone determine every parameter, if loosely.
+    """
+    words = {FLOOR: "log of the floor"} | dict(problem.law.scale_free.words)
+    most = sorted(evidence.left, key=lambda name: -evidence.left[name])
+    named = [name for name in most if evidence.left[name] > _MOSTLY]
+    if not named and by_runs:
+        return []
+    named = named or most[:1]
+    shown = [f"the {words[name]} ({evidence.left[name]:.0%})" for name in named[:_NAMED]]
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    message = (
+        "the prior decides more than the runs (share of its variance that the runs leave) of "
+        f"{', '.join(shown)}{more}"
+    )
+    return [Note("prior-decides", "info", message)]
+
+
+def off_prior(problem: FitProblem, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What the prior's coordinates lie off its mean at (p,): (k,), and their slopes (k, p)."""
+    values, slopes = scale_free_slopes(problem, at)
+    all_names = (FLOOR, *problem.law.scale_free.words)
+    rows = [all_names.index(name) for name in problem.model.prior]
+    return values[rows] - problem.in_numpy.prior.mean, slopes[rows]
 
 
 def conflict_notes(problem: FitProblem, evidence: PriorEvidence) -> list[Note]:

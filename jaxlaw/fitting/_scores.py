@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, get_args
@@ -63,11 +64,11 @@ class WithMetrics:
 
 
 def accuracy_line(metrics: Mapping[str, float]) -> str:
-    """R² and RMSE as a line of a summary."""
-    return (
-        f"  R² {metrics['r2']:.5f}, RMSE {metrics['rmse']:.4g}, in log: R² "
-        f"{metrics['r2_log']:.5f}, RMSE {metrics['rmse_log']:.4g}"
-    )
+    """R² and RMSE as a line of a summary; of logarithms where the target has them."""
+    line = f"  R² {metrics['r2']:.5f}, RMSE {metrics['rmse']:.4g}"
+    if math.isnan(metrics["rmse_log"]):
+        return line
+    return f"{line}, in log: R² {metrics['r2_log']:.5f}, RMSE {metrics['rmse_log']:.4g}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,12 +135,15 @@ class Scores(WithMetrics, Result):
 
 def score_lines(measured: Mapping[str, float]) -> list[str]:
     """Metrics of :func:`measure` as lines for people."""
+    of_log = not math.isnan(measured["huber"])
+    total, mean = ("huber", "mean_huber") if of_log else ("huber_linear", "mean_huber_linear")
     return [
         accuracy_line(measured),
         f"  relative error: mean {measured['mean_relative_error']:+.3%}, mean absolute "
         f"{measured['mean_absolute_relative_error']:.3%}, largest "
         f"{measured['max_absolute_relative_error']:.3%}",
-        f"  Huber of log residuals: sum {measured['huber']:.4g}, mean {measured['mean_huber']:.4g}",
+        f"  Huber of {'log ' if of_log else ''}residuals: sum {measured[total]:.4g}, "
+        f"mean {measured[mean]:.4g}",
     ]
 
 
@@ -161,7 +165,7 @@ def errors(observed: np.ndarray, predicted: np.ndarray) -> dict[str, np.ndarray]
     """Columns ``predicted``, ``residual`` and ``relative_error`` of (n,) observations."""
     residual = observed - predicted
     with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.where(observed == 0, np.nan, residual / observed)
+        relative = np.where(observed == 0, np.nan, residual / np.abs(observed))
     return {"predicted": predicted, "residual": residual, "relative_error": relative}
 
 

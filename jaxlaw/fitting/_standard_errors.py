@@ -20,8 +20,6 @@ from jaxlaw.fitting._problem import FitProblem, Linearisation
 from jaxlaw.fitting._result import StandardErrors
 from jaxlaw.fitting.solvers import Status
 
-_SINGULAR = 1e-12  # ratio of eigenvalues from which on a combination of parameters is open
-
 
 # A coefficient far from its centre may have an error beyond floating-point numbers, and residuals
 # of a perfect fit are divided by next to nothing: such errors are infinite, and left out.
@@ -97,15 +95,12 @@ def _of_posterior(
     if runs is not None:
         shown = ", ".join(runs.columns)
         return StandardErrors(reason=f"rows share noise; jl.covariance takes groups by {shown}")
-    inside = np.ix_(moving, moving)
-    known = prior.of_runs[inside] + prior.pull * prior.of_prior[inside]
-    size = np.sqrt(np.diagonal(known))
-    value, vector = np.linalg.eigh(known / np.outer(size, size))
-    if not value[0] > _SINGULAR * value[-1]:
+    root = prior.root_of_covariance(moving)
+    if root is None:
         return StandardErrors(reason="runs and prior leave some combination of parameters open")
     missing = _missing(problem, coordinates, of_params, moving, ())
     return StandardErrors(
-        values=_values(problem, of_params, (vector / np.sqrt(value)).T / size, missing),
+        values=_values(problem, of_params, root, missing),
         missing=missing,
         degrees=round(prior.noise_degrees(count)),
         method="posterior",

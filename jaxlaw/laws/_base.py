@@ -25,14 +25,14 @@ import uuid
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, overload, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import compiled, padded, size_class
+from jaxlaw._jit import compiled, padded, size_class, traced_once
 from jaxlaw._typed import as_real, register
 from jaxlaw.errors import JaxlawError, NotHereError, UsageError, nearest
 from jaxlaw.laws._linear import linear_parameters
@@ -174,6 +174,10 @@ class Law:
             with such a sum where their inputs beside N and D are held: the compute-optimal N and D
             then have a closed form.
         scale_free: see :class:`ScaleFree`; None of a law that takes no prior.
+        best_settings: input, such as a learning rate → ``function(params, inputs)``, its value at
+            which the target is best, given the other inputs; of laws whose formula has it.
+        settings_parameters: parameters of the best settings of a run, and of what missing them
+            costs: the loss at the best settings is a matter of the others.
         of_groups: label of a group → parameters that its rows alone depend on.
 
     Example:
@@ -204,6 +208,8 @@ class Law:
     components: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     power_law_terms: Callable[[Values, Values], PowerLawTerms] | None = None
     scale_free: ScaleFree | None = None
+    best_settings: Mapping[str, Callable[[Values, Values], Any]] = field(default_factory=dict)
+    settings_parameters: tuple[str, ...] = ()
     of_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -768,7 +774,7 @@ def _program(law: Law, params: dict[str, Any], inputs: dict[str, Any]) -> Array:
     return law(params, **inputs)
 
 
-@partial(jax.jit, inline=True)  # laws and their derivatives call it often: traced once
+@traced_once()  # laws and their derivatives call it often
 def power(base: Any, exponent: Any) -> Array:
     """``base ** exponent`` for ``base`` ≥ 0, with values and derivatives that are never NaN.
 

@@ -36,6 +36,7 @@ def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str] | None = N
 
     Between shared and own is pooled: with ``prior="field"`` a fit of groups of skaling, chinchilla
     or loss-compute-e draws the own parameters together, by as much as the runs show that they vary.
+    Far beyond the runs bet on a :func:`jaxlaw.forecast` of such a law, which adds what laws err by.
 
     Args:
         law: law or its name.
@@ -134,6 +135,10 @@ class _Formula:
         """What a parameter of the base law is called here: once, or in each group."""
         return [_name(name, label) for label in self.labels] if name in self.own else [name]
 
+    def every_name(self, names: Iterable[str]) -> tuple[str, ...]:
+        """What several parameters of the base law are called here."""
+        return tuple(full for name in names for full in self.names(name))
+
     def names_of_groups(self) -> dict[str, tuple[str, ...]]:
         """Label → names of the parameters that are this group's own."""
         return {label: tuple(_name(name, label) for name in self.own) for label in self.labels}
@@ -181,16 +186,15 @@ def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
         linear=None,
         scale_free=_scale_free(formula),
         of_groups=formula.names_of_groups(),
+        settings_parameters=formula.every_name(base.settings_parameters),
         from_base=tuple(name for name in base.from_base if name not in own),
         chart=chart,
         requirements=None,
         with_floor="",
         continual_alone="",
-        components={
-            part: tuple(full for name in names for full in formula.names(name))
-            for part, names in base.components.items()
-        },
+        components={part: formula.every_name(names) for part, names in base.components.items()},
         power_law_terms=None if terms is None else terms_of_group,
+        best_settings={},
     )
 
 

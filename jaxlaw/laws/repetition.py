@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from jaxlaw.laws._base import Chart, law, power
 from jaxlaw.laws._parameters import exponent, positive
+from jaxlaw.laws.scaling import chinchilla
 
 _E = positive(0.3, 3.0, unit="nats", doc="loss of an ideal model")
 _A = positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α")
@@ -21,6 +22,13 @@ _NO_DECAY = (
     "as far as these runs show, repeated tokens are worth as much as new ones, and nothing says "
     "where that ends: do not plan on more epochs than the runs have"
 )
+
+
+# While tokens are new these laws are chinchilla's: what experiments of one epoch say of its shape
+# holds here, too. How the worth of repetition decays is left to the runs.
+def _known_but(*open_):
+    reference = {**chinchilla.scale_free.reference, "U": chinchilla.scale_free.reference["D"]}
+    return chinchilla.scale_free._replace(reference=reference, parts=(chinchilla.name,), open=open_)
 
 
 def _only_limits(limits):
@@ -46,6 +54,7 @@ def _worth(first, times, most):
             "predictions stand, R_N means nothing",
         }
     ),
+    scale_free=_known_but("R_D", "R_N"),
 )
 def repetition(
     N,
@@ -78,6 +87,7 @@ def repetition(
     formula="E + A/N^α + B/D'^β, D' = U·(1 − (1−δ)^(D/U))/δ",
     source="Muennighoff 2023, arXiv 2305.16264 (each epoch worth 1−δ of the one before)",
     chart=_only_limits({("delta", "low"): f"delta has gone to zero: {_NO_DECAY}"}),
+    scale_free=_known_but("delta"),
 )
 def repetition_geometric(
     N,

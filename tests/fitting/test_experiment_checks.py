@@ -1,5 +1,7 @@
 """Notes on experiments: what mixed, swapped, capped or rounded tables leave to be seen."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pandas as pd
@@ -228,3 +230,16 @@ def test_a_fit_names_the_users_own_column_and_line():
     marked = marked.iloc[shuffled(42, 6)]
     notes = {n.code: n.message for n in jl.fit("chinchilla", marked, columns=columns).notes}
     assert "column Tokenizer" in notes["mixed-runs"] and "new lies +" in notes["mixed-runs"]
+
+
+def test_losses_that_are_no_nats_a_token_are_the_first_note():
+    """Percent, perplexities and sums fitted as well as nats, and nothing said so."""
+    runs = fitted(N, D)
+    for factor, doubted in ((1.0, False), (2.5, False), (100.0, True)):
+        found = messages(dataclasses.replace(runs, target=runs.target + np.log(factor)))
+        assert any("percent, perplexities or sums" in text for text in found) == doubted
+    table = pd.DataFrame({"N": N, "D": D, "loss": 100 * np.exp(runs.target)})
+    fit = jl.fit("chinchilla", table, n_starts=64, n_local=4)
+    assert fit.notes[0].code == "doubtful-values" and "do" in fit.headline
+    swapped = jl.fit("chinchilla", table, n_starts=64, n_local=4, columns={"N": "D", "D": "N"})
+    assert [note.code for note in swapped.notes[:2]] == ["doubtful-values"] * 2

@@ -89,9 +89,9 @@ def test_rivals_on_real_mixtures_end_at_one_optimum(name, corpus, known):
 def test_starts_that_all_end_short_do_not_agree(monkeypatch):
     """Polishing then goes further than any of them."""
     newton = SOLVERS["newton"]
-    short = newton._replace(settings=newton.settings._replace(max_iterations=8))
+    short = newton._replace(settings=newton.settings._replace(max_iterations=5))
     monkeypatch.setitem(SOLVERS, "newton", short)
-    # The best of fewer starts do not come to the problem's own threshold in eight iterations.
+    # The best of fewer starts do not come to the problem's own threshold in five iterations.
     fit = jl.fit("chinchilla", simulate.experiment("chinchilla").table, n_starts=4096)
     assert fit.agreement == 0 and "few-starts-agree" in {note.code for note in fit.notes}
 

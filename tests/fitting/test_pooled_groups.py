@@ -1,13 +1,17 @@
 """What runs say of their prior: groups drawn together by as much as their runs show they vary."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import multivariate_normal
 
 import jaxlaw as jl
 from jaxlaw.fitting import field_prior
-from jaxlaw.fitting._fit_many import expected_spread
+from jaxlaw.fitting._group_spread import Around, expected_spread, given_priors
+from tests.conftest import needs_data
 
 BASE = jl.laws.get("loss-compute-e")
 OWN = ["E", "A", "gamma"]
@@ -131,6 +135,53 @@ def test_the_spread_expected_is_the_textbooks():
     np.testing.assert_allclose(expected_spread(each, np.eye(80), there[:1], before), before)
 
 
+def test_what_another_spread_would_say_is_that_of_the_linear_model():
+    """Runs of groups and normal priors: the posterior and the marginal likelihood are known."""
+    random = np.random.default_rng(3)
+    rows, size = random.normal(size=(7, 6)), 6
+    slopes, mean, noise = random.normal(size=(6, 6)), random.normal(size=6), 0.3
+    y = random.normal(size=7)
+
+    def exact(covariance):
+        prior = np.linalg.inv(covariance)
+        known = rows.T @ rows / noise**2 + slopes.T @ prior @ slopes
+        right = rows.T @ y / noise**2 + slopes.T @ prior @ mean
+        # y = rows x + e and slopes x ~ N(mean, covariance).
+        back = rows @ np.linalg.inv(slopes)
+        marginal = back @ covariance @ back.T + noise**2 * np.eye(7)
+        log_density = multivariate_normal(back @ mean, marginal).logpdf(y)
+        return np.linalg.solve(known, right), np.linalg.inv(known), log_density
+
+    now, *others = (np.diag(random.uniform(0.1, 2.0, size)) + 0.3 for _ in range(4))
+    at, _, here = exact(now)
+    around = Around(rows.T @ rows / noise**2, slopes @ at - mean, slopes, now)
+    given = given_priors(around, np.array([now, *others]))
+    for k, covariance in enumerate((now, *others)):
+        there, spread, log_density = exact(covariance)
+        np.testing.assert_allclose(at + given.moved[k], there, atol=1e-9)
+        np.testing.assert_allclose(given.covariance[k], spread, atol=1e-9)
+        change = given.log_likelihood[k] - given.log_likelihood[0]
+        assert change == pytest.approx(log_density - here, abs=1e-8)
+
+
+def test_draws_of_the_prior_have_spreads_of_their_own():
+    prior = field_prior()
+    made = prior.pooled(LAW, 1.1, np.array([0.1, 0.2, 0.3]))
+    plain = made.draws(LAW, 5, seed=2)
+    np.testing.assert_array_equal(plain["mean"], made.sample(LAW, 6, seed=2)[1:])
+    assert list(plain) == ["mean"]
+    spreads = np.array([[0.1, 0.2, 0.3], [0.5, 0.01, 0.3]])
+    named = dict(zip(made.spread, spreads.T, strict=True))
+    drawn = dataclasses.replace(made, spread_draws=named).draws(LAW, 4000)
+    for k, spread in enumerate(spreads):
+        wanted = prior.pooled(LAW, 1.1, spread).covariances[LAW.name]
+        whiten = drawn["whiten"][k]
+        np.testing.assert_allclose(np.linalg.inv(whiten.T @ whiten), wanted, atol=1e-9)
+        # Groups differ from one another by the spread of their draw.
+        each = drawn["mean"][k::2].reshape(-1, 5, 3)
+        np.testing.assert_allclose(each.std(axis=1, ddof=1).mean(axis=0) / spread, 0.94, atol=0.03)
+
+
 # --- recovery
 
 
@@ -202,12 +253,18 @@ def test_a_group_of_one_run_and_one_of_none_take_from_the_others(uneven, tmp_pat
     assert fit.params["gamma[g2]"] == pytest.approx(fit.params["gamma[g0]"], rel=0.2)
     said = jl.covariance(fit, table).prediction(**AT, group=LABELS[:3])
     assert said["std_err"].is_monotonic_increasing
+    # Taken over the spreads that three groups allow it is wider than by the estimated one alone.
+    known = dataclasses.replace(fit, prior=dataclasses.replace(fit.prior, spread_draws={}))
+    by_one = jl.covariance(known, table).prediction(**AT, group=LABELS[:3])["std_err"]
+    assert (said["std_err"] > by_one).all() and said["std_err"][2] > 1.05 * by_one[2]
     notes = {note.code: note.message for note in fit.notes}
     assert notes["groups-pooled"].startswith("3 groups are drawn together: by their runs")
-    assert "E[g2], A[g2], gamma[g2]: the prior alone decides" in notes["unidentifiable"]
+    assert ", of group g2 (" in notes["prior-decides"] and "unidentifiable" not in notes
     fit.save(tmp_path / "groups.json")
     again = jl.load(tmp_path / "groups.json")
     assert again.prior.spread == fit.prior.spread
+    for name, draws in fit.prior.spread_draws.items():
+        np.testing.assert_array_equal(again.prior.spread_draws[name], draws)
     # The prior of a fit is that of the next fit of these groups, and of a batch.
     later = jl.fit(law, table, prior=again.prior)
     assert later.params["gamma[g1]"] == pytest.approx(fit.params["gamma[g1]"], rel=0.05)
@@ -231,8 +288,12 @@ def test_units_and_the_losses_own_change_nothing(uneven):
 def test_draws_and_forecasts_take_pooled_groups(uneven):
     law, table, fit = uneven
     points = {"C": 1e21, "group": LABELS[:3]}
-    near = jl.covariance(fit, table).prediction(**points)
-    drawn = jl.bootstrap(fit, table, n_resamples=100, n_starts=1).prediction(**points)
+    near = jl.covariance(fit, table)
+    drawn = jl.bootstrap(fit, table, n_resamples=100, n_starts=1)
+    for made in (near, drawn):
+        assert "law-taken-as-right" in [note.code for note in made.notes if note.decides]
+        assert "take the law to be right" in made.summary()
+    near, drawn = near.prediction(**points), drawn.prediction(**points)
     np.testing.assert_allclose(near["std_err"], drawn["std_err"], rtol=0.35)
     forecast = jl.forecast(law, table, at=points)
     label = np.atleast_1d(points["group"])[0]
@@ -241,3 +302,21 @@ def test_draws_and_forecasts_take_pooled_groups(uneven):
     assert (forecast["prior_share"] > 0).all()
     width = np.log(forecast["high"] / forecast["low"])
     assert width[0] < width[1] < width[2]
+
+
+# --- larger runs of a lab
+
+
+@needs_data
+@pytest.mark.full
+def test_a_forecast_of_pooled_groups_holds_what_came():
+    """Twelve runs of each of Kempner's corpora: chinchilla lacks something, and all groups do."""
+    from benchmarks.groups import cases, row_of
+
+    case = next(case for case in cases(1, (12,)) if case.source == "kempner")
+    assert len(case.seen) == 36 and set(case.seen.group) == set(case.later.group)
+    near, far = (row_of(way, "chinchilla", case) for way in ("pooled", "pooled-forecast"))
+    assert near["held"] < 0.5 < 0.8 < far["held"]
+    assert far["half"] < 0.04
+    assert abs(far["bias"]) < 0.8 * abs(near["bias"])
+    assert far["score"] < 0.5 * near["score"]

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 import jaxlaw as jl
 from jaxlaw.fitting import _prior, field_prior, ledger_prior
+from jaxlaw.fitting._diagnostics import _undetermined
 from jaxlaw.fitting._fit_many import with_noise
 from jaxlaw.fitting._objective import evaluate, prior_around, scaled_prior, scaled_value
 from jaxlaw.fitting._options import law_and_options
 from jaxlaw.fitting._prior import FLOOR, LAWS, SPREAD, Experiment
-from jaxlaw.fitting._prior_evidence import prior_evidence, scatter_notes
+from jaxlaw.fitting._prior_evidence import PriorEvidence, prior_evidence, scatter_notes
 from jaxlaw.fitting._problem import build_problem
+from tests.conftest import DATA, needs_data
 
 TRUTH = {"E": 1.7, "A": 400.0, "B": 410.0, "alpha": 0.34, "beta": 0.30}
 N, D = np.array([1e8, 4e8, 1.5e9]), np.array([2e9, 5e9, 4e10])
@@ -57,6 +59,42 @@ def test_coordinates_have_an_inverse_and_no_unit(name, seed, unit):
     for key, value in values.items():
         assert float(other[key]) == pytest.approx(value, abs=1e-9)
     assert float(other[FLOOR] - back[FLOOR]) == pytest.approx(np.log(unit), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["repetition", "repetition-geometric"])
+def test_laws_of_repetition_are_chinchillas_while_tokens_are_new(name):
+    law, base = jl.laws.get(name), jl.laws.get("chinchilla")
+    values = {"share": 0.4, "balance": -0.2, "alpha": -1.0, "beta": -1.1}
+    rest = {"R_D": 15.0, "R_N": 1e11} if name == "repetition" else {"delta": 0.1}
+    assert set(law.scale_free.open) == set(rest)
+    with jax.enable_x64(True):
+        params = law.scale_free.to_params(3.1, values)
+        back = law.scale_free.of_params(params | rest)
+        new = law(params | rest, **law.scale_free.reference)
+        once = law(params | rest, N=7e8, D=3e10, U=3e10)
+        again = law(params | rest, N=7e8, D=3e10, U=1e10)
+        assert float(new) == pytest.approx(3.1, rel=1e-6)
+        assert float(once) == pytest.approx(float(base(params, N=7e8, D=3e10)), rel=1e-6)
+        assert float(again) > float(once)
+    assert {key: float(back[key]) for key in values} == pytest.approx(values)
+    known = field_prior()
+    np.testing.assert_array_equal(known.mean_of(law), known.mean_of(base))
+
+
+@needs_data
+@pytest.mark.full
+def test_a_law_of_repetition_takes_what_is_known_from_eight_runs():
+    """Muennighoff's: with it eight runs predict the twenty largest better than alone."""
+    t = pd.read_csv(f"{DATA}/data_constrained.csv")
+    t = t.assign(N=t.params, D=t.tokens, U=t.unique_tokens, C=t.params * t.tokens)
+    t = t.sort_values("C")[["N", "D", "U", "loss"]]
+    few, later = t.iloc[60:140:10], t.iloc[-20:]
+    error = {}
+    for prior in (None, field_prior(without="datablations")):
+        fit = jl.fit("repetition-geometric", few, prior=prior)
+        error[prior is None] = np.median(np.abs(np.log(fit.predict(later[["N", "D", "U"]])
+                                                       / later.loss)))  # fmt: skip
+    assert error[False] < error[True]
 
 
 # --- the library
@@ -122,6 +160,32 @@ def test_what_a_fit_leaves_open_weighs_little():
                               covariance=np.eye(5) * 1e4)  # fmt: skip
     moved, _, _ = _prior._random_effects([*known, odd], names)
     np.testing.assert_allclose(moved, mean, atol=0.05)
+
+
+def test_what_a_prior_rests_on_is_said_of_each_law():
+    """Experiments of runs say nothing of how best settings move, recipes nothing of the rest."""
+    prior, fewer = field_prior(), field_prior(without=["kempner", "lingle"])
+    assert prior.rests_on(jl.laws.get("skaling")) == "27 experiments of 8 sources"
+    of_settings = prior.rests_on(jl.laws.tuned("skaling"))
+    assert of_settings == "27 experiments of 8 sources and 5 published recipes"
+    assert fewer.rests_on(jl.laws.tuned("chinchilla")) == (
+        "21 experiments of 7 sources and 4 published recipes"
+    )
+    assert prior.headline.startswith("27 experiments of 8 sources, 5 published recipes; a run")
+    own = ledger_prior([Fitted(ladder(1.5))])
+    assert own.rests_on(jl.laws.get("chinchilla")) == "1 experiment of 1 source, evaluation paloma"
+    assert own.rests_on(jl.laws.get("skaling")) == "27 experiments of 8 sources"
+
+
+def test_a_file_of_before_there_were_groups_and_recipes_is_read():
+    record = field_prior().to_dict()
+    for name in ("spread", "basis"):
+        del record[name]
+    prior = jl.fitting.Prior.from_dict(record)
+    assert prior.spread == {} and prior.rests_on(jl.laws.get("skaling")).startswith("27 exp")
+    del record["noise"]
+    with pytest.raises(jl.DataError, match="noise"):
+        jl.fitting.Prior.from_dict(record)
 
 
 # --- one's own ledger
@@ -261,6 +325,38 @@ def test_three_runs_are_enough_and_many_outweigh_the_prior():
     assert held.prior.noise == pytest.approx(0.003, rel=0.2)
     with pytest.raises(jl.DataError, match="3 rows"):
         jl.fit("chinchilla", table(3))
+
+
+@needs_data
+@pytest.mark.full
+@pytest.mark.parametrize("count", [3, 4, 6])
+def test_what_few_runs_leave_open_and_the_prior_does_not_is_information(count):
+    """Llama's runs of 20 tokens a parameter or so: alone they say nothing of two of six numbers."""
+    t = pd.read_csv(f"{DATA}/isoflops.csv")
+    t = t[t.experiment.str.startswith("llama") & ~t.outlier]
+    t = t.assign(N=t.params, D=t.tokens, C=t.params * t.tokens).sort_values("C")
+    near = t[(t.D / t.N - 20).abs() < 8]
+    few = near.iloc[np.linspace(0, len(near) - 1, count).round().astype(int)][["N", "D", "loss"]]
+    fit = jl.fit("skaling", few, prior=field_prior(without="llama"))
+    notes = {note.code: note for note in fit.notes}
+    assert not {"unidentifiable", "loose"} & set(notes) and fit.success
+    decides = notes["prior-decides"]
+    assert decides.severity == "info" and not decides.inherited
+    assert "log of the coupling of the two terms" in decides.message
+    plan = jl.planning.allocation(jl.bootstrap(fit, few, 60), 1e22)
+    assert "doubtful-fit" not in {note.code for note in plan.notes}
+    assert plan.interval["N"][0] < plan.N < plan.interval["N"][1]
+
+
+def test_a_direction_that_neither_runs_nor_prior_see_is_still_a_warning():
+    of_runs, of_prior = np.diag([4.0, 0.0, 0.0]), np.diag([0.0, 9.0, 0.0])
+    known = PriorEvidence(np.eye(3), of_runs, of_prior, 1.0, 1.0, {}, 0.5, "alpha", 0.0)
+    names, every = ["A", "B", "z"], np.arange(3)
+    assert known.root_of_covariance(every) is None
+    assert _undetermined(known.root_of_information(every), names)[0] == ["z"]
+    assert _undetermined(known.root_of_information(every[:2]), names[:2]) == ([], "")
+    root = known.root_of_covariance(every[:2])
+    np.testing.assert_allclose(root.T @ root, np.diag([1 / 4, 1 / 9]))
 
 
 def test_what_a_prior_cannot_go_with_is_refused():
