@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Unpack
 
 import jax
@@ -40,6 +41,8 @@ from jaxlaw.fitting import (
     Fit,
     FitKeywords,
     FittedLaw,
+    PriorEvidence,
+    covariance_over_spreads,
     lists_options,
     prior_evidence,
     sandwich_root,
@@ -214,9 +217,10 @@ class Covariance(Result):
         return parameter_rows(self.fit, one)
 
     def draws(self, n_draws: int = 1000, seed: int = 0) -> Draws:
-        """Normal draws of the parameters with this covariance, for plans and pictures.
+        """Draws of the parameters with this covariance, for plans and pictures.
 
-        Positive parameters are drawn as logarithms, in which the law's curves bend least. Plans
+        Each is a normal draw of what the runs show, and the parameters with which the law, and the
+        prior of a fit that has one, come nearest to it (:mod:`jaxlaw.uncertainty._followed`). Plans
         take the covariance itself, too, and draw as often as is the default here.
 
         Args:
@@ -224,8 +228,10 @@ class Covariance(Result):
             seed: seed of the generator.
 
         Returns:
-            Draws whose spread is known with :attr:`degrees` degrees of freedom. They do not know
-            a law's constraints or bounds; a bootstrap's resamples do.
+            Draws whose spread is known with :attr:`degrees` degrees of freedom. Those of a
+            covariance that was read from a file, which holds no runs, are normal in the parameters,
+            in the logarithms of positive ones: where these are hardly known they bend the law, and
+            the losses of plans come out too high (note ``draws-off-centre``).
 
         Example:
             >>> table = jl.simulate.experiment("chinchilla").table
@@ -233,11 +239,25 @@ class Covariance(Result):
             >>> sorted(jl.planning.allocation(cov, 1e21).interval)
             ['D', 'N', 'loss']
         """
+        if (n_draws, seed) not in self._kept:
+            self._kept[n_draws, seed] = self._draw(n_draws, seed)
+        return self._kept[n_draws, seed]
+
+    @cached_property
+    def _kept(self) -> dict[tuple[int, int], Draws]:
+        """Number and seed → draws: a plan asks for the same ones several times."""
+        return {}
+
+    def _draw(self, n_draws: int, seed: int) -> Draws:
         sizes, axes = np.linalg.eigh(self.coordinates)
         root = axes * np.sqrt(np.maximum(sizes, 0.0))
-        normal = np.random.default_rng(seed).standard_normal((n_draws, len(sizes)))
-        moved = normal @ (self.jacobian @ root).T
-        drawn = {}
+        moves = np.random.default_rng(seed).standard_normal((n_draws, len(sizes))) @ root.T
+        if self.problem is not None:
+            from jaxlaw.uncertainty._followed import followed  # which a covariance alone can spare
+
+            drawn = self.problem.fit_problem.params(followed(self.problem, moves))
+            return Draws(self.fit, drawn, self.notes, "covariance", self.groups, self.degrees)
+        moved, drawn = moves @ self.jacobian.T, {}
         for k, spec in enumerate(self.fit.law.parameters):
             value, step = float(self.fit.params[spec.name]), moved[:, k]
             logarithmic = spec.scale == "log" and value > 0
@@ -376,7 +396,7 @@ def _posterior(problem: FitWithData, groups: Any) -> Covariance:
 
     It is what :func:`jaxlaw.bootstrap` draws from, to first order. The Huber loss has its curvature
     at the share E[ψ'] of normal residuals that lie within the threshold: that is known here, and
-    few residuals would estimate it badly.
+    few residuals would estimate it badly. Of groups it is taken over the spreads that they allow.
     """
     from scipy.special import ndtr
 
@@ -385,6 +405,7 @@ def _posterior(problem: FitWithData, groups: Any) -> Covariance:
     inside, noise = np.ix_(moving, moving), fit.prior.noise
     of_runs, of_prior = evidence.of_runs[inside], evidence.pull * evidence.of_prior[inside]
     known = inverse(of_runs + of_prior, problem)
+    by_this_spread = known
     score_slope = (1 + fit.asymmetry) / 2 * (2 * ndtr(fit.delta / noise) - 1)
     bread = inverse(noise**2 * (score_slope * of_runs + of_prior), problem)
     total = len(problem.active)
@@ -403,12 +424,31 @@ def _posterior(problem: FitWithData, groups: Any) -> Covariance:
         if np.bincount(members).min() > len(known):
             own = _larger_of(own, _left_out(parts, members, noise, of_prior) + apart)
         known = own
+    known = _over_spreads(known, by_this_spread, problem, evidence)
     _, jacobian = problem.natural()
     return Covariance(
         fit, known, jacobian, bread, round(evidence.noise_degrees(total)),
         without_dependence_note(problem.notes, groups),
         names_of(groups, len(problem.runs)), problem,
     )  # fmt: skip
+
+
+def _over_spreads(
+    known: np.ndarray, by_this_spread: np.ndarray, problem: FitWithData, evidence: PriorEvidence
+) -> np.ndarray:
+    """A covariance (k, k) larger by what groups leave open of their spread; as it is without any.
+
+    Args:
+        known: the covariance.
+        by_this_spread: that of the posterior by the estimated spread.
+        problem: the fit.
+        evidence: what its prior does.
+    """
+    if not problem.fit.prior.spread_draws:
+        return known
+    moving = problem.free_and_inside
+    each = covariance_over_spreads(problem.fit_problem, problem.coordinates, evidence, moving)
+    return _larger_of(known, known + each - by_this_spread)
 
 
 def _left_out(

@@ -58,14 +58,21 @@ class FitWithData:
     @property
     def notes(self) -> tuple[Note, ...]:
         """Notes of the fit, and what its uncertainty leaves out."""
-        if all(note.code != "decay-fitted" for note in self.fit.notes):
-            return self.fit.notes
-        decay = self.fit.area_options["decay"]
-        message = (
-            f"λ was fitted too, and is fixed at {decay:.6g} here: its uncertainty is not "
-            "in these intervals"
-        )
-        return (*self.fit.notes, Note("decay-held", "warning", message, inherited=True))
+        notes = [*self.fit.notes]
+        if any(note.code == "decay-fitted" for note in notes):
+            decay = self.fit.area_options["decay"]
+            message = (
+                f"λ was fitted too, and is fixed at {decay:.6g} here: its uncertainty is not "
+                "in these intervals"
+            )
+            notes.append(Note("decay-held", "warning", message, inherited=True))
+        if self.fit.prior is not None and self.fit.prior.spread:
+            message = (
+                "intervals take the law to be right, and what it lacks all groups lack: far beyond "
+                "the runs they are too narrow; jl.forecast(…, at=…) adds what laws err by"
+            )
+            notes.insert(0, Note("law-taken-as-right", "warning", message, inherited=True))
+        return tuple(notes)
 
     @property
     def free_and_inside(self) -> np.ndarray:
@@ -135,8 +142,8 @@ def fit_with_data(
     if fit.prior is not None and not takes_prior:
         raise UsageError(
             "this fit has a prior, and what is wanted is what runs alone determine, or would; "
-            "jl.covariance, jl.profile, jl.influence and jl.bootstrap take runs and prior "
-            "together; prior=None fits the runs alone",
+            "jl.covariance, jl.profile, jl.influence, jl.bootstrap and jl.design.next_runs take "
+            "runs and prior together; prior=None fits the runs alone",
             argument="prior",
         )
     seen = runs.observations(law, free=fit_options.to_determine(law))

@@ -1,5 +1,7 @@
 """What one fit says of its own uncertainty: sandwich, profile, influence, what is left open."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,7 @@ from jaxlaw.fitting._diagnostics import AGREE
 from jaxlaw.fitting._objective import leave_group_out_steps
 from jaxlaw.uncertainty._covariance import sandwich_parts
 from jaxlaw.uncertainty._fit_problem import fit_with_data
+from jaxlaw.uncertainty._followed import followed
 from tests.conftest import simulated_fit
 
 TABLE = simulate.experiment("chinchilla").table
@@ -411,3 +414,98 @@ def test_draws_hold_what_was_held_and_know_few_rows():
     draws = jl.covariance(fit, table).draws(50)
     assert set(draws.params["alpha"]) == {0.34} and draws.degrees == 8
     assert (np.array(list(draws.params.values())) > 0).all()
+
+
+def ten_rows(noise=0.004, seed=0):
+    """Five sizes at two lengths each: E, A and alpha are hardly known apart."""
+    size = np.repeat(np.geomspace(5e7, 5e9, 5), 2)
+    inputs = {"N": size, "D": size * np.tile([6.0, 20, 60, 10, 40], 2)}
+    return simulate.simulate_runs("chinchilla", TRUTH, inputs, noise=noise, seed=seed)
+
+
+def from_file(covariance):
+    """The same as its file has it: without the runs."""
+    return dataclasses.replace(covariance, problem=None)
+
+
+def test_draws_of_few_runs_follow_the_law_and_normal_ones_bend_it():
+    """Normal draws lose 70 % in loss beyond the runs; what the runs say is known to 10 %."""
+    table = ten_rows()
+    covariance = jl.covariance("chinchilla", table)
+    within = covariance.prediction(N=1e9, D=2e10).iloc[0]
+    at = {"N": np.array([1e9]), "D": np.array([2e10])}
+
+    def upper(draws):
+        columns = {name: values[:, None] for name, values in draws.params.items()}
+        with jax.enable_x64(True):
+            losses = np.asarray(covariance.fit.law(columns, **at))[:, 0]
+        return np.quantile(losses, [0.005, 0.5, 0.995]) / within["estimate"]
+
+    low, middle, high = upper(covariance.draws())
+    assert 0.95 < low < 0.995 and abs(middle - 1) < 0.002 and 1.005 < high < 1.05
+    assert upper(from_file(covariance).draws())[2] > 1.15
+    plan = jl.planning.allocation(covariance, 1e23)
+    assert plan.interval["loss"][1] < 1.1 * plan.loss
+    assert "draws-off-centre" not in [note.code for note in plan.notes]
+    bent = jl.planning.allocation(from_file(covariance), 1e23)
+    assert bent.interval["loss"][1] > 1.5 * bent.loss and bent.loss == plan.loss
+    for answer in (bent, jl.planning.frontier(from_file(covariance), [1e21, 1e23])):
+        (note,) = (note for note in answer.notes if note.code == "draws-off-centre")
+        assert "a higher loss than the fit" in note.message
+
+
+def test_draws_of_many_runs_are_the_normal_ones(chinchilla_fit):
+    covariance = jl.covariance(chinchilla_fit, TABLE)
+    draws, normal = covariance.draws(300), from_file(covariance).draws(300)
+    assert (draws.kind, normal.kind) == ("covariance", "normal")
+    for name, values in draws.params.items():
+        np.testing.assert_allclose(values, normal.params[name], atol=0.3 * np.std(values))
+        assert np.std(values) == pytest.approx(np.std(normal.params[name]), rel=0.01)
+
+
+def test_a_draw_is_the_same_alone_and_among_others_and_again(chinchilla_fit):
+    covariance = jl.covariance("chinchilla", ten_rows())
+    problem, scale = covariance.problem, np.sqrt(np.diagonal(covariance.coordinates))
+    moves = scale * np.random.default_rng(0).standard_normal((300, len(scale)))
+    together = followed(problem, moves)
+    alone = np.concatenate([followed(problem, move[None]) for move in moves[:20]])
+    np.testing.assert_allclose(together[:20], alone, rtol=1e-9)
+    draws, again = covariance.draws(50), jl.covariance(covariance.fit, ten_rows()).draws(50)
+    for name, values in draws.params.items():
+        np.testing.assert_array_equal(values, again.params[name])
+        assert not np.array_equal(values, covariance.draws(50, seed=1).params[name])
+    # They keep within the ranges of the parameters, which normal ones do not know.
+    built = problem.fit_problem
+    assert (together >= np.asarray(built.data.low) - 1e-12).all()
+    assert (together <= np.asarray(built.data.high) + 1e-12).all()
+
+
+def test_rows_of_many_runs_are_enough_to_follow_a_draw():
+    """2,000 rows, of which five alone tell E from A: those are kept."""
+    N = np.append(np.full(1995, 1e8), np.geomspace(2e8, 1e10, 5))
+    D = np.append(np.geomspace(1e9, 1e11, 1995), np.full(5, 2e10))
+    table = simulate.simulate_runs("chinchilla", TRUTH, {"N": N, "D": D}, noise=0.0005)
+    problem = fit_with_data("chinchilla", table)
+    moves = 1e-5 * np.random.default_rng(0).standard_normal((8, 5))
+    moved = followed(problem, moves) - problem.coordinates
+    np.testing.assert_allclose(moved, moves, rtol=0.02, atol=2e-7)
+
+
+@pytest.mark.night
+def test_the_best_loss_of_four_cells_is_known_to_some_per_cent():
+    """A tuned law beside a prior: by normal draws upper limits lie far above the loss."""
+    law, truth = jl.laws.tuned("chinchilla"), simulate.TRUTHS["tuned-skaling"]
+    table = simulate.experiment("tuned-skaling", noise=0.002).table
+    cells = table[["N", "D"]].drop_duplicates().sort_values(["N", "D"]).iloc[[0, 1, 3, 5]]
+    runs = table.merge(cells)
+    fit = jl.fit(law, runs, prior="field", n_starts=64, n_local=4)
+    covariance = jl.covariance(fit, runs, groups=["N", "D"])
+    over, at = {"lr": (1e-6, 1.0), "batch": (1e3, 1e9)}, {"N": 1e9, "D": 1e11}
+    plan = jl.planning.optimal_inputs(covariance, over, at=at, level=0.9)
+    bent = jl.planning.optimal_inputs(from_file(covariance), over, at=at, level=0.9)
+    best = jl.planning.optimal_inputs((jl.laws.tuned("skaling"), truth), over, at=at).loss
+    low, high = plan.interval["loss"]
+    assert low < best < high < 1.3 * plan.loss < 0.8 * bent.interval["loss"][1]
+    # What missing the best settings costs stays as it is drawn.
+    for name in ("lr", "batch"):
+        np.testing.assert_allclose(plan.interval[name], bent.interval[name], rtol=1e-6)

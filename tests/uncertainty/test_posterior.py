@@ -143,3 +143,21 @@ def test_what_runs_alone_determine_is_refused_with_the_reason(five):
     fit, table = five
     with pytest.raises(jl.UsageError, match="what runs alone determine.*jl.covariance"):
         jl.identifiability(fit, table)
+
+
+def test_the_next_runs_are_those_of_runs_and_prior(five):
+    fit, table = five
+    more = pd.DataFrame({"N": [1e8, 1e10], "D": [3e9, 3e11]})
+    chosen = jl.design.next_runs(fit, table, more, predict=AT, n=1)
+    known = jl.covariance(fit, table).prediction(AT)
+    assert chosen.before == pytest.approx((known["std_err"] / known["estimate"]).item(), rel=1e-6)
+    assert chosen.table["N"].item() == 1e10 and not chosen.notes
+    # Refitted with that run, where the law lies: as well known as was predicted.
+    row = chosen.table[["N", "D"]].assign(loss=float(fit.predict(N=1e10, D=3e11)))
+    longer = pd.concat([table, row], ignore_index=True)
+    again = jl.fit("chinchilla", longer, prior=fit.prior, delta=fit.delta, n_starts=64)
+    known = jl.covariance(again, longer).prediction(AT)
+    relative = (known["std_err"] / known["estimate"]).item()
+    # The noise, estimated again of six runs, has changed too.
+    assert chosen.after == pytest.approx(relative * fit.prior.noise / again.prior.noise, rel=0.1)
+    assert chosen.after < 0.8 * chosen.before
