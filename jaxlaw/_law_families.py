@@ -8,6 +8,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "chinchilla", "skaling", "kaplan", "kaplan-e", "farseer", "overtraining", "loss-size",
     ),
     "routed models": ("clark",),
+    "vocabularies": ("vocabulary",),
     "compute": ("loss-compute-e", "loss-compute"),
     "repeated tokens": ("repetition", "repetition-geometric"),
     "continual runs from a base": ("cpt-chinchilla",),

@@ -81,15 +81,18 @@ def multi_power(
 
 
 _PARTS = {"annealing": ("C1", "C2"), "shift": ("B",)}
-_TWO_PHASES = {"components": _PARTS, "continual_alone": "cpt-curve-unknown-base"}
+_TWO_PHASES = {
+    "chart": chart(),
+    "context": context,
+    "components": _PARTS,
+    "continual_alone": "cpt-curve-unknown-base",
+}
 
 
 @law(
     name="cpt-curve",
     formula="L0 + A·(S1_pt+S1_cpt)^−α − C1·S2_pt − C2·S2_cpt + B·(1 − (1+E·S1_cpt)^−β)",
     source="Wang 2025, eq. 4",
-    chart=chart(),
-    context=context,
     **_TWO_PHASES,
 )
 def cpt_curve(
@@ -105,8 +108,6 @@ def cpt_curve(
     name="cpt-curve-exp",
     formula="L0 + A·(S1_pt+S1_cpt)^−α − C1·S2_pt − C2·S2_cpt + B·(1 − e^(−E·S1_cpt))",
     source="Wang 2025, §3.2 (compared and rejected)",
-    chart=chart(),
-    context=context,
     **_TWO_PHASES,
 )
 def cpt_curve_exp(
@@ -121,8 +122,6 @@ def cpt_curve_exp(
     name="cpt-curve-power",
     formula="L0 + A·(S1_pt+S1_cpt)^−α − C1·S2_pt^ζ1 − C2·S2_cpt^ζ2 + B·(1 − (1+E·S1_cpt)^−β)",
     source="Wang 2025, eq. 10 (a negative S2 keeps its sign)",
-    chart=chart(),
-    context=context,
     **_TWO_PHASES,
 )
 def cpt_curve_power(
@@ -140,8 +139,6 @@ def cpt_curve_power(
     formula="L0 + A·(S1_pt+S1_cpt)^−α − C1·S2_pt·N^γ1 − C2·S2_cpt·N^γ2 "
     "+ B·(1 − (1+E·S1_cpt)^−β) + F·N^−γ3",
     source="Wang 2025, eq. 7",
-    chart=chart(),
-    context=context,
     **_TWO_PHASES,
 )
 def cpt_curve_n(
@@ -163,9 +160,8 @@ def cpt_curve_n(
     formula="L0 + A·(S1_pt+S1_cpt)^−α − C1·S2_pt − C2·S2_cpt "
     "+ (1−b)·B·(1 − (1+E·S1_cpt)^−β) + b·B_b·(1 − (1+E_b·S1_cpt)^−β_b)",
     source="Wang 2025, App. F (eq. 4, a shift for each batch size)",
-    chart=chart(shifts=("", "_b")),
-    context=context,
-    **_TWO_PHASES | {"components": _PARTS | {"shift": ("B", "B_b")}},
+    **_TWO_PHASES
+    | {"chart": chart(shifts=("", "_b")), "components": _PARTS | {"shift": ("B", "B_b")}},
 )
 def cpt_curve_batch(
     S1_pt, S1_cpt, S2_pt, S2_cpt, b,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
@@ -84,8 +86,15 @@ def downstream_bleu(
 
 # With the loss so far from 0, C = score·e^(k·L) runs along with k over many orders of magnitude;
 # the score at the mean loss does not.
-def _score_at_the_mean(values, context, sign):
-    return {"C": values["C"] * jnp.exp(sign * values["k"] * context["mean"])}
+def _around_the_mean(loss, highest):
+    def moved(values, context, sign):
+        return {"C": values["C"] * jnp.exp(sign * values["k"] * context["mean"])}
+
+    to_mean, from_mean = partial(moved, sign=1), partial(moved, sign=-1)
+    return {
+        "chart": Chart({"C": 1e-8}, {"C": highest}, to_mean, from_mean),
+        "context": lambda inputs: {"mean": jnp.mean(jnp.asarray(inputs[loss]))},
+    }
 
 
 @law(
@@ -96,13 +105,7 @@ def _score_at_the_mean(values, context, sign):
     target="BLEU",
     better="high",
     delta=0.1,
-    chart=Chart(
-        {"C": 1e-8},
-        {"C": 1e8},
-        lambda values, context: _score_at_the_mean(values, context, 1),
-        lambda values, context: _score_at_the_mean(values, context, -1),
-    ),
-    context=lambda inputs: {"mean": jnp.mean(jnp.asarray(inputs["cross_entropy"]))},
+    **_around_the_mean("cross_entropy", 1e8),
 )
 def downstream_bleu_ce(
     cross_entropy,
@@ -114,22 +117,21 @@ def downstream_bleu_ce(
     return C * jnp.exp(-k * cross_entropy)
 
 
-_TASK_LOSS = {
-    "task_loss": Input(
-        "task_loss", "loss on the task, such as bits per byte of its right answers", 1.0, "positive"
-    )
+_MEANT = "loss on the task, such as bits per byte of its right answers"
+_OF_TASK_LOSS = {
+    "inputs": {"task_loss": Input("task_loss", _MEANT, 1.0, "positive")},
+    "target": "accuracy",
+    "better": "high",
+    "residuals": "linear",
+    "delta": 0.02,
 }
 
 
 @law(
     name="sigmoid",
-    inputs=_TASK_LOSS,
     formula="floor + (ceiling − floor)/(1 + e^(k·(L − L0))), L the loss on the task",
     source="Bhagia 2024, arXiv 2412.04403, the second step of OLMo's ladder",
-    target="accuracy",
-    better="high",
-    residuals="linear",
-    delta=0.02,
+    **_OF_TASK_LOSS,
 )
 def sigmoid(
     task_loss,
@@ -147,20 +149,10 @@ def sigmoid(
 
 @law(
     name="score-exponential",
-    inputs=_TASK_LOSS,
     formula="floor + C·e^(−k·L), L the loss on the task",
     source="Gadre 2024, arXiv 2403.08540 (the error is ε − C·e^(−k·L)); Isik 2024, figure 4",
-    target="accuracy",
-    better="high",
-    residuals="linear",
-    delta=0.02,
-    chart=Chart(
-        {"C": 1e-8},
-        {"C": 1e4},
-        lambda values, context: _score_at_the_mean(values, context, 1),
-        lambda values, context: _score_at_the_mean(values, context, -1),
-    ),
-    context=lambda inputs: {"mean": jnp.mean(jnp.asarray(inputs["task_loss"]))},
+    **_OF_TASK_LOSS,
+    **_around_the_mean("task_loss", 1e4),
 )
 def score_exponential(
     task_loss,
@@ -175,13 +167,9 @@ def score_exponential(
 
 @law(
     name="score-log-linear",
-    inputs=_TASK_LOSS,
     formula="a − b·log(L), L the loss on the task",
     source="a straight line, the simplest rival of sigmoid",
-    target="accuracy",
-    better="high",
-    residuals="linear",
-    delta=0.02,
+    **_OF_TASK_LOSS,
 )
 def score_log_linear(task_loss, *, a=real(0.1, 1.0), b=positive(0.01, 2.0, low=1e-6)):
     """Score of a task by the logarithm of the loss on it."""

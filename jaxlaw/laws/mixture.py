@@ -223,14 +223,15 @@ def _terms(data_term):
     return terms
 
 
+_OF_SHARES = {"inputs": _BILLIONS, "requirements": _unmet_trends, "context": _context}
+
+
 @law(
-    inputs=_BILLIONS,
     formula="E + A/N^α + B·r^η/D^β + C/(r+ε)^γ",
     source="Que 2024, eq. 6 (L3)",
     power_law_terms=_terms(lambda params, inputs: power(inputs["r"], params["eta"])),
-    requirements=_unmet_trends,
     chart=_SHARE_TERM,
-    context=_context,
+    **_OF_SHARES,
 )
 def dcpt(
     N,
@@ -255,13 +256,11 @@ def dcpt(
 
 @law(
     name="dcpt-l1",
-    inputs=_BILLIONS,
     formula="E + A/N^α + B/D^β + C/(r+ε)^γ",
     source="Que 2024, §4.2 (L1)",
     power_law_terms=_terms(lambda params, inputs: 1.0),
-    requirements=_unmet_trends,
     chart=_SHARE_TERM,
-    context=_context,
+    **_OF_SHARES,
     own_grid=_OWN_GRID,
 )
 def dcpt_l1(
@@ -284,12 +283,10 @@ def dcpt_l1(
 
 @law(
     name="dcpt-l2",
-    inputs=_BILLIONS,
     formula="E + A/N^α + (B/D^β + C/(r+ε)^γ)^η",
     source="Que 2024, §4.2 (L2)",
-    requirements=_unmet_trends,
     chart=_JOINT_TERM,
-    context=_context,
+    **_OF_SHARES,
     own_grid=_OWN_GRID,
 )
 def dcpt_l2(
@@ -314,13 +311,11 @@ def dcpt_l2(
 
 @law(
     name="dcpt-l4",
-    inputs=_BILLIONS,
     formula="E + A/N^α + B·b^r/D^β + C/c^r",
     source="Que 2024, §4.2 (L4)",
     power_law_terms=_terms(lambda params, inputs: params["b"] ** inputs["r"]),
-    requirements=_unmet_trends,
     chart=_EXPONENTIALS,
-    context=_context,
+    **_OF_SHARES,
     own_grid=_OWN_GRID,
 )
 def dcpt_l4(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw.laws._base import Chart, PowerLawTerms, ScaleFree, law, power
-from jaxlaw.laws._parameters import exponent, positive, real
+from jaxlaw.laws._parameters import Input, exponent, positive, real
 
 # Hoffmann et al. start E, A, B from e, a, b on these grids, and the exponents as they are.
 _E_GRID = tuple(math.exp(e) for e in (-1.0, -0.5, 0.0, 0.5, 1.0))
@@ -367,6 +367,40 @@ def loss_size(
 ):
     """Size alone: all runs have seen the same tokens."""
     return E + A * power(N, -alpha)
+
+
+# As in the code of its authors, D counts tokens and N_v the vocabulary times the width of the
+# model. In theirs γ is 0, so that a larger vocabulary costs nothing but compute: such fits have
+# A_v near 0 or α_v at its lower bound, and are too low on vocabularies that were not fitted.
+@law(
+    inputs={
+        "N": Input("N", "parameters without those of the vocabulary", 1.0, "positive",
+                   (1e3, 1e15), counts="parameters"),
+        "N_v": Input("N_v", "parameters of the vocabulary: its size times the width of the model",
+                     1.0, "positive", (1e2, 1e13), counts="parameters"),
+    },
+    formula="E + A/N^α + A_v/N_v^α_v + B·N_v^γ/D^β",
+    source="Tao 2024, arXiv 2407.13623, approach 3 (its E is −E here; γ is 0 there)",
+    target="unigram_normalized_loss",
+    residuals="linear",
+)  # fmt: skip
+def vocabulary(
+    N,
+    N_v,
+    D,
+    *,
+    E=real(-7.0, -3.0, low=-50.0, high=50.0, unit="nats", doc="loss of an ideal model"),
+    A=positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α"),
+    A_v=positive(0.001, 10.0, centre={"N_v": "alpha_v"}, unit="nats·N_v^α_v"),
+    B=positive(0.01, 10.0, centre={"D": "beta", "N_v": "-gamma"}, unit="nats·D^β/N_v^γ"),
+    alpha=exponent(),
+    alpha_v=exponent(),
+    beta=exponent(),
+    gamma=real(0.0, 0.5, low=-2.0, high=5.0, doc="power with which a vocabulary needs more data"),
+):
+    """A term of the vocabulary, which needs data to be learned; may be negative."""
+    of_data = B * power(N_v, gamma) * power(D, -beta)
+    return E + A * power(N, -alpha) + A_v * power(N_v, -alpha_v) + of_data
 
 
 @law(

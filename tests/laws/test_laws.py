@@ -87,6 +87,12 @@ FORMULAS = {
     "loss-compute": lambda p, C: p["a"] * C ** -p["b"],
     "loss-compute-e": lambda p, C: p["E"] + p["A"] / C ** p["gamma"],
     "loss-size": lambda p, N: p["E"] + p["A"] / N ** p["alpha"],
+    "vocabulary": lambda p, N, N_v, D: (
+        p["E"]
+        + p["A"] / N ** p["alpha"]
+        + p["A_v"] / N_v ** p["alpha_v"]
+        + p["B"] * N_v ** p["gamma"] / D ** p["beta"]
+    ),
     "clark": lambda p, N, experts: (
         10
         ** (
@@ -282,7 +288,7 @@ LINEAR = {
     "chinchilla": "E A B",
     "skaling": "E", "kaplan-e": "E", "overtraining": "E a b", "farseer": "",
     "repetition": "E", "repetition-geometric": "E A B",
-    "clark": "", "loss-size": "E A",
+    "clark": "", "loss-size": "E A", "vocabulary": "E A A_v B",
     "cpt-chinchilla": "E A B", "loss-compute": "a", "loss-compute-e": "E A",
 }  # fmt: skip
 

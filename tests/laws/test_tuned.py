@@ -1,6 +1,8 @@
 """Laws tuned over learning rate and batch: a base law times a bowl whose centre moves."""
 
+import math
 import pickle
+from fractions import Fraction
 
 import jax
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.errors import UsageError
+from jaxlaw.laws import _tuned as bowls
 
 LAW = jl.laws.tuned("skaling")
 TRUTH = dict(simulate.TRUTHS["tuned-skaling"])
@@ -142,12 +145,19 @@ def test_groups_of_a_tuned_law():
 
 
 @pytest.mark.full
-def test_what_was_true_is_fitted_again():
+@pytest.mark.parametrize("largest", [8e-3, 2e-3])
+def test_what_was_true_is_fitted_again(largest):
+    """Also where the best rate of five of nine cells lies beyond the largest that was tried."""
     law = jl.laws.tuned("chinchilla", "lr")
     truth = {name: TRUTH[name] for name in law.parameter_names if name in TRUTH}
     truth |= dict(simulate.TRUTHS["chinchilla"])
     design = simulate.experiment("tuned-skaling").table.query("batch == 2**18")
     runs = simulate.simulate_runs(law, truth, design[list(law.input_names)])
+    assert runs["lr"].max() <= 8e-3
+    runs = runs[runs["lr"] <= largest]
+    n, d = (np.log(runs[x] / c) for x, c in (("N", 1e9), ("D", 2e10)))
+    beyond = np.exp(np.log(truth["lr_0"]) + truth["lr_N"] * n + truth["lr_D"] * d) > largest
+    assert runs[beyond].groupby(["N", "D"]).ngroups == (0 if largest > 2e-3 else 5)
     fit = jl.fit(law, runs, n_starts=16, n_local=2)
     assert fit.params == pytest.approx(truth, rel=1e-4)
     assert fit.agreement == 1.0 and "at-bound" not in [note.code for note in fit.notes]
@@ -175,3 +185,37 @@ def test_coordinates_of_a_prior_are_those_of_the_base_and_the_exponents():
     assert jl.laws.tuned("skaling", "lr").scale_free is None
     assert jl.laws.tuned("loss-compute-e").scale_free is None
     assert jl.laws.tuned("kaplan").scale_free is None
+    assert {"R_D", "R_N"} < set(jl.laws.tuned("repetition").scale_free.open)
+
+
+def test_the_best_settings_are_those_of_the_base_law():
+    own = {"h_lr": 0.02, "s_lr": 0.9, "k": 0.0, "lr_0": 1e-3, "lr_N": -0.5, "lr_D": 0.2}
+    mixture = jl.laws.tuned("dcpt", "lr"), simulate.TRUTHS["dcpt"] | own, {"N": 3.0, "D": 40.0}
+    for law, params, inputs in ((LAW, TRUTH, {"N": 3e9, "D": 4e10}), mixture):
+        base = jl.laws.get(law.name.removeprefix("tuned-").removeprefix("lr-"))
+        inputs |= {"r": 0.5} if base.name == "dcpt" else {}
+        best = {name: float(of(params, inputs)) for name, of in law.best_settings.items()}
+        assert set(best) == set(law.input_names) - set(base.input_names)
+        known = {name: params[name] for name in base.parameter_names}
+        lowest = float(law(params, **inputs, **best))
+        assert lowest == pytest.approx(float(base(known, **inputs)), rel=1e-12)
+        assert float(law(params, **inputs, **best | {"lr": 2 * best["lr"]})) > lowest
+    assert jl.laws.grouped(LAW, ["a", "b"]).best_settings == {}
+
+
+@pytest.mark.parametrize("t", [-9.0, -0.501, -0.499, -1e-6, 0.0, 0.499, 0.501, 3.0, 40.0])
+def test_the_bowl_and_its_derivatives_are_those_of_its_series(t):
+    """(e^t − 1 − t)/t² through 0, where its digits cancel, and on both sides of the switch."""
+
+    def series(derivative):
+        exact, first = Fraction(t), 2 + derivative
+        terms = (
+            Fraction(math.perm(k - 2, derivative), math.factorial(k)) * exact ** (k - first)
+            for k in range(first, 220)
+        )
+        return float(sum(terms))
+
+    functions = [lambda t: bowls._phi(2, t)]
+    functions += [jax.grad(functions[0]), jax.grad(jax.grad(functions[0]))]
+    found = [float(function(t)) for function in functions]
+    np.testing.assert_allclose(found, [series(k) for k in range(3)], rtol=1e-11)
