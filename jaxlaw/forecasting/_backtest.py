@@ -25,6 +25,7 @@ from jaxlaw.forecasting._cutoffs import (
     determined,
     fit_cutoffs,
     runs_read,
+    without_blind_priors,
 )
 from jaxlaw.notes import Note
 from jaxlaw.validation import Candidate, DataSet, candidates_of, data_set
@@ -272,7 +273,10 @@ def laws_and_data(
     candidates = [] if laws is None else candidates_for(laws)
     read = runs_read(runs, reading, [candidate.law for candidate in candidates])
     if laws is None:
-        candidates = determined(candidates_for(default_laws(read)), read)
+        candidates = candidates_for(default_laws(read))
+    candidates = without_blind_priors(candidates)
+    if laws is None:
+        candidates = determined(candidates, read)
     for candidate in candidates:
         if not needed and candidate.law.inputs_per_drop:
             raise UsageError(

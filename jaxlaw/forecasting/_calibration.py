@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 #: Constants of the prior: round numbers, set by hand after a random search over the data sets of
 #: benchmarks/forecast.md, which says how, and on which of these sets its numbers are no hold-outs.
@@ -342,10 +342,11 @@ def _stacked(
     size = np.maximum(size, residuals)
     score = stats.t.logpdf(error / size, _TAIL) - np.log(size)
     score = np.where(np.isfinite(score), score, _NO_CHANCE)
+    likelihood = np.exp(score - score.max(axis=1, keepdims=True))
     rows = rows / fade.sum() * len(errors)
     weights = base / base.sum()
     for _ in range(_STEPS):
-        share = special.softmax(score + np.log(weights), axis=1)
-        weights = rows @ share + base
+        share = likelihood * weights
+        weights = rows @ (share / share.sum(axis=1, keepdims=True)) + base
         weights /= weights.sum()
     return weights

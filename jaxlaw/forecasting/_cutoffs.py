@@ -90,7 +90,7 @@ class CutoffFits:
         refits: label → fits of the J cut-offs, then that of all runs.
         predicted: label → (J + 1, n) the target by these fits; NaN where one failed.
         members: (n,) number of the run each row belongs to.
-        n_spare: requested cut-offs beyond the J that the runs allow.
+        n_spare: number of the cut-offs that the runs do not allow of those requested.
         notes: what was found on the way.
         drift: label of a law with a prior → what it errs by backwards, for each factor e of
             distance below the largest run.
@@ -177,11 +177,8 @@ def fit_cutoffs(
         for one in candidates
         if drift.get(one.label, 0.0) > PER_E_FOLD
     ]
-    # As many refits as were requested, whatever the runs allow: programs are compiled for their
-    # number, and a second table of about as many rows is to find those of the first.
-    spare = np.ones((max(cutoffs - len(at), 0) if isinstance(cutoffs, int) else 0, len(z)))
-    weights = np.vstack([fitted, spare, np.ones_like(z)]) * first.weight
-    kept = np.append(np.arange(len(at)), len(weights) - 1)
+    # Of a single fit more starts would be solved than of one of several.
+    weights = np.vstack([fitted, np.ones((1 if len(at) else 2, len(z)))]) * first.weight
     with compiled_ahead([(c.law, data.observations[c.label], c.options) for c in candidates]):
         for candidate in _progress.parts(candidates, lambda one: one.label, "cut-offs of law"):
             rows = data.observations[candidate.label]
@@ -190,7 +187,7 @@ def fit_cutoffs(
                 own = weights
             else:
                 own = _faded(weights, z, candidate.prior.noise, drift[candidate.label])
-            refit = _only(fit_many(candidate.law, rows, weights=own, options=search), kept)
+            refit = _only(fit_many(candidate.law, rows, weights=own, options=search), len(at) + 1)
             values = np.array(refit.predict(**rows.inputs))
             values[~np.isfinite(refit.objective)] = np.nan
             values[~(values > 0)] = np.nan
@@ -207,7 +204,8 @@ def fit_cutoffs(
     notes += _mixed_notes(data, predicted, first, groups)
     return CutoffFits(
         candidates, data, name, z, at, first.target, first.weight, refits, predicted, members,
-        len(spare), tuple(dict.fromkeys(notes)), drift,
+        max(cutoffs - len(at), 0) if isinstance(cutoffs, int) else 0,
+        tuple(dict.fromkeys(notes)), drift,
     )  # fmt: skip
 
 
@@ -347,14 +345,14 @@ def _mixed_notes(
     return notes
 
 
-def _only(refits: Refits, kept: np.ndarray) -> Refits:
-    """Some of the refits, in order."""
+def _only(refits: Refits, count: int) -> Refits:
+    """The first refits, so many."""
     arrays = ("coordinates", "objective", "status", "agreement")
     return dataclasses.replace(
         refits,
-        params={name: values[kept] for name, values in refits.params.items()},
-        agreeing=tuple(refits.agreeing[k] for k in kept),
-        **{name: getattr(refits, name)[kept] for name in arrays},
+        params={name: values[:count] for name, values in refits.params.items()},
+        agreeing=refits.agreeing[:count],
+        **{name: getattr(refits, name)[:count] for name in arrays},
     )
 
 
@@ -368,22 +366,18 @@ def fit_resamples(cutoff_fits: CutoffFits, label: str, n_resamples: int, seed: i
     refit, own_weights = cutoff_fits.refits[label], cutoff_fits.refit_weights()
     if candidate.prior is not None:
         return _draws_with_prior(cutoff_fits, candidate, n_resamples, seed)
-    # The spare refits and starts are there for the programs' sake alone, as in fit_cutoffs.
-    filled = [*range(len(own_weights) - 1), *[-1] * (cutoff_fits.n_spare + 1)]
     factors = resampled_weights(cutoff_fits.members, n_resamples, seed, "bayesian")
-    weights = (own_weights[filled][:, None] * factors).reshape(-1, len(cutoff_fits.z))
-    starts = np.where(np.isfinite(refit.objective), np.arange(len(own_weights)), -1)[filled]
+    weights = (own_weights[:, None] * factors).reshape(-1, len(cutoff_fits.z))
+    starts = np.where(np.isfinite(refit.objective), np.arange(len(own_weights)), -1)
     points = np.stack(
         [refit.params[name][starts] for name in candidate.law.parameter_names], axis=1
     )
     search = dataclasses.replace(
         candidate.options, n_starts=1, n_local=4, starts="sobol"
     ).within(folder_name(label), "resamples")  # fmt: skip
-    again = fit_many(
+    return fit_many(
         candidate.law, cutoff_fits.observations(label), weights, options=search, extra_starts=points
     )
-    kept = np.arange(len(weights)).reshape(-1, n_resamples)
-    return _only(again, np.concatenate([kept[: len(own_weights) - 1], kept[-1:]]).ravel())
 
 
 def _draws_with_prior(
@@ -391,20 +385,18 @@ def _draws_with_prior(
 ) -> Refits:
     """Draws of the posterior of each cut-off, and of all runs: J·R, then R."""
     own_weights, label = cutoff_fits.refit_weights(), candidate.label
-    filled = [*range(len(own_weights) - 1), *[-1] * (cutoff_fits.n_spare + 1)]
+    # What is drawn for all runs is the same, however many of the requested cut-offs they allow.
+    missing = cutoff_fits.n_spare * n_resamples
     refit, names = cutoff_fits.refits[label], candidate.law.parameter_names
     points = np.stack([refit.params[name] for name in names], axis=1)
-    again = posterior_draws(
+    return posterior_draws(
         candidate.law, cutoff_fits.observations(label),
-        _faded(
-            own_weights[filled], cutoff_fits.z, candidate.prior.noise, cutoff_fits.drift[label]
-        ),
+        _faded(own_weights, cutoff_fits.z, candidate.prior.noise, cutoff_fits.drift[label]),
         n_resamples,
         candidate.options.within(folder_name(label), "resamples"),
         members=cutoff_fits.members, seed=seed, points=points[np.isfinite(refit.objective)],
+        missing=missing,
     )  # fmt: skip
-    kept = np.arange(len(again.objective)).reshape(-1, n_resamples)
-    return _only(again, np.concatenate([kept[: len(own_weights) - 1], kept[-1:]]).ravel())
 
 
 def runs_read(runs: Any, reading: Mapping[str, Any], laws: Sequence[Any] = ()) -> Runs:
@@ -417,6 +409,7 @@ def default_laws(runs: Runs) -> tuple[str, ...]:
     """The laws of :data:`DEFAULT_LAWS` that these runs have the columns of.
 
     Raises:
+        DataError: columns of size and tokens are called otherwise; the message has the call.
         UsageError: there are none.
     """
     present = {str(name) for name in runs.table}
@@ -425,6 +418,7 @@ def default_laws(runs: Runs) -> tuple[str, ...]:
     for inputs, names in DEFAULT_LAWS:
         if set(inputs) <= present:
             return tuple(name for name in names if name in all_laws.names())
+    _refuse_other_names(runs)
     known = "; ".join(", ".join(inputs) for inputs, _ in DEFAULT_LAWS)
     raise UsageError(
         f"{runs.source}: no laws are tried by default for these columns (there are some for "
@@ -432,14 +426,41 @@ def default_laws(runs: Runs) -> tuple[str, ...]:
     )
 
 
+def _refuse_other_names(runs: Runs) -> None:
+    """Raise the error that proposes a call, where size and tokens can be guessed from names."""
+    try:
+        runs.observations(_OF_SIZE_AND_TOKENS[0], free=())
+    except DataError as error:
+        columns = (error.guess or {}).get("columns", {})
+        if columns and all(columns.get(name) != "…" for name in ("N", "D")):
+            raise
+
+
 def known_beforehand(candidates: Sequence[Candidate]) -> bool:
     """Whether the laws with a prior take all inputs that any of the laws takes.
 
-    What is known of laws of size and tokens says nothing of tokens that are repeated: there, laws
-    of repetition must not stand back behind laws that do not know of it.
+    Otherwise what is known says nothing of what some laws know of, such as experts, and these must
+    not stand back behind the others.
     """
     inputs = {name for one in candidates if one.prior is not None for name in one.law.input_names}
     return bool(inputs) and all(inputs.issuperset(one.law.input_names) for one in candidates)
+
+
+def without_blind_priors(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The laws, without the prior of those that lack an input of another law with a prior.
+
+    The field's experiments have new tokens alone. Where tokens are repeated, laws of repetition
+    take what is known of the shape, and a law that does not know of it would be held to a shape
+    that its runs do not have.
+    """
+    known = [{*one.law.input_names} for one in candidates if one.prior is not None]
+    blind = [any({*one.law.input_names} < inputs for inputs in known) for one in candidates]
+    return [
+        dataclasses.replace(one, options=dataclasses.replace(one.options, prior=None))
+        if lacks
+        else one
+        for one, lacks in zip(candidates, blind, strict=True)
+    ]
 
 
 def determined(candidates: list[Candidate], runs: Runs) -> list[Candidate]:
@@ -588,26 +609,26 @@ def _automatic(
     inputs = [values for seen in data.observations.values() for values in seen.inputs.values()]
     inputs = [values for values in inputs if values.ndim == 1]
 
+    # All levels at once: of 10,000 rows, each a level, half a forecast's time went into counting
+    # the values of the inputs below each. An input has k of them from where it meets the k-th.
+    held = z[active]
+    enough_values = -math.inf
+    for input_values in inputs:
+        values, which = np.unique(input_values[active], return_inverse=True)
+        met = np.full(len(values), math.inf)
+        np.minimum.at(met, which, held)
+        enough_values = max(enough_values, np.sort(met)[min(_FEWEST_VALUES, len(values)) - 1])
+    below = np.searchsorted(np.sort(held), levels, side="right")
     fewest = _FEWEST_ROWS if any(one.prior is not None for one in candidates) else 0
-
-    def suffices(level: float, least: int, beyond: int) -> bool:
-        below = active & (z <= level)
-        return (
-            below.sum() >= max(least, fewest, math.ceil(active.sum() / _SHARE))
-            and (active & (z > level)).sum() >= beyond
-            and all(
-                len(np.unique(v[below])) >= min(_FEWEST_VALUES, len(np.unique(v[active])))
-                for v in inputs
-            )
-        )
 
     # Few runs allow few cut-offs with rows to spare. Cut-offs with hardly any are evidence still,
     # and better than none: what their fits do not know is in the spread of their resamples.
     for least, beyond in ((_ROWS_EACH * largest, _FEWEST_BEYOND), (largest + _SPARE, 1)):
-        allowed = [level for level in levels if suffices(level, least, beyond)]
+        rows_enough = below >= max(least, fewest, math.ceil(len(held) / _SHARE))
+        allowed = levels[rows_enough & (len(held) - below >= beyond) & (levels >= enough_values)]
         if len(allowed) >= FEW_CUTOFFS:
             break
-    if not allowed:
+    if not len(allowed):
         raise DataError(
             f"{data.runs.source}: no value of {name} leaves {least} rows (with "
             f"{_FEWEST_VALUES} values of every input) below it and some beyond: {active.sum()} "

@@ -67,6 +67,7 @@ from jaxlaw.forecasting._forecast_notes import (
     notes_of_points,
 )
 from jaxlaw.forecasting._weighted_laws import weighted_draws
+from jaxlaw.laws import Input
 from jaxlaw.notes import FAR, REMEDIES, Note, forbid, largest_run_step, remedy_of
 from jaxlaw.uncertainty import Draws
 from jaxlaw.validation import Candidate, DataSet
@@ -82,6 +83,7 @@ _WIDTHS = dict(
         strict=True,
     )
 )  # fmt: skip
+_SHORT = dict(zip(SHARES, ("noise", "parameters", "choice of law", "common error"), strict=True))
 _COLUMNS = dict.fromkeys(
     ("distance", "laws", "shift", "estimate", "low", "high", *SHARES, "prior_share", "wide_prior"),
     float,
@@ -273,6 +275,27 @@ class Forecast(Result):
         unit = next((units[name][0] for units in known if name in units), "")
         return unit, self.units.get(name, 1.0)
 
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """Each point with its interval, its distance, and most of what its width comes from."""
+        labels, far = self._labels(), np.exp(self.table["distance"])
+        columns: dict[str, Any] = {
+            name: labels[name].labels_of(self.table[name]) if name in labels else self.table[name]
+            for name in self.inputs
+        }
+        columns |= {"estimate": self.table["estimate"]}
+        columns |= {f"estimate_{side}": self.table[side] for side in ("low", "high")}
+        columns["beyond the runs"] = [times(one) if one > 1 else "inside" for one in far]
+        shares = self.table[list(SHARES)].rename(columns=_SHORT).T
+        columns["width from"] = [
+            ", ".join(f"{name} {written(share, SHARE)}" for name, share in own.nlargest(2).items())
+            for _, own in shares.items()
+        ]
+        return {"table": pd.DataFrame(columns)}
+
+    def _labels(self) -> dict[str, Input]:
+        """Input whose values are labels, such as groups → what it knows of them."""
+        return {s.name: s for fit in self.fits.values() for s in fit.law.inputs if s.levels}
+
     @property
     def headline(self) -> str:
         """The run farthest from the others, with its interval and what that comes from."""
@@ -302,7 +325,7 @@ class Forecast(Result):
 
     def _point(self, row: pd.Series) -> str:
         """A run, its estimate and interval, and how far it is from the runs."""
-        labels = {s.name: s for fit in self.fits.values() for s in fit.law.inputs if s.levels}
+        labels = self._labels()
         inputs = [
             f"{name} {labels[name].labels_of(row[name])}"
             if name in labels
@@ -410,7 +433,9 @@ def forecast(
         along, cutoffs, groups: as :func:`jaxlaw.backtest` takes them.
         n_resamples: resamples of the runs for the parameters' share, at every cut-off.
         seed: seed of the resamples and of the Sobol sample of starts.
-        prior: what is known beforehand of the laws skaling, chinchilla and loss-compute-e:
+        prior: what is known beforehand of the laws skaling, chinchilla and loss-compute-e, and of
+            those of repetition, which are chinchilla's while tokens are new (where they take part,
+            laws that do not know of repetition have none):
             ``"field"`` for what public experiments say, one's own earlier fits or a folder of
             them (made with ``evaluation=``), a :class:`jaxlaw.fitting.Prior`, or None. With it
             three runs are enough. Where parameters are fixed or tied, or residuals linear,
@@ -771,8 +796,9 @@ def _beforehand(cutoff_fits: CutoffFits, labels: list[str]) -> Beforehand:
     candidates = [one for one in cutoff_fits.candidates if one.label in labels]
     if not known_beforehand(candidates):
         return Beforehand.nothing(len(labels))
-    names = [None if one.prior is None else one.law.name for one in candidates]
-    return Beforehand.of_priors(names)
+    # A law of groups is weighted as the law that it is of.
+    laws = [None if one.prior is None else one.law.scale_free.of or one.law for one in candidates]
+    return Beforehand.of_priors([law and law.name for law in laws])
 
 
 def _evidence(cutoff_fits: CutoffFits, label: str) -> PriorEvidence:

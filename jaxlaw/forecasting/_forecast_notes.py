@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from jaxlaw._quantities import exponential
 from jaxlaw._rounding import SAME
 from jaxlaw.fitting import FittedLaw, outside_range, range_message
 from jaxlaw.forecasting._calibration import PRIOR_CUTOFFS, Calibration
@@ -46,9 +47,11 @@ def notes_of_backtest(
         )  # fmt: skip
     values = fits.z[(fits.weight > 0) & (fits.z > 0)]
     if values.max() <= _ONE_BUDGET * values.min():
+        first, last = exponential(values.min()), exponential(values.max())
+        least = first if first == last else f"{first} to {last}"
         yield Note(
             "one-budget", "warning",
-            f"all runs have about the same {fits.along}, {values.min():.3g} to {values.max():.3g}: "
+            f"all runs have about the same {fits.along}, {least}: "
             "how the target changes with it is known of the laws' forms alone; add runs with less "
             "or more of it",
             inherited=True,
@@ -138,7 +141,10 @@ def notes_of_points(
         distance: (m,) log of the ratio to the largest run; 0 inside the runs.
         along: what distances are of, as :func:`jaxlaw.backtest` takes it.
     """
-    yield from _unseen_ratios(next(iter(fits.values())), points)
+    of_column = isinstance(along, str)
+    # A distance of the user's own may be of any direction: where it is above 0, it is known.
+    known = (distance > 0) & (not of_column)
+    yield from _unseen_ratios(next(iter(fits.values())), points, known)
     named = set()
     for fit in fits.values():
         inputs = fit.law.labelled({name: points[name] for name in fit.law.input_names})
@@ -146,7 +152,7 @@ def notes_of_points(
         for name, out in flags.items():
             # Of one value, such as S2 of 0 before a rate ever falls, runs show nothing at all.
             values_differ = fit.ranges[name][0] < fit.ranges[name][1]
-            grows = not isinstance(along, str) or name in (*_GROWING.get(along, ()), along)
+            grows = not of_column or name in (*_GROWING.get(along, ()), along)
             # A distance above 0 is what the interval already grows with.
             unseen = out & (distance == 0) if grows and values_differ else out
             if name in named or not unseen.any():
@@ -156,26 +162,28 @@ def notes_of_points(
             yield Note(
                 "unseen-input", "warning",
                 range_message(name, fit.ranges, {}, values, fit.input_units())
-                + f": the distance, of {along if isinstance(along, str) else 'along='}, says "
+                + f": the distance, of {along if of_column else 'along='}, says "
                 "nothing of errors in that direction, nor has the back-test tried it; "
                 + (f"give along={name!r}" if values_differ else "no run shows what it does"),
                 inherited=False,
             )  # fmt: skip
 
 
-def _unseen_ratios(fit: FittedLaw, points: Mapping[str, np.ndarray]) -> Iterator[Note]:
-    """Points whose ratio of two inputs no run had."""
+def _unseen_ratios(
+    fit: FittedLaw, points: Mapping[str, np.ndarray], known: np.ndarray
+) -> Iterator[Note]:
+    """Points whose ratio of two inputs no run had, but for those (m,) whose distance says it."""
     ratios = {name: limits for name, limits in (fit.joint_ranges or {}).items() if "/" in name}
     for label, (low, high) in ratios.items():
         first, _, second = label.partition("/")
         if first not in points or second not in points:
             continue
         ratio = points[first] / points[second]
-        unseen = (ratio < low * (1 - SAME)) | (ratio > high * (1 + SAME))
+        unseen = ((ratio < low * (1 - SAME)) | (ratio > high * (1 + SAME))) & ~known
         if unseen.any():
             yield Note(
                 "unseen-ratio", "warning",
-                range_message(label, {}, ratios, _values_at(points, unseen), {})
+                range_message(label, {}, ratios, _values_at(points, unseen), fit.input_units())
                 + ": the back-test says nothing of errors in that direction",
                 inherited=False,
             )  # fmt: skip

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Unpack
 
@@ -32,6 +33,8 @@ from jaxlaw.forecasting._cutoffs import compute_of
 from jaxlaw.forecasting._forecast import LEVELS, Forecast, forecast
 from jaxlaw.forecasting._score_step import (
     N_RESAMPLES,
+    NO_TREND,
+    WIDE_SCORE,
     ScoreStep,
     TaskRuns,
     error_factors,
@@ -162,11 +165,15 @@ class ScoreForecast(Result):
                 if np.isnan(row.score)
                 else f"{row.task:{wide}} {row.loss:5.3f}  {row.score:5.3f}  {row.low:5.3f} to "
                 f"{row.high:5.3f}  {_number(row.chance):6}  {row.from_loss:4.0%} "
-                f"{row.from_law:4.0%} {row.from_noise:4.0%}"
+                f"{row.from_law:4.0%} {row.from_noise:4.0%}  {_in_brief(row.note)}".rstrip()
                 for row in self.table.iloc[k :: len(self.mean)].itertuples()
             ]
         best = self.choices[self.choices["chosen"].astype(bool)]
         return lines + [f"{row.task}: predicted by {row.loss}" for row in best.itertuples()]
+
+
+def _in_brief(note: str) -> str:
+    return re.split("[:;]", note)[0]
 
 
 def _number(value: float) -> str:
@@ -242,11 +249,16 @@ def forecast_scores(
     table = _Table.of(source, groups, at)
     read = table.tasks(named, chance, questions or {})
     options = {"level": level, "seed": seed, "n_starts": n_starts, "prior": prior}
+
+    @functools.cache  # tasks that are predicted by one loss share its forecast
+    def of_loss(loss: str) -> Forecast:
+        return forecast(None, table.finals(loss), table.at, **options)
+
     chains: dict[str, _Chain] = {}
     tried: list[dict[str, Any]] = []
     for task in _progress.parts(list(read), str, "task"):
         runs_by_loss = dict(zip(_listed(named[task][0]), read[task], strict=True))
-        best, compared = _best_chain(table, runs_by_loss, law, options)
+        best, compared = _best_chain(table, of_loss, runs_by_loss, law, seed)
         chains |= {} if best is None else {task: best}
         tried += compared
     return _result(table, read, chains, tried, options)
@@ -348,7 +360,9 @@ def _name(runs: Runs, column: str, argument: str) -> Any:
         return column
     if column in names:
         return names[column]
-    raise missing_column(column, f" ({argument}=)", column, names, runs.source, False)
+    mapped = column in ("N", "D", "C")  # inputs, whose columns the call may name
+    where = "" if mapped else f" ({argument}=)"
+    raise missing_column(column, where, column, names, runs.source, mapped)
 
 
 def _column(runs: Runs, column: str) -> np.ndarray:
@@ -383,15 +397,18 @@ def _tasks_of(texts: str | Sequence[str], runs: Runs) -> dict[str, tuple[list[st
 
 
 def _fitting(columns: list[str], score: str, losses: list[str]) -> dict[str, tuple[list[str], str]]:
-    """Tasks of a pattern: columns that fit the score's and have all of the losses beside them."""
+    """Tasks of a pattern: columns that fit the score's, with those of the losses that there are.
+
+    Not every task has a loss of its own; a loss without a star is one for all, and not left out.
+    """
     pattern = re.compile(re.escape(score).replace(r"\*", "(.+)", 1))
     names = {column: match[1] for column in columns if (match := pattern.fullmatch(column))}
-    beside = {column: [one.replace("*", task) for one in losses] for column, task in names.items()}
-    return {
-        names[column]: (partners, column)
-        for column, partners in beside.items()
-        if set(partners) <= set(columns)
-    }
+    found = {}
+    for column, task in names.items():
+        named = [(loss, loss.replace("*", task)) for loss in losses]
+        if own := [name for loss, name in named if name in columns or name == loss]:
+            found[task] = (own, column)
+    return found
 
 
 def _listed(losses: Any) -> list[str]:
@@ -441,12 +458,16 @@ class _Chain:
         loss_errors: (J·G,) log of observed over predicted loss, of every cut-off and run; NaN of
             those fitted.
         score_errors: (J, G) observed less predicted scores by the chain; NaN of those fitted.
+        together: correlation of the runs' residuals of both steps. Where the score does not follow
+            what a loss differs by from run to run, a run whose loss is too high has a score that is
+            too high for its loss, and the two errors cancel.
     """
 
     forecast: Forecast
     step: ScoreStep
     loss_errors: np.ndarray
     score_errors: np.ndarray
+    together: float
 
     @property
     def error(self) -> float:
@@ -457,11 +478,12 @@ class _Chain:
 
 
 def _best_chain(
-    table: _Table, runs_by_loss: Mapping[str, TaskRuns], law: Any, options: Mapping[str, Any]
-) -> tuple[_Chain | None, list[dict[str, Any]]]:
+    table: _Table, of_loss: Callable[[str], Forecast], runs_by_loss: Mapping[str, TaskRuns],
+    law: Any, seed: int,
+) -> tuple[_Chain | None, list[dict[str, Any]]]:  # fmt: skip
     """The chain by the loss that predicted best beyond the cut-offs, and how all of them did."""
     found = {
-        loss: _chain(table, runs, loss, law, options)
+        loss: _chain(table, of_loss(loss), runs, law, seed)
         for loss, runs in runs_by_loss.items()
         if not runs.trouble()
     }
@@ -476,13 +498,10 @@ def _best_chain(
     return found[best], [{"task": task} | one for one in compared if len(found) > 1]
 
 
-def _chain(
-    table: _Table, runs: TaskRuns, loss: str, law: Any, options: Mapping[str, Any]
-) -> _Chain:
-    known = forecast(None, table.finals(loss), table.at, **options)
+def _chain(table: _Table, known: Forecast, runs: TaskRuns, law: Any, seed: int) -> _Chain:
     cutoffs = np.empty(0) if known.backtest is None else known.backtest.cutoffs
     z = known.observed["along"]
-    step = fit_score_step(law, runs, np.log(z / cutoffs[:, None]), options["seed"])
+    step = fit_score_step(law, runs, np.log(z / cutoffs[:, None]), seed)
     losses = _backtested(known, cutoffs, len(z))
     scores = np.full(losses.shape, np.nan)
     observed = runs.loss[runs.final]
@@ -490,7 +509,15 @@ def _chain(
         there = np.isfinite(row)
         if there.any():
             scores[j, there] = runs.score[runs.final][there] - step.below_cutoff(j, row[there])
-    return _Chain(known, step, np.log(observed) - np.log(losses), scores)
+    fitted = _by_laws(known, {n: _column(table.runs, n)[table.final] for n in table.inputs})
+    both = np.array([np.log(observed) - fitted, step.residuals])
+    return _Chain(known, step, np.log(observed) - np.log(losses), scores, _correlation(both)[0, 1])
+
+
+def _by_laws(known: Forecast, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """(G,) logs of the loss of runs by the weighted laws that are fitted to all of them."""
+    each = [np.log(fit.predict(inputs)) for fit in known.fits.values()]
+    return np.average(each, axis=0, weights=[w.mean() for w in known.weights.values()])
 
 
 def _backtested(known: Forecast, cutoffs: np.ndarray, count: int) -> np.ndarray:
@@ -558,7 +585,7 @@ def _result(
         },
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "numpy": np.__version__},
-        notes=_notes(read, chains),
+        notes=_notes(frame, chains),
     )
 
 
@@ -637,6 +664,9 @@ def _score_draws(
     quantiles = chain.forecast.quantiles[:, k]
     losses = np.exp(np.interp(of_loss, stats.norm.ppf(LEVELS), np.log(quantiles)))
     middle, each = _curves_at(chain, quantiles, losses, which)
+    # Of the loss's error the noise of a run is a part, and that alone goes with the score's.
+    share = chain.together * np.sqrt(chain.forecast.table["from_noise"].iloc[k])
+    of_run = share * of_loss + np.sqrt(1.0 - share**2) * of_run
     of_run = stats.t.ppf(stats.norm.cdf(of_run), chain.step.degrees)
     return np.clip(middle + factor * (each - middle + chain.step.noise * of_run), 0.0, 1.0)
 
@@ -675,7 +705,7 @@ def _row(
         "low": low,
         "high": high,
         **dict(zip(SHARES, (parts / parts.sum()).tolist(), strict=True)),
-        "note": "" if chain.step.runs.has_trend() else "the score hardly follows the loss",
+        "note": chain.step.runs.doubt(high - low),
     }
 
 
@@ -702,17 +732,19 @@ def _observed(runs: TaskRuns) -> dict[str, np.ndarray]:
     return {"loss": runs.loss, "score": runs.score, "final": final}
 
 
-def _notes(read: Mapping[str, list[TaskRuns]], chains: Mapping[str, _Chain]) -> tuple[Note, ...]:
-    """What is to be known: tasks without a forecast, then the notes of the losses, each once."""
+def _notes(table: pd.DataFrame, chains: Mapping[str, _Chain]) -> tuple[Note, ...]:
+    """What is to be known of the tasks, by what the table says of them, then of their losses."""
+    of_rows = {NO_TREND: "no-trend", WIDE_SCORE: "wide-score"}
     notes = [
-        Note("no-forecast", "warning", f"{task}: {runs.trouble()}", inherited=False)
-        for task, (runs, *_) in read.items()
-        if runs.trouble()
+        Note(
+            of_rows.get(text, "no-forecast"),
+            "warning",
+            f"{', '.join(rows.unique())}: {text}",
+            inherited=False,
+        )
+        for text, rows in table.groupby("note", sort=False)["task"]
+        if text
     ]
-    flat = [task for task, chain in chains.items() if not chain.step.runs.has_trend()]
-    if flat:
-        message = f"{', '.join(flat)}: the score hardly follows the loss; its interval is of noise"
-        notes.append(Note("no-trend", "warning", message, inherited=False))
     by_code: dict[str, list[tuple[str, Note]]] = {}
     for task, chain in chains.items():
         for note in chain.forecast.notes:

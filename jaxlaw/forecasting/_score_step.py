@@ -34,6 +34,11 @@ USUAL_NOISE = 0.01  # standard deviation of the scores of runs of one loss
 #: Errors beyond cut-offs, in standard deviations, that the prior factor 1 counts as.
 PRIOR_ERRORS = 8.0
 _SEARCH = {"n_starts": 256, "n_local": 16}
+#: Width of an interval, as a share of what lies between chance and 1, from which it says little.
+_WIDE = 1 / 3
+#: What to know of forecasts, in words.
+NO_TREND = "the score hardly follows the loss; its interval is of noise"
+WIDE_SCORE = "little is known: the interval takes a third or more of what lies above chance"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +103,13 @@ class TaskRuns:
         if len(loss) < 4:
             return True  # too few to say
         return bool(stats.spearmanr(loss, score, alternative="less").pvalue < 0.05)
+
+    def doubt(self, width: float) -> str:
+        """What to know of a forecast whose interval is so wide, in words; empty of most."""
+        if not self.has_trend():
+            return NO_TREND
+        room = 1.0 - (self.chance if np.isfinite(self.chance) else 0.0)
+        return WIDE_SCORE if width > _WIDE * room else ""
 
 
 def _of_lowest_losses(loss: np.ndarray, score: np.ndarray) -> np.ndarray:
@@ -179,12 +191,15 @@ def fit_score_step(law: str | Law, runs: TaskRuns, distance: np.ndarray, seed: i
         seed: seed of the resamples: of one seed, the same runs for every task.
     """
     known, options = law_and_options(law, **_options(law, runs), **_SEARCH, seed=seed)
-    seen = _observations(known, runs)
-    weight = runs.weight / (1.0 + runs.item_variance(runs.score) / _typical(runs))
+    # Early checkpoints weigh nothing, and would cost as much as the others.
+    kept = np.flatnonzero(runs.weight > 0)
+    seen, members = _observations(known, runs, kept), runs.members[kept]
+    items = runs.item_variance(runs.score[kept]) / _typical(runs)
+    weight = runs.weight[kept] / (1.0 + items)
     beyond = distance > 1e-9
-    below = ~beyond[:, runs.members]
+    below = ~beyond[:, members]
     count = int(runs.members.max()) + 1
-    factors = resampled_weights(np.arange(count), N_RESAMPLES, seed, "bayesian")[:, runs.members]
+    factors = resampled_weights(np.arange(count), N_RESAMPLES, seed, "bayesian")[:, members]
     few = factors[:_OF_CUTOFF]
     weights = np.vstack([
         np.ones((1, len(weight))), below, factors, *(row * few for row in below)
@@ -238,8 +253,8 @@ def _options(law: str | Law, runs: TaskRuns) -> dict[str, Any]:
     return {"fixed": fixed, "bounds": {"k": (None, steepest)}}
 
 
-def _observations(law: Law, runs: TaskRuns) -> Observations:
-    table = {"task_loss": runs.loss, law.target: runs.score}
+def _observations(law: Law, runs: TaskRuns, rows: np.ndarray) -> Observations:
+    table = {"task_loss": runs.loss[rows], law.target: runs.score[rows]}
     return read_runs(table, name=runs.task).observations(law, free=())
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
+from jaxlaw.forecasting import _backtest, _cutoffs
 from jaxlaw.forecasting._backtest import naive_rules
 
 SEARCH = {"n_starts": 64, "n_local": 4}
@@ -75,6 +76,28 @@ def test_automatic_cutoffs_leave_rows_on_both_sides_and_divide_no_budget():
     found = jl.backtest("chinchilla", rows, units={"N": 1, "D": 1}, **SEARCH)
     fitted = found.fits.fitted.sum(axis=1)
     assert set(fitted) <= {16, 24, 32} and len(fitted) >= 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_automatic_cutoffs_are_levels_with_enough_rows_and_values_below(seed):
+    """Against a count at every level; 10,000 rows have as many, and are counted at once."""
+    random = np.random.default_rng(seed)
+    N = random.choice(np.geomspace(1e8, 1e10, 2 + seed), 60)
+    D = random.choice(np.geomspace(1e9, 1e11, 3 + seed % 3), 60)
+    table = pd.DataFrame({"N": N, "D": D, "loss": 3 + random.uniform(size=60)})
+    candidates, data = _backtest.laws_and_data("kaplan", table, None, {}, needed=False)
+    name, z = _cutoffs.values_along(data, candidates, "compute")
+    chosen = _cutoffs._automatic(data, candidates, name, z, 1000)
+    levels = _cutoffs.levels_of(z)
+    enough = [
+        level
+        for level in levels
+        if (z <= level).sum() >= 8
+        and (z > level).sum() >= 2
+        and all(len(set(v[z <= level])) >= min(3, len(set(v))) for v in (N, D))
+    ]
+    assert 1 < len(enough) < len(levels)
+    assert chosen.tolist() == enough
 
 
 @pytest.mark.full

@@ -1,5 +1,7 @@
 """Forecasts of three to twelve runs: what was known beforehand, and what is said of it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,9 @@ from jaxlaw.forecasting._cutoffs import (
     default_laws,
     determined,
     known_beforehand,
+    without_blind_priors,
 )
+from jaxlaw.forecasting._forecast import _beforehand
 from jaxlaw.validation import candidates_of
 from tests.conftest import DATA, needs_data
 
@@ -67,16 +71,27 @@ def test_units_change_nothing(made):
 
 
 def test_laws_of_other_inputs_do_not_stand_back_behind_what_is_known():
-    """Of repeated tokens the field says nothing: laws that know of them keep their part."""
-    table = runs(20).assign(U=lambda t: t.D / 4)
-    laws = default_laws(jl.read_runs(table))
-    of_repetition = candidates_of(laws, {"prior": "field"}, {})
+    """Of experts the field says nothing: laws that know of them keep their part."""
+    of_experts = candidates_of(["chinchilla", "routed-chinchilla"], {"prior": "field"}, {})
     of_size = candidates_of(["chinchilla", "kaplan", "farseer"], {"prior": "field"}, {})
-    assert "repetition" in laws and not known_beforehand(of_repetition)
-    assert known_beforehand(of_size)
-    assert determined(of_repetition, jl.read_runs(table)) == of_repetition
-    kept = determined(of_size, jl.read_runs(table))
+    runs_read = jl.read_runs(runs(20))
+    assert not known_beforehand(of_experts) and known_beforehand(of_size)
+    assert determined(of_experts, runs_read) == of_experts
+    kept = determined(of_size, runs_read)
     assert [one.label for one in kept] == ["chinchilla", "kaplan"]  # farseer has nine parameters
+
+
+def test_where_tokens_are_repeated_laws_of_repetition_have_the_prior_and_others_none():
+    laws = default_laws(jl.read_runs(runs(20).assign(U=lambda t: t.D / 4)))
+    given = candidates_of(laws, {"prior": "field"}, {})
+    taken = without_blind_priors(given)
+    known = [one.label for one in taken if one.prior is not None]
+    assert known == ["repetition", "repetition-geometric"] and known_beforehand(taken)
+    assert [one.label for one in taken] == [one.label for one in given]
+    # Laws of one set of inputs, or of inputs that no other has all of, keep theirs.
+    for labels in (["chinchilla", "skaling"], ["chinchilla", "loss-compute-e"]):
+        apart = candidates_of(labels, {"prior": "field"}, {})
+        assert without_blind_priors(apart) == apart
 
 
 def test_without_a_prior_so_few_runs_are_refused():
@@ -116,6 +131,11 @@ def test_the_next_ladder_by_the_last_one():
         fit = jl.fit("loss-compute-e", now, columns=columns, prior=prior)
         error[name] = abs(float(fit.predict(later)) / target - 1)
     assert error["ledger"] < 0.02 < 0.04 < error["none"]
+    # A forecast takes off what laws have overestimated on public experiments, too.
+    made = jl.forecast("loss-compute-e", now, at=later, columns=columns, prior=ledger)
+    row = made.table.iloc[0]
+    assert abs(row["estimate"] / target - 1) < 0.011
+    assert row["low"] < target < row["high"] < 1.06 * target
 
 
 def test_what_small_runs_are_off_by_is_distinguished_from_noise():
@@ -160,3 +180,14 @@ def test_runs_whose_smallest_follow_another_law_are_noted():
     assert (made.table["low"].to_numpy() < observed).mean() >= 0.6
     codes = {note.code for note in made.notes}
     assert {"prior-conflict", "runs-fade"} <= codes
+
+
+def test_laws_of_groups_weigh_as_the_laws_that_they_are_of():
+    laws = [jl.laws.grouped(name, ["a", "b"]) for name in ("skaling", "chinchilla")]
+    candidates = candidates_of(laws, {"prior": jl.fitting.field_prior()}, {})
+    fits = SimpleNamespace(candidates=candidates)
+    groups = _beforehand(fits, [one.label for one in candidates])
+    candidates = candidates_of(["skaling", "chinchilla"], {"prior": jl.fitting.field_prior()}, {})
+    plain = _beforehand(SimpleNamespace(candidates=candidates), ["skaling", "chinchilla"])
+    np.testing.assert_array_equal(groups.weights, plain.weights)
+    assert groups.weights[0] > 8 * groups.weights[1] and groups.drift == plain.drift > 0

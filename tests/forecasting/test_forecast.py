@@ -32,6 +32,8 @@ from jaxlaw.forecasting._calibration import (
 from jaxlaw.forecasting._forecast_notes import notes_of_backtest, notes_of_points
 from jaxlaw.validation._cross_validate import candidates_of, data_set
 from jaxlaw.validation.folds import in_sample
+from tests.fixtures.command_files import a_forecast
+from tests.fixtures.drawn_laws import TRUTHS
 
 SEARCH = {"n_starts": 64, "n_local": 4}
 NOISE = 0.005
@@ -199,6 +201,24 @@ def test_a_ratio_that_all_runs_have_is_seen_however_it_was_rounded():
     points["D"] = points["D"] * 1.001
     (note,) = notes_of_points({"law": fit}, points, np.zeros(60), "compute")
     assert note.code == "unseen-ratio"
+
+
+def test_a_ratio_that_the_distance_measures_is_not_called_unknown():
+    """A function of the inputs as along= may grow with D/N: then the back-test has tried it."""
+    fit = dataclasses.replace(
+        jl.published()["besiroglu-2024"], joint_ranges={"D/N": (10.0, 40.0)},
+        ranges={"N": (1e8, 1e10), "D": (1e9, 4e11)},
+    )  # fmt: skip
+    points = {"N": np.array([1e9]), "D": np.array([9e10])}
+
+    def ratio(N, D):
+        return D / N
+
+    for along, distance, expected in (
+        ("compute", 1.0, ["unseen-ratio"]), (ratio, 0.8, []), (ratio, 0.0, ["unseen-ratio"]),
+    ):  # fmt: skip
+        notes = notes_of_points({"law": fit}, points, np.array([distance]), along)
+        assert [note.code for note in notes] == expected
 
 
 def test_an_input_that_no_run_had_is_noted_where_the_distance_does_not_measure_it(runs):
@@ -628,3 +648,43 @@ def test_intervals_hold_the_largest_runs_of_farseer():
     # chinchilla's own 95 % intervals hold none of these seven.
     assert scores.table["inside"].sum() >= 6
     assert scores.table["error"].abs().median() < 0.01
+
+
+def test_tables_for_people_name_groups_and_have_units():
+    """The number of a group stood where the headline has its label, and a log where a factor."""
+    made = a_forecast()
+    law = jl.laws.grouped("chinchilla", ["c4", "pile"], own=["B"])
+    truth = dict(TRUTHS["chinchilla"])
+    truth |= dict.fromkeys(("B[c4]", "B[pile]"), truth.pop("B"))
+    table = made.table.copy()
+    table.insert(0, "group", 1.0)
+    grouped = dataclasses.replace(made, table=table, fits={"chinchilla": jl.FittedLaw(law, truth)})
+    html, latex = grouped._repr_html_(), grouped.to_latex()
+    assert "group pile, N 20 B parameters" in grouped.headline
+    for cell in (
+        "pile",
+        "20 B",
+        "400 B",
+        "2.046 to 2.115",
+        "15 ×",
+        "noise 40 %, common error 30 %",
+    ):
+        assert f"<td>{cell}</td>" in html, cell
+    assert "<th>90 % of estimate</th>" in html and "from_noise" not in html
+    assert latex.splitlines()[6].startswith("pile & ")
+    inside = dataclasses.replace(made, table=made.table.assign(distance=0.0))
+    assert "<td>inside</td>" in inside._repr_html_()
+
+
+def test_ratios_are_of_single_tokens_and_parameters_whatever_the_runs_count_in():
+    """Sizes of "238M" and tokens in billions made D/N = 2.143e-7 of 214 tokens a parameter."""
+    fit = jl.FittedLaw("chinchilla", TRUTHS["chinchilla"], units={"N": 1.0, "D": 1e9},
+                       ranges={"N": (1e8, 1e9), "D": (2.0, 20.0)},
+                       joint_ranges={"N*D": (2e8, 2e10), "D/N": (1e-8, 4e-8)})  # fmt: skip
+    plan = jl.planning.allocation(fit, 1e24)
+    said = {note.code: note.message for note in plan.notes}
+    assert f"the best D/N, {1e9 * plan.D / plan.N:.3g}, lies above" in said["optimum-beyond-tried"]
+    assert "all that were run (10 to 40)" in said["optimum-beyond-tried"]
+    points = {"N": np.array([5e8]), "D": np.array([50.0])}
+    (note,) = notes_of_points({"chinchilla": fit}, points, np.ones(1), "compute")
+    assert "D/N = 100 (fitted 10 to 40)" in note.message

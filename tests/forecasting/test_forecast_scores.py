@@ -5,16 +5,21 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import jaxlaw as jl
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting import _forecast_scores as chain
 from jaxlaw.forecasting import _score_plans as plans
+from jaxlaw.forecasting._forecast import LEVELS
 from jaxlaw.forecasting._score_step import (
+    NO_TREND,
+    WIDE_SCORE,
     ScoreStep,
     TaskRuns,
     error_factors,
@@ -58,7 +63,7 @@ def task_runs(loss, score, chance=np.nan, questions=np.nan):
 
 AT = {"N": [3e9, 6e9], "D": [6e10, 3e11]}
 TASKS = {"rises": ("bpb", "acc"), "none": ("bpb", "acc_none"), "falls": ("bpb", "acc_falls")}
-CHANCE = {"rises": 0.25, "none": 0.25, "falls": 0.25}
+CHANCE = {"rises": 0.25, "none": 0.25, "falls": 0.5}
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +95,13 @@ def test_tasks_without_a_forecast_say_why(found):
     said = [note.message for note in found.notes if note.code == "no-forecast"]
     assert [text.partition(":")[0] for text in said] == ["none", "falls"]
     assert set(found.forecasts) == set(found.fits) == {"rises"}
+    # In the picture a reason stands beside its chance, and not over the names of the tasks.
+    ax = jl.plots.score_forecasts(found)
+    ax.figure.canvas.draw()
+    left = ax.get_window_extent().x0
+    reasons = [text for text in ax.texts if "no forecast" in text.get_text()]
+    assert len(reasons) == 2
+    assert all(text.get_window_extent().x0 > left for text in reasons)
 
 
 @pytest.mark.full
@@ -126,10 +138,13 @@ def test_of_several_losses_the_one_that_predicts_is_chosen():
     table["odd"] = 2.0 + 0.2 * random.permutation(np.linspace(-1, 1, len(table)))
     table["odd"] -= 0.2 * (table["acc"] - table["acc"].mean())
     found = jl.forecast_scores(
-        table, {"rises": (["odd", "bpb"], "acc")}, AT, groups="run", chance=0.25, n_starts=64
-    )
+        table, {"rises": (["odd", "bpb"], "acc"), "again": ("bpb", "acc")}, AT, groups="run",
+        chance=0.25, n_starts=64,
+    )  # fmt: skip
     chosen = found.choices.set_index("loss")["chosen"]
-    assert chosen["bpb"]
+    assert chosen["bpb"] and set(found.choices["task"]) == {"rises"}
+    # Two tasks that are predicted by one loss share its forecast.
+    assert found.forecasts["rises"] is found.forecasts["again"]
     assert found.summary().count("rises: predicted by bpb") == 1
 
 
@@ -217,12 +232,52 @@ def test_tasks_are_named_by_patterns_of_columns():
     assert found["mmlu"] == (["bpb_mmlu", "bpb_c4"], "acc_mmlu")
     assert found["acc_alone"] == (["bpb_c4"], "acc_alone")
     assert chain._tasks_of("acc_*:bpb_*,bpb_c4", runs)["piqa"][0] == ["bpb_piqa", "bpb_c4"]
+    # A task without a loss of its own is predicted by that of all.
+    assert chain._tasks_of("acc_*:bpb_*,bpb_c4", runs)["alone"][0] == ["bpb_c4"]
+    assert chain._tasks_of("acc_*:bpb_*,bpb_c5", runs)["piqa"][0] == ["bpb_piqa", "bpb_c5"]
     for text, message in (
         ("acc_*", "not 'acc_\\*'"),
         ("score_*:bpb_*", "no two columns fit sc"),
     ):
         with pytest.raises(UsageError, match=message):
             chain._tasks_of(text, runs)
+
+
+def test_a_task_of_which_little_is_known_says_so():
+    loss = np.linspace(2.0, 1.0, 8)
+    risen = task_runs(loss, np.linspace(0.5, 0.6, 8), 0.5)
+    assert risen.doubt(0.1) == "" and risen.doubt(0.2).startswith("little is known: the interval")
+    assert task_runs(loss, np.linspace(0.5, 0.6, 8)).doubt(0.2) == ""  # chance may be 0
+    flat = task_runs(loss, 0.5 + 0.01 * np.array([1, -1, 1, -1, -1, 1, -1, 1]))
+    assert flat.doubt(0.01).startswith("the score hardly follows the loss")
+
+
+def test_tasks_of_one_doubt_share_a_note():
+    doubts = ["no run is above chance; no forecast", NO_TREND, "", WIDE_SCORE]
+    table = pd.DataFrame({"task": list("abcdef"), "note": [*doubts, doubts[0], WIDE_SCORE]})
+    notes = chain._notes(table, {})
+    assert [note.code for note in notes] == ["no-forecast", "no-trend", "wide-score"]
+    assert notes[0].message == "a, e: no run is above chance; no forecast"
+    assert all(note.severity == "warning" for note in notes)
+
+
+@pytest.mark.parametrize("together,width", [(0.0, np.sqrt(2)), (0.5, 1.0), (0.99, np.sqrt(0.02))])
+def test_noise_of_the_loss_that_the_score_does_not_follow_counts_once(together, width):
+    normal = np.random.default_rng(5).standard_normal((2, 20_000))
+    normal = stats.norm.ppf((normal.argsort(axis=1).argsort(axis=1) + 0.5) / 20_000)
+    sure = np.zeros(20_000, int)
+    quantiles = np.exp(0.01 * stats.norm.ppf(LEVELS))[:, None]
+
+    def curves(loss):  # a score that falls by a hundredth with a hundredth of the loss
+        return 0.5 - np.log(loss), np.tile(0.5 - np.log(loss), (64, 1))
+
+    made = SimpleNamespace(
+        forecast=SimpleNamespace(quantiles=quantiles, table=pd.DataFrame({"from_noise": [1.0]})),
+        step=SimpleNamespace(curves=curves, degrees=1e6, noise=0.01),
+        together=together,
+    )
+    drawn = chain._score_draws(made, 0, normal[0], sure, normal[1], 1.0)
+    assert drawn.std() / 0.01 == pytest.approx(width, rel=0.03)
 
 
 def test_late_checkpoints_count_more_and_early_ones_not_at_all():
