@@ -40,6 +40,7 @@ from jaxlaw.planning._answers import (
     keeps_question,
     law_inputs,
     missing_draws_notes,
+    off_centre_notes,
     require_inputs,
     source_notes,
     without,
@@ -113,9 +114,6 @@ class Allocation(Pictured, Answer):
         if "loss" in self.binding.split():
             return f"loss {self.written('loss')}: {self.written('compute')}, by {run}{share}"
         return f"{self.written('compute')}: {run}{share}, loss {self.written('loss')}"
-
-    def _run(self) -> dict[str, float]:
-        return {"N": self.N, "D": self.D} | ({} if self.r is None else {"r": self.r})
 
     def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """Contours of equal loss around its compute, and the run on them."""
@@ -311,8 +309,11 @@ def frontier(
     notes = [*runs_beyond(source, values, at), *source_notes(source)]
     notes += [*runs.notes, *_notes_of_runs(space, runs.values, runs.held)]
     notes += missing_draws_notes(values["N"].min(axis=1), "optimum at some budget")
-    run = {name: table[name][np.nanargmax(budgets)] for name in ("N", "D")}
-    return Frontier(pd.DataFrame(table), level, tuple(notes), **context_of(Frontier, source, run))
+    largest = np.nanargmax(budgets)
+    notes += off_centre_notes(source, runs.values["loss"][:, largest])
+    run = {name: table[name][largest] for name in ("N", "D", "r") if name in table}
+    context = context_of(Frontier, source, {**(at or {}), **run})
+    return Frontier(pd.DataFrame(table), level, tuple(notes), **context)
 
 
 @keeps_question
@@ -744,7 +745,10 @@ def _allocation(
         answer["r"] = held["r"]
     at = held | {name: answer[name] for name in ("N", "D", "r") if name in answer}
     notes = (*notes, *source_notes(source, **at), *missing_draws_notes(values["compute"], what))
-    return Allocation(**answer, notes=notes, **context_of(Allocation, source, at), **more)
+    rises = "loss" if np.ptp(values["loss"]) else "compute"  # the other one is given
+    notes += tuple(off_centre_notes(source, values[rises], rises))
+    context = context_of(Allocation, source, {**(inputs or {}), **at})
+    return Allocation(**answer, notes=notes, **context, **more)
 
 
 def _reach_notes(reached: np.ndarray, target: float, lowest: str) -> list[Note]:

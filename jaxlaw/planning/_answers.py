@@ -44,6 +44,7 @@ from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import Draws
 
 _BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
+MOST_ABOVE = 0.75  # share of normal draws whose loss is above the fit's
 MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads
 Inputs = Mapping[str, Any] | None  # what ``at=`` of a plan is
 
@@ -74,7 +75,9 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
     """
     law, given = source.law, given or {}
     for name in given:
-        if name not in law.input_names or name in free:
+        if name in free:
+            raise UsageError(f"this plan searches {name} itself: leave it out of at=")
+        if name not in law.input_names:
             raise UsageError(
                 f"law {law.name} takes no input '{name}' here."
                 f"{nearest(name, [one for one in law.input_names if one not in free])}"
@@ -222,6 +225,29 @@ def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:
     return [Note("draws-without-answer", severity, message)]
 
 
+def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> list[Note]:
+    """Where normal draws of parameters that are hardly known bend the law, so that losses rise.
+
+    Positive parameters are drawn as logarithms. Of E and A, known only in their sum, one rises by
+    more than the other can fall, in every draw. Draws of a covariance that has its runs follow the
+    law and are not normal in the parameters; those of its file, which has no runs, are.
+
+    Args:
+        source: the law and its draws.
+        values: (1 + R,) loss, or compute that a loss takes, by the fit and by its draws.
+        what: which of the two it is.
+    """
+    above = np.nanmean(values[1:] > values[0]) if len(values) > 1 else 0.0
+    if source.kind != "normal" or above <= MOST_ABOVE:
+        return []
+    message = (
+        f"{above:.0%} of the draws have a higher {what} than the fit: parameters are hardly known, "
+        f"and normal draws of them bend the law; the interval of the {what} (and a regret) is too "
+        "high. Plan with the covariance itself, made from the runs in place of read from a file"
+    )
+    return [Note("draws-off-centre", "warning", message)]
+
+
 def source_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
     """Where an answer (in the user's units) is outside the fitted range; the fit's own warnings."""
     notes = range_notes(source, what, **at)
@@ -269,10 +295,27 @@ def context_of(kind: type[Result], source: Draws, at: Inputs = None) -> dict[str
         at: inputs of the answer, in the units of the runs, or as a user says them.
 
     Returns:
-        ``units`` and ``beyond``.
+        ``units``, ``beyond`` and ``point``.
     """
     known = inputs_as_numbers(source, at or {})
-    return {"units": units_of(kind, source), "beyond": source.fit.times_beyond(known)}
+    return {
+        "units": units_of(kind, source),
+        "beyond": source.fit.times_beyond(known),
+        "point": _point_of(source, known, at or {}),
+    }
+
+
+def _point_of(
+    source: Draws, numbers: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, float | str]:
+    """All inputs of a run, labels as they are; empty where one is unknown."""
+    point: dict[str, float | str] = {}
+    for spec in source.law.inputs:
+        value = given.get(spec.name) if spec.levels else numbers.get(spec.name)
+        if value is None or not (spec.levels or math.isfinite(float(value))):
+            return {}
+        point[spec.name] = str(value) if spec.levels else float(value)
+    return point
 
 
 def inputs_as_numbers(source: Draws, at: Mapping[str, Any]) -> dict[str, Any]:
@@ -322,6 +365,7 @@ class Answer(Result):
         notes: findings to know before relying on it.
         units: quantity, or column of a table → (unit, what one is worth in single things).
         beyond: times the largest fitted run, in compute; 1 up to it, NaN where it is unknown.
+        point: all inputs of the run that it is about, in the units of the runs; empty without one.
         flat: quantity → (low, high) within which the loss lies no farther above the lowest than
             single runs differ by; of a forecast, whose noise is known, and else empty.
         laws: of a forecast: what each law predicts alone, with its weight, and, where it is known,
@@ -336,6 +380,7 @@ class Answer(Result):
     notes: tuple[Note, ...]
     units: dict[str, tuple[str, float]]
     beyond: float = field(default=math.nan, metadata={"unit": ""})
+    point: dict[str, float | str] = field(default_factory=dict, metadata={"added": True})
     flat: dict[str, tuple[float, float]] = field(default_factory=dict)
     laws: pd.DataFrame | None = None
     #: Name of the table that the command writes as CSV, in place of the numbers in one row.
@@ -365,11 +410,7 @@ class Answer(Result):
         limit, remedies = f"{self.limited_by}=", {}
         if not any(limit in note.message for note in self.notes):
             remedies = {"optimum-at-limit": f"widen {limit} where that is possible"}
-        return _step_of(self, self._run(), bool(self.interval), self.laws is not None, remedies)
-
-    def _run(self) -> dict[str, float]:
-        """The inputs of the run that it is about, in the units of the runs; empty without one."""
-        return {}
+        return _step_of(self, bool(self.interval), self.laws is not None, remedies)
 
     def sentence(self) -> str:
         """The answer in words; empty where there is none."""
@@ -432,28 +473,24 @@ def headline_of(sentence: str, beyond: float, notes: Sequence[Note]) -> str:
 
 
 def _step_of(
-    answer: Answer | AnswerTable, run: Mapping[str, float], intervals: bool, forecast: bool,
-    remedies: Mapping[str, str],
+    answer: Answer | AnswerTable, intervals: bool, forecast: bool, remedies: Mapping[str, str]
 ) -> str:  # fmt: skip
     """What to do next about a plan.
 
     Args:
         answer: the plan's answer.
-        run: inputs of its run, in the units of the runs.
         intervals: whether it has intervals.
         forecast: whether its law is a forecast's.
         remedies: remedies of notes besides those of all results.
     """
-    known = math.isfinite(run.get("N", math.nan) * run.get("D", math.nan))
-    if forbid(answer.notes) or not (known and answer.beyond >= FAR):
+    point, far = answer.point, answer.beyond >= FAR
+    if forbid(answer.notes) or not (far and {"N", "D"} <= {*point}):
         return remedy_of(answer.notes, {**REMEDIES, **remedies})
-    if forecast:
-        (_, one_parameter), (_, one_token) = answer.units["N"], answer.units["D"]
-        return largest_run_step(run["D"] * one_token / (run["N"] * one_parameter))
-    # Where the law has other inputs, what is proposed wants their values too.
-    others = (getattr(answer, "question", None) or {}).get("at") or {}
-    others = {name: value for name, value in others.items() if not isinstance(value, str)}
-    return beyond_step({**others, **run}, intervals=intervals)
+    if not forecast:
+        return beyond_step(point, intervals=intervals)
+    worth = {name: answer.units.get(name, ("", math.nan))[1] for name in ("N", "D")}
+    ratio = point["D"] * worth["D"] / (point["N"] * worth["N"])
+    return largest_run_step(ratio) if math.isfinite(ratio) else ""
 
 
 def _differs(column: pd.Series) -> bool:
@@ -478,6 +515,7 @@ class AnswerTable(Result):
         units: column → (unit, what one is worth in single things).
         beyond: times the largest fitted run that the largest of these is, as of an
             :class:`Answer`.
+        point: all inputs of that run.
     """
 
     column_units: ClassVar[Mapping[str, str]] = {
@@ -491,6 +529,9 @@ class AnswerTable(Result):
     notes: tuple[Note, ...]
     units: dict[str, tuple[str, float]]
     beyond: float = field(default=math.nan, kw_only=True, metadata={"unit": ""})
+    point: dict[str, float | str] = field(
+        default_factory=dict, kw_only=True, metadata={"added": True}
+    )
 
     @property
     def quantities(self) -> dict[str, float]:
@@ -509,12 +550,10 @@ class AnswerTable(Result):
     @property
     def next_step(self) -> str:
         """The same as of one answer, of the run that takes most compute."""
-        table, run = self.table, {}
-        if {"N", "D", "compute"} <= {*table} and table["compute"].notna().any():
-            run = table.loc[table["compute"].idxmax(), ["N", "D"]].dropna().astype(float).to_dict()
         source = (getattr(self, "question", None) or {}).get("fit")
         forecast = isinstance(source, Result) and source.kind_of_record() == "forecast"
-        return _step_of(self, run, "N_low" in table, forecast, {})
+        intervals = any(str(name).endswith("_low") for name in self.table)
+        return _step_of(self, intervals, forecast, {})
 
     def sentence(self) -> str:
         """The answers in words; empty where there is none."""

@@ -22,7 +22,7 @@ from jaxlaw.planning._answers import checked_tokens
 from jaxlaw.planning._solve import for_each_draw, minimise, root, root_or_infinity
 from jaxlaw.uncertainty import Draws
 
-Cost = Callable[[Any, Any], Any]
+Cost = Callable[..., Any]
 
 #: Least and largest raw counts and shares that are searched. An optimum at one of them is none.
 SEARCH_LIMITS = {"N": (1e3, 1e20), "D": (1e3, 1e24), "r": (0.0, 1.0)}
@@ -73,9 +73,9 @@ def total_cost(cost: Cost | None, source: Draws | None = None, served: Any = Non
     return Partial(_with_serving, None if cost is None else Partial(cost), tokens)
 
 
-def _with_serving(training: Cost | None, tokens: Any, N: Any, D: Any) -> Any:
+def _with_serving(training: Cost | None, tokens: Any, N: Any, D: Any, **others: Any) -> Any:
     """FLOPs of training and of serving: a forward pass is 2·N a token."""
-    return (FLOPS_EACH * N * D if training is None else training(N, D)) + 2 * N * tokens
+    return (FLOPS_EACH * N * D if training is None else training(N, D, **others)) + 2 * N * tokens
 
 
 def log_cost(cost: Cost | None, log_N: Any, log_D: Any) -> Any:

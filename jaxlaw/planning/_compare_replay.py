@@ -152,7 +152,7 @@ def compare_replay(
     table = _share_table(source, r, np.geomspace(low, high, ROWS), others, inputs)
     return ReplayComparison(
         **answer, table=table, binding="equal tokens of the corpus", notes=tuple(notes),
-        **context_of(ReplayComparison, source, {**inputs, "D": high / r.min()}),
+        **context_of(ReplayComparison, source, {**inputs, "D": high / r.min(), "r": r.min()}),
     )  # fmt: skip
 
 

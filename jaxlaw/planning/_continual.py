@@ -108,7 +108,8 @@ class _Losses(NamedTuple):
 
     def context(self, kind: type[Result]) -> dict[str, Any]:
         """Fields of an answer that are made of the runs."""
-        return context_of(kind, self.sources[0], dict.fromkeys(self.sources[0].ranges, 1.0))
+        context = context_of(kind, self.sources[0], dict.fromkeys(self.sources[0].ranges, 1.0))
+        return context | {"point": {}}  # the ones above say which ranges are known, and no run
 
     def check_varied(self, names: Sequence[str], known: Sequence[str] = SETTINGS) -> None:
         """Refuse to vary what the run or a law has no place for."""

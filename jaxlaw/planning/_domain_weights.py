@@ -145,6 +145,7 @@ def optimal_domain_weights(
     notes += missing_draws_notes(shares[:, 0], "allowed mixture")
     notes.append(Note("own-share-only", "info", OWN_SHARE))
     spent = shares[0, -1] < 1e-9 or general is None
+    first = {**every[0].inputs_taken(at or {}), "r": float(shares[0, 0]) / every[0].units["r"]}
     return DomainShares(
         shares={name: answer[f"r[{name}]"] for name in names},
         losses={name: answer[f"loss[{name}]"] for name in names},
@@ -152,7 +153,7 @@ def optimal_domain_weights(
         **{key: answer[key] for key in ("loss", "interval", "draws", "level")},
         binding="shares add up to 1" if spent else "general loss",
         notes=tuple(notes),
-        **context_of(DomainShares, every[0], every[0].inputs_taken(at or {})),
+        **context_of(DomainShares, every[0], first),
     )
 
 

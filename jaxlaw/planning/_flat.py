@@ -15,6 +15,11 @@ from jaxlaw.planning._search_space import tried_ratios
 from jaxlaw.uncertainty import Draws
 
 
+def relative_excess(losses: Any, lowest: Any) -> Any:
+    """How far losses lie above the lowest, as shares of its size; a loss may be negative."""
+    return (losses / lowest - 1) * np.sign(lowest)
+
+
 def as_good(losses: np.ndarray, best: int, noise: float) -> tuple[int, int]:
     """First and last point around the best whose losses differ from its own by less than noise.
 
@@ -52,10 +57,10 @@ def bound_notes(
     if not {"N", "D"} <= set(at):
         return notes
     unit = source.scale("D") / source.scale("N")
-    low, high = np.exp(tried_ratios(source)) / unit
+    low, high = np.exp(tried_ratios(source))  # of single things, as they are said below
     if not np.isfinite([low, high, at["N"] * at["D"]]).all():
         return notes
-    ratio = at["D"] / at["N"]
+    ratio = unit * at["D"] / at["N"]
     if not low * (1 - AT_LIMIT) <= ratio <= high * (1 + AT_LIMIT):
         side, edge, word = ("below", low, "a lower") if ratio < low else ("above", high, "an upper")
         # The size at the same compute 6·N·D and the last ratio that was run.

@@ -23,10 +23,11 @@ from jaxlaw.planning._answers import (
     fewest_degrees,
     keeps_question,
     missing_draws_notes,
+    off_centre_notes,
     without,
 )
 from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus
-from jaxlaw.planning._flat import as_good
+from jaxlaw.planning._flat import as_good, relative_excess
 from jaxlaw.planning._question import Question, question_of
 from jaxlaw.planning._searches import minimum, values_at
 from jaxlaw.planning._weighted_laws import across_laws, relative_regret
@@ -58,9 +59,6 @@ class Minimum(Pictured, Answer):
     near: dict[str, tuple[float, float]]
     tolerance: float = field(metadata={"setting": True, "unit": SHARE})
     limited_by = "over"
-
-    def _run(self) -> dict[str, float]:
-        return self.best
 
     @property
     def quantities(self) -> dict[str, float]:
@@ -185,6 +183,7 @@ def minimise(
     limited = {label: answer.pop(f"loss[{label}]") for label in question.labels}
     loss, spent = answer.pop("loss", math.nan), answer.pop("compute", math.nan)
     notes = [*question.notes(best), *missing_draws_notes(raw[question.order[0]], "optimum")]
+    notes += off_centre_notes(reference, columns.get("loss", np.empty(0)))
     bound, near, flat = "none", {}, {}
     if none[0]:
         notes.insert(0, Note("none-allowed", "error", question.not_allowed()))
@@ -215,8 +214,10 @@ def _near(question: Question, nats: float, point: np.ndarray) -> dict[str, tuple
         axes = _axes(around, point, count)
         points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
         (values,), raw = values_at(question.form, first, question.given, points)
-        if not values.min() > 0:
-            return {}
+        if not (least := values.min()) > 0:  # of a negative loss the excess is of its size
+            if not least < 0:
+                return {}
+            values = np.exp(relative_excess(values, least))
         cut = _cut(values.reshape([count + 1] * len(point)), axes, point, nats)
         around = [
             (axis[max(low - 1, 0)], axis[min(high + 1, count)])

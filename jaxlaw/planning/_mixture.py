@@ -332,11 +332,12 @@ def critical_ratio(
     elif answer["share"] == 0:
         message = f"the loss is at or below {limit:.5g} without any of its corpus"
         notes = [Note("always-back", "info", message)]
-    notes += source_notes(source, **(at or {}), r=answer["share"] / source.units["r"])
+    there = {**(at or {}), "r": answer["share"] / source.units["r"]}
+    notes += source_notes(source, **there)
     notes += missing_draws_notes(other, "critical ratio")
     bound = "r_g ≥ 0" if answer["share"] == 0 else "general loss"
     return CriticalRatio(
-        **answer, binding=bound, notes=tuple(notes), **context_of(CriticalRatio, source, at)
+        **answer, binding=bound, notes=tuple(notes), **context_of(CriticalRatio, source, there)
     )
 
 

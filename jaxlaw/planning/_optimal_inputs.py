@@ -26,6 +26,7 @@ from jaxlaw.planning._answers import (
 )
 from jaxlaw.planning._budgets import AT_LIMIT
 from jaxlaw.planning._constraints import Budget
+from jaxlaw.planning._flat import relative_excess
 from jaxlaw.planning._minimise import Minimum, minimise
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, with_intervals
 
@@ -97,10 +98,11 @@ class OptimalInputs(Minimum):
 
     def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         held = {**(question.get("at") or {}), **self.best}
-        at = {name: value for name, value in held.items() if name not in question["over"]}
+        at = {name: value for name, value in held.items() if name not in self.best}
         searched = [name for name in self.best if name not in ("N", "D")][:2]
         at |= {name: self.best[name] for name in self.best if name not in searched}
-        searched = {name: question["over"][name] for name in searched}
+        ranges = question.get("over") or {}
+        searched = {name: ranges.get(name) for name in searched}
         return "settings", (question["fit"], searched), {"at": at, "answer": self}
 
 
@@ -108,7 +110,7 @@ class OptimalInputs(Minimum):
 @checked
 def optimal_inputs(
     fit: Any,
-    over: Mapping[str, tuple[float | str | None, float | str | None] | None],
+    over: Mapping[str, tuple[float | str | None, float | str | None] | None] | None = None,
     *,
     at: Mapping[str, float | str] | None = None,
     grid: Mapping[str, Sequence[float]] | None = None,
@@ -126,7 +128,7 @@ def optimal_inputs(
         fit: fit of the loss: a Fit, (law, params), a bootstrap, draws or a forecast.
         over: input → (least, largest) between which it is searched, in the units of the fitted
             runs, or None: an input other than N, D and a share is then searched over the range of
-            the runs.
+            the runs. Left out, the learning rate and the batch of a tuned law.
         at: values of all other inputs, in the units of the fitted runs.
         grid: input → values that can be run, such as powers of 2 of a batch; the combination with
             the lowest loss is what is to be run.
@@ -139,7 +141,8 @@ def optimal_inputs(
         run, is what its headline begins with.
 
     Raises:
-        UsageError: as :func:`minimise`; also where ``grid`` names an input that is not searched,
+        UsageError: as :func:`minimise`; also where ``over`` is left out for a law that has no
+            settings of its own, or ``grid`` names an input that is not searched,
             or holds no number of its kind.
         DataError: as :func:`minimise`.
 
@@ -153,10 +156,10 @@ def optimal_inputs(
         '3.5e+05 tokens, loss 2.069'
 
     Shell:
-        jaxlaw plan hyperparameters tuned.json --over lr=1e-5:1e-1 --over batch=1e4:1e8 --at N=7e9
-            --at D=1e12
+        jaxlaw plan hyperparameters tuned.json --at N=7e9,D=1e12 --over lr=1e-5:1e-1,batch=1e4:1e8
     """
     budget = [] if compute is None else [Budget(compute)]
+    over = _settings_of(fit, at or {}) if over is None else over
     found = minimise(fit, over, subject_to=budget, at=at, tolerance=tolerance, level=level)
     (source,) = as_draws(fit)
     shared = {one.name: getattr(found, one.name) for one in dataclasses.fields(Minimum)}
@@ -170,11 +173,24 @@ def optimal_inputs(
     regret = math.nan
     if "loss" in found.draws:
         lowest = np.append(found.loss, found.draws["loss"])
-        each = np.maximum(_losses(source, held, [run])[:, 0] / lowest - 1, 0.0)
+        each = np.maximum(relative_excess(_losses(source, held, [run])[:, 0], lowest), 0.0)
         own = with_intervals({"regret": each}, level, fewest_degrees([source]))
         regret = float(np.nanmean(each[1:]))
         shared |= {name: shared[name] | own[name] for name in ("interval", "draws")}
     return OptimalInputs(**shared, run=run, excess=excess, regret=regret, off=off)
+
+
+def _settings_of(fit: Any, at: Mapping[str, Any]) -> dict[str, None]:
+    """The settings of a tuned law, each to be searched over the range of the runs."""
+    (source,) = as_draws(fit)
+    settings = [name for name in source.law.best_settings if name not in at]
+    if not settings:
+        takes = ", ".join(source.law.input_names)
+        raise UsageError(
+            f"over: name the inputs that are searched; law {source.law.name} takes {takes}",
+            argument="over",
+        )
+    return dict.fromkeys(settings)
 
 
 def _excesses(
@@ -186,7 +202,7 @@ def _excesses(
     settings = [best, run]
     settings += [{**best, name: factor * best[name]} for name in names for factor in (0.5, 2)]
     (losses,) = _losses(dataclasses.replace(source, params={}), held, settings)
-    excess = [float(loss / losses[0] - 1) for loss in losses]
+    excess = [float(each) for each in relative_excess(losses, losses[0])]
     return excess[1], dict(zip(names, zip(excess[2::2], excess[3::2], strict=True), strict=True))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from jaxlaw.planning._budgets import AT_LIMIT, SEARCH_LIMITS, flops, total_cost
 from jaxlaw.planning._constraints import AtMost, Budget, Compute, Constraint, Corpus
 from jaxlaw.planning._flat import bound_notes
 from jaxlaw.planning._search_space import epochs_limit, epochs_notes, middle_ratio
-from jaxlaw.planning._searches import GRIDS, Form, Given
+from jaxlaw.planning._searches import GRIDS, Form, Given, cost_with
 from jaxlaw.uncertainty import Draws, as_draws
 
 
@@ -73,7 +74,8 @@ class Question:
         if not {"N", "D"} <= set(known):
             return {}
         some = 0.0 * next(iter(raw.values()))
-        return {"compute": flops(self.given.cost, *(np.log(known[n] + some) for n in ("N", "D")))}
+        cost = cost_with(self.form, self.given, known)
+        return {"compute": flops(cost, *(np.log(known[n] + some) for n in ("N", "D")))}
 
     def without_end(self, raw: Mapping[str, np.ndarray]) -> str:
         """Why there is no optimum, and what to do."""
@@ -242,7 +244,25 @@ def _form(
         corpus=limited,
         capped=bool(paid) and (of_corpus or not ranges["D"].open[1]),
         share=share,
+        priced=_priced(asked),
     )
+
+
+def _priced(asked: _Asked) -> tuple[str, ...]:
+    """Inputs of the law that the cost takes by name, beside N and D."""
+    counted = asked.budget or asked.compute
+    if counted is None or counted.cost is None:
+        return ()
+    try:
+        taken = list(inspect.signature(counted.cost).parameters)[2:]
+    except (
+        TypeError,
+        ValueError,
+    ):  # what is no function, or has no signature, is refused or called
+        return ()
+    if {"N", "D"} & {*taken}:
+        raise UsageError("cost takes N and D first, other inputs after them: cost(N, D, …)")
+    return tuple(name for name in taken if name in asked.every[0].law.input_names)
 
 
 def _paid(asked: _Asked, ranges: Mapping[str, SearchedRange], held: Mapping[str, float]) -> str:

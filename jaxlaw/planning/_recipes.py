@@ -118,9 +118,8 @@ def compute_multiplier(
         tokens = np.exp(log_tokens[0]) / source.scale("D")
         notes += epochs_notes(source, space.others, tokens, space.epochs)
     largest = {name: values[0][budgets.argmax()] for name, values in runs.items()}
-    return ComputeMultiplier(
-        frame, level, tuple(dict.fromkeys(notes)), **context_of(ComputeMultiplier, source, largest)
-    )
+    context = context_of(ComputeMultiplier, source, {**reference, **largest})
+    return ComputeMultiplier(frame, level, tuple(dict.fromkeys(notes)), **context)
 
 
 @for_each_draw("law")

@@ -84,7 +84,9 @@ class OptimalSchedule(Result):
             and warm-up: ``loss``; ``loss_1``, ``loss_2``, … where they are several; areas.
         notes: findings to know before relying on it.
         units: quantity, or column of a table → (unit, what one is worth in single things).
-        usual: usual schedules it is compared with, by name.
+        limits: what the rates keep: ``steps``, ``peak``, ``floor``, ``warmup``, ``start`` (the rate
+            where the warm-up begins), ``shortest_decay``, and ``base_known``, 0 where nobody
+            describes the pre-training.
         interval: quantity → (low, high) of a bootstrap: ``loss`` under this very schedule; where
             areas are plain, also of the first 1,000 draws' own best schedules ``best_loss``,
             ``decay_start``, ``decay_end`` and ``regret``.
@@ -111,7 +113,7 @@ class OptimalSchedule(Result):
     comparison: pd.DataFrame = field(metadata={"index": "schedule"})
     notes: tuple[Note, ...]
     units: dict[str, tuple[str, float]]
-    usual: dict[str, Schedule] = field(default_factory=dict, metadata={"saved": False})
+    limits: dict[str, float] = field(default_factory=dict, metadata={"added": True})
     interval: dict[str, tuple[float, float]] = field(default_factory=dict)
     level: float = field(default=LEVEL, metadata={"unit": SHARE})
     regret: float = field(default=math.nan, metadata={"unit": TARGET})
@@ -122,6 +124,17 @@ class OptimalSchedule(Result):
     def unit_of(self, name: str) -> tuple[str, float] | None:
         """The unit of a number or a column; of one of several losses that of all."""
         return self.units.get(name) or self.units.get(name.rstrip("0123456789_"))
+
+    @property
+    def usual(self) -> dict[str, Schedule]:
+        """The usual schedules of the same limits, by name; none where a file lacks the limits."""
+        if not self.limits:
+            return {}
+        boundary, after = self.schedule.boundary, None
+        if boundary is not None:
+            after = Schedule(self.schedule.rates[:boundary], self.schedule.initial_lr)
+        whole = {name: int(self.limits[name]) for name in ("steps", "warmup", "shortest_decay")}
+        return _usual(_Run(**{**self.limits, **whole}, after=after))
 
     @property
     def headline(self) -> str:
@@ -278,7 +291,8 @@ def optimal_schedule(
             *_range_notes(targets, final[0]), *_shape_notes(free, run), *_start_notes(agreement),
             _BEYOND,
         ),
-        usual=usual, interval=_intervals(targets, final[0], draws, level), level=level,
+        limits=run.limits,
+        interval=_intervals(targets, final[0], draws, level), level=level,
         regret=float(draws["regret"].median()) if len(draws) else math.nan,
         units=units_of(OptimalSchedule, targets[0].source),
         draws=draws,
@@ -306,6 +320,11 @@ class _Run(NamedTuple):
     after: Schedule | None
     shortest_decay: int
     base_known: bool = True  # False: a continual phase whose pre-training nobody describes
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """All but the pre-training, as files hold it."""
+        return {name: float(v) for name, v in self._asdict().items() if name != "after"}
 
     @property
     def first(self) -> int:

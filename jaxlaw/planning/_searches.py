@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -57,6 +58,7 @@ class Form(NamedTuple):
         budget, corpus: whether there is one.
         capped: whether D has a limit where something else than a coordinate determines it.
         share: input that is the corpus's share of D.
+        priced: inputs that the cost takes beside N and D.
     """
 
     law: Law | None
@@ -68,6 +70,7 @@ class Form(NamedTuple):
     corpus: bool
     capped: bool
     share: str
+    priced: tuple[str, ...]
 
     @property
     def in_box(self) -> bool:
@@ -119,6 +122,11 @@ class Best(NamedTuple):
     ended: Any
     kept: Any
     point: Any
+
+
+def cost_with(form: Form, given: Given, raw: Mapping[str, Any]) -> Any:
+    """The cost of N and D, with what else it takes at its raw values."""
+    return partial(given.cost, **{n: raw[n] for n in form.priced}) if form.priced else given.cost
 
 
 @for_each_draw("form")
@@ -224,7 +232,8 @@ def _placed(form: Form, params: Any, given: Given, point: Any) -> _Placed:
         at_high = (x >= top - AT_LIMIT) & (top >= given.high[name]) & given.open_high[name]
         return at_high | (x <= given.low[name] + AT_LIMIT) & given.open_low[name]
 
-    for k, name in enumerate(form.free):
+    # What the cost takes comes first: the tokens that a budget buys depend on it.
+    for k, name in sorted(enumerate(form.free), key=lambda one: one[1] not in form.priced):
         top = jnp.minimum(given.high[name], _most(form, given, name, raw))
         x = given.low[name] + point[k] * (top - given.low[name])
         raw[name] = jnp.exp(x) if name in form.logs else x
@@ -232,7 +241,7 @@ def _placed(form: Form, params: Any, given: Given, point: Any) -> _Placed:
         ended |= end(name, x, top)
         if name == "N" and form.paid == "budget":
             top = _most_tokens(form, given, raw)
-            log_D = log_tokens(given.cost, x, given.log_C)
+            log_D = log_tokens(cost_with(form, given, raw), x, given.log_C)
             log_D = jnp.maximum(log_D if form.in_box else jnp.minimum(log_D, top), given.low["D"])
             raw["D"], inside = jnp.exp(log_D), inside & (top >= given.low["D"])
             ended |= end("D", log_D, top)
@@ -256,11 +265,12 @@ def _most(form: Form, given: Given, name: str, raw: Mapping[str, Any]) -> Any:
         return jnp.exp(given.log_corpus) / raw["D"]
     if name == "N" and form.budget:
         log_D = jnp.log(raw["D"]) if "D" in raw else given.low["D"]
-        return log_size(given.cost, log_D, given.log_C)
+        return log_size(cost_with(form, given, raw), log_D, given.log_C)
     if name != "D":
         return jnp.inf
     by_budget = form.budget and form.paid != "budget"
-    paid = log_tokens(given.cost, jnp.log(raw["N"]), given.log_C) if by_budget else jnp.inf
+    cost = cost_with(form, given, raw)
+    paid = log_tokens(cost, jnp.log(raw["N"]), given.log_C) if by_budget else jnp.inf
     if form.share in form.free:  # beside a share that is searched the corpus limits that instead
         return paid
     return jnp.minimum(paid, given.log_corpus - jnp.log(raw.get(form.share, 1.0)))
@@ -306,7 +316,8 @@ def _value(form: Form, params: Any, given: Given, placed: _Placed) -> Any:
         value = _losses(form, params, given, placed.raw)[0]
     else:
         known = {**given.held, **placed.raw}
-        value = log_cost(given.cost, jnp.log(known["N"]), jnp.log(known["D"]))
+        cost = cost_with(form, given, known)
+        value = log_cost(cost, jnp.log(known["N"]), jnp.log(known["D"]))
     return jnp.where(placed.inside, value, jnp.inf)
 
 

@@ -34,6 +34,7 @@ from jaxlaw.planning._weighted_laws import across_laws
 from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
 
 POINTS = 513  # among which the loss is looked for
+LEAST_SHARE = 1e-9  # of a law that is infinite at 0: a smaller one is of no whole token
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -119,6 +120,8 @@ def solve(
     others = law_inputs(source, at, (for_,))
     span = searched_range(source, spec, between, "between")
     log, (low, high, *_) = span.log, span.sides
+    if spec.domain == "fraction" and spec.above_zero:
+        low = max(low, LEAST_SHARE)
     x, count, lowest = _crossing(source.law, for_, log, source.values, target, low, high, others)
     # Without a crossing it lies beyond an end of the search, where nothing limits that.
     raw = np.where(np.isnan(x), np.nan, np.exp(x) if log else x)
@@ -157,7 +160,10 @@ def _crossing_notes(name: str, target: float, x: float, count: int, lowest: floa
         message = f"the loss is below {target:g} at every {name} that is searched"
         return [Note("out-of-reach", "error", message)]
     if count > 1:
-        message = f"the law has a loss of {target:g} at {count} values of {name}; this is the least"
+        message = (
+            f"the law has a loss of {target:g} at {count} values of {name}; this is the least: "
+            "between= says where another is to be searched"
+        )
         return [Note("several-solutions", "warning", message)]
     return []
 

@@ -41,9 +41,6 @@ class TokensPerParameter(Pictured, Answer):
     loss: float = field(metadata={"unit": TARGET})
     compute: float = field(metadata={"unit": "FLOPs"})
 
-    def _run(self) -> dict[str, float]:
-        return {"N": self.N, "D": self.D}
-
     def sentence(self) -> str:
         """The ratio, and the run that has it."""
         if not math.isfinite(self.ratio):
@@ -106,4 +103,5 @@ def tokens_per_parameter(
     return TokensPerParameter(
         **found, loss=best.loss, binding=best.binding, notes=best.notes, laws=best.laws,
         units=units_of(TokensPerParameter, source), beyond=best.beyond,
+        point=best.point,
     )  # fmt: skip

@@ -254,7 +254,7 @@ def data_transferred(
     ):
         notes += source_notes(source, what, **{k: v / source.scale(k) for k, v in run.items()})
     notes += [*missing_draws_notes(values["saved"], "answer"), *base_notes(scratch, continual)]
-    there = {name: answer[name] for name in ("N", "D")}
+    there = {**(at or {}), **{name: answer[name] for name in ("N", "D")}}
     return Transfer(
         **answer, binding="equal loss at equal size", notes=tuple(notes),
         **context_of(Transfer, continued, there),
@@ -384,6 +384,7 @@ def compute_savings(
     return Saving(
         **answer, binding="equal loss, each at its best size", notes=tuple(notes),
         units=units_of(Saving, both[1]), beyond=plans[1].beyond,
+        point=plans[1].point,
     )  # fmt: skip
 
 
@@ -550,7 +551,7 @@ def break_even(
         notes += source_notes(source, what, **there)
     notes += base_notes(scratch, continual)
     binding = f"equal loss; continual training pays {_PAYS[pays].format(along)}"
-    there = {name: answer[name] for name in ("N", "D")}
+    there = {**(at or {}), **{name: answer[name] for name in ("N", "D")}}
     return BreakEven(
         **answer, pays=pays, binding=binding, notes=tuple(notes),
         **context_of(BreakEven, continued, there),

@@ -227,11 +227,12 @@ def optimal_weights(
         notes += range_notes(source, what, **source.inputs_taken(there))
     notes += _doubts(names, every)
     losses = problem.losses_at(best_shares[0])[0]
+    first = numbers | {share: best_shares[0][k] for share, k in columns[0].items()}
     return OptimalWeights(
         pd.DataFrame(table),
         level,
         tuple(dict.fromkeys(notes)),
-        **context_of(OptimalWeights, every[0], every[0].inputs_taken(numbers)),
+        **context_of(OptimalWeights, every[0], every[0].inputs_taken(first)),
         loss=float(values["loss"][0]),
         losses=dict(zip(names, map(float, losses), strict=True)),
         gain={name: float(values[name][0]) for name in compared},

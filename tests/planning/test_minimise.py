@@ -1,5 +1,7 @@
 """The two verbs: the lowest loss over any inputs under constraints, and the input of a loss."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -91,6 +93,35 @@ def test_the_least_compute_to_a_loss():
     tokens = minimise(Compute(), {"D": None}, subject_to=[AtMost(TRUTH, 2.2)], at={"N": 7e9})
     by_loss = planning.tokens_or_size_for(TRUTH, N=7e9, loss=2.2)
     assert tokens.best["D"] == pytest.approx(by_loss.D, rel=1e-12) and tokens.near == {}
+
+
+@pytest.mark.full
+def test_a_cost_of_other_inputs_has_a_best_of_them():
+    """Without it more experts are always better; here a grid by hand has the best of them."""
+    law, truth = jl.laws.get("routed-chinchilla"), simulate.TRUTHS["routed-chinchilla"]
+
+    def cost(N, D, experts):
+        return 6 * N * D * (1 + 0.01 * experts)
+
+    over = {**BOTH, "experts": (1, 256)}
+    found = minimise((law, truth), over, subject_to=[Budget(1e22, cost)])
+    experts, N = np.meshgrid(np.geomspace(1, 256, 801), np.geomspace(1e8, 1e11, 801))
+    losses = np.asarray(law(truth, N=N, D=1e22 / cost(N, 1.0, experts), experts=experts))
+    k = losses.argmin()
+    assert 8 < found.best["experts"] < 200 and found.loss == pytest.approx(losses.min(), rel=1e-5)
+    assert found.best["experts"] == pytest.approx(experts.ravel()[k], rel=0.02)
+    assert found.best["N"] == pytest.approx(N.ravel()[k], rel=0.02)
+    assert found.compute == pytest.approx(1e22, rel=1e-9) and found.binding == "compute"
+    # Given instead of searched it is that of allocation; and the least compute to that loss is it.
+    given = minimise((law, truth), BOTH, subject_to=[Budget(1e22, cost)], at={"experts": 8})
+    plan = planning.allocation(
+        (law, truth), 1e22, cost=lambda N, D: cost(N, D, 8), at={"experts": 8}
+    )
+    assert given.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
+    limit = AtMost((law, truth), found.loss)
+    least = minimise(Compute(cost), over, subject_to=[limit])
+    assert least.compute == pytest.approx(1e22, rel=1e-6)
+    assert least.best["experts"] == pytest.approx(found.best["experts"], rel=1e-3)
 
 
 @pytest.mark.full
@@ -298,6 +329,15 @@ def test_what_no_number_of_tokens_reaches_is_infinite():
     assert np.isnan(rising.value) and "below 9 at every r" in rising.notes[0].message
 
 
+def test_no_share_is_named_that_is_less_than_a_token():
+    """Bimix is infinite at a share of 0: any loss is reached, this one at a share of 1e-18."""
+    law = ("bimix", simulate.TRUTHS["bimix"])
+    at = {name: 1e9 for name in jl.laws.get("bimix").input_names if name != "r"}
+    none = solve(law, for_="r", loss=50.0, at=at)
+    assert np.isnan(none.value) and "below 50 at every r" in none.notes[0].message
+    assert none.notes[0].severity == "error" and "out-of-reach" in codes(none)
+
+
 # --- what is refused
 
 
@@ -336,3 +376,20 @@ def test_goals_that_are_none():
         solve(TRUTH, for_="D", loss=2.2)
     with pytest.raises(UsageError, match="takes no input 'X'"):
         solve(TRUTH, for_="X", loss=2.2)
+
+
+def test_normal_draws_that_bend_the_law_are_noted():
+    known = drawn(TRUTH)
+    # E and A known only in their sum, as from runs of one size.
+    truth, z = TRUTH[1], np.random.default_rng(0).standard_normal(40)
+    ratio = truth["E"] / (truth["A"] / 7e9 ** truth["alpha"])
+    loose = {"E": truth["E"] * np.exp(z), "A": truth["A"] * np.exp(-ratio * z)}
+    loose = dataclasses.replace(known, kind="normal", params=known.params | loose)
+    asked = {"over": {"D": (1e9, 1e12)}, "at": {"N": 7e9}}
+    (note,) = [n for n in minimise(loose, **asked).notes if n.code == "draws-off-centre"]
+    assert "too high" in note.message and note.severity == "warning"
+    for well in (
+        dataclasses.replace(known, kind="normal"),
+        dataclasses.replace(loose, kind="case"),
+    ):
+        assert "draws-off-centre" not in codes(minimise(well, **asked))

@@ -44,6 +44,18 @@ def test_the_best_rate_its_range_and_its_cost_are_those_of_the_formula():
     assert copy.copy(plan).lr == plan.lr == pickle.loads(pickle.dumps(plan)).lr
 
 
+def test_what_is_searched_without_ranges_are_the_settings_of_a_tuned_law():
+    fit = drawn((LAW, TRUTH)).fit
+    plan = planning.optimal_inputs(fit, at=AT)
+    asked = planning.optimal_inputs(fit, {"lr": None}, at=AT)
+    assert plan.best == asked.best and set(plan.best) == {"lr"}
+    assert plan.plot().get_xlabel() == "peak learning rate lr"
+    both = drawn(("tuned-skaling", simulate.TRUTHS["tuned-skaling"])).fit
+    assert set(planning.optimal_inputs(both, at=AT | {"batch": 1e6}).best) == {"lr"}
+    with pytest.raises(UsageError, match="over: name the inputs .* law chinchilla takes N, D"):
+        planning.optimal_inputs(("chinchilla", simulate.TRUTHS["chinchilla"]), at={"N": 1e9})
+
+
 def test_a_grid_is_rounded_to_where_the_loss_is_least(tmp_path):
     # The nearest of these in the logarithm is above, and costs more than the one below.
     below, above = BEST / 1.9, BEST * 1.85

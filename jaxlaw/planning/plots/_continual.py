@@ -320,8 +320,7 @@ def best_rates(plan: OptimalSchedule, ax: Axes | None = None) -> Axes:
 
     Args:
         plan: schedule that :func:`jaxlaw.planning.optimal_schedule` returned.
-        ax: axes to draw on; a new figure if None. Of a continued run the phase is drawn. Files do
-            not hold the usual schedules: of a plan that was read its own rates are drawn.
+        ax: axes to draw on; a new figure if None. Of a continued run the phase is drawn.
 
     Example:
         >>> from jaxlaw import plots
