@@ -378,7 +378,8 @@ class Result:
             raise DataError(f"{source} is not a jaxlaw {kind}: field 'kind' does not say so")
         if record.get("schema") != SCHEMA:
             raise DataError(
-                f"{source} has schema {record.get('schema')}; this jaxlaw reads {SCHEMA}"
+                f"{source} has schema {record.get('schema')}; this jaxlaw reads {SCHEMA}: make "
+                "it again from its data, or read it by the version that wrote it"
             )
         with records.reading(source, result.kind_of_record()):
             return result._read_fields(record)
@@ -526,7 +527,10 @@ def flat(table: pd.DataFrame) -> pd.DataFrame:
     """A table whose columns have one name each; of an index that has a name they hold it too."""
     table = table.reset_index() if any(table.index.names) else table.copy()
     if table.columns.nlevels > 1:
-        table.columns = [" ".join(filter(None, map(str, column))) for column in table]
+        # One data set alone need not be named in every head.
+        alone = len({column[1] for column in table if column[1]}) == 1
+        named = (column[:1] if alone else column for column in table)
+        table.columns = [" ".join(filter(None, map(str, column))) for column in named]
     return table
 
 

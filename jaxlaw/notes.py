@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import re
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -109,23 +110,32 @@ def forbid(notes: Iterable[Note]) -> bool:
     return any(note.severity == "error" for note in notes)
 
 
-def beyond_step(point: Mapping[str, float], *, intervals: bool) -> str:
+def beyond_step(point: Mapping[str, float | str], *, intervals: bool) -> str:
     """What to do about a law's answer far beyond its runs, in Python's words.
 
     Args:
-        point: the run, input → number in the unit of the runs.
+        point: the run, input → number in the unit of the runs, or label.
         intervals: whether the answer has intervals.
     """
-    values = ", ".join(f"'{name}': {value:.3g}" for name, value in point.items())
-    values = values.replace("e+", "e")
+    values = ", ".join(f"'{name}': {_in_python(value)}" for name, value in point.items())
     if intervals:
         return f"jl.design.next_runs(…, predict={{{values}}}) says which runs narrow it most"
     return f"jl.forecast(…, at={{{values}}}) gives the interval of a new run there"
 
 
+def _in_python(value: float | str) -> str:
+    """A label, or a number to three digits, as Python has it."""
+    return repr(value) if isinstance(value, str) else _short(value)
+
+
+def _short(value: float) -> str:
+    """A number to three digits, its exponent without sign and zeros: ``1.79e3``."""
+    return re.sub(r"e([+-])0*", lambda sign: "e" + sign[1].strip("+"), f"{value:.3g}")
+
+
 def largest_run_step(tokens_per_parameter: float) -> str:
     """What to do about a forecast far beyond its runs: in trials nothing narrowed it more."""
-    ratio = f"{tokens_per_parameter:.3g}".replace("e+0", "e").replace("e+", "e")
+    ratio = _short(tokens_per_parameter)
     return (
         f"make the largest run that you can pay for, at {ratio} tokens a parameter as here, and "
         "forecast again: nothing narrows it more"

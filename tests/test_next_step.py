@@ -10,7 +10,7 @@ from jaxlaw import planning
 from jaxlaw._result import RESULTS
 from jaxlaw.notes import REMEDIES, Note, beyond_step, largest_run_step, remedy_of, worded
 from tests.fixtures.command_files import a_forecast
-from tests.fixtures.drawn_laws import DOMAIN, TRUTHS, drawn
+from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, GENERAL, TRUTHS, drawn
 from tests.test_notes import texts_of_notes
 
 
@@ -72,9 +72,58 @@ def test_far_from_the_runs_a_plan_says_what_would_narrow_it():
 
 def test_the_other_inputs_of_a_law_are_in_the_point():
     plan = planning.allocation(known(DOMAIN), 1e25, at={"r": 0.5})
-    assert plan.next_step.startswith("jl.design.next_runs(…, predict={'r': 0.5, 'N': ")
+    assert plan.next_step.startswith("jl.design.next_runs(…, predict={'N': ")
+    assert "'r': 0.5}" in plan.next_step
     best = planning.allocation(known(DOMAIN).fit, 1e25, at={"r": "best"}, limits={"r": (0.1, 0.9)})
     assert "'r': " in best.next_step and "best" not in best.next_step
+
+
+@pytest.mark.parametrize("intervals", [False, True])
+def test_every_plan_of_a_run_with_size_and_tokens_says_it(intervals):
+    """Far beyond the runs; within them the note that decides most has the word."""
+    pairs = (DOMAIN, GENERAL, ("chinchilla", TRUTHS["chinchilla"]), CONTINUAL)
+    domain, general, scratch, continual = (
+        known(pair) if intervals else known(pair).fit for pair in pairs
+    )
+    at = {"N": "70B", "D": 1.5e13}
+    plans = {
+        ("N", "D", "r"): [
+            planning.optimal_mixture(general, domain, start=2.3, at=at),
+            planning.critical_ratio(general, start=2.3, at=at),
+            planning.optimal_mixture_data_limited(domain, 1e13, at={"N": "70B"}),
+            planning.optimal_domain_weights({"code": domain}, at=at),
+        ],
+        ("N", "D"): [
+            planning.data_transferred(scratch, continual, N=7e10, D=2e11),
+            planning.solve(scratch, for_="D", loss=1.9, at={"N": 7e10}),
+            planning.tokens_per_parameter(scratch, 1.8),
+            planning.frontier(scratch, [1e20, 1e25]),
+        ],
+    }
+    word = "jl.design.next_runs(…, predict={" if intervals else "jl.forecast(…, at={"
+    for inputs, answers in plans.items():
+        for plan in answers:
+            assert plan.beyond > 10 and tuple(plan.point) == inputs, plan
+            assert plan.next_step.startswith(word), plan
+            assert f"'D': {plan.point['D']:.3g}".replace("e+", "e") in plan.next_step
+    near = planning.critical_ratio(general, start=2.86, at={"N": 1.8e9, "D": 2e9})
+    assert near.point and near.next_step == ""
+
+
+def test_labels_are_in_the_point_as_they_are():
+    law = jl.laws.grouped("chinchilla", ["c4", "pile"], own=["B"])
+    truth = dict(TRUTHS["chinchilla"])
+    B = truth.pop("B")
+    boot = known((law.name, truth | {"B[c4]": B, "B[pile]": 0.9 * B}))
+    worth = planning.compute_multiplier(
+        boot, [1e20, 1e25], reference={"group": "c4"}, at={"group": "pile"}
+    )
+    assert worth.point["group"] == "c4" and "'group': 'c4'" in worth.next_step
+    guard = pytest.importorskip("jaxlaw.cli._guard")
+    shown = guard.note_in_options(worth.next_step, guard.flags_of("plan compute-multiplier"))
+    assert "--at group=c4 says" in shown
+    plan = planning.allocation(boot, 1e25, at={"group": "pile"})
+    assert plan.point["group"] == "pile" and "'group': 'pile'" in plan.next_step
 
 
 def test_a_limit_that_holds_an_optimum_back_is_to_be_widened():
@@ -152,8 +201,40 @@ def test_commands_and_pages_show_it(command, tmp_path, monkeypatch):
     code, out, _ = command("predict", "fit.json", "--at", "N=1e12", "--at", "D=2e13")
     assert code == 0 and out.splitlines()[-2].startswith("Next: jaxlaw forecast … --at N=1e12")
     assert "Next" not in command("predict", "fit.json", "--at", "N=1e9", "--at", "D=2e10")[1]
+    far = ("predict", "fit.json", "--at", "N=1e9,1e12", "--at", "D=2e10,2e13")
+    code, out, _ = command(*far)
+    said = " ".join(out.partition("Next:")[0].split())
+    assert said.startswith("4 points: loss 1.") and said.endswith("beyond the largest run")
+    assert "3 of them outside the fitted range" in said and "--at N=1e12 --at D=2e13" in out
+    record = json.loads(command(*far, "--json")[1])
+    assert record["next_step"] == beyond_step({"N": 1e12, "D": 2e13}, intervals=False)
     code, out, _ = command("plan", "allocation", "draws.json", "--compute", "1e25", "--json")
     assert json.loads(out)["next_step"].startswith("jl.design.next_runs(…, predict={'N': ")
     page = jl.report(boot.fit, plans=[planning.allocation(boot.fit, 1e25)])
     head = page[: page.index("<nav")]
     assert head.index("beyond the largest run") < head.index('class="next">Next: jl.forecast(')
+
+
+def test_whatever_prints_notes_as_json_has_it():
+    schemas = pytest.importorskip("jaxlaw.cli._schemas").schemas()
+    required = {
+        name: [
+            set(one["required"])
+            for one in (whole, *whole.get("anyOf", ()))
+            if "notes" in one.get("properties", {})
+        ]
+        for name, whole in schemas.items()
+    }
+    assert all(map(required.get, ("bootstrap", "covariance", "profile", "influence", "fit")))
+    assert [name for name, own in required.items() if any("next_step" not in o for o in own)] == []
+    assert "next_step" in schemas["predict"]["required"]
+
+
+def test_numbers_that_a_command_prints_have_that_of_their_result(capsys):
+    output = pytest.importorskip("jaxlaw.cli._output")
+    plan, table = planning.allocation(known(), 1e25), None  # nothing is written
+    output.conclude({"law": "chinchilla"}, plan, table, lambda: None, None, as_json=True)
+    record = json.loads(capsys.readouterr().out)
+    assert record["next_step"] == plan.next_step != "" and record["notes"]
+    output.conclude({"a": 1}, None, table, lambda: None, None, as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"a": 1, "next_step": "", "notes": []}

@@ -24,7 +24,8 @@ CORE = ("laws", "data", "fitting", "uncertainty", "forecasting")
 INHERITED = {
     "at-bound", "badly-converged", "base-extrapolated", "decay-held", "doubtful-values",
     "farther-than-tested", "few-groups", "few-resamples", "few-rows", "few-spare-rows",
-    "few-starts-agree", "intervals-failed", "lack-of-fit", "limiting-form", "local-optimum",
+    "few-starts-agree", "intervals-failed", "lack-of-fit", "law-taken-as-right", "limiting-form",
+    "local-optimum",
     "misprint", "mixed-runs", "no-floor", "not-converged", "not-printed", "objective-disagrees",
     "one-budget", "one-law", "poor-fit", "prior-conflict",
     "prior-width", "resamples-at-bound", "resamples-disagree",

@@ -51,6 +51,7 @@ else:
             "backtest",
             "forecast",
             "scores",
+            "compute-for-score",
             "leave-future-out",
             "score",
         ),

@@ -156,10 +156,27 @@ def curve_command(
         write_picture(out, lambda plots: plots.loss_curve(table))
         print_json({"picture": str(out)}) if as_json else print(f"picture: {out}")
         return
+    if out is None and not as_json:
+        print_wrapped(_headline(loaded, table))
     _show(table, out, as_json)
-    if table["outside"].any() and out is None and not as_json:
-        share = table["outside"].mean()
-        print_wrapped(f"outside: {share:.0%} of these steps lie beyond what was fitted on.")
+
+
+def _headline(fit: jl.FittedLaw, table: pd.DataFrame) -> str:
+    """The loss after the last step, what it is made of, and how much is an extrapolation."""
+    from jaxlaw._quantities import written
+
+    last, unit = table.loc[table["step"].idxmax()], (fit.target_unit, 1.0)
+    parts = [f"{fit.law.target} {written(float(last[fit.law.target]), *unit)}"]
+    parts += [
+        f"{name} {written(float(last[name]), *unit)}"
+        for name in ("annealing", "shift")
+        if last[name]
+    ]
+    share = table["outside"].mean()
+    where = (
+        f"{share:.0%} of these steps lie beyond what was fitted on" if share else "within the runs"
+    )
+    return f"after {last['step']:,} steps: {', '.join(parts)}; {where}"
 
 
 def _along(

@@ -15,7 +15,14 @@ import typer
 import jaxlaw as jl
 from jaxlaw.cli import _options as opt
 from jaxlaw.cli._help import Commands
-from jaxlaw.cli._inputs import law_named, loaded_fit, points_of, read_points, runs_as_fitted
+from jaxlaw.cli._inputs import (
+    law_named,
+    loaded_fit,
+    one_fit,
+    points_of,
+    read_points,
+    runs_as_fitted,
+)
 from jaxlaw.cli._options import combinations, numbers_of
 from jaxlaw.cli._output import (
     CSV,
@@ -94,7 +101,7 @@ def next_command(
     Example: jaxlaw design next fit.json runs.csv candidates.csv --at N=7e10 --at D=1e12 -n 4
     """
     check_out(out, JSON, CSV, PICTURE)
-    loaded = loaded_fit(fit)
+    loaded = one_fit(fit, "design next", evidence=True)
     from jaxlaw._tables import read_table
 
     listed = read_table(candidates)
@@ -169,16 +176,22 @@ def slopes_command(
 
     Example: jaxlaw slopes shares.csv --corpus general -c r_d=domain_ratio -c loss_g=general_loss
     """
+    from jaxlaw._result import readable
+
     check_out(out, JSON, CSV, PICTURE)
     result = jl.papers.loss_slopes(data, every=every, **reading)
     head = (
         f"ΔL/ΔD falls from one share to the next in {result['falls'].mean():.0%} of the steps; the "
         "implicit trend asks for all"
     )
-    show = partial(say_tables, head, result.drop(columns="falls"))
+    size, tokens = (result.attrs["units"][name] for name in ("N", "D"))
+    units = {"N": ("parameters", size), "slope": ("nats per B tokens", 1.0)}
+    units |= dict.fromkeys(("D_low", "D_high"), ("tokens", tokens))
+    table = result.drop(columns="falls").assign(slope=result["slope"] * 1e9 / tokens)
+    show = partial(say_tables, head, readable(table, units.get))
     record = {"slopes": result.to_dict("records")}
     draw = lambda plots: plots.slopes_over_share(result)  # noqa: E731
-    conclude(record, (), result, show, out, as_json, draw)
+    conclude(record, None, result, show, out, as_json, draw)
 
 
 def requirements_command(
@@ -199,8 +212,10 @@ def requirements_command(
     shown = result.drop(columns="formula")
     for name in ("observed", "everywhere"):
         shown[name] = ["met" if met else "not met" for met in shown[name]]
-    head = f"{loaded.law.name}: {loaded.law.formula}"
-    conclude(record, (), result, partial(say_tables, head, shown), out, as_json)
+    unmet = result["requirement"][~result["everywhere"]].tolist()
+    met = f"does not meet: {', '.join(unmet)}" if unmet else f"meets all {len(result)} requirements"
+    head = f"{loaded.law.name} {met}; {loaded.law.target} = {loaded.law.formula}"
+    conclude(record, None, result, partial(say_tables, head, shown), out, as_json)
 
 
 def learnability_command(
@@ -226,4 +241,6 @@ def learnability_command(
     if as_json:
         print_json(record)
     else:
-        say_tables("what the early curves show", table)
+        named = " and ".join(result.columns)
+        of = "one domain" if by is None else f"{len(table)} domains"
+        say_tables(f"{named} of {of}, which {law} takes beside N, D and r", table)

@@ -14,8 +14,8 @@ from jaxlaw.cli import _curves as curves
 from jaxlaw.cli import _options as opt
 from jaxlaw.cli._inputs import (
     law_named,
-    loaded_fit,
     observed_target,
+    one_fit,
     other_columns,
     points_of,
     read_points,
@@ -239,7 +239,7 @@ def predict_command(
     from jaxlaw.fitting import errors, score_lines
 
     check_out(out, CSV, JSON)
-    loaded = loaded_fit(fit)
+    loaded = one_fit(fit, "predict")
     if (data is None) == (not at):
         raise UsageError("say where to predict: a file, or --at NAME=VALUE for each input")
     columns, runs = pairs(column, "--column"), None
@@ -264,6 +264,7 @@ def predict_command(
     units |= {} if seen is None else {seen[0]: units[loaded.law.target]}
     printed = record | {"units": {name: units[name] for name in record if name in units}}
     printed |= {} if measured is None else {"scores": measured}
+    printed["next_step"] = _next_step(loaded, table)
     if out is not None:
         write_table(out, table, printed)
     if as_json:
@@ -272,12 +273,14 @@ def predict_command(
     if out is None:
         hidden = [name for name in others if seen is None or name != seen[0]]
         shown = table.drop(columns=hidden)
+        same = shown["outside"].nunique() == 1  # the sentence says it of all points
         shown["outside"] = np.where(shown["outside"], "outside", "")
-        if len(table) == 1 and seen is None:
-            print_wrapped(_headline(loaded, table))
-            if step := _next_step(loaded, table):
-                print_wrapped(f"Next: {in_words(step)}")
-        else:
+        shown = shown.drop(columns="outside") if same else shown
+        one = len(table) == 1 and seen is None
+        print_wrapped(_headline(loaded, table) if one else _headline_of_many(loaded, table))
+        if step := printed["next_step"]:
+            print_wrapped(f"Next: {in_words(step)}")
+        if not one:
             print_frame(readable(shown.rename(columns={"outside": "fitted range"}), units.get))
     if measured is not None:
         print("\n".join(score_lines(measured)))
@@ -312,12 +315,37 @@ def _headline(fit: jl.FittedLaw, table: pd.DataFrame) -> str:
     return f"{', '.join(where)}: {fit.law.target} {loss}; {far if row['outside'] else inside}"
 
 
+def _headline_of_many(fit: jl.FittedLaw, table: pd.DataFrame) -> str:
+    """Of several points: from which to which prediction they go, and how far from the runs."""
+    from jaxlaw._quantities import SHARE, times, written_range
+
+    name = "predicted" if "predicted" in table else fit.law.target
+    unit = fit.input_units()[fit.law.target]
+    between = written_range(float(table[name].min()), float(table[name].max()), *unit)
+    noun = "" if unit[0] in ("", SHARE) else f" {unit[0]}"
+    count = int(table["outside"].sum())
+    many = "none" if not count else "all" if count == len(table) else f"{count:,}"
+    point = _largest(fit, table)
+    factor = fit.times_beyond(point) if point else 1.0
+    far = f", the largest {times(factor)} beyond the largest run" if factor > 1 else ""
+    return (
+        f"{len(table):,} points: {fit.law.target} {between}{noun}; {many} of them outside the "
+        f"fitted range{far}"
+    )
+
+
+def _largest(fit: jl.FittedLaw, table: pd.DataFrame) -> dict[str, float]:
+    """The point of most compute; empty where that is unknown, and of a law with labels."""
+    names = list(fit.law.input_names)
+    if not {"N", "D"} <= {*names} or any(spec.levels for spec in fit.law.inputs):
+        return {}
+    return table.loc[(table["N"] * table["D"]).idxmax(), names].astype(float).to_dict()
+
+
 def _next_step(fit: jl.FittedLaw, table: pd.DataFrame) -> str:
-    """Of a single point far beyond the runs: where its interval is to be had."""
-    point = table.iloc[0][list(fit.law.input_names)].to_dict()
-    if any(isinstance(value, str) for value in point.values()):
-        return ""
-    far = fit.times_beyond(point) >= FAR and {"N", "D"} <= {*point}
+    """Of the point of most compute, where it is far beyond the runs: what gives its interval."""
+    point = _largest(fit, table)
+    far = bool(point) and fit.times_beyond(point) >= FAR
     return beyond_step(point, intervals=False) if far else ""
 
 

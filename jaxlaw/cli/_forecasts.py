@@ -48,6 +48,10 @@ Resamples = Annotated[
     int, typer.Option("--resamples", min=2, help="Number of resamples of the runs.")
 ]
 SeedOfResamples = Annotated[int, typer.Option(min=0, help="Seed of resamples and starts.")]
+SeedOfScores = Annotated[int, typer.Option(min=0, help="Seed of resamples, draws and starts.")]
+OutOfScores = Annotated[
+    Path | None, typer.Option(help="Write the table (CSV), all of it (JSON), or draw it (PNG, …).")
+]
 OutForScore = Annotated[
     Path | None,
     typer.Option(help="Write it: for `jaxlaw score` (JSON), the table (CSV); or draw it (PNG, …)."),
@@ -90,7 +94,7 @@ def backtest_command(
     if opt.is_silent(working):
         return
     conclude(
-        result.to_dict(), result.notes, result.frame, lambda: print_summary(result), out,
+        result.to_dict(), result, result.frame, lambda: print_summary(result), out,
         as_json, lambda plots: plots.backtest_errors(result),
     )  # fmt: skip
 
@@ -141,7 +145,7 @@ def forecast_command(
     elif out is not None:
         write_picture(out, lambda plots: plots.forecast_intervals(result))
     conclude(
-        add_digest(result.to_dict()), result.notes, result.table,
+        add_digest(result.to_dict()), result, result.table,
         lambda: print_summary(result), None, as_json,
     )  # fmt: skip
 
@@ -238,12 +242,9 @@ def scores_command(
     prior: Annotated[
         str, typer.Option(help="What is known beforehand of the losses: field, none, or a folder.")
     ] = "field",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of resamples, draws and starts.")] = 0,
+    seed: SeedOfScores = 0,
     n_starts: Starts = 1024,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write the table (CSV), all of it (JSON), or draw it (PNG, …)."),
-    ] = None,
+    out: OutOfScores = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -261,9 +262,47 @@ def scores_command(
         prior=None if prior == "none" else prior, seed=seed, n_starts=n_starts,
     )  # fmt: skip
     conclude(
-        result.to_dict(), result.notes, result.table, lambda: print_summary(result), out,
+        result.to_dict(), result, result.table, lambda: print_summary(result), out,
         as_json, lambda plots: plots.score_forecasts(result),
     )  # fmt: skip
+
+
+@opt.reads_runs
+def compute_for_score_command(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="The runs, - for stdin.")],
+    score: Annotated[
+        list[str],
+        typer.Option(help="Columns of score and loss of a task, as `jaxlaw scores` takes them."),
+    ],
+    reach: Annotated[
+        list[str],
+        typer.Option(help="Score to reach: 0.6 for all tasks, or mmlu=0.6, repeatable."),
+    ],
+    ratio: Annotated[float, typer.Option(help="Tokens a parameter.")] = 20.0,
+    beyond: Annotated[
+        float, typer.Option(help="Times the largest run's compute that is looked at.")
+    ] = 1e3,
+    level: opt.Level = 0.9,
+    groups: opt.Groups = None,
+    seed: SeedOfScores = 0,
+    n_starts: Starts = 1024,
+    out: OutOfScores = None,
+    as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """The compute at which models not yet made reach a score.
+
+    Example: jaxlaw compute-for-score ladder.csv --score 'acc_*:bpb_*' --reach 0.6 --groups run
+    """
+    check_out(out, JSON, CSV, PICTURE)
+    named = "=" in reach[0]
+    goal = opt.numbers_of(reach, "--reach") if named else opt.number(reach[0], "--reach")
+    result = jl.forecasting.compute_for_score(
+        jl.read_runs(data, **reading), score, goal, ratio=ratio, beyond=beyond, level=level,
+        groups=opt.columns_named(groups), seed=seed, n_starts=n_starts,
+    )  # fmt: skip
+    conclude_result(result, out, as_json)
 
 
 @opt.reads_runs
@@ -299,7 +338,7 @@ def score_command(
 
     result = score(load_all(files), jl.read_runs(data, **reading), rtol=rtol)
     conclude(
-        result.to_dict(), result.notes, result.table, lambda: print_summary(result), out,
+        result.to_dict(), result, result.table, lambda: print_summary(result), out,
         as_json, lambda plots: plots.forecast_calibration(result),
     )  # fmt: skip
 

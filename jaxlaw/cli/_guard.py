@@ -66,7 +66,13 @@ def _progress_of(given: dict[str, Any]) -> Iterator[None]:
     ranks = [os.environ.get(name, "0") for name in _RANKS] if given.get("distributed") else []
     asked = bool(wanted) or (wanted is None and not quiet)
     if not asked or any(map(int, ranks)):
-        yield
+        os.environ["JAXLAW_QUIET"] = "1"  # what is computed is quiet, too
+        try:
+            yield
+        finally:
+            del os.environ["JAXLAW_QUIET"]
+            if quiet is not None:
+                os.environ["JAXLAW_QUIET"] = quiet
         return
     displays: list[Any] = []
     lock, over, began = threading.Lock(), threading.Event(), time.monotonic()
@@ -282,7 +288,7 @@ def _proposal(match: re.Match[str], options: dict[str, str]) -> str:
         whole = f"{item}" if name == "--decay" else f"{key}={item}"
         return f"{name} {_DICTS.get(name, whole)}"
     if parts["pairs"]:
-        pairs = re.findall(r"'([^']*)': ([^,]*)", parts["pairs"])
+        pairs = re.findall(r"'([^']*)': '?([^,']*)", parts["pairs"])
         return " ".join(f"{name} {key}={value}" for key, value in pairs)
     text = _text_of(parts)
     if " " in text:

@@ -54,6 +54,34 @@ def loaded_fit(file: str | Path) -> jl.Fit:
     return loaded(file, "fit")
 
 
+def one_fit(file: str | Path, command: str, evidence: bool = False) -> jl.FittedLaw:
+    """The fit of a file, which may be a forecast by one law.
+
+    Args:
+        file: as for :func:`loaded_fit`.
+        command: what it is for, as the user calls it.
+        evidence: whether that needs the evidence of a fit, which a forecast does not keep.
+
+    Raises:
+        UsageError: a forecast by several laws, or without the evidence; with what to call.
+    """
+    given = loaded(file, "fit", "forecast")
+    if not isinstance(given, jl.Forecast):
+        return given
+    weights = {label: float(each.mean()) for label, each in given.weights.items()}
+    label = max(weights, key=lambda one: weights[one])
+    if len(weights) == 1 and not evidence:
+        message = "the law of this forecast alone, without its interval"
+        print(f"{file}: {message}: `jaxlaw forecast` gives one", file=sys.stderr)
+        return given.fits[label]
+    law = given.fits[label].law.name
+    by_all = "" if evidence else "; `jaxlaw forecast` with other --at predicts by all its laws"
+    raise UsageError(
+        f"{file} is a forecast, and `jaxlaw {command}` takes a fit: `jaxlaw fit {law} DATA "
+        f"--out fit.json` makes that of its heaviest law ({weights[label]:.0%}){by_all}"
+    )
+
+
 def law_named(text: str) -> str | jl.Law:
     """The name of a law, or the law that a Python file defines (``mylaw.py:law``), which is run."""
     from jaxlaw.laws import names_a_file

@@ -231,17 +231,17 @@ def print_frame(table: pd.DataFrame, digits: int = 5) -> None:
 
 
 def conclude(
-    record: dict[str, Any], notes: Iterable[Note], table: pd.DataFrame, show: Callable[[], None],
+    record: dict[str, Any], result: Result | None, table: pd.DataFrame, show: Callable[[], None],
     out: Path | None, as_json: bool, draw: Callable[[Any], Any] | None = None,
     file: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
     """Write the record (as CSV the table, or a picture), and print it; or say it.
 
     Args:
-        record: the result; the notes are added.
-        notes: the notes of the result.
+        record: what is printed as JSON; the notes and what to do next are added.
+        result: the result that has both; None of numbers that have neither.
         table: the result as a table.
-        say: prints the result and its notes for people.
+        show: prints the result and its notes for people.
         out: the file to write; a picture only where there is ``draw``.
         as_json: whether the record is printed instead.
         draw: draws it with the module of pictures, to Axes.
@@ -251,7 +251,8 @@ def conclude(
         UsageError: ``out`` is a picture, and there is none of this result.
         typer.Exit: with 1, where a note says that the result is not to be used.
     """
-    record = {**record, "notes": [dataclasses.asdict(note) for note in notes]}
+    notes, step = getattr(result, "notes", ()), getattr(result, "next_step", "")
+    record = {**record, "next_step": step, "notes": list(map(dataclasses.asdict, notes))}
     if out is not None and is_picture(out):
         if draw is None:
             raise UsageError(f"there is no picture of this answer; write JSON, not {out.suffix}")
@@ -315,7 +316,7 @@ _SHOWN = 24  # rows of a plan's table
 
 def conclude_plan(
     answer: Any, out: Path | None, as_json: bool, draw: Any = None, table: Any = None,
-    more: Mapping[str, Any] = _NO_FIELDS,
+    more: Mapping[str, Any] = _NO_FIELDS, head: str = "",
 ) -> None:  # fmt: skip
     """Write, draw or print what a plan found; an answer that is not to be used ends with 1.
 
@@ -326,6 +327,7 @@ def conclude_plan(
         draw: draws it with the module of pictures, to Axes.
         table: the table of an answer, in place of its numbers in one row.
         more: further fields of the record.
+        head: what a table says, in a sentence.
     """
     import pandas as pd
 
@@ -333,10 +335,10 @@ def conclude_plan(
 
     file = {}
     if isinstance(answer, pd.DataFrame):
-        record, notes = {name: column.tolist() for name, column in answer.items()}, ()
-        table, show = answer, lambda: print_frame(_some(answer), 4)
+        record, result = {name: column.tolist() for name, column in answer.items()}, None
+        table, show = answer, lambda: _say_some(head, answer)
     else:
-        record, notes = {**answer.to_dict(), **more}, answer.notes
+        record, result = {**answer.to_dict(), **more}, answer
         file = {**answer.file_record(), **more}
         show = lambda: print_summary(answer)  # noqa: E731
         if isinstance(answer, jl.planning.AnswerTable):
@@ -347,7 +349,14 @@ def conclude_plan(
     # A table is in the file then.
     if table is answer or isinstance(answer, jl.planning.AnswerTable):
         show = show if out is None or is_picture(out) else lambda: None
-    conclude(record, notes, table, show, out, as_json, draw, file)
+    conclude(record, result, table, show, out, as_json, draw, file)
+
+
+def _say_some(head: str, table: pd.DataFrame) -> None:
+    """A sentence, and some rows of a table."""
+    print_wrapped(head)
+    print_frame(_some(table), 4)
+    _say_left_out(table)
 
 
 def _in_one_row(answer: Any) -> dict[str, Any]:
@@ -369,10 +378,21 @@ def _print_plan(answer: AnswerTable) -> None:
     for table in answer.shown().values():
         shown = answer.readable(_some(table))
         print_frame(shown.rename(columns=lambda n: n.replace("_per_", "/").replace("_", " ")))
+        _say_left_out(table)
     for line in answer.number_lines():
         print(line)
     print_notes(answer.notes)
 
 
 def _some(table: pd.DataFrame) -> pd.DataFrame:
-    return table.iloc[:: max(1, -(-len(table) // _SHOWN))]
+    return table.iloc[:: _every(table)]
+
+
+def _every(table: pd.DataFrame) -> int:
+    """Of so many rows one is shown."""
+    return max(1, -(-len(table) // _SHOWN))
+
+
+def _say_left_out(table: pd.DataFrame) -> None:
+    if (every := _every(table)) > 1:
+        print(f"one row of {every} is shown; --out FILE.csv writes all {len(table):,}")

@@ -82,7 +82,8 @@ def _between(text: str, option: str) -> tuple[Any, Any]:
 
 
 def _searched(items: Any, option: str) -> dict[str, Any]:
-    """``["lr=1e-4:1e-2", "N"]`` → ``{"lr": (1e-4, 1e-2), "N": None}``."""
+    """``["lr=1e-4:1e-2,batch", "N"]`` → ``{"lr": (1e-4, 1e-2), "batch": None, "N": None}``."""
+    items = [one for item in items for one in item.split(",")]
     ranges = limits_of([item for item in items if "=" in item], option)
     return {item.partition("=")[0]: ranges.get(item.partition("=")[0]) for item in items}
 
@@ -624,7 +625,15 @@ def observed_transfer_command(
         for name, data in (("scratch", scratch), ("continual", continual))
     }
     result = call(**tables)
-    conclude_plan(result, out, as_json, lambda plots: plots.data_transferred(result))
+    saved, met = result["saved"], result["saved"].notna()
+    head = (
+        f"at equal loss the base saves {saved.min():.0%} to {saved.max():.0%} of the compute, "
+        f"{saved.median():.0%} in the median of {met.sum():,} points"
+    )
+    if not met.all():
+        head += f"; {(~met).sum():,} points have a loss that no curve from scratch has"
+    draw = lambda plots: plots.data_transferred(result)  # noqa: E731
+    conclude_plan(result, out, as_json, draw, head=head)
 
 
 # By hand: it reads a table of runs, and its answer is one that `jaxlaw fit` reads.
@@ -642,10 +651,18 @@ def envelope_command(
 
     Example: jaxlaw plan loss-envelope runs.csv -c N=n_params -c D=n_tokens --out frontier.csv
     """
+    from jaxlaw._quantities import written
+
     read = {"format": format, "values": values_of(value)}
     table = jl.read_runs(data, pairs(column, "--column"), **read).table
     result = call(table=table)
-    conclude_plan(result, out, as_json, lambda plots: plots.lowest_of_runs(result, table))
+    first, last = result.iloc[0], result.iloc[-1]
+    head = (
+        f"the lowest loss at {len(result)} levels of compute: {first['loss']:.4g} at "
+        f"{written(first['C'], 'FLOPs')} to {last['loss']:.4g} at {written(last['C'], 'FLOPs')}"
+    )
+    draw = lambda plots: plots.lowest_of_runs(result, table)  # noqa: E731
+    conclude_plan(result, out, as_json, draw, head=head)
 
 
 # By hand: it reads a table of runs, and no fit.

@@ -146,8 +146,11 @@ def _kinds(result: Any) -> list[str]:
     own += ["plan"] * _draws_itself(result)
     names = {one.__name__ for one in type(result).__mro__} - {"Result", "Answer", "AnswerTable"}
     for name in plots.__all__:
-        first = _parameters(getattr(plots, name))[0]
+        first, *others = _parameters(getattr(plots, name))
         of_fits = first.name == "fit" and isinstance(result, jl.FittedLaw)
+        # Of runs, beside which it draws a law where there is one.
+        beside = first.name == "runs" and "fit" in {one.name for one in others}
+        of_fits |= beside and isinstance(result, jl.FittedLaw | jl.uncertainty.Draws | jl.Forecast)
         if of_fits or names & set(str(first.annotation).split(" | ")):
             own.append(name)
     return list(dict.fromkeys(own))
@@ -217,6 +220,8 @@ def _chosen(result: Any, kinds: list[str], kind: str | None, with_data: bool) ->
 
 def _draw(draw: Any, result: Any, data: Any, options: dict[str, Any]) -> Any:
     """Draw a result with the data, where there are any, and the options that the picture takes."""
+    if _parameters(draw)[0].name == "runs":
+        return draw(data, fit=result, **options)
     leveled = isinstance(result, _Intervals | jl.uncertainty.Profile)
     own = {"level": result.level} if leveled else {}
     given, required = own | _with_data(draw, data) | options, _required(draw)

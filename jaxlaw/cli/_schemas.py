@@ -30,7 +30,6 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _Cell = float | str | bool | None
 _Rows = list[dict[str, _Cell]]  # of a table, with its columns' names
-_Notes = list[Note]
 _INTERVAL_ROW = {
     "parameter": str,
     "estimate": float,
@@ -47,6 +46,8 @@ _CORPUS = {
     "agreement": float,
 }
 _PREDICTIONS = {"predictions": NotRequired[_Rows]}
+#: What every answer ends with: notes, and what to do next.
+_CLOSING = {"notes": list[Note], "next_step": str}
 _UNITS = {"units": dict[str, tuple[str, float]]}  # what one is worth in single things
 _OUTSIDE = {"outside": list[bool]}
 
@@ -89,33 +90,34 @@ def schemas() -> dict[str, Schema]:
         "bootstrap": {
             "law": str, "kind": Literal["case", "residual", "wild"], "resamples": int,
             "resampled": int, "groups": list[str] | None, "level": float, "method": str,
-            "parameters": [_INTERVAL_ROW], "notes": _Notes, **_UNITS, **_PREDICTIONS,
+            "parameters": [_INTERVAL_ROW], **_CLOSING, **_UNITS, **_PREDICTIONS,
         },
         "study": jl.Study,
         "backtest": jl.forecasting.Backtest,
         "forecast": jl.Forecast,
         "leave-future-out": jl.forecasting.LeaveFutureOut,
         "scores": jl.forecasting.ScoreForecast,
+        "compute-for-score": jl.forecasting.ScoreCompute,
         "score": jl.forecasting.ForecastScores,
         "covariance": {
             "law": str, "level": float, "parameters": _Rows,
-            "covariance": dict[str, dict[str, float]], "notes": _Notes, **_UNITS, **_PREDICTIONS,
+            "covariance": dict[str, dict[str, float]], **_CLOSING, **_UNITS, **_PREDICTIONS,
         },
         "profile": {
-            "law": str, "level": float, "interval": _Rows, "profile": _Rows, "notes": _Notes,
+            "law": str, "level": float, "interval": _Rows, "profile": _Rows, **_CLOSING,
             **_UNITS,
         },
-        "influence": {"law": str, "influence": _Rows, "notes": _Notes},
-        "identifiability": {"law": str, "directions": _Rows, "notes": _Notes},
+        "influence": {"law": str, "influence": _Rows, **_CLOSING},
+        "identifiability": {"law": str, "directions": _Rows, **_CLOSING},
         "design steps": jl.design.EvaluationSteps,
         "design next": jl.design.NextRuns,
         "inflection": jl.papers.InflectionRatio,
-        "slopes": {"slopes": _Rows, "notes": _Notes},
-        "requirements": {"law": str, "requirements": _Rows, "notes": _Notes},
+        "slopes": {"slopes": _Rows, **_CLOSING},
+        "requirements": {"law": str, "requirements": _Rows, **_CLOSING},
         "learnability": {"law": str, "domains": _Rows},
         "plot": ({"picture": str, "kind": str}, dict[str, str]),
         "report": {"report": str, "bytes": int, "of": str},
-        "cache": {"folder": str | None, "files": int, "bytes": int, "most_bytes": int},
+        "cache": {"folder": str | None, "versions": _Rows},
     }  # fmt: skip
     by_name = {name: schema(hint) for name, hint in hints.items()}
 
@@ -124,7 +126,8 @@ def schemas() -> dict[str, Schema]:
         return schema(columns) | {"additionalProperties": schema(list[more])}
 
     # Columns of predictions; beside them scores, where there were targets to compare with.
-    by_name["predict"] = table(_Cell, _OUTSIDE | _UNITS | {"scores": NotRequired[dict[str, float]]})
+    more = {"scores": NotRequired[dict[str, float]], "next_step": str}
+    by_name["predict"] = table(_Cell, _OUTSIDE | _UNITS | more)
     by_name["areas"] = table(float, _columns("step", "lr"))
     parts = _columns("step", "lr", "base", "annealing", "shift") | _OUTSIDE
     by_name["curve"] = {"anyOf": [table(_Cell, parts), schema({"picture": str})]}
@@ -132,7 +135,7 @@ def schemas() -> dict[str, Schema]:
         "observed-transfer": ("D", "loss", "scratch_D", "transferred", "saved"),
         "loss-envelope": ("loss",),
     }.items():
-        by_name[f"plan {command}"] = table(_Cell, _columns(*columns) | {"notes": _Notes})
+        by_name[f"plan {command}"] = table(_Cell, _columns(*columns) | _CLOSING)
     # The digest, which shows whether a forecast was changed.
     by_name["forecast"]["properties"]["digest"] = schema(str)
     by_name["forecast"]["required"].append("digest")

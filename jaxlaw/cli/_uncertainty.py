@@ -141,7 +141,7 @@ def _show(
     def draw(plots: Any) -> Any:
         return plots.parameter_intervals(tables["parameters"], level=level)
 
-    conclude(record, boot.notes, tables["parameters"], show, out, as_json, draw)
+    conclude(record, boot, tables["parameters"], show, out, as_json, draw)
 
 
 def _table(boot: jl.Bootstrap) -> pd.DataFrame:
@@ -186,7 +186,7 @@ def covariance_command(
     record["units"] = result.fit.quantity_units | result.fit.input_units()
     show = partial(_say, result, result.sentence(level), tables)
     draw = lambda plots: plots.parameter_intervals(result, level=level)  # noqa: E731
-    conclude(record, result.notes, tables["parameters"], show, out, as_json, draw)
+    conclude(record, result, tables["parameters"], show, out, as_json, draw)
 
 
 @opt.reads_runs
@@ -238,7 +238,7 @@ def profile_command(
     record = {"law": result.fit.law.name, "level": level, **_rows(tables), "units": units}
     show = partial(_say, result, result.headline, {})
     draw, file = (lambda _: result.plot()), result.file_record()
-    conclude(record, result.notes, result.table, show, out, as_json, draw, file)
+    conclude(record, result, result.table, show, out, as_json, draw, file)
 
 
 @opt.reads_runs
@@ -272,12 +272,12 @@ def influence_command(
     )
     table = result.reset_index()
     estimates = {"value": float(fit.predict(**numbers_of(at, "--at")))} if at else fit.params
-    head = _most_moved(result, estimates, "the runs, by their rows")
+    head = _most_moved(result, estimates, "row")
     if groups:
-        head = _most_moved(result, estimates, f"the groups, by their {result.index.name}")
+        head = _most_moved(result, estimates, str(result.index.name))
     record = {"law": fit.law.name, **_rows({"influence": table})}
     show = partial(_say_rows, head, _most(result, estimates), fit)
-    conclude(record, fit.notes, table, show, out, as_json)
+    conclude(record, fit, table, show, out, as_json)
 
 
 @opt.reads_runs
@@ -304,7 +304,7 @@ def identifiability_command(
     head = f"{fit.law.name}: {head}"
     record = {"law": fit.law.name, **_rows({"directions": result})}
     show = partial(_say_rows, head, _directions(result), fit, advice)
-    conclude(record, fit.notes, result, show, out, as_json)
+    conclude(record, fit, result, show, out, as_json)
 
 
 def _fitted(
@@ -324,7 +324,7 @@ def _most_moved(changes: pd.DataFrame, estimates: dict[str, float], what: str) -
     row = relative[name].idxmax()
     moved = changes[name][row] / estimates[name]
     of = "the prediction" if name == "value" else name
-    return f"{of} moves most, by {moved:+.2%}, without {row} ({what})"
+    return f"{of} moves most, by {moved:+.2%}, without {what} {row}"
 
 
 def _most(changes: pd.DataFrame, estimates: dict[str, float]) -> pd.DataFrame:
@@ -374,8 +374,8 @@ def _say(
 
 
 def _say_rows(head: str, table: pd.DataFrame, fit: jl.Fit, advice: Iterable[str] = ()) -> None:
-    """A sentence, a table and advice; the notes of the fit by code."""
-    print_wrapped(head)
+    """A sentence, what to do about the fit, a table and advice; the notes of the fit."""
+    print("\n".join(fit.opening(head)))
     print_frame(table)
     for line in advice:
         print_wrapped(f"  {line}")

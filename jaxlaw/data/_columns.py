@@ -33,7 +33,8 @@ CURVE_COLUMNS = ("run", "step", "lr", "schedule", "phase")
 
 # What other tools call the columns: suggested in messages, never taken without being mapped.
 USUAL = {
-    "N": "params n_params num_params parameters model_params model_size size non_embedding_params",
+    "N": "params n_params num_params parameters model_params model_size size non_embedding_params "
+    "non_embedding_param_size param_count parameter_count",
     "D": "tokens n_tokens num_tokens train_tokens training_tokens tokens_seen data dataset_size",
     "C": "flops flop compute train_flops total_flops",
     "Dp": "pretraining_tokens pretrain_tokens n_pretraining_tokens tokens n_tokens",
@@ -46,6 +47,7 @@ USUAL = {
     "score": "bleu bleu_score sacrebleu rouge comet chrf accuracy acc",
     "run": "run_id run_name name experiment exp",
     "lr": "learning_rate train/learning_rate train/lr",
+    "batch": "bsz gbsz gbs batch_size global_batch_size batch_tokens tokens_per_batch",
     "step": "steps _step global_step train_step training_step iteration iter iters update",
 }
 # Computed from a schedule, never logged.

@@ -312,7 +312,8 @@ def loss_slopes(
     Returns:
         One row a size, interval of D and share, in the units of the runs: ``N``, ``D_low``,
         ``D_high``, ``r``, ``slope`` (nats per unit of D) and ``falls``, 1 where the slope is below
-        that at the next smaller share, else 0; NaN at the smallest.
+        that at the next smaller share, else 0; NaN at the smallest. ``attrs["units"]`` has what one
+        of N and of D is worth in single parameters and tokens.
 
     Raises:
         DataError: no run has two evaluations that far apart.
@@ -340,7 +341,9 @@ def loss_slopes(
     table = pd.DataFrame(records, columns=["N", "D_low", "D_high", "r", "slope"])
     table = table.sort_values(["N", "D_low", "D_high", "r"], ignore_index=True)
     change = table.groupby(["N", "D_low", "D_high"])["slope"].diff()
-    return table.assign(falls=np.where(change.isna(), np.nan, change < 0))
+    table = table.assign(falls=np.where(change.isna(), np.nan, change < 0))
+    table.attrs["units"] = {name: seen.units[name] for name in ("N", "D")}
+    return table
 
 
 def _spaced(D: np.ndarray, loss: np.ndarray, every: float) -> tuple[np.ndarray, np.ndarray]:

@@ -64,6 +64,7 @@ def slopes_over_share(
     """
     made = isinstance(runs, pd.DataFrame) and {"slope", "D_low"} <= set(runs)
     table = runs if made else loss_slopes(runs, every=every)
+    units = table.attrs.get("units")  # none of a table that was read from a file
     size = table["N"].max() if N is None else N
     table = table[np.isclose(table["N"], size)]
     if table.empty:
@@ -71,12 +72,21 @@ def slopes_over_share(
     ax = ax or new_axes()
     groups = list(table.groupby(["D_low", "D_high"]))
     end_labels = [
-        curve(ax, rows, "r", "slope", color, f"D = {D:.3g}", 1.2, marker="o", markersize=3)
+        curve(ax, rows, "r", "slope", color, _counted("D", D, units), 1.2, marker="o", markersize=3)
         for ((_, D), rows), color in zip(groups, shades(len(groups)), strict=True)
     ]
     ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    labels = "share of the corpus r", "ΔL/ΔD (nats per unit of D)", f"N = {size:.3g}"
+    of = "unit of D" if units is None else written(1.0, "tokens", units["D"])
+    of = "token" if of == "1 tokens" else of
+    labels = "share of the corpus r", f"ΔL/ΔD (nats per {of})", _counted("N", size, units)
     return finish(ax, *labels, end_labels[:1] + end_labels[1:][-1:])
+
+
+def _counted(name: str, value: float, units: Mapping[str, float] | None) -> str:
+    """A size or tokens as people read them; in the unit of the table where that is unknown."""
+    if units is None:
+        return f"{name} = {value:.3g}"
+    return f"{name} {written(value, 'parameters' if name == 'N' else 'tokens', units[name])}"
 
 
 @checked

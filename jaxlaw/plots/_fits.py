@@ -291,7 +291,8 @@ def loss_over_input(
 
     Over a share of a mixture the other shares keep their proportions, so that all add up to 1.
     Where the fit saw no runs the ground is striped. Only runs with the fixed inputs' values are
-    shown: with all others the curves have nothing to do.
+    shown: with all others the curves have nothing to do. The settings of a tuned law, unless one
+    is given, are at their best at every point, beside the best run of each size and tokens.
 
     Args:
         fit: fit that predicts.
@@ -328,8 +329,11 @@ def loss_over_input(
     ax, along = ax or new_axes(), along or _usual_input(fit)
     seen = _seen(fit, runs, held_out)
     shares = fit.law.shares if along in fit.law.shares else ()
-    by = by or _varying(fit, seen, {along, *shares, *(at or {})})
-    fixed = _fixed_inputs(fit, seen, {along, by}, at or {})
+    tuned = _tuned_inputs(fit, {along, by, *(at or {})})
+    by = by or _varying(fit, seen, {along, *shares, *tuned, *(at or {})})
+    if tuned:
+        seen = _best_of_cells(fit, seen, tuned)
+    fixed = _fixed_inputs(fit, seen, {along, by, *tuned}, at or {})
     follows = set(shares) if len(shares) == 2 else set()  # the other one is what is left
     selected = np.logical_and.reduce(
         [np.isclose(seen.inputs[k], value) for k, value in fixed.items() if k not in follows],
@@ -337,8 +341,10 @@ def loss_over_input(
     ) & np.ones(len(seen.target), bool)  # fmt: skip
     values = _chosen(fit, by, seen.inputs[by][selected] if by else None, curves)
     _draw(ax, fit, seen, selected, along, by, values, fixed, reach)
-    title = ", ".join(value_label(_spec(fit, n), v, _single(fit, n)) for n, v in fixed.items())
-    return finish(ax, input_label(_spec(fit, along)), target_label(fit.law), title)
+    said = [value_label(_spec(fit, n), v, _single(fit, n)) for n, v in fixed.items()]
+    if tuned:
+        said.append(f"{' and '.join(tuned)} at {'its' if len(tuned) == 1 else 'their'} best")
+    return finish(ax, input_label(_spec(fit, along)), target_label(fit.law), ", ".join(said))
 
 
 def _usual_input(fit: FittedLaw) -> str:
@@ -371,6 +377,31 @@ def _varying(fit: FittedLaw, seen: _Seen, taken: set[str]) -> str | None:
         if name not in taken and np.ptp(values) > 0:
             return name
     return None
+
+
+def _tuned_inputs(fit: FittedLaw, taken: set[Any]) -> tuple[str, ...]:
+    """The inputs whose best values the law says, if all of them are free."""
+    names = tuple(fit.law.best_settings)
+    return () if taken & set(names) else names
+
+
+def _at_best(fit: FittedLaw, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The best settings at other inputs, all in the units of the fitted runs."""
+    with in_float64():
+        given = {name: np.asarray(value) * fit.units[name] for name, value in inputs.items()}
+        return {
+            name: np.asarray(best(fit.params, given)) / fit.units[name]
+            for name, best in fit.law.best_settings.items()
+        }
+
+
+def _best_of_cells(fit: FittedLaw, seen: _Seen, tuned: tuple[str, ...]) -> _Seen:
+    """Of the runs that differ in settings alone the one with the best target."""
+    cells = pd.DataFrame({n: v for n, v in seen.inputs.items() if n not in tuned})
+    badness = seen.target if fit.law.better == "low" else -seen.target
+    best = np.sort(pd.Series(badness).groupby([cells[n] for n in cells]).idxmin().to_numpy(int))
+    inputs = {name: values[best] for name, values in seen.inputs.items()}
+    return _Seen(inputs, seen.target[best], seen.held_out[best])
 
 
 def _fixed_inputs(
@@ -423,6 +454,8 @@ def _draw(
     for value in values:
         drawn_at = {along: x} | ({by: value} if by else {})
         at = _with_whole_mixture(fit, fixed, drawn_at)
+        if set(fit.law.input_names) - set(at):  # settings
+            at |= _at_best(fit, at)
         curve = fit.predict(**fit.law.labelled(at))
         ax.plot(at[along], curve, color=colors(value), linewidth=1.5)
         name = value_label(_spec(fit, by), value, _single(fit, by)) if by else "law"

@@ -23,6 +23,7 @@ from jaxlaw._axes import (
     with_interval,
     write,
 )
+from jaxlaw._quantities import exponential
 from jaxlaw._typed import checked
 from jaxlaw.fitting import runs_for
 from jaxlaw.forecasting import Backtest, Forecast, ForecastScores, LeaveFutureOut, compute_of
@@ -125,8 +126,18 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
         log_x=_ticks(forecast, label),
     )
     if there.any() and stripe_outside(ax, seen[there].min(), seen[there].max(), ""):
-        ax.set_title(f"{ax.get_title()}; striped: beyond the runs", fontsize="medium", color=INK)
+        words = f"{ax.get_title()}\n{_ratio(forecast, x)}striped: beyond the runs"
+        ax.set_title(words, fontsize="medium", color=INK)
     return ax
+
+
+def _ratio(forecast: Forecast, x: np.ndarray) -> str:
+    """At how many tokens a parameter the curves of laws are drawn; runs may have others."""
+    if forecast.along != "compute" or not {"N", "D"} <= set(forecast.inputs):
+        return ""
+    row = forecast.table.iloc[int(np.argmax(x))]
+    tokens, size = (row[name] * forecast.units.get(name, 1.0) for name in ("D", "N"))
+    return f"curves: laws at {exponential(tokens / size)} tokens a parameter; "
 
 
 def _unit(forecast: Forecast) -> str:

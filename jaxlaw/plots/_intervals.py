@@ -228,7 +228,7 @@ def prior_and_runs(
     ax.set(xlim=(-reach - 1.5, reach + 1.5), ylim=(len(names) - 0.4, -0.6))
     ax.set_yticks(rows, [_coordinate_in_words(of, name) for name in names])
     ax.tick_params(left=False)
-    said = {f"{of.name}; grey: {known.experiments_in_words}": True,
+    said = {f"{of.name}; grey: {known.rests_on(of)}": True,
             "blue: with these runs": own is not None and made_with is not None,
             "blue: these runs alone": own is not None and made_with is None}  # fmt: skip
     label = f"standard deviations of earlier experiments; {level:.0%} intervals"

@@ -65,7 +65,7 @@ def score_forecasts(scores: ScoreForecast, ax: Axes | None = None) -> Axes:
         if np.isfinite(chance):
             ax.plot([chance] * 2, [at - 0.4, at + 0.4], color=FAINT, linewidth=4, zorder=1)
         if rows["score"].isna().all():
-            _reason(ax, rows["note"].iloc[0], chance if np.isfinite(chance) else 0.0, at)
+            _reason(ax, scores, task, at)
             continue
         for step, color, row in zip(steps, colors, rows.itertuples(), strict=True):
             ax.hlines(at + step, row.low, row.high, color=[color], linewidth=1.6, zorder=2)
@@ -80,9 +80,12 @@ def score_forecasts(scores: ScoreForecast, ax: Axes | None = None) -> Axes:
     return finish(ax, "score", "", title, named, margins={"x": 0.04})
 
 
-def _reason(ax: Axes, text: str, chance: float, at: int) -> None:
+def _reason(ax: Axes, scores: ScoreForecast, task: str, at: int) -> None:
     """Why a task has no forecast, on the side of its chance where there is room."""
-    side = {"xytext": (8, 0), "ha": "left"} if chance < 0.4 else {"xytext": (-8, 0)}
+    table = scores.table.fillna({"chance": 0.0})
+    text, chance = table.loc[table["task"] == task, ["note", "chance"]].iloc[0]
+    left = chance > (table["low"].min() + table["high"].max()) / 2  # of no forecast at all, never
+    side = {"xytext": (-8, 0)} if left else {"xytext": (8, 0), "ha": "left"}
     style = {"ha": "right", "va": "center", "annotation_clip": False}
     write(ax, text, (chance, at), **style | side)
 
@@ -156,8 +159,9 @@ def score_compute(plan: ScoreCompute, ax: Axes | None = None) -> Axes:
     """
     ax, ends = ax or new_axes(), []
     tasks = list(plan.curves.groupby("task", sort=False))
+    few = len(tasks) < _NAMED  # bands and numbers of more lie over one another
     for (task, rows), color in zip(tasks, shades(len(tasks)), strict=True):
-        bands = {"score_low": rows["low"], "score_high": rows["high"]} if len(tasks) < 4 else {}
+        bands = {"score_low": rows["low"], "score_high": rows["high"]} if few else {}
         ends.append(
             curve(ax, {"score": rows["score"], **bands}, rows["compute"], "score", color, task)
         )
@@ -166,13 +170,13 @@ def score_compute(plan: ScoreCompute, ax: Axes | None = None) -> Axes:
             continue
         most = min(row.compute_high, rows["compute"].max())
         ax.hlines(row.score, row.compute_low, most, color=RED, linewidth=1.6, zorder=4)
-        text = f"{row.score:g} at {written(row.compute, 'FLOPs')}"
+        text = f"{row.score:g} at {written(row.compute, 'FLOPs')}" if few else ""
         answer(ax, row.compute, row.score, text, s=30, zorder=5, xytext=(-6, 5), ha="right")
     ax.margins(x=0)
     log_axis(ax.xaxis, words=False)
     striped = stripe_outside(ax, 0.0, plan.largest)
     said = {f"{plan.ratio:.3g} tokens a parameter": True,
-            f"bands, bars: {plan.level:.0%} of new runs": True}  # fmt: skip
+            f"{'bands, ' * few}bars: {plan.level:.0%} of new runs": True}  # fmt: skip
     title = what_is_drawn(said) + "\n" * striped  # whose own words lie there
     return finish(ax, "training compute (FLOPs)", "score", title, ends)
 

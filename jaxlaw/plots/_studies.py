@@ -58,7 +58,9 @@ def score_table(
             column, row, text, ha="center", va="center", fontweight="bold" if best else "normal",
             fontsize="medium" if scores.shape[1] < 6 else "small", color="black",
         )  # fmt: skip
-    ax.set_xticks(range(scores.shape[1]), table.columns, parse_math=False)
+    # One data set alone need not be named; of a DataFrame it had its type.
+    sets = table.columns if scores.shape[1] > 1 else [""]
+    ax.set_xticks(range(scores.shape[1]), sets, parse_math=False)
     laws = [f"{law} ({study.sizes[law]})" for law in table.index]
     ax.set_yticks(range(len(table)), laws, parse_math=False)
     if max(map(len, map(str, table.columns))) * scores.shape[1] > 60:

@@ -98,7 +98,9 @@ def table(
 
 
 def _is_number(text: str) -> bool:
-    return bool(re.fullmatch(r"[−+-]?[\d.,]+(e[+-]?\d+)?( ?%)?|nan|-?inf|not given|", text.strip()))
+    return bool(
+        re.fullmatch(r"[−+-]?[\d.,]+(e[+-]?\d+)?( ?[%KMBT×])?|nan|-?inf|not given|", text.strip())
+    )
 
 
 def pairs(items: Iterable[tuple[str, Any]], caption: str) -> Html:

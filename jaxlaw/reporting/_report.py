@@ -13,7 +13,7 @@ import pandas as pd
 
 from jaxlaw._arrays import check_level
 from jaxlaw._json import write_atomic
-from jaxlaw._result import Result, flat
+from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
 from jaxlaw.data import LossCurves, ReadingOptions, Runs, without_dependence_note
@@ -452,6 +452,11 @@ def _parameters(fit: FittedLaw, uncertainty: _Uncertainty, level: float) -> tupl
     return shown, element("p", uncertainty.source)
 
 
+def _of_log(score: str) -> str:
+    """A score of logarithms; nothing where the target, which may be negative, has none."""
+    return "" if score == "nan" else f"; of the logarithm {score}"
+
+
 def _evidence(fit: FittedLaw) -> Html:
     if not isinstance(fit, Fit):
         text = "There is none: these are coefficients of a paper, or were returned by JAX."
@@ -459,8 +464,8 @@ def _evidence(fit: FittedLaw) -> Html:
     get = fit.metrics
     items = [
         ("objective", f"{fit.objective:.8g} (sum of Huber, δ {fit.delta:g}, {fit.residuals})"),
-        ("R²", f"{get['r2']:.5f}; of the logarithm {get['r2_log']:.5f}"),
-        ("RMSE", f"{get['rmse']:.4g}; of the logarithm {get['rmse_log']:.4g}"),
+        ("R²", f"{get['r2']:.5f}" + _of_log(f"{get['r2_log']:.5f}")),
+        ("RMSE", f"{get['rmse']:.4g}" + _of_log(f"{get['rmse_log']:.4g}")),
         ("status", fit.status),
         ("agreement", f"{fit.agreement:.0%} of {fit.n_solved} solved starts end at this optimum"),
         ("starts", f"{fit.n_starts} tried, {fit.n_solved} solved ({fit.solver}), "
@@ -518,8 +523,8 @@ def _result(result: Result) -> list[Any]:
     if words := [(name.replace("_", " "), text) for name, text in result.words.items() if text]:
         parts.append(pairs(words, "In words"))
     for name, given in result.shown().items():
-        frame = flat(given)
-        cells = [[_cell(value) for value in row] for row in frame.head(_ROWS).itertuples(False)]
+        frame = result.readable(given)
+        cells = list(frame.head(_ROWS).itertuples(index=False))
         caption = f"{name.capitalize()}: {len(cells)} of {len(frame)} rows"
         shown = table([str(column).replace("_", " ") for column in frame], cells, caption)
         parts.append(folded(caption, shown) if len(cells) > _FEW else shown)
@@ -552,10 +557,6 @@ def _between(limits: tuple[float, float] | None) -> tuple[str, str]:
     return f"{limits[0]:.5g}", f"{limits[1]:.5g}"
 
 
-def _cell(value: Any) -> str:
-    return "" if value != value else _number(value, 5)
-
-
 # A forecast
 
 
@@ -584,25 +585,13 @@ def _forecast_parts(forecast: Forecast, plans: Sequence[Any]) -> _Parts:
 
 def _forecast(forecast: Forecast) -> tuple[Any, ...]:
     """The points with their intervals, and what the widths come from."""
-    shares = {
-        "from_noise": "noise", "from_parameters": "parameters", "from_choice": "choice of law",
-        "from_common": "common error",
-    }  # fmt: skip
-    rows = [
-        (*(_number(row[name], 5) for name in forecast.inputs),
-         f"×{np.exp(row['distance']):.3g}" if row["distance"] else "inside",
-         *(f"{row[name]:.5g}" for name in ("estimate", "low", "high", "laws")),
-         f"{row['shift']:+.2%}",
-         *(f"{row[name]:.0%}" for name in shares if name in row))
-        for row in forecast.table.to_dict("records")
-    ]  # fmt: skip
-    head = (*forecast.inputs, "beyond the runs", "estimate", f"{forecast.level:.0%} from", "to",
-            "the laws", "moved by",
-            *(name for key, name in shares.items() if key in forecast.table))  # fmt: skip
     made = f"Made {forecast.created} from {forecast.runs['count']} runs"
     finger = forecast.runs.get("fingerprint")
     finger = f" of fingerprint {finger[:12]}…" if finger else ""
-    shown = table(head, rows, f"{forecast.target.capitalize()} of a new run")
+    frame = forecast.readable(forecast.shown()["table"])
+    head = [name.replace("_", " ") for name in frame]
+    caption = f"{forecast.target.capitalize()} of a new run"
+    shown = table(head, frame.itertuples(index=False), caption)
     picture = element("div", forecast_figure(forecast), class_="main") if can_draw() else NO_FIGURES
     return picture, shown, element("p", f"{made}{finger}; shares are of the variance.")
 

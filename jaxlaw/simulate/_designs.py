@@ -89,6 +89,20 @@ def _clark() -> Inputs:
     return _cross(N=_CLARK_SIZES, experts=2.0 ** np.arange(10))
 
 
+# Tao 2024: six sizes without the vocabulary, with the width of each and the tokens of its longest
+# run. It has ten vocabularies of 4 to 96 thousand, and twenty checkpoints of a run; these are ours.
+_TAO = (
+    (33.2e6, 512, 1.2e9), (84.8e6, 768, 3e9), (151e6, 768, 5.3e9), (316e6, 1024, 11.7e9),
+    (632e6, 1536, 27.7e9), (1.13e9, 2048, 54.8e9),
+)  # fmt: skip
+
+
+def _vocabularies() -> Inputs:
+    runs = _cross(size=range(6), words=[4096, 12288, 32768, 98304], seen=[0.05, 0.2, 0.5, 1.0])
+    N, width, tokens = np.array(_TAO)[runs["size"].astype(int)].T
+    return {"N": N, "N_v": width * runs["words"], "D": tokens * runs["seen"]}
+
+
 # The tokens are ours.
 def _clark_tokens() -> Inputs:
     return _cross(N=_CLARK_SIZES, D=[2e9, 1e10, 5e10, 2.5e11], experts=2.0 ** np.arange(0, 10, 3))
@@ -349,6 +363,7 @@ DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         "loss-size": lambda: {"N": np.geomspace(1e7, 3e9, 20)},
         "clark": _clark,
         "routed-chinchilla": _clark_tokens,
+        "vocabulary": _vocabularies,
         "repetition": _repeated_tokens,
         "repetition-geometric": _repeated_tokens,
         "from-scratch": _zheng,
@@ -416,7 +431,7 @@ _CURVE = _HIDDEN_PT | {"C1": 0.280, "C2": 0.263} | _SHIFT_PT
 # closely, as its fits do; so are those of several domains. loss-size, the routing, bimix,
 # skaling, kaplan-e, overtraining, downstream-ce, downstream-bleu-ce, the scores of a task's loss
 # and rectified are ours; the bowl of tuned-skaling is that of a fit to Step Law's sweeps,
-# rounded. Of loss curves:
+# rounded, and vocabulary a fit to Tao's runs, likewise. Of loss curves:
 # Wang 2025, figure 19; ours are the exponential shift, the powers, N, the second batch size, and
 # the amount of training of the unknown base, S1 of 5,000 steps: its own 40,000 would leave nothing
 # but a straight line to be seen of it.
@@ -436,6 +451,8 @@ _PARAMETERS: dict[str, dict[str, float]] = {
     "clark": dict(a=-0.082, b=-0.108, c=0.009, d=1.104, E_start=1.847, E_max=314.478),
     "routed-chinchilla": dict(E=1.69, A=406.4, B=410.7, alpha=0.34, beta=0.28)
     | dict(rho=0.5, E_start=1.8, E_max=400.0),
+    "vocabulary": dict(E=-5.93, A=21.0, A_v=324.0, B=3440.0, alpha=0.196, alpha_v=0.452)
+    | dict(beta=0.473, gamma=0.112),
     "repetition": dict(E=1.869, A=520.9, B=1487.7, alpha=0.3527, beta=0.3527)
     | dict(R_D=15.39, R_N=5.31),
     "repetition-geometric": dict(E=1.869, A=520.9, B=1487.7, alpha=0.3527, beta=0.3527, delta=0.06),

@@ -36,7 +36,8 @@ def score(
         delta: Huber threshold.
 
     Returns:
-        name of :data:`SCORES` → (P,). R² is NaN where the target is constant.
+        name of :data:`SCORES` → (P,). R² is NaN where the target is constant; Huber losses are of
+        the residuals themselves where some target has no logarithm.
     """
     used = weight > 0
     total = weight.sum(axis=1)
@@ -49,8 +50,10 @@ def score(
         spread = (share * (target - middle) ** 2).sum(axis=1)
         low = np.where(used, target, np.inf).min(axis=1)
         high = np.where(used, target, -np.inf).max(axis=1)
-        huber = (weight * huber_losses(in_log, delta)).sum(axis=1)
         linear = (weight * huber_losses(residual, delta)).sum(axis=1)
+        huber = (weight * huber_losses(in_log, delta)).sum(axis=1)
+        if (target[used] <= 0).any():  # laws of linear residuals have such targets, without logs
+            huber = linear
         return {
             "huber": huber,
             "mean_huber": huber / total,

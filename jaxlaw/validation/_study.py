@@ -68,7 +68,8 @@ class Study(Result):
         frame: one row a law, data set and fold: ``law``, ``data``, ``corpus`` (the last part of
             the data set's name), ``fold``, ``held_out``, ``n_fitted``, ``n_held_out``; on the
             held-out points ``huber`` (Huber loss of log residuals, summed over the points, as
-            in Que's tables), ``mean_huber`` (per point), ``huber_linear`` and
+            in Que's tables; of residuals where a target is not positive), ``mean_huber`` (per
+            point), ``huber_linear`` and
             ``mean_huber_linear`` (of residuals), ``r2``, ``rmse``, and the same on the fitted
             ones, ``train_…``;
             ``extrapolates`` (some held-out point is outside the fitted range of an input);

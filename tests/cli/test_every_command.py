@@ -186,7 +186,8 @@ def test_intervals_are_no_draws(command, folder):
 
 
 def test_a_schema_refuses_what_is_not_the_commands():
-    good = {"N": [1.0], "loss": ["inf"], "outside": [True], "units": {"N": ["parameters", 1.0]}}
+    good = {"N": [1.0], "loss": ["inf"], "outside": [True], "units": {"N": ["parameters", 1.0]},
+            "next_step": ""}  # fmt: skip
     jsonschema.validate(good, schema_of("predict"))
     # Columns of the user's file may hold text; they are lists, and scores are numbers.
     jsonschema.validate(good | {"run": ["a"], "scores": {"r2": 0.9}}, schema_of("predict"))
@@ -269,7 +270,8 @@ def test_a_table_is_written_as_what_its_file_is_named(command, folder, name):
     table = pd.read_csv(folder / "here.csv")
     record = json.loads((folder / "here.json").read_text("utf-8"))
     if isinstance(record, dict):
-        record.pop("units", None)
+        for name in ("units", "next_step"):
+            record.pop(name, None)
     assert pd.DataFrame(record).columns.tolist() == table.columns.tolist()
     assert len(pd.DataFrame(record)) == len(table) > 0
 
@@ -507,7 +509,7 @@ def test_a_fit_goes_through_pipes(command, folder):
     code, out, err = command("plan", "transfer", "-", "-", "--loss", 2, stdin=saved)
     assert (code, out) == (1, "") and "stands once" in err
     code, _, err = command("predict", "-", *at, stdin="")
-    assert code == 1 and "standard input is not a jaxlaw fit: it is empty" in err
+    assert code == 1 and "standard input is not a jaxlaw fit or forecast: it is empty" in err
 
 
 @pytest.mark.full

@@ -1,5 +1,6 @@
 """Errors name the options of a command, and not the arguments of Python."""
 
+import os
 import pickle
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from jaxlaw import DataError, UsageError
 
 pytest.importorskip("typer")
+from jaxlaw.cli import _guard  # noqa: E402
 from jaxlaw.cli._guard import in_options  # noqa: E402
 
 OPTIONS = {
@@ -78,3 +80,14 @@ def test_errors_keep_what_they_carry_between_processes():
     assert (str(again), again.file, again.row, again.column, again.value, again.argument) == (
         "bad", "runs.csv", 3, "N", "x", None,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("before", [None, "yes"])
+def test_a_quiet_command_hushes_what_it_computes_and_leaves_the_setting(monkeypatch, before):
+    if before is None:
+        monkeypatch.delenv("JAXLAW_QUIET", raising=False)
+    else:
+        monkeypatch.setenv("JAXLAW_QUIET", before)
+    with _guard._progress_of({"progress": False}):
+        assert os.environ["JAXLAW_QUIET"]
+    assert os.environ.get("JAXLAW_QUIET") == before

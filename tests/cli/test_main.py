@@ -13,6 +13,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import simulate
+from tests.fixtures.command_files import a_forecast
 from tests.fixtures.curve_tables import SPECS, TRUTH, logged
 
 pytest.importorskip("typer")
@@ -256,7 +257,8 @@ def test_predict_at_values(command, fit_file, chinchilla_fit, at):
     code, out, _ = command(*arguments)
     assert code == 0
     assert record["units"]["N"] == ["parameters", 1.0]
-    assert f" {record['loss'][3]:.4g} " in out and out.count("outside") == sum(record["outside"])
+    assert f" {record['loss'][3]:.4g} " in out
+    assert out.count(" outside\n") == sum(record["outside"])
     assert_narrow(out)
 
 
@@ -293,6 +295,27 @@ def test_a_forecast_reads_its_points_as_what_they_say(command, tmp_path):
     ]
     assert tables[0] == tables[1] == tables[2]
     assert (tables[0][0]["N"], tables[0][0]["D"]) == (8000.0, 1600.0)
+
+
+def test_the_file_of_a_forecast_predicts_or_says_what_to_run(command, tmp_path):
+    """One law's forecast holds what predicts; of several, and for a design, the fit is named."""
+    forecast, other = a_forecast(), jl.published()["besiroglu-2024"]
+    forecast.save(tmp_path / "one.json")
+    at = ("--at", "N=7e9", "--at", "D=1e12")
+    code, out, err = command("predict", "one.json", *at, "--json")
+    predicted = forecast.fits["chinchilla"].predict(N=7e9, D=1e12)
+    assert code == 0 and json.loads(out)["loss"] == pytest.approx([float(predicted)])
+    assert "without its interval: `jaxlaw forecast` gives one" in err
+    dataclasses.replace(
+        forecast, weights={"chinchilla": np.full(1, 0.7), "other": np.full(1, 0.3)},
+        fits=forecast.fits | {"other": other},
+    ).save(tmp_path / "two.json")  # fmt: skip
+    code, _, err = command("predict", "two.json", *at)
+    assert code == 2 and "`jaxlaw fit chinchilla DATA --out fit.json`" in err
+    assert "its heaviest law (70%); `jaxlaw forecast` with other --at" in err
+    USERS.to_csv(tmp_path / "runs.csv", index=False)
+    code, _, err = command("design", "next", "one.json", "runs.csv", "runs.csv", *at, *MAPPED)
+    assert code == 2 and "`jaxlaw design next` takes a fit: `jaxlaw fit chinchilla DATA" in err
 
 
 def test_predict_at_the_rows_of_a_file(command, fit_file, chinchilla_fit, runs, tmp_path):
@@ -496,7 +519,9 @@ def test_a_curve_is_predicted_and_drawn(command, curve_fit, tmp_path):
     assert (code, err) == (0, "")
     assert json.loads(out) == {name: column.tolist() for name, column in expected.items()}
     code, out, _ = command("curve", "fit.json", "--schedule", "constant:lr=3e-4,steps=9000")
-    assert code == 0 and "outside: 75% of these steps" in out
+    said = " ".join(out.split())
+    assert code == 0 and said.startswith("after 9,000 steps: loss ") and " nats" in said
+    assert "75% of these steps lie beyond what was fitted on" in said
     assert_narrow(out)
     later = (*predict, "--at", "300", "--first-step", "100", "--s1-before", "0.1", "--out", "c.csv")
     assert command(*later)[:2] == (0, "")

@@ -147,3 +147,51 @@ def test_curves_whose_steps_repeat_are_named_by_the_column_that_nearly_tells_the
         jl.fit("annealing", table)
     assert "taken out that repeat a step (2 of 80)" in str(error.value)
     assert error.value.guess["columns"]["run"] == "model"
+
+
+@pytest.mark.parametrize("words", [("forecast",), ("leave-future-out",), ("backtest",)])
+def test_without_a_law_the_line_is_proposed_too(command, words):
+    table = jl.simulate.experiment("chinchilla", noise=0.004).table.iloc[::61]
+    table = table.assign(D=table["D"] / 1e9)[["N", "D", "loss"]]
+    table.columns = ["params", "tokens (B)", "val_loss"]
+    table.to_csv("messy.csv", index=False)
+    at = () if words == ("backtest",) else ("--at", "N=70B,D=15T")
+    code, out, err = command(*words, "messy.csv", *at)
+    assert (code, out) == (1, "") and "guessed from names and magnitudes: jaxlaw" in err
+    line = shlex.split(err.rpartition("magnitudes: ")[2])
+    assert {"N=params", "D=tokens (B)", "D=1e9", "loss=val_loss"} <= {*line}
+    table.rename(columns={"params": "a", "tokens (B)": "b"}).to_csv("other.csv", index=False)
+    code, _, err = command(*words, "other.csv", *at)
+    assert code == 2 and "no laws are tried by default for these columns" in err
+
+
+def test_too_few_rows_for_a_law_name_the_prior_where_it_has_one(command):
+    table = jl.simulate.experiment("chinchilla", noise=0.004).table.iloc[::61]
+    table.to_csv("few.csv", index=False)
+    code, _, err = command("fit", "chinchilla", "few.csv")
+    assert code == 1 and "fix parameters, or give --prior field, or take a smaller law" in err
+    code, _, err = command("fit", "farseer", "few.csv")
+    assert code == 1 and "fix parameters, or take a smaller law" in err
+
+
+def test_columns_of_sweeps_are_guessed(command):
+    """Of these names N was taken for the data, and the batch for nothing."""
+    table = jl.simulate.experiment("tuned-skaling", noise=0.002).table
+    names = {"N": "non_embedding_param_size", "D": "data_size", "batch": "bsz", "loss": "lm_loss"}
+    table.rename(columns=names).to_csv("sweeps.csv", index=False)
+    code, _, err = command("plan", "best-settings", "sweeps.csv")
+    assert code == 1
+    assert {f"{name}={column}" for name, column in names.items()} <= {*shlex.split(err)}
+    code, out, _ = command(*shlex.split(err.rpartition("magnitudes: ")[2])[1:])
+    assert code == 0 and out.startswith("9 cells of N and D") and "row of" not in out
+
+
+def test_sizes_of_scored_models_are_guessed(command):
+    table = jl.simulate.experiment("chinchilla", noise=0.004).table.iloc[::9]
+    table = table.assign(bpb=table["loss"] / 2.5, acc=0.5).rename(columns={"N": "params"})
+    table.to_csv("models.csv", index=False)
+    code, _, err = command("scores", "models.csv", "--score", "x=acc:bpb", "--at", "N=7B,D=1T")
+    assert code == 1 and err.rstrip().endswith("Perhaps --column N=params.")
+    code, _, err = command("scores", "models.csv", "--score", "x=acc:bbp", "--at", "N=7B,D=1T",
+                           "-c", "N=params")  # fmt: skip
+    assert code == 1 and "there is no column bbp (--score)" in err

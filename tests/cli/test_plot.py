@@ -56,6 +56,9 @@ def here(saved, command, monkeypatch):
         ("fit.json", "loss_over_input"),
         ("fit.json runs.csv -c N=n_params -c D=n_tokens", "observed_against_predicted"),
         ("fit.json runs.csv --kind residuals", "residuals"),
+        ("fit.json runs.csv --kind isoflops", "isoflops"),
+        ("fit.json --kind isoflops --option computes=1e19:1e20", "isoflops"),
+        ("forecast.json --kind isoflops --option computes=1e20:1e21", "isoflops"),
         ("fit.json --kind starts-agreement", None),  # drawn parameters do not know their starts
         ("general.json --option along=r --at N=1.8e9", "loss_over_input"),
         ("curve-fit.json", "loss_over_input"),

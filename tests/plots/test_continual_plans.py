@@ -156,3 +156,20 @@ def test_the_best_rates_beside_the_usual_ones(ax):
     np.testing.assert_array_equal(ax.lines[-1].get_ydata(), best.schedule.rates)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), best.usual["wsd"].rates)
     assert f"optimal {best.loss:.4f}" in named(ax) and len(named(ax)) == 5
+
+
+@pytest.mark.parametrize("warmup", [0, 50])
+@pytest.mark.parametrize("base", [None, 300])
+def test_a_saved_schedule_is_drawn_beside_the_usual_ones(base, warmup, tmp_path):
+    """Of a run by itself, and of one that goes on from a pre-training, with its re-warm-up."""
+    law = "annealing" if base is None else "cpt-curve"
+    after = None if base is None else jl.schedules.wsd(1e-3, base, 0.2)
+    best = optimal_schedule(
+        (law, simulate.TRUTHS[law]), 500, 1e-3, floor=1e-4, warmup=warmup, after=after,
+        shortest_decay=100,
+    )  # fmt: skip
+    best.save(tmp_path / "best.json")
+    drawn, again = (plots.best_rates(one) for one in (best, jl.load(tmp_path / "best.json")))
+    assert len(named(again)) == 5 and named(again) == named(drawn)
+    for old, new in zip(drawn.lines, again.lines, strict=True):
+        np.testing.assert_array_equal(old.get_ydata(), new.get_ydata())

@@ -186,6 +186,13 @@ def test_scores_over_compute_and_corpora_ranked(tmp_path):
     ax = from_its_file(found, tmp_path)
     assert last_dot(ax) == pytest.approx((1e22, 0.5)) and named(ax) == ["mmlu"]
     assert "0.5 at 1e22 FLOPs" in texts(ax) and "beyond the runs" in texts(ax)
+    # Numbers of many tasks would lie over one another.
+    names = list("abcde")
+    curves = pd.concat([curves.assign(task=name) for name in names])
+    many = pd.concat([table[:1].assign(task=name) for name in names], ignore_index=True)
+    ax = from_its_file(forecasting.ScoreCompute(many, 0.9, 20.0, (), curves, 1e21), tmp_path)
+    assert sorted(named(ax)) == names and "bands" not in ax.get_title()
+    assert not any("0.5 at" in text for text in texts(ax))
     shares = {"by_forecast": [0.9, 0.4], "by_largest_run": [0.7, 0.6]}
     made = {"task": ["mmlu", "arc"], "pairs": [10, 10], "clear": [6, 3], **shares}
     made |= {f"clear_{name}": values for name, values in shares.items()}
@@ -231,5 +238,6 @@ def test_powers_with_which_best_settings_move_are_drawn_as_they_are():
     rows = [label.get_text().replace("\n", " ") for label in ax.get_yticklabels()]
     assert rows[-4] == "power of N with which the best rate moves (lr_N)"
     mean = prior.means["tuned"][0]
+    assert "5 published recipes" in ax.get_title()
     assert len(rows) == 8 and any(text.startswith(f"{mean:.3g}  (") for text in texts(ax))
     assert mean < 0

@@ -295,6 +295,9 @@ def test_a_table_of_scores_is_dark_where_a_law_is_behind(ax):
     bold = [text.get_text() for text in ax.texts if text.get_fontweight() == "bold"]
     assert sorted(bold) == sorted(f"{one:.3g}" for one in scores.min(axis=0))
     plots.score_table(study, "r2", centre="median")
+    data = study.frame["data"]
+    alone = replace(study, frame=study.frame[data == data.iloc[0]])
+    assert [text.get_text() for text in plots.score_table(alone).get_xticklabels()] == [""]
 
 
 def test_every_fold_is_a_dot(ax):
@@ -398,8 +401,12 @@ def test_slopes_over_the_share_are_those_of_the_table():
     for ax in (plots.slopes_over_share(made), plots.slopes_over_share(table, N=1.8)):
         lines = [line.get_ydata() for line in ax.lines if len(line.get_ydata()) == 3]
         np.testing.assert_array_equal(np.concatenate(lines), table["slope"])
-        assert [text.get_text() for text in ax.texts if text.get_text()] == ["D = 1", "D = 2"]
-        assert "per unit of D" in ax.get_ylabel() and ax.get_title() == "N = 1.8"
+        named = [text.get_text() for text in ax.texts if text.get_text()]
+        assert named == ["D 1 B tokens", "D 2 B tokens"] and ax.get_title() == "N 1.8 B parameters"
+        assert "nats per 1 B tokens" in ax.get_ylabel()
+    bare = pd.DataFrame(table.to_dict("list"))  # as of a file, which says no unit
+    ax = plots.slopes_over_share(bare)
+    assert "per unit of D" in ax.get_ylabel() and ax.get_title() == "N = 1.8"
     with pytest.raises(jl.UsageError, match="no run has N = 7"):
         plots.slopes_over_share(made, N=7)
 

@@ -1,5 +1,7 @@
 """Plots of the settings of a run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,34 @@ def test_one_setting_is_a_curve_with_a_band_and_the_flat_range():
     assert line[:, 1].min() == pytest.approx(plan.loss, rel=1e-3)
     assert "band" in ax.get_title() and ax.get_xscale() == "linear"
     assert np.ptp(line[:, 0]) == pytest.approx(0.8)
+
+
+def test_curves_of_a_tuned_law_are_at_the_best_settings_beside_the_best_runs():
+    runs = simulate.experiment("tuned-skaling", noise=0.0).table
+    fit = drawn(FIT).fit
+    billions = replace(fit, units=fit.units | {"D": 1e9, "batch": 2048.0})
+    scaled = runs.assign(D=runs["D"] / 1e9, batch=runs["batch"] / 2048)
+    for fitted, table, one in ((fit, runs, 1.0), (billions, scaled, 1e9)):
+        ax = fitted.plot(runs=table, along="D")
+        assert ax.get_title() == "lr and batch at their best"
+        (dots,) = [each.get_offsets() for each in ax.collections if len(each.get_offsets())]
+        lowest = runs.groupby(["N", "D"])["loss"].min().reset_index()
+        assert set(dots[:, 1]) == set(lowest["loss"])
+        D, loss = ax.lines[0].get_xydata()[70]
+        best = jl.planning.optimal_inputs(fit, OVER, at={"N": runs["N"].min(), "D": D * one})
+        assert loss == pytest.approx(best.loss, rel=1e-5)
+    ax = fit.plot(along="D", at={"lr": 1e-3})
+    assert "lr = 0.001" in ax.get_title() and "at their best" not in ax.get_title()
+
+
+def test_curves_of_a_law_of_shares_tuned_over_the_rate():
+    own = {"h_lr": 0.02, "s_lr": 0.9, "k": 0.0, "lr_0": 1e-3, "lr_N": -0.5, "lr_D": 0.2}
+    fit = drawn((jl.laws.tuned("dcpt", "lr"), simulate.TRUTHS["dcpt"] | own)).fit
+    ax = fit.plot(along="D", by="N", at={"r": 0.5})
+    assert ax.get_title() == "r = 0.5, lr at its best"
+    plain = drawn(("dcpt", simulate.TRUTHS["dcpt"])).fit
+    D, loss = ax.lines[0].get_xydata().T
+    np.testing.assert_allclose(loss, plain.predict(N=fit.ranges["N"][0], D=D, r=0.5), rtol=1e-12)
 
 
 def test_three_settings_are_refused():
