@@ -53,8 +53,8 @@ class Rows:
     """
 
     def __init__(self, size):
-        from multistart import chinchilla_runs
-        from scale import NEWTON, SILENT, fit_problem
+        from multistart import NEWTON, chinchilla_runs, fit_problem
+        from scale import SILENT
 
         from jaxlaw import simulate
 
@@ -135,9 +135,8 @@ class Rows:
 
     def study(self):
         import numpy as np
-        from scale import FitOptions, build_problem, domains
-
-        from jaxlaw import laws
+        from multistart import fit_problem
+        from scale import domains
 
         names = ("dcpt-l1", "dcpt-l2", "dcpt", "dcpt-l4", "dcpt-l5")
         names = names if self.size == "whole" else ("dcpt",)
@@ -148,9 +147,7 @@ class Rows:
                 held = [(a, b) for i, a in enumerate(shares) for b in shares[i + 1 :]]
                 masks = np.stack([~np.isin(inputs["r"], pair) for pair in held]).astype(float)
                 targets = np.repeat(np.log([loss for _, loss in made]), len(held), axis=0)
-                problem = build_problem(
-                    laws.get(name), inputs, made[0][1], np.ones(540), FitOptions(), True
-                )
+                problem = fit_problem(name, inputs | {"loss": made[0][1]})
                 many = {"targets": targets, "weights": np.tile(masks, (len(made), 1))}
                 starts, solved = self.starts(problem, 4096), 64
                 if self.size == "trial":
@@ -259,19 +256,19 @@ class Rows:
         """Milliseconds of a start by scipy's L-BFGS-B on one core; only beside the CPU."""
         if self.size == "whole":
             return
-        from multistart import numpy_chinchilla, numpy_dcpt
-        from scale import fit_problem, scipy_ms
+        from multistart import case_of, numpy_chinchilla, numpy_dcpt
+        from scale import scipy_ms
 
         from jaxlaw.fitting import _starts
 
-        for name, function, count, bounded in (
-            ("chinchilla", numpy_chinchilla, 200, ()),
-            ("dcpt", numpy_dcpt, 40, ("eps",)),
+        for name, function, count in (
+            ("chinchilla", numpy_chinchilla, 200),
+            ("dcpt", numpy_dcpt, 40),
         ):
             count = max(2, int(count * self.of(1.0)))
-            plain = fit_problem(name, self.runs[name], False)
-            natural = _starts.sobol(plain.model.law, 1024, 0)
-            ms, values = scipy_ms(plain, function, natural, count, bounded)
+            case = case_of(name, self.runs[name], function)
+            natural = _starts.sobol(case.law, 1024, 0)
+            ms, values = scipy_ms(case, natural, count)
             show(f"scipy, one start of {name}", ms / 1e3, ms / 1e3, optimum=float(values.min()))
 
 

@@ -170,7 +170,8 @@ def report(lines: pd.DataFrame) -> None:
     several = lines.groupby("set").laws.transform("max")
     for part, of in halves.items():
         every_law = lines[lines["set"].isin(of)].reset_index(drop=True)
-        some = lines[lines["set"].isin(of) & (lines.laws == several)].reset_index(drop=True)
+        default = (lines.laws > 1) | (several == 1)  # of few rows, with a prior, fewer laws
+        some = lines[lines["set"].isin(of) & default].reset_index(drop=True)
         print(f"\n{part}: {len(some)} forecasts at {len(some.drop_duplicates(KEY))} cut-offs of "
               f"{len(of)} sets; inside {some.inside.mean():.0%}")  # fmt: skip
         for what, rows in (("default laws", some), (f"and {ALONE} alone", every_law)):

@@ -10,6 +10,9 @@ size. A slope is that of the logarithm of CPU seconds, or of the memory above wh
 take, from one size to the next: 1 is linear. A size that would take more CPU seconds than
 ``--limit``, if time grew by the last slope or linearly, is left out and named.
 
+The largest programs of an axis, at its largest size, are listed with the bytes of their arguments,
+of their results, and of all arrays in between that are held at once.
+
 Loops make many different calls in one process: memory, open files, threads and programs after
 them. The CPU seconds are of all threads of a process, and those of the memory are megabytes.
 """
@@ -29,7 +32,7 @@ from typing import Any, NamedTuple
 
 # Nothing large is imported here: a process begins with the peak of the one that starts it.
 
-AGAIN = 100  # CPU seconds of a first call beyond which it is not repeated: compiling hardly counts
+AGAIN = 400  # CPU seconds of a first call beyond which it is not repeated: compiling hardly counts
 LEAST = {"time": 0.2, "memory": 20}  # CPU seconds and MB: what is below them is mostly constant
 
 
@@ -43,6 +46,13 @@ def runs(rows: int, seed: int = 0) -> Any:
     D = np.exp(draw.uniform(np.log(1e9), np.log(3e11), rows))
     loss = (1.7 + 400 / N**0.34 + 400 / D**0.28) * np.exp(draw.normal(0, 0.004, rows))
     return pd.DataFrame({"N": N, "D": D, "loss": loss})
+
+
+def runs_of_size(rows: int, seed: int = 0) -> Any:
+    """The same where D is always 1e11."""
+    table = runs(rows, seed)
+    table["loss"] += 400 / 1e11**0.28 - 400 / table["D"] ** 0.28
+    return table[["N", "loss"]]
 
 
 def own_law(k: int) -> Any:
@@ -115,7 +125,7 @@ def folds(problems: int) -> Callable[[], Any]:
 def laws(count: int) -> Callable[[], Any]:
     import jaxlaw as jl
 
-    table, candidates = runs(64)[["N", "loss"]], [own_law(k) for k in range(count)]
+    table, candidates = runs_of_size(64), [own_law(k) for k in range(count)]
     return lambda: jl.cross_validate(candidates, table, jl.folds.k_fold(4), n_starts=64, n_local=8)
 
 
@@ -198,7 +208,22 @@ def measure(name: str, size: int) -> dict[str, Any]:
     jax.device_put(0.0).block_until_ready()  # the backend starts
     before, first = peak(), cpu_seconds(call)
     again = cpu_seconds(call) if first < AGAIN else None
-    return {"size": size, "first": first, "again": again, "before": before, "peak": peak()}
+    return {"size": size, "first": first, "again": again, "before": before, "peak": peak(),
+            "programs": largest_programs()}  # fmt: skip
+
+
+def largest_programs(count: int = 4) -> list[tuple[str, list[float]]]:
+    """Names of this process's programs, and MB of arguments, results and arrays in between."""
+    from jaxlaw import _jit
+
+    largest: dict[str, list[float]] = {}
+    for program in list(_jit._programs):
+        for (static, *_), made in program._made.items():
+            solver, of = dict(static).get("solver"), made.program.memory_analysis()
+            name = program.__name__ + (f", {solver.name}" if solver else "")
+            sizes = [of.argument_size_in_bytes, of.output_size_in_bytes, of.temp_size_in_bytes]
+            largest[name] = max([each / 2**20 for each in sizes], largest.get(name, []), key=sum)
+    return sorted(largest.items(), key=lambda row: -sum(row[1]))[:count]
 
 
 # ---------------------------------------------------------------- loops in one process
@@ -216,13 +241,14 @@ def different_forecast(k: int) -> None:
     import jaxlaw as jl
 
     at = {"N": 2e10 * (1 + k % 5), "D": 1e12}
-    jl.forecast(None, runs(40 + 7 * k % 200, seed=k), at=at, prior=None)
+    table = runs(20 + 7 * k % 44, seed=k)
+    jl.forecast(None, table, at=at, prior=None, n_starts=64, n_local=8)
 
 
 def different_law(k: int) -> None:
     import jaxlaw as jl
 
-    jl.fit(own_law(k), runs(64, seed=k)[["N", "loss"]], n_starts=64, n_local=8)
+    jl.fit(own_law(k), runs_of_size(64, seed=k), n_starts=16, n_local=4)
 
 
 LOOPS = {
@@ -341,7 +367,7 @@ def report(names: list[str], quick: bool, limit: float, keep: Path | None) -> No
                     file.write(json.dumps([key, kept[key]]) + "\n")
         return kept[key]
 
-    tables, summary = [], []
+    tables, summary, programs = [], [], []
     for name in (name for name in names if name in AXES):
         axis, points, left_out = AXES[name], [], ""
         for size in map(int, axis.quick if quick else axis.sizes):
@@ -360,11 +386,20 @@ def report(names: list[str], quick: bool, limit: float, keep: Path | None) -> No
                        f"| {rows[-1]['time']:.3g} | {steepest(rows, 'time'):.2f} "
                        f"| {rows[0]['peak']:.0f} | {rows[-1]['peak']:.0f} "
                        f"| {steepest(rows, 'memory'):.2f} |")  # fmt: skip
+        programs += [
+            f"| {axis.title} | {rows[-1]['size']:,} | `{program}` | {sizes[0]:.1f} "
+            f"| {sizes[1]:.1f} | {sizes[2]:.1f} |"
+            for program, sizes in rows[-1].get("programs", [])
+            if quick or sum(sizes) >= LEAST["memory"]
+        ]
         print(tables[-1], flush=True)
     if summary:
         print("\n| what grows | sizes | compiling, CPU s (constant) | least size, CPU s "
               "| largest, CPU s | steepest slope | least, MB | largest, MB | steepest slope |"
               "\n|---|---|---|---|---|---|---|---|---|", *summary, sep="\n")  # fmt: skip
+        print("\n### Memory of the largest programs, MB\n\n| what grows | size | program "
+              "| arguments | results | in between |\n|---|---|---|---|---|---|", *programs,
+              sep="\n")  # fmt: skip
     for name in (name for name in names if name in LOOPS):
         title, _, most = LOOPS[name]
         if quick:

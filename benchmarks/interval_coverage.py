@@ -1,14 +1,15 @@
 """How often 95 % intervals hold the truth: settings × seeds of simulated experiments.
 
-    python benchmarks/interval_coverage.py [chinchilla] [dcpt] [curves] [small] [--seeds 200]
-                                  [--resamples 200] [--noise normal,heavy,growing,shared]
-                                  [--ways residual,wild] [--designs "ten rows"]
+    python benchmarks/interval_coverage.py [chinchilla] [dcpt] [curves] [small] [plans]
+        [--seeds 200] [--resamples 200] [--noise normal,heavy,growing,shared]
+        [--ways residual,wild] [--designs "ten rows"]
 
 Every seed is an experiment of the paper's design with noise of its own. All resamples of all seeds
 are one batch: 200 seeds × 200 resamples are 40,000 fits by one call. A share of 95 % over 200 seeds
 has a standard error of 1.5 %. ``small`` are the designs of small budgets: ten rows, 30, isoFLOP
 curves of 35, a grid of 144, and six runs of 20 checkpoints; resamples there go on from the fit they
-are made of, without a search.
+are made of, without a search. ``plans`` are those designs by the draws of a covariance, as plans
+take them, beside draws that are normal in the parameters, as those of its file are.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from jaxlaw.fitting._options import FitOptions
 from jaxlaw.uncertainty import _bootstrap as bootstrapping
 from jaxlaw.uncertainty._fit_problem import fit_with_data
 from jaxlaw.uncertainty._groups import group_numbers
-from jaxlaw.uncertainty._intervals import interval_of
+from jaxlaw.uncertainty._intervals import interval_of, percentile_interval
 
 NOISE = 0.004
 SILENT = FitOptions(progress=False)
@@ -177,6 +178,41 @@ def by_sandwich(fits, table, targets, groups, robust):
     return {"sandwich": dict(zip([*names, "within", "beyond"], bounds, strict=True))}
 
 
+def plans(title, inputs, kind, seeds):
+    """Loss and size of the best run of 1e23 FLOPs, and predictions, by draws of a covariance."""
+    name, budget = "chinchilla", 1e23
+    truth = dict(simulate.TRUTHS[name])
+    table = simulate.simulate_runs(name, truth, inputs, noise=0.0)
+    targets = noisy(name, table, kind, seeds)
+    law = jl.laws.get(name)
+    best = jl.planning.allocation((name, truth), budget)
+    predicted = quantities(law, {k: np.asarray(v) for k, v in truth.items()})
+    true = {key: float(predicted[key]) for key in ("within", "beyond")}
+    true |= {"best loss": best.loss, "best size": best.N}
+    held = {way: {key: [] for key in true} for way in ("normal", "draws")}
+    width = {way: {key: [] for key in true} for way in held}
+    for k, fit in enumerate(fits_of(name, table, targets, truth)):
+        groups = curves_of(table) if kind == "shared" else None
+        covariance = jl.covariance(fit, table.assign(loss=targets[k]), groups=groups)
+        ways = {"normal": dataclasses.replace(covariance, problem=None), "draws": covariance}
+        for way, source in ways.items():
+            draws = source.draws()
+            drawn = quantities(law, draws.params)
+            plan = jl.planning.allocation(draws, budget)
+            ends = {key: percentile_interval(drawn[key], 0.95, draws.degrees)
+                    for key in ("within", "beyond")}  # fmt: skip
+            ends |= {"best loss": plan.interval["loss"], "best size": plan.interval["N"]}
+            for key, (low, high) in ends.items():
+                held[way][key].append(low <= true[key] <= high)
+                width[way][key].append(np.log(high / low) / 2)
+    for way in held:
+        cells = " | ".join(
+            f"{np.mean(held[way][key]):.0%}, ±{np.expm1(np.median(width[way][key])):.1%}"
+            for key in true
+        )
+        print(f"| {title} | {way} | {cells} |", flush=True)
+
+
 def report(head, ends, truth, seconds):
     for method, quantity in ends.items():
         shares = [
@@ -249,8 +285,14 @@ def main():
             setting(
                 "chinchilla", kind, ways, arguments.seeds, arguments.resamples, 0, inputs, title
             )
+    if "plans" in arguments.which:
+        print(
+            "| design | by | within | beyond | best loss | best size |\n|---|---|---|---|---|---|"
+        )
+        for title, (inputs, kind, _) in SMALL.items():
+            plans(title, inputs, kind, arguments.seeds)
     for which in arguments.which:
-        if which == "small":
+        if which in ("small", "plans"):
             continue
         for name, kind, ways, solved in SETTINGS[which]:
             if arguments.noise and kind not in arguments.noise:

@@ -34,7 +34,7 @@ DEFAULT = (search.CHEAP, search.SURE)
 
 def bootstraps(fit, table):
     """The default one, and the one that solves all starts of what it searches."""
-    for (search.CHEAP, search.SURE), starts in ((DEFAULT, 64), ((2**30, 2.0), STARTS)):
+    for (search.CHEAP, search.SURE), starts in ((DEFAULT, 64), ((2**40, 2.0), STARTS)):
         yield jl.bootstrap(fit, table, n_resamples=RESAMPLES, n_starts=starts, progress=False)
     search.CHEAP, search.SURE = DEFAULT
 

@@ -22,7 +22,6 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # scipy's L-BFGS-B is lost otherwise
 
 import argparse
-import dataclasses
 import importlib
 import logging
 import statistics
@@ -35,11 +34,22 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from multistart import AGREE, DELTA, chinchilla_runs, numpy_chinchilla, numpy_dcpt, scipy_loop
+from multistart import (
+    AGREE,
+    DELTA,
+    NEWTON,
+    Case,
+    case_of,
+    chinchilla_runs,
+    fit_problem,
+    numpy_chinchilla,
+    numpy_dcpt,
+    scipy_loop,
+)
 from scale import held_out_pairs
 
 import jaxlaw as jl
-from jaxlaw import laws, simulate
+from jaxlaw import simulate
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._checkpoint import Work
@@ -47,8 +57,6 @@ from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._multistart import OWN_STARTS, Batch, _solve
 from jaxlaw.fitting._objective import predict, scaled_value, value_and_gradient
 from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._problem import build_problem
-from jaxlaw.fitting.solvers import SOLVERS
 from jaxlaw.validation._cross_validate import _OWN_STARTS as OWN_STARTS_OF_A_FOLD
 
 SILENT = FitOptions(progress=False)
@@ -62,34 +70,10 @@ def installed(name: str) -> Any:
         return None
 
 
-class Case(NamedTuple):
-    """A law on its runs, in plain coordinates: logarithms of coefficients, log N and D centred."""
-
-    law: Any
-    seen: Any
-    problem: Any
-    numpy_of: Callable[[Any], Any]
-    low: np.ndarray
-    high: np.ndarray
-
-    def coordinates(self, natural: np.ndarray) -> np.ndarray:
-        return np.clip(self.problem.coordinates_of_starts(natural), self.low, self.high)
-
-    def resampled(self, weight: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Inputs and target of the rows, each as often as it counts."""
-        rows, data = np.repeat(np.arange(len(weight)), weight.astype(int)), self.problem.in_numpy
-        return {name: values[rows] for name, values in data.inputs.items()}, data.target[rows]
-
-
-def case_of(name: str, runs: Any, numpy_of: Callable[[Any], Any]) -> Case:
-    law = laws.get(name)
-    seen = jl.read_runs(runs).observations(law)
-    plain = build_problem(law, seen.inputs, seen.target, seen.weight, SILENT, False)
-    plain = dataclasses.replace(plain, model=plain.model._replace(chart=False))
-    low = np.array([s.low if s.scale == "linear" else -20.0 for s in law.parameters])
-    high = np.array([s.high if s.scale == "linear" else 20.0 for s in law.parameters])
-    low = np.where([s.name == "eps" for s in law.parameters], 1e-4, low)
-    return Case(law, seen, plain, numpy_of, low, high)
+def resampled(case: Case, weight: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Inputs and target of the rows, each as often as it counts."""
+    rows, data = np.repeat(np.arange(len(weight)), weight.astype(int)), case.problem.in_numpy
+    return {name: values[rows] for name, values in data.inputs.items()}, data.target[rows]
 
 
 # ---------------------------------------------------------------- the methods
@@ -98,18 +82,18 @@ def case_of(name: str, runs: Any, numpy_of: Callable[[Any], Any]) -> Case:
 
 
 def by_scipy(case: Case, weights: np.ndarray, first: np.ndarray) -> Callable[[], np.ndarray]:
-    bounds, functions = list(zip(case.low, case.high, strict=True)), []
+    functions = []
     for k, weight in enumerate(weights):
         if k and (weight == weights[k - 1]).all():
             functions.append(functions[-1])
             continue
-        inputs, target = case.resampled(weight)
+        inputs, target = resampled(case, weight)
         part = SimpleNamespace(inputs=inputs, target=target, centre=case.problem.data.centre)
         functions.append(case.numpy_of(SimpleNamespace(in_numpy=part)))
 
     def solve() -> np.ndarray:
         lanes = zip(functions, first, strict=True)
-        return np.concatenate([scipy_loop(one, [at], bounds, 1)[0] for one, at in lanes])
+        return np.concatenate([scipy_loop(case, one, [at])[0] for one, at in lanes])
 
     return solve
 
@@ -161,7 +145,7 @@ def by_nlsq(case: Case, weights: np.ndarray, first: np.ndarray) -> Callable[[], 
     """A loop of its trust-region method with its own Huber loss, of log residuals."""
     logging.disable(logging.WARNING)
     fitter, problem, data = installed("nlsq").CurveFit(), case.problem, case.problem.in_numpy
-    names, given = list(data.inputs), [case.resampled(weight) for weight in weights]
+    names, given = list(data.inputs), [resampled(case, weight) for weight in weights]
     data = jax.tree.map(jnp.asarray, data)
     value = jax.jit(lambda u, w: scaled_value(problem.model, data._replace(weight=w), u))
 
@@ -289,24 +273,22 @@ def print_table(title: str, rows: list[Timed]) -> None:
 
 def all_starts(name: str, runs: Any, case: Case, natural: np.ndarray, quick: bool) -> list[Timed]:
     """Every start to its end, and beside it the default fit."""
-    moved = build_problem(
-        case.law, case.seen.inputs, case.seen.target, case.seen.weight, SILENT, True
-    )
+    moved = fit_problem(name, runs)
     first, batch = moved.coordinates_of_starts(natural), Batch(moved.model, moved.data)
 
     def every_start() -> np.ndarray:
-        lanes = engine.solve(SOLVERS["newton"], moved.model, moved.data, first)
+        lanes = engine.solve(NEWTON, moved.model, moved.data, first)
         return lanes.value[0]
 
     def in_chunks() -> np.ndarray:
-        _solve(SOLVERS["newton"], batch, first[None], Work(progress=False))
+        _solve(NEWTON, batch, first[None], Work(progress=False))
         return ends
 
     def default() -> np.ndarray:
         return np.array([jl.fit(name, runs, progress=False).objective / DELTA])
 
     ends = every_start()
-    weights = np.ones((len(natural), len(case.seen)))
+    weights = np.ones((len(natural), len(runs)))
     samples = {"scipy": 100, "optimistix": 64, "jaxopt": 16, "nlsq": 4}
     if name == "dcpt":
         samples = {"scipy": 40, "optimistix": 16, "jaxopt": 4, "nlsq": 4}
@@ -319,7 +301,7 @@ def all_starts(name: str, runs: Any, case: Case, natural: np.ndarray, quick: boo
 def problems(case: Case, runs: Any, weights: np.ndarray, own_starts: int, options: FitOptions,
              quick: bool) -> list[Timed]:  # fmt: skip
     """Each problem from the optimum of all rows and a few starts of its own."""
-    fit = jl.fit(case.law, runs, progress=False)
+    fit, seen = jl.fit(case.law, runs, progress=False), jl.read_runs(runs).observations(case.law)
     at_optimum = np.clip(case.problem.coordinates(fit.params), case.low, case.high)
     own = case.coordinates(starts.sobol(case.law, own_starts, 0))
     first = np.broadcast_to(
@@ -327,7 +309,7 @@ def problems(case: Case, runs: Any, weights: np.ndarray, own_starts: int, option
     )
 
     def refitted() -> np.ndarray:
-        found = fit_many(case.law, case.seen, weights, options=options, n_own_starts=own_starts)
+        found = fit_many(case.law, seen, weights, options=options, n_own_starts=own_starts)
         return found.objective / DELTA
 
     samples = {"scipy": 16, "optimistix": 16, "jaxopt": 4, "nlsq": 2}

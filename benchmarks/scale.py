@@ -12,7 +12,6 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import contextlib
-import dataclasses
 import resource
 import sys
 import time
@@ -20,7 +19,17 @@ from functools import partial
 
 import jax
 import numpy as np
-from multistart import AGREE, DELTA, chinchilla_runs, numpy_chinchilla, numpy_dcpt, scipy_loop
+from multistart import (
+    AGREE,
+    DELTA,
+    NEWTON,
+    case_of,
+    chinchilla_runs,
+    fit_problem,
+    numpy_chinchilla,
+    numpy_dcpt,
+    scipy_loop,
+)
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
@@ -31,31 +40,17 @@ from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._multistart import OWN_STARTS, Batch, find_optima
 from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._problem import build_problem
-from jaxlaw.fitting.solvers import SOLVERS
 from jaxlaw.validation._cross_validate import _OWN_STARTS
 
-NEWTON = SOLVERS["newton"]
 SILENT = Work(progress=False)
 CHECKED = 2  # problems of each corpus whose starts are all solved, to compare
 
 
-def fit_problem(name, runs, linear=True):
-    law = laws.get(name)
-    seen = jl.read_runs(runs).observations(law)
-    return build_problem(law, seen.inputs, seen.target, seen.weight, FitOptions(), linear)
-
-
-def scipy_ms(p, function, natural, count, bounded=()):
-    """Milliseconds a start, objectives of a sample of starts; ``p`` in the papers' coordinates."""
-    p = dataclasses.replace(p, model=p.model._replace(chart=False))
+def scipy_ms(case, natural, count):
+    """Milliseconds a start, and the objectives of a sample of starts."""
     picked = np.random.default_rng(1).permutation(len(natural))[:count]
-    specs = p.model.law.parameters
-    low = [s.low if s.scale == "linear" else -20.0 for s in specs]
-    high = [s.high if s.scale == "linear" else 20.0 for s in specs]
-    low = [1e-4 if s.name in bounded else v for v, s in zip(low, specs, strict=True)]
-    first = np.clip(p.coordinates_of_starts(natural[picked]), low, high)
-    values, seconds, _ = scipy_loop(function(p), first, list(zip(low, high, strict=True)), 1)
+    first = case.coordinates(natural[picked])
+    values, seconds, _ = scipy_loop(case, case.numpy_of(case.problem), first)
     return seconds / len(picked) * 1e3, values * DELTA
 
 
@@ -80,7 +75,7 @@ def bootstrap(resamples=4000, solved=8, tried=64):
 
     call()
     found, seconds = timed(call)
-    ms, _ = scipy_ms(fit_problem("chinchilla", runs, False), numpy_chinchilla, natural, 200)
+    ms, _ = scipy_ms(case_of("chinchilla", runs, numpy_chinchilla), natural, 200)
     values = p.params(np.stack([one.coordinates for one in found]))
     agree = np.array([one.agreement for one in found])
     print(f"\n## Bootstrap: chinchilla, {kind}, {n} points, {resamples} resamples\n")
@@ -104,7 +99,7 @@ def grid():
     batch = Batch(p.model, p.data)
     find_optima(NEWTON, batch, first[:8192], work=SILENT)
     (found,), seconds = timed(lambda: find_optima(NEWTON, batch, first, work=SILENT))
-    ms, values = scipy_ms(fit_problem("dcpt", table, False), numpy_dcpt, natural, 100, ("eps",))
+    ms, values = scipy_ms(case_of("dcpt", table, numpy_dcpt), natural, 100)
     best = min(values.min(), found.objective * DELTA)
     print(f"\n## The paper's grid: dcpt, {len(table)} points, {len(natural)} starts\n")
     print(f"jaxlaw {seconds:.0f} s, {seconds / len(natural) * 1e3:.2f} ms a start, "

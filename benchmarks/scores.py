@@ -7,6 +7,8 @@ already is not made again. Without ways the page's tables are printed of what th
 - ``two-steps``: ``jl.forecast_scores`` as it is, its prior being made of the other sources;
 - ``free``: the same without a prior of the losses;
 - ``flops``: from FLOPs alone, the laws of the loss being those of compute;
+- ``c4``: each task by the loss on C4 in place of its own; ``chosen``: by the better of the two in
+  the back-test;
 - ``plain``: ``jl.fit`` of chinchilla and of a sigmoid to the final models, without intervals;
 - ``published``: OLMo's two steps as its authors fit them (arXiv 2412.04403 and their code).
 
@@ -46,6 +48,8 @@ KEMPNER = {
 }  # fmt: skip
 #: Size and tokens of the models that OLMo's authors forecast from 190 M to 1 B.
 TARGETS = {"7B": (6887575552, 3945065873408), "13B": (13202396160, 5000088518656)}
+#: The loss on C4, of both sets.
+C4 = {"olmo": "loss_c4_en", "kempner": "eval/c4_val/CrossEntropyLoss"}
 CORPORA = ("fineweb-100b", "fineweb-edu-100b", "slimpajama-chunk1", "smollm-corpus")
 
 
@@ -91,7 +95,11 @@ def forecasts(way: str, split: Split, save: Path) -> pd.DataFrame:
         at = {"C": 6 * at["N"] * at["D"]}
     # The field's library holds fits of these very experiments, later runs included.
     prior = None if way == "free" else jl.fitting.field_prior(without=split.source)
-    made = jl.forecast_scores(split.fitted, split.tasks, at, groups=split.groups, prior=prior)
+    c4, tasks = C4[split.source], split.tasks
+    if way in ("c4", "chosen"):
+        losses = {task: [own, c4] if way == "chosen" else c4 for task, (own, _) in tasks.items()}
+        tasks = {task: (losses[task], score) for task, (_, score) in tasks.items()}
+    made = jl.forecast_scores(split.fitted, tasks, at, groups=split.groups, prior=prior)
     made.save(save)
     mean = made.mean.assign(task="mean", chance=np.nan)
     good = [split.tasks[task][1] for task in made.fits]
@@ -150,7 +158,10 @@ def measured(name: str, way: str, frame: pd.DataFrame) -> Iterator[dict[str, Any
 
 def page(records: pd.DataFrame) -> None:
     """Print the tables."""
+    # All ways over the same tasks: those of which ``two-steps`` has a forecast.
     good = records[records["error"].notna() & (records["task"] != "mean")]
+    forecast = {*good.loc[good["way"] == "two-steps", ["split", "task"]].itertuples(index=False)}
+    good = good[[(row.split, row.task) in forecast for row in good.itertuples()]]
     print("| fitted → forecast | way | tasks | mean error | inside 90 % | median width |")
     print("|---|---|---|---|---|---|")
     for (split, way), rows in good.groupby(["split", "way"], sort=False):

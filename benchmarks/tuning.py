@@ -2,6 +2,9 @@
 
     JAXLAW_DATA=… python benchmarks/tuning.py cells [--base skaling] [--others] [--parabola]
     JAXLAW_DATA=… python benchmarks/tuning.py few [--prior] [--simulated] [--draws 8] [--out FILE]
+    JAXLAW_DATA=… python benchmarks/tuning.py surface --out FILE
+    JAXLAW_DATA=… python benchmarks/tuning.py minima [--draws 40]
+    python benchmarks/tuning.py edges [--draws 40]
 
 ``cells`` fits all runs of no more parameters and no more tokens than a held-out cell
 (``smaller``), with ``--others`` all runs but that cell, and predicts its runs; with ``--parabola``
@@ -12,6 +15,12 @@ of ``tuned-skaling`` with 0.2 % of noise, whose best settings are known. A propo
 loss of the run nearest to it, in logarithms of rate and batch, above the lowest of its cell;
 ``step law`` is the formula that the paper prints, lr = e^0.586·N^−0.713·D^0.307,
 batch = e^−0.544·D^0.571.
+
+``surface`` says what the proposals that ``few`` wrote to FILE lose, by their rate and by their
+batch, on the law of ``jl.simulate.TRUTHS``, whose bowl is that of a fit to all runs, rounded.
+``minima`` predicts OpenEuroLLM's minima from four of its smaller ones, and says what being off
+loses by that bowl. ``edges`` makes sweeps of the rate whose optimum lies beyond the largest rate in
+a third of the cells, and says how far laws fitted to the runs and to the minima are off.
 """
 
 from __future__ import annotations
@@ -20,9 +29,12 @@ import argparse
 import os
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import minimize
+from scipy.stats import norm
 
 import jaxlaw as jl
 
@@ -90,20 +102,21 @@ def cells(bases: list[str], others: bool, parabola: bool) -> pd.DataFrame:
 
 
 def optimum_of_cell(cell: pd.DataFrame) -> dict[str, float]:
-    """Rate and batch at the lowest point of a parabola through the runs within 0.6 % of the lowest.
+    """Rate, batch and loss at the lowest point of a parabola through the cell's best runs.
 
-    NaN where they have no lowest point among them.
+    These are within 0.6 % of the lowest. NaN where they have no lowest point among them.
     """
     near = cell[cell["loss"] <= 1.006 * cell["loss"].min()]
     logs = np.log(near[["lr", "batch"]].to_numpy())
     u, v = (logs - logs.mean(axis=0)).T
     terms = np.stack([np.ones_like(u), u, v, u**2, u * v, v**2], axis=1)
-    _, *slopes, uu, uv, vv = np.linalg.lstsq(terms, np.log(near["loss"]), rcond=None)[0]
+    level, *slopes, uu, uv, vv = np.linalg.lstsq(terms, np.log(near["loss"]), rcond=None)[0]
     lowest = np.linalg.solve([[2 * uu, uv], [uv, 2 * vv]], -np.array(slopes))
     inside = (abs(lowest) <= abs(np.stack([u, v])).max(axis=1)).all()
     found = inside and uu > 0 and 4 * uu * vv > uv**2
-    best = np.exp(lowest + logs.mean(axis=0)) if found else [np.nan, np.nan]
-    return dict(zip(["lr", "batch"], best, strict=True))
+    best = [*(lowest + logs.mean(axis=0)), level + lowest @ slopes / 2]
+    best = np.exp(best) if found else np.full(3, np.nan)
+    return dict(zip(["lr", "batch", "loss"], best, strict=True))
 
 
 def simulated(table: pd.DataFrame) -> pd.DataFrame:
@@ -113,26 +126,36 @@ def simulated(table: pd.DataFrame) -> pd.DataFrame:
     return jl.simulate.simulate_runs(law, jl.simulate.TRUTHS[law.name], inputs, noise=0.002)
 
 
-def true_optimum(N: float, D: float) -> dict[str, float]:
-    """The best settings of that law."""
+def by_known_law(N: Any, D: Any, **settings: Any) -> Any:
+    """Losses by that law."""
+    law = jl.laws.tuned("skaling")
+    return jl.FittedLaw(law, jl.simulate.TRUTHS[law.name]).predict(N=N, D=D, **settings)
+
+
+def true_optimum(N: Any, D: Any) -> dict[str, Any]:
+    """The best settings of that law, and the loss there."""
     truth, n, d = jl.simulate.TRUTHS["tuned-skaling"], N / 1e9, D / 2e10
-    return {
+    best = {
         x: truth[f"{x}_0"] * n ** truth[f"{x}_N"] * d ** truth[f"{x}_D"] for x in ("lr", "batch")
     }
+    return best | {"loss": by_known_law(N, D, **best)}
 
 
 def few(draws: int, prior: bool, known_law: bool, out: Path | None) -> pd.DataFrame:
     """What four random small cells propose for larger ones: regret, and 90 % intervals."""
     table, rows = simulated(runs()) if known_law else runs(), []
     law = jl.laws.tuned("chinchilla")
-    options = {"prior": jl.fitting.field_prior(without="stepfun")} if prior else QUICK
+    known = {"prior": jl.fitting.field_prior(without="stepfun")} if prior else {}
     small = table[table["N"] < SMALL][["N", "D"]].drop_duplicates().to_numpy()
     for seed in range(draws):
         picked = np.random.default_rng(seed).choice(len(small), 4, replace=False)
         mask = sum(is_cell(table, *small[k]) for k in picked).astype(bool)
-        fit = jl.fit(law, table[mask], **options)
-        # Of cells of one size the runs alone leave the best settings open, and no interval.
-        known = jl.covariance(fit, table[mask], groups=["N", "D"]) if prior else fit
+        fit = jl.fit(law, table[mask], **QUICK, **known)
+        sizes = len({*small[picked, 0]})
+        try:
+            source = jl.covariance(fit, table[mask], groups=["N", "D"])
+        except jl.DataError:  # four cells without a prior leave something open, and no interval
+            source = fit
         for (N, D), cell in table[table["N"] > SMALL].groupby(["N", "D"]):
             found = true_optimum(N, D) if known_law else optimum_of_cell(cell)
             if np.isnan(found["lr"]) and not any(
@@ -140,17 +163,26 @@ def few(draws: int, prior: bool, known_law: bool, out: Path | None) -> pd.DataFr
             ):
                 continue
             at, over = {"N": N, "D": D}, {"lr": (1e-6, 1.0), "batch": (1e3, 1e9)}
-            plan = jl.planning.optimal_inputs(known, over, at=at, level=LEVEL)
-            row = {"seed": seed, "sizes": len({*small[picked, 0]}), "N": N, "D": D}
+            plan = jl.planning.optimal_inputs(source, over, at=at, level=LEVEL)
+            row = {"seed": seed, "sizes": sizes, "N": N, "D": D}
             row |= {"regret_%": nearest_regret(cell, plan.lr, plan.batch)}
             row |= {"step_law_%": nearest_regret(cell, *step_law(N, D))}
             row |= {"said_%": 100 * plan.regret}
+            said = {**plan.best, "loss": plan.loss}
             for name, best in found.items():
                 low, high = plan.interval.get(name, (np.nan, np.nan))
-                row |= {f"{name}_best": best, name: plan.best[name], f"{name}_low": low}
+                row |= {f"{name}_best": best, name: said[name], f"{name}_low": low}
                 row |= {f"{name}_high": high}
                 known_best = not np.isnan([low, best]).any()
                 row |= {f"{name}_inside": low <= best <= high if known_best else np.nan}
+            low = high = np.nan
+            if source is not fit:  # the loss there by the delta method, whose intervals do not bend
+                there = {"N": N, "D": D, "lr": plan.lr, "batch": plan.batch}
+                said = source.prediction(there, confidence_level=LEVEL)
+                low, high = said["low"].item(), said["high"].item()
+            known_best = not np.isnan([low, found["loss"]]).any()
+            row |= {"delta_low": low, "delta_high": high}
+            row |= {"delta_inside": low <= found["loss"] <= high if known_best else np.nan}
             rows.append(row)
             print(
                 pd.DataFrame([row]).round(5).to_csv(index=False, header=False), end="", flush=True
@@ -158,6 +190,127 @@ def few(draws: int, prior: bool, known_law: bool, out: Path | None) -> pd.DataFr
         if out is not None:
             pd.DataFrame(rows).to_csv(out, index=False)
     return pd.DataFrame(rows)
+
+
+def lost_by_bowl(N: Any, D: Any, **settings: Any) -> Any:
+    """What settings lose by the known law, in per cent; those not given are at their best."""
+    best = true_optimum(N, D)
+    least = best.pop("loss")
+    return 100 * (by_known_law(N, D, **{**best, **settings}) / least - 1)
+
+
+def surface(proposals: Path) -> pd.DataFrame:
+    """What proposals of a few cells lose by the bowl of all of Step Law's sweeps."""
+    found = pd.read_csv(proposals)
+    found = found[sum(is_cell(found, *cell) for cell in LARGE).astype(bool)]
+    at, settings = (found["N"], found["D"]), {x: found[x] for x in ("lr", "batch")}
+    best = true_optimum(*at)
+    table = found[["seed", "sizes", "N", "D"]].assign(nearest=found["regret_%"])
+    table["smooth"] = lost_by_bowl(*at, **settings)
+    for name, values in settings.items():
+        table[f"by {name}"] = lost_by_bowl(*at, **{name: values})
+        table[f"{name}/best"] = values / best[name]
+    print(table.round(3).to_string(index=False))
+    for N, D in LARGE:
+        nearest = nearest_regret(runs()[is_cell(runs(), N, D)], *[*true_optimum(N, D).values()][:2])
+        print(f"{N:.3g}, {D:.3g}: the run nearest to the best of the law {nearest:.3f} %")
+    return table.drop(columns=["seed", "sizes"]).groupby(["N", "D"]).mean().reset_index()
+
+
+def minima(draws: int) -> pd.DataFrame:
+    """OpenEuroLLM's minima above 0.44 B parameters, from four smaller ones: another recipe."""
+    table = pd.read_csv(Path(os.environ["JAXLAW_DATA"]) / "lr_batch_optima.csv")
+    table = table.rename(columns={"gbsz": "batch"})
+    terms = np.stack([table["N"] ** 0, np.log(table["N"] / 1e9), np.log(table["D"] / 2e10)], axis=1)
+    known = jl.fitting.field_prior(without="openeurollm")
+    names, rows = list(known.coordinates["tuned"]), []
+    small, large = (np.flatnonzero(part) for part in (table["N"] < SMALL, table["N"] > SMALL))
+    for seed in range(draws):
+        picked = np.random.default_rng(seed).choice(small, 4, replace=False)
+        for way in ("four minima", "with prior"):
+            off, inside = {}, {}
+            for x in ("lr", "batch"):
+                logs = np.log(table[x].to_numpy())
+                every = np.linalg.lstsq(terms, logs, rcond=None)[0]
+                scatter = np.std(logs - terms @ every, ddof=3)
+                information = terms[picked].T @ terms[picked] / scatter**2
+                shift = terms[picked].T @ logs[picked] / scatter**2
+                if way == "with prior":
+                    k = [names.index(f"{x}_N"), names.index(f"{x}_D")]
+                    precision = np.linalg.inv(known.covariances["tuned"][np.ix_(k, k)])
+                    information[1:, 1:] += precision
+                    shift[1:] += precision @ known.means["tuned"][k]
+                known_to = np.linalg.pinv(information)
+                off[x] = terms[large] @ (known_to @ shift) - logs[large]
+                spread = np.einsum("ij,jk,ik->i", terms[large], known_to, terms[large])
+                inside[x] = abs(off[x]) < norm.isf(0.05) * np.sqrt(spread + scatter**2)
+            at = table["N"].to_numpy()[large], table["D"].to_numpy()[large]
+            best = true_optimum(*at)
+            lost = lost_by_bowl(*at, **{x: best[x] * np.exp(off[x]) for x in off})
+            each = {"way": way, "lost_%": lost} | {f"{x} off": abs(off[x]) for x in off}
+            each |= {f"{x} inside": inside[x] for x in inside}
+            rows.append(pd.DataFrame(each))
+    every = pd.concat(rows).groupby("way")
+    return every.mean().join(every["lost_%"].median().rename("median lost_%")).reset_index()
+
+
+def edges(sweeps: int) -> pd.DataFrame:
+    """Errors of a best rate beyond the sweeps, where the largest rate cuts off a third of them."""
+    law, other = jl.laws.tuned("chinchilla", "lr"), jl.simulate.TRUTHS["tuned-skaling"]
+    truth = {**jl.simulate.TRUTHS["chinchilla"]}
+    truth |= {name: other[name] for name in law.parameter_names if name not in truth}
+    rates = 2.8e-3 / 2 ** (np.arange(9) / 2)
+    cells_ = [(N, D, lr) for N in (1e8, 3e8, 1e9) for D in (4e9, 2e10, 1e11) for lr in rates]
+    inputs = dict(zip(["N", "D", "lr"], np.array(cells_).T, strict=True))
+    far, rows = np.array([1.0, np.log(1e10 / 1e9), np.log(2e11 / 2e10)]), []
+    powers = np.array([np.log(truth["lr_0"]), truth["lr_N"], truth["lr_D"]])
+    for seed in range(sweeps):
+        made = jl.simulate.simulate_runs(law, truth, inputs, noise=0.002, seed=seed)
+        fit = jl.fit(law, made, n_starts=64, n_local=4)
+        p = fit.params
+        found = {"runs": np.array([np.log(p["lr_0"]), p["lr_N"], p["lr_D"]])}
+        points = np.array([minimum_of(cell) for _, cell in made.groupby(["N", "D"])])
+        inside = points[:, -1] == 0
+        terms, logs = points[:, :3], points[:, 3]
+        found["minima"] = np.linalg.lstsq(terms, logs, rcond=None)[0]
+        found["minima inside"] = np.linalg.lstsq(terms[inside], logs[inside], rcond=None)[0]
+        found["minima, censored"] = censored(terms, logs, inside)
+        for way, each in found.items():
+            error = np.append(each[1:] - powers[1:], far @ (each - powers))
+            rows.append(
+                {"way": way, "at an edge": 1 - inside.mean()}
+                | dict(zip(["lr_N", "lr_D", "log rate"], error, strict=True))
+            )
+    every = pd.DataFrame(rows).groupby("way", sort=False)
+    mean, spread = every.mean(), every[["lr_N", "lr_D", "log rate"]].std()
+    return mean.join(spread, rsuffix=" ±").reset_index()
+
+
+def minimum_of(cell: pd.DataFrame) -> list[float]:
+    """1, log n, log d, log of the best rate, and whether it is the largest that was tried."""
+    cell = cell.sort_values("lr")
+    logs, losses = np.log(cell["lr"].to_numpy()), cell["loss"].to_numpy()
+    k, at_edge = int(losses.argmin()), 0.0
+    if k == len(logs) - 1:
+        best, at_edge = logs[k], 1.0
+    else:
+        k = max(k, 1)
+        second, slope, _ = np.polyfit(logs[k - 1 : k + 2] - logs[k], losses[k - 1 : k + 2], 2)
+        best = logs[k] - slope / (2 * second)
+    n, d = np.log(cell["N"].iloc[0] / 1e9), np.log(cell["D"].iloc[0] / 2e10)
+    return [1.0, n, d, best, at_edge]
+
+
+def censored(terms: np.ndarray, logs: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """The likeliest plane where the points that are not inside are lower bounds (Tobit)."""
+
+    def unlikely(given: np.ndarray) -> float:
+        off, scale = logs - terms @ given[:3], np.exp(given[3])
+        each = np.where(inside, norm.logpdf(off, 0, scale), norm.logsf(off, 0, scale))
+        return -each.sum()
+
+    start = np.append(np.linalg.lstsq(terms, logs, rcond=None)[0], np.log(0.1))
+    return minimize(unlikely, start, method="Nelder-Mead", options={"maxiter": 4000}).x[:3]
 
 
 def summary_of_few(found: pd.DataFrame) -> pd.DataFrame:
@@ -170,7 +323,7 @@ def summary_of_few(found: pd.DataFrame) -> pd.DataFrame:
         row = {"cell": name, "mean_%": regret.mean(), "median_%": regret.median()}
         row |= {"largest_%": regret.max(), "step_law_%": part["step_law_%"].mean()}
         row |= {"said_%": part["said_%"].median()}
-        for setting in ("lr", "batch"):
+        for setting in ("lr", "batch", "loss", "delta"):
             row[f"{setting}_inside"] = part[f"{setting}_inside"].mean()
             row[f"{setting}_factor"] = np.sqrt(
                 part[f"{setting}_high"] / part[f"{setting}_low"]
@@ -183,7 +336,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=["cells", "few"])
+    parser.add_argument("what", choices=["cells", "few", "surface", "minima", "edges"])
     parser.add_argument("--base", action="append")
     parser.add_argument("--others", action="store_true")
     parser.add_argument("--parabola", action="store_true")
@@ -198,6 +351,12 @@ if __name__ == "__main__":
             bases = given.base or ["skaling", "chinchilla"]
             found = cells(bases, given.others, given.parabola)
             print(found.round(3).to_string(index=False))
+        elif given.what == "surface":
+            print(surface(given.out).round(3).to_string(index=False))
+        elif given.what == "minima":
+            print(minima(given.draws).round(3).to_string(index=False))
+        elif given.what == "edges":
+            print(edges(given.draws).round(3).to_string(index=False))
         else:
             found = summary_of_few(few(given.draws, given.prior, given.simulated, given.out))
             print(found.round(3).to_string(index=False))

@@ -135,8 +135,8 @@ def lowered_for_cuda(name):
     )
     traced = program.trace(
         NEWTON._replace(settings=None), problem.model, _engine._mesh(1), slots,
-        (shared, NEWTON.settings), (own, (starts, owner, owner[:, 0]), owner[:, 0]), None, results,
-        owner[:, 0],
+        (shared, NEWTON.settings, np.int32(99)), (own, (starts, owner, owner[:, 0]), owner[:, 0]),
+        None, results, owner[:, 0],
     )  # fmt: skip
     return traced.lower(lowering_platforms=("cuda",)).as_text()
 

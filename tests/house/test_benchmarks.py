@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def small(monkeypatch):
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore::jaxlaw.notes.FitWarning")  # of so few steps
-def test_growth_is_measured_to_its_end(small, capsys):
+def test_growth_is_measured_to_its_end(small, capsys, own_laws):
     import growth
 
     # All but the loop of forecasts by five laws, which compiles for twenty seconds.
@@ -48,7 +49,8 @@ def test_growth_is_measured_to_its_end(small, capsys):
     printed = capsys.readouterr().out
     summary = printed[printed.index("| what grows |") :].split("\n\n")[0].splitlines()
     assert len(summary) == 2 + len(growth.AXES)
-    assert printed.count("### ") == len(growth.AXES) + 2
+    assert printed.count("### ") == len(growth.AXES) + 3
+    assert "| rows of a default fit | 200 | `_run_rounds, newton` |" in printed
     assert "Left out" not in printed
 
 
@@ -103,3 +105,29 @@ def test_peers_that_are_not_installed_are_named_and_left_out(small, monkeypatch,
         assert f"{name} is not installed" in printed
     rows = [line for line in printed.splitlines() if line.startswith("| jaxlaw")]
     assert [row.split(" | ")[4] for row in rows] == ["100%"] * 3
+
+
+def test_the_leaderboard_has_rows_of_every_split(small):
+    """In each section that has the kind of data: a set that is added is scored."""
+    import leaderboard
+
+    sets = tomllib.loads((BENCHMARKS / "leaderboard.toml").read_text("utf-8"))
+    page = (BENCHMARKS / "leaderboard.md").read_text("utf-8")
+    errors, _, largest, r2, *_ = page.split("\n## ")[1:]
+    assert errors.startswith("Mean absolute error") and r2.startswith("R²")
+    for about in sets.values():
+        for split in about["split"]:
+            row = f"| {about['title']} | {split['name']} |"
+            sections = [errors, largest, *([r2] if about["laws"] in leaderboard.WITH_R2 else [])]
+            assert all(section.count(row) == 1 for section in sections), row
+            assert split.get("published", "") in r2
+    for columns in leaderboard.COLUMNS.values():
+        assert f"| data | split | rows | {' | '.join(columns)} |" in errors
+
+
+def test_the_leaderboard_has_the_scores_of_the_page_of_scores(small):
+    import leaderboard
+
+    section = "\n".join([leaderboard.OF_TASKS, "", *leaderboard.of_tasks()])
+    assert section in (BENCHMARKS / "leaderboard.md").read_text("utf-8")
+    assert "| OLMo, 190 M to 1B |" in section and "two-steps" in section

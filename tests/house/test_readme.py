@@ -212,5 +212,20 @@ def test_every_module_is_on_the_map():
             assert any(f"| `{name}` |" in text for name in names), f"{within} is not on the map"
 
 
+def test_the_ratios_of_speed_are_those_of_the_page_of_peers():
+    def ratios(text):
+        cells = [line.split("|")[-2] for line in text.splitlines() if line.startswith("| ")]
+        numbers = [re.sub(r"\(.*\)", "", cell).replace(";", ",").split(",") for cell in cells]
+        return [one.strip() for cell in numbers for one in cell if NUMBER.fullmatch(one.strip())]
+
+    readme = (ROOT / "README.md").read_text().partition("\n## Speed\n")[2].partition("\n## ")[0]
+    measured = set(ratios((ROOT / "benchmarks" / "peers.md").read_text()))
+    shown = ratios(readme)
+    assert len(shown) >= 12
+    for one in shown:
+        digits = len(one.partition(".")[2])
+        assert any(f"{float(value):.{digits}f}" == one for value in measured), one
+
+
 def test_the_readme_is_short():
     assert len(README.read_text("utf-8").splitlines()) <= 200

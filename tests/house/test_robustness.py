@@ -207,7 +207,7 @@ def test_sound_calls_are_answered(name):
         ({"compute": 1e21, "limits": {"N": (1, "x")}}, "limits of N must be one number: 'x'"),
         ({"compute": 1e21, "cost": 3}, "cost is 3; it must be a function"),
         ({"compute": 1e21, "cost": len}, "cost(N, D) does not give FLOPs"),
-        ({"compute": 1e21, "at": {"D": 1.0}}, "takes no input 'D' here."),
+        ({"compute": 1e21, "at": {"D": 1.0}}, "this plan searches D itself"),
         ({"compute": 1e21, "limit": {}}, "there is no option 'limit'. Did you mean 'limits'"),
         ({"compute": 1e21, "r": 0.5}, "An input of the law goes into at={'r': 0.5}"),
         ({}, "missing a required argument: 'compute'"),
