@@ -652,10 +652,11 @@ def _design(study: Study) -> tuple[Any, ...]:
         (label, name, constraint or "none", study.sizes[label])
         for label, (name, constraint) in study.laws.items()
     ]
+    log = "" if (study.frame["huber"] == study.frame["huber_linear"]).any() else "log "
     items = [
         ("folds", study.design),
         ("target", study.target),
-        ("score", f"Huber loss of log residuals, summed, δ {study.delta:g}, and R²"),
+        ("score", f"Huber loss of {log}residuals, summed, δ {study.delta:g}, and R²"),
         ("data sets", ", ".join(study.frame["data"].unique())),
     ]
     head = ("called", "law", "constraint", "fitted parameters")

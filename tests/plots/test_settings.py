@@ -72,6 +72,16 @@ def test_curves_of_a_law_of_shares_tuned_over_the_rate():
     np.testing.assert_allclose(loss, plain.predict(N=fit.ranges["N"][0], D=D, r=0.5), rtol=1e-12)
 
 
+@pytest.mark.parametrize("column, label", [("val_loss", "loss (nats)"), ("accuracy", "loss")])
+def test_a_loss_has_its_unit_where_there_is_one(column, label):
+    draws = drawn(FIT)
+    fit = replace(draws.fit, columns={"loss": column})
+    plan = jl.planning.optimal_inputs(
+        replace(draws, fit=fit), {"lr": (1e-5, 1e-1)}, at=AT | {"batch": 1e6}
+    )
+    assert plan.plot().get_ylabel() == label
+
+
 def test_three_settings_are_refused():
     with pytest.raises(UsageError, match="one or two inputs, not 3"):
         pictures.settings(FIT, OVER | {"N": None}, at={"D": 2e10})

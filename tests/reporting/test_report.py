@@ -313,6 +313,7 @@ def test_a_study_stands_alone_and_says_its_scores(tmp_path):
     text = jl.report(jl.Study.load(tmp_path / "study.json"))
     assert_alone(text)
     seen, ranked = Seen(text), study.ranking
+    assert "Huber loss of log residuals, summed" in text
     scores = [row for row in seen.rows if row[0] == "dcpt"]
     assert [f"{v:.3g}" for v in study.table["huber"].loc["dcpt"]] == scores[1][1:]
     assert any(f"{ranked.loc[EVIL, 'ratio']:.3g}" in row for row in seen.rows if row[0] == EVIL)

@@ -109,7 +109,7 @@ def settings(
     else:
         said = _bowl(ax, plan, grid, 100 * (losses[0] / plan.loss - 1))
         said |= _dots_of_bowl(ax, plan, axes, source, rows)
-    return _finished(ax, source, specs.values(), f"loss ({source.fit.target_unit})", said)
+    return _finished(ax, source, specs.values(), said)
 
 
 @checked
@@ -150,7 +150,6 @@ def minimum(
     specs = searched_inputs(source, names or _none_left(over))
     sides = (_coordinates(question, plan, specs[name], over[name]) for name in names)
     of_compute = question.form.law is None
-    unit = "compute (FLOPs)" if of_compute else f"loss ({source.fit.target_unit})"
     _logarithmic(ax, specs.values())
     if not np.isfinite(least := plan.compute if of_compute else plan.loss):
         said = {"no values keep all limits": True}
@@ -165,7 +164,7 @@ def minimum(
         above = 100 * (values[0] / least - 1)
         said = _bowl(ax, plan, {name: at_points[name] for name in names}, above)
     said |= {f"binding: {plan.binding}": plan.binding != "none"}
-    return _finished(ax, source, specs.values(), unit, said)
+    return _finished(ax, source, specs.values(), said, "compute (FLOPs)" if of_compute else "")
 
 
 def _none_left(over: Mapping[str, Any]) -> tuple[str, ...]:
@@ -270,7 +269,7 @@ def solution(
         answer_below(ax, plan.value, loss, f"{for_} {plan.written(for_)}")
     else:
         said["never reached"] = True
-    return _finished(ax, source, [spec], f"loss ({source.fit.target_unit})", said)
+    return _finished(ax, source, [spec], said)
 
 
 def _logarithmic(ax: Axes, specs: Iterable[Input]) -> None:
@@ -280,13 +279,13 @@ def _logarithmic(ax: Axes, specs: Iterable[Input]) -> None:
 
 
 def _finished(
-    ax: Axes, source: Draws, specs: Iterable[Input], unit: str, said: dict[str, Any]
+    ax: Axes, source: Draws, specs: Iterable[Input], said: dict[str, Any], label: str = ""
 ) -> Axes:
-    """Scales, stripes, labels and the title."""
-    specs = list(specs)
+    """Scales, stripes, labels and the title; the label, or a loss, is of what is drawn over one."""
+    specs, unit = list(specs), source.fit.target_unit
     said["striped: beyond the runs"] = _frame(ax, source, specs)
-    labels = [input_label(spec) for spec in specs]
-    return finish(ax, labels[0], (*labels, unit)[1], what_is_drawn(said))
+    labels = [*map(input_label, specs), label or (f"loss ({unit})" if unit else "loss")]
+    return finish(ax, *labels[:2], what_is_drawn(said))
 
 
 @checked
