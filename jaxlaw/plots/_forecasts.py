@@ -23,7 +23,7 @@ from jaxlaw._axes import (
     with_interval,
     write,
 )
-from jaxlaw._quantities import exponential
+from jaxlaw._quantities import exponential, written
 from jaxlaw._typed import checked
 from jaxlaw.fitting import runs_for
 from jaxlaw.forecasting import Backtest, Forecast, ForecastScores, LeaveFutureOut, compute_of
@@ -207,8 +207,8 @@ def _made_since(forecast: Forecast, later: Any, largest: float) -> tuple[np.ndar
 def leave_future_out(said: LeaveFutureOut, ax: Axes | None = None) -> Axes:
     """What the first runs said, forecast by forecast, with intervals, and what came.
 
-    Of up to three points the predictions themselves, with a line where the run came; of more, how
-    far they were off, the farther from the runs the darker.
+    Of up to three points the predictions themselves, with a line where the run came, or the point
+    where it has not; of more, how far they were off, the farther from the runs the darker.
 
     Args:
         said: a result of :func:`jaxlaw.forecasting.leave_future_out`.
@@ -229,12 +229,13 @@ def leave_future_out(said: LeaveFutureOut, ax: Axes | None = None) -> Axes:
     if few:
         order = table.groupby(inputs, sort=False).ngroup().to_numpy()
         values = table[["low", "estimate", "high"]]
-        shown = [(float(y), f"came: {y:.4g}") for y in table["observed"].dropna().unique()]
+        shown = [(float(y), f"came: {y:.4g}", INK) for y in table["observed"].dropna().unique()]
+        label = f"{said.target}{_unit(next(iter(said.forecasts.values())))}"
     else:
         table = table[table["observed"].notna()]
         order = table["distance"].rank(method="first").to_numpy(int) - 1
         values = 100 * (table[["low", "estimate", "high"]].div(table["observed"], axis=0) - 1)
-        shown = [(0.0, "came")]
+        shown, label = [(0.0, "came", INK)], f"predicted over observed {said.target} (%)"
     colors = np.array(shades(len(points) if few else len(table)))[order]
     # The points of one forecast stand beside each other, in the order in which the runs came.
     of_count = table.groupby("n_runs")["n_runs"]
@@ -244,20 +245,17 @@ def leave_future_out(said: LeaveFutureOut, ax: Axes | None = None) -> Axes:
     width = 1.8 if size.max() <= _CROWDED else 0.7
     ax.vlines(x, values["low"], values["high"], color=colors, linewidth=width)
     ax.scatter(x, values["estimate"], color=colors, s=12 * width, zorder=4)
-    for value, _ in shown:
+    for value, *_ in shown:
         ax.axhline(value, color=INK, linewidth=0.9)
+    to_come = points.index[table["observed"].isna().loc[points.index]] if few else ()
+    for k in to_come:
+        where = [f"{name} {written(table[name][k], *said.unit_of(name))}" for name in inputs]
+        last = np.flatnonzero(order == order[k])[-1]
+        shown.append((values["estimate"].iloc[last], "\n".join(where), colors[last]))
     ax.set_xticks(range(len(counts)), [f"{n}" for n in counts])
     ax.set_xlim(-0.6, len(counts) - 0.4)
-    return finish(
-        ax,
-        "number of first runs",
-        f"{said.target}{_unit(next(iter(said.forecasts.values())))}"
-        if few
-        else f"predicted over observed {said.target} (%)",
-        f"{said.level:.0%} intervals of runs that were still to come",
-        [(value, text, INK) for value, text in shown],
-        margins={"y": 0.08},
-    )
+    title = f"{said.level:.0%} intervals of runs that were still to come"
+    return finish(ax, "number of first runs", label, title, shown, margins={"y": 0.08})
 
 
 @checked

@@ -163,6 +163,7 @@ def test_a_target_that_was_not_made_is_said_by_every_count(tmp_path, command, mo
     assert said.table["n_runs"].tolist() == [3, 6] and said.table["observed"].isna().all()
     assert said.table["row"].isna().all() and not said.inside.any()
     assert "7 B parameters" in said.headline and "3 runs say" in said.headline
+    assert "N 7 B parameters\nD 140 B tokens" in [text.get_text() for text in said.plot().texts]
     billions.to_csv(tmp_path / "few.csv", index=False)
     monkeypatch.chdir(tmp_path)
     line = "leave-future-out chinchilla few.csv -u N=1e9 -u D=1e9 --at N=7,D=140 --counts 3,6"
