@@ -51,7 +51,8 @@ def plot_command(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Option of the picture: along=D, metric=r2, computes=1e20:1e24; repeatable.",
+            help="Option of the picture: along=D, metric=r2, computes=1e20:1e24, "
+            "over=lr=1e-4:1e-2,batch=100K:10M; repeatable.",
         ),
     ] = None,
     out: Annotated[
@@ -136,10 +137,6 @@ def _printed(file: str) -> dict[str, Any] | None:
     return record if known else None
 
 
-def _kind(result: Any) -> str:
-    return result.kind_of_record()
-
-
 def _kinds(result: Any) -> list[str]:
     """Names of the pictures that draw a result, its own first: by what their first argument is."""
     plots, own = _plots(), [result.picture] if result.picture else []
@@ -200,7 +197,7 @@ def _parameters(draw: Any) -> list[inspect.Parameter]:
 
 def _chosen(result: Any, kinds: list[str], kind: str | None, with_data: bool) -> str:
     """The picture that is drawn; of a fit without one of its own its runs, or the law alone."""
-    named = _kind(result)
+    named = result.kind_of_record()
     if not kinds:
         raise UsageError(
             f"there is no picture of a saved {named} alone; the command that made it may draw it, "
@@ -245,9 +242,11 @@ def _with_data(draw: Any, data: Any) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """A number, two of them (LOW:HIGH), true or false, or a word."""
+    """A number, two of them (LOW:HIGH), true or false, ranges of inputs, or a word."""
     if text in ("true", "false"):
         return text == "true"
+    if "=" in text:
+        return opt.limits_of(text.split(","), "--option")
     try:
         numbers = tuple(float(part) for part in text.split(":"))
     except ValueError:

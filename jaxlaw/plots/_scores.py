@@ -73,8 +73,9 @@ def score_forecasts(scores: ScoreForecast, ax: Axes | None = None) -> Axes:
     ax.set_yticks(range(len(tasks)), tasks)
     ax.set_ylim(len(tasks) - 0.4, -0.6)
     many = f"; each task's {count} points from above" if count > _NAMED else ""
-    title = f"{scores.level:.0%} intervals of a new run; grey: chance{many}"
-    names = _points(scores) if 1 < count <= _NAMED else []
+    names = _points(scores) if count <= _NAMED else []
+    where = f", {names.pop()}" if count == 1 else ""
+    title = f"{scores.level:.0%} intervals of a new run{where}; grey: chance{many}"
     first = next((k for k, task in enumerate(tasks) if task in scores.forecasts), 0)
     named = zip(first + steps, names, colors, strict=False)
     return finish(ax, "score", "", title, named, margins={"x": 0.04})

@@ -102,6 +102,10 @@ def test_tasks_without_a_forecast_say_why(found):
     reasons = [text for text in ax.texts if "no forecast" in text.get_text()]
     assert len(reasons) == 2
     assert all(text.get_window_extent().x0 > left for text in reasons)
+    # One point is in the title, several beside what is drawn of them.
+    one = dataclasses.replace(found, table=found.table.iloc[::2], mean=found.mean.iloc[:1])
+    assert "run, N 3 B, D 60 B;" in jl.plots.score_forecasts(one).get_title()
+    assert "N 3 B" not in ax.get_title()
 
 
 @pytest.mark.full
