@@ -222,11 +222,11 @@ def test_optax_polishes_to_the_same_optimum(law):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("law", ["chinchilla", "kaplan", "dcpt-l1"])
-def test_optax_comes_as_far_as_jaxopt_from_anywhere(law):
+@pytest.mark.parametrize("law, count", [("chinchilla", 16), ("kaplan", 16), ("dcpt-l1", 2)])
+def test_optax_comes_as_far_as_jaxopt_from_anywhere(law, count):
     with jax.enable_x64(True):
         p = fit_problem(law, linear=False)
-        first = screened(p, *LIKE_A_FIT)[:16]
+        first = screened(p, *LIKE_A_FIT)[:count]
         values = [
             engine.solve(SOLVERS[name], p.model, p.data, first).value.min()
             for name in ("lbfgs", "lbfgs-optax")
