@@ -125,7 +125,7 @@ def isoflops(
               bbox=VEIL)  # fmt: skip
     lowest = [one.lowest for one in curves]
     _draw_lowest(ax, lowest, shades(len(curves)))
-    ax.margins(x=0.08, y=0.05 if mark is None else 0.12)
+    ax.margins(x=0.11, y=0.05 if mark is None else 0.12)  # names lie on the left
     log_axis(ax.xaxis)
     sizes = np.concatenate([one.budget.N for one in curves])
     striped = len(sizes) > 0 and stripe_outside(ax, sizes.min(), sizes.max(), "")
