@@ -298,16 +298,15 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         others=observations.others.iloc[order], positions=observations.positions[order],
         relative_slopes=_relative_slopes(law, observations, params, linear.params_jacobian),
     )  # fmt: skip
-    at, prior = optimum.coordinates, None
-    if problem.model.prior:
-        prior = prior_evidence(problem, at)
+    at = optimum.coordinates
+    prior = prior_evidence(problem, at) if problem.model.prior else None
     found, errors = diagnosed(problem, at, linear, params, evidence, prior)
     notes = (
         *_size_notes(law, observations),
         *observations.notes,
         *found,
         *_objective_notes(problem, optimum, predicted[order]),
-        *(() if prior is None else conflict_notes(problem, prior)),
+        *conflict_notes(problem, prior),
         *(() if options.free(law) else (_ALL_FIXED,)),
     )
     # Objectives of the search are sums over the scale of the problem, see _objective.scale_of; a

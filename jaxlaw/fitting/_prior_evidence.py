@@ -161,8 +161,12 @@ def off_prior(problem: FitProblem, at: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return values[rows] - problem.in_numpy.prior.mean, slopes[rows]
 
 
-def conflict_notes(problem: FitProblem, evidence: PriorEvidence) -> list[Note]:
+def conflict_notes(problem: FitProblem, evidence: PriorEvidence | None) -> list[Note]:
     """Notes where the runs could hardly have come of the prior: of coordinates, then of noise."""
+    if evidence is None:  # the law has none, whatever was asked for
+        message = f"the prior knows nothing of law {problem.law.name}: these are the runs alone"
+        asked = problem.options.prior is not None
+        return [Note("no-prior", "warning", message, inherited=False)] * asked
     of_noise = list(problem.options.prior.notes)
     if evidence.p_value >= CONFLICT / 2:
         return of_noise

@@ -258,7 +258,6 @@ cpt_curve_replay_cpt: Law = _replay("cpt")
 # part of L0, and the last rate is taken as 0 (for S2_cpt). With a constant rate S2_cpt is the
 # rise from 0 alone, over within some 1/(1 − λ) steps, which the shift's own start resembles: fix
 # C2 (and a1) at 0; S1_cpt is rate × steps.
-_PARTS_UNKNOWN = {"annealing": ("C2",), "shift": ("B",)}
 _UNKNOWN = {
     "L0": real(0.5, 5.0, unit="nats", doc="loss after endless training, as extrapolated"),
     "S1_pt": positive(0.1, 100.0, unit="S1", doc="how long the base was trained"),
@@ -278,14 +277,16 @@ def _exceeds_curves(law, params, ranges):
     return [(Note("base-extrapolated", "warning", message, inherited=True), math.inf)]
 
 
+_PARTS_UNKNOWN = {"annealing": ("C2",), "shift": ("B",)}
+_UNKNOWN_BASE = {"context": context, "components": _PARTS_UNKNOWN, "requirements": _exceeds_curves}
+
+
 @law(
     name="cpt-curve-unknown-base",
     formula="L0 + A·(S1_pt+S1_cpt)^−α − C2·S2_cpt + B·(1 − (1+E·S1_cpt)^−β), S1_pt fitted",
     source="Wang 2025, §6 and App. G",
     chart=chart(base_known=False),
-    context=context,
-    components=_PARTS_UNKNOWN,
-    requirements=_exceeds_curves,
+    **_UNKNOWN_BASE,
 )
 def cpt_curve_unknown_base(
     S1_cpt, S2_cpt,
@@ -305,9 +306,7 @@ def _replay_unknown_base(own: str) -> Law:
         f"+ B·(1 − (1+E·S1_cpt)^−β)·{formula}, S1_pt fitted",
         source=f"Wang 2025, eq. 8 with App. G, loss {words}",
         chart=chart(lambda a2: share(a2, new_alone), base_known=False),
-        context=context,
-        components=_PARTS_UNKNOWN,
-        requirements=_exceeds_curves,
+        **_UNKNOWN_BASE,
     )
     def replayed(
         S1_cpt, S2_cpt, r,

@@ -359,6 +359,15 @@ def test_a_direction_that_neither_runs_nor_prior_see_is_still_a_warning():
     np.testing.assert_allclose(root.T @ root, np.diag([1 / 4, 1 / 9]))
 
 
+def test_a_prior_that_knows_nothing_of_the_law_says_so_and_changes_nothing():
+    runs = jl.simulate.experiment("loss-size", noise=0.003).table
+    alone = jl.fit("loss-size", runs, n_starts=64)
+    asked = jl.fit("loss-size", runs, n_starts=64, prior="field")
+    assert [note.code for note in asked.notes] == [*(n.code for n in alone.notes), "no-prior"]
+    assert (asked.params, asked.delta, asked.prior) == (alone.params, alone.delta, None)
+    assert "no-prior: the prior knows nothing of law loss-size" in asked.summary()
+
+
 def test_what_a_prior_cannot_go_with_is_refused():
     with pytest.raises(jl.UsageError, match="alpha is fixed or tied"):
         jl.fit("chinchilla", table(), prior="field", fixed={"alpha": 0.3})
