@@ -289,6 +289,13 @@ def limits_of(items: Sequence[str] | None, option: str) -> dict[str, tuple[Any, 
     return {n: value_range(text, option, quantity) for n, text in pairs(items, option).items()}
 
 
+def searched_in(items: Sequence[str], option: str) -> dict[str, Any]:
+    """``["lr=1e-4:1e-2,batch", "N"]`` → ``{"lr": (1e-4, 1e-2), "batch": None, "N": None}``."""
+    items = [one for item in items for one in item.split(",")]
+    ranges = limits_of([item for item in items if "=" in item], option)
+    return {item.partition("=")[0]: ranges.get(item.partition("=")[0]) for item in items}
+
+
 def value_range(
     text: str, option: str, read: Callable[[str, str], Any] = number
 ) -> tuple[Any, Any]:

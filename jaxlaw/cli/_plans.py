@@ -31,6 +31,7 @@ from jaxlaw.cli._options import (
     numbers_of,
     pairs,
     quantity,
+    searched_in,
     value_range,
     values_of,
 )
@@ -79,13 +80,6 @@ def _schedule(text: str, option: str) -> Any:
 
 def _between(text: str, option: str) -> tuple[Any, Any]:
     return value_range(text, option, quantity)
-
-
-def _searched(items: Any, option: str) -> dict[str, Any]:
-    """``["lr=1e-4:1e-2,batch", "N"]`` → ``{"lr": (1e-4, 1e-2), "batch": None, "N": None}``."""
-    items = [one for item in items for one in item.split(",")]
-    ranges = limits_of([item for item in items if "=" in item], option)
-    return {item.partition("=")[0]: ranges.get(item.partition("=")[0]) for item in items}
 
 
 def _constraints(items: Any, option: str) -> list[Any]:
@@ -153,7 +147,7 @@ _KINDS: dict[str, tuple[Any, Callable[[Any, str], Any], str]] = {
     ),
     "Mapping[str, tuple[float | str | None, float | str | None] | None]": (
         list[str],
-        _searched,
+        searched_in,
         "Write NAME, or NAME=LOW:HIGH, where either side may be empty; repeatable.",
     ),
     "tuple[float | str | None, float | str | None]": (

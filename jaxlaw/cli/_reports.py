@@ -246,7 +246,7 @@ def _value(text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
     if "=" in text:
-        return opt.limits_of(text.split(","), "--option")
+        return opt.searched_in([text], "--option")
     try:
         numbers = tuple(float(part) for part in text.split(":"))
     except ValueError:

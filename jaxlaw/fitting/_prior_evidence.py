@@ -162,8 +162,8 @@ def off_prior(problem: FitProblem, at: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def conflict_notes(problem: FitProblem, evidence: PriorEvidence | None) -> list[Note]:
-    """Notes where the runs could hardly have come of the prior: of coordinates, then of noise."""
-    if evidence is None:  # the law has none, whatever was asked for
+    """Notes where the runs could hardly have come of the prior, or it knows nothing of the law."""
+    if evidence is None:
         message = f"the prior knows nothing of law {problem.law.name}: these are the runs alone"
         asked = problem.options.prior is not None
         return [Note("no-prior", "warning", message, inherited=False)] * asked

@@ -117,9 +117,9 @@ def downstream_bleu_ce(
     return C * jnp.exp(-k * cross_entropy)
 
 
-_MEANT = "loss on the task, such as bits per byte of its right answers"
+_TASK_LOSS = "loss on the task, such as bits per byte of its right answers"
 _OF_TASK_LOSS = {
-    "inputs": {"task_loss": Input("task_loss", _MEANT, 1.0, "positive")},
+    "inputs": {"task_loss": Input("task_loss", _TASK_LOSS, 1.0, "positive")},
     "target": "accuracy",
     "better": "high",
     "residuals": "linear",
