@@ -70,6 +70,7 @@ from jaxlaw.planning._search_space import (
 from jaxlaw.planning._weighted_laws import across_laws, relative_regret
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, with_intervals
 
+_GROWN = 257  # sizes, or numbers of tokens, among which the loss comes lowest
 _ENDLESS = math.log(1e42)  # size or tokens at which a loss is what it tends to
 NEAR_END = 1e-3  # of the searched range of log compute
 REACHED = 1e-9  # relative: farther from the loss wanted, a search has not converged
@@ -507,7 +508,7 @@ def tokens_or_size_for(
     values = {key: values_of[key] for key in ("N", "D", "loss", "compute")}
     notes = epochs_notes(source, others, values["D"][0], None)
     if by == "loss":
-        lowest = loss_without_end(source, name, log_known[0], others)
+        lowest = lowest_loss(source, name, log_known[0], others)
         notes += _reach_notes(values[name], value, f"{lowest:.5g} however large {name} is")
     return _allocation(
         source, values, at, _constant(values), "answer", level, notes,
@@ -515,10 +516,11 @@ def tokens_or_size_for(
     )  # fmt: skip
 
 
-def loss_without_end(source: Draws, name: str, log_known: float, others: Any) -> float:
-    """What the loss tends to as N or D (``name``) grows."""
-    pair = (log_known, _ENDLESS) if name == "D" else (_ENDLESS, log_known)
-    return float(losses_at(source.law, source.values, *pair, others)[0])
+def lowest_loss(source: Draws, name: str, log_known: float, others: Any) -> float:
+    """What the loss comes down to as N or D (``name``) grows."""
+    grown = np.append(np.linspace(*map(math.log, SEARCH_LIMITS[name]), _GROWN), _ENDLESS)
+    pair = (log_known, grown) if name == "D" else (grown, log_known)
+    return float(np.nanmin(losses_at(source.law, source.values, *pair, others)[0]))
 
 
 # What is searched, and how.

@@ -19,7 +19,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
 from jaxlaw.planning._answers import checked_tokens
-from jaxlaw.planning._solve import for_each_draw, minimise, root, root_or_infinity
+from jaxlaw.planning._solve import first_root, for_each_draw, minimise, root
 from jaxlaw.uncertainty import Draws
 
 Cost = Callable[..., Any]
@@ -275,7 +275,7 @@ def other_input(
         log_x = (log_size if name == "N" else log_tokens)(cost, known, value)
     else:
         limits = map(math.log, SEARCH_LIMITS[name])
-        log_x = root_or_infinity(lambda log_x: value - loss(log_x), *limits)
+        log_x = first_root(lambda log_x: value - loss(log_x), *limits)
     return log_x, loss(log_x)
 
 

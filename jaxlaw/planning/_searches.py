@@ -31,6 +31,7 @@ from jaxlaw.planning._budgets import (
     log_tokens,
 )
 from jaxlaw.planning._solve import (
+    first_root,
     for_each_draw,
     minimise,
     minimise_in_box,
@@ -287,7 +288,8 @@ def _needed(form: Form, params: Any, given: Given, raw: Mapping[str, Any], top: 
     def shortfall(log_D: Any) -> Any:
         return -_excess_of(form, params, given, {**raw, "D": jnp.exp(log_D)}, 0)
 
-    log_D = jax.lax.stop_gradient(root_or_infinity(shortfall, given.low["D"], top))
+    crossing = first_root if form.limits[0][0].best_settings else root_or_infinity
+    log_D = jax.lax.stop_gradient(crossing(shortfall, given.low["D"], top))
     start = jnp.where(jnp.isfinite(log_D), log_D, given.low["D"])
     moved = start
     for _ in range(2):

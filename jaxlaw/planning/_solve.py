@@ -24,6 +24,8 @@ from jaxlaw._jit import compiled, in_float64
 
 HALVINGS = 60  # of a bracket: the end is below the rounding of a double
 
+TURNING = 65  # points among which :func:`first_root` looks
+
 # Of :func:`minimise_in_box`.
 BLOCKS = 8  # of the grid; the best point of each is refined
 ROUNDS = 30  # at most
@@ -97,6 +99,17 @@ def root_or_infinity(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
     """As :func:`root`; without a change of sign ∞ (negative throughout) or −∞ (positive)."""
     zero = jnp.where(rising(high) <= 0, jnp.inf, root(rising, low, high))
     return jnp.where(rising(low) >= 0, -jnp.inf, zero)
+
+
+def first_root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
+    """As :func:`root_or_infinity`, the first zero of a function that may fall again beyond it.
+
+    At a rate or a batch that is held the loss of a tuned law falls with the size and the tokens up
+    to some point, and rises beyond.
+    """
+    grid = jnp.linspace(low, high, TURNING)
+    above = jax.vmap(rising)(grid) > 0
+    return root_or_infinity(rising, low, jnp.where(above.any(), grid[jnp.argmax(above)], high))
 
 
 def last_true(condition: Callable[[Any], Any], low: float, high: float, points: int) -> Any:

@@ -30,7 +30,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._allocation import budgets_of, loss_without_end, min_compute
+from jaxlaw.planning._allocation import budgets_of, lowest_loss, min_compute
 from jaxlaw.planning._answers import (
     MISSING,
     Answer,
@@ -243,7 +243,7 @@ def data_transferred(
         log_D = np.full(continued.rows, math.log(tokens))
         target = losses_at(continued.law, continued.values, log_N, log_D[0], others[1])
     values = _against_scratch(both, others[0], cost, log_N, log_D, target)
-    notes = _transfer_notes(values, loss_without_end(both[0], "D", log_N, others[0]))
+    notes = _transfer_notes(values, lowest_loss(both[0], "D", log_N, others[0]))
     given = ("N", "D" if loss is None else "loss")
     answer = with_intervals(values, level, fewest_degrees(both), given)
     raw = {name: answer[name] * continued.scale(name) for name in ("N", "D")}

@@ -134,3 +134,23 @@ def test_size_tokens_rate_and_batch_in_one_answer():
 def test_misuse_says_what_to_do(asked, message):
     with pytest.raises(UsageError, match=message):
         planning.optimal_inputs((LAW, TRUTH), **({"over": OVER, "at": AT} | asked))
+
+
+def test_tokens_to_a_loss_at_a_held_rate_are_found_though_the_loss_rises_again():
+    """Far beyond the tokens that the rate and the batch are for, the loss of a tuned law rises."""
+    fit = jl.FittedLaw("tuned-skaling", simulate.TRUTHS["tuned-skaling"])
+    at = {"lr": 1e-3, "batch": 3.5e5}
+    tokens = planning.tokens_or_size_for(fit, N=1e9, loss=2.2, at=at)
+    by_solve = planning.solve(fit, "D", 2.2, at={"N": 1e9, **at}).value
+    assert tokens.D == pytest.approx(by_solve, rel=1e-9)
+    size = planning.tokens_or_size_for(fit, D=2e10, loss=2.2, at=at)
+    assert fit.predict(N=size.N, D=2e10, **at) == pytest.approx(2.2)
+    never = planning.tokens_or_size_for(fit, N=1e9, loss=1.6, at=at)
+    lowest = planning.optimal_inputs(fit, {"D": (1e8, 1e16)}, at={"N": 1e9, **at}).loss
+    said = never.notes[0].message.partition("comes down to ")[2].split()[0]
+    assert float(said) == pytest.approx(lowest, rel=1e-3)
+    least = planning.minimise(
+        planning.Compute(), {"lr": (1e-5, 1e-1), "D": None},
+        subject_to=[planning.AtMost(fit, 2.2)], at={"N": 1e9, "batch": 3.5e5},
+    )  # fmt: skip
+    assert least.best["D"] <= tokens.D
