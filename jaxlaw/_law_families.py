@@ -9,6 +9,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "routed models": ("clark",),
     "vocabularies": ("vocabulary",),
+    "learning rate and batch": ("best-lr", "best-batch"),
     "compute": ("loss-compute-e", "loss-compute"),
     "repeated tokens": ("repetition", "repetition-geometric"),
     "continual runs from a base": ("cpt-chinchilla",),

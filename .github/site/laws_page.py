@@ -8,7 +8,8 @@ import formulas
 from jaxlaw import laws
 
 _MODULES = (
-    "scaling", "mixture", "cross_domain", "repetition", "experts", "annealing", "downstream",
+    "scaling", "best_settings", "mixture", "cross_domain", "repetition", "experts", "annealing",
+    "downstream",
 )  # fmt: skip
 
 

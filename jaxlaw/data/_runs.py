@@ -65,7 +65,7 @@ _DIVIDED = 1e-6  # change of a share from which a note says that it was divided 
 
 
 # A cross-entropy is a loss; a column of that name serves where a law predicts it.
-_TARGET_ALIASES = {"cross-entropy": ("loss",)}
+_TARGET_ALIASES = {"cross-entropy": ("loss",), "best_lr": ("lr",), "best_batch": ("batch",)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -964,11 +964,7 @@ def _input(runs: Runs, law: Law, spec: Input) -> Column:
     doc += "; jl.read_loss_curves works it out from schedules" if spec.per_drop else ""
     series, location = _series(runs, name, doc, spec.name), runs.location(name)
     # Rows of one size, share or budget have equal numbers, however these were computed.
-    raw = (
-        merged(numbers(series, location))
-        if not spec.levels
-        else level_codes(series, location, spec)
-    )
+    raw = level_codes(series, location, spec) if spec.levels else merged(numbers(series, location))
     unit = runs.units.get(name, runs.units.get(spec.name, spec.unit))
     declared = name in runs.units or spec.name in runs.units
     if spec.domain == "fraction" and not spec.mixture:  # of a mixture, the sum is checked
@@ -994,7 +990,9 @@ def target_column(runs: Runs, law: Law) -> str:
 
 def _target(runs: Runs, law: Law) -> Column:
     name = target_column(runs, law)
-    series = _series(runs, name, f", which law {law.name} predicts", law.target)
+    values = _series(runs, name, f", which law {law.name} predicts", law.target)
     positive = law.residuals == "log" or law.target == "loss"
     spec = Input(law.target, domain="positive" if positive else "real")
-    return Column(runs.location(name), numbers(series, runs.location(name)), 1.0, 1.0, False, spec)
+    # Best settings alone are of a unit: that of the input, such as the batch, of the same column.
+    where, unit = runs.location(name), runs.units.get(name, 1.0)
+    return Column(where, numbers(values, where), unit, unit, name in runs.units, spec)

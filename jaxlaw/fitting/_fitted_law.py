@@ -625,6 +625,8 @@ class FittedLaw(Result):
         column = (self.columns or {}).get(self.law.target, "")
         if _BITS.search(column):
             return "bits per byte"
+        if self.law.target == "best_batch":
+            return "tokens"
         return "nats" if self.law.target in _LOSSES and not _SCORES.search(column) else ""
 
     @property

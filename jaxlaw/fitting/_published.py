@@ -140,6 +140,40 @@ def _clark(*params: float) -> _Printed:
     )
 
 
+def _of_compute(setting: str, factor: float, power: float) -> dict[str, float]:
+    """A power law of the compute, 6·N·D, as one of N and D."""
+    at_reference = factor * laws.REFERENCE["C"] ** power
+    return {f"{setting}_0": at_reference, f"{setting}_N": power, f"{setting}_D": power}
+
+
+def _of_size(setting: str, factor: float, of_N: float, of_D: float = 0.0) -> dict[str, float]:
+    """A power law of N and D, counted one by one, in the parameters of the law."""
+    at_reference = factor * laws.REFERENCE["N"] ** of_N * laws.REFERENCE["D"] ** of_D
+    return {f"{setting}_0": at_reference, f"{setting}_N": of_N, f"{setting}_D": of_D}
+
+
+# Formulas for a batch that is held (Bjorck 2024) are of another optimum, those of the loss
+# (Kaplan 2020, MiniCPM) need a law of the loss first: neither is here.
+_LI = Note(
+    "left-out",
+    "info",
+    "N is counted without embeddings, of routed models all parameters; AdamW, a cosine to a final "
+    "rate of 1e-5 whatever its peak, 2,048 tokens a sequence",
+)
+_LI_RANGES = {"N": (60e6, 1.074e9), "D": (2e9, 1e11)}
+_DEEPSEEK = Note(
+    "left-out",
+    "info",
+    "printed in C = M·D, M FLOPs a token without embeddings and with attention, which is read here "
+    "as 6·N; runs of 1e17 to 2e19 FLOPs at all settings within 0.25 % of the lowest loss",
+)
+_PORIAN = Note(
+    "left-out",
+    "info",
+    "of runs with some 20 tokens a parameter, so that what D does alone is not in it; N has the "
+    "head, AdamW with β2 tuned; of the batch 0.00037·N^0.703 sequences of 2,048 tokens are printed",
+)
+
 _PRINTED: Mapping[str, _Printed] = {
     "kaplan-2020": _Printed(
         "kaplan",
@@ -231,6 +265,62 @@ _PRINTED: Mapping[str, _Printed] = {
     "clark-2022-s-base": _clark(-0.082, -0.108, 0.009, 1.104, 1.847, 314.478),
     "clark-2022-rl-r": _clark(-0.083, -0.126, 0.012, 1.111, 1.880, 469.982),
     "clark-2022-hash": _clark(-0.087, -0.136, 0.012, 1.157, 4.175, 477.741),
+    "li-2025-lr": _Printed(
+        "best-lr",
+        _of_size("lr", math.exp(0.586), -0.713, 0.307),
+        "Li 2025 (Step Law), arXiv 2503.04715",
+        (_LI,),
+        "95 % intervals (1,000 resamples): lr_N -0.774 to -0.655, lr_D 0.271 to 0.345",
+        _LI_RANGES,
+    ),
+    "li-2025-batch": _Printed(
+        "best-batch",
+        _of_size("batch", math.exp(-0.544), 0.0, 0.571),
+        "Li 2025 (Step Law), arXiv 2503.04715",
+        (_LI,),
+        "95 % interval (1,000 resamples): batch_D 0.534 to 0.606",
+        _LI_RANGES,
+    ),
+    "deepseek-2024-lr": _Printed(
+        "best-lr",
+        _of_compute("lr", 0.3118, -0.1250),
+        "Bi 2024 (DeepSeek LLM), eq. 1",
+        (_DEEPSEEK,),
+    ),
+    "deepseek-2024-batch": _Printed(
+        "best-batch",
+        _of_compute("batch", 0.2920, 0.3271),
+        "Bi 2024 (DeepSeek LLM), eq. 1",
+        (_DEEPSEEK,),
+    ),
+    "porian-2024-lr": _Printed(
+        "best-lr",
+        _of_size("lr", 3.7, -0.36),
+        "Porian 2024, arXiv 2406.19146, as others quote it",
+        (_PORIAN,),
+    ),
+    "porian-2024-batch": _Printed(
+        "best-batch",
+        _of_size("batch", 0.00037 * 2048, 0.703),
+        "Porian 2024, arXiv 2406.19146, as others quote it",
+        (_PORIAN,),
+    ),
+    "openeurollm-lr": _Printed(
+        "best-lr",
+        {"lr_0": 5.392e-4, "lr_N": -0.3816, "lr_D": 0.1189},
+        "OpenEuroLLM, dense_english_scaling_laws @781af436: the 45 minima of its sweeps",
+        (
+            Note(
+                "left-out",
+                "info",
+                "minima of smoothed losses, two of them 40 % below the others (0.98 B parameters, "
+                "80 and 120 B tokens); of the batch they print sequences and not how long they are",
+            ),
+        ),
+        "standard errors (4,000 resamples): lr_0 4.4e-5, lr_N 0.045, lr_D 0.041",
+        {"N": (47.6e6, 983e6), "D": (6e9, 300e9)},
+        search="fitted by jaxlaw to minima that are not shipped",
+    ),
     "wang-2025-pt": _Printed(
         "cpt-curve-replay-pt",
         {"L0": 3.067, "A": 0.480, "alpha": 0.510, "C1": 0.280, "C2": 0.263, "a1": 0.055}

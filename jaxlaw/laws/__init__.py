@@ -9,6 +9,7 @@ import pandas as pd
 
 from jaxlaw.laws import (  # noqa: F401
     annealing,
+    best_settings,
     cross_domain,
     downstream,
     experts,
@@ -38,6 +39,7 @@ from jaxlaw.laws._weighted import (
     weight_of,
     weighted,
 )
+from jaxlaw.laws.best_settings import REFERENCE
 
 if TYPE_CHECKING:
     from jaxlaw.laws._routed import routed as routed
@@ -48,6 +50,7 @@ __all__ = [
     "Law",
     "Parameter",
     "PowerLawTerms",
+    "REFERENCE",
     "SHIFT",
     "additive",
     "built_in",

@@ -161,7 +161,8 @@ class Law:
             source demands of a fitted law and this one does not meet, and how much of the target
             that is, relative: within the runs' scatter the note only informs. The size is infinite
             where there is none.
-        better: whether a low target is the better one (a loss) or a high one (a score).
+        better: whether a low target is the better one (a loss), a high one (a score) or neither
+            (a best learning rate).
         with_floor: the law that has the irreducible loss which this one lacks, if any; a fit whose
             residuals ask for it names it.
         own_grid: origin of the parameters' grid where the source prints none; empty where
@@ -204,7 +205,7 @@ class Law:
     own_grid: str = ""
     with_floor: str = ""
     continual_alone: str = ""
-    better: Literal["low", "high"] = "low"
+    better: Literal["low", "high", "neither"] = "low"
     components: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     power_law_terms: Callable[[Values, Values], PowerLawTerms] | None = None
     scale_free: ScaleFree | None = None

@@ -20,14 +20,13 @@ import numpy as np
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Chart, Law, ScaleFree, Values, get
 from jaxlaw.laws._parameters import Input, Parameter, positive, real
+from jaxlaw.laws.best_settings import BEST, POWERS, REFERENCE
 
 #: Inputs that a law is tuned over.
 TUNED = {
     "lr": Input("lr", "peak learning rate", 1.0, "positive", (1e-8, 1e2)),
     "batch": Input("batch", "tokens a step", 1.0, "positive", (1e3, 1e11), counts="tokens"),
 }
-#: The point at which the best settings are parameters, in single things.
-REFERENCE = {"N": 1e9, "D": 2e10, "C": 1.2e20}
 _NAME = re.compile(r"tuned-(?:(?P<only>lr|batch)-)?(?P<base>.+)")
 _STEEPEST = 50.0  # exponent beyond which the loss rises no further: its exponential stays finite
 _SERIES = 0.5  # below it (e^t − 1 − t)/t² loses its digits, and is summed
@@ -196,20 +195,6 @@ def law_from_name(name: str) -> Law | None:
     return tuned(match["base"], TUNED if match["only"] is None else [match["only"]])
 
 
-_BEST = {
-    "lr": positive(3e-4, 1e-2, low=1e-10, high=1e4, doc="best learning rate at the reference"),
-    "batch": positive(
-        1e5, 4e6, low=1.0, high=1e13, unit="tokens", doc="best batch at the reference"
-    ),
-}
-_POWERS = {
-    "lr_N": real(-0.9, 0.1, low=-3.0, high=3.0),
-    "lr_D": real(-0.3, 0.5, low=-3.0, high=3.0),
-    "lr_C": real(-0.3, 0.1, low=-3.0, high=3.0),
-    "batch_N": real(-0.3, 0.3, low=-3.0, high=3.0),
-    "batch_D": real(0.2, 0.8, low=-3.0, high=3.0),
-    "batch_C": real(0.1, 0.5, low=-3.0, high=3.0),
-}
 _SHAPES = {
     "h_lr": positive(3e-3, 0.05, low=1e-7, high=10.0, doc="curvature along the rate"),
     "s_lr": real(0.2, 1.5, low=-5.0, high=8.0, doc="skew: how much steeper above the best rate"),
@@ -226,21 +211,13 @@ def _specs(over: Sequence[str], scale: Sequence[str]) -> list[Parameter]:
     """The parameters of the bowl, in order."""
     named: dict[str, Parameter] = {}
     for name in over:
-        named |= {f"{name}_0": _BEST[name]}
-        named |= {f"{name}_{one}": _POWERS[f"{name}_{one}"] for one in scale}
+        named |= {f"{name}_0": BEST[name]}
+        named |= {f"{name}_{one}": POWERS[f"{name}_{one}"] for one in scale}
     for name in [*over, *(["noise"] if len(over) == 2 else [])]:
         named |= {f"h_{name}": _SHAPES[f"h_{name}"], f"s_{name}": _SHAPES[f"s_{name}"]}
     named |= {"g": _SHAPES["g"]} if len(over) == 2 else {}
     named |= {"k": _SHAPES["k"]}
-    docs = {"lr": "the best rate", "batch": "the best batch"}
-    return [
-        dataclasses.replace(
-            spec,
-            name=name,
-            doc=spec.doc or f"power of {name[-1]} with which {docs[name.rpartition('_')[0]]} moves",
-        )
-        for name, spec in named.items()
-    ]
+    return [dataclasses.replace(spec, name=name) for name, spec in named.items()]
 
 
 # The runs see best settings and depth at their own centre: at a reference far from it both move

@@ -57,6 +57,16 @@ def require_inputs(source: Draws, *names: str) -> None:
             f"law {source.law.name} has no input {', '.join(missing)} (it takes "
             f"{', '.join(source.law.input_names)}); this plan needs {', '.join(names)}"
         )
+    of_a_loss(source)
+
+
+def of_a_loss(source: Draws) -> None:
+    """Refuse a law of what is neither better when low nor when high, such as a learning rate."""
+    if source.law.better == "neither":
+        raise UsageError(
+            f"law {source.law.name} predicts {source.law.target}, and this plan is of a loss; "
+            "predict says what it is for a run"
+        )
 
 
 def _where_settings_are_searched(law: Law, missing: Sequence[str], free: Sequence[str]) -> str:

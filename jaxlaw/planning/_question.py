@@ -20,6 +20,7 @@ from jaxlaw.planning._answers import (
     checked_tokens,
     in_unit_of_runs,
     law_inputs,
+    of_a_loss,
     source_notes,
 )
 from jaxlaw.planning._budgets import AT_LIMIT, SEARCH_LIMITS, flops, total_cost
@@ -193,6 +194,7 @@ def _asked(fit: Any, constraints: Sequence[Constraint]) -> _Asked:
     for one in every:
         if one.law.better == "high":
             raise UsageError(f"law {one.law.name} predicts a score, which is better when high")
+        of_a_loss(one)
     return _Asked(compute, budget, corpus, limited, every)
 
 

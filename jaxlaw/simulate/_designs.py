@@ -357,6 +357,8 @@ DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         "chinchilla": _hoffmann,
         "skaling": _hoffmann,
         "tuned-skaling": _sweeps,
+        "best-lr": _hoffmann,
+        "best-batch": _hoffmann,
         "kaplan-e": _hoffmann,
         "overtraining": _hoffmann,
         "farseer": _farseer,
@@ -430,8 +432,9 @@ _CURVE = _HIDDEN_PT | {"C1": 0.280, "C2": 0.263} | _SHIFT_PT
 # look like that paper's domain losses; both dcpt truths meet its constraint on C, and
 # closely, as its fits do; so are those of several domains. loss-size, the routing, bimix,
 # skaling, kaplan-e, overtraining, downstream-ce, downstream-bleu-ce, the scores of a task's loss
-# and rectified are ours; the bowl of tuned-skaling is that of a fit to Step Law's sweeps,
-# rounded, and vocabulary a fit to Tao's runs, likewise. Of loss curves:
+# and rectified are ours; the bowl of tuned-skaling, whose best settings are those of best-lr and
+# best-batch, is that of a fit to Step Law's sweeps, rounded, and vocabulary a fit to Tao's runs,
+# likewise. Of loss curves:
 # Wang 2025, figure 19; ours are the exponential shift, the powers, N, the second batch size, and
 # the amount of training of the unknown base, S1 of 5,000 steps: its own 40,000 would leave nothing
 # but a straight line to be seen of it.
@@ -443,6 +446,8 @@ _PARAMETERS: dict[str, dict[str, float]] = {
     | dict(lr_0=1e-3, lr_N=-0.6, lr_D=0.23, batch_0=3.5e5, batch_N=-0.1, batch_D=0.54)
     | dict(h_lr=0.013, s_lr=0.95, h_batch=0.001, s_batch=1.6, h_noise=0.0025, s_noise=0.35)
     | dict(g=2.0, k=-0.12),
+    "best-lr": dict(lr_0=1e-3, lr_N=-0.6, lr_D=0.23),
+    "best-batch": dict(batch_0=3.5e5, batch_N=-0.1, batch_D=0.54),
     "kaplan-e": dict(E=1.2, A=6e7, B=1.5e9, alpha=0.18, beta=0.2),
     "overtraining": dict(E=1.9, a=1600.0, b=5500.0, eta=0.2),
     "farseer": dict(s=-0.06247, q=0.13, S=0.1285, B=230.73, b=-0.1729, Q=-1.5442)

@@ -87,6 +87,10 @@ FORMULAS = {
     "loss-compute": lambda p, C: p["a"] * C ** -p["b"],
     "loss-compute-e": lambda p, C: p["E"] + p["A"] / C ** p["gamma"],
     "loss-size": lambda p, N: p["E"] + p["A"] / N ** p["alpha"],
+    "best-lr": lambda p, N, D: p["lr_0"] * (N / 1e9) ** p["lr_N"] * (D / 2e10) ** p["lr_D"],
+    "best-batch": lambda p, N, D: (
+        p["batch_0"] * (N / 1e9) ** p["batch_N"] * (D / 2e10) ** p["batch_D"]
+    ),
     "vocabulary": lambda p, N, N_v, D: (
         p["E"]
         + p["A"] / N ** p["alpha"]
@@ -289,6 +293,7 @@ LINEAR = {
     "skaling": "E", "kaplan-e": "E", "overtraining": "E a b", "farseer": "",
     "repetition": "E", "repetition-geometric": "E A B",
     "clark": "", "loss-size": "E A", "vocabulary": "E A A_v B",
+    "best-lr": "lr_0", "best-batch": "batch_0",
     "cpt-chinchilla": "E A B", "loss-compute": "a", "loss-compute-e": "E A",
 }  # fmt: skip
 

@@ -111,6 +111,13 @@ def test_clark_s_runs():
         data = runs.observations(fit.law)
         assert np.sqrt(np.mean(np.log(printed.predict(**data.inputs) / data.target) ** 2)) < 0.02
         large = own.dense_parameter_count > 3e8
+        # All parameters over those that a token uses, in place of the experts: worse.
+        ratio = own.assign(ratio=own.total_parameter_count / own.dense_parameter_count)
+        by_ratio = jl.read_runs(ratio[~large], COLUMNS | {"experts": "ratio"}, {"N": 1})
+        beyond, fit = ratio[large], jl.fit("routed-loss-size", by_ratio, delta=np.inf)
+        predicted = fit.predict(N=beyond.dense_parameter_count, experts=beyond.ratio)
+        miss = np.log(predicted / beyond.loss_validation)
+        held.setdefault("ratio", []).append(100 * abs(miss).mean())
         for law in ("clark", "routed-loss-size"):
             small = jl.fit(law, jl.read_runs(own[~large], COLUMNS, {"N": 1}), delta=np.inf)
             beyond = own[large]
@@ -120,4 +127,5 @@ def test_clark_s_runs():
             misses.setdefault(law, []).append(miss)
     np.testing.assert_allclose(held["clark"], [1.99, 1.84, 1.77], atol=0.03)
     np.testing.assert_allclose(held["routed-loss-size"], [1.13, 0.64, 0.51], atol=0.05)
+    np.testing.assert_allclose(held["ratio"], [1.64, 1.11, 1.04], atol=0.05)
     assert all((miss < 0).all() for miss in misses["clark"])

@@ -18,6 +18,8 @@ SIZES = {
     "chinchilla": 243,
     "skaling": 243,
     "tuned-skaling": 180,
+    "best-lr": 243,
+    "best-batch": 243,
     "kaplan-e": 243,
     "overtraining": 243,
     "farseer": 165,

@@ -1,0 +1,71 @@
+"""Laws of the best learning rate and the best batch of a run, by its size and its tokens.
+
+Papers print such formulas beside their laws of the loss; :func:`jaxlaw.laws.tuned` has the same
+parameters, and fits them to the runs of a sweep in place of its minima.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxlaw.laws._base import law
+from jaxlaw.laws._parameters import positive, real
+
+#: The point at which the best settings are parameters, in single things.
+REFERENCE = {"N": 1e9, "D": 2e10, "C": 1.2e20}
+
+BEST = {
+    "lr": positive(3e-4, 1e-2, low=1e-10, high=1e4, doc="best learning rate at the reference"),
+    "batch": positive(
+        1e5, 4e6, low=1.0, high=1e13, unit="tokens", doc="best batch at the reference"
+    ),
+}
+_POWERS = {
+    "lr_N": real(-0.9, 0.1, low=-3.0, high=3.0),
+    "lr_D": real(-0.3, 0.5, low=-3.0, high=3.0),
+    "lr_C": real(-0.3, 0.1, low=-3.0, high=3.0),
+    "batch_N": real(-0.3, 0.3, low=-3.0, high=3.0),
+    "batch_D": real(0.2, 0.8, low=-3.0, high=3.0),
+    "batch_C": real(0.1, 0.5, low=-3.0, high=3.0),
+}
+_WORDS = {"lr": "the best rate", "batch": "the best batch"}
+POWERS = {
+    name: dataclasses.replace(spec, doc=f"power of {name[-1]} with which {_WORDS[name[:-2]]} moves")
+    for name, spec in _POWERS.items()
+}
+# Best settings scatter by a tenth and more, and a few are far off: the tails are cut beyond that.
+_OF_A_SETTING: dict[str, Any] = {
+    "source": "power laws of the best settings, as of Li 2025, arXiv 2503.04715",
+    "better": "neither",
+    "delta": 0.1,
+}
+
+
+def _moved(first: Any, N: Any, D: Any, of_N: Any, of_D: Any) -> Any:
+    n, d = jnp.log(N / REFERENCE["N"]), jnp.log(D / REFERENCE["D"])
+    return first * jnp.exp(of_N * n + of_D * d)
+
+
+_AT = "n = N/10^9, d = D/(2·10^10)"
+
+
+@law(
+    name="best-lr", target="best_lr", formula=f"lr_0·n^lr_N·d^lr_D, {_AT}", **_OF_A_SETTING
+)  # fmt: skip
+def best_lr(N, D, *, lr_0=BEST["lr"], lr_N=POWERS["lr_N"], lr_D=POWERS["lr_D"]):
+    """The best peak learning rate, at the best batch."""
+    return _moved(lr_0, N, D, lr_N, lr_D)
+
+
+@law(
+    name="best-batch", target="best_batch",
+    formula=f"batch_0·n^batch_N·d^batch_D, {_AT}", **_OF_A_SETTING,
+)  # fmt: skip
+def best_batch(
+    N, D, *, batch_0=BEST["batch"], batch_N=POWERS["batch_N"], batch_D=POWERS["batch_D"]
+):
+    """The best batch in tokens a step, at the best learning rate."""
+    return _moved(batch_0, N, D, batch_N, batch_D)
