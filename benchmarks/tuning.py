@@ -5,6 +5,8 @@
     JAXLAW_DATA=… python benchmarks/tuning.py surface --out FILE
     JAXLAW_DATA=… python benchmarks/tuning.py minima [--draws 40]
     python benchmarks/tuning.py edges [--draws 40]
+    JAXLAW_DATA=… python benchmarks/tuning.py batches
+    JAXLAW_DATA=… python benchmarks/tuning.py formulas
 
 ``cells`` fits all runs of no more parameters and no more tokens than a held-out cell
 (``smaller``), with ``--others`` all runs but that cell, and predicts its runs; with ``--parabola``
@@ -21,6 +23,10 @@ batch, on the law of ``jl.simulate.TRUTHS``, whose bowl is that of a fit to all 
 ``minima`` predicts OpenEuroLLM's minima from four of its smaller ones, and says what being off
 loses by that bowl. ``edges`` makes sweeps of the rate whose optimum lies beyond the largest rate in
 a third of the cells, and says how far laws fitted to the runs and to the minima are off.
+
+``batches`` compares the critical batch of a fit to all runs, and the power of the batch with which
+its best rate grows, with what the runs of single sizes show without a law. ``formulas`` is the
+regret at all cells of the best rates and batches that papers print.
 """
 
 from __future__ import annotations
@@ -43,6 +49,7 @@ HELD = [(1.073742e9, 5.69e10), (4.292608e8, 1e11)]
 LARGE = [(1.073742e9, 5.69e10), (1.073742e9, 2e10), (1.073742e9, 8e9)]
 SMALL = 4.4e8  # parameters of the cells that a few are drawn of; larger ones are predicted
 LEVEL = 0.9
+CHOICES = ["cells", "few", "surface", "minima", "edges", "batches", "formulas"]
 QUICK = {"n_starts": 128, "n_local": 8}
 
 
@@ -313,6 +320,91 @@ def censored(terms: np.ndarray, logs: np.ndarray, inside: np.ndarray) -> np.ndar
     return minimize(unlikely, start, method="Nelder-Mead", options={"maxiter": 4000}).x[:3]
 
 
+def lowest_over_rates(runs_: pd.DataFrame) -> tuple[float, float]:
+    """Log of the best rate, and the loss there, by a parabola through the three best rates.
+
+    NaN where fewer than four rates were run, or the best is the first or the last of them.
+    """
+    lowest = runs_.groupby("lr")["loss"].min().sort_index()
+    k, losses = int(lowest.to_numpy().argmin()), lowest.to_numpy()
+    if len(lowest) < 4 or k in (0, len(lowest) - 1):
+        return np.nan, np.nan
+    logs = np.log(lowest.index[k - 1 : k + 2].to_numpy(float))
+    bowl = np.polyfit(logs - logs[1], losses[k - 1 : k + 2], 2)
+    best = -bowl[1] / (2 * bowl[0])
+    return float(logs[1] + best), float(np.polyval(bowl, best))
+
+
+def crossing(x: Any, y: Any, level: float) -> float:
+    """Where (n,) values first pass a level, between two points; NaN where they do not."""
+    for k in range(len(x) - 1):
+        if min(y[k], y[k + 1]) <= level <= max(y[k], y[k + 1]):
+            return float(x[k] + (x[k + 1] - x[k]) * (level - y[k]) / (y[k + 1] - y[k]))
+    return np.nan
+
+
+def batches() -> pd.DataFrame:
+    """Of each cell: the critical batch, and the rate's powers below and above the best batch."""
+    table = runs()
+    fit = jl.fit("tuned-skaling", table, **QUICK)
+    names = ["N", "D", "batch"]
+    low = pd.DataFrame(
+        [(*key, *lowest_over_rates(part)) for key, part in table.groupby(names)],
+        columns=[*names, "log_lr", "loss"],
+    ).dropna()
+    rows = []
+    for (N, D), cell in low.groupby(["N", "D"]):
+        if len(cell) < 4:
+            continue
+        size, best = low[low["N"] == N], cell.loc[cell["loss"].idxmin()]
+        more = []  # log of a batch, log of the tokens to the same loss over those of the best batch
+        for batch, line in size[size["batch"] >= best["batch"]].groupby("batch"):
+            needed = crossing(
+                np.log(line["D"].to_numpy() / D), line["loss"].to_numpy(), best["loss"]
+            )
+            more += [(np.log(batch), needed)] if np.isfinite(needed) else []
+        shown = np.exp(crossing(*zip(*more, strict=True), np.log(1.2))) if len(more) > 1 else np.nan
+        plan = jl.planning.critical_batch_size(fit, at={"N": N, "D": D})
+        row = {"N": N, "D": D, "best": best["batch"], "critical": shown}
+        row |= {"fit_best": plan.best_batch, "fit_critical": plan.batch, "fit_power": plan.lr_power}
+        for side, part in {
+            "below": cell[cell["batch"] <= best["batch"]],
+            "above": cell[cell["batch"] >= best["batch"]],
+        }.items():
+            logs = np.log(part["batch"]), part["log_lr"]
+            row[side] = np.polyfit(*logs, 1)[0] if len(part) > 2 else np.nan
+        rows.append(row)
+    found = pd.DataFrame(rows)
+    known = found.dropna(subset=["critical"])
+    off = np.log(known["fit_critical"] / known["critical"])
+    print(f"{len(known)} cells: fit over runs {np.exp(off.mean()):.3f}, scatter {off.std():.3f}, ")
+    print(f"median error {abs(np.expm1(off)).median():.3f}; powers of the rate, medians: below the")
+    print(f"best batch {found['below'].median():.2f}, above it {found['above'].median():.2f}")
+    terms = np.column_stack([np.ones(len(known)), np.log(known["N"]), np.log(known["D"])])
+    for name in ("critical", "fit_critical"):
+        powers = np.linalg.lstsq(terms, np.log(known[name]), rcond=None)[0][1:]
+        print(f"{name}: N^{powers[0]:.2f}·D^{powers[1]:.2f}")
+    return found
+
+
+def formulas() -> pd.DataFrame:
+    """Regret of printed formulas at the run nearest to what they propose, over all cells."""
+    rows = []
+    for name in ("li-2025", "deepseek-2024", "porian-2024"):
+        laws = [jl.published()[f"{name}-{setting}"] for setting in ("lr", "batch")]
+        regret, off = [], []
+        for (N, D), cell in runs().groupby(["N", "D"]):
+            lr, batch = (float(law.predict(N=N, D=D)) for law in laws)
+            regret.append(nearest_regret(cell, lr, batch))
+            best = cell.loc[cell["loss"].idxmin()]
+            off.append([np.log(lr / best["lr"]), np.log(batch / best["batch"])])
+        factors = np.exp(np.median(off, axis=0))
+        row = {"formula": name, "mean_%": np.mean(regret), "median_%": np.median(regret)}
+        row |= {"largest_%": max(regret), "lr_over_best": factors[0], "batch_over_best": factors[1]}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
 def summary_of_few(found: pd.DataFrame) -> pd.DataFrame:
     """Regret of the cells that are named, and all cells together; intervals of all."""
     large = sum(is_cell(found, *cell) for cell in LARGE).astype(bool)
@@ -336,7 +428,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=["cells", "few", "surface", "minima", "edges"])
+    parser.add_argument("what", choices=CHOICES)
     parser.add_argument("--base", action="append")
     parser.add_argument("--others", action="store_true")
     parser.add_argument("--parabola", action="store_true")
@@ -357,6 +449,9 @@ if __name__ == "__main__":
             print(minima(given.draws).round(3).to_string(index=False))
         elif given.what == "edges":
             print(edges(given.draws).round(3).to_string(index=False))
+        elif given.what in ("batches", "formulas"):
+            found = batches() if given.what == "batches" else formulas()
+            print(found.round(3).to_string(index=False))
         else:
             found = summary_of_few(few(given.draws, given.prior, given.simulated, given.out))
             print(found.round(3).to_string(index=False))

@@ -42,6 +42,9 @@ MADE = {
         drawn(GENERAL).fit, drawn(DOMAIN).fit, start=2.86, at={"N": 2e9, "D": 1e10}
     ),
     "turning length": lambda: planning.turning_length(jl.published()["wang-2025-pt"], BACK),
+    "critical batch size": lambda: planning.critical_batch_size(
+        ("tuned-skaling", jl.simulate.TRUTHS["tuned-skaling"]), at={"N": 7e9, "D": 1e12}
+    ),
     "optimal weights": lambda: planning.optimal_weights(MIXING, caps={"code": 0.3}),
     "optimal schedule": lambda: planning.optimal_schedule(CURVE, 60, 0.01, floor=1e-3),
     "model choice": lambda: papers.choose_model("samples.csv", at=1e6, n_resamples=0),

@@ -56,7 +56,7 @@ _PLANS: dict[str, tuple[str, ...]] = {
         "compute-multiplier", "loss-envelope",
     ),
     "Any inputs of any law": ("minimise", "solve"),
-    "Learning rate and batch": ("hyperparameters", "best-settings"),
+    "Learning rate and batch": ("hyperparameters", "critical-batch-size", "best-settings"),
     "Mixtures": (
         "optimal-mixture", "critical-ratio", "optimal-mixture-data-limited",
         "optimal-domain-weights", "optimal-weights", "compare-replay", "out-of-domain",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import domain_shares as domain_shares
     from jaxlaw.planning.plots import isoflops as isoflops
     from jaxlaw.planning.plots import isoloss as isoloss
+    from jaxlaw.planning.plots import larger_batches as larger_batches
     from jaxlaw.planning.plots import limited_domain as limited_domain
     from jaxlaw.planning.plots import loss_frontier as loss_frontier
     from jaxlaw.planning.plots import losses_over as losses_over

@@ -63,6 +63,7 @@ _SCRATCH = ("chinchilla", _TRUTHS["from-scratch"])
 _CONTINUAL = ("cpt-chinchilla", _TRUTHS["cpt-chinchilla"])
 _DOMAIN, _GENERAL = ("dcpt", _TRUTHS["dcpt"]), ("dcpt", _TRUTHS["dcpt-general"])
 _PT, _CPT = (("cpt-curve-replay-" + k, _TRUTHS["cpt-curve-replay-" + k]) for k in ("pt", "cpt"))
+_TUNED = ("tuned-skaling", _TRUTHS["tuned-skaling"])
 _ANNEALING = ("annealing", _TRUTHS["annealing"])
 _GROUPED = jl.laws.grouped("chinchilla", ["a", "b"], own=["B"])
 _RECIPES = (
@@ -240,6 +241,8 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
         "subject_to": [planning.Budget(1e21)], "at": None, "tolerance": 1e-3, "level": 0.9}, False),
     "planning.optimal_inputs": (lambda: {"fit": _SCRATCH, "over": {"D": (1e8, 1e10)},
         "at": {"N": 1e9}, "grid": None, "compute": None, "tolerance": 1e-3, "level": 0.9}, False),
+    "planning.critical_batch_size": (lambda: {"fit": _TUNED, "at": {"N": 1e9, "D": 2e10},
+        "overhead": 0.2, "level": 0.9}, False),
     "planning.best_settings": (lambda: {"runs": runs().assign(lr=1e-3), "over": ["lr"],
                                         "tolerance": 1e-3}, False),
     "planning.solve": (lambda: {"fit": _SCRATCH, "for_": "D", "loss": 2.5, "between": (1e8, None),

@@ -132,6 +132,21 @@ def test_a_solution_is_where_the_curve_meets_the_loss(tmp_path):
     assert "never reached" in beyond.get_title()
 
 
+def test_larger_batches_need_more_tokens_and_fewer_steps(tmp_path):
+    source = drawn(("tuned-skaling", jl.simulate.TRUTHS["tuned-skaling"]))
+    plan = planning.critical_batch_size(source, at={"N": 7e9, "D": 1e12})
+    ax = from_its_file(plan, tmp_path)
+    assert last_dot(ax) == pytest.approx((plan.batch, 1.2))
+    (x, tokens), (_, steps), (_, at_no_cost) = (line.get_data() for line in ax.lines[:3])
+    assert np.interp(plan.batch, x, tokens) == pytest.approx(1.2)
+    assert np.interp(plan.batch, x, steps) == pytest.approx(plan.steps / plan.best_steps)
+    assert (steps[1:] > at_no_cost[1:]).all() and {"tokens", "steps"} <= {*named(ax)}
+    law = jl.laws.tuned("skaling", "batch")
+    flat = {n: source.fit.params[n] for n in law.parameter_names} | {"h_batch": 1e-7, "s_batch": -5}
+    none = planning.critical_batch_size((law, flat), at={"N": 7e9, "D": 1e12})
+    assert np.isinf(none.batch) and not texts(none.plot())
+
+
 @pytest.mark.full
 def test_tokens_per_parameter_is_the_bottom_of_the_compute(tmp_path):
     plan = planning.tokens_per_parameter(drawn(SCRATCH), 2.3, served_tokens=1e11)

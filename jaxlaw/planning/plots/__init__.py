@@ -26,7 +26,13 @@ from jaxlaw.planning.plots._mixture import (
     replay_losses,
     trade_off,
 )
-from jaxlaw.planning.plots._settings import best_settings, minimum, settings, solution
+from jaxlaw.planning.plots._settings import (
+    best_settings,
+    larger_batches,
+    minimum,
+    settings,
+    solution,
+)
 
 __all__ = [
     "balance",
@@ -41,6 +47,7 @@ __all__ = [
     "domain_shares",
     "isoflops",
     "isoloss",
+    "larger_batches",
     "limited_domain",
     "loss_frontier",
     "losses_over",

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from jaxlaw._axes import (
     BLUE,
@@ -38,6 +39,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.laws import Input, get
 from jaxlaw.planning._answers import law_inputs
 from jaxlaw.planning._best_settings import BestSettings
+from jaxlaw.planning._critical_batch_size import CriticalBatchSize, critical_batch_size
 from jaxlaw.planning._minimise import Minimum, minimise
 from jaxlaw.planning._optimal_inputs import OptimalInputs, optimal_inputs
 from jaxlaw.planning._question import Question, question_of, searched_inputs, searched_range
@@ -334,6 +336,60 @@ def best_settings(best: BestSettings, setting: str | None = None, ax: Axes | Non
         "hollow: a bound, at the edge of the sweep": bool(is_bound.any()),
     }
     return finish(ax, "parameters N", f"best {input_label(doc)}", what_is_drawn(said))
+
+
+@checked
+def larger_batches(
+    fit: Any,
+    ax: Axes | None = None,
+    *,
+    at: Mapping[str, float | str] | None = None,
+    overhead: float = 0.2,
+    answer: CriticalBatchSize | None = None,
+) -> Axes:
+    """The tokens and the steps to a loss over the batch, each at the best rate for it.
+
+    Both are multiples of those at the best batch. Dotted are the steps if a larger batch cost no
+    tokens; striped is what lies beyond the batches of the runs.
+
+    Args:
+        fit, at, overhead: as :func:`jaxlaw.planning.critical_batch_size` takes them.
+        ax: axes to draw on; a new figure if None.
+        answer: answer of that; it is made where None.
+
+    Raises:
+        UsageError: as ``critical_batch_size``.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> fit = ("tuned-skaling", jl.simulate.TRUTHS["tuned-skaling"])
+        >>> plots.larger_batches(fit, at={"N": 7e9, "D": 1e12}).get_xlabel()
+        'tokens a step batch'
+    """
+    plan = answer or critical_batch_size(fit, at=at, overhead=overhead)
+    (source,), ax = as_draws(fit), ax or new_axes()
+    (spec,) = searched_inputs(source, ("batch",)).values()
+    ax.set(xscale="log", yscale="log")
+    rows = plan.table[np.isfinite(plan.table["batch"])]
+    x = rows["batch"].to_numpy()
+    best, ends = {"D": plan.best_D, "steps": plan.best_steps}, []
+    if len(x) > 1:
+        for name, words, color in (("D", "tokens", BLUE), ("steps", "steps", INK)):
+            ends.append(curve(ax, {"y": rows[name] / best[name]}, x, "y", color, words))
+        ax.plot(x, x[0] / x, color=INK, linestyle=":", linewidth=0.9)
+        ax.set(xlim=(x[0] / 1.5, x[-1] * 1.5), ylim=(None, 4.0))
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        ax.yaxis.set_minor_locator(NullLocator())
+    if np.isfinite(plan.batch):
+        if limits := plan.interval.get("batch"):
+            ax.hlines(1 + plan.overhead, *limits, color=RED, linewidth=1.6, zorder=3)
+        named = [name for name in ("batch", "lr", "steps") if name in plan.quantities]
+        text = "\n".join(f"{name} {plan.written(name)}" for name in named)
+        answer_below(ax, plan.batch, 1 + plan.overhead, text)
+    striped = "; striped: beyond the runs" * _frame(ax, source, [spec])
+    title = f"to the loss {plan.written('loss')}\ndotted: steps if tokens stayed the same{striped}"
+    return finish(ax, input_label(spec), "relative to the best batch", title, ends)
 
 
 def _frame(ax: Axes, source: Draws, specs: Iterable[Input]) -> bool:

@@ -1,0 +1,276 @@
+"""How large a batch may be: the tokens, steps and learning rate of a run by its batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jaxlaw._jit import in_float64
+from jaxlaw._quantities import SHARE, times, written
+from jaxlaw._result import TARGET
+from jaxlaw._typed import Between, ConfidenceLevel, checked
+from jaxlaw.errors import UsageError
+from jaxlaw.laws import Law
+from jaxlaw.notes import Note
+from jaxlaw.planning._answers import (
+    Answer,
+    Inputs,
+    Pictured,
+    context_of_inputs,
+    keeps_question,
+    law_inputs,
+    missing_draws_notes,
+    require_inputs,
+    source_notes,
+    without,
+)
+from jaxlaw.planning._budgets import SEARCH_LIMITS
+from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
+from jaxlaw.planning._weighted_laws import across_laws
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, with_intervals
+
+_TABLE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # shares of more tokens, a row each
+_WIDEST = math.log(1e6)  # times the best batch or rate, up to which one is searched
+_HALVINGS = 44  # of such a bracket: 1e-12
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class CriticalBatchSize(Pictured, Answer):
+    """The largest batch at which a run needs so many more tokens and no more.
+
+    Attributes:
+        batch: the critical batch, in the unit of the runs; infinite where no batch is too large.
+        lr: the best learning rate there; NaN of a law without one.
+        D: tokens of a run with that batch, in the units of the fitted runs.
+        steps: number of its steps.
+        best_batch, best_lr, best_D, best_steps: the same of the batch that needs the fewest tokens.
+        lr_power: power of the batch with which the best rate grows from the best batch to the
+            critical one: 0.5 by the √B rule, 1 by the linear one.
+        sqrt_rule: relative excess of the loss at the critical batch, where the rate is taken from
+            the best batch by the √B rule in place of the best one.
+        loss: loss that all of them reach, in nats.
+        overhead: share of more tokens that the critical batch needs.
+        table: the same for several shares ``overhead`` of more tokens, a row each: ``batch``,
+            ``lr``, ``D``, ``steps``, ``lr_power`` and ``sqrt_rule``.
+    """
+
+    batch: float = field(metadata={"unit": "tokens"})
+    lr: float = field(metadata={"unit": ""})
+    D: float = field(metadata={"unit": "tokens"})
+    steps: float = field(metadata={"unit": "steps"})
+    best_batch: float = field(metadata={"unit": "tokens"})
+    best_lr: float = field(metadata={"unit": ""})
+    best_D: float = field(metadata={"unit": "tokens"})
+    best_steps: float = field(metadata={"unit": "steps"})
+    lr_power: float = field(metadata={"unit": ""})
+    sqrt_rule: float = field(metadata={"unit": SHARE})
+    loss: float = field(metadata={"unit": TARGET, "setting": True})
+    overhead: float = field(metadata={"unit": SHARE, "setting": True})
+    table: pd.DataFrame
+
+    @property
+    def quantities(self) -> dict[str, float]:
+        """Its numbers without what was chosen; those of a rate where the law has one."""
+        chosen = ("overhead",) if math.isfinite(self.lr) else ("overhead", "lr", "best_lr", *_RATE)
+        return without(super().quantities, *chosen)
+
+    def sentence(self) -> str:
+        """The critical batch, what it costs and saves, and the rate that it asks for."""
+        if not math.isfinite(self.batch):
+            return ""
+        batch = f"critical batch {self.written('batch', level=True)}"
+        ratio = f"{times(self.batch / self.best_batch)} the best one, {self.written('best_batch')}"
+        costs = (
+            f"{written(self.overhead, SHARE)} more tokens reach the loss {self.written('loss')} in "
+            f"{times(self.best_steps / self.steps)} fewer steps"
+        )
+        rate = f", at lr {self.written('lr')}" if math.isfinite(self.lr) else ""
+        return f"{batch}, {ratio}: {costs}{rate}"
+
+    def lines(self) -> list[str]:
+        """Its numbers, and the batch, rate and steps for several shares of more tokens."""
+        rows = self.readable(self.table).to_string(index=False).split("\n")
+        return [*super().lines(), "more tokens for a larger batch:", *map(str.rstrip, rows)]
+
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        own = without(question, "fit")
+        return "larger_batches", (question["fit"],), {"answer": self, **own}
+
+
+_RATE = ("lr_power", "sqrt_rule")
+_COLUMNS = ("batch", "lr", "D", "steps", *_RATE)
+
+
+@keeps_question
+@across_laws()
+@checked
+def critical_batch_size(
+    fit: Any,
+    *,
+    at: Mapping[str, float | str] | None = None,
+    overhead: Annotated[float, Between(0, 10)] = 0.2,
+    level: ConfidenceLevel = LEVEL,
+) -> CriticalBatchSize:
+    """The largest batch that needs few more tokens, and the learning rate that goes with it.
+
+    A run of N parameters and D tokens at its best settings reaches some loss. With a larger batch
+    and the best rate for it, it needs more tokens for the same loss, and fewer steps: up to the
+    critical batch no more than a share ``overhead`` of them. 0.2 is Zhang's definition; on the
+    curve of McCandlish, (S/S_min − 1)·(E/E_min − 1) = 1 for S steps and E tokens, the critical
+    batch is that of an overhead of 1. There E is least for the smallest batches; in sweeps of runs
+    at equal tokens, to which laws of :func:`jaxlaw.laws.tuned` are fitted, a batch can be too small
+    as well, and E is least at the best one. How near it comes to what the runs of such sweeps show
+    without a law is in ``benchmarks/tuning.md``.
+
+    Args:
+        fit: fit of a law with ``batch`` among its best settings, of :func:`jaxlaw.laws.tuned`: a
+            Fit, (law, params), a bootstrap, draws or a forecast.
+        at: values of N, D and all other inputs but ``lr`` and ``batch``, in the units of the fitted
+            runs; D is that of the run with the best settings.
+        overhead: share of more tokens, above 0, that the critical batch may need.
+        level: confidence level of the intervals. Draws are of runs that reach the same loss.
+
+    Returns:
+        :class:`CriticalBatchSize`. Where no batch is too large ``batch`` is infinite, with the note
+        ``no-critical-batch``.
+
+    Raises:
+        UsageError: the law has no best batch, or an input is missing or unknown.
+
+    Source:
+        Zhang 2024, arXiv 2410.21676; McCandlish 2018, arXiv 1812.06162.
+
+    Example:
+        >>> fit = ("tuned-skaling", jl.simulate.TRUTHS["tuned-skaling"])
+        >>> plan = jl.planning.critical_batch_size(fit, at={"N": 7e9, "D": 1e12})
+        >>> f"{plan.batch:.2g} of {plan.best_batch:.2g} tokens, lr {plan.lr:.2g}"
+        '7.2e+06 of 2.4e+06 tokens, lr 0.001'
+
+    Shell:
+        jaxlaw plan critical-batch-size tuned.json --at N=7e9 --at D=1e12
+    """
+    (source,) = as_draws(fit)
+    law = source.law
+    require_inputs(source, "D", "batch")
+    if "batch" not in law.best_settings:
+        raise UsageError(
+            f"law {law.name} does not have the best batch among its parameters: fit a law of "
+            "jl.laws.tuned, such as tuned-skaling"
+        )
+    if overhead == 0:
+        raise UsageError("overhead is 0: give the share of more tokens, such as 0.2")
+    settings = tuple(name for name in ("lr", "batch") if name in law.best_settings)
+    held = law_inputs(source, at, settings)
+    target = _lowest(source.without(), settings, held)
+    others = without(held, "D")
+    columns, table = _numbers(source, settings, others, target, overhead)
+    answer = with_intervals(columns, level, source.degrees)
+    missing = dict.fromkeys(("lr", "best_lr", *_RATE), math.nan)
+    numbers = missing | {name: answer.pop(name) for name in columns}
+    there = {**(at or {}), **{name: numbers[name] for name in ("D", *settings)}}
+    notes = [
+        *_no_limit_notes(numbers["batch"]),
+        *source_notes(source, **there),
+        *missing_draws_notes(columns["batch"], "critical batch"),
+    ]
+    context = context_of_inputs(CriticalBatchSize, source, there)
+    # Of the batch it is the batch's own: runs may count it in sequences, and D in billions.
+    of_batch = source.fit.input_units()["batch"]
+    context["units"] |= {"batch": of_batch, "best_batch": of_batch}
+    return CriticalBatchSize(
+        **numbers, loss=target, overhead=overhead, table=table, binding="none", notes=tuple(notes),
+        **answer, **context,
+    )  # fmt: skip
+
+
+def _lowest(alone: Draws, settings: tuple[str, ...], held: Mapping[str, float]) -> float:
+    """The loss of a run at its best settings, by the fit without its draws."""
+    with in_float64():
+        best = {name: alone.law.best_settings[name](alone.values, held) for name in settings}
+        return float(alone.law.evaluate(alone.values, **held, **best)[0])
+
+
+def _numbers(
+    source: Draws, settings: tuple[str, ...], others: Inputs, target: float, overhead: float
+) -> tuple[dict[str, np.ndarray], pd.DataFrame]:
+    """Number → (1 + R,) values in the units of the runs, and the table of the fit alone.
+
+    One call of one program has them all: at the best batch, at the critical one, and the table's.
+    """
+    count, values = source.rows, source.values
+    rows = [*range(count), *range(count), *[0] * len(_TABLE)]
+    shares = np.concatenate([np.zeros(count), np.full(count, overhead), _TABLE])
+    every = {name: values[name][rows] for name in values}
+    found = _run_with(source.law, settings, every, shares, others, target)
+    of_D = source.scale("D") / source.units["D"]  # tokens in one of the law's own units
+    worth = {"steps": 1 / of_D, **{name: source.units[name] for name in ("D", *settings)}}
+    found = {name: found[name] / worth.get(name, 1.0) for name in _COLUMNS if name in found}
+    columns = {name: values[count : 2 * count] for name, values in found.items()}
+    columns |= {f"best_{name}": found[name][:count] for name in found if name not in _RATE}
+    table = {name: values[2 * count :] for name, values in found.items()}
+    return columns, pd.DataFrame({"overhead": _TABLE, **table})
+
+
+# The share of more tokens is given, and the batch is what is searched: at so many tokens the lowest
+# loss over the rates rises from the best batch on, through the loss that is to be reached. Searched
+# for the tokens of a given batch, most batches would need a search that never ends.
+@for_each_draw("law", "settings", draws=("params", "overhead"))
+def _run_with(
+    law: Law, settings: tuple[str, ...], params: Any, overhead: Any, others: Any, target: Any
+) -> Any:
+    """Tokens, the largest batch with which they reach a loss, and the best rate for it."""
+
+    def loss(log_D: Any, above: Mapping[str, Any]) -> Any:
+        at = {**others, "D": jnp.exp(log_D)}
+        best = {name: law.best_settings[name](params, at) for name in settings}
+        return law(params, **at, **{n: best[n] * jnp.exp(above.get(n, 0.0)) for n in settings})
+
+    def rate(log_D: Any, batch: Any) -> Any:
+        if "lr" not in settings:
+            return 0.0
+        slope = jax.grad(lambda lr: loss(log_D, {"lr": lr, "batch": batch}))
+        return root(slope, -_WIDEST, _WIDEST, _HALVINGS)
+
+    def excess(log_D: Any, batch: Any) -> Any:
+        return loss(log_D, {"lr": rate(log_D, batch), "batch": batch}) - target
+
+    unit = next(spec.unit for spec in law.inputs if spec.name == "D")
+    low, high = (jnp.log(end / unit) for end in SEARCH_LIMITS["D"])
+    fewest = root_or_infinity(lambda log_D: target - loss(log_D, {}), low, high)
+    fewest = jnp.where(jnp.isfinite(fewest), fewest, jnp.nan)
+    log_D = fewest + jnp.log1p(overhead)
+    widest = root_or_infinity(lambda batch: excess(log_D, batch), 0.0, _WIDEST)
+    batch = jnp.where(overhead > 0, jnp.where(jnp.isnan(log_D), jnp.nan, widest), 0.0)
+    lr = rate(log_D, batch)
+    at = {**others, "D": jnp.exp(log_D)}
+    best = {name: law.best_settings[name](params, at) for name in settings}
+    found = {"D": at["D"], "batch": best["batch"] * jnp.exp(batch)}
+    found["steps"] = found["D"] / found["batch"]
+    if "lr" not in settings:
+        return found
+    by_rule = loss(log_D, {"lr": batch / 2, "batch": batch})
+    known = jnp.isfinite(batch) & (overhead > 0)
+    sqrt_rule = by_rule / loss(log_D, {"lr": lr, "batch": batch}) - 1
+    return found | {
+        "lr": best["lr"] * jnp.exp(jnp.where(jnp.isfinite(batch), lr, jnp.nan)),
+        "lr_power": jnp.where(known, lr / batch, jnp.nan),
+        "sqrt_rule": jnp.where(known, sqrt_rule, jnp.nan),
+    }
+
+
+def _no_limit_notes(batch: float) -> list[Note]:
+    """What makes a critical batch that is infinite or unknown no answer."""
+    if not math.isinf(batch):
+        return []
+    message = (
+        "no batch up to a million times the best one needs so many more tokens: the runs do not "
+        "show what a batch that is too large costs"
+    )
+    return [Note("no-critical-batch", "error", message)]

@@ -1,0 +1,111 @@
+"""How large a batch may be: tokens, steps and rate of a run by its batch."""
+
+import numpy as np
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import planning, simulate
+from jaxlaw.errors import UsageError
+from tests.fixtures.drawn_laws import drawn
+
+TRUTH = simulate.TRUTHS["tuned-skaling"]
+LAW = ("tuned-skaling", TRUTH)
+AT = {"N": 1e9, "D": 2e10}
+
+
+def of_batch_alone():
+    """A law whose bowl has the batch and no rate."""
+    law = jl.laws.tuned("skaling", "batch")
+    return law, {name: TRUTH[name] for name in law.parameter_names}
+
+
+def test_at_the_critical_batch_so_many_more_tokens_are_the_least():
+    """By the least compute to the same loss, which searches rate and tokens on its own."""
+    plan = planning.critical_batch_size(LAW, at=AT, overhead=0.3)
+    best = planning.optimal_inputs(LAW, {"lr": (1e-5, 0.1), "batch": (1e4, 1e8)}, at=AT)
+    assert plan.best_D == pytest.approx(AT["D"], rel=1e-9)
+    assert (plan.best_lr, plan.best_batch) == pytest.approx((best.lr, best.batch), rel=1e-5)
+    assert plan.loss == pytest.approx(best.loss, rel=1e-9)
+    least = planning.minimise(
+        planning.Compute(), {"lr": (1e-5, 0.1), "D": None},
+        subject_to=[planning.AtMost(LAW, plan.loss)], at={"N": AT["N"], "batch": plan.batch},
+    )  # fmt: skip
+    assert least.best["D"] == pytest.approx(1.3 * AT["D"], rel=1e-6)
+    assert least.best["lr"] == pytest.approx(plan.lr, rel=1e-4)
+    assert plan.D == pytest.approx(1.3 * AT["D"], rel=1e-9)
+    assert plan.steps == pytest.approx(plan.D / plan.batch, rel=1e-12)
+    beside = planning.minimise(
+        planning.Compute(), {"lr": (1e-5, 0.1), "D": None},
+        subject_to=[planning.AtMost(LAW, plan.loss)], at={"N": AT["N"], "batch": 1.5 * plan.batch},
+    )  # fmt: skip
+    assert beside.best["D"] > 1.35 * AT["D"]
+
+
+def test_near_the_best_batch_the_rate_grows_with_the_power_of_the_bowl():
+    """There both terms are parabolas: the best rate is where their slopes cancel."""
+    plan = planning.critical_batch_size(LAW, at=AT, overhead=1e-7)
+    share = TRUTH["h_noise"] / (TRUTH["h_lr"] + TRUTH["h_noise"])
+    assert plan.lr_power == pytest.approx(TRUTH["g"] * share, rel=0.01)
+    rows = planning.critical_batch_size(LAW, at=AT).table
+    assert (np.diff(rows["batch"]) > 0).all() and (np.diff(rows["steps"]) < 0).all()
+    assert (np.diff(rows["lr_power"][1:]) < 0).all()  # s_lr is larger than s_noise
+    at = {"N": 1e9, "D": rows["D"].iloc[5], "batch": rows["batch"].iloc[5]}
+    best = planning.optimal_inputs(LAW, {"lr": (1e-5, 0.1)}, at=at)
+    assert best.lr == pytest.approx(rows["lr"].iloc[5], rel=1e-5)
+    law = jl.FittedLaw(*LAW)
+    lr, batch = (float(of(TRUTH, at)) for of in law.law.best_settings.values())
+    excess = law.predict(lr=lr * np.sqrt(at["batch"] / batch), **at) / best.loss - 1
+    assert rows["sqrt_rule"].iloc[5] == pytest.approx(excess, rel=1e-4)
+
+
+def test_runs_in_other_units_have_the_same_critical_batch():
+    runs = simulate.experiment("tuned-skaling").table
+    whole = planning.critical_batch_size(LAW, at=AT)
+    scaled = runs.assign(N=runs["N"] / 1e9, D=runs["D"] / 1e9, batch=runs["batch"] / 2048)
+    units = {"N": 1e9, "D": 1e9, "batch": 2048}
+    fit = jl.fit("tuned-skaling", scaled, units=units, fixed=TRUTH)
+    plan = planning.critical_batch_size(fit, at={"N": 1.0, "D": 20.0})
+    assert plan.batch * 2048 == pytest.approx(whole.batch, rel=1e-9)
+    assert plan.D == pytest.approx(24.0, rel=1e-9)
+    assert plan.steps == pytest.approx(whole.steps, rel=1e-9)
+    assert plan.written("batch") == whole.written("batch")
+    assert plan.written("D") == whole.written("D") and "within the fitted runs" in plan.headline
+
+
+def test_a_law_without_a_rate_and_one_that_no_batch_is_too_large_for():
+    law, params = of_batch_alone()
+    plan = planning.critical_batch_size((law, params), at=AT)
+    assert np.isnan(plan.lr) and "lr" not in plan.quantities and "lr" not in plan.table
+    reached = jl.FittedLaw(law, params).predict(N=1e9, D=plan.D, batch=plan.batch)
+    assert reached == pytest.approx(plan.loss, rel=1e-9)
+    flat = planning.critical_batch_size((law, params | {"h_batch": 1e-7, "s_batch": -5.0}), at=AT)
+    assert flat.batch == np.inf and flat.notes[0].code == "no-critical-batch"
+    assert flat.headline.startswith("no batch up to a million times")
+
+
+def test_draws_give_intervals_of_runs_that_reach_the_same_loss():
+    source = drawn(LAW)
+    plan = planning.critical_batch_size(source, at=AT)
+    low, high = plan.interval["batch"]
+    assert low < plan.batch < high and plan.interval["best_D"][0] < AT["D"]
+    k = 3
+    params = {name: float(values[k]) for name, values in source.draws().params.items()}
+    values = {name: plan.draws[name][k] for name in ("D", "lr", "batch")}
+    loss = jl.FittedLaw("tuned-skaling", TRUTH | params).predict(N=1e9, **values)
+    assert loss == pytest.approx(plan.loss, rel=1e-9)
+    assert plan.draws["D"][k] == pytest.approx(1.2 * plan.draws["best_D"][k], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "fit,options,message",
+    [
+        (("chinchilla", simulate.TRUTHS["chinchilla"]), {}, "has no input batch"),
+        (LAW, {"overhead": 0.0}, "overhead is 0"),
+        (LAW, {"at": {"N": 1e9}}, "also needs D"),
+        (LAW, {"at": AT | {"lr": 1e-3}}, "searches lr itself"),
+        (("cpt-curve-batch", simulate.TRUTHS["cpt-curve-batch"]), {}, "has no input D"),
+    ],
+)
+def test_what_has_no_critical_batch_is_said(fit, options, message):
+    with pytest.raises(UsageError, match=message):
+        planning.critical_batch_size(fit, **({"at": AT} | options))
