@@ -9,7 +9,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "routed models": ("clark",),
     "vocabularies": ("vocabulary",),
-    "learning rate and batch": ("best-lr", "best-batch"),
+    "the best learning rate and batch": ("best-lr", "best-batch"),
     "compute": ("loss-compute-e", "loss-compute"),
     "repeated tokens": ("repetition", "repetition-geometric"),
     "continual runs from a base": ("cpt-chinchilla",),
@@ -29,3 +29,10 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "downstream-bleu-ce", "rectified",
     ),
 }  # fmt: skip
+
+#: Law that is made of any law of size, by its name → what it has beside the inputs of that one.
+MADE = {
+    "tuned-skaling": "the learning rate and the batch",
+    "tuned-lr-skaling": "the learning rate",
+    "routed-skaling": "the number of experts",
+}

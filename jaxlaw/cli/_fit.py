@@ -120,7 +120,7 @@ def _print_law(law: jl.Law) -> None:
 
 def _print_families(table: pd.DataFrame) -> None:
     """The laws by family: which to begin with, which columns each needs, its formula."""
-    from jaxlaw._law_families import FAMILIES
+    from jaxlaw._law_families import FAMILIES, MADE
 
     known, columns = table.set_index("name"), ["inputs", "formula"]
     own = tuple(known.index[known["family"] == ""])
@@ -131,6 +131,9 @@ def _print_families(table: pd.DataFrame) -> None:
         print(f"{family[0].upper()}{family[1:]}{begin}")
         print_table(["law", *columns], known.loc[list(names), columns].reset_index())
         print()
+    print("Made of any law of size, by its name, with further inputs:")
+    print_table(["law", "inputs beside"], list(MADE.items()))
+    print()
     print("--json and --out add parameters, units, size of the source's grid, and source.")
 
 

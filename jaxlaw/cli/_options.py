@@ -44,9 +44,9 @@ def completed(values: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[.
 
 def law_names() -> list[str]:
     """Names of the built-in laws, those to begin with first; read without JAX."""
-    from jaxlaw._law_families import FAMILIES
+    from jaxlaw._law_families import FAMILIES, MADE
 
-    return [name for names in FAMILIES.values() for name in names]
+    return [*(name for names in FAMILIES.values() for name in names), *MADE]
 
 
 #: Begins the names of fits of the library of the field.

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax.numpy as jnp
 
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Law
+from jaxlaw.laws._base import Law, Values
 from jaxlaw.laws._parameters import Input, real
 
 #: Parameter by whose exponential the mean is multiplied: the laws' common error.
@@ -119,7 +119,18 @@ def _make_law(laws: tuple[tuple[str, Law], ...]) -> Law:
         target=first.target,
         better=first.better,
         linear=(),
+        best_settings=_best_settings(*laws[0]) if len(laws) == 1 else {},
     )
+
+
+def _best_settings(label: str, law: Law) -> dict[str, Callable[[Values, Values], Any]]:
+    """Those of a law that is weighted alone, as in its forecast; of several there is no formula."""
+
+    def renamed(best: Callable[[Values, Values], Any], params: Values, inputs: Values) -> Any:
+        own = {name: params[parameter_of(name, label)] for name in law.parameter_names}
+        return best(own, inputs)
+
+    return {name: partial(renamed, best) for name, best in law.best_settings.items()}
 
 
 def _inputs(laws: Iterable[Law]) -> tuple[Input, ...]:

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, times, written
 from jaxlaw._result import TARGET
 from jaxlaw._typed import Between, ConfidenceLevel, checked
@@ -31,7 +30,6 @@ from jaxlaw.planning._answers import (
     source_notes,
     without,
 )
-from jaxlaw.planning._budgets import SEARCH_LIMITS
 from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
 from jaxlaw.planning._weighted_laws import across_laws
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, with_intervals
@@ -50,7 +48,7 @@ class CriticalBatchSize(Pictured, Answer):
         lr: the best learning rate there; NaN of a law without one.
         D: tokens of a run with that batch, in the units of the fitted runs.
         steps: number of its steps.
-        best_batch, best_lr, best_D, best_steps: the same of the batch that needs the fewest tokens.
+        best_batch, best_lr, best_steps: the same of the batch that needs the fewest tokens.
         lr_power: power of the batch with which the best rate grows from the best batch to the
             critical one: 0.5 by the √B rule, 1 by the linear one.
         sqrt_rule: relative excess of the loss at the critical batch, where the rate is taken from
@@ -67,11 +65,10 @@ class CriticalBatchSize(Pictured, Answer):
     steps: float = field(metadata={"unit": "steps"})
     best_batch: float = field(metadata={"unit": "tokens"})
     best_lr: float = field(metadata={"unit": ""})
-    best_D: float = field(metadata={"unit": "tokens"})
     best_steps: float = field(metadata={"unit": "steps"})
     lr_power: float = field(metadata={"unit": ""})
     sqrt_rule: float = field(metadata={"unit": SHARE})
-    loss: float = field(metadata={"unit": TARGET, "setting": True})
+    loss: float = field(metadata={"unit": TARGET})
     overhead: float = field(metadata={"unit": SHARE, "setting": True})
     table: pd.DataFrame
 
@@ -131,11 +128,11 @@ def critical_batch_size(
 
     Args:
         fit: fit of a law with ``batch`` among its best settings, of :func:`jaxlaw.laws.tuned`: a
-            Fit, (law, params), a bootstrap, draws or a forecast.
+            Fit, (law, params), a bootstrap, draws or a forecast by this law alone.
         at: values of N, D and all other inputs but ``lr`` and ``batch``, in the units of the fitted
             runs; D is that of the run with the best settings.
         overhead: share of more tokens, above 0, that the critical batch may need.
-        level: confidence level of the intervals. Draws are of runs that reach the same loss.
+        level: confidence level of the intervals. Each draw has its own loss at the best settings.
 
     Returns:
         :class:`CriticalBatchSize`. Where no batch is too large ``batch`` is infinite, with the note
@@ -161,17 +158,15 @@ def critical_batch_size(
     require_inputs(source, "D", "batch")
     if "batch" not in law.best_settings:
         raise UsageError(
-            f"law {law.name} does not have the best batch among its parameters: fit a law of "
-            "jl.laws.tuned, such as tuned-skaling"
+            f"law {law.name} does not say by itself which batch is best: fit a law of "
+            "jl.laws.tuned, such as tuned-skaling; of a forecast, one by such a law alone"
         )
     if overhead == 0:
         raise UsageError("overhead is 0: give the share of more tokens, such as 0.2")
     settings = tuple(name for name in ("lr", "batch") if name in law.best_settings)
     held = law_inputs(source, at, settings)
-    target = _lowest(source.without(), settings, held)
-    others = without(held, "D")
-    columns, table = _numbers(source, settings, others, target, overhead)
-    answer = with_intervals(columns, level, source.degrees)
+    columns, table = _numbers(source, settings, held, overhead)
+    answer = with_intervals(columns, level, source.degrees, ["D"])
     missing = dict.fromkeys(("lr", "best_lr", *_RATE), math.nan)
     numbers = missing | {name: answer.pop(name) for name in columns}
     there = {**(at or {}), **{name: numbers[name] for name in ("D", *settings)}}
@@ -185,20 +180,13 @@ def critical_batch_size(
     of_batch = source.fit.input_units()["batch"]
     context["units"] |= {"batch": of_batch, "best_batch": of_batch}
     return CriticalBatchSize(
-        **numbers, loss=target, overhead=overhead, table=table, binding="none", notes=tuple(notes),
+        **numbers, overhead=overhead, table=table, binding="none", notes=tuple(notes),
         **answer, **context,
     )  # fmt: skip
 
 
-def _lowest(alone: Draws, settings: tuple[str, ...], held: Mapping[str, float]) -> float:
-    """The loss of a run at its best settings, by the fit without its draws."""
-    with in_float64():
-        best = {name: alone.law.best_settings[name](alone.values, held) for name in settings}
-        return float(alone.law.evaluate(alone.values, **held, **best)[0])
-
-
 def _numbers(
-    source: Draws, settings: tuple[str, ...], others: Inputs, target: float, overhead: float
+    source: Draws, settings: tuple[str, ...], held: Inputs, overhead: float
 ) -> tuple[dict[str, np.ndarray], pd.DataFrame]:
     """Number → (1 + R,) values in the units of the runs, and the table of the fit alone.
 
@@ -208,13 +196,15 @@ def _numbers(
     rows = [*range(count), *range(count), *[0] * len(_TABLE)]
     shares = np.concatenate([np.zeros(count), np.full(count, overhead), _TABLE])
     every = {name: values[name][rows] for name in values}
-    found = _run_with(source.law, settings, every, shares, others, target)
+    found = _run_with(source.law, settings, every, shares, held)
     of_D = source.scale("D") / source.units["D"]  # tokens in one of the law's own units
     worth = {"steps": 1 / of_D, **{name: source.units[name] for name in ("D", *settings)}}
-    found = {name: found[name] / worth.get(name, 1.0) for name in _COLUMNS if name in found}
+    found = {
+        name: found[name] / worth.get(name, 1.0) for name in (*_COLUMNS, "loss") if name in found
+    }
     columns = {name: values[count : 2 * count] for name, values in found.items()}
-    columns |= {f"best_{name}": found[name][:count] for name in found if name not in _RATE}
-    table = {name: values[2 * count :] for name, values in found.items()}
+    columns |= {f"best_{n}": found[n][:count] for n in ("batch", "lr", "steps") if n in found}
+    table = {name: found[name][2 * count :] for name in _COLUMNS if name in found}
     return columns, pd.DataFrame({"overhead": _TABLE, **table})
 
 
@@ -223,45 +213,41 @@ def _numbers(
 # for the tokens of a given batch, most batches would need a search that never ends.
 @for_each_draw("law", "settings", draws=("params", "overhead"))
 def _run_with(
-    law: Law, settings: tuple[str, ...], params: Any, overhead: Any, others: Any, target: Any
-) -> Any:
-    """Tokens, the largest batch with which they reach a loss, and the best rate for it."""
+    law: Law, settings: tuple[str, ...], params: Any, overhead: Any, held: Any
+) -> dict[str, Any]:
+    """The largest batch with which so many more tokens reach the loss, and its best rate."""
 
-    def loss(log_D: Any, above: Mapping[str, Any]) -> Any:
-        at = {**others, "D": jnp.exp(log_D)}
-        best = {name: law.best_settings[name](params, at) for name in settings}
-        return law(params, **at, **{n: best[n] * jnp.exp(above.get(n, 0.0)) for n in settings})
+    def best(D: Any) -> dict[str, Any]:
+        return {name: law.best_settings[name](params, {**held, "D": D}) for name in settings}
 
-    def rate(log_D: Any, batch: Any) -> Any:
+    def loss(D: Any, above: Mapping[str, Any]) -> Any:
+        at = {name: value * jnp.exp(above.get(name, 0.0)) for name, value in best(D).items()}
+        return law(params, **{**held, "D": D}, **at)
+
+    def rate(batch: Any) -> Any:
         if "lr" not in settings:
-            return 0.0
-        slope = jax.grad(lambda lr: loss(log_D, {"lr": lr, "batch": batch}))
+            return jnp.zeros(())
+        slope = jax.grad(lambda lr: loss(D, {"lr": lr, "batch": batch}))
         return root(slope, -_WIDEST, _WIDEST, _HALVINGS)
 
-    def excess(log_D: Any, batch: Any) -> Any:
-        return loss(log_D, {"lr": rate(log_D, batch), "batch": batch}) - target
-
-    unit = next(spec.unit for spec in law.inputs if spec.name == "D")
-    low, high = (jnp.log(end / unit) for end in SEARCH_LIMITS["D"])
-    fewest = root_or_infinity(lambda log_D: target - loss(log_D, {}), low, high)
-    fewest = jnp.where(jnp.isfinite(fewest), fewest, jnp.nan)
-    log_D = fewest + jnp.log1p(overhead)
-    widest = root_or_infinity(lambda batch: excess(log_D, batch), 0.0, _WIDEST)
-    batch = jnp.where(overhead > 0, jnp.where(jnp.isnan(log_D), jnp.nan, widest), 0.0)
-    lr = rate(log_D, batch)
-    at = {**others, "D": jnp.exp(log_D)}
-    best = {name: law.best_settings[name](params, at) for name in settings}
-    found = {"D": at["D"], "batch": best["batch"] * jnp.exp(batch)}
-    found["steps"] = found["D"] / found["batch"]
+    reached, D = loss(held["D"], {}), held["D"] * (1 + overhead)
+    widest = root_or_infinity(
+        lambda batch: loss(D, {"lr": rate(batch), "batch": batch}) - reached, 0.0, _WIDEST
+    )
+    batch = jnp.where(overhead > 0, widest, 0.0)
+    lr, known = rate(batch), jnp.isfinite(batch)
+    at_best = best(D)
+    found = {"D": D, "batch": at_best["batch"] * jnp.exp(batch), "loss": reached}
+    found["steps"] = D / found["batch"]
     if "lr" not in settings:
         return found
-    by_rule = loss(log_D, {"lr": batch / 2, "batch": batch})
-    known = jnp.isfinite(batch) & (overhead > 0)
-    sqrt_rule = by_rule / loss(log_D, {"lr": lr, "batch": batch}) - 1
+    by_rule = loss(D, {"lr": batch / 2, "batch": batch})
+    sqrt_rule = by_rule / loss(D, {"lr": lr, "batch": batch}) - 1
+    known_beyond = known & (overhead > 0)
     return found | {
-        "lr": best["lr"] * jnp.exp(jnp.where(jnp.isfinite(batch), lr, jnp.nan)),
-        "lr_power": jnp.where(known, lr / batch, jnp.nan),
-        "sqrt_rule": jnp.where(known, sqrt_rule, jnp.nan),
+        "lr": jnp.where(known, at_best["lr"] * jnp.exp(lr), jnp.nan),
+        "lr_power": jnp.where(known_beyond, lr / batch, jnp.nan),
+        "sqrt_rule": jnp.where(known_beyond, sqrt_rule, jnp.nan),
     }
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import jaxlaw as jl
-from jaxlaw._law_families import FAMILIES
+from jaxlaw._law_families import FAMILIES, MADE
 
 pytest.importorskip("typer")
 from jaxlaw import cli  # noqa: E402
@@ -88,6 +88,10 @@ def test_laws_are_listed_by_family_with_inputs_and_the_one_to_begin_with(command
     row = next(line for line in out.splitlines() if line.startswith(" dcpt "))
     assert "N, D, r" in row and "C/(r+ε)^γ" in row
     assert out.index("Your own") < out.index(" our-own")
+    for made in MADE:
+        assert (
+            f" {made} " in out and jl.laws.get(made).name == made and made in _options.law_names()
+        )
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ def test_at_the_critical_batch_so_many_more_tokens_are_the_least():
     """By the least compute to the same loss, which searches rate and tokens on its own."""
     plan = planning.critical_batch_size(LAW, at=AT, overhead=0.3)
     best = planning.optimal_inputs(LAW, {"lr": (1e-5, 0.1), "batch": (1e4, 1e8)}, at=AT)
-    assert plan.best_D == pytest.approx(AT["D"], rel=1e-9)
     assert (plan.best_lr, plan.best_batch) == pytest.approx((best.lr, best.batch), rel=1e-5)
     assert plan.loss == pytest.approx(best.loss, rel=1e-9)
     least = planning.minimise(
@@ -83,17 +82,31 @@ def test_a_law_without_a_rate_and_one_that_no_batch_is_too_large_for():
     assert flat.headline.startswith("no batch up to a million times")
 
 
-def test_draws_give_intervals_of_runs_that_reach_the_same_loss():
+def test_each_draw_has_its_own_loss_and_the_same_tokens():
     source = drawn(LAW)
     plan = planning.critical_batch_size(source, at=AT)
     low, high = plan.interval["batch"]
-    assert low < plan.batch < high and plan.interval["best_D"][0] < AT["D"]
+    assert low < plan.batch < high and "D" not in plan.interval
     k = 3
-    params = {name: float(values[k]) for name, values in source.draws().params.items()}
-    values = {name: plan.draws[name][k] for name in ("D", "lr", "batch")}
-    loss = jl.FittedLaw("tuned-skaling", TRUTH | params).predict(N=1e9, **values)
-    assert loss == pytest.approx(plan.loss, rel=1e-9)
-    assert plan.draws["D"][k] == pytest.approx(1.2 * plan.draws["best_D"][k], rel=1e-9)
+    params = TRUTH | {name: float(values[k]) for name, values in source.draws().params.items()}
+    alone = planning.critical_batch_size(("tuned-skaling", params), at=AT)
+    for name in ("batch", "lr", "steps", "best_batch", "lr_power", "loss"):
+        assert plan.draws[name][k] == pytest.approx(getattr(alone, name), rel=1e-9)
+    loss = jl.FittedLaw("tuned-skaling", params).predict(
+        N=1e9, D=1.2 * AT["D"], lr=alone.lr, batch=alone.batch
+    )
+    assert loss == pytest.approx(alone.loss, rel=1e-9)
+
+
+def test_a_law_that_is_weighted_alone_as_in_its_forecast_says_the_same():
+    law = jl.laws.weighted({"one": jl.laws.get("tuned-skaling")})
+    params = {f"{name}[one]": value for name, value in TRUTH.items()}
+    plan = planning.critical_batch_size((law, params | {"shift": 0.1, "weight[one]": 1.0}), at=AT)
+    alone = planning.critical_batch_size(LAW, at=AT)
+    assert (plan.batch, plan.lr) == pytest.approx((alone.batch, alone.lr), rel=1e-9)
+    assert plan.loss == pytest.approx(alone.loss * np.exp(0.1), rel=1e-9)
+    two = {name: jl.laws.get(f"tuned-{name}") for name in ("skaling", "chinchilla")}
+    assert jl.laws.weighted(two).best_settings == {}
 
 
 @pytest.mark.parametrize(

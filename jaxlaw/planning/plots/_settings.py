@@ -372,7 +372,7 @@ def larger_batches(
     ax.set(xscale="log", yscale="log")
     rows = plan.table[np.isfinite(plan.table["batch"])]
     x = rows["batch"].to_numpy()
-    best, ends = {"D": plan.best_D, "steps": plan.best_steps}, []
+    best, ends = {"D": plan.D / (1 + plan.overhead), "steps": plan.best_steps}, []
     if len(x) > 1:
         for name, words, color in (("D", "tokens", BLUE), ("steps", "steps", INK)):
             ends.append(curve(ax, {"y": rows[name] / best[name]}, x, "y", color, words))
