@@ -6,6 +6,7 @@
     JAXLAW_DATA=… python benchmarks/tuning.py minima [--draws 40]
     python benchmarks/tuning.py edges [--draws 40]
     JAXLAW_DATA=… python benchmarks/tuning.py batches
+    python benchmarks/tuning.py batches --simulated [--draws 24]
     JAXLAW_DATA=… python benchmarks/tuning.py formulas
 
 ``cells`` fits all runs of no more parameters and no more tokens than a held-out cell
@@ -25,7 +26,8 @@ loses by that bowl. ``edges`` makes sweeps of the rate whose optimum lies beyond
 a third of the cells, and says how far laws fitted to the runs and to the minima are off.
 
 ``batches`` compares the critical batch of a fit to all runs, and the power of the batch with which
-its best rate grows, with what the runs of single sizes show without a law. ``formulas`` is the
+its best rate grows, with what the runs of single sizes show without a law; ``--simulated`` counts
+how often its 90 % intervals hold the truth of simulated sweeps. ``formulas`` is the
 regret at all cells of the best rates and batches that papers print.
 """
 
@@ -34,6 +36,7 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -387,6 +390,25 @@ def batches() -> pd.DataFrame:
     return found
 
 
+def batches_of_sweeps(sweeps: int) -> pd.DataFrame:
+    """How often intervals hold the true critical batch, its rate and the best batch."""
+    truth, rows = ("tuned-skaling", jl.simulate.TRUTHS["tuned-skaling"]), []
+    points = [{"N": 1e9, "D": 2e10}, {"N": 1e9, "D": 1e11}, {"N": 7e9, "D": 1e12}]
+    known = [jl.planning.critical_batch_size(truth, at=at) for at in points]
+    for seed in range(sweeps):
+        made = jl.simulate.experiment("tuned-skaling", noise=0.002, seed=seed).table
+        source = jl.covariance(jl.fit("tuned-skaling", made, n_starts=64, n_local=4), made)
+        for at, true in zip(points, known, strict=True):
+            plan = jl.planning.critical_batch_size(source, at=at, level=LEVEL)
+            row = dict(at)
+            for name in ("batch", "lr", "best_batch", "lr_power"):
+                low, high = plan.interval[name]
+                row |= {name: low <= getattr(true, name) <= high}
+                row |= {f"{name}_factor": np.sqrt(high / low)}
+            rows.append(row)
+    return pd.DataFrame(rows).groupby(["N", "D"]).mean().reset_index()
+
+
 def formulas() -> pd.DataFrame:
     """Regret of printed formulas at the run nearest to what they propose, over all cells."""
     rows = []
@@ -450,7 +472,8 @@ if __name__ == "__main__":
         elif given.what == "edges":
             print(edges(given.draws).round(3).to_string(index=False))
         elif given.what in ("batches", "formulas"):
-            found = batches() if given.what == "batches" else formulas()
+            of_batches = partial(batches_of_sweeps, given.draws) if given.simulated else batches
+            found = of_batches() if given.what == "batches" else formulas()
             print(found.round(3).to_string(index=False))
         else:
             found = summary_of_few(few(given.draws, given.prior, given.simulated, given.out))

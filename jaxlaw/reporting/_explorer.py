@@ -163,7 +163,7 @@ def _data(
         data |= {"areas": fit.area_options, "phases": phases, "alone": phases == ["cpt"]}
         data |= {"most_drops": MOST_DROPS} if law.inputs_per_drop else {}
         controls[:0] = [one for p in phases for one in _schedule(fit, p, areas, curves)]
-    elif {"N", "D"} <= set(law.input_names):
+    elif {"N", "D"} <= set(law.input_names) and law.better == "low":
         controls.append(_compute(fit))
     return data
 

@@ -45,6 +45,13 @@ document.querySelector("iframe").onload = (event) => {
 </script></body>"""
 
 
+def test_of_a_learning_rate_there_is_no_best_size():
+    markup = {name: "".join(map(str, explorer(fit))) for name, fit in jl.published().items()
+              if name in ("li-2025-lr", "besiroglu-2024")}  # fmt: skip
+    assert "for the best N and D" in markup["besiroglu-2024"]
+    assert "for the best N and D" not in markup["li-2025-lr"]
+
+
 def read(dom):
     return json.loads(html.unescape(re.search(r"<pre>(.*?)</pre>", dom, re.DOTALL)[1]))
 
