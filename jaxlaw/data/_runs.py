@@ -63,7 +63,6 @@ _log = logging.getLogger(__name__)
 
 _DIVIDED = 1e-6  # change of a share from which a note says that it was divided by the sum
 
-
 # A cross-entropy is a loss; a column of that name serves where a law predicts it.
 _TARGET_ALIASES = {"cross-entropy": ("loss",), "best_lr": ("lr",), "best_batch": ("batch",)}
 
@@ -990,9 +989,11 @@ def target_column(runs: Runs, law: Law) -> str:
 
 def _target(runs: Runs, law: Law) -> Column:
     name = target_column(runs, law)
-    values = _series(runs, name, f", which law {law.name} predicts", law.target)
+    series = _series(runs, name, f", which law {law.name} predicts", law.target)
     positive = law.residuals == "log" or law.target == "loss"
-    spec = Input(law.target, domain="positive" if positive else "real")
-    # Best settings alone are of a unit: that of the input, such as the batch, of the same column.
-    where, unit = runs.location(name), runs.units.get(name, 1.0)
-    return Column(where, numbers(values, where), unit, unit, name in runs.units, spec)
+    spec, where = Input(law.target, domain="positive" if positive else "real"), runs.location(name)
+    if (unit := runs.units.get(name, 1.0)) != 1:  # of the input, such as the batch, of that column
+        remedy = f"multiply the column by {unit:g} and leave it out of units"
+        message = f"{where}: law {law.name} predicts it, and units= is for inputs: {remedy}"
+        raise UsageError(message, argument="units")
+    return Column(where, numbers(series, where), 1.0, 1.0, False, spec)

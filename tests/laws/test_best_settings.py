@@ -56,14 +56,19 @@ def test_the_best_of_each_cell_gives_the_law_back():
         jl.fit("best-lr", runs)
 
 
-def test_a_batch_in_sequences_is_read_in_tokens():
+def test_a_batch_is_predicted_in_tokens():
     made = simulate.experiment("best-batch", noise=0.05)
-    table = made.table.rename(columns={"best_batch": "bsz"}).assign(bsz=lambda t: t["bsz"] / 2048)
-    runs = jl.read_runs(table, {"batch": "bsz"}, {"batch": 2048})
-    fit = jl.fit("best-batch", runs)
+    fit = jl.fit("best-batch", made.table)
     for name, value in simulate.TRUTHS["best-batch"].items():
         assert fit.params[name] == pytest.approx(value, rel=0.05, abs=0.03)
     assert fit.target_unit == "tokens"
+    # Predictions could not be set against a column of sequences: it is to be one of tokens.
+    in_sequences = made.table.rename(columns={"best_batch": "bsz"})
+    runs = jl.read_runs(in_sequences, {"batch": "bsz"}, {"batch": 2048})
+    with pytest.raises(
+        UsageError, match="bsz: law best-batch predicts .* multiply the column by 2048"
+    ):
+        jl.fit("best-batch", runs)
 
 
 @pytest.mark.parametrize(
