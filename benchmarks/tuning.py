@@ -36,7 +36,6 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -305,10 +304,16 @@ def minimum_of(cell: pd.DataFrame) -> list[float]:
         best, at_edge = logs[k], 1.0
     else:
         k = max(k, 1)
-        second, slope, _ = np.polyfit(logs[k - 1 : k + 2] - logs[k], losses[k - 1 : k + 2], 2)
-        best = logs[k] - slope / (2 * second)
+        best, _ = bottom(logs, losses, k)
     n, d = np.log(cell["N"].iloc[0] / 1e9), np.log(cell["D"].iloc[0] / 2e10)
     return [1.0, n, d, best, at_edge]
+
+
+def bottom(x: np.ndarray, y: np.ndarray, k: int) -> tuple[float, float]:
+    """The lowest point of the parabola through the points k − 1, k and k + 1."""
+    bowl = np.polyfit(x[k - 1 : k + 2] - x[k], y[k - 1 : k + 2], 2)
+    off = -bowl[1] / (2 * bowl[0])
+    return float(x[k] + off), float(np.polyval(bowl, off))
 
 
 def censored(terms: np.ndarray, logs: np.ndarray, inside: np.ndarray) -> np.ndarray:
@@ -332,10 +337,7 @@ def lowest_over_rates(runs_: pd.DataFrame) -> tuple[float, float]:
     k, losses = int(lowest.to_numpy().argmin()), lowest.to_numpy()
     if len(lowest) < 4 or k in (0, len(lowest) - 1):
         return np.nan, np.nan
-    logs = np.log(lowest.index[k - 1 : k + 2].to_numpy(float))
-    bowl = np.polyfit(logs - logs[1], losses[k - 1 : k + 2], 2)
-    best = -bowl[1] / (2 * bowl[0])
-    return float(logs[1] + best), float(np.polyval(bowl, best))
+    return bottom(np.log(lowest.index.to_numpy(float)), losses, k)
 
 
 def crossing(x: Any, y: Any, level: float) -> float:
@@ -471,9 +473,10 @@ if __name__ == "__main__":
             print(minima(given.draws).round(3).to_string(index=False))
         elif given.what == "edges":
             print(edges(given.draws).round(3).to_string(index=False))
-        elif given.what in ("batches", "formulas"):
-            of_batches = partial(batches_of_sweeps, given.draws) if given.simulated else batches
-            found = of_batches() if given.what == "batches" else formulas()
+        elif given.what == "formulas":
+            print(formulas().round(3).to_string(index=False))
+        elif given.what == "batches":
+            found = batches_of_sweeps(given.draws) if given.simulated else batches()
             print(found.round(3).to_string(index=False))
         else:
             found = summary_of_few(few(given.draws, given.prior, given.simulated, given.out))

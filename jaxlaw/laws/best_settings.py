@@ -6,13 +6,12 @@ parameters, and fits them to the runs of a sweep in place of its minima.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import jax.numpy as jnp
 
 from jaxlaw.laws._base import law
-from jaxlaw.laws._parameters import positive, real
+from jaxlaw.laws._parameters import Parameter, positive, real
 
 #: The point at which the best settings are parameters, in single things.
 REFERENCE = {"N": 1e9, "D": 2e10, "C": 1.2e20}
@@ -23,20 +22,22 @@ BEST = {
         1e5, 4e6, low=1.0, high=1e13, unit="tokens", doc="best batch at the reference"
     ),
 }
-_POWERS = {
-    "lr_N": real(-0.9, 0.1, low=-3.0, high=3.0),
-    "lr_D": real(-0.3, 0.5, low=-3.0, high=3.0),
-    "lr_C": real(-0.3, 0.1, low=-3.0, high=3.0),
-    "batch_N": real(-0.3, 0.3, low=-3.0, high=3.0),
-    "batch_D": real(0.2, 0.8, low=-3.0, high=3.0),
-    "batch_C": real(0.1, 0.5, low=-3.0, high=3.0),
-}
-_WORDS = {"lr": "the best rate", "batch": "the best batch"}
+
+
+def _power(of: str, moves: str, least: float, most: float) -> Parameter:
+    doc = f"power of {of} with which {moves} moves"
+    return real(least, most, low=-3.0, high=3.0, doc=doc)
+
+
 POWERS = {
-    name: dataclasses.replace(spec, doc=f"power of {name[-1]} with which {_WORDS[name[:-2]]} moves")
-    for name, spec in _POWERS.items()
+    "lr_N": _power("N", "the best rate", -0.9, 0.1),
+    "lr_D": _power("D", "the best rate", -0.3, 0.5),
+    "lr_C": _power("C", "the best rate", -0.3, 0.1),
+    "batch_N": _power("N", "the best batch", -0.3, 0.3),
+    "batch_D": _power("D", "the best batch", 0.2, 0.8),
+    "batch_C": _power("C", "the best batch", 0.1, 0.5),
 }
-# Best settings scatter by a tenth and more, and a few are far off: the tails are cut beyond that.
+# Best settings scatter by a tenth and more, and a few lie far off: δ is as large as that scatter.
 _OF_A_SETTING: dict[str, Any] = {
     "source": "power laws of the best settings, as of Li 2025, arXiv 2503.04715",
     "better": "neither",
@@ -52,9 +53,7 @@ def _moved(first: Any, N: Any, D: Any, of_N: Any, of_D: Any) -> Any:
 _AT = "n = N/10^9, d = D/(2·10^10)"
 
 
-@law(
-    name="best-lr", target="best_lr", formula=f"lr_0·n^lr_N·d^lr_D, {_AT}", **_OF_A_SETTING
-)  # fmt: skip
+@law(name="best-lr", target="best_lr", formula=f"lr_0·n^lr_N·d^lr_D, {_AT}", **_OF_A_SETTING)
 def best_lr(N, D, *, lr_0=BEST["lr"], lr_N=POWERS["lr_N"], lr_D=POWERS["lr_D"]):
     """The best peak learning rate, at the best batch."""
     return _moved(lr_0, N, D, lr_N, lr_D)

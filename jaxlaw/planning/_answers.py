@@ -57,15 +57,18 @@ def require_inputs(source: Draws, *names: str) -> None:
             f"law {source.law.name} has no input {', '.join(missing)} (it takes "
             f"{', '.join(source.law.input_names)}); this plan needs {', '.join(names)}"
         )
-    of_a_loss(source)
+    require_loss(source)
 
 
-def of_a_loss(source: Draws) -> None:
-    """Refuse a law of what is neither better when low nor when high, such as a learning rate."""
-    if source.law.better == "neither":
+def require_loss(source: Draws) -> None:
+    """Refuse a law whose target is not better when low: a score, or a learning rate."""
+    law = source.law
+    if law.better == "high":
+        raise UsageError(f"law {law.name} predicts a score, which is better when high")
+    if law.better == "neither":
         raise UsageError(
-            f"law {source.law.name} predicts {source.law.target}, and this plan is of a loss; "
-            "predict says what it is for a run"
+            f"law {law.name} predicts {law.target}, and this plan is of a loss; predict says what "
+            "it is for a run"
         )
 
 

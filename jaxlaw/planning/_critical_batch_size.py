@@ -176,7 +176,7 @@ def critical_batch_size(
         *missing_draws_notes(columns["batch"], "critical batch"),
     ]
     context = context_of_inputs(CriticalBatchSize, source, there)
-    # Of the batch it is the batch's own: runs may count it in sequences, and D in billions.
+    # The batch has a unit of its own: runs may count it in sequences, and D in billions.
     of_batch = source.fit.input_units()["batch"]
     context["units"] |= {"batch": of_batch, "best_batch": of_batch}
     return CriticalBatchSize(
@@ -196,7 +196,7 @@ def _numbers(
     rows = [*range(count), *range(count), *[0] * len(_TABLE)]
     shares = np.concatenate([np.zeros(count), np.full(count, overhead), _TABLE])
     every = {name: values[name][rows] for name in values}
-    found = _run_with(source.law, settings, every, shares, held)
+    found = _largest_batch(source.law, settings, every, shares, held)
     of_D = source.scale("D") / source.units["D"]  # tokens in one of the law's own units
     worth = {"steps": 1 / of_D, **{name: source.units[name] for name in ("D", *settings)}}
     found = {
@@ -208,11 +208,12 @@ def _numbers(
     return columns, pd.DataFrame({"overhead": _TABLE, **table})
 
 
-# The share of more tokens is given, and the batch is what is searched: at so many tokens the lowest
-# loss over the rates rises from the best batch on, through the loss that is to be reached. Searched
-# for the tokens of a given batch, most batches would need a search that never ends.
+# The share of more tokens is given, and the batch is searched: at so many tokens the lowest loss
+# over the rates rises with the batch, from the best one on, and passes once the loss that is to be
+# reached. The other way round, many batches would have no answer: with a batch that is far too
+# large no number of tokens reaches that loss.
 @for_each_draw("law", "settings", draws=("params", "overhead"))
-def _run_with(
+def _largest_batch(
     law: Law, settings: tuple[str, ...], params: Any, overhead: Any, held: Any
 ) -> dict[str, Any]:
     """The largest batch with which so many more tokens reach the loss, and its best rate."""

@@ -20,7 +20,7 @@ from jaxlaw.planning._answers import (
     checked_tokens,
     in_unit_of_runs,
     law_inputs,
-    of_a_loss,
+    require_loss,
     source_notes,
 )
 from jaxlaw.planning._budgets import AT_LIMIT, SEARCH_LIMITS, flops, total_cost
@@ -192,9 +192,7 @@ def _asked(fit: Any, constraints: Sequence[Constraint]) -> _Asked:
         )
     every = as_draws(*([fit] if compute is None else []), *(limit.fit for limit in limited))
     for one in every:
-        if one.law.better == "high":
-            raise UsageError(f"law {one.law.name} predicts a score, which is better when high")
-        of_a_loss(one)
+        require_loss(one)
     return _Asked(compute, budget, corpus, limited, every)
 
 

@@ -288,6 +288,7 @@ def _needed(form: Form, params: Any, given: Given, raw: Mapping[str, Any], top: 
     def shortfall(log_D: Any) -> Any:
         return -_excess_of(form, params, given, {**raw, "D": jnp.exp(log_D)}, 0)
 
+    # The first crossing costs twice as much, and only tuned laws have several.
     crossing = first_root if form.limits[0][0].best_settings else root_or_infinity
     log_D = jax.lax.stop_gradient(crossing(shortfall, given.low["D"], top))
     start = jnp.where(jnp.isfinite(log_D), log_D, given.low["D"])

@@ -372,10 +372,10 @@ def larger_batches(
     ax.set(xscale="log", yscale="log")
     rows = plan.table[np.isfinite(plan.table["batch"])]
     x = rows["batch"].to_numpy()
-    best, ends = {"D": plan.D / (1 + plan.overhead), "steps": plan.best_steps}, []
+    ends = []
     if len(x) > 1:
-        for name, words, color in (("D", "tokens", BLUE), ("steps", "steps", INK)):
-            ends.append(curve(ax, {"y": rows[name] / best[name]}, x, "y", color, words))
+        rows = {"tokens": 1 + rows["overhead"], "steps": rows["steps"] / plan.best_steps}
+        ends = [curve(ax, rows, x, y, color, y) for y, color in (("tokens", BLUE), ("steps", INK))]
         ax.plot(x, x[0] / x, color=INK, linestyle=":", linewidth=0.9)
         ax.set(xlim=(x[0] / 1.5, x[-1] * 1.5), ylim=(None, 4.0))
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
