@@ -9,10 +9,9 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.data._dependence import correlation_within, run_groups, successive_correlation
-from jaxlaw.errors import UsageError
 from jaxlaw.notes import DEPENDENT_ROWS
 from jaxlaw.uncertainty import Draws
-from tests.conftest import DATA, needs_data, simulated_fit
+from tests.conftest import DATA, needs_data
 
 SIZES, STEPS = 22, 35
 
@@ -174,50 +173,6 @@ def test_draws_remember_how_they_were_drawn(grouped_fit, tmp_path):
     assert DEPENDENT_ROWS in str(jl.planning.allocation(by_row, 1e20).notes)
     labels = jl.bootstrap(fit, runs, 4, groups=runs.table["run"].to_numpy(), n_starts=2, n_local=1)
     assert labels.groups == ("labels",)
-
-
-def test_a_report_groups_by_run(grouped_fit):
-    fit, runs = grouped_fit
-    page = jl.report(fit, runs=runs, groups="run")
-    assert "sandwich covariance of the fit (rows in groups by run)" in page
-    assert "as if rows were independent" not in page.partition('id="bookkeeping"')[0]
-    assert "as if rows were independent" in jl.report(fit, runs=runs)
-    with pytest.raises(UsageError, match="give runs= and no intervals="):
-        jl.report(fit, groups="run")
-
-
-@pytest.mark.full
-def test_a_report_shows_one_interval_of_a_number():
-    fit = simulated_fit("chinchilla")
-    table = simulate.experiment("chinchilla").table
-    profile = jl.profile(fit, table, "alpha")
-    low = f"{float(profile.interval().low):.4g}"
-    own = jl.report(fit, runs=table, profiles=[profile])
-    assert "Of alpha it is the profile" in own
-    assert f">{low}</td>" in own and f"goes from {low} to" in own
-    sandwich = jl.covariance(fit, table)
-    given = jl.report(fit, runs=table, intervals=sandwich, profiles=[profile])
-    assert "goes from" not in given and f"({low} to" not in given
-    assert "its interval is the one in the table of parameters" in given
-
-
-@pytest.mark.full
-def test_commands_group_and_remember(command, grouped_fit):
-    fit, runs = grouped_fit
-    runs.table.to_csv("runs.csv", index=False)
-    fit.save("fit.json")
-    made = ("bootstrap", "fit.json", "runs.csv", "-n", 4, "--n-local", 1, "--n-starts", 2)
-    code, out, _ = command(*made, "--groups", "run", "--draws", "draws.csv")
-    assert code == 0 and "resamples (case) of 22 groups by run" in out
-    drawn = pd.read_csv("draws.csv")
-    assert set(drawn["groups"]) == {"run"} and set(drawn["kind"]) == {"case"}
-    assert command("report", "fit.json", "--bootstrap", "draws.csv", "--data", "runs.csv")[0] == 0
-    assert "(case, rows in groups by run)" in Path("report.html").read_text()
-    assert command("report", "fit.json", "--data", "runs.csv", "--groups", "run")[0] == 0
-    assert "(rows in groups by run)" in Path("report.html").read_text()
-    code, _, err = command("report", "fit.json", "--groups", "run")
-    assert code == 2 and "--groups is for intervals from --data" in err
-    assert command("identifiability", "fit.json", "runs.csv", "--groups", "run")[0] == 0
 
 
 @pytest.mark.full

@@ -123,14 +123,6 @@ def test_allocation_of_zhengs_printed_parameters(params, expected):
     assert got[2:] == pytest.approx(expected[2:], rel=0.06)
 
 
-def test_transfer_without_a_base_says_what_to_pass():
-    table = simulate.experiment("cpt-chinchilla").table
-    with pytest.raises(jl.UsageError, match=r"pass base=, a fit of law chinchilla, or fixed=\{\}"):
-        jl.fit("cpt-chinchilla", table)
-    with pytest.raises(jl.UsageError, match="takes no base"):
-        jl.fit("chinchilla", table, base={"E": 1.0})
-
-
 @pytest.mark.full
 def test_fixed_tied_and_bounded_parameters(chinchilla_fit):
     table = simulate.experiment("chinchilla").table
@@ -249,34 +241,6 @@ def test_a_users_law_has_everything(own_laws):
     fit = jl.fit("test-shifted-power", table)
     assert fit.params == pytest.approx(truth, rel=1e-6)
     assert "test-shifted-power" in set(jl.law_table()["name"])
-
-
-@pytest.mark.parametrize(
-    "change,message",
-    [
-        ({"law": "chinchila"}, "Did you mean 'chinchilla'"),
-        ({"solver": "newtn"}, "Did you mean 'newton'"),
-        ({"starts": "random"}, "'sobol', 'grid' or values"),
-        ({"fixed": {"alhpa": 1.0}}, "Did you mean 'alpha'"),
-        ({"fixed": {"alpha": 0.3}, "tied": {"alpha": "beta"}}, "fixed and cannot be tied"),
-        ({"bounds": {"alpha": (1.0, 0.1)}}, "not in order"),
-        ({"n_starts": 0}, "n_starts must be at least 1"),
-        ({"n_local": -3}, "or False to solve all"),
-        ({"seed": -1}, "seed is -1; it must be 0 or more"),
-        ({"delta": -1.0}, "delta must be positive"),
-        ({"constraint": "paper"}, "takes none"),
-        ({"starts": np.ones((3, 4))}, "needs \\(starts, 5\\)"),
-    ],
-)
-def test_a_wrong_call_says_what_would_be_right(change, message):
-    call = {"law": "chinchilla", "runs": simulate.experiment("chinchilla").table} | change
-    with pytest.raises(jl.UsageError, match=message):
-        jl.fit(**call)
-
-
-def test_grid_of_a_law_without_one():
-    with pytest.raises(jl.UsageError, match="gives no starting grid"):
-        jl.fit("kaplan", simulate.experiment("kaplan").table, starts="grid")
 
 
 @pytest.mark.full
