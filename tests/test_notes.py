@@ -81,14 +81,6 @@ def test_the_codes_that_plans_inherit():
     assert conditions == {"code == 'trend-observed'", "error > OPEN", "note.inherited"}
 
 
-def test_the_reader_of_calls_sees_what_is_missing():
-    text = "CODE = 'a'\nNote(CODE, 'warning', text)\nNote('b', 'error', text, inherited=True)"
-    assert list(calls(ast.parse(text))) == [
-        ("'warning'", {"a"}, None),
-        ("'error'", {"b"}, "True"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("name", "code"),
     [("hoffmann-2022", "badly-converged"), ("wang-2025-pt", "not-printed"),
