@@ -116,6 +116,22 @@ def test_a_bootstrap_says_whether_it_beats_what_was_run():
     [
         (dict(caps={"web": 0.3, "code": 0.3, "math": 0.3}), UsageError, "caps add up to 0.9"),
         (dict(caps={"wbe": 0.3}), UsageError, "Did you mean 'web'"),
+        (dict(caps={"code": 30}), UsageError, r"caps of code is 30; it must be in \[0, 1\]"),
+        (
+            dict(observed={"web": [0.2, 0.5], "code": [0.3, 0.3], "math": [0.5, 0.3]}),
+            DataError,
+            r"do not add up to 1: row 1 \(sum 1.1\)",
+        ),
+        (
+            dict(observed={"web": np.ma.array([0.5], mask=True), "code": [0.2], "math": [0.3]}),
+            DataError,
+            "column web: row 0",
+        ),
+        (
+            dict(observed={"web": [True], "code": [0], "math": [0]}),
+            DataError,
+            "column of type bool",
+        ),
         (dict(max_kl=0.1), UsageError, "needs natural="),
         (dict(targets={"python": 0, "wiki": 0}), UsageError, "targets are all 0"),
         (dict(targets={"python": 1}), UsageError, "targets: it does not name wiki: .* 0 where"),
