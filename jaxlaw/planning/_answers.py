@@ -180,8 +180,9 @@ def checked_compute(value: Any) -> float:
 
 
 def numbers_by_name(
-    names: Sequence[str], given: Mapping[str, float], what: str, default: Any = None
-) -> np.ndarray:
+    names: Sequence[str], given: Mapping[str, float], what: str, default: Any = None,
+    domain: str = "nonnegative",
+) -> np.ndarray:  # fmt: skip
     """(k,) numbers, not negative, of an argument that maps names to them.
 
     Args:
@@ -189,9 +190,11 @@ def numbers_by_name(
         given: name → number.
         what: the argument, for messages.
         default: (k,) numbers of names that are not given; None where all are to be.
+        domain: domain of the numbers.
 
     Raises:
-        UsageError: another name, a name that is left out, a negative number, or nothing but 0.
+        UsageError: another name, a name that is left out, a number outside the domain, or nothing
+            but 0.
     """
     for name in given:
         if name not in names:
@@ -210,7 +213,7 @@ def numbers_by_name(
         )
     values = np.array(
         [
-            checked_number(f"{what} of {name}", given[name], "nonnegative")
+            checked_number(f"{what} of {name}", given[name], domain)
             if name in given
             else default[k]
             for k, name in enumerate(names)

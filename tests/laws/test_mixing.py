@@ -111,6 +111,39 @@ def test_a_bootstrap_says_whether_it_beats_what_was_run():
     assert "less than the best observed mixture" in said
 
 
+@pytest.mark.parametrize(
+    "asked, error, message",
+    [
+        (dict(caps={"web": 0.3, "code": 0.3, "math": 0.3}), UsageError, "caps add up to 0.9"),
+        (dict(caps={"wbe": 0.3}), UsageError, "Did you mean 'web'"),
+        (dict(caps={"code": 30}), UsageError, r"caps of code is 30; it must be in \[0, 1\]"),
+        (
+            dict(observed={"web": [0.2, 0.5], "code": [0.3, 0.3], "math": [0.5, 0.3]}),
+            DataError,
+            r"do not add up to 1: row 1 \(sum 1.1\)",
+        ),
+        (
+            dict(observed={"web": np.ma.array([0.5], mask=True), "code": [0.2], "math": [0.3]}),
+            DataError,
+            "column web: row 0",
+        ),
+        (
+            dict(observed={"web": [True], "code": [0], "math": [0]}),
+            DataError,
+            "column of type bool",
+        ),
+        (
+            dict(natural={"web": 9, "code": 0.5, "math": 0.5}, max_kl=0.01, caps={"web": 0.1}),
+            DataError,
+            "no mixture was found",
+        ),
+    ],
+)
+def test_what_leaves_no_mixture_is_refused(asked, error, message):
+    with pytest.raises(error, match=message):
+        planning.optimal_weights(BOTH, **asked)
+
+
 @pytest.mark.full
 @needs_data
 def test_unseen_mixtures_of_regmix_are_ranked():
