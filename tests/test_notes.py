@@ -137,6 +137,13 @@ def test_results_list_first_what_decides():
     assert [note.decides for note in by_weight(notes)] == [True, True, True, False]
 
 
+def test_what_changes_the_runs_comes_before_what_widens_intervals():
+    """Crashed runs in the table move every parameter; that one is loose is their doing."""
+    work = ["dropped-invalid", "loose", "lack-of-fit", "mixed-runs", "doubtful-values"]
+    ordered = by_weight(Note(code, "warning", "") for code in work)
+    assert [note.code for note in ordered] == [*work[:2:-1], work[2], *work[:2]]
+
+
 def test_a_saved_fit_keeps_what_plans_inherit(tmp_path):
     fit = jl.published()["hoffmann-2022"]
     fit.save(tmp_path / "fit.json")

@@ -161,8 +161,8 @@ def dependence_note(runs: RunGroups, residuals: np.ndarray, smoothed: np.ndarray
     )
     shown = repr(runs.columns[0]) if len(runs.columns) == 1 else repr(list(runs.columns))
     message = (
-        f"{what}, {seen}: as if rows were independent, standard errors and intervals come out too "
-        f"short; jl.bootstrap(…, groups={shown}) has right ones"
+        f"{what}, {seen}: intervals made as if rows were independent are too short; "
+        f"jl.bootstrap(…, groups={shown}) has right ones"
     )
     return Note(DEPENDENT_ROWS, "warning", message, inherited=False)
 

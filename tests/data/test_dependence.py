@@ -53,6 +53,8 @@ def test_rows_of_one_run_are_noted(grouped_fit):
     (note,) = of(fit.notes)
     assert note.severity == "warning"
     assert "770 rows are of 22 runs (column run)" in note.message
+    # Its own standard errors are by run already: the note is of intervals by row.
+    assert fit.standard_errors.groups == ("run",) and "standard errors" not in note.message
     assert "jl.bootstrap(…, groups='run') has right ones" in note.message
 
 
