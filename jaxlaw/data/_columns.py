@@ -363,6 +363,12 @@ def _guess_column(name: str, columns: list[str]) -> str:
     return (exact + ending + [""])[0]
 
 
+def has_loss(table: pd.DataFrame, columns: Iterable[Any]) -> np.ndarray:
+    """(n,) whether a row has a number in any of these columns; all rows do where none has."""
+    keep = table[[name for name in columns if name in table]].notna().any(axis=1).to_numpy()
+    return keep if keep.any() else np.ones(len(table), bool)
+
+
 def level_codes(series: pd.Series, location: Location, spec: Input) -> np.ndarray:
     """The column of labels as (n,) numbers of the levels; empty cells are NaN.
 

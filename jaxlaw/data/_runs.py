@@ -22,7 +22,7 @@ from jaxlaw._arrays import plain_array
 from jaxlaw._conditions import rows_where, truth_of, undecided
 from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
-from jaxlaw._tables import Table, is_table, read_table
+from jaxlaw._tables import Table, is_table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import (
     CURVE_COLUMNS,
@@ -54,7 +54,7 @@ from jaxlaw.data._row_checks import (
     note_unidentifiable,
     valid_rows,
 )
-from jaxlaw.data.formats import read_format, with_values
+from jaxlaw.data.formats import read_source, with_values
 from jaxlaw.errors import ColumnError, DataError, JaxlawError, UsageError, listed, nearest
 from jaxlaw.laws import Input, Law
 from jaxlaw.notes import Note
@@ -396,7 +396,8 @@ def read_runs(
         name: name of the source in messages.
         format: the tool that wrote the files, ``wandb``, ``tensorboard``, ``lm-eval`` or
             ``hf-trainer``; the source is then a file, a folder or a list of files
-            (:mod:`jaxlaw.data.formats`).
+            (:mod:`jaxlaw.data.formats`). Left out: by their names ``trainer_state.json`` and
+            ``*tfevents*`` the last and TensorBoard's are known.
         values: columns that the source lacks, canonical name → a number for all rows, or one
             for each run: ``{"N": 1.8e9}``.
         target: column that the law predicts, whatever the law calls it: with
@@ -424,8 +425,7 @@ def read_runs(
         if options != (None,) * 8 or drop_invalid:
             raise UsageError("these runs are read already; pass options to read_runs, once")
         return with_target(source, target)
-    table = read_table(source, name) if format is None else read_format(source, format)
-    table = with_values(table, values)
+    table = with_values(read_source(source, name, format), values)
     mapping, scales = _mapping(columns, table), _units(units)
     table, scales = with_counts(table, mapping, scales)
     table, scales, added = _with_totals(table, mapping, scales)
@@ -480,7 +480,7 @@ def read_for(laws: Collection[Law], source: Any, reading: Mapping[str, Any]) -> 
     columns, reading = reading.get("columns"), dict(reading)
     named = isinstance(columns, Mapping) and reading.get("format") is None
     if laws and named and not isinstance(source, Runs | RunsSource):
-        source = read_table(source, reading.pop("name", None))
+        source = read_source(source, reading.pop("name", None))
         misspelt = {n: column for n, column in columns.items() if column not in source.frame}
         there = {name: column for name, column in columns.items() if name not in misspelt}
         if misspelt:
