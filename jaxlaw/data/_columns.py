@@ -194,6 +194,11 @@ def raw_units(name: str, unit: Any) -> float:
     return scale
 
 
+def usual_units(spec: Input) -> tuple[float, ...]:
+    """Units in which columns of an input come, likeliest first: a batch in tokens or sequences."""
+    return (1.0, 2048.0) if spec.name == "batch" else (1.0, 1e9, 1e6, 1e12, 1e3)
+
+
 def missing_column(
     name: str, doc: str, column: Any, columns: Iterable[Any], source: str, mappable: bool = True
 ) -> DataError:

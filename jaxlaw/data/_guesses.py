@@ -14,14 +14,13 @@ import pandas as pd
 
 from jaxlaw._arrays import number_in
 from jaxlaw._quantities import exponential, single_things
-from jaxlaw.data._columns import INPUTS, OF_SCHEDULES, SIDES, USUAL, bare, has_loss
+from jaxlaw.data._columns import INPUTS, OF_SCHEDULES, SIDES, USUAL, bare, has_loss, usual_units
 from jaxlaw.errors import ColumnError, DataError, JaxlawError, listed
 from jaxlaw.laws import Input, Law
 
 if TYPE_CHECKING:
     from jaxlaw.data._runs import Runs
 
-_UNITS = (1.0, 1e3, 1e6, 1e9, 1e12)
 # What names of columns end in: tokens_B, params (millions), n_params_1e9.
 _ENDINGS = {
     1e3: ("k", "thousand", "thousands", "1e3"),
@@ -170,7 +169,9 @@ def guessed_units(specs: Iterable[Input], guesses: Mapping[str, Any], table: Any
         low, high = spec.plausible
         middle, said = float(np.median(values)), _split_unit(guesses[spec.name])[1]
         fits = [
-            u for u in (said, spec.unit, *_UNITS) if u is not None and low <= middle * u <= high
+            u
+            for u in (said, spec.unit, *usual_units(spec))
+            if u is not None and low <= middle * u <= high
         ]
         if fits and fits[0] != spec.unit:
             units[spec.name] = fits[0]

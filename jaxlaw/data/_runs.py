@@ -217,6 +217,11 @@ class Runs:
         if not active.any():
             message = f"{self.source}: all rows left have weight 0; give some a positive weight"
             raise DataError(message, file=self.source, argument="weight")
+        by_size = [c for c in columns.values() if c.unit != c.spec.unit and not c.declared]
+        if by_size:
+            names = listed(str(column.location.column) for column in by_size)
+            message = f"{self.source}: {names} read as single ones, by their size: units= says more"
+            notes.append(Note("unit-by-size", "info", message))
         for name in law.input_names:
             notes += check_magnitude(columns[name], columns[name].raw[keep], active, labels)
         notes += check_row_count(int(active.sum()), free, law, self)
@@ -380,7 +385,8 @@ def read_runs(
             general corpus; ``corpus`` says which is meant. In place of ``D`` and ``r_d`` also
             ``D_d`` and ``D_g``, the tokens of either corpus.
         units: canonical name → raw units (parameters, tokens, FLOPs) per unit of the column: 1,
-            1e9, or K, M, B, T; 0.01 for a share in percent. Left out: the law's own unit.
+            1e9, or K, M, B, T; 0.01 for a share in percent; 2048 for a batch in sequences of so
+            many tokens. Left out: 1 where all counts of the table may be so, else the law's own.
         weight: a column or (n,) numbers, one per row of the source; non-negative.
         where: rows to keep: a condition such as ``"split == 'fit' and N > 1e8"``, or an (n,)
             boolean mask. A condition compares (==, !=, <, <=, >, >=, in [...]) columns, numbers
@@ -964,14 +970,27 @@ def _input(runs: Runs, law: Law, spec: Input) -> Column:
     series, location = _series(runs, name, doc, spec.name), runs.location(name)
     # Rows of one size, share or budget have equal numbers, however these were computed.
     raw = level_codes(series, location, spec) if spec.levels else merged(numbers(series, location))
-    unit = runs.units.get(name, runs.units.get(spec.name, spec.unit))
-    declared = name in runs.units or spec.name in runs.units
+    unit, declared = runs.units.get(name, runs.units.get(spec.name)), True
+    if unit is None:
+        unit, declared = _own_unit(runs, law, spec), False
     if spec.domain == "fraction" and not spec.mixture:  # of a mixture, the sum is checked
         share = raw if unit == 1.0 else raw * unit
         share = check_fraction(share, location, series.index.to_numpy())
         share = 1.0 - share if complement else share
         raw = share if unit == 1.0 else share / unit
     return Column(location, raw, unit / spec.unit, unit, declared, spec)
+
+
+def _own_unit(runs: Runs, law: Law, spec: Input) -> float:
+    """Single things, whatever the law counts in, where all counts of the table may be such."""
+    if spec.unit == 1 or not spec.counts:
+        return spec.unit
+    for other in law.inputs:
+        if other.counts and other.plausible and other.name in {*runs.table} - {*runs.units}:
+            values = numbers(runs.table[other.name], runs.location(other.name))
+            if not other.plausible[0] <= np.median(values[~np.isnan(values)]) <= other.plausible[1]:
+                return spec.unit
+    return 1.0
 
 
 def target_column(runs: Runs, law: Law) -> str:
