@@ -22,7 +22,8 @@ PACKAGE = Path(jl.__file__).parent
 #: Packages whose notes may stand in what a plan is given: a fit, draws, a forecast.
 CORE = ("laws", "data", "fitting", "uncertainty", "forecasting")
 INHERITED = {
-    "at-bound", "badly-converged", "base-extrapolated", "decay-held", "doubtful-values",
+    "at-bound", "badly-converged", "base-extrapolated", "checkpoints-as-runs", "decay-held",
+    "doubtful-values",
     "farther-than-tested", "few-groups", "few-resamples", "few-rows", "few-spare-rows",
     "few-starts-agree", "intervals-failed", "lack-of-fit", "law-taken-as-right", "limiting-form",
     "local-optimum",

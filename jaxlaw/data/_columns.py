@@ -80,6 +80,7 @@ class ReadingOptions(TypedDict, total=False):
     format: str | None
     values: Mapping[str, Any] | None
     target: Any
+    last_of: Any
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 :func:`read_runs` checks what can be known without a law: which column is what, in which unit, which
 rows count. :meth:`Runs.observations` takes a law and checks the rest: values, magnitudes, and
-whether the rows suffice. :func:`read_columns` reads all tables that are not for a law.
+whether the rows suffice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jaxlaw._arrays import plain_array
 from jaxlaw._conditions import rows_where, truth_of, undecided
 from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
-from jaxlaw._tables import Table, is_table
+from jaxlaw._tables import Table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import (
     CURVE_COLUMNS,
@@ -36,14 +36,16 @@ from jaxlaw.data._columns import (
     check_fraction,
     check_sides,
     checked_corpus,
+    has_loss,
     level_codes,
     missing_column,
     name_rows,
     numbers,
+    parts_of,
     raw_units,
     with_counts,
 )
-from jaxlaw.data._dependence import RunGroups, run_groups
+from jaxlaw.data._dependence import RunGroups, history_notes, order_along, run_groups
 from jaxlaw.data._guesses import of_loss_curves, with_guess, without_columns
 from jaxlaw.data._reading import Reading, reading_of, with_target
 from jaxlaw.data._row_checks import (
@@ -82,7 +84,7 @@ class Runs:
         weight: (n,) float64, or None.
         corpus: the corpus whose share and loss are meant, ``general`` or ``domain``, or None.
         drop_invalid: whether rows without valid numbers are dropped (and counted).
-        dropped: number of rows left out by ``where``.
+        dropped: number of rows left out by ``where`` and ``last_of``.
         notes: notes on the data so far.
         area_options: options of the areas of learning rates, where jaxlaw computed them
             (:meth:`jaxlaw.LossCurves.runs`).
@@ -229,6 +231,10 @@ class Runs:
         target = columns[law.target].values[keep]
         notes += note_unidentifiable(law, inputs, active, columns, free)
         notes += note_duplicates(law, inputs, target, labels, self)
+        groups = run_groups(
+            self.table[keep], {name: inputs[name] for name in law.inputs_per_row}, self.columns
+        )
+        notes += history_notes(law, groups, self.table[keep])
         _log.info(
             "%s: %d observations for law %s, %d rows dropped as invalid",
             self.source, int(keep.sum()), law.name, int((~keep).sum()),
@@ -251,9 +257,7 @@ class Runs:
             area_options=self.area_options,
             positions=np.flatnonzero(keep),
             mapped=_source_columns(self, columns),
-            runs=run_groups(
-                self.table[keep], {name: inputs[name] for name in law.inputs_per_row}, self.columns
-            ),
+            runs=groups,
             others=_others(self, columns, keep),
             reading=self.reading,
         )
@@ -372,6 +376,7 @@ def read_runs(
     format: str | None = None,
     values: Mapping[str, Any] | None = None,
     target: Any = None,
+    last_of: Any = None,
 ) -> Runs:
     """Read runs.
 
@@ -408,6 +413,9 @@ def read_runs(
             for each run: ``{"N": 1.8e9}``.
         target: column that the law predicts, whatever the law calls it: with
             ``target="acc_mmlu"`` a law of an accuracy is fitted to that column.
+        last_of: column that names the runs, or several as ``"size,seed"``, of each of which only
+            the last row counts, by D or else the step, of those that have a loss: a law of
+            finished runs is none of their loss curves.
 
     Returns:
         :class:`Runs`. The source is never changed.
@@ -427,8 +435,8 @@ def read_runs(
     if isinstance(source, RunsSource):
         source = source.runs()
     if isinstance(source, Runs):
-        options = (columns, units, weight, where, corpus, name, format, values)
-        if options != (None,) * 8 or drop_invalid:
+        options = (columns, units, weight, where, corpus, name, format, values, last_of)
+        if options != (None,) * 9 or drop_invalid:
             raise UsageError("these runs are read already; pass options to read_runs, once")
         return with_target(source, target)
     table = with_values(read_source(source, name, format), values)
@@ -438,8 +446,11 @@ def read_runs(
     if corpus is not None:
         corpus = checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
     keep, notes = _rows_to_keep(where, table, mapping)
-    weights = None if weight is None else _weights(weight, table, mapping, keep)
     frame = _rename_columns(table.frame, mapping)
+    if last_of is not None:
+        keep, note = _last_rows(last_of, Table(frame, table.source, table.word), keep, target)
+        notes = (*notes, note)
+    weights = None if weight is None else _weights(weight, table, mapping, keep)
     _log.info("%s: %d rows read, %d kept", table.source, len(keep), int(keep.sum()))
     runs = Runs(
         table=frame if keep.all() else frame[keep],
@@ -453,7 +464,7 @@ def read_runs(
         dropped=int((~keep).sum()),
         notes=(*notes, *added),
         reading=reading_of(
-            mapping, _units(units), weight, where, corpus, drop_invalid, format, values
+            mapping, _units(units), weight, where, corpus, drop_invalid, format, values, last_of
         ),
     )
     runs = with_target(runs, target)
@@ -515,64 +526,6 @@ def _refuse(
         given |= {"where": reading.get("where")}
         error = with_guess(error, runs, given, law, misspelt)
     raise error
-
-
-def read_columns(
-    source: Any,
-    needed: Mapping[str, str],
-    optional: Collection[str] = (),
-    columns: Mapping[str, Any] | None = None,
-    *,
-    texts: Collection[str] = (),
-    where: Any = None,
-    name: str | None = None,
-) -> Runs:
-    """The columns that a function takes of a table which is not for a law.
-
-    Args:
-        source: anything that :func:`read_runs` takes.
-        needed: name → what it is, for the message where it is missing: ``", the amount of data"``.
-        optional: names of columns that may be missing, unless ``columns`` maps them.
-        columns: name → the user's column; None where the function has no such argument.
-        texts: those of the columns that are labels, which stay as they are.
-        where: see :func:`read_runs`; None where the function has no such argument.
-        name: name in messages of a table that is no file.
-
-    Returns:
-        :class:`Runs` with these columns alone, under these names; numbers are float64, NaN where a
-        cell is empty. See :func:`refuse_rows` for further checks.
-
-    Raises:
-        UsageError: ``columns`` maps another name.
-        DataError: a column is missing, or a cell is no number.
-    """
-    runs = read_runs(source, where=where, name=name if is_table(source) else None)
-    wanted, mapping = [*needed, *optional], dict(columns or {})
-    for key in mapping:
-        if key not in wanted:
-            raise UsageError(
-                f"{runs.source} takes the columns {', '.join(map(str, wanted))}, not '{key}'."
-                f"{nearest(str(key), wanted)}",
-                file=runs.source,
-                argument="columns",
-                value=key,
-            )
-    present, options = runs.table.columns, ["columns"] * (columns is not None)
-    options += ["where"] * (where is not None)
-    values, names = {}, {}
-    for key in wanted:
-        column = mapping.get(key, key)
-        if column not in present:
-            if key in optional and key not in mapping:
-                continue
-            shown, doc = map(runs.user_name, present), needed.get(key, "")
-            raise missing_column(key, doc, column, shown, runs.source, columns is not None)
-        names[key] = runs.user_name(column)
-        location = Location(runs.source, runs.word, names[key], key, options)
-        series = runs.table[column]
-        values[key] = series.to_numpy() if key in texts else merged(numbers(series, location))
-    table = pd.DataFrame(values, index=runs.table.index)
-    return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
 
 
 def refuse_rows(
@@ -787,6 +740,23 @@ def _rows_to_keep(
         f"{undecided(unknown)}"
     )
     return keep, (Note("filtered", "info", message),)
+
+
+def _last_rows(
+    last_of: Any, table: Table, keep: np.ndarray, target: Any
+) -> tuple[np.ndarray, Note]:
+    """(n,) mask of the last of the kept rows of each run, and a note on how many."""
+    frame, names = table.frame, parts_of(last_of, table.frame.columns)
+    for name in names:
+        if name not in frame:
+            doc = " that names runs (last_of=)"
+            raise missing_column("run", doc, name, frame.columns, table.source, False)
+    frame = frame.set_axis(range(len(frame)))[keep]
+    frame = frame[has_loss(frame, [target, "loss", *SIDES["loss"]])]
+    along = pd.Series(order_along(frame, frame), frame.index).sort_values(kind="stable")
+    last = along.groupby([frame[name] for name in names], dropna=False).tail(1).index
+    message = f"{table.source}: the last rows of {len(last)} runs ({last_of}) of {len(keep)} rows"
+    return np.isin(np.arange(len(keep)), last), Note("filtered", "info", message)
 
 
 def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarray) -> np.ndarray:

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from jaxlaw import laws, simulate
-from jaxlaw.data._runs import read_columns, read_runs, refuse_rows
+from jaxlaw.data._read_columns import read_columns
+from jaxlaw.data._runs import read_runs, refuse_rows
 from jaxlaw.errors import ColumnError, DataError, UsageError
 from tests.fixtures.run_tables import assert_same, assert_says, codes, simple, with_cell, write_csv
 
