@@ -22,7 +22,8 @@ PACKAGE = Path(jl.__file__).parent
 #: Packages whose notes may stand in what a plan is given: a fit, draws, a forecast.
 CORE = ("laws", "data", "fitting", "uncertainty", "forecasting")
 INHERITED = {
-    "at-bound", "badly-converged", "base-extrapolated", "decay-held", "doubtful-values",
+    "at-bound", "badly-converged", "base-extrapolated", "checkpoints-as-runs", "decay-held",
+    "doubtful-values",
     "farther-than-tested", "few-groups", "few-resamples", "few-rows", "few-spare-rows",
     "few-starts-agree", "intervals-failed", "lack-of-fit", "law-taken-as-right", "limiting-form",
     "local-optimum",
@@ -127,6 +128,13 @@ def test_results_list_first_what_decides():
     ]
     assert [note.code for note in by_weight(notes)] == ["c", "b", "d", "a"]
     assert [note.decides for note in by_weight(notes)] == [True, True, True, False]
+
+
+def test_what_changes_the_runs_comes_before_what_widens_intervals():
+    """Crashed runs in the table move every parameter; that one is loose is their doing."""
+    work = ["dropped-invalid", "loose", "lack-of-fit", "mixed-runs", "doubtful-values"]
+    ordered = by_weight(Note(code, "warning", "") for code in work)
+    assert [note.code for note in ordered] == [*work[:2:-1], work[2], *work[:2]]
 
 
 def test_a_saved_fit_keeps_what_plans_inherit(tmp_path):

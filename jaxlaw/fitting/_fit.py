@@ -91,8 +91,8 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
         law: law or its name.
         runs: whatever :func:`jaxlaw.read_runs` takes or returns.
         strict: whether to raise where the result is too poor to use, rather than to note it.
-        columns, units, weight, where, corpus, drop_invalid, name, format, values, target: options
-            of :func:`jaxlaw.read_runs`.
+        columns, units, weight, where, corpus, drop_invalid, name, format, values, target, last_of:
+            options of :func:`jaxlaw.read_runs`.
         constraint: for dcpt, ``"paper"`` (Que 2024, App. E.3: the loss falls with r
             everywhere) or ``"observed"`` (over the observed range). The default is none:
             on real mixtures the paper's form halves R², and a fit without it reports where

@@ -9,6 +9,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.data._dependence import correlation_within, run_groups, successive_correlation
+from jaxlaw.errors import ColumnError
 from jaxlaw.notes import DEPENDENT_ROWS
 from jaxlaw.uncertainty import Draws
 from tests.conftest import DATA, needs_data
@@ -52,6 +53,8 @@ def test_rows_of_one_run_are_noted(grouped_fit):
     (note,) = of(fit.notes)
     assert note.severity == "warning"
     assert "770 rows are of 22 runs (column run)" in note.message
+    # Its own standard errors are by run already: the note is of intervals by row.
+    assert fit.standard_errors.groups == ("run",) and "standard errors" not in note.message
     assert "jl.bootstrap(…, groups='run') has right ones" in note.message
 
 
@@ -113,6 +116,45 @@ def test_seeds_tell_runs_of_equal_inputs_apart():
     assert run_groups(both.drop(columns="seed"), inputs, {}) is None
     groups = run_groups(both, inputs, {})
     assert groups.columns == ("N", "seed") and groups.count == 44 and not groups.named
+
+
+def histories(runs=3, points=40, rate=None):
+    """Losses logged every 1e9 tokens by runs of three sizes."""
+    N, D = np.geomspace(1e8, 1e9, runs), 1e9 * np.arange(1, points + 1)
+    design = {"N": np.repeat(N, points), "D": np.tile(D, runs)}
+    table = simulate.simulate_runs("chinchilla", simulate.TRUTHS["chinchilla"], design, noise=0.003)
+    table["run"] = np.repeat([f"run {k}" for k in range(runs)], points)
+    return table if rate is None else table.assign(lr=rate(np.tile(D, runs) / D[-1]))
+
+
+def test_loss_curves_are_not_taken_for_finished_runs():
+    """Curves under a decaying rate end a fit of finals at E = 0; at a constant rate they do not."""
+
+    def codes(table, law="chinchilla"):
+        return [note.code for note in jl.read_runs(table).observations(law).notes]
+
+    said, logged = ["checkpoints-as-runs"], histories()
+    assert codes(logged) == codes(logged.drop(columns="run")) == said
+    assert codes(histories(rate=lambda part: 1 - part)) == said
+    assert "checkpoints-as-runs" not in codes(logged.assign(r=0.5), "dcpt")
+    assert codes(histories(rate=np.ones_like)) == []
+    assert codes(checkpoints()) == []  # spaced in equal ratios, as grids of finished runs are
+
+
+@pytest.mark.parametrize("named", ["run", "N", ["run", "N"], "run,N"])
+def test_the_last_row_of_each_run_counts(named):
+    logged = histories().sample(frac=1, random_state=0).reset_index(drop=True)
+    logged.loc[(logged["D"] > 3.95e10) & (logged["run"] == "run 1"), "loss"] = np.nan
+    runs = jl.read_runs(logged, last_of=named, weight="D")
+    ends = runs.table.set_index("run")["D"].to_dict()
+    assert ends == {"run 0": 4e10, "run 1": 3.9e10, "run 2": 4e10}
+    assert runs.weight.tolist() == runs.table["D"].tolist() and runs.dropped == 117
+    options, taken = runs.reading.options({}, logged.columns)
+    assert jl.read_runs(logged, **options).table.equals(runs.table) and "last_of" in taken
+    kept = jl.read_runs(logged, last_of=named, where="D < 2e10").table
+    assert (kept["D"] == 1.9e10).all()
+    with pytest.raises(ColumnError, match="there is no column rum"):
+        jl.read_runs(logged, last_of="rum")
 
 
 def test_correlations_of_what_is_known():

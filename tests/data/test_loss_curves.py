@@ -161,11 +161,28 @@ def test_every_logged_rate_is_the_schedule():
     np.testing.assert_allclose(
         areas_of(kept), areas_of(curves)[every["step"].to_numpy() % 50 == 0], rtol=1e-12
     )
-    dropped = read(some, schedules=None, drop_invalid=True).runs().observations("annealing")
-    S1 = kept.runs().observations("annealing").inputs["S1"]
-    np.testing.assert_array_equal(dropped.inputs["S1"], S1)
-    with pytest.raises(jl.DataError, match="not positive and finite"):
-        read(some, schedules=None).runs().observations("annealing")
+    left = read(some, schedules=None)
+    np.testing.assert_array_equal(areas_of(left), areas_of(kept))
+    assert [note.code for note in left.rows.notes] == ["no-loss"]
+
+
+def test_rows_of_other_metrics_are_left_out():
+    """An evaluation repeats the step of a training row; tags "vs samples" count samples as steps.
+
+    Each is logged in a row of its own, and neither is a row of the other loss.
+    """
+    rates = {"lr": [3e-4, 2e-4, 1e-4]}
+    train = pd.DataFrame({"step": [1, 2, 3], **rates, "loss": [6.0, 5.0, 4.0]})
+    other = pd.DataFrame({"step": [2, 3, 256, 512], "val": [5.5, 4.5, np.nan, np.nan]})
+    log = pd.concat([train, other.assign(tag=1.0)]).sort_values("step", kind="stable")
+    by_train = jl.read_loss_curves(log)
+    assert by_train.table["step"].tolist() == [1, 2, 3] and len(by_train.rows.notes) == 1
+    by_val = jl.read_loss_curves(log, {"loss": "val"})
+    assert by_val.table["loss"].tolist() == [5.5, 4.5]
+    np.testing.assert_array_equal(areas_of(by_val), areas_of(by_train)[1:])
+    with pytest.raises(jl.DataError) as error:
+        jl.fit("annealing", log)
+    assert error.value.guess is None  # nor is a column of theirs proposed to name the runs
 
 
 def test_a_rate_at_step_0_is_that_before_the_first():

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jaxlaw import simulate
-from jaxlaw.data._runs import read_columns, read_runs, refuse_rows
+from jaxlaw import laws, simulate
+from jaxlaw.data._read_columns import read_columns
+from jaxlaw.data._runs import read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from tests.fixtures.run_tables import assert_same, assert_says, codes, simple, with_cell, write_csv
 
@@ -71,12 +72,27 @@ def test_billions_for_a_law_of_single_units(tmp_path):
                 "units={'N': 1e9} for billions", "units={'N': 1e6} for millions")  # fmt: skip
 
 
-def test_single_units_for_a_law_of_billions(tmp_path):
-    path = write_csv(tmp_path, simple())
-    with pytest.raises(DataError) as error:
-        read_runs(path).observations("dcpt")
-    assert_says(error, "runs.csv", "column N", "line ", "as billions", "e+17 model parameters",
-                "pass units={'N': 1} for single ones")  # fmt: skip
+def test_one_table_has_one_unit_for_every_law():
+    """Also of toy models, whose counts would be plausible as billions."""
+    toy = simple().assign(N=simple()["N"] / 1e3, D=simple()["D"] / 1e3)
+    for table in (simple(), toy):
+        single, seen = read_runs(table, units={"N": 1, "D": 1}), read_runs(table)
+        assert_same(seen.observations("chinchilla"), single.observations("chinchilla"))
+        mixed = seen.observations("dcpt")
+        assert "unit-by-size" in codes(mixed)
+        assert mixed.units == {"N": 1.0, "D": 1.0, "r": 1.0}
+        np.testing.assert_array_equal(mixed.inputs["N"], single.observations("dcpt").inputs["N"])
+    billions = simple().assign(N=simple()["N"] / 1e9, D=simple()["D"] / 1e9)
+    assert read_runs(billions).observations("dcpt").units["D"] == 1e9
+
+
+def test_a_batch_in_sequences_is_told_its_unit():
+    tuned = laws.tuned("chinchilla", over="batch")
+    runs = simple().assign(batch=192)
+    with pytest.raises(DataError, match="units={'batch': 2048} for sequences") as error:
+        read_runs(runs).observations(tuned)
+    assert " or " not in str(error.value).partition("pass units")[2]
+    assert read_runs(runs, units={"batch": 2048}).observations(tuned).inputs["batch"][0] == 393216
 
 
 def test_declared_units_have_some_slack():
