@@ -163,7 +163,7 @@ def test_keywords_that_are_handed_on_are_those_of_the_functions_that_take_them()
     assert set(option_kinds(_options.FitKeywords)) == of_fit
     # The keywords and the options that travel are the same, but for what makes the law and Runs.
     fields = {field.name: field for field in dataclasses.fields(_options.FitOptions)}
-    assert set(fields) == of_fit - reading - {"constraint", "base"}
+    assert set(fields) == of_fit - reading - {"constraint"}
     kinds, own = (
         option_kinds(_options.FitKeywords),
         typing.get_type_hints(_options.FitOptions, include_extras=True),
