@@ -146,6 +146,7 @@ def test_a_schedule_in_one_line(text, same):
         ("cosine:peak=1", "lacks an argument: steps"),
         ("cosine:steps=4", "lacks an argument.*peak"),
         ("cosine:peak=high,steps=5", "peak=high is not a number"),
+        ("cosine:peak=1,steps=5,peak=2", "has peak twice"),
         ("cosine:peak=1,steps=5,warmup=5", "warmup=5 leaves none of 5 steps"),
         ("cosine:peak=1,steps=5.5", "whole number"),
         ("constant:lr=1,steps=2+constant:lr=1,steps=2+constant:lr=1,steps=2", "two at most"),

@@ -66,7 +66,7 @@ class StandardErrors:
     degrees: int = 0
     groups: tuple[str, ...] = ()
     method: Literal["sandwich", "posterior"] = "sandwich"
-    covariance: dict[str, dict[str, float]] = field(default_factory=dict)
+    covariance: dict[str, dict[str, float]] = field(default_factory=dict, metadata={"added": True})
 
     def root(self) -> np.ndarray:
         """The root (m, m) of the covariance of the values, whose product with itself it is."""

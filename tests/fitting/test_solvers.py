@@ -352,5 +352,5 @@ def test_a_wide_coordinate_is_taken_from_its_lower_wall():
 def test_every_status_says_what_it_means():
     labels = [status.label for status in Status]
     assert labels == ["running", "converged", "step limit", "non-finite", "stalled", "invalid data"]
-    assert [int(status) for status in Status] == list(range(5))  # kept in work folders
+    assert [int(status) for status in Status] == list(range(6))  # kept in work folders
     assert all(len(status.message) > 20 and status.message.endswith(".") for status in Status)
