@@ -538,8 +538,8 @@ def load(value: Any, hint: Any, name: str) -> Any:
         kinds = typing.get_type_hints(hint, include_extras=True)
         record = load(value, dict[str, Any], name)
         fields = getattr(hint, "__dataclass_fields__", {})
-        older = [key for key in fields if fields[key].metadata.get("added") and key not in record]
-        record = only(record, [key for key in kinds if key not in older], f"{name}.")
+        older = {key for key, one in fields.items() if one.metadata.get("added")} - {*record}
+        only(record, [key for key in kinds if key not in older], f"{name}.")
         return hint(
             **{key: load(item, kinds[key], f"{name}.{key}") for key, item in record.items()}
         )

@@ -137,6 +137,19 @@ def test_a_schedule_in_one_line(text, same):
     assert (result.initial_lr, result.boundary) == (same.initial_lr, same.boundary)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("cosine:peak=1", "lacks an argument: steps"),
+        ("cosine:peak=1,steps=5,peak=2", "has peak twice"),
+        ("cosine:peak=1,steps=5,warmup=5", "warmup=5 leaves none of 5 steps"),
+    ],
+)
+def test_a_line_that_is_wrong(text, says):
+    with pytest.raises(UsageError, match=says):
+        parse(text)
+
+
 def test_rates_cannot_be_changed_behind_a_schedule():
     with pytest.raises(ValueError, match="read-only"):
         EVERY[0].rates[0] = 1.0

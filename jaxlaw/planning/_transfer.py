@@ -595,10 +595,9 @@ def base_notes(scratch: Any, continual: Any) -> list[Note]:
     if not unpaired:
         return []
     message = (
-        f"the resamples of the continual fit do not hold {', '.join(unpaired)} of those from "
-        "scratch: intervals of sizes, tokens and savings come out too wide, those of losses too "
-        "narrow; right ones are of jl.bootstrap(…, base=…) of the continual runs, with the "
-        "bootstrap from scratch as base"
+        f"the draws of the continual fit do not hold {', '.join(unpaired)} of those from scratch: "
+        "intervals of sizes, tokens and savings come out too wide; right ones are of "
+        "jl.bootstrap(…, base=…) of the continual runs, with the bootstrap from scratch as base"
     )
     return [Note("base-held", "warning", message)]
 

@@ -422,8 +422,8 @@ def test_a_draw_is_the_same_alone_and_among_others_and_again(chinchilla_fit):
     covariance = jl.covariance("chinchilla", ten_rows())
     problem, scale = covariance.problem, np.sqrt(np.diagonal(covariance.coordinates))
     moves = scale * np.random.default_rng(0).standard_normal((300, len(scale)))
-    together = followed(problem, moves)
-    alone = np.concatenate([followed(problem, move[None]) for move in moves[:20]])
+    together = followed(problem, moves, {})
+    alone = np.concatenate([followed(problem, move[None], {}) for move in moves[:20]])
     np.testing.assert_allclose(together[:20], alone, rtol=1e-9)
     draws, again = covariance.draws(50), jl.covariance(covariance.fit, ten_rows()).draws(50)
     for name, values in draws.params.items():
@@ -442,7 +442,7 @@ def test_rows_of_many_runs_are_enough_to_follow_a_draw():
     table = simulate.simulate_runs("chinchilla", TRUTH, {"N": N, "D": D}, noise=0.0005)
     problem = fit_with_data("chinchilla", table)
     moves = 1e-5 * np.random.default_rng(0).standard_normal((8, 5))
-    moved = followed(problem, moves) - problem.coordinates
+    moved = followed(problem, moves, {}) - problem.coordinates
     np.testing.assert_allclose(moved, moves, rtol=0.02, atol=2e-7)
 
 
