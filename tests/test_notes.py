@@ -19,67 +19,6 @@ from jaxlaw.notes import Note, by_weight, in_brief
 from tests.fuzz.calls import public_functions
 
 PACKAGE = Path(jl.__file__).parent
-#: Packages whose notes may stand in what a plan is given: a fit, draws, a forecast.
-CORE = ("laws", "data", "fitting", "uncertainty", "forecasting")
-INHERITED = {
-    "at-bound", "badly-converged", "base-extrapolated", "checkpoints-as-runs", "decay-held",
-    "doubtful-values",
-    "farther-than-tested", "few-groups", "few-resamples", "few-rows", "few-spare-rows",
-    "few-starts-agree", "intervals-failed", "lack-of-fit", "law-taken-as-right", "limiting-form",
-    "local-optimum",
-    "misprint", "mixed-runs", "no-floor", "not-converged", "not-printed", "objective-disagrees",
-    "one-budget", "one-law", "poor-fit", "prior-conflict",
-    "prior-width", "resamples-at-bound", "resamples-disagree",
-    "resamples-failed", "ridge", "several-sizes", "solvers-disagree",
-    "trend-observed", "unidentifiable", "weak-fit",
-}  # fmt: skip
-
-
-def calls(tree):
-    """The calls of ``Note`` in a module: severity, code and ``inherited`` as they are written."""
-    constants = {
-        target.id: node.value.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Note"):
-            continue
-        code, severity = node.args[0], ast.unparse(node.args[1])
-        texts = {
-            constants.get(part.id, "") if isinstance(part, ast.Name) else part.value
-            for part in ast.walk(code)
-            if isinstance(part, ast.Name | ast.Constant)
-        }
-        given = {word.arg: ast.unparse(word.value) for word in node.keywords}
-        yield severity, texts, given.get("inherited")
-
-
-def written():
-    for package in CORE:
-        for path in sorted((PACKAGE / package).rglob("*.py")):
-            for call in calls(ast.parse(path.read_text("utf-8"))):
-                yield path.name, *call
-
-
-def test_every_warning_of_the_core_says_whether_plans_inherit_it():
-    silent = [
-        (name, texts)
-        for name, severity, texts, inherited in written()
-        if severity != "'info'" and inherited is None
-    ]
-    assert silent == []
-
-
-def test_the_codes_that_plans_inherit():
-    always = {code for _, _, texts, given in written() if given == "True" for code in texts}
-    # These two have a condition where they are made.
-    assert always | {"trend-observed", "unidentifiable"} == INHERITED
-    conditions = {given for _, _, _, given in written()} - {None, "True", "False"}
-    # A forecast of scores hands on what the forecasts of its losses say.
-    assert conditions == {"code == 'trend-observed'", "error > OPEN", "note.inherited"}
 
 
 @pytest.mark.parametrize(
