@@ -25,7 +25,7 @@ INHERITED = {
     "at-bound", "badly-converged", "base-extrapolated", "checkpoints-as-runs", "decay-held",
     "doubtful-values",
     "farther-than-tested", "few-groups", "few-resamples", "few-rows", "few-spare-rows",
-    "few-starts-agree", "intervals-failed", "lack-of-fit", "law-taken-as-right", "limiting-form",
+    "few-starts-agree", "flops-differ", "intervals-failed", "lack-of-fit", "law-taken-as-right", "limiting-form",
     "local-optimum",
     "misprint", "mixed-runs", "no-floor", "not-converged", "not-printed", "objective-disagrees",
     "one-budget", "one-law", "poor-fit", "prior-conflict",

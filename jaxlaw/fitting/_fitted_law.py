@@ -37,9 +37,11 @@ from jaxlaw._typed import Between, Finite, NotNegative, load, only
 from jaxlaw.data import (
     AREAS,
     ReadingOptions,
+    RunFlops,
     areas_along,
     as_schedule,
     chosen_options,
+    counted_flops,
     drops_along,
     for_unknown_base,
     input_columns,
@@ -92,6 +94,7 @@ class FittedLaw(Result):
         source: origin of the parameters: a paper, or the table of the runs.
         notes: findings to know before relying on the numbers.
         delta: Huber threshold of its scores; the law's own if None.
+        flops: FLOPs as the column counts them that the runs have for C; None for 6·N·D.
 
     Raises:
         UsageError: parameters that are not the law's.
@@ -119,6 +122,7 @@ class FittedLaw(Result):
     notes: tuple[Note, ...] = ()
     # The law's own unless given, see __post_init__.
     delta: NotNegative = field(default=None, metadata={"unit": ""})  # type: ignore[assignment]
+    flops: RunFlops | None = field(default=None, metadata={"added": True})
 
     def __post_init__(self) -> None:
         """Fill in what follows from the law."""
@@ -655,6 +659,8 @@ class FittedLaw(Result):
 
     def largest_compute(self) -> float:
         """The compute of the largest fitted run in FLOPs, C or 6·N·D; NaN where it is unknown."""
+        if self.flops is not None:
+            return self.flops.largest
         if "C" in self.ranges:
             return self._compute({"C": self.ranges["C"][1]})
         joint = (self.joint_ranges or {}).get("N*D")
@@ -678,7 +684,9 @@ class FittedLaw(Result):
         """The compute of a run in FLOPs, C or 6·N·D; NaN where it is unknown."""
         worth = {name: unit[1] for name, unit in self.input_units().items()}
         raw = {name: float(at.get(name, math.nan)) * worth.get(name, 1.0) for name in "CND"}
-        return raw["C"] if "C" in at else 6 * raw["N"] * raw["D"]
+        if "C" in at or self.flops is None:
+            return raw["C"] if "C" in at else 6 * raw["N"] * raw["D"]
+        return float(counted_flops(*self.flops.numbers, np.asarray(raw["N"]), raw["D"]))
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain numbers and strings; infinities and NaN as strings.

@@ -19,7 +19,15 @@ from jaxlaw import _progress
 from jaxlaw import laws as all_laws
 from jaxlaw._arrays import real_numbers
 from jaxlaw._rounding import ROUNDING, first_least, merged
-from jaxlaw.data import Observations, Runs, missing_column, numbers, read_for
+from jaxlaw.data import (
+    Observations,
+    RunFlops,
+    Runs,
+    counted_flops,
+    missing_column,
+    numbers,
+    read_for,
+)
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
     NOISE_DEGREES,
@@ -539,9 +547,10 @@ def _raw(data: DataSet) -> dict[str, np.ndarray]:
 
 
 def compute_of(
-    inputs: Mapping[str, np.ndarray], source: str, hint: str = "along= a column"
-) -> np.ndarray:
-    """Training compute in FLOPs: C, or 6·N·D.
+    inputs: Mapping[str, np.ndarray], source: str, hint: str = "along= a column",
+    own: RunFlops | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Training compute in FLOPs: C, or that of N and D, as the runs' own table counts it or 6·N·D.
 
     Raises:
         UsageError: neither can be had of these inputs.
@@ -549,7 +558,8 @@ def compute_of(
     if "C" in inputs:
         return np.asarray(inputs["C"], float)
     if "N" in inputs and "D" in inputs:
-        return _FLOPS_EACH * np.asarray(inputs["N"], float) * np.asarray(inputs["D"], float)
+        N, D = np.asarray(inputs["N"], float), np.asarray(inputs["D"], float)
+        return _FLOPS_EACH * N * D if own is None else counted_flops(*own.numbers, N, D)
     raise UsageError(
         f"{source}: along='compute' needs C, or N and D; there are {', '.join(inputs)}: give "
         f"{hint}, or a function of the table"
