@@ -6,6 +6,7 @@ N that counts embeddings says too much. The factor goes with the size, not with 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,14 @@ def counted_flops(
 ) -> Any:
     """FLOPs of runs, of raw counts as arrays of NumPy or JAX; see :class:`RunFlops`."""
     return 6.0 * N * D * (scale * N**power).clip(low, high)
+
+
+def training_flops(inputs: Mapping[str, Any], own: RunFlops | None = None) -> np.ndarray:
+    """FLOPs of runs of raw inputs: C, else those of N and D; NaN where neither is there."""
+    if "C" in inputs:
+        return np.asarray(inputs["C"], float)
+    N, D = (np.asarray(inputs.get(name, np.nan), float) for name in ("N", "D"))
+    return 6.0 * N * D if own is None else counted_flops(*own.numbers, N, D)
 
 
 def run_flops(

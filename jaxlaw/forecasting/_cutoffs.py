@@ -23,10 +23,10 @@ from jaxlaw.data import (
     Observations,
     RunFlops,
     Runs,
-    counted_flops,
     missing_column,
     numbers,
     read_for,
+    training_flops,
 )
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
@@ -63,7 +63,6 @@ N_CUTOFFS = 6
 #: Cut-offs below which a back-test is hardly evidence.
 FEW_CUTOFFS = 3
 MOST_CUTOFFS = 1000
-_FLOPS_EACH = 6.0  # FLOPs of a parameter and token, forward and backward
 _ROWS_EACH = 2  # rows for each parameter below the first automatic cut-off
 _SHARE = 8  # one in so many of the rows lies below it, too
 #: Rows below a cut-off of laws that have a prior: on fewer the prior decides, and errors at
@@ -555,11 +554,8 @@ def compute_of(
     Raises:
         UsageError: neither can be had of these inputs.
     """
-    if "C" in inputs:
-        return np.asarray(inputs["C"], float)
-    if "N" in inputs and "D" in inputs:
-        N, D = np.asarray(inputs["N"], float), np.asarray(inputs["D"], float)
-        return _FLOPS_EACH * N * D if own is None else counted_flops(*own.numbers, N, D)
+    if "C" in inputs or {"N", "D"} <= {*inputs}:
+        return training_flops(inputs, own)
     raise UsageError(
         f"{source}: along='compute' needs C, or N and D; there are {', '.join(inputs)}: give "
         f"{hint}, or a function of the table"
