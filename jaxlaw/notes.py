@@ -19,6 +19,8 @@ T = TypeVar("T", bound=Any)
 Severity = Literal["info", "warning", "error"]
 #: Code of the note on rows that share their noise, which draws of whole groups answer.
 DEPENDENT_ROWS = "dependent-rows"
+#: Code of the note on a column of compute that is not 6·N·D, and that is not taken.
+OWN_FLOPS = "flops-differ"
 _ORDER = ("error", "warning", "info")
 #: Codes of one severity by what their remedy would change: first what the runs are, which changes
 #: every number; last what changes intervals or single parameters alone. All others are between.

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from jaxlaw.data._row_areas import drops_along as drops_along
     from jaxlaw.data._row_areas import for_unknown_base as for_unknown_base
     from jaxlaw.data._row_areas import relative_batch as relative_batch
+    from jaxlaw.data._run_flops import RunFlops as RunFlops
+    from jaxlaw.data._run_flops import counted_flops as counted_flops
+    from jaxlaw.data._run_flops import training_flops as training_flops
     from jaxlaw.data._run_schedules import RunSchedule as RunSchedule
     from jaxlaw.data._run_schedules import as_schedule as as_schedule
     from jaxlaw.data._run_schedules import optimizer_steps as optimizer_steps

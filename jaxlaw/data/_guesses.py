@@ -111,6 +111,14 @@ def guessed_columns(names: Iterable[str], table: pd.DataFrame) -> dict[str, Any]
     return {name: guesses[name] for name in names if name in guesses}
 
 
+def compute_column(table: pd.DataFrame) -> Any:
+    """The column of numbers that is called most like training compute; None without one."""
+    numeric = pd.api.types.is_numeric_dtype
+    named = {c: _likeness("C", c) for c in table if isinstance(c, str) and numeric(table[c].dtype)}
+    best = max(named, key=lambda column: named[column], default=None)
+    return best if named.get(best, 0.0) >= _ALIKE else None
+
+
 def several_sizes(table: pd.DataFrame) -> tuple[Any, dict[Any, float]] | None:
     """The column that says which rows are of models of one size, where there are several sizes.
 

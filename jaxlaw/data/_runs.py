@@ -56,6 +56,7 @@ from jaxlaw.data._row_checks import (
     note_unidentifiable,
     valid_rows,
 )
+from jaxlaw.data._run_flops import RunFlops, run_flops
 from jaxlaw.data.formats import read_source, with_values
 from jaxlaw.errors import ColumnError, DataError, JaxlawError, UsageError, listed, nearest
 from jaxlaw.laws import Input, Law
@@ -235,6 +236,8 @@ class Runs:
             self.table[keep], {name: inputs[name] for name in law.inputs_per_row}, self.columns
         )
         notes += history_notes(law, groups, self.table[keep])
+        flops, of_flops = run_flops(law, self, columns, keep)
+        notes += of_flops
         _log.info(
             "%s: %d observations for law %s, %d rows dropped as invalid",
             self.source, int(keep.sum()), law.name, int((~keep).sum()),
@@ -258,6 +261,7 @@ class Runs:
             positions=np.flatnonzero(keep),
             mapped=_source_columns(self, columns),
             runs=groups,
+            flops=flops,
             others=_others(self, columns, keep),
             reading=self.reading,
         )
@@ -306,6 +310,7 @@ class Observations:
         others: (n rows) the columns of the table that are no input and no target, by the user's
             names.
         reading: how the runs were read, as of :class:`Runs`.
+        flops: FLOPs as a column that is mapped to C counts them, where that is not 6·N·D.
 
     Example:
         >>> runs = jl.read_runs(jl.simulate.experiment("chinchilla").table)
@@ -334,6 +339,7 @@ class Observations:
     runs: RunGroups | None = None
     others: pd.DataFrame = field(default_factory=pd.DataFrame)
     reading: Reading | None = None
+    flops: RunFlops | None = None
 
     __repr__ = short_repr
 

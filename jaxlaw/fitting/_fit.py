@@ -342,6 +342,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         optima=tuple((value * scale, share) for value, share in optimum.distinct),
         columns=dict(observations.mapped),
         sample=_sample(observations, predicted),
+        flops=observations.flops,
         reading=observations.reading,
         base=options.base,
         prior=options.prior if problem.model.prior else None,

@@ -18,7 +18,7 @@ from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, digits, of_parameters,
 from jaxlaw.fitting._prior import Experiment, Prior, field_remedies
 from jaxlaw.fitting._scores import Metric, WithMetrics, accuracy_line
 from jaxlaw.laws import Law
-from jaxlaw.notes import REMEDIES, by_weight, remedy_of
+from jaxlaw.notes import OWN_FLOPS, REMEDIES, by_weight, remedy_of
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,7 @@ class Fit(WithMetrics, FittedLaw):
         error = written(off, SHARE) if math.isfinite(off) else written(self.rmse, self.target_unit)
         largest = self.largest_compute()
         up_to = f" up to {written(largest, 'FLOPs')}" if largest == largest else ""
+        up_to += " (6·N·D)" * any(note.code == OWN_FLOPS for note in self.notes)
         agreeing = "all" if self.agreement == 1 else f"{self.agreement:.0%} of"
         parts = [
             f"{self.law.name}: {self.n_observations} rows{up_to} to within {error} (RMSE), R² "

@@ -19,7 +19,15 @@ from jaxlaw import _progress
 from jaxlaw import laws as all_laws
 from jaxlaw._arrays import real_numbers
 from jaxlaw._rounding import ROUNDING, first_least, merged
-from jaxlaw.data import Observations, Runs, missing_column, numbers, read_for
+from jaxlaw.data import (
+    Observations,
+    RunFlops,
+    Runs,
+    missing_column,
+    numbers,
+    read_for,
+    training_flops,
+)
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
     NOISE_DEGREES,
@@ -55,7 +63,6 @@ N_CUTOFFS = 6
 #: Cut-offs below which a back-test is hardly evidence.
 FEW_CUTOFFS = 3
 MOST_CUTOFFS = 1000
-_FLOPS_EACH = 6.0  # FLOPs of a parameter and token, forward and backward
 _ROWS_EACH = 2  # rows for each parameter below the first automatic cut-off
 _SHARE = 8  # one in so many of the rows lies below it, too
 #: Rows below a cut-off of laws that have a prior: on fewer the prior decides, and errors at
@@ -539,17 +546,16 @@ def _raw(data: DataSet) -> dict[str, np.ndarray]:
 
 
 def compute_of(
-    inputs: Mapping[str, np.ndarray], source: str, hint: str = "along= a column"
-) -> np.ndarray:
-    """Training compute in FLOPs: C, or 6·N·D.
+    inputs: Mapping[str, np.ndarray], source: str, hint: str = "along= a column",
+    own: RunFlops | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Training compute in FLOPs: C, or that of N and D, as the runs' own table counts it or 6·N·D.
 
     Raises:
         UsageError: neither can be had of these inputs.
     """
-    if "C" in inputs:
-        return np.asarray(inputs["C"], float)
-    if "N" in inputs and "D" in inputs:
-        return _FLOPS_EACH * np.asarray(inputs["N"], float) * np.asarray(inputs["D"], float)
+    if "C" in inputs or {"N", "D"} <= {*inputs}:
+        return training_flops(inputs, own)
     raise UsageError(
         f"{source}: along='compute' needs C, or N and D; there are {', '.join(inputs)}: give "
         f"{hint}, or a function of the table"

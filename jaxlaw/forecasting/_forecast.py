@@ -220,7 +220,8 @@ class Forecast(Result):
         """Least and largest training compute of the points, FLOPs; NaN without N and D, or C."""
         raw = {name: self.table[name] * self.units.get(name, 1.0) for name in self.inputs}
         try:
-            compute = compute_of(raw, "the forecast")
+            own = next((fit.flops for fit in self.fits.values() if fit.flops), None)
+            compute = compute_of(raw, "the forecast", own=own)
         except UsageError:
             return np.nan, np.nan
         return float(compute.min()), float(compute.max())
@@ -644,6 +645,7 @@ def _fits(cutoff_fits: CutoffFits) -> tuple[dict[str, FittedLaw], list[Note]]:
             area_options=None if seen.area_options is None else dict(seen.area_options),
             columns=dict(seen.mapped),
             source=seen.source,
+            flops=seen.flops,
         )
     if not fits:
         raise DataError("no law has a finite fit of these runs: there is no forecast")
@@ -724,7 +726,9 @@ def _along_points(data: DataSet, points: Mapping[str, np.ndarray], along: Along)
             ) from None
     elif along == "compute":
         first = {n: u for seen in data.observations.values() for n, u in seen.units.items()}
-        z = compute_of({n: v * first.get(n, 1.0) for n, v in points.items()}, "at")
+        raw = {name: values * first.get(name, 1.0) for name, values in points.items()}
+        own = next((seen.flops for seen in data.observations.values() if seen.flops), None)
+        z = compute_of(raw, "at", own=own)
     else:
         mapped = {c: n for seen in data.observations.values() for n, c in seen.columns.items()}
         z = points[along if along in points else mapped[along]]

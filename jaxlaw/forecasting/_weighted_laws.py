@@ -100,4 +100,5 @@ def _fit_of(law: Any, params: dict[str, float], fits: Mapping[str, FittedLaw]) -
         for fit in fits.values():
             merged[field] = {**(getattr(fit, field) or {}), **merged[field]}
     first = next(iter(fits.values()))
-    return FittedLaw(law, params, **merged, source=first.source, area_options=first.area_options)
+    others = {"area_options": first.area_options, "flops": first.flops}
+    return FittedLaw(law, params, **merged, source=first.source, **others)

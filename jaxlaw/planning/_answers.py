@@ -32,6 +32,7 @@ from jaxlaw.fitting import outside_range, range_message
 from jaxlaw.laws import Law
 from jaxlaw.notes import (
     FAR,
+    OWN_FLOPS,
     REMEDIES,
     Note,
     beyond_step,
@@ -267,9 +268,10 @@ def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> l
 def source_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
     """Where an answer (in the user's units) is outside the fitted range; the fit's own warnings."""
     notes = range_notes(source, what, **at)
-    if source.warnings:
-        codes = ", ".join(dict.fromkeys(note.code for note in source.warnings))
-        severity = "error" if any(n.severity == "error" for n in source.warnings) else "warning"
+    notes += [note for note in source.warnings if note.code == OWN_FLOPS]
+    if warnings := [note for note in source.warnings if note.code != OWN_FLOPS]:
+        codes = ", ".join(dict.fromkeys(note.code for note in warnings))
+        severity = "error" if any(n.severity == "error" for n in warnings) else "warning"
         of = f" of the {what} loss" if what else ""
         message = f"the fit{of} has warnings, which its own notes explain: {codes}"
         notes.append(Note("doubtful-fit", severity, message))
@@ -484,6 +486,7 @@ def headline_of(sentence: str, beyond: float, notes: Sequence[Note]) -> str:
         parts.append("how far that is from the runs is unknown")
     elif beyond == beyond:
         parts.append("within the fitted runs")
+    parts += ["FLOPs are 6·N·D"] * (OWN_FLOPS in codes)
     parts += [f"do not use it: {errors[0].code}"] if errors else []
     return "; ".join(parts)
 
