@@ -22,10 +22,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import approx_fprime, least_squares
 
 import jaxlaw as jl
+from jaxlaw._jit import in_float64
 from jaxlaw._json import plain
-from jaxlaw.fitting import Experiment, Prior
+from jaxlaw.fitting import Experiment, run_hashes
+from jaxlaw.fitting._fit import LEAST_NOISE
+from jaxlaw.fitting._prior import experiment_of
 
 LAWS = ("skaling", "chinchilla")
 OUT = Path(__file__).parents[1] / "jaxlaw" / "fitting" / "field.json"
@@ -91,17 +95,6 @@ def experiments() -> Iterator[Runs]:
                    "OLMo ladder 2024, arXiv 2412.04403 (Apache-2.0)")  # fmt: skip
 
 
-def weak_prior() -> Prior:
-    names = {law: tuple(jl.laws.get(law).scale_free.words) for law in LAWS}
-    return Prior(
-        coordinates=names,
-        means={law: np.array([WEAK[name][0] for name in names[law]]) for law in LAWS},
-        covariances={law: np.diag([WEAK[name][1] ** 2 for name in names[law]]) for law in LAWS},
-        noise=0.004,
-        experiments=pd.DataFrame(columns=["source", "name", "evaluation", "runs"]),
-    )
-
-
 def frontier(made: Experiment) -> Experiment:
     """The lowest loss of every compute, E + A/C^γ, of an experiment of skaling."""
     law = jl.laws.get("skaling")
@@ -133,16 +126,48 @@ def frontier(made: Experiment) -> Experiment:
                    ranges={"C": (low, high)})  # fmt: skip
 
 
+@in_float64()
 def made_of(runs: Runs) -> list[Experiment]:
+    """What fits of all runs by Huber's loss, beside weak priors, say of a next experiment."""
     found = []
-    for law in LAWS:
-        fit = jl.fit(law, runs.table, units={"N": 1, "D": 1}, prior=weak_prior(),
-                     evaluation=runs.evaluation)  # fmt: skip
-        if fit.experiment is None:
-            raise SystemExit(f"{runs.name}, {law}: the fit says nothing of a next experiment")
-        named = replace(fit.experiment, source=runs.source, name=runs.name,
-                        reference=runs.reference)  # fmt: skip
-        found.append(named)
+    for law in map(jl.laws.get, LAWS):
+        seen = jl.read_runs(runs.table, units={"N": 1, "D": 1}).observations(law)
+        names = tuple(law.scale_free.words)
+        mean, spread = np.array([WEAK[name] for name in names]).T
+
+        def natural(at: np.ndarray, law=law, names=names) -> np.ndarray:
+            """Parameters (p,) at the log of the level and the scale-free coordinates."""
+            params = law.scale_free.to_params(np.exp(at[0]), dict(zip(names, at[1:], strict=True)))
+            return np.array([params[name] for name in law.parameter_names], float)
+
+        def off(at: np.ndarray, law=law, seen=seen, natural=natural) -> np.ndarray:
+            params = dict(zip(law.parameter_names, natural(at), strict=True))
+            return np.log(law.evaluate(params, **seen.inputs)) - np.log(seen.target)
+
+        noise = 0.004
+        for _ in range(4):
+            found_from = [
+                least_squares(
+                    lambda at, off=off, noise=noise, mean=mean, spread=spread: np.r_[
+                        off(at) / noise, (at[1:] - mean) / spread
+                    ],
+                    np.r_[np.log(np.median(seen.target)), mean + wide * spread],
+                    loss="huber", f_scale=1.345,
+                )
+                for wide in (-1, 0, 1)
+            ]  # fmt: skip
+            best = min(found_from, key=lambda each: each.cost).x
+            size = np.abs(off(best))
+            noise = np.sqrt(size @ size / max(len(size) - len(best), 1))
+            noise = float(max(min(noise, 3 * 1.4826 * np.median(size)), LEAST_NOISE))
+        one = experiment_of(
+            law, approx_fprime(best, off), natural(best), approx_fprime(best, natural), noise,
+            source=runs.source, name=runs.name, evaluation=runs.evaluation, runs=len(seen),
+            ranges=seen.ranges, reference=runs.reference, hashes=run_hashes(seen),
+        )  # fmt: skip
+        if one is None:
+            raise SystemExit(f"{runs.name}, {law.name}: the fit says nothing of a next experiment")
+        found.append(one)
     return [*found, frontier(found[0])]
 
 

@@ -154,17 +154,21 @@ def few(draws: int, prior: bool, known_law: bool, out: Path | None) -> pd.DataFr
     """What four random small cells propose for larger ones: regret, and 90 % intervals."""
     table, rows = simulated(runs()) if known_law else runs(), []
     law = jl.laws.tuned("chinchilla")
-    known = {"prior": jl.fitting.field_prior(without="stepfun")} if prior else {}
+    known = jl.fitting.field_prior(without="stepfun")
     small = table[table["N"] < SMALL][["N", "D"]].drop_duplicates().to_numpy()
     for seed in range(draws):
         picked = np.random.default_rng(seed).choice(len(small), 4, replace=False)
         mask = sum(is_cell(table, *small[k]) for k in picked).astype(bool)
-        fit = jl.fit(law, table[mask], **QUICK, **known)
         sizes = len({*small[picked, 0]})
-        try:
-            source = jl.covariance(fit, table[mask], groups=["N", "D"])
-        except jl.DataError:  # four cells without a prior leave something open, and no interval
-            source = fit
+        if prior:
+            cells = table[mask].groupby(["N", "D"]).ngroup().to_numpy()
+            source = fit = jl.posterior(law, table[mask], prior=known, groups=cells)
+        else:
+            fit = jl.fit(law, table[mask], **QUICK)
+            try:
+                source = jl.covariance(fit, table[mask], groups=["N", "D"])
+            except jl.DataError:  # four cells without a prior leave something open: no interval
+                source = fit
         for (N, D), cell in table[table["N"] > SMALL].groupby(["N", "D"]):
             found = true_optimum(N, D) if known_law else optimum_of_cell(cell)
             if np.isnan(found["lr"]) and not any(

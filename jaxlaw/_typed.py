@@ -205,6 +205,8 @@ def _refuse_unknown(
         takes_at = "at" in names and "Mapping" in str(signature.parameters["at"].annotation)
         if takes_at and not remedy:
             remedy = f" An input of the law goes into at={{'{name}': {value!r:.20}}}"
+        if name == "prior":
+            remedy = " A prior belongs to jl.posterior and what is built on it, as jl.forecast"
         raise UsageError(
             f"{function}: there is no option '{name}'.{remedy}", argument=name, value=value
         )

@@ -54,9 +54,7 @@ def laws_command(
     published: Annotated[
         bool, typer.Option("--published", help="Coefficients that papers print.")
     ] = False,
-    field: Annotated[
-        bool, typer.Option("--field", help="Fits of public experiments, those of --prior field.")
-    ] = False,
+    field: Annotated[bool, typer.Option("--field", help="Fits of public experiments.")] = False,
     name: Annotated[
         str | None,
         typer.Option(

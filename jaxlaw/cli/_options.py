@@ -180,16 +180,9 @@ Fix = Annotated[list[str] | None, typer.Option(help="alpha=0.34; repeatable.")]
 Tie = Annotated[list[str] | None, typer.Option(help="beta=alpha; repeatable.")]
 Bound = Annotated[list[str] | None, typer.Option(help="alpha=0.1:1; repeatable.")]
 Base = Annotated[Path | None, typer.Option(help="cpt-chinchilla: a from-scratch fit (JSON).")]
-Prior = Annotated[
-    str | None,
-    typer.Option(
-        help="What is known beforehand of skaling, chinchilla, loss-compute-e: field (public "
-        "experiments), a folder of your own fits, a saved prior, none."
-    ),
-]
 Evaluation = Annotated[
     str | None,
-    typer.Option(help="Name of what the loss was measured on, for --prior of later experiments."),
+    typer.Option(help="Name of what the loss was measured on, for forecasts of later ones."),
 ]
 
 # How it is searched for.
@@ -457,7 +450,6 @@ def _objective(
     tie: Tie = None,
     bound: Bound = None,
     base: Base = None,
-    prior: Prior = None,
     evaluation: Evaluation = None,
 ) -> dict[str, Any]:
     """Options of :func:`jaxlaw.fit` that say what is fitted, without what was left out."""
@@ -471,9 +463,7 @@ def _objective(
         "base": loaded_fit(base) if base else None,
     }
     options["evaluation"] = evaluation
-    given = {name: value for name, value in options.items() if value not in (None, {})}
-    # Forecasts have a prior unless they are to have none.
-    return given if prior is None else given | {"prior": None if prior == "none" else prior}
+    return {name: value for name, value in options.items() if value not in (None, {})}
 
 
 def _working(

@@ -160,11 +160,10 @@ def check_row_count(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> 
         DataError: they do not suffice.
     """
     if count < len(free):
-        more = "" if law.scale_free is None else ", or give prior='field'"
         raise DataError(
             f"{runs.source}: {count} rows (of positive weight) cannot determine the "
             f"{len(free)} parameters of law {law.name} ({', '.join(free)}); add runs, fix "
-            f"parameters{more}, or take a smaller law",
+            "parameters, take a smaller law, or use jl.posterior, which adds a prior",
             file=runs.source,
         )
     if count >= _ROWS_EACH * len(free):

@@ -21,7 +21,7 @@ import numpy as np
 from jaxlaw._repr import short_repr
 from jaxlaw._typed import not_of_parameters
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import Fit, FitProblem, linearise, prior_evidence
+from jaxlaw.fitting import Fit, FitProblem, linearise
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import covariance_of, fit_with_data, pooled_noise, residual_slopes
 
@@ -36,7 +36,7 @@ class Information:
         problem: the problem.
         at: (p,) the optimum.
         free: (q,) numbers of the coordinates that move.
-        matrix: (q, q) JᵀWJ, and what a prior knows, in units that make its diagonal 1.
+        matrix: (q, q) JᵀWJ, in units that make its diagonal 1.
         scale: (q,) those units.
         covariance: (q, q) the sandwich covariance in the same units. Where the runs leave some
             direction open there is none, and it is the pooled noise of the sandwich times M⁻¹.
@@ -108,18 +108,14 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
     Raises:
         UsageError: they are not the runs of the fit.
     """
-    problem = fit_with_data(fit, runs, takes_prior=True)
+    problem = fit_with_data(fit, runs)
     at, free, seen = problem.coordinates, problem.free_and_inside, problem.observations
     jacobian, _ = residual_slopes(problem)
     jacobian = jacobian[:, free]
-    of_prior = np.zeros((len(free), len(free)))
-    if fit.prior is not None:  # it counts as rows with the noise that it knows runs to have
-        known = prior_evidence(problem.fit_problem, at)
-        of_prior = fit.prior.noise**2 * known.pull * known.of_prior[np.ix_(free, free)]
-    scale = np.sqrt(seen.weight @ jacobian**2 + np.diag(of_prior))
+    scale = np.sqrt(seen.weight @ jacobian**2)
     scale = np.where(scale > 0, scale, 1.0)
     jacobian = jacobian / scale
-    matrix = (jacobian.T * seen.weight) @ jacobian + of_prior / np.outer(scale, scale)
+    matrix = (jacobian.T * seen.weight) @ jacobian
     notes = _bound_notes(problem.fit_problem.active_bounds(at))
     least = np.linalg.eigvalsh(matrix)[0]
     if least < _SINGULAR:

@@ -16,34 +16,24 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._fit_many import Refits as Refits
     from jaxlaw.fitting._fit_many import compiled_ahead as compiled_ahead
     from jaxlaw.fitting._fit_many import fit_many as fit_many
-    from jaxlaw.fitting._fit_many import posterior_draws as posterior_draws
     from jaxlaw.fitting._fit_many import predict_each as predict_each
     from jaxlaw.fitting._fit_many import refit_near as refit_near
-    from jaxlaw.fitting._fit_many import with_noise as with_noise
     from jaxlaw.fitting._fitted_law import FittedLaw as FittedLaw
-    from jaxlaw.fitting._group_spread import covariance_over_spreads as covariance_over_spreads
-    from jaxlaw.fitting._objective import prior_on_host as prior_on_host
     from jaxlaw.fitting._observed_shift import observed_shift as observed_shift
-    from jaxlaw.fitting._options import BootstrapKeywords as BootstrapKeywords
     from jaxlaw.fitting._options import FitKeywords as FitKeywords
     from jaxlaw.fitting._options import FitOptions as FitOptions
-    from jaxlaw.fitting._options import ForecastKeywords as ForecastKeywords
+    from jaxlaw.fitting._options import SharedKeywords as SharedKeywords
     from jaxlaw.fitting._options import WorkKeywords as WorkKeywords
-    from jaxlaw.fitting._options import excludes_prior as excludes_prior
     from jaxlaw.fitting._options import fitted_by as fitted_by
     from jaxlaw.fitting._options import law_and_options as law_and_options
     from jaxlaw.fitting._options import lists_options as lists_options
     from jaxlaw.fitting._options import split_options as split_options
-    from jaxlaw.fitting._prior import NOISE_DEGREES as NOISE_DEGREES
     from jaxlaw.fitting._prior import Experiment as Experiment
     from jaxlaw.fitting._prior import Prior as Prior
     from jaxlaw.fitting._prior import field_prior as field_prior
-    from jaxlaw.fitting._prior import field_remedies as field_remedies
     from jaxlaw.fitting._prior import ledger_prior as ledger_prior
     from jaxlaw.fitting._prior import prior_of as prior_of
-    from jaxlaw.fitting._prior_evidence import PriorEvidence as PriorEvidence
-    from jaxlaw.fitting._prior_evidence import conflict_notes as conflict_notes
-    from jaxlaw.fitting._prior_evidence import prior_evidence as prior_evidence
+    from jaxlaw.fitting._prior import run_hashes as run_hashes
     from jaxlaw.fitting._problem import FitProblem as FitProblem
     from jaxlaw.fitting._problem import Linearisation as Linearisation
     from jaxlaw.fitting._problem import build_problem as build_problem

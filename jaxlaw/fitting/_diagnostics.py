@@ -12,7 +12,6 @@ import pandas as pd
 from jaxlaw.data import RunGroups
 from jaxlaw.fitting._experiment_checks import experiment_notes
 from jaxlaw.fitting._objective import AGREE, smoothed_score
-from jaxlaw.fitting._prior_evidence import PriorEvidence, prior_decides_notes
 from jaxlaw.fitting._problem import FitProblem, Linearisation
 from jaxlaw.fitting._residual_checks import Residuals, residual_notes
 from jaxlaw.fitting._result import StandardErrors
@@ -70,7 +69,6 @@ def diagnosed(
     linear: Linearisation,
     params: Mapping[str, float],
     evidence: SearchEvidence,
-    prior: PriorEvidence | None,
 ) -> tuple[list[Note], StandardErrors]:
     """Every note on an optimum, and the standard errors of its parameters.
 
@@ -80,23 +78,22 @@ def diagnosed(
         linear: the problem linear around it.
         params: its natural parameters.
         evidence: what the search and the data say of it.
-        prior: what a prior does at it; None without one.
     """
     bound, moving = problem.active_bounds(coordinates), problem.free_and_inside(coordinates)
     residuals = _residuals(problem, linear, moving, evidence)
     of_residuals = residual_notes(residuals)
     ridge = [n for n, size in evidence.spread.items() if size > SAME and n not in bound]
-    open_, unseen = _identifiability(problem, residuals, moving, prior)
+    open_, unseen = _identifiability(problem, residuals, moving)
     dependent = any(note.code == DEPENDENT_ROWS for note in of_residuals)
     errors = standard_errors(
         problem, coordinates, linear, evidence.status, {*ridge, *unseen},
-        evidence.runs if dependent else None, prior,
+        evidence.runs if dependent else None,
     )  # fmt: skip
     notes = [
         *_search_notes(evidence),
         *_bound_notes(problem, bound, params),
         *_ridge_notes(evidence.spread, ridge),
-        *(open_ or (_loose_notes(problem, residuals, moving, evidence) if prior is None else [])),
+        *(open_ or _loose_notes(problem, residuals, moving, evidence)),
         *_floor_notes(problem, linear),
         *_requirement_notes(problem, params, evidence.ranges, evidence.scatter),
         *of_residuals,
@@ -190,43 +187,27 @@ def _ridge_notes(spread: Mapping[str, float], loose: Sequence[str]) -> list[Note
 
 
 def _identifiability(
-    problem: FitProblem, residuals: Residuals, moving: np.ndarray, prior: PriorEvidence | None
+    problem: FitProblem, residuals: Residuals, moving: np.ndarray
 ) -> tuple[list[Note], list[str]]:
-    """Directions the data hardly see, by the spectrum of the Gauss–Newton Hessian; their names.
-
-    With a prior the Hessian is that of runs and prior; what the prior decides is then information.
-    """
+    """Directions the data hardly see, by the spectrum of the Gauss–Newton Hessian; their names."""
     names = [problem.law.parameter_names[k] for k in moving]
-    open_, message = _undetermined(residuals.slopes * np.sqrt(residuals.weight)[:, None], names)
-    if prior is not None:
-        by_runs = not open_
-        open_, message = _undetermined(prior.root_of_information(moving), names)
-        if not open_:
-            return prior_decides_notes(problem, prior, by_runs), []
-    if not open_:
-        return [], []
-    return [Note("unidentifiable", "warning", message, inherited=True)], open_
-
-
-def _undetermined(jacobian: np.ndarray, names: Sequence[str]) -> tuple[list[str], str]:
-    """Parameters (k,) that slopes (m, k) leave open, alone or together, and the words for it."""
+    jacobian = residuals.slopes * np.sqrt(residuals.weight)[:, None]
     size = np.linalg.norm(jacobian, axis=0)
     if not len(names) or not np.isfinite(jacobian).all():
-        return [], ""
-    unseen = [name for name, norm in zip(names, size, strict=True) if norm <= 1e-9 * size.max()]
-    if unseen:
-        words = f"the data do not determine {', '.join(unseen)}: fix it, or drop its term"
-        return unseen, words
-    _, singular, rotation = np.linalg.svd(jacobian / size, full_matrices=False)
-    if len(singular) == len(names) and singular[-1] > 1e-5 * singular[0]:
-        return [], ""
-    direction = np.abs(rotation[-1])
-    mixed = [n for n, share in zip(names, direction, strict=True) if share > 0.2]
-    words = (
-        f"the data determine {', '.join(mixed)} only together (condition number "
-        f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that vary them apart"
-    )
-    return mixed, words
+        return [], []
+    open_ = [name for name, norm in zip(names, size, strict=True) if norm <= 1e-9 * size.max()]
+    message = f"the data do not determine {', '.join(open_)}: fix it, or drop its term"
+    if not open_:
+        _, singular, rotation = np.linalg.svd(jacobian / size, full_matrices=False)
+        if len(singular) == len(names) and singular[-1] > 1e-5 * singular[0]:
+            return [], []
+        open_ = [n for n, share in zip(names, np.abs(rotation[-1]), strict=True) if share > 0.2]
+        message = (
+            f"the data determine {', '.join(open_)} only together (condition number "
+            f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that vary them "
+            "apart"
+        )
+    return [Note("unidentifiable", "warning", message, inherited=True)], open_
 
 
 def _loose_notes(

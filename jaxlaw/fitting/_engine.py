@@ -53,7 +53,7 @@ BRIEF_SLOTS = 4
 # differ or not: a fit, its folds, its resamples and its cut-offs then run the same programs. What
 # is added is skipped by loops that know how much there is, and costs its memory alone.
 LANES, STARTS = 2**11, 2**9
-OWN = ("high", "low", "prior", "target", "weight")  # fields of every queue, as far as not None
+OWN = ("high", "low", "target", "weight")  # fields of every queue
 #: Problems of a queue, at least and at most, and numbers of one of their fields. Of many problems
 #: each queue is long, for while its last lanes run, the other slots are idle.
 PROBLEMS, NUMBERS = (2**6, 2**8), 2**18
@@ -513,7 +513,7 @@ def _split(
     if on_accelerator():
         count = -(-most_problems // several) * several
     elif is_padded(problems):
-        own |= {name for name in OWN if getattr(problems, name) is not None}
+        own |= {*OWN}
         count = max(problems_of_queue(problems), next_power_of_two(most_problems))
     else:
         count = most_problems

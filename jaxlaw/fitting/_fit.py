@@ -33,13 +33,11 @@ from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._diagnostics import SearchEvidence, diagnosed
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._extrapolation import joint_ranges
-from jaxlaw.fitting._fit_many import with_noise
 from jaxlaw.fitting._multistart import Batch, Optimum, find_optima
 from jaxlaw.fitting._objective import (
     AGREE,
     LARGEST_DELTA,
     metrics,
-    prior_on_host,
     rounding_floor,
     scale_on_host,
     summed_huber,
@@ -47,13 +45,11 @@ from jaxlaw.fitting._objective import (
 from jaxlaw.fitting._options import (
     FitKeywords,
     FitOptions,
-    excludes_prior,
     law_and_options,
     lists_options,
     split_options,
 )
-from jaxlaw.fitting._prior import LAWS, Experiment, experiment_of
-from jaxlaw.fitting._prior_evidence import conflict_notes, prior_evidence, scale_free_slopes
+from jaxlaw.fitting._prior import LAWS, Experiment, experiment_of, run_hashes
 from jaxlaw.fitting._problem import (
     FitProblem,
     Linearisation,
@@ -117,14 +113,8 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
         fixed: parameter → its value, which is not searched.
         tied: parameter → the parameter whose value it takes.
         bounds: parameter → (lowest, highest), either None.
-        prior: what is known beforehand: ``"field"`` for what public experiments say of chinchilla,
-            skaling and loss-compute-e, and published recipes of how the best settings of
-            :func:`jaxlaw.laws.tuned` move with N and D; one's own earlier fits or a folder of them;
-            a :class:`jaxlaw.fitting.Prior`; None for nothing. With it three runs are enough, δ is
-            1.345 standard deviations of the noise by default, and the objective has the prior's
-            part in it.
         evaluation: name of what the target was measured on: the fit then says what it knows of the
-            next experiment of that evaluation, for ``prior=``.
+            next experiment of that evaluation, for ``jl.posterior(…, prior=[fit])``.
         base: from-scratch fit that cpt-chinchilla takes E, A and alpha from, with their
             covariance, which goes into all intervals; a bootstrap of one; or a dict of their
             values, which are then taken as known. ``fixed={}`` fits all six.
@@ -177,9 +167,8 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
     """The fit, and whether the law's constraint binds."""
     if not options.free(law):  # there is nothing to search: the fixed values are the one start
         options = dataclasses.replace(options, n_starts=1)
-    observations = runs.observations(law, free=options.to_determine(law))
+    observations = runs.observations(law, free=options.free(law))
     work, method = options.work(), options.method
-    options = with_noise(law, observations, options)
     with in_float64():
         problem = build_problem(
             law, *in_order(law, observations), options, method.linear_coefficients
@@ -300,14 +289,12 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         relative_slopes=_relative_slopes(law, observations, params, linear.params_jacobian),
     )  # fmt: skip
     at = optimum.coordinates
-    prior = prior_evidence(problem, at) if problem.model.prior else None
-    found, errors = diagnosed(problem, at, linear, params, evidence, prior)
+    found, errors = diagnosed(problem, at, linear, params, evidence)
     notes = (
         *_size_notes(law, observations),
         *observations.notes,
         *found,
         *_objective_notes(problem, optimum, predicted[order]),
-        *conflict_notes(problem, prior),
         *(() if options.free(law) else (_ALL_FIXED,)),
         *_base_notes(options),
     )
@@ -345,7 +332,6 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         flops=observations.flops,
         reading=observations.reading,
         base=options.base,
-        prior=options.prior if problem.model.prior else None,
         experiment=_experiment(problem, observations, optimum, linear),
         standard_errors=errors,
     )
@@ -358,27 +344,25 @@ def _experiment(
 
     None of a law that takes no prior, and where a parameter ended at a bound.
     """
-    law, active = problem.law, problem.in_numpy.weight > 0
-    if not problem.options.evaluation or law.name not in LAWS:
-        return None
-    if problem.active_bounds(optimum.coordinates):
-        return None
-    if excludes_prior(vars(problem.options) | {"residuals": problem.model.residuals}):
+    law, active, options = problem.law, problem.in_numpy.weight > 0, problem.options
+    # Coordinates are of all parameters, and on the scale of relative noise.
+    held = options.fixed or options.tied or problem.active_bounds(optimum.coordinates)
+    if not options.evaluation or law.name not in LAWS or held or problem.model.residuals != "log":
         return None
     residuals = linear.residuals[active]
     spare = max(len(residuals) - len(law.parameters), 1)
     noise = np.sqrt(residuals @ residuals / spare)
     noise = max(min(noise, 3 * 1.4826 * np.median(np.abs(residuals))), LEAST_NOISE)
-    values, slopes = scale_free_slopes(problem, optimum.coordinates)
     return experiment_of(
-        law, linear.jacobian[active] * np.sqrt(problem.in_numpy.weight[active])[:, None], slopes,
-        values, float(noise), source=observations.source, name=observations.target_name,
-        evaluation=problem.options.evaluation, runs=int(active.sum()),
+        law, linear.jacobian[active] * np.sqrt(problem.in_numpy.weight[active])[:, None],
+        linear.params, linear.params_jacobian, float(noise), source=observations.source,
+        name=observations.target_name,
+        evaluation=options.evaluation, runs=int(active.sum()),
         ranges={
             name: tuple(float(v * observations.units[name]) for v in observations.ranges[name])
             for name in law.input_names
         },
-        reference="",
+        reference="", hashes=run_hashes(observations),
     )  # fmt: skip
 
 
@@ -442,7 +426,6 @@ def _objective_notes(problem: FitProblem, optimum: Optimum, predicted: np.ndarra
     data = problem.in_numpy
     objective = optimum.objective * scale_on_host(data)
     recomputed = summed_huber(data, problem.model.residuals, predicted)
-    recomputed += prior_on_host(problem.model, data, optimum.coordinates)
     floor = float(rounding_floor(problem.model, data)) * scale_on_host(data)
     if abs(recomputed - objective) <= max(AGREE * objective, floor):
         return []

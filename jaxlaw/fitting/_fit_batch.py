@@ -19,13 +19,10 @@ from jaxlaw.fitting._objective import (
     Evaluation,
     Problem,
     evaluate,
-    prior_around,
     scale_of,
-    scaled_prior,
     scaled_value,
 )
 from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._prior import prior_of
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import Array, Model, in_own_units
@@ -76,7 +73,6 @@ def fit_batch(
     delta: float | Array | None = None,
     residuals: Literal["log", "linear"] | None = None,
     asymmetry: float | Array = 1.0,
-    prior: Any = None,
 ) -> BatchFit:
     """Fit P problems, from S starts each.
 
@@ -105,7 +101,6 @@ def fit_batch(
             dict name → (S,) or (P, S); they may be traced. Or a number, for a Sobol sample of the
             law's ranges.
         delta, residuals, asymmetry: options of the objective, as in :func:`jaxlaw.fit`.
-        prior: prior of the law, as in :func:`jaxlaw.fit`; its noise is taken as it is.
 
     Returns:
         :class:`BatchFit`.
@@ -141,7 +136,6 @@ def fit_batch(
         delta=None if delta is None else _scalar("delta", delta, kind),  # type: ignore[arg-type]
         residuals=residuals,
         asymmetry=_scalar("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
-        prior=prior_of(prior),
     )
     starts = _checked_starts(law, starts, len(targets))
     if not batched:
@@ -340,12 +334,7 @@ def _optimum_jvp(model: Model, primals: Any, tangents: Any) -> tuple[Array, Arra
 def _around(model: Model, problem: Problem, at: Array) -> Evaluation:
     """The objective around a point (p,), with its exact Hessian."""
     problem = problem._replace(rows=None)  # what is differentiated backwards has no such loop
-    here = evaluate(model, problem, at, problem.delta, problem.delta)[1]
-    if problem.prior is None:
-        return here
-    # The implicit function theorem needs what a search leaves out of the prior's Hessian.
-    exact = jax.hessian(partial(scaled_prior, model, problem))(at)
-    return here._replace(hessian=here.hessian + exact - prior_around(model, problem, at)[2])
+    return evaluate(model, problem, at, problem.delta, problem.delta)[1]
 
 
 def _free(problem: Problem, at: Array, evaluation: Evaluation) -> Array:

@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -23,7 +23,6 @@ from jaxlaw.data import Observations
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._engine import solve
-from jaxlaw.fitting._group_spread import draw_spreads, expected_spread
 from jaxlaw.fitting._multistart import (
     OWN_STARTS,
     Batch,
@@ -34,13 +33,6 @@ from jaxlaw.fitting._multistart import (
 )
 from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._prior import SPREAD, WITHIN, Prior
-from jaxlaw.fitting._prior_evidence import (
-    PriorEvidence,
-    prior_evidence,
-    scale_free_slopes,
-    scatter_notes,
-)
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._starts import first_starts
 from jaxlaw.fitting.solvers import SOLVERS
@@ -49,7 +41,6 @@ from jaxlaw.notes import Note
 
 _FEW = 256  # refits, and points, up to which predictions are by one program of that size
 MANY = 16  # refits of a data set from which on they start from its optima
-_ITERATIONS, _SETTLED = 60, 0.02  # of EM; relative change of the spreads
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +105,6 @@ def fit_many(
     options: FitOptions | None = None,
     *,
     fixed: Mapping[str, np.ndarray] | None = None,
-    priors: Mapping[str, np.ndarray] | None = None,
     extra_starts: np.ndarray | None = None,
     data_sets: np.ndarray | None = None,
     n_own_starts: int = OWN_STARTS,
@@ -132,7 +122,6 @@ def fit_many(
         options: options as for a single fit; every refit has the same starts.
         fixed: fixed parameter → (P,) values, in place of the value in the options; a refit with
             NaN has no finite objective.
-        priors: fields (P, …) of the prior's term, such as ``mean``, in place of its own.
         extra_starts: (k, p) further starts, natural values in the law's own units.
         data_sets: (P,) number, from 0, of the data set that each refit is of, where there are
             several. Its target is that of its first refit, and it has the rows that any of its
@@ -153,7 +142,7 @@ def fit_many(
             method.linear_coefficients,
         )  # fmt: skip
         check_elementwise(problem, observations.inputs)
-        batch = _refit_batch(problem, given, fixed, priors)
+        batch = _refit_batch(problem, given, fixed)
         starts, points = first_starts(problem), None
         if extra_starts is not None:
             columns = dict(zip(law.parameter_names, np.transpose(extra_starts), strict=True))
@@ -222,13 +211,12 @@ def _given_rows(
 
 
 def _refit_batch(
-    problem: FitProblem, given: dict[str, np.ndarray], fixed: Mapping[str, np.ndarray] | None,
-    priors: Mapping[str, np.ndarray] | None = None,
-) -> Batch:  # fmt: skip
-    """The problem with the rows, the fixed values and the prior of every refit."""
+    problem: FitProblem, given: dict[str, np.ndarray], fixed: Mapping[str, np.ndarray] | None
+) -> Batch:
+    """The problem with the rows and the fixed values of every refit."""
     if "targets" in given:
         given = given | {"targets": problem.transformed(given["targets"])}
-    fields = problem.many(**given, priors=priors)
+    fields = problem.many(**given)
     if fixed:
         fields["low"], fields["high"] = problem.bounds_with(fixed)
     return Batch(problem.model, problem.data._replace(**fields), frozenset(fields))
@@ -316,122 +304,3 @@ def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refi
             agreeing=(),
             n_solved=np.full(len(best), starts.shape[1]),
         )
-
-
-def posterior_draws(
-    law: Law, observations: Observations, weights: np.ndarray, count: int, options: FitOptions, *,
-    members: np.ndarray, seed: int, points: np.ndarray, missing: int = 0,
-) -> Refits:  # fmt: skip
-    """Draws of the posterior of a law with a prior, for each of several weightings of its runs.
-
-    Each is a fit of the runs with noise added, to a prior whose mean is a draw of it: of a linear
-    law with normal noise exactly a draw of the posterior (randomize, then optimize: Bardsley,
-    Solonen, Haario and Laine 2014). Resampled weights of three runs would not do: they leave out
-    what the runs do not determine, which is most of it.
-
-    Args:
-        law: the law.
-        observations: the runs, (n,).
-        weights: (Q, n), relative to the observations' own where a run counts less.
-        count: draws of each, R.
-        options: options of the fit, with its prior.
-        members: (n,) number of the run of each row: rows of one run share its noise.
-        seed: seed of the draws.
-        points: (k, p) natural values from which all are solved, optima of the weightings.
-        missing: number of draws that are made before those of the last weighting, and not fitted.
-
-    Returns:
-        Q·R refits, those of the first weighting first.
-    """
-    prior, random = options.prior, np.random.default_rng(seed)
-    weights = np.repeat(weights, count, axis=0)
-    fitted = np.delete(np.arange(len(weights) + missing), slice(-count - missing, -count))
-    noise = random.standard_normal((len(weights) + missing, int(members.max()) + 1))
-    noise = noise[fitted][:, members]
-    share = weights / np.maximum(observations.weight, 1e-12)
-    targets = observations.target * np.exp(noise * prior.noise / np.sqrt(np.maximum(share, 1e-6)))
-    search = replace(options, n_starts=1, n_local=None)
-    draws = prior.draws(law, len(weights) + missing, seed)
-    return fit_many(
-        law, observations, weights, targets, search, extra_starts=points,
-        priors={name: each[fitted] for name, each in draws.items()},
-    )  # fmt: skip
-
-
-def with_noise(law: Law, observations: Observations, options: FitOptions) -> FitOptions:
-    """The options with what the runs say of their prior; as they are without a prior.
-
-    The noise weighs the runs against the prior, and is the unit of the Huber threshold. It is that
-    of a first fit, by the prior's own noise; where it is far more, a note of the prior says so.
-    Where there are groups their spread is estimated too.
-    """
-    if not options.knows_beforehand(law):
-        return options
-    quiet = replace(options, work_dir=None, progress=False)
-    if options.prior.pools(law):
-        return replace(options, prior=_pooled(law, observations, quiet))
-    first = fit_many(law, observations, observations.weight[None], options=quiet)
-    if not np.isfinite(first.objective[0]):
-        return options
-    evidence = prior_evidence(first.problem, first.coordinates[0])
-    return replace(options, prior=_with_noise(options.prior, observations, first, evidence))
-
-
-def _with_noise(
-    prior: Prior, observations: Observations, fitted: Refits, evidence: PriorEvidence
-) -> Prior:
-    """The prior with the noise of the residuals of a fit, and a note where it is far more."""
-    residuals = np.log(observations.target) - np.log(fitted.predict(**observations.inputs)[0])
-    residuals = residuals[observations.weight > 0]
-    if not np.isfinite(residuals).all():
-        return prior
-    notes = tuple(scatter_notes(prior, residuals, evidence.determined))
-    return replace(prior.with_noise(residuals, evidence.determined), notes=notes)
-
-
-def _pooled(law: Law, observations: Observations, options: FitOptions) -> Prior:
-    """The prior of all groups of a law, with their spread and the noise as the runs show them.
-
-    The scale-free coordinates of group g are taken as
-
-        z_g = μ + b_g,    μ ~ N(m, Σ),    b_gj ~ N(0, τ_j²),
-
-    with m and Σ the prior of a single experiment: what the groups have in common is drawn towards
-    earlier experiments, and the groups towards one another (partial pooling). The spreads τ are
-    those of the highest marginal likelihood, by EM (Laird and Ware 1982): a fit by the present τ,
-    its posterior to second order (Laplace), then the τ that it expects. They are of the groups'
-    deviations from their mean, as those of REML are, and so not too small for few groups. What few
-    groups leave open of them is kept as draws.
-    """
-    active = observations.weight > 0
-    # Groups without runs say nothing of the spread.
-    there = np.unique(np.round(observations.inputs["group"][active]).astype(int))
-    names = ("level", *law.scale_free.of.scale_free.words)
-    before = WITHIN * np.array([SPREAD[name] for name in names])
-    spread, start = before, None
-    level = float(np.median(np.log(observations.target[active])))
-    prior = options.prior.pooled(law, level, spread)
-    for _ in range(_ITERATIONS):
-        search = replace(options, prior=prior)
-        if start is not None:
-            search = replace(search, starts="sobol", n_starts=1, n_local=None)
-        fitted = fit_many(
-            law, observations, observations.weight[None], options=search, extra_starts=start
-        )
-        if not np.isfinite(fitted.objective[0]):
-            break
-        at, last = fitted.coordinates[0], spread
-        start = np.array([[fitted.params[name][0] for name in law.parameter_names]])
-        evidence = prior_evidence(fitted.problem, at)
-        values, slopes = (each[1:] for each in scale_free_slopes(fitted.problem, at))
-        covariance = slopes @ evidence.covariance @ slopes.T
-        spread = expected_spread(values.reshape(-1, len(names)), covariance, there, before)
-        prior = _with_noise(
-            options.prior.pooled(law, level, spread), observations, fitted, evidence
-        )
-        if (np.abs(np.log(spread / last)) < _SETTLED).all():
-            break
-    if start is None:
-        return prior
-    draws = draw_spreads(fitted.problem, at, evidence, before)
-    return replace(prior, spread_draws=dict(zip(names, draws.T, strict=True)))

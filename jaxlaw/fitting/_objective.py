@@ -10,7 +10,7 @@ tolerances are met long before the optimum.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._cse import share_subexpressions
-from jaxlaw._jit import compiled, in_float64, on_accelerator, traced_once
+from jaxlaw._jit import on_accelerator, traced_once
 from jaxlaw.fitting._transform import Model, Transform, centred_inputs, linear_coordinates
 
 Array = jax.Array
@@ -32,27 +32,6 @@ AGREE = 1e-6
 #: which a table is padded, are never computed. Of dcpt's 540 rows, padded to 1,024, an evaluation
 #: takes half the time; with blocks of 64 or 256 rows it takes longer.
 BLOCK_OF_ROWS = 2**7
-#: Standard deviations (root mean square over the coordinates) beyond which a prior pulls no harder.
-PRIOR_TAIL = 2.0
-
-
-class PriorTerm(NamedTuple):
-    """What is known beforehand of k scale-free coordinates of the law, as a part of the objective.
-
-    The term is ``variance`` times half the squared length of ``whiten`` · (coordinates − ``mean``):
-    minus the log density of a normal prior, on the scale of squared residuals whose noise has that
-    variance. Beyond :data:`PRIOR_TAIL` standard deviations it grows linearly, as the Huber loss
-    does: runs that contradict the prior move it aside.
-
-    Attributes:
-        mean: (k,) means.
-        whiten: (k, k) inverse of the Cholesky factor of their covariance.
-        variance: variance of the residuals' noise.
-    """
-
-    mean: Array
-    whiten: Array
-    variance: Array
 
 
 class Problem(NamedTuple):
@@ -67,7 +46,6 @@ class Problem(NamedTuple):
         asymmetry: factor on residuals of points below the curve.
         context: facts of the data for the law's chart and constraint.
         centre: input name → its geometric mean, see :mod:`jaxlaw.fitting._transform`.
-        prior: what is known beforehand; None for nothing, which costs nothing.
         rows: number of rows, behind which all are of weight 0; None where that is not known, or
             where derivatives are taken backwards: a search then goes over all of them at once.
     """
@@ -81,7 +59,6 @@ class Problem(NamedTuple):
     asymmetry: Array
     context: dict[str, Array]
     centre: dict[str, Array]
-    prior: PriorTerm | None = None
     rows: Array | None = None
 
     def transform(self, model: Model) -> Transform:
@@ -185,53 +162,7 @@ def _scaled_weight(problem: Problem, difference: Array) -> Array:
 def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
     """What the solvers minimise, at coordinates (p,)."""
     difference = residual(model.residuals, problem, predict(model, problem, coordinates))
-    value = huber(problem, difference, problem.delta) / scale_of(problem.delta)
-    return value if problem.prior is None else value + scaled_prior(model, problem, coordinates)
-
-
-def prior_coordinates(model: Model, problem: Problem, coordinates: Any) -> Array:
-    """(k,) scale-free coordinates of search coordinates (p,), those of the problem's prior."""
-    params = problem.transform(model).to_natural(coordinates)
-    values = model.law.scale_free.of_params(params)
-    return jnp.stack([values[name] for name in model.prior])
-
-
-def scaled_prior(model: Model, problem: Problem, coordinates: Any) -> Array:
-    """The prior's part of the scaled objective at coordinates (p,)."""
-    prior = problem.prior
-    off = prior.whiten @ (prior_coordinates(model, problem, coordinates) - prior.mean)
-    return prior.variance * _prior_loss(off @ off, len(off))[0] / scale_of(problem.delta)
-
-
-def _prior_loss(square: Array, count: int) -> tuple[Array, Array]:
-    """The pseudo-Huber loss of a squared length, and twice its slope in it; smooth to any order."""
-    tail = PRIOR_TAIL**2 * count
-    root = jnp.sqrt(1.0 + square / tail)
-    return tail * (root - 1.0), 1.0 / root
-
-
-def prior_pull(square: float, count: int) -> float:
-    """The same slope, on the host: what is left of the prior's information so far from its mean."""
-    return float((1.0 + square / (PRIOR_TAIL**2 * count)) ** -0.5)
-
-
-def prior_around(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, Array, Array]:
-    """The prior's part of the scaled objective at coordinates (p,): value, gradient and Hessian.
-
-    The Hessian is Gauss and Newton's. How the scale-free coordinates bend in those of the search is
-    left out: it would double the size of the programs, and a search needs no more of so smooth a
-    term.
-    """
-    prior = problem.prior
-
-    def off(at: Array) -> tuple[Array, Array]:
-        here = prior.whiten @ (prior_coordinates(model, problem, tuple(at)) - prior.mean)
-        return here, here
-
-    slopes, here = jax.jacfwd(off, has_aux=True)(coordinates)
-    loss, pull = _prior_loss(here @ here, len(here))
-    scale = prior.variance / scale_of(problem.delta)
-    return scale * loss, scale * pull * (here @ slopes), scale * pull * (slopes.T @ slopes)
+    return huber(problem, difference, problem.delta) / scale_of(problem.delta)
 
 
 def profiled_value(residuals: str, problem: Problem, predicted: Array) -> Array:
@@ -265,12 +196,7 @@ def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tu
 
     of_rows = share_subexpressions(of_rows)
     shapes, joined = ((), coordinates.shape), (jnp.add, jnp.add)
-    value, gradient = _over_rows(of_rows, problem, (coordinates,), shapes, joined)
-    if problem.prior is not None:
-        of_prior = partial(scaled_prior, model, problem)
-        prior, slope = jax.value_and_grad(of_prior)(coordinates)
-        value, gradient = value + prior, gradient + slope
-    return value, gradient
+    return _over_rows(of_rows, problem, (coordinates,), shapes, joined)
 
 
 @traced_once(static_argnames="model")
@@ -341,11 +267,6 @@ def evaluate(
     joined = (*[jnp.add] * 5, jnp.maximum)
     whole = _over_rows(share_subexpressions(of_rows), problem, at, shapes, joined)
     here, value, gradient, hessian, diagonal, largest = whole
-    if problem.prior is not None:
-        prior, slope, curved = prior_around(model, problem, coordinates)
-        value, here = value + prior, here + prior
-        gradient, hessian = gradient + slope, hessian + curved
-        diagonal = diagonal + jnp.diagonal(curved)
     return here, Evaluation(value, gradient, hessian, diagonal, largest)
 
 
@@ -564,17 +485,6 @@ def summed_huber(problem: Problem, residuals: str, prediction: np.ndarray) -> fl
     with np.errstate(divide="ignore", invalid="ignore"):
         transformed = np.log(prediction) if residuals == "log" else prediction
     return residual_huber(problem, transformed - np.asarray(problem.target))
-
-
-def prior_on_host(model: Model, problem: Problem, coordinates: np.ndarray) -> float:
-    """The prior's part of the objective at coordinates (p,), not scaled; 0 without a prior."""
-    if problem.prior is None:
-        return 0.0
-    with in_float64():
-        return float(_scaled_prior(model, problem, coordinates)) * scale_on_host(problem)
-
-
-_scaled_prior = compiled(optimised=False, static_argnames="model")(scaled_prior)
 
 
 def residual_huber(problem: Problem, difference: np.ndarray) -> float:

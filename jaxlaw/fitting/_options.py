@@ -25,16 +25,12 @@ from jaxlaw.data import ReadingOptions, read_runs
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._prior import prior_of
 from jaxlaw.fitting._result import StandardErrors
 from jaxlaw.fitting.solvers import SOLVERS, Solver
 from jaxlaw.laws import Law
 
 P = ParamSpec("P")
 T = TypeVar("T")
-#: Huber threshold in standard deviations of the noise: of normal noise it loses 5 % of what the
-#: runs say (Huber 1981, ch. 4.5).
-HUBER_OF_NOISE = 1.345
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +43,6 @@ class FitOptions:
     delta: float | None = None
     residuals: Literal["log", "linear"] | None = None
     asymmetry: float = 1.0
-    prior: Any = None  # a Prior, once an entry point has read what was given
     evaluation: str = ""
     base: Any = (
         None  # the StandardErrors of its values, once an entry point has read what was given
@@ -87,25 +82,6 @@ class FitOptions:
             name for name in law.parameter_names if name not in self.fixed and name not in self.tied
         )
 
-    def to_determine(self, law: Law) -> tuple[str, ...]:
-        """Free parameters that the runs have to determine: those that no prior says anything of."""
-        free = self.free(law)
-        if not self.knows_beforehand(law):
-            return free
-        return tuple(name for name in free if name in law.scale_free.open)
-
-    def knows_beforehand(self, law: Law) -> bool:
-        """Whether there is a prior for a law."""
-        return self.prior is not None and self.prior.knows(law)
-
-    def threshold(self, law: Law) -> Any:
-        """Huber threshold: the user's, that of the noise where a prior says it, or the law's."""
-        if self.delta is not None:
-            return self.delta
-        if not self.knows_beforehand(law):
-            return law.delta
-        return HUBER_OF_NOISE * self.prior.noise
-
     def check(self, law: Law) -> None:
         """Refuse options that make no sense for a law.
 
@@ -114,7 +90,6 @@ class FitOptions:
         """
         self._check_parameters(law)
         self._check_objective()
-        self._check_prior(law)
         self._check_search()
         self._check_work()
 
@@ -135,24 +110,6 @@ class FitOptions:
                 f"asymmetry must be positive, not {self.asymmetry}",
                 argument="asymmetry",
                 value=self.asymmetry,
-            )
-
-    def _check_prior(self, law: Law) -> None:
-        """Refuse what a prior cannot go with."""
-        if not self.knows_beforehand(law):
-            return
-        option = excludes_prior(vars(self) | {"residuals": self.residuals or law.residuals})
-        if option == "residuals":
-            raise UsageError(
-                "a prior is on the scale of relative noise: residuals='log', or prior=None",
-                argument="residuals",
-                value=self.residuals,
-            )
-        if option:
-            raise UsageError(
-                f"parameter {next(iter(getattr(self, option)))} is fixed or tied, and a fit of law "
-                f"{law.name} with a prior leaves none so: prior=None, or leave it free",
-                argument="prior",
             )
 
     def _check_search(self) -> None:
@@ -241,23 +198,12 @@ class SharedKeywords(ReadingOptions, WorkKeywords, total=False):
     starts: Any
 
 
-class BootstrapKeywords(SharedKeywords, total=False):
-    """Keywords that a bootstrap hands on; base, search and seed are its own."""
-
-    prior: Any
-
-
-class ForecastKeywords(SharedKeywords, total=False):
-    """Keywords that a forecast hands on; prior and seed are its own."""
+class FitKeywords(SharedKeywords, total=False):
+    """Keywords of :func:`jaxlaw.fit`, for whatever fits: studies, covariances."""
 
     base: Any
     n_starts: StartCount | None
     n_local: int | Literal[False] | None
-
-
-class FitKeywords(BootstrapKeywords, ForecastKeywords, total=False):
-    """Keywords of :func:`jaxlaw.fit`, for whatever fits: studies, covariances, back-tests."""
-
     seed: Seed
 
 
@@ -289,20 +235,10 @@ def lists_options(keywords: type, **own: Any) -> Callable[[Callable[P, T]], Call
 
 
 #: Options that say what is fitted; a fit knows its own.
-OBJECTIVE = ("delta", "residuals", "asymmetry", "prior", "base", "fixed", "tied", "bounds")
+OBJECTIVE = ("delta", "residuals", "asymmetry", "base", "fixed", "tied", "bounds")
 #: Keywords that say what is fitted: those that a law of a study may have of its own.
 OF_LAW = ("constraint", *OBJECTIVE)
 _NAMES = {*OF_LAW, *(field.name for field in dataclasses.fields(FitOptions))}
-
-
-def excludes_prior(options: Mapping[str, Any]) -> str:
-    """The option, of these by name, beside which a law can have no prior; empty for none.
-
-    A prior is on the scale of relative noise, and over all parameters of a law.
-    """
-    if options.get("residuals") not in (None, "log"):
-        return "residuals"
-    return next((name for name in ("fixed", "tied") if options.get(name)), "")
 
 
 def fitted_by(fit: FittedLaw) -> dict[str, Any]:
@@ -338,7 +274,6 @@ def law_and_options(
         UsageError: options that make no sense; the message says what would.
     """
     law = laws.get(law, constraint)
-    options["prior"] = prior_of(options.get("prior"))
     options["fixed"], options["base"] = _with_base(law, options.get("fixed"), base)
     for name in ("tied", "bounds"):
         options[name] = options.get(name) or {}

@@ -10,33 +10,37 @@ one source by W, and a fit errs by V. This is the random-effects model of a meta
 (DerSimonian and Laird 1986; Higgins, Thompson and Spiegelhalter 2009), estimated by EM. A new
 experiment of a new source is N(μ, B + W), wider by the error of μ. One of a source whose
 experiments are known, with the same evaluation, is drawn towards these by how much experiments of
-one source vary (partial pooling).
+one source vary (partial pooling). An experiment counts once, however many copies there are of its
+fit or of its runs, which are known by their hashes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from scipy.linalg import block_diag
 
 from jaxlaw import _json as records
 from jaxlaw import laws
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import SHARE
 from jaxlaw._result import Result, load
 from jaxlaw._typed import load as load_typed
+from jaxlaw.data import Observations
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
 if TYPE_CHECKING:
-    from jaxlaw.fitting._objective import PriorTerm
     from jaxlaw.fitting._result import Fit
 
 #: Covariances of fits count so many times: residuals of one experiment are not independent, and
@@ -48,18 +52,16 @@ SPREAD = {"log_floor": 0.3, "level": 0.3, "share": 0.5, "balance": 0.4, "alpha":
           "kappa": 0.4, "gamma": 0.3, "lr_N": 0.2, "lr_D": 0.2, "batch_N": 0.2,
           "batch_D": 0.2}  # fmt: skip
 SPREAD_SOURCES = 2.0
-#: Standard deviation of the level that groups have in common: the runs alone say it.
-LEVEL = 1.0
 #: The same within a source, of one evaluation: a third of it, as if two experiments had shown it.
 WITHIN, WITHIN_EXPERIMENTS = 1 / 3, 2.0
-#: Degrees of freedom that the prior's noise counts as beside the residuals of the runs.
+#: Degrees of freedom that the field's noise counts as beside the residuals of one's own fits.
 NOISE_DEGREES = 4.0
 LAWS = ("skaling", "chinchilla", "loss-compute-e")  # of the library of the field
 TUNED = "tuned"  # what is known of how the best rate and batch move, whatever the law below
-_FEW = 40  # runs up to which public experiments may well say more than they
 FLOOR = "log_floor"  # the coordinate with the target's unit: for experiments of one evaluation
 OWN_SOURCE = "own"  # of the experiments of a ledger
 _ITERATIONS = 200  # of EM
+_HASHES = 32  # of an experiment: the lowest of those of its runs, a sample that is alike for copies
 _FIELD = Path(__file__).with_name("field.json")
 
 
@@ -78,6 +80,7 @@ class Experiment:
         runs: number of its runs.
         ranges: input → (least, largest), in single parameters, tokens, FLOPs.
         reference: where it was published, and under which licence.
+        hashes: those of its runs, see :func:`run_hashes`.
     """
 
     source: str
@@ -90,6 +93,7 @@ class Experiment:
     runs: int
     ranges: dict[str, tuple[float, float]]
     reference: str
+    hashes: tuple[int, ...] = field(default=(), metadata={"added": True})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,19 +107,15 @@ class Prior(Result):
         noise: relative standard deviation of single runs about the law.
         experiments: one row an experiment that it was made of: source, name, evaluation, runs.
         evaluation: evaluation whose earlier experiments it rests on; empty for the field alone.
-        spread: coordinate → standard deviation between the groups of a law of groups, as their
-            runs show it; empty without groups. ``level`` is the log of the loss at the reference.
         basis: coordinates' name (a law's, or ``tuned``) → what they rest on, in words.
-        spread_draws: coordinate → (R,) draws of the same, which few groups leave open.
+        made_of: the experiments themselves; empty of one that was made otherwise.
         notes: what to know before relying on it.
 
     Example:
         >>> prior = jl.fitting.field_prior()
         >>> prior.coordinates["chinchilla"]
         ('share', 'balance', 'alpha', 'beta')
-        >>> fit = jl.fit("chinchilla", {"N": [1e8, 3e8, 1e9], "D": [2e9, 6e9, 2e10],
-        ...                             "loss": [3.43, 2.98, 2.66]}, prior=prior)
-        >>> bool(0.2 < fit.params["alpha"] < 0.5)
+        >>> bool(0.2 < np.exp(prior.mean_of(jl.laws.get("chinchilla"))[2]) < 0.5)
         True
     """
 
@@ -128,89 +128,27 @@ class Prior(Result):
         metadata={"columns": {"source": str, "name": str, "evaluation": str, "runs": int}}
     )
     evaluation: str = ""
-    spread: dict[str, float] = field(default_factory=dict, metadata={"added": True})
     basis: dict[str, str] = field(default_factory=dict, metadata={"added": True})
-    spread_draws: dict[str, np.ndarray] = field(default_factory=dict, metadata={"added": True})
+    made_of: tuple[Experiment, ...] = field(default=(), metadata={"added": True})
     notes: tuple[Note, ...] = ()
 
     def knows(self, law: Law) -> bool:
         """Whether it says something of a law, or of each group of a law of groups."""
-        if law.scale_free is None:
-            return False
-        return all(name in self.means for name in _parts(law)) or self.pools(law)
-
-    def pools(self, law: Law) -> bool:
-        """Whether it knows what the groups of a law have in common, not yet how much they vary."""
-        of = None if law.scale_free is None else law.scale_free.of
-        return of is not None and law.name not in self.means and self.knows(of)
-
-    def pooled(self, law: Law, level: float, spread: np.ndarray) -> Prior:
-        """The same of a law of groups that it pools: what they have in common, and their spread.
-
-        Args:
-            law: law of G groups.
-            level: log of the target at the reference point, where it is not known beforehand.
-            spread: (k,) standard deviation between groups of each coordinate, the level first.
-        """
-        of, count = law.scale_free.of, len(law.of_groups)
-        names, mean, common = self.coordinates_of(of), self.mean_of(of), self.covariance_of(of)
-        if names[0] == FLOOR:
-            # Of a ledger: the level is its floor less the log of the floor's share, linearised.
-            names, slopes = names[1:], np.eye(len(mean))
-            share = 1 + names.index("share")
-            slopes[0, share] = -1 / (1 + np.exp(mean[share]))
-            mean = mean + np.eye(len(mean))[0] * np.logaddexp(0.0, -mean[share])
-            common = slopes @ common @ slopes.T
-        else:
-            mean = np.append(level, mean)
-            common = np.block([
-                [np.full((1, 1), LEVEL**2), np.zeros((1, len(common)))],
-                [np.zeros((len(common), 1)), common],
-            ])  # fmt: skip
-        of_group = np.kron(np.eye(count), np.diag(np.square(spread)))
-        of_each = dict(zip(("level", *names), np.asarray(spread).tolist(), strict=True))
-        message = (
-            f"{count} groups are drawn together: by their runs they differ by {_listed(of_each)} "
-            "(standard deviations of scale-free coordinates, mostly logarithms); prior=None leaves "
-            "each to its own runs"
-        )
-        return dataclasses.replace(
-            self,
-            coordinates={law.name: tuple(law.scale_free.words)},
-            means={law.name: np.tile(mean, count)},
-            covariances={law.name: np.kron(np.ones((count, count)), common) + of_group},
-            spread=of_each,
-            notes=(*self.notes, Note("groups-pooled", "info", message)),
-        )
+        return law.scale_free is not None and all(name in self.means for name in _parts(law))
 
     def coordinates_of(self, law: Law) -> tuple[str, ...]:
-        """Names of the coordinates of a law that it is over; none of a law it does not know."""
+        """Names of the k coordinates of a law, or of a group; none of a law it does not know."""
         if not self.knows(law):
             return ()
         return tuple(name for part in _parts(law) for name in self.coordinates[part])
 
     def mean_of(self, law: Law) -> np.ndarray:
-        """(k,) mean of the coordinates of a law that it knows."""
+        """(k,) mean of the coordinates of a law that it knows, or of a group."""
         return np.concatenate([self.means[part] for part in _parts(law)])
 
     def covariance_of(self, law: Law) -> np.ndarray:
-        """(k, k) covariance of the coordinates of a law that it knows, whose parts are apart."""
+        """(k, k) covariance of the same; the parts of a law are apart."""
         return block_diag(*(self.covariances[part] for part in _parts(law)))
-
-    def term(self, law: Law) -> PriorTerm | None:
-        """Its part of the objective of a law; None of a law it does not know."""
-        if not self.knows(law):
-            return None
-        if self.pools(law):
-            raise UsageError(
-                f"how much the groups of law {law.name} vary is learned from runs: give the prior "
-                "of a fit, jl.fit(law, runs, prior='field').prior",
-                argument="prior",
-            )
-        from jaxlaw.fitting._objective import PriorTerm  # which printed coefficients do not need
-
-        factor = np.linalg.cholesky(self.covariance_of(law))
-        return PriorTerm(self.mean_of(law), np.linalg.inv(factor), np.array(self.noise**2))
 
     def sample(self, law: Law, count: int, seed: int = 0) -> np.ndarray:
         """Draws (count, k) of the coordinates of a law, the first of them the mean.
@@ -225,78 +163,48 @@ class Prior(Result):
         normal[0] = 0.0
         return self.mean_of(law) + normal @ factor.T
 
-    def given_spreads(self, law: Law, spreads: np.ndarray | None = None) -> np.ndarray:
-        """(R, Gk, Gk) covariances of the groups of a law that it pools, by other spreads.
-
-        Args:
-            law: law of G groups.
-            spreads: (R, k); None for its draws of them.
-        """
-        if spreads is None:
-            spreads = np.stack([*self.spread_draws.values()], axis=1)
-        change = np.square(spreads) - np.square([*self.spread.values()])
-        of_groups = np.tile(change, len(law.of_groups))
-        return self.covariance_of(law) + of_groups[:, :, None] * np.eye(of_groups.shape[1])
-
-    def draws(self, law: Law, count: int, seed: int = 0) -> dict[str, np.ndarray]:
-        """Fields (count, …) of :class:`PriorTerm`, for fits that draw a posterior.
-
-        The mean of each is a draw of the prior. Of groups each has a spread of its own, too.
-
-        Args:
-            law: a law that it knows.
-            count: how many.
-            seed: seed of the draws.
-        """
-        if not self.spread_draws:
-            return {"mean": self.sample(law, count + 1, seed)[1:]}
-        factors = np.linalg.cholesky(self.given_spreads(law))
-        each = np.arange(count) % len(factors)
-        normal = np.random.default_rng(seed).standard_normal((count, factors.shape[1]))
-        moved = np.einsum("rij,rj->ri", factors[each], normal)
-        return {"mean": self.mean_of(law) + moved, "whiten": np.linalg.inv(factors)[each]}
-
-    def widened(self, factor: float) -> Prior:
-        """The same with so many times the standard deviations."""
-        wide = {law: factor**2 * covariance for law, covariance in self.covariances.items()}
-        return dataclasses.replace(
-            self,
-            covariances=wide,
-            spread={name: factor * size for name, size in self.spread.items()},
-            spread_draws={name: factor * each for name, each in self.spread_draws.items()},
-        )
-
-    def with_noise(self, residuals: np.ndarray, determined: float) -> Prior:
-        """The same with the noise that the residuals of runs show, beside its own.
-
-        Args:
-            residuals: (n,) relative errors of the fit of the runs.
-            determined: number of degrees of freedom that the fit took from them.
-        """
-        # One outlier in six runs is no noise: beyond three times the median size it counts less.
-        size = np.abs(residuals)
-        size = np.minimum(size, max(3 * 1.4826 * float(np.median(size)), self.noise))
-        spare = max(len(size) - determined, 0.0)
-        squares = NOISE_DEGREES * self.noise**2 + float(size @ size)
-        return dataclasses.replace(self, noise=float(np.sqrt(squares / (NOISE_DEGREES + spare))))
-
     def rests_on(self, law: Law) -> str:
         """What it knows of a law rests on, in words.
 
         Of an older file, which does not say it by law: what the whole rests on.
         """
-        names = _parts(law) if law.scale_free.of is None else (law.scale_free.of.name,)
-        known = dict.fromkeys(self.basis[name] for name in names if name in self.basis)
+        known = dict.fromkeys(self.basis[name] for name in _parts(law) if name in self.basis)
         return " and ".join(known) or _in_words(self.experiments["source"], self.evaluation)
 
     @property
     def headline(self) -> str:
-        """How many experiments it rests on, the noise of a run, and how much groups vary."""
-        varies = _listed(self.spread)
-        groups = f"; standard deviations between groups: {varies}" if varies else ""
+        """How many experiments it rests on, and the noise of a run."""
         rests = ", ".join(dict.fromkeys(self.basis.values()))
         rests = rests or _in_words(self.experiments["source"], self.evaluation)
-        return f"{rests}; a run lies {self.noise:.2%} off its law{groups}"
+        return f"{rests}; a run lies {self.noise:.2%} off its law"
+
+    def without_runs(self, hashes: Iterable[int]) -> Prior:
+        """The same without experiments of certain runs, so that what they say counts once.
+
+        Args:
+            hashes: those of the runs that are forecast, see :func:`run_hashes`.
+        """
+        kept = [one for one in self.made_of if not same_runs(one.hashes, hashes)]
+        return self if len(kept) == len(self.made_of) else _prior_from(kept)
+
+    @classmethod
+    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
+        values = super()._consistent(values)
+        for law, names in values["coordinates"].items():
+            mean, covariance = (np.asarray(values[of].get(law)) for of in ("means", "covariances"))
+            size = len(names)
+            if mean.shape != (size,) or covariance.shape != (size, size):
+                raise ValueError(
+                    f"field 'covariances.{law}' has shape {covariance.shape}, and 'means.{law}' "
+                    f"{mean.shape}, of {size} coordinates"
+                )
+            if not np.linalg.eigvalsh(covariance)[0] > 0 or not np.allclose(
+                covariance, covariance.T
+            ):
+                raise ValueError(
+                    f"field 'covariances.{law}' is not symmetric and positive definite"
+                )
+        return values
 
     def lines(self) -> list[str]:
         """Mean and standard deviation of every coordinate, in the law's own words."""
@@ -321,13 +229,10 @@ def _in_words(sources: Iterable[str], evaluation: str = "") -> str:
     return f"{count} experiment{'s' * (count != 1)} of {distinct} source{'s' * (distinct != 1)}{of}"
 
 
-def _listed(spread: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {size:.2g}" for name, size in spread.items())
-
-
 def _parts(law: Law) -> tuple[str, ...]:
     """The names of its coordinates' parts: of a tuned law its base, and what recipes share."""
-    return law.scale_free.parts or (law.name,)
+    known = law.scale_free
+    return known.parts or (law.name,) if known.of is None else _parts(known.of)
 
 
 @cache
@@ -375,12 +280,9 @@ def _field_prior(without: frozenset[str]) -> Prior:
                 argument="without",
                 value=name,
             )
-    kept = [one for one in known if one.source not in without]
-    if not kept:
+    if all(one.source in without for one in known):
         raise UsageError("no source is left of the field", argument="without")
-    made = {name: _population(kept, name) for name in LAWS} | _of_recipes(without)
-    basis = {name: _basis_of(kept, name) for name in LAWS} | _basis_of_recipes(without)
-    return dataclasses.replace(_made(kept, made), basis=basis)
+    return _prior_from([one for one in (*known, *recipes()) if one.source not in without])
 
 
 @cache
@@ -467,14 +369,6 @@ def recipes() -> tuple[Experiment, ...]:
     return tuple(made)
 
 
-def _of_recipes(
-    without: frozenset[str] = frozenset(),
-) -> dict[str, tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
-    """Coordinates, mean and covariance of a new recipe, by name; none without a source."""
-    kept = [one for one in recipes() if one.source not in without]
-    return {TUNED: _population(kept, TUNED)} if kept else {}
-
-
 def prior_of(given: Any) -> Prior | None:
     """The prior that a user means.
 
@@ -506,20 +400,6 @@ def prior_of(given: Any) -> Prior | None:
     )
 
 
-def field_remedies(laws: Collection[str], prior: Prior | None, rows: int) -> dict[str, str]:
-    """Code of a note that few runs give → what to do about it, where a prior would do; else empty.
-
-    Args:
-        laws: names of laws.
-        prior: what was known beforehand.
-        rows: number of runs.
-    """
-    if prior is not None or rows > _FEW or not {*LAWS} & {*laws}:
-        return {}
-    step = "prior='field' adds what public experiments say of such laws"
-    return dict.fromkeys(("few-rows", "few-spare-rows", "no-spare-rows", "loose"), step)
-
-
 def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None) -> Prior:
     """The prior that one's own earlier experiments make, on top of the field.
 
@@ -542,27 +422,9 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
         >>> prior.evaluation, bool(abs(prior.means["chinchilla"][0] - np.log(1.69)) < 0.1)
         ('c4', True)
     """
-    known = _experiments_of(fits, evaluation)
-    public = field_experiments()
-    by_law = {name: [one for one in known if one.law == name] for name in LAWS}
-    made = {
-        name: _ledger(own, public, name) if own else _population(public, name)
-        for name, own in by_law.items()
-    }
-    # Few runs of a clean ladder lie closer to their law than those of the next one will.
-    noise, degrees = field_prior().noise, NOISE_DEGREES
-    spare = [max(one.runs - len(one.mean), 0) for one in known]
-    square = noise**2 * degrees + sum(n * one.noise**2 for n, one in zip(spare, known, strict=True))
-    noise = float(np.sqrt(square / (degrees + sum(spare))))
-    evaluation = known[0].evaluation
-    basis = {
-        name: _basis_of(own, name, evaluation) if own else _basis_of(public, name)
-        for name, own in by_law.items()
-    }
-    made = _made(known, made | _of_recipes())
-    return dataclasses.replace(
-        made, noise=noise, evaluation=evaluation, basis=basis | _basis_of_recipes()
-    )
+    own = _distinct(_experiments_of(fits, evaluation))
+    public = [one for one in field_experiments() if not any(_is_same(one, o) for o in own)]
+    return _prior_from([*public, *recipes(), *own])
 
 
 def _experiments_of(fits: str | Path | Sequence[Fit], evaluation: str | None) -> list[Experiment]:
@@ -605,37 +467,94 @@ def _fits_in(folder: Path) -> list[Any]:
     return read
 
 
-def _made(
-    known: Sequence[Experiment], laws_: Mapping[str, tuple[tuple[str, ...], np.ndarray, np.ndarray]]
-) -> Prior:
-    rows = {(one.source, one.name): one for one in known}
+def _prior_from(known: Sequence[Experiment]) -> Prior:
+    """The prior that experiments make: the field's, recipes, and one's own of one evaluation."""
+    ours = [one for one in known if one.source == OWN_SOURCE]
+    field_ = [one for one in known if one.source != OWN_SOURCE and one.law != TUNED]
+    evaluation = ours[0].evaluation if ours else ""
+    made, basis = {}, {}
+    for name in (*LAWS, TUNED):
+        public = [one for one in known if one.source != OWN_SOURCE and one.law == name]
+        own = [one for one in ours if one.law == name]
+        if own:
+            made[name] = _ledger(own, public, name)
+        elif public:
+            made[name] = _population(public, name)
+        basis[name] = _in_words([one.source for one in own or public], evaluation if own else "")
+        if name == TUNED:
+            basis[name] = f"{len(public)} published recipe{'s' * (len(public) != 1)}"
+    # A source counts as one: the median over sources of the median over their experiments.
+    noise = pd.Series({(one.source, one.name): one.noise for one in field_})
+    noise = float(noise.groupby(level=0).median().median())
+    if ours:
+        # Few runs of a clean ladder lie closer to their law than those of the next one will.
+        apart = _distinct([dataclasses.replace(one, law="") for one in ours])
+        spare = np.array([max(one.runs - len(one.mean), 0) for one in apart])
+        squares = NOISE_DEGREES * noise**2 + spare @ np.square([one.noise for one in apart])
+        noise = float(np.sqrt(squares / (NOISE_DEGREES + spare.sum())))
     columns = ("source", "name", "evaluation", "runs")
+    rows = {(one.source, one.name): one for one in ours or field_}.values()
     return Prior(
-        coordinates={name: each[0] for name, each in laws_.items()},
-        means={name: each[1] for name, each in laws_.items()},
-        covariances={name: each[2] for name, each in laws_.items()},
-        noise=_noise_of(rows.values()),
+        coordinates={name: each[0] for name, each in made.items()},
+        means={name: each[1] for name, each in made.items()},
+        covariances={name: each[2] for name, each in made.items()},
+        noise=noise,
         experiments=pd.DataFrame(
-            [[getattr(one, name) for name in columns] for one in rows.values()], columns=columns
+            [[getattr(one, name) for name in columns] for one in rows], columns=columns
         ),
+        evaluation=evaluation,
+        basis={name: words for name, words in basis.items() if name in made},
+        made_of=tuple(known),
     )
 
 
-def _basis_of(known: Iterable[Experiment], law: str, evaluation: str = "") -> str:
-    """What the coordinates of a law rest on, in words."""
-    return _in_words([one.source for one in known if one.law == law], evaluation)
+def run_hashes(observations: Observations) -> tuple[int, ...]:
+    """The lowest hashes of runs, by which copies and larger or smaller tables of them are known.
+
+    A run is its compute, C or 6·N·D, and its target, to five digits: in whatever unit, order and
+    file, and whatever law is fitted.
+
+    Args:
+        observations: observations of a law of C, or of N and D.
+
+    Returns:
+        At most 32 numbers, in order; none where the compute is not known.
+    """
+    seen = observations
+    raw = {name: seen.inputs[name] / seen.scale[name] * seen.units[name]
+           for name in ("C", "N", "D") if name in seen.inputs}  # fmt: skip
+    if "C" not in raw and len(raw) < 2:
+        return ()
+    compute = raw["C"] if "C" in raw else 6 * raw["N"] * raw["D"]
+    rows = np.stack([compute, observations.target], axis=1)[observations.weight > 0]
+    digits = pd.DataFrame(np.rint(1e5 * np.log(rows)).astype(int))
+    # 48 bits are whole numbers to every reader of JSON.
+    hashed = pd.util.hash_pandas_object(digits, index=False).to_numpy() >> np.uint64(16)
+    return tuple(np.unique(hashed)[:_HASHES].tolist())
 
 
-def _basis_of_recipes(without: frozenset[str] = frozenset()) -> dict[str, str]:
-    """The same of how best settings move; empty without a recipe."""
-    count = sum(one.source not in without for one in recipes())
-    return {TUNED: f"{count} published recipe{'s' * (count != 1)}"} if count else {}
+def same_runs(one: Iterable[int], other: Iterable[int]) -> bool:
+    """Whether half of the runs of the smaller of two tables, or more, are in the other."""
+    both = [sorted(one), sorted(other)]
+    # Beyond its highest hash nothing is known of a table with more runs than hashes.
+    known_to = min((each[-1] for each in both if len(each) == _HASHES), default=np.inf)
+    here, there = ({number for number in each if number <= known_to} for each in both)
+    return 2 * len(here & there) >= min(len(here), len(there)) > 0
 
 
-def _noise_of(known: Iterable[Experiment]) -> float:
-    """The median over sources of the median over their experiments: a source counts as one."""
-    of_source = pd.Series({(one.source, one.name): one.noise for one in known})
-    return float(of_source.groupby(level=0).median().median())
+def _is_same(one: Experiment, other: Experiment) -> bool:
+    """Whether two are one experiment by one law: of older files, which have no hashes, copies."""
+    copied = np.array_equal(one.mean, other.mean)
+    return one.law == other.law and (copied or same_runs(one.hashes, other.hashes))
+
+
+def _distinct(known: Sequence[Experiment]) -> list[Experiment]:
+    """Each experiment once, by the fit of most runs."""
+    kept: list[Experiment] = []
+    for one in sorted(known, key=lambda one: -one.runs):
+        if not any(_is_same(one, other) for other in kept):
+            kept.append(one)
+    return kept
 
 
 def _names(law: str) -> tuple[str, ...]:
@@ -721,8 +640,8 @@ def _positive(matrix: np.ndarray) -> np.ndarray:
 def experiment_of(
     law: Law,
     jacobian: np.ndarray,
-    slopes: np.ndarray,
-    values: np.ndarray,
+    params: np.ndarray,
+    params_jacobian: np.ndarray,
     noise: float,
     **words: Any,
 ) -> Experiment | None:
@@ -731,11 +650,14 @@ def experiment_of(
     Args:
         law: a law with scale-free coordinates.
         jacobian: (n, p) slopes of the weighted log residuals in the search coordinates.
-        slopes: (k, p) slopes of ``log_floor`` and the scale-free coordinates in them.
-        values: (k,) these themselves.
+        params: (p,) natural parameters.
+        params_jacobian: (p, p) their slopes in the search coordinates.
         noise: relative standard deviation of the runs.
         **words: the other fields of the :class:`Experiment`.
     """
+    with in_float64():
+        values, slopes = jax.device_get(_scale_free(law, params))
+    slopes = slopes @ params_jacobian
     information = jacobian.T @ jacobian / noise**2
     size = np.sqrt(np.maximum(np.diag(information), 1e-300))
     scaled = information / np.outer(size, size)
@@ -749,3 +671,16 @@ def experiment_of(
     return Experiment(
         law=law.name, mean=values, covariance=np.linalg.inv(precision), noise=noise, **words
     )
+
+
+@compiled(optimised=False, static_argnames="law")
+def _scale_free(law: Law, params: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Values (k,) of the floor's log and the scale-free coordinates at (p,), and slopes (k, p)."""
+
+    def values(params: jax.Array) -> tuple[jax.Array, jax.Array]:
+        known = law.scale_free.of_params(dict(zip(law.parameter_names, params, strict=True)))
+        stacked = jnp.stack([known[name] for name in (FLOOR, *law.scale_free.words)])
+        return stacked, stacked
+
+    slopes, here = jax.jacfwd(values, has_aux=True)(params)
+    return here, slopes

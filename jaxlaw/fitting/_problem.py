@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxlaw._jit import compiled, in_float64, many_rows, padded, size_class
 from jaxlaw.errors import DataError
-from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict, prior_coordinates
+from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict
 from jaxlaw.fitting._transform import (
     Array,
     Model,
@@ -91,32 +91,22 @@ class FitProblem:
         self,
         weights: np.ndarray | None = None,
         targets: np.ndarray | None = None,
-        priors: Mapping[str, np.ndarray] | None = None,
     ) -> dict[str, Any]:
         """Fields of the data for many problems at once: folds, resamples, other targets.
 
         Args:
             weights: (P, n) in place of the problem's own.
             targets: (P, n) in place of the problem's own, in the space of the residuals.
-            priors: fields (P, …) in place of those of the problem's own prior, such as its mean.
 
         Returns:
-            ``weight``, ``target`` and ``prior``, as far as given, with the rows of the data.
+            ``weight`` and ``target``, as far as given, with the rows of the data.
         """
         given = {"weight": (weights, 0.0), "target": (targets, None)}
-        fields: dict[str, Any] = {
+        return {
             name: _as_rows(values, self.data.target.shape[-1], fill=fill)
             for name, (values, fill) in given.items()
             if values is not None
         }
-        if priors is not None:
-            count = len(next(iter(priors.values())))
-            each = jax.tree.map(
-                lambda leaf: np.broadcast_to(leaf, (count, *np.shape(leaf))),
-                self.data.prior,
-            )
-            fields["prior"] = each._replace(**priors)
-        return fields
 
     def transformed(self, targets: Any) -> Any:
         """Targets in the space of the residuals: their logarithms, or as they are."""
@@ -238,14 +228,13 @@ def build_problem(
     inputs = {name: xp.asarray(values, kind) for name, values in inputs.items()}
     target, weight = xp.asarray(target, kind), xp.asarray(weight, kind)
     pinned = {*options.fixed, *options.tied, *options.tied.values(), *options.bounds}
-    prior = None if options.prior is None else options.prior.term(law)
     model = _model(law, options, pinned, linear_coefficients)
     # Weights of many problems say only together which rows count: then all of them do.
     counts = weight > 0 if weight.ndim == 1 else np.ones(weight.shape[-1], bool)
     means = {name: _geometric_mean(inputs[name], counts, xp) for name in centred_inputs(law)}
     centre = {name: mean for name, mean in means.items() if _may_centre(law, name, options, pinned)}
     low, high = Transform(model, centre, {}).bounds(options.bounds, options.fixed)
-    delta = options.threshold(law)
+    delta = law.delta if options.delta is None else options.delta
     context = {}
     if law.chart or law.constraint:  # of the user's rows alone: a law's context may be a mean
         context = _context(law, {name: _array(values, kind) for name, values in inputs.items()})
@@ -267,7 +256,6 @@ def build_problem(
         asymmetry=_array(options.asymmetry, kind),
         context={name: _array(value, kind) for name, value in context.items()},
         centre={name: _array(mean, kind) for name, mean in centre.items()},
-        prior=None if prior is None else jax.tree.map(lambda leaf: _array(leaf, kind), prior),
         rows=None if xp is jnp else jax.device_put(np.int32(target.shape[-1])),
     )
     # The problem outlives the executor, and results that hold it can be pickled.
@@ -278,16 +266,13 @@ def build_problem(
 def _model(law: Law, options: FitOptions, pinned: set[str], linear_coefficients: bool) -> Model:
     """What is static of a problem. A law's chart needs its parameters free: ``pinned`` are not."""
     index = {name: k for k, name in enumerate(law.parameter_names)}
-    prior = () if options.prior is None else options.prior.coordinates_of(law)
-    # A prior is smooth in the logarithms of coefficients, and infinite where one of them is 0.
-    linear = law.linear_parameters if linear_coefficients and not prior else ()
+    linear = law.linear_parameters if linear_coefficients else ()
     return Model(
         law=law,
         residuals=options.residuals or law.residuals,
         scales=tuple("linear" if s.name in linear else s.scale for s in law.parameters),
         tied=tuple(index[options.tied.get(name, name)] for name in law.parameter_names),
         chart=law.chart is not None and not pinned & set(law.chart.low),
-        prior=prior,
     )
 
 
@@ -417,7 +402,7 @@ _POINTS = 256  # that are evaluated at once
 
 def rows_around(
     problem: FitProblem, points: np.ndarray, moved: np.ndarray, rows: np.ndarray,
-    weight: np.ndarray, pull: float = 1.0,
+    weight: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """What least squares are of, at each of several points, and its slopes.
 
@@ -427,12 +412,10 @@ def rows_around(
         moved: (m,) indices of the coordinates that slopes are taken in.
         rows: (n,) indices of the observations that are taken.
         weight: (n,) their weights.
-        pull: share of the prior's information that counts.
 
     Returns:
-        (R, n) predictions in the space of the residuals, times the roots of the weights, and of a
-        problem with a prior its (q,) coordinates after them, on the same scale; then their slopes
-        (R, n + q, m).
+        (R, n) predictions in the space of the residuals, times the roots of the weights; then their
+        slopes (R, n, m).
     """
     data, shape = problem.data, size_class(len(rows))
     rows = padded(rows, shape)
@@ -445,7 +428,7 @@ def rows_around(
     with in_float64():
         for first in range(0, len(points), _POINTS):
             some = padded(points[first : first + _POINTS], _POINTS)
-            found = _rows_around(problem.model, tuple(moved.tolist()), data, pull, some)
+            found = _rows_around(problem.model, tuple(moved.tolist()), data, some)
             parts.append(jax.device_get(found))
     here, slopes = (np.concatenate(each)[: len(points)] for each in zip(*parts, strict=True))
     return here, slopes
@@ -453,7 +436,7 @@ def rows_around(
 
 @compiled(static_argnames=("model", "moved"))
 def _rows_around(
-    model: Model, moved: tuple[int, ...], problem: Problem, pull: Any, points: jax.Array
+    model: Model, moved: tuple[int, ...], problem: Problem, points: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     def of_one(point: jax.Array) -> tuple[jax.Array, jax.Array]:
         def rows(values: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -461,10 +444,6 @@ def _rows_around(
             prediction = jnp.broadcast_to(predict(model, problem, at), problem.target.shape)
             prediction = jnp.log(prediction) if model.residuals == "log" else prediction
             weighted = jnp.sqrt(problem.weight) * prediction
-            if problem.prior is not None:
-                prior = problem.prior
-                known = prior.whiten @ prior_coordinates(model, problem, at)
-                weighted = jnp.concatenate([weighted, jnp.sqrt(pull * prior.variance) * known])
             return weighted, weighted
 
         slopes, here = jax.jacfwd(rows, has_aux=True)(point[jnp.array(moved)])

@@ -378,7 +378,7 @@ def published() -> dict[str, FittedLaw]:
     Inputs are in the law's own units. Notes give the uncertainty, what the source leaves out, and
     what was put in its place.
 
-    The library of the field is what ``prior="field"`` rests on: public experiments, each fitted by
+    The library of the field is what the default prior rests on: public experiments, each fitted by
     skaling and chinchilla (``benchmarks/field.py``), and the frontier of skaling by loss-compute-e.
     Notes say who made the runs, under which licence, how many there are and how they scatter.
 

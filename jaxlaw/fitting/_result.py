@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -15,10 +15,12 @@ from jaxlaw._quantities import SHARE, written
 from jaxlaw._typed import NotNegative, only
 from jaxlaw.data import Reading
 from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, digits, of_parameters, register_as_tree
-from jaxlaw.fitting._prior import Experiment, Prior, field_remedies
+from jaxlaw.fitting._prior import LAWS, Experiment
 from jaxlaw.fitting._scores import Metric, WithMetrics, accuracy_line
 from jaxlaw.laws import Law
 from jaxlaw.notes import OWN_FLOPS, REMEDIES, by_weight, remedy_of
+
+_FEW = 40  # runs up to which public experiments may well say more than they
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,10 @@ class StandardErrors:
         values: parameter → standard error, in the law's own units.
         missing: parameter → why it has none, though others have one.
         reason: why no parameter has one; empty where some have.
-        degrees: degrees of freedom of Student's t: n−p of n rows, G−1 of G groups; of a fit with a
-            prior those of the noise.
+        degrees: degrees of freedom of Student's t: n−p of n rows, G−1 of G groups.
         groups: columns that name the groups of rows whose noise is shared; of independent rows
             there are none.
-        method: ``sandwich`` of the runs, or ``posterior`` of runs and prior.
+        method: ``sandwich``.
         covariance: parameter → parameter → covariance, of those that have a standard error.
 
     Example:
@@ -65,7 +66,7 @@ class StandardErrors:
     reason: str = ""
     degrees: int = 0
     groups: tuple[str, ...] = ()
-    method: Literal["sandwich", "posterior"] = "sandwich"
+    method: Literal["sandwich"] = "sandwich"
     covariance: dict[str, dict[str, float]] = field(default_factory=dict, metadata={"added": True})
 
     def root(self) -> np.ndarray:
@@ -118,9 +119,8 @@ class Fit(WithMetrics, FittedLaw):
             of arrays.
         base: standard errors of the fixed values that came from a base, which are in those of this
             fit; None without a base.
-        prior: what was known beforehand, with the noise that weighed it; None for nothing.
-        experiment: what the fit says of a next experiment, for priors; None of a law that takes
-            none, and where a parameter ended at a bound.
+        experiment: what the fit says of a next experiment, for the prior of a posterior; None
+            without ``evaluation=``, of a law that has none, and where a parameter ended at a bound.
         standard_errors: standard errors of the parameters, or why there are none; None of a file
             that was written without them.
         sample: (2, k) observed and predicted target of some rows, for a picture; not saved.
@@ -148,7 +148,6 @@ class Fit(WithMetrics, FittedLaw):
     optima: tuple[tuple[NotNegative, NotNegative], ...] = ()
     reading: Reading | None = None
     base: StandardErrors | None = field(default=None, metadata={"added": True})
-    prior: Prior | None = None
     experiment: Experiment | None = None
     standard_errors: StandardErrors | None = field(default=None, metadata={"added": True})
     sample: np.ndarray | None = field(default=None, metadata={"saved": False})
@@ -181,11 +180,10 @@ class Fit(WithMetrics, FittedLaw):
     @property
     def next_step(self) -> str:
         """What to do about the note that decides most; a prior, where rows are few."""
-        # A prior is over all parameters of a law, and on the scale of relative noise.
-        held = self.tied or {*self.fixed} & {*self.law.parameter_names}
-        laws = [] if held or self.residuals != "log" else [self.law.name]
-        of_few = field_remedies(laws, self.prior, self.n_observations)
-        return remedy_of(self.notes, {**REMEDIES, **of_few})
+        few = self.law.name in LAWS and self.n_observations <= _FEW
+        step = "jl.posterior adds what public experiments say of such laws, as forecasts have it"
+        codes = ("few-rows", "few-spare-rows", "no-spare-rows", "loose") if few else ()
+        return remedy_of(self.notes, {**REMEDIES, **dict.fromkeys(codes, step)})
 
     def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
         """Standard errors and confidence intervals of the fitted parameters.
@@ -263,6 +261,11 @@ class Fit(WithMetrics, FittedLaw):
         if known and self.base is not None and self.base.values:
             known = [f"{known[0]}, with those of {', '.join(self.base.values)} of the base"]
         return [*evidence, *known, *super()._evidence()]
+
+    @classmethod
+    def _read_fields(cls, record: dict[str, Any]) -> Self:
+        # Older files say that there was no prior; one that there was is refused by its name.
+        return super()._read_fields({k: v for k, v in record.items() if (k, v) != ("prior", None)})
 
     @classmethod
     def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ A fit has linearised its problem at the optimum, to test its residuals. The stan
 :func:`jaxlaw.covariance` reports, which has the method and its sources, are a few products of
 small matrices from there: they compile nothing. They are left out, with the reason, where they
 would mislead: at a bound, of what the runs do not determine, of as many parameters as runs, and of
-a search that did not converge. With a prior they are those of runs and prior together.
+a search that did not converge.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 
 from jaxlaw.data import RunGroups
 from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
-from jaxlaw.fitting._prior_evidence import PriorEvidence
 from jaxlaw.fitting._problem import FitProblem, Linearisation
 from jaxlaw.fitting._result import StandardErrors
 from jaxlaw.fitting.solvers import Status
@@ -32,7 +31,6 @@ def standard_errors(
     status: Status,
     undetermined: Collection[str],
     runs: RunGroups | None,
-    prior: PriorEvidence | None = None,
 ) -> StandardErrors:
     """Standard errors of an optimum.
 
@@ -43,7 +41,6 @@ def standard_errors(
         status: how the search ended.
         undetermined: parameters that the runs do not determine.
         runs: (n rows) runs whose rows share their noise; None where rows are independent.
-        prior: what a prior does at the optimum; None without one.
     """
     data, moving = problem.in_numpy, problem.free_and_inside(coordinates)
     kept = data.weight > 0
@@ -51,8 +48,6 @@ def standard_errors(
     of_params = linear.params_jacobian[:, moving]
     if reason := _why_none(problem, slopes, residuals, of_params, status):
         return StandardErrors(reason=reason)
-    if prior is not None:
-        return _of_posterior(problem, prior, coordinates, of_params, moving, len(slopes), runs)
     count, size = slopes.shape
     members = np.arange(count) if runs is None else runs.members[kept]
     total = len(np.unique(members))
@@ -121,26 +116,6 @@ def _values(problem: FitProblem, moves: np.ndarray, missing: dict[str, str]) -> 
     return {"values": values, "covariance": dict(zip(values, rows, strict=True))}
 
 
-def _of_posterior(
-    problem: FitProblem, prior: PriorEvidence, coordinates: np.ndarray, of_params: np.ndarray,
-    moving: np.ndarray, count: int, runs: RunGroups | None,
-) -> StandardErrors:  # fmt: skip
-    """Standard errors by runs and prior: of the normal approximation of the posterior."""
-    if runs is not None:
-        shown = ", ".join(runs.columns)
-        return StandardErrors(reason=f"rows share noise; jl.covariance takes groups by {shown}")
-    root = prior.root_of_covariance(moving)
-    if root is None:
-        return StandardErrors(reason="runs and prior leave some combination of parameters open")
-    missing = _missing(problem, coordinates, of_params, moving, ())
-    return StandardErrors(
-        **_values(problem, root @ of_params.T, missing),
-        missing=missing,
-        degrees=round(prior.noise_degrees(count)),
-        method="posterior",
-    )
-
-
 def _why_none(
     problem: FitProblem, slopes: np.ndarray, residuals: np.ndarray, of_params: np.ndarray,
     status: Status,
@@ -149,8 +124,8 @@ def _why_none(
     count, free = len(slopes), len(problem.options.free(problem.law))
     if not free:
         return "every parameter is fixed"
-    # Though some are at a bound: the fit passes through all runs. A prior knows their noise.
-    if count <= free and not problem.model.prior:
+    # Though some are at a bound: the fit passes through all runs.
+    if count <= free:
         return f"{count} rows for {free} parameters leave no scatter"
     if status != Status.CONVERGED:
         return f"the search ended with status '{status.label}'"

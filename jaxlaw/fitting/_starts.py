@@ -25,7 +25,6 @@ from jaxlaw.notes import Note
 
 LEAST_STARTS = 64  # of a fit by default: times two for each nonlinear parameter, …
 MOST_STARTS = 2048  # … and no more
-STARTS_OF_PRIOR = 16  # of a fit with a prior, all of them solved
 UNSCREENED = 4096  # starts of a fit that solves all of them
 ORDERS = 50  # a starting range whose bounds have a larger ratio is drawn in its logarithm
 
@@ -37,8 +36,6 @@ def first_starts(problem: FitProblem) -> np.ndarray:
         UsageError: another word, or no values for this law.
     """
     law, starts = problem.law, problem.options.starts
-    if problem.model.prior and isinstance(starts, str) and starts == "sobol":
-        return _draws_of_prior(problem)
     if isinstance(starts, str) and starts == "sobol":
         count = problem.options.n_starts or default_count(problem)
         natural = sobol(law, count, problem.options.seed)
@@ -50,27 +47,6 @@ def first_starts(problem: FitProblem) -> np.ndarray:
     else:
         natural = from_user(law, starts, problem.means)
     return problem.coordinates_of_starts(natural)
-
-
-def _draws_of_prior(problem: FitProblem) -> np.ndarray:
-    """Search coordinates (S, p) of draws of the prior, each at the level of the runs.
-
-    They lie where the optimum is to be expected: a few do what hundreds of the whole range do.
-    """
-    law, options, data = problem.law, problem.options, problem.in_numpy
-    count = min(options.n_starts or STARTS_OF_PRIOR, STARTS_OF_PRIOR)
-    # Coordinates are logarithms: a prior as wide as to say nothing would draw exponents of e^20.
-    widest = float(np.sqrt(np.diag(options.prior.covariance_of(law)).max()))
-    draws = options.prior.widened(min(1.0, 1.0 / widest)).sample(law, count, options.seed)
-    values = dict(zip(problem.model.prior, draws.T, strict=True))
-    rest = dict(zip(law.parameter_names, sobol(law, count, options.seed).T, strict=True))
-    rest = {name: rest[name] for name in law.scale_free.open}
-    params = law.scale_free.to_params(np.ones(count), values) | rest
-    active = data.weight > 0
-    inputs = {name: array[active] for name, array in data.inputs.items()}
-    columns = {name: np.asarray(value)[:, None] for name, value in params.items()}
-    level = np.median(data.target[active] - np.log(np.asarray(law(columns, **inputs))), axis=1)
-    return problem.coordinates(law.scale_free.to_params(np.exp(level), values) | rest)
 
 
 def default_count(problem: FitProblem) -> int:

@@ -41,7 +41,6 @@ class Model(NamedTuple):
         scales: for each parameter, whether its coordinate is its ``log`` or ``linear``.
         tied: for each parameter the index of the one whose value it takes (itself, if free).
         chart: whether the law's chart stands between coordinates and parameters.
-        prior: names of the law's scale-free coordinates that a prior is over; empty without one.
     """
 
     law: Law
@@ -49,7 +48,6 @@ class Model(NamedTuple):
     scales: tuple[str, ...]
     tied: tuple[int, ...]
     chart: bool
-    prior: tuple[str, ...] = ()
 
 
 def linear_coordinates(model: Model) -> tuple[int, ...]:

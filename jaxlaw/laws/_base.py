@@ -174,7 +174,7 @@ class Law:
         power_law_terms: ``power_law_terms(params, inputs) -> PowerLawTerms``, for laws that rise
             with such a sum where their inputs beside N and D are held: the compute-optimal N and D
             then have a closed form.
-        scale_free: see :class:`ScaleFree`; None of a law that takes no prior.
+        scale_free: see :class:`ScaleFree`; None of a law that no prior knows.
         best_settings: input, such as a learning rate → ``function(params, inputs)``, its value at
             which the target is best, given the other inputs; of laws whose formula has it.
         settings_parameters: parameters of the best settings of a run, and of what missing them

@@ -34,9 +34,8 @@ def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str] | None = N
     runs, the shared ones from all. :func:`jaxlaw.planning.compute_multiplier` says what one group
     is worth against another.
 
-    Between shared and own is pooled: with ``prior="field"`` a fit of groups of skaling, chinchilla
-    or loss-compute-e draws the own parameters together, by as much as the runs show that they vary.
-    Far beyond the runs bet on a :func:`jaxlaw.forecast` of such a law, which adds what laws err by.
+    Between shared and own is pooled: :func:`jaxlaw.posterior` draws the groups of skaling,
+    chinchilla or loss-compute-e together, by as much as the runs show that they vary.
 
     Args:
         law: law or its name.

@@ -18,7 +18,6 @@ from jaxlaw._axes import (
     count_in_words,
     dots,
     finish,
-    label_curves,
     need_columns,
     new_axes,
     panel_below,
@@ -125,8 +124,7 @@ def objective_profile(
     """How much worse the fit gets as a quantity is fixed elsewhere, and the interval there.
 
     The height is the root of the profile: standard errors from the optimum, so that the
-    dashed lines of the sandwich (of a fit with a prior, of the normal posterior) are straight, and
-    an objective that rises otherwise is not.
+    dashed lines of the sandwich are straight, and an objective that rises otherwise is not.
 
     Args:
         profile: profile that :func:`jaxlaw.profile` returned.
@@ -148,7 +146,7 @@ def objective_profile(
     order = np.argsort(value)
     straight = np.abs(value - profile.estimate) / profile.std_err
     end_labels = [
-        (straight[order][-1], "sandwich" if profile.fit.prior is None else "normal", FAINT),
+        (straight[order][-1], "sandwich", FAINT),
         (root[order][-1], "profile", BLUE),
     ]
     text = f"{profile.estimate:.4g}"
@@ -317,9 +315,7 @@ def profile_prediction(
 ) -> Axes:
     """A prediction as a parameter, such as the floor, is fixed elsewhere, and what speaks for each.
 
-    Below: by how much the objective rises, in squared standard errors: what the runs lose there
-    and, of a fit with a prior, what it loses. Where the line of the runs lies below 0 they would
-    rather have that value than the fit's; where that of the prior does, the prior would.
+    Below: by how much the objective rises, in squared standard errors.
 
     Args:
         profile: profile of a parameter that :func:`jaxlaw.profile` returned, with ``at=``.
@@ -333,7 +329,7 @@ def profile_prediction(
     Example:
         >>> from jaxlaw import plots
         >>> runs = jl.simulate.experiment("chinchilla").table.iloc[::40]
-        >>> fit = jl.fit("chinchilla", runs, prior="field")
+        >>> fit = jl.fit("chinchilla", runs)
         >>> profile = jl.profile(fit, runs, "E", at={"N": 7e10, "D": 1.4e12})
         >>> plots.profile_prediction(profile).get_ylabel()
         'loss (nats) at N = 70 B, D = 1.4 T'
@@ -345,27 +341,18 @@ def profile_prediction(
     value = table["value"].to_numpy()
     least, most = np.interp([-reach, reach], table["root"], value)
     low, high = (np.clip(end, least, most) for end in profile.interval(level)[2:])
-    parts = {"runs and prior": (table["root"] ** 2, INK)}
-    if "from_runs" in table:
-        parts |= {"runs": (table["from_runs"], BLUE), "prior": (table["from_prior"], RED)}
-    else:
-        parts = {"runs": parts["runs and prior"]}
-    rise, end_labels = panel_below(ax, "rise"), []
-    for name, (height, color) in parts.items():
-        rise.plot(value, height, color=color, linewidth=1.4)
-        end_labels.append((float(np.interp(most, value, height)), name, color))
+    rise = panel_below(ax, "rise")
+    rise.plot(value, table["root"] ** 2, color=INK, linewidth=1.4)
     ax.plot(value, table["prediction"], color=INK, linewidth=1.8)
     here = float(np.interp(profile.estimate, value, table["prediction"]))
     dots(ax, profile.estimate, here, color=INK, s=30, alpha=1, zorder=4)
     for each in (ax, rise):
         each.axvspan(low, high, color=FAINT, alpha=0.12, linewidth=0, zorder=0)
         each.set_xlim(least, most)
-    drawn = (value >= least) & (value <= most)
     ax.set_ylim(*np.sort(np.interp([least, most], value, table["prediction"])))
     ax.margins(y=0.05)
-    rise.set_ylim(min(float(y[drawn].min()) for y, _ in parts.values()) - 1, reach**2)
+    rise.set_ylim(-1, reach**2)
     rise.axhline(0, color=FAINT, linewidth=0.8)
-    label_curves(rise, end_labels)
     rise.set_xlabel(f"{profile.quantity}, fixed; shaded: its {level:.0%} interval")
     units = profile.fit.input_units()
     where = ", ".join(f"{name} = {number_of(x, *units[name])}" for name, x in profile.at.items())

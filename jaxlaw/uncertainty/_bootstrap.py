@@ -18,15 +18,14 @@ from jaxlaw._typed import ResampleCount, Seed, StartCount, checked, option_kinds
 from jaxlaw.data import without_dependence_note
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import (
-    BootstrapKeywords,
     Fit,
     FittedLaw,
     Refits,
+    SharedKeywords,
     WorkKeywords,
     fit_many,
     lists_options,
     moved_params,
-    posterior_draws,
 )
 from jaxlaw.fitting._fit_many import predict_each
 from jaxlaw.fitting._multistart import OWN_STARTS
@@ -74,7 +73,7 @@ class Bootstrap(Result):
             to no finite objective, so that paired bootstraps stay paired.
         objective: (R,) summed Huber loss of each resample; infinite where it failed.
         agreement: (R,) share of a resample's own starts that ended at its optimum.
-        kind: ``case``, ``residual``, ``wild``, or ``posterior`` of a fit with a prior.
+        kind: ``case``, ``residual`` or ``wild``.
         n_groups: number of rows, or groups of rows, that were resampled.
         degrees: degrees of freedom of the intervals: G−1 of groups, n−p of ``wild`` single rows.
             Few groups, or rows that keep their own residual, say roughly how wide the noise is.
@@ -103,7 +102,7 @@ class Bootstrap(Result):
     params: dict[str, np.ndarray]
     objective: np.ndarray
     agreement: np.ndarray
-    kind: Literal["case", "residual", "wild", "posterior"] = field(metadata={"key": "resampling"})
+    kind: Kind = field(metadata={"key": "resampling"})
     n_groups: int
     degrees: float = field(metadata={"setting": True, "unit": ""})
     notes: tuple[Note, ...]
@@ -380,7 +379,7 @@ def _evaluate_in_float64(function: Callable[[Mapping[str, Any]], Any], params: A
         return np.asarray(function(params))
 
 
-@lists_options(BootstrapKeywords)
+@lists_options(SharedKeywords)
 @checked
 def bootstrap(
     law: str | Law | FittedLaw,
@@ -393,9 +392,9 @@ def bootstrap(
     seed: Seed = 0,
     n_starts: StartCount = 64,
     n_local: int = 8,
-    **options: Unpack[BootstrapKeywords],
+    **options: Unpack[SharedKeywords],
 ) -> Bootstrap:
-    """Fit a law to resamples of its runs.
+    """Fit a law to resamples of its runs; the law is taken as right.
 
     Resamples depend on the number of rows, their groups and the seed alone: two bootstraps of
     the same runs (of general and domain loss, or of two laws) are paired, draw by draw. All
@@ -413,9 +412,7 @@ def bootstrap(
             number of mean 0 and variance 1: noise may differ from row to row. Residuals are
             those of a fit without the row or its group, and where δ is small beside them they
             are smoothed by a kernel; intervals of ``wild``, and of groups, take Student's t
-            (see :attr:`Bootstrap.degrees`). With a prior (``prior=``, or a fit that has one) it
-            is ``posterior``: each draw is a fit of the runs with noise added, to a draw of the
-            prior, and three runs are enough.
+            (see :attr:`Bootstrap.degrees`).
         groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
             ``wild`` multiplies whole groups by one number.
@@ -455,14 +452,7 @@ def bootstrap(
     if not isinstance(law, FittedLaw):
         folder = work.get("work_dir")
         of_fit |= work | {"work_dir": None if folder is None else Path(folder, "fit")}
-    problem = fit_with_data(law, runs, takes_prior=True, **of_fit)
-    if problem.fit.prior is not None and kind != "case":
-        raise UsageError(
-            f"kind is '{kind}', and the fit has a prior, whose draws are of kind 'posterior': "
-            "leave kind= out, or give prior=None",
-            argument="kind",
-            value=kind,
-        )
+    problem = fit_with_data(law, runs, **of_fit)
     fit = problem.fit
     base_params = _base_params(fit, base) if drawn else _draw_base(fit, n_resamples, seed)
     members = np.arange(len(problem.observations))
@@ -470,19 +460,11 @@ def bootstrap(
         members = group_numbers(problem.runs, problem.observations, groups)
     search = replace(problem.options, n_starts=n_starts, n_local=n_local, seed=seed, **work)
     search = search.within("resamples")
-    here = np.array([[*problem.fit.params.values()]])
-    if problem.fit.prior is not None:
-        kind = "posterior"
-        refits = posterior_draws(
-            problem.fit.law, problem.observations, problem.observations.weight[None], n_resamples,
-            search, members=members, seed=seed, points=here,
-        )  # fmt: skip
-    else:
-        weights, targets = resamples(problem, n_resamples, kind, members, seed)
-        refits = fit_many(
-            problem.fit.law, problem.observations, weights, targets, search, fixed=base_params,
-            extra_starts=here,
-        )  # fmt: skip
+    weights, targets = resamples(problem, n_resamples, kind, members, seed)
+    refits = fit_many(
+        problem.fit.law, problem.observations, weights, targets, search, fixed=base_params,
+        extra_starts=np.array([[*problem.fit.params.values()]]),
+    )  # fmt: skip
     failed = ~np.isfinite(refits.objective)
     params = {name: np.where(failed, np.nan, values) for name, values in refits.params.items()}
     count = len(np.unique(members[problem.active]))
@@ -490,7 +472,7 @@ def bootstrap(
         # The fit's own note on loose directions says less than open_notes.
         *(note for note in without_dependence_note(problem.notes, groups) if note.code != "loose"),
         *refits.notes,
-        *(open_notes(problem, members) if kind != "posterior" else ()),
+        *open_notes(problem, members),
         *_notes(refits, failed, kind, groups, count, degrees_of(problem, kind, members)),
     )
     return Bootstrap(

@@ -14,10 +14,7 @@ the group is left out. Of least squares that is the jackknife by groups, CR3, an
 (MacKinnon and White 1985; MacKinnon, Nielsen and Webb 2023, who show it to hold best of few
 groups). Intervals take Student's t with n−p degrees of freedom, or G−1 of G groups.
 
-A fit with a prior has a posterior instead, which is taken as normal around its optimum (Laplace's
-approximation): the inverse of what runs and prior together know of the parameters, with the noise
-of a run as prior and runs together estimate it. Three rows show no scatter that a sandwich could
-be made of.
+The law is taken as right. :func:`jaxlaw.posterior` has what it may miss, and a prior.
 """
 
 from __future__ import annotations
@@ -41,12 +38,9 @@ from jaxlaw.fitting import (
     Fit,
     FitKeywords,
     FittedLaw,
-    PriorEvidence,
-    covariance_over_spreads,
     lists_options,
     moved_params,
     moves_of_base,
-    prior_evidence,
     sandwich_root,
     student_interval,
 )
@@ -76,8 +70,7 @@ class Covariance(Result):
         jacobian: (p, k) slopes of the natural parameters, in the law's own units, in these.
         bread: inverse of the smoothed Hessian of the summed objective in the first of these, those
             that the data determine.
-        degrees: degrees of freedom of Student's t: n−p of n rows, G−1 of G groups; of a fit with a
-            prior those of the noise.
+        degrees: degrees of freedom of Student's t: n−p of n rows, G−1 of G groups.
         notes: what to know before relying on it.
         groups: columns that name the groups of rows, as a :class:`jaxlaw.Bootstrap` has them.
         problem: the fit with its data; None where it was read from a file.
@@ -122,12 +115,7 @@ class Covariance(Result):
         by = "" if self.groups is None else f", rows in groups by {', '.join(self.groups)}"
         table = self.conf_int(confidence_level)
         known = best_and_least_known(self.fit, table, confidence_level)
-        return f"{self.fit.law.name}, {self.method}{by}: {known}"
-
-    @property
-    def method(self) -> str:
-        """What it is: the sandwich of the runs, or the posterior of runs and prior."""
-        return f"{'sandwich' if self.fit.prior is None else 'posterior'} covariance"
+        return f"{self.fit.law.name}, sandwich covariance{by}: {known}"
 
     @property
     def matrix(self) -> pd.DataFrame:
@@ -223,9 +211,9 @@ class Covariance(Result):
     def draws(self, n_draws: int = 1000, seed: int = 0) -> Draws:
         """Draws of the parameters with this covariance, for plans and pictures.
 
-        Each is a normal draw of what the runs show, and the parameters with which the law, and the
-        prior of a fit that has one, come nearest to it (:mod:`jaxlaw.uncertainty._followed`). Plans
-        take the covariance itself, too, and draw as often as is the default here.
+        Each is a normal draw of what the runs show, and the parameters with which the law comes
+        nearest to it (:mod:`jaxlaw.uncertainty._followed`). Plans take the covariance itself, too,
+        and draw as often as is the default here.
 
         Args:
             n_draws: number of draws.
@@ -321,7 +309,7 @@ def covariance(
     robust: bool = True,
     **options: Unpack[FitKeywords],
 ) -> Covariance:
-    """The sandwich covariance of a fit; of one with a prior, that of the posterior.
+    """The sandwich covariance of a fit, whose law is taken as right.
 
     Args:
         law: fit of these runs; or a law or its name, to be fitted first.
@@ -330,8 +318,8 @@ def covariance(
             sweep, whose cells a law of rate and batch misses each in its own way, ``["N", "D"]``.
         robust: whether noise may differ from row to row, each row or group taken as if it had
             not been fitted (HC3; CR3 of groups); False takes it to be the same everywhere, and
-            for least squares gives the textbook's s² (JᵀJ)⁻¹. Groups are always taken as robust,
-            and with a prior nothing is: the noise of a run is the prior's and the runs' together.
+            for least squares gives the textbook's s² (JᵀJ)⁻¹. Groups are always taken as
+            robust.
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
@@ -347,13 +335,11 @@ def covariance(
         >>> bool(rows["std_err"]["alpha"] < 0.01)
         True
     """
-    return covariance_of(fit_with_data(law, runs, takes_prior=True, **options), groups, robust)
+    return covariance_of(fit_with_data(law, runs, **options), groups, robust)
 
 
 def covariance_of(problem: FitWithData, groups: Any = None, robust: bool = True) -> Covariance:
     """:func:`covariance` of a fit that is at hand with its data."""
-    if problem.fit.prior is not None:
-        return _posterior(problem, groups)
     notes: list[Note] = []
     slopes, weight, score, score_slope = sandwich_parts(problem)
     count, size = slopes.shape
@@ -404,96 +390,6 @@ def covariance_of(problem: FitWithData, groups: Any = None, robust: bool = True)
     return Covariance(
         problem.fit, whole, jacobian, bread, degrees, (*known, *notes), named, problem
     )
-
-
-def _posterior(problem: FitWithData, groups: Any) -> Covariance:
-    """The normal approximation of the posterior of a fit with a prior.
-
-    It is what :func:`jaxlaw.bootstrap` draws from, to first order. The Huber loss has its curvature
-    at the share E[ψ'] of normal residuals that lie within the threshold: that is known here, and
-    few residuals would estimate it badly. Of groups it is taken over the spreads that they allow.
-    """
-    from scipy.special import ndtr
-
-    fit, moving = problem.fit, problem.free_and_inside
-    evidence = prior_evidence(problem.fit_problem, problem.coordinates)
-    inside, noise = np.ix_(moving, moving), fit.prior.noise
-    of_runs, of_prior = evidence.of_runs[inside], evidence.pull * evidence.of_prior[inside]
-    known = inverse(of_runs + of_prior, problem)
-    by_this_spread = known
-    score_slope = (1 + fit.asymmetry) / 2 * (2 * ndtr(fit.delta / noise) - 1)
-    bread = inverse(noise**2 * (score_slope * of_runs + of_prior), problem)
-    total = len(problem.active)
-    if groups is not None:
-        # The rows of a group share one error: its scores are summed before they are squared.
-        members = group_numbers(problem.runs, problem.observations, groups)[problem.active]
-        slopes, weight, *_ = parts = sandwich_parts(problem)
-        _, members = np.unique(members, return_inverse=True)
-        scores = slopes * (weight / noise)[:, None]
-        sums = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
-        apart, total = known @ of_prior @ known, len(sums)
-        own = known @ (sums.T @ sums) @ known + apart
-        # Groups of more rows than parameters may share how the law misses them, a cell of a sweep
-        # its own bowl, which is no shift of all rows: leaving them out shows it. Whatever is larger
-        # in a direction is taken there. Few rows show no scatter, and are taken at their word.
-        if np.bincount(members).min() > len(known):
-            own = _larger_of(own, _left_out(parts, members, noise, of_prior) + apart)
-        known = own
-    known = _over_spreads(known, by_this_spread, problem, evidence)
-    _, jacobian = problem.natural()
-    return Covariance(
-        fit, known, jacobian, bread, round(evidence.noise_degrees(total)),
-        without_dependence_note(problem.notes, groups),
-        names_of(groups, len(problem.runs)), problem,
-    )  # fmt: skip
-
-
-def _over_spreads(
-    known: np.ndarray, by_this_spread: np.ndarray, problem: FitWithData, evidence: PriorEvidence
-) -> np.ndarray:
-    """A covariance (k, k) larger by what groups leave open of their spread; as it is without any.
-
-    Args:
-        known: the covariance.
-        by_this_spread: that of the posterior by the estimated spread.
-        problem: the fit.
-        evidence: what its prior does.
-    """
-    if not problem.fit.prior.spread_draws:
-        return known
-    moving = problem.free_and_inside
-    each = covariance_over_spreads(problem.fit_problem, problem.coordinates, evidence, moving)
-    return _larger_of(known, known + each - by_this_spread)
-
-
-def _left_out(
-    parts: tuple[np.ndarray, ...], members: np.ndarray, noise: float, of_prior: np.ndarray
-) -> np.ndarray:
-    """The covariance (k, k) that leaving out each group shows (CR3), a prior beside the others.
-
-    The prior is rows of a group of its own, whose score is 0: it stays where it is.
-    """
-    slopes, weight, score, score_slope = parts
-    value, vector = np.linalg.eigh(of_prior)
-    rows = np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T
-    one, none = np.ones(len(rows)), np.zeros(len(rows))
-    steps, _ = leave_group_out_steps(
-        np.concatenate([slopes / noise, rows]), np.concatenate([weight, one]),
-        np.concatenate([score / noise, none]), np.concatenate([score_slope, one]),
-        np.concatenate([members, one * (members.max() + 1)]).astype(int),
-    )  # fmt: skip
-    steps = steps[:-1]
-    return (1 - 1 / len(steps)) * steps.T @ steps
-
-
-def _larger_of(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """A covariance no smaller than either of two, in each direction in which they differ."""
-    size, vector = np.linalg.eigh(one)
-    root = vector * np.sqrt(np.maximum(size, 1e-14 * size.max()))
-    inverse_root = np.linalg.inv(root)
-    ratio, turned = np.linalg.eigh(inverse_root @ other @ inverse_root.T)
-    back = root @ turned
-    return back * np.maximum(ratio, 1.0) @ back.T
 
 
 def pooled_noise(problem: FitWithData) -> float:

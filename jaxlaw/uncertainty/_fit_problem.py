@@ -22,7 +22,6 @@ from jaxlaw.fitting import (
     fit_with,
     law_and_options,
     linearise,
-    prior_on_host,
     runs_of,
     split_options,
 )
@@ -66,12 +65,6 @@ class FitWithData:
                 "in these intervals"
             )
             notes.append(Note("decay-held", "warning", message, inherited=True))
-        if self.fit.prior is not None and self.fit.prior.spread:
-            message = (
-                "intervals take the law to be right, and what it lacks all groups lack: far beyond "
-                "the runs they are too narrow; jl.forecast(…, at=…) adds what laws err by"
-            )
-            notes.insert(0, Note("law-taken-as-right", "warning", message, inherited=True))
         return tuple(notes)
 
     @property
@@ -94,16 +87,13 @@ class FitWithData:
         return self.linear.params, self.linear.params_jacobian[:, self.free_and_inside]
 
 
-def fit_with_data(
-    law: str | Law | FittedLaw, runs: Any, *, takes_prior: bool = False, **options: Any
-) -> FitWithData:
+def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitWithData:
     """A fit, made here unless given, with its data and its problem.
 
     Args:
         law: fit; or a law or its name, to be fitted.
         runs: what :func:`jaxlaw.read_runs` takes or returns; of Curves a fit's areas are counted
             as they were for it, and a table is read as the fit's was.
-        takes_prior: whether the caller knows what to do with a fit that has a prior.
         **options: as :func:`jaxlaw.fit` takes them; with a fit only those about reading.
 
     Raises:
@@ -139,14 +129,7 @@ def fit_with_data(
             f"every parameter of this fit of law {law.name} is fixed: nothing was estimated, so "
             "there is no uncertainty to report; leave at least one parameter free"
         )
-    if fit.prior is not None and not takes_prior:
-        raise UsageError(
-            "this fit has a prior, and what is wanted is what runs alone determine, or would; "
-            "jl.covariance, jl.profile, jl.influence, jl.bootstrap and jl.design.next_runs take "
-            "runs and prior together; prior=None fits the runs alone",
-            argument="prior",
-        )
-    seen = runs.observations(law, free=fit_options.to_determine(law))
+    seen = runs.observations(law, free=fit_options.free(law))
     with in_float64():
         built = build_problem(law, seen.inputs, seen.target, seen.weight, fit_options)
         problem = FitWithData(fit, runs, seen, fit_options, built, built.coordinates(fit.params))
@@ -157,7 +140,6 @@ def fit_with_data(
 def _check_same(problem: FitWithData) -> None:
     fit, seen, data = problem.fit, problem.observations, problem.fit_problem.in_numpy
     here = residual_huber(data, problem.linear.residuals)
-    here += prior_on_host(problem.fit_problem.model, data, problem.coordinates)
     floor = float(rounding_floor(problem.fit_problem.model, data)) * scale_on_host(data)
     if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
         remedy = "pass the runs it was made from, read in the same way"

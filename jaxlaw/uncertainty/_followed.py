@@ -7,9 +7,9 @@ So parameters are fitted to what a draw says of the runs: they make
 
     ‖f(θ) − f(θ̂) − J·δ‖²,
 
-weighted as the fit is, least, with the prior's coordinates as further rows of a fit with a prior
-(randomize, then optimize: Bardsley, Solonen, Haario and Laine 2014). To first order that is the
-normal draw, so that of many runs nothing changes. It keeps within the ranges of the parameters.
+weighted as the fit is, least (randomize, then optimize: Bardsley, Solonen, Haario and Laine 2014).
+To first order that is the normal draw, so that of many runs nothing changes. It keeps within the
+ranges of the parameters.
 
 What missing the best settings costs differs from cell to cell of a sweep by factors, and sweeps
 show it well within each. These parameters (:attr:`jaxlaw.laws.Law.settings_parameters`) stay as
@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxlaw.fitting import prior_evidence, rows_around
+from jaxlaw.fitting import rows_around
 from jaxlaw.uncertainty._fit_problem import FitWithData
 
 ROWS = 256  # of the runs, at most: more say the same of where a draw goes
@@ -62,14 +62,11 @@ def followed(
     moved, moves_of = free[~settings], moves[:, ~settings]
     if not len(moved):
         return at
-    pull = 1.0
-    if problem.fit.prior is not None:
-        pull = prior_evidence(built, problem.coordinates).pull
     kept, weight = _fewer_rows(problem)
 
     def around(points: np.ndarray, moved: np.ndarray = moved) -> tuple[np.ndarray, np.ndarray]:
         """Rows (R, n) at points (R, p), and their slopes (R, n, m) in what moves."""
-        return rows_around(built, points, moved, kept, weight, pull)
+        return rows_around(built, points, moved, kept, weight)
 
     here, tangent = around(problem.coordinates[None])
     target = (around(at)[0] if settings.any() else here) + moves_of @ tangent[0].T

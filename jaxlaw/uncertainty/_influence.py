@@ -43,8 +43,6 @@ def influence(
 ) -> pd.DataFrame:
     """How far a parameter or a prediction would move if a run were left out.
 
-    A prior stays as it is, with its noise: what moves is the optimum of the other runs and it.
-
     Args:
         law: fit of these runs; or a law or its name, to be fitted first.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
@@ -72,7 +70,7 @@ def influence(
         >>> len(change) == len(table)
         True
     """
-    problem = fit_with_data(law, runs, takes_prior=True, **options)
+    problem = fit_with_data(law, runs, **options)
     seen = problem.observations
     members, names = np.arange(len(seen)), pd.Index(seen.rows, name="row")
     if groups is not None:

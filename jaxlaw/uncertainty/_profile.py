@@ -5,8 +5,7 @@ where the signed root ±√(2 (Q(v) − Q) / κ) stays within Student's t. For l
 this is the exact interval of textbooks. A Huber objective is no likelihood, so κ is calibrated: it
 is the quantity's sandwich variance over the one that the (smoothed) Hessian alone would give, which
 makes the root standard normal in large samples, with whatever noise and groups the sandwich has.
-The profile's shape, and so the interval's asymmetry, is the objective's own. Of a fit with a prior
-the objective has the prior's part, and the variance is the posterior's.
+The profile's shape, and so the interval's asymmetry, is the objective's own.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from jaxlaw.fitting import (
     build_problem,
     lists_options,
     predict_each,
-    prior_on_host,
 )
 from jaxlaw.fitting._engine import solve
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
@@ -65,9 +63,7 @@ class Profile(Result):
         fit: fit whose objective it is.
         quantity: quantity that is fixed: a parameter's name, or the prediction's inputs.
         table: one row a value: ``value``, ``objective`` (summed Huber loss), ``root`` (signed).
-            With ``at=`` also ``prediction`` there; and of a fit with a prior ``from_runs`` and
-            ``from_prior``, the parts of the squared root that are theirs: below 0 where runs, or
-            prior, would rather have that value than the optimum's.
+            With ``at=`` also ``prediction`` there.
         std_err: standard error of the sandwich covariance.
         estimate: value of the quantity at the optimum.
         degrees: degrees of freedom of Student's t.
@@ -248,29 +244,13 @@ def profile(
         )
         notes.append(Note("profile-found-better", "warning", message, inherited=False))
     if followed is not None:
-        table = table.assign(**_followed(cov, grid, objective, optima, followed))
+        params = grid.problem.params(optima) | {grid.name: grid.values}
+        inputs = {name: np.array([v * cov.fit.units[name]]) for name, v in followed.items()}
+        table["prediction"] = predict_each(cov.fit.law, params, inputs)[:, 0]
     return Profile(
         cov.fit, grid.name, table, grid.estimate, grid.error, cov.degrees, tuple(notes), followed,
         level,
     )  # fmt: skip
-
-
-def _followed(
-    cov: Covariance, grid: _Grid, least: np.ndarray, optima: np.ndarray, at: Mapping[str, float]
-) -> dict[str, np.ndarray]:
-    """The prediction (P,) at a point, and the parts of the squared root of runs and prior."""
-    fit, problem = cov.fit, grid.problem
-    params = problem.params(optima) | {grid.name: grid.values}
-    inputs = {name: np.array([value * fit.units[name]]) for name, value in at.items()}
-    columns = {"prediction": predict_each(fit.law, params, inputs)[:, 0]}
-    if fit.prior is None:
-        return columns
-    of_prior = np.array([prior_on_host(problem.model, problem.data, one) for one in optima])
-    mine = cov.problem
-    here = prior_on_host(mine.fit_problem.model, mine.fit_problem.data, mine.coordinates)
-    of_runs = (least - of_prior) - (fit.objective - here)
-    parts = {"from_runs": of_runs, "from_prior": of_prior - here}
-    return columns | {name: 2 * part / grid.kappa for name, part in parts.items()}
 
 
 class _Grid(NamedTuple):

@@ -21,7 +21,6 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
     FitKeywords,
     FitOptions,
-    Prior,
     Refits,
     compiled_ahead,
     fit_many,
@@ -241,13 +240,8 @@ class Candidate:
 
     @property
     def free(self) -> tuple[str, ...]:
-        """Names of the parameters that the runs have to determine: none of a law with a prior."""
-        return self.options.to_determine(self.law)
-
-    @property
-    def prior(self) -> Prior | None:
-        """What is known of the law beforehand, if anything is."""
-        return self.options.prior if self.options.knows_beforehand(self.law) else None
+        """Names of the parameters that the runs have to determine."""
+        return self.options.free(self.law)
 
 
 def candidates_of(

@@ -43,8 +43,7 @@ def optimum():
 def notes_with(optimum, **evidence):
     with jax.enable_x64(True):
         return {
-            note.code: note
-            for note in diagnosed(*optimum, SearchEvidence(**GOOD | evidence), None)[0]
+            note.code: note for note in diagnosed(*optimum, SearchEvidence(**GOOD | evidence))[0]
         }
 
 

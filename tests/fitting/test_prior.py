@@ -1,28 +1,21 @@
-"""Priors: coordinates without units, the library of the field, one's own ledger, the objective."""
+"""Priors: coordinates without units, the library of the field, one's own ledger."""
 
+import copy
 import dataclasses
+import json
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
-import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
 import jaxlaw as jl
-from jaxlaw.fitting import _prior, field_prior, ledger_prior
-from jaxlaw.fitting._diagnostics import _undetermined
-from jaxlaw.fitting._fit_many import with_noise
-from jaxlaw.fitting._objective import evaluate, prior_around, scaled_prior, scaled_value
-from jaxlaw.fitting._options import law_and_options
+from jaxlaw.fitting import _prior, field_prior, ledger_prior, run_hashes
 from jaxlaw.fitting._prior import FLOOR, LAWS, SPREAD, Experiment
-from jaxlaw.fitting._prior_evidence import PriorEvidence, prior_evidence, scatter_notes
-from jaxlaw.fitting._problem import build_problem
-from tests.conftest import DATA, needs_data
 
 TRUTH = {"E": 1.7, "A": 400.0, "B": 410.0, "alpha": 0.34, "beta": 0.30}
-N, D = np.array([1e8, 4e8, 1.5e9]), np.array([2e9, 5e9, 4e10])
 
 
 def chinchilla(N, D, p=TRUTH):
@@ -79,22 +72,6 @@ def test_laws_of_repetition_are_chinchillas_while_tokens_are_new(name):
     assert {key: float(back[key]) for key in values} == pytest.approx(values)
     known = field_prior()
     np.testing.assert_array_equal(known.mean_of(law), known.mean_of(base))
-
-
-@needs_data
-@pytest.mark.full
-def test_a_law_of_repetition_takes_what_is_known_from_eight_runs():
-    """Muennighoff's: with it eight runs predict the twenty largest better than alone."""
-    t = pd.read_csv(f"{DATA}/data_constrained.csv")
-    t = t.assign(N=t.params, D=t.tokens, U=t.unique_tokens, C=t.params * t.tokens)
-    t = t.sort_values("C")[["N", "D", "U", "loss"]]
-    few, later = t.iloc[60:140:10], t.iloc[-20:]
-    error = {}
-    for prior in (None, field_prior(without="datablations")):
-        fit = jl.fit("repetition-geometric", few, prior=prior)
-        error[prior is None] = np.median(np.abs(np.log(fit.predict(later[["N", "D", "U"]])
-                                                       / later.loss)))  # fmt: skip
-    assert error[False] < error[True]
 
 
 # --- the library
@@ -177,14 +154,23 @@ def test_what_a_prior_rests_on_is_said_of_each_law():
     assert own.rests_on(jl.laws.get("skaling")) == "27 experiments of 8 sources"
 
 
-def test_a_file_of_before_there_were_groups_and_recipes_is_read():
-    record = field_prior().to_dict()
-    for name in ("spread", "basis"):
-        del record[name]
-    prior = jl.fitting.Prior.from_dict(record)
-    assert prior.spread == {} and prior.rests_on(jl.laws.get("skaling")).startswith("27 exp")
-    del record["noise"]
+def test_files_of_older_priors_are_read_and_broken_ones_refused():
+    record = json.loads(json.dumps(field_prior().to_dict()))
+    older = {name: value for name, value in record.items() if name not in ("basis", "made_of")}
+    del record["made_of"][0]["hashes"]  # of fits that were saved before there were any
+    assert jl.fitting.Prior.from_dict(record).made_of[0].hashes == ()
+    prior = jl.fitting.Prior.from_dict(older)
+    assert prior.made_of == () and prior.rests_on(jl.laws.get("skaling")).startswith("27 exp")
+    broken = copy.deepcopy(record)
+    del broken["noise"]
     with pytest.raises(jl.DataError, match="noise"):
+        jl.fitting.Prior.from_dict(broken)
+    broken = copy.deepcopy(record)
+    broken["covariances"]["skaling"][0][0] = -1.0
+    with pytest.raises(jl.DataError, match="covariances.skaling' is not symmetric and positive"):
+        jl.fitting.Prior.from_dict(broken)
+    record["means"]["skaling"].append(0.0)
+    with pytest.raises(jl.DataError, match="of 5 coordinates"):
         jl.fitting.Prior.from_dict(record)
 
 
@@ -244,7 +230,40 @@ def test_ledgers_that_make_no_sense_are_refused(tmp_path):
     with pytest.raises(jl.DataError, match="say nothing of a next experiment"):
         ledger_prior(tmp_path)
     with pytest.raises(jl.UsageError, match="prior is a float"):
-        jl.fit("chinchilla", table(), prior=3.0)
+        _prior.prior_of(3.0)
+    with pytest.raises(jl.UsageError, match="no option 'prior'.*jl.posterior"):
+        jl.fit("chinchilla", table(), prior="field")
+
+
+def test_an_experiment_counts_once_however_many_copies_of_its_runs_there_are():
+    """In another order and unit, with more runs; five copies had made the floor's spread .083."""
+    runs = table(40, 0.004)
+    seen, later = (jl.read_runs(t, units={"N": 1, "D": 1}).observations("chinchilla")
+                   for t in (runs.iloc[:30], runs))  # fmt: skip
+    billions = jl.read_runs(runs.iloc[29::-1].assign(D=runs.D / 1e9), units={"N": 1, "D": 1e9})
+    hashes, of_more = run_hashes(seen), run_hashes(later)
+    assert hashes == run_hashes(billions.observations("chinchilla"))
+    of_compute = runs.iloc[:30].assign(C=6 * runs.N * runs.D)
+    assert hashes == run_hashes(jl.read_runs(of_compute).observations("loss-compute-e"))
+    mine = dataclasses.replace(ladder(1.5), hashes=hashes)
+    larger = dataclasses.replace(ladder(1.6), hashes=of_more, runs=40)
+    other = dataclasses.replace(ladder(1.52), hashes=run_hashes(
+        jl.read_runs(table(30, 0.004, seed=1), units={"N": 1, "D": 1}).observations("chinchilla")
+    ))  # fmt: skip
+    once = ledger_prior([Fitted(larger)])
+    copies = ledger_prior([Fitted(one) for one in (mine, mine, larger, mine)])
+    np.testing.assert_array_equal(copies.covariances["chinchilla"], once.covariances["chinchilla"])
+    assert copies.noise == once.noise and len(copies.experiments) == 1
+    # The very runs that are forecast are no earlier experiment.
+    both = ledger_prior([Fitted(mine), Fitted(other)])
+    without = both.without_runs(of_more)
+    np.testing.assert_allclose(
+        without.covariances["chinchilla"], ledger_prior([Fitted(other)]).covariances["chinchilla"]
+    )
+    assert both.without_runs(()) is both
+    nothing = once.without_runs(hashes)
+    np.testing.assert_array_equal(nothing.means["chinchilla"], field_prior().means["chinchilla"])
+    assert nothing.evaluation == ""
 
 
 @pytest.mark.full
@@ -263,219 +282,6 @@ def test_a_ledger_is_a_folder_of_saved_fits(tmp_path):
     again = jl.fit("chinchilla", billions, units={"N": 1e9, "D": 1}, evaluation="c4").experiment
     np.testing.assert_allclose(again.mean, fit.experiment.mean, atol=1e-4)
     np.testing.assert_allclose(again.covariance, fit.experiment.covariance, rtol=0.02)
-
-
-# --- the objective
-
-
-def problem_of(law="chinchilla", rows=3, **options):
-    law, options = law_and_options(law, prior="field", **options)
-    data = table(rows)
-    inputs = {name: data[name].to_numpy() for name in ("N", "D")}
-    return build_problem(law, inputs, data["loss"].to_numpy(), np.ones(rows), options)
-
-
-@pytest.mark.parametrize("law", ["chinchilla", "skaling"])
-def test_the_priors_gradient_and_hessian_are_those_of_its_value(law):
-    with jax.enable_x64(True):
-        problem = problem_of(law)
-        start = problem.law.scale_free.to_params(3.0, dict(zip(
-            problem.model.prior, problem.options.prior.means[law] + 0.1, strict=True)))  # fmt: skip
-        at = problem.coordinates({k: np.asarray(v) for k, v in start.items()})
-        value, gradient, hessian = prior_around(problem.model, problem.data, at)
-        exact = scaled_prior(problem.model, problem.data, at)
-        slope = jax.grad(lambda u: scaled_prior(problem.model, problem.data, u))(at)
-    assert float(value) == pytest.approx(float(exact)) and float(value) > 0
-    np.testing.assert_allclose(gradient, slope, rtol=1e-9)
-    assert np.linalg.eigvalsh(np.asarray(hessian)).min() > -1e-9  # Gauss and Newton's
-
-
-@pytest.mark.full
-def test_a_fit_with_a_prior_is_the_optimum_that_scipy_finds():
-    fit = jl.fit("chinchilla", table(4, 0.01), prior="field")
-    law, options = law_and_options("chinchilla", prior=fit.prior)
-    data = table(4, 0.01)
-    with jax.enable_x64(True):
-        problem = build_problem(law, {"N": data.N.to_numpy(), "D": data.D.to_numpy()},
-                                data.loss.to_numpy(), np.ones(4), options)  # fmt: skip
-        objective = jax.jit(lambda u: scaled_value(problem.model, problem.data, tuple(u)))
-        at = problem.coordinates({k: np.asarray(v) for k, v in fit.params.items()})
-        best = scipy.optimize.minimize(objective, at + 0.05, jac=jax.jit(jax.grad(objective)),
-                                       method="BFGS", options={"gtol": 1e-10})  # fmt: skip
-        evaluated = evaluate(problem.model, problem.data, at, problem.data.delta,
-                             problem.data.delta)  # fmt: skip
-        here = float(objective(at))
-    assert here <= best.fun * (1 + 1e-9)
-    np.testing.assert_allclose(at, best.x, atol=1e-4)
-    np.testing.assert_allclose(evaluated[1].gradient, 0.0, atol=1e-6)
-    # The objective that is reported is that of runs and prior together.
-    scale = min(fit.delta, 1.0)
-    assert fit.objective == pytest.approx(here * scale, rel=1e-6)
-
-
-@pytest.mark.full
-def test_three_runs_are_enough_and_many_outweigh_the_prior():
-    few = jl.fit("chinchilla", table(3), prior="field")
-    assert few.status == "converged" and few.agreement > 0.9
-    assert np.exp(field_prior().means["chinchilla"][2]) * 0.7 < few.params["alpha"] < 0.55
-    many = table(200, 0.003)
-    free, held = jl.fit("chinchilla", many), jl.fit("chinchilla", many, prior="field")
-    at = {"N": 7e9, "D": 2e11}
-    assert float(held.predict(at)) == pytest.approx(float(free.predict(at)), rel=3e-3)
-    assert held.prior.noise == pytest.approx(0.003, rel=0.2)
-    with pytest.raises(jl.DataError, match="3 rows"):
-        jl.fit("chinchilla", table(3))
-
-
-@needs_data
-@pytest.mark.full
-@pytest.mark.parametrize("count", [3, 4, 6])
-def test_what_few_runs_leave_open_and_the_prior_does_not_is_information(count):
-    """Llama's runs of 20 tokens a parameter or so: alone they say nothing of two of six numbers."""
-    t = pd.read_csv(f"{DATA}/isoflops.csv")
-    t = t[t.experiment.str.startswith("llama") & ~t.outlier]
-    t = t.assign(N=t.params, D=t.tokens, C=t.params * t.tokens).sort_values("C")
-    near = t[(t.D / t.N - 20).abs() < 8]
-    few = near.iloc[np.linspace(0, len(near) - 1, count).round().astype(int)][["N", "D", "loss"]]
-    fit = jl.fit("skaling", few, prior=field_prior(without="llama"))
-    notes = {note.code: note for note in fit.notes}
-    assert not {"unidentifiable", "loose"} & set(notes) and fit.success
-    decides = notes["prior-decides"]
-    assert decides.severity == "info" and not decides.inherited
-    assert "log of the coupling of the two terms" in decides.message
-    plan = jl.planning.allocation(jl.bootstrap(fit, few, 60), 1e22)
-    assert "doubtful-fit" not in {note.code for note in plan.notes}
-    assert plan.interval["N"][0] < plan.N < plan.interval["N"][1]
-
-
-def test_a_direction_that_neither_runs_nor_prior_see_is_still_a_warning():
-    of_runs, of_prior = np.diag([4.0, 0.0, 0.0]), np.diag([0.0, 9.0, 0.0])
-    known = PriorEvidence(np.eye(3), of_runs, of_prior, 1.0, 1.0, {}, 0.5, "alpha", 0.0)
-    names, every = ["A", "B", "z"], np.arange(3)
-    assert known.root_of_covariance(every) is None
-    assert _undetermined(known.root_of_information(every), names)[0] == ["z"]
-    assert _undetermined(known.root_of_information(every[:2]), names[:2]) == ([], "")
-    root = known.root_of_covariance(every[:2])
-    np.testing.assert_allclose(root.T @ root, np.diag([1 / 4, 1 / 9]))
-
-
-def test_a_prior_that_knows_nothing_of_the_law_says_so_and_changes_nothing():
-    runs = jl.simulate.experiment("loss-size", noise=0.003).table
-    alone = jl.fit("loss-size", runs, n_starts=64)
-    asked = jl.fit("loss-size", runs, n_starts=64, prior="field")
-    assert [note.code for note in asked.notes] == [*(n.code for n in alone.notes), "no-prior"]
-    assert (asked.params, asked.delta, asked.prior) == (alone.params, alone.delta, None)
-    assert "no-prior: the prior knows nothing of law loss-size" in asked.summary()
-
-
-def test_what_a_prior_cannot_go_with_is_refused():
-    with pytest.raises(jl.UsageError, match="alpha is fixed or tied"):
-        jl.fit("chinchilla", table(), prior="field", fixed={"alpha": 0.3})
-    with pytest.raises(jl.UsageError, match="relative noise"):
-        jl.fit("chinchilla", table(), prior="field", residuals="linear")
-
-
-@pytest.mark.full
-def test_runs_that_contradict_the_prior_are_noted_and_outweigh_it():
-    steep = TRUTH | {"alpha": 1.1, "A": 400.0 * 1e8**0.76}
-    near = jl.fit("chinchilla", table(12, 0.003), prior="field")
-    far = jl.fit("chinchilla", table(12, 0.003, p=steep), prior="field")
-    assert "prior-conflict" not in {note.code for note in near.notes}
-    (note,) = (note for note in far.notes if note.code == "prior-conflict")
-    assert "exponent with which the size's term falls" in note.message and "above" in note.message
-    assert far.params["alpha"] > 0.75
-
-
-@pytest.mark.full
-def test_the_check_for_a_conflict_is_calibrated():
-    """Experiments drawn from the prior itself are noted in about 5 %."""
-    law, prior = jl.laws.get("chinchilla"), field_prior()
-    p_values = []
-    draws = prior.sample(law, 41, seed=5)[1:]
-    random = np.random.default_rng(0)
-    data = table(10)
-    for values in draws:
-        named = dict(zip(prior.coordinates["chinchilla"], values, strict=True))
-        params = {k: float(v) for k, v in law.scale_free.to_params(3.0, named).items()}
-        loss = chinchilla(data.N, data.D, params) * np.exp(0.005 * random.standard_normal(10))
-        runs = jl.read_runs(data.assign(loss=loss), units={"N": 1, "D": 1})
-        _, options = law_and_options("chinchilla", prior=prior)
-        seen = runs.observations(law, free=())
-        options = with_noise(law, seen, options)
-        fit = jl.fit("chinchilla", runs, prior=prior)
-        with jax.enable_x64(True):
-            problem = build_problem(law, seen.inputs, seen.target, seen.weight, options)
-            at = problem.coordinates({k: np.asarray(v) for k, v in fit.params.items()})
-        p_values.append(prior_evidence(problem, at).p_value)
-    assert np.mean(np.array(p_values) < 0.05) <= 0.15
-    assert 0.3 < np.mean(p_values) < 0.75
-
-
-def test_scatter_beyond_that_of_earlier_experiments_is_noted_as_seldom_as_promised():
-    """Noise that varies as the prior takes it: half of 5 % are noted, by this check."""
-    prior, random = field_prior(), np.random.default_rng(0)
-    draws = 4000
-    for rows, determined in ((4, 3.2), (12, 5.0), (60, 6.0)):
-        noise = prior.noise * np.sqrt(4 / random.chisquare(4, draws))
-        # Residuals of so many free rows: what a fit leaves of the noise has this sum of squares.
-        size = noise * np.sqrt(random.chisquare(rows - determined, draws) / rows)
-        noted = [bool(scatter_notes(prior, np.full(rows, s), determined)) for s in size]
-        assert np.mean(noted) == pytest.approx(0.025, abs=0.008)
-    (note,) = scatter_notes(prior, np.full(12, 0.03), 5.0)
-    assert "scatter so much" in note.message and "3.93% off the law" in note.message
-    assert scatter_notes(prior, np.full(3, 0.03), 3.0) == []  # no row is left to show it
-    # A prior that was used before says nothing here of the runs it was used for.
-    again = dataclasses.replace(prior, notes=(note,))
-    assert scatter_notes(again, np.full(12, 0.001), 5.0) == []
-
-
-def test_runs_that_scatter_are_noted_in_a_fit():
-    noisy = jl.fit("chinchilla", table(12, 0.05), prior="field")
-    (note,) = (note for note in noisy.notes if note.code == "prior-conflict")
-    assert "scatter so much" in note.message and note.inherited
-    clean = jl.fit("chinchilla", table(12, 0.003), prior="field")
-    assert "prior-conflict" not in {note.code for note in clean.notes}
-
-
-@pytest.mark.full
-def test_a_bootstrap_with_a_prior_draws_from_the_posterior():
-    boot = jl.bootstrap("chinchilla", table(3), n_resamples=64, prior="field", progress=False)
-    assert boot.kind == "posterior" and len(boot) == 64
-    spread = np.std(np.log(boot.params["alpha"]))
-    wide = np.sqrt(np.diag(field_prior().covariances["chinchilla"]))[2]
-    assert 0.3 * wide < spread < 1.2 * wide  # three runs determine a little of it
-    many = jl.bootstrap("chinchilla", table(60, 0.003), n_resamples=64, prior="field")
-    assert np.std(np.log(many.params["alpha"])) < spread / 3
-    with pytest.raises(jl.UsageError, match="posterior"):
-        jl.bootstrap("chinchilla", table(3), n_resamples=40, prior="field", kind="wild")
-    with pytest.raises(jl.UsageError, match=r"this fit has a prior"):
-        jl.identifiability("chinchilla", table(8, 0.003), prior="field")
-
-
-@pytest.mark.full
-def test_gradients_through_a_batch_with_a_prior():
-    data = table(3)
-    inputs = {"N": data.N.to_numpy(), "D": data.D.to_numpy()}
-
-    def exponent(loss):
-        return jl.fit_batch("chinchilla", inputs, loss, starts=8, prior="field").params["alpha"][0]
-
-    with jax.enable_x64(True):
-        loss = data.loss.to_numpy()
-        slope = jax.grad(exponent)(loss)
-        step = 1e-4 * np.eye(3)[1]
-        measured = (exponent(loss + step) - exponent(loss - step)) / 2e-4
-    assert float(slope[1]) == pytest.approx(float(measured), rel=1e-4)
-
-
-def test_noise_is_the_priors_and_the_runs():
-    prior = field_prior()
-    clean = prior.with_noise(np.full(3, 1e-4), 2.9)
-    assert 0.8 * prior.noise < clean.noise <= prior.noise
-    noisy = prior.with_noise(np.random.default_rng(0).normal(0, 0.03, 300), 5)
-    assert noisy.noise == pytest.approx(0.03, rel=0.1)
-    outlier = prior.with_noise(np.r_[np.full(30, 0.004), 0.5], 5)
-    assert outlier.noise < 0.01
 
 
 def test_every_coordinate_has_a_spread_before_any_experiment():
@@ -511,38 +317,7 @@ def test_a_tuned_law_is_known_by_its_base_and_its_recipes():
     assert not prior.knows(jl.laws.tuned("chinchilla", "lr"))
     # Each group has exponents of its own, of which no recipe speaks.
     assert not prior.knows(jl.laws.get("tuned-chinchilla[lr_0 of a|b]"))
-    with pytest.raises(jl.UsageError, match="a fit of law tuned-chinchilla with a prior"):
-        jl.fit(law, {"N": [1e8]}, prior="field", fixed={"g": 2.0})
-
-
-@pytest.mark.full
-def test_where_one_size_was_swept_recipes_say_how_the_best_settings_move():
-    """Four cells of one size say nothing of the power of N: alone, it went to a bound."""
-    truth, random = jl.simulate.TRUTHS["tuned-skaling"], np.random.default_rng(0)
-    lr, batch, D = (
-        axis.ravel()
-        for axis in np.meshgrid(
-            np.geomspace(3e-4, 8e-3, 6), 2.0 ** np.arange(17, 22), [4e9, 1e10, 3e10, 1e11]
-        )
-    )
-    # Each cell has a bowl of its own, some 20 % off the law's.
-    lr_off = np.exp(0.2 * random.standard_normal(4))[np.unique(D, return_inverse=True)[1]]
-    law = jl.laws.tuned("chinchilla")
-    own = jl.laws.get("tuned-skaling")
-    with jax.enable_x64(True):
-        loss = np.asarray(own(truth, N=np.full(len(D), 3e8), D=D, lr=lr * lr_off, batch=batch))
-    loss = loss * np.exp(0.001 * random.standard_normal(len(D)))
-    runs = pd.DataFrame({"N": 3e8, "D": D, "lr": lr, "batch": batch, "loss": loss})
-    fit = jl.fit(law, runs, prior="field")
-    assert fit.success and "at-bound" not in {note.code for note in fit.notes}
-    prior = field_prior()
-    for name, mean in zip(prior.coordinates["tuned"], prior.means["tuned"], strict=True):
-        if name.endswith("_N"):
-            assert fit.params[name] == pytest.approx(mean, abs=0.05)
-    apart, cells = (
-        jl.covariance(fit, runs, groups=groups).conf_int().set_index("parameter")["std_err"]
-        for groups in (None, ["N", "D"])
-    )
-    assert apart["lr_N"] == pytest.approx(np.sqrt(prior.covariances["tuned"][0, 0]), rel=0.1)
-    # Rows of a cell miss the law together: how the best rate moves with D is known from four cells.
-    assert apart["lr_D"] < 0.03 < cells["lr_D"] < 0.3
+    # Of groups it says of each what it says of the law.
+    grouped = jl.laws.get("skaling[E,A,alpha,B,beta,kappa of a|b]")
+    assert prior.knows(grouped) and prior.coordinates_of(grouped) == prior.coordinates["skaling"]
+    np.testing.assert_array_equal(prior.covariance_of(grouped), prior.covariances["skaling"])

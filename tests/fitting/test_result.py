@@ -145,6 +145,8 @@ def test_every_missing_field_is_named(tmp_path, chinchilla_fit):
             continue
         with pytest.raises(jl.DataError, match=name):
             jl.load(path)
+    path.write_text(json.dumps(record | {"prior": None}))  # of when fits could have one
+    assert jl.load(path).to_dict() == record
     for name in ("params", "units", "ranges"):
         broken = json.loads(json.dumps(record))
         del broken[name]["alpha" if name == "params" else "N"]
@@ -162,6 +164,7 @@ def test_every_missing_field_is_named(tmp_path, chinchilla_fit):
         ({"params": {"E": "text"}}, jl.DataError, "not a whole"),
         ({"law": 3}, jl.DataError, "field 'law' is no name of a law"),
         ({"surprise": 3}, jl.DataError, "field 'surprise' is none of"),
+        ({"prior": {"noise": 0.01}}, jl.DataError, "field 'prior' is none of"),
         ({"objective": None}, jl.DataError, "objective"),
         ({"notes": [{"code": 1}]}, jl.DataError, "not a whole"),
         ({"ranges": 3}, jl.DataError, "not a whole"),

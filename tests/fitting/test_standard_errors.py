@@ -103,18 +103,6 @@ def test_of_as_many_rows_as_parameters_there_are_none():
     assert fit.conf_int()["std_err"].isna().all()
 
 
-@pytest.mark.full
-def test_with_a_prior_they_are_of_runs_and_prior():
-    fit = jl.fit("chinchilla", TABLE.iloc[::100], prior="field")
-    assert fit.n_observations == 3 and fit.standard_errors.method == "posterior"
-    assert "standard errors: posterior covariance, t with" in fit.summary()
-    assert_those_of_the_covariance(fit, TABLE.iloc[::100])
-    many = TABLE.assign(run=np.arange(243) // 9)
-    many["loss"] *= np.exp(np.random.default_rng(1).normal(0, 0.01, 27)[many["run"]])
-    known = jl.fit("chinchilla", many, prior="field")
-    assert known.standard_errors.reason == "rows share noise; jl.covariance takes groups by run"
-
-
 def test_of_a_search_that_did_not_converge_there_are_none(chinchilla_fit):
     problem = fit_with_data(chinchilla_fit, TABLE)
     parts = problem.fit_problem, problem.coordinates, problem.linear

@@ -65,7 +65,7 @@ def decide(table: pd.DataFrame) -> float:
     jl.cross_validate("dcpt", runs, jl.folds.k_fold(3), delta=1e-2, starts="grid", where="N > 1")
     jl.cross_validate("dcpt", runs, "k-fold:3", n_start=9)  # pyright: ignore[reportCallIssue]
     jl.bootstrap("dcpt", runs, delta="x")  # pyright: ignore[reportArgumentType]
-    jl.bootstrap("dcpt", runs, work_dir="work", prior="field", n_local=16)
+    jl.bootstrap("dcpt", runs, work_dir="work", n_local=16)
     jl.bootstrap("dcpt", runs, work_dri="work")  # pyright: ignore[reportCallIssue]
     jl.forecast("dcpt", runs, {"N": 1e9}, n_starts=64, prior=None, seed=1)
     jl.forecast("dcpt", runs, {"N": 1e9}, n_start=64)  # pyright: ignore[reportCallIssue]

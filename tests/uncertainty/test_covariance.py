@@ -444,23 +444,3 @@ def test_rows_of_many_runs_are_enough_to_follow_a_draw():
     moves = 1e-5 * np.random.default_rng(0).standard_normal((8, 5))
     moved = followed(problem, moves, {}) - problem.coordinates
     np.testing.assert_allclose(moved, moves, rtol=0.02, atol=2e-7)
-
-
-@pytest.mark.night
-def test_the_best_loss_of_four_cells_is_known_to_some_per_cent():
-    """A tuned law beside a prior: by normal draws upper limits lie far above the loss."""
-    law, truth = jl.laws.tuned("chinchilla"), simulate.TRUTHS["tuned-skaling"]
-    table = simulate.experiment("tuned-skaling", noise=0.002).table
-    cells = table[["N", "D"]].drop_duplicates().sort_values(["N", "D"]).iloc[[0, 1, 3, 5]]
-    runs = table.merge(cells)
-    fit = jl.fit(law, runs, prior="field", n_starts=64, n_local=4)
-    covariance = jl.covariance(fit, runs, groups=["N", "D"])
-    over, at = {"lr": (1e-6, 1.0), "batch": (1e3, 1e9)}, {"N": 1e9, "D": 1e11}
-    plan = jl.planning.optimal_inputs(covariance, over, at=at, level=0.9)
-    bent = jl.planning.optimal_inputs(from_file(covariance), over, at=at, level=0.9)
-    best = jl.planning.optimal_inputs((jl.laws.tuned("skaling"), truth), over, at=at).loss
-    low, high = plan.interval["loss"]
-    assert low < best < high < 1.3 * plan.loss < 0.8 * bent.interval["loss"][1]
-    # What missing the best settings costs stays as it is drawn.
-    for name in ("lr", "batch"):
-        np.testing.assert_allclose(plan.interval[name], bent.interval[name], rtol=1e-6)
