@@ -43,6 +43,10 @@ class Draws(Result):
             several weighted laws, as those of a forecast do; empty for a single law.
         computes: least and largest training compute, in FLOPs, of the runs that these weights are
             meant for; NaN if unknown.
+        sigma: (R,) draws of the relative noise of single runs; None if unknown.
+        effective: effective number of draws of a posterior, of its worst coordinate.
+        conflict: tail probability of the posterior under the prior: small where runs overrule it.
+        log_evidence: log of the probability density of the runs under law and prior.
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
@@ -62,6 +66,10 @@ class Draws(Result):
     noise: float = field(default=math.nan, metadata={"unit": SHARE})
     by_law: Mapping[str, LawShare] = field(default_factory=dict, metadata={"saved": False})
     computes: tuple[float, float] = field(default=(math.nan, math.nan), metadata={"saved": False})
+    sigma: np.ndarray | None = field(default=None, metadata={"added": True})
+    effective: float = field(default=math.nan, metadata={"unit": "", "added": True})
+    conflict: float = field(default=math.nan, metadata={"unit": SHARE, "added": True})
+    log_evidence: float = field(default=math.nan, metadata={"unit": "", "added": True})
     picture = "parameter_intervals"
 
     def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
