@@ -18,8 +18,6 @@ the chains.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Chart, Law, ScaleFree, Values, get
