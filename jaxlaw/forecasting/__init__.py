@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from jaxlaw.forecasting._score_plans import decision_accuracy as decision_accuracy
     from jaxlaw.forecasting.posterior import Posteriors as Posteriors
     from jaxlaw.forecasting.posterior import draws_of as draws_of
-    from jaxlaw.forecasting.posterior import posterior as posterior
     from jaxlaw.forecasting.posterior import posteriors as posteriors
 else:
     __getattr__, __dir__, __all__ = face(__name__)

@@ -28,6 +28,7 @@ from jaxlaw.laws._base import (
     names,
     power,
 )
+from jaxlaw.laws._beyond import beyond, growing_inputs, slope_of, top_of
 from jaxlaw.laws._files import from_file, names_a_file, run_file
 from jaxlaw.laws._grouped import grouped
 from jaxlaw.laws._mixing import additive, mixing
@@ -53,11 +54,13 @@ __all__ = [
     "REFERENCE",
     "SHIFT",
     "additive",
+    "beyond",
     "built_in",
     "check_requirements",
     "exponent",
     "from_file",
     "get",
+    "growing_inputs",
     "grouped",
     "is_built_in",
     "law_table",
@@ -70,6 +73,8 @@ __all__ = [
     "real",
     "routed",
     "run_file",
+    "slope_of",
+    "top_of",
     "tuned",
     "weight_of",
     "weighted",

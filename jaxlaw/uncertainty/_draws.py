@@ -39,6 +39,10 @@ class Draws(Result):
             them; None where rows were resampled one by one.
         degrees: degrees of freedom of the draws' spread (:attr:`jaxlaw.Bootstrap.degrees`).
         noise: relative standard deviation of single runs; NaN if unknown.
+        sigma: (R,) draws of the relative noise of single runs; None if unknown.
+        effective: effective number of draws of a posterior, of its worst coordinate.
+        conflict: tail probability of the posterior under the prior: small where runs overrule it.
+        log_evidence: log of the probability density of the runs under law and prior.
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
@@ -56,6 +60,10 @@ class Draws(Result):
     groups: tuple[str, ...] | None = None
     degrees: float = field(default=math.inf, metadata={"unit": ""})
     noise: float = field(default=math.nan, metadata={"unit": SHARE})
+    sigma: np.ndarray | None = field(default=None, metadata={"added": True})
+    effective: float = field(default=math.nan, metadata={"unit": "", "added": True})
+    conflict: float = field(default=math.nan, metadata={"unit": SHARE, "added": True})
+    log_evidence: float = field(default=math.nan, metadata={"unit": "", "added": True})
     picture = "parameter_intervals"
 
     def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:

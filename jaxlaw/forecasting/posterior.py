@@ -1,0 +1,679 @@
+"""The posterior of a law given runs: what forecasts, plans of them and scores are made of.
+
+Of the runs i = 1..n of one experiment, with y the log of the target (or the target itself, where
+the law's residuals are linear),
+
+    y_i = log f(θ; x_i) + e_i,    e_i ~ Student t_5 of scale (σ² + (a·d_i)²)^½
+
+d_i is how many e-folds of compute run i lies below the largest: small runs fade by as much as they
+must. θ is in a free level and the law's scale-free coordinates, with a prior over sources, where
+the prior knows the law, and else in search coordinates under weak normals over the law's own ranges
+of starts. log σ and log a have normal priors, learned over sources. Beyond the runs the law's
+misfit is a plane (:func:`jaxlaw.laws.beyond`) whose slopes are drawn.
+
+Draws come of one program: modes by Fisher scoring from several starts, importance sampling around
+the best, and then Hamiltonian moves of many chains at once, whose steps and metric are adapted over
+the chains.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw import laws
+from jaxlaw._jit import compiled, in_float64, size_class
+from jaxlaw.data import Observations, Runs, read_for
+from jaxlaw.fitting import FittedLaw, Prior, field_prior, joint_ranges, prior_of
+from jaxlaw.fitting._prior import FLOOR
+from jaxlaw.fitting._starts import sobol
+from jaxlaw.fitting._transform import centred_inputs, in_own_units
+from jaxlaw.laws import Law, beyond, growing_inputs, slope_of, top_of
+from jaxlaw.notes import Note
+from jaxlaw.uncertainty import Draws
+
+NU = 5.0  # degrees of freedom of a run's error
+PRIOR_NU = 8.0  # … and of the prior's coordinates, so that runs can overrule it
+NOISE_SD = 1.5  # of log σ about the prior's noise
+MISFIT, MISFIT_SD = 0.004, 0.8  # median of a, per e-fold below the largest run, and sd of log a
+SLOPE, SLOPE_SD, SLOPE_NU = 0.003, 0.6, 5.0  # scale τ of the misfit's slopes beyond the runs
+SLOPE_OF_NOISE = 0.5  # … and what the runs' noise adds to it
+DRIFT = -0.002  # mean of the slopes: laws lie high by this per e-fold beyond their runs
+LEVEL_SD = 2.0  # of the log of the target at the reference point, about the runs'
+SHARED = 0.5  # correlation of the errors of a run's checkpoints
+
+_STARTS, _CLIMBS = 8, 40
+_PROPOSED, _CHAINS, _LEAPS = 2000, 256, 5
+_TUNED, _KEPT = 18, 4  # moves of a chain before and after the draws that are kept
+ENOUGH = 400.0  # effective draws
+
+
+class Space(NamedTuple):
+    """What is sampled; static, so that one program serves all runs of its shape.
+
+    Attributes:
+        law: the law.
+        known: its scale-free coordinates, if the prior knows them; empty otherwise.
+        open: the parameters in search coordinates under weak normals, in the law's order.
+        scales: for each of these, whether its coordinate is its ``log`` or ``linear``.
+    """
+
+    law: Law
+    known: tuple[str, ...]
+    open: tuple[str, ...]
+    scales: tuple[str, ...]
+
+    @property
+    def levels(self) -> np.ndarray:
+        """(q,) 1 for the coordinates that together are the log of the target's unit."""
+        if self.known:
+            return np.eye(self.size)[0]
+        units = [self.law.parameter(name).unit for name in self.open]
+        return np.array([float(unit.startswith("nats")) for unit in units])
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return bool(self.known) + len(self.known) + len(self.open)
+
+    def natural(self, at: jax.Array, data: Any) -> dict[str, jax.Array]:
+        """Natural parameters in the law's own units, from coordinates (q,)."""
+        law, first = self.law, self.size - len(self.open)
+        values = {
+            name: jnp.exp(u) if scale == "log" else u
+            for name, scale, u in zip(self.open, self.scales, at[first:], strict=True)
+        }
+        if self.known:
+            named = dict(zip(self.known, at[1:first], strict=True))
+            values = {**law.scale_free.to_params(jnp.exp(at[0]), named), **values}
+        moved = law.chart.to_natural(values, data.context) if law.chart and self.open else {}
+        values |= {name: moved[name] for name in moved if name in self.open}
+        own = in_own_units(law, values, data.centre)
+        values |= {name: own[name] for name in self.open}
+        if law.constraint is not None:
+            raised = law.constraint.raises
+            values[raised] = values[raised] + law.constraint.least(values, data.context)
+        return values
+
+
+class _Runs(NamedTuple):
+    """The arrays of one problem, rows padded with weight 0."""
+
+    inputs: dict[str, Any]
+    target: Any  # (n,), its logarithm where residuals are
+    weight: Any  # (n,)
+    size: Any  # (n,) log of compute, or of what grows in its place
+    tops: Any  # (n, k) logs of the growing inputs
+    scale: Any  # of residuals that are linear; else 1
+    centre: dict[str, Any]
+    context: dict[str, Any]
+    starts: Any  # (S, open) of the law's ranges of starts, at the centre
+    mean: Any  # (1 + known,), of the log of the floor and the known coordinates
+    whiten: Any  # (1 + known, 1 + known)
+    hyper: Any  # log σ and log a: mean and sd of each
+
+
+class _Randomness(NamedTuple):
+    """Random numbers, drawn on the host: the same for every problem, and on every device."""
+
+    starts: Any
+    normal: Any
+    chi: Any
+    wide: Any
+    picked: Any
+    momentum: Any
+    jitter: Any
+    accepted: Any
+    evidence: Any
+    evidence_chi: Any
+
+
+def posterior(
+    law: str | Law,
+    runs: Any,
+    *,
+    prior: Any = "field",
+    groups: Any = None,
+    n_draws: int = 1000,
+    seed: int = 0,
+    **reading: Any,
+) -> Draws:
+    """Draws of a law's parameters given runs, with the noise of the runs and the law's misfit.
+
+    Args:
+        law: law or its name.
+        runs: anything that :func:`jaxlaw.read_runs` takes or returns.
+        prior: ``"field"``, what public experiments say; fits of earlier experiments or a folder of
+            them; a :class:`jaxlaw.fitting.Prior`; None for weak priors over the law's own ranges.
+            Whatever the prior does not know of the law has these.
+        groups: column whose equal values mark rows as checkpoints of one run, which share an error.
+        n_draws: number of draws.
+        seed: seed of the draws.
+        **reading: options of :func:`jaxlaw.read_runs`.
+
+    Returns:
+        :class:`jaxlaw.uncertainty.Draws` of the law with its misfit beyond the runs
+        (:func:`jaxlaw.laws.beyond`): ``params`` name → (n_draws,), ``sigma`` (n_draws,) relative
+        noise of single runs.
+
+    Raises:
+        UsageError, DataError: the runs cannot be read for this law.
+
+    Example:
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table[:12]
+        >>> draws = jl.posterior("chinchilla", runs)
+        >>> len(draws.params["alpha"]), draws.effective >= 400
+        (1000, True)
+    """
+    law = laws.get(law)
+    given = {name: value for name, value in reading.items() if value is not None}
+    read = runs if isinstance(runs, Runs) and not given else read_for([law], runs, given)
+    seen = read.observations(law, free=())
+    weight = seen.weight * shared_weights(seen, groups)
+    found = posteriors(law, seen, weight[None], prior=prior_of(prior), seed=seed, n_draws=n_draws)
+    return draws_of(law, seen, found, 0)
+
+
+def shared_weights(seen: Observations, groups: Any = None) -> np.ndarray:
+    """(n,) what a row counts beside the other checkpoints of its run, which share an error.
+
+    Of m checkpoints whose errors correlate by ρ each counts 1/(1 + (m − 1)·ρ).
+    """
+    if groups is None:
+        return np.ones(len(seen))
+    labels = np.asarray(seen.others[groups]) if isinstance(groups, str) else np.asarray(groups)
+    _, code, count = np.unique(labels, return_inverse=True, return_counts=True)
+    return 1.0 / (1.0 + (count[code] - 1) * SHARED)
+
+
+class Posteriors(NamedTuple):
+    """Draws of P problems of one law.
+
+    Attributes:
+        params: parameter of the law → (P, R).
+        sigma, misfit: (P, R) relative noise of a run, and misfit per e-fold below the largest run.
+        slopes: (P, R, k) of the misfit beyond the runs, along each growing input.
+        tops: (P, k) values of these inputs at the largest run.
+        effective: (P,) effective number of draws.
+        log_evidence: (P,) log of the probability density of the runs.
+        conflict: (P,) tail probability of the posterior's mass under the prior; 1 without one.
+    """
+
+    params: dict[str, np.ndarray]
+    sigma: np.ndarray
+    misfit: np.ndarray
+    slopes: np.ndarray
+    tops: np.ndarray
+    effective: np.ndarray
+    log_evidence: np.ndarray
+    conflict: np.ndarray
+
+
+def posteriors(
+    law: str | Law,
+    observations: Observations,
+    weights: np.ndarray,
+    *,
+    prior: Prior | None,
+    targets: np.ndarray | None = None,
+    seed: int = 0,
+    n_draws: int = 1000,
+) -> Posteriors:
+    """Posteriors of P problems in one program: cut-offs, resamples, other targets.
+
+    Args:
+        law: law or its name.
+        observations: the n runs.
+        weights: (P, n); those of rows multiply their log-likelihood, 0 leaves one out.
+        prior: what is known beforehand.
+        targets: (P, n) in place of the runs' own.
+        seed: seed of the draws.
+        n_draws: R.
+    """
+    law = laws.get(law)
+    space = _space(law, prior)
+    weights = np.atleast_2d(np.asarray(weights, float))
+    count = len(weights)
+    with in_float64():
+        one = _problem(space, observations, prior)
+        rows = len(one.target)
+        pad = ((0, 0), (0, rows - weights.shape[1]))
+        many = one._replace(weight=np.pad(weights, pad))
+        if targets is not None:
+            logs = np.log(targets) if law.residuals == "log" else np.asarray(targets, float)
+            many = many._replace(target=np.pad(logs, pad, mode="edge"))
+        else:
+            many = many._replace(target=np.broadcast_to(one.target, (count, rows)))
+        found = jax.device_get(_sample_each(space, many, _randomness(space.size + 2, seed)))
+    at, effective, evidence, conflict, params = found
+    keep = slice(None, n_draws)
+    sigma, misfit = np.exp(at[:, keep, -2]), np.exp(at[:, keep, -1])
+    slopes = _slopes(sigma, len(growing_inputs(law)), seed)
+    active = np.where(weights > 0, one.size[: weights.shape[1]], -np.inf)
+    tops = np.exp(one.tops[np.argmax(active, axis=1)])
+    params = {name: np.broadcast_to(params[name], at.shape[:2])[:, keep] for name in params}
+    return Posteriors(params, sigma, misfit, slopes, tops, effective, evidence, conflict)
+
+
+def _slopes(sigma: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """(P, R, k) slopes of the misfit beyond the runs, per e-fold of each growing input."""
+    rng = np.random.default_rng([seed, 1])
+    normal = rng.standard_normal((*sigma.shape[1:], count))
+    student = rng.standard_t(SLOPE_NU, (*sigma.shape[1:], count))
+    scale = np.hypot(SLOPE * np.exp(SLOPE_SD * normal), SLOPE_OF_NOISE * sigma[..., None])
+    return DRIFT + scale * student
+
+
+def draws_of(law: Law, seen: Observations, found: Posteriors, k: int) -> Draws:
+    """The draws of problem k of several, as a law with its misfit that plans and predicts."""
+    law, names = laws.get(law), growing_inputs(law)
+    full = beyond(law)
+    params = {name: found.params[name][k] for name in law.parameter_names}
+    centre = {name: float(np.median(values)) for name, values in params.items()}
+    for j, name in enumerate(names):
+        params[slope_of(name)] = found.slopes[k, :, j]
+        params[top_of(name)] = np.full(len(found.sigma[k]), found.tops[k, j])
+        centre |= {slope_of(name): DRIFT, top_of(name): float(found.tops[k, j])}
+    users = {name: values / seen.scale[name] for name, values in seen.inputs.items()}
+    fit = FittedLaw(
+        full,
+        centre,
+        units=dict(seen.scale),
+        ranges={name: tuple(map(float, seen.ranges[name])) for name in law.input_names},
+        joint_ranges=dict(joint_ranges(law.inputs, users)),
+        area_options=None if seen.area_options is None else dict(seen.area_options),
+        columns=dict(seen.mapped),
+        source=seen.source,
+        notes=seen.notes,
+    )
+    notes, effective = [], float(found.effective[k])
+    if effective < ENOUGH:
+        notes.append(Note(
+            "few-effective-draws", "warning",
+            f"the posterior of {law.name} has {effective:.0f} effective draws of "
+            f"{len(found.sigma[k])}: its intervals are uncertain themselves",
+        ))  # fmt: skip
+    return Draws(
+        fit, params, tuple(notes), kind="posterior", groups=(),
+        noise=float(np.median(found.sigma[k])), sigma=found.sigma[k], effective=effective,
+        conflict=float(found.conflict[k]), log_evidence=float(found.log_evidence[k]),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- the problem
+
+
+@cache
+def _space(law: Law, prior: Prior | None) -> Space:
+    known = prior is not None and prior.knows(law) and not prior.pools(law)
+    coordinates = tuple(law.scale_free.words) if known else ()
+    names = law.scale_free.open if known else law.parameter_names
+    scales = ("log" if law.parameter(name).low >= 0 else "linear" for name in names)
+    return Space(law, coordinates, tuple(names), tuple(scales))
+
+
+def _problem(space: Space, seen: Observations, prior: Prior | None) -> _Runs:
+    """The arrays of a problem, of the length that programs are compiled for."""
+    law, active = space.law, seen.weight > 0
+    widths = [values.reshape(len(values), -1).shape[1] for values in seen.inputs.values()]
+    rows = size_class(len(seen), max(widths))
+    at = np.minimum(np.arange(rows), len(seen) - 1)
+    inputs = {name: np.asarray(values, float)[at] for name, values in seen.inputs.items()}
+    log = law.residuals == "log"
+    scale = 1.0 if log else float(np.median(np.abs(seen.target[active]))) or 1.0
+    tops = (
+        np.stack([np.log(inputs[name]) for name in growing_inputs(law)] or [], axis=1)
+        if growing_inputs(law)
+        else np.zeros((rows, 0))
+    )
+    centre = {}
+    for name in centred_inputs(law):
+        values = seen.inputs[name][active]
+        values = np.abs(values[values != 0])
+        centre[name] = np.exp(np.mean(np.log(values))) if len(values) else 1.0
+    context = {}
+    if law.chart or law.constraint:
+        context = _context(law, {name: values[: len(seen)] for name, values in inputs.items()})
+    order = [law.parameter_names.index(name) for name in space.open]
+    mean, whiten = np.zeros(1 + len(space.known)), np.zeros((1 + len(space.known),) * 2)
+    noise = field_prior().noise if prior is None else prior.noise
+    if space.known:
+        first = 0 if prior.coordinates_of(law)[0] == FLOOR else 1
+        mean[first:] = prior.mean_of(law)
+        whiten[first:, first:] = np.linalg.inv(np.linalg.cholesky(prior.covariance_of(law)))
+    return _Runs(
+        inputs,
+        (np.log(seen.target) if log else np.asarray(seen.target, float))[at],
+        np.pad(seen.weight, (0, rows - len(seen))),
+        tops.sum(axis=1),
+        tops,
+        np.array(scale),
+        {name: np.asarray(value) for name, value in centre.items()},
+        {name: np.asarray(value) for name, value in context.items()},
+        sobol(law, 64, 0)[:, order],
+        mean,
+        whiten,
+        np.array([np.log(noise), NOISE_SD, np.log(MISFIT), MISFIT_SD]),
+    )
+
+
+@compiled(optimised=False, static_argnames="law")
+def _context(law: Law, inputs: dict[str, Any]) -> dict[str, Any]:
+    return law.context(inputs)
+
+
+@cache
+def _randomness(size: int, seed: int) -> _Randomness:
+    rng = np.random.default_rng([seed, 0])
+    moves = _TUNED + _KEPT
+    return _Randomness(
+        starts=rng.standard_normal((_STARTS, size)) * (np.arange(_STARTS) > 0)[:, None],
+        normal=rng.standard_normal((_PROPOSED, size)),
+        chi=np.sqrt(5 / rng.chisquare(5, _PROPOSED)),
+        wide=rng.random(_PROPOSED) < 0.3,
+        picked=(np.arange(_CHAINS) + rng.random(_CHAINS)) / _CHAINS,
+        momentum=rng.standard_normal((moves, _CHAINS, size)),
+        jitter=0.7 + 0.6 * rng.random(moves),
+        accepted=np.log(rng.random((moves, _CHAINS))),
+        evidence=rng.standard_normal((_CHAINS * _KEPT, size)),
+        evidence_chi=np.sqrt(5 / rng.chisquare(5, _CHAINS * _KEPT)),
+    )
+
+
+# ---------------------------------------------------------------- the density
+
+
+class _Weak(NamedTuple):
+    """Centre of the level and weak normals of the open coordinates, from the runs and starts."""
+
+    level: Any
+    mean: Any
+    sd: Any
+
+
+def _weak(space: Space, data: _Runs) -> _Weak:
+    law = space.law
+    values = dict(zip(space.open, data.starts.T, strict=True))
+    if law.chart and space.open:
+        # A chart may need parameters that the coordinates know: of any size, for moments.
+        rest = {n: jnp.ones(len(data.starts)) for n in law.parameter_names if n not in values}
+        moved = law.chart.from_natural(values | rest, data.context)
+        values |= {name: moved[name] for name in moved if name in values}
+    columns = [
+        jnp.log(jnp.maximum(values[name], 1e-12)) if scale == "log" else values[name]
+        for name, scale in zip(space.open, space.scales, strict=True)
+    ]
+    columns = jnp.stack(columns, axis=1) if columns else jnp.zeros((2, 0))
+    mean, sd = columns.mean(axis=0), columns.std(axis=0)
+    # The level at which the law under the prior's mean goes through the middle of the runs.
+    at = jnp.concatenate([jnp.zeros(1), data.mean[1:], mean] if space.known else [mean])
+    level = jnp.where(space.levels.any(), _offset(space, data, at), 0.0)
+    shift = 0.0 if space.known else level * space.levels
+    return _Weak(level, mean + shift, sd)
+
+
+def _offset(space: Space, data: _Runs, at: Any) -> Any:
+    """By how much the log of the law has to rise at a point of the coordinates: a median."""
+    if space.law.residuals != "log":
+        return jnp.zeros(())
+    found = jnp.nanmedian(jnp.where(data.weight > 0, _residuals(space, data, at), jnp.nan))
+    return jnp.where(jnp.isfinite(found), found, 0.0)
+
+
+def _residuals(space: Space, data: _Runs, at: Any) -> Any:
+    """(n,) target minus law."""
+    law = space.law
+    value = law.function(*(data.inputs[n] for n in law.input_names), **space.natural(at, data))
+    value = jnp.log(value) if law.residuals == "log" else value
+    return (data.target - jnp.broadcast_to(value, data.target.shape)) / data.scale
+
+
+def _known(space: Space, data: _Runs, at: Any) -> Any:
+    """(1 + known,) coordinates that the prior is over, whitened."""
+    if not space.known:
+        return jnp.zeros(1)
+    share = at[1 + space.known.index("share")] if "share" in space.known else jnp.inf
+    floor = at[0] - jnp.logaddexp(0.0, -share)
+    return data.whiten @ (jnp.concatenate([floor[None], at[1 : 1 + len(space.known)]]) - data.mean)
+
+
+def _plain(space: Space, weak: _Weak, at: Any) -> Any:
+    """Coordinates under normal priors, whitened."""
+    count = len(space.open)
+    opened = (at[space.size - count :] - weak.mean) / weak.sd
+    level = (at[:1] - weak.level) / LEVEL_SD
+    return jnp.concatenate([level, opened]) if space.known else opened
+
+
+def _below(data: _Runs) -> Any:
+    top = jnp.max(jnp.where(data.weight > 0, data.size, -jnp.inf))
+    return jnp.maximum(top - data.size, 0.0)
+
+
+def _scales(data: _Runs, at: Any) -> tuple[Any, Any, Any]:
+    """Squares of the scale of each run's error: of the noise, of the misfit, and their sum."""
+    noise, misfit = jnp.exp(2 * at[-2]), jnp.exp(2 * at[-1]) * _below(data) ** 2
+    return noise, misfit, noise + misfit
+
+
+def _density(space: Space, data: _Runs, weak: _Weak, at: Any) -> Any:
+    """Log of the posterior's density, normalised over coordinates and targets, at (q + 2,)."""
+    *_, square = _scales(data, at)
+    ratio = _residuals(space, data, at[:-2]) ** 2 / square
+    each = -0.5 * jnp.log(square) - (NU + 1) / 2 * jnp.log1p(ratio / NU) + _LOG_T
+    likelihood = jnp.sum(jnp.where(data.weight > 0, data.weight * each, 0.0))
+    known, plain = _known(space, data, at), _plain(space, weak, at[:-2])
+    size = len(space.known)
+    noise = (at[-2:] - data.hyper[::2]) / data.hyper[1::2]
+    prior = -(PRIOR_NU + size) / 2 * jnp.log1p(known @ known / PRIOR_NU) if size else 0.0
+    total = likelihood + prior - 0.5 * (plain @ plain + noise @ noise)
+    return jnp.where(jnp.isfinite(total), total, -jnp.inf)
+
+
+_LOG_T = (
+    -0.5 * np.log(np.pi * NU) + np.log(2.0) - np.log(3 * np.sqrt(np.pi) / 4)
+)  # of t_5: Γ(3)/Γ(2.5)
+
+
+def _fisher(space: Space, data: _Runs, weak: _Weak, at: Any) -> tuple[Any, Any]:
+    """Gradient of the log density and its expected curvature, both exact for normal errors."""
+
+    def parts(theta: Any) -> Any:
+        known, plain = _known(space, data, theta), _plain(space, weak, theta)
+        both = _residuals(space, data, theta), known, plain
+        return both, both
+
+    (of_rows, of_known, of_plain), (rows, known, plain) = jax.jacfwd(parts, has_aux=True)(at[:-2])
+    noise, misfit, square = _scales(data, at)
+    weight = jnp.where(data.weight > 0, data.weight, 0.0)
+    pull = weight * (NU + 1) / (NU * square + rows**2)
+    held = (PRIOR_NU + len(space.known)) / (PRIOR_NU + known @ known)
+    gradient = -(of_rows.T @ (pull * rows)) - held * of_known.T @ known - of_plain.T @ plain
+    curvature = (of_rows.T * pull) @ of_rows + held * of_known.T @ of_known + of_plain.T @ of_plain
+    parts_of = jnp.stack([jnp.broadcast_to(noise, square.shape), misfit], axis=1) / square[:, None]
+    excess = weight * ((NU + 1) * rows**2 / (NU * square + rows**2) - 1)
+    hyper = 1 / data.hyper[1::2] ** 2
+    of_noise = parts_of.T @ excess - hyper * (at[-2:] - data.hyper[::2])
+    bent = 2 * NU / (NU + 3) * (parts_of.T * weight) @ parts_of + jnp.diag(hyper)
+    size = space.size
+    whole = jnp.zeros((size + 2, size + 2))
+    whole = whole.at[:size, :size].set(curvature).at[size:, size:].set(bent)
+    return jnp.concatenate([gradient, of_noise]), whole
+
+
+# ---------------------------------------------------------------- the sampler
+
+
+def _climb(space: Space, data: _Runs, weak: _Weak, start: Any) -> tuple[Any, Any]:
+    """A mode and the log density there, by damped Fisher scoring."""
+
+    def step(_: Any, state: Any) -> Any:
+        at, value, damping = state
+        gradient, curvature = _fisher(space, data, weak, at)
+        damped = curvature + damping * jnp.diag(jnp.diag(curvature))
+        new = at + jnp.clip(jnp.linalg.solve(damped, gradient), -5.0, 5.0)
+        there = _density(space, data, weak, new)
+        better = there > value
+        keep = lambda a, b: jnp.where(better, a, b)  # noqa: E731
+        damping = jnp.where(better, damping / 5, jnp.minimum(damping * 4, 1e6))
+        return keep(new, at), keep(there, value), damping
+
+    value = _density(space, data, weak, start)
+    at, value, _ = jax.lax.fori_loop(0, _CLIMBS, step, (start, value, jnp.array(1e-2)))
+    return at, value
+
+
+def _log_student(z: Any, factor: Any) -> Any:
+    """Log density, up to a constant, of t_5 with a Cholesky factor, at whitened points (M, q)."""
+    size = z.shape[-1]
+    spread = jnp.sum(jnp.log(jnp.diag(factor)))
+    return -spread - (5 + size) / 2 * jnp.log1p(jnp.sum(z**2, axis=-1) / 5)
+
+
+def _factor_of(points: Any, weights: Any, size: int) -> tuple[Any, Any]:
+    centre = weights @ points
+    off = points - centre
+    spread = (off.T * weights) @ off
+    ridge = 1e-9 * jnp.diag(jnp.diag(spread)) + 1e-16 * jnp.eye(size)
+    return centre, jnp.linalg.cholesky(spread + ridge)
+
+
+def _sample(space: Space, data: _Runs, random: _Randomness) -> tuple[Any, ...]:
+    size = space.size + 2
+    weak = _weak(space, data)
+    density = lambda at: _density(space, data, weak, at)  # noqa: E731
+    many = jax.vmap(density)
+
+    # Modes, from starts of the prior.
+    middle = [weak.level[None], data.mean[1:]] if space.known else []
+    middle = jnp.concatenate([*middle, weak.mean, data.hyper[::2]])
+    roots = jnp.concatenate([jnp.ones(space.size - len(space.open)) * 0.4, weak.sd, jnp.ones(2)])
+
+    def begin(normal: Any) -> Any:
+        start = middle + roots * normal
+        return start.at[: space.size].add(space.levels * _offset(space, data, start[: space.size]))
+
+    at, values = jax.vmap(lambda n: _climb(space, data, weak, begin(n)))(random.starts)
+    best = at[jnp.argmax(jnp.where(jnp.isfinite(values), values, -jnp.inf))]
+
+    # Importance sampling around the best mode, tempered, to start the chains from.
+    _, curvature = _fisher(space, data, weak, best)
+    root = jnp.linalg.cholesky(curvature + 1e-6 * jnp.eye(size))
+    factor = jax.scipy.linalg.solve_triangular(root, jnp.eye(size), lower=True).T
+    factor = jnp.linalg.cholesky(factor @ factor.T + 1e-14 * jnp.eye(size))
+    stretch = jnp.where(random.wide, 2.5, 1.1)
+    z = random.normal * random.chi[:, None]
+    points = best + (z * stretch[:, None]) @ factor.T
+    off = z * stretch[:, None]
+    proposal = jnp.logaddexp(
+        jnp.log(0.7) + _log_student(off / 1.1, 1.1 * factor),
+        jnp.log(0.3) + _log_student(off / 2.5, 2.5 * factor),
+    )
+    logs = many(points) - proposal
+    logs = jnp.where(jnp.isfinite(logs), logs - jnp.max(logs), -jnp.inf)
+
+    def tempered(power: Any) -> Any:
+        w = jnp.exp(power * logs)
+        return w / w.sum()
+
+    powers = 0.75 ** jnp.arange(16)
+    counts = jax.vmap(lambda p: 1 / jnp.sum(tempered(p) ** 2))(powers)
+    power = powers[jnp.argmax(counts > 0.1 * _PROPOSED)]
+    w = tempered(power)
+    state = points[jnp.searchsorted(jnp.cumsum(w), random.picked)]
+    _, factor = _factor_of(points, w, size)
+
+    # Hamiltonian moves of many chains, whose step and metric are adapted over the chains.
+    slope = jax.vmap(jax.value_and_grad(density))
+
+    def move(carry: Any, numbers: Any) -> Any:
+        (at, value, gradient), step, factor = carry
+        momentum, jitter, log_uniform = numbers
+        length = step * jitter
+
+        def leap(_: Any, inner: Any) -> Any:
+            x, p, _, g = inner
+            p = p + 0.5 * length * (g @ factor)
+            x = x + length * (p @ factor.T)
+            v, g = slope(x)
+            return x, p + 0.5 * length * (g @ factor), v, g
+
+        x, p, v, g = jax.lax.fori_loop(0, _LEAPS, leap, (at, momentum, value, gradient))
+        energy = v - value - 0.5 * (jnp.sum(p**2, axis=1) - jnp.sum(momentum**2, axis=1))
+        energy = jnp.where(jnp.isfinite(energy) & jnp.isfinite(g).all(axis=1), energy, -jnp.inf)
+        taken = log_uniform < energy
+        rate = jnp.mean(jnp.exp(jnp.minimum(energy, 0.0)))
+        pick = lambda a, b: jnp.where(taken.reshape(-1, *(1,) * (a.ndim - 1)), a, b)  # noqa: E731
+        chains = jax.tree.map(pick, (x, v, g), (at, value, gradient))
+        return (chains, step, factor), (chains[0], rate)
+
+    def phase(carry: Any, numbers: Any) -> Any:
+        chains, step, factor = carry
+        even = jnp.full(_CHAINS, 1 / _CHAINS)
+        _, factor = _factor_of(chains[0], even, size)
+
+        def tuned(inner: Any, each: Any) -> Any:
+            (chains, step, factor), (_, rate) = move(inner, each)
+            return (chains, step * jnp.exp(0.8 * (rate - 0.8)), factor), None
+
+        carry, _ = jax.lax.scan(tuned, (chains, step, factor), numbers)
+        return carry, None
+
+    numbers = (random.momentum, random.jitter, random.accepted)
+    first = jax.tree.map(lambda a: a[:_TUNED].reshape(3, _TUNED // 3, *a.shape[1:]), numbers)
+    chains = (state, *slope(state))
+    carry = chains, jnp.array(1.2 / size**0.25), factor
+    carry, _ = jax.lax.scan(phase, carry, first)
+    last = jax.tree.map(lambda a: a[_TUNED:], numbers)
+    _, (kept, rates) = jax.lax.scan(move, carry, last)
+    means = kept.mean(axis=0)
+    total = kept.reshape(-1, size).var(axis=0)
+    effective = _CHAINS * jnp.min(total / jnp.maximum(means.var(axis=0), 1e-300))
+    draws = kept.reshape(-1, size)
+
+    # Evidence, by importance sampling from Student's t with the draws' moments.
+    even = jnp.full(len(draws), 1 / len(draws))
+    centre, factor = _factor_of(draws, even, size)
+    z = random.evidence * random.evidence_chi[:, None]
+    logs = many(centre + z @ factor.T) - _log_student(z, factor) - _student_constant(size)
+    evidence = jax.scipy.special.logsumexp(logs) - jnp.log(len(logs))
+    evidence = evidence - _log_scale_of_prior(space, data, weak)
+
+    conflict = jnp.ones(())
+    if space.known:
+        known = jax.vmap(lambda at: _known(space, data, at))(draws).mean(axis=0)
+        conflict = known @ known
+    params = jax.vmap(lambda at: space.natural(at[:-2], data))(draws)
+    return draws, effective, evidence, conflict, params
+
+
+def _student_constant(size: int) -> float:
+    from scipy.special import gammaln
+
+    return float(gammaln((5 + size) / 2) - gammaln(2.5) - size / 2 * np.log(5 * np.pi))
+
+
+def _log_scale_of_prior(space: Space, data: _Runs, weak: _Weak) -> Any:
+    """Log of the normalising constant of the prior's density."""
+    from scipy.special import gammaln
+
+    normals = len(space.open) + 2 + bool(space.known)
+    total = normals / 2 * np.log(2 * np.pi) + jnp.sum(jnp.log(weak.sd))
+    total += jnp.sum(jnp.log(data.hyper[1::2])) + bool(space.known) * np.log(LEVEL_SD)
+    size = len(space.known)
+    if size:
+        total += gammaln(PRIOR_NU / 2) - gammaln((PRIOR_NU + size) / 2)
+        total += size / 2 * np.log(PRIOR_NU * np.pi)
+        diagonal = jnp.diag(data.whiten)
+        total -= jnp.sum(jnp.log(jnp.where(diagonal > 0, diagonal, 1.0)))
+    return total
+
+
+@compiled(static_argnames="space")
+def _sample_each(space: Space, many: _Runs, random: _Randomness) -> tuple[Any, ...]:
+    axes = _Runs(*(None,) * len(_Runs._fields))._replace(weight=0, target=0)
+    return jax.vmap(lambda data: _sample(space, data, random), in_axes=(axes,))(many)
