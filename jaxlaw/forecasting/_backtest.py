@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw import _json as records
 from jaxlaw._arrays import real_numbers
-from jaxlaw._quantities import SHARE, times, written
+from jaxlaw._quantities import SHARE
 from jaxlaw._result import Result
 from jaxlaw._rounding import ROUNDING, SAME, merged
 from jaxlaw._typed import Between, Seed, checked
 from jaxlaw.data import ReadingOptions, missing_column, numbers
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import runs_of
-from jaxlaw.forecasting._ensemble import Question, ask, ensemble
-from jaxlaw.forecasting._forecast import Forecast, interval_at, quantiles_of
+from jaxlaw.forecasting._ensemble import (
+    Question,
+    ask,
+    ensemble,
+    interval_at,
+    probability_below,
+    quantiles_of,
+)
 from jaxlaw.notes import Note
 
 N_CUTOFFS = 6
@@ -84,10 +87,11 @@ class Backtest(Result):
         rows = []
         for band, group in self.frame.groupby(number):
             each = group.groupby("forecast")["error"]
+            square = (group["error"] ** 2).groupby(group["forecast"]).mean()
             rows.append({
                 "beyond": labels[band], "forecasts": each.ngroups, "runs": len(group),
                 "bias": each.mean().mean(),
-                "rmse": float(np.sqrt((group["error"] ** 2).groupby(group["forecast"]).mean().mean())),
+                "rmse": float(np.sqrt(square.mean())),
                 "median": group["error"].abs().median(), "inside": group["inside"].mean(),
             })  # fmt: skip
         return pd.DataFrame(rows)
@@ -122,7 +126,11 @@ class Backtest(Result):
     def headline(self) -> str:
         """How many later runs were inside the intervals, and how far off the estimates were."""
         frame = self.frame
-        inside, count, forecasts = int(frame["inside"].sum()), len(frame), frame["forecast"].nunique()
+        inside, count, forecasts = (
+            int(frame["inside"].sum()),
+            len(frame),
+            frame["forecast"].nunique(),
+        )
         what = "cutoff" if self.along else "forecast"
         rule = ""
         if "power_law" in frame:
@@ -203,10 +211,115 @@ def backtest_of(
         rows = np.flatnonzero(~fitted[k] & active)
         quantiles = quantiles_of(logs[:, rows], found.sigma(k), seed)
         line = _power_law(z[fitted[k] & active], seen.target[fitted[k] & active], z[rows])
-        frames.append(_frame(
+        frames.append(frame_of(
             f"{name} ≤ {at[k]:.3g}", seen.rows[rows], np.log(z[rows] / at[k]), seen.target[rows],
             np.exp(np.median(logs[:, rows], axis=0)), quantiles, level,
         ).assign(power_law=line))  # fmt: skip
-    return Backtest(
-        pd.concat(frames, ignore_index=True), level, seen.target_name, name, seen.notes
-    )
+    return Backtest(pd.concat(frames, ignore_index=True), level, seen.target_name, name, seen.notes)
+
+
+def frame_of(
+    forecast: str, rows: np.ndarray, distance: np.ndarray, observed: np.ndarray,
+    estimate: np.ndarray, quantiles: np.ndarray, level: float,
+) -> pd.DataFrame:  # fmt: skip
+    """The rows of :attr:`Backtest.frame` of one forecast, from quantiles (265, k) of its runs."""
+    low, high = interval_at(quantiles, level)
+    return pd.DataFrame({
+        "forecast": forecast, "row": rows, "distance": distance, "observed": observed,
+        "estimate": estimate, "low": low, "high": high, "error": estimate / observed - 1,
+        "inside": (low <= observed) & (observed <= high),
+        "below": probability_below(quantiles, observed),
+    })  # fmt: skip
+
+
+def _power_law(z: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """What a line, log y over log z, through the runs that were the best so far says; or NaN."""
+    order = np.lexsort((y, z))
+    z, y = z[order], y[order]
+    best = np.minimum.accumulate(y) == y
+    if np.ptp(np.log(z[best])) < _JITTER:
+        return np.full(len(at), np.nan)
+    slope, level = np.polyfit(np.log(z[best]), np.log(y[best]), 1)
+    return np.exp(level + slope * np.log(at))
+
+
+def _along(asked: Question, along: Along) -> tuple[str, np.ndarray]:
+    """What cut-offs are of: its name, and its (n,) values; those of a run are its largest.
+
+    Raises:
+        UsageError: a function gives no numbers.
+        DataError: there is no such column, or a value is missing.
+    """
+    seen, runs = asked.first, asked.runs
+    name = getattr(along, "__name__", "along") if callable(along) else along
+    if callable(along):
+        try:
+            z = np.asarray(along(runs.table.iloc[seen.positions]), float)
+            assert z.shape == seen.target.shape
+        except (TypeError, ValueError, KeyError, AssertionError) as error:
+            raise UsageError(
+                f"along={name} gives no number for each row: {type(error).__name__} {error}",
+                argument="along",
+            ) from None
+    elif along == "compute":
+        z = np.exp(asked.size(asked.table()))
+    else:
+        column = next((c for c in runs.table if along in (str(c), str(runs.user_name(c)))), None)
+        if column is None:
+            raise missing_column("along", " (along=)", along, runs.table, runs.source, False)
+        z = numbers(runs.table[column], runs.location(column))[seen.positions]
+    if not (np.isfinite(z) & (z >= 0)).all():
+        raise DataError(f"{runs.source}: {name} is negative or missing in some rows")
+    members = np.arange(len(z)) if asked.members is None else asked.members
+    # Budgets of 6·N·D are equal on paper: a cut-off divides none by its rounding.
+    return name, merged(pd.Series(z).groupby(members).transform("max"))
+
+
+def _cutoffs(
+    asked: Question, name: str, z: np.ndarray, given: Any, first: int | None
+) -> np.ndarray:  # fmt: skip
+    """(J,) the largest values fitted, in order: values that runs have.
+
+    Raises:
+        UsageError: they are no numbers, or nothing lies below or beyond one.
+        DataError: the runs are too few.
+    """
+    held = np.sort(z[asked.first.weight > 0])
+    levels = _levels(held[held > 0])
+    if not isinstance(given, int):
+        try:
+            values = np.unique(real_numbers(given).ravel())
+        except (TypeError, ValueError):
+            message = f"cutoffs is a number of them, or their values, not {given!r}"
+            raise UsageError(message, argument="cutoffs") from None
+        for value in values:
+            if not levels[0] <= value * (1 + ROUNDING) < levels[-1]:
+                raise UsageError(
+                    f"no run lies {'below' if value < levels[0] else 'beyond'} cut-off {value:g}: "
+                    f"{name} of the runs is {levels[0]:.6g} to {levels[-1]:.6g}"
+                )
+        return np.unique([levels[levels <= value * (1 + ROUNDING)].max() for value in values])
+    below = np.searchsorted(held, levels, side="right")
+    least = first or max(FEWEST, len(held) // _SHARE)
+    allowed = levels[(below >= least) & (below < len(held))]
+    if not len(allowed):
+        raise DataError(
+            f"{asked.runs.source}: no {name} has {least} runs below it and some beyond: "
+            f"{len(held)} runs with {len(levels)} values are too few to be held out in turn"
+        )
+    if first:
+        return allowed
+    logs = np.log(allowed)
+    targets = np.linspace(logs[0], logs[-1], given)
+    return np.unique([allowed[np.argmin(np.abs(logs - target))] for target in targets])
+
+
+def _levels(values: np.ndarray) -> np.ndarray:
+    """Values in order, each once; budgets written with a little jitter are a value each.
+
+    They are budgets where most of the range (in logs) is gaps between them.
+    """
+    levels = np.unique(values)
+    gaps = np.diff(np.log(levels))
+    wide = gaps > _JITTER
+    return levels if gaps[~wide].sum() > gaps.sum() / 3 else levels[np.append(wide, True)]

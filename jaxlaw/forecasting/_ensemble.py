@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from jaxlaw import laws as all_laws
 from jaxlaw._arrays import real_numbers
@@ -17,7 +18,7 @@ from jaxlaw._tables import is_table, read_table
 from jaxlaw.data import Observations, Runs, read_for
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FittedLaw, Prior, predict_each, prior_of
-from jaxlaw.forecasting.posterior import Posteriors, draws_of, posteriors, shared_weights
+from jaxlaw.forecasting.posterior import NU, Posteriors, draws_of, posteriors, shared_weights
 from jaxlaw.laws import (
     SHIFT,
     Law,
@@ -31,6 +32,10 @@ from jaxlaw.laws import (
 )
 from jaxlaw.uncertainty import Draws, group_numbers
 from jaxlaw.validation import label_of
+
+#: Levels of the quantiles that a forecast keeps, close together in the tails.
+LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
+_REPEATS = 4  # draws of the noise for each of the posterior
 
 #: Laws that are taken where none is named: the first row whose inputs are all columns of the runs.
 DEFAULT_LAWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
@@ -121,11 +126,12 @@ class Question:
         }
 
     def size(self, points: Mapping[str, Any]) -> np.ndarray:
-        """(m,) log of how large runs are: of their compute, or of what else they grow by."""
+        """(m,) log of how large runs are: of their FLOPs, or of what else they grow by."""
         label, law = next(iter(self.laws.items()))
-        own = self.in_own_units(points)[label]
-        names = growing_inputs(law)
-        return sum((np.log(own[name]) for name in names), np.zeros(len(next(iter(own.values())))))
+        own, names = self.in_own_units(points)[label], growing_inputs(law)
+        unit = {spec.name: spec.unit for spec in law.inputs}
+        logs = [np.log(own[name] * unit[name]) for name in names]
+        return sum(logs, np.full(len(points[law.input_names[0]]), np.log(6.0) * (len(names) == 2)))
 
     def points(self, at: Any) -> dict[str, np.ndarray]:
         """Input → (m,) of the points of ``at=``, in the units of the runs; labels as they are.
@@ -203,7 +209,9 @@ def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Questi
     if not len(common):
         raise DataError(f"{runs.source}: no row is valid for all of these laws")
     if len(seen) > 1:
-        seen = {l: one.at(pd.Index(one.rows).get_indexer(common)) for l, one in seen.items()}
+        seen = {
+            label: one.at(pd.Index(one.rows).get_indexer(common)) for label, one in seen.items()
+        }
     first = next(iter(seen.values()))
     if (first.target <= 0).any():
         raise DataError(
@@ -357,3 +365,29 @@ def ensemble(asked: Question, weights: np.ndarray, prior: Any, seed: int) -> Ens
         for label, law in asked.laws.items()
     }
     return Ensemble(asked, found, prior)
+
+
+def quantiles_of(logs: np.ndarray, sigma: np.ndarray, seed: int) -> np.ndarray:
+    """(265, m) quantiles of a new run, from draws (R, m) of its log and (R,) of its noise."""
+    count = len(sigma) * _REPEATS
+    # Evenly spread over Student's t: few draws of noise would move the quantiles.
+    noise = stats.t.ppf((np.arange(count) + 0.5) / count, NU)
+    noise = np.random.default_rng([seed, 2]).permutation(noise) * np.tile(sigma, _REPEATS)
+    drawn = np.sort(np.tile(logs, (_REPEATS, 1)) + noise[:, None], axis=0)
+    place = LEVELS * (count - 1)
+    below, part = np.floor(place).astype(int), (place % 1)[:, None]
+    return np.exp(drawn[below] * (1 - part) + drawn[below + 1] * part)
+
+
+def interval_at(quantiles: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """(m,) low and high of the target, from its quantiles (265, m) at :data:`LEVELS`."""
+    at, normal = stats.norm.ppf([(1 - level) / 2, (1 + level) / 2]), stats.norm.ppf(LEVELS)
+    ends = [np.exp(np.interp(at, normal, np.log(point))) for point in quantiles.T]
+    return tuple(np.array(ends).reshape(-1, 2).T)
+
+
+def probability_below(quantiles: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    """(m,) probability of a lower target, from quantiles (265, m); uniform if they hold."""
+    normal = stats.norm.ppf(LEVELS)
+    each = zip(quantiles.T, observed, strict=True)
+    return stats.norm.cdf([np.interp(np.log(y), np.log(point), normal) for point, y in each])

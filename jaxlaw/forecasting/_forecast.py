@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from pathlib import Path
+from typing import Annotated, Any, Unpack
 
 import jax
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from jaxlaw import _json as records
 from jaxlaw._quantities import SHARE, times, written, written_range
 from jaxlaw._result import TARGET, Result
+from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, Seed, checked
 from jaxlaw._version import __version__
 from jaxlaw.data import ReadingOptions
@@ -30,24 +32,26 @@ from jaxlaw.fitting import (
     outside_range,
     range_message,
     residual_notes,
+    runs_for,
 )
-from jaxlaw.forecasting._ensemble import Ensemble, Question, ask, ensemble
+from jaxlaw.forecasting._backtest import Backtest, backtest_of, frame_of
+from jaxlaw.forecasting._ensemble import (
+    LEVELS,
+    Ensemble,
+    Question,
+    ask,
+    ensemble,
+    interval_at,
+    quantiles_of,
+)
 from jaxlaw.forecasting.posterior import NU
 from jaxlaw.laws import growing_inputs
 from jaxlaw.notes import Note, largest_run_step, remedy_of
 from jaxlaw.uncertainty import Draws
 
-if TYPE_CHECKING:
-    from jaxlaw.forecasting._backtest import Backtest
-else:
-    Backtest = Any
-
-#: Levels of the quantiles that a forecast keeps, close together in the tails.
-LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
 PARTS = ("from_parameters", "from_prior", "from_misfit", "from_noise")
 _COLUMNS = dict.fromkeys(("distance", "estimate", "low", "high", *PARTS), float)
 CONFLICT = 0.01  # tail probability of the posterior under the prior, below which they disagree
-_REPEATS = 8  # draws of the noise for each of the posterior
 _ROUNDING = 1e-6  # of a distance
 _SLOPES = 64  # draws that show in which directions a law varies
 _FARTHER = 1.5  # times the e-folds that the runs themselves span
@@ -141,22 +145,10 @@ class Forecast(Result):
             raise UsageError(f"level is between 0 and 0.999, not {level}")
         return interval_at(self.quantiles, level)
 
-    def below(self, points: Any, observed: Any) -> np.ndarray:
-        """(k,) probability of a lower target: evenly spread over (0, 1) if forecasts are good.
-
-        Args:
-            points: (k,) numbers of the table's rows.
-            observed: (k,) target of a run made there.
-        """
-        normal = stats.norm.ppf(LEVELS)
-        logs = [np.interp(np.log(y), np.log(self.quantiles[:, k]), normal)
-                for k, y in zip(points, observed, strict=True)]  # fmt: skip
-        return stats.norm.cdf(logs)
-
     def score(
         self, runs: Any, *, rtol: float = 0.02, **reading: Unpack[ReadingOptions]
     ) -> Backtest:
-        """How the forecast went, by the runs that were made since: see :func:`jaxlaw.forecasting.score`.
+        """How it went, by the runs that were made since: see :func:`jaxlaw.forecasting.score`.
 
         Example:
             >>> table = jl.simulate.experiment("chinchilla", noise=0.005).table
@@ -164,8 +156,6 @@ class Forecast(Result):
             >>> jl.forecast(before, at=later[["N", "D"]]).score(later).frame["inside"].mean() > 0.7
             True
         """
-        from jaxlaw.forecasting._backtest import score  # which is built on forecasts
-
         return score(self, runs, rtol=rtol, **reading)
 
     @property
@@ -215,14 +205,16 @@ class Forecast(Result):
     def _point(self, row: pd.Series) -> str:
         """A run, its estimate and interval, and how far it is from the runs."""
         inputs = [
-            f"{name} {row[name] if isinstance(row[name], str) else written(row[name], *self.unit_of(name))}"
+            f"{name} "
+            + (row[name] if isinstance(row[name], str) else written(row[name], *self.unit_of(name)))
             for name in self.inputs
         ]
         unit, far = self.unit_of("estimate"), np.exp(row["distance"])
+        between = written_range(row["low"], row["high"], *unit)
+        where = f"{times(far)} beyond the largest run" if far > 1 else "within the runs"
         return (
-            f"{self.target} {written(row['estimate'], *unit)} ({self.level:.4g} interval of a new run: "
-            f"{written_range(row['low'], row['high'], *unit)}) at {', '.join(inputs)}, "
-            f"{f'{times(far)} beyond the largest run' if far > 1 else 'within the runs'}"
+            f"{self.target} {written(row['estimate'], *unit)} ({100 * self.level:.4g}% for a new "
+            f"run: {between}) at {', '.join(inputs)}, {where}"
         )
 
     def lines(self) -> list[str]:
@@ -243,6 +235,15 @@ class Forecast(Result):
         return lines
 
     @classmethod
+    def _read_fields(cls, record: dict[str, Any]) -> Forecast:
+        if "error_model" in record:
+            raise ValueError(
+                "it was made before forecasts came from one posterior: make it again from its "
+                "runs, or read it by the version that wrote it"
+            )
+        return super()._read_fields(record)
+
+    @classmethod
     def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
         if values["quantiles"].shape != (len(LEVELS), len(values["table"])):
             raise ValueError(f"field 'quantiles' has shape {values['quantiles'].shape}")
@@ -253,13 +254,6 @@ def _width(row: pd.Series, most: int = len(PARTS)) -> str:
     """What a width comes from, most of it first."""
     parts = row[list(PARTS)].astype(float).nlargest(most)
     return ", ".join(f"{n.removeprefix('from_')} {share:.0%}" for n, share in parts.items())
-
-
-def interval_at(quantiles: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """(m,) low and high of the target, from its quantiles (265, m) at :data:`LEVELS`."""
-    at, normal = stats.norm.ppf([(1 - level) / 2, (1 + level) / 2]), stats.norm.ppf(LEVELS)
-    ends = [np.exp(np.interp(at, normal, np.log(point))) for point in quantiles.T]
-    return tuple(np.array(ends).reshape(-1, 2).T)
 
 
 @checked
@@ -321,10 +315,10 @@ def forecast(
     notes += [*_notes_of_points(draws.fit, asked, points, table), *draws.notes]
     tested = None
     if backtest:
-        from jaxlaw.forecasting._backtest import backtest_of  # which is built on forecasts
-
         tested = backtest_of(asked, prior=prior, level=level, seed=seed)
-    known = found.prior is not None and [l for l in asked.laws.values() if found.prior.knows(l)]
+    known = found.prior is not None and [
+        law for law in asked.laws.values() if found.prior.knows(law)
+    ]
     return Forecast(
         table=table, level=level, target=asked.first.target_name, posterior=draws,
         weights=found.weights(0), quantiles=quantiles, observed=asked.fitted(),
@@ -364,15 +358,6 @@ def _predicted(
         "distance": distance, "estimate": np.exp(np.median(moved, axis=0)),
         "low": low, "high": high, **dict(zip(PARTS, parts / parts.sum(axis=0), strict=True)),
     }), quantiles  # fmt: skip
-
-
-def quantiles_of(logs: np.ndarray, sigma: np.ndarray, seed: int) -> np.ndarray:
-    """(265, m) quantiles of a new run, from draws (R, m) of its log and (R,) of its noise."""
-    count = len(sigma) * _REPEATS
-    # Evenly spread over Student's t: few draws of noise would move the quantiles.
-    noise = stats.t.ppf((np.arange(count) + 0.5) / count, NU)
-    noise = np.random.default_rng([seed, 2]).permutation(noise) * np.tile(sigma, _REPEATS)
-    return np.exp(np.quantile(np.tile(logs, (_REPEATS, 1)) + noise[:, None], LEVELS, axis=0))
 
 
 def _conflict_note(table: pd.DataFrame, other: pd.DataFrame, draws: Draws) -> Note:
@@ -434,3 +419,133 @@ def _experiment_notes(found: Ensemble) -> list[Note]:
     law = next(iter(found.asked.laws.values()))
     misfit = any(note.code == "lack-of-fit" for note in residual_notes(residuals))
     return experiment_notes(law, residuals, seen.others, seen.positions, misfit=misfit)
+
+
+# ---------------------------------------------------------------- runs made since
+
+
+@checked
+def score(
+    forecasts: Any,
+    runs: Any,
+    *,
+    rtol: Annotated[float, Between(0.0, 0.5)] = 0.02,
+    **reading: Unpack[ReadingOptions],
+) -> Backtest:
+    """How forecasts went, by the runs that were made since.
+
+    Args:
+        forecasts: forecast, a list of them, or a dict name → forecast; or the name of a file or a
+            folder of files (:meth:`jaxlaw.Forecast.save`), or a list of names.
+        runs: what :func:`jaxlaw.read_runs` takes or returns, with the inputs of the forecasts and
+            the target, in the forecasts' units unless ``units`` says otherwise.
+        rtol: relative difference of each input up to which a run is one that was forecast: what
+            was planned is rarely hit to the token.
+        **reading: options of :func:`jaxlaw.read_runs`: columns, units, where …
+
+    Returns:
+        :class:`Backtest`, without cut-offs. A run that a forecast was fitted to is left out of it;
+        a run that stands in the table twice, or a forecast that is given twice, counts once.
+
+    Raises:
+        UsageError: no forecast is given, or there is no such file.
+        DataError: a file is no whole forecast, a column is missing, or no run was made where there
+            is a forecast.
+
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla", noise=0.005).table
+        >>> before, later = table[table["D"] < 5e10], table[table["D"] >= 5e10]
+        >>> forecast = jl.forecast(before, at=later[["N", "D"]])
+        >>> len(jl.forecasting.score(forecast, later).frame) == len(later)
+        True
+    """
+    named = _named(forecasts)
+    frames, fitted, seen_before = [], 0, set()
+    for name, forecast in named.items():
+        made = (forecast.fingerprint, forecast.table.to_csv(), forecast.quantiles.tobytes())
+        if made in seen_before:
+            continue
+        seen_before.add(made)
+        fit = forecast.posterior.fit
+        seen = runs_for(fit, runs, reading).observations(fit.law, free=())
+        rows = _in_units_of(fit, seen.inputs | {forecast.target: seen.target}, forecast)
+        points = _in_units_of(fit, None, forecast, forecast.table)
+        own = _in_units_of(fit, None, forecast, forecast.observed)
+        off = np.abs(rows[:, None, :-1] / points - 1).max(axis=2, initial=0.0)
+        known = (np.abs(rows[:, None] / own - 1) < SAME).all(axis=2).any(axis=1)
+        again = pd.DataFrame(rows).duplicated().to_numpy()
+        at = (off.min(axis=1) <= rtol) & (seen.weight > 0) & ~again
+        fitted += int((at & known).sum())
+        kept = np.flatnonzero(at & ~known)
+        point = off.argmin(axis=1)[kept]
+        table = forecast.table.iloc[point]
+        frames.append(frame_of(
+            name, seen.rows[kept], table["distance"].to_numpy(), seen.target[kept],
+            table["estimate"].to_numpy(), forecast.quantiles[:, point], forecast.level,
+        ))  # fmt: skip
+    frame = pd.concat(frames, ignore_index=True)
+    first = next(iter(named.values()))
+    if frame.empty:
+        message = (
+            f"{fitted} runs are those that the forecasts were fitted to"
+            if fitted
+            else (
+                f"no run was made where there is a forecast, within {rtol:.0%} of every input: say with "
+                "columns= and units= which column is what, or raise rtol="
+            )
+        )
+        raise DataError(f"{seen.source}: {message}")
+    notes = []
+    if fitted:
+        message = f"{fitted} runs that a forecast was fitted to are no forecasts and left out"
+        notes.append(Note("fitted-runs", "info", message))
+    if waiting := len(named) - frame["forecast"].nunique():
+        message = f"{waiting} of {len(named)} forecasts are copies of another or have no run yet"
+        notes.append(Note("not-made-yet", "info", message))
+    return Backtest(frame, first.level, first.target, "", tuple(notes))
+
+
+def _in_units_of(
+    fit: Any, own: Mapping[str, np.ndarray] | None, forecast: Forecast,
+    table: pd.DataFrame | None = None,
+) -> np.ndarray:  # fmt: skip
+    """(n, k) inputs of a forecast, and the target where there is one, in its units, as numbers."""
+    specs = {spec.name: spec for spec in fit.law.inputs}
+    columns = []
+    for name in [*forecast.inputs, forecast.target]:
+        if own is not None:
+            columns.append(own[name] / fit.units.get(name, 1.0))
+        elif name in table:
+            spec = specs.get(name)
+            values = spec.codes(table[name]) if spec is not None else table[name]
+            columns.append(np.asarray(values, float))
+    return np.stack(columns, axis=1)
+
+
+def _named(forecasts: Any) -> dict[str, Forecast]:
+    if isinstance(forecasts, Forecast | str | Path):
+        forecasts = [forecasts]
+    if not isinstance(forecasts, Mapping):
+        listed = list(forecasts) if isinstance(forecasts, Iterable) else [forecasts]
+        files = load_all([item for item in listed if isinstance(item, str | Path)])
+        others = enumerate(listed, 1)
+        forecasts = files | {str(k): i for k, i in others if not isinstance(i, str | Path)}
+    for item in forecasts.values():
+        if not isinstance(item, Forecast):
+            raise UsageError(f"score takes forecasts, not {type(item).__name__}")
+    if not forecasts:
+        raise UsageError("there is no forecast to score")
+    return {str(name): forecast for name, forecast in forecasts.items()}
+
+
+def load_all(paths: Iterable[str | Path]) -> dict[str, Forecast]:
+    """Forecasts of files, by the names of these; of a folder those files that are forecasts."""
+    found: dict[str, Forecast] = {}
+    for path in paths:
+        files = sorted(Path(path).glob("*.json")) if Path(path).is_dir() else [path]
+        if Path(path).is_dir():
+            files = [f for f in files if records.kind_of(records.read_record(f)) == "forecast"]
+            if not files:
+                raise UsageError(f"folder {path} has no forecast among its files *.json")
+        found |= {str(file): Forecast.load(file) for file in files}
+    return found
