@@ -486,14 +486,12 @@ def score(
     frame = pd.concat(frames, ignore_index=True)
     first = next(iter(named.values()))
     if frame.empty:
-        message = (
-            f"{fitted} runs are those that the forecasts were fitted to"
-            if fitted
-            else (
-                f"no run was made where there is a forecast, within {rtol:.0%} of every input: say with "
-                "columns= and units= which column is what, or raise rtol="
+        message = f"{fitted} runs are those that the forecasts were fitted to"
+        if not fitted:
+            message = (
+                f"no run was made where there is a forecast, within {rtol:.0%} of every input: say "
+                "with columns= and units= which column is what, or raise rtol="
             )
-        )
         raise DataError(f"{seen.source}: {message}")
     notes = []
     if fitted:

@@ -28,7 +28,7 @@ from jaxlaw.laws._base import (
     names,
     power,
 )
-from jaxlaw.laws._beyond import beyond, growing_inputs, slope_of, top_of
+from jaxlaw.laws._beyond import beyond, growing_inputs, slope_of, top_of, without_misfit
 from jaxlaw.laws._files import from_file, names_a_file, run_file
 from jaxlaw.laws._grouped import grouped
 from jaxlaw.laws._mixing import additive, mixing
@@ -78,6 +78,7 @@ __all__ = [
     "tuned",
     "weight_of",
     "weighted",
+    "without_misfit",
 ]
 
 keep_as_built_in()

@@ -62,6 +62,11 @@ def beyond(law: str | Law) -> Law:
     return _make_law(base) if growing_inputs(base) else base
 
 
+def without_misfit(law: Law) -> Law:
+    """The law that :func:`beyond` was given; any other law as it is."""
+    return law.function.base if isinstance(law.function, _Formula) else law
+
+
 @dataclasses.dataclass(frozen=True)
 class _Formula:
     """The formula of a law with its misfit; picklable, as its law is."""
