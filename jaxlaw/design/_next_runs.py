@@ -173,7 +173,7 @@ def _refuse_no_fit(given: Any) -> UsageError:
         # Candidates by the variance expected to be left of a forecast were the largest run in 22 of
         # 24 simulated trials: there is nothing to search for.
         message = (
-            "next_runs chooses for the fit of one law. For a forecast the most informative next run "
+            "next_runs chooses for the fit of one law; the most informative next run of a forecast "
             "is the largest you can afford, at the tokens per parameter of the run you forecast"
         )
     return UsageError(message, argument="fit", value=given)

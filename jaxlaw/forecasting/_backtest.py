@@ -207,7 +207,7 @@ def backtest_of(
     seen, table = asked.first, asked.table()
     active, fitted = seen.weight > 0, z <= at[:, None]
     found, frames = ensemble(asked, fitted * seen.weight, prior, seed), []
-    for k, (_, logs) in enumerate(found.logs(table)):
+    for k, (_, logs) in zip(range(len(at)), found.logs(table), strict=False):
         rows = np.flatnonzero(~fitted[k] & active)
         quantiles = quantiles_of(logs[:, rows], found.sigma(k), seed)
         line = _power_law(z[fitted[k] & active], seen.target[fitted[k] & active], z[rows])

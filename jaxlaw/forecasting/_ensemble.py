@@ -13,7 +13,7 @@ from scipy import stats
 
 from jaxlaw import laws as all_laws
 from jaxlaw._arrays import real_numbers
-from jaxlaw._jit import in_float64
+from jaxlaw._jit import in_float64, padded
 from jaxlaw._tables import is_table, read_table
 from jaxlaw.data import Observations, Runs, read_for
 from jaxlaw.errors import DataError, UsageError
@@ -35,6 +35,7 @@ from jaxlaw.validation import label_of
 
 #: Levels of the quantiles that a forecast keeps, close together in the tails.
 LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
+_TOGETHER = 6  # problems of several, or a multiple of it
 _REPEATS = 4  # draws of the noise for each of the posterior
 
 #: Laws that are taken where none is named: the first row whose inputs are all columns of the runs.
@@ -360,6 +361,8 @@ def ensemble(asked: Question, weights: np.ndarray, prior: Any, seed: int) -> Ens
     """
     prior = prior_of(prior)
     weights = weights * shared_weights(asked.first, asked.members)
+    if len(weights) > 1:  # one program serves so many cut-offs and fewer
+        weights = padded(weights, -(-len(weights) // _TOGETHER) * _TOGETHER)
     found = {
         label: posteriors(law, asked.seen[label], weights, prior=prior, seed=seed)
         for label, law in asked.laws.items()

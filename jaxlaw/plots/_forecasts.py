@@ -143,7 +143,7 @@ def _bars(ax: Axes, forecast: Forecast, x: np.ndarray) -> None:
 def _curve_of_law(
     ax: Axes, forecast: Forecast, names: tuple[str, ...], x: np.ndarray, seen: np.ndarray
 ) -> list[tuple[float, str, Any]]:
-    """The draws' median and band along a path through the farthest point; end of the curve."""
+    """The draws' median and band along a path through the farthest point; the curve's end."""
     far, draws = int(np.argmax(x)), forecast.posterior
     along = np.geomspace(min(seen.min(), x.min()), max(x.max(), seen.max()), _FINE)
     inputs = {}
