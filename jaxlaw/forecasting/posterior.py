@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import gammaln
 
 from jaxlaw import laws
 from jaxlaw._jit import compiled, in_float64, size_class
@@ -46,9 +47,11 @@ DRIFT = -0.002  # mean of the slopes: laws lie high by this per e-fold beyond th
 LEVEL_SD = 2.0  # of the log of the target at the reference point, about the runs'
 SHARED = 0.5  # correlation of the errors of a run's checkpoints
 
-_STARTS, _CLIMBS = 8, 40
-_PROPOSED, _CHAINS, _LEAPS = 2000, 256, 5
-_TUNED, _KEPT = 18, 4  # moves of a chain before and after the draws that are kept
+_STARTS, _CLIMBS, _LONGEST = 8, 40, 5.0  # starts, steps of each, and the longest of these
+_ROUNDS, _PROPOSED = 2, 2000  # of importance sampling
+_FAR, _NEAR_STRETCH, _FAR_STRETCH = 0.3, 1.1, 2.5  # share and widths of its two proposals
+_CHAINS, _LEAPS = 256, 5
+_TUNED, _KEPT = 18, 4  # moves of a chain before draws are kept, and of which they are kept
 ENOUGH = 400.0  # effective draws
 
 
@@ -123,13 +126,11 @@ class _Randomness(NamedTuple):
     starts: Any
     normal: Any
     chi: Any
-    wide: Any
+    far: Any
     picked: Any
     momentum: Any
     jitter: Any
     accepted: Any
-    evidence: Any
-    evidence_chi: Any
 
 
 def posterior(
@@ -195,6 +196,7 @@ class Posteriors(NamedTuple):
 
     Attributes:
         params: parameter of the law → (P, R).
+        middle: parameter of the law → (P,), at the mean of the coordinates.
         sigma, misfit: (P, R) relative noise of a run, and misfit per e-fold below the largest run.
         slopes: (P, R, k) of the misfit beyond the runs, along each growing input.
         tops: (P, k) values of these inputs at the largest run.
@@ -204,6 +206,7 @@ class Posteriors(NamedTuple):
     """
 
     params: dict[str, np.ndarray]
+    middle: dict[str, np.ndarray]
     sigma: np.ndarray
     misfit: np.ndarray
     slopes: np.ndarray
@@ -249,14 +252,14 @@ def posteriors(
         else:
             many = many._replace(target=np.broadcast_to(one.target, (count, rows)))
         found = jax.device_get(_sample_each(space, many, _randomness(space.size + 2, seed)))
-    at, effective, evidence, conflict, params = found
+    at, params, middle, effective, evidence, conflict, rates = found
     keep = slice(None, n_draws)
     sigma, misfit = np.exp(at[:, keep, -2]), np.exp(at[:, keep, -1])
     slopes = _slopes(sigma, len(growing_inputs(law)), seed)
     active = np.where(weights > 0, one.size[: weights.shape[1]], -np.inf)
     tops = np.exp(one.tops[np.argmax(active, axis=1)])
     params = {name: np.broadcast_to(params[name], at.shape[:2])[:, keep] for name in params}
-    return Posteriors(params, sigma, misfit, slopes, tops, effective, evidence, conflict)
+    return Posteriors(params, middle, sigma, misfit, slopes, tops, effective, evidence, conflict)
 
 
 def _slopes(sigma: np.ndarray, count: int, seed: int) -> np.ndarray:
@@ -273,7 +276,7 @@ def draws_of(law: Law, seen: Observations, found: Posteriors, k: int) -> Draws:
     law, names = laws.get(law), growing_inputs(law)
     full = beyond(law)
     params = {name: found.params[name][k] for name in law.parameter_names}
-    centre = {name: float(np.median(values)) for name, values in params.items()}
+    centre = {name: float(found.middle[name][k]) for name in law.parameter_names}
     for j, name in enumerate(names):
         params[slope_of(name)] = found.slopes[k, :, j]
         params[top_of(name)] = np.full(len(found.sigma[k]), found.tops[k, j])
@@ -372,15 +375,13 @@ def _randomness(size: int, seed: int) -> _Randomness:
     moves = _TUNED + _KEPT
     return _Randomness(
         starts=rng.standard_normal((_STARTS, size)) * (np.arange(_STARTS) > 0)[:, None],
-        normal=rng.standard_normal((_PROPOSED, size)),
-        chi=np.sqrt(5 / rng.chisquare(5, _PROPOSED)),
-        wide=rng.random(_PROPOSED) < 0.3,
+        normal=rng.standard_normal((_ROUNDS, _PROPOSED, size)),
+        chi=np.sqrt(NU / rng.chisquare(NU, (_ROUNDS, _PROPOSED))),
+        far=rng.random((_ROUNDS, _PROPOSED)) < _FAR,
         picked=(np.arange(_CHAINS) + rng.random(_CHAINS)) / _CHAINS,
         momentum=rng.standard_normal((moves, _CHAINS, size)),
         jitter=0.7 + 0.6 * rng.random(moves),
         accepted=np.log(rng.random((moves, _CHAINS))),
-        evidence=rng.standard_normal((_CHAINS * _KEPT, size)),
-        evidence_chi=np.sqrt(5 / rng.chisquare(5, _CHAINS * _KEPT)),
     )
 
 
@@ -460,32 +461,40 @@ def _scales(data: _Runs, at: Any) -> tuple[Any, Any, Any]:
     return noise, misfit, noise + misfit
 
 
-def _density(space: Space, data: _Runs, weak: _Weak, at: Any) -> Any:
-    """Log of the posterior's density, normalised over coordinates and targets, at (q + 2,)."""
+def _log_likelihood(data: _Runs, at: Any, rows: Any) -> Any:
     *_, square = _scales(data, at)
-    ratio = _residuals(space, data, at[:-2]) ** 2 / square
-    each = -0.5 * jnp.log(square) - (NU + 1) / 2 * jnp.log1p(ratio / NU) + _LOG_T
-    likelihood = jnp.sum(jnp.where(data.weight > 0, data.weight * each, 0.0))
-    known, plain = _known(space, data, at), _plain(space, weak, at[:-2])
-    size = len(space.known)
-    noise = (at[-2:] - data.hyper[::2]) / data.hyper[1::2]
-    prior = -(PRIOR_NU + size) / 2 * jnp.log1p(known @ known / PRIOR_NU) if size else 0.0
-    total = likelihood + prior - 0.5 * (plain @ plain + noise @ noise)
+    each = _LOG_T - 0.5 * jnp.log(square) - (NU + 1) / 2 * jnp.log1p(rows**2 / (NU * square))
+    return jnp.sum(jnp.where(data.weight > 0, data.weight * each, 0.0))
+
+
+def _log_prior(space: Space, data: _Runs, at: Any, known: Any, plain: Any) -> Any:
+    size, noise = len(space.known), (at[-2:] - data.hyper[::2]) / data.hyper[1::2]
+    heavy = -(PRIOR_NU + size) / 2 * jnp.log1p(known @ known / PRIOR_NU) if size else 0.0
+    return heavy - 0.5 * (plain @ plain + noise @ noise)
+
+
+_LOG_T = gammaln((NU + 1) / 2) - gammaln(NU / 2) - 0.5 * np.log(np.pi * NU)
+
+
+def _parts(space: Space, data: _Runs, weak: _Weak, theta: Any) -> tuple[Any, Any, Any]:
+    """Residuals of the runs and of the prior, at (q,) coordinates without those of the noise."""
+    known, plain = _known(space, data, theta), _plain(space, weak, theta)
+    return _residuals(space, data, theta), known, plain
+
+
+def _density(space: Space, data: _Runs, weak: _Weak, at: Any) -> Any:
+    """Log of the posterior's density up to the prior's constant, at (q + 2,) coordinates."""
+    rows, known, plain = _parts(space, data, weak, at[:-2])
+    total = _log_likelihood(data, at, rows) + _log_prior(space, data, at, known, plain)
     return jnp.where(jnp.isfinite(total), total, -jnp.inf)
 
 
-_LOG_T = (
-    -0.5 * np.log(np.pi * NU) + np.log(2.0) - np.log(3 * np.sqrt(np.pi) / 4)
-)  # of t_5: Γ(3)/Γ(2.5)
-
-
-def _fisher(space: Space, data: _Runs, weak: _Weak, at: Any) -> tuple[Any, Any]:
-    """Gradient of the log density and its expected curvature, both exact for normal errors."""
+def _curvature(space: Space, data: _Runs, weak: _Weak, at: Any) -> tuple[Any, Any, Any]:
+    """The log density, its gradient, and its expected curvature (q + 2, q + 2)."""
 
     def parts(theta: Any) -> Any:
-        known, plain = _known(space, data, theta), _plain(space, weak, theta)
-        both = _residuals(space, data, theta), known, plain
-        return both, both
+        found = _parts(space, data, weak, theta)
+        return found, found
 
     (of_rows, of_known, of_plain), (rows, known, plain) = jax.jacfwd(parts, has_aux=True)(at[:-2])
     noise, misfit, square = _scales(data, at)
@@ -493,174 +502,181 @@ def _fisher(space: Space, data: _Runs, weak: _Weak, at: Any) -> tuple[Any, Any]:
     pull = weight * (NU + 1) / (NU * square + rows**2)
     held = (PRIOR_NU + len(space.known)) / (PRIOR_NU + known @ known)
     gradient = -(of_rows.T @ (pull * rows)) - held * of_known.T @ known - of_plain.T @ plain
-    curvature = (of_rows.T * pull) @ of_rows + held * of_known.T @ of_known + of_plain.T @ of_plain
-    parts_of = jnp.stack([jnp.broadcast_to(noise, square.shape), misfit], axis=1) / square[:, None]
-    excess = weight * ((NU + 1) * rows**2 / (NU * square + rows**2) - 1)
-    hyper = 1 / data.hyper[1::2] ** 2
-    of_noise = parts_of.T @ excess - hyper * (at[-2:] - data.hyper[::2])
-    bent = 2 * NU / (NU + 3) * (parts_of.T * weight) @ parts_of + jnp.diag(hyper)
-    size = space.size
-    whole = jnp.zeros((size + 2, size + 2))
-    whole = whole.at[:size, :size].set(curvature).at[size:, size:].set(bent)
-    return jnp.concatenate([gradient, of_noise]), whole
+    bent = (of_rows.T * pull) @ of_rows + held * of_known.T @ of_known + of_plain.T @ of_plain
+    shares = jnp.stack([jnp.broadcast_to(noise, square.shape), misfit], axis=1) / square[:, None]
+    excess = pull * rows**2 - weight
+    tight = 1 / data.hyper[1::2] ** 2
+    of_noise = shares.T @ excess - tight * (at[-2:] - data.hyper[::2])
+    of_noise_bent = 2 * NU / (NU + 3) * (shares.T * weight) @ shares + jnp.diag(tight)
+    whole = jax.scipy.linalg.block_diag(bent, of_noise_bent)
+    value = _log_likelihood(data, at, rows) + _log_prior(space, data, at, known, plain)
+    gradient = jnp.concatenate([gradient, of_noise])
+    fine = jnp.isfinite(value) & jnp.isfinite(gradient).all() & jnp.isfinite(whole).all()
+    return jnp.where(fine, value, -jnp.inf), gradient, whole
 
 
 # ---------------------------------------------------------------- the sampler
 
 
-def _climb(space: Space, data: _Runs, weak: _Weak, start: Any) -> tuple[Any, Any]:
-    """A mode and the log density there, by damped Fisher scoring."""
+def _climb(space: Space, data: _Runs, weak: _Weak, start: Any) -> tuple[Any, Any, Any]:
+    """A mode, the log density and the curvature there, by damped Fisher scoring."""
+    size = len(start)
 
     def step(_: Any, state: Any) -> Any:
-        at, value, damping = state
-        gradient, curvature = _fisher(space, data, weak, at)
-        damped = curvature + damping * jnp.diag(jnp.diag(curvature))
-        new = at + jnp.clip(jnp.linalg.solve(damped, gradient), -5.0, 5.0)
-        there = _density(space, data, weak, new)
-        better = there > value
-        keep = lambda a, b: jnp.where(better, a, b)  # noqa: E731
-        damping = jnp.where(better, damping / 5, jnp.minimum(damping * 4, 1e6))
-        return keep(new, at), keep(there, value), damping
+        at, value, gradient, bent, damping = state
+        damped = bent + damping * jnp.diag(jnp.diag(bent))
+        new = at + jnp.clip(jnp.linalg.solve(damped, gradient), -_LONGEST, _LONGEST)
+        there = (new, *_curvature(space, data, weak, new))
+        better = there[1] > value
+        kept = jax.tree.map(lambda a, b: jnp.where(better, a, b), there, state[:-1])
+        return *kept, jnp.where(better, damping / 5, jnp.minimum(damping * 4, 1e6))
 
-    value = _density(space, data, weak, start)
-    at, value, _ = jax.lax.fori_loop(0, _CLIMBS, step, (start, value, jnp.array(1e-2)))
-    return at, value
+    # Before the first step nothing is known: with no gradient it evaluates the start.
+    state = (start, -jnp.inf, jnp.zeros(size), jnp.eye(size), jnp.array(1e-2))
+    at, value, _, bent, _ = jax.lax.fori_loop(0, _CLIMBS, step, state)
+    return at, value, bent
 
 
-def _log_student(z: Any, factor: Any) -> Any:
-    """Log density, up to a constant, of t_5 with a Cholesky factor, at whitened points (M, q)."""
-    size = z.shape[-1]
+def _log_student(off: Any, factor: Any) -> Any:
+    """Log density of t_5 with a Cholesky factor, at whitened points (M, q)."""
+    size = off.shape[-1]
+    constant = gammaln((NU + size) / 2) - gammaln(NU / 2) - size / 2 * np.log(NU * np.pi)
     spread = jnp.sum(jnp.log(jnp.diag(factor)))
-    return -spread - (5 + size) / 2 * jnp.log1p(jnp.sum(z**2, axis=-1) / 5)
+    return constant - spread - (NU + size) / 2 * jnp.log1p(jnp.sum(off**2, axis=-1) / NU)
 
 
-def _factor_of(points: Any, weights: Any, size: int) -> tuple[Any, Any]:
+def _moments(points: Any, weights: Any) -> tuple[Any, Any]:
+    """Mean and Cholesky factor of the covariance of weighted points (M, q)."""
     centre = weights @ points
     off = points - centre
     spread = (off.T * weights) @ off
-    ridge = 1e-9 * jnp.diag(jnp.diag(spread)) + 1e-16 * jnp.eye(size)
+    ridge = jnp.diag(1e-9 * jnp.diag(spread) + 1e-16)
     return centre, jnp.linalg.cholesky(spread + ridge)
+
+
+def _log_proposal(points: Any, centre: Any, factor: Any) -> Any:
+    """Log density of the mixture of a near and a far Student's t at points (M, q)."""
+    off = jax.scipy.linalg.solve_triangular(factor, (points - centre).T, lower=True).T
+    parts = [
+        np.log(share) + _log_student(off / stretch, stretch * factor)
+        for share, stretch in ((1 - _FAR, _NEAR_STRETCH), (_FAR, _FAR_STRETCH))
+    ]
+    return jnp.logaddexp(*parts)
+
+
+def _tempered(logs: Any) -> Any:
+    """Weights (M,) to a power at most 1 that leaves a twentieth of them effective."""
+
+    def weights(power: Any) -> Any:
+        w = jnp.exp(power * logs)
+        return w / w.sum()
+
+    powers = 0.75 ** jnp.arange(16)
+    counts = jax.vmap(lambda power: 1 / jnp.sum(weights(power) ** 2))(powers)
+    return weights(powers[jnp.argmax(counts > 0.05 * len(logs))])
 
 
 def _sample(space: Space, data: _Runs, random: _Randomness) -> tuple[Any, ...]:
     size = space.size + 2
     weak = _weak(space, data)
     density = lambda at: _density(space, data, weak, at)  # noqa: E731
-    many = jax.vmap(density)
 
-    # Modes, from starts of the prior.
+    # Modes, from starts of the prior at the level of the runs.
     middle = [weak.level[None], data.mean[1:]] if space.known else []
     middle = jnp.concatenate([*middle, weak.mean, data.hyper[::2]])
-    roots = jnp.concatenate([jnp.ones(space.size - len(space.open)) * 0.4, weak.sd, jnp.ones(2)])
+    spread = jnp.concatenate([jnp.full(space.size - len(space.open), 0.4), weak.sd, jnp.ones(2)])
 
     def begin(normal: Any) -> Any:
-        start = middle + roots * normal
-        return start.at[: space.size].add(space.levels * _offset(space, data, start[: space.size]))
+        start = middle + spread * normal
+        level = _offset(space, data, start[: space.size])
+        return start.at[: space.size].add(space.levels * level)
 
-    at, values = jax.vmap(lambda n: _climb(space, data, weak, begin(n)))(random.starts)
-    best = at[jnp.argmax(jnp.where(jnp.isfinite(values), values, -jnp.inf))]
+    at, values, bent = jax.vmap(lambda n: _climb(space, data, weak, begin(n)))(random.starts)
+    best = jnp.argmax(values)
+    inverse = jnp.linalg.inv(bent[best] + 1e-6 * jnp.eye(size))
+    factor = jnp.linalg.cholesky((inverse + inverse.T) / 2 + 1e-14 * jnp.eye(size))
 
-    # Importance sampling around the best mode, tempered, to start the chains from.
-    _, curvature = _fisher(space, data, weak, best)
-    root = jnp.linalg.cholesky(curvature + 1e-6 * jnp.eye(size))
-    factor = jax.scipy.linalg.solve_triangular(root, jnp.eye(size), lower=True).T
-    factor = jnp.linalg.cholesky(factor @ factor.T + 1e-14 * jnp.eye(size))
-    stretch = jnp.where(random.wide, 2.5, 1.1)
-    z = random.normal * random.chi[:, None]
-    points = best + (z * stretch[:, None]) @ factor.T
-    off = z * stretch[:, None]
-    proposal = jnp.logaddexp(
-        jnp.log(0.7) + _log_student(off / 1.1, 1.1 * factor),
-        jnp.log(0.3) + _log_student(off / 2.5, 2.5 * factor),
-    )
-    logs = many(points) - proposal
-    logs = jnp.where(jnp.isfinite(logs), logs - jnp.max(logs), -jnp.inf)
+    # Adaptive importance sampling around the best mode, tempered while few points decide.
+    stretch = jnp.where(random.far, _FAR_STRETCH, _NEAR_STRETCH)[..., None]
 
-    def tempered(power: Any) -> Any:
-        w = jnp.exp(power * logs)
-        return w / w.sum()
+    def round_of(carry: Any, normal: Any) -> Any:
+        centre, factor = carry
+        points = centre + normal @ factor.T
+        logs = jax.vmap(density)(points) - _log_proposal(points, centre, factor)
+        weights = _tempered(logs - jnp.max(logs))
+        return _moments(points, weights), (points, logs, weights, centre, factor)
 
-    powers = 0.75 ** jnp.arange(16)
-    counts = jax.vmap(lambda p: 1 / jnp.sum(tempered(p) ** 2))(powers)
-    power = powers[jnp.argmax(counts > 0.1 * _PROPOSED)]
-    w = tempered(power)
-    state = points[jnp.searchsorted(jnp.cumsum(w), random.picked)]
-    _, factor = _factor_of(points, w, size)
+    normal = random.normal * random.chi[..., None] * stretch
+    (_, metric), rounds = jax.lax.scan(round_of, (at[best], factor), normal)
+    points, logs, weights, centre, factor = jax.tree.map(lambda a: a[-1], rounds)
 
-    # Hamiltonian moves of many chains, whose step and metric are adapted over the chains.
+    # Hamiltonian moves of many chains at once, whose step and metric are adapted over the chains.
     slope = jax.vmap(jax.value_and_grad(density))
+    start = points[jnp.searchsorted(jnp.cumsum(weights), random.picked)]
 
     def move(carry: Any, numbers: Any) -> Any:
-        (at, value, gradient), step, factor = carry
-        momentum, jitter, log_uniform = numbers
-        length = step * jitter
+        at, length, metric = carry
+        momentum, jitter, log_uniform, kept, again = numbers
 
-        def leap(_: Any, inner: Any) -> Any:
-            x, p, _, g = inner
-            p = p + 0.5 * length * (g @ factor)
-            x = x + length * (p @ factor.T)
-            v, g = slope(x)
-            return x, p + 0.5 * length * (g @ factor), v, g
+        def leap(k: Any, inner: Any) -> Any:
+            x, p, first, _ = inner
+            value, gradient = slope(x)
+            half = jnp.where((k == 0) | (k == _LEAPS), 0.5, 1.0)
+            p = p + half * length * jitter * (gradient @ metric)
+            x = x + jnp.where(k < _LEAPS, length * jitter, 0.0) * (p @ metric.T)
+            return x, p, jnp.where(k == 0, value, first), value
 
-        x, p, v, g = jax.lax.fori_loop(0, _LEAPS, leap, (at, momentum, value, gradient))
-        energy = v - value - 0.5 * (jnp.sum(p**2, axis=1) - jnp.sum(momentum**2, axis=1))
-        energy = jnp.where(jnp.isfinite(energy) & jnp.isfinite(g).all(axis=1), energy, -jnp.inf)
+        start = (at, momentum, jnp.zeros(_CHAINS), jnp.zeros(_CHAINS))
+        x, p, first, last = jax.lax.fori_loop(0, _LEAPS + 1, leap, start)
+        energy = last - first - 0.5 * jnp.sum(p**2 - momentum**2, axis=1)
+        energy = jnp.where(jnp.isfinite(energy), energy, -jnp.inf)
         taken = log_uniform < energy
+        at, value = jnp.where(taken[:, None], x, at), jnp.where(taken, last, first)
         rate = jnp.mean(jnp.exp(jnp.minimum(energy, 0.0)))
-        pick = lambda a, b: jnp.where(taken.reshape(-1, *(1,) * (a.ndim - 1)), a, b)  # noqa: E731
-        chains = jax.tree.map(pick, (x, v, g), (at, value, gradient))
-        return (chains, step, factor), (chains[0], rate)
+        length = jnp.where(kept, length, length * jnp.exp(0.8 * (rate - 0.8)))
+        _, new = _moments(at, jnp.full(_CHAINS, 1 / _CHAINS))
+        return (at, length, jnp.where(again, new, metric)), (at, value, rate)
 
-    def phase(carry: Any, numbers: Any) -> Any:
-        chains, step, factor = carry
-        even = jnp.full(_CHAINS, 1 / _CHAINS)
-        _, factor = _factor_of(chains[0], even, size)
+    moves = jnp.arange(_TUNED + _KEPT)
+    numbers = (random.momentum, random.jitter, random.accepted, moves >= _TUNED,
+               (moves < _TUNED) & (moves % 6 == 5))  # fmt: skip
+    carry = start, jnp.array(1.2 / size**0.25), metric
+    _, (chains, values, rates) = jax.lax.scan(move, carry, numbers)
+    chains, values = chains[_TUNED:], values[_TUNED:]
+    between = chains.mean(axis=0).var(axis=0)
+    draws, values = chains.reshape(-1, size), values.reshape(-1)
+    effective = _CHAINS * jnp.min(draws.var(axis=0) / jnp.maximum(between, 1e-300))
 
-        def tuned(inner: Any, each: Any) -> Any:
-            (chains, step, factor), (_, rate) = move(inner, each)
-            return (chains, step * jnp.exp(0.8 * (rate - 0.8)), factor), None
-
-        carry, _ = jax.lax.scan(tuned, (chains, step, factor), numbers)
-        return carry, None
-
-    numbers = (random.momentum, random.jitter, random.accepted)
-    first = jax.tree.map(lambda a: a[:_TUNED].reshape(3, _TUNED // 3, *a.shape[1:]), numbers)
-    chains = (state, *slope(state))
-    carry = chains, jnp.array(1.2 / size**0.25), factor
-    carry, _ = jax.lax.scan(phase, carry, first)
-    last = jax.tree.map(lambda a: a[_TUNED:], numbers)
-    _, (kept, rates) = jax.lax.scan(move, carry, last)
-    means = kept.mean(axis=0)
-    total = kept.reshape(-1, size).var(axis=0)
-    effective = _CHAINS * jnp.min(total / jnp.maximum(means.var(axis=0), 1e-300))
-    draws = kept.reshape(-1, size)
-
-    # Evidence, by importance sampling from Student's t with the draws' moments.
-    even = jnp.full(len(draws), 1 / len(draws))
-    centre, factor = _factor_of(draws, even, size)
-    z = random.evidence * random.evidence_chi[:, None]
-    logs = many(centre + z @ factor.T) - _log_student(z, factor) - _student_constant(size)
-    evidence = jax.scipy.special.logsumexp(logs) - jnp.log(len(logs))
-    evidence = evidence - _log_scale_of_prior(space, data, weak)
-
+    # Evidence: a bridge between the draws and the points of the last round.
+    ours = values - _log_proposal(draws, centre, factor)
+    evidence = _bridge(ours, logs) - _log_constant(space, data, weak)
     conflict = jnp.ones(())
     if space.known:
         known = jax.vmap(lambda at: _known(space, data, at))(draws).mean(axis=0)
         conflict = known @ known
     params = jax.vmap(lambda at: space.natural(at[:-2], data))(draws)
-    return draws, effective, evidence, conflict, params
+    middle = space.natural(draws.mean(axis=0)[:-2], data)
+    return draws, params, middle, effective, evidence, conflict, rates[-1]
 
 
-def _student_constant(size: int) -> float:
-    from scipy.special import gammaln
+def _bridge(ours: Any, theirs: Any) -> Any:
+    """Log of the integral of a density, from its log ratio to a proposal at draws of both.
 
-    return float(gammaln((5 + size) / 2) - gammaln(2.5) - size / 2 * np.log(5 * np.pi))
+    The estimator of Meng and Wong (1996).
+    """
+    a, b = len(ours) / (len(ours) + len(theirs)), len(theirs) / (len(ours) + len(theirs))
+
+    def step(_: Any, log_z: Any) -> Any:
+        above = jax.nn.logsumexp(theirs - jnp.logaddexp(np.log(a) + theirs, np.log(b) + log_z))
+        below = jax.nn.logsumexp(-jnp.logaddexp(np.log(a) + ours, np.log(b) + log_z))
+        return above - np.log(len(theirs)) - below + np.log(len(ours))
+
+    start = jax.nn.logsumexp(theirs) - np.log(len(theirs))
+    return jax.lax.fori_loop(0, 20, step, start)
 
 
-def _log_scale_of_prior(space: Space, data: _Runs, weak: _Weak) -> Any:
+def _log_constant(space: Space, data: _Runs, weak: _Weak) -> Any:
     """Log of the normalising constant of the prior's density."""
-    from scipy.special import gammaln
-
     normals = len(space.open) + 2 + bool(space.known)
     total = normals / 2 * np.log(2 * np.pi) + jnp.sum(jnp.log(weak.sd))
     total += jnp.sum(jnp.log(data.hyper[1::2])) + bool(space.known) * np.log(LEVEL_SD)
