@@ -300,7 +300,8 @@ class Ensemble:
         total, chosen = np.zeros(plain.shape[1]), self._chosen(k)
         for j, (label, one) in enumerate(self.found.items()):
             law, of = self.asked.laws[label], chosen == j
-            if self.prior is None or not self.prior.knows(law) or of.sum() < 2:
+            known = self.prior is not None and self.prior.knows(law) and not self.prior.pools(law)
+            if not known or of.sum() < 2:
                 continue
             params = {name: values[k][of] for name, values in one.params.items()}
             with in_float64():

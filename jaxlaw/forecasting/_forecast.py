@@ -471,8 +471,8 @@ def score(
         rows = _in_units_of(fit, seen.inputs | {forecast.target: seen.target}, forecast)
         points = _in_units_of(fit, None, forecast, forecast.table)
         own = _in_units_of(fit, None, forecast, forecast.observed)
-        off = np.abs(rows[:, None, :-1] / points - 1).max(axis=2, initial=0.0)
-        known = (np.abs(rows[:, None] / own - 1) < SAME).all(axis=2).any(axis=1)
+        off = _apart(rows[:, :-1], points)
+        known = (_apart(rows, own) < SAME).any(axis=1)
         again = pd.DataFrame(rows).duplicated().to_numpy()
         at = (off.min(axis=1) <= rtol) & (seen.weight > 0) & ~again
         fitted += int((at & known).sum())
@@ -501,6 +501,12 @@ def score(
         message = f"{waiting} of {len(named)} forecasts are copies of another or have no run yet"
         notes.append(Note("not-made-yet", "info", message))
     return Backtest(frame, first.level, first.target, "", tuple(notes))
+
+
+def _apart(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(n, m) largest relative difference of (n, k) rows from (m, k) points."""
+    size = np.maximum(np.abs(points), 1e-300)
+    return (np.abs(rows[:, None] - points) / size).max(axis=2)
 
 
 def _in_units_of(

@@ -28,9 +28,9 @@ def test_later_runs_are_held_as_often_as_intervals_say(found):
 def test_a_cutoff_is_the_forecast_of_the_runs_below_it(ladder, found):
     label = found.frame["forecast"].iloc[-1]
     rows = found.frame[found.frame["forecast"] == label]
-    cutoff = compute(ladder)[rows["row"]] / np.exp(rows["distance"])
-    below = ladder[compute(ladder) <= cutoff.iloc[0] * (1 + 1e-9)]
     later = ladder.loc[rows["row"]]
+    cutoff = compute(later).iloc[0] / np.exp(rows["distance"].iloc[0])
+    below = ladder[compute(ladder) <= cutoff * (1 + 1e-9)]
     assert len(below) + len(later) == len(ladder)
     alone = jl.forecast(below, later[["N", "D"]])
     np.testing.assert_allclose(alone.table["estimate"], rows["estimate"], rtol=2e-3)
