@@ -232,14 +232,6 @@ HOLDING = {
              "prediction": [2.1, 2.2]}
         ),
     },
-    jl.forecasting.LeaveFutureOut: lambda: (
-        {"forecasts": {"3 runs": (one := built(jl.Forecast))}}
-        | {"table": pd.DataFrame(
-            {"n_runs": [3]} | {name: [0.1] for name in one.inputs}
-            | {"distance": [0.1], "estimate": [2.0], "low": [1.9], "high": [2.1], "row": [4.0],
-               "observed": [2.0], "error": [0.0]}
-        )}
-    ),
     jl.forecasting.ScoreForecast: lambda: {
         "forecasts": {"a": built(jl.Forecast)},
         "table": pd.DataFrame(

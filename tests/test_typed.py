@@ -181,8 +181,8 @@ def test_keywords_that_are_handed_on_are_those_of_the_functions_that_take_them()
 @pytest.mark.parametrize(
     "function",
     [
-        jl.bootstrap, jl.forecast, jl.forecasting.leave_future_out, jl.backtest, jl.cross_validate,
-        jl.covariance, jl.profile, jl.influence, jl.identifiability, jl.fit_decay,
+        jl.bootstrap, jl.cross_validate, jl.covariance, jl.profile, jl.influence,
+        jl.identifiability, jl.fit_decay,
     ],
 )  # fmt: skip
 def test_what_fits_lists_the_options_of_a_fit(function):

@@ -11,7 +11,7 @@ import typer
 import jaxlaw as jl
 from jaxlaw._json import add_digest
 from jaxlaw.cli import _options as opt
-from jaxlaw.cli._inputs import law_named, laws_and_fits, runs_as_fitted
+from jaxlaw.cli._inputs import laws_and_fits, runs_as_fitted
 from jaxlaw.cli._output import (
     CSV,
     JSON,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 Laws = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"A law, or {opt.OWN_LAW}; repeatable: several count by how well they predict. Left "
-        "out, one that suits the columns.",
+        help=f"A law, {opt.OWN_LAW}, or a fit (JSON), whose law it is; repeatable: several count by "
+        "how well they predict. Left out, one that suits the columns.",
         autocompletion=opt.completed(opt.law_names),
     ),
 ]
@@ -85,9 +85,10 @@ def backtest_command(
     Example: jaxlaw backtest runs.csv -c N=n_params -c D=n_tokens --cutoffs 3
     """
     check_out(out, JSON, CSV, PICTURE)
+    law, runs = _laws_and_runs(laws, data, reading)
     result = jl.backtest(
-        data, _laws(laws), along=along, cutoffs=_cutoffs(cutoffs), first=first,
-        groups=opt.columns_named(groups), prior=_prior(prior), level=level, seed=seed, **reading,
+        runs, law, along=along, cutoffs=_cutoffs(cutoffs), first=first,
+        groups=opt.columns_named(groups), prior=_prior(prior), level=level, seed=seed,
     )  # fmt: skip
     conclude(
         result.to_dict(), result, result.frame, lambda: print_summary(result), out,
@@ -122,9 +123,11 @@ def forecast_command(
     Example: jaxlaw forecast runs.csv --at N=7e9,D=1e12 --out forecast.json
     """
     check_out(out, JSON, CSV, PICTURE)
+    points = points_at(at)
+    law, runs = _laws_and_runs(laws, data, reading)
     result = jl.forecast(
-        data, points_at(at), _laws(laws), prior=_prior(prior), level=level,
-        groups=opt.columns_named(groups), backtest=backtest, seed=seed, **reading,
+        runs, points, law, prior=_prior(prior), level=level,
+        groups=opt.columns_named(groups), backtest=backtest, seed=seed,
     )  # fmt: skip
     if out is not None and not is_picture(out):
         result.save(out)
@@ -296,8 +299,12 @@ def points_at(items: list[str]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([columns[name] for columns in points]) for name in points[0]}
 
 
-def _laws(words: list[str] | None) -> list[Any] | None:
-    return None if words is None else [law_named(word) for word in words]
+def _laws_and_runs(
+    words: list[str] | None, data: str, reading: dict[str, Any]
+) -> tuple[list[Any] | None, jl.Runs]:
+    """The laws, and the runs, read as those of a fit among the laws were."""
+    laws, _, fit = laws_and_fits(words or [], {})
+    return laws or None, runs_as_fitted(fit, data, reading, laws)
 
 
 def _prior(text: str) -> str | None:

@@ -20,7 +20,6 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FittedLaw, Prior, predict_each, prior_of
 from jaxlaw.forecasting.posterior import NU, Posteriors, draws_of, posteriors, shared_weights
 from jaxlaw.laws import (
-    SHIFT,
     Law,
     beyond,
     growing_inputs,
@@ -55,6 +54,7 @@ def default_laws(runs: Runs) -> tuple[str, ...]:
     """The laws of :data:`DEFAULT_LAWS` that these runs have the columns of.
 
     Raises:
+        DataError: columns of size and tokens are called otherwise; the message has the call.
         UsageError: there are none.
     """
     present = {str(name) for name in runs.table}
@@ -63,6 +63,12 @@ def default_laws(runs: Runs) -> tuple[str, ...]:
     for inputs, names in DEFAULT_LAWS:
         if {*inputs} <= present:
             return names
+    try:
+        runs.observations("skaling", free=())
+    except DataError as error:
+        columns = (error.guess or {}).get("columns", {})
+        if all(columns.get(name, "…") != "…" for name in ("N", "D")):
+            raise
     known = "; ".join(", ".join(inputs) for inputs, _ in DEFAULT_LAWS)
     raise UsageError(
         f"{runs.source}: no law suits these columns by default (there are some for {known}): name "
@@ -216,7 +222,7 @@ def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Questi
     first = next(iter(seen.values()))
     if (first.target <= 0).any():
         raise DataError(
-            f"{runs.source}: {first.columns[first.target_name]} is not positive in some rows, and "
+            f"{runs.source}: {first.columns[first.target_name]} must be positive in every row: "
             "errors are ratios"
         )
     members = None if groups is None else group_numbers(runs, first, groups)
@@ -322,8 +328,8 @@ class Ensemble:
         if len(each) == 1:
             return next(iter(each.values()))
         law, chosen = weighted({label: draws.law for label, draws in each.items()}), self._chosen(k)
-        params: dict[str, np.ndarray] = {SHIFT: np.zeros(len(chosen))}
-        centre = {SHIFT: 0.0}
+        params: dict[str, np.ndarray] = {}
+        centre = {}
         merged: dict[str, dict[str, Any]] = {
             "units": {},
             "ranges": {},

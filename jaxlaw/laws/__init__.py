@@ -35,7 +35,6 @@ from jaxlaw.laws._mixing import additive, mixing
 from jaxlaw.laws._parameters import Input, Parameter, exponent, positive, real
 from jaxlaw.laws._requirements import check_requirements
 from jaxlaw.laws._weighted import (
-    SHIFT,
     parameter_of,
     weight_of,
     weighted,
@@ -52,7 +51,6 @@ __all__ = [
     "Parameter",
     "PowerLawTerms",
     "REFERENCE",
-    "SHIFT",
     "additive",
     "beyond",
     "built_in",

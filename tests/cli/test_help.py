@@ -45,7 +45,7 @@ def test_options_of_a_command_alone_stand_above_its_groups(command):
     _, out, _ = command("forecast", "--help")
     assert headings(out)[:3] == ["Arguments", "Options", "Data"]
     assert options(out, "Options")[0] == "--at"
-    assert "Usage: jaxlaw forecast [OPTIONS] [LAW]... DATA" in out
+    assert "Usage: jaxlaw forecast [OPTIONS] DATA" in out
     assert "Usage: jaxlaw predict [OPTIONS] FIT [DATA]" in command("predict", "--help")[1]
     assert "Usage: jaxlaw cache [OPTIONS] [ACTION] [LAW]..." in command("cache", "--help")[1]
 

@@ -52,7 +52,7 @@ def test_all_misspelt_columns_are_named_at_once(command):
 @pytest.mark.parametrize(
     "words",
     [("fit", "chinchilla"), ("study", "chinchilla", "kaplan"), ("bootstrap", "chinchilla"),
-     ("forecast", "chinchilla")],
+     ("forecast", "--laws", "chinchilla")],
 )  # fmt: skip
 def test_a_misspelt_column_is_named_with_the_missing_ones(command, words):
     table = jl.simulate.experiment("chinchilla", noise=0.004).table
@@ -149,7 +149,7 @@ def test_curves_whose_steps_repeat_are_named_by_the_column_that_nearly_tells_the
     assert error.value.guess["columns"]["run"] == "model"
 
 
-@pytest.mark.parametrize("words", [("forecast",), ("leave-future-out",), ("backtest",)])
+@pytest.mark.parametrize("words", [("forecast",), ("backtest",)])
 def test_without_a_law_the_line_is_proposed_too(command, words):
     table = jl.simulate.experiment("chinchilla", noise=0.004).table.iloc[::61]
     table = table.assign(D=table["D"] / 1e9)[["N", "D", "loss"]]
@@ -162,7 +162,7 @@ def test_without_a_law_the_line_is_proposed_too(command, words):
     assert {"N=params", "D=tokens (B)", "D=1e9", "loss=val_loss"} <= {*line}
     table.rename(columns={"params": "a", "tokens (B)": "b"}).to_csv("other.csv", index=False)
     code, _, err = command(*words, "other.csv", *at)
-    assert code == 2 and "no laws are tried by default for these columns" in err
+    assert code == 2 and "no law suits these columns by default" in err
 
 
 def test_too_few_rows_for_a_law_name_the_prior_where_it_has_one(command):

@@ -11,7 +11,6 @@ from scipy.stats import multivariate_normal
 import jaxlaw as jl
 from jaxlaw.fitting import field_prior
 from jaxlaw.fitting._group_spread import Around, expected_spread, given_priors
-from tests.conftest import needs_data
 
 BASE = jl.laws.get("loss-compute-e")
 OWN = ["E", "A", "gamma"]
@@ -285,7 +284,7 @@ def test_units_and_the_losses_own_change_nothing(uneven):
 
 
 @pytest.mark.full
-def test_draws_and_forecasts_take_pooled_groups(uneven):
+def test_draws_take_pooled_groups(uneven):
     law, table, fit = uneven
     points = {"C": 1e21, "group": LABELS[:3]}
     near = jl.covariance(fit, table)
@@ -295,28 +294,3 @@ def test_draws_and_forecasts_take_pooled_groups(uneven):
         assert "take the law to be right" in made.summary()
     near, drawn = near.prediction(**points), drawn.prediction(**points)
     np.testing.assert_allclose(near["std_err"], drawn["std_err"], rtol=0.35)
-    forecast = jl.forecast(law, table, at=points)
-    label = np.atleast_1d(points["group"])[0]
-    assert f"group {label}:" in forecast.summary()
-    forecast = forecast.table
-    assert (forecast["prior_share"] > 0).all()
-    width = np.log(forecast["high"] / forecast["low"])
-    assert width[0] < width[1] < width[2]
-
-
-# --- larger runs of a lab
-
-
-@needs_data
-@pytest.mark.full
-def test_a_forecast_of_pooled_groups_holds_what_came():
-    """Twelve runs of each of Kempner's corpora: chinchilla lacks something, and all groups do."""
-    from benchmarks.groups import cases, row_of
-
-    case = next(case for case in cases(1, (12,)) if case.source == "kempner")
-    assert len(case.seen) == 36 and set(case.seen.group) == set(case.later.group)
-    near, far = (row_of(way, "chinchilla", case) for way in ("pooled", "pooled-forecast"))
-    assert near["held"] < 0.5 < 0.8 < far["held"]
-    assert far["half"] < 0.04
-    assert abs(far["bias"]) < 0.8 * abs(near["bias"])
-    assert far["score"] < 0.5 * near["score"]
