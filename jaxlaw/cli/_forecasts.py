@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 Laws = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"A law, {opt.OWN_LAW}, or a fit (JSON), whose law it is; repeatable: several count by "
-        "how well they predict. Left out, one that suits the columns.",
+        help=f"A law, {opt.OWN_LAW}, or the fit (JSON) of a law; repeatable: several count by "
+        "their evidence. Left out, one that suits the columns.",
         autocompletion=opt.completed(opt.law_names),
     ),
 ]

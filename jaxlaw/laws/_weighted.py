@@ -1,8 +1,8 @@
 """Several laws of one target as one law: their weighted geometric mean.
 
 It is what a forecast by several laws says of a run (:mod:`jaxlaw.forecasting`), as a law like any
-other: so that every plan can be made with it. With the weight 1 of one law and 0 of all others it is that law,
-which is how the draws of a plan go from law to law.
+other: so that every plan can be made with it. With the weight 1 of one law and 0 of all others it
+is that law, which is how the draws of a plan go from law to law.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def weighted(laws: Mapping[str, Law]) -> Law:
         laws: label → law. All are of the same target.
 
     Returns:
-        A law of all their inputs. Its parameters are ``weight[label]`` of each law, of sum 1, and ``name[label]`` of each parameter. The same object for the same laws.
+        A law of all their inputs. Its parameters are ``weight[label]`` of each law, of
+        sum 1, and ``name[label]`` of each parameter. The same object for the same laws.
 
     Raises:
         UsageError: laws of several targets, or inputs per drop of the learning rate.

@@ -167,7 +167,7 @@ def forecast_calibration(scores: Backtest, ax: Axes | None = None) -> Axes:
     chance alone; each forecast counts once, since its runs err together.
 
     Args:
-        scores: a result of :func:`jaxlaw.forecasting.score`, best of many forecasts, or a back-test.
+        scores: a result of :func:`jaxlaw.forecasting.score` of many forecasts, or a back-test.
         ax: axes to draw on; a new figure if None.
 
     Example:
