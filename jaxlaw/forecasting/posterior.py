@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from jaxlaw import laws
 from jaxlaw._jit import compiled, in_float64, size_class
@@ -39,6 +39,7 @@ from jaxlaw.uncertainty import Draws
 
 NU = 5.0  # degrees of freedom of a run's error
 PRIOR_NU = 8.0  # … and of the prior's coordinates, so that runs can overrule it
+LEAST_NOISE = 5e-4  # which no law holds to
 NOISE_SD = 1.5  # of log σ about the prior's noise
 MISFIT, MISFIT_SD = 0.004, 0.8  # median of a, per e-fold below the largest run, and sd of log a
 SLOPE, SLOPE_SD, SLOPE_NU = 0.003, 0.6, 5.0  # scale τ of the misfit's slopes beyond the runs
@@ -49,10 +50,9 @@ SHARED = 0.5  # correlation of the errors of a run's checkpoints
 
 _STARTS, _CLIMBS, _LONGEST = 8, 40, 5.0  # starts, steps of each, and the longest of these
 _ROUNDS, _PROPOSED = 2, 2000  # of importance sampling
-_FAR, _NEAR_STRETCH, _FAR_STRETCH = 0.3, 1.1, 2.5  # share and widths of its two proposals
-_CHAINS, _LEAPS = 256, 5
-_TUNED, _KEPT = 18, 4  # moves of a chain before draws are kept, and of which they are kept
-ENOUGH = 400.0  # effective draws
+_FAR, _NEAR_STRETCH, _FAR_STRETCH = 0.2, 1.1, 2.0  # share and widths of its two proposals
+_CHAINS, _MOVES, _BLOCKS = 512, 25, 24  # chains, moves of each in a block, and blocks at most
+ENOUGH, _WANTED = 400.0, 420.0  # effective draws
 
 
 class Space(NamedTuple):
@@ -128,9 +128,7 @@ class _Randomness(NamedTuple):
     chi: Any
     far: Any
     picked: Any
-    momentum: Any
-    jitter: Any
-    accepted: Any
+    moves: Any
 
 
 def posterior(
@@ -252,7 +250,8 @@ def posteriors(
         else:
             many = many._replace(target=np.broadcast_to(one.target, (count, rows)))
         found = jax.device_get(_sample_each(space, many, _randomness(space.size + 2, seed)))
-    at, params, middle, effective, evidence, conflict, rates = found
+    at, params, middle, effective, (ours, theirs, constant), conflict, _ = found
+    evidence = _bridge(ours, theirs) - constant
     keep = slice(None, n_draws)
     sigma, misfit = np.exp(at[:, keep, -2]), np.exp(at[:, keep, -1])
     slopes = _slopes(sigma, len(growing_inputs(law)), seed)
@@ -372,16 +371,20 @@ def _context(law: Law, inputs: dict[str, Any]) -> dict[str, Any]:
 @cache
 def _randomness(size: int, seed: int) -> _Randomness:
     rng = np.random.default_rng([seed, 0])
-    moves = _TUNED + _KEPT
+    many, half = (_BLOCKS, 2 * _MOVES), _CHAINS // 2
     return _Randomness(
         starts=rng.standard_normal((_STARTS, size)) * (np.arange(_STARTS) > 0)[:, None],
         normal=rng.standard_normal((_ROUNDS, _PROPOSED, size)),
         chi=np.sqrt(NU / rng.chisquare(NU, (_ROUNDS, _PROPOSED))),
         far=rng.random((_ROUNDS, _PROPOSED)) < _FAR,
-        picked=(np.arange(_CHAINS) + rng.random(_CHAINS)) / _CHAINS,
-        momentum=rng.standard_normal((moves, _CHAINS, size)),
-        jitter=0.7 + 0.6 * rng.random(moves),
-        accepted=np.log(rng.random((moves, _CHAINS))),
+        picked=rng.permutation(np.arange(_CHAINS) + rng.random(_CHAINS)) / _CHAINS,
+        moves=(
+            np.broadcast_to(np.arange(2 * _MOVES) % 2, many),
+            rng.integers(0, half, (*many, 2)),
+            rng.standard_normal((*many, half)),
+            np.log(rng.random((*many, half))),
+            np.broadcast_to(np.arange(2 * _MOVES) // 2 % 10 == 5, many),
+        ),
     )
 
 
@@ -418,10 +421,11 @@ def _weak(space: Space, data: _Runs) -> _Weak:
 
 
 def _offset(space: Space, data: _Runs, at: Any) -> Any:
-    """By how much the log of the law has to rise at a point of the coordinates: a median."""
+    """By how much the log of the law has to rise at a point of the coordinates, on average."""
     if space.law.residuals != "log":
         return jnp.zeros(())
-    found = jnp.nanmedian(jnp.where(data.weight > 0, _residuals(space, data, at), jnp.nan))
+    counted = data.weight > 0
+    found = jnp.sum(jnp.where(counted, _residuals(space, data, at), 0.0)) / counted.sum()
     return jnp.where(jnp.isfinite(found), found, 0.0)
 
 
@@ -458,7 +462,7 @@ def _below(data: _Runs) -> Any:
 def _scales(data: _Runs, at: Any) -> tuple[Any, Any, Any]:
     """Squares of the scale of each run's error: of the noise, of the misfit, and their sum."""
     noise, misfit = jnp.exp(2 * at[-2]), jnp.exp(2 * at[-1]) * _below(data) ** 2
-    return noise, misfit, noise + misfit
+    return noise, misfit, noise + misfit + LEAST_NOISE**2
 
 
 def _log_likelihood(data: _Runs, at: Any, rows: Any) -> Any:
@@ -525,7 +529,7 @@ def _climb(space: Space, data: _Runs, weak: _Weak, start: Any) -> tuple[Any, Any
     def step(_: Any, state: Any) -> Any:
         at, value, gradient, bent, damping = state
         damped = bent + damping * jnp.diag(jnp.diag(bent))
-        new = at + jnp.clip(jnp.linalg.solve(damped, gradient), -_LONGEST, _LONGEST)
+        new = at + jnp.clip(_solve(damped, gradient), -_LONGEST, _LONGEST)
         there = (new, *_curvature(space, data, weak, new))
         better = there[1] > value
         kept = jax.tree.map(lambda a, b: jnp.where(better, a, b), there, state[:-1])
@@ -535,6 +539,10 @@ def _climb(space: Space, data: _Runs, weak: _Weak, start: Any) -> tuple[Any, Any
     state = (start, -jnp.inf, jnp.zeros(size), jnp.eye(size), jnp.array(1e-2))
     at, value, _, bent, _ = jax.lax.fori_loop(0, _CLIMBS, step, state)
     return at, value, bent
+
+
+def _solve(matrix: Any, values: Any) -> Any:
+    return jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(matrix), True), values)
 
 
 def _log_student(off: Any, factor: Any) -> Any:
@@ -593,8 +601,8 @@ def _sample(space: Space, data: _Runs, random: _Randomness) -> tuple[Any, ...]:
 
     at, values, bent = jax.vmap(lambda n: _climb(space, data, weak, begin(n)))(random.starts)
     best = jnp.argmax(values)
-    inverse = jnp.linalg.inv(bent[best] + 1e-6 * jnp.eye(size))
-    factor = jnp.linalg.cholesky((inverse + inverse.T) / 2 + 1e-14 * jnp.eye(size))
+    inverse = _solve(bent[best] + 1e-6 * jnp.eye(size), jnp.eye(size))
+    factor = jnp.linalg.cholesky((inverse + inverse.T) / 2)
 
     # Adaptive importance sampling around the best mode, tempered while few points decide.
     stretch = jnp.where(random.far, _FAR_STRETCH, _NEAR_STRETCH)[..., None]
@@ -610,69 +618,69 @@ def _sample(space: Space, data: _Runs, random: _Randomness) -> tuple[Any, ...]:
     (_, metric), rounds = jax.lax.scan(round_of, (at[best], factor), normal)
     points, logs, weights, centre, factor = jax.tree.map(lambda a: a[-1], rounds)
 
-    # Hamiltonian moves of many chains at once, whose step and metric are adapted over the chains.
-    slope = jax.vmap(jax.value_and_grad(density))
-    start = points[jnp.searchsorted(jnp.cumsum(weights), random.picked)]
+    # Differential evolution of many chains, until they have forgotten where they began.
+    least = 1 / jnp.sum(jax.nn.softmax(logs) ** 2)
+    picked = jnp.searchsorted(jnp.cumsum(weights), random.picked)
+    start = points[picked], logs[picked] + _log_proposal(points[picked], centre, factor)
+    start = jax.tree.map(lambda a: a.reshape(2, _CHAINS // 2, *a.shape[1:]), start)
+    reach = 2.38 / np.sqrt(2 * size)
 
-    def move(carry: Any, numbers: Any) -> Any:
-        at, length, metric = carry
-        momentum, jitter, log_uniform, kept, again = numbers
+    def move(both: Any, numbers: Any) -> Any:
+        # Half of the chains move by differences of the other half, and then these by theirs.
+        side, shifts, normal, log_uniform, leap = numbers
+        own, other = both[0][side], both[0][1 - side]
+        between = jnp.roll(other, shifts[0], axis=0) - jnp.roll(other, shifts[1], axis=0)
+        # Every tenth move leaps from where one chain is to where another is.
+        new = own + jnp.where(leap, 1.0, reach * jnp.exp(0.3 * normal))[:, None] * between
+        value, there = both[1][side], jax.vmap(density)(new)
+        taken = log_uniform < there - value
+        own, value = jnp.where(taken[:, None], new, own), jnp.where(taken, there, value)
+        return (both[0].at[side].set(own), both[1].at[side].set(value)), None
 
-        def leap(k: Any, inner: Any) -> Any:
-            x, p, first, _ = inner
-            value, gradient = slope(x)
-            half = jnp.where((k == 0) | (k == _LEAPS), 0.5, 1.0)
-            p = p + half * length * jitter * (gradient @ metric)
-            x = x + jnp.where(k < _LEAPS, length * jitter, 0.0) * (p @ metric.T)
-            return x, p, jnp.where(k == 0, value, first), value
+    def block(state: Any) -> Any:
+        k, both, _, _ = state
+        new, _ = jax.lax.scan(move, both, jax.tree.map(lambda a: a[k], random.moves))
+        # Draws start as good as those of importance sampling, and end independent of these.
+        off, then = (x - x.mean(axis=(0, 1)) for x in (new[0], start[0]))
+        kept = jnp.sum(off * then, axis=(0, 1)) ** 2
+        kept = jnp.max(kept / (jnp.sum(off**2, axis=(0, 1)) * jnp.sum(then**2, axis=(0, 1))))
+        return k + 1, new, both, 1 / (kept / least + (1 - kept) / _CHAINS)
 
-        start = (at, momentum, jnp.zeros(_CHAINS), jnp.zeros(_CHAINS))
-        x, p, first, last = jax.lax.fori_loop(0, _LEAPS + 1, leap, start)
-        energy = last - first - 0.5 * jnp.sum(p**2 - momentum**2, axis=1)
-        energy = jnp.where(jnp.isfinite(energy), energy, -jnp.inf)
-        taken = log_uniform < energy
-        at, value = jnp.where(taken[:, None], x, at), jnp.where(taken, last, first)
-        rate = jnp.mean(jnp.exp(jnp.minimum(energy, 0.0)))
-        length = jnp.where(kept, length, length * jnp.exp(0.8 * (rate - 0.8)))
-        _, new = _moments(at, jnp.full(_CHAINS, 1 / _CHAINS))
-        return (at, length, jnp.where(again, new, metric)), (at, value, rate)
+    def undone(state: Any) -> Any:
+        return (state[0] < 2) | ((state[0] < _BLOCKS) & (state[-1] < _WANTED))
 
-    moves = jnp.arange(_TUNED + _KEPT)
-    numbers = (random.momentum, random.jitter, random.accepted, moves >= _TUNED,
-               (moves < _TUNED) & (moves % 6 == 5))  # fmt: skip
-    carry = start, jnp.array(1.2 / size**0.25), metric
-    _, (chains, values, rates) = jax.lax.scan(move, carry, numbers)
-    chains, values = chains[_TUNED:], values[_TUNED:]
-    between = chains.mean(axis=0).var(axis=0)
-    draws, values = chains.reshape(-1, size), values.reshape(-1)
-    effective = _CHAINS * jnp.min(draws.var(axis=0) / jnp.maximum(between, 1e-300))
+    state = (0, start, start, jnp.zeros(()))
+    blocks, last, before, effective = jax.lax.while_loop(undone, block, state)
+    draws = jnp.concatenate([last[0], before[0]]).reshape(-1, size)
+    ours = jnp.concatenate([last[1], before[1]]).reshape(-1)
+    ours = ours - _log_proposal(draws, centre, factor)
 
-    # Evidence: a bridge between the draws and the points of the last round.
-    ours = values - _log_proposal(draws, centre, factor)
-    evidence = _bridge(ours, logs) - _log_constant(space, data, weak)
-    conflict = jnp.ones(())
+    known = jnp.zeros(())
     if space.known:
         known = jax.vmap(lambda at: _known(space, data, at))(draws).mean(axis=0)
-        conflict = known @ known
+        known = known @ known
     params = jax.vmap(lambda at: space.natural(at[:-2], data))(draws)
     middle = space.natural(draws.mean(axis=0)[:-2], data)
-    return draws, params, middle, effective, evidence, conflict, rates[-1]
+    constant = _log_constant(space, data, weak)
+    return draws, params, middle, effective, (ours, logs, constant), known, blocks
 
 
-def _bridge(ours: Any, theirs: Any) -> Any:
-    """Log of the integral of a density, from its log ratio to a proposal at draws of both.
+def _bridge(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """(P,) log of the integral of a density, from its log ratio to a proposal at draws of both.
 
     The estimator of Meng and Wong (1996).
+
+    Args:
+        ours: (P, R) at draws of the density.
+        theirs: (P, M) at draws of the proposal.
     """
-    a, b = len(ours) / (len(ours) + len(theirs)), len(theirs) / (len(ours) + len(theirs))
-
-    def step(_: Any, log_z: Any) -> Any:
-        above = jax.nn.logsumexp(theirs - jnp.logaddexp(np.log(a) + theirs, np.log(b) + log_z))
-        below = jax.nn.logsumexp(-jnp.logaddexp(np.log(a) + ours, np.log(b) + log_z))
-        return above - np.log(len(theirs)) - below + np.log(len(ours))
-
-    start = jax.nn.logsumexp(theirs) - np.log(len(theirs))
-    return jax.lax.fori_loop(0, 20, step, start)
+    a, b = (np.log(len(x.T) / (len(ours.T) + len(theirs.T))) for x in (ours, theirs))
+    found = logsumexp(theirs, axis=1) - np.log(len(theirs.T))
+    for _ in range(50):
+        z = b + found[:, None]
+        above = logsumexp(theirs - np.logaddexp(a + theirs, z), axis=1) - np.log(len(theirs.T))
+        found = above - logsumexp(-np.logaddexp(a + ours, z), axis=1) + np.log(len(ours.T))
+    return found
 
 
 def _log_constant(space: Space, data: _Runs, weak: _Weak) -> Any:
