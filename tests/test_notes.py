@@ -23,12 +23,11 @@ PACKAGE = Path(jl.__file__).parent
 CORE = ("laws", "data", "fitting", "uncertainty", "forecasting")
 INHERITED = {
     "at-bound", "badly-converged", "base-extrapolated", "decay-held", "doubtful-values",
-    "farther-than-tested", "few-groups", "few-resamples", "few-rows", "few-spare-rows",
-    "few-starts-agree", "intervals-failed", "lack-of-fit", "law-taken-as-right", "limiting-form",
+    "farther-than-tested", "few-effective-draws", "few-groups", "few-resamples", "few-spare-rows",
+    "few-starts-agree", "lack-of-fit", "law-taken-as-right", "limiting-form",
     "local-optimum",
     "misprint", "mixed-runs", "no-floor", "not-converged", "not-printed", "objective-disagrees",
-    "one-budget", "one-law", "poor-fit", "prior-conflict",
-    "prior-width", "resamples-at-bound", "resamples-disagree",
+    "poor-fit", "prior-conflict", "resamples-at-bound", "resamples-disagree",
     "resamples-failed", "ridge", "several-sizes", "solvers-disagree",
     "trend-observed", "unidentifiable", "weak-fit",
 }  # fmt: skip

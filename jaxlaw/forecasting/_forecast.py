@@ -468,9 +468,11 @@ def score(
         seen_before.add(made)
         fit = forecast.posterior.fit
         seen = runs_for(fit, runs, reading).observations(fit.law, free=())
-        rows = _in_units_of(fit, seen.inputs | {forecast.target: seen.target}, forecast)
-        points = _in_units_of(fit, None, forecast, forecast.table)
-        own = _in_units_of(fit, None, forecast, forecast.observed)
+        rows = [seen.inputs[name] / fit.units[name] for name in forecast.inputs]
+        rows = np.stack([*rows, seen.target], axis=1)
+        points, own = (
+            _as_numbers(fit, one) for one in (forecast.table[forecast.inputs], forecast.observed)
+        )
         off = _apart(rows[:, :-1], points)
         known = (_apart(rows, own) < SAME).any(axis=1)
         again = pd.DataFrame(rows).duplicated().to_numpy()
@@ -509,21 +511,11 @@ def _apart(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
     return (np.abs(rows[:, None] - points) / size).max(axis=2)
 
 
-def _in_units_of(
-    fit: Any, own: Mapping[str, np.ndarray] | None, forecast: Forecast,
-    table: pd.DataFrame | None = None,
-) -> np.ndarray:  # fmt: skip
-    """(n, k) inputs of a forecast, and the target where there is one, in its units, as numbers."""
-    specs = {spec.name: spec for spec in fit.law.inputs}
-    columns = []
-    for name in [*forecast.inputs, forecast.target]:
-        if own is not None:
-            columns.append(own[name] / fit.units.get(name, 1.0))
-        elif name in table:
-            spec = specs.get(name)
-            values = spec.codes(table[name]) if spec is not None else table[name]
-            columns.append(np.asarray(values, float))
-    return np.stack(columns, axis=1)
+def _as_numbers(fit: FittedLaw, table: pd.DataFrame) -> np.ndarray:
+    """(n, k) inputs, and the target where there is one, with the numbers of labels."""
+    codes = {spec.name: spec.codes for spec in fit.law.inputs if spec.levels}
+    columns = [codes.get(name, np.asarray)(values) for name, values in table.items()]
+    return np.stack([np.asarray(column, float) for column in columns], axis=1)
 
 
 def _named(forecasts: Any) -> dict[str, Forecast]:

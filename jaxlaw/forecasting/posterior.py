@@ -298,6 +298,7 @@ def draws_of(law: Law, seen: Observations, found: Posteriors, k: int) -> Draws:
             "few-effective-draws", "warning",
             f"the posterior of {law.name} has {effective:.0f} effective draws of "
             f"{len(found.sigma[k])}: its intervals are uncertain themselves",
+            inherited=True,
         ))  # fmt: skip
     return Draws(
         fit, params, tuple(notes), kind="posterior", groups=(),
