@@ -492,7 +492,7 @@ def score(
         if not fitted:
             message = (
                 f"no run was made where there is a forecast, within {rtol:.0%} of every input: say "
-                "with columns= and units= which column is what, or raise rtol="
+                "with columns= and units= which column is what, or take a larger rtol"
             )
         raise DataError(f"{seen.source}: {message}")
     notes = []

@@ -67,7 +67,8 @@ def test_a_forecast_is_few_programs_which_other_rows_and_points_share(runs):
     at = {"N": 7e10, "D": 1.4e12}
     more = added(lambda: jl.forecast(runs.iloc[:20], at=at))
     assert more["_sample_each"] == 1 and more.total() <= 3, more
-    assert not added(lambda: jl.forecast(runs.iloc[:25], at={"N": [7e10, 8e10], "D": 1.4e12}))
+    again = added(lambda: jl.forecast(runs.iloc[:25], at={"N": [7e10, 8e10], "D": 1.4e12}))
+    assert again <= Counter(_context=1)
 
 
 def test_what_is_compiled_ahead_is_what_is_run(runs):
