@@ -42,9 +42,10 @@ PRIOR_NU = 8.0  # … and of the prior's coordinates, so that runs can overrule 
 LEAST_NOISE = 5e-4  # which no law holds to
 NOISE_SD = 1.5  # of log σ about the prior's noise
 MISFIT, MISFIT_SD = 0.004, 0.8  # median of a, per e-fold below the largest run, and sd of log a
-SLOPE, SLOPE_SD, SLOPE_NU = 0.003, 0.6, 5.0  # scale τ of the misfit's slopes beyond the runs
+MOST_RUNS = 40.0  # that count as such: what a law errs by does not average out
+SLOPE, SLOPE_SD, SLOPE_NU = 0.0025, 0.6, 5.0  # scale τ of the misfit's slopes beyond the runs
 SLOPE_OF_NOISE = 0.5  # … and what the runs' noise adds to it
-DRIFT = -0.002  # mean of the slopes: laws lie high by this per e-fold beyond their runs
+DRIFT = -0.003  # mean of the slopes: laws lie high by this per e-fold beyond their runs
 LEVEL_SD = 2.0  # of the log of the target at the reference point, about the runs'
 SHARED = 0.5  # correlation of the errors of a run's checkpoints
 
@@ -454,6 +455,12 @@ def _plain(space: Space, weak: _Weak, at: Any) -> Any:
     return jnp.concatenate([level, opened]) if space.known else opened
 
 
+def _weights(data: _Runs) -> Any:
+    """(n,) weights of the runs' log-likelihoods: of many runs each counts less."""
+    weight = jnp.where(data.weight > 0, data.weight, 0.0)
+    return weight / jnp.hypot(1.0, weight.sum() / MOST_RUNS)
+
+
 def _below(data: _Runs) -> Any:
     top = jnp.max(jnp.where(data.weight > 0, data.size, -jnp.inf))
     return jnp.maximum(top - data.size, 0.0)
@@ -468,7 +475,7 @@ def _scales(data: _Runs, at: Any) -> tuple[Any, Any, Any]:
 def _log_likelihood(data: _Runs, at: Any, rows: Any) -> Any:
     *_, square = _scales(data, at)
     each = _LOG_T - 0.5 * jnp.log(square) - (NU + 1) / 2 * jnp.log1p(rows**2 / (NU * square))
-    return jnp.sum(jnp.where(data.weight > 0, data.weight * each, 0.0))
+    return jnp.sum(jnp.where(data.weight > 0, _weights(data) * each, 0.0))
 
 
 def _log_prior(space: Space, data: _Runs, at: Any, known: Any, plain: Any) -> Any:
@@ -502,7 +509,7 @@ def _curvature(space: Space, data: _Runs, weak: _Weak, at: Any) -> tuple[Any, An
 
     (of_rows, of_known, of_plain), (rows, known, plain) = jax.jacfwd(parts, has_aux=True)(at[:-2])
     noise, misfit, square = _scales(data, at)
-    weight = jnp.where(data.weight > 0, data.weight, 0.0)
+    weight = _weights(data)
     pull = weight * (NU + 1) / (NU * square + rows**2)
     held = (PRIOR_NU + len(space.known)) / (PRIOR_NU + known @ known)
     gradient = -(of_rows.T @ (pull * rows)) - held * of_known.T @ known - of_plain.T @ plain
