@@ -52,7 +52,7 @@ SHARED = 0.5  # correlation of the errors of a run's checkpoints
 _STARTS, _CLIMBS, _LONGEST = 8, 40, 5.0  # starts, steps of each, and the longest of these
 _ROUNDS, _PROPOSED = 2, 2000  # of importance sampling
 _FAR, _NEAR_STRETCH, _FAR_STRETCH = 0.2, 1.1, 2.0  # share and widths of its two proposals
-_CHAINS, _MOVES, _BLOCKS = 512, 25, 24  # chains, moves of each in a block, and blocks at most
+_CHAINS, _MOVES, _BLOCKS = 512, 25, 40  # chains, moves of each in a block, and blocks at most
 ENOUGH, _WANTED = 400.0, 420.0  # effective draws
 
 
@@ -647,10 +647,12 @@ def _sample(space: Space, data: _Runs, random: _Randomness) -> tuple[Any, ...]:
     def block(state: Any) -> Any:
         k, both, _, _ = state
         new, _ = jax.lax.scan(move, both, jax.tree.map(lambda a: a[k], random.moves))
-        # Draws start as good as those of importance sampling, and end independent of these.
+        # Draws start as good as those of importance sampling, and end independent of these: what
+        # they keep of their start is beyond the correlation of _CHAINS pairs by chance.
         off, then = (x - x.mean(axis=(0, 1)) for x in (new[0], start[0]))
         kept = jnp.sum(off * then, axis=(0, 1)) ** 2
         kept = jnp.max(kept / (jnp.sum(off**2, axis=(0, 1)) * jnp.sum(then**2, axis=(0, 1))))
+        kept = jnp.maximum(kept - 4 / _CHAINS, 0.0)
         return k + 1, new, both, 1 / (kept / least + (1 - kept) / _CHAINS)
 
     def undone(state: Any) -> Any:
