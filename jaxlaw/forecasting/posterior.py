@@ -42,16 +42,17 @@ PRIOR_NU = 8.0  # … and of the prior's coordinates, so that runs can overrule 
 LEAST_NOISE = 5e-4  # which no law holds to
 NOISE_SD = 1.5  # of log σ about the prior's noise
 MISFIT, MISFIT_SD = 0.004, 0.8  # median of a, per e-fold below the largest run, and sd of log a
-SLOPE, SLOPE_SD, SLOPE_NU = 0.003, 0.6, 5.0  # scale τ of the misfit's slopes beyond the runs
+MOST_RUNS = 40.0  # that count as such: what a law errs by does not average out
+SLOPE, SLOPE_SD, SLOPE_NU = 0.0025, 0.6, 5.0  # scale τ of the misfit's slopes beyond the runs
 SLOPE_OF_NOISE = 0.5  # … and what the runs' noise adds to it
-DRIFT = -0.002  # mean of the slopes: laws lie high by this per e-fold beyond their runs
+DRIFT = -0.003  # mean of the slopes: laws lie high by this per e-fold beyond their runs
 LEVEL_SD = 2.0  # of the log of the target at the reference point, about the runs'
 SHARED = 0.5  # correlation of the errors of a run's checkpoints
 
 _STARTS, _CLIMBS, _LONGEST = 8, 40, 5.0  # starts, steps of each, and the longest of these
 _ROUNDS, _PROPOSED = 2, 2000  # of importance sampling
 _FAR, _NEAR_STRETCH, _FAR_STRETCH = 0.2, 1.1, 2.0  # share and widths of its two proposals
-_CHAINS, _MOVES, _BLOCKS = 512, 25, 24  # chains, moves of each in a block, and blocks at most
+_CHAINS, _MOVES, _BLOCKS = 512, 25, 40  # chains, moves of each in a block, and blocks at most
 ENOUGH, _WANTED = 400.0, 420.0  # effective draws
 
 
@@ -455,6 +456,12 @@ def _plain(space: Space, weak: _Weak, at: Any) -> Any:
     return jnp.concatenate([level, opened]) if space.known else opened
 
 
+def _weights(data: _Runs) -> Any:
+    """(n,) weights of the runs' log-likelihoods: of many runs each counts less."""
+    weight = jnp.where(data.weight > 0, data.weight, 0.0)
+    return weight / jnp.hypot(1.0, weight.sum() / MOST_RUNS)
+
+
 def _below(data: _Runs) -> Any:
     top = jnp.max(jnp.where(data.weight > 0, data.size, -jnp.inf))
     return jnp.maximum(top - data.size, 0.0)
@@ -469,7 +476,7 @@ def _scales(data: _Runs, at: Any) -> tuple[Any, Any, Any]:
 def _log_likelihood(data: _Runs, at: Any, rows: Any) -> Any:
     *_, square = _scales(data, at)
     each = _LOG_T - 0.5 * jnp.log(square) - (NU + 1) / 2 * jnp.log1p(rows**2 / (NU * square))
-    return jnp.sum(jnp.where(data.weight > 0, data.weight * each, 0.0))
+    return jnp.sum(jnp.where(data.weight > 0, _weights(data) * each, 0.0))
 
 
 def _log_prior(space: Space, data: _Runs, at: Any, known: Any, plain: Any) -> Any:
@@ -503,7 +510,7 @@ def _curvature(space: Space, data: _Runs, weak: _Weak, at: Any) -> tuple[Any, An
 
     (of_rows, of_known, of_plain), (rows, known, plain) = jax.jacfwd(parts, has_aux=True)(at[:-2])
     noise, misfit, square = _scales(data, at)
-    weight = jnp.where(data.weight > 0, data.weight, 0.0)
+    weight = _weights(data)
     pull = weight * (NU + 1) / (NU * square + rows**2)
     held = (PRIOR_NU + len(space.known)) / (PRIOR_NU + known @ known)
     gradient = -(of_rows.T @ (pull * rows)) - held * of_known.T @ known - of_plain.T @ plain
@@ -641,10 +648,12 @@ def _sample(space: Space, data: _Runs, random: _Randomness) -> tuple[Any, ...]:
     def block(state: Any) -> Any:
         k, both, _, _ = state
         new, _ = jax.lax.scan(move, both, jax.tree.map(lambda a: a[k], random.moves))
-        # Draws start as good as those of importance sampling, and end independent of these.
+        # Draws start as good as those of importance sampling, and end independent of these: what
+        # they keep of their start is beyond the correlation of _CHAINS pairs by chance.
         off, then = (x - x.mean(axis=(0, 1)) for x in (new[0], start[0]))
         kept = jnp.sum(off * then, axis=(0, 1)) ** 2
         kept = jnp.max(kept / (jnp.sum(off**2, axis=(0, 1)) * jnp.sum(then**2, axis=(0, 1))))
+        kept = jnp.maximum(kept - 4 / _CHAINS, 0.0)
         return k + 1, new, both, 1 / (kept / least + (1 - kept) / _CHAINS)
 
     def undone(state: Any) -> Any:
