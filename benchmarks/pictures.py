@@ -2,15 +2,13 @@
 
 They are drawn into .github/. A figure of a chapter shows what the snippet of its section
 computes: the section's Python is run, and the figure is drawn from the names it leaves behind.
-That of the README is made from real runs, and needs their folder; so is the explorer's, which is
-what Chromium shows of a page.
+That of the README is made from real runs, and needs their folder.
 """
 
 import contextlib
 import io
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -119,29 +117,6 @@ def forecast() -> Figure:
     return figure
 
 
-def explorer(file: Path) -> None:
-    """What Chromium shows of the explorer in a report of these runs, without the margins."""
-    from PIL import Image, ImageChops
-
-    runs = runs_of(llama_3())
-    alone = "<style>body > :not(:has(#explorer)), main > :not(:has(#explorer)) {display: none}"
-    page = jl.report(jl.fit("chinchilla", runs), runs=runs)
-    with tempfile.TemporaryDirectory() as folder:
-        shot, source = Path(folder, "shot.png"), Path(folder, "page.html")
-        source.write_text(page.replace("</head>", f"{alone}</style></head>"), "utf-8")
-        subprocess.run(
-            ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-             f"--user-data-dir={folder}/profile", "--virtual-time-budget=4000",
-             "--force-device-scale-factor=1.5", "--window-size=800,900", f"--screenshot={shot}",
-             source.as_uri()],
-            check=True, capture_output=True, timeout=120,
-        )  # fmt: skip
-        picture = Image.open(shot).convert("RGB")
-    left, top, right, bottom = ImageChops.invert(picture).getbbox()
-    edges = (max(left - 12, 0), max(top - 12, 0), right + 12, bottom + 12)
-    picture.crop(edges).quantize(64).save(file, optimize=True)
-
-
 #: File → the chapter and the section whose snippet it shows, and what draws it.
 PICTURES: dict[str, tuple[str, str, Callable[[Names], Figure]]] = {
     "mixture.png": ("simulate", "The mixture", mixture),
@@ -155,9 +130,6 @@ PICTURES: dict[str, tuple[str, str, Callable[[Names], Figure]]] = {
 
 #: File → what draws it from the runs in JAXLAW_DATA.
 FROM_DATA: dict[str, Callable[[], Figure]] = {"forecast.png": forecast}
-
-#: File → what writes it, with Chromium.
-FROM_PAGES: dict[str, Callable[[Path], None]] = {"explorer.png": explorer}
 
 
 def names_of(chapter: str, section: str) -> dict[str, Any]:
@@ -181,11 +153,7 @@ def _two() -> tuple[Figure, Any]:
 
 if __name__ == "__main__":
     matplotlib.use("Agg")
-    for name in sys.argv[1:] or [*PICTURES, *FROM_DATA, *FROM_PAGES]:
-        if name in FROM_PAGES:
-            FROM_PAGES[name](FOLDER / name)
-            print(FOLDER / name)
-            continue
+    for name in sys.argv[1:] or [*PICTURES, *FROM_DATA]:
         if name in FROM_DATA:
             figure = FROM_DATA[name]()
         else:

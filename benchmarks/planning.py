@@ -1,15 +1,7 @@
-"""Plans: the papers' numbers, how often a planned optimum's interval holds the truth, seconds.
+"""Plans: the papers' numbers, and CPU seconds.
 
-    python benchmarks/planning.py [numbers] [coverage] [training] [seconds]
+    python benchmarks/planning.py [numbers] [seconds]
 
-``coverage``: experiments of the papers' own designs with known truth (Hoffmann 2022: 243 runs;
-Que 2024: 540 points of two corpora; Zheng 2024: 420 points from scratch and from a base; Wang 2025:
-every fourth of 568 points of curves), noise of 0.4 % in the loss; in each, the law is fitted to
-200 resamples of its rows and the plan made for every one of them; the 95 % interval is asked
-whether it holds the plan made with the truth. Its parts alone: ``of_size``, ``of_mixtures``,
-``of_bases``, ``of_held_bases``, ``of_turning``. ``training``: likewise for the best replay ratio of
-a continual run (Wang 2025: every eighth of 568 points of the curves of either loss, 100 resamples),
-and how far the resamples spread beside the experiments.
 ``seconds``: CPU seconds of the first call and of the second, on all cores together.
 """
 
@@ -18,22 +10,14 @@ import time
 
 import jax
 import numpy as np
-from planned_intervals import (  # noqa: F401  tables, by name
-    RUN,
-    as_bootstrap,
-    coverage,
-    of_bases,
-    of_held_bases,
-    of_mixtures,
-    of_size,
-    of_turning,
-    training,
-)
 
 import jaxlaw as jl
 from jaxlaw import papers, planning, simulate, uncertainty
 
 TRUTHS = simulate.TRUTHS
+RUN = planning.ContinualPretraining(
+    planning.Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500
+)  # fmt: skip
 
 
 def numbers() -> None:
@@ -61,7 +45,7 @@ def numbers() -> None:
 def scattered(law: str, truth: str, count: int) -> uncertainty.Draws:
     random = np.random.default_rng(0)
     draws = {k: v * np.exp(0.01 * random.standard_normal(count)) for k, v in TRUTHS[truth].items()}
-    return as_bootstrap(law, TRUTHS[truth], draws)
+    return uncertainty.Draws(jl.FittedLaw(jl.laws.get(law), TRUTHS[truth]), draws)
 
 
 AT = {"N": 1.8, "D": 10.0}
@@ -195,6 +179,6 @@ def seconds() -> None:
 
 if __name__ == "__main__":
     jax.config.update("jax_platforms", "cpu")
-    for table in sys.argv[1:] or ("numbers", "coverage", "training", "seconds"):
+    for table in sys.argv[1:] or ("numbers", "seconds"):
         globals()[table]()
         print()

@@ -54,7 +54,7 @@ def calls(count):
     counted = Counter()
     # A work folder called '7B' is a good one: not here.
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for name, (sound, _) in list(hostile_calls.CALLS.items())[:count]:
+        for name, sound in list(hostile_calls.CALLS.items())[:count]:
             if name not in REFUSED_AS_THEY_ARE:  # else nothing of it would be tried
                 hostile_calls.public_functions()[name](**sound())
             for argument, k, what, answer in hostile_calls.outcomes(name, hostile_calls.VALUES):

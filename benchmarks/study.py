@@ -1,13 +1,12 @@
 """Cross-validation of the D-CPT law and its rivals: simulated, where the truth is known, and real.
 
-    JAXLAW_DATA=… python benchmarks/study.py [truth [DOMAINS]] [zero] [rivals]
+    JAXLAW_DATA=… python benchmarks/study.py [truth [DOMAINS]] [rivals]
                                              [slimpajama [few] [CORPUS …]]
 
 ``truth``: Que's design, six domains (or fewer), general and domain losses, made by dcpt with
-0.4 % noise; the four studies of Que 2024 (§4.2; tables 1–4, 14–21). ``zero``: what its general
-losses let any fit know of r = 0 (near_zero.py). ``rivals``: the same runs made by each other
-law. ``slimpajama``: seven corpora of real mixtures, or those named; ``few``: also from an eighth
-of the starts, and what that changes.
+0.4 % noise; the four studies of Que 2024 (§4.2; tables 1–4, 14–21). ``rivals``: the same runs
+made by each other law. ``slimpajama``: seven corpora of real mixtures, or those named;
+``few``: also from an eighth of the starts, and what that changes.
 """
 
 import os
@@ -18,7 +17,6 @@ import jax
 import numpy as np
 import scale
 import slimpajama
-from near_zero import near_zero
 
 import jaxlaw as jl
 from jaxlaw import folds, simulate
@@ -215,7 +213,7 @@ def real() -> None:
 
 
 def main() -> None:
-    cases = {"truth": truth, "zero": near_zero, "rivals": rivals, "slimpajama": real}
+    cases = {"truth": truth, "rivals": rivals, "slimpajama": real}
     chosen = [name for name in cases if name in sys.argv[1:]] or list(cases)
     print(f"{os.cpu_count()} CPU cores, {jax.default_backend()}, jax {jax.__version__}")
     for name in chosen:

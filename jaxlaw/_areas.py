@@ -194,10 +194,14 @@ def _problem_of(
     if begin.ndim not in (1, 2) or 0 in begin.shape:
         raise UsageError(f"lr has shape {begin.shape}; it must be (steps,) or (schedules, steps)")
     initial_lr = _initial(initial_lr, begin, own_initial)
+    for name, value in (("initial_lr", initial_lr), ("S1_before", S1_before)):
+        value = _numbers(name, value)
+        if not (isinstance(value, jax.Array) or ((value >= 0) & (value < np.inf)).all()):
+            raise UsageError(f"{name} is {value}; it must be finite and not negative")
     if epsilon is not None:
         epsilon = _numbers("epsilon", epsilon)
-        if epsilon.ndim:
-            raise UsageError(f"epsilon is one number, not an array of shape {epsilon.shape}")
+        if epsilon.ndim or not (isinstance(epsilon, jax.Array) or np.isfinite(epsilon)):
+            raise UsageError(f"epsilon is one finite number, not {epsilon}")
     numbers = (rates, decay, initial_lr, S1_before, epsilon)
     on_device = any(isinstance(number, jax.Array) for number in numbers)
     lead = begin.shape[:-1]
@@ -353,10 +357,12 @@ def _areas_on_device(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> 
     rates = jnp.asarray(problem.rates)
     rates = rates.astype(jnp.promote_types(rates.dtype, jnp.float32))
     state = jnp.stack([jnp.broadcast_to(x, problem.lead).astype(rates.dtype) for x in state])
-    powers = powers_of(problem.decay, problem.steps)
+    # Of the dtype of the rates: JAX finds the program of another again, where x64 is on.
+    powers = jnp.asarray(powers_of(problem.decay, problem.steps), rates.dtype)
+    epsilon = None if problem.epsilon is None else jnp.asarray(problem.epsilon, rates.dtype)
     # Step 0, before the first rate, is the state itself; it is put in place of step 1 afterwards.
-    at = None if problem.at is None else np.maximum(problem.at, 1)
-    result, momentum = _advance(state, rates, powers, at, problem.epsilon, rule)
+    at = None if problem.at is None else np.maximum(problem.at, 1).astype(np.int32)
+    result, momentum = _advance(state, rates, powers, at, epsilon, rule)
     if at is not None:
         both = zip(state[:2, ..., None], result, strict=True)
         result = Areas(*(jnp.where(problem.at == 0, *pair) for pair in both))

@@ -536,7 +536,10 @@ def load(value: Any, hint: Any, name: str) -> Any:
             return loader(value, hint, name)
     if _has_fields(hint) and hint not in _LOADERS:
         kinds = typing.get_type_hints(hint, include_extras=True)
-        record = only(load(value, dict[str, Any], name), [*kinds], f"{name}.")
+        record = load(value, dict[str, Any], name)
+        fields = getattr(hint, "__dataclass_fields__", {})
+        older = {key for key, one in fields.items() if one.metadata.get("added")} - {*record}
+        only(record, [key for key in kinds if key not in older], f"{name}.")
         return hint(
             **{key: load(item, kinds[key], f"{name}.{key}") for key, item in record.items()}
         )

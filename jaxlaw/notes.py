@@ -19,7 +19,16 @@ T = TypeVar("T", bound=Any)
 Severity = Literal["info", "warning", "error"]
 #: Code of the note on rows that share their noise, which draws of whole groups answer.
 DEPENDENT_ROWS = "dependent-rows"
+#: Code of the note on a column of compute that is not 6·N·D, and that is not taken.
+OWN_FLOPS = "flops-differ"
 _ORDER = ("error", "warning", "info")
+#: Codes of one severity by what their remedy would change: first what the runs are, which changes
+#: every number; last what changes intervals or single parameters alone. All others are between.
+_OF_RUNS = (
+    "objective-disagrees", "doubtful-values", "several-sizes", "checkpoints-as-runs", "mixed-runs",
+    "implausible-unit", "implausible-value",
+)  # fmt: skip
+_OF_INTERVALS = ("dropped-invalid", "loose", DEPENDENT_ROWS)
 _LINES, _WIDTH = 5, 76  # of the notes of a summary, which may indent them
 _DETAILS = "(details: --verbose or .notes)"
 #: Code of a note that says no remedy in its message → what to do about it, in Python's words.
@@ -138,11 +147,13 @@ def largest_run_step(tokens_per_parameter: float) -> str:
 
 
 def by_weight(notes: Iterable[Note]) -> list[Note]:
-    """Notes as results list them: what decides first, errors before warnings.
+    """Notes as results list them: errors before warnings, then by what they would change.
 
-    Notes of one severity keep their order, which is that of the work.
+    Notes that change as much keep their order, which is that of the work.
     """
-    return sorted(notes, key=lambda note: _ORDER.index(note.severity))
+    ranks = {code: rank - len(_OF_RUNS) for rank, code in enumerate(_OF_RUNS)}
+    ranks |= {code: rank + 1 for rank, code in enumerate(_OF_INTERVALS)}
+    return sorted(notes, key=lambda n: (_ORDER.index(n.severity), ranks.get(n.code, 0)))
 
 
 def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:

@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 
 import hypothesis
+
+# Tests are of the CPU unless asked: of several processes on one GPU the first takes its memory.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import pandas as pd
 import pytest

@@ -307,6 +307,13 @@ def test_numbers_that_cannot_be_right_say_so():
         areas(lr, at=[11])
     with pytest.raises(UsageError, match="whole numbers"):
         areas(lr, at=[1.5])
+    for bad in (
+        {name: value} for name in ("initial_lr", "S1_before") for value in (-1, np.nan, np.inf)
+    ):
+        with pytest.raises(UsageError, match="finite and not negative"):
+            areas(lr, **bad)
+    with pytest.raises(UsageError, match="epsilon is one finite number"):
+        areas(lr, epsilon=np.nan)
     with pytest.raises(UsageError, match="'first'"):
         areas(lr, initial_lr="last")
     with pytest.raises(UsageError, match="no boundary"):
@@ -319,6 +326,18 @@ def test_the_setting_of_float64_is_left_alone():
     before = jax.config.jax_enable_x64
     assert jl.areas(np.ones(5)).S1.dtype == np.float64
     assert jax.config.jax_enable_x64 == before
+
+
+@pytest.mark.parametrize("options", [{}, {"at": [5, 100], "epsilon": 0.5}])
+def test_a_jitted_function_is_the_same_in_and_outside_of_float64(options):
+    lr = jnp.linspace(1, 0, 100, dtype=jnp.float32)
+    function = jax.jit(lambda lr: areas(lr, **options))
+    outside = function(lr)
+    with jax.enable_x64(True):
+        inside = function(lr)
+    assert inside.S2.dtype == outside.S2.dtype == jnp.float32
+    assert_same(inside, outside, rtol=1e-6)
+    assert_same(function(lr), outside, rtol=0)
 
 
 def test_one_shape_compiles_once():

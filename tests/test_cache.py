@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jax
@@ -12,10 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import jaxlaw as jl
 from jaxlaw import _cache, _jit
 from jaxlaw._jit import Program, compiled
-from jaxlaw.fitting import _starts as starts
 
 ROOT = Path(__file__).parent.parent
 
@@ -76,26 +73,10 @@ def test_a_changed_formula_does_not_meet_an_old_program(folder):
     assert len(kept(folder)) == 2
 
 
-def test_arguments_of_other_names_do_not_meet_a_program_of_the_same_text(folder):
-    for name in "ab":
-        program = Program(lambda values, name=name: 2 * values[name])
-        assert program({name: np.ones(2)}).tolist() == [2, 2]
-
-
 def test_arguments_of_other_shapes_do_not_meet_a_program_that_does_not_use_them(folder):
     for count in (3, 4):
         program = Program(lambda values, unused: 2 * values)
         assert program(np.ones(2), np.ones(count)).tolist() == [2, 2]
-
-
-def test_a_program_made_below_a_function_called_callback_is_kept(folder):
-    """The text of a program has names of the Python functions that it was made in."""
-
-    def callback():
-        return _powers(np.arange(12.0), 2)
-
-    callback()
-    assert len(kept(folder)) == 1
 
 
 def test_a_damaged_file_is_compiled_again(folder):
@@ -109,15 +90,6 @@ def test_a_damaged_file_is_compiled_again(folder):
     assert len(path.read_bytes()) == len(whole)
 
 
-def test_content_that_is_no_program_is_compiled_again(folder, monkeypatch):
-    write = _cache.write
-    monkeypatch.setattr(_cache, "write", lambda key, _content: write(key, b"no program"))
-    _powers(np.arange(7.0), 2)
-    assert len(kept(folder)) == 1
-    _powers._made.clear()
-    assert float(_powers(np.arange(7.0), 2)["sum"]) == 91
-
-
 def test_a_program_that_was_copied_over_another_is_not_loaded(folder):
     """Both take what the other takes: only the key tells them apart."""
     _powers(np.arange(7.0), 2)
@@ -128,18 +100,6 @@ def test_a_program_that_was_copied_over_another_is_not_loaded(folder):
     _powers._made.clear()
     assert float(_powers(np.arange(7.0), 2)["sum"]) == 91
     assert square.read_bytes() != cube.read_bytes()
-
-
-@pytest.mark.parametrize("junk", [b"", b"junk", b"x" * 8, np.full(64, np.nan).tobytes()])
-def test_a_kept_sample_with_junk_inside_is_drawn_again(folder, monkeypatch, junk):
-    law = jl.laws.get("kaplan")  # four parameters
-    drawn, write = starts.sobol(law, 16, 0), _cache.write
-    (path,) = kept(folder)
-    path.unlink()
-    monkeypatch.setattr(_cache, "write", lambda key, _content: write(key, junk))
-    starts.sobol(law, 16, 0)
-    assert len(kept(folder)) == 1
-    np.testing.assert_array_equal(starts.sobol(law, 16, 0), drawn)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
@@ -155,29 +115,6 @@ def test_what_others_can_write_is_not_loaded(folder, of, monkeypatch):
 
     monkeypatch.setattr(_jit.pickle, "loads", refuse)
     assert float(_powers(np.arange(8.0), 2)["sum"]) == 140
-
-
-@pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
-@pytest.mark.parametrize(
-    "owner, mode, trusted",
-    [(1000, 0o600, True), (0, 0o644, True), (1001, 0o644, False), (0, 0o664, False)],
-)
-def test_only_the_user_and_root_are_trusted(monkeypatch, owner, mode, trusted):
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    status = os.stat_result((mode, 0, 0, 1, owner, owner, 0, 0, 0, 0))
-    assert _cache._only_the_user_writes(status) is trusted
-
-
-@pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
-def test_a_chosen_folder_that_others_can_write_is_refused(tmp_path):
-    tmp_path.chmod(0o777)
-    table = {
-        "N": [1e7, 1e8, 1e9, 2e9, 3e9, 4e9],
-        "D": [1e9] * 6,
-        "loss": [4, 3.5, 3, 2.9, 2.8, 2.7],
-    }
-    with pytest.raises(jl.UsageError, match="others can write to this folder.*chmod go-w"):
-        jl.fit("chinchilla", table, compile_cache=tmp_path)
 
 
 def test_a_folder_that_cannot_be_made_costs_nothing(tmp_path, monkeypatch):
@@ -388,46 +325,6 @@ def test_a_second_process_compiles_nothing_and_finds_the_same_bits(tmp_path, law
     first, second = run(), run()
     assert first["compiled"] > 3 and second["compiled"] == 0
     assert {**first, "compiled": 0} == second
-
-
-def written_by(version, days, *keys):
-    """What another version has written, last used so many days ago; of this one without a name."""
-    then = time.time() - days * 86_400
-    with pytest.MonkeyPatch.context() as patch:
-        if version:
-            patch.setattr(_cache, "_this_version", lambda: version)
-        for key in keys:
-            _cache.write(key, bytes(100))
-            os.utime(_cache._path(key), (then, then))
-
-
-def test_what_was_not_used_for_months_is_deleted_whatever_its_version(folder):
-    for version, days in (("jaxlaw-0.1", 91), ("jaxlaw-0.2", 89)):
-        written_by(version, days, "a", "b")
-    written_by("", 91, "old")
-    written_by("", 89, "recent")
-    _cache.write("new", bytes(100))
-    assert [_cache.read(key) for key in ("old", "recent", "new")] == [None, bytes(100), bytes(100)]
-    assert _cache.contents() == {_cache._this_version(): (2, 264), "jaxlaw-0.2": (2, 264)}
-
-
-def test_a_version_makes_room_among_its_own_files_alone(folder, monkeypatch):
-    """Two environments on one machine: what one writes does not push out what the other needs."""
-    monkeypatch.setattr(_cache, "LARGEST", 3 * 132)
-    written_by("jaxlaw-0.1", 30, "a", "b", "c")
-    for number in range(5):
-        written_by("", 20 - number, f"key {number}")
-    assert _cache.contents() == {_cache._this_version(): (3, 396), "jaxlaw-0.1": (3, 396)}
-    assert [number for number in range(5) if _cache.read(f"key {number}")] == [2, 3, 4]
-    assert _cache.read("a") is None  # of the other version: not met
-
-
-def test_two_versions_have_two_names(monkeypatch):
-    assert _cache._this_version() == f"jaxlaw-{jl.__version__}-jax-{jax.__version__}"
-    assert (
-        _cache._version_of("folder/jaxlaw-0.2.0-jax-0.10.2_0a1b.kept") == "jaxlaw-0.2.0-jax-0.10.2"
-    )
-    assert _cache._version_of("folder/0a1b.kept") == "unknown"
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="root gives files away")

@@ -19,73 +19,6 @@ from jaxlaw.notes import Note, by_weight, in_brief
 from tests.fuzz.calls import public_functions
 
 PACKAGE = Path(jl.__file__).parent
-#: Packages whose notes may stand in what a plan is given: a fit, draws, a forecast.
-CORE = ("laws", "data", "fitting", "uncertainty", "forecasting")
-INHERITED = {
-    "at-bound", "badly-converged", "base-extrapolated", "decay-held", "doubtful-values",
-    "farther-than-tested", "few-effective-draws", "few-groups", "few-resamples", "few-spare-rows",
-    "few-starts-agree", "lack-of-fit", "law-taken-as-right", "limiting-form",
-    "local-optimum",
-    "misprint", "mixed-runs", "no-floor", "not-converged", "not-printed", "objective-disagrees",
-    "poor-fit", "prior-conflict", "resamples-at-bound", "resamples-disagree",
-    "resamples-failed", "ridge", "several-sizes", "solvers-disagree",
-    "trend-observed", "unidentifiable", "weak-fit",
-}  # fmt: skip
-
-
-def calls(tree):
-    """The calls of ``Note`` in a module: severity, code and ``inherited`` as they are written."""
-    constants = {
-        target.id: node.value.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Note"):
-            continue
-        code, severity = node.args[0], ast.unparse(node.args[1])
-        texts = {
-            constants.get(part.id, "") if isinstance(part, ast.Name) else part.value
-            for part in ast.walk(code)
-            if isinstance(part, ast.Name | ast.Constant)
-        }
-        given = {word.arg: ast.unparse(word.value) for word in node.keywords}
-        yield severity, texts, given.get("inherited")
-
-
-def written():
-    for package in CORE:
-        for path in sorted((PACKAGE / package).rglob("*.py")):
-            for call in calls(ast.parse(path.read_text("utf-8"))):
-                yield path.name, *call
-
-
-def test_every_warning_of_the_core_says_whether_plans_inherit_it():
-    silent = [
-        (name, texts)
-        for name, severity, texts, inherited in written()
-        if severity != "'info'" and inherited is None
-    ]
-    assert silent == []
-
-
-def test_the_codes_that_plans_inherit():
-    always = {code for _, _, texts, given in written() if given == "True" for code in texts}
-    # These two have a condition where they are made.
-    assert always | {"trend-observed", "unidentifiable"} == INHERITED
-    conditions = {given for _, _, _, given in written()} - {None, "True", "False"}
-    # A forecast of scores hands on what the forecasts of its losses say.
-    assert conditions == {"code == 'trend-observed'", "error > OPEN", "note.inherited"}
-
-
-def test_the_reader_of_calls_sees_what_is_missing():
-    text = "CODE = 'a'\nNote(CODE, 'warning', text)\nNote('b', 'error', text, inherited=True)"
-    assert list(calls(ast.parse(text))) == [
-        ("'warning'", {"a"}, None),
-        ("'error'", {"b"}, "True"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -134,6 +67,13 @@ def test_results_list_first_what_decides():
     ]
     assert [note.code for note in by_weight(notes)] == ["c", "b", "d", "a"]
     assert [note.decides for note in by_weight(notes)] == [True, True, True, False]
+
+
+def test_what_changes_the_runs_comes_before_what_widens_intervals():
+    """Crashed runs in the table move every parameter; that one is loose is their doing."""
+    work = ["dropped-invalid", "loose", "lack-of-fit", "mixed-runs", "doubtful-values"]
+    ordered = by_weight(Note(code, "warning", "") for code in work)
+    assert [note.code for note in ordered] == [*work[:2:-1], work[2], *work[:2]]
 
 
 def test_a_saved_fit_keeps_what_plans_inherit(tmp_path):

@@ -4,7 +4,6 @@ import dataclasses
 import html
 import importlib
 import json
-import pickle
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,16 +19,15 @@ import jaxlaw as jl
 from jaxlaw import _json as records
 from jaxlaw import papers, planning
 from jaxlaw._quantities import written
-from jaxlaw._result import _PACKAGES, RESULTS, Result, _class_named, saved_fields
+from jaxlaw._result import _PACKAGES, RESULTS, Result, saved_fields
 from jaxlaw._typed import _choices
 from jaxlaw.fitting._result import RunnerUp, StandardErrors
 from jaxlaw.fitting._scores import METRICS
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from tests.fixtures.command_files import PAIRS, a_forecast, prepare
-from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn
+from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn
 from tests.fixtures.python_calls import BACK
-from tests.fuzz.calls import public_functions
 
 FIT = drawn(PAIRS["fit"])
 CURVE = ("annealing", {"L0": 2.0, "A": 0.5, "alpha": 0.5, "C": 2.0})
@@ -105,74 +103,6 @@ def test_every_number_of_a_result_says_its_unit(kind):
     hints = get_type_hints(RESULTS[kind])
     numbers = [f for f in saved_fields(RESULTS[kind]) if hints[f.name] in (float, float | None)]
     assert not [field.name for field in numbers if "unit" not in field.metadata]
-
-
-@pytest.mark.parametrize("kind", [k for k in MADE if _class_named(k).picture])
-def test_its_picture_is_drawn(made, kind, ax):
-    assert made[kind].plot(ax) is ax and ax.has_data()
-
-
-def test_what_has_no_picture_says_so(made):
-    class Unpictured(Result):
-        notes = ()
-
-    RESULTS.pop(Unpictured.kind_of_record())
-    with pytest.raises(jl.UsageError, match="there is no picture of an unpictured"):
-        Unpictured().plot()
-
-
-#: Answers whose pictures need the fit that they were made with.
-PICTURED = {
-    "allocation": lambda: planning.allocation(FIT, 1e21, cost=lambda N, D: 6 * N * D + 1e9 * N),
-    "min compute": lambda: planning.min_compute(FIT, 2.2, limits={"N": (None, 1e9)}),
-    "out of reach": lambda: planning.min_compute(FIT, 1.0),
-    "tokens": lambda: planning.tokens_or_size_for(FIT, N=7e9, loss=2.2),
-    "law": lambda: planning.allocation_law(FIT),
-    "frontier": lambda: planning.frontier(FIT, [1e20, 1e22]),
-    "critical ratio": lambda: planning.critical_ratio(GENERAL, start=2.86, at={"N": 1.8, "D": 2.0}),
-    "limited": lambda: planning.optimal_mixture_data_limited(DOMAIN, 0.1, at={"N": 1.8}),
-    "transfer": lambda: planning.data_transferred(SCRATCH, CONTINUAL, N=1e9, D=1e9),
-    "saving": lambda: planning.compute_savings(SCRATCH, CONTINUAL, loss=2.3),
-    "break even": lambda: planning.break_even(SCRATCH, CONTINUAL, N=1e9),
-}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", PICTURED)
-def test_a_picture_with_the_fit_is_drawn_from_its_file(name, ax, tmp_path):
-    answer = PICTURED[name]()
-    assert answer.plot(ax) is ax and ax.has_data()
-    answer.save(tmp_path / "answer.json")
-    assert "question" not in answer.to_dict()
-    read, sent = jl.load(tmp_path / "answer.json"), pickle.loads(pickle.dumps(answer))
-    assert read.to_dict() == sent.to_dict() == answer.to_dict()
-    without_fit = [sent]
-    if name == "allocation":  # a cost of the user's own cannot be written
-        without_fit.append(read)
-    else:
-        assert seen(read.plot()) == seen(ax)
-    for one in without_fit:
-        with pytest.raises(jl.UsageError, match="needs the fit, and its file holds none"):
-            one.plot(ax)
-
-
-def seen(ax):
-    """All that is written in a picture, and where its axes end."""
-    limits = np.round([*ax.get_xlim(), *ax.get_ylim()], 12).tolist()
-    return ax.get_title(), limits, sorted(text.get_text() for text in ax.texts)
-
-
-def test_options_go_to_the_picture(ax):
-    plan = planning.allocation_law(FIT)
-    assert plan.plot(ax, label="all runs", levels=3) is ax
-    assert "all runs" in {text.get_text() for text in ax.texts}
-
-
-def test_what_is_saved_on_frontiers_is_drawn(ax):
-    table = planning.frontier_savings(
-        *(jl.published()[f"zheng-2024-frontier-{base}"] for base in ("scratch", "cpt")), [1e17]
-    )
-    assert table.plot(ax) is ax
 
 
 def test_a_changed_or_foreign_record_is_refused(made):
@@ -347,38 +277,6 @@ def test_every_result_is_read_as_it_was_written(kind, tmp_path):
                 type(result).from_dict({k: v for k, v in parsed.items() if k != name})
     with pytest.raises(jl.DataError, match="'more'"):
         type(result).from_dict(parsed | {"more": 1})
-
-
-def test_settings_are_no_answers_and_rows_have_no_numbers():
-    """A study's δ, a bootstrap's degrees of freedom, every level: no line, no table of LaTeX."""
-    study = built(jl.Study)
-    assert study.quantities == {} and "median Huber" not in study.to_latex()
-    assert study.to_latex().splitlines()[4].startswith("law & huber & r2")
-    assert built(jl.Bootstrap).quantities == {} and "<th>0</th>" not in study._repr_html_()
-    assert set(built(jl.uncertainty.Profile).quantities) == {"estimate", "std_err"}
-
-
-def test_the_best_of_laws_is_bold_in_a_table_for_a_paper():
-    """The highest R², the lowest error; nothing where all are one."""
-    study = dataclasses.replace(built(jl.Study), laws={"a": ("a", None), "b": ("b", None)})
-    scores = pd.DataFrame(
-        {("huber", "math"): [0.5, 0.25], ("r2", "math"): [0.99, 0.9], ("rmse", "math"): [2.0, 2.0]},
-        index=pd.Index(["a", "b"], name="law"),
-    )
-    lines = study.to_latex(scores, label="tab:study").splitlines()
-    assert lines[6] == r"a & $0.50$ & $\mathbf{0.99}$ & $2$ \\"
-    assert lines[7] == r"b & $\mathbf{0.25}$ & $0.90$ & $2$ \\"
-    assert lines[-3:-1] == [
-        r"\caption{Study. The best of each column is in bold.}", r"\label{tab:study}"
-    ]  # fmt: skip
-    assert r"\mathbf" not in built(jl.Bootstrap).to_latex()
-
-
-def test_every_plan_returns_a_result_or_a_table():
-    for name, function in public_functions().items():
-        if name.startswith(("papers.", "planning.")) and name != "planning.best_run":
-            returned = get_type_hints(function)["return"]
-            assert returned is pd.DataFrame or issubclass(returned, Result), name
 
 
 def test_named_tuples_and_tables_are_written_by_their_fields():

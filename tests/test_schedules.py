@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from jaxlaw import DataError, UsageError, schedules
 from jaxlaw.schedules import (
-    Schedule,
     constant,
     cosine,
     from_column,
@@ -141,42 +140,14 @@ def test_a_schedule_in_one_line(text, same):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("cosin:peak=1,steps=5", "no schedule 'cosin'.*Did you mean 'cosine'"),
-        ("cosine:peek=1,steps=5", "cosine takes peak, steps.*Did you mean 'peak'"),
         ("cosine:peak=1", "lacks an argument: steps"),
-        ("cosine:steps=4", "lacks an argument.*peak"),
-        ("cosine:peak=high,steps=5", "peak=high is not a number"),
+        ("cosine:peak=1,steps=5,peak=2", "has peak twice"),
         ("cosine:peak=1,steps=5,warmup=5", "warmup=5 leaves none of 5 steps"),
-        ("cosine:peak=1,steps=5.5", "whole number"),
-        ("constant:lr=1,steps=2+constant:lr=1,steps=2+constant:lr=1,steps=2", "two at most"),
     ],
 )
 def test_a_line_that_is_wrong(text, says):
     with pytest.raises(UsageError, match=says):
         parse(text)
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: constant(-1e-4, 5), "lr is -0.0001"),
-        (lambda: cosine(float("nan"), 5), "peak is nan"),
-        (lambda: linear(1e-4, 0), "steps is 0"),
-        (lambda: warmup(constant(1, 5), 0), "warm-up steps is 0"),
-        (lambda: wsd(1, 10, decay_steps=11), "decay_steps is 11, but the run has 10 steps"),
-        (lambda: wsd(1, 10, 20), "use decay_steps"),
-        (lambda: wsd(1, 10, shape="expo"), "Did you mean 'exponential'"),
-        (lambda: wsd(1, 10, shape="exponential"), "final rate above 0"),
-        (lambda: two_stage(1, 0.5, 10, 12), "switch is 12"),
-        (lambda: inverse_sqrt(1, 10, 0), "offset is 0"),
-        (lambda: Schedule(np.array([1.0, -2.0]), 1.0), "rate of step 2 is -2.0"),
-        (lambda: Schedule(np.ones((2, 2)), 1.0), r"not \(2, 2\)"),
-        (lambda: Schedule(np.ones(3), 1.0, boundary=3), "1 to 2"),
-    ],
-)
-def test_what_cannot_be_says_what_to_do(make, says):
-    with pytest.raises(UsageError, match=says):
-        make()
 
 
 def test_rates_cannot_be_changed_behind_a_schedule():

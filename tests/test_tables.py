@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import json
-import lzma
 import os
 import sys
-import zipfile
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -101,14 +97,6 @@ def test_parquet(tmp_path):
     with pytest.raises(DataError) as error:
         read_runs(tmp_path / "broken.parquet")
     assert_says(error, "broken.parquet", "Parquet", "write it again")
-
-
-def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
-    (tmp_path / "runs.parquet").write_bytes(b"PAR1")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UsageError) as error:
-        read_runs(tmp_path / "runs.parquet")
-    assert_says(error, "runs.parquet", "pip install pyarrow", "CSV")
 
 
 def test_line_numbers_count_blank_and_quoted_lines(tmp_path):
@@ -222,22 +210,6 @@ def test_tables_of_other_libraries_are_predicted_studied_and_read_as_curves(chin
     assert len(jl.read_loss_curves(curve).table) == 8
 
 
-def test_records_that_are_no_table_are_refused():
-    with pytest.raises(DataError, match="column D: not positive"):  # a record without D
-        read_runs([{"N": 1e8, "D": 1e9, "loss": 3.0}, {"N": 1e8, "loss": 3.0}]).observations(
-            "chinchilla", free=["E"]
-        )
-    for source, said in (
-        ([], "cannot read runs from list"),
-        ([1.0, 2.0], "cannot read runs from list"),
-        (np.ones((3, 3)), "cannot read runs from ndarray"),
-        (Foreign(simple(), to_pandas=lambda: simple()["N"]), "gives no DataFrame"),
-        (Foreign(simple(), collect=None), r"\.collect\(\)"),
-    ):
-        with pytest.raises(UsageError, match=said):
-            read_runs(source)
-
-
 @pytest.mark.parametrize("decimal", [".", ","])
 def test_semicolons_separate_where_decimals_may_have_commas(tmp_path, decimal):
     frame = simple().assign(note="a, b")
@@ -247,76 +219,6 @@ def test_semicolons_separate_where_decimals_may_have_commas(tmp_path, decimal):
     expected = read_runs(frame).observations("chinchilla")
     assert_same(read.observations("chinchilla"), expected)
     assert set(read.table["note"]) == {"a, b"} and read.table.index[0] == 2
-
-
-def test_a_zip_archive_of_one_file_is_read_and_of_several_named(tmp_path):
-    path = write_csv(tmp_path, simple(), "runs.csv")
-    with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
-        archive.write(path, "folder/runs.csv")
-        archive.writestr("__MACOSX/folder/._runs.csv", b"of macOS")
-    read = read_runs(tmp_path / "runs.zip")
-    assert read.source.endswith("runs.zip:folder/runs.csv")
-    assert_same(read.observations("chinchilla"), read_runs(path).observations("chinchilla"))
-    with zipfile.ZipFile(tmp_path / "runs.zip", "a") as archive:
-        archive.write(path, "more.csv")
-    with pytest.raises(UsageError, match=r"2 files \(folder/runs.csv, more.csv\); unpack it"):
-        read_runs(tmp_path / "runs.zip")
-    with zipfile.ZipFile(tmp_path / "book.csv", "w") as archive:
-        archive.writestr("[Content_Types].xml", "")
-    with pytest.raises(UsageError, match="book.csv is an Office file"):
-        read_runs(tmp_path / "book.csv")
-
-
-@pytest.mark.parametrize(
-    ("pack", "what"),
-    [
-        (gzip.compress, "a gzip file; give it a name that ends in .gz"),
-        (bz2.compress, "a bzip2 file; unpack it"),
-        (lzma.compress, "an xz file; unpack it"),
-        (lambda content: b"SQLite format 3\0" + content, "an SQLite database; save it as CSV"),
-    ],
-)
-def test_files_that_are_no_text_are_named_for_what_they_are(tmp_path, pack, what):
-    content = Path(write_csv(tmp_path, simple(), "runs.csv")).read_bytes()
-    (tmp_path / "packed.csv").write_bytes(pack(content))
-    with pytest.raises(UsageError, match=f"packed.csv is {what}"):
-        read_runs(tmp_path / "packed.csv")
-
-
-def test_remedies_for_losses_are_none_that_is_refused():
-    for cell, said in (("312%", "as 3.12 or 312"), ("3.2K", "write 3200")):
-        frame = simple()
-        frame["loss"] = [cell, *frame["loss"].astype(str)[1:]]
-        with pytest.raises(DataError) as error:
-            read_runs(frame).observations("chinchilla")
-        assert_says(error, "column loss", said)
-        assert "units=" not in str(error.value)
-    frame = simple().assign(N=["80%", *simple()["N"].astype(str)[1:]])
-    with pytest.raises(DataError, match=r"units=\{'N': 0.01\}"):
-        read_runs(frame).observations("chinchilla")
-
-
-def test_sources_that_cannot_be_read(tmp_path):
-    write_csv(tmp_path, simple(), "runs.csv")
-    with pytest.raises(UsageError) as error:
-        read_runs(tmp_path / "rnus.csv")
-    assert_says(error, "rnus.csv", "Did you mean 'runs.csv'?")
-    with pytest.raises(UsageError, match="is a folder"):
-        read_runs(tmp_path)
-    (tmp_path / "runs.xlsx").write_bytes(b"PK")
-    with pytest.raises(UsageError) as error:
-        read_runs(tmp_path / "runs.xlsx")
-    assert_says(error, ".xlsx", "CSV", "DataFrame")
-    with pytest.raises(UsageError, match="cannot read runs from int"):
-        read_runs(3)
-    with pytest.raises(DataError, match="one length per column .lengths: N 2, D 3"):
-        read_runs({"N": [1, 2], "D": [1, 2, 3]})
-    with pytest.raises(DataError, match="no columns"):
-        read_runs(pd.DataFrame())
-    frame = simple()
-    frame.columns = ["N", "N", "r", "loss"]
-    with pytest.raises(DataError, match="'N' occurs more than once; rename"):
-        read_runs(frame)
 
 
 # ---------------------------------------------------------------- any bytes

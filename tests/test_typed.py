@@ -1,12 +1,8 @@
 """The walker over type hints: what it accepts, and how it says what it does not."""
 
-import dataclasses
-import inspect
 import json
-import re
-import typing
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pytest
@@ -21,8 +17,6 @@ from jaxlaw._typed import (
     checked,
     load,
     load_table,
-    only,
-    option_kinds,
     schema,
     table_schema,
 )
@@ -140,58 +134,6 @@ def test_columns_of_a_table_are_of_their_kind():
             jsonschema.validate([rows[0] | wrong], table_schema(kinds))
     with pytest.raises(ValueError, match=r"t\[1\].more' is missing"):
         load_table([rows[0], {k: v for k, v in rows[0].items() if k != "more"}], "t", kinds)
-
-
-def test_objects_of_named_fields_have_those_and_no_others():
-    described = schema({"law": str, "r": NotRequired[float]})
-    assert described["required"] == ["law"] and described["additionalProperties"] is False
-    assert only({"a": 1}, ["a"], "f.") == {"a": 1}
-    with pytest.raises(ValueError, match="field 'f.b' is missing"):
-        only({"a": 1}, ["a", "b"], "f.")
-    with pytest.raises(ValueError, match="field 'f.a' is none of b"):
-        only({"a": 1, "b": 2}, ["b"], "f.")
-
-
-def test_keywords_that_are_handed_on_are_those_of_the_functions_that_take_them():
-    from jaxlaw.data._columns import ReadingOptions
-    from jaxlaw.fitting import _options
-
-    reading = set(inspect.signature(jl.read_runs).parameters) - {"source"}
-    seen = inspect.signature(jl.fit).parameters
-    of_fit = set(seen) - {"law", "runs", "strict"}
-    assert set(ReadingOptions.__annotations__) == reading
-    assert set(option_kinds(_options.FitKeywords)) == of_fit
-    # The keywords and the options that travel are the same, but for what makes the law and Runs.
-    fields = {field.name: field for field in dataclasses.fields(_options.FitOptions)}
-    assert set(fields) == of_fit - reading - {"constraint", "base"}
-    kinds, own = (
-        option_kinds(_options.FitKeywords),
-        typing.get_type_hints(_options.FitOptions, include_extras=True),
-    )
-    for name, field in fields.items():
-        optional = field.default is dataclasses.MISSING  # {} where the keyword is None
-        assert kinds[name] == (own[name] | None if optional else own[name]), name
-        assert seen[name].default == (None if optional else field.default), name
-    for name in reading:
-        assert seen[name].default == inspect.signature(jl.read_runs).parameters[name].default
-    documented = inspect.getdoc(jl.fit).partition("Args:")[2].partition("Returns:")[0]
-    assert [name for name in seen if not re.search(rf"\b{name}\b.*:", documented)] == []
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        jl.bootstrap, jl.cross_validate, jl.covariance, jl.profile, jl.influence,
-        jl.identifiability, jl.fit_decay,
-    ],
-)  # fmt: skip
-def test_what_fits_lists_the_options_of_a_fit(function):
-    """Its own are not handed on too: type checkers refuse a parameter that is also a key."""
-    listed = inspect.signature(function).parameters
-    assert set(inspect.signature(jl.fit).parameters) - {"law", "runs", "strict"} <= set(listed)
-    *own, options = inspect.signature(function.__wrapped__).parameters
-    kinds = typing.get_type_hints(inspect.unwrap(function), include_extras=True)[options]
-    assert options == "options" and set(own) & set(option_kinds(typing.get_args(kinds)[0])) == set()
 
 
 def test_an_unknown_keyword_is_named_with_what_may_be_meant():

@@ -230,6 +230,8 @@ def curves_of(
         declared = read_schedules(schedules)
     elif ":" in schedules:
         declared = as_schedule(schedules)
+    if reading.pop("last_of", None) is not None:
+        raise UsageError("--last-of keeps one row a run, and loss curves have many: leave it out")
     if target is not None:
         reading["columns"] = {"loss": target} | reading.get("columns", {})
     return jl.read_loss_curves(

@@ -18,8 +18,8 @@ from typer.models import ArgumentInfo, OptionInfo
 #: that is not listed is the command's own, and stands above all groups.
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "Data": (
-        "column", "unit", "where", "target", "weight", "corpus", "value", "drop_invalid", "format",
-        "groups",
+        "column", "unit", "where", "target", "weight", "corpus", "value", "last_of", "drop_invalid",
+        "format", "groups",
     ),
     "Law": (
         "fix", "tie", "bound", "residuals", "delta", "constraint", "base", "no_base", "asymmetry",

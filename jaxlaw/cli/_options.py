@@ -153,6 +153,10 @@ Values = Annotated[
 Target = Annotated[
     str | None, typer.Option(help="Column that the law predicts, whatever the law calls it.")
 ]
+LastOf = Annotated[
+    str | None,
+    typer.Option(help="Column that names runs, of each of which the last row counts: run."),
+]
 DropInvalid = Annotated[
     bool, typer.Option("--drop-invalid", help="Drop rows without valid numbers.")
 ]
@@ -431,10 +435,11 @@ def _reading(
     format: Format = None,
     value: Values = None,
     target: Target = None,
+    last_of: LastOf = None,
 ) -> dict[str, Any]:
     """Options of :func:`jaxlaw.read_runs`."""
     others = {"where": where, "weight": weight, "corpus": corpus, "format": format}
-    others["target"] = target
+    others |= {"target": target, "last_of": last_of}
     return {
         "columns": pairs(column, "--column"),
         "units": {name: unit_of(text) for name, text in pairs(unit, "--unit").items()},

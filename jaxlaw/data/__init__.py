@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jaxlaw.data._loss_curves import LossCurves as LossCurves
     from jaxlaw.data._loss_curves import decaying as decaying
     from jaxlaw.data._loss_curves import read_loss_curves as read_loss_curves
+    from jaxlaw.data._read_columns import read_columns as read_columns
     from jaxlaw.data._reading import Reading as Reading
     from jaxlaw.data._row_areas import AREAS as AREAS
     from jaxlaw.data._row_areas import MOST_DROPS as MOST_DROPS
@@ -36,13 +37,15 @@ if TYPE_CHECKING:
     from jaxlaw.data._row_areas import drops_along as drops_along
     from jaxlaw.data._row_areas import for_unknown_base as for_unknown_base
     from jaxlaw.data._row_areas import relative_batch as relative_batch
+    from jaxlaw.data._run_flops import RunFlops as RunFlops
+    from jaxlaw.data._run_flops import counted_flops as counted_flops
+    from jaxlaw.data._run_flops import training_flops as training_flops
     from jaxlaw.data._run_schedules import RunSchedule as RunSchedule
     from jaxlaw.data._run_schedules import as_schedule as as_schedule
     from jaxlaw.data._run_schedules import optimizer_steps as optimizer_steps
     from jaxlaw.data._run_schedules import read_schedules as read_schedules
     from jaxlaw.data._runs import Observations as Observations
     from jaxlaw.data._runs import Runs as Runs
-    from jaxlaw.data._runs import read_columns as read_columns
     from jaxlaw.data._runs import read_for as read_for
     from jaxlaw.data._runs import read_runs as read_runs
     from jaxlaw.data._runs import refuse_rows as refuse_rows

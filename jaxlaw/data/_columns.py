@@ -80,6 +80,7 @@ class ReadingOptions(TypedDict, total=False):
     format: str | None
     values: Mapping[str, Any] | None
     target: Any
+    last_of: Any
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,11 @@ def raw_units(name: str, unit: Any) -> float:
             value=unit,
         )
     return scale
+
+
+def usual_units(spec: Input) -> tuple[float, ...]:
+    """Units in which columns of an input come, likeliest first: a batch in tokens or sequences."""
+    return (1.0, 2048.0) if spec.name == "batch" else (1.0, 1e9, 1e6, 1e12, 1e3)
 
 
 def missing_column(
@@ -361,6 +367,12 @@ def _guess_column(name: str, columns: list[str]) -> str:
     exact = [by_bare[word] for word in usual if word in by_bare]
     ending = [c for c in columns if name == "loss" and bare(c).endswith("loss")]
     return (exact + ending + [""])[0]
+
+
+def has_loss(table: pd.DataFrame, columns: Iterable[Any]) -> np.ndarray:
+    """(n,) whether a row has a number in any of these columns; all rows do where none has."""
+    keep = table[[name for name in columns if name in table]].notna().any(axis=1).to_numpy()
+    return keep if keep.any() else np.ones(len(table), bool)
 
 
 def level_codes(series: pd.Series, location: Location, spec: Input) -> np.ndarray:

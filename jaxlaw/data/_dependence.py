@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw.laws import Law
 from jaxlaw.notes import DEPENDENT_ROWS, Note
 
 #: Columns that name a run, and columns that distinguish runs of equal inputs.
@@ -27,6 +28,7 @@ SURE = 4.0  # standard errors of a correlation that is no chance
 _PAIRS = 10  # successive rows of one run: fewer do not determine their correlation
 _ALIKE = 0.25  # correlation from which on rows that merely look like checkpoints are called so
 _EACH = 3  # rows each, and groups, of what merely looks like checkpoints
+_HISTORY = 8  # steps between points of a loss curve
 # Rows that the run of a row has on average, by which variances are too small at most: less is an
 # odd line that stands twice.
 _SHARED = 1.25
@@ -72,11 +74,11 @@ def run_groups(
         members = _members(table[[column]]) if column in table else None
         if members is not None and members.max() > 0 and _rows_shared(members) > _SHARED:
             name = str(names.get(column, column))
-            return RunGroups((name,), members, _order(table, inputs), True)
+            return RunGroups((name,), members, order_along(table, inputs), True)
     return _unnamed_groups(table, inputs, names)
 
 
-def _order(table: pd.DataFrame, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+def order_along(table: pd.DataFrame, inputs: Mapping[str, Any]) -> np.ndarray:
     """(n,) what the rows of a run are put in order by: tokens, steps, or the table's own order."""
     for name in _ALONG:
         if name in inputs:
@@ -124,6 +126,40 @@ def _looks_like_checkpoints(members: np.ndarray, along: np.ndarray) -> bool:
     return once and len(sizes) >= _EACH and np.median(sizes) >= _EACH
 
 
+def history_notes(law: Law, runs: RunGroups | None, table: pd.DataFrame) -> list[Note]:
+    """A warning where a law of finished runs is given their loss curves, as loggers write them.
+
+    While a rate decays the loss lies above that of a run that ended there. Curves are logged every
+    so many tokens; finished runs of one size seldom are so many, and their tokens grow by ratios.
+
+    Args:
+        law: the law; one of a continual phase, or of shares, is of checkpoints.
+        runs: the rows by run, or None.
+        table: the rows.
+    """
+    of_checkpoints = law.from_base or any(spec.domain == "fraction" for spec in law.inputs)
+    of_runs = law.target == "loss" and {"N", "D"} <= {*law.input_names} and not of_checkpoints
+    if runs is None or not of_runs:
+        return []
+    if "lr" in table and (table["lr"].groupby(runs.members).nunique() <= 1).all():
+        return []  # one constant rate is as good at any step
+    gaps = [np.diff(np.sort(runs.along[runs.members == run])) for run in np.unique(runs.members)]
+    logged = [
+        len(gap) >= _HISTORY and np.isclose(gap, np.median(gap), rtol=0.01).mean() > 0.5
+        for gap in gaps
+    ]
+    if np.mean(logged) < 0.5:
+        return []
+    columns = ",".join(runs.columns)
+    message = (
+        f"{len(table)} rows are {runs.count} loss curves (by {columns}), and law {law.name} is of "
+        "finished runs: until its learning rate has decayed, a run lies above one that ended "
+        f"there; keep the last row of each, last_of='{columns}', or fit law annealing by "
+        "jl.read_loss_curves"
+    )
+    return [Note("checkpoints-as-runs", "warning", message, inherited=True)]
+
+
 def dependence_note(runs: RunGroups, residuals: np.ndarray, smoothed: np.ndarray) -> Note | None:
     """A warning where the residuals within runs are correlated; None where they are independent.
 
@@ -161,8 +197,8 @@ def dependence_note(runs: RunGroups, residuals: np.ndarray, smoothed: np.ndarray
     )
     shown = repr(runs.columns[0]) if len(runs.columns) == 1 else repr(list(runs.columns))
     message = (
-        f"{what}, {seen}: as if rows were independent, standard errors and intervals come out too "
-        f"short; jl.bootstrap(…, groups={shown}) has right ones"
+        f"{what}, {seen}: intervals made as if rows were independent are too short; "
+        f"jl.bootstrap(…, groups={shown}) has right ones"
     )
     return Note(DEPENDENT_ROWS, "warning", message, inherited=False)
 

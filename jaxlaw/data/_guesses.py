@@ -14,14 +14,13 @@ import pandas as pd
 
 from jaxlaw._arrays import number_in
 from jaxlaw._quantities import exponential, single_things
-from jaxlaw.data._columns import INPUTS, OF_SCHEDULES, SIDES, USUAL, bare
+from jaxlaw.data._columns import INPUTS, OF_SCHEDULES, SIDES, USUAL, bare, has_loss, usual_units
 from jaxlaw.errors import ColumnError, DataError, JaxlawError, listed
 from jaxlaw.laws import Input, Law
 
 if TYPE_CHECKING:
     from jaxlaw.data._runs import Runs
 
-_UNITS = (1.0, 1e3, 1e6, 1e9, 1e12)
 # What names of columns end in: tokens_B, params (millions), n_params_1e9.
 _ENDINGS = {
     1e3: ("k", "thousand", "thousands", "1e3"),
@@ -112,6 +111,14 @@ def guessed_columns(names: Iterable[str], table: pd.DataFrame) -> dict[str, Any]
     return {name: guesses[name] for name in names if name in guesses}
 
 
+def compute_column(table: pd.DataFrame) -> Any:
+    """The column of numbers that is called most like training compute; None without one."""
+    numeric = pd.api.types.is_numeric_dtype
+    named = {c: _likeness("C", c) for c in table if isinstance(c, str) and numeric(table[c].dtype)}
+    best = max(named, key=lambda column: named[column], default=None)
+    return best if named.get(best, 0.0) >= _ALIKE else None
+
+
 def several_sizes(table: pd.DataFrame) -> tuple[Any, dict[Any, float]] | None:
     """The column that says which rows are of models of one size, where there are several sizes.
 
@@ -170,7 +177,9 @@ def guessed_units(specs: Iterable[Input], guesses: Mapping[str, Any], table: Any
         low, high = spec.plausible
         middle, said = float(np.median(values)), _split_unit(guesses[spec.name])[1]
         fits = [
-            u for u in (said, spec.unit, *_UNITS) if u is not None and low <= middle * u <= high
+            u
+            for u in (said, spec.unit, *usual_units(spec))
+            if u is not None and low <= middle * u <= high
         ]
         if fits and fits[0] != spec.unit:
             units[spec.name] = fits[0]
@@ -292,6 +301,8 @@ class _CurveGuess:
         self.reasons: list[str] = []
         self.own: dict[str, Any] = {}  # quantity → its column in the table, as far as there is one
         self._name_columns()
+        # Rows of other metrics distinguish no curves.
+        self.table = self.table[has_loss(self.table, [self.own.get("loss"), *SIDES["loss"]])]
         if "step" in self.own:
             self._choose_size()
             run = self._tell_curves_apart()
@@ -402,7 +413,7 @@ class _CurveGuess:
     def _nearly_a_curve(self) -> tuple[list[Any], str]:
         """A column of texts by which steps increase but for few rows, and what to do about them."""
         texts = (c for c in self._free if not pd.api.types.is_numeric_dtype(self.table[c].dtype))
-        single = self.table.drop_duplicates()
+        single = self.table[~self.table.astype(str).duplicated()]  # cells may hold lists
         for column in filter(lambda c: _tells_apart(self.table[c]), texts):
             again = int((self._by([column], single).diff() <= 0).sum()) + len(self.table)
             again -= len(single)
@@ -465,8 +476,10 @@ class _CurveGuess:
 
     def _fill_rates(self, run: list[Any]) -> None:
         """Rates of steps between two rows, and before the first row."""
-        rates = pd.to_numeric(self.table[self.own["lr"]], errors="coerce")
-        steps, fill = self._by(run, self.table[np.isfinite(rates)]), self.given.get("fill")
+        # A loss of evaluations is in rows without a rate: those of training have it.
+        table = self.table if self.table[self.own["lr"]].notna().any() else self.runs.table
+        rates = pd.to_numeric(table[self.own["lr"]], errors="coerce")
+        steps, fill = self._by(run, table[np.isfinite(rates)]), self.given.get("fill")
         if fill is None and (steps.diff() > 1).any():
             self.options["fill"] = "linear"
             self.reasons.append("fill: rates are logged at some steps only")

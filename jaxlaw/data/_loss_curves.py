@@ -26,6 +26,7 @@ from jaxlaw._typed import checked
 from jaxlaw.data._columns import (
     Corpus,
     Location,
+    has_loss,
     missing_column,
     numbers,
     parts_of,
@@ -42,7 +43,7 @@ from jaxlaw.data._run_schedules import (
     run_schedules_of,
 )
 from jaxlaw.data._runs import Runs, RunsSource, read_runs, refuse_rows
-from jaxlaw.data.formats import read_format, short_names, with_values
+from jaxlaw.data.formats import format_of_names, read_source, short_names, with_values
 from jaxlaw.errors import ColumnError, DataError, JaxlawError, UsageError, listed, nearest
 from jaxlaw.notes import Note, by_weight
 from jaxlaw.schedules import Schedule
@@ -400,8 +401,7 @@ def read_loss_curves(
         >>> len(jl.read_loss_curves(table, schedules="plan"))
         2
     """
-    table = _one_table(source, columns, name) if format is None else read_format(source, format)
-    table = with_values(table, values)
+    table = with_values(_one_table(source, columns, name, format), values)
     kept = {"weight": weight, "where": where, "corpus": corpus, "drop_invalid": drop_invalid}
     along = {"first_step": first_step, "S1_before": S1_before, "fill": fill}
     try:
@@ -447,20 +447,35 @@ def _rows_of_curves(
     schedules: Any,
     kept: Mapping[str, Any],
 ) -> tuple[Runs, Runs]:
-    """The rows that ``where`` keeps, and all of them, which may log more rates of the same runs."""
+    """The rows that are kept, and all of them, which may log more rates of the same runs."""
     table, columns = _with_run(table, columns)
     units, named = dict(units or {}), _is_column(schedules)
     step_unit = raw_units("step", units.pop("step")) if "step" in units else None
     if named:
         columns = _with_schedule_column(table, columns, schedules)
-    rows = _curve_columns(read_runs(table, columns, units, **kept), named, step_unit)
+    runs = _with_losses(read_runs(table, columns, units, **kept))
+    rows = _curve_columns(runs, named, step_unit)
     if step_unit is not None:
         reading = rows.reading or Reading()
         reading = dataclasses.replace(reading, units={**reading.units, "step": step_unit})
         rows = dataclasses.replace(rows, reading=reading)
-    if kept["where"] is None:
+    if len(rows) == len(table.frame):
         return rows, rows
     return rows, _curve_columns(read_runs(table, columns), named, step_unit)
+
+
+def _with_losses(runs: Runs) -> Runs:
+    """The rows that have a loss: trainers log other metrics in rows of their own, at any step."""
+    keep = has_loss(runs.table, _LOSSES)
+    if keep.all():
+        return runs
+    message = (
+        f"{int((~keep).sum())} of {len(keep)} rows have no loss, as of other metrics, and are left "
+        "out; rates that they log count"
+    )
+    weight = None if runs.weight is None else runs.weight[keep]
+    runs = dataclasses.replace(runs, table=runs.table[keep], weight=weight)
+    return _noted(runs, "no-loss", message)
 
 
 def _with_guess(
@@ -491,10 +506,13 @@ def _paths(source: list[Any] | tuple[Any, ...]) -> list[Path]:
     return paths
 
 
-def _one_table(source: Any, columns: Mapping[str, Any] | None, name: str | None) -> Table:
+def _one_table(
+    source: Any, columns: Mapping[str, Any] | None, name: str | None, format: str | None
+) -> Table:
     """The table of a source; files of a list one below the other, named in column run."""
-    if not isinstance(source, list | tuple) or is_table(source):
-        return read_table(source, name)
+    format = format or format_of_names(source)
+    if format is not None or not isinstance(source, list | tuple) or is_table(source):
+        return read_source(source, name, format)
     paths = _paths(source)
     stems = [(*path.parent.parts, path.stem) for path in paths]
     runs = stems if len(set(stems)) == len(stems) else [path.parts for path in paths]

@@ -20,7 +20,8 @@ class Reading:
     """How the runs of a fit were read: options of :func:`jaxlaw.read_runs`, as files hold them.
 
     Attributes:
-        columns, units, where, weight, corpus, drop_invalid, format, values, target: those options.
+        columns, units, where, weight, corpus, drop_invalid, format, values, target,
+            last_of: those options.
         lost: what no file holds: masks, weights by row, rows chosen in Python.
     """
 
@@ -34,6 +35,7 @@ class Reading:
     values: dict[str, Any] = field(default_factory=dict)
     target: str | None = None
     lost: tuple[str, ...] = ()
+    last_of: str | None = field(default=None, metadata={"added": True})
 
     def options(
         self, given: Mapping[str, Any], present: Collection[Any]
@@ -51,7 +53,7 @@ class Reading:
         corpus = self.corpus if self._has_sides(there) else None
         taken: dict[str, Any] = {
             name: getattr(self, name)
-            for name in ("where", "weight", "drop_invalid", "format")
+            for name in ("where", "weight", "drop_invalid", "format", "last_of")
             if name not in options
         }
         target = self.target if self.target in there else None
@@ -94,6 +96,7 @@ def reading_of(
     drop_invalid: bool,
     format: str | None,
     values: Mapping[str, Any] | None,
+    last_of: Any,
 ) -> Reading | None:
     """What a fit keeps of the options of :func:`jaxlaw.read_runs`; None where none was given."""
     rows = {"where": where, "weight": weight}
@@ -108,6 +111,7 @@ def reading_of(
         format=format,
         values=dict(values or {}),
         lost=tuple(lost),
+        last_of=",".join(last_of) if isinstance(last_of, list | tuple) else last_of,
         **rows,
     )
     return None if reading == Reading() else reading
@@ -152,8 +156,8 @@ def _describe(taken: Mapping[str, Any], lost: Collection[str]) -> str:
     worth = {name: f" in {exponential(unit)}" for name, unit in units.items() if unit != 1}
     named = [f"{name} = {column}{worth.pop(name, '')}" for name, column in columns.items()]
     parts = [", ".join([*named, *(f"{name}{unit}" for name, unit in worth.items())])]
-    parts += [f"{name} {taken[name]}" for name in ("where", "weight", "corpus", "format", "target")
-              if name in taken]  # fmt: skip
+    plain = ("where", "weight", "corpus", "format", "target", "last_of")
+    parts += [f"{name} {taken[name]}" for name in plain if name in taken]
     parts += [f"{name} = {value}" for name, value in taken.get("values", {}).items()]
     parts += ["without invalid rows"] * ("drop_invalid" in taken)
     parts += [f"not saved with the fit: {', '.join(lost)}"] * bool(lost)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from jaxlaw.data._columns import Column
+from jaxlaw._quantities import exponential
+from jaxlaw.data._columns import Column, usual_units
 from jaxlaw.errors import DataError, name_rows
 from jaxlaw.laws import Input, Law
 from jaxlaw.laws._structural_identifiability import inseparable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 # A declared unit may be this much beyond what is plausible (toy models are); no unit may be more.
 _DECLARED_SLACK = 1e3
 _UNIT_WORDS = {1.0: "single ones", 1e3: "thousands", 1e6: "millions", 1e9: "billions",
-               1e12: "trillions"}  # fmt: skip
+               1e12: "trillions", 2048.0: "sequences of 2,048 tokens"}  # fmt: skip
 # An input of at most so many values is checked for parameters that it leaves unidentifiable.
 _FEW = 3
 # Rows for each parameter below which a fit cannot show that its law is wrong.
@@ -142,12 +143,12 @@ def check_magnitude(
 def _unit_remedy(column: Column, typical: float) -> str:
     """The units under which the column would make sense, likeliest first."""
     low, high = column.spec.plausible
-    fits = [u for u in (1.0, 1e9, 1e6, 1e12, 1e3) if low <= typical * u <= high]
+    fits = [u for u in usual_units(column.spec) if low <= typical * u <= high]
     if not fits:
         return f"no usual unit makes sense of it, check that {column.location.column} is the column"
     fits = fits[:1] if fits[0] == 1.0 else fits[:2]
     key = column.location.name
-    options = [f"units={{'{key}': {u:.0e}}}".replace("e+0", "e").replace("1e0", "1") for u in fits]
+    options = [f"units={{'{key}': {exponential(u, 4)}}}" for u in fits]
     words = [f"{option} for {_UNIT_WORDS[u]}" for option, u in zip(options, fits, strict=True)]
     return "pass " + " or ".join(words)
 

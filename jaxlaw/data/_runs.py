@@ -2,7 +2,7 @@
 
 :func:`read_runs` checks what can be known without a law: which column is what, in which unit, which
 rows count. :meth:`Runs.observations` takes a law and checks the rest: values, magnitudes, and
-whether the rows suffice. :func:`read_columns` reads all tables that are not for a law.
+whether the rows suffice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jaxlaw._arrays import plain_array
 from jaxlaw._conditions import rows_where, truth_of, undecided
 from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
-from jaxlaw._tables import Table, is_table, read_table
+from jaxlaw._tables import Table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import (
     CURVE_COLUMNS,
@@ -36,14 +36,16 @@ from jaxlaw.data._columns import (
     check_fraction,
     check_sides,
     checked_corpus,
+    has_loss,
     level_codes,
     missing_column,
     name_rows,
     numbers,
+    parts_of,
     raw_units,
     with_counts,
 )
-from jaxlaw.data._dependence import RunGroups, run_groups
+from jaxlaw.data._dependence import RunGroups, history_notes, order_along, run_groups
 from jaxlaw.data._guesses import of_loss_curves, with_guess, without_columns
 from jaxlaw.data._reading import Reading, reading_of, with_target
 from jaxlaw.data._row_checks import (
@@ -54,7 +56,8 @@ from jaxlaw.data._row_checks import (
     note_unidentifiable,
     valid_rows,
 )
-from jaxlaw.data.formats import read_format, with_values
+from jaxlaw.data._run_flops import RunFlops, run_flops
+from jaxlaw.data.formats import read_source, with_values
 from jaxlaw.errors import ColumnError, DataError, JaxlawError, UsageError, listed, nearest
 from jaxlaw.laws import Input, Law
 from jaxlaw.notes import Note
@@ -82,7 +85,7 @@ class Runs:
         weight: (n,) float64, or None.
         corpus: the corpus whose share and loss are meant, ``general`` or ``domain``, or None.
         drop_invalid: whether rows without valid numbers are dropped (and counted).
-        dropped: number of rows left out by ``where``.
+        dropped: number of rows left out by ``where`` and ``last_of``.
         notes: notes on the data so far.
         area_options: options of the areas of learning rates, where jaxlaw computed them
             (:meth:`jaxlaw.LossCurves.runs`).
@@ -217,6 +220,11 @@ class Runs:
         if not active.any():
             message = f"{self.source}: all rows left have weight 0; give some a positive weight"
             raise DataError(message, file=self.source, argument="weight")
+        by_size = [c for c in columns.values() if c.unit != c.spec.unit and not c.declared]
+        if by_size:
+            names = listed(str(column.location.column) for column in by_size)
+            message = f"{self.source}: {names} read as single ones, by their size: units= says more"
+            notes.append(Note("unit-by-size", "info", message))
         for name in law.input_names:
             notes += check_magnitude(columns[name], columns[name].raw[keep], active, labels)
         notes += check_row_count(int(active.sum()), free, law, self)
@@ -224,6 +232,12 @@ class Runs:
         target = columns[law.target].values[keep]
         notes += note_unidentifiable(law, inputs, active, columns, free)
         notes += note_duplicates(law, inputs, target, labels, self)
+        groups = run_groups(
+            self.table[keep], {name: inputs[name] for name in law.inputs_per_row}, self.columns
+        )
+        notes += history_notes(law, groups, self.table[keep])
+        flops, of_flops = run_flops(law, self, columns, keep)
+        notes += of_flops
         _log.info(
             "%s: %d observations for law %s, %d rows dropped as invalid",
             self.source, int(keep.sum()), law.name, int((~keep).sum()),
@@ -246,9 +260,8 @@ class Runs:
             area_options=self.area_options,
             positions=np.flatnonzero(keep),
             mapped=_source_columns(self, columns),
-            runs=run_groups(
-                self.table[keep], {name: inputs[name] for name in law.inputs_per_row}, self.columns
-            ),
+            runs=groups,
+            flops=flops,
             others=_others(self, columns, keep),
             reading=self.reading,
         )
@@ -297,6 +310,7 @@ class Observations:
         others: (n rows) the columns of the table that are no input and no target, by the user's
             names.
         reading: how the runs were read, as of :class:`Runs`.
+        flops: FLOPs as a column that is mapped to C counts them, where that is not 6·N·D.
 
     Example:
         >>> runs = jl.read_runs(jl.simulate.experiment("chinchilla").table)
@@ -325,6 +339,7 @@ class Observations:
     runs: RunGroups | None = None
     others: pd.DataFrame = field(default_factory=pd.DataFrame)
     reading: Reading | None = None
+    flops: RunFlops | None = None
 
     __repr__ = short_repr
 
@@ -378,6 +393,7 @@ def read_runs(
     format: str | None = None,
     values: Mapping[str, Any] | None = None,
     target: Any = None,
+    last_of: Any = None,
 ) -> Runs:
     """Read runs.
 
@@ -391,7 +407,8 @@ def read_runs(
             general corpus; ``corpus`` says which is meant. In place of ``D`` and ``r_d`` also
             ``D_d`` and ``D_g``, the tokens of either corpus.
         units: canonical name → raw units (parameters, tokens, FLOPs) per unit of the column: 1,
-            1e9, or K, M, B, T; 0.01 for a share in percent. Left out: the law's own unit.
+            1e9, or K, M, B, T; 0.01 for a share in percent; 2048 for a batch in sequences of so
+            many tokens. Left out: 1 where all counts of the table may be so, else the law's own.
         weight: a column or (n,) numbers, one per row of the source; non-negative.
         where: rows to keep: a condition such as ``"split == 'fit' and N > 1e8"``, or an (n,)
             boolean mask. A condition compares (==, !=, <, <=, >, >=, in [...]) columns, numbers
@@ -407,11 +424,15 @@ def read_runs(
         name: name of the source in messages.
         format: the tool that wrote the files, ``wandb``, ``tensorboard``, ``lm-eval`` or
             ``hf-trainer``; the source is then a file, a folder or a list of files
-            (:mod:`jaxlaw.data.formats`).
+            (:mod:`jaxlaw.data.formats`). Left out: by their names ``trainer_state.json`` and
+            ``*tfevents*`` the last and TensorBoard's are known.
         values: columns that the source lacks, canonical name → a number for all rows, or one
             for each run: ``{"N": 1.8e9}``.
         target: column that the law predicts, whatever the law calls it: with
             ``target="acc_mmlu"`` a law of an accuracy is fitted to that column.
+        last_of: column that names the runs, or several as ``"size,seed"``, of each of which only
+            the last row counts, by D or else the step, of those that have a loss: a law of
+            finished runs is none of their loss curves.
 
     Returns:
         :class:`Runs`. The source is never changed.
@@ -431,20 +452,22 @@ def read_runs(
     if isinstance(source, RunsSource):
         source = source.runs()
     if isinstance(source, Runs):
-        options = (columns, units, weight, where, corpus, name, format, values)
-        if options != (None,) * 8 or drop_invalid:
+        options = (columns, units, weight, where, corpus, name, format, values, last_of)
+        if options != (None,) * 9 or drop_invalid:
             raise UsageError("these runs are read already; pass options to read_runs, once")
         return with_target(source, target)
-    table = read_table(source, name) if format is None else read_format(source, format)
-    table = with_values(table, values)
+    table = with_values(read_source(source, name, format), values)
     mapping, scales = _mapping(columns, table), _units(units)
     table, scales = with_counts(table, mapping, scales)
     table, scales, added = _with_totals(table, mapping, scales)
     if corpus is not None:
         corpus = checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
     keep, notes = _rows_to_keep(where, table, mapping)
-    weights = None if weight is None else _weights(weight, table, mapping, keep)
     frame = _rename_columns(table.frame, mapping)
+    if last_of is not None:
+        keep, note = _last_rows(last_of, Table(frame, table.source, table.word), keep, target)
+        notes = (*notes, note)
+    weights = None if weight is None else _weights(weight, table, mapping, keep)
     _log.info("%s: %d rows read, %d kept", table.source, len(keep), int(keep.sum()))
     runs = Runs(
         table=frame if keep.all() else frame[keep],
@@ -458,7 +481,7 @@ def read_runs(
         dropped=int((~keep).sum()),
         notes=(*notes, *added),
         reading=reading_of(
-            mapping, _units(units), weight, where, corpus, drop_invalid, format, values
+            mapping, _units(units), weight, where, corpus, drop_invalid, format, values, last_of
         ),
     )
     runs = with_target(runs, target)
@@ -491,7 +514,7 @@ def read_for(laws: Collection[Law], source: Any, reading: Mapping[str, Any]) -> 
     columns, reading = reading.get("columns"), dict(reading)
     named = isinstance(columns, Mapping) and reading.get("format") is None
     if laws and named and not isinstance(source, Runs | RunsSource):
-        source = read_table(source, reading.pop("name", None))
+        source = read_source(source, reading.pop("name", None))
         misspelt = {n: column for n, column in columns.items() if column not in source.frame}
         there = {name: column for name, column in columns.items() if name not in misspelt}
         if misspelt:
@@ -520,64 +543,6 @@ def _refuse(
         given |= {"where": reading.get("where")}
         error = with_guess(error, runs, given, law, misspelt)
     raise error
-
-
-def read_columns(
-    source: Any,
-    needed: Mapping[str, str],
-    optional: Collection[str] = (),
-    columns: Mapping[str, Any] | None = None,
-    *,
-    texts: Collection[str] = (),
-    where: Any = None,
-    name: str | None = None,
-) -> Runs:
-    """The columns that a function takes of a table which is not for a law.
-
-    Args:
-        source: anything that :func:`read_runs` takes.
-        needed: name → what it is, for the message where it is missing: ``", the amount of data"``.
-        optional: names of columns that may be missing, unless ``columns`` maps them.
-        columns: name → the user's column; None where the function has no such argument.
-        texts: those of the columns that are labels, which stay as they are.
-        where: see :func:`read_runs`; None where the function has no such argument.
-        name: name in messages of a table that is no file.
-
-    Returns:
-        :class:`Runs` with these columns alone, under these names; numbers are float64, NaN where a
-        cell is empty. See :func:`refuse_rows` for further checks.
-
-    Raises:
-        UsageError: ``columns`` maps another name.
-        DataError: a column is missing, or a cell is no number.
-    """
-    runs = read_runs(source, where=where, name=name if is_table(source) else None)
-    wanted, mapping = [*needed, *optional], dict(columns or {})
-    for key in mapping:
-        if key not in wanted:
-            raise UsageError(
-                f"{runs.source} takes the columns {', '.join(map(str, wanted))}, not '{key}'."
-                f"{nearest(str(key), wanted)}",
-                file=runs.source,
-                argument="columns",
-                value=key,
-            )
-    present, options = runs.table.columns, ["columns"] * (columns is not None)
-    options += ["where"] * (where is not None)
-    values, names = {}, {}
-    for key in wanted:
-        column = mapping.get(key, key)
-        if column not in present:
-            if key in optional and key not in mapping:
-                continue
-            shown, doc = map(runs.user_name, present), needed.get(key, "")
-            raise missing_column(key, doc, column, shown, runs.source, columns is not None)
-        names[key] = runs.user_name(column)
-        location = Location(runs.source, runs.word, names[key], key, options)
-        series = runs.table[column]
-        values[key] = series.to_numpy() if key in texts else merged(numbers(series, location))
-    table = pd.DataFrame(values, index=runs.table.index)
-    return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
 
 
 def refuse_rows(
@@ -794,6 +759,23 @@ def _rows_to_keep(
     return keep, (Note("filtered", "info", message),)
 
 
+def _last_rows(
+    last_of: Any, table: Table, keep: np.ndarray, target: Any
+) -> tuple[np.ndarray, Note]:
+    """(n,) mask of the last of the kept rows of each run, and a note on how many."""
+    frame, names = table.frame, parts_of(last_of, table.frame.columns)
+    for name in names:
+        if name not in frame:
+            doc = " that names runs (last_of=)"
+            raise missing_column("run", doc, name, frame.columns, table.source, False)
+    frame = frame.set_axis(range(len(frame)))[keep]
+    frame = frame[has_loss(frame, [target, "loss", *SIDES["loss"]])]
+    along = pd.Series(order_along(frame, frame), frame.index).sort_values(kind="stable")
+    last = along.groupby([frame[name] for name in names], dropna=False).tail(1).index
+    message = f"{table.source}: the last rows of {len(last)} runs ({last_of}) of {len(keep)} rows"
+    return np.isin(np.arange(len(keep)), last), Note("filtered", "info", message)
+
+
 def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarray) -> np.ndarray:
     """Weights of the rows that are kept, as checked numbers."""
     frame, column = table.frame, "weight"
@@ -975,14 +957,27 @@ def _input(runs: Runs, law: Law, spec: Input) -> Column:
     series, location = _series(runs, name, doc, spec.name), runs.location(name)
     # Rows of one size, share or budget have equal numbers, however these were computed.
     raw = level_codes(series, location, spec) if spec.levels else merged(numbers(series, location))
-    unit = runs.units.get(name, runs.units.get(spec.name, spec.unit))
-    declared = name in runs.units or spec.name in runs.units
+    unit, declared = runs.units.get(name, runs.units.get(spec.name)), True
+    if unit is None:
+        unit, declared = _own_unit(runs, law, spec), False
     if spec.domain == "fraction" and not spec.mixture:  # of a mixture, the sum is checked
         share = raw if unit == 1.0 else raw * unit
         share = check_fraction(share, location, series.index.to_numpy())
         share = 1.0 - share if complement else share
         raw = share if unit == 1.0 else share / unit
     return Column(location, raw, unit / spec.unit, unit, declared, spec)
+
+
+def _own_unit(runs: Runs, law: Law, spec: Input) -> float:
+    """Single things, whatever the law counts in, where all counts of the table may be such."""
+    if spec.unit == 1 or not spec.counts:
+        return spec.unit
+    for other in law.inputs:
+        if other.counts and other.plausible and other.name in {*runs.table} - {*runs.units}:
+            values = numbers(runs.table[other.name], runs.location(other.name))
+            if not other.plausible[0] <= np.median(values[~np.isnan(values)]) <= other.plausible[1]:
+                return spec.unit
+    return 1.0
 
 
 def target_column(runs: Runs, law: Law) -> str:

@@ -126,7 +126,9 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
         notes.append(_undetermined_note())
         matrix = matrix + _SINGULAR * np.eye(len(free))
     try:
-        variance = covariance_of(problem, groups).coordinates * np.outer(scale, scale)
+        variance = covariance_of(problem, groups).coordinates[: len(free), : len(free)] * np.outer(
+            scale, scale
+        )
     except DataError:  # an open direction: the choice looks for runs that close it
         variance = pooled_noise(problem) ** 2 * np.linalg.inv(matrix)
     return Information(problem.fit_problem, at, free, matrix, scale, variance, notes)

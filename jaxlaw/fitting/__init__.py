@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._residual_checks import residual_notes as residual_notes
     from jaxlaw.fitting._result import Fit as Fit
     from jaxlaw.fitting._result import StandardErrors as StandardErrors
+    from jaxlaw.fitting._result import moved_params as moved_params
     from jaxlaw.fitting._result import student_interval as student_interval
     from jaxlaw.fitting._runs_of_fit import READ_AS_FITTED as READ_AS_FITTED
     from jaxlaw.fitting._runs_of_fit import read_as_fitted as read_as_fitted
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._scores import measure as measure
     from jaxlaw.fitting._scores import score_fit as score_fit
     from jaxlaw.fitting._scores import score_lines as score_lines
+    from jaxlaw.fitting._standard_errors import moves_of_base as moves_of_base
     from jaxlaw.fitting._standard_errors import sandwich_root as sandwich_root
     from jaxlaw.fitting._transform import Array as Array
 else:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.data import RunGroups
-from jaxlaw.fitting._experiment_checks import DOUBTFUL, experiment_notes
+from jaxlaw.fitting._experiment_checks import experiment_notes
 from jaxlaw.fitting._objective import AGREE, smoothed_score
 from jaxlaw.fitting._prior_evidence import PriorEvidence, prior_decides_notes
 from jaxlaw.fitting._problem import FitProblem, Linearisation
@@ -105,8 +105,7 @@ def diagnosed(
             misfit=any(note.code == "lack-of-fit" for note in of_residuals),
         ),
     ]  # fmt: skip
-    # Values that cannot be right come first: with swapped columns nothing else matters.
-    return sorted(notes, key=lambda note: note.code != DOUBTFUL), errors
+    return notes, errors
 
 
 def _residuals(

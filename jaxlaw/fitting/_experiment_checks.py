@@ -26,7 +26,6 @@ from jaxlaw.notes import Note
 
 VOCABULARY = 1_000_000  # tokens, more than any tokenizer has
 GUESS = math.log(VOCABULARY)  # nats that an even guess among them loses
-DOUBTFUL = "doubtful-values"
 RATES = ("lr", "learning_rate", "peak_lr", "max_lr", "peak_learning_rate")
 COARSE = 0.5  # of the scatter: rounding by as much hides what the law leaves
 PILED = 2  # times as many rows at the largest D as at any other: a cap, or a design
@@ -141,7 +140,7 @@ def experiment_notes(
         others = None if others is None else others[some]
         order = None if order is None else order[some]
     return [
-        *(Note(DOUBTFUL, "warning", text, inherited=True) for text in values),
+        *(Note("doubtful-values", "warning", text, inherited=True) for text in values),
         *_grouped(residuals, sizes, others, order, misfit),
     ]
 

@@ -91,8 +91,8 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
         law: law or its name.
         runs: whatever :func:`jaxlaw.read_runs` takes or returns.
         strict: whether to raise where the result is too poor to use, rather than to note it.
-        columns, units, weight, where, corpus, drop_invalid, name, format, values, target: options
-            of :func:`jaxlaw.read_runs`.
+        columns, units, weight, where, corpus, drop_invalid, name, format, values, target, last_of:
+            options of :func:`jaxlaw.read_runs`.
         constraint: for dcpt, ``"paper"`` (Que 2024, App. E.3: the loss falls with r
             everywhere) or ``"observed"`` (over the observed range). The default is none:
             on real mixtures the paper's form halves R², and a fit without it reports where
@@ -125,8 +125,9 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
             part in it.
         evaluation: name of what the target was measured on: the fit then says what it knows of the
             next experiment of that evaluation, for ``prior=``.
-        base: from-scratch fit that cpt-chinchilla takes E, A and alpha from;
-            ``fixed={}`` fits all six.
+        base: from-scratch fit that cpt-chinchilla takes E, A and alpha from, with their
+            covariance, which goes into all intervals; a bootstrap of one; or a dict of their
+            values, which are then taken as known. ``fixed={}`` fits all six.
         seed: seed of the Sobol sequence.
         work_dir: folder that keeps finished parts of a long fit. The same call after a crash goes
             on from there, and ends with the same result to the last bit.
@@ -308,6 +309,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         *_objective_notes(problem, optimum, predicted[order]),
         *conflict_notes(problem, prior),
         *(() if options.free(law) else (_ALL_FIXED,)),
+        *_base_notes(options),
     )
     # Objectives of the search are sums over the scale of the problem, see _objective.scale_of; a
     # fit reports the sums. Threshold, residuals and asymmetry are those that were used, whether
@@ -340,7 +342,9 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         optima=tuple((value * scale, share) for value, share in optimum.distinct),
         columns=dict(observations.mapped),
         sample=_sample(observations, predicted),
+        flops=observations.flops,
         reading=observations.reading,
+        base=options.base,
         prior=options.prior if problem.model.prior else None,
         experiment=_experiment(problem, observations, optimum, linear),
         standard_errors=errors,
@@ -400,6 +404,17 @@ def _size_notes(law: Law, observations: Observations) -> list[Note]:
         f"{law.name} has no N: fit one of them, where={one!r}, or take a law with N"
     )
     return [Note("several-sizes", "warning", message, inherited=True)]
+
+
+def _base_notes(options: FitOptions) -> list[Note]:
+    """Whether values are held from a base whose covariance is not known."""
+    if options.base is None or not options.base.missing:
+        return []
+    message = (
+        f"{', '.join(options.base.missing)} of the base came without standard errors and are taken "
+        "as known: intervals are too narrow; base= a fit, or its bootstrap, brings them"
+    )
+    return [Note("base-held", "warning", message, inherited=True)]
 
 
 def _runner_up(problem: FitProblem, optimum: Optimum, scale: float) -> RunnerUp | None:

@@ -41,10 +41,11 @@ class BatchFit(NamedTuple):
     """What :func:`fit_batch` returns; a pytree, leading axis P throughout.
 
     Attributes:
-        params: name → (P,) natural values in the law's own units.
-        objective: (P,) summed Huber loss.
-        status: (P,) how the best lane ended (see ``jaxlaw.fitting.solvers.Status``).
-        agreement: (P,) share of starts that ended at the best objective.
+        params: name → (P,) natural values in the law's own units; NaN where there is no fit.
+        objective: (P,) summed Huber loss; infinite where there is no fit.
+        status: (P,) how the best lane ended (see ``jaxlaw.fitting.solvers.Status``):
+            ``INVALID`` where the data cannot be fitted.
+        agreement: (P,) share of starts that ended at the best objective; NaN where there is no fit.
 
     Example:
         >>> made = jl.simulate.experiment("loss-compute", noise=0.0)
@@ -57,6 +58,11 @@ class BatchFit(NamedTuple):
     objective: Array
     status: Array
     agreement: Array
+
+    @property
+    def ends(self) -> list[str]:
+        """(P,) the status of each problem in words; outside of ``jit``."""
+        return [Status(int(status)).label for status in self.status]
 
 
 @checked
@@ -254,17 +260,36 @@ def _solve(model: Model, problems: Problem, starts: Array, own: tuple[str, ...])
     best = jnp.argmin(values, axis=1)
     least = jnp.take_along_axis(values, best[:, None], axis=1)
 
-    def finish(problem: Problem, at: Array) -> tuple[dict[str, Array], Array]:
+    def finish(problem: Problem, at: Array) -> tuple[dict[str, Array], Array, Array]:
         at, value = as_optimum(model, problem, at)
         params = problem.transform(model).to_natural(tuple(at))
-        return params, value * scale_of(problem.delta)
+        return params, value * scale_of(problem.delta), _is_valid(model.law, problem)
 
     at = jnp.take_along_axis(lanes.coordinates, best[:, None, None], axis=1)[:, 0]
-    params, objective = jax.vmap(finish, (problem_axes(batched), 0))(problems, at)
+    params, objective, valid = jax.vmap(finish, (problem_axes(batched), 0))(problems, at)
     status = jnp.take_along_axis(lanes.status, best[:, None], axis=1)[:, 0]
     agreeing = values <= least + agree * jnp.abs(least)
     agreement = jnp.mean(agreeing, axis=1, dtype=values.dtype)
-    return BatchFit(params, objective, status, agreement)
+    solved = valid & jnp.isfinite(least[:, 0])
+    return BatchFit(
+        {name: jnp.where(solved, value, jnp.nan) for name, value in params.items()},
+        jnp.where(solved, objective, jnp.inf),
+        jnp.where(valid, status, Status.INVALID),
+        jnp.where(solved, agreement, jnp.nan),
+    )
+
+
+def _is_valid(law: Law, problem: Problem) -> Array:
+    """Whether data can be fitted: rows that count are in their domains, and some count."""
+    weight = problem.weight
+    valid = jnp.isfinite(problem.target)  # so is no logarithm of a target that is not positive
+    for spec in law.inputs:
+        values = problem.inputs[spec.name]
+        inside = jnp.isfinite(values) & ((values >= 0) | (spec.domain == "real"))
+        inside &= (values > 0) | (spec.domain != "positive")
+        inside &= (values <= 1) | (spec.domain != "fraction")
+        valid &= inside.reshape(len(weight), -1).all(axis=1)
+    return jnp.all((weight == 0) | (valid & (weight > 0) & (weight < jnp.inf))) & jnp.any(weight)
 
 
 def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]:

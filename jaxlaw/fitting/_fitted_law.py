@@ -37,6 +37,7 @@ from jaxlaw._typed import Between, Finite, NotNegative, load, only
 from jaxlaw.data import (
     AREAS,
     ReadingOptions,
+    RunFlops,
     areas_along,
     as_schedule,
     chosen_options,
@@ -45,6 +46,7 @@ from jaxlaw.data import (
     input_columns,
     name_rows,
     relative_batch,
+    training_flops,
 )
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._extrapolation import outside_range, parts_of
@@ -60,11 +62,9 @@ else:
 _INTERVAL = "95 % interval"
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 UNKNOWN = (math.nan, math.nan)  # an unknown range
-# Targets that are measured in nats.
-_LOSSES = ("loss", "cross-entropy", "unigram_normalized_loss")
+_LOSSES = ("loss", "cross-entropy", "unigram_normalized_loss")  # targets in nats
 _BITS = re.compile(r"bpb|bits?.?per.?byte", re.IGNORECASE)  # columns of such losses
-# Columns of what has no unit.
-_SCORES = re.compile(r"ppl|perplex|accuracy|(^|_)acc(_|$)|score|bleu", re.IGNORECASE)
+_NO_UNIT = re.compile(r"ppl|perplex|accuracy|(^|_)acc(_|$)|score|bleu", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,6 +92,7 @@ class FittedLaw(Result):
         source: origin of the parameters: a paper, or the table of the runs.
         notes: findings to know before relying on the numbers.
         delta: Huber threshold of its scores; the law's own if None.
+        flops: FLOPs as the column counts them that the runs have for C; None for 6·N·D.
 
     Raises:
         UsageError: parameters that are not the law's.
@@ -119,6 +120,7 @@ class FittedLaw(Result):
     notes: tuple[Note, ...] = ()
     # The law's own unless given, see __post_init__.
     delta: NotNegative = field(default=None, metadata={"unit": ""})  # type: ignore[assignment]
+    flops: RunFlops | None = field(default=None, metadata={"added": True})
 
     def __post_init__(self) -> None:
         """Fill in what follows from the law."""
@@ -627,7 +629,7 @@ class FittedLaw(Result):
             return "bits per byte"
         if self.law.target == "best_batch":
             return "tokens"
-        return "nats" if self.law.target in _LOSSES and not _SCORES.search(column) else ""
+        return "nats" if self.law.target in _LOSSES and not _NO_UNIT.search(column) else ""
 
     @property
     def quantities(self) -> dict[str, float]:
@@ -655,8 +657,8 @@ class FittedLaw(Result):
 
     def largest_compute(self) -> float:
         """The compute of the largest fitted run in FLOPs, C or 6·N·D; NaN where it is unknown."""
-        if "C" in self.ranges:
-            return self._compute({"C": self.ranges["C"][1]})
+        if self.flops or "C" in self.ranges:
+            return self.flops.largest if self.flops else self._compute({"C": self.ranges["C"][1]})
         joint = (self.joint_ranges or {}).get("N*D")
         return self._compute({"N": joint[1], "D": 1.0}) if joint else math.nan
 
@@ -677,8 +679,8 @@ class FittedLaw(Result):
     def _compute(self, at: Mapping[str, Any]) -> float:
         """The compute of a run in FLOPs, C or 6·N·D; NaN where it is unknown."""
         worth = {name: unit[1] for name, unit in self.input_units().items()}
-        raw = {name: float(at.get(name, math.nan)) * worth.get(name, 1.0) for name in "CND"}
-        return raw["C"] if "C" in at else 6 * raw["N"] * raw["D"]
+        raw = {name: float(at[name]) * worth.get(name, 1.0) for name in "CND" if name in at}
+        return float(training_flops(raw, self.flops))
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain numbers and strings; infinities and NaN as strings.

@@ -26,6 +26,7 @@ from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._prior import prior_of
+from jaxlaw.fitting._result import StandardErrors
 from jaxlaw.fitting.solvers import SOLVERS, Solver
 from jaxlaw.laws import Law
 
@@ -48,6 +49,9 @@ class FitOptions:
     asymmetry: float = 1.0
     prior: Any = None  # a Prior, once an entry point has read what was given
     evaluation: str = ""
+    base: Any = (
+        None  # the StandardErrors of its values, once an entry point has read what was given
+    )
     fixed: Mapping[str, float] = field(default_factory=dict)
     tied: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
@@ -246,7 +250,7 @@ class BootstrapKeywords(SharedKeywords, total=False):
 class ForecastKeywords(SharedKeywords, total=False):
     """Keywords that a forecast hands on; prior and seed are its own."""
 
-    base: FittedLaw | Mapping[str, float] | None
+    base: Any
     n_starts: StartCount | None
     n_local: int | Literal[False] | None
 
@@ -269,7 +273,7 @@ def lists_options(keywords: type, **own: Any) -> Callable[[Callable[P, T]], Call
         reading = inspect.signature(read_runs).parameters.values()
         # None in a call stands for what a factory makes, too.
         of_fit = {f.name: f.default for f in dataclasses.fields(FitOptions)}
-        defaults = {p.name: p.default for p in reading} | {"constraint": None, "base": None}
+        defaults = {p.name: p.default for p in reading} | {"constraint": None}
         defaults |= {n: None if d is dataclasses.MISSING else d for n, d in of_fit.items()} | own
         named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         one = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
@@ -285,9 +289,9 @@ def lists_options(keywords: type, **own: Any) -> Callable[[Callable[P, T]], Call
 
 
 #: Options that say what is fitted; a fit knows its own.
-OBJECTIVE = ("delta", "residuals", "asymmetry", "prior", "fixed", "tied", "bounds")
+OBJECTIVE = ("delta", "residuals", "asymmetry", "prior", "base", "fixed", "tied", "bounds")
 #: Keywords that say what is fitted: those that a law of a study may have of its own.
-OF_LAW = ("constraint", *OBJECTIVE, "base")
+OF_LAW = ("constraint", *OBJECTIVE)
 _NAMES = {*OF_LAW, *(field.name for field in dataclasses.fields(FitOptions))}
 
 
@@ -326,7 +330,7 @@ def law_and_options(
     Args:
         law: a law or its name.
         constraint: name of the law's constraint, if any.
-        base: a from-scratch fit, or parameters, that a continual law takes values from.
+        base: what a continual law takes values from: a from-scratch fit, its draws, or parameters.
         **options: fields of :class:`FitOptions`; None for ``fixed``, ``tied`` and ``bounds``
             stands for none.
 
@@ -335,7 +339,7 @@ def law_and_options(
     """
     law = laws.get(law, constraint)
     options["prior"] = prior_of(options.get("prior"))
-    options["fixed"] = _with_base(law, options.get("fixed"), base)
+    options["fixed"], options["base"] = _with_base(law, options.get("fixed"), base)
     for name in ("tied", "bounds"):
         options[name] = options.get(name) or {}
     checked_options = FitOptions(**options)
@@ -344,18 +348,21 @@ def law_and_options(
 
 
 def _with_base(
-    law: Law, fixed: Mapping[str, float] | None, base: FittedLaw | Mapping[str, float] | None
-) -> Mapping[str, float]:
-    """Fixed values, those that a continual law takes from its base among them."""
-    if base is None:
-        if law.from_base and fixed is None:
-            raise UsageError(
-                f"law {law.name} takes {', '.join(law.from_base)} from a from-scratch fit: pass "
-                "base=, a fit of law chinchilla, or fixed={} to fit all its parameters",
-                argument="base",
-            )
-        return fixed or {}
-    if not isinstance(base, FittedLaw | Mapping):
+    law: Law, fixed: Mapping[str, float] | None, base: Any
+) -> tuple[Mapping[str, float], StandardErrors | None]:
+    """Fixed values, those that a continual law takes from its base among them, and their errors."""
+    if base is None and law.from_base and fixed is None:
+        raise UsageError(
+            f"law {law.name} takes {', '.join(law.from_base)} from a from-scratch fit: pass "
+            "base=, a fit of law chinchilla, or fixed={} to fit all its parameters",
+            argument="base",
+        )
+    fixed = dict(fixed or {})
+    if base is None or isinstance(base, StandardErrors):  # of a fit, which holds the values already
+        return fixed, base
+    drawn = base.draws() if hasattr(base, "draws") else base
+    source = drawn.fit if hasattr(base, "draws") else base
+    if not isinstance(source, FittedLaw | Mapping):
         raise UsageError(
             f"base is a {type(base).__name__}; it must be a Fit or a dict",
             argument="base",
@@ -363,8 +370,19 @@ def _with_base(
         )
     if not law.from_base:
         raise UsageError(f"law {law.name} takes no base; use fixed=")
-    params = base.params if isinstance(base, FittedLaw) else base
+    params = source.params if isinstance(source, FittedLaw) else source
     missing = [name for name in law.from_base if name not in params]
     if missing:
         raise UsageError(f"base has no parameter {', '.join(missing)}")
-    return {name: float(params[name]) for name in law.from_base} | dict(fixed or {})
+    held = [name for name in law.from_base if name not in fixed]
+    errors = getattr(drawn, "standard_errors", None) or StandardErrors()
+    known = [name for name in held if name in errors.covariance]
+    errors = dataclasses.replace(
+        errors,
+        values={name: errors.values[name] for name in known},
+        missing={
+            name: errors.missing.get(name, errors.reason) for name in held if name not in known
+        },
+        covariance={one: {name: errors.covariance[one][name] for name in known} for one in known},
+    )
+    return {name: float(params[name]) for name in held} | fixed, errors

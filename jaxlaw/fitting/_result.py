@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,7 +17,8 @@ from jaxlaw.data import Reading
 from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, digits, of_parameters, register_as_tree
 from jaxlaw.fitting._prior import Experiment, Prior, field_remedies
 from jaxlaw.fitting._scores import Metric, WithMetrics, accuracy_line
-from jaxlaw.notes import REMEDIES, by_weight, remedy_of
+from jaxlaw.laws import Law
+from jaxlaw.notes import OWN_FLOPS, REMEDIES, by_weight, remedy_of
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class StandardErrors:
         groups: columns that name the groups of rows whose noise is shared; of independent rows
             there are none.
         method: ``sandwich`` of the runs, or ``posterior`` of runs and prior.
+        covariance: parameter → parameter → covariance, of those that have a standard error.
 
     Example:
         >>> fit = jl.fit("chinchilla", jl.simulate.experiment("chinchilla").table)
@@ -63,6 +66,14 @@ class StandardErrors:
     degrees: int = 0
     groups: tuple[str, ...] = ()
     method: Literal["sandwich", "posterior"] = "sandwich"
+    covariance: dict[str, dict[str, float]] = field(default_factory=dict, metadata={"added": True})
+
+    def root(self) -> np.ndarray:
+        """The root (m, m) of the covariance of the values, whose product with itself it is."""
+        names, size = [*self.values], np.array([*self.values.values()])
+        matrix = np.array([[self.covariance[one][other] for other in names] for one in names])
+        value, vector = np.linalg.eigh(matrix / np.outer(size, size))  # units differ by decades
+        return size[:, None] * vector * np.sqrt(np.maximum(value, 0.0))
 
     def text(self) -> str:
         """How they were made, or why there are none, as a line of a summary."""
@@ -105,6 +116,8 @@ class Fit(WithMetrics, FittedLaw):
         reading: how the runs were read: columns, units, rows. Whatever takes this fit with a table
             of the same columns reads that table so, unless options differ; None if unknown, as
             of arrays.
+        base: standard errors of the fixed values that came from a base, which are in those of this
+            fit; None without a base.
         prior: what was known beforehand, with the noise that weighed it; None for nothing.
         experiment: what the fit says of a next experiment, for priors; None of a law that takes
             none, and where a parameter ended at a bound.
@@ -134,6 +147,7 @@ class Fit(WithMetrics, FittedLaw):
     bounds: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
     optima: tuple[tuple[NotNegative, NotNegative], ...] = ()
     reading: Reading | None = None
+    base: StandardErrors | None = field(default=None, metadata={"added": True})
     prior: Prior | None = None
     experiment: Experiment | None = None
     standard_errors: StandardErrors | None = field(default=None, metadata={"added": True})
@@ -152,6 +166,7 @@ class Fit(WithMetrics, FittedLaw):
         error = written(off, SHARE) if math.isfinite(off) else written(self.rmse, self.target_unit)
         largest = self.largest_compute()
         up_to = f" up to {written(largest, 'FLOPs')}" if largest == largest else ""
+        up_to += " (6·N·D)" * any(note.code == OWN_FLOPS for note in self.notes)
         agreeing = "all" if self.agreement == 1 else f"{self.agreement:.0%} of"
         parts = [
             f"{self.law.name}: {self.n_observations} rows{up_to} to within {error} (RMSE), R² "
@@ -245,6 +260,8 @@ class Fit(WithMetrics, FittedLaw):
         known = [] if self.standard_errors is None else [f"  {self.standard_errors.text()}"]
         if known and any(note.code == "decay-fitted" for note in self.notes):
             known = [f"{known[0]}, λ held"]
+        if known and self.base is not None and self.base.values:
+            known = [f"{known[0]}, with those of {', '.join(self.base.values)} of the base"]
         return [*evidence, *known, *super()._evidence()]
 
     @classmethod
@@ -271,6 +288,24 @@ def student_interval(
         with np.errstate(over="ignore"):  # of what is not known at all the upper one is infinite
             return estimate * np.exp(-reach / estimate), estimate * np.exp(reach / estimate)
     return estimate - reach, estimate + reach
+
+
+def moved_params(
+    law: Law, params: Mapping[str, float], steps: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Parameters (R,) after steps (R,) of them; those positive by nature move in their logarithm.
+
+    Args:
+        law: the law.
+        params: natural values of its parameters.
+        steps: parameter → steps, of those that move.
+    """
+    return {
+        name: params[name] * np.exp(step / params[name])
+        if law.parameter(name).scale == "log" and params[name] > 0
+        else params[name] + step
+        for name, step in steps.items()
+    }
 
 
 register_as_tree(Fit, notes=(MAPPED,))

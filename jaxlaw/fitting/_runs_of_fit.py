@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from jaxlaw._tables import Table, read_table
+from jaxlaw._tables import Table
 from jaxlaw.data import SIDES, LossCurves, Runs, read_runs, usual_columns
 from jaxlaw.data._runs import RunsSource
-from jaxlaw.data.formats import read_format
+from jaxlaw.data.formats import read_source
 from jaxlaw.errors import DataError, JaxlawError, listed
 from jaxlaw.notes import Note
 
@@ -59,7 +59,7 @@ def read_as_fitted(
         DataError: the table lacks columns that the fit's runs had.
     """
     form = given.get("format") or fit.reading.format
-    table = read_format(source, form) if form else read_table(source, given.get("name"))
+    table = read_source(source, given.get("name"), form)
     options, taken = fit.reading.options({**given, "format": None}, table.frame.columns)
     options.pop("format", None)
     _check_there(fit, table, options)
@@ -108,7 +108,7 @@ def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> R
     if curves and options is not None:
         runs = runs.runs(**options)
     elif not curves and not isinstance(runs, Runs) and not reading.get("format"):
-        runs = read_table(runs, reading.get("name"))
+        runs = read_source(runs, reading.get("name"))
         columns = reading.get("columns") or {}
         if isinstance(columns, Mapping):
             columns = usual_columns(fit, runs.frame, columns, reading.get("corpus"))

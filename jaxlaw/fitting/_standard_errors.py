@@ -10,6 +10,7 @@ a search that did not converge. With a prior they are those of runs and prior to
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
@@ -63,28 +64,61 @@ def standard_errors(
             reason=f"{alone.sum()} of {total} {what} alone determine some parameter"
         )
     missing = _missing(problem, coordinates, of_params, moving, undetermined)
+    of_base = moves_of_base(problem, coordinates, linear, data.weight[kept] * score_slope)
+    moves = np.concatenate([root @ of_params.T, of_base @ linear.params_jacobian.T])
+    degrees, base = count - size if runs is None else total - 1, problem.options.base
     return StandardErrors(
-        values=_values(problem, of_params, root, missing),
+        **_values(problem, moves, missing),
         missing=missing,
-        degrees=count - size if runs is None else total - 1,
+        degrees=min(degrees, base.degrees) if len(of_base) else degrees,
         groups=() if runs is None else runs.columns,
     )
 
 
-def _values(
-    problem: FitProblem, of_params: np.ndarray, root: np.ndarray, missing: dict[str, str]
-) -> dict[str, float]:
-    """Parameter → standard error, by its slopes (p, k) and the root (m, k) of the covariance.
+def moves_of_base(
+    problem: FitProblem, coordinates: np.ndarray, linear: Linearisation, curvature: np.ndarray
+) -> np.ndarray:
+    """The root (m, p), in all coordinates, of the covariance that comes from that of the base.
+
+    With the values that are held from a base the optimum moves by its implicit derivative: the
+    others do what they can so that the residuals stay as they are. The runs of the base are not
+    these, so that this covariance is added to that of the runs.
+
+    Args:
+        problem: the problem.
+        coordinates: (p,) its optimum.
+        linear: the problem linear around it.
+        curvature: (k,) weight times smoothed curvature of the loss, of the rows that count.
+    """
+    base, names = problem.options.base, problem.law.parameter_names
+    held = [] if base is None else [names.index(name) for name in base.values]
+    moves = np.zeros((len(held), len(names)))
+    if held:
+        moves[:, held] = np.linalg.solve(linear.params_jacobian[np.ix_(held, held)], base.root()).T
+        moving, kept = problem.free_and_inside(coordinates), problem.in_numpy.weight > 0
+        rows = linear.jacobian[kept] * np.sqrt(curvature)[:, None]
+        size = np.maximum(np.linalg.norm(rows[:, moving], axis=0), 1e-300)
+        follow = np.linalg.lstsq(rows[:, moving] / size, rows @ moves.T, rcond=None)[0]
+        moves[:, moving] = -(follow / size[:, None]).T
+    return moves
+
+
+def _values(problem: FitProblem, moves: np.ndarray, missing: dict[str, str]) -> dict[str, Any]:
+    """Standard errors and covariance by parameter, from a root (m, p) of the covariance.
 
     Those that are no finite number go into ``missing``.
     """
-    errors = np.linalg.norm(of_params @ root.T, axis=1)
+    errors = np.linalg.norm(moves, axis=0)
     without = {*missing, *problem.options.fixed}
     named = dict(zip(problem.law.parameter_names, errors, strict=True))
     wild = [name for name, error in named.items() if not np.isfinite(error)]
     missing.update(dict.fromkeys(set(wild) - without, "not determined"))
     without |= {*wild}
-    return {name: float(error) for name, error in named.items() if name not in without}
+    values = {name: float(error) for name, error in named.items() if name not in without}
+    columns = [problem.law.parameter_names.index(name) for name in values]
+    matrix = (moves.T @ moves)[np.ix_(columns, columns)].tolist()
+    rows = [dict(zip(values, row, strict=True)) for row in matrix]
+    return {"values": values, "covariance": dict(zip(values, rows, strict=True))}
 
 
 def _of_posterior(
@@ -100,7 +134,7 @@ def _of_posterior(
         return StandardErrors(reason="runs and prior leave some combination of parameters open")
     missing = _missing(problem, coordinates, of_params, moving, ())
     return StandardErrors(
-        values=_values(problem, of_params, root, missing),
+        **_values(problem, root @ of_params.T, missing),
         missing=missing,
         degrees=round(prior.noise_degrees(count)),
         method="posterior",

@@ -78,8 +78,9 @@ def default_count(problem: FitProblem) -> int:
 
     Linear coefficients are solved for at every start, so that of chinchilla's five parameters two
     are left. Of 31 laws none missed its optimum more often with 64 starts than with 4,096, on
-    simulated experiments and, of five laws, on real runs (``benchmarks/screening.md``). Where
-    nothing is screened, nothing is solved for either.
+    simulated experiments and, of five laws, on real runs: where fewer starts lose an optimum,
+    4,096 lose it as often, and what counts is how many are solved.
+    Where nothing is screened, nothing is solved for either.
     """
     if not problem.options.n_local:
         return UNSCREENED

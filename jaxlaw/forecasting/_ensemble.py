@@ -15,7 +15,7 @@ from jaxlaw import laws as all_laws
 from jaxlaw._arrays import real_numbers
 from jaxlaw._jit import in_float64, padded
 from jaxlaw._tables import is_table, read_table
-from jaxlaw.data import Observations, Runs, read_for
+from jaxlaw.data import Observations, Runs, read_for, training_flops
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FittedLaw, Prior, predict_each, prior_of
 from jaxlaw.forecasting.posterior import NU, Posteriors, draws_of, posteriors, shared_weights
@@ -136,9 +136,10 @@ class Question:
         """(m,) log of how large runs are: of their FLOPs, or of what else they grow by."""
         label, law = next(iter(self.laws.items()))
         own, names = self.in_own_units(points)[label], growing_inputs(law)
-        unit = {spec.name: spec.unit for spec in law.inputs}
-        logs = [np.log(own[name] * unit[name]) for name in names]
-        return sum(logs, np.full(len(points[law.input_names[0]]), np.log(6.0) * (len(names) == 2)))
+        raw = {spec.name: own[spec.name] * spec.unit for spec in law.inputs if spec.name in names}
+        if len(names) > 1:
+            return np.log(training_flops(raw, self.first.flops))
+        return np.log(raw[names[0]]) if names else np.zeros(len(points[law.input_names[0]]))
 
     def points(self, at: Any) -> dict[str, np.ndarray]:
         """Input → (m,) of the points of ``at=``, in the units of the runs; labels as they are.

@@ -21,13 +21,15 @@ import pandas as pd
 from scipy import stats
 
 from jaxlaw import _progress
-from jaxlaw._quantities import SHARE, written
+from jaxlaw._arrays import numbers_of
+from jaxlaw._quantities import SHARE, in_unit, written
 from jaxlaw._result import Result
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
 from jaxlaw._version import __version__
 from jaxlaw.data import ReadingOptions, Runs, missing_column, numbers, read_runs, refuse_rows
-from jaxlaw.errors import UsageError, listed
+from jaxlaw.data._dependence import run_groups
+from jaxlaw.errors import UsageError, listed, nearest
 from jaxlaw.fitting import FittedLaw
 from jaxlaw.forecasting._forecast import LEVELS, Forecast, forecast
 from jaxlaw.forecasting._score_step import (
@@ -43,13 +45,19 @@ from jaxlaw.forecasting._score_step import (
 from jaxlaw.notes import Note
 
 #: Scores of guesses at random: one over the number of answers that the task offers, as in
-#: lm-evaluation-harness. Letters and digits of the name, in the order in which they are looked for.
-CHANCE = {
-    "mmlu": 0.25, "hellaswag": 0.25, "arcchallenge": 0.25, "arceasy": 0.25, "arcc": 0.25,
-    "arce": 0.25, "openbookqa": 0.25, "obqa": 0.25, "sciq": 0.25, "race": 0.25, "logiqa": 0.25,
-    "gpqa": 0.25, "csqa": 0.2, "commonsenseqa": 0.2, "socialiqa": 1 / 3, "siqa": 1 / 3,
+#: lm-evaluation-harness. Whole names of tasks, letters and digits alone.
+CHANCE = dict.fromkeys(
+    ("mmlu", "mmlustem", "mmluhumanities", "mmlusocialsciences", "mmluother", "hellaswag",
+     "arcchallenge", "arceasy", "arcc", "arce", "openbookqa", "obqa", "sciq", "race", "logiqa",
+     "gpqa", "gpqadiamond", "gpqamain", "gpqaextended"), 0.25,
+) | {
+    "mmlupro": 0.1, "csqa": 0.2, "commonsenseqa": 0.2, "socialiqa": 1 / 3, "siqa": 1 / 3,
     "piqa": 0.5, "winogrande": 0.5, "boolq": 0.5, "copa": 0.5, "wic": 0.5,
 }  # fmt: skip
+#: Words in names of tasks and columns that say nothing of the task: split, form, shots, metric.
+_NO_TASK = re.compile(r"test|val|validation|dev|train|mc|rc|cf|\d+shot|acc|len|norm")
+#: Words that a metric's name goes on with: ``acc_*`` is not the pattern of ``acc_norm_piqa``.
+_METRIC_GOES_ON = r"(?!(?:norm|bytes|stderr|mutual_info|per_char|per_token|per_byte|uncond|raw)_)"
 SHARES = ("from_loss", "from_law", "from_noise")
 _COLUMNS = {"task": str, "note": str} | dict.fromkeys(
     ("loss", "score", "low", "high", "chance", *SHARES), float
@@ -224,7 +232,9 @@ def forecast_scores(
             ``acc_…`` that has a ``bpb_…``, ``"mmlu=acc_mmlu:bpb_a,bpb_b"`` for one task.
         at: points: a dict of numbers or arrays that broadcast, or a table, with N and D, or with C
             alone (FLOPs; 6·N·D of the runs where they have none), in the units of the runs.
-        groups: column or columns that name the run of a checkpoint; None: every row is a run.
+        groups: column or columns that name the run of a checkpoint. By default the column ``run``
+            (or ``run_id`` …) where several rows share a value of it, which a note says, else every
+            row is a run; ``[]``: every row is a run.
         level: share of such intervals that should hold the score of a new run.
         law: law of the score in the loss: ``sigmoid``, ``score-exponential``, ``score-log-linear``
             or one's own of ``task_loss``.
@@ -258,6 +268,11 @@ def forecast_scores(
     named = tasks if isinstance(tasks, Mapping) else _tasks_of(tasks, source)
     if not named:
         raise UsageError("tasks is a dict, task to columns: {'mmlu': ('bpb_mmlu', 'acc_mmlu')}")
+    for what, by_task in (("chance", chance), ("questions", questions)):
+        for task in by_task if isinstance(by_task, Mapping) else ():
+            if task not in named:
+                message = f"{what} names task {task}; tasks are {listed(list(named))}."
+                raise UsageError(message + nearest(task, list(named)), argument=what)
     table = _Table.of(source, groups, at)
     read = table.tasks(named, chance, questions or {})
     options = {"level": level, "seed": seed, "n_starts": n_starts, "prior": prior}
@@ -289,6 +304,7 @@ class _Table:
         members: (n,) number of each row's run, from 0.
         final: (G,) row of the last checkpoint of each run.
         weight: (n,) what a row counts in the second step.
+        notes: which column was taken for the runs' names.
     """
 
     runs: Runs
@@ -296,6 +312,7 @@ class _Table:
     members: np.ndarray
     final: np.ndarray
     weight: np.ndarray
+    notes: tuple[Note, ...]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -314,9 +331,16 @@ class _Table:
             runs = dataclasses.replace(runs, table=frame)
         for name in inputs:
             _column(runs, name)
-        members = np.arange(len(runs))
-        if groups is not None:
-            names = [groups] if isinstance(groups, str) else list(groups)
+        members, notes = np.arange(len(runs)), ()
+        if groups is None and (named := run_groups(runs.table, {}, runs.columns)):
+            groups = named.columns
+            message = (
+                f"{len(runs)} rows are checkpoints of {named.count} runs by column {groups[0]}; "
+                "groups=[] takes every row as a run"
+            )
+            notes = (Note("grouped-by-run", "info", message, inherited=False),)
+        if groups:
+            names = _listed(groups)
             frame = runs.table[[_name(runs, name, "groups") for name in names]]
             members = frame.groupby(list(frame), sort=False, dropna=False).ngroup().to_numpy()
         seen = _column(runs, "D" if "D" in runs.table else inputs[0])
@@ -325,7 +349,7 @@ class _Table:
         final[members[order]] = order  # the last write is that of the largest
         weight = late_weights(seen / seen[final][members])
         weight = weight if runs.weight is None else weight * runs.weight
-        return cls(runs, points, members, final, weight)
+        return cls(runs, points, members, final, weight, notes)
 
     def tasks(
         self, named: Mapping[str, tuple[Any, str]], chance: Any, questions: Mapping[str, float]
@@ -413,7 +437,7 @@ def _fitting(columns: list[str], score: str, losses: list[str]) -> dict[str, tup
 
     Not every task has a loss of its own; a loss without a star is one for all, and not left out.
     """
-    pattern = re.compile(re.escape(score).replace(r"\*", "(.+)", 1))
+    pattern = re.compile(re.escape(score).replace(r"\*", f"{_METRIC_GOES_ON}(.+)", 1))
     names = {column: match[1] for column in columns if (match := pattern.fullmatch(column))}
     found = {}
     for column, task in names.items():
@@ -435,9 +459,14 @@ def _points_of(at: Any, runs: Runs) -> dict[str, Any]:
         raise UsageError("at is a dict, at={'N': 7e9, 'D': 4e12}, or a table")
     canonical = {str(column): name for name, column in runs.columns.items()}
     points = {canonical.get(str(name), str(name)): values for name, values in at.items()}
-    for inputs in (("N", "D"), ("C",)):
+    for inputs in ({"N": "parameters", "D": "tokens"}, {"C": "FLOPs"}):
         if set(inputs) == set(points):
-            return {name: points[name] for name in inputs}
+            return {
+                name: numbers_of(
+                    f"at: {name}", in_unit(points[name], runs.units.get(name, 1.0), of)
+                )
+                for name, of in inputs.items()
+            }
     raise UsageError(
         f"at has {', '.join(points)}; scores are forecast from N and D, or from C alone"
     )
@@ -447,14 +476,16 @@ def chance_of(task: str) -> float:
     """The score that guesses have on a task that is known by its name; NaN of any other.
 
     Args:
-        task: name, in which letters and digits alone count: ``arc_challenge_test``, ``ARC-C``.
+        task: whole name, in which only letters and digits count, and no split, number of shots or
+            metric: ``arc_challenge_test``, ``ARC-C``, ``acc_mmlu_5shot``.
 
     Example:
         >>> jl.forecasting.chance_of("arc_easy_test"), jl.forecasting.chance_of("PIQA")
         (0.25, 0.5)
     """
-    plain = re.sub(r"[^a-z0-9]", "", task.lower())
-    return next((score for name, score in CHANCE.items() if name in plain), np.nan)
+    words = re.findall("[a-z0-9]+", task.lower())
+    plain = "".join(word for word in words if not _NO_TASK.fullmatch(word))
+    return CHANCE.get(plain, np.nan)
 
 
 # ---------------------------------------------------------------- one task
@@ -597,7 +628,7 @@ def _result(
         },
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "numpy": np.__version__},
-        notes=_notes(frame, chains),
+        notes=(*table.notes, *_below_chance(read), *_notes(frame, chains)),
     )
 
 
@@ -622,8 +653,8 @@ def _points(table: _Table, chains: Mapping[str, _Chain]) -> dict[str, np.ndarray
     """The inputs (m,) of the points, in the units of the runs."""
     for chain in chains.values():
         return {name: chain.forecast.table[name].to_numpy() for name in table.inputs}
-    given = [np.asarray(values, float) for values in table.at.values()]
-    return dict(zip(table.inputs, map(np.ravel, np.broadcast_arrays(*given)), strict=True))
+    every = np.broadcast_arrays(*table.at.values())
+    return dict(zip(table.inputs, map(np.ravel, every), strict=True))
 
 
 def _draws(
@@ -742,6 +773,20 @@ def _observed(runs: TaskRuns) -> dict[str, np.ndarray]:
     final = np.zeros(len(runs.loss))
     final[runs.final] = 1.0
     return {"loss": runs.loss, "score": runs.score, "final": final}
+
+
+def _below_chance(read: Mapping[str, list[TaskRuns]]) -> list[Note]:
+    """Which tasks have runs below their chance, which may then be that of another task."""
+    below = {task: runs.below_chance() for task, (runs, *_) in read.items()}
+    said = [
+        f"{task} ({count} of {len(read[task][0].final)} runs below {read[task][0].chance:.3g})"
+        for task, count in below.items()
+        if count
+    ]
+    if not said:
+        return []
+    message = f"{', '.join(said)}: check the score by chance, and give the right one in chance="
+    return [Note("below-chance", "warning", message, inherited=False)]
 
 
 def _notes(table: pd.DataFrame, chains: Mapping[str, _Chain]) -> tuple[Note, ...]:

@@ -91,6 +91,11 @@ class TaskRuns:
             best.mean() < self.chance + 2 * np.sqrt(error + self.item_variance(self.chance))
         )
 
+    def below_chance(self) -> int:
+        """How many runs are further below chance than three errors of a score."""
+        error = np.hypot(USUAL_NOISE, np.sqrt(self.item_variance(self.chance)))
+        return int(np.sum(self.score[self.final] < self.chance - 3 * error))
+
     def shows_ceiling(self) -> bool:
         """Whether the best runs are past the middle between chance, or the worst run, and 1."""
         loss, score = self.loss[self.final], self.score[self.final]

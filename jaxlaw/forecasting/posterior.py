@@ -291,6 +291,7 @@ def draws_of(law: Law, seen: Observations, found: Posteriors, k: int) -> Draws:
         area_options=None if seen.area_options is None else dict(seen.area_options),
         columns=dict(seen.mapped),
         source=seen.source,
+        flops=seen.flops,
         notes=seen.notes,
     )
     notes, effective = [], float(found.effective[k])

@@ -206,7 +206,8 @@ def allocation(
         limits: least and largest value of an input, in the units of the fitted runs, None where
             a side is open. For ``N``, ``D``, and ``r`` where it is searched.
         cost: function ``f(N, D)``, the FLOPs of a run of N parameters and D tokens (raw counts):
-            pure JAX, rising in both. Left out: 6·N·D.
+            pure JAX, rising in both. Left out: 6·N·D, or the FLOPs of the runs' own column, where
+            one is mapped to C.
         served_tokens: number of tokens that the model will serve, in the units of D: 2·N FLOPs for
             each are a part of the budget (Sardana 2024, arXiv 2401.00448), and of ``compute``.
         max_epochs: largest D/U, of laws with unique tokens U. Left out: that of the fitted runs,
@@ -347,6 +348,9 @@ def allocation_law(
     values["N_coefficient"] = G * flops_of_units**-a / source.units["N"]
     values["D_coefficient"] = flops_of_units**-b / G / source.units["D"]
     notes = [*source_notes(source), *missing_draws_notes(G, "optimum")]
+    if source.fit.flops is not None:
+        message = "the powers are of 6·N·D; allocation and frontier count the FLOPs of the runs"
+        notes.append(Note("flops-differ", "warning", message))
     return AllocationLaw(
         **with_intervals(values, level, source.degrees), binding="compute", notes=tuple(notes),
         **context_of(AllocationLaw, source),

@@ -31,6 +31,7 @@ from jaxlaw.fitting import outside_range, range_message
 from jaxlaw.laws import Law
 from jaxlaw.notes import (
     FAR,
+    OWN_FLOPS,
     REMEDIES,
     Note,
     beyond_step,
@@ -179,8 +180,9 @@ def checked_compute(value: Any) -> float:
 
 
 def numbers_by_name(
-    names: Sequence[str], given: Mapping[str, float], what: str, default: Any = None
-) -> np.ndarray:
+    names: Sequence[str], given: Mapping[str, float], what: str, default: Any = None,
+    domain: str = "nonnegative",
+) -> np.ndarray:  # fmt: skip
     """(k,) numbers, not negative, of an argument that maps names to them.
 
     Args:
@@ -188,9 +190,11 @@ def numbers_by_name(
         given: name → number.
         what: the argument, for messages.
         default: (k,) numbers of names that are not given; None where all are to be.
+        domain: domain of the numbers.
 
     Raises:
-        UsageError: another name, a name that is left out, a negative number, or nothing but 0.
+        UsageError: another name, a name that is left out, a number outside the domain, or nothing
+            but 0.
     """
     for name in given:
         if name not in names:
@@ -209,7 +213,7 @@ def numbers_by_name(
         )
     values = np.array(
         [
-            checked_number(f"{what} of {name}", given[name], "nonnegative")
+            checked_number(f"{what} of {name}", given[name], domain)
             if name in given
             else default[k]
             for k, name in enumerate(names)
@@ -263,9 +267,10 @@ def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> l
 def source_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
     """Where an answer (in the user's units) is outside the fitted range; the fit's own warnings."""
     notes = range_notes(source, what, **at)
-    if source.warnings:
-        codes = ", ".join(dict.fromkeys(note.code for note in source.warnings))
-        severity = "error" if any(n.severity == "error" for n in source.warnings) else "warning"
+    notes += [note for note in source.warnings if note.code == OWN_FLOPS]
+    if warnings := [note for note in source.warnings if note.code != OWN_FLOPS]:
+        codes = ", ".join(dict.fromkeys(note.code for note in warnings))
+        severity = "error" if any(n.severity == "error" for n in warnings) else "warning"
         of = f" of the {what} loss" if what else ""
         message = f"the fit{of} has warnings, which its own notes explain: {codes}"
         notes.append(Note("doubtful-fit", severity, message))
@@ -466,6 +471,7 @@ def headline_of(sentence: str, beyond: float, notes: Sequence[Note]) -> str:
         parts.append("how far that is from the runs is unknown")
     elif beyond == beyond:
         parts.append("within the fitted runs")
+    parts += ["FLOPs are 6·N·D"] * (OWN_FLOPS in codes)
     parts += [f"do not use it: {errors[0].code}"] if errors else []
     return "; ".join(parts)
 

@@ -16,6 +16,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxlaw._jit import in_float64
+from jaxlaw.data import counted_flops
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
 from jaxlaw.planning._answers import checked_tokens
@@ -62,15 +63,20 @@ def search_limits(log: Callable[[float], Any] = math.log) -> Limits:
 
 
 def total_cost(cost: Cost | None, source: Draws | None = None, served: Any = None) -> Any:
-    """A user's cost as programs take it, with 2·N for each token that is served; None for 6·N·D.
+    """The cost of a run as programs take it, with 2·N for each token that is served.
+
+    It is the user's, else the FLOPs of the runs' own table; None for 6·N·D.
 
     Served tokens are in the units of the runs. The number is an argument of the programs, which
     serve all numbers, and not a part of them, as a function of the user's is.
     """
+    own = None if source is None else source.fit.flops
+    training = None if own is None else Partial(counted_flops, *own.numbers)
+    training = training if cost is None else Partial(cost)
     if served is None or source is None:
-        return None if cost is None else Partial(cost)
+        return training
     tokens = checked_tokens(source, "served_tokens", served, "nonnegative") * source.scale("D")
-    return Partial(_with_serving, None if cost is None else Partial(cost), tokens)
+    return Partial(_with_serving, training, tokens)
 
 
 def _with_serving(training: Cost | None, tokens: Any, N: Any, D: Any, **others: Any) -> Any:

@@ -285,7 +285,8 @@ def _given(
 ) -> Given:
     """The numbers of the programs."""
     source, counted = asked.every[0], asked.budget or asked.compute
-    cost = None if counted is None else total_cost(counted.cost, source, counted.served_tokens)
+    cost = None if counted is None else counted.cost
+    cost = total_cost(cost, source, None if counted is None else counted.served_tokens)
     targets = [checked_number("loss of AtMost", one.loss, "real") for one in asked.limited]
     log_C = math.inf if asked.budget is None else math.log(checked_compute(asked.budget.compute))
     sides = [{name: span.sides[k] for name, span in ranges.items()} for k in range(4)]

@@ -26,7 +26,7 @@ from jaxlaw.planning._answers import (
     source_notes,
     without,
 )
-from jaxlaw.planning._budgets import flops
+from jaxlaw.planning._budgets import flops, total_cost
 from jaxlaw.planning._question import searched_inputs, searched_range
 from jaxlaw.planning._search_space import epochs_notes
 from jaxlaw.planning._solve import for_each_draw, root
@@ -130,7 +130,9 @@ def solve(
     known[for_] = raw
     if {"N", "D"} <= set(known):
         with np.errstate(divide="ignore"):
-            values["compute"] = flops(None, np.log(known["N"]), np.log(known["D"]))
+            values["compute"] = flops(
+                total_cost(None, source), np.log(known["N"]), np.log(known["D"])
+            )
     answer = with_intervals(values, level, source.degrees, ["loss"])
     value = answer.pop(for_)
     notes = [

@@ -493,6 +493,7 @@ def break_even(
     if N is not None and compute is not None:
         raise UsageError("give N or compute, not both: the two fix the run")
     continued = both[1]
+    cost = total_cost(cost, continued)
     # The two losses are compared along one line: over D at a size, over N at a budget, or over
     # budgets, each law at its own best size.
     if N is not None:
@@ -510,7 +511,7 @@ def break_even(
     limits = tuple(map(math.log, limits))
     log_N, log_D, loss, side, count = _crossings(
         laws,
-        total_cost(cost),
+        cost,
         along,
         params,
         fixed,
@@ -583,10 +584,9 @@ def base_notes(scratch: Any, continual: Any) -> list[Note]:
     if not unpaired:
         return []
     message = (
-        f"the resamples of the continual fit do not hold {', '.join(unpaired)} of those from "
-        "scratch: intervals of sizes, tokens and savings come out too wide, those of losses too "
-        "narrow; right ones are of jl.bootstrap(…, base=…) of the continual runs, with the "
-        "bootstrap from scratch as base"
+        f"the draws of the continual fit do not hold {', '.join(unpaired)} of those from scratch: "
+        "intervals of sizes, tokens and savings come out too wide; right ones are of "
+        "jl.bootstrap(…, base=…) of the continual runs, with the bootstrap from scratch as base"
     )
     return [Note("base-held", "warning", message)]
 
@@ -618,6 +618,7 @@ def _against_scratch(
     """Values (draws,) of a :class:`Transfer`; the other inputs are those from scratch."""
     scratch, continued = both
     scratch_log_D = _tokens_to(scratch, log_N, loss, others)
+    cost = total_cost(cost, continued)
     needed, spent = (flops(cost, log_N, at) for at in (scratch_log_D, log_D))
     values = {
         "N": np.full(len(log_D), math.exp(log_N) / continued.scale("N")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -16,8 +17,9 @@ from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import SHARE, written, written_range
 from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
+from jaxlaw.data import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.laws import Law
+from jaxlaw.laws import Law, mixing
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     AnswerTable,
@@ -112,9 +114,9 @@ def optimal_weights(
     """Shares of many corpora that make a weighted sum of losses least.
 
     The shares lie between 0 and their caps and add up to 1. A corpus of T tokens that may be gone
-    over k times in a run of D tokens has the cap k·T/D. Far from all mixtures that were run a law
-    is not to be relied on: no share goes beyond the largest that was run unless ``caps`` allows it,
-    and ``max_kl`` keeps the answer near the natural mixture.
+    over k times in a run of D tokens has the cap k·T/D, 1 at most. Far from all mixtures that were
+    run a law is not to be relied on: no share goes beyond the largest that was run unless ``caps``
+    allows it, and ``max_kl`` keeps the answer near the natural mixture.
 
     Args:
         fits: loss name → fit over the shares, such as of :func:`jaxlaw.laws.mixing`: a Fit, (law,
@@ -126,10 +128,10 @@ def optimal_weights(
         natural: share → its size in the natural mixture, such as the corpora's own, of every
             corpus; they are scaled to add up to 1.
         max_kl: largest Kullback–Leibler divergence from the natural mixture, in nats.
-        caps: share → its largest value; where none is given, the largest share in the fitted runs,
-            and 1 where no runs are known.
-        observed: table with the shares' columns, mixtures that were run: the answer is compared
-            with the best of them that keeps caps and divergence.
+        caps: share → its largest value, 0 to 1; where none is given, the largest share in the
+            fitted runs, and 1 where no runs are known.
+        observed: table with the shares' columns, whole mixtures that were run: the answer is
+            compared with the best of them that keeps caps and divergence.
         at: values of the laws' other inputs.
         level: confidence level of the intervals.
 
@@ -140,8 +142,9 @@ def optimal_weights(
 
     Raises:
         UsageError: laws of different shares, unknown names, targets or natural shares of some
-            names only, caps that leave no mixture, or max_kl without a natural mixture.
-        DataError: no mixture keeps caps and divergence together.
+            names only, caps above 1 or that leave no mixture, or max_kl without a natural mixture.
+        DataError: no mixture keeps caps and divergence together, or rows of ``observed`` are no
+            whole mixtures.
 
     Example:
         >>> law = jl.laws.mixing(["web", "code", "math"])
@@ -166,7 +169,7 @@ def optimal_weights(
     if targets is not None:
         weights = numbers_by_name(names, targets, "targets")
     tried = _tried(shares, every, columns)
-    cap = np.minimum(numbers_by_name(shares, caps or {}, "caps", tried), 1.0)
+    cap = numbers_by_name(shares, caps or {}, "caps", tried, domain="fraction")
     if cap.sum() < 1 - _TOLERANCE:
         raise UsageError(
             f"caps add up to {cap.sum():.4g}: shares below them cannot add up to 1. A corpus that "
@@ -198,7 +201,7 @@ def optimal_weights(
     compared = {} if natural_shares is None else {"natural": natural_shares[None, :]}
     notes: list[Note] = []
     if observed is not None:
-        run = _observed(observed, shares)
+        run = _observed(observed, shares, every[0].law)
         run = run[[problem.allows(r) for r in run]]
         if len(run):
             compared["observed"] = run
@@ -317,19 +320,15 @@ def _least_shares(
     return least
 
 
-def _observed(table: Any, shares: Sequence[str]) -> np.ndarray:
-    if not isinstance(table, pd.DataFrame | Mapping):
-        raise UsageError(
-            f"observed is a DataFrame or dict with a column for each corpus, not {table!r:.60}",
-            argument="observed",
-        )
-    missing = [name for name in shares if name not in table]
-    if missing:
-        raise UsageError(f"observed lacks the columns {', '.join(missing)}", argument="observed")
-    mixtures = np.stack([np.asarray(table[name], float) for name in shares], axis=1)
-    if not (np.isfinite(mixtures).all() and (mixtures >= 0).all() and len(mixtures)):
-        raise DataError("observed: shares are not all finite and not negative", argument="observed")
-    return mixtures
+def _observed(table: Any, shares: Sequence[str], law: Law) -> np.ndarray:
+    """(n, k) mixtures that were run, each whole; raises DataError where a row is none."""
+    runs = read_columns(table, dict.fromkeys(shares, ", the share of a corpus"), name="observed")
+    for name in shares:
+        bad = ~(runs.table[name].to_numpy() >= 0)
+        refuse_rows(runs, name, bad, "give a share of 0 or more, or leave the row out")
+    law = law if law.shares else mixing(shares)
+    whole = law.whole_mixtures(runs.table, partial(runs.mixture_error, law))
+    return np.stack([whole[name] for name in shares], axis=1)
 
 
 def _divergence(r: np.ndarray, natural: np.ndarray) -> float:

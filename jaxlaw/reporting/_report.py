@@ -21,7 +21,7 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Fit, FittedLaw, runs_of
 from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.notes import Note, in_words
-from jaxlaw.reporting._explorer import explorer, forecast_explorer
+from jaxlaw.reporting._explorer import explorer
 from jaxlaw.reporting._figures import (
     along_figures,
     backtest_figure,
@@ -253,7 +253,7 @@ def _fit_parts(
         *([Section("Fit", shown.main)] if shown.main and not (plans or forecasts) else []),
         Section("What to know first", (note_list(notes) if notes else none,)),
         Section("Parameters", _parameters(fit, uncertainty, level)),
-        Section("Try it", explorer(fit, uncertainty.draws, level, curves)),
+        Section("Try it", explorer(uncertainty.draws or fit, level)),
         Section("Law", _law(fit)),
         Section("Evidence", (*([_tiles(fit)] if plans or forecasts else []), _evidence(fit))),
         Section("Figures", (*(shown.main if plans or forecasts else ()), *shown.others)),
@@ -569,7 +569,7 @@ def _forecast_parts(forecast: Forecast, plans: Sequence[Any]) -> _Parts:
         Section("Forecast", _forecast(forecast)),
         *_answers(plans, (), forecast, None),
         Section("What to know first", (known,)),
-        Section("Try it", forecast_explorer(forecast)),
+        Section("Try it", explorer(forecast, forecast.level)),
         Section("Law", (pairs(laws, "Posterior probability of the laws"),)),
     ]
     if forecast.backtest is not None:

@@ -25,6 +25,7 @@ from jaxlaw.fitting import (
     WorkKeywords,
     fit_many,
     lists_options,
+    moved_params,
     posterior_draws,
 )
 from jaxlaw.fitting._fit_many import predict_each
@@ -81,8 +82,8 @@ class Bootstrap(Result):
             residuals of rows left out are wider than the noise by as much as Student's t is
             wider than the normal.
         notes: what to know before relying on the intervals.
-        base_params: parameter → (R,) value that each resample took over from its resample of
-            the base.
+        base_params: parameter → (R,) value that each resample took over from its resample, or
+            its draw, of the base.
         groups: columns that name the groups of rows, or ``("labels",)`` where every row was
             given a label; None where rows were resampled one by one.
         problem: the fit with its data; None where it was read from a file, as the next two.
@@ -421,10 +422,10 @@ def bootstrap(
         groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
             ``wild`` multiplies whole groups by one number.
-        base: fit from which cpt-chinchilla takes E, A and alpha: every resample then holds its
-            values; or a bootstrap of that fit (whatever has ``fit``, ``params`` and ``notes``):
-            resample k then holds the values of resample k there, as plans that compare the two
-            need it.
+        base: fit from which cpt-chinchilla takes E, A and alpha: every resample then holds a draw
+            of their covariance, and their values where that is not known; or a bootstrap of that
+            fit: resample k then holds the values of resample k there, as plans that compare the
+            two need it.
         seed: seed of the draws, and of the starts.
         n_starts, n_local: numbers of starts tried and solved in each resample whose optimum is not
             near the fit's. A resample begins at the optima of the runs as they are, and at three
@@ -453,7 +454,7 @@ def bootstrap(
     of_fit: dict[str, Any] = dict(options)
     work = {name: of_fit.pop(name) for name in option_kinds(WorkKeywords) if name in of_fit}
     if base is not None and not (drawn and isinstance(law, FittedLaw)):  # such a fit has its base's
-        of_fit["base"] = base.fit if drawn else base
+        of_fit["base"] = base
     if not isinstance(law, FittedLaw):
         folder = work.get("work_dir")
         of_fit |= work | {"work_dir": None if folder is None else Path(folder, "fit")}
@@ -465,7 +466,8 @@ def bootstrap(
             argument="kind",
             value=kind,
         )
-    base_params = _base_params(problem.fit, base) if drawn else {}
+    fit = problem.fit
+    base_params = _base_params(fit, base) if drawn else _draw_base(fit, n_resamples, seed)
     members = np.arange(len(problem.observations))
     if groups is not None:
         members = group_numbers(problem.runs, problem.observations, groups)
@@ -543,6 +545,19 @@ def _base_params(fit: Fit, base: Draws) -> dict[str, np.ndarray]:
             "fit it took its values from"
         )
     return {name: np.asarray(base.params[name], float) for name in names}
+
+
+def _draw_base(fit: Fit, n_resamples: int, seed: int) -> dict[str, np.ndarray]:
+    """Values (R,) that the fit takes from its base, drawn by their covariance.
+
+    Draws are of Student's t: they bring the doubt about the noise of the base's runs with them.
+    """
+    if fit.base is None or not fit.base.values:
+        return {}
+    random, degrees = np.random.default_rng([seed, 1]), fit.base.degrees
+    normal = random.standard_normal((len(fit.base.values), n_resamples))
+    steps = fit.base.root() @ normal / np.sqrt(random.chisquare(degrees, n_resamples) / degrees)
+    return moved_params(fit.law, fit.params, dict(zip(fit.base.values, steps, strict=True)))
 
 
 def resamples(

@@ -44,6 +44,8 @@ from jaxlaw.fitting import (
     PriorEvidence,
     covariance_over_spreads,
     lists_options,
+    moved_params,
+    moves_of_base,
     prior_evidence,
     sandwich_root,
     student_interval,
@@ -69,9 +71,11 @@ class Covariance(Result):
 
     Attributes:
         fit: fit whose covariance it is.
-        coordinates: (k, k) covariance of the search coordinates that the data determine.
+        coordinates: (k, k) covariance of the search coordinates that the data determine, and then
+            of those of values from a base.
         jacobian: (p, k) slopes of the natural parameters, in the law's own units, in these.
-        bread: (k, k) inverse of the smoothed Hessian of the summed objective.
+        bread: inverse of the smoothed Hessian of the summed objective in the first of these, those
+            that the data determine.
         degrees: degrees of freedom of Student's t: n−p of n rows, G−1 of G groups; of a fit with a
             prior those of the noise.
         notes: what to know before relying on it.
@@ -252,17 +256,19 @@ class Covariance(Result):
         sizes, axes = np.linalg.eigh(self.coordinates)
         root = axes * np.sqrt(np.maximum(sizes, 0.0))
         moves = np.random.default_rng(seed).standard_normal((n_draws, len(sizes))) @ root.T
+        law, steps = self.fit.law, (moves @ self.jacobian.T).T
+        drawn = moved_params(
+            law, self.fit.params, dict(zip(law.parameter_names, steps, strict=True))
+        )
+        kind = "normal"
         if self.problem is not None:
             from jaxlaw.uncertainty._followed import followed  # which a covariance alone can spare
 
-            drawn = self.problem.fit_problem.params(followed(self.problem, moves))
-            return Draws(self.fit, drawn, self.notes, "covariance", self.groups, self.degrees)
-        moved, drawn = moves @ self.jacobian.T, {}
-        for k, spec in enumerate(self.fit.law.parameters):
-            value, step = float(self.fit.params[spec.name]), moved[:, k]
-            logarithmic = spec.scale == "log" and value > 0
-            drawn[spec.name] = value * np.exp(step / value) if logarithmic else value + step
-        return Draws(self.fit, drawn, self.notes, "normal", self.groups, self.degrees)
+            kind, base = "covariance", self.fit.base
+            of_base = {name: drawn[name] for name in (() if base is None else base.values)}
+            drawn = self.problem.fit_problem.params(followed(self.problem, moves, of_base))
+            drawn |= of_base
+        return Draws(self.fit, drawn, self.notes, kind, self.groups, self.degrees)
 
     def prediction(
         self, table: Any = None, /, *, confidence_level: float = 0.95, **inputs: Any
@@ -389,6 +395,15 @@ def covariance_of(problem: FitWithData, groups: Any = None, robust: bool = True)
         names_of(groups, len(problem.runs)),
     )
     _, jacobian = problem.natural()
+    of_base = moves_of_base(
+        problem.fit_problem, problem.coordinates, problem.linear, weight * score_slope
+    )
+    if len(of_base):
+        base, names = problem.fit.base, problem.fit.law.parameter_names
+        moving = [*problem.free_and_inside, *map(names.index, base.values)]
+        whole = np.pad(whole, (0, len(of_base))) + of_base[:, moving].T @ of_base[:, moving]
+        jacobian = problem.linear.params_jacobian[:, moving]
+        degrees = min(degrees, base.degrees)
     return Covariance(
         problem.fit, whole, jacobian, bread, degrees, (*known, *notes), named, problem
     )

@@ -20,7 +20,7 @@ from jaxlaw import laws
 from jaxlaw._quantities import SHARE
 from jaxlaw._result import Result
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import FittedLaw
+from jaxlaw.fitting import FittedLaw, StandardErrors
 from jaxlaw.laws import Law
 from jaxlaw.notes import DEPENDENT_ROWS, Note
 
@@ -97,6 +97,23 @@ class Draws(Result):
                 found = interval_of(own[name], draws, confidence_level, degrees=self.degrees)
                 rows.append((name, *map(float, found)))
         return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
+
+    @property
+    def standard_errors(self) -> StandardErrors:
+        """The standard errors and the covariance that the draws show."""
+        spread = {
+            name: values
+            for name, values in self.params.items()
+            if np.nanmax(values) > np.nanmin(values)
+        }
+        draws = np.stack([*spread.values()])
+        matrix = np.atleast_2d(np.cov(draws[:, np.isfinite(draws).all(axis=0)]))
+        rows = [dict(zip(spread, row, strict=True)) for row in matrix.tolist()]
+        return StandardErrors(
+            values=dict(zip(spread, np.sqrt(np.diagonal(matrix)).tolist(), strict=True)),
+            covariance=dict(zip(spread, rows, strict=True)),
+            degrees=int(min(self.degrees, self.rows - 2)),
+        )
 
     @property
     def quantities(self) -> dict[str, float]:

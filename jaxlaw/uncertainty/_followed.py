@@ -23,6 +23,7 @@ were drawn, took lower limits of the loss of four cells to 0.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,18 +38,25 @@ LEAST_DAMPING = 1e-9  # in units that make the diagonal 1
 STUCK = 1e8  # damping beyond which no step is better
 
 
-def followed(problem: FitWithData, moves: np.ndarray) -> np.ndarray:
+def followed(
+    problem: FitWithData, moves: np.ndarray, of_base: Mapping[str, np.ndarray]
+) -> np.ndarray:
     """Search coordinates (R, p) of draws of a covariance.
 
     Args:
         problem: fit with its data.
-        moves: (R, k) draws of how far the coordinates move that the data determine.
+        moves: (R, k) draws of how far the coordinates move that the data determine, and then those
+            of values from a base.
+        of_base: parameter → (R,) drawn value of those from a base, beside which the others follow.
 
     Returns:
         The coordinates; of each draw the same, whatever the others are.
     """
     built, free = problem.fit_problem, problem.free_and_inside
-    settings = np.isin(np.array(built.law.parameter_names)[free], built.law.settings_parameters)
+    names = np.array(built.law.parameter_names)
+    held = np.flatnonzero(np.isin(names, [*of_base]))
+    moves, moves_of_base = np.split(moves, [len(free)], axis=1)
+    settings = np.isin(names[free], built.law.settings_parameters)
     at = np.repeat(problem.coordinates[None], len(moves), axis=0)
     at[:, free[settings]] += moves[:, settings]
     moved, moves_of = free[~settings], moves[:, ~settings]
@@ -59,12 +67,15 @@ def followed(problem: FitWithData, moves: np.ndarray) -> np.ndarray:
         pull = prior_evidence(built, problem.coordinates).pull
     kept, weight = _fewer_rows(problem)
 
-    def around(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def around(points: np.ndarray, moved: np.ndarray = moved) -> tuple[np.ndarray, np.ndarray]:
         """Rows (R, n) at points (R, p), and their slopes (R, n, m) in what moves."""
         return rows_around(built, points, moved, kept, weight, pull)
 
     here, tangent = around(problem.coordinates[None])
     target = (around(at)[0] if settings.any() else here) + moves_of @ tangent[0].T
+    if of_base:
+        target = target + moves_of_base @ around(problem.coordinates[None], held)[1][0].T
+        at[:, held] = built.bounds_with(of_base)[0][:, held]
     low, high = (np.asarray(side)[moved] for side in (built.data.low, built.data.high))
     at[:, moved] = _least(around, at, moved, target, (low, high))
     # A drawn bowl may be so steep that nothing is left to follow: such a draw is the normal one.

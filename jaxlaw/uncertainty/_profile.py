@@ -296,7 +296,8 @@ def _kappa(cov: Covariance, slope: np.ndarray) -> tuple[float, float, np.ndarray
     2(Q(v) − Q)/κ with κ = gᵀVg / gᵀH⁻¹g is the square of a standard normal. For least squares of
     equal noise κ is s², and the interval is exactly the F test's.
     """
-    variance, model = slope @ cov.coordinates @ slope, slope @ cov.bread @ slope
+    variance, slope = slope @ cov.coordinates @ slope, slope[: len(cov.bread)]
+    model = slope @ cov.bread @ slope
     if not model > 0:
         raise UsageError("this quantity does not move with any parameter: it has no profile")
     error = float(np.sqrt(variance))

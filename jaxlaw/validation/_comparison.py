@@ -119,7 +119,8 @@ def paired_p(difference: np.ndarray, ratio: float) -> float:
     J, but at most the n/n_test = 1 + n_train/n_test folds of one pass over the points: a repeat
     holds the same points out again, and the mean over repeats is hardly more certain than one pass.
     With 1/J, as Bouckaert and Frank 2004 have it for repeated k-fold, few rows beside the
-    parameters get twice the nominal rate of false claims (benchmarks/study.md).
+    parameters claim a difference where there is none in 8 % of studies where the test asks for 5 %,
+    and this test does in 1 to 4 %.
 
     Args:
         difference: (J,) one score minus another.

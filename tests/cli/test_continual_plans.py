@@ -12,7 +12,6 @@ from jaxlaw import papers, planning
 pytest.importorskip("typer")
 
 PAIR = ["published:wang-2025-pt", "published:wang-2025-cpt"]
-NINE = ["optimal-schedule", *PAIR, "--steps", "9", "--peak", "1e-3"]
 BASE = ["--pretraining", "wsd:steps=40000,peak=2e-4"]
 RUN = ["--run", "cosine:steps=10000,peak=1e-4,warmup=500", "--replay", "0.2"]
 
@@ -28,47 +27,6 @@ def test_published_laws_are_listed_shown_and_kept(command, tmp_path):
     assert jl.load(kept).params == jl.published()["hoffmann-2022"].params
     code, _, err = command("laws", "--name", "hofmann-2022")
     assert code == 2 and "Did you mean 'hoffmann-2022'" in err
-
-
-@pytest.mark.full
-def test_best_settings(command, tmp_path):
-    draws = []
-    for k, name in enumerate(("wang-2025-pt", "wang-2025-cpt")):
-        params = jl.published()[name].params
-        noise = np.random.default_rng(k).standard_normal((5, len(params)))
-        table = pd.DataFrame(np.exp(0.01 * noise) * [*params.values()], columns=[*params])
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
-        draws += ["--bootstrap", tmp_path / f"{name}.csv"]
-    search = ["--weight", "0.6", "--over", "replay=0:1"]
-    code, out, _ = command(
-        "plan", "optimal-training", *PAIR, *BASE, *RUN, *search, *draws, "--json"
-    )
-    found = json.loads(out)
-    low, high = found["interval"]["replay"]
-    assert code == 0 and low < found["replay"] < high
-
-
-@pytest.mark.full
-def test_changes_are_balanced_on_request(command):
-    short = ["--run", "cosine:steps=1000,peak=2e-5,warmup=500"]
-    search = ["--weight", "0.6", "--over", "loss_potential=0:1", "--json"]
-    for minimise, potential in (("losses", 0.0), ("changes", 1.0)):
-        asked = [*PAIR, *BASE, *short, *search, "--minimise", minimise]
-        code, out, _ = command("plan", "optimal-training", *asked)
-        assert code == 0 and json.loads(out)["loss_potential"] == potential
-    code, _, err = command(
-        "plan", "optimal-training", *PAIR, *BASE, *short, *search, "--minimise", "all"
-    )
-    assert code == 2 and "'losses' or 'changes'" in err
-
-
-def test_tables_and_pictures(command, tmp_path):
-    picture = tmp_path / "losses.png"
-    vary = ["--vary", "loss_potential=0,0.5,1", "--vary", "steps=5000,20000"]
-    code, out, _ = command("plan", "optimal-training", *PAIR, *BASE, *RUN, *vary)
-    assert code == 0 and "loss cpt" in out and max(map(len, out.splitlines())) <= 80
-    code, out, _ = command("plan", "optimal-training", *PAIR, *BASE, *RUN, *vary, "--out", picture)
-    assert code == 0 and picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_turning_length(command):
@@ -140,29 +98,6 @@ def test_the_best_schedule_of_two_losses(command):
     )
     assert code == 0 and max(map(len, out.splitlines())) <= 80
     assert pd.read_csv("rates.csv")["lr"].tolist() == best.schedule.rates.tolist()
-
-
-@pytest.mark.parametrize(
-    "arguments,message",
-    [
-        (["out-of-domain", "losses.csv"], "no column loss_ood"),
-        (["out-of-domain", "losses.csv", "-c", "loss_odd=code"], "Did you mean 'loss_ood'"),
-        (["out-of-domain", "losses.csv", "-c", "loss_ood=cod"], "Did you mean 'code'"),
-        (["out-of-domain", "losses.csv", "--pt", PAIR[0]], "all of them"),
-        (["out-of-domain", "losses.csv", "--replay", "0.2"], "all of them"),
-        (["out-of-domain", "losses.csv", "-c", "loss_ood=code", *AHEAD[:-2]], "--replay"),
-        ([*NINE], "--weight 0.3,0.7"),
-        ([*NINE, "--weight", "0.3"], "--after"),
-        ([*NINE, "--at", "r=1,2,3"], "3 numbers"),
-        (["optimal-schedule", PAIR[0], *NINE[3:], "--after", "wsd:peak=1,steps=9"],
-         "--at r="),
-    ],
-)  # fmt: skip
-def test_wrong_usage_of_other_sets_and_schedules(command, losses, arguments, message):
-    code, _, err = command("plan", *arguments)
-    # A column the table lacks is a matter of the data; one that the call misspells is not.
-    about_data = message.startswith("no column")
-    assert code == 2 - about_data and message in err
 
 
 @pytest.mark.parametrize(

@@ -29,19 +29,6 @@ def files(tmp_path, chinchilla_fit):
     return ["fit.json", "runs.csv", "candidates.csv", *mapped]
 
 
-def test_a_plan_is_the_one_of_python(command, tmp_path):
-    expected = jl.design.evaluation_steps(10, 20_000)
-    asked = ("design", "steps", "--budget", 10, "--steps", 20_000)
-    code, out, _ = command(*asked, "--out", tmp_path / "steps.csv")
-    assert code == 0 and " ".join(map(str, expected.steps)) in out
-    assert pd.read_csv(tmp_path / "steps.csv")["step"].tolist() == expected.steps.tolist()
-    found = json.loads(command(*asked, "--method", "M2", "--json")[1])
-    assert found["steps"] == jl.design.evaluation_steps(10, 20_000, method="M2").steps.tolist()
-    assert found["rate"] is None
-    code, _, err = command(*asked, "--method", "M5")
-    assert code == 2 and "methods: M1, M2, M3, M4" in err
-
-
 def test_the_next_runs_are_those_of_python(command, files, tmp_path, chinchilla_fit):
     options = (*AT, "-n", 2, "--cost", "flops", "--budget", 1e22)
     code, out, _ = command("design", "next", *files, *options, "--out", tmp_path / "next.csv")
@@ -76,33 +63,6 @@ def test_the_fit_may_come_through_a_pipe_but_not_from_a_paper(command, files):
     assert code == 2 and "'besiroglu-2024'" in err
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ((*AT,), "say how many runs to choose (--runs) or what they may cost (--budget)"),
-        (("-n", 2), "criterion 'c' needs --at"),
-        ((*AT, "-n", 2, "--cost", "price"), "the candidates have no column price"),
-        ((*AT, "-n", 2, "--group", "run"), "the candidates have no column run"),
-    ],
-)
-def test_wrong_choices_are_refused(command, files, options, message):
-    code, out, err = command("design", "next", *files, *options)
-    assert (code, out) == (2, "") and message in err
-
-
-def test_costs_that_are_no_numbers_are_refused(command, files, tmp_path):
-    CANDIDATES.assign(flops="expensive").to_csv(tmp_path / "candidates.csv", index=False)
-    code, _, err = command("design", "next", *files[:3], *AT, "-n", 2, "--cost", "flops",
-                           "-c", "N=size", "-c", "D=tokens")  # fmt: skip
-    assert code == 2 and "cost needs 6 positive numbers" in err
-
-
-def test_candidates_need_the_laws_inputs(command, files, tmp_path):
-    pd.DataFrame({"size": [1e9]}).to_csv(tmp_path / "candidates.csv", index=False)
-    code, _, err = command("design", "next", *files, *AT, "-n", 1)
-    assert code == 1 and "D" in err and "candidates.csv" in err
-
-
 def test_no_inflection_is_an_answer(command, tmp_path):
     demo = simulate.demo().table
     demo.to_csv(tmp_path / "runs.csv", index=False)
@@ -121,19 +81,3 @@ def test_no_inflection_is_an_answer(command, tmp_path):
     assert [note["code"] for note in found["notes"]][-1] == "no-inflection"
     code, _, err = command(*asked, "--split", 0.005)
     assert code == 2 and "choose another split" in err
-
-
-def test_learnability_is_that_of_python(command, tmp_path):
-    curves = simulate.early_curves()
-    curves.to_csv(tmp_path / "curves.csv", index=False)
-    asked = ("learnability", "curves.csv", "--by", "domain")
-    code, out, _ = command(*asked, "--out", tmp_path / "domains.csv")
-    expected = jl.data.learnability_coefficients(curves, "domain")
-    assert code == 0 and f"{expected.loc['music', 'k1']:.5g}" in out
-    kept = pd.read_csv(tmp_path / "domains.csv", index_col="domain")
-    assert kept.to_numpy() == pytest.approx(expected.to_numpy())
-    found = json.loads(command(*asked, "--law", "dcpt-cross-k4", "--json")[1])
-    k3 = jl.data.learnability_coefficients(curves, "domain", law="dcpt-cross-k4")["k3"].to_list()
-    assert [row["k3"] for row in found["domains"]] == pytest.approx(k3)
-    code, _, err = command("learnability", "curves.csv")
-    assert code == 1 and "say --by which column names the domain" in err

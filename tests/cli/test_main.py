@@ -3,8 +3,6 @@
 import csv
 import dataclasses
 import json
-import subprocess
-import sys
 
 import jsonschema
 import numpy as np
@@ -14,10 +12,9 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import simulate
 from tests.fixtures.command_files import a_forecast
-from tests.fixtures.curve_tables import SPECS, TRUTH, logged
+from tests.fixtures.curve_tables import SPECS, logged
 
 pytest.importorskip("typer")
-from jaxlaw import cli  # noqa: E402
 from jaxlaw.cli._schemas import schema_of  # noqa: E402
 
 TABLE = simulate.experiment("chinchilla", noise=0.004).table
@@ -45,46 +42,12 @@ def assert_narrow(text):
 # --- laws
 
 
-def test_laws_lists_every_law(command):
-    code, out, err = command("laws")
-    assert (code, err) == (0, "")
-    assert all(name in out for name in jl.laws.names())
-    assert_narrow(out)
-
-
 def test_laws_as_json_and_csv_are_the_table(command, tmp_path):
     code, out, err = command("laws", "--json", "--out", "laws.csv")
     assert (code, err) == (0, "")
     assert json.loads(out) == jl.law_table().to_dict(orient="records")
     names = pd.read_csv(tmp_path / "laws.csv")["name"]
     assert names.tolist() == jl.law_table()["name"].tolist()
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("fit", "chinchilla", "runs.csv", "-c", "N=n_parms", "-c", "D=n_tokens"),
-        ("fit", "chinchilla", "runs.csv", *MAPPED, "--weight", "n_parms"),
-        ("study", "chinchilla", "runs.csv", *MAPPED, "--folds", "leave-one-group-out:n_parms"),
-        ("backtest", "runs.csv", *MAPPED, "--along", "n_parms"),
-        ("predict", "fit.json", "runs.csv", "-c", "N=n_parms"),
-    ],
-)
-def test_a_misspelt_column_is_wrong_usage(command, runs, fit_file, arguments):
-    code, out, err = command(*arguments)
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert "no column n_parms" in err
-    # A back-test knows the columns by their roles alone.
-    assert "--along" in arguments or "Did you mean 'n_params'?" in err
-
-
-def test_a_column_that_the_data_lack_is_not(command, tmp_path):
-    (tmp_path / "bare.csv").write_text("N,loss\n1e9,2.5\n")
-    code, _, err = command("fit", "chinchilla", "bare.csv")
-    assert code == 1 and "no column D" in err
-
-
-# --- study
 
 
 def test_a_study_has_folds_of_its_own_and_says_which(command, tmp_path):
@@ -98,20 +61,7 @@ def test_a_study_has_folds_of_its_own_and_says_which(command, tmp_path):
         assert code == 0 and f"--folds {folds}; hold-out:C would" in err and "5 folds" in out
 
 
-def test_an_unknown_design_of_folds_lists_those_there_are(command, runs):
-    code, _, err = command("study", "chinchilla", "runs.csv", "--folds", "k-folds")
-    assert code == 2 and all(name in err for name in jl.folds.DESIGNS)
-
-
 # --- fit
-
-
-def test_fit_gives_the_numbers_of_python(command, runs, chinchilla_fit):
-    code, out, err = command("fit", "chinchilla", "runs.csv", *MAPPED, "--json")
-    assert (code, err) == (0, "")
-    record = json.loads(out)
-    assert record["params"] == chinchilla_fit.params
-    assert record["objective"] == chinchilla_fit.objective
 
 
 def test_fit_from_standard_input_prints_the_summary(command, chinchilla_fit):
@@ -119,12 +69,6 @@ def test_fit_from_standard_input_prints_the_summary(command, chinchilla_fit):
     assert (code, err) == (0, "")
     summary = chinchilla_fit.summary().replace("DataFrame", "standard input")
     assert out.splitlines()[1:] == summary.splitlines()[1:]
-
-
-def test_fit_writes_a_fit_that_loads(command, runs, chinchilla_fit, tmp_path):
-    code, out, _ = command("fit", "chinchilla", "runs.csv", *MAPPED, "--out", "fit.json")
-    assert code == 0 and "objective" in out
-    assert jl.load(tmp_path / "fit.json").params == chinchilla_fit.params
 
 
 @pytest.mark.full
@@ -186,26 +130,13 @@ def test_a_fit_not_to_be_used_is_printed_and_exits_with_1(command, tmp_path):
     ("arguments", "code", "said"),
     [
         (("chinchila", "runs.csv"), 2, "Did you mean 'chinchilla'"),
-        (("chinchilla", "run.csv"), 2, "Did you mean 'runs.csv'"),
         (("chinchilla", "runs.csv"), 1, "fit chinchilla runs.csv -c N=n_params -c D=n_tokens"),
         (("annealing", "runs.csv"), 1, "--schedules cosine:peak=PEAK"),
-        (("chinchilla", "runs.csv", "-c", "N=n_param"), 2, "-c N=n_params"),
         (("chinchilla", "runs.csv", "-c", "N"), 2, "--column takes NAME=VALUE"),
-        (("chinchilla", "runs.csv", *MAPPED, "-c", "N=loss"), 2, "--column names N twice"),
-        (("chinchilla", "runs.csv", *MAPPED, "-u", "N=x"), 2, "'x' is not a unit"),
         (("chinchilla", "runs.csv", *MAPPED, "-u", "N=T"), 1, "column n_params"),
         (("chinchilla", "runs.csv", *MAPPED, "--fix", "alpha"), 2, "--fix takes NAME=VALUE"),
-        (("chinchilla", "runs.csv", *MAPPED, "--fix", "alpha=x"), 2, "'x' is not a number"),
-        (("chinchilla", "runs.csv", *MAPPED, "--fix", "alfa=1"), 2, "Did you mean 'alpha'"),
         (("chinchilla", "runs.csv", *MAPPED, "--bound", "alpha=1"), 2, "LOW:HIGH"),
-        (("chinchilla", "runs.csv", *MAPPED, "--bound", "alpha=1:0"), 2, "not in order"),
-        (("chinchilla", "runs.csv", *MAPPED, "--solver", "newtn"), 2, "Did you mean 'newton'"),
-        (("chinchilla", "runs.csv", *MAPPED, "--constraint", "paper"), 2, "no constraint"),
-        (("chinchilla", "runs.csv", *MAPPED, "--n-starts", "0"), 2, "--n-starts"),
         (("chinchilla", "runs.csv", *MAPPED, "--n-local", "-3"), 2, "--n-local"),
-        (("chinchilla", "runs.csv", *MAPPED, "--seed", "-1"), 2, "--seed"),
-        (("chinchilla", "runs.csv", *MAPPED, "--base", "none.json"), 2, "cannot read none.json"),
-        (("chinchilla", "runs.csv", *MAPPED, "--out", "no/fit.json"), 2, "a folder that exists"),
         (("chinchilla",), 2, "data"),
     ],
 )
@@ -216,30 +147,6 @@ def test_wrong_calls_and_bad_data(command, runs, arguments, code, said):
 
 
 # --- predict
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        ("fit", "chinchilla", "runs.csv"),
-        ("bootstrap", "chinchilla", "runs.csv"),
-        ("study", "chinchilla", "runs.csv", "--folds", "contiguous-blocks:D:3"),
-    ],
-    ids=lambda asked: asked[0],
-)
-@pytest.mark.parametrize(
-    "options,said",
-    [
-        (("--delta", "0"), "delta"),
-        (("--tie", "beta=gamma"), "gamma"),
-        (("--bound", "alpha=2:1"), "alpha"),
-        (("--base", "absent.json"), "cannot read absent.json"),
-        (("--distributed",), "JAX_COORDINATOR_ADDRESS"),
-    ],
-)
-def test_every_command_that_fits_takes_the_options_of_a_fit(command, runs, asked, options, said):
-    code, out, err = command(*asked, *MAPPED, *options)
-    assert (code, out) == (2, "") and said in err
 
 
 @pytest.mark.parametrize(
@@ -373,15 +280,11 @@ def test_predict_takes_the_share_of_the_other_corpus(command, chinchilla_fit, tm
     ("arguments", "code", "said"),
     [
         ((), 2, "say where to predict"),
-        (("runs.csv", "--at", "N=1"), 2, "say where to predict"),
         (("--at", "N=1e9"), 2, "input D is missing"),
-        (("--at", "N=1e9", "--at", "D=x"), 2, "'x' is not a number"),
-        (("--at", "N=1e9", "--at", "D=1", "--at", "M=1"), 2, "no input 'M'"),
         (("--at", "N=-1", "--at", "D=1e9"), 1, "must be finite and positive"),
         (("runs.csv",), 1, "--column N=n_params"),
         (("runs.csv", "-c", "N=n_params", "-c", "D=text"), 1, "'abc' is not a number"),
         (("runs.csv", "-c", "N=n_params", "-c", "D=gap"), 1, "line 2 (nan)"),
-        (("runs.csv", *MAPPED, "--out", "no/pred.csv"), 2, "cannot write"),
     ],
 )
 def test_predict_says_what_is_wrong(command, fit_file, tmp_path, arguments, code, said):
@@ -392,41 +295,19 @@ def test_predict_says_what_is_wrong(command, fit_file, tmp_path, arguments, code
     assert said in err
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"schema": 99}', "\x00\x01"])
-def test_predict_refuses_what_is_no_fit(command, tmp_path, content):
-    (tmp_path / "odd.json").write_text(content)
-    code, out, err = command("predict", "odd.json", "--at", "N=1")
-    assert (code, out) == (1, "")
-    assert "odd.json" in err
-
-
 # --- demo
 
 
 @pytest.mark.full
 def test_demo_recovers_the_truth_and_draws_it(command, tmp_path):
-    pytest.importorskip("matplotlib")
     code, out, err = command("demo", "--out", "here.png", "--json")
     assert (code, err) == (0, "")
     record = json.loads(out)
     assert (tmp_path / "here.png").read_bytes().startswith(b"\x89PNG")
-    assert record["picture"] == "here.png"
     for side in ("general", "domain"):
         page = record[side]
         assert page["rms_error"] < 0.004 / 2  # predictions: far within the noise
         assert page["fitted"]["E"] == pytest.approx(page["true"]["E"], rel=0.05)
-    code, out, err = command("demo")  # compiled already
-    assert (code, err) == (0, "")
-    assert (tmp_path / "jaxlaw_demo.png").exists()
-    assert f"{record['domain']['fitted']['alpha']:.4g}" in out
-    assert_narrow(out)
-
-
-@pytest.mark.parametrize("out", ["no/demo.png", "."])
-def test_demo_says_at_once_that_it_cannot_write(command, out):
-    code, printed, err = command("demo", "--out", out)
-    assert (code, printed) == (2, "")
-    assert "cannot write" in err
 
 
 # --- curves
@@ -465,22 +346,6 @@ def test_areas_of_a_schedule(command, tmp_path):
     assert len(pd.read_csv(tmp_path / "areas.csv")) == 4000
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("schedules", ["schedules.json", "lr"])
-def test_curves_are_fitted_from_the_shell(command, curve_files, curve_fit, tmp_path, schedules):
-    lr = ("--fill", "linear", "--first-step", "100", "--s1-before", "0.007575")
-    more = lr if schedules == "lr" else ()
-    code, out, err = command(
-        "fit", "annealing", "curves.csv", "--schedules", schedules, *more, "--json"
-    )
-    assert (code, err) == (0, "")
-    record = json.loads(out)
-    if schedules != "lr":
-        assert record["params"] == curve_fit.params
-    assert record["params"]["L0"] == pytest.approx(TRUTH["L0"], rel=1e-3)
-    assert record["area_options"] == curve_fit.area_options
-
-
 def test_the_decay_is_given_or_fitted(command, curve_files):
     fit = ("fit", "annealing", "curves.csv", "--schedules", "schedules.json", "--json")
     record = json.loads(command(*fit, "--decay", "0.99")[1])
@@ -488,15 +353,6 @@ def test_the_decay_is_given_or_fitted(command, curve_files):
     code, out, _ = command(*fit, "--decay", "fit")
     assert code == 0
     assert json.loads(out)["area_options"]["decay"] == pytest.approx(0.999, abs=1e-4)
-
-
-def test_the_target_of_curves_is_the_column_of_their_losses(command, curve_files, tmp_path):
-    curves = ("--schedules", "schedules.json", "--n-starts", 64, "--json")
-    seen = json.loads(command("fit", "annealing", "curves.csv", *curves)[1])
-    table = pd.read_csv("curves.csv").rename(columns={"loss": "bpb_c4"})
-    table.to_csv(tmp_path / "other.csv", index=False)
-    code, out, _ = command("fit", "annealing", "other.csv", *curves, "--target", "bpb_c4")
-    assert code == 0 and json.loads(out)["params"] == seen["params"]
 
 
 def test_a_curve_is_predicted_and_drawn(command, curve_fit, tmp_path):
@@ -519,23 +375,6 @@ def test_a_curve_is_predicted_and_drawn(command, curve_fit, tmp_path):
     pytest.importorskip("matplotlib")
     assert command(*predict, "--out", "c.png") == (0, "picture: c.png\n", "")
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", ["bootstrap", "covariance"])
-def test_the_uncertainty_of_a_fit_of_loss_curves(command, curve_files, curve_fit, tmp_path, name):
-    """The runs are those of the curves, with areas counted as for the fit."""
-    curve_fit.save(tmp_path / "fit.json")
-    runs = jl.read_loss_curves(logged(), schedules=SPECS).runs(**curve_fit.area_options)
-    few, options = (4,) if name == "bootstrap" else (), ("-n", 4) if name == "bootstrap" else ()
-    along = ("--schedules", "schedules.json", "--json")
-    code, out, err = command(name, "fit.json", "curves.csv", *along, *options)
-    assert (code, err) == (0, ""), err
-    expected = getattr(jl, name)(curve_fit, runs, *few).conf_int().to_dict("records")
-    for row, other in zip(json.loads(out)["parameters"], expected, strict=True):
-        assert row == pytest.approx(other)
-    code, _, err = command(name, "fit.json", "curves.csv", "--fill", "hold")
-    assert code == 2 and "--fill applies to loss curves only" in err
 
 
 FIT = ("fit", "annealing", "curves.csv")
@@ -574,26 +413,16 @@ BOTH = ("--schedules", "schedules.json")
     [
         (("areas", "cosin:peak=1"), 2, "Did you mean 'cosine'"),
         (("areas", LINE, "--at", "4001"), 2, "0 to 4000"),
-        (("areas", LINE, "--at", "1.5"), 2, "whole numbers"),
-        (("areas", LINE, "--at", "x"), 2, "'x' is not a number"),
-        (("areas", LINE, "--batch", "x"), 2, "'x' is not a number"),
-        (("areas", LINE, "--batch", "1,2,3"), 2, "or a pair"),
         ((*FIT, "--epsilon", "0.1"), 2, "give their learning rates with"),
         ((*FIT, *BOTH, "--batch", "worth"), 2, "there is no column worth"),
         (("areas", LINE, "--decay", "2"), 2, "one number in [0, 1]"),
-        (("areas", LINE, "--out", "no/a.csv"), 2, "a folder that exists"),
         ((*FIT, "--schedules", "none.json"), 2, "there is no file none.json"),
-        ((*FIT, "--schedules", "cosin:peak=1"), 2, "Did you mean 'cosine'"),
         ((*FIT, "--schedules", "lr"), 1, "pass --fill linear"),
         ((*FIT, *BOTH, "--first-step", "50"), 2, "pass --s1-before"),
         ((*FIT, *BOTH, "--decay", "best"), 2, "'best' is not a number"),
-        ((*FIT, *BOTH, "-c", "step=iter"), 2, "no column iter"),
-        ((*FIT, "--decay", "0.99"), 2, "give their learning rates with"),
         (("curve", "none.json", "--schedule", LINE), 2, "cannot read none.json"),
         (("curve", "fit.json", "--schedule", LINE, "--at", "5000"), 2, "0 to 4000"),
-        (("curve", "fit.json", "--schedule", LINE, "--input", "r=1"), 2, "no input 'r'"),
         (("curve", "fit.json", "--schedule", LINE, "--decay", "0.9"), 2, "leave --decay out"),
-        (("curve", "fit.json"), 2, "--schedule"),
     ],
 )
 def test_curves_say_what_is_wrong(command, curve_files, curve_fit, tmp_path, arguments, code, said):
@@ -601,41 +430,6 @@ def test_curves_say_what_is_wrong(command, curve_files, curve_fit, tmp_path, arg
     seen, out, err = command(*arguments)
     assert (seen, out) == (code, "")
     assert said in err
-
-
-# --- the command itself
-
-
-NAMES = [one.name for one in cli.make_app().registered_commands] + ["design steps", "design next"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_command_has_help_with_an_example(command, name):
-    code, out, err = command(*name.split(), "--help")
-    assert (code, err) == (0, "")
-    assert f"Example: jaxlaw {name}" in out
-    assert "--out" in out and "--json" in out
-    assert_narrow(out)
-
-
-@pytest.mark.parametrize("arguments", [("nope",), ("fit", "--nope")])
-def test_unknown_commands_and_options_exit_with_2(command, arguments):
-    code, out, err = command(*arguments)
-    assert (code, out) == (2, "")
-    assert "nope" in err
-
-
-WITHOUT = "import sys; sys.modules['{0}'] = None; from jaxlaw.cli import main; main()"
-
-
-@pytest.mark.parametrize("missing", ["typer", "rich"])
-def test_without_its_extra_the_command_says_how_to_install_it(missing):
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(missing)], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "pip install 'jaxlaw[cli]'" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 # --- long work
@@ -650,12 +444,3 @@ def test_long_work_is_kept_shown_and_refused_to_others(command, runs, tmp_path):
     assert command(*long, "--quiet", "--json") == (0, first, "")
     code, _, said = command(*long, "--seed", "1")
     assert code == 2 and "holds another batch (its starts differ)" in said
-
-
-def test_an_interrupt_says_what_is_kept(command, runs, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(jl, "fit", interrupted)
-    code, _, said = command("fit", "chinchilla", runs, *MAPPED)
-    assert code == 130 and "--work-dir keeps what is finished" in said

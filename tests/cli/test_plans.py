@@ -2,7 +2,6 @@
 
 import json
 from functools import partial
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,7 +12,6 @@ from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn
 
 pytest.importorskip("typer")
 from jaxlaw import cli  # noqa: E402, F401 (the commands join)
-from jaxlaw.cli._plans import make_plans  # noqa: E402
 
 
 @pytest.fixture
@@ -79,62 +77,6 @@ def test_critical_limited_and_shares(command):
 
 
 @pytest.mark.full
-def test_allocation_frontier_and_target(command):
-    code, out, _ = command("allocation", "scratch.json", "--compute", 1e21, "--json")
-    plan = planning.allocation(SCRATCH, 1e21)
-    assert code == 0 and json.loads(out)["N"] == pytest.approx(plan.N, rel=1e-9)
-    code, out, _ = command(
-        "allocation", "domain.json", "--compute", 5e19, "--at", "r=best", "--corpus-tokens", 1e8,
-        "--json",
-    )  # fmt: skip
-    assert code == 0 and 0.5 < json.loads(out)["r"] < 1
-    code, out, _ = command(
-        "allocation", "scratch.json", "--compute", 1e21, "--limit", "N=5e9:", "--json"
-    )
-    assert code == 0 and json.loads(out)["N"] == pytest.approx(5e9)
-    code, out, _ = command("frontier", "scratch.json", "--compute", "1e19:1e22", "--json")
-    assert code == 0 and len(json.loads(out)["table"]) == 13
-    code, out, _ = command("target", "scratch.json", "--loss", plan.loss, "--json")
-    assert code == 0 and json.loads(out)["compute"] == pytest.approx(1e21, rel=1e-6)
-    code, out, _ = command("target", "scratch.json", "--loss", 2.1, "--at", "N=1e9", "--json")
-    assert code == 0 and json.loads(out)["N"] == 1e9
-    asked = ("--loss", 1.9, "--at", "r=best", "--corpus-tokens", 5e7)
-    code, out, _ = command("target", "domain.json", *asked, "--json")
-    plan = planning.min_compute(DOMAIN, 1.9, at={"r": "best"}, corpus_tokens=0.05)
-    assert code == 0 and json.loads(out)["compute"] == pytest.approx(plan.compute, rel=1e-9)
-    assert json.loads(out)["r"] == pytest.approx(plan.r, rel=1e-6)
-    assert command("target", "domain.json", *asked, "--at", "N=1e9")[0] == 2
-    code, out, _ = command("target", "scratch.json", "--loss", 1.0)
-    assert code == 1 and "out-of-reach" in out
-
-
-def test_transfer_breakeven_and_replay(command):
-    both = ("scratch.json", "cpt.json")
-    run = ("transfer", *both, "--at", "N=1e9", "--at", "D=1e9", "--json")
-    plan = planning.data_transferred(SCRATCH, CONTINUAL, N=1e9, D=1e9)
-    code, out, _ = command(*run)
-    assert code == 0 and json.loads(out)["saved"] == pytest.approx(plan.saved, rel=1e-9)
-    code, out, _ = command("break-even", *both, "--at", "N=1.4e9", "--json")
-    assert code == 0 and json.loads(out)["pays"] == "below"
-    code, out, _ = command(
-        "compare-replay", "domain.json", "--shares", "0.2,0.9", "--corpus-tokens", "1e8:1e9",
-        "--at", "N=1.8e9", "--out", "replay.csv",
-    )  # fmt: skip
-    assert code == 0 and "never-meet" in out
-    assert set(pd.read_csv("replay.csv")["r"]) == {0.2, 0.9}
-    seen = {"r": [0.5, 0.5, 1, 1], "tokens": [2, 200, 1, 100], "loss": [3, 2, 3.4, 2.1]}
-    pd.DataFrame(seen).to_csv("seen.csv", index=False)
-    asked = ("compare-replay", "seen.csv", "-c", "D=tokens", "--tolerance", 0.2, "--start", 2.05)
-    code, out, _ = command(*asked, "--json")
-    plan = planning.compare_replay(
-        pd.DataFrame(seen).rename(columns={"tokens": "D"}), tolerance=0.2, start=2.05
-    )
-    record = json.loads(out)
-    assert code == 0 and record["meet"] == plan.meet and record["least_back"] == 0.5
-    assert command("compare-replay", "domain.json", "-c", "D=tokens")[0] == 2
-
-
-@pytest.mark.full
 def test_constraints_are_read_as_objects(command):
     line = ("minimise", "domain.json", "--over", "r", "--over", "N", "--over", "D=:1e12", "--json")
     limits = ("--subject-to", "budget:1e21", "--subject-to", "corpus:5e10,max_epochs=2")
@@ -169,65 +111,6 @@ def test_envelope_makes_what_loss_compute_is_fitted_to(command):
     assert len(jl.read_runs("best.csv")) == 12
     code, _, err = command("loss-envelope", "runs.csv", "-c", "N=n")
     assert code == 1 and "has neither D nor C" in err
-
-
-def test_files_and_pictures(command):
-    code, out, _ = command("allocation", "scratch.json", "--compute", 1e21, "--out", "a.json")
-    assert code == 0
-    assert json.loads(Path("a.json").read_text())["binding"] == "compute"
-    pytest.importorskip("matplotlib")
-    code, out, _ = command("allocation", "scratch.json", "--compute", 1e21, "--out", "a.png")
-    assert code == 0 and "picture: a.png" in out and Path("a.png").stat().st_size > 1e4
-    code, _, err = command("allocation", "scratch.json", "--compute", 1e21, "--out", "no/a.json")
-    assert code == 2
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("critical-ratio", "general.json", "--start", 2.8602, *AT),
-        ("allocation", "domain.json", "--compute", 5e19, "--at", "r=best", "--corpus-tokens", 1e8),
-        ("allocation-law", "scratch.json"),
-        ("target", "scratch.json", "--loss", 2.1),
-        ("target", "scratch.json", "--loss", 2.1, "--at", "N=7e9"),
-        ("target", "domain.json", "--loss", 1.7, "--at", "r=best", "--corpus-tokens", 1e8),
-        ("transfer", "scratch.json", "cpt.json", "--loss", 2.4),
-        ("break-even", "scratch.json", "cpt.json", "--at", "N=1.4e9"),
-        ("break-even", "scratch.json", "cpt.json", "--compute", 1e20),
-        ("break-even", "scratch.json", "cpt.json"),
-        ("loss-envelope", "runs.csv"),
-        (
-            "optimal-weights",
-            "law=domain.json",
-            "code=domain.json",
-            "--at",
-            "N=1.8e9",
-            "--at",
-            "D=1e10",
-        ),
-    ],
-)
-def test_every_answer_has_a_picture(command, arguments):
-    pytest.importorskip("matplotlib")
-    if arguments[0] == "loss-envelope":
-        simulate.experiment("from-scratch").table.to_csv("runs.csv", index=False)
-    code, out, err = command(*arguments, "--out", "answer.png")
-    assert (code, err) == (0, "") and Path("answer.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_lines_fit_a_terminal_of_80(command):
-    commands = [MIXTURE, ("frontier", "scratch.json", "--compute", "1e18:1e24", "--bootstrap",
-                          "scratch.csv")]  # fmt: skip
-    for arguments in commands:
-        _, out, _ = command(*arguments)
-        assert max(map(len, out.splitlines())) <= 80, out
-
-
-@pytest.mark.parametrize("name", [one.name for one in make_plans().registered_commands])
-def test_every_command_has_help_with_an_example(command, name):
-    code, out, _ = command(name, "--help")
-    assert code == 0 and f"jaxlaw plan {name}" in out and "--json" in out
 
 
 @pytest.mark.parametrize(

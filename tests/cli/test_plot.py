@@ -1,7 +1,6 @@
 """``jaxlaw plot`` draws what any command has written, or says what it needs."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -92,33 +91,6 @@ def test_a_saved_result_is_drawn(command, here, line, kind):
     assert out.read_text().count("<path") > 5
 
 
-@pytest.mark.parametrize(
-    "line,said",
-    [
-        (
-            "fit.json --kind residuals",
-            "residuals needs the data: jaxlaw plot RESULT DATA",
-        ),
-        ("fit.json --kind hidden-curves", "the picture hidden_curves needs --option schedule="),
-        ("fit.json --kind isolos", "there is no picture 'isolos' of a "),
-        ("fit.json --option curve=7", "no option 'curve'. Did you mean 'curves'?"),
-        ("fit.json --option curves", "--option takes NAME=VALUE, not 'curves'"),
-        ("fit.json --kind minimum --option over=N=big:10B", "'big'"),
-        ("forecast.json runs.csv", "the picture forecast_intervals shows no data"),
-        ("steps.json --kind list --out x.txt.csv", "this command writes a picture"),
-        ("nothing.json", "cannot read nothing.json"),
-        (
-            "costly.json",
-            "no picture of a saved allocation alone; the command that",
-        ),
-    ],
-)
-def test_what_cannot_be_drawn_says_what_it_needs(command, here, line, said):
-    code, out, err = command("plot", *line.split())
-    assert (code, out, len(err.splitlines())) == (2, "", 1) and said in err
-    assert not Path("plot.png").exists()
-
-
 def test_what_a_command_printed_is_no_saved_result(command, here):
     Path("printed.json").write_text('{"law": "chinchilla", "level": 0.95}')
     code, _, err = command("plot", "printed.json")
@@ -146,23 +118,3 @@ def test_a_plan_that_was_made_elsewhere_is_read_with_its_question(here):
     record.pop("digest")
     with pytest.raises(jl.DataError, match="field 'question' is int, not an object"):
         jl.planning.Allocation.from_dict(record)
-
-
-def test_the_pictures_of_a_result_are_listed_with_what_they_need(command, here):
-    code, out, _ = command("plot", "fit.json", "--kind", "list", "--json")
-    assert code == 0
-    needs = json.loads(out)
-    assert needs["residuals"] == "the data" and needs["loss_over_input"] == ""
-    assert "trade_off" not in needs and "demo_figure" not in needs
-    code, out, _ = command("plot", "mixture.json", "--kind", "list")
-    assert code == 0 and "trade_off" in out and "residuals" not in out
-
-
-def test_without_matplotlib_it_says_how_to_install_it(command, here, monkeypatch):
-    for name in [one for one in sys.modules if one.startswith(("matplotlib", "jaxlaw.plots"))]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr(jl, "plots", raising=False)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    code, out, err = command("plot", "fit.json")
-    assert (code, out) == (2, "") and err.count("\n") == 1
-    assert "plots need matplotlib: pip install 'jaxlaw[plot]'" in err

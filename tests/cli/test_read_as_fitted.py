@@ -53,11 +53,6 @@ def test_commands_read_a_table_as_the_fits_was(fitted, command, arguments):
     assert ours == theirs
 
 
-def test_report_reads_a_table_as_the_fits_was(fitted, command):
-    code, _, err = command("report", "fit.json", "--data", "runs.csv", "--out", "page.html")
-    assert code == 0 and _LINE in err
-
-
 def test_a_given_option_wins(fitted, command):
     """Rows of another split are not the fit's: they are refused, so the option was heeded."""
     code, _, err = command("covariance", "fit.json", "runs.csv", "--where", "split == 'test'")
@@ -83,11 +78,6 @@ def _given():
     return {"columns": columns, "units": {"D": 1e9}, "where": "split != 'test'"}
 
 
-def test_a_fit_of_runs_carries_their_reading(fitted):
-    runs = jl.read_runs("runs.csv", **_given())
-    assert jl.fit("chinchilla", runs, n_starts=16, n_local=2).reading == fitted.reading
-
-
 def test_a_fit_of_arrays_carries_none_and_a_mask_is_named():
     table = jl.simulate.experiment("chinchilla", noise=0.004).table
     assert jl.fit("chinchilla", table, n_starts=16, n_local=2).reading is None
@@ -99,18 +89,6 @@ def test_a_fit_of_arrays_carries_none_and_a_mask_is_named():
     jl.covariance(masked, table, where=mask)
     _, taken = masked.reading.options({}, table.columns)
     assert taken == "not saved with the fit: where= (one value a row)"
-
-
-def test_a_table_without_the_columns_names_all_of_them(fitted):
-    table = pd.read_csv("runs.csv").rename(columns={"n_params": "a", "tokens_b": "b"})
-    with pytest.raises(jl.DataError, match="n_params for N, tokens_b for D, and this table"):
-        jl.covariance(fitted, table)
-    canonical = pd.read_csv("runs.csv").rename(columns={"n_params": "N", "tokens_b": "D"})
-    assert jl.covariance(fitted, canonical).fit is fitted
-    with pytest.raises(jl.JaxlawError, match="where split != 'test'"):
-        jl.covariance(fitted, canonical.drop(columns="split"))
-    kept = canonical[canonical["split"] != "test"].drop(columns="split")
-    assert jl.covariance(fitted, kept, where="").fit is fitted
 
 
 def test_two_corpora_are_read_as_the_fits_were():

@@ -9,10 +9,10 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.data._dependence import correlation_within, run_groups, successive_correlation
-from jaxlaw.errors import UsageError
+from jaxlaw.errors import ColumnError
 from jaxlaw.notes import DEPENDENT_ROWS
 from jaxlaw.uncertainty import Draws
-from tests.conftest import DATA, needs_data, simulated_fit
+from tests.conftest import DATA, needs_data
 
 SIZES, STEPS = 22, 35
 
@@ -53,6 +53,8 @@ def test_rows_of_one_run_are_noted(grouped_fit):
     (note,) = of(fit.notes)
     assert note.severity == "warning"
     assert "770 rows are of 22 runs (column run)" in note.message
+    # Its own standard errors are by run already: the note is of intervals by row.
+    assert fit.standard_errors.groups == ("run",) and "standard errors" not in note.message
     assert "jl.bootstrap(…, groups='run') has right ones" in note.message
 
 
@@ -116,6 +118,45 @@ def test_seeds_tell_runs_of_equal_inputs_apart():
     assert groups.columns == ("N", "seed") and groups.count == 44 and not groups.named
 
 
+def histories(runs=3, points=40, rate=None):
+    """Losses logged every 1e9 tokens by runs of three sizes."""
+    N, D = np.geomspace(1e8, 1e9, runs), 1e9 * np.arange(1, points + 1)
+    design = {"N": np.repeat(N, points), "D": np.tile(D, runs)}
+    table = simulate.simulate_runs("chinchilla", simulate.TRUTHS["chinchilla"], design, noise=0.003)
+    table["run"] = np.repeat([f"run {k}" for k in range(runs)], points)
+    return table if rate is None else table.assign(lr=rate(np.tile(D, runs) / D[-1]))
+
+
+def test_loss_curves_are_not_taken_for_finished_runs():
+    """Curves under a decaying rate end a fit of finals at E = 0; at a constant rate they do not."""
+
+    def codes(table, law="chinchilla"):
+        return [note.code for note in jl.read_runs(table).observations(law).notes]
+
+    said, logged = ["checkpoints-as-runs"], histories()
+    assert codes(logged) == codes(logged.drop(columns="run")) == said
+    assert codes(histories(rate=lambda part: 1 - part)) == said
+    assert "checkpoints-as-runs" not in codes(logged.assign(r=0.5), "dcpt")
+    assert codes(histories(rate=np.ones_like)) == []
+    assert codes(checkpoints()) == []  # spaced in equal ratios, as grids of finished runs are
+
+
+@pytest.mark.parametrize("named", ["run", "N", ["run", "N"], "run,N"])
+def test_the_last_row_of_each_run_counts(named):
+    logged = histories().sample(frac=1, random_state=0).reset_index(drop=True)
+    logged.loc[(logged["D"] > 3.95e10) & (logged["run"] == "run 1"), "loss"] = np.nan
+    runs = jl.read_runs(logged, last_of=named, weight="D")
+    ends = runs.table.set_index("run")["D"].to_dict()
+    assert ends == {"run 0": 4e10, "run 1": 3.9e10, "run 2": 4e10}
+    assert runs.weight.tolist() == runs.table["D"].tolist() and runs.dropped == 117
+    options, taken = runs.reading.options({}, logged.columns)
+    assert jl.read_runs(logged, **options).table.equals(runs.table) and "last_of" in taken
+    kept = jl.read_runs(logged, last_of=named, where="D < 2e10").table
+    assert (kept["D"] == 1.9e10).all()
+    with pytest.raises(ColumnError, match="there is no column rum"):
+        jl.read_runs(logged, last_of="rum")
+
+
 def test_correlations_of_what_is_known():
     random = np.random.default_rng(0)
     members = np.repeat(np.arange(200), 5)
@@ -174,50 +215,6 @@ def test_draws_remember_how_they_were_drawn(grouped_fit, tmp_path):
     assert DEPENDENT_ROWS in str(jl.planning.allocation(by_row, 1e20).notes)
     labels = jl.bootstrap(fit, runs, 4, groups=runs.table["run"].to_numpy(), n_starts=2, n_local=1)
     assert labels.groups == ("labels",)
-
-
-def test_a_report_groups_by_run(grouped_fit):
-    fit, runs = grouped_fit
-    page = jl.report(fit, runs=runs, groups="run")
-    assert "sandwich covariance of the fit (rows in groups by run)" in page
-    assert "as if rows were independent" not in page.partition('id="bookkeeping"')[0]
-    assert "as if rows were independent" in jl.report(fit, runs=runs)
-    with pytest.raises(UsageError, match="give runs= and no intervals="):
-        jl.report(fit, groups="run")
-
-
-@pytest.mark.full
-def test_a_report_shows_one_interval_of_a_number():
-    fit = simulated_fit("chinchilla")
-    table = simulate.experiment("chinchilla").table
-    profile = jl.profile(fit, table, "alpha")
-    low = f"{float(profile.interval().low):.4g}"
-    own = jl.report(fit, runs=table, profiles=[profile])
-    assert "Of alpha it is the profile" in own
-    assert f">{low}</td>" in own and f"goes from {low} to" in own
-    sandwich = jl.covariance(fit, table)
-    given = jl.report(fit, runs=table, intervals=sandwich, profiles=[profile])
-    assert "goes from" not in given and f"({low} to" not in given
-    assert "its interval is the one in the table of parameters" in given
-
-
-@pytest.mark.full
-def test_commands_group_and_remember(command, grouped_fit):
-    fit, runs = grouped_fit
-    runs.table.to_csv("runs.csv", index=False)
-    fit.save("fit.json")
-    made = ("bootstrap", "fit.json", "runs.csv", "-n", 4, "--n-local", 1, "--n-starts", 2)
-    code, out, _ = command(*made, "--groups", "run", "--draws", "draws.csv")
-    assert code == 0 and "resamples (case) of 22 groups by run" in out
-    drawn = pd.read_csv("draws.csv")
-    assert set(drawn["groups"]) == {"run"} and set(drawn["kind"]) == {"case"}
-    assert command("report", "fit.json", "--bootstrap", "draws.csv", "--data", "runs.csv")[0] == 0
-    assert "(case, rows in groups by run)" in Path("report.html").read_text()
-    assert command("report", "fit.json", "--data", "runs.csv", "--groups", "run")[0] == 0
-    assert "(rows in groups by run)" in Path("report.html").read_text()
-    code, _, err = command("report", "fit.json", "--groups", "run")
-    assert code == 2 and "--groups is for intervals from --data" in err
-    assert command("identifiability", "fit.json", "runs.csv", "--groups", "run")[0] == 0
 
 
 @pytest.mark.full

@@ -11,7 +11,6 @@
 
 import csv
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -19,7 +18,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw.data.formats import FORMATS, read_format, short_names
+from jaxlaw.data.formats import read_format
 from jaxlaw.errors import DataError, UsageError
 
 STEPS = np.arange(100, 1001, 100)
@@ -76,6 +75,22 @@ def test_trainer_logs(trainer_runs):
         values=sizes,
     ).observations("chinchilla", free=["E"])  # fmt: skip
     assert len(observed.target) == 3
+
+
+def test_trainer_logs_are_recognised_by_their_name(trainer_runs):
+    table = jl.read_runs(trainer_runs, format="hf-trainer").table
+    pd.testing.assert_frame_equal(jl.read_runs(trainer_runs).table, table)
+    (file,) = (trainer_runs / "small").glob("*.json")
+    for source in (trainer_runs, file, [file]):
+        with pytest.raises(DataError, match="S1, which law annealing needs") as error:
+            jl.fit("annealing", source)
+        assert error.value.guess["options"] == {
+            "schedules": "lr", "fill": "linear", "first_step": 0,
+        }  # fmt: skip
+    assert len(jl.read_loss_curves(trainer_runs, fill="linear", first_step=0)) == 2
+    renamed = file.rename(file.with_name("state.json"))  # nothing of it has a hash, nor a name
+    with pytest.raises(DataError, match="there is no column S1"):
+        jl.fit("annealing", renamed)
 
 
 def test_trainer_logs_are_curves(trainer_runs):
@@ -202,22 +217,6 @@ def test_tensorboard_csv(tmp_path):
     pd.testing.assert_frame_equal(jl.read_runs(tmp_path, format="tensorboard").table, table)
 
 
-WITHOUT = """
-import sys; sys.modules["tensorboard"] = None
-import jaxlaw as jl
-try: jl.read_runs(sys.argv[1], format="tensorboard")
-except jl.UsageError as error: print(error)
-"""
-
-
-def test_without_tensorboard_its_files_say_what_to_install(tmp_path):
-    (tmp_path / "events.out.tfevents.1").write_bytes(b"")
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, str(tmp_path)], capture_output=True, text=True
-    )
-    assert "pip install tensorboard" in done.stdout and done.returncode == 0
-
-
 # --- runs of one name in several folders stay apart
 
 SIX = [f"lr{rate}/seed{seed}" for rate in ("1e-4", "3e-4", "1e-3") for seed in (0, 1)]
@@ -264,40 +263,6 @@ def test_checkpoints_of_another_run_are_refused(tmp_path):
     assert all(part in str(error.value) for part in (*said, "loss is 3.31", "and 3.06"))
 
 
-def test_a_clock_that_differs_is_no_other_run(tmp_path):
-    path = trainer_state(tmp_path / "out" / "trainer_state.json")
-    record = json.loads(path.read_text())
-    last = [entry for entry in record["log_history"] if "eval_loss" in entry][-1]
-    record["log_history"].append({**last, "eval_runtime": 12.0})  # evaluated once more at the end
-    path.write_text(json.dumps(record))
-    assert len(jl.read_runs(path, format="hf-trainer")) == 10
-    record["log_history"].append({**last, "eval_loss": 9.0})
-    path.write_text(json.dumps(record))
-    with pytest.raises(DataError, match="holds twice run out, step 1000.*eval_loss is .* and 9.0"):
-        jl.read_runs(path, format="hf-trainer")
-
-
-@pytest.fixture
-def sized_event_folders(tmp_path):
-    """Runs of three sizes, each with a folder of training and one of evaluation."""
-    tensorboardX = pytest.importorskip("tensorboardX")
-    losses = {}
-    for shift, size in enumerate(("125M", "350M", "1B")):
-        for kind, further in (("train", 0.0), ("eval", 0.25)):
-            losses[f"{size}/{kind}"] = LOSS + shift + further
-            with tensorboardX.SummaryWriter(str(tmp_path / size / kind)) as writer:
-                for step, loss in zip(STEPS, losses[f"{size}/{kind}"], strict=True):
-                    writer.add_scalar("loss", loss, int(step))
-    return tmp_path, losses
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_event_folders_of_one_name_stay_apart(sized_event_folders):
-    pytest.importorskip("tensorboard")
-    folder, losses = sized_event_folders
-    assert_every_run_is_there(folder, "tensorboard", losses)
-
-
 def write_events(folder, name, rows):
     """An event file of its own, as every start of a run makes one."""
     tensorboardX = pytest.importorskip("tensorboardX")
@@ -325,22 +290,6 @@ def test_events_of_a_resumed_run_and_of_two_runs_in_one_folder(tmp_path):
     assert all(part in str(error.value) for part in said)
 
 
-def test_downloaded_scalars_of_one_name_stay_apart(tmp_path):
-    losses = {}
-    for shift, folder in enumerate(("1e-4", "3e-4")):
-        (tmp_path / folder).mkdir()
-        losses[f"{folder}/seed0"] = LOSS + shift
-        for tag, values in (("loss", LOSS + shift), ("learning_rate", RATES)):
-            table = pd.DataFrame({"Wall time": 1.7e9, "Step": STEPS, "Value": values})
-            table.to_csv(tmp_path / folder / f"run-seed0-tag-{tag}.csv", index=False)
-    assert_every_run_is_there(tmp_path, "tensorboard", losses)
-    # What is logged by tag in folders of their own is one run.
-    (tmp_path / "3e-4" / "run-seed0-tag-loss.csv").unlink()
-    (tmp_path / "1e-4" / "run-seed0-tag-learning_rate.csv").unlink()
-    table = jl.read_runs(tmp_path, format="tensorboard").table
-    assert set(table["run"]) == {"seed0"} and table[["loss", "lr"]].notna().all(axis=None)
-
-
 @pytest.mark.parametrize("with_run", [False, True])
 def test_wandb_histories_of_one_name_stay_apart(tmp_path, with_run):
     losses = {}
@@ -354,52 +303,6 @@ def test_wandb_histories_of_one_name_stay_apart(tmp_path, with_run):
     listed = [tmp_path / folder / "history.csv" for folder in ("small", "large")]
     table = jl.read_runs(listed, format="wandb").table
     assert len(table) == 20 and set(table["run"]) == {"small/history", "large/history"}
-
-
-def test_wandb_charts_of_one_name_stay_apart(tmp_path):
-    losses = {}
-    for shift, folder in enumerate(("small", "large")):
-        losses[f"{folder}/seed0"] = LOSS + shift
-        (tmp_path / folder).mkdir()
-        chart(tmp_path / folder / "loss.csv", {"seed0": {"train/loss": LOSS + shift}})
-        chart(tmp_path / folder / "lr.csv", {"seed0": {"train/learning_rate": RATES}})
-    assert_every_run_is_there(tmp_path, "wandb", losses)
-    chart(tmp_path / "small" / "again.csv", {"seed0": {"train/loss": LOSS}})  # loss.csv once more
-    assert_every_run_is_there(tmp_path, "wandb", losses)
-    chart(tmp_path / "small" / "again.csv", {"seed0": {"train/loss": LOSS + 0.5}})
-    with pytest.raises(DataError, match="small/again.csv and .*small/loss.csv both hold run"):
-        jl.read_runs(tmp_path, format="wandb")
-
-
-def test_a_wandb_table_of_runs_keeps_runs_of_one_name(tmp_path):
-    table = pd.DataFrame({"Name": ["a", "a"], "_step": 9, "D": [1e9, 2e9], "train/loss": [3, 2.8]})
-    table.to_csv(tmp_path / "runs.csv", index=False)
-    assert jl.read_runs(tmp_path, format="wandb").table["loss"].tolist() == [3, 2.8]
-    chart(tmp_path / "chart.csv", {"a": {"train/loss": LOSS}})
-    with pytest.raises(DataError, match="runs.csv is a table of runs, and .*chart.csv logs steps"):
-        jl.read_runs(tmp_path, format="wandb")
-
-
-def test_lm_eval_results_of_one_model_name_stay_apart(tmp_path):
-    file = "results_2026-01-02T03-04-05.json"
-    for k, checkpoint in enumerate(("ckpt-1000", "ckpt-2000")):
-        (tmp_path / "checkpoints" / checkpoint).mkdir(parents=True)
-        results(tmp_path / "checkpoints" / checkpoint / "out__model" / file, "out/model", k / 4)
-    table = jl.read_runs(tmp_path, format="lm-eval", where="task == 'hellaswag'").table
-    accuracy = table.set_index("run")["acc"].to_dict()
-    assert accuracy == {"ckpt-1000/out/model": 0.0, "ckpt-2000/out/model": 0.25}
-    # Revisions of one model lie in one folder under one name.
-    folder = tmp_path / "revisions"
-    for k in (1, 2):
-        results(folder / f"results_{k}.json", "pythia", k / 4)
-        record = json.loads((folder / f"results_{k}.json").read_text())
-        record["config"]["model_args"] = {"pretrained": "pythia", "revision": f"step{k}000"}
-        (folder / f"results_{k}.json").write_text(json.dumps(record))
-    table = jl.read_runs(folder, format="lm-eval", where="task == 'hellaswag'").table
-    accuracy = table.set_index("run")["acc"].to_dict()
-    assert accuracy == {
-        f"pretrained=pythia,revision=step{k}000": k / 4 for k in (1, 2)
-    }  # fmt: skip
 
 
 def test_lm_eval_results_of_one_model_that_differ_are_refused(tmp_path):
@@ -416,14 +319,6 @@ def test_lm_eval_results_of_one_model_that_differ_are_refused(tmp_path):
         "acc is 0.5",
     )
     assert all(part in str(error.value) for part in said)
-
-
-def test_short_names():
-    names = short_names([("a", "x", "s"), ("a", "y", "s"), ("a", "z")])
-    assert list(names.values()) == ["x/s", "y/s", "z"]
-    assert list(short_names([("logs",), ("logs", "logs")]).values()) == ["logs", "logs/logs"]
-    assert list(short_names([("a", "b", "c")]).values()) == ["c"]
-    assert short_names([]) == {}
 
 
 # --- what is refused
@@ -451,37 +346,6 @@ def test_an_unknown_layout_is_named(tmp_path, name, file, content, said):
         with pytest.raises(DataError) as error:
             read_format(source, name)
         assert said in str(error.value) and file in str(error.value)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_no_files_and_no_format(tmp_path, name):
-    with pytest.raises(DataError, match="no file of format"):
-        read_format(tmp_path, name)
-    (tmp_path / "trainer_state.json").write_text("{}")
-    with pytest.raises(UsageError, match="Did you mean 'trainer_state.json'"):
-        read_format(tmp_path / "trainer_stat.json", name)
-    with pytest.raises(UsageError, match="reads files and folders"):
-        read_format({"a": [1]}, name)
-
-
-def test_a_format_nearly_right_and_values_that_do_not_fit(trainer_runs):
-    with pytest.raises(UsageError, match="Did you mean 'hf-trainer'"):
-        jl.read_runs(trainer_runs, format="hf-trianer")
-
-    def values(**given):
-        return jl.read_runs(trainer_runs, format="hf-trainer", values=given)
-
-    for given, said in (
-        ({"N": {"small": 1e8, "lrge": 1e9}}, "Did you mean 'large'"),
-        ({"N": {"small": 1e8}}, "run 'large' has no N"),
-        ({"D": 1e9}, "a column 'D' of its own"),
-        ({"N": "big"}, "give a number"),
-    ):
-        with pytest.raises(UsageError, match=said):
-            values(**given)
-    with pytest.raises(UsageError, match="no column run"):
-        jl.read_runs({"D": [1.0], "loss": [1.0]}, values={"N": {"a": 1}})
-    assert set(jl.read_runs({"D": [1.0], "loss": [1.0]}, values={"N": 7e9}).table["N"]) == {7e9}
 
 
 def test_formats_from_the_shell(trainer_runs, monkeypatch, capsys):
@@ -529,9 +393,3 @@ def test_results_of_several_numbers_of_shots_are_columns_of_their_own(tmp_path):
     table = jl.data.join_scores({"model": ["small"]}, tmp_path)
     assert table["acc_hellaswag_0shot"][0] == 0.4 and table["acc_hellaswag_5shot"][0] == 0.6
     assert table["exact_match,strict-match_gsm8k"][0] == 0.1
-
-
-@pytest.mark.parametrize("name", sorted(FORMATS))
-def test_an_empty_list_of_files_is_refused(name):
-    with pytest.raises(UsageError, match="the list is empty"):
-        jl.read_runs([], format=name)

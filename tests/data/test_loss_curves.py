@@ -1,7 +1,6 @@
 """Curves in: which schedule a row belongs to, which areas it gets, and everything refused."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,8 +12,8 @@ import jaxlaw as jl
 from jaxlaw import schedules
 from jaxlaw.data import several_sizes
 from jaxlaw.data._row_areas import AREAS
-from jaxlaw.data._run_schedules import as_schedule, read_schedules
-from tests.conftest import DATA, needs_data
+from jaxlaw.data._run_schedules import read_schedules
+from tests.conftest import needs_data
 from tests.fixtures.curve_tables import (
     SPECS,
     TRUTH,
@@ -49,13 +48,6 @@ def test_rows_get_the_areas_after_their_step():
         "decay": 0.99, "carry_momentum": False, "count_warmup": False, "epsilon": None,
     }  # fmt: skip
     assert result.observations("annealing").area_options == result.area_options
-
-
-def test_steps_that_were_computed_are_whole_but_for_rounding():
-    frame = logged()
-    computed = frame.assign(step=frame["step"] * (1 + 3e-16))
-    assert (computed["step"] != frame["step"]).any()
-    pd.testing.assert_frame_equal(areas_of(read(computed)), areas_of(read(frame)))
 
 
 def test_a_column_may_hold_the_lines_themselves():
@@ -154,12 +146,6 @@ def test_schedules_by_column_are_shared_and_computed_once():
     np.testing.assert_array_equal(areas_of(curves)[: len(frame)], areas_of(read()))
 
 
-def test_own_areas_in_the_file_are_kept_aside():
-    curves = read(logged().assign(S1=1.0))
-    assert (curves.table["S1 (as in the file)"] == 1.0).all()
-    assert curves.runs().table["S1"].nunique() > 10
-
-
 # ---------------------------------------------------------------- logged rates
 
 
@@ -175,11 +161,28 @@ def test_every_logged_rate_is_the_schedule():
     np.testing.assert_allclose(
         areas_of(kept), areas_of(curves)[every["step"].to_numpy() % 50 == 0], rtol=1e-12
     )
-    dropped = read(some, schedules=None, drop_invalid=True).runs().observations("annealing")
-    S1 = kept.runs().observations("annealing").inputs["S1"]
-    np.testing.assert_array_equal(dropped.inputs["S1"], S1)
-    with pytest.raises(jl.DataError, match="not positive and finite"):
-        read(some, schedules=None).runs().observations("annealing")
+    left = read(some, schedules=None)
+    np.testing.assert_array_equal(areas_of(left), areas_of(kept))
+    assert [note.code for note in left.rows.notes] == ["no-loss"]
+
+
+def test_rows_of_other_metrics_are_left_out():
+    """An evaluation repeats the step of a training row; tags "vs samples" count samples as steps.
+
+    Each is logged in a row of its own, and neither is a row of the other loss.
+    """
+    rates = {"lr": [3e-4, 2e-4, 1e-4]}
+    train = pd.DataFrame({"step": [1, 2, 3], **rates, "loss": [6.0, 5.0, 4.0]})
+    other = pd.DataFrame({"step": [2, 3, 256, 512], "val": [5.5, 4.5, np.nan, np.nan]})
+    log = pd.concat([train, other.assign(tag=1.0)]).sort_values("step", kind="stable")
+    by_train = jl.read_loss_curves(log)
+    assert by_train.table["step"].tolist() == [1, 2, 3] and len(by_train.rows.notes) == 1
+    by_val = jl.read_loss_curves(log, {"loss": "val"})
+    assert by_val.table["loss"].tolist() == [5.5, 4.5]
+    np.testing.assert_array_equal(areas_of(by_val), areas_of(by_train)[1:])
+    with pytest.raises(jl.DataError) as error:
+        jl.fit("annealing", log)
+    assert error.value.guess is None  # nor is a column of theirs proposed to name the runs
 
 
 def test_a_rate_at_step_0_is_that_before_the_first():
@@ -240,14 +243,6 @@ def test_a_missing_warmup_is_suspected():
         read(frame, schedules={"a": line})
 
 
-def test_a_switch_that_was_counted_with_the_warmup_is_named():
-    line = "two_stage:first=3e-4,second=9e-5,steps=4000,switch={},warmup=200"
-    frame = logged({"a": line.format(1800)})  # at step 2000 of the run
-    with pytest.raises(jl.DataError, match="200 steps later.*so lower switch= by 200"):
-        read(frame, schedules={"a": line.format(2000)})
-    assert len(read(frame, schedules={"a": line.format(1800)})) == 1
-
-
 @pytest.mark.parametrize("by_step", [False, True])
 def test_rates_of_rows_that_where_drops_are_not_those_of_another_run(by_step):
     table = two_sizes()
@@ -302,26 +297,6 @@ def test_steps_may_be_counted_in_tokens(unit):
         read(tokens, columns={"step": "tokens"}, units={"step": "1/0"})
 
 
-def test_a_linear_fill_from_step_0_is_a_warmup():
-    line = SPECS["hold"]
-    late = logged({"hold": line}).query("step >= 200")
-    result = areas_of(read(late, schedules=None, fill="linear", first_step=0))
-    whole = areas_of(read(logged({"hold": line}), schedules={"hold": line}))[1:]
-    np.testing.assert_allclose(result, whole, rtol=1e-12, atol=1e-15)
-    # Of a continual phase it says nothing: its first rates may come from anywhere.
-    both = pd.concat([logged({"hold": line}).assign(phase="pt"), late.assign(phase="cpt")])
-    with pytest.raises(jl.DataError, match="rates of steps 1 to 199 are not logged"):
-        read(both, schedules=None, fill="linear", first_step=0)
-
-
-def test_rounded_rates_pass():
-    frame = logged()
-    curves = read(frame.assign(lr=frame["lr"].map(lambda rate: float(f"{rate:.3g}"))))
-    assert len(curves) == 2
-    with pytest.raises(jl.DataError, match="logged rate"):
-        read(frame.assign(lr=frame["lr"] * 1.001), lr_tolerance=1e-4)
-
-
 # ---------------------------------------------------------------- what is refused
 
 
@@ -340,27 +315,6 @@ def foreign(kind):
     return table.rename(columns=names) if kind == "names" else table
 
 
-CALLS = {
-    "sizes": {"columns": {"run": ["schedule", "size"]}, "fill": "linear", "first_step": 0},
-    "names": {"columns": {"step": "global_step", "loss": "val/loss", "lr": "train/learning_rate",
-                          "run": ["schedule", "size"]}, "fill": "linear", "first_step": 0},
-    "losses": {"columns": {"run": "run_id"}, "where": 'corpus == "web"', "fill": "linear",
-               "first_step": 0},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", CALLS)
-def test_all_that_is_missing_is_named_at_once_with_the_call_that_works(kind):
-    table = foreign(kind)
-    with pytest.raises(jl.DataError) as error:
-        jl.read_loss_curves(table)
-    call = str(error.value).rpartition("magnitudes: ")[2]
-    curves = eval(call, {"jl": jl, "table": table})
-    assert len(curves) == (2 if kind == "losses" else 4)
-    expected = jl.read_loss_curves(table, **CALLS[kind])
-    pd.testing.assert_frame_equal(areas_of(curves), areas_of(expected))
-
-
 def test_a_law_without_sizes_gets_rows_of_one():
     table = foreign("sizes").rename(columns={"size": "model_params_millions"})
     with pytest.raises(jl.DataError, match="no column S1.*law annealing has no N") as error:
@@ -370,20 +324,6 @@ def test_a_law_without_sizes_gets_rows_of_one():
     (given,) = [eval(call, {"jl": Reader, "table": table})]
     assert given["where"] == "(step > 500) and model_params_millions == 400"
     assert len(jl.read_loss_curves(table, **given)) == 2
-
-
-def test_curves_that_are_read_for_a_law_without_sizes_are_of_one():
-    """The call that an error proposes keeps one; without the law it says that there are more."""
-    table = foreign("sizes").rename(columns={"size": "model_params_millions"})
-    with pytest.raises(jl.DataError, match="law annealing has no N") as error:
-        jl.read_loss_curves(table, law="annealing")
-    assert error.value.guess["options"]["where"] == "model_params_millions == 400"
-    with pytest.raises(jl.DataError, match="25, 400: a law without N is of one size") as error:
-        jl.read_loss_curves(table)
-    assert "where" not in error.value.guess["options"]
-    with pytest.raises(jl.DataError) as error:  # which has N
-        jl.read_loss_curves(table, law="cpt-curve-n")
-    assert "of one size" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -431,92 +371,6 @@ class Reader:
     read_loss_curves = staticmethod(lambda table, **options: options)
 
 
-def test_rates_that_no_column_has_are_to_be_declared():
-    table = foreign("losses").drop(columns="lr")
-    with pytest.raises(jl.UsageError, match="learning rates, which no column has") as error:
-        jl.read_loss_curves(table)
-    proposed = error.value.guess["options"]["schedules"]
-    assert proposed == "cosine:peak=PEAK,steps=4000,warmup=WARMUP"
-    line = proposed.replace("PEAK", "3e-4").replace("WARMUP", "100")
-    options = {"columns": {"run": "run_id"}, "where": error.value.guess["options"]["where"]}
-    assert len(jl.read_loss_curves(table, schedules=line, **options)) == 2
-    tokens = table.assign(tokens=table["step"] * 1e6).drop(columns="step")
-    with pytest.raises(jl.DataError, match="no column step.*tokens over those of an update") as err:
-        jl.read_loss_curves(tokens, columns={"run": "run_id"}, where="corpus == 'web'")
-    assert err.value.guess["units"] == {"step": "1/BATCH"}
-
-
-def step_changed(row, value):
-    frame = logged().astype({"step": float})
-    frame.loc[row, "step"] = value
-    return frame
-
-
-BAD = [
-    (logged().drop(columns="step"), {}, jl.DataError, ["there is no column step"]),
-    (logged().rename(columns={"step": "_step"}), {}, jl.DataError, ["columns={'step': '_step'}"]),
-    (step_changed(3, 400.5), {}, jl.DataError, ["row 3 (400.5)", "whole numbers"]),
-    (step_changed(3, np.nan), {}, jl.DataError, ["row 3 (nan)"]),
-    (step_changed(3, 300), {}, jl.DataError, ["rows 2, 3", "step 300 after 300", "where="]),
-    (step_changed(3, 250), {}, jl.DataError, ["rows 2, 3", "step 250 after 300", "sort"]),
-    (step_changed(0, -100), {}, jl.DataError, ["run fall", "row 0", "before its schedule"]),
-    (step_changed(39, 4001), {}, jl.DataError, ["row 39", "ends at step 4000"]),
-    (logged().assign(run=[None, *logged()["run"][1:]]), {}, jl.DataError, ["row 0", "its run"]),
-    (logged().assign(lr=-1.0), {}, jl.DataError, ["column lr", "not negative"]),
-    (logged().assign(phase="warm"), {}, jl.DataError, ["column phase", "row", "warm", "pt"]),
-    (logged(), {"schedules": None, "first_step": 0}, jl.DataError,
-     ["steps 1 to 99", "first_step=99"]),
-    (logged(), {"schedules": None, "first_step": 99}, jl.DataError,
-     ["no rate of steps 101 to 199 and 38 more", "fill='linear'", "schedules={'fall'"]),
-    (logged().drop(columns="lr"), {"schedules": {"fall": SPECS["fall"]}}, jl.UsageError,
-     ["no schedule for run hold", "schedules={'hold'"]),
-    (logged(), {"schedules": SPECS | {"fal": SPECS["fall"]}}, jl.UsageError,
-     ["'fal' is neither a run nor", "Did you mean 'fall'"]),
-    (logged(), {"schedules": {"fall": "cosin:peak=1", "hold": SPECS["hold"]}}, jl.UsageError,
-     ["schedule fall", "Did you mean 'cosine'"]),
-    (logged(), {"schedules": {"fall": {}, "hold": SPECS["hold"]}}, jl.UsageError,
-     ["schedule fall", "an array of rates, not dict"]),
-    (logged(), {"schedules": {"fall": [-1.0], "hold": SPECS["hold"]}}, jl.UsageError,
-     ["schedule fall", "not negative"]),
-    (logged(), {"first_step": 50.5}, jl.UsageError, ["first_step is a whole number", "50.5"]),
-    (logged(), {"first_step": 50}, jl.UsageError, ["begins after step 50", "S1_before"]),
-    (logged(), {"S1_before": -1}, jl.UsageError, ["S1_before is a sum of rates", "-1"]),
-    (logged(), {"S1_before": {"fal": 1}}, jl.UsageError, ["no run 'fal'", "'fall'"]),
-    (logged(), {"S1_before": "before"}, jl.DataError, ["no column before"]),
-    (logged(), {"S1_before": "loss"}, jl.DataError, ["several values for run fall"]),
-    (logged(), {"fill": "spline"}, jl.UsageError, ["'hold' or 'linear', not 'spline'"]),
-    (logged({"a": TWO}).assign(phase=lambda f: np.where(f["step"] > 3000, "cpt", "pt")),
-     {"schedules": TWO}, jl.DataError, ["step 3100 of phase cpt goes on", "leave the column out"]),
-    (logged({"a": SPECS["fall"]}).assign(phase=["pt"] * 20 + ["cpt"] * 20),
-     {"schedules": SPECS["fall"]}, jl.DataError, ["rows of both phases", "schedules.join"]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("frame,options,kind,said", BAD)
-def test_what_is_wrong_is_named(frame, options, kind, said):
-    with pytest.raises(kind) as error:
-        read(frame, **options)
-    assert_says(error, *said)
-
-
-def test_a_forgotten_warmup_is_suspected_where_steps_go_beyond_the_schedule():
-    frame = logged().query("step > 1000").drop(columns="lr")
-    with pytest.raises(jl.DataError) as error:
-        read(frame, schedules={"fall": "cosine:peak=3e-4,steps=3500", "hold": SPECS["hold"]})
-    assert_says(error, "step 3600 lies beyond its schedule, which ends at step 3500",
-                "first_step= (such as 500)", "S1_before", "warmup=")  # fmt: skip
-
-
-def test_a_dict_and_a_column_say_the_same_as_a_number():
-    frame = logged().drop(columns="lr").assign(sum=0.03)
-    lines = {"fall": "cosine:peak=3e-4,steps=3900", "hold": "constant:lr=3e-4,steps=2900"}
-    given = {"schedules": lines, "first_step": {"fall": 100, "hold": 100}}
-    by_number = areas_of(read(frame, S1_before=0.03, **given))
-    for same in ("sum", {"fall": 0.03, "hold": 0.03}):
-        pd.testing.assert_frame_equal(by_number, areas_of(read(frame, S1_before=same, **given)))
-    np.testing.assert_allclose(by_number["S1"].iloc[0], 0.03)
-
-
 # ---------------------------------------------------------------- files
 
 
@@ -537,28 +391,6 @@ def test_files_of_one_run_each_are_one_table(tmp_path):
         jl.read_loss_curves([frame], schedules=SPECS)
 
 
-def test_files_of_one_name_are_named_by_their_folders(tmp_path):
-    frame, paths = logged(), []
-    for run, part in frame.groupby("run"):
-        paths.append(tmp_path / run / "history.csv")
-        paths[-1].parent.mkdir()
-        part.drop(columns="run").to_csv(paths[-1], index=False)
-    schedules = {f"{run}/history": line for run, line in SPECS.items()}
-    curves = jl.read_loss_curves(paths, schedules=schedules)
-    assert list(curves.run_schedules) == ["fall/history", "hold/history"]
-    assert len(curves.table) == len(frame)
-    np.testing.assert_allclose(areas_of(curves), areas_of(read()), rtol=1e-12)
-    paths[1].rename(tmp_path / "fall" / "history.tsv")
-    (tmp_path / "fall" / "history.tsv").write_text(
-        (tmp_path / "fall" / "history.tsv").read_text().replace(",", "\t")
-    )
-    beside = [paths[0], tmp_path / "fall" / "history.tsv"]
-    curves = jl.read_loss_curves(
-        beside, schedules={"history.csv": SPECS["fall"], "history.tsv": SPECS["hold"]}
-    )
-    assert len(curves.table) == len(frame)
-
-
 def test_schedules_are_read_from_files(tmp_path):
     (tmp_path / "s.json").write_text(json.dumps(SPECS))
     pd.DataFrame({"name": SPECS.keys(), "spec": SPECS.values()}).to_csv(
@@ -568,23 +400,6 @@ def test_schedules_are_read_from_files(tmp_path):
         result = read_schedules(tmp_path / name)
         for run, line in SPECS.items():
             np.testing.assert_array_equal(result[run].rates, schedules.parse(line).rates)
-
-
-@pytest.mark.parametrize(
-    "name,text,kind,said",
-    [
-        ("s.json", "{", jl.DataError, "not JSON"),
-        ("s.json", '["cosine"]', jl.DataError, "one object of lines"),
-        ("s.json", '{"a": "cosin:peak=1"}', jl.UsageError, "schedule a: no schedule 'cosin'"),
-        ("s.csv", "run,line\na,b\n", jl.DataError, "columns name and spec; it has run, line"),
-        ("none.json", None, jl.UsageError, "there is no file"),
-    ],
-)
-def test_files_that_are_no_schedules(tmp_path, name, text, kind, said):
-    if text is not None:
-        (tmp_path / name).write_text(text)
-    with pytest.raises(kind, match=said):
-        read_schedules(tmp_path / name)
 
 
 rate = st.floats(0, 1, allow_subnormal=False)
@@ -597,14 +412,6 @@ def test_a_log_of_every_step_is_the_schedule_it_was_written_from(values, first, 
     course = jl.read_loss_curves(frame, S1_before=before).run_schedules["DataFrame"]
     assert course.schedule.rates.tolist() == values
     assert (course.first_step, course.S1_before) == (first, before)
-
-
-@given(st.sampled_from(["cosine", "linear"]), st.integers(2, 50), st.floats(1e-6, 1.0))
-def test_a_line_and_its_rates_are_the_same_schedule(kind, steps, peak):
-    line = f"{kind}:peak={peak!r},steps={steps}"
-    as_line, as_rates = as_schedule(line), as_schedule(schedules.parse(line).rates)
-    np.testing.assert_array_equal(as_line.rates, as_rates.rates)
-    assert as_rates.initial_lr == as_line.rates[0]
 
 
 # ---------------------------------------------------------------- parts of curves
@@ -649,22 +456,6 @@ def test_thinned_curves_keep_their_weight_and_last_point(how, weight):
     assert [note.code for note in thin.runs().notes] == ["thinned"]
     again = areas_of(thin)
     pd.testing.assert_frame_equal(again, areas_of(curves).loc[again.index])
-
-
-@pytest.mark.parametrize(
-    "how,said",
-    [
-        ({}, "say how to thin"),
-        ({"every": 2, "points": 9}, "one of them"),
-        ({"every": 0}, "every is a whole number"),
-        ({"points": 1}, "points is a whole number"),
-        ({"points": 9, "spacing": "lin"}, "'log' or 'linear'"),
-        ({"design": "M5"}, "designs: M1, M2, M3, M4"),
-    ],
-)
-def test_what_is_no_way_to_thin(how, said):
-    with pytest.raises(jl.UsageError, match=said):
-        read().thinned(**how)
 
 
 def test_smoothing_is_by_request_and_noted():
@@ -730,38 +521,3 @@ def test_names_of_schedules_take_the_rates_that_their_rows_log():
         "a": [1e-3, 1e-3, 5e-4], "b": [2e-3, 1e-3, 1e-4],
     }  # fmt: skip
     assert list(jl.read_loss_curves(frame.assign(run="x")[:3], schedules="lr").schedules) == ["x"]
-
-
-@pytest.mark.parametrize(
-    ("change", "options", "error", "says", "cell"),
-    [
-        ({}, {"schedules": "plann"}, jl.UsageError, "neither a line such as.*Did you mean 'plan'",
-         None),
-        ({"plan": ["a", "a", None]}, {}, jl.DataError, "row 2 .*every row needs its schedule",
-         (2, "plan")),
-        ({"plan": ["a", "b", "a"], "run": "x"}, {}, jl.DataError,
-         "run x: row 1: b after a; a run has one schedule", (1, "plan")),
-        ({}, {}, jl.DataError, r"row 0: 'a' names a schedule, .*schedules=\{'a': …\}", (0, "plan")),
-        ({}, {"columns": {"schedule": "loss"}}, jl.UsageError, "columns maps schedule to loss",
-         None),
-    ],
-)  # fmt: skip
-def test_mistakes_in_the_column_of_schedules(change, options, error, says, cell):
-    frame = pd.DataFrame({"plan": ["a"] * 3, "step": [1, 2, 3], "loss": 3.0}).assign(**change)
-    with pytest.raises(error, match=says) as caught:
-        jl.read_loss_curves(frame, **({"schedules": "plan"} | options))
-    if cell:
-        assert (caught.value.row, caught.value.column) == cell
-    else:
-        assert caught.value.argument == "schedules"
-
-
-@needs_data
-def test_the_schedules_of_real_curves_by_their_column():
-    table = pd.read_csv(Path(DATA) / "lr_loss_curves.csv").query("model_params_millions == 25")
-    curves = jl.read_loss_curves(table, schedules="schedule", fill="linear", S1_before=0.324)
-    declared = real_curves()
-    assert list(curves.schedules) == list(declared.schedules)
-    S1, known = curves.runs().table["S1"], declared.runs().table["S1"]
-    # Some logs begin 15 steps late, and a drop may be anywhere in the 128 steps between two rows.
-    assert np.allclose(S1, known, rtol=0, atol=(15 + 64) * 3e-4)

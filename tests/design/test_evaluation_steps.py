@@ -56,26 +56,6 @@ def test_m4_is_dense_at_the_start():
     assert decay_rate(45, 200) > decay_rate(60, 200) > decay_rate(200, 200) == 0.0
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: evaluation_steps(10, 20_000, method="M5"), "methods: M1, M2, M3, M4"),
-        (lambda: evaluation_steps(0, 20_000), "budget is a whole number, 1 or more"),
-        (lambda: evaluation_steps(10, 20_000, method="M1"), "M1 takes 20 evaluations of this run"),
-        (
-            lambda: evaluation_steps(10, 20_000, rate=0.001),
-            "takes 19 evaluations of this run, the budget is 10",
-        ),
-        (lambda: evaluation_steps(10, 20_000, method="M2", rate=0.1), "rate is λ ≥ 0 of method M4"),
-        (lambda: evaluation_steps(10, 500), "has 0 to evaluate every 1000"),
-    ],
-)
-def test_misuse_of_a_plan_says_what_to_do(call, says):
-    with pytest.raises(jl.UsageError) as error:
-        call()
-    assert says in str(error.value)
-
-
 def rows_of(params, inputs):
     """∂ log loss / ∂ log parameter, (m, p), from the formula alone."""
     with jax.enable_x64(True):
@@ -183,40 +163,6 @@ def test_the_evaluations_of_a_run_come_together(chinchilla_fit):
     )
     assert selection.table["N"].nunique() == 1 and len(selection.table) == 3
     assert selection.table["sd"].nunique() == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({}, "criterion 'c' needs predict="),
-        ({"predict": FAR}, "how many runs to choose"),
-        ({"predict": FAR, "n": 0}, "n is a whole number, 1 or more"),
-        ({"predict": FAR, "n": 1, "criterion": "A"}, "criterion is 'c'"),
-        ({"predict": FAR, "n": 1, "cost": "price"}, "no column price"),
-        ({"predict": FAR, "n": 1, "cost": [1.0]}, "cost needs 6 positive numbers"),
-        ({"predict": FAR, "n": 1, "cost": [1j] * 6}, "cost needs 6 positive numbers"),
-        ({"predict": FAR, "n": 1, "cost": {1: 2}}, "cost needs 6 positive numbers"),
-        ({"predict": FAR, "n": 1, "cost": [np.inf] * 6}, "cost needs 6 positive numbers"),
-        ({"predict": FAR, "n": 1, "group": 7}, "no column 7; columns: N, D"),
-        ({"predict": {"N": 1e9}, "n": 1}, "input D is missing"),
-        ({"predict": {"N": [], "D": 1e9}, "n": 1}, "predict has no point"),
-        ({"predict": 3, "n": 1}, "predict is 3; it must be a dict or a function"),
-        ({"predict": int, "n": 1}, "a function of a dict of parameters to a number"),
-        ({"predict": len, "n": 1}, "does not move with any parameter"),
-        ({"predict": FAR, "n": 1, "candidates": 7}, "a DataFrame or a dict of inputs"),
-        ({"predict": FAR, "n": 1, "candidates": {"N": 1e9, "D": 1e9}}, "candidates are no table"),
-        (
-            {"predict": FAR, "n": 1, "candidates": pd.DataFrame([[1e9] * 3], columns=[*"NDD"])},
-            "column D twice",
-        ),
-    ],
-)
-def test_misuse_says_what_to_do(chinchilla_fit, options, says):
-    candidates = options.get("candidates", CANDIDATES)
-    options = {name: value for name, value in options.items() if name != "candidates"}
-    with pytest.raises(jl.UsageError) as error:
-        next_runs(chinchilla_fit, TABLE, candidates, **options)
-    assert says in str(error.value)
 
 
 def test_other_runs_than_the_fits_are_refused(chinchilla_fit):

@@ -1,7 +1,6 @@
 """Work in chunks: all of it, in order, kept, refused, interrupted."""
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -13,14 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxlaw import _progress
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import (
     MANIFEST,
-    Chunk,
     Work,
-    WorkError,
-    digest,
     folder_name,
     split,
 )
@@ -137,12 +132,6 @@ def test_what_a_kill_left_half_written_is_no_other_file(tmp_path):
     assert json.loads((tmp_path / MANIFEST).read_text()) == {"law": "dcpt"}
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(WorkError, match="cannot write .*file.*make room"):
-        Work(tmp_path / "file" / "work").claim({"law": "dcpt"})
-
-
 def test_a_label_is_a_folder_within_the_work_folder(tmp_path):
     labels = ["dcpt", "dcpt-l1", "Δ law", "", ".", "..", "../x", "/etc", "a/b", "a%2Fb", "a\\b"]
     labels += ["C:", "x.", "x ", "a" * 300, "a" * 301, "\0", "\n", "α" * 90 + "/..", "\ud800"]
@@ -202,77 +191,3 @@ def test_an_interrupt_keeps_what_is_under_way(tmp_path, monkeypatch, ctrl_c):
     found = work.map("s", lambda group: calls.extend(group) or sums(group), CHUNKS)
     assert len(calls) == len(CHUNKS) - len(kept)
     assert [r["sum"] for r in found] == [r["sum"] for r in sums(CHUNKS)]
-
-
-def test_progress_is_shown_on_request_alone(capfd):
-    def slow(group):
-        time.sleep(0.03)
-        return sums(group)
-
-    Work().map("s", slow, CHUNKS)
-    Work(progress=False).map("s", slow, CHUNKS)
-    assert capfd.readouterr().err == ""
-    Work(progress=True).map("stage", slow, CHUNKS, best=lambda result: float(result["sum"][0]))
-    first, *_ = capfd.readouterr().err.splitlines()
-    assert re.match(r"jaxlaw: \d+ of 60 starts", first)
-
-
-@pytest.mark.parametrize("fits,rounds,said", [(1, 1, "starts"), (12, 2, "fits")])
-def test_what_is_done_is_said_as_starts_of_one_fit_or_as_fits(fits, rounds, said, monkeypatch):
-    """The user's work has fits, in rounds of which each goes over all; lanes are the engine's."""
-    monkeypatch.setattr("jaxlaw.fitting._checkpoint._threads", lambda devices: 1)
-    work, seen = Work(), []
-    work.expect(fits, rounds)
-
-    def watched(group):
-        seen.append(_progress.state())
-        return sums(group)
-
-    for _ in range(rounds + 1):  # one round more than expected: the last goes on
-        work.map("s", watched, CHUNKS)
-    assert _progress.state() == ""
-    assert all(re.fullmatch(rf"[\d,]+ of {60 if fits == 1 else fits} {said}", one) for one in seen)
-    counts = [int(one.split()[0]) for one in seen[: rounds * len(CHUNKS)]]
-    assert counts[0] == 0 and counts[-1] > 0.8 * (60 if fits == 1 else fits)
-    assert fits == 1 or counts == sorted(counts)
-
-
-def test_a_resume_says_what_it_found(tmp_path, capfd):
-    def stops(group):
-        if group[0] in CHUNKS[5:]:
-            raise ValueError("lost")
-        return sums(group)
-
-    with pytest.raises(ValueError):
-        Work(tmp_path / "work").map("s", stops, CHUNKS)
-    kept = len(list((tmp_path / "work").glob("s-*.npz")))
-    assert 0 < kept < len(CHUNKS)
-    Work(tmp_path / "work", progress=True).map("s", sums, CHUNKS)
-    said = f"{kept} of {len(CHUNKS)} parts are there, and the others are done now"
-    assert said in capfd.readouterr().err
-    Work(tmp_path / "work", progress=True).map("s", sums, CHUNKS)
-    assert "parts are there" not in capfd.readouterr().err  # nothing is left to be waited for
-
-
-def test_a_digest_tells_values_shapes_and_types_apart():
-    arrays = [np.zeros(4), np.zeros((2, 2)), np.zeros(4, "f4"), np.ones(4), np.zeros(4, "i8")]
-    assert len({digest([array]) for array in arrays}) == len(arrays)
-    assert digest({"a": np.ones(3)}) == digest({"a": np.ones(3)})
-
-
-def test_distributed_work_without_a_cluster_says_how_to_begin():
-    script = "import jaxlaw.fitting._checkpoint as c; c.Work(distributed=True)"
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert "UsageError" in ended.stderr and "JAX_COORDINATOR_ADDRESS" in ended.stderr
-
-
-def test_the_manifest_is_for_people(tmp_path):
-    Work(tmp_path / "work").claim({"law": "dcpt"})
-    assert json.loads((tmp_path / "work" / MANIFEST).read_text()) == {"law": "dcpt"}
-
-
-def test_chunks_know_their_size():
-    chunk = Chunk((2, 5), (0, 7), coordinates=np.ones((3, 7, 2)))
-    assert chunk.lanes == 21
-    empty = chunk.without_lanes()
-    assert (empty.count, empty.lanes, empty.coordinates.shape) == (3, 0, (3, 0, 2))

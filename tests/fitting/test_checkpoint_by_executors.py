@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import _progress
 from jaxlaw.errors import UsageError, WorkError
 from jaxlaw.fitting._checkpoint import ATTEMPTS, Work, split
 from tests.conftest import compiled_with
@@ -113,29 +112,11 @@ def test_an_answer_that_is_none_or_another_calls_is_made_again(instead, said, ca
         Work(executor=pool).map("s", sums, CHUNKS)
 
 
-def test_an_executor_whose_calls_give_no_futures_is_refused():
-    class Calling(Executor):
-        def submit(self, function, *args):
-            return function(*args)
-
-    with pytest.raises(UsageError, match="submit gives a tuple, and no future of concurrent"):
-        Work(executor=Calling()).map("s", sums, CHUNKS)
-
-
 def test_an_error_of_the_work_itself_comes_out_as_it_is():
     pool = Losing(0)
     with pytest.raises(UsageError, match="no such thing") as caught:
         Work(executor=pool).map("s", failing, CHUNKS)
     assert caught.value.argument == "law" and pool.calls == len(CHUNKS)
-
-
-def test_chunks_of_workers_count_as_done():
-    seen = []
-    work = Work(executor=Losing(0))
-    say = work._say
-    work._say = lambda *args: (say(*args), seen.append(_progress.state()))
-    work.map("stage", sums, CHUNKS)
-    assert seen[0] == "0 of 60 starts" and seen[-1] == "60 of 60 starts"
 
 
 @pytest.mark.parametrize(
@@ -230,31 +211,3 @@ def test_a_pool_with_a_killed_worker_is_replaced_and_the_work_goes_on(
     assert marker.exists() and {name.partition("-")[0] for name in kept} == {"screen"}
     there = jl.fit(law, sizes, **FEW, work_dir=folder, executor=workers())
     assert summary(there) == summary(jl.fit(law, sizes, **FEW))
-
-
-@posix
-@pytest.mark.full
-def test_dask_replaces_a_killed_worker_by_itself(own_laws, sizes, tmp_path, workers, caplog):
-    """Here dask gives the chunk up at the first loss, and it is handed in again."""
-    import dask
-    from distributed import Client, LocalCluster
-
-    folder = tmp_path / "work"
-    law, marker = deadly(folder)
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        there = jl.fit(law, sizes, **FEW, work_dir=folder, executor=client.get_executor())
-    assert marker.exists() and "lost with their workers (KilledWorker" in caplog.text
-    assert summary(there) == summary(jl.fit(law, sizes, **FEW))
-
-
-def test_without_cloudpickle_a_law_must_be_one_that_workers_can_import(
-    own_laws, sizes, monkeypatch
-):
-    monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    law = jl.law(lambda N, *, E=jl.laws.positive(0.5, 3): E + 0 * N, name="local")
-    with pytest.raises(UsageError, match="cannot be sent to workers .*or install cloudpickle"):
-        jl.fit(law, sizes, **FEW, executor=Losing(0))

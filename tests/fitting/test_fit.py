@@ -36,54 +36,30 @@ def test_chinchilla_is_the_published_summed_objective_fit(options):
 @pytest.mark.full
 def test_the_papers_protocol_finds_the_same_optimum_on_a_sample_of_its_grid():
     grid = {spec.name: spec.grid for spec in laws.get("chinchilla").parameters}
-    coarse = {name: values[1::2] for name, values in grid.items()}
-    fit = jl.fit("chinchilla", chinchilla_runs(), starts=coarse, n_local=False, solver="lbfgs")
+    few = {name: values[2::3] for name, values in grid.items()}
+    fit = jl.fit("chinchilla", chinchilla_runs(), starts=few, n_local=False, solver="lbfgs")
     assert fit.objective <= 0.0010183
     assert fit.params == pytest.approx(PUBLISHED, rel=1e-3)
 
 
-# Objectives a scipy fit from 24 screened starts reached, printed to four digits. Its 0.1122 on
-# book under the paper's constraint is rounding: the law's limit in exact arithmetic is 0.11229
-# (benchmarks/slimpajama.md).
 @needs_data
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "corpus,constraint,known",
-    [("c4", None, 0.02790), ("github", None, 0.06095), ("book", None, 0.02680),
-     ("github", "paper", 0.2280), ("book", "paper", 0.1123)],
-)  # fmt: skip
-def test_dcpt_on_real_mixtures_is_no_worse_than_known(corpus, constraint, known):
+    "name,constraint,known", [("dcpt", "paper", 0.2280), ("dcpt-l2", None, 0.05896)]
+)
+def test_real_mixtures_end_at_one_optimum_no_worse_than_known(name, constraint, known):
+    """Objectives that scipy reached from 24 screened starts, and all starts of two seeds."""
     poor = pytest.warns(FitWarning, match="poor-fit") if constraint else nullcontext()
     with poor:  # the paper's form halves R² of these mixtures
         first, second = (
-            jl.fit("dcpt", slimpajama(corpus), constraint=constraint, seed=seed) for seed in (0, 1)
+            jl.fit(name, slimpajama("github"), constraint=constraint, seed=seed) for seed in (0, 1)
         )
     assert float(f"{first.objective:.4g}") <= known
-    assert first.status == "converged"
-    apart = abs(first.objective - second.objective) / first.objective
-    assert apart <= 1e-6
+    assert first.status == second.status == "converged"
+    assert second.objective == pytest.approx(first.objective, rel=1e-6)
     if constraint:
         binding = [note.message for note in first.notes if note.code == "constraint-binds"]
         assert binding and "without it" in binding[0]
-
-
-# No source prints what the rivals reach here. On these corpora dcpt has no use for its eta, so
-# that its known objective is L1's too; L4 is what L1 tends to on book; L2's was found here, from
-# all starts of two seeds.
-@needs_data
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "name,corpus,known",
-    [("dcpt-l1", "book", 0.02680), ("dcpt-l2", "github", 0.05896), ("dcpt-l4", "book", 0.02680),
-     ("dcpt-l5", "github", np.inf)],
-)  # fmt: skip
-def test_rivals_on_real_mixtures_end_at_one_optimum(name, corpus, known):
-    first, second = (jl.fit(name, slimpajama(corpus), seed=seed) for seed in (0, 1))
-    assert np.isfinite(first.objective) and float(f"{first.objective:.4g}") <= known
-    assert np.isfinite(list(first.params.values())).all()
-    assert first.status == second.status == "converged"
-    assert second.objective == pytest.approx(first.objective, rel=1e-6)
-    assert first.agreement > 0.1
 
 
 def test_starts_that_all_end_short_do_not_agree(monkeypatch):
@@ -126,14 +102,6 @@ def test_allocation_of_zhengs_printed_parameters(params, expected):
     # With γ, N·D = C/6 and the exponent of N is (β)/(α+β−γ) as printed.
     assert got[:2] == pytest.approx(expected[:2], abs=6e-4)
     assert got[2:] == pytest.approx(expected[2:], rel=0.06)
-
-
-def test_transfer_without_a_base_says_what_to_pass():
-    table = simulate.experiment("cpt-chinchilla").table
-    with pytest.raises(jl.UsageError, match=r"pass base=, a fit of law chinchilla, or fixed=\{\}"):
-        jl.fit("cpt-chinchilla", table)
-    with pytest.raises(jl.UsageError, match="takes no base"):
-        jl.fit("chinchilla", table, base={"E": 1.0})
 
 
 @pytest.mark.full
@@ -254,34 +222,6 @@ def test_a_users_law_has_everything(own_laws):
     fit = jl.fit("test-shifted-power", table)
     assert fit.params == pytest.approx(truth, rel=1e-6)
     assert "test-shifted-power" in set(jl.law_table()["name"])
-
-
-@pytest.mark.parametrize(
-    "change,message",
-    [
-        ({"law": "chinchila"}, "Did you mean 'chinchilla'"),
-        ({"solver": "newtn"}, "Did you mean 'newton'"),
-        ({"starts": "random"}, "'sobol', 'grid' or values"),
-        ({"fixed": {"alhpa": 1.0}}, "Did you mean 'alpha'"),
-        ({"fixed": {"alpha": 0.3}, "tied": {"alpha": "beta"}}, "fixed and cannot be tied"),
-        ({"bounds": {"alpha": (1.0, 0.1)}}, "not in order"),
-        ({"n_starts": 0}, "n_starts must be at least 1"),
-        ({"n_local": -3}, "or False to solve all"),
-        ({"seed": -1}, "seed is -1; it must be 0 or more"),
-        ({"delta": -1.0}, "delta must be positive"),
-        ({"constraint": "paper"}, "takes none"),
-        ({"starts": np.ones((3, 4))}, "needs \\(starts, 5\\)"),
-    ],
-)
-def test_a_wrong_call_says_what_would_be_right(change, message):
-    call = {"law": "chinchilla", "runs": simulate.experiment("chinchilla").table} | change
-    with pytest.raises(jl.UsageError, match=message):
-        jl.fit(**call)
-
-
-def test_grid_of_a_law_without_one():
-    with pytest.raises(jl.UsageError, match="gives no starting grid"):
-        jl.fit("kaplan", simulate.experiment("kaplan").table, starts="grid")
 
 
 @pytest.mark.full

@@ -199,6 +199,22 @@ def test_over_devices_each_fits_its_own_share_to_the_same_numbers(batch):
     assert len(ended.stdout.splitlines()) == 2
 
 
+def test_data_that_cannot_be_fitted_have_no_parameters_and_a_status_that_says_so():
+    target, weight, C = (np.tile(one, (7, 1)) for one in (OF_COMPUTE, np.ones(24), COMPUTE))
+    target[1, 3], target[2, 3], target[3, 3] = np.nan, -1.0, 0.0
+    weight[4, 3], weight[5], C[6, 3] = -1.0, 0.0, 0.0
+
+    @jax.jit
+    def fit(target, weight, C):
+        return jl.fit_batch("loss-compute-e", {"C": C}, target, weight, starts=16)
+
+    found = fit(target, weight, C)
+    assert found.ends == ["converged", *["invalid data"] * 6]
+    for values in (*found.params.values(), found.agreement):
+        assert np.isnan(values).tolist() == [False, *[True] * 6]
+    assert np.isinf(found.objective).tolist() == [False, *[True] * 6]
+
+
 def test_a_batch_is_a_tree_of_arrays(batch):
     found = in_jit(batch, jnp.inf)
     third = jax.tree.map(lambda leaf: leaf[2], found)

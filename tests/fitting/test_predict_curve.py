@@ -98,24 +98,6 @@ def test_extrapolation_is_marked_row_by_row():
     assert longer["outside"].tolist() == [False, True]
 
 
-@pytest.mark.parametrize(
-    "name,call,said",
-    [
-        ("chinchilla", {}, "takes no areas"),
-        ("annealing", {"schedule": "cosin:peak=1"}, "Did you mean 'cosine'"),
-        ("annealing", {"at": [4001]}, "0 to 4000, .* step 4001 is not one"),
-        ("annealing", {"at": [0.5]}, "step 0.5 is not one"),
-        ("annealing", {"at": [5], "first_step": 10}, "10 to 4010"),
-        ("annealing", {"N": 1}, "no input 'N'"),
-        ("annealing", {"area_options": {"decay": 0.9}}, "knows how its areas were counted"),
-        ("cpt-curve-n", {}, "input N is missing"),
-    ],
-)
-def test_what_predict_curve_refuses(name, call, said):
-    with pytest.raises(jl.UsageError, match=said):
-        at_truth(name).predict_curve(**{"schedule": TWO} | call)
-
-
 def test_a_fit_that_does_not_know_its_areas_asks():
     fit = at_truth("annealing", areas=None)
     with pytest.raises(jl.UsageError, match="area_options={'decay'"):
@@ -195,14 +177,3 @@ def test_a_fit_with_its_decay_is_resampled(fitted_decay):
         jl.covariance(fit, curves.runs())
     plain = jl.covariance("annealing", curves)
     assert "decay-held" not in [note.code for note in plain.notes]
-
-
-@pytest.mark.parametrize("decays", [(0.9, 0.9), (0.0, 0.9), (0.9, 1.0)])
-def test_decays_that_are_no_range(decays):
-    with pytest.raises(jl.UsageError, match="lowest and highest"):
-        jl.fit_decay("annealing", read_short(), decays=decays)
-
-
-def test_the_decay_needs_curves():
-    with pytest.raises(jl.UsageError, match="must be a LossCurves"):
-        jl.fit_decay("annealing", read_short().runs())

@@ -27,7 +27,6 @@ from tests.fixtures.solver_problems import problem
 
 NEWTON, LBFGS = SOLVERS["newton"], SOLVERS["lbfgs"]
 NOWHERE = 1e10
-QUICK = {"chinchilla", "downstream-ce"}  # the others compile for long
 
 
 def lane_sized(solver, **settings):
@@ -222,11 +221,10 @@ def test_optax_polishes_to_the_same_optimum(law):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("law, count", [("chinchilla", 16), ("kaplan", 16), ("dcpt-l1", 2)])
-def test_optax_comes_as_far_as_jaxopt_from_anywhere(law, count):
+def test_optax_comes_as_far_as_jaxopt_from_anywhere():
     with jax.enable_x64(True):
-        p = fit_problem(law, linear=False)
-        first = screened(p, *LIKE_A_FIT)[:count]
+        p = fit_problem("kaplan", linear=False)
+        first = screened(p, *LIKE_A_FIT)[:4]
         values = [
             engine.solve(SOLVERS[name], p.model, p.data, first).value.min()
             for name in ("lbfgs", "lbfgs-optax")
@@ -244,12 +242,6 @@ def test_without_jaxopt_a_fit_is_polished_by_optax_and_says_so(without_jaxopt):
     other = jl.fit(law, runs, n_starts=16, n_local=8, solver="lbfgs", compile_cache=False)
     assert "polished-by-optax" in {note.code for note in other.notes}
     assert other.objective == pytest.approx(fit.objective, rel=1e-9)
-
-
-def test_a_fit_with_jaxopt_has_no_note_on_it():
-    runs = jl.simulate.experiment("loss-compute", noise=0.004).table
-    fit = jl.fit("loss-compute", runs, n_starts=16, n_local=8)
-    assert "polished-by-optax" not in {note.code for note in fit.notes}
 
 
 @pytest.mark.full
@@ -318,21 +310,12 @@ def scipy_best(p, first):
     return best
 
 
-# Laws of a form of their own; the others differ from one of them by a term.
-FORMS = [
-    "annealing", "chinchilla", "cpt-curve-replay-cpt", "dcpt", "dcpt-l2", "downstream-bleu",
-    "downstream-ce", "farseer", "kaplan", "multi-power", "rectified",
-    "repetition", "skaling",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.full) for n in FORMS]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["annealing", "chinchilla", "downstream-ce", "kaplan"])
 def test_jaxopts_answer_is_scipys_or_better(name):
     with jax.enable_x64(True):
-        p = fit_problem(name, linear=False, most=80)
-        natural = problem(name).starts(8, seed=1)
+        p = fit_problem(name, linear=False, most=40)
+        natural = problem(name).starts(4, seed=1)
         centred = starts.to_centre(p.model.law, natural, p.means)
         first = p.coordinates_of_starts(centred)
         lanes = engine.solve(LBFGS, p.model, p.data, first)
@@ -347,10 +330,3 @@ def test_a_wide_coordinate_is_taken_from_its_lower_wall():
         np.testing.assert_allclose(frame.coordinates(frame.inverse(at)), at, atol=1e-6)
         slope = np.diag(jax.jacfwd(frame.coordinates)(frame.inverse(at)))
         assert ((slope > 0.9) & (slope <= 1.0)).all()
-
-
-def test_every_status_says_what_it_means():
-    labels = [status.label for status in Status]
-    assert labels == ["running", "converged", "step limit", "non-finite", "stalled"]
-    assert [int(status) for status in Status] == list(range(5))  # kept in work folders
-    assert all(len(status.message) > 20 and status.message.endswith(".") for status in Status)

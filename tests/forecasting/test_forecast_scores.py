@@ -198,10 +198,27 @@ def test_runs_in_the_lower_half_of_the_rise_do_not_make_a_ceiling_of_their_best(
 
 
 def test_chance_is_known_by_the_name_of_the_task():
-    known = {"mmlu_test": 0.25, "ARC-Challenge": 0.25, "piqa_val": 0.5, "csqa": 0.2}
+    known = {"mmlu_test": 0.25, "ARC-Challenge": 0.25, "acc_piqa_val": 0.5, "csqa": 0.2}
+    known |= {"mmlu_stem_mc_5shot_test": 0.25, "mmlu_pro": 0.1, "social_iqa": 1 / 3}
     assert {task: chain.chance_of(task) for task in known} == known
-    assert chain.chance_of("social_iqa") == pytest.approx(1 / 3)
-    assert np.isnan(chain.chance_of("gsm8k"))
+    for task in ("gsm8k", "trace_qa", "embrace", "sandwich", "mmlu_redux"):
+        assert np.isnan(chain.chance_of(task))
+
+
+def test_checkpoints_are_grouped_by_the_column_run_where_no_task_has_a_forecast():
+    tasks = {"none": TASKS["none"]}
+    found = jl.forecast_scores(ladder(), tasks, {"N": ["70B"], "D": "1.4T"}, chance=0.25)
+    assert found.table["N"].tolist() == [7e10] and found.headline == "no task has a forecast"
+    assert found.observed["none"]["final"].sum() == 16
+    assert "grouped-by-run" in [note.code for note in found.notes]
+    every = jl.forecast_scores(ladder(), tasks, {"N": 7e10, "D": 1.4e12}, chance=0.25, groups=[])
+    assert every.observed["none"]["final"].sum() == 48
+
+
+def test_runs_far_below_chance_are_said():
+    found = jl.forecast_scores(ladder(), {"none": TASKS["none"]}, AT, chance=0.5)
+    (note,) = [note for note in found.notes if note.code == "below-chance"]
+    assert note.message.startswith("none (16 of 16 runs below 0.5)")
 
 
 def test_a_task_at_chance_is_one_whose_best_runs_are_no_better_than_guesses():
@@ -239,6 +256,10 @@ def test_tasks_are_named_by_patterns_of_columns():
     # A task without a loss of its own is predicted by that of all.
     assert chain._tasks_of("acc_*:bpb_*,bpb_c4", runs)["alone"][0] == ["bpb_c4"]
     assert chain._tasks_of("acc_*:bpb_*,bpb_c5", runs)["piqa"][0] == ["bpb_piqa", "bpb_c5"]
+    # Another metric of a task is no task.
+    both = jl.read_runs(runs.table.assign(acc_norm_piqa=0.5))
+    assert "norm_piqa" not in chain._tasks_of("acc_*:bpb_*,bpb_c4", both)
+    assert set(chain._tasks_of("acc_norm_*:bpb_*,bpb_c4", both)) == {"piqa"}
     for text, message in (
         ("acc_*", "not 'acc_\\*'"),
         ("score_*:bpb_*", "no two columns fit sc"),
@@ -370,6 +391,9 @@ def test_the_compute_for_a_score_is_where_models_have_it():
     [
         ({"at": {"N": 1e9}}, "at has N; scores are forecast from N and D"),
         ({"at": 3}, "at is a dict"),
+        ({"at": {"N": "much", "D": 1e12}}, "at: N must be numbers: .*much"),
+        ({"chance": {"b": 0.25}}, "chance names task b; tasks are a"),
+        ({"questions": {"b": 100}}, "questions names task b; tasks are a"),
         ({"tasks": {}}, "tasks is a dict"),
         ({"groups": "rum"}, r"no column rum \(groups=\).*'run'"),
         ({"tasks": {"a": ("bpp", "acc")}}, r"no column bpp \(tasks=\)"),

@@ -1,7 +1,6 @@
-"""A sound call of every public function, and values that have no business in its arguments.
+"""Sound calls of public functions, and values that have no business in their arguments.
 
-``CALLS`` is checked against the package: a public function without a sound call here fails a
-test. Each argument in turn is replaced by each of ``VALUES``.
+Each argument in turn is replaced by each of ``VALUES``.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ import pandas as pd
 import jaxlaw as jl
 from jaxlaw import design, folds, papers, planning, schedules, simulate
 from jaxlaw.schedules import constant, cosine
-from tests.fixtures import shell_lines
 
 MODULES = {"": jl, "papers.": papers, "planning.": planning, "folds.": folds, "design.": design,
            "schedules.": schedules, "simulate.": simulate}  # fmt: skip
@@ -50,7 +48,6 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 _TRUTHS = simulate.TRUTHS
-_FRONTIER = ("loss-compute", _TRUTHS["loss-compute"])
 _CURVE = {"N": [1e9] * 3, "D": [1e9, 2e9, 4e9], "loss": [3.0, 2.8, 2.7]}
 _TRANSFERS = pd.DataFrame(
     [
@@ -60,11 +57,7 @@ _TRANSFERS = pd.DataFrame(
     ]
 ).assign(transferred=lambda t: t["scratch_D"] - t["D"], saved=0.1)
 _SCRATCH = ("chinchilla", _TRUTHS["from-scratch"])
-_CONTINUAL = ("cpt-chinchilla", _TRUTHS["cpt-chinchilla"])
-_DOMAIN, _GENERAL = ("dcpt", _TRUTHS["dcpt"]), ("dcpt", _TRUTHS["dcpt-general"])
-_PT, _CPT = (("cpt-curve-replay-" + k, _TRUTHS["cpt-curve-replay-" + k]) for k in ("pt", "cpt"))
 _TUNED = ("tuned-skaling", _TRUTHS["tuned-skaling"])
-_ANNEALING = ("annealing", _TRUTHS["annealing"])
 _GROUPED = jl.laws.grouped("chinchilla", ["a", "b"], own=["B"])
 _RECIPES = (
     _GROUPED,
@@ -117,13 +110,6 @@ def turning() -> pd.DataFrame:
     return below.where(below["r"] < 0.1, above)
 
 
-@cache
-def _continual() -> planning.ContinualPretraining:
-    return planning.ContinualPretraining(
-        planning.Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500
-    )
-
-
 def _design(name: str) -> Callable[..., Any]:
     """A design made, and cut: what it is made of is refused at the latest there."""
 
@@ -135,10 +121,6 @@ def _design(name: str) -> Callable[..., Any]:
 
 _OOD = pd.DataFrame({"loss_pt": [2.0, 2.1, 2.3, 2.2], "loss_cpt": [3.0, 2.8, 2.6, 2.7],
                      "loss_ood": [2.5, 2.45, 2.46, 2.44]})  # fmt: skip
-_CHECKPOINTS = {"Dp": [1e9, 2e9, 4e9, 8e9], "score": [10.0, 14.0, 18.0, 21.0]}
-_SAMPLES = {"model": ["a"] * 4 + ["b"] * 4, "D": [2e2, 8e2, 2e3, 8e3] * 2,
-            "loss": [2.4, 2.1, 2.0, 1.9, 2.2, 2.0, 1.9, 1.85]}  # fmt: skip
-_AREAS = {"decay": 0.999}
 
 
 def _phases(continued: bool = False) -> jl.LossCurves:
@@ -152,220 +134,238 @@ def _phases(continued: bool = False) -> jl.LossCurves:
     )
 
 
-#: name → (sound arguments, whether a call takes more than a moment).
-CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
-    "areas": (lambda: {"lr": np.full(20, 1e-3), "decay": 0.9, "initial_lr": 0.0, "at": [5, 20],
-                       "boundary": 10, "epsilon": 0.5, "S1_before": 0.1,
-                       "carry_momentum": False, "count_warmup": True}, False),
-    "data.phase_areas": (lambda: {"lr": np.full(20, 1e-3), "decay": 0.9, "initial_lr": 0.0,
-                                  "at": [5, 20], "boundary": 10, "epsilon": 0.5, "S1_before": 0.1,
-                                  "carry_momentum": False, "count_warmup": True}, False),
-    "backtest": (lambda: {"runs": runs(), "laws": ["skaling"], "along": "compute", "cutoffs": 2,
-                          "first": None, "groups": None, "prior": "field", "level": 0.9,
-                          "columns": None, "units": None, "seed": 0}, True),
-    "bootstrap": (lambda: {"law": fitted(), "runs": runs(), "n_resamples": 4,
-                           "kind": "case", "groups": None, "seed": 0, "solver": "newton",
-                           **_QUICK}, True),
-    "covariance": (lambda: {"law": fitted(), "runs": runs(), "groups": None, "robust": True}, True),
-    "cross_validate": (lambda: {"laws": ["chinchilla"], "runs": runs(), "folds": "k-fold:2",
-                                "delta": 1e-3, "residuals": "log", "asymmetry": 1.0, "seed": 0,
-                                "solver": "newton", "fixed": None, "tied": None, "bounds": None,
-                                "base": None, "columns": None, "units": None, "per_law": None,
-                                **_QUICK}, True),
-    "laws.exponent": (lambda: {"start_low": 0.1, "start_high": 1.0, "low": 1e-3, "high": 10.0},
-                      False),
-    "laws.positive": (lambda: {"start_low": 0.1, "start_high": 1.0, "low": 1e-3, "high": 10.0},
-                      False),
-    "laws.real": (lambda: {"start_low": -1.0, "start_high": 1.0, "low": -10.0, "high": 10.0},
-                  False),
-    "forecast": (lambda: {"runs": runs(), "at": {"N": 1e11, "D": 1e12}, "laws": ["skaling"],
-                          "prior": "field", "level": 0.9, "groups": None, "backtest": False,
-                          "columns": None, "units": None, "seed": 0}, True),
-    "forecast_scores": (lambda: {"runs": runs().assign(acc=np.linspace(0.3, 0.6, len(runs()))),
-                                 "tasks": {"mmlu": ("loss", "acc")},
-                                 "at": {"N": 1e11, "D": 1e12}, "level": 0.9, "groups": None,
-                                 "columns": None, "units": None, "seed": 0, "n_starts": 32}, True),
-    "fit": (lambda: {"law": "chinchilla", "runs": runs(), "columns": None, "units": None,
-                     "constraint": None, "starts": "sobol", "solver": "newton", "delta": 1e-3,
-                     "residuals": "log", "asymmetry": 1.0, "fixed": None, "tied": None,
-                     "bounds": None, "base": None, "seed": 0, "strict": False, "work_dir": None,
-                     "progress": None, "distributed": False, "executor": None,
-                     "compile_cache": None, **_QUICK},
-            True),
-    "fit_batch": (lambda: {"law": "chinchilla", "inputs": {k: runs()[k].to_numpy() for k in "ND"},
-                           "targets": runs()["loss"].to_numpy(), "weights": None, "starts": 8,
-                           "delta": 1e-3, "residuals": "log", "asymmetry": 1.0}, True),
-    "fit_decay": (lambda: {"law": "annealing", "curves": None, "decays": (0.9, 0.99)}, False),
-    "fitting.observed_shift": (lambda: {"continual": _phases(continued=True), "hidden": _phases(),
-                                "pairs": None, "corpus": None}, False),
-    "identifiability": (lambda: {"law": fitted(), "runs": runs()}, True),
-    "papers.inflection_ratio": (lambda: {"runs": turning(), "split": None, "at": None,
-                                  "n_resamples": 2, "level": 0.9, "resample": "points", "seed": 0,
-                                  **_QUICK}, True),
-    "papers.loss_slopes": (lambda: {"runs": turning(), "every": None}, False),
-    "influence": (lambda: {"law": fitted(), "runs": runs(), "on": None, "groups": None}, True),
-    "profile": (lambda: {"law": fitted(), "runs": runs(), "quantity": "alpha", "groups": None,
-                         "robust": True, "level": 0.9}, True),
-    "law_table": (dict, False),
-    "data.join_scores": (lambda: {"models": {"model": ["a"], "N": [1e9]}, "results": evaluated(),
-                                  "model": "model"}, False),
-    "data.learnability_coefficients": (lambda: {"curves": pd.DataFrame(
-        {"step": [0, 1000, 5000, 10000, 11000], "loss": [4.0, 3.0, 2.5, 2.3, 2.25]}),
-        "by": None, "law": "dcpt-cross", "k1_step": 1000}, False),
-    "load": (lambda: {"path": "no-such-file.json"}, False),
-    "published": (dict, False),
-    "published_table": (dict, False),
-    "read_loss_curves": (lambda: {"source": curve(), "columns": None, "units": None,
-                                  "schedules": None,
-                             "first_step": 0, "S1_before": 0.0, "fill": None, "batch": None,
-                             "lr_tolerance": 5e-3, "weight": None, "where": None, "corpus": None,
-                             "drop_invalid": False, "name": None}, False),
-    "read_runs": (lambda: {"source": runs(), "columns": None, "units": None, "weight": None,
-                           "where": None, "corpus": None, "drop_invalid": False, "name": None},
-                           False),
-    "planning.allocation": (lambda: {"fit": _SCRATCH, "compute": 1e21, "limits": None, "cost": None,
-                                     "corpus_tokens": None, "level": 0.9, "at": None}, False),
-    "planning.best_run": (lambda: {"law": "chinchilla", "params": _TRUTHS["chinchilla"],
-                                   "compute": 1e21, "at": None}, True),
-    "planning.tokens_or_size_for": (lambda: {"fit": _SCRATCH, "N": 1e9, "D": None, "loss": 2.5,
-                                        "compute": None, "cost": None, "level": 0.9,
-                                        "at": None}, False),
-    "planning.allocation_law": (lambda: {"fit": _SCRATCH, "level": 0.9, "at": None}, False),
-    "planning.frontier": (lambda: {"fit": _SCRATCH, "computes": [1e20, 1e21], "limits": None,
-                                   "cost": None, "corpus_tokens": None, "level": 0.9,
-                                   "at": None}, False),
-    "planning.min_compute": (lambda: {"fit": _SCRATCH, "loss": 2.5, "limits": None,
-                                           "cost": None, "level": 0.9, "at": None}, True),
-    "planning.minimise": (lambda: {"fit": _SCRATCH, "over": {"N": None, "D": (1e8, None)},
-        "subject_to": [planning.Budget(1e21)], "at": None, "tolerance": 1e-3, "level": 0.9}, False),
-    "planning.optimal_inputs": (lambda: {"fit": _SCRATCH, "over": {"D": (1e8, 1e10)},
-        "at": {"N": 1e9}, "grid": None, "compute": None, "tolerance": 1e-3, "level": 0.9}, False),
-    "planning.critical_batch_size": (lambda: {"fit": _TUNED, "at": {"N": 1e9, "D": 2e10},
-        "overhead": 0.2, "level": 0.9}, False),
-    "planning.best_settings": (lambda: {"runs": runs().assign(lr=1e-3), "over": ["lr"],
-                                        "tolerance": 1e-3}, False),
-    "planning.solve": (lambda: {"fit": _SCRATCH, "for_": "D", "loss": 2.5, "between": (1e8, None),
-        "at": {"N": 1e9}, "level": 0.9}, False),
-    "planning.compute_multiplier": (lambda: {"fit": _RECIPES, "compute": [1e20, 1e21],
-                                             "reference": {"group": "a"}, "cost": None,
-                                             "level": 0.9, "at": {"group": "b"}}, False),
-    "planning.optimal_weights": (lambda: {"fits": {"loss": _MIXED}, "targets": None,
-                                          "natural": None, "max_kl": None, "caps": None,
-                                          "observed": None, "level": 0.9, "at": None}, False),
-    "planning.break_even": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL, "N": 1e9,
-                                     "compute": None, "cost": None, "level": 0.9,
-                                     "at": None}, True),
-    "planning.compute_savings": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL, "loss": 2.5,
-                                        "cost": None, "level": 0.9, "at": None}, True),
-    "planning.frontier_savings": (lambda: {"scratch": _FRONTIER, "continual": _FRONTIER,
-                                           "compute": [1e20], "level": 0.9}, True),
-    "papers.transfer_law": (lambda: {"transfers": _TRANSFERS, "columns": None, "level": 0.9},
-                              False),
-    "papers.observed_transfer": (lambda: {"scratch": _CURVE, "continual": _CURVE, "by": "N",
-                                            "cost": None}, False),
-    "planning.transfer_table": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL,
-                                         "N": [1e9], "D": [1e10], "cost": None, "level": 0.9,
-                                         "at": None},
-                                         True),
-    "planning.data_transferred": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL, "N": 1e9,
-                                      "D": 1e10, "loss": None, "cost": None, "level": 0.9,
-                                      "at": None}, True),
-    "planning.optimal_mixture": (lambda: {"general": _GENERAL, "domain": _DOMAIN, "start": 2.5,
-                                          "threshold": 0.03, "level": 0.9,
-                                          "at": {"N": 1.8, "D": 10.0}},
-                                          True),
-    "planning.optimal_mixture_data_limited": (lambda: {"domain": _DOMAIN, "corpus_tokens": 2.0,
-                                                  "total": 10.0, "level": 0.9,
-                                                  "at": {"N": 1.8}}, True),
-    "planning.optimal_domain_weights": (lambda: {"domains": {"a": _DOMAIN, "b": _DOMAIN},
-                                         "general": None, "start": None, "threshold": 0.0,
-                                         "weights": None,
-                                         "level": 0.9, "at": {"N": 1.8, "D": 10.0}}, True),
-    "planning.critical_ratio": (lambda: {"general": _GENERAL, "start": 2.5, "threshold": 0.0,
-                                         "level": 0.9, "at": {"N": 1.8, "D": 10.0}}, True),
-    "planning.compare_replay": (lambda: {"fit": _DOMAIN, "shares": [0.2, 0.9],
-                                         "corpus_tokens": (0.1, 10.0),
-                                         "tolerance": 0.01, "level": 0.9, "at": {"N": 1.8}}, True),
-    "papers.loss_envelope": (lambda: {"table": runs(), "levels": 3, "run": None, "cost": None},
-                                        False),
-    "papers.out_of_domain": (lambda: {"observed": _OOD, "nonnegative": True, "n_resamples": 4,
-                                        "seed": 0, "level": 0.9}, False),
-    "papers.pretraining_value": (lambda: {"checkpoints": _CHECKPOINTS, "at": 1e10, "target": 22.0,
-                                            "least_gain": 1.0, "baseline": 5.0, "columns": None,
-                                            "noise": 0.01, "shortfall": 0.1, "n_resamples": 4,
-                                            "seed": 0, "level": 0.9}, True),
-    "papers.choose_model": (lambda: {"runs": _SAMPLES, "at": 5e4, "law": "downstream-ce",
-                                       "columns": None, "where": None, "n_resamples": 4, "seed": 0,
-                                       "level": 0.9}, True),
-    "planning.optimal_schedule": (lambda: {"fit": _ANNEALING, "steps": 200, "peak": 1e-3,
-                                           "weights": None, "at": None, "floor": 0.0,
-                                           "warmup": 10, "start": None, "after": None,
-                                           "shortest_decay": 1, "decay": 0.99,
-                                           "carry_momentum": False, "count_warmup": False,
-                                           "epsilon": None, "knots": 8, "n_starts": 1,
-                                           "iterations": 2, "seed": 0}, True),
-    "planning.final_losses": (lambda: {"pt": _PT, "cpt": _CPT, "run": _continual(), "at": None,
-                                       "area_options": _AREAS, "level": 0.9}, True),
-    "planning.tradeoff_curve": (lambda: {"pt": _PT, "cpt": _CPT, "run": _continual(),
-                                        "over": {"peak": (5e-5, 2e-4)}, "weights": (0.0, 0.5),
-                                        "at": None, "area_options": _AREAS,
-                                        "level": 0.9}, True),
-    "planning.optimal_training": (lambda: {"pt": _PT, "cpt": _CPT, "run": _continual(),
-                                           "weight": 0.5, "over": {"peak": (5e-5, 2e-4)},
-                                           "at": None, "area_options": _AREAS,
-                                           "level": 0.9}, True),
-    "planning.turning_lengths": (lambda: {"pt": _PT, "cpt": _CPT, "run": _continual(),
-                                          "weights": (0.0, 1.0), "at": None,
-                                          "area_options": _AREAS, "level": 0.9}, True),
-    "planning.turning_length": (lambda: {"pt": _PT, "run": _continual(), "cpt": None, "weight": 1.0,
-                                         "at": None, "area_options": _AREAS,
-                                         "level": 0.9}, True),
-    "folds.in_sample": (dict, False),
-    "folds.as_design": (lambda: {"folds": "leave-one-group-out:N"}, False),
-    "folds.parse": (lambda: {"text": "leave-one-group-out:N"}, False),
-    "folds.contiguous_blocks": (lambda: {"column": "D", "n_blocks": 2, "within": None}, False),
-    "folds.from_sklearn": (lambda: {"splitter": _Halves(), "groups": None, "target": None}, False),
-    "folds.hold_out": (lambda: {"column": "D", "which": "last", "amount": "1/3",
-                                "within": None}, False),
-    "folds.k_fold": (lambda: {"n_splits": 3, "n_repeats": 1, "seed": 0, "groups": None}, False),
-    "folds.leave_p_groups_out": (lambda: {"column": "N", "p": 1}, False),
-    "folds.leave_one_group_out": (lambda: {"column": "N"}, False),
-    "folds.predefined_split": (lambda: {"masks": np.arange(len(runs())) % 2, "labels": None,
-                                        "name": "x"}, False),
-    "folds.shuffle_split": (lambda: {"test_size": 0.2, "n_splits": 2, "seed": 0,
-                                     "groups": None}, False),
-    "design.decay_rate": (lambda: {"budget": 4, "count": 20}, False),
-    "design.evaluation_steps": (lambda: {"budget": 5, "steps": 20_000, "every": 1000,
-                                         "method": "M4", "rate": None}, False),
-    "design.next_runs": (lambda: {"fit": fitted(), "runs": runs(), "candidates": runs().iloc[:4],
-                                    "predict": {"N": 1e9, "D": 1e10}, "n": 2, "criterion": "c",
-                                    "cost": None, "budget": None, "group": None}, True),
-    "schedules.constant": (lambda: {"lr": 1e-3, "steps": 20}, False),
-    "schedules.linear": (lambda: {"peak": 1e-3, "steps": 20, "final": 0.0}, False),
-    "schedules.cosine": (lambda: {"peak": 1e-3, "steps": 20, "final": 0.0}, False),
-    "report": (lambda: {"result": fitted(), "out": None, "runs": None, "intervals": None,
-                        "plans": (), "profiles": (), "level": 0.9, "title": None}, True),
-    "schedules.inverse_sqrt": (lambda: {"peak": 1e-3, "steps": 20, "offset": 5}, False),
-    "schedules.two_stage": (lambda: {"first": 1e-3, "second": 1e-4, "steps": 20, "switch": 5},
-                                     False),
-    "schedules.wsd": (lambda: {"peak": 1e-3, "steps": 20, "decay": 0.2, "final": 1e-4,
-                               "shape": "linear", "decay_steps": None}, False),
-    "schedules.warmup": (lambda: {"schedule": constant(1e-3, 20), "steps": 5, "start": 0.0}, False),
-    "schedules.join": (lambda: {"pretraining": constant(1e-3, 20), "continued": cosine(1e-3, 5)},
-                                False),
-    "schedules.from_optax": (lambda: {"schedule": lambda count: 1e-3 + 0.0 * count, "steps": 20,
-                                      "count": 0}, False),
-    "schedules.from_column": (lambda: {"runs": curve(), "steps": "step", "lr": "lr",
-                                       "fill": None}, False),
-    "schedules.parse": (lambda: {"text": "cosine:peak=1e-3,steps=20"}, False),
-    "simulate.continual_curves": (lambda: {"noise": 0.0, "seed": 0, "every": 2000}, False),
-    "simulate.demo": (lambda: {"noise": 0.01, "seed": 0}, True),
-    "simulate.early_curves": (lambda: {"noise": 0.0, "seed": 0, "steps": 2000}, False),
-    "simulate.experiment": (lambda: {"name": "chinchilla", "noise": 0.0, "seed": 0}, False),
-    "simulate.simulate_runs": (lambda: {"law": "chinchilla", "params": _TRUTHS["chinchilla"],
-                                        "inputs": {"N": [1e9, 2e9], "D": 1e10}, "noise": 0.0,
-                                        "seed": 0}, False),
-}  # fmt: skip
+#: name → sound arguments, of functions whose call takes no more than a moment.
+CALLS: dict[str, Callable[[], dict[str, Any]]] = {
+    "areas": lambda: {
+        "lr": np.full(20, 1e-3),
+        "decay": 0.9,
+        "initial_lr": 0.0,
+        "at": [5, 20],
+        "boundary": 10,
+        "epsilon": 0.5,
+        "S1_before": 0.1,
+        "carry_momentum": False,
+        "count_warmup": True,
+    },
+    "data.phase_areas": lambda: {
+        "lr": np.full(20, 1e-3),
+        "decay": 0.9,
+        "initial_lr": 0.0,
+        "at": [5, 20],
+        "boundary": 10,
+        "epsilon": 0.5,
+        "S1_before": 0.1,
+        "carry_momentum": False,
+        "count_warmup": True,
+    },
+    "laws.exponent": lambda: {"start_low": 0.1, "start_high": 1.0, "low": 1e-3, "high": 10.0},
+    "laws.positive": lambda: {"start_low": 0.1, "start_high": 1.0, "low": 1e-3, "high": 10.0},
+    "laws.real": lambda: {"start_low": -1.0, "start_high": 1.0, "low": -10.0, "high": 10.0},
+    "fit_decay": lambda: {"law": "annealing", "curves": None, "decays": (0.9, 0.99)},
+    "fitting.observed_shift": lambda: {
+        "continual": _phases(continued=True),
+        "hidden": _phases(),
+        "pairs": None,
+        "corpus": None,
+    },
+    "papers.loss_slopes": lambda: {"runs": turning(), "every": None},
+    "law_table": dict,
+    "data.join_scores": lambda: {
+        "models": {"model": ["a"], "N": [1e9]},
+        "results": evaluated(),
+        "model": "model",
+    },
+    "data.learnability_coefficients": lambda: {
+        "curves": pd.DataFrame(
+            {"step": [0, 1000, 5000, 10000, 11000], "loss": [4.0, 3.0, 2.5, 2.3, 2.25]}
+        ),
+        "by": None,
+        "law": "dcpt-cross",
+        "k1_step": 1000,
+    },
+    "load": lambda: {"path": "no-such-file.json"},
+    "published": dict,
+    "published_table": dict,
+    "read_loss_curves": lambda: {
+        "source": curve(),
+        "columns": None,
+        "units": None,
+        "schedules": None,
+        "first_step": 0,
+        "S1_before": 0.0,
+        "fill": None,
+        "batch": None,
+        "lr_tolerance": 5e-3,
+        "weight": None,
+        "where": None,
+        "corpus": None,
+        "drop_invalid": False,
+        "name": None,
+    },
+    "read_runs": lambda: {
+        "source": runs(),
+        "columns": None,
+        "units": None,
+        "weight": None,
+        "where": None,
+        "corpus": None,
+        "drop_invalid": False,
+        "name": None,
+    },
+    "planning.allocation": lambda: {
+        "fit": _SCRATCH,
+        "compute": 1e21,
+        "limits": None,
+        "cost": None,
+        "corpus_tokens": None,
+        "level": 0.9,
+        "at": None,
+    },
+    "planning.tokens_or_size_for": lambda: {
+        "fit": _SCRATCH,
+        "N": 1e9,
+        "D": None,
+        "loss": 2.5,
+        "compute": None,
+        "cost": None,
+        "level": 0.9,
+        "at": None,
+    },
+    "planning.allocation_law": lambda: {"fit": _SCRATCH, "level": 0.9, "at": None},
+    "planning.frontier": lambda: {
+        "fit": _SCRATCH,
+        "computes": [1e20, 1e21],
+        "limits": None,
+        "cost": None,
+        "corpus_tokens": None,
+        "level": 0.9,
+        "at": None,
+    },
+    "planning.minimise": lambda: {
+        "fit": _SCRATCH,
+        "over": {"N": None, "D": (1e8, None)},
+        "subject_to": [planning.Budget(1e21)],
+        "at": None,
+        "tolerance": 1e-3,
+        "level": 0.9,
+    },
+    "planning.optimal_inputs": lambda: {
+        "fit": _SCRATCH,
+        "over": {"D": (1e8, 1e10)},
+        "at": {"N": 1e9},
+        "grid": None,
+        "compute": None,
+        "tolerance": 1e-3,
+        "level": 0.9,
+    },
+    "planning.critical_batch_size": lambda: {
+        "fit": _TUNED,
+        "at": {"N": 1e9, "D": 2e10},
+        "overhead": 0.2,
+        "level": 0.9,
+    },
+    "planning.best_settings": lambda: {
+        "runs": runs().assign(lr=1e-3),
+        "over": ["lr"],
+        "tolerance": 1e-3,
+    },
+    "planning.solve": lambda: {
+        "fit": _SCRATCH,
+        "for_": "D",
+        "loss": 2.5,
+        "between": (1e8, None),
+        "at": {"N": 1e9},
+        "level": 0.9,
+    },
+    "planning.compute_multiplier": lambda: {
+        "fit": _RECIPES,
+        "compute": [1e20, 1e21],
+        "reference": {"group": "a"},
+        "cost": None,
+        "level": 0.9,
+        "at": {"group": "b"},
+    },
+    "planning.optimal_weights": lambda: {
+        "fits": {"loss": _MIXED},
+        "targets": None,
+        "natural": None,
+        "max_kl": None,
+        "caps": None,
+        "observed": None,
+        "level": 0.9,
+        "at": None,
+    },
+    "papers.transfer_law": lambda: {"transfers": _TRANSFERS, "columns": None, "level": 0.9},
+    "papers.observed_transfer": lambda: {
+        "scratch": _CURVE,
+        "continual": _CURVE,
+        "by": "N",
+        "cost": None,
+    },
+    "papers.loss_envelope": lambda: {"table": runs(), "levels": 3, "run": None, "cost": None},
+    "papers.out_of_domain": lambda: {
+        "observed": _OOD,
+        "nonnegative": True,
+        "n_resamples": 4,
+        "seed": 0,
+        "level": 0.9,
+    },
+    "folds.in_sample": dict,
+    "folds.as_design": lambda: {"folds": "leave-one-group-out:N"},
+    "folds.parse": lambda: {"text": "leave-one-group-out:N"},
+    "folds.contiguous_blocks": lambda: {"column": "D", "n_blocks": 2, "within": None},
+    "folds.from_sklearn": lambda: {"splitter": _Halves(), "groups": None, "target": None},
+    "folds.hold_out": lambda: {"column": "D", "which": "last", "amount": "1/3", "within": None},
+    "folds.k_fold": lambda: {"n_splits": 3, "n_repeats": 1, "seed": 0, "groups": None},
+    "folds.leave_p_groups_out": lambda: {"column": "N", "p": 1},
+    "folds.leave_one_group_out": lambda: {"column": "N"},
+    "folds.predefined_split": lambda: {
+        "masks": np.arange(len(runs())) % 2,
+        "labels": None,
+        "name": "x",
+    },
+    "folds.shuffle_split": lambda: {"test_size": 0.2, "n_splits": 2, "seed": 0, "groups": None},
+    "design.decay_rate": lambda: {"budget": 4, "count": 20},
+    "design.evaluation_steps": lambda: {
+        "budget": 5,
+        "steps": 20_000,
+        "every": 1000,
+        "method": "M4",
+        "rate": None,
+    },
+    "schedules.constant": lambda: {"lr": 1e-3, "steps": 20},
+    "schedules.linear": lambda: {"peak": 1e-3, "steps": 20, "final": 0.0},
+    "schedules.cosine": lambda: {"peak": 1e-3, "steps": 20, "final": 0.0},
+    "schedules.inverse_sqrt": lambda: {"peak": 1e-3, "steps": 20, "offset": 5},
+    "schedules.two_stage": lambda: {"first": 1e-3, "second": 1e-4, "steps": 20, "switch": 5},
+    "schedules.wsd": lambda: {
+        "peak": 1e-3,
+        "steps": 20,
+        "decay": 0.2,
+        "final": 1e-4,
+        "shape": "linear",
+        "decay_steps": None,
+    },
+    "schedules.warmup": lambda: {"schedule": constant(1e-3, 20), "steps": 5, "start": 0.0},
+    "schedules.join": lambda: {"pretraining": constant(1e-3, 20), "continued": cosine(1e-3, 5)},
+    "schedules.from_optax": lambda: {
+        "schedule": lambda count: 1e-3 + 0.0 * count,
+        "steps": 20,
+        "count": 0,
+    },
+    "schedules.from_column": lambda: {"runs": curve(), "steps": "step", "lr": "lr", "fill": None},
+    "schedules.parse": lambda: {"text": "cosine:peak=1e-3,steps=20"},
+    "simulate.continual_curves": lambda: {"noise": 0.0, "seed": 0, "every": 2000},
+    "simulate.early_curves": lambda: {"noise": 0.0, "seed": 0, "steps": 2000},
+    "simulate.experiment": lambda: {"name": "chinchilla", "noise": 0.0, "seed": 0},
+    "simulate.simulate_runs": lambda: {
+        "law": "chinchilla",
+        "params": _TRUTHS["chinchilla"],
+        "inputs": {"N": [1e9, 2e9], "D": 1e10},
+        "noise": 0.0,
+        "seed": 0,
+    },
+}
 
 
 class _Halves:
@@ -388,21 +388,6 @@ def public_functions() -> dict[str, Callable[..., Any]]:
     return {name: value for name, value in functions.items() if name not in LEFT_OUT}
 
 
-#: Functions that are commands by themselves: the call of the line in their docstring.
-_OF_FILES = {"fit": _SCRATCH, "scratch": _SCRATCH, "continual": _CONTINUAL, "general": _GENERAL,
-             "domain": _DOMAIN,
-             "pt": ("cpt-curve-replay-pt", _TRUTHS["cpt-curve-replay-pt"]),
-             "cpt": ("cpt-curve-replay-cpt", _TRUTHS["cpt-curve-replay-cpt"])}  # fmt: skip
-CALLS |= {
-    f"planning.{function}".replace("planning.papers.", "papers."): (
-        lambda fits=fits, given=given: {**{name: _OF_FILES[name] for name in fits}, **given}, True,
-    )
-    for function, fits, given in shell_lines.calls(
-        {name.removeprefix("planning.") for name in CALLS}
-    ).values()
-}  # fmt: skip
-
-
 def _names(module: ModuleType) -> list[str]:
     if hasattr(module, "__all__"):
         return list(module.__all__)
@@ -414,7 +399,7 @@ def _names(module: ModuleType) -> list[str]:
 
 def outcomes(name: str, values: list[Any]) -> Iterator[tuple[str, int, str, Any]]:
     """(argument, number of the value, what came of it, the error or the answer)."""
-    function, (sound, _) = public_functions()[name], CALLS[name]
+    function, sound = public_functions()[name], CALLS[name]
     call = _design(name.removeprefix("folds.")) if name.startswith("folds.") and name not in (
         "folds.parse", "folds.as_design") else function  # fmt: skip
     arguments = [p for p in inspect.signature(function).parameters.values()]

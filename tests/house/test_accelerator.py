@@ -45,7 +45,7 @@ def problem_of(name):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["chinchilla", "dcpt", "dcpt-l2"])
+@pytest.mark.parametrize("name", ["chinchilla", "dcpt"])
 def test_derivatives_are_the_same(name, accelerated):
     with jax.enable_x64(True):
         problem, at = problem_of(name)
@@ -61,7 +61,7 @@ def test_derivatives_are_the_same(name, accelerated):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("size", [1, 2, 5, 9, 16])
+@pytest.mark.parametrize("size", [1, 5, 16])
 @pytest.mark.parametrize("definite", [True, False])
 def test_systems_have_the_same_solutions(size, definite, accelerated):
     draw = np.random.default_rng(size)
@@ -103,7 +103,7 @@ def test_a_fit_is_the_same(accelerated):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["chinchilla", "kaplan"])
+@pytest.mark.parametrize("name", ["kaplan"])
 def test_several_problems_are_screened_at_once(name, accelerated):
     """Kaplan has no linear coefficients: arrays of none of them cannot be batched."""
     with jax.enable_x64(True):
@@ -142,7 +142,7 @@ def lowered_for_cuda(name):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["chinchilla", "dcpt"])
+@pytest.mark.parametrize("name", ["chinchilla"])
 def test_an_iteration_is_few_kernels(name, accelerated):
     """Three loops, and no work on the factorisation entry by entry inside them.
 

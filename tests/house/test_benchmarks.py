@@ -1,9 +1,6 @@
 """Benchmarks that take long or need another machine: they come to their end in a small size."""
 
-import json
 import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -12,99 +9,12 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-@pytest.mark.full
-def test_the_accelerators_rows_run_to_their_end(monkeypatch, capfd):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    for name in ("OPENBLAS_NUM_THREADS", "JAXLAW_CACHE"):  # which the script sets
-        monkeypatch.setenv(name, os.environ.get(name, ""))
-    from benchmarks import accelerator
-
-    monkeypatch.setenv("JAXLAW_CACHE", "off")
-    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")  # half the time
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    about, rows = device = accelerator.run("cpu", accelerator.ROWS, "trial")
-    assert "later rows are missing" not in capfd.readouterr().out
-    assert about["device"] == "cpu" and len(rows) >= 18
-    assert all(row["seconds"] > 0 for row in rows.values())
-    page = accelerator.page("a trial", device, device)
-    assert page.count("| 0e+00 apart |") == sum("optimum" in row for row in rows.values())
-    assert "at most" in page and "of the best 64" in page
-
-
 @pytest.fixture
 def small(monkeypatch):
     """Benchmarks can be imported, and what they compile is neither optimised nor kept."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     for name in ("OPENBLAS_NUM_THREADS", "JAXLAW_CACHE"):
         monkeypatch.setenv(name, os.environ.get(name, ""))
-
-
-@pytest.mark.full
-@pytest.mark.filterwarnings("ignore::jaxlaw.notes.FitWarning")  # of so few steps
-def test_growth_is_measured_to_its_end(small, capsys, own_laws):
-    import growth
-
-    # All but the loop of forecasts by five laws, which compiles for twenty seconds.
-    growth.report([*growth.AXES, "fits", "own-laws"], quick=True, limit=100, keep=None)
-    printed = capsys.readouterr().out
-    summary = printed[printed.index("| what grows |") :].split("\n\n")[0].splitlines()
-    assert len(summary) == 2 + len(growth.AXES)
-    assert printed.count("### ") == len(growth.AXES) + 3
-    assert "| rows of a default fit | 200 | `_run_rounds, newton` |" in printed
-    assert "Left out" not in printed
-
-
-@pytest.mark.full
-def test_growth_measures_each_size_in_a_process_of_its_own(small):
-    import growth
-
-    # From a process as small as the script's own: a process begins with the peak of its parent.
-    script = "import growth, json; print(json.dumps([growth.in_a_process('--point', 'areas', n)[0] "
-    script += "for n in (1_000, 3_000_000)]))"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=BENCHMARKS, stdout=subprocess.PIPE, check=True
-    )
-    few, many = growth.with_slopes(json.loads(done.stdout))
-    assert few["size"] == 1_000 and few["again"] <= few["first"]
-    # The areas and the rates of three million steps are 72 MB; the pytest around it has gigabytes.
-    assert 30 < many["peak"] - few["peak"] < 400
-
-
-@pytest.mark.full
-def test_growth_leaves_out_and_names_what_would_take_too_long(small, monkeypatch, capsys, tmp_path):
-    import growth
-
-    def measure(name, size):
-        seconds = size**1.5 / 1e3
-        return {"size": size, "first": 1 + seconds, "again": seconds, "before": 100, "peak": 200}
-
-    monkeypatch.setattr(growth, "in_a_process", lambda _, name, size: [measure(name, size)])
-    keep = tmp_path / "points"
-    for _ in range(2):  # the second time from what is kept
-        growth.report(["rows"], quick=False, limit=100, keep=keep)
-        printed = capsys.readouterr().out
-        assert "| 1,000 | 32.6 | 31.6 | 1.50 |" in printed
-        assert "Left out: 10,000, some 1000 CPU s." in printed
-        monkeypatch.setattr(growth, "in_a_process", None)
-    assert [json.loads(line)[0] for line in keep.read_text().splitlines()] == [
-        ["rows", 100],
-        ["rows", 1000],
-    ]
-
-
-@pytest.mark.full
-def test_peers_that_are_not_installed_are_named_and_left_out(small, monkeypatch, capsys):
-    import peers
-
-    find = peers.installed
-    monkeypatch.setattr(peers, "installed", lambda name: find(name) if name == "scipy" else None)
-    monkeypatch.setattr(sys, "argv", ["peers.py", "--quick", "vpnls", "chinchilla", "resamples"])
-    peers.main()
-    printed = capsys.readouterr().out
-    for name in ("vpnls", "optimistix", "jaxopt", "nlsq"):
-        assert f"{name} is not installed" in printed
-    rows = [line for line in printed.splitlines() if line.startswith("| jaxlaw")]
-    assert [row.split(" | ")[4] for row in rows] == ["100%"] * 3
 
 
 def test_the_leaderboard_has_rows_of_every_split(small):

@@ -21,7 +21,6 @@ def files(tmp_path_factory):
     return folder
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", GOLDEN)
 def test_no_number_changes(files, name, monkeypatch):
     monkeypatch.chdir(files)

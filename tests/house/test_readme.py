@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 import jaxlaw as jl
-from benchmarks.pictures import CHAPTERS, FOLDER, FROM_DATA, FROM_PAGES, PICTURES
+from benchmarks.pictures import CHAPTERS, FOLDER, FROM_DATA, PICTURES
 from jaxlaw.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -134,7 +134,7 @@ def test_every_picture_shown_is_drawn_by_a_script():
     shown = {path for page in PAGES for path in pictures(page)}
     # benchmarks/leaderboard.py draws that of its own page.
     assert shown - {FOLDER / "leaderboard.png"} == {
-        FOLDER / name for name in (*PICTURES, *FROM_DATA, *FROM_PAGES)
+        FOLDER / name for name in (*PICTURES, *FROM_DATA)
     }
     assert FOLDER / "leaderboard.png" in pictures(ROOT / "benchmarks" / "leaderboard.md")
     for name, (chapter, section, _) in PICTURES.items():

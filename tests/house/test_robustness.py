@@ -4,7 +4,6 @@
 """
 
 import ast
-import copy
 import json
 import random
 from collections import Counter
@@ -16,11 +15,10 @@ import pytest
 from hypothesis import given
 
 import jaxlaw as jl
-from jaxlaw._json import digest_of
 from jaxlaw._typed import checked
 from tests.fixtures.command_files import a_forecast, prepare
 from tests.fuzz import calls as hostile_calls
-from tests.fuzz import commands, conditions, containers, trials
+from tests.fuzz import commands, trials
 from tests.fuzz import files as hostile_files
 from tests.fuzz import tables as hostile
 
@@ -37,19 +35,10 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 @pytest.mark.full
-@trials.settled(300, derandomize=True)
+@trials.settled(150, derandomize=True)
 @given(hostile.tables())
 def test_tables_are_refused_or_read_right(case):
     assert trials.read(case) in ("refused", "read")
-
-
-def test_the_independent_reading_would_notice():
-    rows = hostile.sound(6)
-    cells = {name: [row[k] for row in rows] for k, name in enumerate(("N", "D", "loss"))}
-    frame = pd.DataFrame(rows, columns=[*hostile.NAMES])
-    assert trials.read((frame, {}, cells)) == "read"
-    assert trials.read((frame.assign(D=frame["D"] * 2), {}, cells)).startswith("wrong: D")
-    assert trials.read((frame, {"no_such_option": 1}, cells)) == "refused"
 
 
 def test_numbers_too_large_to_add_are_refused_without_a_warning():
@@ -59,7 +48,7 @@ def test_numbers_too_large_to_add_are_refused_without_a_warning():
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore::jaxlaw.notes.FitWarning")  # no law describes such losses
-@trials.settled(15, derandomize=True)
+@trials.settled(6, derandomize=True)
 @given(trials.losses())
 def test_impossible_losses_are_fitted_alike_in_any_order(loss):
     assert trials.fitted(loss) in ("refused", "fitted", "fitted, with warnings")
@@ -78,64 +67,7 @@ def test_losses_without_a_law_are_never_fitted_without_a_warning():
 # ---------------------------------------------------------------- conditions
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("seed", range(4))
-def test_conditions_keep_the_rows_of_which_they_are_known_to_hold(seed):
-    """Whatever container the rows came in; each condition by Python's own comparisons."""
-    made, rows = random.Random(seed), conditions.rows(seed)
-    for _ in range(12):
-        text, holds = conditions.condition(made)
-        wanted = [row["loss"] for row in rows if holds(row)]
-        for name, table in conditions.tables(rows):
-            try:
-                kept = jl.read_runs(table, where=text).table["loss"].tolist()
-            except jl.DataError:  # there is no row to read
-                kept = []
-            assert kept == wanted, (name, text)
-
-
-def test_what_is_no_condition_is_refused_in_every_container():
-    rows = conditions.rows(0)
-    for name, table in conditions.tables(rows):
-        for text in conditions.BROKEN:
-            with pytest.raises(jl.JaxlawError) as error:
-                jl.read_runs(table, where=text)
-            assert len(str(error.value)) < 700, (name, text)
-
-
-def test_an_empty_condition_keeps_all_rows():
-    rows = conditions.rows(0)
-    for name, table in conditions.tables(rows):
-        for text in ("", " "):
-            assert len(jl.read_runs(table, where=text).table) == len(rows), name
-
-
 # ---------------------------------------------------------------- containers
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("seed", range(3))
-def test_runs_are_the_same_in_every_container(seed):
-    for missing in (False, True):
-        columns = containers.columns(seed, missing)
-        expected = read_with_gaps(containers.as_floats(columns))
-        for name, table in containers.containers(columns):
-            before = copy.deepcopy(table)
-            result = read_with_gaps(table)
-            assert result[:2] == expected[:2], (name, result, expected)
-            assert repr(table) == repr(before), name
-
-
-def read_with_gaps(table):
-    """The runs that chinchilla takes of a table; what it makes of missing cells by default."""
-    seen = jl.read_runs(table, drop_invalid=True).observations("chinchilla")
-    rows = list(zip(seen.inputs["N"].tolist(), seen.inputs["D"].tolist(), seen.target.tolist(),
-                    strict=True))  # fmt: skip
-    try:
-        jl.read_runs(table).observations("chinchilla")
-    except jl.DataError as error:
-        return rows, "refused", str(error)
-    return rows, "read", ""
 
 
 # ---------------------------------------------------------------- command lines
@@ -155,7 +87,7 @@ def test_command_lines_end_with_an_answer_or_one_error(command, prepared_files, 
     before = {path.name: path.read_bytes() for path in prepared_files.iterdir()}
     piped = (prepared_files / "runs.csv").read_text()
     codes = Counter()
-    for line in commands.lines(0, 150):
+    for line in commands.lines(0, 80):
         code, out, err = command(*line, stdin=piped)
         assert code in (0, 1, 2) and (code == 0 or err or out), line
         if code and err.startswith("jaxlaw: "):
@@ -170,15 +102,8 @@ def test_command_lines_end_with_an_answer_or_one_error(command, prepared_files, 
 # ---------------------------------------------------------------- arguments
 
 
-def test_every_public_function_has_a_sound_call():
-    assert set(hostile_calls.CALLS) == set(hostile_calls.public_functions())
-
-
-QUICK = [name for name, (_, slow) in hostile_calls.CALLS.items() if not slow]
-
-
 @pytest.mark.full
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", hostile_calls.CALLS)
 def test_no_argument_ends_in_an_error_from_deep_inside(name):
     broken = [
         f"{argument}={hostile_calls.VALUES[k]!r:.40}: {error!r:.100}"
@@ -188,35 +113,9 @@ def test_no_argument_ends_in_an_error_from_deep_inside(name):
     assert broken == []
 
 
-SOUND = [name for name in QUICK if name not in trials.REFUSED_AS_THEY_ARE]
-
-
-@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize("name", sorted(hostile_calls.CALLS.keys() - trials.REFUSED_AS_THEY_ARE))
 def test_sound_calls_are_answered(name):
-    hostile_calls.public_functions()[name](**hostile_calls.CALLS[name][0]())
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"compute": "7B"}, "compute is '7B'; write FLOPs as 1e21 or"),
-        ({"compute": float("nan")}, "compute is nan"),
-        ({"compute": 10**400}, "a number below 1e308"),
-        ({"compute": 1e308}, "of a size between 1e-100 and 1e"),
-        ({"compute": 1e21, "level": 95}, "level is 95; it must be between 0 and 1"),
-        ({"compute": 1e21, "limits": {"N": (1, "x")}}, "limits of N must be one number: 'x'"),
-        ({"compute": 1e21, "cost": 3}, "cost is 3; it must be a function"),
-        ({"compute": 1e21, "cost": len}, "cost(N, D) does not give FLOPs"),
-        ({"compute": 1e21, "at": {"D": 1.0}}, "this plan searches D itself"),
-        ({"compute": 1e21, "limit": {}}, "there is no option 'limit'. Did you mean 'limits'"),
-        ({"compute": 1e21, "r": 0.5}, "An input of the law goes into at={'r': 0.5}"),
-        ({}, "missing a required argument: 'compute'"),
-    ],
-)
-def test_a_slip_is_named(given, says):
-    with pytest.raises(jl.UsageError) as error:
-        jl.planning.allocation(("chinchilla", jl.published()["hoffmann-2022"].params), **given)
-    assert says in str(error.value)
+    hostile_calls.public_functions()[name](**hostile_calls.CALLS[name]())
 
 
 def test_annotations_are_what_is_checked():
@@ -306,13 +205,6 @@ def test_another_formula_under_the_same_name_is_refused(tmp_path, own_laws):
     law_of(2.0)
     with pytest.raises(jl.DataError, match="law mine gives .* its formula here is another"):
         jl.load(tmp_path / "fit.json")
-
-
-def test_a_digest_does_not_depend_on_how_json_is_written():
-    record = {"a": 1.0, "b": [1, {"c": None}], "d": "é"}
-    again = json.loads(json.dumps({"d": "é", "b": [1.0, {"c": None}], "a": 1}))
-    assert digest_of(record) == digest_of(again)
-    assert digest_of(record) != digest_of(record | {"a": 1.0000000000000002})
 
 
 _NEVER = {"eval", "exec", "compile", "__import__", "open_code"}

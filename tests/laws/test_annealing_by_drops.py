@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import planning, schedules, simulate
+from jaxlaw import schedules, simulate
 from jaxlaw.data._row_areas import DROPS, MOST_DROPS, drops_along
 from jaxlaw.fitting._fit_many import Refits
 from tests.fixtures.fits_at_truth import at_truth
@@ -209,24 +209,3 @@ def test_what_curves_cannot_determine_is_noted(curves):
     assert "drop has one value only, so B, C, beta, gamma cannot be identified" in message
     two = curves.only("stable", "stages").runs().observations("multi-power").notes
     assert any("eta_k has one value only, so C, gamma" in note.message for note in two)
-
-
-@pytest.mark.parametrize(
-    "call,kind,said",
-    [
-        (lambda: jl.fit_decay("multi-power", _tiny()), jl.UsageError, "has no decay"),
-        (lambda: jl.fit("multi-power", {"S1": [1.0] * 9, "loss": [3.0] * 9}), jl.DataError,
-         "no column drop.*read_loss_curves"),
-        (lambda: planning.optimal_schedule(("multi-power", TRUTH), 100, 3e-4), jl.UsageError,
-         "every drop of a schedule"),
-        (lambda: at_truth("multi-power").predict(S1=1.0), jl.UsageError, "drop.* is missing"),
-    ],
-)  # fmt: skip
-def test_what_is_refused(call, kind, said):
-    with pytest.raises(kind, match=said):
-        call()
-
-
-def _tiny():
-    frame = pd.DataFrame({"step": [1, 2], "loss": [3.0, 2.0]})
-    return jl.read_loss_curves(frame, schedules="constant:lr=1e-4,steps=2")

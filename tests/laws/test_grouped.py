@@ -164,21 +164,6 @@ def test_a_multiplier_keeps_to_the_epochs_and_counts_served_tokens():
         )
 
 
-@pytest.mark.parametrize(
-    "asked, message",
-    [
-        (("chinchilla", ["c4"], ["E"]), "two or more labels"),
-        (("chinchilla", ["c4", "a|b"], ["E"]), "group 'a|b'"),
-        (("chinchilla", ["c4", "pile"], []), "own is empty"),
-        (("chinchilla", ["c4", "pile"], ["e"]), "no parameter 'e'"),
-        ((LAW, ["c4", "pile"], ["A"]), "has groups"),
-    ],
-)
-def test_misuse_is_refused(asked, message):
-    with pytest.raises(UsageError, match=message.replace("|", r"\|")):
-        jl.laws.grouped(*asked)
-
-
 def test_all_parameters_are_own_where_none_is_named():
     law = jl.laws.grouped("chinchilla", ["c4", "pile"])
     assert law is jl.laws.grouped("chinchilla", ["c4", "pile"], ["E", "A", "B", "alpha", "beta"])

@@ -277,34 +277,6 @@ def test_linear_parameters_are_linear(name):
         np.testing.assert_allclose(thrice - twice, twice - value, rtol=1e-9, atol=1e-12)
 
 
-LINEAR = {
-    "annealing": "L0 A C", "multi-power": "L0 A B", "cpt-curve": "L0 A C1 C2 B",
-    "cpt-curve-exp": "L0 A C1 C2 B", "cpt-curve-power": "L0 A C1 C2 B",
-    "cpt-curve-n": "L0 A C1 C2 B F", "cpt-curve-batch": "L0 A C1 C2 B B_b", "shift": "B",
-    "shift-exp": "B", "cpt-curve-replay-pt": "L0 A C1 C2 B", "dcpt": "E A B C",
-    "cpt-curve-replay-cpt": "L0 A C1 C2 B", "cpt-curve-unknown-base": "L0 A C2 B",
-    "cpt-curve-replay-pt-unknown-base": "L0 A C2 B", "dcpt-l1": "E A B C",
-    "cpt-curve-replay-cpt-unknown-base": "L0 A C2 B", "dcpt-l2": "E A", "dcpt-l4": "E A B C",
-    "dcpt-l5": "E A B", "bimix": "B C", "dcpt-cross-k1": "E A B C F", "dcpt-cross-k2": "E A B C F",
-    "dcpt-cross": "E A B C F", "dcpt-cross-k4": "E A B C F", "downstream-ce": "E A",
-    "downstream-bleu": "", "downstream-bleu-ce": "C", "rectified": "B E", "kaplan": "",
-    "sigmoid": "floor ceiling", "score-exponential": "floor C", "score-log-linear": "a b",
-    "chinchilla": "E A B",
-    "skaling": "E", "kaplan-e": "E", "overtraining": "E a b", "farseer": "",
-    "repetition": "E", "repetition-geometric": "E A B",
-    "clark": "", "loss-size": "E A", "vocabulary": "E A A_v B",
-    "best-lr": "lr_0", "best-batch": "batch_0",
-    "cpt-chinchilla": "E A B", "loss-compute": "a", "loss-compute-e": "E A",
-}  # fmt: skip
-
-
-@every_law
-def test_linear_parameters_are_read_off_the_formula(name):
-    """Those that the papers' formulas show; the one below checks them by numbers."""
-    law = laws.get(name)
-    assert law.linear is None and law.linear_parameters == tuple(LINEAR[name].split())
-
-
 @pytest.mark.parametrize(
     "formula,expected",
     [
@@ -562,44 +534,6 @@ def test_ones_own_law_may_be_defined_again_but_not_another_under_its_name(own_la
     with pytest.raises(UsageError, match=r"'mine' is that of another law, defined as .*rival"):
         jl.law(lambda N, *, E=jl.laws.positive(): E * N, name="mine")
     assert laws.get("mine") is again
-
-
-def test_variants_go_with_the_law_they_are_of(own_laws):
-    mine = rival(name="dcpt", replace=True)
-    with pytest.raises(UsageError, match="has no constraint 'paper'"):
-        laws.get("dcpt", "paper")
-    assert laws.get("dcpt") is mine
-
-
-def test_a_law_without_specifications_is_refused():
-    with pytest.raises(UsageError, match="law: there is no option 'targt'. Did you mean 'target'"):
-        base.law(targt="accuracy")
-    with pytest.raises(UsageError, match="parameter 'E' of law bare has no specification"):
-
-        @base.law
-        def bare(N, *, E):
-            return E + N
-
-    with pytest.raises(UsageError, match="needs inputs before"):
-
-        @base.law
-        def no_inputs(*, E=specs.positive()):
-            return E
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: laws.get("chinchila"), "Did you mean 'chinchilla'"),
-        (lambda: laws.get("dcpt", constraint="papr"), "it has paper, observed"),
-        (lambda: laws.get("kaplan", constraint="paper"), "it takes none"),
-        (lambda: laws.get("kaplan").parameter("alpha"), "has no parameter 'alpha'"),
-    ],
-)
-def test_misuse_says_what_to_do(call, says):
-    with pytest.raises(UsageError) as error:
-        call()
-    assert says in str(error.value)
 
 
 @pytest.mark.parametrize("asked", ["__call__", "evaluate"])

@@ -116,10 +116,22 @@ def test_a_bootstrap_says_whether_it_beats_what_was_run():
     [
         (dict(caps={"web": 0.3, "code": 0.3, "math": 0.3}), UsageError, "caps add up to 0.9"),
         (dict(caps={"wbe": 0.3}), UsageError, "Did you mean 'web'"),
-        (dict(max_kl=0.1), UsageError, "needs natural="),
-        (dict(targets={"python": 0, "wiki": 0}), UsageError, "targets are all 0"),
-        (dict(targets={"python": 1}), UsageError, "targets: it does not name wiki: .* 0 where"),
-        (dict(natural={"web": 1}), UsageError, "natural: it does not name code, math"),
+        (dict(caps={"code": 30}), UsageError, r"caps of code is 30; it must be in \[0, 1\]"),
+        (
+            dict(observed={"web": [0.2, 0.5], "code": [0.3, 0.3], "math": [0.5, 0.3]}),
+            DataError,
+            r"do not add up to 1: row 1 \(sum 1.1\)",
+        ),
+        (
+            dict(observed={"web": np.ma.array([0.5], mask=True), "code": [0.2], "math": [0.3]}),
+            DataError,
+            "column web: row 0",
+        ),
+        (
+            dict(observed={"web": [True], "code": [0], "math": [0]}),
+            DataError,
+            "column of type bool",
+        ),
         (
             dict(natural={"web": 9, "code": 0.5, "math": 0.5}, max_kl=0.01, caps={"web": 0.1}),
             DataError,
@@ -130,15 +142,6 @@ def test_a_bootstrap_says_whether_it_beats_what_was_run():
 def test_what_leaves_no_mixture_is_refused(asked, error, message):
     with pytest.raises(error, match=message):
         planning.optimal_weights(BOTH, **asked)
-
-
-def test_laws_of_other_shares_and_names_are_refused():
-    other = (jl.laws.mixing(["web", "code"]), {"c": 1.0, "t[web]": 0.0, "t[code]": 0.0})
-    with pytest.raises(UsageError, match="over the same shares"):
-        planning.optimal_weights(BOTH | {"other": other})
-    for shares in (["web"], ["web", "web"], ["a|b", "c"]):
-        with pytest.raises(UsageError, match="share"):
-            jl.laws.mixing(shares)
 
 
 @pytest.mark.full

@@ -10,7 +10,6 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.errors import UsageError
 from jaxlaw.laws import _tuned as bowls
 
 LAW = jl.laws.tuned("skaling")
@@ -115,25 +114,6 @@ def test_units_of_the_runs_and_of_the_law():
     )
 
 
-@pytest.mark.parametrize(
-    "law, over, message",
-    [
-        ("skaling", ["rate"], "not over 'rate'"),
-        ("skaling", ["bacth"], "Did you mean 'batch'"),
-        ("skaling", [], "over is empty"),
-        ("annealing", ["lr"], "has none of the inputs N, D and C"),
-        ("tuned-skaling", ["lr"], "has lr, batch, lr_0"),
-        ("multi-power", ["lr"], "cannot be tuned"),
-        ("chinchilla[E of c4|pile]", ["lr"], "tune the plain law"),
-        (jl.laws.get("dcpt", "paper"), ["lr"], "give the plain law"),
-        ("skalling", ["lr"], "Did you mean 'skaling'"),
-    ],
-)
-def test_misuse_says_what_to_do(law, over, message):
-    with pytest.raises(UsageError, match=message.replace("[", r"\[")):
-        jl.laws.tuned(law, over)
-
-
 def test_groups_of_a_tuned_law():
     law = jl.laws.grouped("tuned-lr-chinchilla", ["adamw", "muon"], own=["lr_0"])
     assert jl.laws.get(law.name) is law and law.chart is not None
@@ -161,15 +141,6 @@ def test_what_was_true_is_fitted_again(largest):
     fit = jl.fit(law, runs, n_starts=16, n_local=2)
     assert fit.params == pytest.approx(truth, rel=1e-4)
     assert fit.agreement == 1.0 and "at-bound" not in [note.code for note in fit.notes]
-
-
-def test_rates_and_batches_have_any_name_in_a_file(tmp_path):
-    log = simulate.experiment("tuned-skaling", noise=0.001).table
-    log["batch"] /= 2048
-    log.rename(columns={"lr": "learning_rate", "batch": "bsz"}).to_csv(tmp_path / "log.csv")
-    columns = {"lr": "learning_rate", "batch": "bsz"}
-    runs = jl.read_runs(tmp_path / "log.csv", columns, {"batch": 2048})
-    assert runs.observations(LAW).inputs["batch"].min() == 2.0**16
 
 
 def test_coordinates_of_a_prior_are_those_of_the_base_and_the_exponents():

@@ -182,22 +182,6 @@ def test_no_inflection_within_the_data_is_an_answer():
     assert "rises with D up to r = 0.05, and at no share above it" in note.message
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"n_resamples": 1}, "resamples ≥ 2"),
-        ({"resample": "rows"}, "'points' or 'runs'"),
-        ({"level": 95}, "level is 95; it must be between 0 and 1"),
-        ({"split": 0.005}, "0 runs have a share below 0.005"),
-        ({"at": {"r": 0.1}}, "at takes N and D, not r"),
-    ],
-)
-def test_misuse_says_what_to_do(options, says):
-    with pytest.raises(jl.UsageError) as error:
-        jl.papers.inflection_ratio(runs(lower()), **options)
-    assert says in str(error.value)
-
-
 def test_shares_without_a_trend_are_refused():
     table = runs(UPPER)
     with pytest.raises(jl.DataError, match="do not show how the loss moves with D"):

@@ -100,12 +100,6 @@ def test_few_degrees_of_freedom_widen_every_interval():
     assert again.degrees == 3.0
 
 
-def test_one_without_draws_stays_as_it_is():
-    both = as_draws(SCRATCH, drawn(CONTINUAL))
-    assert {len(v) for one in both for v in one.values.values()} == {41}
-    assert np.ptp(both[0].values["A"]) == 0 < np.ptp(both[1].values["A"])
-
-
 @pytest.mark.parametrize(
     "given, says",
     [
@@ -123,30 +117,6 @@ def test_what_is_no_fit_is_refused(given, says):
 def test_bootstraps_of_different_length_are_refused():
     with pytest.raises(jl.UsageError, match="30 and 40 draws"):
         as_draws(drawn(SCRATCH, 30), drawn(CONTINUAL, 40))
-
-
-@pytest.mark.parametrize(
-    "inputs, says",
-    [
-        ({}, "also needs r; give it in at="),
-        ({"r": 1.5}, r"in \[0, 1\]"),
-        ({"q": 1.0, "r": 0.5}, "'q'"),
-    ],
-)
-def test_inputs_are_checked(inputs, says):
-    with pytest.raises(jl.UsageError, match=says):
-        planning.allocation(DOMAIN, 5e19, at=inputs)
-
-
-def test_an_answer_prints_and_is_json():
-    plan = planning.allocation(scattered(), 1e24)
-    lines = plan.summary().splitlines()
-    assert " ".join(plan.headline.split()) == " ".join(" ".join(lines[:3]).split())
-    assert lines[3].startswith("Next: add runs on the far side")  # of D/N, which none had
-    assert lines[4].startswith("N  ") and " B parameters   95 %: " in lines[4]
-    assert any("extrapolation" in line for line in lines)
-    record = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
-    assert record["N"] == plan.N and record["interval"]["N"] == list(plan.interval["N"])
 
 
 def test_what_people_read_is_the_same_in_every_unit_of_the_runs():

@@ -217,12 +217,6 @@ def test_the_best_number_of_steps_is_found_inside_its_range():
     assert best.steps == pytest.approx(steps[whole.idxmin()], rel=5e-3) and best.steps % 1 == 0
 
 
-def test_the_binding_ends_are_named():
-    best = optimal_training(PT, CPT, RUN, 0.0, OVER)
-    assert best.binding == "peak at its highest (0.001); replay at its lowest (0)"
-    assert "binding" in best.summary() and best.to_dict()["weight"] == 0.0
-
-
 @pytest.mark.full
 def test_the_curve_of_optima_is_that_of_single_ones():
     weights = (0.0, 0.3, 0.55, 0.9, 1.0)
@@ -547,39 +541,3 @@ def test_the_start_of_a_run_of_an_unknown_base_predicts_its_end():
 
 
 # Misuse
-
-
-@pytest.mark.parametrize(
-    "call,message",
-    [
-        (lambda: ContinualPretraining(None, 100), "give peak="),
-        (lambda: ContinualPretraining(Pretraining(10, 1e-3), 100, warmup=5), "needs peak="),
-        (lambda: dataclasses.replace(RUN, loss_potential=2.0), "loss_potential is 2.0"),
-        (lambda: dataclasses.replace(RUN, shape="cos"), "Did you mean 'cosine'"),
-        (lambda: dataclasses.replace(RUN, warmup=20_000), "more than those of the warm-up"),
-        (lambda: dataclasses.replace(RUN, pretraining=Pretraining(10, -1.0)),
-         "pretraining.peak is -1.0"),
-        (lambda: final_losses(PT, CPT, RUN, peak=0), "peak must be"),
-        (lambda: final_losses(PT, CPT, RUN, replay=1.5), "in \\[0, 1\\]"),
-        (lambda: final_losses(PT, CPT, RUN, ratio=0.5), "'ratio' is not a setting"),
-        (lambda: final_losses(PT, CPT, dataclasses.replace(RUN, peak=None, warmup=0), peak=1e-4),
-         "the last rate of pre-training"),
-        (lambda: final_losses(PT, CPT, dataclasses.replace(RUN, pretraining=None)),
-         "give the run pretraining="),
-        (lambda: final_losses(("chinchilla", TRUTHS["chinchilla"]), CPT, RUN), "takes no areas"),
-        (lambda: final_losses(("cpt-curve", TRUTHS["cpt-curve"]), CPT, RUN), "no replay ratio"),
-        (lambda: final_losses(PT, CPT, RUN, at={"N": 1e9}), "no input 'N'"),
-        (lambda: final_losses(as_fit(PT, area_options(0.99)), as_fit(CPT, area_options()), RUN),
-         "different ways"),
-        (lambda: optimal_training(PT, CPT, RUN, 1.5, OVER), "λ1 is"),
-        (lambda: optimal_training(PT, CPT, RUN, 0.5, {}), "over="),
-        (lambda: optimal_training(PT, CPT, RUN, 0.5, {"peak": (1e-3, 1e-4)}), "lowest, highest"),
-        (lambda: optimal_training(PT, CPT, LEVEL, 0.5, {"loss_potential": (0, 1), "x": (0, 1)}),
-         "'x' is not a setting"),
-        (lambda: turning_length(PT, LEVEL, weight=0.5), "cpt= and weight="),
-        (lambda: turning_length(PT, LEVEL, weight=-0.5), "λ1 is -0.5"),
-    ],
-)  # fmt: skip
-def test_misuse_says_what_to_do(call, message):
-    with pytest.raises(UsageError, match=message):
-        call()

@@ -90,16 +90,6 @@ def test_the_trade_off_and_the_picture():
     assert any("20 B tokens, 67.2 % replay" in text.get_text() for text in ax.texts)
 
 
-def test_it_is_saved_and_read_again(tmp_path):
-    plan = continual_run(PT, CPT, curves=curves(), **{**GIVEN, "over": ONE, "base": "wsd"})
-    plan.save(tmp_path / "plan.json")
-    again = jl.load(tmp_path / "plan.json")
-    assert again.headline == plan.headline and again.searched == plan.searched
-    pd.testing.assert_frame_equal(again.runs, plan.runs)
-    pd.testing.assert_frame_equal(again.table, plan.table)
-    assert again.summary() == plan.summary()
-
-
 def test_the_runs_stand_beside_the_trade_off():
     seen = curves()
     plan = continual_run(PT, CPT, curves=seen, **{**GIVEN, "over": ONE, "base": "wsd"})
@@ -246,33 +236,6 @@ def test_what_runs_of_one_schedule_say():
     assert linear.shapes == 1
 
 
-WRONG = [
-    ({"tokens": 1e6}, UsageError, "less than two updates"),
-    ({"tokens": "20B parameters"}, UsageError, "number of parameters"),
-    ({"batch_tokens": 0}, UsageError, "batch_tokens is 0"),
-    ({"weight": 1.5}, UsageError, "weight is 1.5"),
-    ({"warmup_tokens": 15e9}, UsageError, "more than half of the 2e\\+10 tokens"),
-    ({"base": None}, UsageError, "say how the base was trained"),
-    ({"base": "wsd"}, UsageError, "base"),
-    ({"base": "wsdd:peak=1,steps=3"}, UsageError, "Did you mean 'wsd'"),
-    ({"over": {"replays": (0, 1)}}, UsageError, "none of replay.*Did you mean 'replay'"),
-    ({"over": {"steps": (5_000, 20_000)}}, UsageError, "20,000 are more than the tokens make"),
-    ({"over": {"replay": (0.5, 0.2)}}, UsageError, "takes \\(lowest, highest\\)"),
-    ({"over": {**ONE, "replay": (0.5, 0.5)}}, UsageError, "needs a range"),
-    ({"cpt": None}, UsageError, "give fits of both losses"),
-    ({"curves": log()}, UsageError, "what jl.read_loss_curves returns, not DataFrame"),
-    ({"pt": curves()}, UsageError, "loss curves have both losses"),
-    ({"pt": curves(), "cpt": None, "base": None}, UsageError, "3 bases; say which.*base='"),
-    ({"pt": curves(), "cpt": None, "base": "wsdd"}, UsageError, "no run 'wsdd'.*Did you mean"),
-]
-
-
-@pytest.mark.parametrize("more, kind, said", WRONG)
-def test_what_is_wrong_is_named(more, kind, said):
-    with pytest.raises(kind, match=said):
-        continual_run(**{"pt": PT, "cpt": CPT, **GIVEN, **more})
-
-
 def test_curves_that_carry_no_continual_run_are_refused():
     given = {"tokens": 20e9, "batch_tokens": 2e6, "weight": 0.5}
     with pytest.raises(DataError, match="r_g is the share of the first") as error:
@@ -287,25 +250,3 @@ def test_curves_that_carry_no_continual_run_are_refused():
                (PT, CPT)]  # fmt: skip
     with pytest.raises(UsageError, match="say which peaks to search"):
         continual_run(*unknown, **given)
-
-
-@pytest.mark.full
-def test_the_command_says_what_the_call_does(command, tmp_path):
-    log().to_csv(tmp_path / "logs.csv", index=False)
-    plan = ("plan", "continual", "logs.csv", "--tokens", "20B", "--batch-tokens", "2M")
-    plan += ("--weight", "0.6", "--base", "wsd")
-    code, out, err = command(*plan)
-    assert (code, out) == (1, "")
-    line = "-c loss_g=loss_pt -c loss_d=loss_cpt -c r_g=replay"
-    assert err.rstrip().endswith(line)
-    fits = []
-    for name, truth in (PT, CPT):
-        fits.append(f"{name}.json")
-        jl.fitting.FittedLaw(jl.laws.get(name), dict(truth)).save(tmp_path / fits[-1])
-    one = [word for name, (low, high) in ONE.items() for word in ("--over", f"{name}={low}:{high}")]
-    code, out, err = command(*plan[:2], *fits, *plan[2:], *line.split(), *one, "--json")
-    assert code == 0, err
-    direct = continual_run(PT, CPT, curves=curves(), **{**GIVEN, "over": ONE, "base": "wsd"})
-    assert f'"replay": {direct.replay}' in out and '"runs"' in out
-    code, out, err = command(*plan[:2], *fits, *plan[3:], "--fill", "linear")
-    assert code == 2

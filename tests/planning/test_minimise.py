@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import DataError, FittedLaw, UsageError, planning, simulate
+from jaxlaw import FittedLaw, UsageError, planning, simulate
 from jaxlaw.laws import Input, positive, power
 from jaxlaw.planning import AtMost, Budget, Compute, Corpus, minimise, solve
 from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn
@@ -293,19 +293,6 @@ def test_the_noise_of_a_run_gives_the_flat_range():
         assert found.flat[name][0] < found.near[name][0]  # 0.4 % is wider than 0.1 %
 
 
-def test_an_answer_is_kept_in_a_file(tmp_path):
-    for answer in (
-        minimise(TRUTH, BOTH, subject_to=[Budget(1e21)]),
-        solve(TRUTH, for_="D", loss=2.2, at={"N": 7e9}),
-    ):
-        answer.save(tmp_path / "answer.json")
-        assert jl.load(tmp_path / "answer.json").quantities == answer.quantities
-    assert (
-        "within 0.1% of the lowest loss: N"
-        in minimise(TRUTH, BOTH, subject_to=[Budget(1e21)]).summary()
-    )
-
-
 # --- one input for a loss
 
 
@@ -339,43 +326,6 @@ def test_no_share_is_named_that_is_less_than_a_token():
 
 
 # --- what is refused
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (({},), "over names no input"),
-        (({"X": None},), "takes no input 'X'"),
-        (({"N": (1e9, 1e8), "D": None},), "the least value, 1e.09, is not below the largest"),
-        (({"N": None},), "also needs D"),
-        (({"N": None, "D": None}, [Budget(1e21), Budget(1e22)]), "subject_to holds 2 of Budget"),
-        (({"N": None, "D": None}, [Budget(1e21), Corpus()]), "Corpus needs tokens"),
-        (({"N": None, "D": None}, [Budget(-1)]), "compute is -1"),
-        (({"N": (1e7, 3)}, [], {"D": 1e9}), "over of N: the least value"),
-        (({"N": None}, [], {"D": 1e9, "U": 3}), "no law here takes an input 'U'"),
-        (({"N": None}, ["1e21"], {"D": 1e9}), "subject_to"),
-    ],
-)
-def test_questions_that_are_none(arguments, message):
-    over, subject_to, at = [*arguments, *([[], None][len(arguments) - 1 :])]
-    with pytest.raises(UsageError, match=message):
-        minimise(TRUTH, over, subject_to=subject_to, at=at)
-
-
-def test_goals_that_are_none():
-    with pytest.raises(UsageError, match="at which a loss is reached"):
-        minimise(Compute(), BOTH)
-    with pytest.raises(UsageError, match="predicts a score"):
-        score = jl.laws.get("downstream-bleu")
-        minimise(
-            (score, simulate.TRUTHS["downstream-bleu"]), {name: None for name in score.input_names}
-        )
-    with pytest.raises(DataError, match=r"falls all the way to the largest D that is searched"):
-        minimise(TRUTH, {"D": None}, at={"N": 1e9})
-    with pytest.raises(UsageError, match="also needs N"):
-        solve(TRUTH, for_="D", loss=2.2)
-    with pytest.raises(UsageError, match="takes no input 'X'"):
-        solve(TRUTH, for_="X", loss=2.2)
 
 
 def test_normal_draws_that_bend_the_law_are_noted():

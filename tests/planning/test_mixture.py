@@ -230,14 +230,3 @@ def test_the_published_critical_ratio_of_pile(own_laws):
     ours = planning.critical_ratio(jl.fit(mixing, {"r": r, "loss": L}), start=start)
     assert ours.share == pytest.approx(0.28623, abs=4e-3)
     assert ends.loc[asked, "loss"].item() < start and ours.share < 0.28515625
-
-
-def test_wrong_usage():
-    with pytest.raises(jl.UsageError, match="no law here takes an input 'M'"):
-        planning.optimal_mixture(GENERAL, DOMAIN, start=2.8, at={"M": 1.0, **AT})
-    with pytest.raises(jl.UsageError, match="also needs D; give"):
-        planning.optimal_mixture(GENERAL, DOMAIN, start=2.8, at={"N": 1.0})
-    with pytest.raises(jl.UsageError, match="no input r"):
-        planning.critical_ratio(("chinchilla", jl.simulate.TRUTHS["chinchilla"]), start=2.8)
-    with pytest.raises(jl.UsageError, match="1 \\+ threshold"):
-        planning.optimal_mixture(GENERAL, DOMAIN, start=2.8, threshold=-1.5, at=AT)

@@ -362,52 +362,6 @@ def test_another_length_and_peak_compile_nothing():
     assert searching._weighted._cache_size() == programs
 
 
-def test_a_fit_says_where_it_was_not():
-    fit = simulated_fit("annealing")
-    inside = optimal_schedule(fit, 30_000, 2e-4, floor=2e-5, shortest_decay=6_000)
-    assert "extrapolation" not in {note.code for note in inside.notes}
-    beyond = optimal_schedule(fit, 30_000, 1e-3)
-    note = next(note for note in beyond.notes if note.code == "extrapolation")
-    low, high = fit.ranges["S1"]
-    assert note.severity == "warning" and f"(fitted {low:.4g} to {high:.4g})" in note.message
-    assert beyond.loss == pytest.approx(float(fit.predict(S1=beyond.areas.S1, S2=beyond.areas.S2)))
-    assert "optimal" in beyond.summary() and note.message in beyond.summary()
-
-
-@pytest.mark.parametrize(
-    "change,message",
-    [
-        ({"steps": 0}, "steps is 0"),
-        ({"steps": 2.5}, "whole number"),
-        ({"peak": 0.0}, "peak is 0; it must be positive"),
-        ({"peak": float("nan")}, "peak is nan"),
-        ({"floor": 1e-3}, "below the peak"),
-        ({"warmup": 100}, "use 0 to 99"),
-        ({"shortest_decay": 0}, "shortest_decay"),
-        ({"start": -1.0, "warmup": 2}, "start is -1; it must be not negative"),
-        ({"decay": 1.5}, r"\[0, 1\]"),
-        ({"knots": 1}, "knots"),
-        ({"fit": [ANNEALING, ANNEALING]}, "need weights"),
-        ({"fit": [ANNEALING, ANNEALING], "weights": (0.5, 0.6)}, "their sum is 1"),
-        ({"fit": [ANNEALING, ANNEALING], "weights": (-0.5, 1.5)}, "none may be negative"),
-        ({"fit": [ANNEALING, ANNEALING], "weights": (1, 0), "at": [{}]}, "one for each"),
-        ({"fit": "annealing"}, "give a Fit"),
-        ({"fit": ("annealing", {"L0": 1.0})}, "has the parameters L0, A, C, alpha"),
-        ({"fit": ("chinchilla", simulate.TRUTHS["chinchilla"])}, "takes no areas"),
-        ({"fit": ("cpt-curve", simulate.TRUTHS["cpt-curve"])}, "give after="),
-        ({"fit": PT, "after": constant(1e-3, 9)}, "needs at=.*'r'"),
-        ({"fit": PT, "after": constant(1e-3, 9), "at": {"R": 1}}, "Did you mean 'r'"),
-        ({"shortest_decay": 10**9}, "1000 times as many at most"),
-        ({"peak": 5e-324}, "of a size between"),
-        ({"after": join(constant(1e-3, 9), constant(1e-3, 9))}, "two phases already"),
-    ],
-)
-def test_misuse_says_what_to_do(change, message):
-    call = {"fit": ANNEALING, "steps": 100, "peak": 1e-3} | change
-    with pytest.raises(UsageError, match=message):
-        optimal_schedule(call.pop("fit"), call.pop("steps"), call.pop("peak"), **call)
-
-
 def test_areas_are_counted_as_for_the_fit():
     fit = simulated_fit("annealing")
     counted = dataclasses.replace(fit, area_options=area_options(decay=0.99))

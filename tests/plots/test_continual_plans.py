@@ -1,7 +1,5 @@
 """Pictures of continual runs and of a corpus's value show what they say they show."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,10 +12,7 @@ from jaxlaw.planning import (
     Pretraining,
     final_losses,
     optimal_schedule,
-    optimal_training,
-    tradeoff_curve,
     turning_length,
-    turning_lengths,
 )
 from tests.conftest import named, texts
 
@@ -43,43 +38,12 @@ def test_a_curve_for_each_number_of_steps(ax):
         plots.losses_over(three, "peak")
 
 
-@pytest.mark.full
-def test_the_curve_of_optima(ax):
-    curve = tradeoff_curve(PT, CPT, RUN, {"replay": (0, 1)}, np.linspace(0, 1, 3))
-    plots.balance(curve, "replay", ax)
-    np.testing.assert_allclose(ax.lines[1].get_ydata(), curve.table["replay"])
-    with pytest.raises(UsageError, match="peak was not searched"):
-        plots.balance(curve, "peak")
-    assert plots.balance(curve).get_ylabel() == ax.get_ylabel()  # of the only setting
-    best = optimal_training(PT, CPT, RUN, 0.5, {"replay": (0, 1)})
-    marked = plots.balance(curve, mark=best)
-    assert f"λ1 = 0.5: replay ratio {best.replay:.3g}" in texts(marked)
-    at = np.concatenate([np.asarray(c.get_offsets()) for c in marked.collections])
-    assert (0.5, best.replay) in [tuple(row) for row in at]
-    table = curve.table.assign(peak=1e-4)
-    with pytest.raises(UsageError, match="setting is missing; this curve has peak, replay"):
-        plots.balance(replace(curve, table=table))
-
-
 def test_the_way_back(ax):
     level = ContinualPretraining(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.5, shape="constant")
     found = turning_length(PT, level)
     plots.recovery(PT, level, found, ax)
     assert ax.lines[-1].get_xdata()[0] == found.steps
     assert "back after 8,730 steps" in texts(ax)
-
-
-@pytest.mark.full
-def test_the_turning_length_over_the_weight(ax):
-    """Wang 2025, figure 13: never lifted, back after some steps, never back."""
-    level = ContinualPretraining(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.2, shape="constant")
-    plan = turning_lengths(PT, CPT, level, (0.9, 0.5, 1.0))
-    plots.turning_lengths(plan, ax)
-    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [0.9, 1.0])
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), plan.table["steps"][[0, 2]])
-    assert texts(ax) == ["never lifted"]
-    never = turning_lengths(PT, CPT, RUN, (0.95, 1.0))
-    assert texts(plots.turning_lengths(never)) == ["never back"]
 
 
 def test_a_run_goes_from_one_hidden_curve_to_the_other(ax):
@@ -109,34 +73,6 @@ def test_the_value_of_a_corpus(ax):
     assert named(ax) == ["target", "without\npretraining"]
 
 
-@pytest.mark.full
-def test_several_finetuning_sizes_with_their_baselines(ax):
-    """Isik 2024, figure 1; a corpus without a law has its points joined."""
-    Dp, rows = np.geomspace(1e9, 1e11, 8), {}
-    rows["31M tokens"] = [10.0, 11.2, 12.3, 13.3, 14.2, 15.0, 15.8, 16.5]
-    rows["6M tokens"] = [10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0]
-    entropy = np.linspace(2.0, 1.5, 8)
-    plans = {
-        name: pretraining_value({"Dp": Dp, "score": score, "cross_entropy": entropy}, baseline=9)
-        for name, score in rows.items()
-    }
-    assert plots.values(plans, ax) is ax
-    law, _, points, baseline = ax.lines
-    assert law.get_ydata()[-1] == pytest.approx(plans["31M tokens"].fit.predict(Dp=1e11))
-    np.testing.assert_array_equal(points.get_ydata(), rows["6M tokens"])
-    assert set(baseline.get_ydata()) == {9.0}
-    np.testing.assert_array_equal(baseline.get_color(), points.get_color())
-    assert sorted(named(ax)) == sorted(rows)
-    law = jl.FittedLaw(jl.laws.get("downstream-bleu-ce"), {"C": 80.0, "k": 1.2})
-    over = plots.score_over_cross_entropy(plans, law)
-    assert over.lines[-1].get_ydata()[0] == pytest.approx(80 * np.exp(-1.2 * 1.5))
-    np.testing.assert_allclose(over.lines[0].get_xdata(), entropy)
-    assert {*rows, "law"} <= set(texts(over))
-    bare = pretraining_value({"Dp": Dp, "score": rows["31M tokens"]})
-    with pytest.raises(UsageError, match="the checkpoints of new have no cross_entropy"):
-        plots.score_over_cross_entropy({"new": bare})
-
-
 def test_another_set_and_its_mixture(ax):
     pt, cpt = np.linspace(3.2, 3.4, 24), np.linspace(3.1, 2.7, 24) ** 1.02
     observed = {"loss_pt": pt, "loss_cpt": cpt, "loss_ood": 0.3 * pt + 0.6 * cpt}
@@ -156,20 +92,3 @@ def test_the_best_rates_beside_the_usual_ones(ax):
     np.testing.assert_array_equal(ax.lines[-1].get_ydata(), best.schedule.rates)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), best.usual["wsd"].rates)
     assert f"optimal {best.loss:.4f}" in named(ax) and len(named(ax)) == 5
-
-
-@pytest.mark.parametrize("warmup", [0, 50])
-@pytest.mark.parametrize("base", [None, 300])
-def test_a_saved_schedule_is_drawn_beside_the_usual_ones(base, warmup, tmp_path):
-    """Of a run by itself, and of one that goes on from a pre-training, with its re-warm-up."""
-    law = "annealing" if base is None else "cpt-curve"
-    after = None if base is None else jl.schedules.wsd(1e-3, base, 0.2)
-    best = optimal_schedule(
-        (law, simulate.TRUTHS[law]), 500, 1e-3, floor=1e-4, warmup=warmup, after=after,
-        shortest_decay=100,
-    )  # fmt: skip
-    best.save(tmp_path / "best.json")
-    drawn, again = (plots.best_rates(one) for one in (best, jl.load(tmp_path / "best.json")))
-    assert len(named(again)) == 5 and named(again) == named(drawn)
-    for old, new in zip(drawn.lines, again.lines, strict=True):
-        np.testing.assert_array_equal(old.get_ydata(), new.get_ydata())

@@ -76,23 +76,6 @@ def test_a_lowest_point_beyond_the_runs_is_a_bound(ax):
     assert len(bars(ax)) == 2
 
 
-def test_three_runs_have_a_parabola_and_no_interval(ax):
-    pictures.isoflops(parabolas([1e9] * 3, sizes=3), ax)
-    assert len(diamonds(ax)[0]) == 3 and len(bars(ax)) == 0 and "bars" not in ax.get_title()
-
-
-def test_runs_of_no_common_budget_are_refused(ax):
-    grid = {"N": [1e8, 2e8, 4e8], "D": [1e9, 4e9, 1.6e10], "loss": [3.0, 2.8, 2.6]}
-    with pytest.raises(jl.UsageError, match="no three runs of different sizes"):
-        pictures.isoflops(grid, ax)
-    with pytest.raises(jl.UsageError, match="give runs, or fit="):
-        pictures.isoflops(None, ax)
-    with pytest.raises(jl.UsageError, match="need fit="):
-        pictures.isoflops(parabolas([1e9] * 3), ax, computes=[1e20])
-    with pytest.raises(jl.UsageError, match="no fitted ranges"):
-        pictures.isoflops(None, ax, fit=("chinchilla", jl.simulate.TRUTHS["chinchilla"]))
-
-
 def test_curves_of_a_law_are_lowest_where_the_plan_is(ax):
     boot = scattered()
     found = planning.allocation(boot, 1e24)

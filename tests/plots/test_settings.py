@@ -12,36 +12,6 @@ from tests.fixtures.drawn_laws import drawn
 
 FIT = ("tuned-skaling", simulate.TRUTHS["tuned-skaling"])
 OVER = {"lr": (1e-5, 1e-1), "batch": (1e4, 1e8)}
-AT = {"N": 1e9, "D": 2e10}
-
-
-@pytest.mark.full
-def test_a_bowl_has_runs_of_its_cell_the_best_and_stripes_beyond_the_runs():
-    runs = simulate.experiment("tuned-skaling", noise=0.002).table
-    plan = jl.planning.optimal_inputs(drawn(FIT), OVER, at=AT)
-    ax = plan.plot(runs=runs)
-    dots = [one.get_offsets() for one in ax.collections if len(one.get_offsets()) == 20]
-    assert len(dots) == 1 and set(dots[0][:, 0]) == set(runs["lr"])  # of the nine cells one
-    ((x, y),) = [one.get_offsets()[0] for one in ax.collections if len(one.get_offsets()) == 1][-1:]
-    assert (x, y) == pytest.approx((plan.lr, plan.batch))
-    assert "striped: beyond the runs" in ax.get_title() and "shaded: 0.1 %" in ax.get_title()
-    assert ax.get_xscale() == ax.get_yscale() == "log"
-
-
-@pytest.mark.full
-def test_one_setting_is_a_curve_with_a_band_and_the_flat_range():
-    law = jl.laws.tuned("dcpt", "lr")
-    params = dict(simulate.TRUTHS["dcpt"]) | {"h_lr": 0.02, "s_lr": 0.9, "k": 0.0}
-    params |= {"lr_0": 1e-3, "lr_N": -0.5, "lr_D": 0.2}
-    held = {"N": 1e9, "D": 2e10}
-    plan = jl.planning.optimal_inputs(
-        drawn((law, params)), {"r": (0.2, 1.0)}, at=held | {"lr": 1e-3}
-    )
-    ax = plan.plot()
-    line = ax.lines[0].get_xydata()
-    assert line[:, 1].min() == pytest.approx(plan.loss, rel=1e-3)
-    assert "band" in ax.get_title() and ax.get_xscale() == "linear"
-    assert np.ptp(line[:, 0]) == pytest.approx(0.8)
 
 
 def test_curves_of_a_tuned_law_are_at_the_best_settings_beside_the_best_runs():
@@ -70,21 +40,6 @@ def test_curves_of_a_law_of_shares_tuned_over_the_rate():
     plain = drawn(("dcpt", simulate.TRUTHS["dcpt"])).fit
     D, loss = ax.lines[0].get_xydata().T
     np.testing.assert_allclose(loss, plain.predict(N=fit.ranges["N"][0], D=D, r=0.5), rtol=1e-12)
-
-
-@pytest.mark.parametrize("column, label", [("val_loss", "loss (nats)"), ("accuracy", "loss")])
-def test_a_loss_has_its_unit_where_there_is_one(column, label):
-    draws = drawn(FIT)
-    fit = replace(draws.fit, columns={"loss": column})
-    plan = jl.planning.optimal_inputs(
-        replace(draws, fit=fit), {"lr": (1e-5, 1e-1)}, at=AT | {"batch": 1e6}
-    )
-    assert plan.plot().get_ylabel() == label
-
-
-def test_three_settings_are_refused():
-    with pytest.raises(UsageError, match="one or two inputs, not 3"):
-        pictures.settings(FIT, OVER | {"N": None}, at={"D": 2e10})
 
 
 def test_cells_over_the_size_with_bounds_hollow():

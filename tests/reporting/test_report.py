@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import re
-import sys
 from functools import partial
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -13,7 +12,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import planning, schedules, simulate, uncertainty
+from jaxlaw import planning, simulate, uncertainty
 from jaxlaw.data._row_areas import area_options
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
@@ -187,82 +186,11 @@ def test_curves_are_drawn_over_their_steps_the_worst_first(annealing):
     assert "Curves over their steps need" in without and "Curve hold" not in without
 
 
-@pytest.mark.full
-def test_curves_whose_rows_share_names_are_drawn_as_others(annealing):
-    """Tables of one run each, one below the other, count their rows from 0 each."""
-    frame = own_loss(annealing.fit, logged())
-    again = frame.set_axis(frame.groupby("run").cumcount(), axis=0)
-    assert not again.index.is_unique
-    pages = [
-        jl.report(
-            annealing.fit, runs=jl.read_loss_curves(table, schedules=SPECS), intervals=annealing
-        )
-        for table in (frame, again)
-    ]
-    assert Seen(pages[0]).text == Seen(pages[1]).text and "Curve hold (1 of 2" in pages[1]
-
-
-def test_a_curve_that_begins_late_is_predicted_where_it_was_run(annealing):
-    """Steps before the schedule, and their rates, count: the law's own losses are met."""
-    rates = schedules.parse(SPECS["fall"])
-    late = schedules.Schedule(rates.rates[500:], float(rates.rates[499]), None, "late")
-    asked = {"first_step": 500, "S1_before": float(rates.rates[:500].sum())}
-    step = np.arange(600, 4001, 200)
-    loss = annealing.fit.predict_curve(late, step, **asked)["loss"]
-    table = pd.DataFrame({"run": "late", "step": step, "loss": loss})
-    curves = jl.read_loss_curves(table, schedules={"late": late}, **asked)
-    assert "Curve late: off by 0.00%" in jl.report(annealing.fit, runs=curves, intervals=annealing)
-
-
-def test_what_is_missing_is_named(chinchilla_fit):
-    seen = Seen(jl.report(chinchilla_fit))
-    assert "Intervals: sandwich covariance, t with 238 degrees" in seen.text
-    assert f"{chinchilla_fit.standard_errors.values['alpha']:.4g}" in seen.text
-    seen = Seen(jl.report(dataclasses.replace(chinchilla_fit, standard_errors=None)))
-    assert "no intervals" in seen.text and "95%" not in seen.text
-    assert len(seen.figures) == 2  # along N, along D; all starts agree, which is no picture
-    optima = ((0.0011, 0.7), (0.0012, 0.3))
-    split = dataclasses.replace(chinchilla_fit, optima=optima, agreement=0.7)
-    assert "starts of the search ended" in Seen(jl.report(split)).text
-
-
-def test_without_matplotlib_there_are_no_pictures(chinchilla_fit, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    seen = Seen(jl.report(chinchilla_fit))
-    assert seen.figures == [] and "pip install 'jaxlaw[plot]'" in seen.text
-
-
 def test_warnings_come_first_the_gravest_before_all(chinchilla_fit):
     notes = (Note("a", "info", "known"), Note("b", "error", "wrong"), Note("c", "warning", "odd"))
     text = Seen(jl.report(dataclasses.replace(chinchilla_fit, notes=notes))).text
     at = [text.index(words) for words in ("Do not use", "Think before", "Good to know", "Evidence")]
     assert at[:3] == sorted(at[:3]) and text.index("wrong") < text.index("objective")
-
-
-def test_published_coefficients_have_no_evidence():
-    seen = Seen(jl.report(jl.published()["hoffmann-2022"]))
-    assert "As printed" in seen.text and "There is none" in seen.text and "nan" not in seen.words
-
-
-def test_a_range_that_no_paper_tells_is_not_drawn():
-    text = jl.report(jl.published()["besiroglu-2024"])  # its range of D is not known
-    seen = Seen(text)
-    assert "Figures" in text and seen.figures == []
-    assert "not given not given" in " ".join(seen.text.split()) and "nan" not in seen.words
-    assert "come without ranges to draw over" in seen.text and "rows fitted" not in seen.text
-
-
-@pytest.mark.full
-def test_letters_are_readable_on_a_telephone(chinchilla_fit):
-    runs = simulate.experiment("chinchilla", noise=0.004).table
-    text = jl.report(chinchilla_fit, runs=runs, plans=[planning.allocation(chinchilla_fit, 1e21)])
-    pictures = re.findall(r"<svg(?! id=).*?</svg>", text, re.DOTALL)
-    assert len(pictures) == 5
-    for svg in pictures:
-        width = float(re.search(r'viewBox="\S+ \S+ (\S+)', svg)[1])
-        sizes = [float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", svg)]
-        least = 7.5 if "Contours" in svg else 9  # the numbers on contours may be smaller
-        assert min(sizes) * 368 / width > least  # a window 400 wide, less the margins
 
 
 def test_names_are_text(chinchilla_fit):
@@ -321,17 +249,6 @@ def test_a_study_stands_alone_and_says_its_scores(tmp_path):
     assert "<script" not in text
 
 
-def test_what_does_not_belong_is_refused(chinchilla_fit, runs):
-    with pytest.raises(UsageError, match="belong to a fit"):
-        jl.report(a_study(), runs=runs)
-    with pytest.raises(UsageError, match="must be a FittedLaw or a Study"):
-        jl.report({})
-    with pytest.raises(UsageError, match="there are none"):
-        jl.report(chinchilla_fit, columns={"N": "n"})
-    with pytest.raises(UsageError, match="pass the runs it was made from"):
-        jl.report(chinchilla_fit, runs=simulate.experiment("chinchilla", noise=0.01).table)
-
-
 @pytest.fixture
 def command(command, chinchilla_fit, draws):
     """Run ``jaxlaw report …`` beside a fit, its data, its draws and a study."""
@@ -362,73 +279,6 @@ def test_the_command_writes_what_python_writes(command, chinchilla_fit, draws, r
     uncertainty.Draws(moved, draws.params).save("other.json")
     code, _, err = command("fit.json", "--bootstrap", "other.json", "-o", "no.html")
     assert code == 2 and "draws of another fit" in err
-
-
-@pytest.mark.full
-def test_the_command_reports_on_a_study(command, tmp_path):
-    assert command("study.json")[:2] == (0, "report: report.html\n")
-    assert (tmp_path / "report.html").read_text("utf-8") == jl.report(a_study())
-
-
-@pytest.mark.full
-def test_the_command_draws_profiles(command, chinchilla_fit, runs, tmp_path):
-    assert command("fit.json", "--data", "runs.csv", "--profile", "alpha")[0] == 0
-    found = jl.profile(chinchilla_fit, runs, "alpha")
-    expected = jl.report(chinchilla_fit, runs=runs, profiles=[found])
-    assert (tmp_path / "report.html").read_text("utf-8") == expected
-
-
-def test_the_command_draws_curves(command, annealing, tmp_path):
-    annealing.fit.save("annealing.json")
-    own_loss(annealing.fit, logged()).to_csv("curves.csv", index=False)
-    pd.DataFrame(annealing.params).to_csv("annealing.csv", index=False)
-    (tmp_path / "schedules.json").write_text(json.dumps(SPECS))
-    asked = ("annealing.json", "--bootstrap", "annealing.csv", "--data", "curves.csv")
-    assert command(*asked, "--schedules", "schedules.json")[0] == 0
-    assert "Curve hold (1 of 2" in (tmp_path / "report.html").read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    "arguments,code,message",
-    [
-        (["fit.json", "--profile", "alpha"], 2, "--profile needs the data of the fit"),
-        (["fit.json", "--data", "runs.csv", "--profile", "alpa"], 2, "no parameter 'alpa'"),
-        (["fit.json", "--fill", "hold"], 2, "--schedules FILE"),
-        (["fit.json", "--data", "runs.csv", "--fill", "hold"], 2, "--schedules FILE"),
-        (["study.json", "--profile", "alpha"], 2, "belong to a fit"),
-        (["absent.json"], 2, "cannot read"),
-        (["runs.csv"], 2, "--out study.json"),
-        (["fit.json", "-c", "N=n"], 2, "--data FILE"),
-        (["fit.json", "--at", "N=1"], 2, "is for a plan"),
-        (["fit.json", "--general", "fit.json"], 2, "--start LOSS"),
-        (["study.json", "--compute", "1e21"], 2, "belong to a fit"),
-        (["fit.json", "--bootstrap", "runs.csv"], 1, "no draws of law"),
-        (["fit.json", "-o", "no/folder/page.html"], 2, "cannot write"),
-    ],
-)
-def test_wrong_calls_are_refused(command, arguments, code, message):
-    found = command(*arguments)
-    assert found[0] == code and message in found[2]
-
-
-def test_help_has_an_example(command):
-    code, out, _ = command("--help")
-    assert code == 0 and "Example: jaxlaw report fit.json" in out
-
-
-@pytest.mark.full
-def test_names_that_look_like_formulas_are_shown_as_they_are(closed, tmp_path):
-    """A single name with one dollar is no formula, but two of them in a line, or a pair, are."""
-    table = simulate.experiment("chinchilla").table.iloc[::8]
-    laws = {"x$^{": "kaplan", r"y$\foo$": "chinchilla"}
-    study = jl.cross_validate(
-        laws, {"a$^{1": table, r"b$\q$": table}, "k-fold:2", n_starts=16, n_local=4
-    )
-    page = jl.report(study)
-    for name in (*laws, "a$^{1", r"b$\q$"):
-        assert name in page
-    for draw in (jl.plots.fold_scores, jl.plots.score_table):
-        draw(study).figure.savefig(tmp_path / "picture.svg")  # fails on what is no formula
 
 
 # --- forecasts
@@ -475,31 +325,6 @@ def test_all_intervals_of_a_page_have_one_level():
         jl.report(made, plans=[plan], level=0.9)
     with pytest.raises(UsageError, match="intervals of 80%, a plan of 95%"):
         jl.report(made, plans=[plan, planning.allocation(made, 1e22, level=0.95)])
-
-
-@pytest.mark.full
-def test_a_page_opens_with_what_was_asked(chinchilla_fit, runs, draws):
-    plan = planning.allocation(draws, 1e23)
-    whole = jl.report(chinchilla_fit, runs=runs, intervals=draws, plans=[plan])
-    assert plan.headline and plan.headline in Seen(whole).text[:400]
-    text = re.sub("<[^>]+>", " ", whole.split("</nav>")[1])
-    order = ["Allocation", "The runs and the answer", "quantity", "What to know first", "objective"]
-    at = [text.index(words) for words in order]
-    assert at == sorted(at)
-    # Runs and target in one frame: the answer is written, and a dot for each run drawn.
-    first = re.search(r"<svg(?! id=).*?</svg>", whole, re.DOTALL)[0]
-    assert f"{plan.N / 1e9:.3g} B parameters" in first and first.count("<use") > len(runs)
-    assert "<details><summary>The fit as jaxlaw saves it" in whole
-
-
-@pytest.mark.full
-def test_notes_that_decide_nothing_are_folded(chinchilla_fit):
-    notes = (Note("a", "info", "known"), Note("c", "warning", "odd"), Note("b", "error", "wrong"))
-    page = jl.report(dataclasses.replace(chinchilla_fit, notes=notes))
-    head = page[: page.index("<nav")]
-    assert "wrong" in head and "odd" not in head  # what forbids the numbers stands above them
-    folded = re.search(r"<details><summary>Also good to know: a</summary>.*?</details>", page)[0]
-    assert "known" in folded and "odd" not in folded
 
 
 def test_the_page_of_a_fit_shows_forecasts_and_escapes_them():

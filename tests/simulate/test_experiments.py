@@ -9,9 +9,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import jaxlaw as jl
-from jaxlaw import laws, schedules, simulate
-from jaxlaw.errors import UsageError
-from jaxlaw.simulate._designs import LINES
+from jaxlaw import laws, simulate
 
 SIZES = {
     "kaplan": 48,
@@ -86,18 +84,6 @@ def test_continual_curves_obey_their_laws_along_the_lines_they_name(tmp_path):
     assert (made.table.groupby("run")["step"].diff().dropna() > 0).all()
 
 
-def test_lines_of_the_continual_curves_are_the_schedules_of_wang():
-    """Setting A: 40,000 steps and 10,000 continual ones at a peak of 2e-4."""
-    both = {name: schedules.parse(line) for name, line in LINES.items()}
-    base = schedules.cosine(2e-4, 40_000, 2e-5)
-    again = schedules.warmup(schedules.cosine(1e-4, 9_500, 2e-5), 500)
-    np.testing.assert_array_equal(
-        both["cosine then cosine"].rates, schedules.join(base, again).rates
-    )
-    assert {line.boundary for line in both.values()} == {None, 40_000}
-    assert {len(line) for line in both.values()} == {40_000, 50_000}
-
-
 @pytest.mark.parametrize("name", SIZES)
 def test_rows_and_columns(name):
     made = simulate.experiment(name)
@@ -123,12 +109,6 @@ def test_same_numbers_in_another_process():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.strip()
     assert float.fromhex(said) == simulate.experiment("dcpt").table["loss"].sum()
-
-
-def test_global_generator_is_left_alone():
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
-    simulate.experiment("dcpt", seed=1)
-    assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
 
 
 @pytest.mark.parametrize("noise", [0.001, 0.004, 0.02])
@@ -206,39 +186,6 @@ def test_general_truth_passes_near_que_table_5():
     np.testing.assert_allclose(table["loss"], list(printed.values()), rtol=0.004)
 
 
-def test_demo_is_what_a_users_file_would_hold():
-    table, general, domain = simulate.demo()
-    assert list(table.columns) == [
-        "n_params",
-        "n_tokens",
-        "domain_ratio",
-        "general_loss",
-        "domain_loss",
-    ]
-    assert len(table) == 540
-    assert table["n_params"].unique().tolist() == [500_000_000, 1_800_000_000, 4_000_000_000]
-    assert table["n_tokens"].iloc[0] == 131_072_000
-    for truth, loss, share in (
-        (domain, "domain_loss", table["domain_ratio"]),
-        (general, "general_loss", 1 - table["domain_ratio"]),
-    ):
-        inputs = {"N": table["n_params"] / 1e9, "D": table["n_tokens"] / 1e9, "r": share}
-        clean = simulate.simulate_runs("dcpt", truth, inputs)["loss"]
-        residual = np.log(table[loss].to_numpy() / clean)
-        assert residual.std() == pytest.approx(0.004, rel=0.12)
-    noise = [
-        np.log(simulate.demo().table[loss] / simulate.demo(noise=0.0).table[loss])
-        for loss in ("domain_loss", "general_loss")
-    ]
-    assert abs(np.corrcoef(noise)[0, 1]) < 0.15
-
-
-def test_inputs_broadcast():
-    truth = simulate.TRUTHS["chinchilla"]
-    table = simulate.simulate_runs("chinchilla", truth, {"N": 1e9, "D": [1e10, 2e10, 4e10]})
-    assert table.shape == (3, 3) and (table["N"] == 1e9).all()
-
-
 def test_values_are_float64_whatever_the_global_setting():
     truth, inputs = simulate.TRUTHS["chinchilla"], {"N": [1e9], "D": [2e10]}
     expected = 1.69 + 406.4 / 1e9**0.34 + 410.7 / 2e10**0.28
@@ -246,44 +193,6 @@ def test_values_are_float64_whatever_the_global_setting():
     loss = simulate.simulate_runs("chinchilla", truth, inputs)["loss"][0]
     assert loss == pytest.approx(expected, rel=1e-14)
     assert not jax.config.jax_enable_x64
-
-
-def test_truths_cannot_be_changed_by_accident():
-    with pytest.raises(TypeError):
-        simulate.TRUTHS["dcpt"]["E"] = 0.0
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: simulate.experiment("dctp"), "Did you mean 'dcpt'"),
-        (lambda: simulate.simulate_runs("chinchila", {}, {}), "Did you mean 'chinchilla'"),
-        (
-            lambda: simulate.simulate_runs("loss-compute", {"a": 1.0}, {"C": [1e18]}),
-            "also needs the parameters b",
-        ),
-        (
-            lambda: simulate.simulate_runs("loss-compute", {"a": 1.0, "bb": 1.0}, {"C": [1e18]}),
-            "no parameter 'bb'",
-        ),
-        (
-            lambda: simulate.simulate_runs("loss-compute", {"a": 1.0, "b": 0.1}, {}),
-            "also needs the inputs C",
-        ),
-        (
-            lambda: simulate.simulate_runs("loss-compute", {"a": 1.0, "b": 0.1}, {"C": 1e18}, -0.1),
-            "noise is -0.1; it must be",
-        ),
-        (
-            lambda: simulate.simulate_runs("loss-compute", {"a": 1.0, "b": 0.1}, {"C": np.nan}),
-            "not finite at {'C': nan}",
-        ),
-    ],
-)
-def test_misuse_says_what_to_do(call, says):
-    with pytest.raises(UsageError) as error:
-        call()
-    assert says in str(error.value)
 
 
 def test_a_law_itself_will_do():

@@ -1,7 +1,5 @@
 """The bootstrap: what is drawn, what is fitted, what is said of it."""
 
-import sys
-import types
 from dataclasses import replace
 
 import numpy as np
@@ -339,25 +337,6 @@ def test_notes_say_what_the_resamples_were_short_of(chinchilla_fit):
     assert walled.params["E"].max() <= 1.66
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_resamples": 1}, "at least 2"),
-        ({"kind": "jackknife"}, "'case', 'residual' or 'wild'"),
-        ({"kind": "residual", "groups": "N"}, "use kind='case' or 'wild'"),
-        ({"delta": 1.0}, "delta: a fit brings these itself"),
-        ({"kinds": "case"}, "kinds"),
-        ({"n_local": -1}, "n_local must be at least 1"),
-        ({"n_starts": 0}, "n_starts must be at least 1"),
-        ({"work_dir": "é\0"}, "text without NUL bytes"),
-        ({"compile_cache": "é\0"}, "text without NUL bytes"),
-    ],
-)
-def test_calls_that_make_no_sense_are_refused(chinchilla_fit, options, message):
-    with pytest.raises((jl.UsageError, TypeError), match=message):
-        jl.bootstrap(chinchilla_fit, TABLE, **options)
-
-
 def test_other_runs_than_the_fits_are_refused(chinchilla_fit):
     with pytest.raises(jl.UsageError, match="pass the runs it was made from"):
         jl.bootstrap(chinchilla_fit, TABLE.iloc[:200])
@@ -388,31 +367,3 @@ def test_draws_go_to_arviz(drawn):
     pytest.importorskip("arviz")
     posterior = drawn.to_arviz()["posterior"]
     assert np.ravel(posterior["alpha"]).tolist() == drawn.params["alpha"].tolist()
-
-
-class FakeArviz(types.ModuleType):
-    """What ``from_dict`` takes differs between versions 0 and 1."""
-
-    def __init__(self, version):
-        super().__init__("arviz")
-        self.from_dict = {
-            0: lambda posterior=None: self.checked(posterior), 1: lambda data: self.checked(**data)
-        }[version]  # fmt: skip
-
-    def checked(self, posterior):
-        if not all(isinstance(values, np.ndarray) for values in posterior.values()):
-            raise TypeError("posterior holds arrays")
-        return posterior
-
-
-@pytest.mark.parametrize("version", [0, 1])
-def test_draws_are_one_chain_for_either_version_of_arviz(drawn, monkeypatch, version):
-    monkeypatch.setitem(sys.modules, "arviz", FakeArviz(version))
-    made = drawn.to_arviz()
-    assert list(made) == list(drawn.params) and made["alpha"].shape == (1, len(drawn))
-
-
-def test_without_arviz_its_package_is_named(drawn, monkeypatch):
-    monkeypatch.setitem(sys.modules, "arviz", None)
-    with pytest.raises(jl.UsageError, match="pip install arviz"):
-        drawn.to_arviz()

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -15,7 +16,7 @@ from tests.fixtures.drawn_laws import SCRATCH, drawn
 
 TABLE = simulate.experiment("cpt-chinchilla", noise=0.004).table
 SIZE, LOST = 12, 5  # resamples, and the one in which the base came to nothing
-HELD = ("E", "A", "alpha")
+HELD = ["E", "A", "alpha"]
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +126,38 @@ def test_saved_draws_of_a_base_are_one(base, continual, tmp_path, monkeypatch):
     assert "same number (--resamples 12)" in str(few.exception)
     notes = planning.break_even(uncertainty.Draws.load("base.json"), kept, N=1e9).notes
     assert "base-held" not in [note.code for note in notes]
+
+
+@pytest.mark.full
+def test_the_covariance_of_a_base_is_in_everything_that_is_made_of_its_values(tmp_path):
+    """Fits on bases moved by what they are uncertain of move as the covariance says."""
+    scratch = jl.fit("chinchilla", simulate.experiment("from-scratch", noise=0.004).table)
+    fit = jl.fit("cpt-chinchilla", TABLE, base=scratch, delta=np.inf)
+    fit.save(tmp_path / "fit.json")
+    known = jl.fit("cpt-chinchilla", TABLE, base=scratch.params, delta=np.inf)
+    covariance = jl.covariance(jl.load(tmp_path / "fit.json"), TABLE)
+    matrix, own = covariance.matrix, jl.covariance(known, TABLE).matrix
+    of_base = jl.covariance(scratch, simulate.experiment("from-scratch", noise=0.004).table).matrix
+    np.testing.assert_allclose(matrix.loc[HELD, HELD], of_base.loc[HELD, HELD], rtol=1e-8)
+
+    def optimum(name: str, step: float) -> np.ndarray:
+        moved = {**scratch.params, name: scratch.params[name] + step}
+        found = jl.fit("cpt-chinchilla", TABLE, base=moved, delta=np.inf, n_starts=16).params
+        return np.array([found[free] for free in own])
+
+    steps = {name: 0.1 * scratch.standard_errors.values[name] for name in HELD}
+    slopes = [(optimum(k, step) - optimum(k, -step)) / (2 * step) for k, step in steps.items()]
+    follows = np.transpose(slopes) @ of_base.loc[HELD, HELD].to_numpy()
+    errors = pd.Series(np.sqrt(np.diagonal(matrix)), matrix.index)
+    off = matrix.loc[[*own], HELD] - follows
+    assert (abs(off) / np.outer(errors[[*own]], errors[HELD])).max(axis=None) < 0.02
+    off = matrix.loc[[*own], [*own]] - own - np.transpose(slopes) @ follows.T
+    assert (abs(off) / np.outer(errors[[*own]], errors[[*own]])).max(axis=None) < 0.02
+
+    assert fit.conf_int()["std_err"].tolist() == pytest.approx(errors[[*own]].tolist(), rel=1e-6)
+    boot = jl.bootstrap(fit, TABLE, 100, kind="wild", progress=False)
+    for draws in (covariance.draws(), boot):
+        spread = pd.Series({name: draws.params[name].std() for name in matrix})
+        np.testing.assert_allclose(spread / errors, 1.0, atol=0.25)
+    codes = [[note.code for note in one.notes] for one in (known, fit)]
+    assert ["base-held" in one for one in codes] == [True, False]

@@ -244,13 +244,6 @@ def test_nothing_about_a_fit_passes_through_float32(noise):
     assert "profile-found-better" not in [note.code for note in profile.notes]
 
 
-def test_a_profile_holds_what_a_fit_would_fix(chinchilla_fit):
-    table = jl.profile(chinchilla_fit, TABLE, "alpha").table
-    for row in (table.iloc[4], table.iloc[-2]):
-        held = jl.fit("chinchilla", TABLE, fixed={"alpha": row["value"]})
-        assert row["objective"] == pytest.approx(held.objective, rel=1e-6)
-
-
 @pytest.mark.full
 def test_a_profile_follows_the_prediction_of_what_a_fit_would_fix(chinchilla_fit):
     profile = jl.profile(chinchilla_fit, TABLE, "E", at=POINT)
@@ -268,17 +261,6 @@ def test_a_profile_follows_the_prediction_of_what_a_fit_would_fix(chinchilla_fit
         jl.profile(chinchilla_fit, TABLE, POINT, at=POINT)
     with pytest.raises(jl.UsageError, match="it must be a number"):
         jl.profile(chinchilla_fit, TABLE, "E", at={"N": [1e9, 1e10], "D": 1e12})
-
-
-@pytest.mark.full
-def test_a_profile_of_a_parameter_that_is_held_is_refused(chinchilla_fit):
-    fit = simulated_fit("chinchilla", fixed=(("alpha", 0.34),))
-    with pytest.raises(jl.UsageError, match="alpha is fixed, tied or bounded"):
-        jl.profile(fit, TABLE, "alpha")
-    with pytest.raises(jl.UsageError, match="it must be a number"):
-        jl.profile(chinchilla_fit, TABLE, {"N": [1e9, 2e9], "D": 1e12})
-    with pytest.raises(jl.UsageError, match="no parameter 'alfa'"):
-        jl.profile(chinchilla_fit, TABLE, "alfa")
 
 
 def test_an_end_that_the_profile_never_reaches_is_infinite():
@@ -318,13 +300,6 @@ def test_influence_on_a_prediction_and_of_groups(chinchilla_fit):
     np.testing.assert_allclose(by_run.to_numpy(), grouped.to_numpy())
 
 
-@pytest.mark.parametrize("on", [int, lambda params: params, lambda params: np.array(params["E"])])
-@pytest.mark.parametrize("refits", [False, True])
-def test_a_function_that_cannot_be_called_is_named(chinchilla_fit, on, refits):
-    with pytest.raises(jl.UsageError, match="on must be a function of a dict of parameters"):
-        jl.influence(chinchilla_fit, TABLE, on, refits=refits)
-
-
 def test_two_sizes_leave_e_a_and_alpha_open():
     inputs = {"N": np.tile([1e8, 1e9], 122)[:243], "D": np.geomspace(1e9, 1e11, 243)}
     truth = simulate.TRUTHS["chinchilla"]
@@ -354,17 +329,6 @@ def test_a_narrow_range_leaves_a_term_loose(chinchilla_fit):
     assert worst.endswith("add runs with smaller D") and identifiability["std_err"][0] > 1
     notes = jl.bootstrap(fit, narrow, 300, progress=False).notes
     assert worst in [note.message for note in notes if note.code == "loose"]
-
-
-def test_a_direction_is_what_the_data_say_of_it(chinchilla_fit):
-    """The worst one is that of the textbook covariance of the logarithms."""
-    worst = jl.identifiability(chinchilla_fit, TABLE).iloc[0]
-    cov = jl.covariance(chinchilla_fit, TABLE)
-    names = list(chinchilla_fit.params)
-    values = np.array([chinchilla_fit.params[name] for name in names])
-    relative = cov.matrix.loc[names, names].to_numpy() / np.outer(values, values)
-    largest = np.sqrt(np.linalg.eigvalsh(relative)[-1])
-    assert worst["std_err"] == pytest.approx(largest)
 
 
 def test_directions_know_noise_that_differs_from_row_to_row(line):
@@ -454,21 +418,12 @@ def test_draws_of_few_runs_follow_the_law_and_normal_ones_bend_it():
         assert "a higher loss than the fit" in note.message
 
 
-def test_draws_of_many_runs_are_the_normal_ones(chinchilla_fit):
-    covariance = jl.covariance(chinchilla_fit, TABLE)
-    draws, normal = covariance.draws(300), from_file(covariance).draws(300)
-    assert (draws.kind, normal.kind) == ("covariance", "normal")
-    for name, values in draws.params.items():
-        np.testing.assert_allclose(values, normal.params[name], atol=0.3 * np.std(values))
-        assert np.std(values) == pytest.approx(np.std(normal.params[name]), rel=0.01)
-
-
 def test_a_draw_is_the_same_alone_and_among_others_and_again(chinchilla_fit):
     covariance = jl.covariance("chinchilla", ten_rows())
     problem, scale = covariance.problem, np.sqrt(np.diagonal(covariance.coordinates))
     moves = scale * np.random.default_rng(0).standard_normal((300, len(scale)))
-    together = followed(problem, moves)
-    alone = np.concatenate([followed(problem, move[None]) for move in moves[:20]])
+    together = followed(problem, moves, {})
+    alone = np.concatenate([followed(problem, move[None], {}) for move in moves[:20]])
     np.testing.assert_allclose(together[:20], alone, rtol=1e-9)
     draws, again = covariance.draws(50), jl.covariance(covariance.fit, ten_rows()).draws(50)
     for name, values in draws.params.items():
@@ -487,7 +442,7 @@ def test_rows_of_many_runs_are_enough_to_follow_a_draw():
     table = simulate.simulate_runs("chinchilla", TRUTH, {"N": N, "D": D}, noise=0.0005)
     problem = fit_with_data("chinchilla", table)
     moves = 1e-5 * np.random.default_rng(0).standard_normal((8, 5))
-    moved = followed(problem, moves) - problem.coordinates
+    moved = followed(problem, moves, {}) - problem.coordinates
     np.testing.assert_allclose(moved, moves, rtol=0.02, atol=2e-7)
 
 

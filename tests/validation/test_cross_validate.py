@@ -2,21 +2,19 @@
 
 import dataclasses
 import json
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import cli, folds
+from jaxlaw import folds
 from jaxlaw.fitting._objective import metrics
 from jaxlaw.laws import _base as base
 from jaxlaw.validation._comparison import paired_p, rank
 from jaxlaw.validation._cross_validate import candidates_of, data_set
 from jaxlaw.validation._scores import SCORES, score
 from jaxlaw.validation._study import frame_notes
-from tests.fixtures.studies import a_study
 
 # Laws of one input and few points: what is studied here is the study, and programs compile fast.
 # Eight folds or more of 72 points are one program for each law.
@@ -162,19 +160,6 @@ def test_huber_losses_are_sums_over_the_points_as_in_the_paper(study):
     np.testing.assert_allclose(sums["ratio"], means["ratio"], rtol=1e-9)
 
 
-def test_some_of_a_study(study):
-    part = study.only("corpus == 'D' and not extrapolates and law != 'twin'")
-    assert set(part.laws) == {"downstream-ce", "bare"}
-    assert set(part.frame["corpus"]) == {"D"} and not part.frame["extrapolates"].any()
-    ends = study.frame.query("law == 'bare' and data == 'code G'")["extrapolates"].sum()
-    assert ends == 2 * 2 or ends == 2  # the smallest and the largest Dp, each once a repeat
-    keys = ["law", "data", "fold"]
-    assert len(part.parameters[keys].drop_duplicates()) == len(part.frame)
-    for wrong in ("nothing == 1", "fold > 99"):
-        with pytest.raises(jl.UsageError, match="where"):
-            study.only(wrong)
-
-
 def test_a_study_is_kept(study, tmp_path):
     study.save(tmp_path / "study.json")
     again = jl.Study.load(tmp_path / "study.json")
@@ -229,20 +214,6 @@ def test_held_out_targets_that_are_all_equal_have_no_r2():
     assert "constant-held-out" in {note.code for note in study.notes}
 
 
-def test_what_the_data_do_not_determine_is_noted(study):
-    few = table()
-    few = few[np.isin(few["Dp"], STEPS[[2, 9, 20]])]
-    design = folds.k_fold(3, 3, groups="Dp")  # each leaves two values
-    result = jl.cross_validate("downstream-ce", pd.concat([few] * 8), design, **OPTIONS)
-    codes = {note.code: note.message for note in result.notes}
-    assert "Dp has 2 values left to fit, so E, A, alpha cannot" in codes["fold-few-values"]
-    assert "do not determine the held-out ones" in codes["undetermined"]
-    assert (result.frame["spread"] > 1e-3).any()
-    codes = {note.code for note in study.notes}
-    assert not codes & {"undetermined", "fold-few-values", "one-fold", "folds-failed"}
-    assert "one-fold" in {note.code for note in study.only("fold == 1").notes}
-
-
 @pytest.mark.parametrize(("score", "bad"), [("huber", 1.0), ("r2", -0.5)])
 def test_a_fold_that_makes_the_mean_is_named_first(study, score, bad):
     """By its Huber, or by its R² alone: one fold of 36 below 0 moves a mean of 0.998 by 0.04."""
@@ -291,40 +262,6 @@ def test_a_bound_that_parts_far_folds_from_the_others_is_the_remedy(study, value
     assert "bound" not in message(parts, parameters["fold"] > 0)  # it is there in every fold
 
 
-@pytest.mark.full
-def test_shares_of_zero_held_out_say_that_eps_makes_the_mean():
-    """Que 2024, table 4: fits without r = 0 may send ε to 0, and the loss there to infinity."""
-    runs = jl.simulate.experiment("dcpt-general", seed=1).table
-    few = {"n_starts": 128, "n_local": 8, "progress": False}
-    study = jl.cross_validate("dcpt", runs, "leave-p-groups-out:r:2", **few)
-    assert "dcpt: 6 of 36 folds make the mean" in study.headline
-    assert " ".join(study.summary().split()).startswith(study.headline)
-    (far,) = (str(note) for note in study.notes if note.code == "far-folds")
-    assert far.startswith("[warning] far-folds: dcpt: 6 of 36 folds make the mean")
-    assert "all extrapolate. In 100% of them eps is at its bound (0; elsewhere" in far
-    assert "try bounds={'eps': (0.01, None)}" in far
-    mean, median = study.table, study.score_table(centre="median")
-    assert mean["huber"].iat[0, 0] > 1000 * median["huber"].iat[0, 0]
-    held = jl.cross_validate(
-        "dcpt", runs, "leave-p-groups-out:r:2", bounds={"eps": (0.01, None)}, **few
-    )
-    assert held.table["huber"].iat[0, 0] < 5 * median["huber"].iat[0, 0]
-    assert held.table["r2"].iat[0, 0] > 0.95
-
-
-def test_parameters_at_a_bound_are_noted():
-    study = jl.cross_validate(
-        "downstream-ce", table(), "k-fold:4:2", bounds={"alpha": (0.5, None)}, **OPTIONS
-    )
-    alpha = study.parameters.query("parameter == 'alpha'")
-    assert (alpha["at_bound"] == "low").all() and alpha["value"].tolist() == pytest.approx(
-        [0.5] * 8
-    )
-    assert (study.parameters.query("parameter == 'A'")["at_bound"] == "").all()
-    note = next(note for note in study.notes if note.code == "at-bound")
-    assert "downstream-ce: of 8 fits, alpha in 8 end at an end" in note.message
-
-
 def test_laws_are_compared_on_the_rows_that_all_of_them_can_use():
     runs = table().assign(N=1e9)
     runs.loc[:4, "N"] = np.nan
@@ -343,29 +280,6 @@ def test_laws_are_compared_on_the_rows_that_all_of_them_can_use():
     assert len(one) == len(two) == data.folds.fitted.shape[1] == 67
     np.testing.assert_array_equal(one.target, two.target)
     np.testing.assert_array_equal(one.inputs["Dp"], runs["Dp"].iloc[5:])
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"laws": []}, jl.UsageError, "give a law"),
-        ({"laws": ["bare", "bare"]}, jl.UsageError, "listed twice"),
-        ({"laws": ["bare", "chinchila"]}, jl.UsageError, "Did you mean 'chinchilla'"),
-        ({"laws": ["bare", "downstream-bleu"]}, jl.UsageError, "Huber thresholds"),
-        ({"per_law": {"twin": {}}}, jl.UsageError, "per_law names 'twin'"),
-        ({"per_law": {"bare": {"fix": 1}}}, jl.UsageError, "'fix' is no option"),
-        ({"per_law": {"bare": {"delta": "x"}}}, jl.UsageError, r"per_law\['bare'\]: delta is 'x'"),
-        ({"runs": {}}, jl.UsageError, "there is no data set"),
-        ({"folds": "leave-one-group-out:size"}, jl.DataError, "no column size"),
-        ({"folds": np.eye(72)[:1]}, jl.DataError, "leaves 1 rows to fit, .* 2 parameters of law b"),
-        ({"solver": "newtn"}, jl.UsageError, "Did you mean 'newton'"),
-        ({"n_starts": 0}, jl.UsageError, "n_starts"),
-    ],
-)
-def test_wrong_calls(change, error, message):
-    call = {"laws": ["bare"], "runs": table(), "folds": "leave-one-group-out:run"} | change
-    with pytest.raises(error, match=message):
-        jl.cross_validate(call.pop("laws"), call.pop("runs"), call.pop("folds"), **call)
 
 
 def test_options_of_one_law():
@@ -448,29 +362,6 @@ def test_repeats_do_not_make_noise_a_difference(repeats):
     assert 0.005 < claimed / studies < 0.065
 
 
-def test_a_column_of_words_is_no_score():
-    study = a_study()
-    words = study.frame.astype({"law": "string"})  # what pandas 3 makes of words by itself
-    for name in ("law", "failed", "held_out", "no such"):
-        with pytest.raises(jl.UsageError, match=f"'{name}' is no column of numbers"):
-            dataclasses.replace(study, frame=words).score_table([name])
-
-
-@pytest.mark.full
-def test_folds_take_the_users_own_names():
-    table = jl.simulate.experiment("chinchilla").table.rename(columns={"N": "size"})
-    runs = jl.read_runs(table, {"N": "size"})
-    parts = {}
-    for name in ("N", "size"):
-        parts[name] = jl.folds.parse(f"hold-out:{name}:largest:3").split(runs)
-        assert name in parts[name].labels[0]
-        study = jl.cross_validate(
-            ["chinchilla"], runs, f"k-fold:3:groups={name}", n_starts=8, n_local=2
-        )
-        assert study.n_folds == 3
-    np.testing.assert_array_equal(parts["N"].fitted, parts["size"].fitted)
-
-
 def test_failures_come_last_and_one_fold_decides_nothing():
     sizes = {"a": 1, "b": 1, "c": 1}
     frame = frame_of({"a": [2.0, 3.0, 4.0], "b": [1.0, 1.0, np.nan], "c": [2.001, 3.0, 4.0]})
@@ -504,33 +395,6 @@ def test_scores_of_many_are_those_of_one():
         one = metrics(target[k], predicted[k], weight[k], 0.1)
         for name in SCORES:
             np.testing.assert_allclose(scores[name][k], one[name])
-
-
-def test_the_command(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    table().to_csv("runs.csv", index=False)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["jaxlaw", "study", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        seen = capsys.readouterr()
-        return stop.value.code or 0, seen.out, seen.err
-
-    quick = ["--n-starts", "256", "--n-local", "16", "--quiet"]
-    line = ["downstream-ce", "bare", "runs.csv", "--folds", "k-fold:4:2:groups=Dp", *quick]
-    code, out, _ = run(*line, "--out", "folds.csv")
-    assert code == 0 and "2 laws × 1 data set × 8 folds" in out
-    assert max(map(len, out.splitlines())) <= 80
-    assert len(pd.read_csv("folds.csv")) == 16
-    code, out, _ = run(*line, "--json", "--out", "study.json")
-    record = json.loads(out)
-    assert record["ranking"][0]["law"] == "downstream-ce" and record["ranking"][0]["p"] == "nan"
-    assert jl.Study.load("study.json").n_folds == 8
-    assert run("downstream-ce", "--folds", "leave-one-group-out:run")[0] == 2
-    code, _, err = run("bare", "runs.csv", "--folds", "leave-one-group-out:rnu")
-    assert code == 2 and "Did you mean 'run'" in err
-    assert run("bare", "runs.csv", "--folds", "leave-one:run")[0] == 2
 
 
 def prepared(law, runs, design):
@@ -569,14 +433,3 @@ def test_labels_are_in_the_units_of_the_user_and_of_the_share_chosen():
     assert sizes.folds.labels[1] == "N = 1.8e+09 held out"
     theirs, _ = prepared("dcpt", runs, folds.leave_one_group_out("r_d"))
     np.testing.assert_array_equal(theirs.folds.held_out[0], np.isclose(shares, 1.0))
-
-
-@pytest.mark.full
-def test_a_label_writes_nothing_outside_the_work_folder(tmp_path):
-    laws = {"../../outside": "bare", "/": "bare", "twin": "twin"}
-    small = {"n_starts": 16, "n_local": 4, "progress": False}
-    jl.cross_validate(laws, table(), folds.in_sample(), work_dir=tmp_path / "a" / "work", **small)
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["work"]
-    kept = {path.name for path in (tmp_path / "a" / "work").iterdir()}
-    assert kept == {"%2E.%2F..%2Foutside", "%2F", "twin"}

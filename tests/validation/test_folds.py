@@ -158,25 +158,6 @@ def test_rows_no_fold_may_have_are_in_neither_part():
     assert masks.labels == ("first", "second")
 
 
-class Halves:
-    """A splitter as scikit-learn has them."""
-
-    def get_n_splits(self, X=None, y=None, groups=None):
-        return 2
-
-    def split(self, X, y=None, groups=None):
-        rows = np.arange(len(X))
-        yield rows[::2], rows[1::2]
-        yield rows[1 : len(rows) // 2 : 2], rows[::2]  # some rows are in neither
-
-
-def test_a_splitter_by_its_methods():
-    result = folds.as_design(Halves()).split(QUE)
-    assert result.name == "Halves" and result.labels[1] == "Halves, split 2 of 2 held out"
-    assert result.held_out[0].tolist() == [False, True] * 270
-    assert result.fitted[1].sum() == 135 and result.held_out[1].sum() == 270
-
-
 def test_scikit_learns_splitters():
     selection = pytest.importorskip("sklearn.model_selection")
     table = QUE.assign(run=QUE["N"].astype(str) + "/" + QUE["r"].astype(str))
@@ -209,34 +190,6 @@ def test_designs_by_name():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: folds.parse("leave-one-grup-out:N"), "Did you mean 'leave-one-group-out'"),
-        (lambda: folds.parse("leave-p-groups-out:r"), "write leave-p-groups-out:COLUMN:P"),
-        (lambda: folds.parse("leave-p-groups-out:r:two"), "p is a whole number, not 'two'"),
-        (lambda: folds.leave_p_groups_out("r", 0), "p is 0; it must be 1 or more"),
-        (lambda: folds.hold_out("D", "last", 1.5), "amount is a share between 0 and 1"),
-        (lambda: folds.hold_out("D", "last", "a/b"), "amount is a share between 0 and 1"),
-        (lambda: folds.hold_out("D", "after", 0.5), "amount is a whole number, 1 or more"),
-        (
-            lambda: folds.hold_out("D", "middle"),
-            "which is one of largest, last, after, not 'middle'",
-        ),
-        (lambda: folds.shuffle_split(1.5), "test_size is a share between 0 and 1"),
-        (lambda: folds.predefined_split([[0, 0.5]]), "of 0 and 1"),
-        (lambda: folds.predefined_split([[0, 1]], ["a", "b"]), "2 labels for 1 masks"),
-        (lambda: folds.predefined_split([[0, 1]]).split(QUE), "masks of 2 rows for runs of 540"),
-        (lambda: folds.from_sklearn(3), "no splitter"),
-        (lambda: folds.as_design(3.0), "folds is a design"),
-        (lambda: folds.leave_one_group_out("N").split([1, 2]), "folds are of a DataFrame"),
-    ],
-)
-def test_wrong_calls(call, message):
-    with pytest.raises(jl.UsageError, match=message):
-        call()
-
-
-@pytest.mark.parametrize(
     ("design", "message"),
     [
         (folds.leave_one_group_out("n"), "no column n; columns: N, D, r, loss"),
@@ -265,8 +218,3 @@ def test_values_that_are_equal_but_for_conversion_are_one():
     assert table["r"].nunique() == 9 and not table["r"].isin(RATIOS).all()
     result = folds.leave_p_groups_out("r", 2).split(pd.concat([table, QUE], ignore_index=True))
     assert len(result) == 36 and result.labels[-1] == "r = 0.9, 1 held out"
-
-
-def test_values_of_several_kinds_have_groups():
-    mixed = pd.DataFrame({"run": ["a", 1, "a", 2]})
-    assert len(folds.leave_one_group_out("run").split(mixed)) == 3

@@ -16,13 +16,16 @@ from typing import Any
 import pandas as pd
 
 from jaxlaw._json import parse_json
-from jaxlaw._tables import Table
+from jaxlaw._tables import Table, read_table
 from jaxlaw.errors import DataError, UsageError, nearest, nearest_file
 
 Reader = Callable[[list[Path]], pd.DataFrame]
 
 #: Name of a format → (patterns of its files in a folder, what reads them).
 FORMATS: dict[str, tuple[tuple[str, ...], Reader]] = {}
+
+#: Format → pattern of files that no other tool writes.
+OWN_NAMES = {"hf-trainer": "trainer_state.json", "tensorboard": "*tfevents*"}
 
 # What loggers call things, by canonical name; the first that is there is meant.
 USUAL: dict[str, tuple[str, ...]] = {
@@ -80,6 +83,33 @@ def read_format(source: Any, name: str) -> Table:
     label = os.fspath(sources[0]) if len(sources) == 1 else f"{len(sources)} files"
     frame.index = pd.RangeIndex(1, len(frame) + 1)
     return Table(frame, label, "record")
+
+
+def read_source(source: Any, name: str | None = None, format: str | None = None) -> Table:
+    """The table of a source, by the format of the tool that its files are named for.
+
+    Args:
+        source: anything that :func:`jaxlaw._tables.read_table` reads, or files of a tool.
+        name: name of the source in messages, where it is no file of a tool.
+        format: name of the format; None where the names of the files are to say it.
+    """
+    format = format or format_of_names(source)
+    return read_table(source, name) if format is None else read_format(source, format)
+
+
+def format_of_names(source: Any) -> str | None:
+    """The format of a file, a folder or a list, where names that one tool alone gives say it."""
+    paths = source if isinstance(source, list | tuple) else [source]
+    if not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
+        return None
+    for name, pattern in OWN_NAMES.items():
+        if all(_has_file(Path(path), pattern) for path in paths):
+            return name
+    return None
+
+
+def _has_file(path: Path, pattern: str) -> bool:
+    return any(path.rglob(pattern)) if path.is_dir() else path.match(pattern)
 
 
 def _files(path: Path, name: str, patterns: tuple[str, ...]) -> list[Path]:

@@ -40,6 +40,12 @@ class Status(IntEnum):
         "No step lowers the objective any more, though its slope says that one should: solve more "
         "starts (n_local); the law may have a kink there, or be computed with much rounding.",
     )
+    INVALID = (
+        5,
+        "invalid data",
+        "Some target or input that counts is NaN, infinite or out of its domain, a weight is "
+        "negative, or all are 0: correct them.",
+    )
 
     label: str
     message: str
