@@ -53,7 +53,7 @@ warnings.simplefilter("ignore")
 runs = jl.simulate.experiment("chinchilla", noise=0.004).table
 at = {"N": 7e10, "D": 1.4e12}
 laws = ["chinchilla", "skaling", "kaplan", "kaplan-e", "farseer"]
-forecast = lambda rows: lambda: jl.forecast(None, runs.iloc[:rows], at=at)
+forecast = lambda rows: lambda: jl.forecast(runs.iloc[:rows], at=at)
 bootstrap = lambda count: lambda: jl.bootstrap("chinchilla", runs, n_resamples=count)
 fit = lambda: jl.fit("chinchilla", runs)
 study = lambda: jl.cross_validate(laws, runs, jl.folds.k_fold(20))

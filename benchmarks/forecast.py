@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from jaxlaw.forecasting._cutoffs import fit_resamples
 
 from benchmarks.curves import curves_of
 from jaxlaw._jit import size_class
@@ -30,7 +31,6 @@ from jaxlaw.fitting import _problem, field_prior
 from jaxlaw.forecasting import Forecast, _forecast
 from jaxlaw.forecasting import _calibration as calibration
 from jaxlaw.forecasting._backtest import fit_at_cutoffs
-from jaxlaw.forecasting._cutoffs import fit_resamples
 
 ONES = {"N": 1, "D": 1}
 _ROWS = 448  # that every table is padded to

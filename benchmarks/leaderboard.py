@@ -14,7 +14,6 @@ with the columns that are called otherwise and the two conditions.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import sys
 import time
@@ -32,14 +31,12 @@ import jaxlaw as jl
 from jaxlaw._axes import BLUE, FAINT, GREEN, INK, RED
 from jaxlaw._jit import size_class
 from jaxlaw.fitting import _problem, field_prior
-from jaxlaw.forecasting._backtest import fit_at_cutoffs
-from jaxlaw.forecasting._cutoffs import N_CUTOFFS, default_laws, fit_resamples
-from jaxlaw.forecasting._forecast import make_forecast
+from jaxlaw.forecasting import default_laws
 
 HERE = Path(__file__).parent
 # Columns that are no single law: the forecast as users have it, but for the set's own source, which
-# its prior leaves out; the same by prior=None; least squares.
-FORECAST, FREE, REGRESSION = "forecast", "forecast, no prior", "regression"
+# its prior leaves out; least squares.
+FORECAST, REGRESSION = "forecast", "regression"
 # The law of vocabularies as its authors have it.
 ADDITIVE = "vocabulary, γ = 0"
 OF_COLUMN = {ADDITIVE: "vocabulary"}
@@ -49,9 +46,9 @@ WITH_R2 = ("experts", "settings", "vocabularies")
 #: Kind of data → columns of its table.
 COLUMNS = {
     "size and data": [
-        "chinchilla", "skaling", "farseer", "overtraining", "kaplan-e", "kaplan", FREE, FORECAST,
+        "chinchilla", "skaling", "farseer", "overtraining", "kaplan-e", "kaplan", FORECAST,
     ],
-    "repetition": ["chinchilla", "repetition", "repetition-geometric", FREE, FORECAST],
+    "repetition": ["chinchilla", "repetition", "repetition-geometric", FORECAST],
     "experts": ["clark", "routed-loss-size", FORECAST],
     "schedules": ["annealing", "multi-power"],
     "mixtures": ["mixing", "additive", "bimix", "dcpt", REGRESSION],
@@ -123,53 +120,28 @@ def scored(law: Any, fitted: pd.DataFrame, held: pd.DataFrame, fixed: dict[str, 
 
 
 def forecasts(
-    laws: list[Any], more: list[Any], fitted: pd.DataFrame, held: pd.DataFrame,
-    about: dict[str, Any], along: str,
-) -> dict[str, tuple[Cell, float, float]]:  # fmt: skip
-    """Column → errors of the forecast's estimate, share inside, interval score, in per cent.
+    laws: list[Any], fitted: pd.DataFrame, held: pd.DataFrame, about: dict[str, Any]
+) -> dict[str, tuple[Cell, float, float]]:
+    """Column → errors of a forecast's estimate, share inside, interval score, in per cent.
 
-    Without a prior of every law alone, as ``jl.forecast(law, …, prior=None)`` has it, and of all of
-    them weighted; then of the default laws and one's own, with what the field knows without the
-    set's source.
+    Of every law alone, and of the default one, with what the field knows without the set's source.
     """
-    inputs = list(dict.fromkeys(name for law in laws for name in law.input_names))
-    target = laws[0].target
-    runs = jl.read_runs(fitted[[*inputs, target]], units=dict.fromkeys(inputs, 1))
-    by = along if along == "compute" else lambda table: table.eval(along).to_numpy()
-    observed, names = held[target].to_numpy(float), [law.name for law in laws]
-
-    def fitted_at_cutoffs(several: list[Any], prior: Any) -> tuple[Any, dict[str, Any]]:
-        options = {"prior": prior}
-        made = fit_at_cutoffs(several, runs, by, N_CUTOFFS, None, None, options, needed=False)
-        return made, {one.label: fit_resamples(made, one.label, 16, 0) for one in made.candidates}
-
-    def scores(made: Any, refits: dict[str, Any], labels: list[str]) -> tuple[Cell, float, float]:
-        candidates = [one for one in made.candidates if one.label in labels]
-        own = dataclasses.replace(made, candidates=candidates)
-        taken = [
-            name
-            for name in inputs
-            if callable(by) or any(name in one.law.input_names for one in candidates)
-        ]
-        points = {name: held[name].to_numpy(float) for name in taken}
-        table = make_forecast(own, refits, points, level=LEVEL, along=by).table
+    inputs, target = list(dict.fromkeys(n for law in laws for n in law.input_names)), laws[0].target
+    source = about.get("source")  # runs of one's own are of none that the field has
+    prior = field_prior(without=(source,) if source else ())
+    observed, found = held[target].to_numpy(float), {}
+    for law in [*laws, None]:
+        names = inputs if law is None else list(law.input_names)
+        runs = jl.read_runs(fitted[[*names, target]], units=dict.fromkeys(names, 1))
+        if law is None:
+            names = list(jl.laws.get(default_laws(runs)[0]).input_names)
+        table = jl.forecast(runs, held[names], law, prior=prior, level=LEVEL).table
         low, high = table["low"].to_numpy(), table["high"].to_numpy()
         missed = np.maximum(low - observed, 0) + np.maximum(observed - high, 0)
         inside = 100 * (missed == 0).mean()
         width = 100 * ((high - low + 2 / (1 - LEVEL) * missed) / observed).mean()
-        return cell_of(table["estimate"], observed), inside, width
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        free = fitted_at_cutoffs(laws, None)
-        found = {name: scores(*free, [name]) for name in names} | {FREE: scores(*free, names)}
-        together = [*map(jl.laws.get, default_laws(runs)), *more]
-        if not any(field_prior().knows(law) for law in together):
-            return found | {FORECAST: found.pop(FREE)}
-        source = about.get("source")  # runs of one's own are of none that the field has
-        prior = field_prior(without=(source,) if source else ())
-        labels = [law.name for law in together]
-        return found | {FORECAST: scores(*fitted_at_cutoffs(together, prior), labels)}
+        found[law.name if law else FORECAST] = cell_of(table["estimate"], observed), inside, width
+    return found
 
 
 def size_and_data(
@@ -180,11 +152,11 @@ def size_and_data(
     fitted, held = (table.query(split[end], engine="python") for end in ("fit", "score"))
     if not len(fitted) or not len(held):
         sys.exit(f"{about['title']}: '{split['name']}' leaves no rows on one end")
-    names = [name for name in COLUMNS[about["laws"]] if name not in (FORECAST, FREE)]
+    names = [name for name in COLUMNS[about["laws"]] if name != FORECAST]
     more = [law for law in more if {*law.input_names} <= {*about["columns"]}]
     laws = [*map(jl.laws.get, names), *more]
     cells = {law.name: scored(law, fitted, held, {}) for law in laws}
-    of_forecasts = forecasts(laws, more, fitted, held, about, split.get("along", "compute"))
+    of_forecasts = forecasts(laws, fitted, held, about)
     for name, (own, inside, width) in of_forecasts.items():
         # A law's error is that of its fit, and not of the forecast, which moves the estimate.
         cells[name] = cells.get(name, own)._replace(inside=inside, interval_score=width)
@@ -434,7 +406,7 @@ MARKS = (
 )  # fmt: skip
 
 
-OF_FORECASTS = {FORECAST: ("D", INK), FREE: ("d", FAINT)}
+OF_FORECASTS = {FORECAST: ("D", INK)}
 
 
 def draw(text: str, path: Path) -> None:
@@ -497,9 +469,6 @@ def main() -> None:
     parser.add_argument("--map", action="append", default=[], help="N=column, likewise D, U, loss")
     parser.add_argument("--fit", help="condition of the rows to fit")
     parser.add_argument("--score", help="condition of the rows to score")
-    parser.add_argument(
-        "--along", default="compute", help="what is extrapolated: compute, N, D / N"
-    )
     asked = parser.parse_args()
     if asked.page is not None:
         draw(asked.page.read_text("utf-8"), asked.picture)
@@ -510,8 +479,7 @@ def main() -> None:
             parser.error("--runs needs --fit and --score, conditions such as 'C < 1e21'")
         columns = {"N": "N", "D": "D", "loss": "loss"}
         columns |= dict(text.split("=", 1) for text in asked.map)
-        split = {"name": f"{asked.fit} → {asked.score}", "fit": asked.fit, "score": asked.score,
-                 "along": asked.along}  # fmt: skip
+        split = {"name": f"{asked.fit} → {asked.score}", "fit": asked.fit, "score": asked.score}
         kind = "repetition" if "U" in columns else "size and data"
         sets = {
             "own": {

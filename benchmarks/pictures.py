@@ -111,7 +111,7 @@ def forecast() -> Figure:
     )
     best = planning.allocation(jl.fit("chinchilla", before), table["budget"].max())
     known = jl.fitting.field_prior(without="llama")
-    found = jl.forecast(None, before, at={"N": best.N, "D": best.D}, prior=known)
+    found = jl.forecast(before, at={"N": best.N, "D": best.D}, prior=known)
     figure, ax = plt.subplots(figsize=(7.2, 3.9), layout="constrained")
     plots.forecast_intervals(found, ax, later=later)
     return figure

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jaxlaw.forecasting import backtest as backtest
     from jaxlaw.forecasting import forecast as forecast
     from jaxlaw.forecasting import forecast_scores as forecast_scores
+    from jaxlaw.forecasting.posterior import posterior as posterior
     from jaxlaw.laws import law_table as law_table
     from jaxlaw.laws._base import Law as Law
     from jaxlaw.laws._base import law as law

@@ -73,10 +73,8 @@ class Result:
     picture: ClassVar[str] = ""
     #: Column of its tables → its unit, as the metadata of a field say it.
     column_units: ClassVar[Mapping[str, str]] = {}
-    #: Column of a table that compares laws → its best value: lowest, highest or nearest 0.
+    #: Column of a table that compares laws → its best value: lowest or highest.
     best_is: ClassVar[Mapping[str, str]] = {}
-    #: Column whose rows are compared with each other alone; all rows are if empty.
-    compared_within: ClassVar[str] = ""
     #: Properties that its files show too, beside those of the classes above; what is read does not
     #: need them.
     computed: ClassVar[tuple[str, ...]] = ("next_step",)
@@ -297,16 +295,13 @@ class Result:
 
     def _best(self, table: pd.DataFrame) -> dict[str, np.ndarray]:
         """Column of a table → (n,) whether a row has its best value; of those that have one."""
-        within, best = self.compared_within, {}
-        groups = table[within] if within in table else np.zeros(len(table))
+        best = {}
         for name in map(str, table):
             # A column of several data sets is called ``huber math``, after its score and its set.
             which = self.best_is.get(name.partition(" ")[0])
-            if which and table[name].groupby(groups, observed=True).nunique().max() > 1:
-                size = table[name].abs() if which == "nearest 0" else table[name]
-                goal = "max" if which == "highest" else "min"
-                least = size.groupby(groups, observed=True).transform(goal)
-                best[name] = (size == least).to_numpy()
+            if which and table[name].nunique() > 1:
+                size = table[name]
+                best[name] = (size == (size.max() if which == "highest" else size.min())).to_numpy()
         return best
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:

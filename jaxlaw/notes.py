@@ -37,10 +37,6 @@ REMEDIES = {
     "no-floor": "jl.cross_validate(…) compares it with the law that has an irreducible loss",
     "at-bound": "bounds= sets another range, fixed= takes the value as known",
     "resamples-at-bound": "bounds= sets another range, fixed= takes the value as known",
-    "intervals-failed": "jl.backtest(…) says which laws miss these runs: leave those out",
-    "prior-width": "add runs of other budgets, small ones too: cut-offs then show the width",
-    "few-cutoffs": "add runs of other budgets, small ones too: each allows a cut-off",
-    "unseen-ratio": "add a run, a small one too, at the ratio that no run had",
     "optimum-beyond-tried": "add runs on the far side of that optimum: none was made there",
     "optimum-at-tried": "add runs on the far side of that optimum: none was made there",
     "optimum-outside-tried": "add runs on the far side of that optimum: none was made there",
@@ -107,8 +103,8 @@ def remedy_of(notes: Iterable[Note], remedies: Mapping[str, str] = REMEDIES) -> 
 
     Example:
         >>> from jaxlaw.notes import Note, remedy_of
-        >>> remedy_of([Note("unseen-ratio", "warning", "D/N of 900, which no run had")])
-        'add a run, a small one too, at the ratio that no run had'
+        >>> remedy_of([Note("at-bound", "warning", "A is at 0, the end of its range")])
+        'bounds= sets another range, fixed= takes the value as known'
     """
     first = next(iter(by_weight(notes)), None)
     return remedies.get(first.code, "") if first is not None and first.decides else ""
@@ -146,8 +142,7 @@ def largest_run_step(tokens_per_parameter: float) -> str:
     """What to do about a forecast far beyond its runs: in trials nothing narrowed it more."""
     ratio = _short(tokens_per_parameter)
     return (
-        f"make the largest run that you can pay for, at {ratio} tokens a parameter as here, and "
-        "forecast again: nothing narrows it more"
+        f"the most informative next run is the largest you can afford, at {ratio} tokens/parameter"
     )
 
 

@@ -149,6 +149,18 @@ def chinchilla_fit() -> jl.Fit:
     return simulated_fit("chinchilla")
 
 
+@pytest.fixture(scope="session")
+def ladder() -> pd.DataFrame:
+    """Some 30 runs of the experiment of chinchilla, up to 1e21 FLOPs, with noise."""
+    runs = jl.simulate.experiment("chinchilla", noise=0.004).table
+    return runs[6 * runs["N"] * runs["D"] <= 1e21].iloc[::7]
+
+
+@pytest.fixture(scope="session")
+def made_forecast(ladder) -> jl.Forecast:
+    return jl.forecast(ladder, {"N": [5e9, 2e10], "D": [1e11, 4e11]})
+
+
 @pytest.fixture(autouse=True, scope="module")
 def room_for_programs():
     """Tests compile far more programs than a process has memory maps for, on Linux."""

@@ -142,8 +142,6 @@ def test_an_unknown_keyword_is_named_with_what_may_be_meant():
         lambda: jl.cross_validate("chinchilla", table, "k-fold:3", n_start=9),
         lambda: jl.covariance("chinchilla", table, n_start=9),
         lambda: jl.bootstrap("chinchilla", table, n_start=9),
-        lambda: jl.backtest("chinchilla", table, n_start=9),
-        lambda: jl.forecast("chinchilla", table, {"N": 1e11, "D": 1e12}, n_start=9),
     ):
         with pytest.raises(jl.UsageError, match=r"no option 'n_start'.*'n_starts'") as caught:
             call()

@@ -52,7 +52,6 @@ else:
             "forecast",
             "scores",
             "compute-for-score",
-            "leave-future-out",
             "score",
         ),
         "_experiments": ("inflection", "slopes", "requirements", "learnability"),

@@ -28,26 +28,22 @@ from jaxlaw.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-LawsAndData = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="[LAW]... DATA",
-        help=f"Names of laws, {opt.OWN_LAW}, or fits (JSON), none for those that suit the "
-        "columns; then the data, - for stdin.",
+Laws = Annotated[
+    list[str] | None,
+    typer.Option(
+        help=f"A law, {opt.OWN_LAW}, or the fit (JSON) of a law; repeatable: several count by "
+        "their evidence. Left out, one that suits the columns.",
         autocompletion=opt.completed(opt.law_names),
     ),
 ]
-Along = Annotated[
-    str, typer.Option(help="What runs are cut along: compute (C, or 6·N·D), or a column.")
+Prior = Annotated[
+    str,
+    typer.Option(
+        help="What is known beforehand: field (public experiments), a folder of your own fits, a "
+        "saved prior, none."
+    ),
 ]
-Cutoffs = Annotated[
-    str, typer.Option(help="How many cut-offs; or the largest values fitted: 1e20,1e21.")
-]
-Starts = Annotated[int, typer.Option(min=1, help="Size of the Sobol sample.")]
-Resamples = Annotated[
-    int, typer.Option("--resamples", min=2, help="Number of resamples of the runs.")
-]
-SeedOfResamples = Annotated[int, typer.Option(min=0, help="Seed of resamples and starts.")]
+SeedOfDraws = Annotated[int, typer.Option(min=0, help="Seed of the draws.")]
 SeedOfScores = Annotated[int, typer.Option(min=0, help="Seed of resamples, draws and starts.")]
 OutOfScores = Annotated[
     Path | None, typer.Option(help="Write the table (CSV), all of it (JSON), or draw it (PNG, …).")
@@ -58,18 +54,24 @@ OutForScore = Annotated[
 ]
 
 
-@opt.works_long
-@opt.sets_objective
 @opt.reads_runs
 def backtest_command(
-    laws_and_data: LawsAndData,
-    along: Along = "compute",
-    cutoffs: Cutoffs = "6",
+    data: opt.Data,
+    laws: Laws = None,
+    along: Annotated[
+        str, typer.Option(help="What runs are cut along: compute (C, or 6·N·D), or a column.")
+    ] = "compute",
+    cutoffs: Annotated[
+        str, typer.Option(help="How many cut-offs; or the largest values fitted: 1e20,1e21.")
+    ] = "6",
+    first: Annotated[
+        int | None,
+        typer.Option(min=1, help="The first so many runs, then one budget more at a time."),
+    ] = None,
     groups: opt.Groups = None,
-    n_starts: Starts = 1024,
-    n_local: opt.Local = 16,
-    solver: opt.Solver = "newton",
-    seed: opt.Seed = 0,
+    prior: Prior = "field",
+    level: opt.Level = 0.9,
+    seed: SeedOfDraws = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="Write every prediction (CSV), all of it (JSON), or draw it (PNG, …)."),
@@ -77,69 +79,56 @@ def backtest_command(
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
-    objective: dict[str, Any],
-    working: dict[str, Any],
 ) -> None:
-    """Fit laws below cut-offs, test them on the runs beyond.
+    """Forecast from the runs below cut-offs, test on those beyond.
 
-    Example: jaxlaw backtest chinchilla runs.csv -c N=n_params -c D=n_tokens --cutoffs 3
+    Example: jaxlaw backtest runs.csv -c N=n_params -c D=n_tokens --cutoffs 3
     """
     check_out(out, JSON, CSV, PICTURE)
-    laws, runs, own = _laws_and_runs(laws_and_data, reading, objective)
+    law, runs = _laws_and_runs(laws, data, reading)
     result = jl.backtest(
-        laws, runs, per_law=own, along=along, cutoffs=_cutoffs(cutoffs),
-        groups=opt.columns_named(groups), n_starts=n_starts, n_local=n_local, solver=solver,
-        seed=seed, **objective, **working,
+        runs, law, along=along, cutoffs=_cutoffs(cutoffs), first=first,
+        groups=opt.columns_named(groups), prior=_prior(prior), level=level, seed=seed,
     )  # fmt: skip
-    if opt.is_silent(working):
-        return
     conclude(
         result.to_dict(), result, result.frame, lambda: print_summary(result), out,
         as_json, lambda plots: plots.backtest_errors(result),
     )  # fmt: skip
 
 
-@opt.works_long
-@opt.sets_objective
 @opt.reads_runs
 def forecast_command(
-    laws_and_data: LawsAndData,
+    data: opt.Data,
     at: Annotated[
         list[str],
         typer.Option(
-            help="A run not yet made: N=7e10,D=1.4e12, repeatable, a run each; or a file of them."
+            help="A run not yet made: N=70B,D=1.4T, repeatable, a run each; or a file of them."
         ),
     ],
+    laws: Laws = None,
     level: opt.Level = 0.9,
-    along: Along = "compute",
-    cutoffs: Cutoffs = "6",
     groups: opt.Groups = None,
-    n_resamples: Resamples = 16,
-    n_starts: Starts = 1024,
-    n_local: opt.Local = 16,
-    solver: opt.Solver = "newton",
-    seed: SeedOfResamples = 0,
+    prior: Prior = "field",
+    backtest: Annotated[
+        bool, typer.Option("--backtest", help="Test it at earlier cut-offs, too.")
+    ] = False,
+    seed: SeedOfDraws = 0,
     out: OutForScore = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
-    objective: dict[str, Any],
-    working: dict[str, Any],
 ) -> None:
-    """Predict runs not yet made, with intervals of a back-test.
+    """Predict runs not yet made, with intervals.
 
-    Example: jaxlaw forecast chinchilla runs.csv --at N=7e9,D=1e12 --out forecast.json
+    Example: jaxlaw forecast runs.csv --at N=7e9,D=1e12 --out forecast.json
     """
     check_out(out, JSON, CSV, PICTURE)
     points = points_at(at)
-    laws, runs, own = _laws_and_runs(laws_and_data, reading, objective)
+    law, runs = _laws_and_runs(laws, data, reading)
     result = jl.forecast(
-        laws, runs, points, per_law=own, level=level, along=along, cutoffs=_cutoffs(cutoffs),
-        groups=opt.columns_named(groups), n_resamples=n_resamples, n_starts=n_starts,
-        n_local=n_local, solver=solver, seed=seed, **objective, **working,
+        runs, points, law, prior=_prior(prior), level=level,
+        groups=opt.columns_named(groups), backtest=backtest, seed=seed,
     )  # fmt: skip
-    if opt.is_silent(working):
-        return
     if out is not None and not is_picture(out):
         result.save(out)
     elif out is not None:
@@ -148,60 +137,6 @@ def forecast_command(
         add_digest(result.to_dict()), result, result.table,
         lambda: print_summary(result), None, as_json,
     )  # fmt: skip
-
-
-@opt.works_long
-@opt.sets_objective
-@opt.reads_runs
-def leave_future_out_command(
-    laws_and_data: LawsAndData,
-    at: Annotated[
-        list[str] | None,
-        typer.Option(help="A target, as for `jaxlaw forecast`; left out, the later runs."),
-    ] = None,
-    order: Annotated[
-        str, typer.Option(help="What the runs came in order of: compute, or a column.")
-    ] = "compute",
-    counts: Annotated[
-        str | None, typer.Option(help="Numbers of first runs: 3,4,6; left out, up to twelve.")
-    ] = None,
-    ahead: Annotated[
-        int | None, typer.Option(min=1, help="How many next runs are predicted; all if left out.")
-    ] = None,
-    level: opt.Level = 0.9,
-    along: Along = "compute",
-    groups: opt.Groups = None,
-    n_resamples: Resamples = 16,
-    n_starts: Starts = 1024,
-    n_local: opt.Local = 16,
-    solver: opt.Solver = "newton",
-    seed: SeedOfResamples = 0,
-    out: OutForScore = None,
-    as_json: opt.Json = False,
-    *,
-    reading: dict[str, Any],
-    objective: dict[str, Any],
-    working: dict[str, Any],
-) -> None:
-    """What the first runs would have said of the later ones.
-
-    Example: jaxlaw leave-future-out chinchilla few.csv --ahead 1 --out said.json
-    """
-    check_out(out, JSON, CSV, PICTURE)
-    points = points_at(at) if at else None
-    first = None if counts is None else opt.numbers_in(counts, "--counts")
-    laws, runs, own = _laws_and_runs(laws_and_data, reading, objective)
-    from jaxlaw.forecasting import leave_future_out
-
-    result = leave_future_out(
-        laws, runs, points, order=order, ahead=ahead, level=level, along=along, per_law=own,
-        counts=first, groups=opt.columns_named(groups),
-        n_resamples=n_resamples, n_starts=n_starts, n_local=n_local, solver=solver, seed=seed,
-        **objective, **working,
-    )  # fmt: skip
-    if opt.is_silent(working):
-        return
-    conclude_result(result, out, as_json)
 
 
 @opt.reads_runs
@@ -243,7 +178,6 @@ def scores_command(
         str, typer.Option(help="What is known beforehand of the losses: field, none, or a folder.")
     ] = "field",
     seed: SeedOfScores = 0,
-    n_starts: Starts = 1024,
     out: OutOfScores = None,
     as_json: opt.Json = False,
     *,
@@ -259,7 +193,7 @@ def scores_command(
         jl.read_runs(table, **reading), score, points_at(at), groups=opt.columns_named(groups),
         level=level, law=law, chance=opt.numbers_of(chance, "--chance") or None,
         questions=opt.numbers_of(questions, "--questions") or None,
-        prior=None if prior == "none" else prior, seed=seed, n_starts=n_starts,
+        prior=_prior(prior), seed=seed,
     )  # fmt: skip
     conclude(
         result.to_dict(), result, result.table, lambda: print_summary(result), out,
@@ -285,7 +219,6 @@ def compute_for_score_command(
     level: opt.Level = 0.9,
     groups: opt.Groups = None,
     seed: SeedOfScores = 0,
-    n_starts: Starts = 1024,
     out: OutOfScores = None,
     as_json: opt.Json = False,
     *,
@@ -300,7 +233,7 @@ def compute_for_score_command(
     goal = opt.numbers_of(reach, "--reach") if named else opt.number(reach[0], "--reach")
     result = jl.forecasting.compute_for_score(
         jl.read_runs(data, **reading), score, goal, ratio=ratio, beyond=beyond, level=level,
-        groups=opt.columns_named(groups), seed=seed, n_starts=n_starts,
+        groups=opt.columns_named(groups), seed=seed,
     )  # fmt: skip
     conclude_result(result, out, as_json)
 
@@ -311,8 +244,8 @@ def score_command(
         list[str],
         typer.Argument(
             metavar="FORECAST... DATA",
-            help="Files of forecasts or of leave-future-out (JSON), or folders with them, then the "
-            "runs that were made since, - for stdin.",
+            help="Files of forecasts (JSON), or folders with them, then the runs that were made "
+            "since, - for stdin.",
         ),
     ],
     rtol: Annotated[
@@ -326,7 +259,7 @@ def score_command(
     *,
     reading: dict[str, Any],
 ) -> None:
-    """How forecasts went, once the runs have been made.
+    """Score saved forecasts against the finished runs.
 
     Example: jaxlaw score forecast.json later.csv
     """
@@ -338,7 +271,7 @@ def score_command(
 
     result = score(load_all(files), jl.read_runs(data, **reading), rtol=rtol)
     conclude(
-        result.to_dict(), result, result.table, lambda: print_summary(result), out,
+        result.to_dict(), result, result.frame, lambda: print_summary(result), out,
         as_json, lambda plots: plots.forecast_calibration(result),
     )  # fmt: skip
 
@@ -367,12 +300,15 @@ def points_at(items: list[str]) -> dict[str, np.ndarray]:
 
 
 def _laws_and_runs(
-    words: list[str], reading: dict[str, Any], objective: dict[str, Any]
-) -> tuple[Any, jl.Runs, dict[str, Any]]:
-    """The laws, the runs, and what of its fit a law has of its own."""
-    *named, data = words
-    laws, own, fit = laws_and_fits(named, objective)
-    return laws or None, runs_as_fitted(fit, data, reading, laws), own
+    words: list[str] | None, data: str, reading: dict[str, Any]
+) -> tuple[list[Any] | None, jl.Runs]:
+    """The laws, and the runs, read as those of a fit among the laws were."""
+    laws, _, fit = laws_and_fits(words or [], {})
+    return laws or None, runs_as_fitted(fit, data, reading, laws)
+
+
+def _prior(text: str) -> str | None:
+    return None if text == "none" else text
 
 
 def _cutoffs(text: str) -> int | list[float]:

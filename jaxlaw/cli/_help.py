@@ -38,9 +38,7 @@ _OWN = "Options"
 _COMMANDS: dict[str, tuple[str, ...]] = {
     "Begin": ("demo", "laws"),
     "Fit and predict": ("fit", "predict", "plot", "report"),
-    "Forecast": (
-        "forecast", "scores", "compute-for-score", "backtest", "leave-future-out", "score",
-    ),
+    "Forecast": ("forecast", "scores", "compute-for-score", "backtest", "score"),
     "Decide": ("plan", "design"),
     "Uncertainty and comparison": (
         "bootstrap", "covariance", "profile", "influence", "identifiability", "study",

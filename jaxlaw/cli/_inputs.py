@@ -55,31 +55,23 @@ def loaded_fit(file: str | Path) -> jl.Fit:
 
 
 def one_fit(file: str | Path, command: str, evidence: bool = False) -> jl.FittedLaw:
-    """The fit of a file, which may be a forecast by one law.
+    """The fit of a file, which may be a forecast: its law at the posterior's centre.
 
     Args:
         file: as for :func:`loaded_fit`.
         command: what it is for, as the user calls it.
-        evidence: whether that needs the evidence of a fit, which a forecast does not keep.
+        evidence: whether that needs the evidence of a fit, which a forecast does not have.
 
     Raises:
-        UsageError: a forecast by several laws, or without the evidence; with what to call.
+        UsageError: a forecast without the evidence; with what to call.
     """
     given = loaded(file, "fit", "forecast")
     if not isinstance(given, jl.Forecast):
         return given
-    weights = {label: float(each.mean()) for label, each in given.weights.items()}
-    label = max(weights, key=lambda one: weights[one])
-    if len(weights) == 1 and not evidence:
-        message = "the law of this forecast alone, without its interval"
-        print(f"{file}: {message}: `jaxlaw forecast` gives one", file=sys.stderr)
-        return given.fits[label]
-    law = given.fits[label].law.name
-    by_all = "" if evidence else "; `jaxlaw forecast` with other --at predicts by all its laws"
-    raise UsageError(
-        f"{file} is a forecast, and `jaxlaw {command}` takes a fit: `jaxlaw fit {law} DATA "
-        f"--out fit.json` makes that of its heaviest law ({weights[label]:.0%}){by_all}"
-    )
+    if evidence:
+        raise UsageError(f"{file} is a forecast; `jaxlaw {command}` takes what `jaxlaw fit` wrote")
+    print(f"{file}: its law without the interval, which `jaxlaw forecast` gives", file=sys.stderr)
+    return given.posterior.fit
 
 
 def law_named(text: str) -> str | jl.Law:

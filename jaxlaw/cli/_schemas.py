@@ -95,10 +95,9 @@ def schemas() -> dict[str, Schema]:
         "study": jl.Study,
         "backtest": jl.forecasting.Backtest,
         "forecast": jl.Forecast,
-        "leave-future-out": jl.forecasting.LeaveFutureOut,
         "scores": jl.forecasting.ScoreForecast,
         "compute-for-score": jl.forecasting.ScoreCompute,
-        "score": jl.forecasting.ForecastScores,
+        "score": jl.forecasting.Backtest,
         "covariance": {
             "law": str, "level": float, "parameters": _Rows,
             "covariance": dict[str, dict[str, float]], **_CLOSING, **_UNITS, **_PREDICTIONS,

@@ -347,6 +347,17 @@ class Observations:
         """The number of observations."""
         return len(self.target)
 
+    def at(self, places: np.ndarray) -> Observations:
+        """The observations at some places, in that order."""
+        arrays = ("target", "weight", "rows", "positions")
+        return dataclasses.replace(
+            self,
+            inputs={name: values[places] for name, values in self.inputs.items()},
+            others=self.others.iloc[places],
+            runs=None if self.runs is None else self.runs.rows(places),
+            **{name: getattr(self, name)[places] for name in arrays},
+        )
+
     def describe(self) -> pd.DataFrame:
         """A table of the inputs and the target: column, unit, min, max, distinct values.
 

@@ -27,6 +27,7 @@ from jaxlaw.design._information import Information, information_of, own_units
 from jaxlaw.errors import UsageError, listed
 from jaxlaw.fitting import FittedLaw
 from jaxlaw.notes import Note
+from jaxlaw.uncertainty import has_draws
 
 _ALIKE = 1e-9  # share of a variance by which candidates that count as equal may differ
 
@@ -107,8 +108,8 @@ def next_runs(
     to allow a repeat.
 
     Args:
-        fit: fit of the runs there are, of one law. A forecast is refused: what it needs next is
-            the largest run that can be paid for (jaxlaw/forecasting/README.md).
+        fit: fit of the runs there are, of one law. A forecast is refused: the most informative
+            next run for it is the largest you can afford.
         runs: those runs, as they were fitted.
         candidates: DataFrame or dict of (m,) inputs, in units of the fitted runs.
         predict: points of the predictions that matter: inputs by name, in units of the fitted
@@ -168,14 +169,12 @@ def next_runs(
 def _refuse_no_fit(given: Any) -> UsageError:
     """What to do instead with what is no fit of one law."""
     message = f"fit is a {type(given).__name__}; it must be a FittedLaw, the fit of one law"
-    if hasattr(given, "backtest_coverage"):  # a forecast
-        # Candidates by the variance expected to be left of a forecast, over its laws, their
-        # parameters and common error, were the largest run in 22 of 24 simulated trials: there is
-        # nothing to search for. benchmarks/forecast.md has them ("What to run next").
+    if has_draws(given):
+        # Candidates by the variance expected to be left of a forecast were the largest run in 22 of
+        # 24 simulated trials: there is nothing to search for.
         message = (
-            "next_runs chooses for the fit of one law. Of a forecast make the largest run that "
-            "can be paid for, at the tokens per parameter of the run that is forecast: in trials "
-            "no choice did better (benchmarks/forecast.md, 'What to run next')"
+            "next_runs chooses for the fit of one law; the most informative next run of a forecast "
+            "is the largest you can afford, at the tokens per parameter of the run you forecast"
         )
     return UsageError(message, argument="fit", value=given)
 

@@ -7,6 +7,7 @@ from jaxlaw._faces import face
 if TYPE_CHECKING:
     from jaxlaw.fitting._checkpoint import folder_name as folder_name
     from jaxlaw.fitting._checkpoint import init_distributed as init_distributed
+    from jaxlaw.fitting._experiment_checks import experiment_notes as experiment_notes
     from jaxlaw.fitting._extrapolation import joint_ranges as joint_ranges
     from jaxlaw.fitting._extrapolation import outside_range as outside_range
     from jaxlaw.fitting._extrapolation import range_message as range_message
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._problem import build_problem as build_problem
     from jaxlaw.fitting._problem import linearise as linearise
     from jaxlaw.fitting._problem import rows_around as rows_around
+    from jaxlaw.fitting._residual_checks import Residuals as Residuals
+    from jaxlaw.fitting._residual_checks import residual_notes as residual_notes
     from jaxlaw.fitting._result import Fit as Fit
     from jaxlaw.fitting._result import StandardErrors as StandardErrors
     from jaxlaw.fitting._result import moved_params as moved_params

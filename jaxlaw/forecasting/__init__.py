@@ -1,4 +1,4 @@
-"""Forecasts of runs not yet made, and the back-tests they rest on."""
+"""Forecasts of runs not yet made, from one posterior, and the back-tests of them."""
 
 from typing import TYPE_CHECKING
 
@@ -7,23 +7,22 @@ from jaxlaw._faces import face
 if TYPE_CHECKING:
     from jaxlaw.forecasting._backtest import Backtest as Backtest
     from jaxlaw.forecasting._backtest import backtest as backtest
-    from jaxlaw.forecasting._cutoffs import DEFAULT_LAWS as DEFAULT_LAWS
-    from jaxlaw.forecasting._cutoffs import compute_of as compute_of
-    from jaxlaw.forecasting._cutoffs import default_laws as default_laws
+    from jaxlaw.forecasting._ensemble import DEFAULT_LAWS as DEFAULT_LAWS
+    from jaxlaw.forecasting._ensemble import default_laws as default_laws
     from jaxlaw.forecasting._forecast import Forecast as Forecast
     from jaxlaw.forecasting._forecast import forecast as forecast
+    from jaxlaw.forecasting._forecast import load_all as load_all
+    from jaxlaw.forecasting._forecast import score as score
     from jaxlaw.forecasting._forecast_scores import CHANCE as CHANCE
     from jaxlaw.forecasting._forecast_scores import ScoreForecast as ScoreForecast
     from jaxlaw.forecasting._forecast_scores import chance_of as chance_of
     from jaxlaw.forecasting._forecast_scores import forecast_scores as forecast_scores
-    from jaxlaw.forecasting._leave_future_out import LeaveFutureOut as LeaveFutureOut
-    from jaxlaw.forecasting._leave_future_out import leave_future_out as leave_future_out
-    from jaxlaw.forecasting._score import ForecastScores as ForecastScores
-    from jaxlaw.forecasting._score import load_all as load_all
-    from jaxlaw.forecasting._score import score as score
     from jaxlaw.forecasting._score_plans import DecisionAccuracy as DecisionAccuracy
     from jaxlaw.forecasting._score_plans import ScoreCompute as ScoreCompute
     from jaxlaw.forecasting._score_plans import compute_for_score as compute_for_score
     from jaxlaw.forecasting._score_plans import decision_accuracy as decision_accuracy
+    from jaxlaw.forecasting.posterior import Posteriors as Posteriors
+    from jaxlaw.forecasting.posterior import draws_of as draws_of
+    from jaxlaw.forecasting.posterior import posteriors as posteriors
 else:
     __getattr__, __dir__, __all__ = face(__name__)

@@ -1,340 +1,325 @@
-"""The back-test: what laws, fitted below a cut-off, would have predicted of the runs beyond it."""
+"""Forecasts held against the runs that came later: at earlier cut-offs, or once these are made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw._arrays import numbers_of
-from jaxlaw._quantities import SHARE, times, written
+from jaxlaw._arrays import real_numbers
+from jaxlaw._quantities import SHARE
 from jaxlaw._result import Result
-from jaxlaw._typed import checked
-from jaxlaw.errors import UsageError
-from jaxlaw.fitting import FitKeywords, lists_options, split_options
-from jaxlaw.forecasting._cutoffs import (
-    FEW_CUTOFFS,
-    N_CUTOFFS,
-    Along,
-    CutoffFits,
-    default_laws,
-    determined,
-    fit_cutoffs,
-    runs_read,
-    without_blind_priors,
+from jaxlaw._rounding import ROUNDING, SAME, merged
+from jaxlaw._typed import Between, Seed, checked
+from jaxlaw.data import ReadingOptions, missing_column, numbers
+from jaxlaw.errors import DataError, UsageError
+from jaxlaw.forecasting._ensemble import (
+    Question,
+    ask,
+    ensemble,
+    interval_at,
+    probability_below,
+    quantiles_of,
 )
 from jaxlaw.notes import Note
-from jaxlaw.validation import Candidate, DataSet, candidates_of, data_set
-from jaxlaw.validation.folds import in_sample
 
-#: Searches of a back-test, unless the caller says otherwise: a fit's own 4096 starts serve one fit
-#: that is to be published, these some fifty that are compared.
-SEARCH = {"n_starts": 1024, "n_local": 16}
-#: Distances of :meth:`Backtest.by_distance`: upper limits of the ratio to the cut-off.
+N_CUTOFFS = 6
+FEWEST = 3  # runs below the first cut-off
+#: Distances of :attr:`Backtest.table`: upper limits of the ratio to the cut-off.
 BANDS = (2.0, 5.0, 20.0)
-NAIVE = ("last-run", "best-so-far", "power-law")
-_FRAME = {"law": str, "naive": bool, "cutoff": float, "row": Any} | dict.fromkeys(
-    ("distance", "observed", "predicted", "error"), float
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+_SHARE = 8  # one in so many of the rows lies below the first cut-off, too
+_JITTER = 0.15  # of compute within one budget, in logs
+_FRAME = {"forecast": str, "row": Any, "inside": bool} | dict.fromkeys(
+    ("distance", "observed", "estimate", "low", "high", "error", "below"), float
 )
-_APART = 1.1  # ratio of the last best-so-far run to the first that a slope needs
+
+Along = str | Callable[[pd.DataFrame], Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Backtest(Result):
-    """What laws would have predicted of runs they had not seen, cut-off by cut-off.
+    """Forecasts against runs that they had not seen.
 
     Attributes:
-        along: what the cut-offs are of.
+        frame: one row a forecast and a later run: ``forecast`` (its cut-off, number or file),
+            ``row`` of the run, ``distance`` (natural log of how many times the largest fitted run
+            it is), ``observed``, ``estimate``, ``low``, ``high``, ``error`` (estimate over
+            observed, less 1), ``inside`` (whether the interval holds the run) and ``below``
+            (probability that the forecast gave to a lower target); of a back-test also
+            ``power_law``, what a straight line through the best of the fitted runs, log target over
+            log of what the cut-offs are of, would have said.
+        level: share of the intervals that should hold their run.
         target: name of what is predicted.
-        cutoffs: (J,) the largest value fitted.
-        frame: one row a law, cut-off and run beyond it: ``law``; ``naive`` (whether it is a rule
-            and no law); ``cutoff``; ``row`` (what the run's row is called); ``distance`` (natural
-            log of the ratio of its value to the cut-off); ``observed``; ``predicted``; ``error``
-            (predicted over observed, less 1). NaN where a fit failed.
+        along: what the cut-offs are of; empty for forecasts scored by runs made since.
         notes: what to know before relying on the numbers.
-        fits: laws fitted up to each cut-off; None of a back-test read from a file.
 
     Example:
-        >>> runs = jl.simulate.experiment("chinchilla").table
-        >>> backtest = jl.backtest(["chinchilla", "kaplan"], runs, cutoffs=3, n_starts=64)
-        >>> list(backtest.frame)[:4], len(backtest.cutoffs)
-        (['law', 'naive', 'cutoff', 'row'], 3)
-        >>> backtest.table.index.names
-        FrozenList(['law', 'beyond'])
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
+        >>> backtest = jl.backtest(runs, cutoffs=3)
+        >>> backtest.frame["forecast"].nunique(), backtest.table.columns[:3].tolist()
+        (3, ['beyond', 'forecasts', 'runs'])
     """
 
     picture = "backtest_errors"
-    computed: ClassVar[tuple[str, ...]] = ("table",)
-    best_is: ClassVar[Mapping[str, str]] = {
-        "bias": "nearest 0", **dict.fromkeys(("between", "within", "rmse", "median"), "lowest"),
-    }  # fmt: skip
-    compared_within: ClassVar[str] = "beyond"
+    computed: ClassVar[tuple[str, ...]] = ("table", "calibration")
 
-    along: str
-    target: str
-    cutoffs: np.ndarray
     frame: pd.DataFrame = field(metadata={"columns": _FRAME})
+    level: float = field(metadata={"unit": SHARE})
+    target: str
+    along: str
     notes: tuple[Note, ...]
-    fits: CutoffFits | None = field(default=None, metadata={"saved": False})
 
     @property
     def table(self) -> pd.DataFrame:
-        """Errors by law and distance, in bands of up to ×2, ×5, ×20 and beyond."""
-        return self.by_distance()
+        """Errors by distance: ``bias`` and ``rmse``, each forecast counting once; ``inside``.
+
+        The runs beyond one cut-off share the errors of one fit, so that the forecast counts and not
+        the run.
+        """
+        labels = [f"up to ×{BANDS[0]:g}"]
+        labels += [f"×{a:g} to ×{b:g}" for a, b in zip(BANDS, BANDS[1:], strict=False)]
+        labels += [f"more than ×{BANDS[-1]:g}"]
+        number = np.searchsorted(np.log(BANDS) + SAME, self.frame["distance"])
+        rows = []
+        for band, group in self.frame.groupby(number):
+            each = group.groupby("forecast")["error"]
+            square = (group["error"] ** 2).groupby(group["forecast"]).mean()
+            rows.append({
+                "beyond": labels[band], "forecasts": each.ngroups, "runs": len(group),
+                "bias": each.mean().mean(),
+                "rmse": float(np.sqrt(square.mean())),
+                "median": group["error"].abs().median(), "inside": group["inside"].mean(),
+            })  # fmt: skip
+        return pd.DataFrame(rows)
+
+    @property
+    def calibration(self) -> pd.DataFrame:
+        """One row a ``level``: share of the runs ``inside``; ``std_err``, over the forecasts."""
+        off = np.abs(2 * self.frame["below"] - 1)
+        rows = []
+        for level in LEVELS:
+            each = (off <= level).groupby(self.frame["forecast"]).mean()
+            rows.append({
+                "level": level, "inside": float((off <= level).mean()),
+                "std_err": float(each.std() / np.sqrt(len(each))),
+            })  # fmt: skip
+        return pd.DataFrame(rows)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Errors by law and distance, then every prediction."""
-        return {"table": self.table.reset_index(), **super().tables()}
+        """Errors by distance, then every prediction."""
+        return {"table": self.table, **super().tables()}
 
-    def by_distance(self, bands: Sequence[float] = BANDS) -> pd.DataFrame:
-        """Errors by law and distance, bias and spread apart.
-
-        The runs beyond one cut-off share the errors of one fit, so that the cut-off counts, not
-        the run: what is averaged first is each cut-off's mean.
-
-        Args:
-            bands: upper limits of the ratio of a run's value to the cut-off; a last band has no
-                limit.
-
-        Returns:
-            One row a ``law`` and band (``beyond``): ``cutoffs`` and ``runs``, how many there are;
-            ``bias``, the mean over cut-offs of their mean relative errors, positive where the
-            target is predicted too high; ``between``, the standard deviation of these means (NaN
-            of one cut-off); ``within``, the standard deviation of the runs' errors around them;
-            ``rmse`` of the runs, each cut-off counting once; ``median``, of their absolute errors.
-
-        Raises:
-            UsageError: bands that are not ratios above 1, in order.
-
-        Example:
-            >>> runs = jl.simulate.experiment("chinchilla").table
-            >>> backtest = jl.backtest("chinchilla", runs, cutoffs=2, n_starts=64)
-            >>> backtest.by_distance([10]).loc["chinchilla"].index.tolist()
-            ['up to ×10', 'more than ×10']
-        """
-        limits = numbers_of("bands", list(bands))
-        if not len(limits) or not (np.diff(limits, prepend=1.0) > 0).all():
-            raise UsageError("bands are ratios above 1, in order, such as (2, 5, 20)")
-        labels = [f"up to ×{limits[0]:g}"]
-        labels += [f"×{a:g} to ×{b:g}" for a, b in zip(limits, limits[1:], strict=False)]
-        labels += [f"more than ×{limits[-1]:g}"]
-        # A run at a limit belongs below it, whatever the last digit of its log.
-        number = np.searchsorted(np.log(limits) + 1e-9, self.frame["distance"])
-        frame = self.frame.assign(beyond=pd.Categorical.from_codes(number, labels))
-        frame = frame[np.isfinite(frame["error"])]
-        order = list(self.frame["law"].unique())
-        rows = [
-            {"law": law, "beyond": band, **_errors(group)}
-            for (law, band), group in frame.groupby(["law", "beyond"], observed=True, sort=True)
-        ]
-        table = pd.DataFrame(rows, columns=["law", "beyond", *_ERRORS])
-        by = {"law": order, "beyond": labels}
-        table = table.sort_values(
-            ["law", "beyond"], key=lambda column: column.map(by[column.name].index)
-        )
-        return table.set_index(["law", "beyond"])
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """Errors by distance; of few runs each of them."""
+        few = self.frame.drop(columns=["row", "below"])
+        return {"table": self.table} if len(few) > _FEW else {"frame": few}
 
     def unit_of(self, name: str) -> tuple[str, float] | None:
-        """The unit of a column of the table: errors are shares of the target."""
-        return (SHARE, 1.0) if name in _ERRORS[2:] else None
+        """The unit of a column: errors are shares of the target."""
+        return (SHARE, 1.0) if name in ("bias", "rmse", "median", "inside", "error") else None
 
     @property
     def headline(self) -> str:
-        """How far the best law was off beyond the cut-offs, and the best rule without a law."""
-        squares = self.frame["error"] ** 2
-        off = np.sqrt(squares.groupby([self.frame["law"], self.frame["cutoff"]]).mean())
-        off = off.groupby("law").mean().dropna()
-        naive = set(self.frame.loc[self.frame["naive"], "law"])
-        laws, rules = off[~off.index.isin(naive)], off[off.index.isin(naive)]
-        if laws.empty:
-            return ""
-        farthest = times(float(np.exp(self.frame["distance"].max())))
-        rule = f"; {rules.idxmin()}, a rule without a law: {rules.min():.2%}" if len(rules) else ""
+        """How many later runs were inside the intervals, and how far off the estimates were."""
+        frame = self.frame
+        inside, count, forecasts = (
+            int(frame["inside"].sum()),
+            len(frame),
+            frame["forecast"].nunique(),
+        )
+        what = "cutoff" if self.along else "forecast"
+        rule = ""
+        if "power_law" in frame:
+            off = (frame["power_law"] / frame["observed"] - 1).abs().median()
+            rule = f" (a power law through the best runs: {off:.2%})"
         return (
-            f"{laws.idxmin()} was off by {laws.min():.2%} (RMSE) on runs up to {farthest} beyond "
-            f"its cut-offs{rule}"
+            f"the {self.level:.0%} intervals hold {inside} of {count} later "
+            f"run{'s' * (count != 1)} at {forecasts} {what}{'s' * (forecasts != 1)}; median error "
+            f"{frame['error'].abs().median():.2%}{rule}, largest "
+            f"{frame['error'][frame['error'].abs().idxmax()]:+.2%}"
         )
 
-    def lines(self) -> list[str]:
-        """The cut-offs and the errors by law and distance."""
-        runs = self.frame["row"].nunique()
-        unit = "FLOPs" if self.along == "compute" else ""
-        cutoffs = ", ".join(written(value, unit) for value in self.cutoffs)
-        return [
-            f"{len(self.cutoffs)} cut-offs of {self.along} ({cutoffs}); {runs} runs held out",
-            f"Relative errors of {self.target} beyond a cut-off, by distance from it",
-            "",
-            *_shown(self.table).splitlines(),
-            "",
-        ]
+
+_FEW = 12  # runs that are shown one by one
 
 
-_ERRORS = ("cutoffs", "runs", "bias", "between", "within", "rmse", "median")
-
-
-def _errors(group: pd.DataFrame) -> dict[str, float]:
-    by_cutoff = group.groupby("cutoff")["error"]
-    means = by_cutoff.mean()
-    return {
-        "cutoffs": len(means),
-        "runs": group["row"].nunique(),
-        "bias": means.mean(),
-        "between": means.std() if len(means) > 1 else np.nan,
-        "within": float(np.sqrt(((group["error"] - by_cutoff.transform("mean")) ** 2).mean())),
-        "rmse": float(np.sqrt((group["error"] ** 2).groupby(group["cutoff"]).mean().mean())),
-        "median": group["error"].abs().median(),
-    }
-
-
-def _shown(table: pd.DataFrame) -> str:
-    shares = {name: f"{{:{'+' if name == 'bias' else ''}.2%}}".format for name in _ERRORS[2:]}
-    return table.to_string(formatters=shares, na_rep="")
-
-
-@lists_options(FitKeywords, **SEARCH)
 @checked
 def backtest(
-    laws: Any,
     runs: Any,
+    laws: Any = None,
     *,
     along: Along = "compute",
     cutoffs: Any = N_CUTOFFS,
+    first: int | None = None,
     groups: Any = None,
-    per_law: Mapping[str, Mapping[str, Any]] | None = None,
-    **options: Unpack[FitKeywords],
+    prior: Any = "field",
+    level: Annotated[float, Between(0.01, 0.999)] = 0.9,
+    seed: Seed = 0,
+    **reading: Unpack[ReadingOptions],
 ) -> Backtest:
-    """Fit laws to the runs below each of several cut-offs and predict those beyond.
+    """Forecasts as they would have been made at earlier cut-offs, against the runs that came later.
 
-    That is evaluation from a rolling origin, as forecasters do it (Tashman 2000): what a law would
-    have predicted of runs that were still to be made at the time. All cut-offs of a law are fitted
-    in one batch, as rows of 0/1 weights.
-
-    Beside the laws stand three rules that know no law: ``last-run`` (the target of the largest run
-    fitted), ``best-so-far``, and ``power-law`` (a straight line, log target over log ``along``,
-    through the runs that were the best so far). A law that does not beat these is of no use.
+    That is evaluation from a rolling origin (Tashman 2000): what the forecast of the runs up to
+    each cut-off says of those beyond it. All cut-offs are one call.
 
     Args:
-        laws: law or its name, a list of them, a dict label → law; None takes those of
-            :data:`jaxlaw.forecasting.DEFAULT_LAWS` that suit the columns.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
+        laws: as :func:`jaxlaw.forecast` takes them.
         along: what the cut-offs are of: ``"compute"`` (C in FLOPs, or 6·N·D), a column (``"D"``,
             ``"step"`` for the rest of loss curves, ``"r"`` for shares of a mixture), or a function
             of the table of the runs to (n,) numbers.
-        cutoffs: number of cut-offs, evenly spread over the log of ``along`` from where rows suffice
-            for every law; or the largest values fitted.
+        cutoffs: number of cut-offs, evenly spread over the log of ``along``; or the largest values
+            fitted.
+        first: in place of ``cutoffs`` the number of runs that the first forecast is made from: each
+            next forecast has one budget more.
         groups: columns whose rows are checkpoints of one run, or a label for each row: a run is
             then beyond a cut-off with all its rows if one is.
-        per_law: label of a law → options of its own, as for :func:`jaxlaw.cross_validate`.
-        **options: options of :func:`jaxlaw.fit` for every law (1024 starts, of which 16 are
-            solved, unless given); the rest (columns, units …) is handed to
-            :func:`jaxlaw.read_runs`.
-
-    Returns:
-        The :class:`Backtest`.
+        prior, level, seed: as :func:`jaxlaw.forecast` takes them.
+        **reading: options of :func:`jaxlaw.read_runs`.
 
     Raises:
         UsageError: the call makes no sense; the message says what would.
-        DataError: the runs cannot carry a law, or have too few rows below a cut-off.
+        DataError: the runs cannot carry a law, or are too few to be held out.
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla").table
-        >>> backtest = jl.backtest("chinchilla", runs, cutoffs=[1e20, 1e21], n_starts=64)
-        >>> bool(backtest.table["rmse"]["chinchilla"].max() < 0.02)
+        >>> backtest = jl.backtest(runs, "chinchilla", cutoffs=[1e20, 1e21])
+        >>> bool(backtest.table["rmse"].max() < 0.02)
         True
     """
-    return make_backtest(fit_at_cutoffs(laws, runs, along, cutoffs, groups, per_law, options))
+    asked = ask(runs, laws, groups, reading)
+    return backtest_of(
+        asked, prior=prior, level=level, seed=seed, along=along, cutoffs=cutoffs, first=first
+    )
 
 
-def fit_at_cutoffs(
-    laws: Any, runs: Any, along: Along, cutoffs: Any, groups: Any,
-    per_law: Mapping[str, Mapping[str, Any]] | None, options: Mapping[str, Any], *,
-    needed: bool = True,
-) -> CutoffFits:  # fmt: skip
-    """The fits behind a back-test, from the arguments of an entry point.
+def backtest_of(
+    asked: Question, *, prior: Any, level: float, seed: int, along: Along = "compute",
+    cutoffs: Any = N_CUTOFFS, first: int | None = None,
+) -> Backtest:  # fmt: skip
+    """The back-test of a question; arguments as of :func:`backtest`."""
+    name, z = _along(asked, along)
+    at = _cutoffs(asked, name, z, cutoffs, first)
+    seen, table = asked.first, asked.table()
+    active, fitted = seen.weight > 0, z <= at[:, None]
+    found, frames = ensemble(asked, fitted * seen.weight, prior, seed), []
+    for k, (_, logs) in zip(range(len(at)), found.logs(table), strict=False):
+        rows = np.flatnonzero(~fitted[k] & active)
+        quantiles = quantiles_of(logs[:, rows], found.sigma(k), seed)
+        line = _power_law(z[fitted[k] & active], seen.target[fitted[k] & active], z[rows])
+        frames.append(frame_of(
+            f"{name} ≤ {at[k]:.3g}", seen.rows[rows], np.log(z[rows] / at[k]), seen.target[rows],
+            np.exp(np.median(logs[:, rows], axis=0)), quantiles, level,
+        ).assign(power_law=line))  # fmt: skip
+    return Backtest(pd.concat(frames, ignore_index=True), level, seen.target_name, name, seen.notes)
 
-    Without ``needed``, as a forecast has them, runs that are too few for any cut-off have none,
-    and laws must be such as points can be given for.
+
+def frame_of(
+    forecast: str, rows: np.ndarray, distance: np.ndarray, observed: np.ndarray,
+    estimate: np.ndarray, quantiles: np.ndarray, level: float,
+) -> pd.DataFrame:  # fmt: skip
+    """The rows of :attr:`Backtest.frame` of one forecast, from quantiles (265, k) of its runs."""
+    low, high = interval_at(quantiles, level)
+    return pd.DataFrame({
+        "forecast": forecast, "row": rows, "distance": distance, "observed": observed,
+        "estimate": estimate, "low": low, "high": high, "error": estimate / observed - 1,
+        "inside": (low <= observed) & (observed <= high),
+        "below": probability_below(quantiles, observed),
+    })  # fmt: skip
+
+
+def _power_law(z: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """What a line, log y over log z, through the runs that were the best so far says; or NaN."""
+    order = np.lexsort((y, z))
+    z, y = z[order], y[order]
+    best = np.minimum.accumulate(y) == y
+    if np.ptp(np.log(z[best])) < _JITTER:
+        return np.full(len(at), np.nan)
+    slope, level = np.polyfit(np.log(z[best]), np.log(y[best]), 1)
+    return np.exp(level + slope * np.log(at))
+
+
+def _along(asked: Question, along: Along) -> tuple[str, np.ndarray]:
+    """What cut-offs are of: its name, and its (n,) values; those of a run are its largest.
+
+    Raises:
+        UsageError: a function gives no numbers.
+        DataError: there is no such column, or a value is missing.
     """
-    candidates, data = laws_and_data(laws, runs, per_law, options, needed=needed)
-    return fit_cutoffs(candidates, data, along, cutoffs, groups, needed)
-
-
-def laws_and_data(
-    laws: Any, runs: Any, per_law: Mapping[str, Mapping[str, Any]] | None,
-    options: Mapping[str, Any], *, needed: bool,
-) -> tuple[list[Candidate], DataSet]:  # fmt: skip
-    """The laws of :func:`fit_at_cutoffs`, and the rows that are valid for all of them."""
-    of_fit, reading = split_options(options)
-    candidates_for = partial(candidates_of, own=SEARCH | of_fit, per_law=per_law or {})
-    candidates = [] if laws is None else candidates_for(laws)
-    read = runs_read(runs, reading, [candidate.law for candidate in candidates])
-    if laws is None:
-        candidates = candidates_for(default_laws(read))
-    candidates = without_blind_priors(candidates)
-    if laws is None:
-        candidates = determined(candidates, read)
-    for candidate in candidates:
-        if not needed and candidate.law.inputs_per_drop:
+    seen, runs = asked.first, asked.runs
+    name = getattr(along, "__name__", "along") if callable(along) else along
+    if callable(along):
+        try:
+            z = np.asarray(along(runs.table.iloc[seen.positions]), float)
+            assert z.shape == seen.target.shape
+        except (TypeError, ValueError, KeyError, AssertionError) as error:
             raise UsageError(
-                f"law {candidate.label} takes every drop of a learning rate, which the points of "
-                "at= cannot carry; back-test it (jl.backtest), or forecast by a law of areas: "
-                "annealing"
-            )
-    return candidates, data_set(None, read, in_sample(), candidates, {})
+                f"along={name} gives no number for each row: {type(error).__name__} {error}",
+                argument="along",
+            ) from None
+    elif along == "compute":
+        z = np.exp(asked.size(asked.table()))
+    else:
+        column = next((c for c in runs.table if along in (str(c), str(runs.user_name(c)))), None)
+        if column is None:
+            raise missing_column("along", " (along=)", along, runs.table, runs.source, False)
+        z = numbers(runs.table[column], runs.location(column))[seen.positions]
+    if not (np.isfinite(z) & (z >= 0)).all():
+        raise DataError(f"{runs.source}: {name} is negative or missing in some rows")
+    members = np.arange(len(z)) if asked.members is None else asked.members
+    # Budgets of 6·N·D are equal on paper: a cut-off divides none by its rounding.
+    return name, merged(pd.Series(z).groupby(members).transform("max"))
 
 
-def make_backtest(fits: CutoffFits) -> Backtest:
-    """The back-test that fits of cut-offs amount to."""
-    first = fits.observations(fits.candidates[0].label)
-    beyond = ~fits.fitted & (fits.weight > 0)
-    cutoff, row = np.nonzero(beyond)
-    rules = naive_rules(fits)
-    frames = []
-    for label, predicted in (fits.predicted | rules).items():
-        frames.append(pd.DataFrame({
-            "law": label,
-            "naive": label in rules,
-            "cutoff": fits.cutoffs[cutoff],
-            "row": first.rows[row],
-            "distance": fits.distance[cutoff, row],
-            "observed": fits.observed[row],
-            "predicted": predicted[cutoff, row],
-            "error": predicted[cutoff, row] / fits.observed[row] - 1,
-        }))  # fmt: skip
-    notes = list(fits.notes)
-    if len(fits.cutoffs) < FEW_CUTOFFS:
-        notes.append(Note(
-            "few-cutoffs", "warning",
-            f"{len(fits.cutoffs)} cut-off{'s' if len(fits.cutoffs) > 1 else ''}: the runs "
-            "beyond one share the errors of one fit, so that this is hardly evidence",
-            inherited=False,
-        ))  # fmt: skip
-    return Backtest(
-        fits.along, first.target_name, fits.cutoffs, pd.concat(frames, ignore_index=True),
-        tuple(notes), fits,
-    )  # fmt: skip
+def _cutoffs(
+    asked: Question, name: str, z: np.ndarray, given: Any, first: int | None
+) -> np.ndarray:  # fmt: skip
+    """(J,) the largest values fitted, in order: values that runs have.
+
+    Raises:
+        UsageError: they are no numbers, or nothing lies below or beyond one.
+        DataError: the runs are too few.
+    """
+    held = np.sort(z[asked.first.weight > 0])
+    levels = _levels(held[held > 0])
+    if not isinstance(given, int):
+        try:
+            values = np.unique(real_numbers(given).ravel())
+        except (TypeError, ValueError):
+            message = f"cutoffs is a number of them, or their values, not {given!r}"
+            raise UsageError(message, argument="cutoffs") from None
+        for value in values:
+            if not levels[0] <= value * (1 + ROUNDING) < levels[-1]:
+                raise UsageError(
+                    f"no run lies {'below' if value < levels[0] else 'beyond'} cut-off {value:g}: "
+                    f"{name} of the runs is {levels[0]:.6g} to {levels[-1]:.6g}"
+                )
+        return np.unique([levels[levels <= value * (1 + ROUNDING)].max() for value in values])
+    below = np.searchsorted(held, levels, side="right")
+    least = first or max(FEWEST, len(held) // _SHARE)
+    allowed = levels[(below >= least) & (below < len(held))]
+    if not len(allowed):
+        raise DataError(
+            f"{asked.runs.source}: no {name} has {least} runs below it and some beyond: "
+            f"{len(held)} runs with {len(levels)} values are too few to be held out in turn"
+        )
+    if first:
+        return allowed
+    logs = np.log(allowed)
+    targets = np.linspace(logs[0], logs[-1], given)
+    return np.unique([allowed[np.argmin(np.abs(logs - target))] for target in targets])
 
 
-def naive_rules(fits: CutoffFits) -> dict[str, np.ndarray]:
-    """Rule → (J, n) what it predicts of every row: rules that know no law."""
-    law = fits.candidates[0].law
-    predicted = {name: np.full(fits.fitted.shape, np.nan) for name in NAIVE}
-    sign = -1.0 if law.better == "high" else 1.0
-    for j, fitted in enumerate(fits.fitted & (fits.weight > 0)):
-        z, y = fits.z[fitted], fits.observed[fitted]
-        order = np.lexsort((sign * y, z))
-        z, y = z[order], y[order]
-        best = sign * np.minimum.accumulate(sign * y)
-        # Of several runs at the largest value the best stands for what that much buys.
-        predicted["last-run"][j] = sign * (sign * y[z == z[-1]]).min()
-        predicted["best-so-far"][j] = best[-1]
-        record = np.flatnonzero((best == y) & (z > 0))
-        if len(record) and z[record[-1]] > _APART * z[record[0]]:
-            slope, level = np.polyfit(np.log(z[record]), np.log(y[record]), 1)
-            with np.errstate(divide="ignore"):
-                predicted["power-law"][j] = np.exp(level + slope * np.log(fits.z))
-    return predicted
+def _levels(values: np.ndarray) -> np.ndarray:
+    """Values in order, each once; budgets written with a little jitter are a value each.
+
+    They are budgets where most of the range (in logs) is gaps between them.
+    """
+    levels = np.unique(values)
+    gaps = np.diff(np.log(levels))
+    wide = gaps > _JITTER
+    return levels if gaps[~wide].sum() > gaps.sum() / 3 else levels[np.append(wide, True)]

@@ -31,7 +31,6 @@ from jaxlaw.data import ReadingOptions, Runs, missing_column, numbers, read_runs
 from jaxlaw.data._dependence import run_groups
 from jaxlaw.errors import UsageError, listed, nearest
 from jaxlaw.fitting import FittedLaw
-from jaxlaw.forecasting._cutoffs import compute_of
 from jaxlaw.forecasting._forecast import LEVELS, Forecast, forecast
 from jaxlaw.forecasting._score_step import (
     N_RESAMPLES,
@@ -66,6 +65,19 @@ _COLUMNS = {"task": str, "note": str} | dict.fromkeys(
 _N_DRAWS = 4000
 _GRID = 49  # losses at which the curves of the resamples are evaluated
 _TOGETHER = 8.0  # runs that no correlation among tasks counts as
+
+
+def compute_of(inputs: Mapping[str, np.ndarray], source: str) -> np.ndarray:
+    """Training compute in FLOPs: C, or 6·N·D.
+
+    Raises:
+        UsageError: neither can be had of these inputs.
+    """
+    if "C" in inputs:
+        return np.asarray(inputs["C"], float)
+    if {"N", "D"} <= inputs.keys():
+        return 6.0 * np.asarray(inputs["N"], float) * np.asarray(inputs["D"], float)
+    raise UsageError(f"{source}: compute needs C, or N and D; there are {', '.join(inputs)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

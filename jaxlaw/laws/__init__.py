@@ -28,13 +28,13 @@ from jaxlaw.laws._base import (
     names,
     power,
 )
+from jaxlaw.laws._beyond import beyond, growing_inputs, slope_of, top_of, without_misfit
 from jaxlaw.laws._files import from_file, names_a_file, run_file
 from jaxlaw.laws._grouped import grouped
 from jaxlaw.laws._mixing import additive, mixing
 from jaxlaw.laws._parameters import Input, Parameter, exponent, positive, real
 from jaxlaw.laws._requirements import check_requirements
 from jaxlaw.laws._weighted import (
-    SHIFT,
     parameter_of,
     weight_of,
     weighted,
@@ -51,13 +51,14 @@ __all__ = [
     "Parameter",
     "PowerLawTerms",
     "REFERENCE",
-    "SHIFT",
     "additive",
+    "beyond",
     "built_in",
     "check_requirements",
     "exponent",
     "from_file",
     "get",
+    "growing_inputs",
     "grouped",
     "is_built_in",
     "law_table",
@@ -70,9 +71,12 @@ __all__ = [
     "real",
     "routed",
     "run_file",
+    "slope_of",
+    "top_of",
     "tuned",
     "weight_of",
     "weighted",
+    "without_misfit",
 ]
 
 keep_as_built_in()

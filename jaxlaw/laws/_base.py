@@ -111,9 +111,9 @@ class ScaleFree(NamedTuple):
         words: coordinate → what it is, for people; its keys name the coordinates, in order.
         of_params: ``f(params) -> {coordinate: value}`` from natural values, by ``jax.numpy``; it
             has ``log_floor`` beside the coordinates, which does have the unit of the target.
-        to_params: ``f(target, {coordinate: value}) -> params``, the inverse, by numpy: natural
-            values with which the law gives ``target`` at the reference point; of the parameters
-            that the coordinates determine.
+        to_params: ``f(target, {coordinate: value}) -> params``, the inverse, by numpy, or by
+            ``jax.numpy`` of arrays of JAX: natural values with which the law gives ``target`` at
+            the reference point; of the parameters that the coordinates determine.
         parts: names under which a prior knows these coordinates; those of the law's own name if
             empty.
         open: parameters that the coordinates say nothing of.

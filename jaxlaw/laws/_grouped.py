@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -222,7 +223,8 @@ def _scale_free(formula: _Formula) -> ScaleFree | None:
         params: dict[str, Any] = {}
         for label in labels:
             own = {name: values[_name(name, label)] for name in of_base.words}
-            loss = target * np.exp(values[_name("level", label)])
+            level = values[_name("level", label)]
+            loss = target * (jnp if isinstance(level, jax.Array) else np).exp(level)
             for name, value in of_base.to_params(loss, own).items():
                 # A shared parameter of groups whose coordinates differ is that of the first.
                 params.setdefault(_name(name, label) if name in formula.own else name, value)

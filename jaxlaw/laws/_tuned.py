@@ -15,7 +15,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Chart, Law, ScaleFree, Values, get
@@ -266,7 +265,7 @@ def _scale_free(base: Law, over: tuple[str, ...]) -> ScaleFree | None:
 
     def to_params(target: Any, values: Values) -> dict[str, Any]:
         own = known.to_params(target, {name: values[name] for name in known.words})
-        return own | {name: np.asarray(values[name]) for name in EXPONENTS}
+        return own | {name: values[name] for name in EXPONENTS}
 
     scale = [spec.name for spec in _scale(base)]
     words = {**known.words, **EXPONENTS}

@@ -1,8 +1,8 @@
 """Several laws of one target as one law: their weighted geometric mean.
 
-It is what a forecast says of a run (:mod:`jaxlaw.forecasting`), as a law like any other: so that
-every plan can be made with it. With the weight 1 of one law and 0 of all others it is that law,
-which is how the draws of a plan go from law to law.
+It is what a forecast by several laws says of a run (:mod:`jaxlaw.forecasting`), as a law like any
+other: so that every plan can be made with it. With the weight 1 of one law and 0 of all others it
+is that law, which is how the draws of a plan go from law to law.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law, Values
 from jaxlaw.laws._parameters import Input, real
 
-#: Parameter by whose exponential the mean is multiplied: the laws' common error.
-SHIFT = "shift"
-
 
 def weight_of(label: str) -> str:
     """The parameter that weighs a law."""
@@ -33,13 +30,13 @@ def parameter_of(name: str, label: str) -> str:
 
 
 def weighted(laws: Mapping[str, Law]) -> Law:
-    """The law exp(shift + Σ weight_k·log f_k) of the laws f_k.
+    """The law exp(Σ weight_k·log f_k) of the laws f_k.
 
     Args:
         laws: label → law. All are of the same target.
 
     Returns:
-        A law of all their inputs. Its parameters are ``shift``, ``weight[label]`` of each law, of
+        A law of all their inputs. Its parameters are ``weight[label]`` of each law, of
         sum 1, and ``name[label]`` of each parameter. The same object for the same laws.
 
     Raises:
@@ -68,7 +65,7 @@ class _Formula:
     def __call__(self, *inputs: Any, **params: Any) -> Any:
         """The weighted mean at inputs in the unit of the first law that has them."""
         given = dict(zip(self.names, inputs, strict=True))
-        total = params[SHIFT]
+        total = 0.0
         for label, law in self.laws:
             weight = params[weight_of(label)]
             values = {name: params[parameter_of(name, label)] for name in law.parameter_names}
@@ -101,7 +98,7 @@ def _make_law(laws: tuple[tuple[str, Law], ...]) -> Law:
     first = laws[0][1]
     specs = _inputs(law for _, law in laws)
     plain = real(-1.0, 1.0)
-    parameters = [dataclasses.replace(plain, name=SHIFT, doc="log of the laws' common error")]
+    parameters = []
     for label, law in laws:
         share = dataclasses.replace(plain, name=weight_of(label), doc="weight of the law")
         parameters.append(share)
@@ -115,7 +112,7 @@ def _make_law(laws: tuple[tuple[str, Law], ...]) -> Law:
         function=_Formula(laws, tuple(s.name for s in specs), tuple(s.unit for s in specs)),
         inputs=specs,
         parameters=tuple(parameters),
-        formula="exp(shift + Σ weight·log law)",
+        formula="exp(Σ weight·log law)",
         target=first.target,
         better=first.better,
         linear=(),

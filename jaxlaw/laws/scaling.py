@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -64,9 +65,10 @@ def _coupled_scale_free(params):
 
 
 def _coupled_from_scale_free(target, values):
-    kappa = np.exp(values.get("kappa", 0.0))
-    alpha, beta = np.exp(values["alpha"]) / kappa, np.exp(values["beta"]) / kappa
-    floor, of_size = (1 / (1 + np.exp(-np.asarray(values[k]))) for k in ("share", "balance"))
+    xp = jnp if isinstance(values["alpha"], jax.Array) else np
+    kappa = xp.exp(values.get("kappa", 0.0))
+    alpha, beta = xp.exp(values["alpha"]) / kappa, xp.exp(values["beta"]) / kappa
+    floor, of_size = (1 / (1 + xp.exp(-xp.asarray(values[k]))) for k in ("share", "balance"))
     terms = (target * (1 - floor)) ** (1 / kappa)
     params = {
         "E": target * floor,
@@ -434,7 +436,8 @@ def _frontier_scale_free(params):
 
 
 def _frontier_from_scale_free(target, values):
-    floor, gamma = 1 / (1 + np.exp(-np.asarray(values["share"]))), np.exp(values["gamma"])
+    xp = jnp if isinstance(values["gamma"], jax.Array) else np
+    floor, gamma = 1 / (1 + xp.exp(-xp.asarray(values["share"]))), xp.exp(values["gamma"])
     term = target * (1 - floor) * _REFERENCE_COMPUTE["C"] ** gamma
     return {"E": target * floor, "A": term, "gamma": gamma}
 

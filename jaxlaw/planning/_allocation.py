@@ -67,7 +67,6 @@ from jaxlaw.planning._search_space import (
     search_space,
     tried_ratios,
 )
-from jaxlaw.planning._weighted_laws import across_laws, relative_regret
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, with_intervals
 
 _GROWN = 257  # sizes, or numbers of tokens, among which the loss comes lowest
@@ -178,17 +177,7 @@ class Frontier(Pictured, AnswerTable):
         return "isoloss", (question["fit"], extremes), without(question, "fit", "computes")
 
 
-def _loss_there(answer: Allocation, alone: Allocation, given: dict[str, Any]) -> dict[str, float]:
-    """The loss of an answer's run by a law alone, and how far it lies above that law's own best."""
-    inputs = dict(given.get("at") or {}) | ({} if answer.r is None else {"r": answer.r})
-    if math.isnan(answer.N * answer.D):
-        return {}
-    loss = float(given["fit"].fit.predict(N=answer.N, D=answer.D, **inputs))
-    return {"loss_there": loss, "regret": relative_regret(loss, alone.loss)}
-
-
 @keeps_question
-@across_laws(_loss_there)
 @checked
 def allocation(
     fit: Any,
@@ -369,7 +358,6 @@ def allocation_law(
 
 
 @keeps_question
-@across_laws(_loss_there)
 @checked
 def min_compute(
     fit: Any,
@@ -444,7 +432,6 @@ def min_compute(
 
 
 @keeps_question
-@across_laws(_loss_there)
 @checked
 def tokens_or_size_for(
     fit: Any,

@@ -26,7 +26,6 @@ from jaxlaw._quantities import (
     written,
 )
 from jaxlaw._result import TARGET, Result
-from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
 from jaxlaw.laws import Law
@@ -386,9 +385,6 @@ class Answer(Result):
         point: all inputs of the run that it is about, in the units of the runs; empty without one.
         flat: quantity → (low, high) within which the loss lies no farther above the lowest than
             single runs differ by; of a forecast, whose noise is known, and else empty.
-        laws: of a forecast: what each law predicts alone, with its weight, and, where it is known,
-            ``regret``: by how much, relative, the loss of this answer lies above the lowest if that
-            law is the true one. None without a forecast.
     """
 
     binding: str
@@ -400,7 +396,6 @@ class Answer(Result):
     beyond: float = field(default=math.nan, metadata={"unit": ""})
     point: dict[str, float | str] = field(default_factory=dict, metadata={"added": True})
     flat: dict[str, tuple[float, float]] = field(default_factory=dict)
-    laws: pd.DataFrame | None = None
     #: Name of the table that the command writes as CSV, in place of the numbers in one row.
     csv: ClassVar[str] = ""
     #: Argument of its plan that limits what is searched.
@@ -428,7 +423,7 @@ class Answer(Result):
         limit, remedies = f"{self.limited_by}=", {}
         if not any(limit in note.message for note in self.notes):
             remedies = {"optimum-at-limit": f"widen {limit} where that is possible"}
-        return _step_of(self, bool(self.interval), self.laws is not None, remedies)
+        return _step_of(self, bool(self.interval), bool(self.flat), remedies)
 
     def sentence(self) -> str:
         """The answer in words; empty where there is none."""
@@ -443,22 +438,12 @@ class Answer(Result):
         return {**self.tables(), "as good as the best, to the noise of a run": flat}
 
     def lines(self) -> list[str]:
-        """Numbers with their intervals, what binds, and what each law predicts alone."""
-        return [*self.number_lines(), f"{'binding':<12} {self.binding}", *self._law_lines()]
-
-    def _law_lines(self) -> list[str]:
-        """What laws say alone, and what lies within the noise of a run."""
-        lines = [
+        """Numbers with their intervals, what binds, and what lies within the noise of a run."""
+        flat = [
             f"{name} {self._between(name, 'flat')} lies within a run's noise of the lowest loss"
             for name in self.flat
         ]
-        if self.laws is not None:
-            shown = self.laws[[name for name in self.laws if _differs(self.laws[name])]]
-            # Its units are those of the numbers above; the heads would be wider than the cells.
-            shown = self.readable(shown).rename(columns=lambda name: name.partition(" (")[0])
-            rows = shown.to_string(index=False).split("\n")
-            lines += ["each law alone:", *map(str.rstrip, rows)]
-        return lines
+        return [*self.number_lines(), f"{'binding':<12} {self.binding}", *flat]
 
     def _known_lines(self) -> list[str]:
         """A line for each number that is known."""
@@ -510,14 +495,6 @@ def _step_of(
     worth = {name: answer.units.get(name, ("", math.nan))[1] for name in ("N", "D")}
     ratio = point["D"] * worth["D"] / (point["N"] * worth["N"])
     return largest_run_step(ratio) if math.isfinite(ratio) else ""
-
-
-def _differs(column: pd.Series) -> bool:
-    """Whether a column differs between laws: what was given to all need not be shown again."""
-    column = column.dropna() if column.dtype.kind == "f" else column
-    if len(column) < 2 or column.dtype.kind not in "fi":
-        return True
-    return not np.allclose(column, column.iloc[0], rtol=SAME, atol=0.0, equal_nan=True)
 
 
 _SHARED = {f.name for f in dataclasses.fields(Answer)}

@@ -31,7 +31,6 @@ from jaxlaw.planning._answers import (
     without,
 )
 from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
-from jaxlaw.planning._weighted_laws import across_laws
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, with_intervals
 
 _TABLE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # shares of more tokens, a row each
@@ -106,7 +105,6 @@ _COLUMNS = ("batch", "lr", "D", "steps", *_RATE)
 
 
 @keeps_question
-@across_laws()
 @checked
 def critical_batch_size(
     fit: Any,

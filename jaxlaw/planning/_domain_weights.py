@@ -34,7 +34,6 @@ from jaxlaw.planning._answers import (
 )
 from jaxlaw.planning._mixture import OWN_SHARE
 from jaxlaw.planning._solve import for_each_draw
-from jaxlaw.planning._weighted_laws import across_laws
 from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
 
 PARTS = 100  # that the whole is first cut into
@@ -76,7 +75,6 @@ class DomainShares(Answer):
         return named | {"loss": self.loss}
 
 
-@across_laws()
 @checked
 def optimal_domain_weights(
     domains: Mapping[str, Any],

@@ -26,12 +26,11 @@ from jaxlaw.planning._answers import (
     off_centre_notes,
     without,
 )
-from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus
+from jaxlaw.planning._constraints import AtMost, Budget, Corpus
 from jaxlaw.planning._flat import as_good, relative_excess
 from jaxlaw.planning._question import Question, question_of
 from jaxlaw.planning._searches import minimum, values_at
-from jaxlaw.planning._weighted_laws import across_laws, relative_regret
-from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
+from jaxlaw.uncertainty import LEVEL, with_intervals
 
 # The range of near-optimal values: grids of so many points a coordinate, each around the last.
 NEAR_POINTS = {1: 2001, 2: 65, 3: 25, 4: 13}
@@ -106,17 +105,7 @@ class Minimum(Pictured, Answer):
         return "minimum", (question["fit"], question["over"]), {"answer": self, **own}
 
 
-def _loss_there(answer: Minimum, alone: Minimum, given: dict[str, Any]) -> dict[str, float]:
-    """The loss of an answer's inputs by a law alone, and how far it lies above that law's best."""
-    if isinstance(given["fit"], Compute) or any(map(math.isnan, answer.best.values())):
-        return {}
-    (source,) = as_draws(given["fit"])
-    loss = float(source.fit.predict(**{**(given.get("at") or {}), **answer.best}))
-    return {"loss_there": loss, "regret": relative_regret(loss, alone.loss)}
-
-
 @keeps_question
-@across_laws(_loss_there)
 @checked
 def minimise(
     fit: Any,

@@ -43,7 +43,6 @@ from jaxlaw.planning._flat import as_good
 from jaxlaw.planning._question import question_of
 from jaxlaw.planning._searches import minimum
 from jaxlaw.planning._solve import for_each_draw, last_true, minimise, root_or_infinity
-from jaxlaw.planning._weighted_laws import across_laws, relative_regret
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, with_intervals
 
 CURVE = 101  # points of the trade-off curve
@@ -158,21 +157,6 @@ def _signed(share: float) -> str:
     return ("+" if share > 0 else "") + written(share, SHARE)
 
 
-def _losses_there(answer: Mixture, alone: Mixture, given: dict[str, Any]) -> dict[str, float]:
-    """Losses of an answer's share by a law alone, and how far the domain's lies above its own."""
-    if math.isnan(answer.share):
-        return {}
-    both = as_draws(given["general"], given["domain"])
-    others = law_inputs_of_each(both, given.get("at"), ("r",))
-    general, domain = _both_losses(both, others, np.full(both[0].rows, answer.share))
-    return {
-        "domain_loss_there": float(domain[0]),
-        "general_loss_there": float(general[0]),
-        "regret": relative_regret(float(domain[0]), alone.domain_loss),
-    }
-
-
-@across_laws(_losses_there)
 @checked
 def optimal_mixture(
     general: Any,
@@ -285,7 +269,6 @@ def _flat_shares(
 
 
 @keeps_question
-@across_laws()
 @checked
 def critical_ratio(
     general: Any,
@@ -342,7 +325,6 @@ def critical_ratio(
 
 
 @keeps_question
-@across_laws()
 @checked
 def optimal_mixture_data_limited(
     domain: Any,

@@ -30,7 +30,6 @@ from jaxlaw.planning._budgets import flops, total_cost
 from jaxlaw.planning._question import searched_inputs, searched_range
 from jaxlaw.planning._search_space import epochs_notes
 from jaxlaw.planning._solve import for_each_draw, root
-from jaxlaw.planning._weighted_laws import across_laws
 from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
 
 POINTS = 513  # among which the loss is looked for
@@ -74,7 +73,6 @@ class Solution(Pictured, Answer):
 
 
 @keeps_question
-@across_laws()
 @checked
 def solve(
     fit: Any,

@@ -101,7 +101,7 @@ def tokens_per_parameter(
     ratio = values["D"] * source.scale("D") / (values["N"] * source.scale("N"))
     found = with_intervals({"ratio": ratio, **values}, level, fewest_degrees([source]))
     return TokensPerParameter(
-        **found, loss=best.loss, binding=best.binding, notes=best.notes, laws=best.laws,
+        **found, loss=best.loss, binding=best.binding, notes=best.notes,
         units=units_of(TokensPerParameter, source), beyond=best.beyond,
         point=best.point,
     )  # fmt: skip

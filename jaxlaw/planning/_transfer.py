@@ -63,7 +63,6 @@ from jaxlaw.planning._budgets import (
     total_cost,
 )
 from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
-from jaxlaw.planning._weighted_laws import across_laws, goes_over_laws
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, has_draws, interval_columns, with_intervals
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
@@ -191,7 +190,6 @@ class FrontierSavings(AnswerTable):
 
 
 @keeps_question
-@across_laws()
 @checked
 def data_transferred(
     scratch: Any,
@@ -315,7 +313,6 @@ def transfer_table(
 
 
 @keeps_question
-@across_laws()
 @checked
 def compute_savings(
     scratch: Any,
@@ -451,7 +448,6 @@ def frontier_savings(
 
 
 @keeps_question
-@across_laws(lambda answer, alone, given: {"pays": alone.pays})
 @checked
 def break_even(
     scratch: Any,
@@ -572,17 +568,9 @@ def size_and_data_laws(
 def base_notes(scratch: Any, continual: Any) -> list[Note]:
     """What draws of two laws that are compared do not know of each other.
 
-    Two forecasts; or two bootstraps of which one holds what the other was free to fit, and not as
+    Two bootstraps of which one holds what the other was free to fit, and not as
     that has it.
     """
-    if goes_over_laws(scratch) and goes_over_laws(continual):
-        # What laws miss of the difference is in no back-test.
-        message = (
-            "two forecasts are compared, and no back-test has tried their difference: in simulated "
-            "trials intervals of a break-even held 22% at 80%, 58% at 90% and 75% at 95% "
-            "(benchmarks/forecast.md)"
-        )
-        return [Note("forecasts-compared", "warning", message)]
     if not (has_draws(scratch) and has_draws(continual)):
         return []
     scratch, continual = scratch.draws(), continual.draws()

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from jaxlaw.plots._forecasts import backtest_errors as backtest_errors
     from jaxlaw.plots._forecasts import forecast_calibration as forecast_calibration
     from jaxlaw.plots._forecasts import forecast_intervals as forecast_intervals
-    from jaxlaw.plots._forecasts import leave_future_out as leave_future_out
     from jaxlaw.plots._intervals import objective_profile as objective_profile
     from jaxlaw.plots._intervals import parameter_intervals as parameter_intervals
     from jaxlaw.plots._intervals import prior_and_runs as prior_and_runs

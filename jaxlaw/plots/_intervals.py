@@ -32,7 +32,7 @@ from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import FittedLaw, Prior, field_prior
 from jaxlaw.forecasting import Forecast
-from jaxlaw.laws import Law, get
+from jaxlaw.laws import Law, get, without_misfit
 from jaxlaw.uncertainty import Bootstrap, Covariance, Draws, Profile, as_draws
 
 _FARTHEST = 6.0  # standard deviations from the prior's mean, up to which values are drawn
@@ -187,12 +187,11 @@ def prior_and_runs(
     it. Rows share an axis, in standard deviations of the prior; numbers are natural values.
 
     Args:
-        made: a prior alone; or what was made of runs, with draws for the length of its lines. Of a
-            forecast it is the law that weighs most of those that the prior knows.
+        made: a prior alone; or what was made of runs by one law, such as a posterior or a forecast,
+            with draws for the length of its lines.
         ax: axes to draw on; a new figure if None.
-        law: another law of the prior or the forecast.
-        prior: prior that is drawn; the one that ``made`` was made with if None, or the field's
-            beside what was made without.
+        law: another law of a prior alone.
+        prior: prior that is drawn beside what was made of runs; the field's if None.
         level: confidence level of both.
 
     Raises:
@@ -201,15 +200,16 @@ def prior_and_runs(
     Example:
         >>> from jaxlaw import plots
         >>> runs = jl.simulate.experiment("chinchilla").table.iloc[::40]
-        >>> draws = jl.bootstrap("chinchilla", runs, 50, prior="field")
+        >>> draws = jl.posterior("chinchilla", runs)
         >>> plots.prior_and_runs(draws).get_title()
         'chinchilla; grey: 27 experiments of 8 sources; blue: with these runs'
     """
     from scipy.special import ndtri
 
-    own, made_with = _made_of(made, law, prior)
-    known = prior or made_with or field_prior()
-    of = _known_law(known, law or next(iter(known.means)) if own is None else own.law.name)
+    own = None if isinstance(made, Prior) else as_draws(made)[0]
+    known = prior or (made if own is None else field_prior())
+    name = law or next(iter(known.means)) if own is None else without_misfit(own.law).name
+    of = _known_law(known, name)
     ax, names, mean = ax or new_axes(), known.coordinates_of(of), known.mean_of(of)
     spread, width = np.sqrt(np.diag(known.covariance_of(of))), float(ndtri((1 + level) / 2))
     rows = np.arange(len(names))
@@ -227,8 +227,8 @@ def prior_and_runs(
     ax.set_yticks(rows, [_coordinate_in_words(of, name) for name in names])
     ax.tick_params(left=False)
     said = {f"{of.name}; grey: {known.rests_on(of)}": True,
-            "blue: with these runs": own is not None and made_with is not None,
-            "blue: these runs alone": own is not None and made_with is None}  # fmt: skip
+            "blue: with these runs": own is not None and own.kind == "posterior",
+            "blue: these runs alone": own is not None and own.kind != "posterior"}  # fmt: skip
     label = f"standard deviations of earlier experiments; {level:.0%} intervals"
     return finish(ax, label, "", what_is_drawn(said))
 
@@ -259,25 +259,10 @@ def _known_law(known: Prior, name: str) -> Law:
     return law
 
 
-def _made_of(made: Any, law: str | None, prior: Prior | None) -> tuple[Draws | None, Prior | None]:
-    """What was made of runs as a law with draws, of a forecast one of its laws; and its prior."""
-    if isinstance(made, Prior):
-        return None, made
-    if not isinstance(made, Forecast):
-        (own,) = as_draws(made)
-        return own, getattr(own.fit, "prior", None)
-    known = prior or made.prior or field_prior()
-    if law is None:
-        laws = made.fits
-        weights = {n: made.weights[n].mean() for n in laws if known.knows(laws[n].law)}
-        law = max(weights, key=weights.__getitem__, default=next(iter(laws)))
-    return Draws(made.fits[law], made.resamples[law]), made.prior
-
-
 def _coordinates_of_draws(own: Draws, names: tuple[str, ...], level: float) -> np.ndarray:
     """(3, k): lower limit, value and upper limit of every coordinate; alike without draws."""
     with in_float64():
-        found = own.law.scale_free.of_params(own.values)
+        found = without_misfit(own.law).scale_free.of_params(own.values)
     every = np.array([np.broadcast_to(found[name], own.rows) for name in names]).T
     drawn = every[1:] if own.rows > 1 else every
     limits = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)

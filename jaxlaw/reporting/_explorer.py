@@ -39,7 +39,7 @@ def explorer(source: FittedLaw | Draws | Forecast, level: float) -> tuple[Any, .
     (draws,) = as_draws(source)
     fit, law = draws.fit, draws.law
     points = source.table[list(law.input_names)] if isinstance(source, Forecast) else {}
-    noise = float(np.mean(source.error_model["noise"])) if len(points) else 0.0
+    noise = draws.noise if len(points) else 0.0
     size = min(len(law.inputs), _MOVED)
     for how in _NODES:
         axes = [_axis(fit, spec, *how, points) for spec in law.inputs]
@@ -52,7 +52,7 @@ def explorer(source: FittedLaw | Draws | Forecast, level: float) -> tuple[Any, .
     nodes |= {name: nodes[name] / whole for name in law.shares}
     estimate, band = _predicted(draws, nodes, level, noise)
     if len(points):
-        there = {name: column.to_numpy(float) for name, column in points.items()}
+        there = {s.name: np.asarray(s.codes(points[s.name]), float) for s in law.inputs}
         known, around = _predicted(draws, there, level, noise)
         own = source.table[["low", "high"]].to_numpy(float).T
         stretch = np.log(own / known) / np.log(around / known)

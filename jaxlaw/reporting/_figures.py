@@ -264,7 +264,7 @@ def forecast_figure(forecast: Forecast) -> Html:
     return figure(
         lambda ax: plots.forecast_intervals(forecast, ax),
         f"Forecasts of {forecast.target} with intervals of {forecast.level:.0%} and 50%, the runs, "
-        "and the curve of each law; the numbers are in the table.",
+        "and the curve of the law; the numbers are in the table.",
         f"{forecast.target.capitalize()} of new runs, with their intervals, and of the runs before",
         size=_WIDE,
     )
@@ -276,8 +276,8 @@ def backtest_figure(backtest: Backtest) -> Html:
 
     return figure(
         lambda ax: plots.backtest_errors(backtest, ax),
-        f"Relative errors of {backtest.target} over the distance from the cut-off, law by law.",
-        "What the laws, fitted below each cut-off, missed of the runs beyond",
+        f"Relative errors of {backtest.target} over the distance from the cut-off.",
+        "What forecasts from the runs below each cut-off missed of those beyond",
     )
 
 

@@ -59,7 +59,6 @@ from jaxlaw.validation import VERDICTS, Study, score_text
 _ROWS = 40  # of a plan's table
 _FEW = 12  # rows of a plan's table that is not folded
 _FOLDS = 400  # rows of the table of folds: a study has thousands
-_SHOWN_LAWS = 4  # points of which a law's own prediction is shown
 _SPREADS = 20  # rows of the table of parameters that are shown at once
 _SCORES = {"huber": "Huber", "r2": "R²"}
 NO_CURVES = (
@@ -206,7 +205,7 @@ def _restated(forecast: Forecast, level: float) -> Forecast:
         return forecast
     low, high = forecast.interval(level)
     table = forecast.table.assign(low=low, high=high)
-    return dataclasses.replace(forecast, level=level, table=table, backtest_coverage=None)
+    return dataclasses.replace(forecast, level=level, table=table)
 
 
 def _opening(asked: Sequence[Result], notes: Sequence[Note], first: Html) -> Html:
@@ -562,7 +561,8 @@ def _between(limits: tuple[float, float] | None) -> tuple[str, str]:
 
 def _forecast_parts(forecast: Forecast, plans: Sequence[Any]) -> _Parts:
     """A forecast, what it rests on, and plans that were made with it."""
-    none = element("p", "The back-test gave no reason for a warning.")
+    none = element("p", "Nothing in the runs gave reason for a warning.")
+    laws = [(law, f"{weight:.0%}") for law, weight in forecast.weights.items()]
     known = note_list(forecast.notes) if forecast.notes else none
     record = json.dumps(forecast.to_dict(), indent=1, ensure_ascii=False)
     sections = [
@@ -570,13 +570,13 @@ def _forecast_parts(forecast: Forecast, plans: Sequence[Any]) -> _Parts:
         *_answers(plans, (), forecast, None),
         Section("What to know first", (known,)),
         Section("Try it", explorer(forecast, forecast.level)),
-        Section("Laws", (_forecast_laws(forecast),)),
+        Section("Law", (pairs(laws, "Posterior probability of the laws"),)),
     ]
     if forecast.backtest is not None:
         sections.append(Section("Back-test", _backtest(forecast.backtest)))
     whole = folded("The forecast as jaxlaw saves it (JSON)", element("pre", record, id="json"))
     sections.append(Section("Bookkeeping", (whole,)))
-    count, source = forecast.runs["count"], forecast.runs.get("source") or "runs"
+    count, source = len(forecast.observed), forecast.source
     items = [("made", forecast.created), ("runs", f"{count} from {source}")]
     title = f"{forecast.target.capitalize()} of runs not yet made"
     lead = f"{forecast.level:.0%} intervals for a new run, from {count} runs of {source}"
@@ -585,34 +585,20 @@ def _forecast_parts(forecast: Forecast, plans: Sequence[Any]) -> _Parts:
 
 def _forecast(forecast: Forecast) -> tuple[Any, ...]:
     """The points with their intervals, and what the widths come from."""
-    made = f"Made {forecast.created} from {forecast.runs['count']} runs"
-    finger = forecast.runs.get("fingerprint")
-    finger = f" of fingerprint {finger[:12]}…" if finger else ""
+    made = (
+        f"Made {forecast.created} from {len(forecast.observed)} runs of fingerprint "
+        f"{forecast.fingerprint[:12]}…"
+    )
     frame = forecast.readable(forecast.shown()["table"])
     head = [name.replace("_", " ") for name in frame]
     caption = f"{forecast.target.capitalize()} of a new run"
     shown = table(head, frame.itertuples(index=False), caption)
     picture = element("div", forecast_figure(forecast), class_="main") if can_draw() else NO_FIGURES
-    return picture, shown, element("p", f"{made}{finger}; shares are of the variance.")
-
-
-def _forecast_laws(forecast: Forecast) -> Html:
-    """What each law predicts alone, with its weight: the mean over points, and its range."""
-    rows = []
-    for label, fit in forecast.fits.items():
-        weights = forecast.weights[label]
-        predicted = fit.predict(fit.law.labelled(forecast.table))
-        spread = "" if len(weights) == 1 else f"{weights.min():.2f} to {weights.max():.2f}"
-        shown = ", ".join(f"{value:.5g}" for value in predicted[:_SHOWN_LAWS])
-        more = ", …" if len(predicted) > _SHOWN_LAWS else ""
-        rows.append((label, f"{weights.mean():.2f}", spread, f"{shown}{more}", fit.law.formula))
-    rows.sort(key=lambda row: -float(row[1]))
-    head = ("law", "weight", "by point", "says alone", "formula")
-    return table(head, rows, "The weighted laws", words=(3, 4))
+    return picture, shown, element("p", f"{made}; shares are of the variance.")
 
 
 def _backtest(backtest: Backtest) -> tuple[Any, ...]:
-    """How far the laws were off beyond each cut-off."""
+    """How far forecasts at earlier cut-offs were off."""
     _, *shown = _result(backtest)
     if not can_draw():
         return tuple(shown)

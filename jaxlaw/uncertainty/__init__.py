@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from jaxlaw.uncertainty._covariance import pooled_noise as pooled_noise
     from jaxlaw.uncertainty._covariance import residual_slopes as residual_slopes
     from jaxlaw.uncertainty._draws import Draws as Draws
-    from jaxlaw.uncertainty._draws import LawShare as LawShare
     from jaxlaw.uncertainty._draws import as_draws as as_draws
     from jaxlaw.uncertainty._draws import has_draws as has_draws
     from jaxlaw.uncertainty._fit_problem import fit_with_data as fit_with_data

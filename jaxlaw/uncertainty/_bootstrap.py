@@ -396,6 +396,9 @@ def bootstrap(
 ) -> Bootstrap:
     """Fit a law to resamples of its runs; the law is taken as right.
 
+    Its intervals are of the parameters of a law that is taken as right: the interval of a new run
+    is that of :func:`jaxlaw.forecast`, which adds what laws miss beyond their runs.
+
     Resamples depend on the number of rows, their groups and the seed alone: two bootstraps of
     the same runs (of general and domain loss, or of two laws) are paired, draw by draw. All
     resamples are solved as one batch.

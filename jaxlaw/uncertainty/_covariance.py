@@ -311,6 +311,9 @@ def covariance(
 ) -> Covariance:
     """The sandwich covariance of a fit, whose law is taken as right.
 
+    Its intervals are of the parameters of a law that is taken as right: the interval of a new run
+    is that of :func:`jaxlaw.forecast`, which adds what laws miss beyond their runs.
+
     Args:
         law: fit of these runs; or a law or its name, to be fitted first.
         runs: what :func:`jaxlaw.read_runs` takes or returns.

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,10 +39,10 @@ class Draws(Result):
             them; None where rows were resampled one by one.
         degrees: degrees of freedom of the draws' spread (:attr:`jaxlaw.Bootstrap.degrees`).
         noise: relative standard deviation of single runs; NaN if unknown.
-        by_law: label of a law → its weight and the draws of it alone, where the draws go over
-            several weighted laws, as those of a forecast do; empty for a single law.
-        computes: least and largest training compute, in FLOPs, of the runs that these weights are
-            meant for; NaN if unknown.
+        sigma: (R,) draws of the relative noise of single runs; None if unknown.
+        effective: effective number of draws of a posterior, of its worst coordinate.
+        conflict: tail probability of the posterior under the prior: small where runs overrule it.
+        log_evidence: log of the probability density of the runs under law and prior.
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
@@ -60,8 +60,10 @@ class Draws(Result):
     groups: tuple[str, ...] | None = None
     degrees: float = field(default=math.inf, metadata={"unit": ""})
     noise: float = field(default=math.nan, metadata={"unit": SHARE})
-    by_law: Mapping[str, LawShare] = field(default_factory=dict, metadata={"saved": False})
-    computes: tuple[float, float] = field(default=(math.nan, math.nan), metadata={"saved": False})
+    sigma: np.ndarray | None = field(default=None, metadata={"added": True})
+    effective: float = field(default=math.nan, metadata={"unit": "", "added": True})
+    conflict: float = field(default=math.nan, metadata={"unit": SHARE, "added": True})
+    log_evidence: float = field(default=math.nan, metadata={"unit": "", "added": True})
     picture = "parameter_intervals"
 
     def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
@@ -204,18 +206,6 @@ class Draws(Result):
         """Raw counts (parameters, tokens, FLOPs) in one of the user's units of an input."""
         (spec,) = (spec for spec in self.law.inputs if spec.name == name)
         return self.units[name] * spec.unit
-
-
-class LawShare(NamedTuple):
-    """One of several weighted laws.
-
-    Attributes:
-        weight: its weight; those of all laws add up to 1.
-        draws: draws of this law alone.
-    """
-
-    weight: float
-    draws: Draws
 
 
 def has_draws(given: Any) -> bool:

@@ -374,7 +374,7 @@ def data_set(
         folds, fitted=folds.fitted[:, usable], held_out=folds.held_out[:, usable]
     )
     labels = runs.table.index[usable]
-    same = {label: _rows(observations, labels) for label, observations in seen.items()}
+    same = {label: one.at(pd.Index(one.rows).get_indexer(labels)) for label, one in seen.items()}
     data = DataSet(name, runs, folds, same)
     _check_sizes(data, candidates)
     return data
@@ -410,19 +410,6 @@ def _with_inputs(runs: Runs, seen: Mapping[str, Observations]) -> pd.DataFrame:
                 own_unit = pd.Series(values / observations.scale[column], observations.rows)
                 table[column] = own_unit.reindex(table.index)
     return table
-
-
-def _rows(observations: Observations, labels: pd.Index) -> Observations:
-    """The observations of these rows, in their order."""
-    at = pd.Index(observations.rows).get_indexer(labels)
-    return dataclasses.replace(
-        observations,
-        inputs={name: values[at] for name, values in observations.inputs.items()},
-        target=observations.target[at],
-        weight=observations.weight[at],
-        rows=observations.rows[at],
-        positions=observations.positions[at],
-    )
 
 
 def _check_sizes(data: DataSet, candidates: list[Candidate]) -> None:

@@ -191,13 +191,9 @@ def test_a_forecast_reads_its_points_as_what_they_say(command, tmp_path):
     runs = TABLE[TABLE["N"] < 4e9].iloc[::4]
     runs.assign(N=runs["N"] / 1e6, D=runs["D"] / 1e9).to_csv(tmp_path / "runs.csv", index=False)
     (tmp_path / "points.csv").write_text("N,D\n8B,1.6T\n")
-    line = (
-        "chinchilla runs.csv -u N=1e6 -u D=1e9 --n-starts 64 --n-local 4 --resamples 2 --cutoffs 2"
-    )
+    line = "runs.csv -u N=1e6 -u D=1e9".split()
     tables = [
-        json.loads(command("forecast", *line.split(), "--cutoffs", 2, "--at", at, "--json")[1])[
-            "table"
-        ]
+        json.loads(command("forecast", *line, "--at", at, "--json")[1])["table"]
         for at in ("N=8000,D=1600", "N=8B,D=1.6T", "points.csv")
     ]
     assert tables[0] == tables[1] == tables[2]
@@ -205,24 +201,16 @@ def test_a_forecast_reads_its_points_as_what_they_say(command, tmp_path):
 
 
 def test_the_file_of_a_forecast_predicts_or_says_what_to_run(command, tmp_path):
-    """One law's forecast holds what predicts; of several, and for a design, the fit is named."""
-    forecast, other = a_forecast(), jl.published()["besiroglu-2024"]
+    forecast = a_forecast()
     forecast.save(tmp_path / "one.json")
     at = ("--at", "N=7e9", "--at", "D=1e12")
     code, out, err = command("predict", "one.json", *at, "--json")
-    predicted = forecast.fits["chinchilla"].predict(N=7e9, D=1e12)
+    predicted = forecast.posterior.fit.predict(N=7e9, D=1e12)
     assert code == 0 and json.loads(out)["loss"] == pytest.approx([float(predicted)])
-    assert "without its interval: `jaxlaw forecast` gives one" in err
-    dataclasses.replace(
-        forecast, weights={"chinchilla": np.full(1, 0.7), "other": np.full(1, 0.3)},
-        fits=forecast.fits | {"other": other},
-    ).save(tmp_path / "two.json")  # fmt: skip
-    code, _, err = command("predict", "two.json", *at)
-    assert code == 2 and "`jaxlaw fit chinchilla DATA --out fit.json`" in err
-    assert "its heaviest law (70%); `jaxlaw forecast` with other --at" in err
+    assert "its law without the interval, which `jaxlaw forecast` gives" in err
     USERS.to_csv(tmp_path / "runs.csv", index=False)
     code, _, err = command("design", "next", "one.json", "runs.csv", "runs.csv", *at, *MAPPED)
-    assert code == 2 and "`jaxlaw design next` takes a fit: `jaxlaw fit chinchilla DATA" in err
+    assert code == 2 and "`jaxlaw design next` takes what `jaxlaw fit` wrote" in err
 
 
 def test_predict_at_the_rows_of_a_file(command, fit_file, chinchilla_fit, runs, tmp_path):

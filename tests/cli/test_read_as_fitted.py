@@ -38,7 +38,7 @@ _OPTIONS = ["-c", "N=n_params", "-c", "D=tokens_b", "-u", "D=1e9", "-c", "loss=v
         ["covariance", "fit.json", "runs.csv"],
         ["bootstrap", "fit.json", "runs.csv", "-n", "3", "--quiet"],
         ["design", "next", "fit.json", "runs.csv", "runs.csv", "-n", "1", "--criterion", "D"],
-        ["backtest", "fit.json", "runs.csv", "--cutoffs", "2", "--n-starts", "16", "--quiet"],
+        ["backtest", "runs.csv", "--laws", "fit.json", "--cutoffs", "2"],
     ],
 )
 def test_commands_read_a_table_as_the_fits_was(fitted, command, arguments):

@@ -23,7 +23,6 @@ AFTER_A_FIT = {
     "other rows": {},
     "bootstrap": {"_program": 2},
     "study": {"_predict": 1},
-    "forecast": {"_program": 1},
 }
 
 
@@ -47,17 +46,15 @@ def runs():
 
 
 def calls(runs, law="chinchilla"):
-    point = {"N": 7e10, "D": 1.4e12}
     return {
         "the same again": lambda: jl.fit(law, runs),
         "other rows": lambda: jl.fit(law, runs.iloc[:-3]),
         "bootstrap": lambda: jl.bootstrap(law, runs, n_resamples=80),
         "study": lambda: jl.cross_validate([law], runs, jl.folds.k_fold(4)),
-        "forecast": lambda: jl.forecast([law], runs, at=point, prior=None),
     }
 
 
-def test_folds_resamples_and_cutoffs_run_the_programs_of_a_fit(runs):
+def test_folds_and_resamples_run_the_programs_of_a_fit(runs):
     _jit._forget_programs()
     assert added(lambda: jl.fit("chinchilla", runs)) <= FIT
     for name, call in calls(runs).items():
@@ -65,25 +62,13 @@ def test_folds_resamples_and_cutoffs_run_the_programs_of_a_fit(runs):
         assert more <= Counter(AFTER_A_FIT[name]), name
 
 
-@pytest.mark.full
-def test_a_forecast_by_the_default_laws_has_the_programs_of_five_fits(runs):
+def test_a_forecast_is_few_programs_which_other_rows_and_points_share(runs):
     _jit._forget_programs()
     at = {"N": 7e10, "D": 1.4e12}
-    more = added(lambda: jl.forecast(None, runs, at=at, prior=None))
-    assert more["_run_rounds"] <= 10
-    assert more["_evaluate"] <= 5
-    assert more.total() <= 38, more
-    again = added(lambda: jl.forecast(None, runs.iloc[:-3], at=at, prior=None))
-    assert again <= Counter(_context=3)
-
-
-@pytest.mark.full
-def test_a_forecast_from_few_runs_has_the_programs_of_two_fits(runs):
-    _jit._forget_programs()
-    at = {"N": 7e10, "D": 1.4e12}
-    more = added(lambda: jl.forecast(None, runs.iloc[:6], at=at))
-    assert more["_run_rounds"] <= 4 and more.total() <= 19, more
-    assert not added(lambda: jl.forecast(None, runs.iloc[:9], at=at))["_run_rounds"]
+    more = added(lambda: jl.forecast(runs.iloc[:20], at=at))
+    assert more["_sample_each"] == 1 and more.total() <= 3, more
+    again = added(lambda: jl.forecast(runs.iloc[:25], at={"N": [7e10, 8e10], "D": 1.4e12}))
+    assert again <= Counter(_context=1)
 
 
 def test_what_is_compiled_ahead_is_what_is_run(runs):
@@ -140,7 +125,7 @@ def test_different_fits_and_forecasts_open_and_keep_no_more_than_the_first(call,
         if call == "fit":
             jl.fit("chinchilla", some, delta=(1e-3, 2e-3, 5e-3)[k % 3], seed=k)
         else:
-            jl.forecast(["chinchilla"], some, at={"N": 7e10 + k, "D": 1.4e12}, prior=None)
+            jl.forecast(some, at={"N": 7e10 + k, "D": 1.4e12})
 
     once(0), once(18)  # the programs and threads of all sizes
     files, threads, programs = *open_files_and_threads(), made().total()

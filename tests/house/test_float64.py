@@ -17,7 +17,6 @@ CLOSED = [
     for name in TRUTHS
     if name in jl.laws.names() and jl.laws.get(name).power_law_terms is not None
 ]
-FORECAST = {"cutoffs": 2, "n_resamples": 4, "n_starts": 16, "n_local": 4}
 
 
 def plans(name):
@@ -41,7 +40,7 @@ def predictions(name):
 
 def forecast():
     table = simulate.experiment("chinchilla", noise=0.004).table.iloc[::6]
-    made = jl.forecast(["chinchilla"], table, at={"N": 7e10, "D": 1.4e12}, **FORECAST).to_dict()
+    made = jl.forecast(table, at={"N": 7e10, "D": 1.4e12}).to_dict()
     return {key: value for key, value in made.items() if key not in ("created", "package_versions")}
 
 

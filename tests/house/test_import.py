@@ -96,7 +96,7 @@ def test_a_checkout_that_is_not_installed_does_all_that_asks_for_the_version(
     fit = jl.fit("loss-compute", runs, work_dir=tmp_path / "work", **quick)
     assert f"jaxlaw {jl.__version__}, jax" in (tmp_path / "work/manifest.json").read_text()
     last = {"C": 10 * runs["C"].max()}
-    forecast = jl.forecast("loss-compute", runs, last, cutoffs=2, n_resamples=2, **quick)
+    forecast = jl.forecast(runs, last)
     assert forecast.package_versions["jaxlaw"] == jl.__version__
     assert f"Made by jaxlaw {jl.__version__}" in jl.report(fit)
     monkeypatch.setattr(sys, "argv", ["jaxlaw", "--version"])

@@ -86,7 +86,9 @@ def test_a_lead_asks_what_a_budget_buys(command, tmp_path):
 
     # A run not yet made, in the units that people say: the fit knows how its data were read.
     point = ("--at", "N=70B,D=1.4T")
-    code, out, err = command("forecast", "fit.json", "runs.csv", *point, "--out", "run.json")
+    code, out, err = command(
+        "forecast", "runs.csv", "--laws", "fit.json", *point, "--out", "run.json"
+    )
     assert code == 0 and "read as the fit's data were" in err
     forecast = jl.load(tmp_path / "run.json").table.iloc[0]
     assert (forecast["N"], forecast["D"]) == (70_000, 1400)

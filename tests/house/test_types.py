@@ -67,8 +67,8 @@ def decide(table: pd.DataFrame) -> float:
     jl.bootstrap("dcpt", runs, delta="x")  # pyright: ignore[reportArgumentType]
     jl.bootstrap("dcpt", runs, work_dir="work", n_local=16)
     jl.bootstrap("dcpt", runs, work_dri="work")  # pyright: ignore[reportCallIssue]
-    jl.forecast("dcpt", runs, {"N": 1e9}, n_starts=64, prior=None, seed=1)
-    jl.forecast("dcpt", runs, {"N": 1e9}, n_start=64)  # pyright: ignore[reportCallIssue]
+    jl.forecast(runs, {"N": 1e9}, "dcpt", prior=None, seed=1)
+    jl.forecast(runs, {"N": 1e9}, sed=1)  # pyright: ignore[reportCallIssue]
     jl.covariance("dcpt", runs, units={"N": 1}, constraint="paper")
     fit.score(table, wher="N > 1")  # pyright: ignore[reportCallIssue]
     jl.fit("chinchilla", runs, drop_invalid=True, corpus="domain")

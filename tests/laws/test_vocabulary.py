@@ -91,7 +91,7 @@ def test_what_needs_a_logarithm_says_so(fit):
     for call in (jl.backtest, jl.forecast):
         at = {} if call is jl.backtest else {"at": {"N": 7e9, "N_v": 1e8, "D": 1e12}}
         with pytest.raises(DataError, match="must be positive"):
-            call("vocabulary", MADE.table, **at)
+            call(MADE.table, laws="vocabulary", **at)
 
 
 @needs_data

@@ -36,7 +36,7 @@ from jaxlaw._axes import (
 )
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import Between, checked
-from jaxlaw.errors import DataError, UsageError
+from jaxlaw.errors import UsageError
 from jaxlaw.fitting import outside_range, runs_for
 from jaxlaw.planning._allocation import Allocation, Frontier, frontier
 from jaxlaw.planning._answers import AnswerTable
@@ -51,7 +51,6 @@ from jaxlaw.uncertainty import Draws, as_draws
 _COMPUTE = "training compute (FLOPs)"
 _Flops = Annotated[float, Between(0, strict=True, must="a positive number of FLOPs")]
 _NAMED = 5  # lines of a plot of many
-_COUNTS = 0.01  # weight of a law from which on it is drawn alone
 _ROOM = 3.0  # times the target's compute that the frame goes on
 _RATIOS = 5.0  # times less and more than the ratios of runs and answer
 _EDGE = 1.3  # around the fitted runs
@@ -76,9 +75,7 @@ def isoloss(
     """Contours of equal loss over compute and size, with the best size (Zheng's figure 5).
 
     Runs and target are in one frame. Striped is what lies beyond the runs: outside the fitted range
-    of N, of D, or of their product or ratio. By a forecast, dashed lines are the best sizes by each
-    of its laws alone: the band goes over draws of single laws, so that the line of all of them
-    together may run along its edge.
+    of N, of D, or of their product or ratio.
     What limits of the plan rule out is left white, and where more epochs would be needed than it
     allows a dashed line says so.
 
@@ -129,7 +126,6 @@ def isoloss(
     drawn = ax.contour(C, N, losses, levels=levels, colors=color, linewidths=0.7, alpha=0.6)
     ax.clabel(drawn, fmt="%.2f", fontsize="x-small")
     end_labels = [curve(ax, best, "compute", "N", color, label or "best size", 2)]
-    end_labels += _best_sizes_of_each_law(ax, source, C, options, color)
     # Stripes of a second law on the same axes would hide those of the first.
     striped = not second and _stripe_beyond(ax, source, C, N, tokens / source.scale("D"))
     if space.epochs is not None:
@@ -141,7 +137,6 @@ def isoloss(
     share = ", each run at its best share" if space.share else ""
     said = {
         f"band: {planned.level:.0%} of draws": "N_low" in best,
-        "dashed: each law alone": len(end_labels) > 1,
         "striped: beyond the runs": striped,
     }
     words = what_is_drawn(said) or (ax.get_title().partition("\n")[2] if second else "")
@@ -223,24 +218,6 @@ def _mark(ax: Axes, source: Draws, plan: Allocation) -> None:
         xytext=(-7, 7) if left else (7, -5), va="bottom" if left else "top",
         ha="right" if left else "left",
     )  # fmt: skip
-
-
-def _best_sizes_of_each_law(
-    ax: Axes, source: Draws, C: np.ndarray, options: Mapping[str, Any], color: Any
-) -> list[tuple[float, str, Any]]:
-    """The best sizes by the laws of a forecast, each alone; ends of the lines."""
-    end_labels = []
-    for label, (weight, draws) in source.by_law.items():
-        if weight < _COUNTS:
-            continue
-        try:
-            alone = frontier(draws.without(), C, **options).table
-        except DataError:  # this law has no best size
-            continue
-        end_labels.append(
-            curve(ax, alone, "compute", "N", color, label, 0.9, linestyle="--", alpha=0.8)
-        )
-    return end_labels
 
 
 def _stripe_beyond(

@@ -1,0 +1,126 @@
+"""A law with its misfit beyond the runs: what all of its predictions err by together there.
+
+No law holds exactly. Beyond the largest run what it errs by is taken as a plane in the logs of
+size, tokens or compute, whose slopes nobody knows: draws of a posterior have draws of them. So
+predictions, plans and scores follow from the draws alone: the level of a forecast moves by the
+slopes, and the best size moves with their difference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxlaw.laws._base import MAKERS, Law, get
+from jaxlaw.laws._parameters import positive, real
+
+_NAME = re.compile(r"beyond\((?P<base>.+)\)")
+#: Inputs along which runs grow, those first that say it best.
+_GROWING = (("N", "D"), ("C",), ("N",), ("D",), ("S1_cpt",), ("S1",))
+
+
+def growing_inputs(law: Law) -> tuple[str, ...]:
+    """The inputs of a law along which runs grow, and misfits with them; none of a ratio alone."""
+    return next((names for names in _GROWING if {*names} <= {*law.input_names}), ())
+
+
+def slope_of(name: str) -> str:
+    """The parameter that is the misfit's slope along an input."""
+    return f"slope_{name}"
+
+
+def top_of(name: str) -> str:
+    """The parameter that is an input's value at the largest run."""
+    return f"top_{name}"
+
+
+def beyond(law: str | Law) -> Law:
+    """The law f(x)·exp(g·Σ slope_k·d_k), d_k = log(x_k/top_k) along each input k that runs grow by.
+
+    top is the largest run, and g = min(max(Σ d_k, 0), 1): within the runs the law is itself, and
+    from one e-fold of compute beyond them on the misfit is a plane.
+
+    Args:
+        law: law or its name.
+
+    Returns:
+        A law with the inputs of its base, and ``slope_k`` and ``top_k`` of each growing input after
+        its parameters. It is named as it is made, ``beyond(skaling)``. The same object for the same
+        law; a law without any such input is returned as it is.
+
+    Example:
+        >>> law = jl.laws.beyond("chinchilla")
+        >>> law.parameter_names[5:]
+        ('slope_N', 'slope_D', 'top_N', 'top_D')
+    """
+    base = get(law)
+    return _make_law(base) if growing_inputs(base) else base
+
+
+def without_misfit(law: Law) -> Law:
+    """The law that :func:`beyond` was given; any other law as it is."""
+    return law.function.base if isinstance(law.function, _Formula) else law
+
+
+@dataclasses.dataclass(frozen=True)
+class _Formula:
+    """The formula of a law with its misfit; picklable, as its law is."""
+
+    base: Law
+
+    def __call__(self, *inputs: Any, **params: Any) -> Any:
+        """The base law at each row, moved by the plane."""
+        own = {name: params[name] for name in self.base.parameter_names}
+        given = dict(zip(self.base.input_names, inputs, strict=True))
+        names = growing_inputs(self.base)
+        away = {name: jnp.log(given[name]) - jnp.log(params[top_of(name)]) for name in names}
+        gate = jnp.clip(sum(away.values()), 0.0, 1.0)
+        plane = sum(params[slope_of(name)] * away[name] for name in names)
+        return self.base.function(*inputs, **own) * jnp.exp(gate * plane)
+
+    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
+        """How pickle makes the law of this formula again."""
+        return beyond, (self.base,)
+
+
+def _law_from_name(name: str) -> Law | None:
+    """The law with its misfit that a name describes."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else beyond(match["base"])
+
+
+MAKERS.append(_law_from_name)
+
+
+@cache
+def _make_law(base: Law) -> Law:
+    specs = {spec.name: spec for spec in base.inputs}
+    plain, size, names = real(-0.01, 0.01), positive(1.0, 10.0), growing_inputs(base)
+    slopes = [
+        dataclasses.replace(plain, name=slope_of(name), doc=f"misfit per e-fold of {name}")
+        for name in names
+    ]
+    tops = [
+        dataclasses.replace(
+            size, name=top_of(name), low=1e-30, high=1e30, doc=f"{specs[name].doc} of largest run"
+        )
+        for name in names
+    ]
+    return dataclasses.replace(
+        base,
+        name=f"beyond({base.name})",
+        function=_Formula(base),
+        parameters=(*base.parameters, *slopes, *tops),
+        formula=f"({base.formula})·exp(misfit)",
+        linear=None,
+        chart=None,
+        requirements=None,
+        with_floor="",
+        power_law_terms=None,
+        scale_free=None,
+    )
