@@ -307,7 +307,7 @@ class Ensemble:
         total, chosen = np.zeros(plain.shape[1]), self._chosen(k)
         for j, (label, one) in enumerate(self.found.items()):
             law, of = self.asked.laws[label], chosen == j
-            known = self.prior is not None and self.prior.knows(law) and not self.prior.pools(law)
+            known = self.prior is not None and self.prior.knows(law) and law.scale_free.of is None
             if not known or of.sum() < 2:
                 continue
             params = {name: values[k][of] for name, values in one.params.items()}

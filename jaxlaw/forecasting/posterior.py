@@ -314,7 +314,7 @@ def draws_of(law: Law, seen: Observations, found: Posteriors, k: int) -> Draws:
 
 @cache
 def _space(law: Law, prior: Prior | None) -> Space:
-    known = prior is not None and prior.knows(law) and not prior.pools(law)
+    known = prior is not None and prior.knows(law) and law.scale_free.of is None
     coordinates = tuple(law.scale_free.words) if known else ()
     names = law.scale_free.open if known else law.parameter_names
     scales = ("log" if law.parameter(name).low >= 0 else "linear" for name in names)
