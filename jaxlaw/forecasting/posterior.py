@@ -24,13 +24,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 from jaxlaw import laws
 from jaxlaw._jit import compiled, in_float64, size_class
 from jaxlaw.data import Observations, Runs, read_for
 from jaxlaw.fitting import FittedLaw, Prior, field_prior, joint_ranges, prior_of
-from jaxlaw.fitting._prior import FLOOR
+from jaxlaw.fitting._prior import FLOOR, SPREAD, WITHIN
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import centred_inputs, in_own_units
 from jaxlaw.laws import Law, beyond, growing_inputs, slope_of, top_of
@@ -40,13 +41,16 @@ from jaxlaw.uncertainty import Draws
 NU = 5.0  # degrees of freedom of a run's error
 PRIOR_NU = 8.0  # … and of the prior's coordinates, so that runs can overrule it
 LEAST_NOISE = 5e-4  # which no law holds to
-NOISE_SD = 1.5  # of log σ about the prior's noise
+NOISE_SD = 2.0  # of log σ about the prior's noise
 MISFIT, MISFIT_SD = 0.004, 0.8  # median of a, per e-fold below the largest run, and sd of log a
 MOST_RUNS = 40.0  # that count as such: what a law errs by does not average out
-SLOPE, SLOPE_SD, SLOPE_NU = 0.0025, 0.6, 5.0  # scale τ of the misfit's slopes beyond the runs
-SLOPE_OF_NOISE = 0.5  # … and what the runs' noise adds to it
-DRIFT = -0.003  # mean of the slopes: laws lie high by this per e-fold beyond their runs
+#: Scale τ and mean of the misfit's slopes beyond the runs, per e-fold: of laws of size, tokens or
+#: compute alone, which lie high beyond their runs, and of those of a mixture or of a whole curve.
+SLOPES = {"size": (0.002, -0.003), "other": (0.008, 0.0)}
+SLOPE_SD, SLOPE_NU = 0.6, 5.0  # sd of log τ, and the slopes' degrees of freedom
+SLOPE_OF_NOISE = 1.0  # what the runs' noise adds to their scale
 LEVEL_SD = 2.0  # of the log of the target at the reference point, about the runs'
+GROUP_SD = 0.7  # of the log of how much groups of runs differ, about a third of what sources do
 SHARED = 0.5  # correlation of the errors of a run's checkpoints
 
 _STARTS, _CLIMBS, _LONGEST = 8, 40, 5.0  # starts, steps of each, and the longest of these
@@ -64,25 +68,37 @@ class Space(NamedTuple):
         known: its scale-free coordinates, if the prior knows them; empty otherwise.
         open: the parameters in search coordinates under weak normals, in the law's order.
         scales: for each of these, whether its coordinate is its ``log`` or ``linear``.
+        groups: number of groups of runs that are pooled; 0 of a law without groups. The known
+            coordinates are then those of one group after another, each with its level, and the
+            logs of the standard deviations between groups follow.
     """
 
     law: Law
     known: tuple[str, ...]
     open: tuple[str, ...]
     scales: tuple[str, ...]
+    groups: int = 0
+
+    @property
+    def each(self) -> int:
+        """Number of known coordinates of a law or group, its level among them."""
+        return len(self.known) // self.groups if self.groups else 1 + len(self.known)
 
     @property
     def levels(self) -> np.ndarray:
         """(q,) 1 for the coordinates that together are the log of the target's unit."""
         if self.known:
-            return np.eye(self.size)[0]
+            groups = np.tile(np.eye(self.each)[0], max(self.groups, 1))
+            return np.pad(groups, (0, self.size - len(groups)))
         units = [self.law.parameter(name).unit for name in self.open]
         return np.array([float(unit.startswith("nats")) for unit in units])
 
     @property
     def size(self) -> int:
         """Number of coordinates."""
-        return bool(self.known) + len(self.known) + len(self.open)
+        if self.groups:
+            return len(self.known) + self.each
+        return len(self.open) + (self.each if self.known else 0)
 
     def natural(self, at: jax.Array, data: Any) -> dict[str, jax.Array]:
         """Natural parameters in the law's own units, from coordinates (q,)."""
@@ -92,8 +108,9 @@ class Space(NamedTuple):
             for name, scale, u in zip(self.open, self.scales, at[first:], strict=True)
         }
         if self.known:
-            named = dict(zip(self.known, at[1:first], strict=True))
-            values = {**law.scale_free.to_params(jnp.exp(at[0]), named), **values}
+            level = jnp.ones(()) if self.groups else jnp.exp(at[0])
+            named = dict(zip(self.known, at[0 if self.groups else 1 :], strict=False))
+            values = {**law.scale_free.to_params(level, named), **values}
         moved = law.chart.to_natural(values, data.context) if law.chart and self.open else {}
         values |= {name: moved[name] for name in moved if name in self.open}
         own = in_own_units(law, values, data.centre)
@@ -118,6 +135,7 @@ class _Runs(NamedTuple):
     starts: Any  # (S, open) of the law's ranges of starts, at the centre
     mean: Any  # (1 + known,), of the log of the floor and the known coordinates
     whiten: Any  # (1 + known, 1 + known)
+    between: Any  # (each,) logs of standard deviations between groups
     hyper: Any  # log σ and log a: mean and sd of each
 
 
@@ -251,24 +269,51 @@ def posteriors(
         else:
             many = many._replace(target=np.broadcast_to(one.target, (count, rows)))
         found = jax.device_get(_sample_each(space, many, _randomness(space.size + 2, seed)))
-    at, params, middle, effective, (ours, theirs, constant), conflict, _ = found
+    at, params, middle, effective, (ours, theirs, constant), known, _ = found
     evidence = _bridge(ours, theirs) - constant
     keep = slice(None, n_draws)
-    sigma, misfit = np.exp(at[:, keep, -2]), np.exp(at[:, keep, -1])
-    slopes = _slopes(sigma, len(growing_inputs(law)), seed)
+    sigma, misfit = np.hypot(np.exp(at[:, keep, -2]), LEAST_NOISE), np.exp(at[:, keep, -1])
+    slopes = _slopes(law, sigma, seed)
+    conflict = np.array([_tail_probability(one, _count(space)) for one in known])
     active = np.where(weights > 0, one.size[: weights.shape[1]], -np.inf)
     tops = np.exp(one.tops[np.argmax(active, axis=1)])
     params = {name: np.broadcast_to(params[name], at.shape[:2])[:, keep] for name in params}
     return Posteriors(params, middle, sigma, misfit, slopes, tops, effective, evidence, conflict)
 
 
-def _slopes(sigma: np.ndarray, count: int, seed: int) -> np.ndarray:
+def _tail_probability(known: np.ndarray, size: int) -> float:
+    """Tail probability, before the runs, of where they have moved the prior's mean to (Box 1980).
+
+    Before its runs the posterior's mean has the covariance I − V, with V the posterior's, in
+    whitened coordinates; directions that the runs say nothing of do not count.
+
+    Args:
+        known: (R, k) draws of the whitened coordinates.
+        size: number of those that the prior is over; 0 without any.
+    """
+    if not size:
+        return 1.0
+    known = known[:, known.std(axis=0) > 0]
+    left, axes = np.linalg.eigh(np.cov(known.T, ddof=0))
+    told = left < 0.9
+    if not told.any():
+        return 1.0
+    moved = (known.mean(axis=0) @ axes)[told] ** 2 / (1 - left[told])
+    return float(stats.f.sf(moved.mean(), told.sum(), PRIOR_NU))
+
+
+def slopes_of(law: Law) -> tuple[float, float]:
+    """Scale and mean of the slopes of a law's misfit beyond its runs, per e-fold."""
+    return SLOPES["size" if {*law.input_names} <= {"N", "D", "C", "group"} else "other"]
+
+
+def _slopes(law: Law, sigma: np.ndarray, seed: int) -> np.ndarray:
     """(P, R, k) slopes of the misfit beyond the runs, per e-fold of each growing input."""
-    rng = np.random.default_rng([seed, 1])
-    normal = rng.standard_normal((*sigma.shape[1:], count))
-    student = rng.standard_t(SLOPE_NU, (*sigma.shape[1:], count))
-    scale = np.hypot(SLOPE * np.exp(SLOPE_SD * normal), SLOPE_OF_NOISE * sigma[..., None])
-    return DRIFT + scale * student
+    rng, shape = np.random.default_rng([seed, 1]), (*sigma.shape[1:], len(growing_inputs(law)))
+    scale, mean = slopes_of(law)
+    scale = scale * np.exp(SLOPE_SD * rng.standard_normal(shape))
+    scale = np.hypot(scale, SLOPE_OF_NOISE * sigma[..., None])
+    return mean + scale * rng.standard_t(SLOPE_NU, shape)
 
 
 def draws_of(law: Law, seen: Observations, found: Posteriors, k: int) -> Draws:
@@ -280,7 +325,7 @@ def draws_of(law: Law, seen: Observations, found: Posteriors, k: int) -> Draws:
     for j, name in enumerate(names):
         params[slope_of(name)] = found.slopes[k, :, j]
         params[top_of(name)] = np.full(len(found.sigma[k]), found.tops[k, j])
-        centre |= {slope_of(name): DRIFT, top_of(name): float(found.tops[k, j])}
+        centre |= {slope_of(name): slopes_of(law)[1], top_of(name): float(found.tops[k, j])}
     users = {name: values / seen.scale[name] for name, values in seen.inputs.items()}
     fit = FittedLaw(
         full,
@@ -314,11 +359,12 @@ def draws_of(law: Law, seen: Observations, found: Posteriors, k: int) -> Draws:
 
 @cache
 def _space(law: Law, prior: Prior | None) -> Space:
-    known = prior is not None and prior.knows(law) and law.scale_free.of is None
+    known = prior is not None and prior.knows(law)
     coordinates = tuple(law.scale_free.words) if known else ()
     names = law.scale_free.open if known else law.parameter_names
     scales = ("log" if law.parameter(name).low >= 0 else "linear" for name in names)
-    return Space(law, coordinates, tuple(names), tuple(scales))
+    groups = len(law.of_groups) if known and law.scale_free.of is not None else 0
+    return Space(law, coordinates, tuple(names), tuple(scales), groups)
 
 
 def _problem(space: Space, seen: Observations, prior: Prior | None) -> _Runs:
@@ -344,12 +390,18 @@ def _problem(space: Space, seen: Observations, prior: Prior | None) -> _Runs:
     if law.chart or law.constraint:
         context = _context(law, {name: values[: len(seen)] for name, values in inputs.items()})
     order = [law.parameter_names.index(name) for name in space.open]
-    mean, whiten = np.zeros(1 + len(space.known)), np.zeros((1 + len(space.known),) * 2)
+    mean, whiten = np.zeros(space.each), np.zeros((space.each, space.each))
+    between = np.zeros(0)
     noise = field_prior().noise if prior is None else prior.noise
     if space.known:
         first = 0 if prior.coordinates_of(law)[0] == FLOOR else 1
+        covariance = prior.covariance_of(law)
+        if space.groups:
+            names = ("level", *law.scale_free.of.scale_free.words)
+            between = np.log([WITHIN * SPREAD[name] for name in names])
+            covariance = covariance + np.diag(np.exp(2 * between[first:])) / space.groups
         mean[first:] = prior.mean_of(law)
-        whiten[first:, first:] = np.linalg.inv(np.linalg.cholesky(prior.covariance_of(law)))
+        whiten[first:, first:] = np.linalg.inv(np.linalg.cholesky(covariance))
     return _Runs(
         inputs,
         (np.log(seen.target) if log else np.asarray(seen.target, float))[at],
@@ -362,6 +414,7 @@ def _problem(space: Space, seen: Observations, prior: Prior | None) -> _Runs:
         sobol(law, 64, 0)[:, order],
         mean,
         whiten,
+        between,
         np.array([np.log(noise), NOISE_SD, np.log(MISFIT), MISFIT_SD]),
     )
 
@@ -417,10 +470,18 @@ def _weak(space: Space, data: _Runs) -> _Weak:
     columns = jnp.stack(columns, axis=1) if columns else jnp.zeros((2, 0))
     mean, sd = columns.mean(axis=0), columns.std(axis=0)
     # The level at which the law under the prior's mean goes through the middle of the runs.
-    at = jnp.concatenate([jnp.zeros(1), data.mean[1:], mean] if space.known else [mean])
+    at = _middle(space, data, mean, 0.0)
     level = jnp.where(space.levels.any(), _offset(space, data, at), 0.0)
     shift = 0.0 if space.known else level * space.levels
     return _Weak(level, mean + shift, sd)
+
+
+def _middle(space: Space, data: _Runs, mean: Any, level: Any) -> Any:
+    """(q,) the prior's mean at a level."""
+    if not space.known:
+        return mean
+    known = jnp.concatenate([jnp.reshape(level, 1), data.mean[1:]])
+    return jnp.concatenate([jnp.tile(known, max(space.groups, 1)), data.between, mean])
 
 
 def _offset(space: Space, data: _Runs, at: Any) -> Any:
@@ -440,21 +501,36 @@ def _residuals(space: Space, data: _Runs, at: Any) -> Any:
     return (data.target - jnp.broadcast_to(value, data.target.shape)) / data.scale
 
 
+def _of_groups(space: Space, at: Any) -> Any:
+    """(groups, each) known coordinates of each group; one row of a law without groups."""
+    count = max(space.groups, 1)
+    return at[: count * space.each].reshape(count, space.each)
+
+
 def _known(space: Space, data: _Runs, at: Any) -> Any:
-    """(1 + known,) coordinates that the prior is over, whitened."""
+    """(each,) coordinates that the prior is over, whitened; of groups of their mean."""
     if not space.known:
         return jnp.zeros(1)
-    share = at[1 + space.known.index("share")] if "share" in space.known else jnp.inf
-    floor = at[0] - jnp.logaddexp(0.0, -share)
-    return data.whiten @ (jnp.concatenate([floor[None], at[1 : 1 + len(space.known)]]) - data.mean)
+    level, *rest = _of_groups(space, at).mean(axis=0)
+    names = space.known[1 : space.each] if space.groups else space.known
+    shares = [value for name, value in zip(names, rest, strict=True) if name.startswith("share")]
+    floor = level - jnp.logaddexp(0.0, -shares[0]) if shares else level
+    return data.whiten @ (jnp.stack([floor, *rest]) - data.mean)
 
 
-def _plain(space: Space, weak: _Weak, at: Any) -> Any:
+def _plain(space: Space, data: _Runs, weak: _Weak, at: Any) -> Any:
     """Coordinates under normal priors, whitened."""
-    count = len(space.open)
-    opened = (at[space.size - count :] - weak.mean) / weak.sd
-    level = (at[:1] - weak.level) / LEVEL_SD
-    return jnp.concatenate([level, opened]) if space.known else opened
+    opened = (at[space.size - len(space.open) :] - weak.mean) / weak.sd
+    if not space.known:
+        return opened
+    groups = _of_groups(space, at)
+    centre = groups.mean(axis=0)
+    level = (centre[:1] - weak.level) / LEVEL_SD
+    if not space.groups:
+        return jnp.concatenate([level, opened])
+    between = at[-space.each :]
+    off = (groups - centre) / jnp.exp(between)
+    return jnp.concatenate([level, off.ravel(), (between - data.between) / GROUP_SD])
 
 
 def _weights(data: _Runs) -> Any:
@@ -481,9 +557,15 @@ def _log_likelihood(data: _Runs, at: Any, rows: Any) -> Any:
 
 
 def _log_prior(space: Space, data: _Runs, at: Any, known: Any, plain: Any) -> Any:
-    size, noise = len(space.known), (at[-2:] - data.hyper[::2]) / data.hyper[1::2]
+    size, noise = _count(space), (at[-2:] - data.hyper[::2]) / data.hyper[1::2]
     heavy = -(PRIOR_NU + size) / 2 * jnp.log1p(known @ known / PRIOR_NU) if size else 0.0
-    return heavy - 0.5 * (plain @ plain + noise @ noise)
+    between = (space.groups - 1) * jnp.sum(at[-2 - space.each : -2]) if space.groups else 0.0
+    return heavy - between - 0.5 * (plain @ plain + noise @ noise)
+
+
+def _count(space: Space) -> int:
+    """Number of coordinates that the prior is over; the level is flat."""
+    return space.each - 1 if space.known else 0
 
 
 _LOG_T = gammaln((NU + 1) / 2) - gammaln(NU / 2) - 0.5 * np.log(np.pi * NU)
@@ -491,7 +573,7 @@ _LOG_T = gammaln((NU + 1) / 2) - gammaln(NU / 2) - 0.5 * np.log(np.pi * NU)
 
 def _parts(space: Space, data: _Runs, weak: _Weak, theta: Any) -> tuple[Any, Any, Any]:
     """Residuals of the runs and of the prior, at (q,) coordinates without those of the noise."""
-    known, plain = _known(space, data, theta), _plain(space, weak, theta)
+    known, plain = _known(space, data, theta), _plain(space, data, weak, theta)
     return _residuals(space, data, theta), known, plain
 
 
@@ -513,7 +595,7 @@ def _curvature(space: Space, data: _Runs, weak: _Weak, at: Any) -> tuple[Any, An
     noise, misfit, square = _scales(data, at)
     weight = _weights(data)
     pull = weight * (NU + 1) / (NU * square + rows**2)
-    held = (PRIOR_NU + len(space.known)) / (PRIOR_NU + known @ known)
+    held = (PRIOR_NU + _count(space)) / (PRIOR_NU + known @ known)
     gradient = -(of_rows.T @ (pull * rows)) - held * of_known.T @ known - of_plain.T @ plain
     bent = (of_rows.T * pull) @ of_rows + held * of_known.T @ of_known + of_plain.T @ of_plain
     shares = jnp.stack([jnp.broadcast_to(noise, square.shape), misfit], axis=1) / square[:, None]
@@ -523,6 +605,8 @@ def _curvature(space: Space, data: _Runs, weak: _Weak, at: Any) -> tuple[Any, An
     of_noise_bent = 2 * NU / (NU + 3) * (shares.T * weight) @ shares + jnp.diag(tight)
     whole = jax.scipy.linalg.block_diag(bent, of_noise_bent)
     value = _log_likelihood(data, at, rows) + _log_prior(space, data, at, known, plain)
+    if space.groups:
+        gradient = gradient.at[-space.each :].add(1.0 - space.groups)
     gradient = jnp.concatenate([gradient, of_noise])
     fine = jnp.isfinite(value) & jnp.isfinite(gradient).all() & jnp.isfinite(whole).all()
     return jnp.where(fine, value, -jnp.inf), gradient, whole
@@ -599,9 +683,9 @@ def _sample(space: Space, data: _Runs, random: _Randomness) -> tuple[Any, ...]:
     density = lambda at: _density(space, data, weak, at)  # noqa: E731
 
     # Modes, from starts of the prior at the level of the runs.
-    middle = [weak.level[None], data.mean[1:]] if space.known else []
-    middle = jnp.concatenate([*middle, weak.mean, data.hyper[::2]])
-    spread = jnp.concatenate([jnp.full(space.size - len(space.open), 0.4), weak.sd, jnp.ones(2)])
+    middle = jnp.concatenate([_middle(space, data, weak.mean, weak.level), data.hyper[::2]])
+    known = jnp.full(space.size - len(space.open), 0.1 if space.groups else 0.4)
+    spread = jnp.concatenate([known, weak.sd, jnp.ones(2)])
 
     def begin(normal: Any) -> Any:
         start = middle + spread * normal
@@ -666,10 +750,7 @@ def _sample(space: Space, data: _Runs, random: _Randomness) -> tuple[Any, ...]:
     ours = jnp.concatenate([last[1], before[1]]).reshape(-1)
     ours = ours - _log_proposal(draws, centre, factor)
 
-    known = jnp.zeros(())
-    if space.known:
-        known = jax.vmap(lambda at: _known(space, data, at))(draws).mean(axis=0)
-        known = known @ known
+    known = jax.vmap(lambda at: _known(space, data, at[:-2]))(draws)
     params = jax.vmap(lambda at: space.natural(at[:-2], data))(draws)
     middle = space.natural(draws.mean(axis=0)[:-2], data)
     constant = _log_constant(space, data, weak)
@@ -696,10 +777,13 @@ def _bridge(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
 
 def _log_constant(space: Space, data: _Runs, weak: _Weak) -> Any:
     """Log of the normalising constant of the prior's density."""
-    normals = len(space.open) + 2 + bool(space.known)
+    of_groups = space.each * space.groups  # deviations from their mean, and how much they vary
+    normals = len(space.open) + 2 + bool(space.known) + of_groups
     total = normals / 2 * np.log(2 * np.pi) + jnp.sum(jnp.log(weak.sd))
     total += jnp.sum(jnp.log(data.hyper[1::2])) + bool(space.known) * np.log(LEVEL_SD)
-    size = len(space.known)
+    if space.groups:
+        total += space.each * (np.log(space.groups) / 2 + np.log(GROUP_SD))
+    size = _count(space)
     if size:
         total += gammaln(PRIOR_NU / 2) - gammaln((PRIOR_NU + size) / 2)
         total += size / 2 * np.log(PRIOR_NU * np.pi)
