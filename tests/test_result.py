@@ -140,6 +140,7 @@ TOGETHER = {
     jl.Forecast: {"quantiles": np.ones((265, 1)), "posterior": a_forecast().posterior,
                   "backtest": None},
     jl.forecasting.Backtest: {"along": "compute"},
+    jl.fitting.Prior: {"covariances": {"a": np.eye(2), "nan": np.eye(2)}},
     planning.ContinualRun: {"runs": pd.DataFrame({"r": [0.3], "weighted": [2.0]})},
     planning.OptimalWeights: {"table": pd.DataFrame({"share": ["web"], "weight": [1.0]})},
     planning.OptimalSchedule: {

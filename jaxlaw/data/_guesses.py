@@ -115,7 +115,7 @@ def compute_column(table: pd.DataFrame) -> Any:
     """The column of numbers that is called most like training compute; None without one."""
     numeric = pd.api.types.is_numeric_dtype
     named = {c: _likeness("C", c) for c in table if isinstance(c, str) and numeric(table[c].dtype)}
-    best = max(named, key=lambda column: named[column], default=None)
+    best = "C" if "C" in named else max(named, key=lambda column: named[column], default=None)
     return best if named.get(best, 0.0) >= _ALIKE else None
 
 

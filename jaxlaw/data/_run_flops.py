@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _SAME = 1.01  # factor up to which a mapped column is 6·N·D
 _ALIKE = 1.1  # the same of a column that is not mapped
-_MOST = 30.0  # factor beyond which a column that is not mapped is no compute, or in another unit
+_MOST = 300.0  # factor beyond which a column is no compute, or in another unit
+_LEAST = -0.9  # power of the size in the factor: a larger model costs more
 
 
 @dataclass(frozen=True)
@@ -76,42 +77,40 @@ def run_flops(
     """
     if not {"N", "D"} <= {*law.input_names} or "C" in law.input_names:
         return None, []
-    mapped = "C" in runs.table
-    name = (
-        "C"
-        if mapped
-        else compute_column(runs.table.drop(columns=[*runs.columns, *columns], errors="ignore"))
-    )
+    free = runs.table.drop(columns=[*{*runs.columns, *columns} & {*runs.table}])
+    mapped = "C" in runs.columns
+    name = "C" if mapped else compute_column(free)
+    taken = name == "C"  # a column that has the canonical name needs no mapping
     if name is None:
         return None, []
-    N, D = (columns[name].raw[keep] * columns[name].unit for name in ("N", "D"))
-    spent = numbers(runs.table[name], runs.location(name))[keep] * runs.units.get("C", 1.0)
+    N, D = (columns[one].raw[keep] * columns[one].unit for one in ("N", "D"))
+    where = runs.location(name)
+    spent = numbers(runs.table[name], where)[keep] * runs.units.get("C", 1.0)
     valid = (spent > 0) & np.isfinite(spent)
     if not valid.any():
         return None, []
-    factor, N, spent = spent[valid] / (6.0 * N * D)[valid], N[valid], spent[valid]
-    middle = float(np.median(factor))
-    ends = float(factor.min()), float(factor.max())
-    user, same = runs.user_name(name), _SAME if mapped else _ALIKE
-    if mapped and not 1 / _MOST < middle < _MOST:
-        raise runs.location(name).error(
-            f"{runs.location(name)}: {exponential(middle)} times 6·N·D in the median: give its "
-            f"unit in FLOPs, units={{'C': …}}, or leave it out"
+    factor, N, largest = spent[valid] / (6.0 * N * D)[valid], N[valid], float(spent[valid].max())
+    low, middle, high = (float(np.quantile(factor, share)) for share in (0.0, 0.5, 1.0))
+    plausible, same = 1 / _MOST < middle < _MOST, _SAME if taken else _ALIKE
+    if mapped and not plausible:
+        raise where.error(
+            f"{where}: {exponential(middle)} times 6·N·D in the median; give its unit in FLOPs, "
+            "units={'C': …}, or leave it out"
         )
-    if 1 / same <= ends[0] and ends[1] <= same or not 1 / _MOST < middle < _MOST:
+    if not plausible or (1 / same <= low and high <= same):
         return None, []
-    many = f"column {user} is {ends[0]:.3g} to {ends[1]:.3g} times 6·N·D (median {middle:.3g})"
-    if not mapped:
-        message = f"{many}: plans and distances count 6·N·D; columns={{'C': '{user}'}} takes it"
-        return None, [Note("flops-differ", "warning", message, inherited=True)]
-    slopes = np.stack([np.ones(len(N)), np.log(N) - np.log(N).mean()], axis=1)
+    times = f"{where} is {low:.3g} to {high:.3g} times 6·N·D (median {middle:.3g})"
+    if not taken:
+        remedy = f"plans and distances count 6·N·D; columns={{'C': '{name}'}} takes it"
+        return None, [Note("flops-differ", "warning", f"{times}: {remedy}", inherited=True)]
+    logs = np.log(N) - np.log(N).mean()
+    slopes = np.stack([np.ones(len(N)), logs], axis=1)
     level, power = np.linalg.lstsq(slopes, np.log(factor), rcond=None)[0]
-    power = max(float(power), -0.9)  # a larger model costs more
-    scale = float(np.exp(level - power * np.log(N).mean()))
-    off = float(np.exp(np.abs(np.log(factor) - np.log(scale * N**power)).max())) - 1
+    power = max(float(power), _LEAST)
+    off = np.expm1(np.abs(np.log(factor) - level - power * logs).max())
     message = (
-        f"{many}: FLOPs are those of the column, the factor as N^{power:.2f} to within {off:.0%}, "
+        f"{times}: FLOPs are those of the column, the factor as N^{power:.2f} to within {off:.0%}, "
         "and beyond the sizes of the runs as at their ends"
     )
-    own = RunFlops(scale, power, *ends, float(spent.max()))
+    own = RunFlops(float(np.exp(level - power * np.log(N).mean())), power, low, high, largest)
     return own, [Note("flops-of-table", "info", message)]

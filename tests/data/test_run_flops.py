@@ -34,6 +34,7 @@ def test_flops_that_are_not_6nd_are_said_and_taken_where_mapped():
     assert "spent_flops is 1.35 to 2 times 6·N·D" in note.message
     assert "columns={'C': 'spent_flops'}" in note.message
     in_exa = runs.assign(spent_flops=runs["spent_flops"] / 1e18)
+    assert seen(runs.rename(columns={"spent_flops": "C"}).assign(flops=1.0))[0].flops is not None
     for source, units in ((runs, {}), (in_exa, {"C": 1e18})):
         found, (note,) = seen(source, columns={"C": "spent_flops"}, units=units)
         assert note.code == "flops-of-table" and not note.decides
@@ -50,7 +51,8 @@ def test_columns_that_are_6nd_or_no_compute_are_left_alone():
     for column in (exact, rounded, rounded / 1e18, exact / simple()["D"]):
         found, notes = seen(simple().assign(flops=column))
         assert found.flops is None and notes == []
-    assert seen(simple().assign(C=exact))[0].flops is None
+    for named in (exact, exact / 1e18, "a"):  # is called C, whatever it is
+        assert seen(simple().assign(C=named))[0].flops is None
     assert seen(table(C=exact), "loss-compute")[1] == []
 
 

@@ -71,6 +71,16 @@ def test_chunks_of_any_size_give_the_same(many, monkeypatch):
             assert (one.solved, one.status) == (other.solved, other.status)
 
 
+@pytest.mark.full
+def test_starts_that_run_out_of_iterations_go_on(many):
+    p, _, starts = many
+    batch = Batch(p.model, p.data)
+    hasty = NEWTON._replace(settings=NEWTON.settings._replace(max_iterations=6))
+    found, whole = (find_optima(each, batch, starts, n_local=8)[0] for each in (hasty, NEWTON))
+    assert found.objective == pytest.approx(whole.objective, rel=1e-9)
+    assert (found.agreement, found.status) == (whole.agreement, Status.CONVERGED)
+
+
 def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch):
     _, batch, starts = many
     whole = searching._screen(batch, starts, 9, Work())

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.conftest import compiled_with
+
 FLAGS = {
     "JAX_DEBUG_NANS": "1",
     "JAX_DEBUG_INFS": "1",
@@ -32,6 +34,7 @@ print("done")
 
 def ended(flags):
     environment = os.environ | flags | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    environment |= {"XLA_FLAGS": compiled_with()}
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SCRIPT],
         env=environment, capture_output=True, text=True, timeout=500,
