@@ -56,7 +56,6 @@ else:
         ),
         "_experiments": ("inflection", "slopes", "requirements", "learnability"),
         "_reports": ("plot", "report"),
-        "_schemas": ("schema",),
         "_cache": ("cache",),
     }
 

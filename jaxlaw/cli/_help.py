@@ -45,7 +45,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "Loss curves": ("curve", "areas", "learnability"),
     "Mixtures": ("inflection", "slopes", "requirements"),
-    "For programs": ("schema", "cache"),
+    "For programs": ("cache",),
 }  # fmt: skip
 #: The same of the plans; one that is not listed stands below them.
 _PLANS: dict[str, tuple[str, ...]] = {

@@ -79,7 +79,6 @@ class TurningLength(Pictured, Answer):
     highest_at: float = field(metadata={"unit": "steps"})
     critical_point: float = field(metadata={"unit": TARGET})
     critical_S1: float = field(metadata={"unit": ""})
-    computed: ClassVar[tuple[str, ...]] = ("pattern",)
 
     def sentence(self) -> str:
         """After how many steps the loss is back, or why never."""

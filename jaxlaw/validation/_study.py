@@ -102,7 +102,6 @@ class Study(Result):
     best_is: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(SCORES, "lowest"), "r2": "highest", "ratio": "lowest", "wins": "highest",
     }  # fmt: skip
-    computed: ClassVar[tuple[str, ...]] = ("ranking",)
 
     @property
     def n_folds(self) -> int:
