@@ -44,7 +44,6 @@ MADE = {
     ),
     "optimal weights": lambda: planning.optimal_weights(MIXING, caps={"code": 0.3}),
     "optimal schedule": lambda: planning.optimal_schedule(CURVE, 60, 0.01, floor=1e-3),
-    "model choice": lambda: papers.choose_model("samples.csv", at=1e6, n_resamples=0),
     "valuation": lambda: papers.pretraining_value("checkpoints.csv", at=1e12, n_resamples=0),
 }
 

@@ -64,7 +64,6 @@ _PLANS: dict[str, tuple[str, ...]] = {
     ),
     "From a base or from scratch": (
         "break-even", "frontier-savings", "transfer", "observed-transfer", "pretraining-value",
-        "choose-model",
     ),
 }  # fmt: skip
 #: Argument → how its value is written; of others by the kind of value.
