@@ -57,7 +57,7 @@ _PLANS: dict[str, tuple[str, ...]] = {
     "Learning rate and batch": ("hyperparameters", "critical-batch-size", "best-settings"),
     "Mixtures": (
         "optimal-mixture", "critical-ratio", "optimal-mixture-data-limited",
-        "optimal-domain-weights", "optimal-weights", "compare-replay", "out-of-domain",
+        "optimal-weights", "compare-replay", "out-of-domain",
     ),
     "Continual runs and schedules": (
         "continual", "optimal-training", "turning-length", "optimal-schedule",

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning._continual_run import continual_run as continual_run
     from jaxlaw.planning._critical_batch_size import CriticalBatchSize as CriticalBatchSize
     from jaxlaw.planning._critical_batch_size import critical_batch_size as critical_batch_size
-    from jaxlaw.planning._domain_weights import DomainShares as DomainShares
-    from jaxlaw.planning._domain_weights import optimal_domain_weights as optimal_domain_weights
     from jaxlaw.planning._minimise import Minimum as Minimum
     from jaxlaw.planning._minimise import minimise as minimise
     from jaxlaw.planning._mixture import CriticalRatio as CriticalRatio

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import critical_share as critical_share
     from jaxlaw.planning.plots import crossover as crossover
     from jaxlaw.planning.plots import data_transferred as data_transferred
-    from jaxlaw.planning.plots import domain_shares as domain_shares
     from jaxlaw.planning.plots import isoflops as isoflops
     from jaxlaw.planning.plots import isoloss as isoloss
     from jaxlaw.planning.plots import larger_batches as larger_batches

@@ -142,12 +142,8 @@ def test_plans_of_mixtures():
         for name in ("dcpt-general", "dcpt")
     )
     ones = [("dcpt", {key: v[7] for key, v in b.params.items()}) for b in (general, domain)]
-    shares = planning.optimal_domain_weights({"a": domain}, general=general, start=2.8, at=AT)
     said = "few-resamples: 12 resamples are too few for a 95% interval: at least 39"
     assert said in " ".join(str(note) for note in general.notes)
-    assert "explain: few-resamples" in " ".join(str(note) for note in shares.notes)
-    low, high = shares.interval["r[a]"]
-    assert low <= shares.shares["a"] <= high
     for name, plan in MIXTURES.items():
         if name == "replay":  # (law, params) knows no fitted range
             low, high = plan(general, domain).interval["spread_last"]
