@@ -54,9 +54,8 @@ else:
             "compute-for-score",
             "score",
         ),
-        "_experiments": ("inflection", "slopes", "requirements", "learnability"),
+        "_experiments": ("inflection",),
         "_reports": ("plot", "report"),
-        "_cache": ("cache",),
     }
 
     def main() -> None:
@@ -113,7 +112,7 @@ else:
 
     def _commands(name: str = "") -> Any:
         """What runs a command line that begins with this name; of an unknown one the whole app."""
-        groups = {"plan", "design", "sampling"}
+        groups = {"plan", "design"}
         return _made(name if name in groups.union(*_MODULES.values()) else "")
 
     @cache
@@ -143,11 +142,10 @@ else:
                     home = import_module(f"jaxlaw.cli.{module}")
                     made = getattr(home, f"{name.replace('-', '_')}_command")
                     app.command(name)(made)
-        if only in ("", "design", "sampling"):
+        if only in ("", "design"):
             from jaxlaw.cli._experiments import design
 
             app.add_typer(design, name="design")
-            app.add_typer(design, name="sampling", hidden=True)  # the old name
         guard_every(app)
         plans = typer.Typer(
             cls=_Plans, help="Answer a question with a fitted law.", no_args_is_help=True,

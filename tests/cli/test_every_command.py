@@ -27,12 +27,10 @@ from jaxlaw.cli._plans import make_plans  # noqa: E402
 
 
 def commands(group, before=""):
-    """Every command of the app by its full name; what is hidden is an old name of another."""
-    own = [one for one in group.registered_commands if one.hidden is not True]
-    found = {f"{before}{one.name}": one.callback for one in own}
+    """Every command of the app by its full name."""
+    found = {f"{before}{one.name}": one.callback for one in group.registered_commands}
     for inner in group.registered_groups:
-        if inner.hidden is not True:
-            found |= commands(inner.typer_instance, f"{before}{inner.name} ")
+        found |= commands(inner.typer_instance, f"{before}{inner.name} ")
     return found
 
 
@@ -82,11 +80,11 @@ def test_help_shows_an_example_and_fits_the_page(command, name):
 
 #: Commands whose files hold what they print, in no form that a picture takes.
 NO_RESULT = {
-    "predict", "areas", "curve", "influence", "identifiability", "slopes", "requirements",
-    "learnability", "plan observed-transfer", "plan loss-envelope",
+    "predict", "areas", "curve", "influence", "identifiability", "plan observed-transfer",
+    "plan loss-envelope",
 }  # fmt: skip
 #: Commands that write no numbers, or pages.
-NO_FILE = {"plot", "report", "cache", "demo"}
+NO_FILE = {"plot", "report", "demo"}
 
 
 @pytest.mark.full

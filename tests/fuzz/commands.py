@@ -25,7 +25,6 @@ SOUND = (
     "plan frontier fit.json --compute 1e19,1e20",
     "score forecast.json later.csv",
     "plan loss-envelope runs.csv --levels 3",
-    "requirements dcpt published:que-2024-code",
 )
 
 
