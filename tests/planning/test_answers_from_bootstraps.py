@@ -172,8 +172,6 @@ def test_plans_of_a_continual_run():
     back = planning.turning_length(pt, replace(run, replay=0.9))
     assert len(back.draws["steps"]) == 12
     options = {"after": schedules.wsd(2e-4, 4_000), "at": [{"r": 0.5}] * 2}
-    found = planning.optimal_schedule(
-        [pt, cpt], 400, 2e-4, weights=(0.5, 0.5), n_starts=2, iterations=20, **options
-    )
+    found = planning.optimal_schedule([pt, cpt], 400, 2e-4, weights=(0.5, 0.5), **options)
     low, high = found.interval["loss"]
     assert low < found.loss < high and "95 %: " in found.summary()

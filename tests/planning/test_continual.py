@@ -506,7 +506,7 @@ def test_plans_and_curves_of_an_unknown_base_say_one_number(shape, warmup, start
 @pytest.mark.parametrize("warmup", [0, 200])
 def test_the_best_schedule_of_an_unknown_base_is_predicted_as_it_was_planned(warmup):
     fit = as_fit(UNKNOWN, area_options())
-    found = jl.planning.optimal_schedule(fit, 1_000, 2e-4, warmup=warmup, knots=16, n_starts=4)
+    found = jl.planning.optimal_schedule(fit, 1_000, 2e-4, warmup=warmup)
     assert found.schedule.initial_lr == 0
     for name, one in {"optimal": found.schedule, **found.usual}.items():
         curve = fit.predict_curve(one)["loss"].iloc[-1]
