@@ -368,27 +368,6 @@ def test_ctrl_c_ends_the_process_with_130_in_one_line(files):
     assert "interrupted" in err and "Traceback" not in err
 
 
-@pytest.mark.parametrize("how", ["module", "script"])
-def test_ctrl_c_while_importing_ends_with_130_in_one_line(tmp_path, how):
-    """A module that jaxlaw imports says that it is being imported, and waits."""
-    root = Path(__file__).parents[2]
-    (tmp_path / "pandas.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(60)\n")
-    script = tmp_path / "jaxlaw"
-    script.write_text(f"{HEEDS}from jaxlaw.cli import main\nmain()\n")
-    (tmp_path / "sitecustomize.py").write_text(HEEDS)
-    run = [str(script)] if how == "script" else ["-m", "jaxlaw"]
-    importing = subprocess.Popen(
-        [sys.executable, *run, "laws"],
-        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert importing.stdout.readline() == "here\n"
-    importing.send_signal(signal.SIGINT)
-    out, err = importing.communicate(timeout=60)
-    assert (importing.returncode, out) == (130, "")
-    assert err == "jaxlaw: interrupted; --work-dir keeps what is finished\n"
-
-
 def test_a_fit_goes_through_pipes(command, folder):
     saved = Path("fit.json").read_text()
     at = ("--at", "N=1e9", "--at", "D=1e12")
