@@ -98,6 +98,7 @@ class Answering(Executor):
         (lambda answers: answers[-1][1], "in place of the chunk's result"),  # without its call
         (lambda answers: (answers[-1][0], [1.0]), "in place of the chunk's result"),
         (lambda answers: answers[0], "the answer to another call"),
+        (lambda answers: (answers[-1][0], {}), "alone of the chunk's result"),
         (lambda answers: WorkError("lost"), "in place of the chunk's result"),
     ],
     ids=["None", "bytes", "no name", "a list", "stale", "an error"],
