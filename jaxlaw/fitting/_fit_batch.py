@@ -83,10 +83,10 @@ def fit_batch(
     makes no notes and does not polish by L-BFGS: for a single fit with evidence use
     :func:`jaxlaw.fit`.
 
-    In float32 a lane ends when the objective no longer moves. On simulated experiments of
+    In float32 a lane ends when the objective no longer moves. On 20 simulated experiments each of
     chinchilla, cpt-chinchilla, loss-compute and downstream-ce that leaves predictions up to 2e-5,
-    parameters up to 6e-3 and the objective up to 1e-4 from those of float64, relative: losses
-    hardly bound what a ridge leaves open, and float32 does not either. And an exponent α is searched only while N0^α, for inputs around N0, is below
+    the objective up to 1e-4 and parameters, which ridges leave open, up to 6e-3 from those of
+    float64, relative. An exponent α is searched only while N0^α, for inputs around N0, is below
     3e38: up to 4.2 for 1e9 parameters.
 
     Args:

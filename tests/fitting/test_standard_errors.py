@@ -115,6 +115,7 @@ def test_of_a_search_that_did_not_converge_there_are_none(chinchilla_fit):
         chinchilla_fit.conf_int(95)
 
 
+@pytest.mark.filterwarnings("ignore:poor-fit")
 def test_parameters_that_are_all_at_bounds_have_none():
     table = jl.simulate.experiment("loss-compute").table
     bounds = {"a": (None, 2.0), "b": (0.2, None)}

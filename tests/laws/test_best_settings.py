@@ -107,4 +107,4 @@ def test_minima_of_any_column_are_a_power_of_compute(tmp_path, monkeypatch):
     assert run.exit_code == 0, run.output
     assert jl.load("fit.json").predict(C=1e23) == pytest.approx(fit.predict(C=1e23))
     with pytest.raises(UsageError, match="predicts optimum, and this plan is of a loss"):
-        planning.frontier(fit, [1e20, 1e21])
+        planning.frontier_savings(fit, fit, [1e20, 1e21])
