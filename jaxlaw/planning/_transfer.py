@@ -46,6 +46,7 @@ from jaxlaw.planning._answers import (
     law_inputs_of_each,
     missing_draws_notes,
     require_inputs,
+    require_loss,
     source_notes,
     units_of,
     without,
@@ -425,6 +426,7 @@ def frontier_savings(
                 "frontiers need laws of the compute C alone, such as loss-compute; for laws of N "
                 "and D use compute_savings or data_transferred"
             )
+        require_loss(source)
     budgets = budgets_of(compute)
     loss, log_C = _at_equal_loss(
         tuple(source.law for source in both), tuple(source.values for source in both),
