@@ -1,428 +1,311 @@
-"""Forecasts of real runs that were held out: how often intervals hold, how wide, how wrong.
+"""Forecasts of what was held out: ``JAXLAW_DATA=… python -m benchmarks.forecast [PART …]``.
 
-    JAXLAW_DATA=… python -m benchmarks.forecast [--keep FILE] [--constants] [set …]
-
-For each set three cut-offs (fewer of loss curves and simulated runs): laws see the runs below and
-forecast those beyond (40 of them where there are more), with the default prior, of all sources but
-the set's own. Beside the forecast stand, without a prior, the forecast; (a) the law that fits the
-runs below best, with the interval of its mean from resamples; (b) the same law with the scatter of
-its residuals on top; (c) chinchilla alone as (b). All numbers are relative (logs of ratios), those
-of a set are means over its cut-offs. ``--keep`` goes on where an earlier call stopped;
-``--constants`` halves and doubles each constant of the prior width.
+- ``sources``: of every public experiment of runs by size and tokens n runs are drawn from those up
+  to 0.55 of the log of its compute; its largest runs (the upper eighth, at most 12) are forecast by
+  the prior of all *other* sources. Means over experiments, and of interval scores geometric ones.
+- ``slopes``: the misfit's scale and mean, learned with each source left out, by those forecasts.
+- ``noisy``: eight runs at D = 20 N of a published law under noise, of ten times the compute.
+- ``conflict``: a ladder whose floor falls with compute, with the prior and without.
+- ``optima``: best sizes at isoFLOP budgets beyond the runs, each source left out of the prior.
+- ``continual``: runs of two corpora in a mixture, forecast to twice their length.
+- ``seconds``: CPU seconds of a first forecast with an empty cache, of another size after it, warm.
 """
 
+from __future__ import annotations
+
 import argparse
+import itertools
 import os
-import pickle
+import subprocess
 import sys
-import time
+import tempfile
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxlaw.forecasting._cutoffs import fit_resamples
+from scipy import stats
 
-from benchmarks.curves import curves_of
-from jaxlaw._jit import size_class
-from jaxlaw.fitting import _problem, field_prior
-from jaxlaw.forecasting import Forecast, _forecast
-from jaxlaw.forecasting import _calibration as calibration
-from jaxlaw.forecasting._backtest import fit_at_cutoffs
+import jaxlaw as jl
+from benchmarks.field import Runs, experiments, read
+from jaxlaw.fitting import field_prior
+from jaxlaw.forecasting.posterior import (
+    SLOPE_NU,
+    SLOPE_OF_NOISE,
+    SLOPE_SD,
+    SLOPES,
+    Posteriors,
+    posteriors,
+)
 
-ONES = {"N": 1, "D": 1}
-_ROWS = 448  # that every table is padded to
-_POINTS = 40  # held-out runs that are scored at one cut-off, at most
-Z90, Z50 = 1.6449, 0.6745
-CONSTANTS = (
-    "PER_E_FOLD", "OF_RESIDUALS", "OF_DISAGREEMENT", "PRIOR_CUTOFFS", "PRIOR_MEAN_CUTOFFS", "FADES",
-    "EVEN", "SCATTER", "SCATTER_RUNS",
-)  # fmt: skip
-
-
-#: Start of a set's, an experiment's or a truth's name → its source in the library of the field. The
-#: numbers of two of the simulated truths are Hoffmann's own, changed, and one law is Farseer's.
-SOURCES = {"farseer": "stepfun", "step_law": "stepfun", "loss_to_loss": "kempner",
-           "chinchilla": "hoffmann", "data_constrained": "datablations", "epochai": "hoffmann",
-           "ml": "hoffmann", "llama": "llama", "marin": "marin", "misfitting": "misfitting",
-           "broken power": "hoffmann", "worse tuned": "hoffmann"}  # fmt: skip
+COUNTS = (3, 6, 12, 24, 60, 0)  # 0 stands for all runs up to the cut, where they are more than 12
+SEEDS = 2
+OLMO = ("loss_c4_en", "loss_dolma_stack", "loss_ice")  # of eleven evaluations of the same runs
+PUBLISHED = {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.34, "beta": 0.28}  # Hoffmann 2022
+SKALING = jl.laws.get("skaling")
+UNITS = {"N": 1, "D": 1}
+SCALES, OF_NOISE, MEANS = (0.0015, 0.002, 0.0025, 0.003), (0.5, 1.0), (-0.002, -0.003, -0.004)
 
 
 class Case(NamedTuple):
-    """A table, and what it is cut along: rows up to the cut-off are seen, the others forecast."""
+    """Draws of a law without its misfit at m later runs, and what came."""
 
-    data: str
-    name: str
-    table: pd.DataFrame
-    along: str
-    cutoff: float
-    inputs: tuple[str, ...] = ("N", "D")
-
-    @property
-    def source(self) -> tuple[str, ...]:
-        """Its source in the library of the field, if it is there."""
-        both = (self.data, self.name)
-        known = [of for start, of in SOURCES.items() if any(n.startswith(start) for n in both)]
-        return (known[0],) if known else ()
+    runs: Runs
+    count: int
+    logs: np.ndarray  # (R, m)
+    away: np.ndarray  # (2, m) e-folds of N and D from the largest run
+    sigma: np.ndarray  # (R, 1)
+    observed: np.ndarray  # (m,)
+    found: Posteriors
 
 
-def read(name: str) -> pd.DataFrame:
-    return pd.read_csv(Path(os.environ["JAXLAW_DATA"]) / f"{name}.csv")
+def posterior(table: pd.DataFrame, prior: Any, law: jl.Law = SKALING) -> Posteriors:
+    seen = jl.read_runs(table, units=UNITS).observations(law, free=())
+    return posteriors(law, seen, np.ones((1, len(seen))), prior=prior)
 
 
-def beyond_levels(table: pd.DataFrame, along: str, budgets: pd.Series, numbers: Any) -> list[float]:
-    """The largest value up to each of some budgets, counted from the last."""
-    levels = np.sort(budgets.unique())
-    return [float(table[along][budgets <= levels[k]].max()) for k in numbers]
+def logs_of(found: Posteriors, at: dict[str, Any], law: jl.Law = SKALING) -> np.ndarray:
+    params = {name: values[0][:, None] for name, values in found.params.items()}
+    with np.errstate(all="ignore"):
+        return np.log(np.asarray(law(params, **at), float))
+
+
+def sets() -> Iterator[Runs]:
+    return (one for one in experiments() if one.source != "olmo" or one.name in OLMO)
 
 
 def cases() -> Iterator[Case]:
-    f = read("farseer").assign(C=lambda t: 6.0 * t.N * t.D)
-    for cut in (1e9, 2.5e9, 6.4e9):
-        yield Case("farseer", "sizes", f, "N", cut)
-    for cut in (3e20, 1e21, 2.5e21):
-        yield Case("farseer", "compute", f, "C", cut)
-    table = read("isoflops")
-    table = table[~table.outlier]
-    for experiment, rows in table.groupby("experiment"):
-        t = pd.DataFrame({"N": rows.params, "D": rows.tokens, "loss": rows.loss})
-        t["C"] = 6.0 * t.N * t.D
-        many = rows.budget.nunique() > 10
-        for cut in beyond_levels(t, "C", rows.budget, (-7, -5, -3) if many else (-4, -3, -2)):
-            yield Case("isoflops", experiment.split("__")[0] + "/" + experiment.split("__")[1], t,
-                       "C", cut)  # fmt: skip
-    for corpus, rows in read("loss_to_loss").groupby("data"):
-        t = pd.DataFrame({"N": rows.params, "D": rows.tokens, "loss": rows.c4_val_loss})
-        t["C"] = 6.0 * t.N * t.D
-        for cut in beyond_levels(t, "C", rows.iso_flop, (-4, -3, -2)):
-            yield Case("loss_to_loss", corpus, t, "C", cut)
-    t = read("chinchilla_points").rename(columns={"n_params": "N", "n_tokens": "D"})
-    t = t[t.excluded_in_paper_fit == 0].assign(C=lambda t: 6.0 * t.N * t.D)
-    for cut in (8e19, 3e20, 1e21):
-        yield Case("chinchilla_points", "", t, "C", cut)
-    t = read("data_constrained").rename(columns={"params": "N", "tokens": "D"})
-    t = t.rename(columns={"unique_tokens": "U"}).assign(C=lambda t: 6.0 * t.N * t.D)
-    for cut in (5e19, 2e20, 9e20):
-        yield Case("data_constrained", "", t, "C", cut, ("N", "D", "U"))
-    t = read("step_law_dense").groupby(["N", "D"], as_index=False).loss.min()
-    t = t.assign(C=lambda t: 6.0 * t.N * t.D)
-    for count in (9, 11, 13):
-        yield Case("step_law", "best of each cell", t, "C", float(np.sort(t.C)[count - 1]))
-    t = read("finetune_transfer").rename(columns={"n_finetune_samples": "Df"})
-    for corpus, of_corpus in t.groupby("dataset"):
-        for model in sorted(of_corpus.model.unique())[::10]:
-            rows = of_corpus[of_corpus.model == model]
-            for cut in (25600, 102400, 409600):
-                yield Case("finetune_transfer", f"{corpus} {model}", rows, "Df", cut, ("Df",))
-    t = read("slimpajama_mixtures")
-    t = pd.DataFrame({"N": t.n_params, "D": t.n_tokens, "r": t.weight_c4, "loss": t.c4_loss})
-    # Two of the eleven checkpoints of every run: the fifth and the last.
-    t = t[t.groupby("N").D.rank("dense").isin((5, 11))].dropna()
-    for cut in (6.8e8, 9.37e8, 1.235e9):
-        yield Case("slimpajama", "c4", t, "N", cut, ("N", "D", "r"))
-    yield from curves()
-    yield from simulated()
+    for runs in sets():
+        table, prior = runs.table, field_prior(without=runs.source)
+        c = np.log(6 * table.N * table.D)
+        cut = c.min() + 0.55 * (c.max() - c.min())
+        below, beyond = table[c <= cut], table[(c > cut) & (c >= max(c.quantile(0.875), cut))]
+        beyond = beyond.sample(min(12, len(beyond)), random_state=0)
+        for count in COUNTS:
+            size = count or len(below)
+            if len(below) < size or beyond.empty or (not count and size <= 12):
+                continue
+            for seed in range(SEEDS if count else 1):
+                found = posterior(below.sample(size, random_state=seed), prior)
+                N, D = beyond.N.to_numpy(), beyond.D.to_numpy()
+                yield Case(
+                    runs, count, logs_of(found, {"N": N, "D": D}),
+                    np.log(np.stack([N, D]) / found.tops[0][:, None]),
+                    found.sigma[0][:, None], np.log(beyond.loss.to_numpy()), found,
+                )  # fmt: skip
 
 
-def curves() -> Iterator[Case]:
-    """Loss curves, every fourth point: the rest of each from its first 40 %; schedules unseen."""
-    for size in (25, 100, 400):
-        t = curves_of(size).runs().table
-        t = t[t.groupby("run").cumcount() % 4 == 0]
-        t = t.assign(unseen=np.where(t.split == "fit", 1.0, 2.0))
-        yield Case("lr_loss_curves", f"{size} M, six schedules", t, "unseen", 1.0, ("S1", "S2"))
-        for run, rows in t.groupby("run") if size == 25 else ():
-            cutoff = float(0.4 * rows.step.max())
-            yield Case("lr_loss_curves", f"{size} M, {run}", rows, "step", cutoff, ("S1", "S2"))
+def predictive(case: Case, scale: float, of_noise: float, mean: float) -> np.ndarray:
+    """(R, m) logs of new runs, under slopes of another scale and mean."""
+    random, count = np.random.default_rng(0), (2, len(case.sigma), 1)
+    scales = np.hypot(scale * np.exp(SLOPE_SD * random.standard_normal(count)),
+                      of_noise * case.sigma)  # fmt: skip
+    slopes = mean + scales * random.standard_t(SLOPE_NU, count)
+    plane = (slopes * case.away[:, None]).sum(axis=0) * np.clip(case.away.sum(axis=0), 0, 1)
+    return case.logs + plane
 
 
-def chinchilla(N: np.ndarray, D: np.ndarray) -> np.ndarray:
-    return 1.69 + 406.4 * N**-0.34 + 410.7 * D**-0.28
-
-
-def farseer(N: np.ndarray, D: np.ndarray) -> np.ndarray:
-    b, a = np.exp(230.73 * N**-0.1729 - 1.5442), np.exp(-1.6656 * N**0.0459 + 3.1333)
-    return np.exp(-0.06247 * N**0.13 + 0.1285) + b * D**-a
-
-
-#: Name → truth: of the first three the default laws have one each, of the others none.
-TRUTHS = {
-    "chinchilla": chinchilla,
-    "skaling": lambda N, D: 0.6 + (60 * N**-0.2 + 40 * D**-0.19) ** 0.6,
-    "farseer": farseer,
-    "broken power":
-        lambda N, D: 1.69 + 406.4 * N**-0.34 + 410.7 * D**-0.28 * (1 + D / 2e10) ** -0.1,
-    "two terms of N": lambda N, D: 1.2 + 4000 * N**-0.5 + 12 * N**-0.15 + 900 * D**-0.33,
-    "worse tuned as it grows":
-        lambda N, D: chinchilla(N, D) * (1 + 0.004 * np.maximum(np.log(6 * N * D / 1e19), 0)),
-}  # fmt: skip
-KNOWN = 3
-#: Notes that say not to bet on an interval.
-DOUBTS = {"few-rows", "prior-width", "intervals-failed", "mixed-runs", "unseen-input"}
-
-
-def simulated() -> Iterator[Case]:
-    """Eight budgets of eight sizes, 1e18 to 3e21 FLOPs: the lower five are seen."""
-    budgets = np.geomspace(1e18, 3e21, 8)
-    C, ratio = (v.ravel() for v in np.meshgrid(budgets, np.geomspace(1 / 5, 5, 8), indexing="ij"))
-    N = np.sqrt(C / 120) * ratio
-    t = pd.DataFrame({"N": N, "D": C / (6 * N), "C": C})
-    for k, (name, truth) in enumerate(TRUTHS.items()):
-        for seed, noise in enumerate((0.001, 0.003, 0.01)):
-            random = np.random.default_rng([k, seed])
-            loss = truth(t.N, t.D) * np.exp(noise * random.standard_normal(len(t)))
-            data = "simulated, known law" if k < KNOWN else "simulated, no such law"
-            cutoff = float(budgets[4]) * 1.01
-            yield Case(data, f"{name} {noise:.1%}", t.assign(loss=loss), "C", cutoff)
-
-
-def names_of(case: Case) -> list[str]:
-    """Inputs, and what the table is cut along if that is none."""
-    return [*dict.fromkeys([*case.inputs, *([] if case.along == "C" else [case.along])])]
-
-
-def forecast(case: Case, prior: Any = None) -> dict[str, Any]:
-    """Fits of the runs up to the cut-off; what is held out."""
-    below = case.table[case.table[case.along] <= case.cutoff]
-    rest = case.table[case.table[case.along] > case.cutoff].sort_values(case.along)
-    rest = rest.iloc[np.unique(np.linspace(0, len(rest) - 1, _POINTS).round().astype(int))]
-    along = "compute" if case.along == "C" else case.along
-    table = below[[*names_of(case), "loss"]]
-    units = {name: 1 for name in case.inputs if name in ONES}
-    options = {"units": units, "prior": prior}
-    at_cutoffs = fit_at_cutoffs(None, table, along, 6, None, None, options, needed=False)
-    refits = {c.label: fit_resamples(at_cutoffs, c.label, 16, 0) for c in at_cutoffs.candidates}
-    return {"at_cutoffs": at_cutoffs, "refits": refits, "along": along, "rest": rest}
-
-
-def made(case: Case, fits: dict[str, Any], rest: pd.DataFrame) -> Forecast:
-    """The forecast of the runs held out."""
-    points = {name: rest[name].to_numpy(float) for name in names_of(case)}
-    return _forecast.make_forecast(
-        fits["at_cutoffs"], fits["refits"], points, level=0.9, along=fits["along"]
-    )
-
-
-def relative(found: Forecast, observed: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Logs of observed, low, high, and low and high of 50 %, over the estimate."""
-    estimate = np.log(found.table["estimate"])
-    limits = (found.table["low"], found.table["high"], *found.interval(0.5))
-    return observed - estimate, *(np.log(v) - estimate for v in limits)
-
-
-def scored(case: Case, fits: dict[str, Any], by_field: dict[str, Any]) -> dict[str, Any]:
-    """Log of observed over estimate, and half widths, of the forecast and of its rivals.
-
-    Args:
-        case: the table and its cut-off.
-        fits, by_field: what :func:`forecast` gives without a prior and with the field's.
-    """
-    points = {name: fits["rest"][name].to_numpy(float) for name in case.inputs}
-    found = made(case, fits, fits["rest"])
-    known = made(case, by_field, fits["rest"])
-    observed = np.log(fits["rest"].loss.to_numpy())
-    table = known.table
-    rows = {"forecast": relative(known, observed), "without": relative(found, observed)}
-    residual, errors = {}, {}
-    at_cutoffs = fits["at_cutoffs"]
-    active = at_cutoffs.weight > 0
-    for label, fit in found.fits.items():
-        predicted = np.log(fit.predict({name: points[name] for name in fit.law.input_names}))
-        errors[label] = observed - predicted
-        inside = np.log(at_cutoffs.observed) - np.log(at_cutoffs.predicted[label][-1])
-        free = len(fit.law.parameter_names)
-        residual[label] = np.sqrt((inside[active] ** 2).sum() / max(active.sum() - free, 1))
-        draws = fits["refits"][label].predict(**{
-            name: points[name] * fit.units[name] for name in fit.law.input_names
-        })[-16:]  # fmt: skip
-        spread = np.nanstd(np.log(draws), axis=0, ddof=1)
-        wide = np.sqrt(spread**2 + residual[label] ** 2)
-        for name, size in (("mean", spread), ("residuals", wide)):
-            rows[f"{label}: {name}"] = (
-                errors[label], -Z90 * size, Z90 * size, -Z50 * size, Z50 * size,
-            )  # fmt: skip
-    best = min(residual, key=residual.get)
+def measures(logs: np.ndarray, sigma: np.ndarray, observed: np.ndarray) -> dict[str, float]:
+    """Error, inside, half-width, log of the interval score and log density, of new runs."""
+    density = stats.t.pdf((observed - logs) / sigma, 5) / sigma
+    new = logs + sigma * np.random.default_rng(1).standard_t(5, logs.shape)
+    low, middle, high = np.quantile(new, [0.05, 0.5, 0.95], axis=0)
+    ends, truth = np.exp([low, high]), np.exp(observed)
+    missed = np.maximum(ends[0] - truth, 0) + np.maximum(truth - ends[1], 0)
     return {
-        "case": (case.data, case.name, case.along, case.cutoff),
-        "cutoffs": len(at_cutoffs.cutoffs),
-        "runs": int(active.sum()),
-        "distance": float(np.median(table.distance)),
-        "laws": float(np.median(np.abs(observed - np.log(table.laws)))),
-        "hindsight": min(float(np.median(np.abs(e))) for e in errors.values()),
-        "weights": {label: float(w.mean()) for label, w in known.weights.items()},
-        "held": known.backtest_coverage,
-        "notes": sorted({note.code for note in known.notes}),
-        "forecast": measures(rows["forecast"]),
-        "forecast without a prior": measures(rows["without"]),
-        "(a) best fit, interval of the mean": measures(rows[f"{best}: mean"]),
-        "(b) best fit, with residuals": measures(rows[f"{best}: residuals"]),
-        "(c) chinchilla, with residuals":
-            measures(rows["chinchilla: residuals"]) if "chinchilla" in errors else None,
-    }  # fmt: skip
-
-
-def measures(row: tuple[np.ndarray, ...]) -> dict[str, float]:
-    """Shares inside 90 % and 50 %, Winkler score of 90 %, width, error and bias."""
-    error, low, high, low50, high50 = (np.asarray(one, float) for one in row)
-    missed = np.maximum(low - error, 0) + np.maximum(error - high, 0)
-    return {
-        "in90": float(((error >= low) & (error <= high)).mean()),
-        "in50": float(((error >= low50) & (error <= high50)).mean()),
-        "winkler": float((high - low + 2 / 0.1 * missed).mean()),
-        "width": float(np.median(high - low)),
-        "error": float(np.median(np.abs(error))),
-        "bias": float(error.mean()),
+        "error %": 100 * float(np.median(np.abs(np.expm1(middle - observed)))),
+        "inside 90 %": 100 * float(np.mean((low <= observed) & (observed <= high))),
+        "half-width %": 100 * float(np.median(high - low) / 2),
+        "score": float(np.log(np.mean((ends[1] - ends[0] + 20 * missed) / truth * 100))),
+        "density": float(np.mean(np.log(density.mean(axis=0) + 1e-12))),
     }
 
 
-WAYS = ("forecast", "forecast without a prior", "(a) best fit, interval of the mean",
-        "(b) best fit, with residuals", "(c) chinchilla, with residuals")  # fmt: skip
+def by_count(rows: pd.DataFrame) -> pd.DataFrame:
+    """Means over seeds, then over experiments; the score is its exponential: a geometric mean."""
+    rows = rows.assign(n=rows.n.replace(0, 10**6))
+    table = rows.groupby(["n", "set"]).mean(numeric_only=True).groupby("n").mean()
+    table["score"] = np.exp(table["score"])
+    return table.rename(index={10**6: "all"})
 
 
-def report(results: list[dict[str, Any]]) -> None:
-    sets = list(dict.fromkeys(one["case"][0] for one in results))
-    print("| set | cut-offs | way | in 90 % | in 50 % | Winkler | width | median error | bias |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    means: dict[str, list[dict[str, float]]] = {}
-    for data in sets:
-        rows = [one for one in results if one["case"][0] == data]
-        for way in WAYS:
-            found = [one[way] for one in rows if one[way]]
-            if not found:
+def sources(made: list[Case]) -> None:
+    scale, mean = SLOPES["size"]
+    rows = [
+        {"n": case.count, "set": case.runs.name, "effective": case.found.effective[0],
+         **measures(predictive(case, scale, SLOPE_OF_NOISE, mean), case.sigma, case.observed)}
+        for case in made
+    ]  # fmt: skip
+    table = pd.DataFrame(rows)
+    print(f"\n{len(made)} forecasts, each source left out of the prior\n")
+    print(by_count(table).drop(columns=["density", "effective"]).round(2).T.to_string())
+    print(f"effective draws: least {table.effective.min():.0f}, under 400 in "
+          f"{(table.effective < 400).mean():.0%}")  # fmt: skip
+    print(table[table.n == 0].set_index("set").round(2).to_string())
+
+
+def slopes(made: list[Case]) -> None:
+    """Scale and mean of slopes by the log density of the other sources' forecasts."""
+    grid = list(itertools.product(SCALES, OF_NOISE, MEANS))
+    rows = pd.DataFrame([
+        {"n": case.count, "set": case.runs.name, "source": case.runs.source, "choice": k,
+         **measures(predictive(case, *choice), case.sigma, case.observed)}
+        for case in made for k, choice in enumerate(grid)
+    ])  # fmt: skip
+
+    def best(given: pd.DataFrame) -> int:
+        each = given.groupby(["choice", "n", "source"]).density.mean()
+        return int(each.groupby(["choice", "n"]).mean().groupby("choice").mean().idxmax())
+
+    left = []
+    for source in rows.source.unique():
+        choice = best(rows[rows.source != source])
+        print(f"without {source}: scale, of noise, mean {grid[choice]}")
+        left.append(rows[(rows.source == source) & (rows.choice == choice)])
+    print(f"all: {grid[best(rows)]}; by what each source did not see:\n")
+    print(by_count(pd.concat(left).drop(columns="choice")).round(2).T.to_string())
+
+
+def noisy() -> None:
+    N = np.geomspace(3e7, 3e9, 8)
+    law, random = jl.laws.get("chinchilla"), np.random.default_rng(0)
+    top = {"N": N[-1] * 10**0.5, "D": 20 * N[-1] * 10**0.5}
+    for noise in (0.003, 0.02, 0.05):
+        inside, widths = 0, []
+        for _ in range(12):
+            error = np.exp(noise * random.standard_normal(9))
+            loss = np.asarray(law(PUBLISHED, N=N, D=20 * N)) * error[:8]
+            row = jl.forecast({"N": N, "D": 20 * N, "loss": loss}, at=top).table.iloc[0]
+            new = float(law(PUBLISHED, **top)) * error[8]
+            inside += row["low"] <= new <= row["high"]
+            widths.append((row["high"] - row["low"]) / 2 / row["estimate"])
+        print(f"noise {noise:.1%}: {inside} of 12 inside 90 %, half-width {np.median(widths):.2%}")
+
+
+def conflict() -> None:
+    law, N = jl.laws.get("chinchilla"), np.geomspace(3e7, 1e9, 8)
+    D = 20 * N
+
+    def loss(N: np.ndarray, D: np.ndarray) -> np.ndarray:
+        fall = 0.9 * (N * D / (N[0] * D[0] if np.ndim(N) else N * D)) ** -0.02
+        return np.asarray(law(PUBLISHED | {"E": 0.0}, N=N, D=D)) + fall
+
+    at = {"N": 3e10, "D": 6e11}
+    truth = float(loss(np.array([N[0], at["N"]]), np.array([D[0], at["D"]]))[1])
+    for prior in ("field", None):
+        made = jl.forecast({"N": N, "D": D, "loss": loss(N, D)}, at=at, prior=prior)
+        off = made.table[["estimate", "low", "high"]].iloc[0] / truth - 1
+        print(f"prior {prior}: {off['estimate']:+.1%} [{off['low']:+.1%}, {off['high']:+.1%}], "
+              f"p {made.draws().conflict:.2g}, {[note.code for note in made.notes]}")  # fmt: skip
+
+
+def optimum(curve: pd.DataFrame) -> float:
+    """Log of N at the least of a parabola through the losses within a factor 6 of the lowest."""
+    x, y = np.log(curve.N.to_numpy()), np.log(curve.loss.to_numpy())
+    k = int(y.argmin())
+    near = np.abs(x - x[k]) < np.log(6)
+    if x[k] in (x.min(), x.max()) or near.sum() < 4:
+        return np.nan
+    bend, slope, _ = np.polyfit(x[near], y[near], 2)
+    return -slope / bend / 2 if bend > 0 else np.nan
+
+
+def optima() -> None:
+    table = read("isoflops")
+    rows = []
+    for runs in experiments():
+        mine = table[(table.experiment == runs.name) & ~table.outlier.astype(bool)]
+        if mine.empty:
+            continue
+        mine = pd.DataFrame({"N": mine.params, "D": mine.tokens, "loss": mine.loss,
+                             "budget": mine.budget})  # fmt: skip
+        c = 6 * mine.N * mine.D
+        cut = c.min() * (c.max() / c.min()) ** 0.55
+        found = posterior(mine[c <= cut], field_prior(without=runs.source))
+        tilt = found.slopes[0, :, :1] - found.slopes[0, :, 1:]
+        for _, curve in mine.groupby("budget"):
+            log_c, best = np.log((6 * curve.N * curve.D).median()), optimum(curve)
+            if log_c < np.log(1.5 * cut) or not np.isfinite(best):
                 continue
-            mean = {name: float(np.mean([m[name] for m in found])) for name in found[0]}
-            means.setdefault(way, []).append(mean)
-            print(line(data if way == "forecast" else "", len(found), way, mean))
-    for way, found in means.items():
-        mean = {name: float(np.mean([m[name] for m in found])) for name in found[0]}
-        print(line("**all sets**", len(found), way, mean))
-    print("\n| set | interval score without | with | ratio | in 90 % without | with "
-          "| width without | with | median error without | with |")  # fmt: skip
-    print("|" + "---|" * 10)
-    both = list(zip(sets, means[WAYS[1]], means[WAYS[0]], strict=True))
-    all_sets = [pd.DataFrame(means[way]).mean().to_dict() for way in (WAYS[1], WAYS[0])]
-    for data, free, known in [*both, ("**mean**", *all_sets)]:
-        of_each = (f"{free[name]:{form}} | {known[name]:{form}}" for name, form in
-                   (("in90", ".0%"), ("width", ".2%"), ("error", ".2%")))  # fmt: skip
-        print(f"| {data} | {free['winkler']:.2%} | {known['winkler']:.2%} "
-              f"| {known['winkler'] / free['winkler']:.2f} | {' | '.join(of_each)} |")  # fmt: skip
-    ratios = [known["winkler"] / free["winkler"] for _, free, known in both]
-    print(f"\nratio of scores, geometric mean over sets: {np.exp(np.mean(np.log(ratios))):.3f}")
-    for noted, label in ((False, "no note in doubt"), (True, "notes in doubt")):
-        of = [one["forecast"]["in90"] for one in results if bool({*one["notes"]} & DOUBTS) == noted]
-        if of:
-            low = sum(share < 0.5 for share in of)
-            print(f"\n{label}: {len(of)} cut-offs, in 90 % {np.mean(of):.0%}, "
-                  f"of which {low} held less than half")  # fmt: skip
-    print("\n| set | least in 90 % of a cut-off | weighted laws' error | best law in hindsight |"
-          " back-test's cut-offs | weights |")  # fmt: skip
-    print("|---|---|---|---|---|---|")
-    for data in sets:
-        rows = [one for one in results if one["case"][0] == data]
-        weights = pd.DataFrame([one["weights"] for one in rows]).mean().sort_values()[::-1]
-        print(
-            f"| {data} | {min(one['forecast']['in90'] for one in rows):.0%} "
-            f"| {np.mean([one['laws'] for one in rows]):.2%} "
-            f"| {np.mean([one['hindsight'] for one in rows]):.2%} "
-            f"| {min(one['cutoffs'] for one in rows)} to {max(one['cutoffs'] for one in rows)} "
-            f"| {', '.join(f'{law} {w:.2f}' for law, w in weights.items() if w > 0.05)} |"
-        )
+            grid = np.linspace(best - 4, best + 4, 801)
+            at = {"N": np.exp(grid), "D": np.exp(log_c - grid) / 6}
+            gate = np.clip(log_c - np.log(6 * found.tops[0].prod()), 0, 1)
+            drawn = grid[(logs_of(found, at) + gate * tilt * grid).argmin(axis=1)]
+            ends = {level: np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
+                    for level in (0.5, 0.9, 0.95)}  # fmt: skip
+            rows.append({
+                **{f"in {level:.0%}": a <= best <= b for level, (a, b) in ends.items()},
+                "high/low": np.exp(np.diff(ends[0.95])[0]),
+                "off": np.exp(abs(np.median(drawn) - best)),
+            })  # fmt: skip
+    made = pd.DataFrame(rows).astype(float)
+    print(f"{len(made)} optima: " + ", ".join(
+        [f"{name} {made[name].mean():.0%}" for name in made if name.startswith("in")]
+        + [f"{name} {made[name].median():.2f}" for name in ("high/low", "off")]
+    ))  # fmt: skip
 
 
-def line(data: str, count: int, way: str, mean: dict[str, float]) -> str:
-    return (
-        f"| {data} | {count} | {way} | {mean['in90']:.0%} | {mean['in50']:.0%} "
-        f"| {mean['winkler']:.2%} | {mean['width']:.2%} | {mean['error']:.2%} "
-        f"| {mean['bias']:+.2%} |"
-    )
+def continual() -> None:
+    columns = {"n_params": "N", "n_tokens": "D"}
+    one, two = read("continual_70m"), read("mix2_github_pilecc")
+    for name, table, ratio in (
+        ("python", one[one.step > 0], "python_ratio"),
+        ("PILE_WEIGHTED", one[one.step > 0], "pile_ratio"),
+        ("Github", two, "github_ratio"),
+        ("Pile-CC", two, "pilecc_ratio"),
+    ):
+        table = table[table.domain == name].rename(columns={**columns, ratio: "r"})
+        table = table[["N", "D", "r", "loss"]].astype(float)
+        before, later = (table[table.D <= 0.51 * table.D.max()], table[table.D == table.D.max()])
+        made = jl.forecast(before, at=later[["N", "D", "r"]], laws="dcpt", units=UNITS).table
+        loss = later.loss.to_numpy()
+        inside = (made["low"] <= loss) & (loss <= made["high"])
+        error = np.median(np.abs(made["estimate"] / loss - 1))
+        half = np.median((made["high"] - made["low"]) / 2 / made["estimate"])
+        print(f"{name}: {len(before)} rows, error {error:.2%}, inside 90 % {inside.sum()} of "
+              f"{len(later)}, half-width {half:.2%}")  # fmt: skip
 
 
-def constants(kept: list[tuple[Case, dict[str, Any]]]) -> None:
-    """Each constant of the prior halved and doubled; then the best by all other sets.
+TIMED = """
+import time
+start = time.process_time()
+import jaxlaw as jl
+table = jl.simulate.experiment("chinchilla", noise=0.005).table
+begun = time.process_time()
+for n in (20, 20, 30, 240, 240):
+    runs = table.sample(n, random_state=n)
+    again = time.process_time()
+    jl.forecast(runs, at={"N": 1e10, "D": 4e11})
+    print(f"{n} runs: {time.process_time() - again:.2f} CPU s")
+print(f"importing and simulating: {begun - start:.2f} CPU s")
+"""
 
-    Of every case four runs held out, and what does not depend on the constants is worked out once.
-    """
-    settings = [(None, 1.0)] + [(name, factor) for name in CONSTANTS for factor in (0.5, 2.0)]
-    worked_out, known = _forecast._errors, {}
 
-    def errors(at_cutoffs: Any, *rest: Any) -> Any:
-        if id(at_cutoffs) not in known:
-            known[id(at_cutoffs)] = worked_out(at_cutoffs, *rest)
-        return known[id(at_cutoffs)]
+def seconds() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-c", TIMED], check=True,
+                       env=os.environ | {"JAXLAW_CACHE": folder})  # fmt: skip
 
-    _forecast._errors = errors
-    _forecast.backtest_coverage = lambda errors, *_: np.full(len(errors), np.nan)
-    tables = {}
-    for name, factor in settings:
-        before = getattr(calibration, name) if name else None
-        if name:
-            setattr(calibration, name, before * factor)
-        found: dict[str, list[dict[str, float]]] = {}
-        for case, fits in kept:
-            few = np.unique(np.linspace(0, len(fits["rest"]) - 1, 4).round().astype(int))
-            rest = fits["rest"].iloc[few]
-            one = made(case, fits, rest)
-            observed = np.log(rest.loss.to_numpy())
-            found.setdefault(case.data, []).append(measures(relative(one, observed)))
-        if name:
-            setattr(calibration, name, before)
-        tables[name, factor] = {
-            data: (np.mean([m["in90"] for m in ms]), np.mean([np.log(m["winkler"]) for m in ms]))
-            for data, ms in found.items()
-        }
-    print("\n| constant | × | in 90 %, all sets | lowest set | Winkler, geometric mean |")
-    print("|---|---|---|---|---|")
-    for (name, factor), of_sets in tables.items():
-        inside = [one[0] for one in of_sets.values()]
-        print(f"| {name or 'as they are'} | {factor:g} | {np.mean(inside):.0%} | {min(inside):.0%} "
-              f"| {np.exp(np.mean([one[1] for one in of_sets.values()])):.2%} |")  # fmt: skip
-    print("\n| set left out | best setting by the others | in 90 % of the set left out |")
-    print("|---|---|---|")
-    for data in next(iter(tables.values())):
-        best = min(tables, key=lambda s: np.mean([v[1] for d, v in tables[s].items() if d != data]))
-        print(
-            f"| {data} | {best[0] or 'as they are'} × {best[1]:g} | {tables[best][data][0]:.0%} |"
-        )
+
+PARTS = {"noisy": noisy, "conflict": conflict, "optima": optima, "continual": continual,
+         "seconds": seconds}  # fmt: skip
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--keep", type=Path)
-    arguments.add_argument("--constants", action="store_true")
-    arguments.add_argument("sets", nargs="*")
-    given = arguments.parse_args()
+    arguments.add_argument("parts", nargs="*", default=["sources", "slopes", *PARTS])
+    parts = arguments.parse_args().parts
     warnings.simplefilter("ignore")
-    # All tables are padded to one length, with rows of weight 0: fits are the same, and each law is
-    # compiled once for all of them.
-    _problem.size_class = lambda rows, width=1: max(size_class(rows, width), _ROWS)
-    kept: dict[Any, tuple[Case, dict[str, Any], dict[str, Any]]] = {}
-    results = []
-    if given.keep and given.keep.exists():
-        kept = pickle.loads(given.keep.read_bytes())
-    for case in cases():
-        if given.sets and case.data not in given.sets:
-            continue
-        key, begun = (case.data, case.name, case.along, case.cutoff), time.perf_counter()
-        if key not in kept:
-            fits = forecast(case)
-            # Of other inputs than size and tokens the field says nothing: the forecast is the same.
-            known = {"N", "D"} <= {*case.inputs} and "r" not in case.inputs
-            by_field = forecast(case, field_prior(without=case.source)) if known else fits
-            kept[key] = (case, fits, by_field)
-            if given.keep:
-                given.keep.write_bytes(pickle.dumps(kept))
-        results.append(scored(*kept[key]))
-        one = results[-1]
-        print(f"{' '.join(map(str, key))}: {one['runs']} runs, {one['cutoffs']} cut-offs, "
-              f"×{np.exp(one['distance']):.3g}, in 90 % {one['forecast']['in90']:.0%}, error "
-              f"{one['forecast']['error']:.2%}, {time.perf_counter() - begun:.0f} s",
-              file=sys.stderr, flush=True)  # fmt: skip
-    report(results)
-    if given.constants:
-        # Those of forecasts without a prior, on which they were set.
-        constants([kept[one["case"]][:2] for one in results])
+    if {"sources", "slopes"} & {*parts}:
+        made = list(cases())
+        sources(made)
+        if "slopes" in parts:
+            slopes(made)
+    for part in parts:
+        if part in PARTS:
+            print(f"\n{part}\n")
+            PARTS[part]()
 
 
 if __name__ == "__main__":

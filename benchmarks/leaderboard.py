@@ -119,29 +119,22 @@ def scored(law: Any, fitted: pd.DataFrame, held: pd.DataFrame, fixed: dict[str, 
     return cell_of(predicted, observed, seconds)._replace(r2=r2)
 
 
-def forecasts(
-    laws: list[Any], fitted: pd.DataFrame, held: pd.DataFrame, about: dict[str, Any]
-) -> dict[str, tuple[Cell, float, float]]:
-    """Column → errors of a forecast's estimate, share inside, interval score, in per cent.
-
-    Of every law alone, and of the default one, with what the field knows without the set's source.
-    """
-    inputs, target = list(dict.fromkeys(n for law in laws for n in law.input_names)), laws[0].target
+def forecast_of(
+    fitted: pd.DataFrame, held: pd.DataFrame, about: dict[str, Any], inputs: list[str], target: str
+) -> Cell:
+    """The forecast of the default law, with what the field knows without the set's own source."""
     source = about.get("source")  # runs of one's own are of none that the field has
     prior = field_prior(without=(source,) if source else ())
-    observed, found = held[target].to_numpy(float), {}
-    for law in [*laws, None]:
-        names = inputs if law is None else list(law.input_names)
-        runs = jl.read_runs(fitted[[*names, target]], units=dict.fromkeys(names, 1))
-        if law is None:
-            names = list(jl.laws.get(default_laws(runs)[0]).input_names)
-        table = jl.forecast(runs, held[names], law, prior=prior, level=LEVEL).table
-        low, high = table["low"].to_numpy(), table["high"].to_numpy()
-        missed = np.maximum(low - observed, 0) + np.maximum(observed - high, 0)
-        inside = 100 * (missed == 0).mean()
-        width = 100 * ((high - low + 2 / (1 - LEVEL) * missed) / observed).mean()
-        found[law.name if law else FORECAST] = cell_of(table["estimate"], observed), inside, width
-    return found
+    runs = jl.read_runs(fitted[[*inputs, target]], units=dict.fromkeys(inputs, 1))
+    names = list(jl.laws.get(default_laws(runs)[0]).input_names)
+    table = jl.forecast(runs, held[names], prior=prior, level=LEVEL).table
+    observed = held[target].to_numpy(float)
+    low, high = table["low"].to_numpy(), table["high"].to_numpy()
+    missed = np.maximum(low - observed, 0) + np.maximum(observed - high, 0)
+    return cell_of(table["estimate"], observed)._replace(
+        inside=100 * (missed == 0).mean(),
+        interval_score=100 * ((high - low + 2 / (1 - LEVEL) * missed) / observed).mean(),
+    )
 
 
 def size_and_data(
@@ -156,10 +149,8 @@ def size_and_data(
     more = [law for law in more if {*law.input_names} <= {*about["columns"]}]
     laws = [*map(jl.laws.get, names), *more]
     cells = {law.name: scored(law, fitted, held, {}) for law in laws}
-    of_forecasts = forecasts(laws, fitted, held, about)
-    for name, (own, inside, width) in of_forecasts.items():
-        # A law's error is that of its fit, and not of the forecast, which moves the estimate.
-        cells[name] = cells.get(name, own)._replace(inside=inside, interval_score=width)
+    inputs = list(dict.fromkeys(name for law in laws for name in law.input_names))
+    cells[FORECAST] = forecast_of(fitted, held, about, inputs, laws[0].target)
     return Row(
         about["title"], split["name"], len(fitted), len(held), cells, split.get("published", "")
     )
@@ -536,30 +527,15 @@ in the [README](README.md#data). Your own law joins by `--law mylaw.py:mine`, yo
 `--runs runs.csv --fit "C < 1e21" --score "C >= 1e21"`.
 
 No law wins everywhere. A mean over a handful of held-out runs is itself uncertain: where two
-errors are close, the table does not say which law is better. Of size and data the forecast is
-among the three best of seven in each of the 15 splits, with the least mean error (0.61 %; without
-a prior 0.84, skaling 0.89, chinchilla 1.69), and at most 2.1 times that of the best law of its
-row, which nobody knows beforehand. Its 90 % intervals hold 92 % of the runs (mean of the 15
-splits), those of chinchilla alone 61 %; their interval score is 3.4 % (without a prior 3.9),
-worse with the prior than without in seven splits: most where tokens per parameter are held out
-(Farseer, longest D: 39 % inside, without a prior 83 %; of 18 experiments split so they hold 91 %,
-[few_runs.md](few_runs.md#other-directions-than-compute)). Of many more repetitions than were fitted
-no law knows: 7 to 14 % of error.
+errors are close, the table does not say which law is better. @FORECAST
 
-- **forecast** is `jl.forecast` as users have it, with the default laws and `prior="field"`, but
-  for the set's own source, which the prior leaves out. **forecast, no prior** has all laws of its
-  row and `prior=None`. Both weigh laws by what they predicted of runs they had not seen, among
-  those that were fitted. Errors of a single law are those of its fit, its intervals those of
-  `jl.forecast` with that law alone and `prior=None`. The forecast's constants were chosen on some
-  of these sets ([forecast.md](forecast.md), [few_runs.md](few_runs.md)). The interval score
-  (Gneiting and Raftery 2007) is the width, and 20 times what a run lies outside by: low is good,
-  and a wide interval that holds all is not.
+- **forecast** is `jl.forecast` as users have it, with the default law and `prior="field"`, but
+  for the set's own source, which the prior leaves out. The interval score (Gneiting and Raftery
+  2007) is the width, and 20 times what a run lies outside by: low is good, and a wide interval
+  that holds all is not.
 - **Experts** (ScaleBench's split of Clark's routed models; no D, and no prior for these laws):
   routed-loss-size, which has a floor, explains 81 % of the variance of the held-out losses, clark
-  64 %; the forecast errs by less than either (0.93 %, where an earlier version weighed them to
-  1.51). On repeated tokens laws of repetition have chinchilla's prior,
-  and the other default laws none; the forecast errs by 4.0 and 7.7 %, without a prior by 3.8 and
-  6.9 (with the prior of laws that do not know of repetition, as it was: 4.0 and 8.1 %).
+  64 %.
 - **Settings** are the sweeps of learning rate and batch of [tuning.md](tuning.md), which has
   more cells and regret. ScaleBench's own target, another cell of 1.07 B parameters, is not
   public: of it R² of 0.04 (all data) and 0.22 (its own method) are published. Laws without
@@ -570,12 +546,7 @@ no law knows: 7 to 14 % of error.
   ends of the ranges of E and α are as good. Which form the law has was decided by vocabularies
   and sizes of the fitted part. Losses lie near 0 at the beginning of small runs, so that the
   largest relative errors there mean little.
-- The columns **forecast** and the rows of experts were made later than the rest of this page;
-  of two rows that were made whole again all laws had the same errors and intervals to the last
-  digit. The two of repeated tokens were made whole later still: fits err as they did, and
-  intervals beyond 20 epochs moved (their score by repetition-geometric from 82.9 to 85.0 %).
-  The rows of experts, settings and vocabularies are the latest, their seconds of a machine with
-  twenty other jobs.
+- The column **forecast** was made later than the rest of this page.
 - Unseen schedules and unseen mixtures are no matter of distance, and have no such intervals.
 - The loss curves are real runs (Luo 2025): laws are fitted to three schedules and predict the
   points of six others.
