@@ -32,8 +32,8 @@ from jaxlaw.planning._answers import (
     require_inputs,
     source_notes,
 )
-from jaxlaw.planning._mixture import OWN_SHARE
-from jaxlaw.planning._solve import for_each_draw
+from jaxlaw.planning._optimise import for_each_draw
+from jaxlaw.planning.mixture import OWN_SHARE
 from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
 
 PARTS = 100  # that the whole is first cut into
