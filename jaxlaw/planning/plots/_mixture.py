@@ -32,13 +32,13 @@ from jaxlaw._axes import (
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
 from jaxlaw.planning._answers import law_inputs
-from jaxlaw.planning._compare_replay import ReplayComparison
-from jaxlaw.planning._mixture import (
+from jaxlaw.planning.mixture import (
     Mixture,
+    OptimalWeights,
+    ReplayComparison,
     critical_ratio,
     optimal_mixture_data_limited,
 )
-from jaxlaw.planning._weights import OptimalWeights
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
 
 _BEYOND = 0.15  # of the shares that were run: how far a curve goes on beyond them
