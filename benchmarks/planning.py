@@ -83,9 +83,6 @@ PLANS = {
     "share of little domain data": lambda f: planning.optimal_mixture_data_limited(
         f["domain"], 0.1, at={"N": 1.8}
     ),
-    "shares of three domains under the budget": lambda f: planning.optimal_domain_weights(
-        dict.fromkeys(("a", "b", "c"), f["domain"]), general=f["general"], **RISE, at=AT
-    ),
     "replay ratios compared": lambda f: planning.compare_replay(
         f["domain"], [0.2, 0.5, 0.9], corpus_tokens=(0.1, 10), at={"N": 1.8}
     ),

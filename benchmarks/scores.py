@@ -235,19 +235,6 @@ def tasks_in_trouble() -> None:
         print(f"- {way}, {later}: {len(found)}{few}")
 
 
-def decisions(file: Path) -> None:
-    """Print how often the corpora are ranked as the top budget ranks them."""
-    made, observed = {}, {}
-    for name, split in splits():
-        path = file.with_suffix(f".two-steps.{name}.json")
-        if split.groups is None and path.exists():
-            made[name] = jl.load(path)
-            observed[name] = {task: split.later[score] for task, (_, score) in split.tasks.items()}
-    if len(made) > 1:
-        found = jl.forecasting.decision_accuracy(made, observed)
-        print(f"\n{found.headline}\n\n{found.table.to_string(index=False)}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("ways", nargs="*")
@@ -277,7 +264,6 @@ def main() -> None:
         tasks_in_trouble()
     if not (options.ways or options.targets or options.tasks):
         page(pd.read_json(file, lines=True))
-        decisions(file)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,7 @@
 from typing import TYPE_CHECKING
 
 from jaxlaw._faces import face
-from jaxlaw._interrupts import install_interrupt_handler
 from jaxlaw._version import __version__ as __version__
-
-install_interrupt_handler()  # before all other imports, which take a while
 
 if TYPE_CHECKING:
     from jaxlaw import data as data

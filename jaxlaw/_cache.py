@@ -140,25 +140,6 @@ def forget(key: str) -> None:
             path.unlink()
 
 
-def contents() -> dict[str, tuple[int, int]]:
-    """How many files there are of each version, and their bytes; what was used last is first."""
-    sizes: dict[str, list[int]] = {}
-    for _, size, path in sorted(_files(folder()), reverse=True):
-        sizes.setdefault(_version_of(path), []).append(size)
-    return {version: (len(some), sum(some)) for version, some in sizes.items()}
-
-
-def clear() -> None:
-    """Delete what is kept, and the folder if nothing else is in it."""
-    where = folder()
-    for _, _, path in _files(where):
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-    if where is not None:
-        with contextlib.suppress(OSError):
-            where.rmdir()
-
-
 def _digest(key: str, content: bytes) -> bytes:
     """Digest of a key and what is kept under it: a file copied over another's has another key."""
     return hashlib.sha256(hashlib.sha256(key.encode()).digest() + content).digest()

@@ -10,7 +10,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "routed models": ("clark",),
     "vocabularies": ("vocabulary",),
     "the best learning rate and batch": ("best-lr", "best-batch"),
-    "compute": ("loss-compute-e", "loss-compute"),
+    "compute": ("loss-compute-e", "loss-compute", "optimum-compute"),
     "repeated tokens": ("repetition", "repetition-geometric"),
     "continual runs from a base": ("cpt-chinchilla",),
     "share of a corpus": ("dcpt", "dcpt-l1", "dcpt-l2", "dcpt-l4", "dcpt-l5", "bimix"),

@@ -1,6 +1,6 @@
 """Results: what every answer is.
 
-A result is a dataclass. From its fields follow its text, its file, its JSON Schema, its table for
+A result is a dataclass. From its fields follow its text, its file, its table for
 a paper, and what a notebook shows; it names the picture that draws it. The metadata of a field say
 what its type does not:
 
@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -54,7 +54,7 @@ SCHEMA = 7
 RESULTS: dict[str, type[Result]] = {}
 #: Packages that list results in their faces.
 _PACKAGES = ("fitting", "uncertainty", "validation", "design", "forecasting", "planning", "papers")
-_HEAD = ("kind", "schema")  # of every file
+_HEAD = ("kind", "schema", "next_step")  # of every file, and no field
 #: Unit of a number that has that of what the law predicts.
 TARGET = "target"
 _COLORS = {"error": "#b00020", "warning": "#8a5a00", "info": "inherit"}  # of notes
@@ -75,16 +75,12 @@ class Result:
     column_units: ClassVar[Mapping[str, str]] = {}
     #: Column of a table that compares laws → its best value: lowest or highest.
     best_is: ClassVar[Mapping[str, str]] = {}
-    #: Properties that its files show too, beside those of the classes above; what is read does not
-    #: need them.
-    computed: ClassVar[tuple[str, ...]] = ("next_step",)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.computed = tuple(dict.fromkeys((*super(cls, cls).computed, *cls.computed)))
         RESULTS[cls.kind_of_record()] = cls
         # A result may be a field of another one.
-        _typed.register(cls, cls._read, cls.json_schema)
+        _typed.register(cls, cls._read)
 
     @classmethod
     def kind_of_record(cls) -> str:
@@ -325,9 +321,9 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """All saved fields as JSON has them; infinities and NaN as strings, tables as rows."""
-        head = {"kind": f"jaxlaw {self.kind_of_record()}", "schema": SCHEMA}
-        values = {name: getattr(self, name) for name in self.computed}
-        values |= {_key(field): getattr(self, field.name) for field in saved_fields(type(self))}
+        kind = f"jaxlaw {self.kind_of_record()}"
+        head = {"kind": kind, "schema": SCHEMA, "next_step": self.next_step}
+        values = {_key(field): getattr(self, field.name) for field in saved_fields(type(self))}
         return head | records.plain(values)
 
     def file_record(self) -> dict[str, Any]:
@@ -412,7 +408,7 @@ class Result:
     @classmethod
     def _read_fields(cls, record: dict[str, Any]) -> Self:
         hints, fields = _hints(cls), saved_fields(cls)
-        given = {k: v for k, v in record.items() if k not in (*_HEAD, *cls.computed)}
+        given = {k: v for k, v in record.items() if k not in _HEAD}
         older = [f for f in fields if f.metadata.get("added") and _key(f) not in given]
         fields = [field for field in fields if field not in older]
         _typed.only(given, [_key(field) for field in fields], "")
@@ -430,20 +426,6 @@ class Result:
             ValueError: they cannot be those of one result.
         """
         return values
-
-    @classmethod
-    def json_schema(cls) -> dict[str, Any]:
-        """The JSON Schema of :meth:`to_dict`."""
-        hints = {"kind": Literal[f"jaxlaw {cls.kind_of_record()}"], "schema": int}
-        hints |= {
-            name: typing.get_type_hints(getattr(cls, name).fget)["return"] for name in cls.computed
-        }
-        hints |= {_key(field): _hints(cls)[field.name] for field in saved_fields(cls)}
-        schema = _typed.schema(hints)
-        for field in saved_fields(cls):
-            if columns := field.metadata.get("columns"):
-                schema["properties"][_key(field)] = _typed.table_schema(columns)
-        return schema
 
 
 @_typed.checked

@@ -13,7 +13,6 @@ import gzip
 import io
 import os
 import re
-import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Mapping
@@ -38,31 +37,9 @@ _KINDS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-_OTHERS = {".xlsx", ".xls", ".ods", ".feather", ".arrow", ".h5", ".hdf5", ".npz", ".npy", ".pkl"}
 # Numbers as written, to the last bit: what pandas does by itself from 3.1 on.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
-# First bytes of files that are no tables of text, whatever their names say.
-_MAGIC = {
-    b"\x1f\x8b": "a gzip file",
-    b"BZh": "a bzip2 file",
-    b"\xfd7zXZ\x00": "an xz file",
-    b"\x28\xb5\x2f\xfd": "a Zstandard file",
-    b"7z\xbc\xaf\x27\x1c": "a 7-Zip archive",
-    b"\xd0\xcf\x11\xe0": "an old Office file (Excel, say)",
-    b"\x89HDF": "an HDF5 file",
-    b"\x93NUMPY": "an array of numpy",
-    b"ARROW1": "an Arrow file",
-    b"SQLite format 3": "an SQLite database",
-    b"%PDF": "a PDF document",
-    b"\x89PNG": "a picture",
-}
-_UNPACK = {
-    "a gzip file": "give it a name that ends in .gz",
-    **dict.fromkeys(
-        ("a bzip2 file", "an xz file", "a Zstandard file", "a 7-Zip archive"), "unpack it"
-    ),
-}
 _FORMATS = "CSV, TSV, JSON, JSON lines or Parquet (CSV, TSV and JSON also gzipped)"
 
 
@@ -240,52 +217,10 @@ def _path_content(path: Path, label: str) -> tuple[bytes, str, str]:
 
 
 def _kind(label: str) -> str:
-    suffix = Path(label).suffix.lower()
-    if suffix in _OTHERS:
-        raise UsageError(
-            f"{label}: files of kind {suffix} are not read; save it as {_FORMATS}, or read it "
-            "with pandas and pass the DataFrame",
-            file=label,
-        )
-    return _KINDS.get(suffix, "")
-
-
-def _from_archive(content: bytes, label: str) -> tuple[bytes, str, str]:
-    """The one file of a zip archive, its name for messages, and its kind."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            files = [name for name in archive.namelist() if not name.endswith("/")]
-            # What macOS adds beside every file.
-            files = [name for name in files if not name.startswith("__MACOSX/")]
-            if "[Content_Types].xml" in files:
-                message = f"{label} is an Office file (Excel, say); save it as {_FORMATS}"
-                raise UsageError(message, file=label)
-            if len(files) != 1:
-                raise UsageError(
-                    f"{label} is a zip archive of {len(files)} files ({listed(files)}); unpack "
-                    "it, and give one of them",
-                    file=label,
-                )
-            return archive.read(files[0]), f"{label}:{files[0]}", _kind(files[0])
-    except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
-        raise DataError(
-            f"{label} is a zip archive that cannot be read ({error}); unpack it", file=label
-        ) from error
-
-
-def _refuse_known(content: bytes, label: str) -> None:
-    """Raise where the first bytes say that this is no text but something else."""
-    known = next((what for mark, what in _MAGIC.items() if content.startswith(mark)), None)
-    if known is not None:
-        message = f"{label} is {known}; {_UNPACK.get(known, f'save it as {_FORMATS}')}"
-        raise UsageError(message, file=label)
+    return _KINDS.get(Path(label).suffix.lower(), "")
 
 
 def _parse(content: bytes | str, label: str, kind: str) -> Table:
-    if isinstance(content, bytes):
-        if content.startswith(b"PK\x03\x04"):
-            content, label, kind = _from_archive(content, label)
-        _refuse_known(content, label)
     if not kind:
         head = content[:64] if isinstance(content, bytes) else content[:64].encode()
         start = head.lstrip()[:1]
@@ -323,7 +258,7 @@ def _not_utf8(error: UnicodeDecodeError, label: str) -> DataError:
     line = bytes(error.object[: error.start]).count(b"\n") + 1
     return DataError(
         f"{label}: line {line} is not UTF-8 text (byte 0x{error.object[error.start]:02x}); save "
-        "the file as UTF-8, or pass pandas.read_csv(..., encoding=...) instead of the file",
+        f"the file as {_FORMATS} in UTF-8, or read it with pandas and pass the DataFrame",
         file=label,
         row=line,
     )

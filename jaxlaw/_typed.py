@@ -1,12 +1,11 @@
-"""What a type hint says of a value: one walker that checks it, reads it from JSON, describes it.
+"""What a type hint says of a value: one walker that checks it, and reads it from JSON.
 
 ``@checked`` refuses an argument of another kind than its annotation says, by name, before it
 fails deep inside as an error of Python's. It knows numbers, whole numbers, truth values, text,
 choices, dicts, sequences, functions and classes; anything else passes. A range belongs to the
 annotation too: ``Annotated[float, Between(0, 1)]``.
 
-:func:`load` reads a value of a JSON file by the same hints, and :func:`schema` writes them as a
-JSON Schema.
+:func:`load` reads a value of a JSON file by the same hints.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from typing import (
     Annotated,
     Any,
     Literal,
-    NotRequired,
     ParamSpec,
     TypeVar,
     Union,
@@ -525,7 +523,7 @@ def load(value: Any, hint: Any, name: str) -> Any:
 
     Args:
         value: the parsed JSON.
-        hint: a type hint, as for :func:`schema`; ``int`` is a count, 0 or more. NaN passes every
+        hint: a type hint; ``int`` is a count, 0 or more. NaN passes every
             range without an upper limit.
         name: name of the field, for messages.
 
@@ -720,12 +718,6 @@ def _load_column(cells: list[Any], kind: Any, table: str, column: str) -> list[A
     return cells
 
 
-def table_schema(kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of a table whose columns have these kinds."""
-    cells = {column: schema(kind) for column, kind in kinds.items()}
-    return {"type": "array", "items": {"type": "object", "properties": cells}}
-
-
 _LOADERS: dict[Any, Callable[[Any, str], Any]] = {
     float: _load_number,
     int: _load_count,
@@ -736,79 +728,6 @@ _LOADERS: dict[Any, Callable[[Any, str], Any]] = {
 }
 
 
-def schema(hint: Any) -> dict[str, Any]:
-    """The JSON Schema of what a type hint describes, as :func:`jaxlaw._json.plain` writes it.
-
-    Args:
-        hint: a type hint of numbers, texts, truth values, choices, dicts, sequences, dataclasses
-            and their unions. A dict of hints, ``{"law": str, "r": NotRequired[float]}``, is an
-            object with these fields and no others; a tuple of hints is one of them; a list of one
-            is a list of any length.
-    """
-    if isinstance(hint, dict):
-        return _schema_of_fields(hint)
-    if isinstance(hint, list):
-        return {"type": "array", "items": schema(hint[0])}
-    origin, members = get_origin(hint), get_args(hint)
-    if isinstance(hint, tuple):
-        return _schema_of_any(hint)
-    if origin in (Union, types.UnionType):
-        return _schema_of_any(members)
-    if origin is NotRequired or origin is Annotated:
-        return schema(members[0])
-    if origin is Literal:
-        return {"enum": list(members)}
-    if origin in (dict, Mapping, list, tuple, Sequence):
-        return _schema_of_container(origin, members)
-    if _has_fields(hint) and hint not in _SCHEMAS:
-        return schema(typing.get_type_hints(hint))
-    known = _SCHEMAS[hint]
-    return known() if callable(known) else known
-
-
-def _schema_of_fields(kinds: Mapping[str, Any]) -> dict[str, Any]:
-    optional = [name for name, kind in kinds.items() if get_origin(kind) is NotRequired]
-    return {
-        "type": "object",
-        "properties": {name: schema(kind) for name, kind in kinds.items()},
-        "required": [name for name in kinds if name not in optional],
-        "additionalProperties": False,
-    }
-
-
-def _schema_of_any(kinds: tuple[Any, ...]) -> dict[str, Any]:
-    # One level: a number is a union itself.
-    several = [schema(kind) for kind in kinds]
-    return {"anyOf": [inner for one in several for inner in one.get("anyOf", [one])]}
-
-
-def _schema_of_container(origin: Any, members: tuple[Any, ...]) -> dict[str, Any]:
-    if origin in (dict, Mapping):
-        if names := _choices(members[0]):
-            return schema(dict.fromkeys(names, members[1]))
-        return {"type": "object", "additionalProperties": schema(members[1])}
-    if origin is tuple and members[-1] is not ...:
-        kinds = {"prefixItems": [schema(member) for member in members]}
-        return {"type": "array", "minItems": len(members), "maxItems": len(members)} | kinds
-    return schema([members[0]])
-
-
-_SCHEMAS: dict[Any, dict[str, Any] | Callable[[], dict[str, Any]]] = {
-    float: {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]},
-    int: {"type": "integer", "minimum": 0},
-    str: {"type": "string"},
-    bool: {"type": "boolean"},
-    type(None): {"type": "null"},
-    np.ndarray: {"type": "array"},
-    pd.DataFrame: {"type": "array", "items": {"type": "object"}},
-    Any: {},
-}
-
-
-def register(
-    kind: type,
-    loader: Callable[[Any, str], Any],
-    described: Callable[[], dict[str, Any]] = lambda: {"type": "object"},
-) -> None:
-    """Let :func:`load` and :func:`schema` know a class that writes itself by ``to_dict``."""
-    _LOADERS[kind], _SCHEMAS[kind] = loader, described
+def register(kind: type, loader: Callable[[Any, str], Any]) -> None:
+    """Let :func:`load` know a class that writes itself by ``to_dict``."""
+    _LOADERS[kind] = loader

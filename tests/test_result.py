@@ -10,7 +10,6 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -45,7 +44,6 @@ MADE = {
     ),
     "optimal weights": lambda: planning.optimal_weights(MIXING, caps={"code": 0.3}),
     "optimal schedule": lambda: planning.optimal_schedule(CURVE, 60, 0.01, floor=1e-3),
-    "model choice": lambda: papers.choose_model("samples.csv", at=1e6, n_resamples=0),
     "valuation": lambda: papers.pretraining_value("checkpoints.csv", at=1e12, n_resamples=0),
 }
 
@@ -259,9 +257,6 @@ def test_every_result_is_read_as_it_was_written(kind, tmp_path):
     result = built(RESULTS[kind])
     record = result.to_dict()
     parsed = json.loads(json.dumps(record, allow_nan=False))
-    jsonschema.validate(parsed, result.json_schema())
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(parsed | {"notes": "none"}, result.json_schema())
     result.save(tmp_path / "result.json")
     for again in (type(result).from_dict(parsed), jl.load(tmp_path / "result.json")):
         assert type(again) is type(result) and again.to_dict() == record
@@ -273,7 +268,7 @@ def test_every_result_is_read_as_it_was_written(kind, tmp_path):
         older = type(result).from_dict({k: v for k, v in parsed.items() if k != name})
         assert not np.nan_to_num(getattr(older, name) or 0.0) and older.summary()
     for name in record:
-        if name not in (*result.computed, *added):
+        if name not in ("next_step", *added):
             with pytest.raises(jl.DataError, match=name):
                 type(result).from_dict({k: v for k, v in parsed.items() if k != name})
     with pytest.raises(jl.DataError, match="'more'"):

@@ -7,7 +7,6 @@ output is no longer read.
 from __future__ import annotations
 
 import errno
-import io
 import os
 import sys
 import warnings
@@ -20,12 +19,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from jaxlaw import __version__
-from jaxlaw._interrupts import INTERRUPTED, MESSAGE
 from jaxlaw.errors import ColumnError, DataError, JaxlawError, WorkError
 from jaxlaw.notes import FitWarning
 
 UNREAD = 141  # the exit code that shells give to a command ended by a closed pipe
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # a device that takes no more
+#: A device that takes no more, or a pipe that nobody reads.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
+INTERRUPTED = 130  # what a shell says of a command that Ctrl-C ended
 
 try:
     import rich  # noqa: F401
@@ -54,28 +54,28 @@ else:
             "compute-for-score",
             "score",
         ),
-        "_experiments": ("inflection", "slopes", "requirements", "learnability"),
+        "_experiments": ("inflection",),
         "_reports": ("plot", "report"),
-        "_schemas": ("schema",),
-        "_cache": ("cache",),
     }
 
     def main() -> None:
         """Run the command; every error jaxlaw knows of is one line and an exit code."""
-        _open_streams()
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # terminals without Greek letters
         out = sys.stdout
         try:
             code = _run(sys.argv[1:])
+            if sys.stdout is not out:  # typer puts its own in place of one that is closed
+                sys.exit(UNREAD)
+            if out is not None:
+                out.flush()
         except OSError as error:
             # Files are written elsewhere, by name: an error without one is that of a stream.
             if error.filename is not None or error.errno not in FULL:
                 raise
-            sys.exit(_refused(out, error))
-        unwritten = _unwritten(out)
-        sys.exit(code if unwritten is None else unwritten)
+            code = _refused(out, error)
+        sys.exit(code)
 
     def _run(arguments: list[str]) -> Any:
         """Run a command line; its exit code."""
@@ -86,7 +86,7 @@ else:
                 _commands(rest[0] if rest else "")([*first, *rest], prog_name="jaxlaw")
         except SystemExit as stop:
             if stop.code == INTERRUPTED:
-                print(MESSAGE, file=sys.stderr)
+                print("jaxlaw: interrupted; --work-dir keeps what is finished", file=sys.stderr)
             return stop.code
         except JaxlawError as error:
             print(f"jaxlaw: {error}", file=sys.stderr)
@@ -114,7 +114,7 @@ else:
 
     def _commands(name: str = "") -> Any:
         """What runs a command line that begins with this name; of an unknown one the whole app."""
-        groups = {"plan", "design", "sampling"}
+        groups = {"plan", "design"}
         return _made(name if name in groups.union(*_MODULES.values()) else "")
 
     @cache
@@ -144,11 +144,10 @@ else:
                     home = import_module(f"jaxlaw.cli.{module}")
                     made = getattr(home, f"{name.replace('-', '_')}_command")
                     app.command(name)(made)
-        if only in ("", "design", "sampling"):
+        if only in ("", "design"):
             from jaxlaw.cli._experiments import design
 
             app.add_typer(design, name="design")
-            app.add_typer(design, name="sampling", hidden=True)  # the old name
         guard_every(app)
         plans = typer.Typer(
             cls=_Plans, help="Answer a question with a fitted law.", no_args_is_help=True,
@@ -156,37 +155,6 @@ else:
         )  # fmt: skip
         app.add_typer(plans, name="plan")
         return app
-
-    class _Unread(io.TextIOWrapper):
-        """Stands in for a stream that was closed before the command began."""
-
-        def __init__(self) -> None:
-            super().__init__(io.BytesIO(), encoding="utf-8")
-
-    def _open_streams() -> None:
-        """Give a command whose streams are closed, as a daemon's may be, some to write to."""
-        # A file opened later must not get the number of a closed stream, or what libraries
-        # write to standard error would go into it.
-        while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
-            pass
-        os.close(number)
-        sys.stdout, sys.stderr = (
-            _Unread() if stream is None or stream.closed else stream
-            for stream in (sys.stdout, sys.stderr)
-        )
-
-    def _unwritten(out: Any) -> int | None:
-        """The exit code where not all was written, and nothing more is; None where all was."""
-        if isinstance(out, _Unread):
-            out.flush()
-            return UNREAD if out.buffer.getvalue() else None
-        if sys.stdout is not out:  # typer puts its own in place of one that is closed
-            return UNREAD
-        try:
-            out.flush()
-        except OSError as error:
-            return _refused(out, error)
-        return None
 
     def _refused(out: Any, error: OSError) -> int:
         """The exit code of output that is refused: without a message where it is no longer read."""

@@ -1,4 +1,4 @@
-"""The commands about experiments: what to evaluate and to run, what shares and domains show.
+"""The commands about experiments: what to evaluate and to run, and where the trend with D turns.
 
 Needs typer, which is an extra.
 """
@@ -16,8 +16,6 @@ import jaxlaw as jl
 from jaxlaw.cli import _options as opt
 from jaxlaw.cli._help import Commands
 from jaxlaw.cli._inputs import (
-    law_named,
-    loaded_fit,
     one_fit,
     points_of,
     read_points,
@@ -29,11 +27,8 @@ from jaxlaw.cli._output import (
     JSON,
     PICTURE,
     check_out,
-    conclude,
     conclude_result,
-    print_json,
     say_tables,
-    write_record,
 )
 
 design = typer.Typer(
@@ -44,7 +39,6 @@ design = typer.Typer(
 )
 
 
-@design.command("plan", hidden=True)  # the old name
 @design.command("steps")
 def steps_command(
     budget: Annotated[int, typer.Option(help="Evaluations at most.")],
@@ -157,90 +151,3 @@ def inflection_command(
     head = "\n".join([result.headline, *result.lines()])
     show = partial(say_tables, head, result.readable(result.trends), notes=result.notes)
     conclude_result(result, out, as_json, show=show)
-
-
-@opt.reads_runs
-def slopes_command(
-    data: opt.Data,
-    every: Annotated[
-        float | None, typer.Option(help="Least D from one evaluation to the next; all if left out.")
-    ] = None,
-    out: opt.OutOrPicture = None,
-    as_json: opt.Json = False,
-    *,
-    reading: dict[str, Any],
-) -> None:
-    """How fast the loss moves with D at every share.
-
-    The differences are those of Que 2024, figure 10.
-
-    Example: jaxlaw slopes shares.csv --corpus general -c r_d=domain_ratio -c loss_g=general_loss
-    """
-    from jaxlaw._result import readable
-
-    check_out(out, JSON, CSV, PICTURE)
-    result = jl.papers.loss_slopes(data, every=every, **reading)
-    head = (
-        f"ΔL/ΔD falls from one share to the next in {result['falls'].mean():.0%} of the steps; the "
-        "implicit trend asks for all"
-    )
-    size, tokens = (result.attrs["units"][name] for name in ("N", "D"))
-    units = {"N": ("parameters", size), "slope": ("nats per B tokens", 1.0)}
-    units |= dict.fromkeys(("D_low", "D_high"), ("tokens", tokens))
-    table = result.drop(columns="falls").assign(slope=result["slope"] * 1e9 / tokens)
-    show = partial(say_tables, head, readable(table, units.get))
-    record = {"slopes": result.to_dict("records")}
-    draw = lambda plots: plots.slopes_over_share(result)  # noqa: E731
-    conclude(record, None, result, show, out, as_json, draw)
-
-
-def requirements_command(
-    fit: Annotated[Path, opt.fit_argument("A fit of a law of N, D and r (JSON); - for stdin.")],
-    out: opt.Out = None,
-    as_json: opt.Json = False,
-) -> None:
-    """Whether a fitted law of mixtures behaves as it must.
-
-    It must have what Que 2024 (§3.1) asks of one.
-
-    Example: jaxlaw requirements domain.json
-    """
-    check_out(out)
-    loaded = loaded_fit(fit)
-    result = loaded.requirements().reset_index()
-    record = {"law": loaded.law.name, "requirements": result.to_dict("records")}
-    shown = result.drop(columns="formula")
-    for name in ("observed", "everywhere"):
-        shown[name] = ["met" if met else "not met" for met in shown[name]]
-    unmet = result["requirement"][~result["everywhere"]].tolist()
-    met = f"does not meet: {', '.join(unmet)}" if unmet else f"meets all {len(result)} requirements"
-    head = f"{loaded.law.name} {met}; {loaded.law.target} = {loaded.law.formula}"
-    conclude(record, None, result, partial(say_tables, head, shown), out, as_json)
-
-
-def learnability_command(
-    curves: Annotated[str, typer.Argument(help="File with step and loss; - for stdin.")],
-    by: Annotated[str | None, typer.Option(help="Column that names the domain.")] = None,
-    law: Annotated[str, typer.Option(help="Whose coefficients: dcpt-cross, -k4 …")] = "dcpt-cross",
-    k1_step: Annotated[int, typer.Option(help="k1 is the loss after 1000 steps, or 0.")] = 1000,
-    out: opt.Out = None,
-    as_json: opt.Json = False,
-) -> None:
-    """k1, k2, k3 of a domain, from the start of its loss curve.
-
-    They are inputs of the cross-domain law.
-
-    Example: jaxlaw learnability curves.csv --by domain --out domains.csv
-    """
-    check_out(out)
-    result = jl.data.learnability_coefficients(curves, by, law=law_named(law), k1_step=k1_step)
-    table = result if by is None else result.reset_index()
-    record = {"law": law, "domains": table.to_dict("records")}
-    if out is not None:
-        write_record(out, record, table)
-    if as_json:
-        print_json(record)
-    else:
-        named = " and ".join(result.columns)
-        of = "one domain" if by is None else f"{len(table)} domains"
-        say_tables(f"{named} of {of}, which {law} takes beside N, D and r", table)

@@ -365,7 +365,7 @@ _COMMANDS = {"cross_validate": "study", "evaluation_steps": "design steps",
              "next_runs": "design next"}  # fmt: skip
 # Functions of the top level, and methods of a fit, that are commands by their own name.
 _OWN = ("fit", "bootstrap", "covariance", "profile", "influence", "identifiability", "backtest",
-        "forecast", "predict", "requirements", "report", "plot")  # fmt: skip
+        "forecast", "predict", "report", "plot")  # fmt: skip
 
 
 def _command_of(package: str | None, name: str) -> str | None:

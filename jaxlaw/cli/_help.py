@@ -43,9 +43,8 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     "Uncertainty and comparison": (
         "bootstrap", "covariance", "profile", "influence", "identifiability", "study",
     ),
-    "Loss curves": ("curve", "areas", "learnability"),
-    "Mixtures": ("inflection", "slopes", "requirements"),
-    "For programs": ("schema", "cache"),
+    "Loss curves": ("curve", "areas"),
+    "Mixtures": ("inflection",),
 }  # fmt: skip
 #: The same of the plans; one that is not listed stands below them.
 _PLANS: dict[str, tuple[str, ...]] = {
@@ -57,14 +56,13 @@ _PLANS: dict[str, tuple[str, ...]] = {
     "Learning rate and batch": ("hyperparameters", "critical-batch-size", "best-settings"),
     "Mixtures": (
         "optimal-mixture", "critical-ratio", "optimal-mixture-data-limited",
-        "optimal-domain-weights", "optimal-weights", "compare-replay", "out-of-domain",
+        "optimal-weights", "compare-replay", "out-of-domain",
     ),
     "Continual runs and schedules": (
         "continual", "optimal-training", "turning-length", "optimal-schedule",
     ),
     "From a base or from scratch": (
         "break-even", "frontier-savings", "transfer", "observed-transfer", "pretraining-value",
-        "choose-model",
     ),
 }  # fmt: skip
 #: Argument → how its value is written; of others by the kind of value.
@@ -130,7 +128,7 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the families."""
         commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        left = {name: one for name, one in commands.items() if one and not one.hidden}
+        left = {name: one for name, one in commands.items() if one}
         width = max(map(len, left), default=0)
         others = "Others" if left.keys() & chain(*self.families.values()) else "Commands"
         for heading, names in [*self.families.items(), (others, tuple(left))]:

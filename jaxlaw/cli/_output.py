@@ -7,7 +7,6 @@ must not wait for them.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import logging
 import textwrap
@@ -41,9 +40,6 @@ _ENDINGS = {
     PICTURE: (".png", ".pdf", ".svg"),
     HTML: (".html", ".htm"),
 }
-# Endings that promise something which no command writes.
-_NEVER = (".jpg", ".jpeg", ".gif", ".tif", ".tiff", ".eps", ".ps", ".webp", ".tsv", ".xls", ".xlsx",
-          ".parquet", ".feather", ".jsonl", ".md", ".tex", ".zip", ".gz", ".py")  # fmt: skip
 
 
 def is_picture(out: Path | None) -> bool:
@@ -74,8 +70,8 @@ def check_out(
         instead: advice on how to get what the command does not write, for the message.
 
     Raises:
-        UsageError: no folder, or a name that ends like a file of another kind. A name without a
-            known ending is taken as it is.
+        UsageError: no folder, or a name that ends like a file of another kind. A name without an
+            ending is taken as it is.
     """
     if out is None:
         return
@@ -83,7 +79,7 @@ def check_out(
         raise UsageError(f"cannot write {out}: give a file in a folder that exists")
     kinds, ending = kinds or (JSON, CSV), out.suffix.lower()
     written = [ending for kind in kinds for ending in _ENDINGS[kind]]
-    if ending in written or ending not in (*_NEVER, *itertools.chain(*_ENDINGS.values())):
+    if not ending or ending in written:
         return
     allowed = " or ".join(f"{kind} ({', '.join(_ENDINGS[kind])})" for kind in kinds)
     more = f"; {instead}" if instead else ""

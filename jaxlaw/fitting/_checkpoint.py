@@ -34,7 +34,7 @@ from jaxlaw import _progress
 from jaxlaw._cache import cache_folder
 from jaxlaw._jit import in_float64
 from jaxlaw._json import parse_json
-from jaxlaw.errors import UsageError, WorkError
+from jaxlaw.errors import UsageError, WorkError, listed
 from jaxlaw.fitting import solvers
 from jaxlaw.fitting._engine import DeviceMemory
 from jaxlaw.notes import Note
@@ -498,7 +498,7 @@ def _do_chunk(packed: bytes, chunk: Chunk, call: str) -> tuple[str, Arrays | Exc
     try:
         with cache_folder(compile_cache), in_float64():
             (result,) = function([chunk])
-        return call, result
+        return _signed(call, result), result
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))
@@ -507,12 +507,19 @@ def _do_chunk(packed: bytes, chunk: Chunk, call: str) -> tuple[str, Arrays | Exc
         return call, error
 
 
+def _signed(call: str, result: Arrays | Exception) -> str:
+    """The call with the fields of its result, which tell whether all of them have arrived."""
+    return f"{call}: {sorted(result)}" if isinstance(result, dict) else call
+
+
 def _answer_to(call: str, answer: Any) -> Arrays | Exception:
-    """What a worker answered to a call; raises WorkError where it is no answer, or another's."""
+    """What a worker answered to a call; raises WorkError where it is not its whole answer."""
     match answer:
         case (str(answered), dict() | Exception() as result):
-            if answered == call:
+            if answered == _signed(call, result):
                 return result
+            if answered.startswith(call):
+                raise WorkError(f"the executor gave {listed(result)} alone of the chunk's result")
             raise WorkError("the executor gave the answer to another call")
     raise WorkError(f"the executor gave {answer!r:.40} in place of the chunk's result")
 

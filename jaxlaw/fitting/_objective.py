@@ -556,7 +556,8 @@ def leave_group_out_steps(
     whiten = vector[:, kept] / np.sqrt(value[kept])
     rows = scaled @ whiten  # in these coordinates H is 1, and the share of a group below 1
     scores = rows * (weight * score)[:, None]
-    sums = np.stack([np.bincount(groups, column) for column in scores.T], axis=1)
+    sums = np.zeros((count, scores.shape[1]))  # with no columns where all are at a bound
+    np.add.at(sums, groups, scores)
     if count == len(groups):  # a group is a row, Hᵍ of rank one: Sherman and Morrison's formula
         remaining = np.empty(count)
         remaining[groups] = 1 - weight * score_slope * np.sum(rows**2, axis=1)

@@ -132,6 +132,16 @@ class Prior(Result):
     made_of: tuple[Experiment, ...] = field(default=(), metadata={"added": True})
     notes: tuple[Note, ...] = ()
 
+    @classmethod
+    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
+        for of, names in values["coordinates"].items():
+            k, known = len(names), values["covariances"].get(of, np.zeros(0))
+            if np.shape(values["means"].get(of)) != (k,) or known.shape != (k, k):
+                raise ValueError(f"means and covariances of {of} are not (k,) and (k, k), k = {k}")
+            if not (np.allclose(known, known.T) and (np.linalg.eigvalsh(known) > 0).all()):
+                raise ValueError(f"covariances of {of}: the matrix is not positive definite")
+        return values
+
     def knows(self, law: Law) -> bool:
         """Whether it says something of a law, or of each group of a law of groups."""
         return law.scale_free is not None and all(name in self.means for name in _parts(law))

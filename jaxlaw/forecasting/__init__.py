@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from jaxlaw.forecasting._forecast_scores import ScoreForecast as ScoreForecast
     from jaxlaw.forecasting._forecast_scores import chance_of as chance_of
     from jaxlaw.forecasting._forecast_scores import forecast_scores as forecast_scores
-    from jaxlaw.forecasting._score_plans import DecisionAccuracy as DecisionAccuracy
     from jaxlaw.forecasting._score_plans import ScoreCompute as ScoreCompute
     from jaxlaw.forecasting._score_plans import compute_for_score as compute_for_score
-    from jaxlaw.forecasting._score_plans import decision_accuracy as decision_accuracy
     from jaxlaw.forecasting.posterior import Posteriors as Posteriors
     from jaxlaw.forecasting.posterior import draws_of as draws_of
     from jaxlaw.forecasting.posterior import posteriors as posteriors

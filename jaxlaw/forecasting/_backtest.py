@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,6 @@ class Backtest(Result):
     """
 
     picture = "backtest_errors"
-    computed: ClassVar[tuple[str, ...]] = ("table", "calibration")
 
     frame: pd.DataFrame = field(metadata={"columns": _FRAME})
     level: float = field(metadata={"unit": SHARE})

@@ -336,7 +336,7 @@ class _Table:
             groups = named.columns
             message = (
                 f"{len(runs)} rows are checkpoints of {named.count} runs by column {groups[0]}; "
-                "groups=[] takes every row as a run"
+                "groups= names another"
             )
             notes = (Note("grouped-by-run", "info", message, inherited=False),)
         if groups:

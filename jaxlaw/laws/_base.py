@@ -740,7 +740,7 @@ def _read_law(value: Any, where: str) -> Law:
         ) from None
 
 
-register(Law, _read_law, lambda: {"type": "string"})
+register(Law, _read_law)
 
 
 def constrained(base: Law, constraint: Constraint, **changes: Parameter) -> Law:

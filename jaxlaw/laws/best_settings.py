@@ -1,7 +1,7 @@
-"""Laws of the best learning rate and the best batch of a run, by its size and its tokens.
+"""Laws of the best settings of a run: learning rate and batch by size and tokens, these by compute.
 
 Papers print such formulas beside their laws of the loss; :func:`jaxlaw.laws.tuned` has the same
-parameters, and fits them to the runs of a sweep in place of its minima.
+parameters of rate and batch, and fits them to the runs of a sweep in place of its minima.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxlaw.laws._base import law
-from jaxlaw.laws._parameters import Parameter, positive, real
+from jaxlaw.laws._base import law, power
+from jaxlaw.laws._parameters import Parameter, exponent, positive, real
 
 #: The point at which the best settings are parameters, in single things.
 REFERENCE = {"N": 1e9, "D": 2e10, "C": 1.2e20}
@@ -38,11 +38,8 @@ POWERS = {
     "batch_C": _power("C", "the best batch", 0.1, 0.5),
 }
 # Best settings scatter by a tenth and more, and a few lie far off: δ is as large as that scatter.
-_OF_A_SETTING: dict[str, Any] = {
-    "source": "power laws of the best settings, as of Li 2025, arXiv 2503.04715",
-    "better": "neither",
-    "delta": 0.1,
-}
+_OF_A_SETTING: dict[str, Any] = {"better": "neither", "delta": 0.1}
+_SOURCE = "power laws of the best settings, as of Li 2025, arXiv 2503.04715"
 
 
 def _moved(first: Any, N: Any, D: Any, of_N: Any, of_D: Any) -> Any:
@@ -53,14 +50,17 @@ def _moved(first: Any, N: Any, D: Any, of_N: Any, of_D: Any) -> Any:
 _AT = "n = N/10^9, d = D/(2·10^10)"
 
 
-@law(name="best-lr", target="best_lr", formula=f"lr_0·n^lr_N·d^lr_D, {_AT}", **_OF_A_SETTING)
+@law(
+    name="best-lr", target="best_lr", source=_SOURCE,
+    formula=f"lr_0·n^lr_N·d^lr_D, {_AT}", **_OF_A_SETTING,
+)  # fmt: skip
 def best_lr(N, D, *, lr_0=BEST["lr"], lr_N=POWERS["lr_N"], lr_D=POWERS["lr_D"]):
     """The best peak learning rate, at the best batch."""
     return _moved(lr_0, N, D, lr_N, lr_D)
 
 
 @law(
-    name="best-batch", target="best_batch",
+    name="best-batch", target="best_batch", source=_SOURCE,
     formula=f"batch_0·n^batch_N·d^batch_D, {_AT}", **_OF_A_SETTING,
 )  # fmt: skip
 def best_batch(
@@ -68,3 +68,17 @@ def best_batch(
 ):
     """The best batch in tokens a step, at the best learning rate."""
     return _moved(batch_0, N, D, batch_N, batch_D)
+
+
+@law(
+    name="optimum-compute", target="optimum", formula="a·C^b",
+    source="Hoffmann 2022, table 2 (N or D at the lowest loss of each compute)", **_OF_A_SETTING,
+)  # fmt: skip
+def optimum_compute(
+    C,
+    *,
+    a=positive(1e6, 1e12, low=1e-12, high=1e20, centre={"C": "-b"}, unit="FLOP^−b"),
+    b=exponent(0.3, 0.8, high=3.0),
+):
+    """The best size, or the best number of tokens, of a compute budget."""
+    return a * power(C, b)

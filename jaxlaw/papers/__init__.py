@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from jaxlaw._faces import face
 
 if TYPE_CHECKING:
-    from jaxlaw.papers._choose_model import ModelChoice as ModelChoice
-    from jaxlaw.papers._choose_model import choose_model as choose_model
     from jaxlaw.papers._inflection import InflectionRatio as InflectionRatio
     from jaxlaw.papers._inflection import PiecewiseLaw as PiecewiseLaw
     from jaxlaw.papers._inflection import inflection_ratio as inflection_ratio

@@ -32,7 +32,6 @@ from jaxlaw._tables import is_table
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import FittedLaw
-from jaxlaw.papers._choose_model import ModelChoice
 from jaxlaw.papers._inflection import InflectionRatio, loss_slopes
 from jaxlaw.papers._observed import TransferLaw
 from jaxlaw.papers._out_of_domain import OutOfDomain
@@ -365,50 +364,3 @@ def score_over_cross_entropy(
     log_axis(ax.yaxis)
     label = "cross-entropy of the checkpoints (nats)"
     return finish(ax, label, "score of the checkpoints", margins={"x": 0.16}, log_x={})
-
-
-@checked
-def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> Axes:
-    """Losses (or scores) of models over their data, with intervals at the full size.
-
-    A choice that was read from a file has no fits, and is drawn without the laws' curves.
-
-    Args:
-        plan: choice that :func:`jaxlaw.papers.choose_model` returned.
-        shown: number of models that are drawn, the best first.
-        ax: axes to draw on; a new figure if None.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> sizes = [100.0, 400.0, 1600.0, 6400.0]
-        >>> data = {"model": ["a"] * 4 + ["b"] * 4, "D": sizes * 2}
-        >>> data["loss"] = [1 + 8 / D**0.3 for D in sizes] + [1.4 + 5 / D**0.3 for D in sizes]
-        >>> plan = jl.papers.choose_model(data, at=1e6, n_resamples=0)
-        >>> plots.model_losses(plan).get_xlabel()
-        'data finetuned on'
-    """
-    ax, data, table, end_labels = ax or new_axes(), plan.data, plan.table.head(shown), []
-    data = data[(data["D"] > 0) & data["model"].isin(table["model"])]
-    sizes = np.geomspace(data["D"].min(), plan.at, 99)
-    for k, row in reversed(list(table.iterrows())):
-        name, color = row["model"], BLUE if k == 0 else FAINT
-        seen = data[data["model"] == name]
-        dots(ax, seen["D"], seen[data.columns[-1]], color=color, zorder=3)
-        if plan._fits is not None:
-            curve(ax, plan.curves(sizes), "D", name, color, width=2.0 if k == 0 else 1.0)
-        if "predicted_low" in row:
-            interval = row[["predicted_low", "predicted_high"]].to_list()
-            interval = plan.interval["predicted"] if k == 0 else interval
-            ax.vlines(plan.at * 1.12**k, *interval, color=color, linewidth=2.5)
-        share = "" if np.isnan(row["best"]) else f" {percent(round(row['best'], 2))}"
-        end_labels.append((row["predicted"], f"{name.rpartition('/')[2]}{share}", color))
-    ax.axvline(plan.at, color=INK, linewidth=0.8, linestyle=":", zorder=0)
-    ax.margins(x=0.03)
-    log_axis(ax.xaxis)
-    log_axis(ax.yaxis)
-    loss = "loss" in data
-    return finish(
-        ax, "data finetuned on" if loss else "data",
-        "loss after finetuning (nats)" if loss else f"{plan.target} after finetuning",
-        "named with the share of resamples in which it is best", end_labels,
-    )  # fmt: skip

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from jaxlaw._quantities import Quantity
 from jaxlaw.planning._answers import Inputs
-from jaxlaw.planning._budgets import Cost
+
+Cost = Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,6 @@ from jaxlaw._faces import face
 
 if TYPE_CHECKING:
     from jaxlaw.papers.plots import lowest_of_runs as lowest_of_runs
-    from jaxlaw.papers.plots import model_losses as model_losses
     from jaxlaw.papers.plots import ood_losses as ood_losses
     from jaxlaw.papers.plots import score_over_cross_entropy as score_over_cross_entropy
     from jaxlaw.papers.plots import slopes_over_share as slopes_over_share
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import critical_share as critical_share
     from jaxlaw.planning.plots import crossover as crossover
     from jaxlaw.planning.plots import data_transferred as data_transferred
-    from jaxlaw.planning.plots import domain_shares as domain_shares
     from jaxlaw.planning.plots import isoflops as isoflops
     from jaxlaw.planning.plots import isoloss as isoloss
     from jaxlaw.planning.plots import larger_batches as larger_batches
@@ -59,7 +57,6 @@ if TYPE_CHECKING:
     from jaxlaw.plots._intervals import parameter_intervals as parameter_intervals
     from jaxlaw.plots._intervals import prior_and_runs as prior_and_runs
     from jaxlaw.plots._intervals import profile_prediction as profile_prediction
-    from jaxlaw.plots._scores import decision_accuracy as decision_accuracy
     from jaxlaw.plots._scores import score_compute as score_compute
     from jaxlaw.plots._scores import score_forecasts as score_forecasts
     from jaxlaw.plots._scores import score_steps as score_steps

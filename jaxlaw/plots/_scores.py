@@ -19,7 +19,6 @@ from jaxlaw._axes import (
     finish,
     log_axis,
     new_axes,
-    percent,
     shades,
     stripe_outside,
     what_is_drawn,
@@ -28,7 +27,7 @@ from jaxlaw._axes import (
 from jaxlaw._quantities import written
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.forecasting import DecisionAccuracy, ScoreCompute, ScoreForecast
+from jaxlaw.forecasting import ScoreCompute, ScoreForecast
 from jaxlaw.plots._forecasts import forecast_intervals
 
 _APART = 0.6  # of the room of a task, for its points
@@ -180,40 +179,6 @@ def score_compute(plan: ScoreCompute, ax: Axes | None = None) -> Axes:
             f"{'bands, ' * few}bars: {plan.level:.0%} of new runs": True}  # fmt: skip
     title = what_is_drawn(said) + "\n" * striped  # whose own words lie there
     return finish(ax, "training compute (FLOPs)", "score", title, ends)
-
-
-@checked
-def decision_accuracy(found: DecisionAccuracy, ax: Axes | None = None) -> Axes:
-    """Shares of the pairs of corpora that were ranked right, task by task: by forecasts, by runs.
-
-    Args:
-        found: answer of :func:`jaxlaw.forecasting.decision_accuracy`.
-        ax: axes to draw on; a new figure if None.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> shares = {"by_forecast": [0.9, 0.8], "by_largest_run": [0.7, 0.9]}
-        >>> table = pd.DataFrame({"task": ["mmlu", "arc"], "pairs": 10, "clear": 6, **shares})
-        >>> plots.decision_accuracy(jl.forecasting.DecisionAccuracy(table)).get_xlabel()
-        'pairs of corpora ranked right'
-    """
-    ax, table = ax or new_axes(), found.table
-    rows = np.arange(len(table))
-    ax.axvline(0.5, color=FAINT, linewidth=1.0, linestyle="--", zorder=0)
-    write(ax, "chance", (0.5, 1), xycoords=("data", "axes fraction"), color=FAINT, xytext=(3, 2))
-    ax.hlines(rows, table["by_largest_run"], table["by_forecast"], color=FAINT, linewidth=1.0)
-    runs = dots(ax, table["by_largest_run"], rows, color="white", edgecolors=INK, linewidths=1.2,
-                s=34, alpha=1, zorder=3)  # fmt: skip
-    forecasts = dots(ax, table["by_forecast"], rows, color=[BLUE], s=40, alpha=1, zorder=4)
-    ax.legend([forecasts, runs], ["forecast", "largest run"], frameon=False, ncols=2,
-              loc="lower right", bbox_to_anchor=(1, 1))  # fmt: skip
-    ax.set_yticks(
-        rows, [f"{t} ({n} pairs)" for t, n in zip(table["task"], table["pairs"], strict=True)]
-    )
-    ax.set(xlim=(min(0.45, table[["by_forecast", "by_largest_run"]].min().min() - 0.05), 1.03),
-           ylim=(len(table) - 0.4, -0.6))  # fmt: skip
-    ax.xaxis.set_major_formatter(percent)
-    return finish(ax, "pairs of corpora ranked right", "")
 
 
 def _second_step(scores: ScoreForecast, task: str, ax: Axes) -> None:

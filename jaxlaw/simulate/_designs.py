@@ -372,6 +372,7 @@ DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         "cpt-chinchilla": _zheng,
         "loss-compute": _zheng_frontier,
         "loss-compute-e": _zheng_frontier,
+        "optimum-compute": _zheng_frontier,
         "dcpt": _que,
         "dcpt-general": _que_general,
         "dcpt-l1": _que,
@@ -432,9 +433,9 @@ _CURVE = _HIDDEN_PT | {"C1": 0.280, "C2": 0.263} | _SHIFT_PT
 # look like that paper's domain losses; both dcpt truths meet its constraint on C, and
 # closely, as its fits do; so are those of several domains. loss-size, the routing, bimix,
 # skaling, kaplan-e, overtraining, downstream-ce, downstream-bleu-ce, the scores of a task's loss
-# and rectified are ours; the bowl of tuned-skaling, whose best settings are those of best-lr and
-# best-batch, is that of a fit to Step Law's sweeps, rounded, and vocabulary a fit to Tao's runs,
-# likewise. Of loss curves:
+# and rectified are ours; optimum-compute goes through Chinchilla's 70 B at 5.8e23 FLOPs; the bowl
+# of tuned-skaling, whose best settings are those of best-lr and best-batch, is that of a fit to
+# Step Law's sweeps, rounded, and vocabulary a fit to Tao's runs, likewise. Of loss curves:
 # Wang 2025, figure 19; ours are the exponential shift, the powers, N, the second batch size, and
 # the amount of training of the unknown base, S1 of 5,000 steps: its own 40,000 would leave nothing
 # but a straight line to be seen of it.
@@ -465,6 +466,7 @@ _PARAMETERS: dict[str, dict[str, float]] = {
     "cpt-chinchilla": dict(E=1.55, A=420.0, B=433.3, alpha=0.40, beta=0.20, gamma=0.08),
     "loss-compute": dict(a=33.69907, b=0.0579),
     "loss-compute-e": dict(E=1.55, A=1537.51, gamma=0.171429),
+    "optimum-compute": dict(a=0.0922, b=0.5),
     "dcpt": dict(E=0.85, A=0.5, B=0.06, C=0.5, alpha=0.5, beta=0.5, gamma=0.6, eta=1.3, eps=0.15),
     "dcpt-general": dict(
         E=1.78, A=0.8, B=0.026, C=0.22, alpha=0.5, beta=0.5, gamma=0.4, eta=1.1, eps=0.018

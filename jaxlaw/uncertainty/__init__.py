@@ -34,6 +34,5 @@ if TYPE_CHECKING:
     from jaxlaw.uncertainty._profile import profile as profile
     from jaxlaw.uncertainty._resampling import resampled_residuals as resampled_residuals
     from jaxlaw.uncertainty._resampling import resampled_weights as resampled_weights
-    from jaxlaw.uncertainty._resampling import student_scales as student_scales
 else:
     __getattr__, __dir__, __all__ = face(__name__)

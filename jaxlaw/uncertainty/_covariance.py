@@ -458,8 +458,13 @@ def inverse(hessian: np.ndarray, problem: FitWithData) -> np.ndarray:
     """Of a Hessian (k, k) of any scale.
 
     Raises:
-        DataError: it is singular.
+        DataError: it is singular, or of no parameter.
     """
+    if not hessian.size:
+        raise DataError(
+            f"{problem.observations.source}: every free parameter of law {problem.fit.law.name} is "
+            "at a bound of its range, and has no standard error: fit another law, or widen bounds="
+        )
     size = np.sqrt(np.maximum(np.diagonal(hessian), 1e-300))
     scaled = hessian / np.outer(size, size)
     if not np.isfinite(scaled).all() or np.linalg.cond(scaled) > 1e12:

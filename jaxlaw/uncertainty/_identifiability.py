@@ -99,7 +99,7 @@ def directions(problem: FitWithData, members: np.ndarray) -> pd.DataFrame:
         }
         for k in range(len(error))
     ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=["std_err", *names, "advice"])
 
 
 def open_notes(problem: FitWithData, members: np.ndarray) -> list[Note]:

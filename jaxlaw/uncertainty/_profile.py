@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -85,7 +85,6 @@ class Profile(Result):
     level: float = field(default=LEVEL, metadata={"unit": SHARE})
 
     picture = "objective_profile"
-    computed: ClassVar[tuple[str, ...]] = ("low", "high")
 
     def __post_init__(self) -> None:
         if self.at is not None:

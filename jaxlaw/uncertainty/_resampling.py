@@ -9,7 +9,6 @@ block          consecutive pieces of curves  ``papers.out_of_domain``: ``case`` 
 bayesian       exponential weights           ``inflection_ratio``: no row ever has weight 0
 residual       residuals of other rows       :func:`jaxlaw.bootstrap`, ``pretraining_value``
 wild           the row's own, times a sign   :func:`jaxlaw.bootstrap`
-parametric     normal noise                  ``choose_model``
 =============  ============================  ================================================
 
 All draws depend on the number of rows, their groups and the seed alone, so that two bootstraps of

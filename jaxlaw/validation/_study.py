@@ -102,7 +102,6 @@ class Study(Result):
     best_is: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(SCORES, "lowest"), "r2": "highest", "ratio": "lowest", "wins": "highest",
     }  # fmt: skip
-    computed: ClassVar[tuple[str, ...]] = ("ranking",)
 
     @property
     def n_folds(self) -> int:
@@ -257,7 +256,11 @@ class Study(Result):
     def shown(self) -> dict[str, pd.DataFrame]:
         """Held-out scores and the ranking: the folds are thousands of rows."""
         ranked = {"ranking": self.ranking} if len(self.laws) > 1 else {}
-        return {"scores": self.table, **ranked}
+        scores = self.table
+        if self.n_folds > 2:  # where one fold makes the mean, the median tells
+            medians = self.score_table(centre="median").drop(columns="parameters", level=0)
+            scores = scores.join(medians.rename(columns="median {}".format, level=1))
+        return {"scores": scores, **ranked}
 
     @property
     def headline(self) -> str:

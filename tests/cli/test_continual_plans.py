@@ -84,13 +84,13 @@ def test_weights_that_may_be_negative(command, losses):
 
 def test_the_best_schedule_of_two_losses(command):
     search = ["--steps", 1_000, "--peak", 2e-4, "--after", "wsd:peak=2e-4,steps=4000,final=2e-5"]
-    search += ["--warmup", 50, "--floor", 2e-5, "--n-starts", 4, "--weight", "0.7"]
+    search += ["--warmup", 50, "--floor", 2e-5, "--weight", "0.7"]
     shares = ["--at", "r=0.2,0.8"]
     code, out, _ = command("plan", "optimal-schedule", *PAIR, *search, *shares, "--json")
     fits = [jl.published()[name.partition(":")[2]] for name in PAIR]
     best = planning.optimal_schedule(
         fits, 1_000, 2e-4, weights=(0.7, 1 - 0.7), at=[{"r": 0.2}, {"r": 0.8}], warmup=50,
-        after=jl.schedules.wsd(2e-4, 4_000, final=2e-5), floor=2e-5, n_starts=4,
+        after=jl.schedules.wsd(2e-4, 4_000, final=2e-5), floor=2e-5,
     )  # fmt: skip
     assert code == 0 and json.loads(out) == best.to_dict()
     code, out, _ = command(

@@ -1,4 +1,4 @@
-"""``jaxlaw design``, ``inflection``, ``learnability``: the numbers and refusals of Python."""
+"""``jaxlaw design``, ``inflection``: the numbers and refusals of Python."""
 
 import json
 from pathlib import Path

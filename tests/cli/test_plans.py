@@ -62,18 +62,12 @@ def test_an_answer_not_to_be_used_ends_with_1(command):
     assert code == 1 and "no-share-allowed" in out
 
 
-def test_critical_limited_and_shares(command):
+def test_critical_and_limited(command):
     code, out, _ = command("critical-ratio", "general.json", "--start", 2.8602, *AT, "--json")
     assert code == 0 and 0.1 < json.loads(out)["share"] < 0.2
     limited = ("optimal-mixture-data-limited", "domain.json", "--corpus-tokens", 5e7)
     code, out, _ = command(*limited, "--at", "N=1.8e9", "--json")
     assert code == 0 and json.loads(out)["share"] == pytest.approx(0.7232, abs=1e-3)
-    code, out, _ = command(
-        "optimal-domain-weights", "a=domain.json", "b=domain.json", "--general", "general.json",
-        "--start", 2.8602, *AT, "--json",
-    )  # fmt: skip
-    record = json.loads(out)
-    assert code == 0 and record["shares"]["a"] == pytest.approx(record["shares"]["b"], abs=1e-6)
 
 
 @pytest.mark.full

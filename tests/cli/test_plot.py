@@ -7,7 +7,7 @@ import pytest
 
 import jaxlaw as jl
 from tests.fixtures.command_files import PAIRS, a_forecast, prepare
-from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn
+from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn
 
 pytest.importorskip("typer")
 pytest.importorskip("matplotlib")
@@ -21,22 +21,14 @@ def saved(tmp_path_factory):
     prepare(folder)
     fit = jl.load(folder / "fit.json")
     at = {"N": 2e9, "D": 1e10}
-    general, domain, scratch, continual = map(drawn, (GENERAL, DOMAIN, SCRATCH, CONTINUAL))
+    general, domain = map(drawn, (GENERAL, DOMAIN))
     for name, result in {
         "draws": general.draws(),
         "forecast": a_forecast(),
         "frontier": jl.planning.frontier(fit, [1e19, 1e21]),
         "mixture": jl.planning.optimal_mixture(general.fit, domain.fit, start=2.86, at=at),
-        "allocation": jl.planning.allocation(fit, 1e21),
         "limited": jl.planning.allocation(drawn(PAIRS["fit"]), 1e21, limits={"N": (None, 1e9)}),
         "costly": jl.planning.allocation(fit, 1e21, cost=lambda N, D: 7 * N * D),
-        "law": jl.planning.allocation_law(fit),
-        "critical": jl.planning.critical_ratio(general, start=2.86, at=at),
-        "little": jl.planning.optimal_mixture_data_limited(domain, 5e7, at={"N": 1.8e9}),
-        "transfer": jl.planning.data_transferred(scratch, continual, N=1.4e9, D=1e10),
-        "saving": jl.planning.compute_savings(scratch, continual, 2.3),
-        "even": jl.planning.break_even(scratch, continual, N=1.4e9),
-        "scores": fit.score(folder / "runs.csv"),
         "steps": jl.design.evaluation_steps(5, 20_000),
     }.items():
         result.save(folder / f"{name}.json")
@@ -52,31 +44,15 @@ def here(saved, command, monkeypatch):
 @pytest.mark.parametrize(
     "line,kind",
     [
-        ("fit.json", "loss_over_input"),
         ("fit.json runs.csv -c N=n_params -c D=n_tokens", "observed_against_predicted"),
-        ("fit.json runs.csv --kind residuals", "residuals"),
-        ("fit.json runs.csv --kind isoflops", "isoflops"),
         ("fit.json --kind isoflops --option computes=1e19:1e20", "isoflops"),
-        ("forecast.json --kind isoflops --option computes=1e20:1e21", "isoflops"),
         ("fit.json --kind starts-agreement", None),  # drawn parameters do not know their starts
         ("general.json --option along=r --at N=1.8e9", "loss_over_input"),
-        ("curve-fit.json", "loss_over_input"),
         ("published:hoffmann-2022 --kind isoloss --option computes=1e20:1e23", "isoloss"),
-        ("draws.json", "parameter_intervals"),
         ("draws.json --option level=0.5", "parameter_intervals"),
-        ("fit.json --kind minimum --option over=N=1B:10B,D=20e9:2e11", "minimum"),
         ("forecast.json", "forecast_intervals"),
         ("frontier.json", "plan"),
         ("mixture.json", "trade_off"),
-        ("allocation.json", "plan"),
-        ("limited.json", "plan"),
-        ("law.json", "plan"),
-        ("critical.json", "plan"),
-        ("little.json", "plan"),
-        ("transfer.json", "plan"),
-        ("saving.json", "plan"),
-        ("even.json", "plan"),
-        ("scores.json", "scored_runs"),
         ("steps.json", "evaluations"),
     ],
 )

@@ -98,9 +98,10 @@ class Answering(Executor):
         (lambda answers: answers[-1][1], "in place of the chunk's result"),  # without its call
         (lambda answers: (answers[-1][0], [1.0]), "in place of the chunk's result"),
         (lambda answers: answers[0], "the answer to another call"),
+        (lambda answers: (answers[-1][0], {}), "alone of the chunk's result"),
         (lambda answers: WorkError("lost"), "in place of the chunk's result"),
     ],
-    ids=["None", "bytes", "no name", "a list", "stale", "an error"],
+    ids=["None", "bytes", "no name", "a list", "stale", "a part", "an error"],
 )
 def test_an_answer_that_is_none_or_another_calls_is_made_again(instead, said, caplog):
     pool = Answering(instead, 3)

@@ -266,6 +266,18 @@ def test_an_experiment_counts_once_however_many_copies_of_its_runs_there_are():
     assert nothing.evaluation == ""
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [(np.diag([1.0, 1.0, 1.0, -1.0]), "not positive definite"), (np.eye(3), "k = 4")],
+)
+def test_a_file_of_a_prior_whose_covariance_is_none_is_refused(wrong, says, tmp_path):
+    prior = _prior.field_prior()
+    wrong = {**prior.covariances, "chinchilla": wrong}
+    dataclasses.replace(prior, covariances=wrong).save(tmp_path / "prior.json")
+    with pytest.raises(jl.DataError, match=f"covariances of chinchilla.*{says}"):
+        jl.load(tmp_path / "prior.json")
+
+
 @pytest.mark.full
 def test_a_ledger_is_a_folder_of_saved_fits(tmp_path):
     fit = jl.fit("chinchilla", table(40, 0.004), evaluation="c4")

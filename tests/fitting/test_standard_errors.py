@@ -115,6 +115,18 @@ def test_of_a_search_that_did_not_converge_there_are_none(chinchilla_fit):
         chinchilla_fit.conf_int(95)
 
 
+@pytest.mark.filterwarnings("ignore:poor-fit")
+def test_parameters_that_are_all_at_bounds_have_none():
+    table = jl.simulate.experiment("loss-compute").table
+    bounds = {"a": (None, 2.0), "b": (0.2, None)}
+    fit = jl.fit("loss-compute", table, bounds=bounds, n_starts=16)
+    assert fit.standard_errors.missing == {"a": "at a bound", "b": "at a bound"}
+    with pytest.raises(jl.DataError, match="every free parameter .* is at a bound"):
+        jl.covariance(fit, table)
+    boot = jl.bootstrap(fit, table, 40)
+    assert "no parameter has a standard error" in boot.headline
+
+
 def test_rows_of_one_run_are_one_group():
     """Checkpoints share their run's noise: by rows standard errors would be several times less."""
     table = TABLE.assign(run=np.arange(243) // 9)

@@ -343,34 +343,6 @@ def test_compute_is_where_the_scores_first_reach_the_goal():
     assert plans._first(grid, scores, 0.2) == 1e20 and plans._first(grid, scores, 0.7) == np.inf
 
 
-@dataclasses.dataclass
-class Made:
-    """What a forecast has that decisions need."""
-
-    score: float
-    largest: float
-    noise: dict = dataclasses.field(default_factory=lambda: {"t": 0.01})
-    forecasts: dict = dataclasses.field(default_factory=lambda: {"t": None})
-
-    @property
-    def table(self):
-        return pd.DataFrame({"task": ["t"], "score": [self.score]})
-
-    @property
-    def observed(self):
-        seen = {"loss": [2.0, 1.0, 0.5], "score": [0.1, self.largest, 0.9], "final": [1, 1, 0]}
-        return {"t": {name: np.array(values) for name, values in seen.items()}}
-
-
-def test_decisions_count_pairs_that_are_ranked_right_and_those_that_are_clear():
-    made = {"a": Made(0.5, 0.3), "b": Made(0.6, 0.2), "c": Made(0.55, 0.25)}
-    observed = {"a": {"t": 0.5}, "b": {"t": 0.7}, "c": {"t": [0.49, 0.51]}}
-    row = plans._decisions("t", made, observed)
-    assert (row["pairs"], row["clear"]) == (3, 2)  # a and c came out alike
-    assert row["by_forecast"] == pytest.approx(2 / 3) and row["clear_by_forecast"] == 1.0
-    assert row["clear_by_largest_run"] == 0.0
-
-
 @pytest.mark.full
 def test_the_compute_for_a_score_is_where_models_have_it():
     answer = jl.forecasting.compute_for_score(

@@ -20,13 +20,11 @@ SOUND = (
     "laws --name chinchilla",
     "areas constant:lr=1e-4,steps=9 --decay 0.99",
     "design steps --budget 10 --steps 20000",
-    "schema plan optimal-mixture",
     "plan allocation fit.json --compute 1e21",
     "plan target fit.json --loss 2.3 --at N=1e9",
     "plan frontier fit.json --compute 1e19,1e20",
     "score forecast.json later.csv",
     "plan loss-envelope runs.csv --levels 3",
-    "requirements dcpt published:que-2024-code",
 )
 
 

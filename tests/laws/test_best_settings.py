@@ -1,10 +1,13 @@
 """Laws of the best learning rate and batch, and the formulas that papers print of them."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
+from jaxlaw.cli import make_app
 from jaxlaw.errors import UsageError
 
 PUBLISHED = jl.published()
@@ -86,3 +89,22 @@ def test_a_plan_of_a_loss_takes_no_law_of_a_setting(plan):
         plan(PUBLISHED["li-2025-lr"])
     size = planning.solve(PUBLISHED["li-2025-lr"], "N", 1e-3, at={"D": 1e12}).value
     assert PUBLISHED["li-2025-lr"].predict(N=size, D=1e12) == pytest.approx(1e-3)
+
+
+def test_minima_of_any_column_are_a_power_of_compute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    noise = np.exp(0.01 * np.random.default_rng(0).normal(size=12))
+    C = np.geomspace(1e18, 1e21, 12)
+    pd.DataFrame({"budget": C, "opt_tokens": 0.5 * C**0.542 * noise}).to_csv("minima.csv")
+    read = {"columns": {"C": "budget"}, "target": "opt_tokens"}
+    fit = jl.fit("optimum-compute", "minima.csv", **read)
+    assert fit.params["b"] == pytest.approx(0.542, abs=0.005)
+    boot = jl.bootstrap(fit, "minima.csv", 40)
+    row = boot.prediction(C=1e23).iloc[0]
+    assert row["low"] < 0.5 * 1e23**0.542 < row["high"]
+    asked = ["optimum-compute", "minima.csv", "-c", "C=budget", "--target", "opt_tokens"]
+    run = CliRunner().invoke(make_app(), ["fit", *asked, "--out", "fit.json", "--quiet"])
+    assert run.exit_code == 0, run.output
+    assert jl.load("fit.json").predict(C=1e23) == pytest.approx(fit.predict(C=1e23))
+    with pytest.raises(UsageError, match="predicts optimum, and this plan is of a loss"):
+        planning.frontier_savings(fit, fit, [1e20, 1e21])

@@ -142,18 +142,10 @@ def test_a_law_file_of_another_kind_is_refused(folder, command, name):
         ("identifiability", "mylaw.py:mine", "runs.csv"),
         ("bootstrap", "mylaw.py:mine", "runs.csv", "-n", "40", *QUICK),
         ("study", "mylaw.py:own-power", "runs.csv", "--folds", "k-fold:3", *QUICK),
-        ("plan", "choose-model", "samples.csv", "--at", "1e10", "--law", "sized.py:sized",
-         "--resamples", "0"),
     ],
-    ids=lambda line: " ".join(line[: 1 + (line[0] == "plan")]),
+    ids=lambda line: line[0],
 )  # fmt: skip
 def test_every_command_that_takes_a_law_takes_one_of_a_file(folder, command, line):
-    if line[0] == "plan":
-        text = MINE.replace("own-power", "own-sized").replace("mine(N", "sized(D")
-        text = text.replace('{"N"', '{"D"').replace("power(N", "power(D")
-        (folder / "sized.py").write_text(text)
-        rows = [(m, D, (1.5 + k * D**-0.3)) for m, k in (("a", 300), ("b", 500)) for D in SIZES[:9]]
-        pd.DataFrame(rows, columns=["model", "D", "loss"]).to_csv("samples.csv", index=False)
     code, out, err = command(*line, "--json")
     assert (code, err) == (0, "")
     assert "own-" in json.dumps(json.loads(out))

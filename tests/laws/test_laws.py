@@ -85,6 +85,7 @@ FORMULAS = {
         p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (D ** p["beta"] * N ** p["gamma"])
     ),
     "loss-compute": lambda p, C: p["a"] * C ** -p["b"],
+    "optimum-compute": lambda p, C: p["a"] * C ** p["b"],
     "loss-compute-e": lambda p, C: p["E"] + p["A"] / C ** p["gamma"],
     "loss-size": lambda p, N: p["E"] + p["A"] / N ** p["alpha"],
     "best-lr": lambda p, N, D: p["lr_0"] * (N / 1e9) ** p["lr_N"] * (D / 2e10) ** p["lr_D"],

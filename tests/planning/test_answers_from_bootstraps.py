@@ -142,12 +142,8 @@ def test_plans_of_mixtures():
         for name in ("dcpt-general", "dcpt")
     )
     ones = [("dcpt", {key: v[7] for key, v in b.params.items()}) for b in (general, domain)]
-    shares = planning.optimal_domain_weights({"a": domain}, general=general, start=2.8, at=AT)
     said = "few-resamples: 12 resamples are too few for a 95% interval: at least 39"
     assert said in " ".join(str(note) for note in general.notes)
-    assert "explain: few-resamples" in " ".join(str(note) for note in shares.notes)
-    low, high = shares.interval["r[a]"]
-    assert low <= shares.shares["a"] <= high
     for name, plan in MIXTURES.items():
         if name == "replay":  # (law, params) knows no fitted range
             low, high = plan(general, domain).interval["spread_last"]
@@ -176,8 +172,6 @@ def test_plans_of_a_continual_run():
     back = planning.turning_length(pt, replace(run, replay=0.9))
     assert len(back.draws["steps"]) == 12
     options = {"after": schedules.wsd(2e-4, 4_000), "at": [{"r": 0.5}] * 2}
-    found = planning.optimal_schedule(
-        [pt, cpt], 400, 2e-4, weights=(0.5, 0.5), n_starts=2, iterations=20, **options
-    )
+    found = planning.optimal_schedule([pt, cpt], 400, 2e-4, weights=(0.5, 0.5), **options)
     low, high = found.interval["loss"]
     assert low < found.loss < high and "95 %: " in found.summary()

@@ -8,7 +8,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.planning._transfer import base_notes
+from jaxlaw.planning.transfer import base_notes
 from tests.fixtures.drawn_laws import CONTINUAL, SCRATCH, drawn
 
 S, C = SCRATCH[1], CONTINUAL[1]

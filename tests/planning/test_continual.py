@@ -16,7 +16,7 @@ from jaxlaw.papers import out_of_domain
 from jaxlaw.planning import (
     ContinualPretraining,
     Pretraining,
-    _continual,
+    continual,
     final_losses,
     optimal_training,
     tradeoff_curve,
@@ -241,12 +241,12 @@ def test_draws_are_optima_of_their_own():
 
 def test_other_numbers_compile_nothing():
     optimal_training(PT, CPT, RUN, 0.55, OVER)
-    programs = _continual._optima._cache_size()
+    programs = continual._optima._cache_size()
     other = ContinualPretraining(
         Pretraining(10_000, 3e-4, decay=0.3), 700, 2e-4, 0.5, 0.1, warmup=50
     )
     optimal_training(CPT_LIKE_PT, CPT, other, 0.2, {"peak": (1e-6, 1e-4), "replay": (0.1, 0.9)})
-    assert _continual._optima._cache_size() == programs
+    assert continual._optima._cache_size() == programs
 
 
 CPT_LIKE_PT = (PT[0], {**PT[1], "B": 0.4})
@@ -506,7 +506,7 @@ def test_plans_and_curves_of_an_unknown_base_say_one_number(shape, warmup, start
 @pytest.mark.parametrize("warmup", [0, 200])
 def test_the_best_schedule_of_an_unknown_base_is_predicted_as_it_was_planned(warmup):
     fit = as_fit(UNKNOWN, area_options())
-    found = jl.planning.optimal_schedule(fit, 1_000, 2e-4, warmup=warmup, knots=16, n_starts=4)
+    found = jl.planning.optimal_schedule(fit, 1_000, 2e-4, warmup=warmup)
     assert found.schedule.initial_lr == 0
     for name, one in {"optimal": found.schedule, **found.usual}.items():
         curve = fit.predict_curve(one)["loss"].iloc[-1]

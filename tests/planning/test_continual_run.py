@@ -11,7 +11,7 @@ from jaxlaw import DataError, UsageError, simulate
 from jaxlaw.data import areas_along
 from jaxlaw.data._row_areas import area_options
 from jaxlaw.planning import ContinualPretraining, continual_run, optimal_training
-from jaxlaw.planning._continual_run import _seen
+from jaxlaw.planning.continual import _seen
 from tests.conftest import DATA, needs_data
 from tests.planning.test_continual import CPT, PT, as_fit, bootstrap
 

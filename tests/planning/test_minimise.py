@@ -9,7 +9,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import FittedLaw, UsageError, planning, simulate
 from jaxlaw.laws import Input, positive, power
-from jaxlaw.planning import AtMost, Budget, Compute, Corpus, minimise, solve
+from jaxlaw.planning import AtMost, Budget, Compute, minimise, solve
 from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn
 
 TRUTH = ("chinchilla", simulate.TRUTHS["chinchilla"])
@@ -37,62 +37,36 @@ def tuned(own_laws):
     return with_rate, {"E": 1.7, "B": 400.0, "best": 0.05, "k": 0.02}
 
 
-# --- the same answers as the plans that answer one question
-
-
-def test_a_budget_is_spent_as_allocation_spends_it():
+def test_a_budget_is_spent_in_closed_form_as_by_search():
     found = minimise(TRUTH, BOTH, subject_to=[Budget(1e21)])
-    plan = planning.allocation(TRUTH, 1e21)
-    assert found.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
-    assert found.loss == pytest.approx(plan.loss, rel=1e-12)
+    searched = minimise(TRUTH, BOTH, subject_to=[Budget(1e21, lambda N, D: 6 * N * D)])
+    assert found.best == pytest.approx(searched.best, rel=1e-6)
+    assert found.loss == pytest.approx(searched.loss, rel=1e-12)
+    assert found.near["N"] == pytest.approx(searched.near["N"], rel=1e-3)
     assert found.compute == pytest.approx(1e21, rel=1e-9) and found.binding == "compute"
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"limits": {"N": (None, 1e9)}},
-        {"limits": {"D": (2e11, None)}},
-        {"served_tokens": 1e12},
-        {"cost": lambda N, D: 7 * N * D + 1e12 * N},
-        {"limits": {"N": (1e8, 1e9), "D": (None, 1e10)}},
-    ],
-)
-@pytest.mark.full
-def test_limits_and_costs_are_those_of_allocation(options):
-    limits = options.get("limits", {})
-    counted = {name: options[name] for name in ("cost", "served_tokens") if name in options}
-    found = minimise(TRUTH, {**BOTH, **limits}, subject_to=[Budget(1e21, **counted)])
-    plan = planning.allocation(TRUTH, 1e21, **options)
-    assert found.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
-    assert found.binding == plan.binding and found.compute == pytest.approx(plan.compute, rel=1e-9)
-    assert ("optimum-at-limit" in codes(found)) == ("optimum-at-limit" in codes(plan))
-
-
-def test_tokens_for_a_model_and_the_model_for_tokens():
-    for known, name in (("N", "D"), ("D", "N")):
-        given = {known: {"N": 7e9, "D": 1e12}[known]}
-        by_loss = planning.tokens_or_size_for(TRUTH, loss=2.2, **given)
-        found = solve(TRUTH, for_=name, loss=2.2, at=given)
-        assert found.value == pytest.approx(getattr(by_loss, name), rel=1e-12)
-        assert found.compute == pytest.approx(by_loss.compute, rel=1e-12)
-    by_compute = planning.tokens_or_size_for(TRUTH, N=7e9, compute=1e22)
-    found = minimise(TRUTH, {"D": None}, subject_to=[Budget(1e22)], at={"N": 7e9})
-    assert found.best["D"] == pytest.approx(by_compute.D, rel=1e-9)
-    assert found.binding == "compute" and codes(found) == set()
 
 
 def test_the_least_compute_to_a_loss():
     found = minimise(Compute(), BOTH, subject_to=[AtMost(TRUTH, 2.2)])
-    plan = planning.min_compute(TRUTH, 2.2)
-    assert found.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
-    assert found.compute == pytest.approx(plan.compute, rel=1e-9)
     assert found.binding == "chinchilla loss" and np.isnan(found.loss)
     assert found.limited == pytest.approx({"chinchilla": 2.2}, rel=1e-12)
+    spent = minimise(TRUTH, BOTH, subject_to=[Budget(found.compute)])
+    assert spent.best == pytest.approx(found.best, rel=1e-6)
     # D alone, at a given N: the tokens that the loss needs.
     tokens = minimise(Compute(), {"D": None}, subject_to=[AtMost(TRUTH, 2.2)], at={"N": 7e9})
-    by_loss = planning.tokens_or_size_for(TRUTH, N=7e9, loss=2.2)
-    assert tokens.best["D"] == pytest.approx(by_loss.D, rel=1e-12) and tokens.near == {}
+    needed = solve(TRUTH, for_="D", loss=2.2, at={"N": 7e9})
+    assert tokens.best["D"] == pytest.approx(needed.value, rel=1e-12) and tokens.near == {}
+
+
+def test_limits_that_nothing_keeps_have_no_answer():
+    never = minimise(Compute(), BOTH, subject_to=[AtMost(TRUTH, 1.5)])
+    assert np.isnan(never.best["N"]) and "chinchilla loss ≤ 1.5" in never.headline
+    never = minimise(
+        DOMAIN, {"r": None}, subject_to=[AtMost(GENERAL, 1.0, rest=("r",))],
+        at={"N": 1.8, "D": 2.0},
+    )  # fmt: skip
+    assert np.isnan(never.best["r"]) and codes(never) >= {"none-allowed"}
+    assert never.near == {} and "dcpt loss ≤ 1" in never.notes[0].message
 
 
 @pytest.mark.full
@@ -122,73 +96,6 @@ def test_a_cost_of_other_inputs_has_a_best_of_them():
     least = minimise(Compute(cost), over, subject_to=[limit])
     assert least.compute == pytest.approx(1e22, rel=1e-6)
     assert least.best["experts"] == pytest.approx(found.best["experts"], rel=1e-3)
-
-
-@pytest.mark.full
-def test_serving_moves_the_least_compute():
-    options = {"served_tokens": 1e13}
-    found = minimise(Compute(**options), BOTH, subject_to=[AtMost(TRUTH, 2.2)])
-    plan = planning.min_compute(TRUTH, 2.2, **options)
-    assert found.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
-
-
-def test_the_share_that_another_loss_allows():
-    at = {"N": 1.8, "D": 2.0}
-    limit = AtMost(GENERAL, 2.8 * 1.03, rest=("r",), label="general")
-    found = minimise(DOMAIN, {"r": None}, subject_to=[limit], at=at)
-    plan = planning.optimal_mixture(GENERAL, DOMAIN, start=2.8, threshold=0.03, at=at)
-    assert found.best["r"] == pytest.approx(plan.share, rel=1e-9)
-    assert found.limited["general"] == pytest.approx(plan.general_loss, rel=1e-9)
-    assert found.loss == pytest.approx(plan.domain_loss, rel=1e-9)
-    assert found.binding == plan.binding == "general loss"
-    never = minimise(DOMAIN, {"r": None}, subject_to=[AtMost(GENERAL, 1.0, rest=("r",))], at=at)
-    assert np.isnan(never.best["r"]) and codes(never) >= {"none-allowed"}
-    assert never.near == {} and "dcpt loss ≤ 1" in never.notes[0].message
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("tokens", [0.1, 0.5, 50.0])
-def test_a_share_is_searched_with_size_and_data(tokens):
-    found = minimise(DOMAIN, {**BOTH, "r": None}, subject_to=[Budget(1e21), Corpus(tokens)])
-    plan = planning.allocation(DOMAIN, 1e21, corpus_tokens=tokens, at={"r": "best"})
-    want = {"N": plan.N, "D": plan.D, "r": plan.r}
-    assert found.best == pytest.approx(want, rel=1e-6)
-    assert found.loss == pytest.approx(plan.loss, rel=1e-10)
-    assert ("r·D" in found.binding) == ("r·D" in plan.binding)
-
-
-@pytest.mark.full
-def test_the_least_compute_with_a_share():
-    found = minimise(Compute(), {**BOTH, "r": None}, subject_to=[AtMost(DOMAIN, 1.5)])
-    plan = planning.min_compute(DOMAIN, 1.5, at={"r": "best"})
-    assert found.best == pytest.approx({"N": plan.N, "D": plan.D, "r": plan.r}, rel=1e-6)
-    assert found.compute == pytest.approx(plan.compute, rel=1e-9)
-
-
-@pytest.mark.full
-def test_epochs_are_limited_as_allocation_limits_them():
-    law = ("repetition", simulate.TRUTHS["repetition"])
-    for most in (2.0, 40.0):
-        found = minimise(law, BOTH, subject_to=[Budget(1e21), Corpus(max_epochs=most)],
-                         at={"U": 1e10})  # fmt: skip
-        plan = planning.allocation(law, 1e21, max_epochs=most, at={"U": 1e10})
-        assert found.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
-        assert found.binding == plan.binding
-        unique = minimise(law, BOTH, subject_to=[Budget(1e21), Corpus(1e10, max_epochs=most)])
-        assert unique.best == pytest.approx(found.best, rel=1e-12)
-
-
-@pytest.mark.full
-def test_the_valley_is_that_of_the_runs():
-    """Far beyond its runs farseer falls on: the plan is the valley next to them."""
-    law = jl.laws.get("farseer")
-    fit = FittedLaw(
-        law, simulate.TRUTHS["farseer"], ranges={"N": (2e8, 6e9), "D": (1e10, 1e12)},
-        joint_ranges={"D/N": (5.0, 200.0)},
-    )  # fmt: skip
-    plan = planning.allocation(fit, 1e22)
-    found = minimise(fit, BOTH, subject_to=[Budget(1e22)])
-    assert found.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
 
 
 # --- any inputs of any law
@@ -266,31 +173,6 @@ def test_rates_beside_a_budget_that_is_spent(own_laws):
 
 
 # --- draws, forecasts, files
-
-
-def test_every_draw_is_searched_as_it_is_alone():
-    draws = drawn(TRUTH)
-    found = minimise(draws, BOTH, subject_to=[Budget(1e21)])
-    plan = planning.allocation(draws, 1e21)
-    for name in ("N", "D"):
-        np.testing.assert_allclose(found.draws[name], plan.draws[name], rtol=1e-6)
-        assert found.interval[name] == pytest.approx(plan.interval[name], rel=1e-6)
-    assert "compute" not in found.interval and found.interval["loss"][0] < found.loss
-    values = solve(draws, for_="D", loss=2.2, at={"N": 7e9})
-    same = planning.tokens_or_size_for(draws, N=7e9, loss=2.2)
-    np.testing.assert_allclose(values.draws["D"], same.draws["D"], rtol=1e-9)
-    assert values.interval["D"] == pytest.approx(same.interval["D"], rel=1e-9)
-
-
-def test_the_noise_of_a_run_gives_the_flat_range():
-    import dataclasses
-
-    draws = dataclasses.replace(drawn(TRUTH), noise=0.004)
-    found = minimise(draws, BOTH, subject_to=[Budget(1e21)])
-    plan = planning.allocation(draws, 1e21)
-    for name in ("N", "D"):
-        assert found.flat[name] == pytest.approx(plan.flat[name], rel=0.02)
-        assert found.flat[name][0] < found.near[name][0]  # 0.4 % is wider than 0.1 %
 
 
 # --- one input for a loss

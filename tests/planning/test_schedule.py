@@ -154,8 +154,6 @@ def test_scipy_finds_the_same_over_all_rates(epsilon):
     best = optimal_schedule(STRONG, steps, peak, floor=floor, **options)
     assert found.success
     assert best.loss == pytest.approx(found.fun, rel=1e-4)
-    finest = optimal_schedule(STRONG, steps, peak, floor=floor, knots=steps, **options)
-    assert finest.loss <= found.fun * (1 + 1e-6)
 
 
 @settings(max_examples=30, deadline=None)
@@ -167,14 +165,13 @@ def test_scipy_finds_the_same_over_all_rates(epsilon):
     start=st.none() | st.floats(0, 1.0),
     shortest=st.integers(1, 100),
     C=st.floats(0.0, 10.0),
-    seed=st.integers(0, 3),
 )
-def test_limits_hold_exactly(steps, peak, floor, warmup, start, shortest, C, seed):
+def test_limits_hold_exactly(steps, peak, floor, warmup, start, shortest, C):
     law = ("annealing", STRONG[1] | {"C": C})
     floor = floor * peak
     best = optimal_schedule(
         law, steps, peak, floor=floor, warmup=warmup, start=start, shortest_decay=shortest,
-        seed=seed, iterations=20, count_warmup=True,
+        count_warmup=True,
     )  # fmt: skip
     rates, first = best.schedule.rates, max(warmup, 1) - 1
     free = rates[first:]
@@ -190,9 +187,9 @@ def test_limits_hold_exactly(steps, peak, floor, warmup, start, shortest, C, see
         assert best.schedule.initial_lr == rates[0]
 
 
-def test_fewer_steps_than_knots_down_to_one():
+def test_few_steps_down_to_one():
     for steps in (1, 2, 5):
-        best = optimal_schedule(ANNEALING, steps, 1e-3, n_starts=2)
+        best = optimal_schedule(ANNEALING, steps, 1e-3)
         assert best.schedule.rates == pytest.approx(np.full(steps, 1e-3), rel=1e-6)
 
 

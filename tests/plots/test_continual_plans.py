@@ -87,7 +87,7 @@ def test_another_set_and_its_mixture(ax):
 
 def test_the_best_rates_beside_the_usual_ones(ax):
     pair = ("annealing", simulate.TRUTHS["annealing"])
-    best = optimal_schedule(pair, 500, 1e-3, after=None, n_starts=4, iterations=50)
+    best = optimal_schedule(pair, 500, 1e-3, after=None)
     assert plots.best_rates(best, ax) is ax
     np.testing.assert_array_equal(ax.lines[-1].get_ydata(), best.schedule.rates)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), best.usual["wsd"].rates)

@@ -31,6 +31,7 @@ SIZES = {
     "vocabulary": 96,
     "loss-compute": 30,
     "loss-compute-e": 30,
+    "optimum-compute": 30,
     "dcpt": 540,
     "dcpt-general": 540,
     "dcpt-l1": 540,

@@ -20,7 +20,6 @@ from jaxlaw.planning.plots._continual import (
 from jaxlaw.planning.plots._isoflops import isoflops
 from jaxlaw.planning.plots._mixture import (
     critical_share,
-    domain_shares,
     limited_domain,
     mixture_weights,
     replay_losses,
@@ -44,7 +43,6 @@ __all__ = [
     "critical_share",
     "crossover",
     "data_transferred",
-    "domain_shares",
     "isoflops",
     "isoloss",
     "larger_batches",

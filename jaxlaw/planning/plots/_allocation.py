@@ -38,14 +38,26 @@ from jaxlaw._jit import in_float64
 from jaxlaw._typed import Between, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import outside_range, runs_for
-from jaxlaw.planning._allocation import Allocation, Frontier, frontier
-from jaxlaw.planning._answers import AnswerTable
-from jaxlaw.planning._budgets import Cost, Limits, flops, log_size, log_tokens, total_cost
-from jaxlaw.planning._search_space import SearchSpace, search_space, tried_ratios
-from jaxlaw.planning._tokens_per_parameter import TokensPerParameter
-from jaxlaw.planning._tokens_per_parameter import tokens_per_parameter as plan_ratio
-from jaxlaw.planning._transfer import BreakEven, Saving, size_and_data_laws
+from jaxlaw.planning._answers import AnswerTable, without
+from jaxlaw.planning._constraints import Cost
+from jaxlaw.planning._optimise import (
+    Question,
+    flops,
+    log_size,
+    log_tokens,
+    total_cost,
+    tried_ratios,
+)
 from jaxlaw.planning.plots._mixture import curve_of
+from jaxlaw.planning.size_and_data import (
+    Allocation,
+    Frontier,
+    TokensPerParameter,
+    frontier,
+    size_and_data,
+)
+from jaxlaw.planning.size_and_data import tokens_per_parameter as plan_ratio
+from jaxlaw.planning.transfer import BreakEven, Saving, size_and_data_laws
 from jaxlaw.uncertainty import Draws, as_draws
 
 _COMPUTE = "training compute (FLOPs)"
@@ -102,11 +114,8 @@ def isoloss(
     """
     if computes is not None and not computes[0] < computes[1]:
         raise UsageError(f"isoloss: computes is {computes}; give (least, largest) FLOPs")
-    searching = ("limits", "corpus_tokens", "max_epochs")
-    limits, corpus, most_epochs = (options.get(name) for name in searching)
-    space = search_space(fit, limits, corpus, most_epochs, options.get("at"))
-    source = space.source
-    cost = total_cost(options.get("cost"), source, options.get("served_tokens"))
+    question = size_and_data(fit, **without(options, "level"))
+    source, cost = question.reference, question.given.cost
     computes = _frame(source, cost, computes, mark)
     ax, C = ax or new_axes(), np.geomspace(*computes, 121)
     second = ax.has_data()
@@ -115,8 +124,8 @@ def isoloss(
     sizes = [best["N"].min() / 8, best["N"].max() * 8, *(_fitted_ranges(source) or ((), ()))[0]]
     sizes += [*ax.get_ylim()] if second else []  # of another law too
     N = np.geomspace(min(sizes), max(sizes), 160)
-    tokens = _tokens_paid(cost, N * source.scale("N"), C, space.limits)
-    losses = _losses_over(space, N, tokens, options)
+    tokens = _tokens_paid(cost, N * source.scale("N"), C, question)
+    losses = _losses_over(question, N, tokens, options)
     # Before the contours: labels cut their lines in the scale they find.
     ax.set_xlim(*computes)
     ax.set_ylim(N[0], N[-1])
@@ -128,13 +137,13 @@ def isoloss(
     end_labels = [curve(ax, best, "compute", "N", color, label or "best size", 2)]
     # Stripes of a second law on the same axes would hide those of the first.
     striped = not second and _stripe_beyond(ax, source, C, N, tokens / source.scale("D"))
-    if space.epochs is not None:
-        _line_of_epochs(ax, C, cost, space, color)
+    if question.epochs is not None:
+        _line_of_epochs(ax, C, cost, question, color)
     if runs is not None:
         _dots_of_runs(ax, source, cost, runs)
     if mark is not None and np.isfinite([mark.compute, mark.N]).all():
         _mark(ax, source, mark)
-    share = ", each run at its best share" if space.share else ""
+    share = ", each run at its best share" if "r" in question.order else ""
     said = {
         f"band: {planned.level:.0%} of draws": "N_low" in best,
         "striped: beyond the runs": striped,
@@ -145,18 +154,18 @@ def isoloss(
 
 
 def _losses_over(
-    space: SearchSpace, N: np.ndarray, tokens: np.ndarray, options: Mapping[str, Any]
+    question: Question, N: np.ndarray, tokens: np.ndarray, options: Mapping[str, Any]
 ) -> np.ndarray:
     """(sizes, budgets) losses, each at its best share where that is searched; NaN where none is."""
-    source, fixed = space.source, dict(space.others)
+    source, fixed = question.reference, dict(question.given.others[0])
     point = {name: values[0] for name, values in source.values.items()}
     spec = {symbol.name: symbol.unit for symbol in source.law.inputs}
     fixed |= {"N": N[:, None] * source.units["N"], "D": tokens / spec["D"]}
-    if space.share:
+    if "r" in question.order:
         fixed["r"] = _shares_at(tokens / source.scale("D"), options)
     with np.errstate(invalid="ignore"), in_float64():
         losses = np.asarray(source.law.evaluate(point, **fixed), float)
-    if not space.share:
+    if "r" not in question.order:
         return losses
     losses = np.where(np.isnan(fixed["r"]), np.inf, losses).min(axis=0)
     return np.where(np.isfinite(losses), losses, np.nan)
@@ -238,7 +247,7 @@ def _stripe_beyond(
 
 
 def _tokens_paid(
-    cost: Cost | None, sizes: np.ndarray, budgets: np.ndarray, limits: Limits
+    cost: Cost | None, sizes: np.ndarray, budgets: np.ndarray, question: Question
 ) -> np.ndarray:
     """(sizes, budgets) raw tokens that are paid for; NaN where the limits allow no such run."""
     log_N, log_C = (
@@ -247,8 +256,11 @@ def _tokens_paid(
     with in_float64():
         log_D = np.asarray(jax.vmap(partial(log_tokens, cost))(log_N, log_C))
     allowed = np.abs(np.log(flops(cost, log_N, log_D)) - log_C) < _ROUNDED
-    for value, (least, most) in ((log_N, limits.N), (log_D, limits.D)):
-        allowed &= (value >= least - _ROUNDED) & (value <= most + _ROUNDED)
+    low, high = question.given.low, dict(question.given.high)
+    if question.epochs is not None:
+        high["D"] = min(high["D"], question.given.log_corpus)
+    for name, value in (("N", log_N), ("D", log_D)):
+        allowed &= (value >= low[name] - _ROUNDED) & (value <= high[name] + _ROUNDED)
     return np.where(allowed, np.exp(log_D), np.nan).reshape(len(sizes), len(budgets))
 
 
@@ -259,18 +271,18 @@ def _spent(cost: Cost | None, source: Draws, N: Any, D: Any) -> np.ndarray:
 
 
 def _line_of_epochs(
-    ax: Axes, C: np.ndarray, cost: Cost | None, space: SearchSpace, color: Any
+    ax: Axes, C: np.ndarray, cost: Cost | None, question: Question, color: Any
 ) -> None:
     """The sizes at which a budget pays for as many tokens as the epochs allow."""
     with in_float64():
-        log_N = jax.vmap(partial(log_size, cost, space.limits.D[1]))(np.log(C))
-    N = np.exp(np.asarray(log_N)) / space.source.scale("N")
+        log_N = jax.vmap(partial(log_size, cost, question.given.log_corpus))(np.log(C))
+    N = np.exp(np.asarray(log_N)) / question.reference.scale("N")
     low, high = ax.get_ylim()
     shown = np.flatnonzero((low <= N) & (high >= N))
     ax.plot(C, N, color=color, linewidth=0.9, linestyle="--", zorder=2)
     if len(shown):
         at = shown[len(shown) // 2]
-        write(ax, f"{space.epochs[0]:.3g} epochs", (C[at], N[at]), color=color, xytext=(4, -9))
+        write(ax, f"{question.epochs[0]:.3g} epochs", (C[at], N[at]), color=color, xytext=(4, -9))
 
 
 def _shares_at(tokens: np.ndarray, options: Mapping[str, Any], count: int = 65) -> np.ndarray:
@@ -370,15 +382,15 @@ def tokens_per_parameter(
     """
     options = {"at": at} if at else {}
     plan = answer or plan_ratio(fit, loss, served_tokens=served_tokens, **options)
-    space, ax = search_space(fit, None, None, None, at), ax or new_axes()
-    source = space.source
+    question, ax = size_and_data(fit, at=at), ax or new_axes()
+    source = question.reference
     cost = total_cost(None, source, served_tokens)
     single = source.scale("D") / source.scale("N")
     runs = np.exp(tried_ratios(source))
     near = [x for x in (plan.ratio, *runs) if np.isfinite(x)] or [20.0]
     ratio = np.geomspace(min(near) / _RATIOS, max(near) * _RATIOS, 121)
     N = (plan.N if np.isfinite(plan.N) else 1e9 / source.scale("N")) * np.geomspace(1e-4, 1e4, 801)
-    losses = _losses_over(space, N, N[:, None] * source.scale("N") * ratio, options)
+    losses = _losses_over(question, N, N[:, None] * source.scale("N") * ratio, options)
     needed = np.array([_size_reaching(N, column, loss) for column in losses.T])
     compute = _spent(cost, source, needed, needed * ratio / single)
     curve(ax, {"compute": compute}, ratio, "compute", BLUE)

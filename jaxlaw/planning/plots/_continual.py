@@ -29,16 +29,18 @@ from jaxlaw._axes import (
 )
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
-from jaxlaw.planning._continual import (
+from jaxlaw.planning._continual_pretraining import SETTINGS, ContinualPretraining
+from jaxlaw.planning._schedule import OptimalSchedule
+from jaxlaw.planning.continual import (
+    ContinualRun,
     FinalLosses,
     OptimalTraining,
     TradeoffCurve,
+    TurningLength,
+    TurningLengths,
     final_losses,
+    turning_length,
 )
-from jaxlaw.planning._continual_pretraining import SETTINGS, ContinualPretraining
-from jaxlaw.planning._continual_run import ContinualRun
-from jaxlaw.planning._schedule import OptimalSchedule
-from jaxlaw.planning._turning_length import TurningLength, TurningLengths, turning_length
 
 _LABELS = {
     "loss_potential": "loss potential",

@@ -1,4 +1,4 @@
-"""Plots of mixtures: trade-offs, shares of domains and of replay."""
+"""Plots of mixtures: trade-offs, weights of corpora and replay."""
 
 from __future__ import annotations
 
@@ -32,14 +32,13 @@ from jaxlaw._axes import (
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
 from jaxlaw.planning._answers import law_inputs
-from jaxlaw.planning._compare_replay import ReplayComparison
-from jaxlaw.planning._domain_weights import DomainShares
-from jaxlaw.planning._mixture import (
+from jaxlaw.planning.mixture import (
     Mixture,
+    OptimalWeights,
+    ReplayComparison,
     critical_ratio,
     optimal_mixture_data_limited,
 )
-from jaxlaw.planning._weights import OptimalWeights
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
 
 _BEYOND = 0.15  # of the shares that were run: how far a curve goes on beyond them
@@ -187,46 +186,20 @@ def limited_domain(
     return ax
 
 
-@checked
-def domain_shares(plan: DomainShares, ax: Axes | None = None) -> Axes:
-    """Shares of several domains and of the general corpus, with their intervals.
-
-    Args:
-        plan: shares that :func:`jaxlaw.planning.optimal_domain_weights` returned.
-        ax: axes to draw on; a new figure if None.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> domain = ("dcpt", jl.simulate.TRUTHS["dcpt"])
-        >>> domains = {"code": domain, "law": domain}
-        >>> plan = jl.planning.optimal_domain_weights(domains, at={"N": 1.8, "D": 10.0})
-        >>> plots.domain_shares(plan).get_xlabel()
-        'share of the mixture'
-    """
-    ax, shares = ax or new_axes(), plan.shares | {"general": plan.general_share}
-    intervals = [plan.interval.get(f"r[{name}]") for name in shares]
-    losses = [f"   loss {plan.losses[n]:.4g}" if n in plan.losses else "" for n in shares]
-    _share_bars(ax, shares, [BLUE] * len(plan.shares) + [FAINT], intervals, losses)
-    ax.set_xlim(0, min(1.35 * np.nanmax([*shares.values(), 1e-6]), 1.3))
-    return finish(ax, "share of the mixture", "")
-
-
 def _share_bars(
     ax: Axes,
     shares: Mapping[str, float],
     colors: Any,
     intervals: Sequence[Any],
-    more: Sequence[str] | None = None,
 ) -> np.ndarray:
     """A bar for each share, with its interval where there is one; (k,) rows, the first on top."""
     rows = np.arange(len(shares))[::-1]
     ax.barh(rows, list(shares.values()), color=colors, height=0.55)
-    texts = more or [""] * len(shares)
-    for row, share, interval, text in zip(rows, shares.values(), intervals, texts, strict=True):
+    for row, share, interval in zip(rows, shares.values(), intervals, strict=True):
         if interval is not None:
             ax.plot(interval, [row, row], color=INK, linewidth=1.2, marker="|", markersize=7)
         edge = share if interval is None else max(share, interval[1])
-        write(ax, f"{share:.1%}{text}", (edge, row), xytext=(6, 0), va="center")
+        write(ax, f"{share:.1%}", (edge, row), xytext=(6, 0), va="center")
     ax.set_yticks(rows, list(shares), parse_math=False)
     ax.tick_params(left=False)
     ax.xaxis.set_major_formatter(percent)

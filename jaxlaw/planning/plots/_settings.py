@@ -38,14 +38,21 @@ from jaxlaw.data import read_runs
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Input, get
 from jaxlaw.planning._answers import law_inputs
-from jaxlaw.planning._best_settings import BestSettings
-from jaxlaw.planning._critical_batch_size import CriticalBatchSize, critical_batch_size
-from jaxlaw.planning._minimise import Minimum, minimise
-from jaxlaw.planning._optimal_inputs import OptimalInputs, optimal_inputs
-from jaxlaw.planning._question import Question, question_of, searched_inputs, searched_range
-from jaxlaw.planning._searches import minimum as lowest_points
-from jaxlaw.planning._searches import values_at
-from jaxlaw.planning._solution import Solution, solve
+from jaxlaw.planning._optimise import (
+    Question,
+    question_of,
+    searched_inputs,
+    searched_range,
+    values_at,
+)
+from jaxlaw.planning.inputs import Minimum, Solution, minimise, solve
+from jaxlaw.planning.settings import (
+    BestSettings,
+    CriticalBatchSize,
+    OptimalInputs,
+    critical_batch_size,
+    optimal_inputs,
+)
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
 
 _POINTS = 101  # along each setting
@@ -196,7 +203,7 @@ def _values_over(question: Question, params: Any, *coordinates: Any) -> tuple[An
         params: parameters of each law, (draws,).
         *coordinates: (…) of each coordinate of the search; None, or left out, at its best.
     """
-    *_, best = lowest_points(question.form, question.params, question.given)
+    best = question.best().point[:, 0]
     shape = next(np.shape(each) for each in coordinates if each is not None)
     points = np.tile(np.asarray(best)[0], (int(np.prod(shape)), 1))
     for k, each in enumerate(coordinates):

@@ -1,4 +1,4 @@
-"""The lowest loss, or the least compute, over any inputs of a law, under constraints."""
+"""Any inputs of a law: where its loss, or the compute, is least, and where it reaches a loss."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw._quantities import SHARE
+from jaxlaw._quantities import SHARE, checked_number
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, ConfidenceLevel, checked
@@ -22,19 +22,24 @@ from jaxlaw.planning._answers import (
     context_of_inputs,
     fewest_degrees,
     keeps_question,
+    law_inputs,
     missing_draws_notes,
     off_centre_notes,
+    source_notes,
     without,
 )
 from jaxlaw.planning._constraints import AtMost, Budget, Corpus
-from jaxlaw.planning._flat import as_good, relative_excess
-from jaxlaw.planning._question import Question, question_of
-from jaxlaw.planning._searches import minimum, values_at
-from jaxlaw.uncertainty import LEVEL, with_intervals
-
-# The range of near-optimal values: grids of so many points a coordinate, each around the last.
-NEAR_POINTS = {1: 2001, 2: 65, 3: 25, 4: 13}
-NEAR_ROUNDS = 6
+from jaxlaw.planning._optimise import (
+    LEAST_SHARE,
+    crossing,
+    epochs_notes,
+    flops,
+    question_of,
+    searched_inputs,
+    searched_range,
+    total_cost,
+)
+from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -157,30 +162,26 @@ def minimise(
         jaxlaw plan minimise fit.json --over N --over D=:1e12 --subject-to budget:1e22
     """
     question = question_of(fit, over, subject_to, at)
-    raw, losses, ended, kept, point = minimum(question.form, question.params, question.given)
-    if ended[0]:
-        raise DataError(question.without_end(raw))
-    none, reference = ended | ~kept, question.reference
-    raw = {name: np.where(none, np.nan, column) for name, column in raw.items()}
-    columns = {name: raw[name] / reference.scale(name) for name in question.order}
-    losses = np.where(none[:, None], np.nan, losses)
-    columns |= dict(zip(question.losses, losses.T, strict=True))
-    columns |= question.compute(raw)
+    found = question.best()
+    if found.ended[0, 0] and (question.has_closed_form or found.kept[0, 0]):
+        raise DataError(question.without_end(found))
+    reference = question.reference
+    columns = {name: column[:, 0] for name, column in question.values(found).items()}
     given = [name for name, column in columns.items() if np.ptp(column) <= SAME * abs(column[0])]
     answer = with_intervals(columns, level, fewest_degrees(question.sources), given)
     best = {name: answer.pop(name) for name in question.order}
     limited = {label: answer.pop(f"loss[{label}]") for label in question.labels}
     loss, spent = answer.pop("loss", math.nan), answer.pop("compute", math.nan)
-    notes = [*question.notes(best), *missing_draws_notes(raw[question.order[0]], "optimum")]
+    notes = [*question.notes(best), *missing_draws_notes(columns[question.order[0]], "optimum")]
     notes += off_centre_notes(reference, columns.get("loss", np.empty(0)))
     bound, near, flat = "none", {}, {}
-    if none[0]:
-        notes.insert(0, Note("none-allowed", "error", question.not_allowed()))
-    else:
+    if found.kept[0, 0]:
         bound = question.binding(best, limited, spent)
-        near = _near(question, math.log1p(tolerance), point[0])
+        near = question.near(math.log1p(tolerance), found.point[0, 0])
         if question.form.law is not None and reference.noise > 0:
-            flat = _near(question, reference.noise, point[0])
+            flat = question.near(reference.noise, found.point[0, 0])
+    else:
+        notes.insert(0, Note("none-allowed", "error", question.not_allowed()))
     return Minimum(
         best=best, loss=loss, limited=limited, compute=spent, near=near, tolerance=tolerance,
         flat=flat, binding=bound, notes=tuple(dict.fromkeys(notes)), **answer,
@@ -188,54 +189,132 @@ def minimise(
     )  # fmt: skip
 
 
-def _near(question: Question, nats: float, point: np.ndarray) -> dict[str, tuple[float, float]]:
-    """Input → (low, high) where the logarithm of what is least rises by so much at most.
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Solution(Pictured, Answer):
+    """The value of an input at which a loss is reached.
 
-    Of the fit itself, by grids over the coordinates. On each the profile of every coordinate,
-    the least over all others, is cut at the level; the next grid covers what is left and a
-    cell beside it, so that the last one is as fine as the range asks for.
+    Attributes:
+        input: name of the input.
+        value: its value, in the units of the fitted runs; infinite where no size or no number of
+            tokens reaches the loss, NaN where no other value does.
+        loss: loss that is reached, in nats.
+        compute: FLOPs of the run, 6·N·D; NaN for a law without N or D.
     """
-    if not len(point):
-        return {}
-    count, around = NEAR_POINTS[len(point)], [(0.0, 1.0)] * len(point)
-    first = tuple({name: v[:1] for name, v in own.items()} for own in question.params)
-    for _ in range(NEAR_ROUNDS):
-        axes = _axes(around, point, count)
-        points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
-        (values,), raw = values_at(question.form, first, question.given, points)
-        if not (least := values.min()) > 0:  # of a negative loss the excess is of its size
-            if not least < 0:
-                return {}
-            values = np.exp(relative_excess(values, least))
-        cut = _cut(values.reshape([count + 1] * len(point)), axes, point, nats)
-        around = [
-            (axis[max(low - 1, 0)], axis[min(high + 1, count)])
-            for axis, (low, high) in zip(axes, cut, strict=True)
-        ]
-    kept = values <= values.min() * math.exp(nats)
-    for axis, (low, high), x in zip(axes, cut, points.T, strict=True):
-        kept &= (x >= axis[low]) & (x <= axis[high])
-    scale = question.reference.scale
-    return {
-        name: (float(raw[name][0][kept].min() / scale(name)),
-               float(raw[name][0][kept].max() / scale(name)))
-        for name in question.order
-    }  # fmt: skip
+
+    input: str
+    value: float = field(metadata={"unit": ""})  # that of the input, which its name tells
+    loss: float = field(metadata={"unit": TARGET, "setting": True})
+    compute: float = field(metadata={"unit": "FLOPs"})
+
+    @property
+    def quantities(self) -> dict[str, float]:
+        """The input, the loss, and the compute where there is one."""
+        compute = {} if math.isnan(self.compute) else {"compute": self.compute}
+        return {self.input: self.value, "loss": self.loss, **compute}
+
+    def sentence(self) -> str:
+        """The value, and what it reaches."""
+        if not math.isfinite(self.value):
+            return ""
+        spent = "" if math.isnan(self.compute) else f", {self.written('compute')}"
+        value = self.written(self.input, level=True)
+        return f"loss {self.written('loss')}: {self.input} {value}{spent}"
+
+    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        asked = question["fit"], question["for_"], question["loss"]
+        return "solution", asked, {"answer": self, **without(question, "fit", "for_", "loss")}
 
 
-def _axes(around: Sequence[Any], point: np.ndarray, count: int) -> list[np.ndarray]:
-    """Points along each coordinate; the optimum is one of them, whatever the others miss."""
-    return [
-        np.sort(np.append(np.linspace(*span, count), x))
-        for span, x in zip(around, point, strict=True)
+@keeps_question
+@checked
+def solve(
+    fit: Any,
+    for_: str,
+    loss: float,
+    *,
+    between: tuple[float | str | None, float | str | None] | None = None,
+    at: Mapping[str, float | str] | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> Solution:
+    """The value of one input at which a law reaches a loss, all others given.
+
+    For any law and any of its inputs. :func:`tokens_or_size_for` answers for N and D, also by a
+    budget.
+
+    Args:
+        fit: fit of the loss: a Fit, (law, params), a bootstrap, draws or a forecast.
+        for_: name of the input.
+        loss: loss to reach, in nats.
+        between: least and largest value between which it is searched, in the units of the fitted
+            runs, None for an open side; left out, as ``over`` of :func:`minimise` has it.
+        at: values of all other inputs, in the units of the fitted runs.
+        level: confidence level of the interval.
+
+    Returns:
+        :class:`Solution`. Where several values reach the loss it is the least of them, with the
+        note ``several-solutions``; where none does, the note ``out-of-reach``.
+
+    Raises:
+        UsageError: an input is missing or unknown, or a range is empty or unknown.
+
+    Example:
+        >>> fit = jl.published()["besiroglu-2024"]
+        >>> print(f"{jl.planning.solve(fit, for_='D', loss=2.1, at={'N': 7e9}).value:.3g} tokens")
+        6.11e+11 tokens
+
+    Shell:
+        jaxlaw plan solve fit.json --for D --loss 2.1 --at N=7e9
+    """
+    (source,) = as_draws(fit)
+    (spec,) = searched_inputs(source, (for_,), "for_").values()
+    target = checked_number("loss", loss, "real")
+    others = law_inputs(source, at, (for_,))
+    span = searched_range(source, spec, between, "between")
+    log, (low, high, *_) = span.log, span.sides
+    if spec.domain == "fraction" and spec.above_zero:
+        low = max(low, LEAST_SHARE)
+    x, _, count, lowest = crossing(source, for_, log, target, low, high, others)
+    # Without a crossing it lies beyond an end of the search, where nothing limits that.
+    raw = np.where(np.isnan(x), np.nan, np.exp(x) if log else x)
+    raw = np.where((x == np.inf) & ~span.open[1] | (x == -np.inf) & ~span.open[0], np.nan, raw)
+    values = {for_: raw / source.scale(for_), "loss": np.full(len(raw), target)}
+    units = {spec.name: spec.unit for spec in source.law.inputs}
+    known = {name: np.full(len(raw), value * units[name]) for name, value in others.items()}
+    known[for_] = raw
+    if {"N", "D"} <= set(known):
+        with np.errstate(divide="ignore"):
+            cost = total_cost(None, source)
+            values["compute"] = flops(cost, np.log(known["N"]), np.log(known["D"]))
+    answer = with_intervals(values, level, source.degrees, ["loss"])
+    value = answer.pop(for_)
+    notes = [
+        *_crossing_notes(for_, target, x[0], int(count[0]), float(lowest[0])),
+        *source_notes(source, **{**(at or {}), for_: value}),
+        *missing_draws_notes(raw, "solution"),
     ]
+    if for_ == "D":
+        notes += epochs_notes(source, others, value, None)
+    return Solution(
+        input=for_, value=value, compute=answer.pop("compute", math.nan), binding="loss",
+        notes=tuple(notes), **answer,
+        **context_of_inputs(Solution, source, {**(at or {}), for_: value}),
+    )  # fmt: skip
 
 
-def _cut(
-    values: np.ndarray, axes: Sequence[np.ndarray], point: np.ndarray, nats: float
-) -> list[tuple[int, int]]:
-    """First and last point of every axis at which its profile lies near the lowest."""
-    numbers = range(values.ndim)
-    profiles = (values.min(axis=tuple(k for k in numbers if k != own)) for own in numbers)
-    best = (int(np.searchsorted(axis, x)) for axis, x in zip(axes, point, strict=True))
-    return [as_good(profile, k, nats) for profile, k in zip(profiles, best, strict=True)]
+def _crossing_notes(name: str, target: float, x: float, count: int, lowest: float) -> list[Note]:
+    if x == math.inf:
+        message = (
+            f"the law does not reach a loss of {target:g} at any {name} that is searched; it comes "
+            f"down to {lowest:.5g}"
+        )
+        return [Note("out-of-reach", "error", message)]
+    if x == -math.inf:
+        message = f"the loss is below {target:g} at every {name} that is searched"
+        return [Note("out-of-reach", "error", message)]
+    if count > 1:
+        message = (
+            f"the law has a loss of {target:g} at {count} values of {name}; this is the least: "
+            "between= says where another is to be searched"
+        )
+        return [Note("several-solutions", "warning", message)]
+    return []

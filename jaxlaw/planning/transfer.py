@@ -30,7 +30,6 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._allocation import budgets_of, lowest_loss, min_compute
 from jaxlaw.planning._answers import (
     MISSING,
     Answer,
@@ -46,23 +45,27 @@ from jaxlaw.planning._answers import (
     law_inputs_of_each,
     missing_draws_notes,
     require_inputs,
+    require_loss,
     source_notes,
     units_of,
     without,
 )
-from jaxlaw.planning._budgets import (
+from jaxlaw.planning._constraints import Cost
+from jaxlaw.planning._optimise import (
     SEARCH_LIMITS,
-    Cost,
-    best_of_budget,
+    best_size,
+    crossing,
+    epochs_notes,
     flops,
+    for_each_draw,
     log_tokens,
     loss_at,
     losses_at,
-    other_input,
-    search_limits,
+    root,
+    root_or_infinity,
     total_cost,
 )
-from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
+from jaxlaw.planning.size_and_data import budgets_of, min_compute, runs_beyond, size_and_data
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, has_draws, interval_columns, with_intervals
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
@@ -235,13 +238,13 @@ def data_transferred(
     log_N = math.log(checked_input(continued, "N", N) * continued.scale("N"))
     if D is None:
         target = np.full(continued.rows, checked_number("loss", loss))
-        log_D = _tokens_to(continued, log_N, target, others[1])
+        log_D, _ = _tokens_to(continued, log_N, target, others[1])
     else:
         tokens = checked_input(continued, "D", D) * continued.scale("D")
         log_D = np.full(continued.rows, math.log(tokens))
-        target = losses_at(continued.law, continued.values, log_N, log_D[0], others[1])
-    values = _against_scratch(both, others[0], cost, log_N, log_D, target)
-    notes = _transfer_notes(values, lowest_loss(both[0], "D", log_N, others[0]))
+        target = losses_at(continued, log_N, log_D, others[1])
+    values, lowest = _against_scratch(both, others[0], cost, log_N, log_D, target)
+    notes = _transfer_notes(values, lowest)
     given = ("N", "D" if loss is None else "loss")
     answer = with_intervals(values, level, fewest_degrees(both), given)
     raw = {name: answer[name] * continued.scale(name) for name in ("N", "D")}
@@ -302,9 +305,9 @@ def transfer_table(
             raise UsageError(f"transfer_table: {name} is empty; give a number, or several")
     for size, some in itertools.product(sizes, tokens):
         log_N, log_D = math.log(size * continued.scale("N")), math.log(some * continued.scale("D"))
-        loss = losses_at(continued.law, continued.values, log_N, log_D, others[1])
+        loss = losses_at(continued, log_N, log_D, others[1])
         spent = np.full(continued.rows, log_D)
-        rows.append(_against_scratch(both, others[0], cost, log_N, spent, loss))
+        rows.append(_against_scratch(both, others[0], cost, log_N, spent, loss)[0])
     values = {name: np.stack([row[name] for row in rows], axis=1) for name in rows[0]}
     table = {name: columns[0] for name, columns in values.items()}
     for name in ("transferred", "saved"):
@@ -425,6 +428,7 @@ def frontier_savings(
                 "frontiers need laws of the compute C alone, such as loss-compute; for laws of N "
                 "and D use compute_savings or data_transferred"
             )
+        require_loss(source)
     budgets = budgets_of(compute)
     loss, log_C = _at_equal_loss(
         tuple(source.law for source in both), tuple(source.values for source in both),
@@ -601,10 +605,15 @@ def _same_draws(continued: Any, theirs: Any) -> bool:
 
 def _tokens_to(
     source: Draws, log_N: float, loss: np.ndarray, others: Mapping[str, float]
-) -> np.ndarray:
-    """(draws,) log tokens at which a law comes down to (draws,) losses; ∞ where it does not."""
-    sizes = np.full(source.rows, log_N)
-    return other_input(source.law, None, "D", "loss", source.values, sizes, loss, others)[0]
+) -> tuple[np.ndarray, float]:
+    """(draws,) log tokens at which a law comes down to (draws,) losses; ∞ where it does not.
+
+    And the loss to which the fit itself comes down.
+    """
+    held = {**others, "N": math.exp(log_N) / source.scale("N") * source.units["N"]}
+    limits = map(math.log, SEARCH_LIMITS["D"])
+    log_D, _, _, lowest = crossing(source, "D", True, loss, *limits, held)
+    return log_D, float(lowest[0])
 
 
 def _against_scratch(
@@ -614,10 +623,13 @@ def _against_scratch(
     log_N: float,
     log_D: np.ndarray,
     loss: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """Values (draws,) of a :class:`Transfer`; the other inputs are those from scratch."""
+) -> tuple[dict[str, np.ndarray], float]:
+    """Values (draws,) of a :class:`Transfer`, and the loss to which scratch comes down.
+
+    The other inputs are those from scratch.
+    """
     scratch, continued = both
-    scratch_log_D = _tokens_to(scratch, log_N, loss, others)
+    scratch_log_D, lowest = _tokens_to(scratch, log_N, loss, others)
     cost = total_cost(cost, continued)
     needed, spent = (flops(cost, log_N, at) for at in (scratch_log_D, log_D))
     values = {
@@ -631,7 +643,7 @@ def _against_scratch(
         saved = np.where(np.isinf(scratch_log_D), 1.0, 1 - spent / needed)
     for name, column in (("transferred", transferred), ("saved", saved)):
         values[name] = np.where(np.isfinite(log_D), column, np.nan)
-    return values
+    return values, lowest
 
 
 def _transfer_notes(values: dict[str, np.ndarray], lowest: float) -> list[Note]:
@@ -699,8 +711,7 @@ def _crossings(
     def run(k: int, x: Any) -> Any:
         law = laws[k]
         if along == "compute":
-            own = law, cost, params[k], x, search_limits(), others[k]
-            return best_of_budget(*own, points=65)
+            return best_size(law, params[k], x, others[k], cost)
         at = (fixed, x) if along == "D" else (x, log_tokens(cost, x, fixed))
         return *at, loss_at(law, params[k], *at, others[k])
 
@@ -744,4 +755,113 @@ def _side_notes(pays: str, side: np.ndarray, along: str) -> list[Note]:
         severity = "warning" if elsewhere > MISSING else "info"
         message = f"of the draws, continual training pays {seen}"
         notes.append(Note("draws-disagree", severity, message))
+    return notes
+
+
+class ComputeMultiplier(AnswerTable):
+    """What a recipe is worth, a row for each budget.
+
+    ``table`` has ``compute``, ``loss`` and ``multiplier``.
+    """
+
+    picture = "compute_multiplier"
+
+    def sentence(self) -> str:
+        """What the recipe is worth at the least and the largest budget."""
+        return self.over_budgets("{compute}: the recipe is worth {multiplier} × the compute")
+
+
+@checked
+def compute_multiplier(
+    fit: Any,
+    compute: Sequence[float],
+    *,
+    reference: Mapping[str, float | str],
+    cost: Cost | None = None,
+    served_tokens: Quantity | None = None,
+    max_epochs: float | None = None,
+    at: Mapping[str, float | str] | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> ComputeMultiplier:
+    """How much compute a recipe is worth against a reference, at equal loss.
+
+    Each of the two is trained at its own best size, on its own best number of tokens. A multiplier
+    of 2 says that the recipe reaches the reference's loss with half of the reference's compute.
+
+    Args:
+        fit: fit of a law of N and D with another input, such as the ``group`` of
+            :func:`jaxlaw.laws.grouped`: a Fit, (law, params), or a bootstrap, whose draws of
+            both recipes belong together.
+        compute: (K,) budgets of the reference, in FLOPs.
+        reference: inputs of the reference, such as ``{"group": "c4"}``.
+        cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
+        served_tokens: number of tokens that either model will serve: a part of both budgets.
+        max_epochs: largest D/U of either recipe, as for :func:`jaxlaw.planning.allocation`.
+        at: inputs of the recipe that is compared with it, such as ``{"group": "pile"}``.
+        level: confidence level of the intervals.
+
+    Returns:
+        :class:`ComputeMultiplier` of K rows: ``compute``, the reference's ``loss`` there and the
+        ``multiplier``; with draws ``…_low`` and ``…_high`` of the last two. It is 0 where the
+        recipe never reaches that loss. The note ``order-turns`` says where the multiplier passes 1
+        among the budgets, and ``order-unclear`` that its interval holds 1.
+
+    Raises:
+        UsageError: the law lacks N or D, or an input is missing or unknown.
+
+    Example:
+        >>> law = jl.laws.grouped("chinchilla", ["c4", "pile"], own=["B"])
+        >>> params = jl.simulate.TRUTHS["chinchilla"] | {"B[c4]": 410.7, "B[pile]": 300.0}
+        >>> params = {name: params[name] for name in law.parameter_names}
+        >>> plan = jl.planning.compute_multiplier(
+        ...     (law, params), [1e21], reference={"group": "c4"}, at={"group": "pile"}
+        ... )
+        >>> plan.table["multiplier"].round(2).tolist()
+        [3.07]
+
+    Shell:
+        jaxlaw plan compute-multiplier groups.json --compute 1e19,1e21
+            --reference group=c4 --at group=pile
+    """
+    budgets = budgets_of(compute)
+    counted = {"cost": cost, "served_tokens": served_tokens, "max_epochs": max_epochs}
+    first = size_and_data(fit, budgets[0], at=reference, **counted)
+    source, best = first.reference, first.best(budgets)
+    runs = first.values(best)
+    second = size_and_data(fit, loss=1.0, at=at, **counted)
+    needed = second.best(targets=best.losses[..., 0])
+    own = second.values(needed._replace(ended=needed.ended & False))
+    loss, multiplier = runs["loss"], np.where(needed.kept, budgets / own["compute"], 0.0)
+    multiplier = np.where(np.isnan(loss), np.nan, multiplier)
+    table = {"compute": budgets, "loss": loss[0], "multiplier": multiplier[0]}
+    for name, values in (("loss", loss), ("multiplier", multiplier)):
+        table |= interval_columns(name, values, level, source.degrees)
+    frame = pd.DataFrame(table)
+    notes = [*_order_notes(frame), *runs_beyond(source, runs, reference), *source_notes(source)]
+    for question, values in ((first, runs), (second, own)):
+        others, tokens = question.given.others[0], values["D"][0]
+        notes += epochs_notes(source, others, tokens, question.epochs)
+    largest = {name: runs[name][0][budgets.argmax()] for name in ("N", "D")}
+    context = context_of(ComputeMultiplier, source, {**reference, **largest})
+    return ComputeMultiplier(frame, level, tuple(dict.fromkeys(notes)), **context)
+
+
+def _order_notes(table: pd.DataFrame) -> list[Note]:
+    """Where the better of the two changes among the budgets, and where the interval holds both."""
+    notes, better = [], table["multiplier"].to_numpy() > 1
+    for k in np.flatnonzero(better[1:] != better[:-1]):
+        before, after = table["compute"].iloc[[k, k + 1]]
+        message = (
+            f"the better recipe changes between {before:.3g} and {after:.3g} FLOPs: which one to "
+            "take depends on the budget"
+        )
+        notes.append(Note("order-turns", "warning", message))
+    if "multiplier_low" in table:
+        unclear = (table["multiplier_low"] < 1) & (table["multiplier_high"] > 1)
+        if unclear.any():
+            message = (
+                f"at {int(unclear.sum())} of {len(table)} budgets the interval of the multiplier "
+                "holds 1: these runs do not say which recipe is better there"
+            )
+            notes.append(Note("order-unclear", "warning", message))
     return notes
