@@ -527,7 +527,11 @@ in the [README](README.md#data). Your own law joins by `--law mylaw.py:mine`, yo
 `--runs runs.csv --fit "C < 1e21" --score "C >= 1e21"`.
 
 No law wins everywhere. A mean over a handful of held-out runs is itself uncertain: where two
-errors are close, the table does not say which law is better. @FORECAST
+errors are close, the table does not say which law is better. Over the 15 splits
+of size and data the forecast errs by 0.66 % in the mean (skaling 0.89, chinchilla 1.69); its 90 %
+intervals hold 89 % of the runs (mean of the splits), with an interval score of 3.9 %. They fail
+where tokens per parameter are held out (Farseer, longest D: 17 % inside), and on many more
+repetitions of the tokens than were fitted, of which no law knows (7 to 14 % of error; 23 % inside).
 
 - **forecast** is `jl.forecast` as users have it, with the default law and `prior="field"`, but
   for the set's own source, which the prior leaves out. The interval score (Gneiting and Raftery
