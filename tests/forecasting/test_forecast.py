@@ -259,8 +259,8 @@ def test_a_folder_of_forecasts_is_scored_together(made_forecast, tmp_path, comma
     made.to_csv(tmp_path / "runs.csv", index=False)
     code, out, err = command("score", str(tmp_path), str(tmp_path / "runs.csv"), "--json")
     assert (code, err) == (0, "")
-    rows = {row["level"]: row["inside"] for row in json.loads(out)["calibration"]}
-    assert rows[0.9] == 0.5
+    below = np.array([row["below"] for row in json.loads(out)["frame"]])
+    assert (np.abs(2 * below - 1) < 0.9).tolist() == [True, True, False, False]
     with pytest.raises(jl.UsageError, match="not FittedLaw"):
         score([made_forecast.posterior.fit], made)
 
