@@ -45,7 +45,7 @@ OLMO = ("loss_c4_en", "loss_dolma_stack", "loss_ice")  # of eleven evaluations o
 PUBLISHED = {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.34, "beta": 0.28}  # Hoffmann 2022
 SKALING = jl.laws.get("skaling")
 UNITS = {"N": 1, "D": 1}
-SCALES, OF_NOISE, MEANS = (0.0015, 0.002, 0.0025, 0.003), (0.5, 1.0), (-0.002, -0.003, -0.004)
+SCALES, OF_NOISE, MEANS = (0.0015, 0.002, 0.0025, 0.003), (0.35, 0.7), (-0.002, -0.003, -0.004)
 
 
 class Case(NamedTuple):
@@ -91,7 +91,7 @@ def cases() -> Iterator[Case]:
                 N, D = beyond.N.to_numpy(), beyond.D.to_numpy()
                 yield Case(
                     runs, count, logs_of(found, {"N": N, "D": D}),
-                    np.log(np.stack([N, D]) / found.tops[0][:, None]),
+                    np.log(np.stack([N / found.places["top_N"], D / found.places["top_D"]])),
                     found.sigma[0][:, None], np.log(beyond.loss.to_numpy()), found,
                 )  # fmt: skip
 
@@ -99,9 +99,9 @@ def cases() -> Iterator[Case]:
 def predictive(case: Case, scale: float, of_noise: float, mean: float) -> np.ndarray:
     """(R, m) logs of new runs, under slopes of another scale and mean."""
     random, count = np.random.default_rng(0), (2, len(case.sigma), 1)
-    scales = np.hypot(scale * np.exp(SLOPE_SD * random.standard_normal(count)),
-                      of_noise * case.sigma)  # fmt: skip
+    scales = scale * np.exp(SLOPE_SD * random.standard_normal(count))
     slopes = mean + scales * random.standard_t(SLOPE_NU, count)
+    slopes += of_noise * case.sigma * random.standard_t(SLOPE_NU, count[1:])
     plane = (slopes * case.away[:, None]).sum(axis=0) * np.clip(case.away.sum(axis=0), 0, 1)
     return case.logs + plane
 
@@ -230,7 +230,8 @@ def optima() -> None:
                 continue
             grid = np.linspace(best - 4, best + 4, 801)
             at = {"N": np.exp(grid), "D": np.exp(log_c - grid) / 6}
-            gate = np.clip(log_c - np.log(6 * found.tops[0].prod()), 0, 1)
+            top = found.places
+            gate = np.clip(log_c - np.log(6 * top["top_N"][0] * top["top_D"][0]), 0, 1)
             drawn = grid[(logs_of(found, at) + gate * tilt * grid).argmin(axis=1)]
             ends = {level: np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
                     for level in (0.5, 0.9, 0.95)}  # fmt: skip

@@ -25,7 +25,6 @@ from jaxlaw.laws import (
     growing_inputs,
     parameter_of,
     slope_of,
-    top_of,
     weight_of,
     weighted,
 )
@@ -279,7 +278,7 @@ class Ensemble:
             params = {
                 name: one.params[name].ravel() for name in self.asked.laws[label].parameter_names
             }
-            params |= {top_of(n): np.repeat(one.tops[:, j], draws) for j, n in enumerate(names)}
+            params |= {name: np.repeat(values, draws) for name, values in one.places.items()}
             none = {slope_of(name): np.zeros(count * draws) for name in names}
             drawn = {slope_of(n): one.slopes[..., j].ravel() for j, n in enumerate(names)}
             with np.errstate(invalid="ignore", divide="ignore"):

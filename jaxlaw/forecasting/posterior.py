@@ -34,7 +34,7 @@ from jaxlaw.fitting import FittedLaw, Prior, field_prior, joint_ranges, prior_of
 from jaxlaw.fitting._prior import FLOOR, SPREAD, WITHIN
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import centred_inputs, in_own_units
-from jaxlaw.laws import Law, beyond, growing_inputs, slope_of, top_of
+from jaxlaw.laws import Law, beyond, end_of, growing_inputs, slope_of, top_of
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import Draws
 
@@ -46,9 +46,9 @@ MISFIT, MISFIT_SD = 0.004, 0.8  # median of a, per e-fold below the largest run,
 MOST_RUNS = 40.0  # that count as such: what a law errs by does not average out
 #: Scale τ and mean of the misfit's slopes beyond the runs, per e-fold: of laws of size, tokens or
 #: compute alone, which lie high beyond their runs, and of those of a mixture or of a whole curve.
-SLOPES = {"size": (0.002, -0.003), "other": (0.008, 0.0)}
+SLOPES = {"size": (0.0025, -0.003), "other": (0.008, 0.0)}
 SLOPE_SD, SLOPE_NU = 0.6, 5.0  # sd of log τ, and the slopes' degrees of freedom
-SLOPE_OF_NOISE = 1.0  # what the runs' noise adds to their scale
+SLOPE_OF_NOISE = 0.7  # scale, in those of the runs' noise, of what it adds to all slopes
 LEVEL_SD = 2.0  # of the log of the target at the reference point, about the runs'
 GROUP_SD = 0.7  # of the log of how much groups of runs differ, about a third of what sources do
 SHARED = 0.5  # correlation of the errors of a run's checkpoints
@@ -216,7 +216,7 @@ class Posteriors(NamedTuple):
         middle: parameter of the law → (P,), at the mean of the coordinates.
         sigma, misfit: (P, R) relative noise of a run, and misfit per e-fold below the largest run.
         slopes: (P, R, k) of the misfit beyond the runs, along each growing input.
-        tops: (P, k) values of these inputs at the largest run.
+        places: parameter of the misfit that says where the runs are → (P,).
         effective: (P,) effective number of draws.
         log_evidence: (P,) log of the probability density of the runs.
         conflict: (P,) tail probability of the posterior's mass under the prior; 1 without one.
@@ -227,7 +227,7 @@ class Posteriors(NamedTuple):
     sigma: np.ndarray
     misfit: np.ndarray
     slopes: np.ndarray
-    tops: np.ndarray
+    places: dict[str, np.ndarray]
     effective: np.ndarray
     log_evidence: np.ndarray
     conflict: np.ndarray
@@ -275,10 +275,19 @@ def posteriors(
     sigma, misfit = np.hypot(np.exp(at[:, keep, -2]), LEAST_NOISE), np.exp(at[:, keep, -1])
     slopes = _slopes(law, sigma, seed)
     conflict = np.array([_tail_probability(one, _count(space)) for one in known])
-    active = np.where(weights > 0, one.size[: weights.shape[1]], -np.inf)
-    tops = np.exp(one.tops[np.argmax(active, axis=1)])
+    places = _places(law, one.tops[: weights.shape[1]], weights > 0)
     params = {name: np.broadcast_to(params[name], at.shape[:2])[:, keep] for name in params}
-    return Posteriors(params, middle, sigma, misfit, slopes, tops, effective, evidence, conflict)
+    return Posteriors(params, middle, sigma, misfit, slopes, places, effective, evidence, conflict)
+
+
+def _places(law: Law, logs: np.ndarray, active: np.ndarray) -> dict[str, np.ndarray]:
+    """Where the runs (P, n) that count are, from logs (n, k) of the growing inputs."""
+    largest = np.argmax(np.where(active, logs.sum(axis=1), -np.inf), axis=1)
+    found = {}
+    for name, values in zip(growing_inputs(law), logs.T, strict=True):
+        found[top_of(name)] = np.exp(values[largest])
+        found[end_of(name)] = np.exp(np.where(active, values, -np.inf).max(axis=1))
+    return found
 
 
 def _tail_probability(known: np.ndarray, size: int) -> float:
@@ -311,9 +320,9 @@ def _slopes(law: Law, sigma: np.ndarray, seed: int) -> np.ndarray:
     """(P, R, k) slopes of the misfit beyond the runs, per e-fold of each growing input."""
     rng, shape = np.random.default_rng([seed, 1]), (*sigma.shape[1:], len(growing_inputs(law)))
     scale, mean = slopes_of(law)
-    scale = scale * np.exp(SLOPE_SD * rng.standard_normal(shape))
-    scale = np.hypot(scale, SLOPE_OF_NOISE * sigma[..., None])
-    return mean + scale * rng.standard_t(SLOPE_NU, shape)
+    own = scale * np.exp(SLOPE_SD * rng.standard_normal(shape)) * rng.standard_t(SLOPE_NU, shape)
+    common = rng.standard_t(SLOPE_NU, (len(own), 1))  # of the noise, along all inputs alike
+    return mean + own + SLOPE_OF_NOISE * sigma[..., None] * common
 
 
 def draws_of(law: Law, seen: Observations, found: Posteriors, k: int) -> Draws:
@@ -324,8 +333,10 @@ def draws_of(law: Law, seen: Observations, found: Posteriors, k: int) -> Draws:
     centre = {name: float(found.middle[name][k]) for name in law.parameter_names}
     for j, name in enumerate(names):
         params[slope_of(name)] = found.slopes[k, :, j]
-        params[top_of(name)] = np.full(len(found.sigma[k]), found.tops[k, j])
-        centre |= {slope_of(name): slopes_of(law)[1], top_of(name): float(found.tops[k, j])}
+        centre[slope_of(name)] = slopes_of(law)[1]
+    for name, values in found.places.items():
+        params[name] = np.full(len(found.sigma[k]), values[k])
+        centre[name] = float(values[k])
     users = {name: values / seen.scale[name] for name, values in seen.inputs.items()}
     fit = FittedLaw(
         full,

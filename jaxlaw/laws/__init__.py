@@ -28,7 +28,7 @@ from jaxlaw.laws._base import (
     names,
     power,
 )
-from jaxlaw.laws._beyond import beyond, growing_inputs, slope_of, top_of, without_misfit
+from jaxlaw.laws._beyond import beyond, end_of, growing_inputs, slope_of, top_of, without_misfit
 from jaxlaw.laws._files import from_file, names_a_file, run_file
 from jaxlaw.laws._grouped import grouped
 from jaxlaw.laws._mixing import additive, mixing
@@ -56,6 +56,7 @@ __all__ = [
     "built_in",
     "check_requirements",
     "exponent",
+    "end_of",
     "from_file",
     "get",
     "growing_inputs",

@@ -39,24 +39,31 @@ def top_of(name: str) -> str:
     return f"top_{name}"
 
 
-def beyond(law: str | Law) -> Law:
-    """The law f(x)·exp(g·Σ slope_k·d_k), d_k = log(x_k/top_k) along each input k that runs grow by.
+def end_of(name: str) -> str:
+    """The parameter that is an input's largest value in any run."""
+    return f"end_{name}"
 
-    top is the largest run, and g = min(max(Σ d_k, 0), 1): within the runs the law is itself, and
-    from one e-fold of compute beyond them on the misfit is a plane.
+
+def beyond(law: str | Law) -> Law:
+    """The law f(x)·exp(Σ slope_k·(g·d_k + (1 − g)·e_k)) over the inputs k that runs grow along.
+
+    d_k = log(x_k/top_k), with top the largest run, and g = min(max(Σ d_k, 0), 1): from one e-fold
+    of compute beyond the runs on the misfit is a plane. e_k = max(log(x_k/end_k), 0), with end_k
+    the largest value of the input in any run: a small model that is trained for longer than any
+    was is beyond them, too. Within the runs the law is itself.
 
     Args:
         law: law or its name.
 
     Returns:
-        A law with the inputs of its base, and ``slope_k`` and ``top_k`` of each growing input after
-        its parameters. It is named as it is made, ``beyond(skaling)``. The same object for the same
-        law; a law without any such input is returned as it is.
+        A law with the inputs of its base, and ``slope_k``, ``top_k`` and ``end_k`` of each growing
+        input after its parameters. It is named as it is made, ``beyond(skaling)``. The same object
+        for the same law; a law without any such input is returned as it is.
 
     Example:
         >>> law = jl.laws.beyond("chinchilla")
         >>> law.parameter_names[5:]
-        ('slope_N', 'slope_D', 'top_N', 'top_D')
+        ('slope_N', 'slope_D', 'top_N', 'top_D', 'end_N', 'end_D')
     """
     base = get(law)
     return _make_law(base) if growing_inputs(base) else base
@@ -78,10 +85,14 @@ class _Formula:
         own = {name: params[name] for name in self.base.parameter_names}
         given = dict(zip(self.base.input_names, inputs, strict=True))
         names = growing_inputs(self.base)
-        away = {name: jnp.log(given[name]) - jnp.log(params[top_of(name)]) for name in names}
+        logs = {name: jnp.log(given[name]) for name in names}
+        away = {name: logs[name] - jnp.log(params[top_of(name)]) for name in names}
+        ends = {name: jnp.maximum(logs[name] - jnp.log(params[end_of(name)]), 0) for name in names}
         gate = jnp.clip(sum(away.values()), 0.0, 1.0)
-        plane = sum(params[slope_of(name)] * away[name] for name in names)
-        return self.base.function(*inputs, **own) * jnp.exp(gate * plane)
+        misfit = sum(
+            params[slope_of(name)] * (gate * away[name] + (1 - gate) * ends[name]) for name in names
+        )
+        return self.base.function(*inputs, **own) * jnp.exp(misfit)
 
     def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """How pickle makes the law of this formula again."""
@@ -105,17 +116,18 @@ def _make_law(base: Law) -> Law:
         dataclasses.replace(plain, name=slope_of(name), doc=f"misfit per e-fold of {name}")
         for name in names
     ]
-    tops = [
+    places = [
         dataclasses.replace(
-            size, name=top_of(name), low=1e-30, high=1e30, doc=f"{specs[name].doc} of largest run"
+            size, name=of(name), low=1e-30, high=1e30, doc=f"{specs[name].doc} {where}"
         )
+        for of, where in ((top_of, "of the largest run"), (end_of, "at most"))
         for name in names
     ]
     return dataclasses.replace(
         base,
         name=f"beyond({base.name})",
         function=_Formula(base),
-        parameters=(*base.parameters, *slopes, *tops),
+        parameters=(*base.parameters, *slopes, *places),
         formula=f"({base.formula})·exp(misfit)",
         linear=None,
         chart=None,

@@ -102,7 +102,8 @@ def test_problems_together_are_problems_alone_and_rows_of_weight_0_are_absent(ru
         assert abs(mine.mean() - theirs.mean()) < 0.3 * theirs.std()
         assert mine.std() == pytest.approx(theirs.std(), rel=0.3)
         assert both.log_evidence[k] == pytest.approx(alone.log_evidence, abs=0.5)
-    assert both.tops[1, 0] * both.tops[1, 1] == pytest.approx((runs.N * runs.D)[:12].max())
+    top = both.places["top_N"][1] * both.places["top_D"][1]
+    assert top == pytest.approx((runs.N * runs.D)[:12].max())
 
 
 def test_same_bits_twice_and_another_seed_other_draws(runs, draws):
@@ -133,12 +134,18 @@ def test_misfit_is_a_plane_beyond_the_largest_run_and_nothing_within(draws, runs
     params = {name: values[:5, None] for name, values in draws.params.items()}
     own = {name: params[name] for name in base.parameter_names}
     top = runs.loc[(runs.N * runs.D).idxmax()]
-    at = {"N": top.N * np.array([0.1, 1, 10, 100]), "D": top.D * np.array([1.0, 1, 10, 100])}
+    at = {
+        "N": np.append(top.N * np.array([0.1, 1, 10, 100]), runs.N.min()),
+        "D": np.append(top.D * np.array([0.1, 1, 10, 100]), 1.5 * runs.D.max()),
+    }
     ratio = np.log(np.asarray(law(params, **at)) / np.asarray(base(own, **at)))
     np.testing.assert_allclose(ratio[:, :2], 0.0, atol=1e-6)
     np.testing.assert_allclose(ratio[:, 3], 2 * ratio[:, 2], rtol=1e-4, atol=1e-6)
     sum_of_slopes = params["slope_N"][:, 0] + params["slope_D"][:, 0]
     np.testing.assert_allclose(ratio[:, 2], np.log(10) * sum_of_slopes, rtol=1e-4, atol=1e-6)
+    # A small model that is trained for longer than any run.
+    longer = np.log(1.5) * params["slope_D"][:, 0]
+    np.testing.assert_allclose(ratio[:, 4], longer, rtol=1e-4, atol=1e-6)
     assert jl.laws.get("beyond(chinchilla)") is law
 
 
