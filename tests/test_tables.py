@@ -57,7 +57,7 @@ def test_every_source_gives_the_same(tmp_path, monkeypatch):
     (tmp_path / "records.json").write_text(json.dumps(records))
     (tmp_path / "lines.json").write_text("\n".join(json.dumps(record) for record in records))
     (tmp_path / "columns.json").write_text(json.dumps(frame.to_dict("list")))
-    (tmp_path / "runs.csv.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "runs.csv.gz").write_bytes(gzip.compress(text.encode(, mtime=0)))
     (tmp_path / "bom.csv").write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
     sources = [tmp_path / name for name in ("runs.txt", "runs.tsv", "records.json", "lines.json",
                                             "columns.json", "runs.csv.gz", "bom.csv")]  # fmt: skip
@@ -125,7 +125,7 @@ def test_line_numbers_count_blank_and_quoted_lines(tmp_path):
         ("semicolon.tsv", b"N;D;loss\n1;2;3\n", ["';'", "sep=';'"]),
         ("short.csv", b"N;D;loss\n1;2\n", ["line 2", "2 fields"]),
         ("both.csv", b"N;D;loss\n1e8;1e9;1,234\n", ["'1,234' is not a number", "thousands"]),
-        ("packed.csv", gzip.compress(b"N,D\n1,2\n"), ["line 1", "UTF-8", "CSV", "DataFrame"]),
+        ("packed.csv", gzip.compress(b"N,D\n1,2\n", mtime=0), ["line 1", "UTF-8", "CSV", "DataFrame"]),
         ("bare.csv", b"1,2,3\n4,5,6\n", ["line 1", "numbers", "header"]),
         ("quote.csv", b'N,D\n1,"2\n', ["quote.csv"]),
         ("bad.json", b'[{"N": 1},\n{"N" 2}]', ["line 2", "JSON", "correct"]),
