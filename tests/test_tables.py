@@ -57,7 +57,7 @@ def test_every_source_gives_the_same(tmp_path, monkeypatch):
     (tmp_path / "records.json").write_text(json.dumps(records))
     (tmp_path / "lines.json").write_text("\n".join(json.dumps(record) for record in records))
     (tmp_path / "columns.json").write_text(json.dumps(frame.to_dict("list")))
-    (tmp_path / "runs.csv.gz").write_bytes(gzip.compress(text.encode(, mtime=0)))
+    (tmp_path / "runs.csv.gz").write_bytes(gzip.compress(text.encode()))
     (tmp_path / "bom.csv").write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
     sources = [tmp_path / name for name in ("runs.txt", "runs.tsv", "records.json", "lines.json",
                                             "columns.json", "runs.csv.gz", "bom.csv")]  # fmt: skip
