@@ -20,6 +20,7 @@ wider than a cell of the grid. Programs work on raw counts and FLOPs, laws in th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import math
@@ -401,6 +402,8 @@ def log_cost(cost: Cost | None, log_N: Any, log_D: Any) -> Any:
 
 def flops(cost: Cost | None, log_N: Any, log_D: Any) -> np.ndarray:
     """FLOPs of runs, as NumPy has them."""
+    if cost is None:
+        return np.exp(np.asarray(log_cost(None, log_N, log_D)))
     with in_float64():
         return np.exp(np.asarray(log_cost(cost, np.asarray(log_N), np.asarray(log_D))))
 
@@ -912,9 +915,10 @@ class Question:
 
     def coordinate(self, log_N: Any, log_C: Any) -> np.ndarray:
         """Of log sizes that a budget pays for, in the box."""
-        with in_float64():
-            paid = np.asarray(log_size(self.given.cost, self.given.low["D"], log_C))
-        low, top = self.given.low["N"], np.minimum(self.given.high["N"], paid)
+        cost, low = self.given.cost, self.given.low["N"]
+        with in_float64() if cost else contextlib.nullcontext():
+            paid = np.asarray(log_size(cost, self.given.low["D"], log_C))
+        top = np.minimum(self.given.high["N"], paid)
         return (log_N - low) / (top - low)
 
     def point_of(self, at: Mapping[str, float]) -> np.ndarray:

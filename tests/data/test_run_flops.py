@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw.data import RunFlops, counted_flops
+from jaxlaw.data import RunFlops, counted_flops, training_flops
 from jaxlaw.errors import DataError
-from jaxlaw.forecasting import compute_of
 from jaxlaw.notes import Note
 from tests.fixtures.run_tables import simple
 
@@ -65,7 +64,7 @@ def test_distances_and_files_take_the_flops_of_the_runs(tmp_path):
     fit.save(tmp_path / "fit.json")
     assert jl.load(tmp_path / "fit.json").flops == OWN
     point = {"N": np.array([N]), "D": np.array([D])}
-    assert compute_of(point, "at", own=OWN) == pytest.approx(cost)
+    assert training_flops(point, OWN) == pytest.approx(cost)
 
 
 @pytest.mark.full
