@@ -45,7 +45,7 @@ OLMO = ("loss_c4_en", "loss_dolma_stack", "loss_ice")  # of eleven evaluations o
 PUBLISHED = {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.34, "beta": 0.28}  # Hoffmann 2022
 SKALING = jl.laws.get("skaling")
 UNITS = {"N": 1, "D": 1}
-SCALES, OF_NOISE, MEANS = (0.0015, 0.002, 0.0025, 0.003), (0.35, 0.7), (-0.002, -0.003, -0.004)
+SCALES, OF_NOISE, MEANS = (0.0015, 0.002, 0.0025), (0.7, 1.0, 1.4), (-0.002, -0.003)
 
 
 class Case(NamedTuple):
@@ -187,12 +187,12 @@ def conflict() -> None:
     law, N = jl.laws.get("chinchilla"), np.geomspace(3e7, 1e9, 8)
     D = 20 * N
 
-    def loss(N: np.ndarray, D: np.ndarray) -> np.ndarray:
-        fall = 0.9 * (N * D / (N[0] * D[0] if np.ndim(N) else N * D)) ** -0.02
+    def loss(N: Any, D: Any) -> Any:
+        fall = 1.69 * (N * D / 1.8e16) ** -0.06
         return np.asarray(law(PUBLISHED | {"E": 0.0}, N=N, D=D)) + fall
 
     at = {"N": 3e10, "D": 6e11}
-    truth = float(loss(np.array([N[0], at["N"]]), np.array([D[0], at["D"]]))[1])
+    truth = float(loss(**at))
     for prior in ("field", None):
         made = jl.forecast({"N": N, "D": D, "loss": loss(N, D)}, at=at, prior=prior)
         off = made.table[["estimate", "low", "high"]].iloc[0] / truth - 1

@@ -46,9 +46,9 @@ MISFIT, MISFIT_SD = 0.004, 0.8  # median of a, per e-fold below the largest run,
 MOST_RUNS = 40.0  # that count as such: what a law errs by does not average out
 #: Scale τ and mean of the misfit's slopes beyond the runs, per e-fold: of laws of size, tokens or
 #: compute alone, which lie high beyond their runs, and of those of a mixture or of a whole curve.
-SLOPES = {"size": (0.0025, -0.003), "other": (0.008, 0.0)}
+SLOPES = {"size": (0.002, -0.0025), "other": (0.008, 0.0)}
 SLOPE_SD, SLOPE_NU = 0.6, 5.0  # sd of log τ, and the slopes' degrees of freedom
-SLOPE_OF_NOISE = 0.7  # scale, in those of the runs' noise, of what it adds to all slopes
+SLOPE_OF_NOISE = 1.0  # scale, in those of the runs' noise, of what it adds to all slopes
 LEVEL_SD = 2.0  # of the log of the target at the reference point, about the runs'
 GROUP_SD = 0.7  # of the log of how much groups of runs differ, about a third of what sources do
 SHARED = 0.5  # correlation of the errors of a run's checkpoints
