@@ -269,8 +269,10 @@ def posteriors(
         else:
             many = many._replace(target=np.broadcast_to(one.target, (count, rows)))
         found = jax.device_get(_sample_each(space, many, _randomness(space.size + 2, seed)))
-    at, params, middle, effective, (ours, theirs, constant), known, _ = found
-    evidence = _bridge(ours, theirs) - constant
+    at, params, middle, effective, (values, theirs, centres, factors, constant), known = found
+    off = np.linalg.solve(factors, (at - centres[:, None]).swapaxes(1, 2)).swapaxes(1, 2)
+    spread = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)[:, None]
+    evidence = _bridge(values - _log_proposal(off, spread, np), theirs) - constant
     keep = slice(None, n_draws)
     sigma, misfit = np.hypot(np.exp(at[:, keep, -2]), LEAST_NOISE), np.exp(at[:, keep, -1])
     slopes = _slopes(law, sigma, seed)
@@ -649,14 +651,6 @@ def _solve(matrix: Any, values: Any) -> Any:
     return jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(matrix), True), values)
 
 
-def _log_student(off: Any, factor: Any) -> Any:
-    """Log density of t_5 with a Cholesky factor, at whitened points (M, q)."""
-    size = off.shape[-1]
-    constant = gammaln((NU + size) / 2) - gammaln(NU / 2) - size / 2 * np.log(NU * np.pi)
-    spread = jnp.sum(jnp.log(jnp.diag(factor)))
-    return constant - spread - (NU + size) / 2 * jnp.log1p(jnp.sum(off**2, axis=-1) / NU)
-
-
 def _moments(points: Any, weights: Any) -> tuple[Any, Any]:
     """Mean and Cholesky factor of the covariance of weighted points (M, q)."""
     centre = weights @ points
@@ -666,14 +660,23 @@ def _moments(points: Any, weights: Any) -> tuple[Any, Any]:
     return centre, jnp.linalg.cholesky(spread + ridge)
 
 
-def _log_proposal(points: Any, centre: Any, factor: Any) -> Any:
-    """Log density of the mixture of a near and a far Student's t at points (M, q)."""
-    off = jax.scipy.linalg.solve_triangular(factor, (points - centre).T, lower=True).T
-    parts = [
-        np.log(share) + _log_student(off / stretch, stretch * factor)
+def _log_proposal(off: Any, spread: Any, xp: Any = jnp) -> Any:
+    """Log density of the mixture of a near and a far Student's t at whitened points (…, M, q).
+
+    Args:
+        off: points less the centre, in units of the factor of the covariance.
+        spread: (…, 1) log of that factor's determinant.
+        xp: ``numpy`` or ``jax.numpy``.
+    """
+    size = off.shape[-1]
+    constant = gammaln((NU + size) / 2) - gammaln(NU / 2) - size / 2 * np.log(NU * np.pi)
+    square = xp.sum(off**2, axis=-1) / NU
+    near, far = (
+        np.log(share) - size * np.log(stretch)
+        - (NU + size) / 2 * xp.log1p(square / stretch**2)
         for share, stretch in ((1 - _FAR, _NEAR_STRETCH), (_FAR, _FAR_STRETCH))
-    ]
-    return jnp.logaddexp(*parts)
+    )  # fmt: skip
+    return constant - spread + xp.logaddexp(near, far)
 
 
 def _tempered(logs: Any) -> Any:
@@ -714,18 +717,19 @@ def _sample(space: Space, data: _Runs, random: _Randomness) -> tuple[Any, ...]:
     def round_of(carry: Any, normal: Any) -> Any:
         centre, factor = carry
         points = centre + normal @ factor.T
-        logs = jax.vmap(density)(points) - _log_proposal(points, centre, factor)
+        values = jax.vmap(density)(points)
+        logs = values - _log_proposal(normal, jnp.sum(jnp.log(jnp.diag(factor))))
         weights = _tempered(logs - jnp.max(logs))
-        return _moments(points, weights), (points, logs, weights, centre, factor)
+        return _moments(points, weights), (points, values, logs, weights, centre, factor)
 
     normal = random.normal * random.chi[..., None] * stretch
-    (_, metric), rounds = jax.lax.scan(round_of, (at[best], factor), normal)
-    points, logs, weights, centre, factor = jax.tree.map(lambda a: a[-1], rounds)
+    _, rounds = jax.lax.scan(round_of, (at[best], factor), normal)
+    points, values, logs, weights, centre, factor = jax.tree.map(lambda a: a[-1], rounds)
 
     # Differential evolution of many chains, until they have forgotten where they began.
     least = 1 / jnp.sum(jax.nn.softmax(logs) ** 2)
     picked = jnp.searchsorted(jnp.cumsum(weights), random.picked)
-    start = points[picked], logs[picked] + _log_proposal(points[picked], centre, factor)
+    start = points[picked], values[picked]
     start = jax.tree.map(lambda a: a.reshape(2, _CHAINS // 2, *a.shape[1:]), start)
     reach = 2.38 / np.sqrt(2 * size)
 
@@ -756,16 +760,15 @@ def _sample(space: Space, data: _Runs, random: _Randomness) -> tuple[Any, ...]:
         return (state[0] < 2) | ((state[0] < _BLOCKS) & (state[-1] < _WANTED))
 
     state = (0, start, start, jnp.zeros(()))
-    blocks, last, before, effective = jax.lax.while_loop(undone, block, state)
+    _, last, before, effective = jax.lax.while_loop(undone, block, state)
     draws = jnp.concatenate([last[0], before[0]]).reshape(-1, size)
-    ours = jnp.concatenate([last[1], before[1]]).reshape(-1)
-    ours = ours - _log_proposal(draws, centre, factor)
+    values = jnp.concatenate([last[1], before[1]]).reshape(-1)
 
     known = jax.vmap(lambda at: _known(space, data, at[:-2]))(draws)
     params = jax.vmap(lambda at: space.natural(at[:-2], data))(draws)
     middle = space.natural(draws.mean(axis=0)[:-2], data)
     constant = _log_constant(space, data, weak)
-    return draws, params, middle, effective, (ours, logs, constant), known, blocks
+    return draws, params, middle, effective, (values, logs, centre, factor, constant), known
 
 
 def _bridge(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
