@@ -51,7 +51,7 @@ from jaxlaw.uncertainty import Draws
 
 PARTS = ("from_parameters", "from_prior", "from_misfit", "from_noise")
 _COLUMNS = dict.fromkeys(("distance", "estimate", "low", "high", *PARTS), float)
-CONFLICT = 0.01  # tail probability of the posterior under the prior, below which they disagree
+CONFLICT = 0.05  # tail probability of the posterior under the prior, below which they disagree
 _ROUNDING = 1e-6  # of a distance
 _SLOPES = 64  # draws that show in which directions a law varies
 _FARTHER = 1.5  # times the e-folds that the runs themselves span
