@@ -197,25 +197,6 @@ class Prior(Result):
         kept = [one for one in self.made_of if not same_runs(one.hashes, hashes)]
         return self if len(kept) == len(self.made_of) else _prior_from(kept)
 
-    @classmethod
-    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
-        values = super()._consistent(values)
-        for law, names in values["coordinates"].items():
-            mean, covariance = (np.asarray(values[of].get(law)) for of in ("means", "covariances"))
-            size = len(names)
-            if mean.shape != (size,) or covariance.shape != (size, size):
-                raise ValueError(
-                    f"field 'covariances.{law}' has shape {covariance.shape}, and 'means.{law}' "
-                    f"{mean.shape}, of {size} coordinates"
-                )
-            if not np.linalg.eigvalsh(covariance)[0] > 0 or not np.allclose(
-                covariance, covariance.T
-            ):
-                raise ValueError(
-                    f"field 'covariances.{law}' is not symmetric and positive definite"
-                )
-        return values
-
     def lines(self) -> list[str]:
         """Mean and standard deviation of every coordinate, in the law's own words."""
         lines = []

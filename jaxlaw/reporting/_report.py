@@ -372,7 +372,7 @@ def _given_intervals(fit: FittedLaw, intervals: Any, level: float) -> _Uncertain
     groups = getattr(intervals, "groups", None)  # draws need not know how they were made
     details = [f"rows in groups by {', '.join(groups)}"] if groups else []
     if isinstance(intervals, Covariance):
-        source = f"the {intervals.method} of the fit"
+        source = "the covariance of the fit"
     else:
         count = draws.draws().rows - 1
         source = f"percentiles of {count} resamples of the runs"

@@ -65,9 +65,9 @@ def test_real_mixtures_end_at_one_optimum_no_worse_than_known(name, constraint, 
 def test_starts_that_all_end_short_do_not_agree(monkeypatch):
     """Polishing then goes further than any of them."""
     newton = SOLVERS["newton"]
-    short = newton._replace(settings=newton.settings._replace(max_iterations=5))
+    short = newton._replace(settings=newton.settings._replace(max_iterations=2))
     monkeypatch.setitem(SOLVERS, "newton", short)
-    # The best of fewer starts do not come to the problem's own threshold in five iterations.
+    # Starts that run out of iterations get ten times as many: still too few of one.
     fit = jl.fit("chinchilla", simulate.experiment("chinchilla").table, n_starts=4096)
     assert fit.agreement == 0 and "few-starts-agree" in {note.code for note in fit.notes}
 

@@ -167,10 +167,10 @@ def test_files_of_older_priors_are_read_and_broken_ones_refused():
         jl.fitting.Prior.from_dict(broken)
     broken = copy.deepcopy(record)
     broken["covariances"]["skaling"][0][0] = -1.0
-    with pytest.raises(jl.DataError, match="covariances.skaling' is not symmetric and positive"):
+    with pytest.raises(jl.DataError, match="skaling: the matrix is not positive definite"):
         jl.fitting.Prior.from_dict(broken)
     record["means"]["skaling"].append(0.0)
-    with pytest.raises(jl.DataError, match="of 5 coordinates"):
+    with pytest.raises(jl.DataError, match="k = 5"):
         jl.fitting.Prior.from_dict(record)
 
 
@@ -264,18 +264,6 @@ def test_an_experiment_counts_once_however_many_copies_of_its_runs_there_are():
     nothing = once.without_runs(hashes)
     np.testing.assert_array_equal(nothing.means["chinchilla"], field_prior().means["chinchilla"])
     assert nothing.evaluation == ""
-
-
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [(np.diag([1.0, 1.0, 1.0, -1.0]), "not positive definite"), (np.eye(3), "k = 4")],
-)
-def test_a_file_of_a_prior_whose_covariance_is_none_is_refused(wrong, says, tmp_path):
-    prior = _prior.field_prior()
-    wrong = {**prior.covariances, "chinchilla": wrong}
-    dataclasses.replace(prior, covariances=wrong).save(tmp_path / "prior.json")
-    with pytest.raises(jl.DataError, match=f"covariances of chinchilla.*{says}"):
-        jl.load(tmp_path / "prior.json")
 
 
 @pytest.mark.full
