@@ -7,8 +7,8 @@ already is not made again. Without ways the page's tables are printed of what th
 - ``two-steps``: ``jl.forecast_scores`` as it is, its prior being made of the other sources;
 - ``free``: the same without a prior of the losses;
 - ``flops``: from FLOPs alone, the laws of the loss being those of compute;
-- ``c4``: each task by the loss on C4 in place of its own; ``chosen``: by the better of the two in
-  the back-test;
+- ``c4``: each task by the loss on C4 in place of its own; ``chosen``: by the one of the two
+  of which there is more evidence;
 - ``plain``: ``jl.fit`` of chinchilla and of a sigmoid to the final models, without intervals;
 - ``published``: OLMo's two steps as its authors fit them (arXiv 2412.04403 and their code).
 
@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 
 import jaxlaw as jl
-from jaxlaw.forecasting._forecast_scores import _Table
+from jaxlaw.forecasting._tasks import _Table
 
 DATA = Path(os.environ.get("JAXLAW_DATA", "."))
 SCORES = ("test_acc", "test_len_norm")  # ends of the columns of scores of loss_to_tasks.csv
@@ -100,9 +100,8 @@ def forecasts(way: str, split: Split, save: Path) -> pd.DataFrame:
         losses = {task: [own, c4] if way == "chosen" else c4 for task, (own, _) in tasks.items()}
         tasks = {task: (losses[task], score) for task, (_, score) in tasks.items()}
     made = jl.forecast_scores(split.fitted, tasks, at, groups=split.groups, prior=prior)
-    made.save(save)
     mean = made.mean.assign(task="mean", chance=np.nan)
-    good = [split.tasks[task][1] for task in made.fits]
+    good = [split.tasks[task][1] for task in made.forecasts]
     every = pd.concat([made.table, mean], ignore_index=True)
     row = later[good].mean(axis=1).to_numpy()
     return every.assign(observed=np.concatenate([observed, row]))

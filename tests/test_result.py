@@ -170,7 +170,7 @@ HOLDING = {
             ) | {"note": [""]}
         ),
         "choices": pd.DataFrame(
-            {"task": ["a"], "loss": ["bpb"], "error": [0.1], "chosen": [True]}
+            {"task": ["a"], "loss": ["bpb"], "probability": [0.9], "chosen": [True]}
         ),
         "mean": pd.DataFrame({"N": [1e9], "score": [0.3], "low": [0.2], "high": [0.4]}),
     },

@@ -44,7 +44,6 @@ Prior = Annotated[
     ),
 ]
 SeedOfDraws = Annotated[int, typer.Option(min=0, help="Seed of the draws.")]
-SeedOfScores = Annotated[int, typer.Option(min=0, help="Seed of resamples, draws and starts.")]
 OutOfScores = Annotated[
     Path | None, typer.Option(help="Write the table (CSV), all of it (JSON), or draw it (PNG, …).")
 ]
@@ -167,7 +166,6 @@ def scores_command(
     ] = "model",
     level: opt.Level = 0.9,
     groups: opt.Groups = None,
-    law: Annotated[str, typer.Option(help="Law of the score in the loss.")] = "sigmoid",
     chance: Annotated[
         list[str] | None, typer.Option(help="Score by chance of a task: mmlu=0.25; repeatable.")
     ] = None,
@@ -177,7 +175,7 @@ def scores_command(
     prior: Annotated[
         str, typer.Option(help="What is known beforehand of the losses: field, none, or a folder.")
     ] = "field",
-    seed: SeedOfScores = 0,
+    seed: SeedOfDraws = 0,
     out: OutOfScores = None,
     as_json: opt.Json = False,
     *,
@@ -191,7 +189,7 @@ def scores_command(
     table = data if results is None else jl.data.join_scores(data, results, model=model)
     result = jl.forecast_scores(
         jl.read_runs(table, **reading), score, points_at(at), groups=opt.columns_named(groups),
-        level=level, law=law, chance=opt.numbers_of(chance, "--chance") or None,
+        level=level, chance=opt.numbers_of(chance, "--chance") or None,
         questions=opt.numbers_of(questions, "--questions") or None,
         prior=_prior(prior), seed=seed,
     )  # fmt: skip
@@ -218,7 +216,7 @@ def compute_for_score_command(
     ] = 1e3,
     level: opt.Level = 0.9,
     groups: opt.Groups = None,
-    seed: SeedOfScores = 0,
+    seed: SeedOfDraws = 0,
     out: OutOfScores = None,
     as_json: opt.Json = False,
     *,

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from jaxlaw.forecasting._forecast import forecast as forecast
     from jaxlaw.forecasting._forecast import load_all as load_all
     from jaxlaw.forecasting._forecast import score as score
-    from jaxlaw.forecasting._forecast_scores import CHANCE as CHANCE
-    from jaxlaw.forecasting._forecast_scores import ScoreForecast as ScoreForecast
-    from jaxlaw.forecasting._forecast_scores import chance_of as chance_of
-    from jaxlaw.forecasting._forecast_scores import forecast_scores as forecast_scores
-    from jaxlaw.forecasting._score_plans import ScoreCompute as ScoreCompute
-    from jaxlaw.forecasting._score_plans import compute_for_score as compute_for_score
+    from jaxlaw.forecasting._tasks import CHANCE as CHANCE
+    from jaxlaw.forecasting._tasks import ScoreCompute as ScoreCompute
+    from jaxlaw.forecasting._tasks import ScoreForecast as ScoreForecast
+    from jaxlaw.forecasting._tasks import chance_of as chance_of
+    from jaxlaw.forecasting._tasks import compute_for_score as compute_for_score
+    from jaxlaw.forecasting._tasks import forecast_scores as forecast_scores
     from jaxlaw.forecasting.posterior import Posteriors as Posteriors
     from jaxlaw.forecasting.posterior import draws_of as draws_of
     from jaxlaw.forecasting.posterior import posteriors as posteriors

@@ -49,7 +49,7 @@ def score_forecasts(scores: ScoreForecast, ax: Axes | None = None) -> Axes:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.003).table.iloc[::9]
         >>> runs["acc"] = 0.25 + 0.6 / (1 + np.exp(4 * (runs["loss"] - 2.4)))
         >>> points = {"N": [7e9, 13e9], "D": 4e11}
-        >>> scores = jl.forecast_scores(runs, {"mmlu": ("loss", "acc")}, at=points, n_starts=64)
+        >>> scores = jl.forecast_scores(runs, {"mmlu": ("loss", "acc")}, at=points)
         >>> plots.score_forecasts(scores).get_xlabel()
         'score'
     """
@@ -118,7 +118,7 @@ def score_steps(scores: ScoreForecast, task: str | None = None) -> Figure:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.003).table.iloc[::9]
         >>> runs["acc"] = 0.25 + 0.6 / (1 + np.exp(4 * (runs["loss"] - 2.4)))
         >>> points = {"N": [7e9, 13e9], "D": 4e11}
-        >>> scores = jl.forecast_scores(runs, {"mmlu": ("loss", "acc")}, at=points, n_starts=64)
+        >>> scores = jl.forecast_scores(runs, {"mmlu": ("loss", "acc")}, at=points)
         >>> len(plots.score_steps(scores, "mmlu").axes)
         2
     """
@@ -152,7 +152,7 @@ def score_compute(plan: ScoreCompute, ax: Axes | None = None) -> Axes:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.003).table.iloc[::9]
         >>> runs["acc"] = 0.25 + 0.6 / (1 + np.exp(4 * (runs["loss"] - 2.4)))
         >>> found = jl.forecasting.compute_for_score(
-        ...     runs, {"mmlu": ("loss", "acc")}, 0.6, n_starts=64
+        ...     runs, {"mmlu": ("loss", "acc")}, 0.6
         ... )
         >>> plots.score_compute(found).get_xlabel()
         'training compute (FLOPs)'

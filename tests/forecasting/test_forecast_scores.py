@@ -14,18 +14,9 @@ from scipy import stats
 
 import jaxlaw as jl
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.forecasting import _forecast_scores as chain
-from jaxlaw.forecasting import _score_plans as plans
+from jaxlaw.forecasting import _tasks as chain
 from jaxlaw.forecasting._forecast import LEVELS
-from jaxlaw.forecasting._score_step import (
-    NO_TREND,
-    WIDE_SCORE,
-    ScoreStep,
-    TaskRuns,
-    error_factors,
-    fit_score_step,
-    late_weights,
-)
+from jaxlaw.forecasting._tasks import NO_TREND, WIDE_SCORE, TaskRuns
 
 SIZES, LENGTHS = (1e8, 2e8, 4e8, 8e8), (10.0, 20.0, 40.0, 100.0)
 DATA = Path(os.environ.get("JAXLAW_DATA", ""))
@@ -56,9 +47,9 @@ def ladder(seed=0, checkpoints=(0.7, 0.9, 1.0)):
 
 
 def task_runs(loss, score, chance=np.nan, questions=np.nan):
-    rows = np.arange(len(loss))
-    arrays = (np.asarray(loss, float), np.asarray(score, float), np.ones(len(loss)))
-    return TaskRuns("task", *arrays, rows, rows, chance, questions)
+    rows, one = np.arange(len(loss)), np.ones(len(loss))
+    arrays = (np.asarray(loss, float), np.asarray(score, float), one)
+    return TaskRuns("task", *arrays, rows, chance, questions)
 
 
 AT = {"N": [3e9, 6e9], "D": [6e10, 3e11]}
@@ -68,7 +59,7 @@ CHANCE = {"rises": 0.25, "none": 0.25, "falls": 0.5}
 
 @pytest.fixture(scope="module")
 def found():
-    return jl.forecast_scores(ladder(), TASKS, AT, groups="run", chance=CHANCE, n_starts=64)
+    return jl.forecast_scores(ladder(), TASKS, AT, groups="run", chance=CHANCE)
 
 
 @pytest.mark.full
@@ -82,8 +73,6 @@ def test_the_truth_lies_inside_and_the_table_is_in_the_order_that_was_given(foun
     assert (rows["high"] - rows["low"] < 0.15).all()
     np.testing.assert_allclose(rows[list(chain.SHARES)].sum(axis=1), 1.0)
     np.testing.assert_allclose(found.mean["score"], rows["score"])
-    # Runs past the middle of the rise show the ceiling, which is 0.85.
-    assert found.fits["rises"].params["ceiling"] < 0.95
 
 
 @pytest.mark.full
@@ -94,7 +83,7 @@ def test_tasks_without_a_forecast_say_why(found):
     assert found.table.loc[found.table["task"] != "rises", "score"].isna().all()
     said = [note.message for note in found.notes if note.code == "no-forecast"]
     assert [text.partition(":")[0] for text in said] == ["none", "falls"]
-    assert set(found.forecasts) == set(found.fits) == {"rises"}
+    assert set(found.forecasts) == {"rises"}
     # In the picture a reason stands beside its chance, and not over the names of the tasks.
     ax = jl.plots.score_forecasts(found)
     ax.figure.canvas.draw()
@@ -125,7 +114,7 @@ def test_other_units_and_names_of_columns_change_nothing(found):
     table["params"], table["tokens"] = table["params"] / 1e9, table["tokens"] / 1e9
     again = jl.forecast_scores(
         table, {"rises": TASKS["rises"]}, {"N": [3.0, 6.0], "D": [60.0, 300.0]}, groups="run",
-        chance=0.25, n_starts=64, columns={"N": "params", "D": "tokens"},
+        chance=0.25, columns={"N": "params", "D": "tokens"},
         units={"N": 1e9, "D": 1e9},
     )  # fmt: skip
     first = found.table[found.table["task"] == "rises"]
@@ -143,55 +132,52 @@ def test_of_several_losses_the_one_that_predicts_is_chosen():
     table["odd"] -= 0.2 * (table["acc"] - table["acc"].mean())
     found = jl.forecast_scores(
         table, {"rises": (["odd", "bpb"], "acc"), "again": ("bpb", "acc")}, AT, groups="run",
-        chance=0.25, n_starts=64,
+        chance=0.25,
     )  # fmt: skip
     chosen = found.choices.set_index("loss")["chosen"]
     assert chosen["bpb"] and set(found.choices["task"]) == {"rises"}
     # Two tasks that are predicted by one loss share its forecast.
     assert found.forecasts["rises"] is found.forecasts["again"]
-    assert found.summary().count("rises: predicted by bpb") == 1
 
 
 @pytest.mark.full
-def test_three_runs_have_a_wide_answer():
-    few = ladder(checkpoints=(1.0,)).iloc[[0, 6, 15]]
-    found = jl.forecast_scores(
-        few, {"mmlu": ("bpb", "acc")}, {"N": 1.6e9, "D": 6.4e10}, n_starts=64
-    )
-    row = found.table.iloc[0]
-    assert row["low"] < score_of(loss_of(1.6e9, 6.4e10)) < row["high"]
-    assert row["chance"] == 0.25 and row["high"] - row["low"] > 0.03
-    assert found.fits["mmlu"].params["ceiling"] == 1.0
+def test_three_runs_have_a_wider_answer_than_all():
+    runs, widths = ladder(checkpoints=(1.0,)), []
+    for part in (runs.iloc[[0, 6, 15]], runs):
+        found = jl.forecast_scores(part, {"mmlu": ("bpb", "acc")}, {"N": 1.6e9, "D": 6.4e10})
+        row = found.table.iloc[0]
+        assert row["chance"] == 0.25
+        assert row["low"] < score_of(loss_of(1.6e9, 6.4e10)) < row["high"]
+        widths.append(row["high"] - row["low"])
+    assert widths[0] > 1.2 * widths[1]
 
 
 @pytest.mark.full
 def test_flops_alone_are_enough():
     found = jl.forecast_scores(
-        ladder(), {"rises": TASKS["rises"]}, {"C": 2e21}, groups="run", chance=0.25, n_starts=64
+        ladder(), {"rises": TASKS["rises"]}, {"C": 2e21}, groups="run", chance=0.25
     )
     row = found.table.iloc[0]
     assert list(found.table)[:4] == ["task", "C", "loss", "score"]
     assert row["low"] < row["score"] < row["high"]
 
 
-@pytest.mark.full
 def test_runs_in_the_lower_half_of_the_rise_do_not_make_a_ceiling_of_their_best():
     random = np.random.default_rng(4)
     loss = np.linspace(3.0, 1.7, 30)
-    none = np.zeros((0, 30), bool)
+
+    def later(score, at):
+        runs = task_runs(loss, score, 0.25)
+        return np.median(chain._chain(None, loss, runs, 0).law(np.array(at)[:, None]), axis=1)
 
     def truth(loss):
-        return 0.25 + 0.7 / (1 + np.exp(3 * (loss - 1.3)))
+        return 0.25 + 0.7 / (1 + (loss / 1.3) ** 4)
 
     score = truth(loss) + 0.003 * random.normal(size=30)
-    step = fit_score_step("sigmoid", task_runs(loss, score, 0.25), none, 0)
-    assert step.fitted().params["ceiling"] == 1.0
-    later = np.array([1.5, 1.3])
-    np.testing.assert_allclose(step.curves(later)[0], truth(later), rtol=0.03)
+    np.testing.assert_allclose(later(score, [1.5, 1.3]), truth(np.array([1.5, 1.3])), rtol=0.03)
     # Noise alone, highest at the lowest losses: no cliff there that goes up to 1.
     score = 0.27 + 0.01 * random.normal(size=30) + 0.02 * (loss < 1.75)
-    flat = fit_score_step("sigmoid", task_runs(loss, score, 0.25), none, 0)
-    assert (flat.curves(np.array([1.65]))[0] < 0.5).all()
+    assert later(score, [1.65]) < 0.5
 
 
 # ---------------------------------------------------------------- without a fit
@@ -286,28 +272,29 @@ def test_tasks_of_one_doubt_share_a_note():
     assert all(note.severity == "warning" for note in notes)
 
 
-@pytest.mark.parametrize("together,width", [(0.0, np.sqrt(2)), (0.5, 1.0), (0.99, np.sqrt(0.02))])
+@pytest.mark.parametrize("together,width", [(0.0, np.sqrt(2)), (1.0, 0.0)])
 def test_noise_of_the_loss_that_the_score_does_not_follow_counts_once(together, width):
-    normal = np.random.default_rng(5).standard_normal((2, 20_000))
-    normal = stats.norm.ppf((normal.argsort(axis=1).argsort(axis=1) + 0.5) / 20_000)
-    sure = np.zeros(20_000, int)
-    quantiles = np.exp(0.01 * stats.norm.ppf(LEVELS))[:, None]
+    normal = chain._normal(np.random.default_rng(5), np.eye(2))
+    seen = task_runs(np.ones(4), np.ones(4))
+    params = {"floor": 0.0, "lapse": 0.0, "steep": 1.0, "middle": 1.0, "misfit": 0.0}
+    errors = np.random.default_rng(1).normal(size=(2, 4000))
+    errors[1] = together * errors[0] + (1 - together) * errors[1]
+    quantiles = np.exp(0.04 * stats.norm.ppf(LEVELS))[:, None]
+    table = pd.DataFrame({"from_noise": [1.0], "estimate": [1.0]})
+    made = chain._Chain(
+        seen, SimpleNamespace(quantiles=quantiles, table=table),
+        {name: np.full(1000, value) for name, value in params.items()},
+        np.full(1000, 0.01 / np.sqrt(5 / 3)), *errors, np.ones(4), 0,
+    )  # fmt: skip
+    drawn = made.draws(0, *normal.T)["score"]  # which falls by a hundredth with 0.04 of the loss
+    assert drawn.std() / 0.01 == pytest.approx(width, abs=0.3)
 
-    def curves(loss):  # a score that falls by a hundredth with a hundredth of the loss
-        return 0.5 - np.log(loss), np.tile(0.5 - np.log(loss), (64, 1))
 
-    made = SimpleNamespace(
-        forecast=SimpleNamespace(quantiles=quantiles, table=pd.DataFrame({"from_noise": [1.0]})),
-        step=SimpleNamespace(curves=curves, degrees=1e6, noise=0.01),
-        together=together,
-    )
-    drawn = chain._score_draws(made, 0, normal[0], sure, normal[1], 1.0)
-    assert drawn.std() / 0.01 == pytest.approx(width, rel=0.03)
-
-
-def test_late_checkpoints_count_more_and_early_ones_not_at_all():
-    weight = late_weights(np.array([0.1, 0.6, 0.9, 1.0]))
-    assert weight[0] == 0 and weight[-1] == 1 and (np.diff(weight) > 0).all()
+def test_late_checkpoints_count_more_and_many_of_a_run_little_more_than_one():
+    table = pd.DataFrame({"run": list("aaaab"), "N": 1e9, "D": [1e9, 6e9, 9e9, 1e10, 1e10]})
+    weight = chain._Table.of(jl.read_runs(table), "run", {"N": [1e9], "D": [1e9]}).weight
+    assert weight[0] == 0 and (np.diff(weight[:4]) > 0).all() and weight[4] == 1
+    assert 1 < weight[:4].sum() < 1.5
 
 
 def test_tasks_go_together_as_their_errors_do():
@@ -316,37 +303,19 @@ def test_tasks_go_together_as_their_errors_do():
     assert same[0, 1] > 0.95 and abs(same[0, 2]) < 0.2
     few = chain._correlation(np.array([errors[0, :2], errors[0, :2]]))
     assert few[0, 1] < 0.3  # two runs say little
-    assert (chain._correlation(np.full((2, 3), np.nan)) == np.eye(2)).all()
-
-
-def test_errors_beyond_cutoffs_widen_their_own_task_most():
-    def step(*errors, distance=1.0):
-        row = np.array([errors]).T  # a cut-off each, with one run beyond it
-        made = object.__new__(ScoreStep)
-        object.__setattr__(made, "cutoff_errors", row)
-        object.__setattr__(made, "distance", np.full(row.shape, distance))
-        return made
-
-    quiet, loud = step(1.0, 1.0), step(3.0, -3.0, np.nan)
-    factors = error_factors([quiet, loud], 1.0)
-    assert 1.0 < factors[0] < factors[1] < 3.0
-    assert error_factors([step(0.1, 0.1)], 1.0).tolist() == [1.0]
-    assert error_factors([], 1.0).tolist() == []
-    # Further beyond a cut-off than the point beyond the runs: nothing that counts there.
-    assert error_factors([step(3.0, 3.0, distance=2.0)], 1.0).tolist() == [1.0]
-    assert error_factors([step(3.0, 3.0, distance=2.0)], 2.0)[0] > 1.5
 
 
 def test_compute_is_where_the_scores_first_reach_the_goal():
     grid, scores = np.array([1e20, 1e21, 1e22]), np.array([0.3, 0.4, 0.6])
-    assert plans._first(grid, scores, 0.5) == pytest.approx(10**21.5)
-    assert plans._first(grid, scores, 0.2) == 1e20 and plans._first(grid, scores, 0.7) == np.inf
+    assert chain._first(grid, scores, 0.5) == pytest.approx(10**21.5)
+    assert chain._first(grid, scores, 0.2) == pytest.approx(1e20)
+    assert chain._first(grid, scores, 0.7) == np.inf
 
 
 @pytest.mark.full
 def test_the_compute_for_a_score_is_where_models_have_it():
     answer = jl.forecasting.compute_for_score(
-        ladder(), {"rises": TASKS["rises"]}, 0.7, groups="run", chance=0.25, n_starts=64, ratio=20.0
+        ladder(), {"rises": TASKS["rises"]}, 0.7, groups="run", chance=0.25, ratio=20.0
     )
     row = answer.table.iloc[0]
     N = np.sqrt(row["compute"] / 120)
@@ -354,7 +323,7 @@ def test_the_compute_for_a_score_is_where_models_have_it():
     assert row["compute_low"] < row["compute"] < row["compute_high"]
     with pytest.raises(UsageError, match="score says nothing of task rises"):
         jl.forecasting.compute_for_score(
-            ladder(), {"rises": TASKS["rises"]}, {"x": 0.7}, groups="run", chance=0.25, n_starts=64
+            ladder(), {"rises": TASKS["rises"]}, {"x": 0.7}, groups="run", chance=0.25
         )
 
 
