@@ -60,6 +60,7 @@ _COLUMNS = {"task": str, "note": str} | dict.fromkeys(
 LATE = 8.0
 _LEAST_WEIGHT = 0.01  # of a checkpoint, to be among the rows
 _OFF_CHANCE = 0.05  # standard deviation of a floor about the score by chance
+#: Between 0 and 2.6, what the cheaper budgets of two sets of ladders show.
 _MISFIT = 1.0  # scale of the log odds that the law misses per e-fold of loss below the runs
 _USUAL_NOISE = 0.01  # standard deviation of the scores of runs of one loss
 #: Width of an interval, as a share of what lies between chance and 1, from which it says little.
