@@ -70,7 +70,7 @@ def resampled_residuals(
         groups: (n,) groups of ``wild``; each row is one of its own unless given.
         size: number of rows of a resample of ``residual``, where it is not n.
         degrees: degrees of freedom of the residuals' estimate of the noise: where finite, a
-            resample also has a scale of its own (:func:`student_scales`).
+            resample also has a scale of its own (``student_scales``).
     """
     random, shape = np.random.default_rng(seed), (n_resamples, size or len(residuals))
     if kind == "wild":
