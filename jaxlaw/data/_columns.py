@@ -61,7 +61,7 @@ def parts_of(column: Any, present: Collection[Any]) -> list[Any]:
     """The columns that together name a run: ``["size", "seed"]``, or in one text ``size,seed``."""
     if isinstance(column, list | tuple):
         return list(column)
-    if column in present or not isinstance(column, str):
+    if not isinstance(column, str) or column in present:
         return [column]
     parts = [part.strip() for part in column.split(",")]
     return parts if len(parts) > 1 and any(part in present for part in parts) else [column]

@@ -764,6 +764,13 @@ def _last_rows(
 ) -> tuple[np.ndarray, Note]:
     """(n,) mask of the last of the kept rows of each run, and a note on how many."""
     frame, names = table.frame, parts_of(last_of, table.frame.columns)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise UsageError(
+            f"last_of names the columns that name runs, as 'run' or ['size', 'seed'], not "
+            f"{last_of!r:.40}",
+            argument="last_of",
+            value=last_of,
+        )
     for name in names:
         if name not in frame:
             doc = " that names runs (last_of=)"

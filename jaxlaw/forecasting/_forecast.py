@@ -153,7 +153,8 @@ class Forecast(Result):
         Example:
             >>> table = jl.simulate.experiment("chinchilla", noise=0.005).table
             >>> before, later = table[table["D"] < 5e10], table[table["D"] >= 5e10]
-            >>> jl.forecast(before, at=later[["N", "D"]]).score(later).frame["inside"].mean() > 0.7
+            >>> scores = jl.forecast(before, at=later[["N", "D"]]).score(later)
+            >>> bool(scores.frame["inside"].mean() > 0.7)
             True
         """
         return score(self, runs, rtol=rtol, **reading)

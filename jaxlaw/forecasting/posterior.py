@@ -400,7 +400,7 @@ def _problem(space: Space, seen: Observations, prior: Prior | None) -> _Runs:
         values = np.abs(values[values != 0])
         centre[name] = np.exp(np.mean(np.log(values))) if len(values) else 1.0
     context = {}
-    if law.chart or law.constraint:
+    if law.constraint or (law.chart and space.open):
         context = _context(law, {name: values[: len(seen)] for name, values in inputs.items()})
     order = [law.parameter_names.index(name) for name in space.open]
     mean, whiten = np.zeros(space.each), np.zeros((space.each, space.each))
