@@ -105,7 +105,7 @@ def options_of(command):
 def test_what_notes_advise_exists():
     """``name=`` is an argument of a public function, ``--option`` an option of a command."""
     public = [jl.read_runs, jl.read_loss_curves, ReadingOptions, FitKeywords]
-    public += [jl.forecasting.score]
+    public += [jl.forecasting.score, jl.forecasting.compute_for_score]
     public += public_functions().values()
     for kind in (jl.LossCurves, jl.Runs, jl.FittedLaw, jl.papers.OutOfDomain):
         public += [value for value in vars(kind).values() if inspect.isfunction(value)]
