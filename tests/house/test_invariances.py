@@ -121,7 +121,8 @@ def test_a_mixture_law_keeps_its_predictions_too():
     fit = simulated_fit("dcpt")
     inputs = experiment.table[["N", "D", "r"]]
     shuffled = jl.fit("dcpt", experiment.table.sample(frac=1, random_state=1))
-    assert shuffled.params == fit.params
+    # Not the same bits: in one run of many the last two digits differed, for a reason unknown.
+    assert list(shuffled.params.values()) == pytest.approx(list(fit.params.values()), rel=1e-12)
     single = experiment.table.assign(N=1e9 * inputs["N"], D=1e9 * inputs["D"])
     scaled = jl.fit("dcpt", single, units={"N": 1, "D": 1})
     assert apart(scaled.predict(single), fit.predict(inputs)) <= 1e-12
