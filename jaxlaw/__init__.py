@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from jaxlaw import simulate as simulate
     from jaxlaw import uncertainty as uncertainty
     from jaxlaw import validation as validation
+    from jaxlaw._answer import Answer as Answer
+    from jaxlaw._quantities import Quantity as Quantity
     from jaxlaw._result import load as load
     from jaxlaw._areas import areas as areas
     from jaxlaw.data import LossCurves as LossCurves

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +18,7 @@ from jaxlaw._arrays import plain_array, real_numbers
 from jaxlaw.errors import UsageError
 
 #: A number in the unit of the runs, or a text that says its unit, such as ``"15T"``.
-Quantity = float | str
+Amount = float | str
 
 #: Names of units: single things (parameters, tokens, FLOPs) in one of them.
 UNIT_NAMES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
@@ -187,6 +188,55 @@ def written_range(low: float, high: float, unit: str = "", worth: float = 1.0) -
     first, last = (number_of(end, unit, worth) for end in (low, high))
     scale = re.search(r" \S+$", last)
     return f"{first.removesuffix(scale[0]) if scale else first} to {last}"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of a result, with its unit and its interval.
+
+    Attributes:
+        value: the number, in the unit of the runs.
+        unit: what it counts or is measured in, as :func:`written` takes it.
+        worth: single things in one unit of the runs.
+        low, high: bounds of its interval, in the unit of the value; NaN without one.
+        draws: (R,) the same number for every draw of the parameters; None without. Not in files.
+
+    Example:
+        >>> from jaxlaw._quantities import Quantity
+        >>> print(Quantity(1.82, "parameters", 1e9, 1.5, 2.1))
+        1.82 B parameters (1.5 to 2.1 B)
+    """
+
+    value: float
+    unit: str = ""
+    worth: float = 1.0
+    low: float = field(default=math.nan, metadata={"added": True})
+    high: float = field(default=math.nan, metadata={"added": True})
+    draws: np.ndarray | None = field(default=None, repr=False, metadata={"added": True})
+
+    @property
+    def number(self) -> str:
+        """The number with its unit, as people read it."""
+        return written(self.value, self.unit, self.worth)
+
+    @property
+    def interval(self) -> str:
+        """The bounds as people read them; empty without an interval."""
+        if math.isnan(self.low):
+            return ""
+        return written_range(self.low, self.high, self.unit, self.worth)
+
+    def __str__(self) -> str:
+        return f"{self.number} ({self.interval})" if self.interval else self.number
+
+    def to_dict(self) -> dict[str, float | str]:
+        """What files hold: all but the draws; numbers that are not finite as text."""
+        record = {"value": self.value, "unit": self.unit, "worth": self.worth}
+        if not math.isnan(self.low):
+            record |= {"low": self.low, "high": self.high}
+        return {
+            k: v if isinstance(v, str) or math.isfinite(v) else str(v) for k, v in record.items()
+        }
 
 
 def times(factor: float) -> str:

@@ -1,7 +1,7 @@
-"""Results: what every answer is.
+"""Results: text, file, LaTeX, notebook's view and picture of what every function returns.
 
-A result is a dataclass. From its fields follow its text, its file, its table for
-a paper, and what a notebook shows; it names the picture that draws it. The metadata of a field say
+Most return an :class:`jaxlaw.Answer`, whose quantities and tables are its own. A few, such as a
+fit or a study, are classes with methods: dataclasses whose fields say what there is to show. The metadata of a field say
 what its type does not:
 
 - ``saved``: False where only this process needs it; such a field has a default;
@@ -34,7 +34,7 @@ import pandas as pd
 from jaxlaw import _json as records
 from jaxlaw import _typed
 from jaxlaw._latex import bold, escape_latex, even_digits, latex_table, numbers_in_maths
-from jaxlaw._quantities import COUNTED, SHARE, number_of, written, written_range
+from jaxlaw._quantities import COUNTED, SHARE, Quantity, number_of, written_range
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.notes import Note, by_weight, in_brief, in_words, remedy_of
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 else:  # the ground floor knows none of them
     Fit = FittedLaw = Study = Forecast = Draws = Any
 
-#: Of the files of all results. Before there was one number for all, that of fits went up to 6.
-SCHEMA = 7
+#: Of the files of all results.
+SCHEMA = 8
 #: Kind of record → the class that reads it: every result, by the name of its class.
 RESULTS: dict[str, type[Result]] = {}
 #: Packages that list results in their faces.
@@ -82,6 +82,11 @@ class Result:
         # A result may be a field of another one.
         _typed.register(cls, cls._read)
 
+    @property
+    def kind_name(self) -> str:
+        """What it is in words, such as ``fit`` or ``break even``: the field ``kind`` of its file."""
+        return self.kind_of_record()
+
     @classmethod
     def kind_of_record(cls) -> str:
         """The field ``kind`` of its files: ``break even`` of a ``BreakEven``."""
@@ -90,26 +95,28 @@ class Result:
     # ------------------------------------------------------------------------ text
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """Its own numbers, by name."""
-        found = [
-            field.name
+        numbers = {
+            field.name: getattr(self, field.name)
             for field in saved_fields(type(self))
             if not (field.name == "level" or field.metadata.get("setting"))
-        ]
-        values = {name: getattr(self, name) for name in found}
-        return {name: value for name, value in values.items() if isinstance(value, float)}
+        }
+        return self._quantities({n: x for n, x in numbers.items() if isinstance(x, float)})
+
+    def _quantities(self, numbers: Mapping[str, float]) -> dict[str, Quantity]:
+        """Numbers with the units and the intervals that the fields say."""
+        bounds, none = getattr(self, "interval", {}), (math.nan, math.nan)
+        return {
+            name: Quantity(value, *(self.unit_of(name) or ("", 1.0)), *bounds.get(name, none))
+            for name, value in numbers.items()
+        }
 
     @property
     def words(self) -> dict[str, str]:
         """Its own words, by name."""
         values = {field.name: getattr(self, field.name) for field in saved_fields(type(self))}
         return {name: value for name, value in values.items() if isinstance(value, str)}
-
-    @property
-    def quantity_units(self) -> dict[str, tuple[str, float]]:
-        """Number → its unit (empty where it has none), and what one is worth in raw counts."""
-        return {name: self.unit_of(name) or ("", 1.0) for name in self.quantities}
 
     def unit_of(self, name: str) -> tuple[str, float] | None:
         """The unit of a number, or of a column of a table, and what one is worth in raw counts.
@@ -147,12 +154,13 @@ class Result:
             name: name of the number.
             level: whether the level of the interval is said.
         """
-        number = written(self.quantities[name], *self.quantity_units[name])
-        between = self._between(name)
-        if not between:
-            return number
-        return f"{number} ({_level(self.level)}: {between})" if level else f"{number} ({between})"
+        found = self.quantities[name]
+        if level and found.interval:
+            return f"{found.number} ({_level(self.level)}: {found.interval})"
+        return str(found)
 
+    @property
+    @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """Its tables, by name, the main one first."""
         values = {field.name: getattr(self, field.name) for field in saved_fields(type(self))}
@@ -160,7 +168,7 @@ class Result:
 
     def shown(self) -> dict[str, pd.DataFrame]:
         """The tables that people are shown, where those of its files say too much."""
-        return self.tables()
+        return self.tables
 
     @property
     def headline(self) -> str:
@@ -214,10 +222,9 @@ class Result:
         Args:
             names: names of the numbers; all if None.
         """
-        units = self.quantity_units
         rows = [
-            (name, written(value, *units[name]), self._between(name))
-            for name, value in self.quantities.items()
+            (name, one.number, one.interval)
+            for name, one in self.quantities.items()
             if names is None or name in names
         ]
         wide = [max((len(row[k]) for row in rows), default=0) for k in (0, 1)]
@@ -237,28 +244,18 @@ class Result:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: numbers with their intervals, tables, notes."""
-        first = f"<p><b>{escape(self.headline or self.kind_of_record())}</b>"
+        first = f"<p><b>{escape(self.headline or self.kind_name)}</b>"
         step = in_words(self.next_step)
         parts = [first + f"<br>Next: {escape(step)}" * bool(step) + "</p>"]
         if numbers := self.quantities:
-            units = self.quantity_units
-            rows = [
-                [name, written(value, *units[name]), self._between(name)]
-                for name, value in numbers.items()
-            ]
-            parts.append(_html_rows(rows))
+            parts.append(
+                _html_rows([[name, one.number, one.interval] for name, one in numbers.items()])
+            )
         parts += [
             self.readable(table).to_html(max_rows=_ROWS, border=0, index=False)
             for table in self.shown().values()
         ]
         return f"<div>{''.join(parts)}{notes_in_html(self.notes)}</div>"
-
-    def _between(self, name: str, field: str = "interval") -> str:
-        """The interval of a number in words; empty where it has none."""
-        intervals = getattr(self, field, None)
-        if not isinstance(intervals, dict) or name not in intervals:
-            return ""
-        return written_range(*intervals[name], *(self.unit_of(name) or ("", 1.0)))
 
     def to_latex(self, table: pd.DataFrame | None = None, *, label: str = "") -> str:
         r"""Its numbers, or its main table, as a table of LaTeX (``\usepackage{booktabs}``).
@@ -273,19 +270,18 @@ class Result:
         Raises:
             UsageError: it has neither numbers nor a table, or the label is none.
         """
-        caption = escape_latex(self.kind_of_record().capitalize() + ".")
+        caption = escape_latex(self.kind_name.capitalize() + ".")
         if table is None and (numbers := self.quantities):
-            units = self.quantity_units
             rows = [
-                [escape_latex(name), numbers_in_maths(number_of(value, *units[name])),
-                 escape_latex("" if units[name][0] == SHARE else units[name][0]),
-                 numbers_in_maths(self._between(name))]
-                for name, value in numbers.items()
+                [escape_latex(name), numbers_in_maths(number_of(one.value, one.unit, one.worth)),
+                 escape_latex("" if one.unit == SHARE else one.unit),
+                 numbers_in_maths(one.interval)]
+                for name, one in numbers.items()
             ]  # fmt: skip
             return latex_table(["", "value", "unit", "interval"], rows, "lrll", caption, label)
         tables = self.shown().values() if table is None else [table]
         if not tables:
-            raise UsageError(f"{_article(self.kind_of_record())} has no numbers and no table")
+            raise UsageError(f"{_article(self.kind_name)} has no numbers and no table")
         main = flat(next(iter(tables)))
         return _latex_of(main, self.readable(main), caption, label, self._best(main))
 
@@ -312,7 +308,7 @@ class Result:
             UsageError: there is no picture of such a result.
         """
         if not self.picture:
-            raise UsageError(f"there is no picture of {_article(self.kind_of_record())}")
+            raise UsageError(f"there is no picture of {_article(self.kind_name)}")
         # By name, for pictures stand above all results, and need matplotlib.
         draw = getattr(importlib.import_module("jaxlaw.plots"), self.picture)
         return draw(self, ax=ax, **options)
@@ -321,7 +317,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """All saved fields as JSON has them; infinities and NaN as strings, tables as rows."""
-        kind = f"jaxlaw {self.kind_of_record()}"
+        kind = f"jaxlaw {self.kind_name}"
         head = {"kind": kind, "schema": SCHEMA, "next_step": self.next_step}
         values = {_key(field): getattr(self, field.name) for field in saved_fields(type(self))}
         return head | records.plain(values)
@@ -334,19 +330,21 @@ class Result:
         """Write it as one JSON file with a digest, which :func:`jaxlaw.load` reads.
 
         Args:
-            path: name of the file; one that ends in ``.csv`` gets the main table alone.
+            path: name of the file; one that ends in ``.csv`` gets the main table alone, or the
+                numbers, a row each, of a result without a table.
 
         Raises:
-            UsageError: the file cannot be written, or there is no table for a CSV file.
+            UsageError: the file cannot be written.
         """
         if Path(path).suffix.lower() != ".csv":
             records.write_record(path, self.file_record(), indent=1)
             return
-        tables = self.tables()
-        if not tables:
-            kind = _article(self.kind_of_record())
-            raise UsageError(f"{kind} has no table: save it as JSON, not {path}")
-        table = next(iter(tables.values()))
+        table = next(iter(self.tables.values()), None)
+        if table is None:
+            rows = [{"quantity": n, **one.to_dict()} for n, one in self.quantities.items()]
+            table = pd.DataFrame(
+                rows, columns=["quantity", "value", "low", "high", "unit", "worth"]
+            )
         records.write_atomic(path, lambda file: table.to_csv(file, index=False))
 
     @classmethod
@@ -461,15 +459,14 @@ def load(path: str | Path) -> Fit | FittedLaw | Study | Forecast | Draws | Resul
 
 
 def _class_named(kind: str) -> type[Result] | None:
-    """The class of a kind, imported from the package that lists it; None of an unknown one."""
-    if kind not in RESULTS:
-        wanted = kind.title().replace(" ", "")
-        for package in _PACKAGES:
-            face = importlib.import_module(f"jaxlaw.{package}")
-            if wanted in face.__all__:
-                getattr(face, wanted)
-                break
-    return RESULTS.get(kind)
+    """The class of a kind, imported from the package that lists it; else that of all answers."""
+    wanted = kind.title().replace(" ", "")
+    for package in _PACKAGES if kind not in RESULTS else ():
+        face = importlib.import_module(f"jaxlaw.{package}")
+        if wanted in face.__all__:
+            getattr(face, wanted)
+            break
+    return RESULTS.get(kind) or RESULTS.get("answer")
 
 
 @cache

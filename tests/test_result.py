@@ -65,8 +65,8 @@ def test_a_file_gives_back_the_result(made, kind, tmp_path):
     again = jl.load(path)
     assert type(again) is type(result) and again.kind_of_record() == kind
     assert again.to_dict() == result.to_dict() and again.summary() == result.summary()
-    for name, table in result.tables().items():
-        pd.testing.assert_frame_equal(again.tables()[name], table, check_dtype=False)
+    for name, table in result.tables.items():
+        pd.testing.assert_frame_equal(again.tables[name], table, check_dtype=False)
 
 
 @pytest.mark.parametrize("kind", MADE)
@@ -88,7 +88,7 @@ def test_notebooks_and_papers_show_its_numbers(made, kind):
 def test_every_column_of_a_plan_says_its_unit(made, kind):
     """Or that it has none, by an empty one; limits have that of what they limit."""
     result = made[kind]
-    for table in result.tables().values():
+    for table in result.tables.values():
         for name in map(str, table.select_dtypes("number")):
             assert result.unit_of(name.removesuffix("_low").removesuffix("_high")) is not None, name
 
@@ -260,8 +260,8 @@ def test_every_result_is_read_as_it_was_written(kind, tmp_path):
     result.save(tmp_path / "result.json")
     for again in (type(result).from_dict(parsed), jl.load(tmp_path / "result.json")):
         assert type(again) is type(result) and again.to_dict() == record
-        for name, table in result.tables().items():
-            pd.testing.assert_frame_equal(again.tables()[name], table, check_dtype=False)
+        for name, table in result.tables.items():
+            pd.testing.assert_frame_equal(again.tables[name], table, check_dtype=False)
         assert again.summary() == result.summary() and again._repr_html_() == result._repr_html_()
     added = {field.name for field in saved_fields(type(result)) if field.metadata.get("added")}
     for name in added:  # an older file of the same schema

@@ -341,7 +341,7 @@ def conclude_plan(
             table, show = answer.table, lambda: _print_plan(answer)
         elif table is None:
             name = getattr(answer, "csv", "")
-            table = answer.tables()[name] if name else pd.DataFrame([_in_one_row(answer)])
+            table = answer.tables[name] if name else pd.DataFrame([_in_one_row(answer)])
     # A table is in the file then.
     if table is answer or isinstance(answer, jl.planning.AnswerTable):
         show = show if out is None or is_picture(out) else lambda: None

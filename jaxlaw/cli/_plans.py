@@ -139,7 +139,7 @@ _KINDS: dict[str, tuple[Any, Callable[[Any, str], Any], str]] = {
     "int": (int, _as_it_is, ""),
     "int | Sequence[float]": (int, _as_it_is, ""),
     "str": (str, _as_it_is, ""),
-    "Quantity": (str, quantity, ""),
+    "Amount": (str, quantity, ""),
     "Mapping[str, tuple[float | str | None, float | str | None]]": (
         list[str],
         limits_of,
@@ -164,9 +164,9 @@ _KINDS: dict[str, tuple[Any, Callable[[Any, str], Any], str]] = {
     "Mapping[str, Sequence[float]]": (list[str], _each_of, "NAME=VALUE,VALUE; repeatable."),
     "Mapping[str, float]": (list[str], numbers_of, "NAME=VALUE; repeatable."),
     "Mapping[str, float | str]": (list[str], inputs_at, "NAME=VALUE; repeatable."),
-    "Sequence[Quantity]": (str, numbers_in, "Write 1e19,1e20, or 1e19:1e23 for 13 values between."),
+    "Sequence[Amount]": (str, numbers_in, "Write 1e19,1e20, or 1e19:1e23 for 13 values between."),
     "Sequence[float]": (str, numbers_in, "Write 1e19,1e20, or 1e19:1e23 for 13 values between."),
-    "tuple[Quantity, Quantity]": (str, _both, "Write LOW:HIGH."),
+    "tuple[Amount, Amount]": (str, _both, "Write LOW:HIGH."),
     "Schedule": (str, _schedule, "Such as wsd:peak=2e-4,steps=40000,final=2e-5."),
     "Schedule | str": (str, _as_it_is, ""),
 }

@@ -56,6 +56,7 @@ class EvaluationSteps(Result):
         """The steps."""
         return [" ".join(map(str, self.steps))]
 
+    @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """The steps."""
         return {"steps": pd.DataFrame({"step": self.steps})}

@@ -30,7 +30,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw._json import plain, write_record
 from jaxlaw._latex import escape_latex, latex_table, number_with_error, symbol
 from jaxlaw._latex import unit as unit_in_latex
-from jaxlaw._quantities import SHARE, in_unit, mistaken_unit, says_unit, two_readings
+from jaxlaw._quantities import SHARE, Quantity, in_unit, mistaken_unit, says_unit, two_readings
 from jaxlaw._result import Result
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Finite, NotNegative, load, only
@@ -485,13 +485,13 @@ class FittedLaw(Result):
 
     def _rows(self) -> list[tuple[str, float, str, str, str, str]]:
         """Name, value, unit, whether it was held, standard error and interval of each parameter."""
-        params, units, spreads = self.numbers(), self.quantity_units, self._spreads()
-        rows = []
+        params, spreads, rows = self.quantities, self._spreads(), []
         for spec in self.law.parameters:
             error, between = spreads.get(spec.name, (math.nan, ""))
             fixed = "(fixed)" if spec.name in self.fixed else ""
             shown = "" if math.isnan(error) else digits(error, 2)
-            rows.append((spec.name, params[spec.name], units[spec.name][0], fixed, shown, between))
+            found = params[spec.name]
+            rows.append((spec.name, found.value, found.unit, fixed, shown, between))
         return rows
 
     def to_latex(self, table: pd.DataFrame | None = None, *, label: str = "") -> str:
@@ -632,17 +632,14 @@ class FittedLaw(Result):
         return "nats" if self.law.target in _LOSSES and not _NO_UNIT.search(column) else ""
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """The parameters, in the law's own units."""
-        return self.numbers()
-
-    @property
-    def quantity_units(self) -> dict[str, tuple[str, float]]:
-        """Parameter → its unit."""
-        units = {spec.name: spec.unit for spec in self.law.parameters}
         of_loss = self.target_unit or "1"  # laws say nats for whatever unit their loss has
-        units = {name: re.sub(r"\bnats\b", of_loss, unit) for name, unit in units.items()}
-        return {name: ("" if unit == "1" else unit, 1.0) for name, unit in units.items()}
+        units = {spec.name: re.sub(r"\bnats\b", of_loss, spec.unit) for spec in self.law.parameters}
+        return {
+            name: Quantity(value, "" if units[name] == "1" else units[name])
+            for name, value in self.numbers().items()
+        }
 
     def input_units(self) -> dict[str, tuple[str, float]]:
         """Input and target → its unit (empty where it has none), and what one is worth."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, get_args
 import numpy as np
 import pandas as pd
 
-from jaxlaw._quantities import SHARE, written
+from jaxlaw._quantities import SHARE, Quantity, written
 from jaxlaw._result import Result
 from jaxlaw.fitting._objective import LARGEST_DELTA, metrics
 from jaxlaw.fitting._runs_of_fit import runs_for
@@ -109,9 +109,9 @@ class Scores(WithMetrics, Result):
         return self.metrics["mean_absolute_relative_error"]
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """The metrics."""
-        return self.metrics
+        return self._quantities(self.metrics)
 
     column_units: ClassVar[Mapping[str, str]] = {
         "mean_relative_error": SHARE, "mean_absolute_relative_error": SHARE,

@@ -108,9 +108,10 @@ class Backtest(Result):
             })  # fmt: skip
         return pd.DataFrame(rows)
 
+    @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """Errors by distance, then every prediction."""
-        return {"table": self.table, **super().tables()}
+        return {"table": self.table, **super().tables}
 
     def shown(self) -> dict[str, pd.DataFrame]:
         """Errors by distance; of few runs each of them."""

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import _json as records
-from jaxlaw._quantities import SHARE, times, written, written_range
+from jaxlaw._quantities import SHARE, Quantity, times, written, written_range
 from jaxlaw._result import TARGET, Result
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, Seed, checked
@@ -160,7 +160,7 @@ class Forecast(Result):
         return score(self, runs, rtol=rtol, **reading)
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """None: its numbers are those of its points, in the table."""
         return {}
 

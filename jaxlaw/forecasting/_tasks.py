@@ -24,7 +24,7 @@ from scipy import special, stats
 
 from jaxlaw import _progress, laws
 from jaxlaw._arrays import numbers_of
-from jaxlaw._quantities import SHARE, in_unit, written, written_range
+from jaxlaw._quantities import SHARE, Quantity, in_unit, written, written_range
 from jaxlaw._result import Result
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
@@ -133,7 +133,7 @@ class ScoreForecast(Result):
         return list(self.table.columns[1 : list(self.table).index("loss")])
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """None: its numbers are those of its tasks, in the table."""
         return {}
 

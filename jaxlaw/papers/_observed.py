@@ -20,7 +20,7 @@ from jaxlaw._typed import ConfidenceLevel, ResampleCount, checked
 from jaxlaw.data import read_columns
 from jaxlaw.errors import DataError, UsageError, listed
 from jaxlaw.notes import Note
-from jaxlaw.planning import Answer
+from jaxlaw.planning import OldAnswer
 from jaxlaw.uncertainty import LEVEL
 
 Cost = Callable[[Any, Any], Any]
@@ -186,7 +186,7 @@ def observed_transfer(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class TransferLaw(Answer):
+class TransferLaw(OldAnswer):
     """Effective data transferred as k·D^a·N^b (Hernandez 2021; Zheng 2024, §3.2).
 
     Attributes:

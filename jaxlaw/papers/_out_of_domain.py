@@ -15,7 +15,7 @@ from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.notes import Note
-from jaxlaw.planning import Answer
+from jaxlaw.planning import OldAnswer
 from jaxlaw.uncertainty import LEVEL, has_draws, resampled_weights, with_intervals
 
 _OBSERVED = ("loss_pt", "loss_cpt", "loss_ood")
@@ -25,7 +25,7 @@ _POOR = 0.9  # R² below which the mixture describes little
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OutOfDomain(Answer):
+class OutOfDomain(OldAnswer):
     """A validation loss as a mixture of two, L_ood = λ1'·L_pt + λ2'·L_cpt (Wang 2025, §5.2).
 
     Attributes:

@@ -21,7 +21,7 @@ from jaxlaw.data import read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Fit, FitOptions, fit, fit_many
 from jaxlaw.notes import FitWarning, Note
-from jaxlaw.planning import Answer
+from jaxlaw.planning import OldAnswer
 from jaxlaw.uncertainty import (
     LEVEL,
     check_resamples,
@@ -65,7 +65,7 @@ _VALUE_SEARCH = FitOptions(n_starts=256, n_local=8)  # 16 move no interval by mo
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Valuation(Answer):
+class Valuation(OldAnswer):
     """What to think of a pretraining corpus, by checkpoints finetuned on the task.
 
     Attributes:

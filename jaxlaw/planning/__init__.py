@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from jaxlaw._faces import face
 
 if TYPE_CHECKING:
-    from jaxlaw.planning._answers import Answer as Answer
-    from jaxlaw.planning._answers import AnswerTable as AnswerTable
     from jaxlaw.planning._constraints import AtMost as AtMost
     from jaxlaw.planning._constraints import Budget as Budget
     from jaxlaw.planning._constraints import Compute as Compute
     from jaxlaw.planning._constraints import Corpus as Corpus
     from jaxlaw.planning._continual_pretraining import ContinualPretraining as ContinualPretraining
     from jaxlaw.planning._continual_pretraining import Pretraining as Pretraining
+    from jaxlaw.planning._frame import AnswerTable as AnswerTable
+    from jaxlaw.planning._frame import OldAnswer as OldAnswer
     from jaxlaw.planning._schedule import OptimalSchedule as OptimalSchedule
     from jaxlaw.planning._schedule import optimal_schedule as optimal_schedule
     from jaxlaw.planning.continual import ContinualRun as ContinualRun
@@ -47,11 +47,7 @@ if TYPE_CHECKING:
     from jaxlaw.planning.settings import best_settings as best_settings
     from jaxlaw.planning.settings import critical_batch_size as critical_batch_size
     from jaxlaw.planning.settings import optimal_inputs as optimal_inputs
-    from jaxlaw.planning.size_and_data import Allocation as Allocation
-    from jaxlaw.planning.size_and_data import AllocationLaw as AllocationLaw
     from jaxlaw.planning.size_and_data import BestRun as BestRun
-    from jaxlaw.planning.size_and_data import Frontier as Frontier
-    from jaxlaw.planning.size_and_data import TokensPerParameter as TokensPerParameter
     from jaxlaw.planning.size_and_data import allocation as allocation
     from jaxlaw.planning.size_and_data import allocation_law as allocation_law
     from jaxlaw.planning.size_and_data import best_run as best_run

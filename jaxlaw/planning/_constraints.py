@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jaxlaw._quantities import Quantity
-from jaxlaw.planning._answers import Inputs
+from jaxlaw._quantities import Amount
+from jaxlaw.planning._frame import Inputs
 
 Cost = Callable[..., Any]
 
@@ -33,7 +33,7 @@ class Compute:
     """
 
     cost: Cost | None = None
-    served_tokens: Quantity | None = None
+    served_tokens: Amount | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +53,9 @@ class Budget:
         '2.79e+09 parameters'
     """
 
-    compute: Quantity
+    compute: Amount
     cost: Cost | None = None
-    served_tokens: Quantity | None = None
+    served_tokens: Amount | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class Corpus:
         ('0.250', 'r·D ≤ 1')
     """
 
-    tokens: Quantity | None = None
+    tokens: Amount | None = None
     max_epochs: float = 1.0
     share: str = "r"
 

@@ -40,7 +40,8 @@ from jaxlaw.data import counted_flops
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Input, Law, PowerLawTerms
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import (
+from jaxlaw.planning._constraints import AtMost, Budget, Compute, Constraint, Corpus, Cost
+from jaxlaw.planning._frame import (
     Inputs,
     checked_compute,
     checked_tokens,
@@ -49,7 +50,6 @@ from jaxlaw.planning._answers import (
     require_loss,
     source_notes,
 )
-from jaxlaw.planning._constraints import AtMost, Budget, Compute, Constraint, Corpus, Cost
 from jaxlaw.uncertainty import Draws, as_draws
 
 #: Least and largest raw counts that are searched. An optimum at one of them is none.

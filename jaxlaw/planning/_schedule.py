@@ -38,8 +38,8 @@ from jaxlaw.data import AREAS, UNKNOWN_BASE_RATE, for_unknown_base
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import fewest_degrees, source_notes, units_of
 from jaxlaw.planning._continual_pretraining import counted_as
+from jaxlaw.planning._frame import fewest_degrees, source_notes, units_of
 from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, intervals
 

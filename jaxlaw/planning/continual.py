@@ -21,7 +21,7 @@ from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import (
     SHARE,
-    Quantity,
+    Amount,
     checked_number,
     exponential,
     in_unit,
@@ -35,20 +35,6 @@ from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.fitting import Fit, fit
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import (
-    Answer,
-    AnswerTable,
-    Inputs,
-    Pictured,
-    context_of,
-    fewest_degrees,
-    keeps_question,
-    law_inputs,
-    missing_draws_notes,
-    source_notes,
-    units_of,
-    without,
-)
 from jaxlaw.planning._continual_pretraining import (
     SEARCHED,
     SETTINGS,
@@ -60,6 +46,20 @@ from jaxlaw.planning._continual_pretraining import (
     counted_as,
     final_areas,
     layout_of,
+)
+from jaxlaw.planning._frame import (
+    AnswerTable,
+    Inputs,
+    OldAnswer,
+    Pictured,
+    context_of,
+    fewest_degrees,
+    keeps_question,
+    law_inputs,
+    missing_draws_notes,
+    source_notes,
+    units_of,
+    without,
 )
 from jaxlaw.planning._optimise import as_good, lowest_in_box, root, root_or_infinity
 from jaxlaw.schedules import Schedule, cosine
@@ -358,7 +358,7 @@ _LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OptimalTraining(Pictured, Answer):
+class OptimalTraining(Pictured, OldAnswer):
     """The settings with the least λ1·L_pt + λ2·L_cpt at the end, or λ1·ΔL_pt + λ2·ΔL_cpt.
 
     Attributes:
@@ -687,7 +687,7 @@ _BEST_RUNS = 5  # that a summary shows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ContinualRun(Answer):
+class ContinualRun(OldAnswer):
     """The continual run of a number of tokens with the least λ1·L_pt + λ2·L_cpt at its end.
 
     Attributes:
@@ -766,12 +766,12 @@ def continual_run(
     pt: Any,
     cpt: Any = None,
     *,
-    tokens: Quantity,
-    batch_tokens: Quantity,
+    tokens: Amount,
+    batch_tokens: Amount,
     weight: float,
     base: Schedule | str | None = None,
     over: Mapping[str, tuple[float, float]] | None = None,
-    warmup_tokens: Quantity | None = None,
+    warmup_tokens: Amount | None = None,
     final: float | None = None,
     curves: Any = None,
     n_resamples: int = 100,
@@ -1185,7 +1185,7 @@ _VISIBLE = 1e-4  # nats that a validation loss shows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class TurningLength(Pictured, Answer):
+class TurningLength(Pictured, OldAnswer):
     """When a loss that a continual run lifts is back where it was.
 
     Attributes:

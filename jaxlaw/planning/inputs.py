@@ -10,14 +10,15 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw._quantities import SHARE, checked_number
+from jaxlaw._quantities import SHARE, Quantity, checked_number
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.errors import DataError
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import (
-    Answer,
+from jaxlaw.planning._constraints import AtMost, Budget, Corpus
+from jaxlaw.planning._frame import (
+    OldAnswer,
     Pictured,
     context_of_inputs,
     fewest_degrees,
@@ -28,7 +29,6 @@ from jaxlaw.planning._answers import (
     source_notes,
     without,
 )
-from jaxlaw.planning._constraints import AtMost, Budget, Corpus
 from jaxlaw.planning._optimise import (
     LEAST_SHARE,
     crossing,
@@ -43,7 +43,7 @@ from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Minimum(Pictured, Answer):
+class Minimum(Pictured, OldAnswer):
     """The best values of inputs.
 
     Attributes:
@@ -65,16 +65,18 @@ class Minimum(Pictured, Answer):
     limited_by = "over"
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """The best inputs, the losses there and the compute, those that there are."""
         named = {**self.best, "loss": self.loss}
         named |= {f"loss[{label}]": value for label, value in self.limited.items()}
         named |= {"compute": self.compute}
-        return {
-            name: value
-            for name, value in named.items()
-            if name in self.best or name in self.interval or not math.isnan(value)
-        }
+        return self._quantities(
+            {
+                name: value
+                for name, value in named.items()
+                if name in self.best or name in self.interval or not math.isnan(value)
+            }
+        )
 
     @property
     def _within(self) -> str:
@@ -96,7 +98,11 @@ class Minimum(Pictured, Answer):
         for name in self.best:
             names.append(f"{name} {self.written(name, level=level and name in self.interval)}")
             level = level and name not in self.interval
-        known = [n for n in ("loss", "compute") if not math.isnan(self.quantities.get(n, math.nan))]
+        known = [
+            n
+            for n in ("loss", "compute")
+            if not (n not in self.quantities or math.isnan(self.quantities[n].value))
+        ]
         reached = ", ".join(f"{name} {self.written(name)}" for name in known)
         return f"best {', '.join(names)}: {reached}"
 
@@ -190,7 +196,7 @@ def minimise(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Solution(Pictured, Answer):
+class Solution(Pictured, OldAnswer):
     """The value of an input at which a loss is reached.
 
     Attributes:
@@ -207,10 +213,10 @@ class Solution(Pictured, Answer):
     compute: float = field(metadata={"unit": "FLOPs"})
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """The input, the loss, and the compute where there is one."""
         compute = {} if math.isnan(self.compute) else {"compute": self.compute}
-        return {self.input: self.value, "loss": self.loss, **compute}
+        return self._quantities({self.input: self.value, "loss": self.loss, **compute})
 
     def sentence(self) -> str:
         """The value, and what it reaches."""

@@ -17,7 +17,15 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import SHARE, Quantity, checked_number, in_unit, written, written_range
+from jaxlaw._quantities import (
+    SHARE,
+    Amount,
+    Quantity,
+    checked_number,
+    in_unit,
+    written,
+    written_range,
+)
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
@@ -26,9 +34,10 @@ from jaxlaw.errors import DataError, UsageError, listed
 from jaxlaw.fitting import FittedLaw
 from jaxlaw.laws import Law, mixing
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import (
-    Answer,
+from jaxlaw.planning._constraints import AtMost
+from jaxlaw.planning._frame import (
     AnswerTable,
+    OldAnswer,
     Pictured,
     checked_tokens,
     context_of,
@@ -43,7 +52,6 @@ from jaxlaw.planning._answers import (
     source_notes,
     without,
 )
-from jaxlaw.planning._constraints import AtMost
 from jaxlaw.planning._optimise import (
     SEARCH_LIMITS,
     crossing,
@@ -70,7 +78,7 @@ MATTERS = 1e-6  # nats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Mixture(Answer):
+class Mixture(OldAnswer):
     """The domain share that the general loss allows and the domain loss wants (Que's usage 1).
 
     Attributes:
@@ -109,7 +117,7 @@ class Mixture(Answer):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class LimitedMixture(Pictured, Answer):
+class LimitedMixture(Pictured, OldAnswer):
     """The best share where domain data are limited (Que's usage 2).
 
     Attributes:
@@ -145,7 +153,7 @@ class LimitedMixture(Pictured, Answer):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class CriticalRatio(Pictured, Answer):
+class CriticalRatio(Pictured, OldAnswer):
     """The least share of the general corpus that keeps its loss at or below the start.
 
     Attributes:
@@ -323,9 +331,9 @@ def critical_ratio(
 @checked
 def optimal_mixture_data_limited(
     domain: Any,
-    corpus_tokens: Quantity,
+    corpus_tokens: Amount,
     *,
-    total: Quantity | None = None,
+    total: Amount | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> LimitedMixture:
@@ -533,9 +541,11 @@ class OptimalWeights(AnswerTable):
     }  # fmt: skip
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """The loss, and what is gained over other mixtures."""
-        return {"loss": self.loss, **{f"gain[{name}]": v for name, v in self.gain.items()}}
+        return self._quantities(
+            {"loss": self.loss, **{f"gain[{name}]": v for name, v in self.gain.items()}}
+        )
 
     def unit_of(self, name: str) -> tuple[str, float] | None:
         """The unit of a number or a column; of a gain that of all."""
@@ -994,7 +1004,7 @@ ROWS = 41  # that a share has in the table
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ReplayComparison(Answer):
+class ReplayComparison(OldAnswer):
     """Losses of one corpus at several shares of it, by the tokens of that corpus alone.
 
     Attributes:
@@ -1041,7 +1051,7 @@ def compare_replay(
     shares: Sequence[float] | None = None,
     *,
     start: float | None = None,
-    corpus_tokens: tuple[Quantity, Quantity] | None = None,
+    corpus_tokens: tuple[Amount, Amount] | None = None,
     tolerance: float = 0.01,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,

@@ -15,17 +15,18 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import SHARE, Quantity, checked_number, times, written
+from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, times, written
 from jaxlaw._result import TARGET
 from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.data import read_runs
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law, tuned
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import (
-    Answer,
+from jaxlaw.planning._constraints import Budget
+from jaxlaw.planning._frame import (
     AnswerTable,
     Inputs,
+    OldAnswer,
     Pictured,
     context_of_inputs,
     fewest_degrees,
@@ -38,7 +39,6 @@ from jaxlaw.planning._answers import (
     units_of,
     without,
 )
-from jaxlaw.planning._constraints import Budget
 from jaxlaw.planning._optimise import (
     AT_LIMIT,
     for_each_draw,
@@ -195,11 +195,11 @@ class OptimalInputs(Minimum):
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """The best inputs, the loss there, and the cost of what is run."""
         costs = {"excess": self.excess, "regret": self.regret}
         known = {name: value for name, value in costs.items() if value > 0}
-        return {**super().quantities, **known}
+        return {**super().quantities, **self._quantities(known)}
 
     def sentence(self) -> str:
         """What makes the optimum a bound, the best inputs, and the range that is as good."""
@@ -249,7 +249,7 @@ def optimal_inputs(
     *,
     at: Mapping[str, float | str] | None = None,
     grid: Mapping[str, Sequence[float]] | None = None,
-    compute: Quantity | None = None,
+    compute: Amount | None = None,
     tolerance: Annotated[float, Between(0, 1)] = 1e-3,
     level: ConfidenceLevel = LEVEL,
 ) -> OptimalInputs:
@@ -405,7 +405,7 @@ _HALVINGS = 44  # of such a bracket: 1e-12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class CriticalBatchSize(Pictured, Answer):
+class CriticalBatchSize(Pictured, OldAnswer):
     """The largest batch at which a run needs so many more tokens and no more.
 
     Attributes:
@@ -438,7 +438,7 @@ class CriticalBatchSize(Pictured, Answer):
     table: pd.DataFrame
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """Its numbers without what was chosen; those of a rate where the law has one."""
         chosen = ("overhead",) if math.isfinite(self.lr) else ("overhead", "lr", "best_lr", *_RATE)
         return without(super().quantities, *chosen)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,36 +17,32 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw._answer import Answer, Tables
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import SHARE, Quantity, checked_number, exponential, in_unit
-from jaxlaw._result import TARGET
+from jaxlaw._quantities import Amount, checked_number, exponential, in_unit
 from jaxlaw._typed import ConfidenceLevel, as_array, checked
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import Array, outside_range
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import (
+from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus, Cost
+from jaxlaw.planning._frame import (
     MISSING,
-    Answer,
-    AnswerTable,
     Inputs,
-    Pictured,
     checked_input,
     checked_tokens,
-    context_of,
     fewest_degrees,
     inputs_as_numbers,
-    keeps_question,
     law_inputs,
     missing_draws_notes,
     off_centre_notes,
+    over_budgets,
+    plan_answer,
     require_inputs,
     source_notes,
-    units_of,
     without,
 )
-from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus, Cost
 from jaxlaw.planning._optimise import (
     AT_LIMIT,
     AT_LIMIT_32,
@@ -70,135 +65,10 @@ from jaxlaw.planning._optimise import (
     total_cost,
     tried_ratios,
 )
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, with_intervals
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
 
 UserLimits = Mapping[str, tuple[float | str | None, float | str | None]]
 _MOST = 1e42  # FLOPs at which a loss is said to end that is out of reach
-_USUAL = 1e21  # FLOPs around which a plan without an answer is drawn
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Allocation(Pictured, Answer):
-    """How to spend a budget.
-
-    Attributes:
-        N, D: size and tokens, in the units of the fitted runs (of the law for (law, params)).
-        loss: predicted loss there.
-        compute: FLOPs of the run.
-        r: share of the mixture, where it was searched or given; None without one.
-        method: ``closed form`` or ``numerical``.
-    """
-
-    N: float = field(metadata={"unit": "parameters"})
-    D: float = field(metadata={"unit": "tokens"})
-    loss: float = field(metadata={"unit": TARGET})
-    compute: float = field(metadata={"unit": "FLOPs"})
-    r: float | None = field(default=None, metadata={"unit": SHARE})
-    method: str = "numerical"
-
-    def sentence(self) -> str:
-        """The run, what it costs and what it reaches."""
-        if not math.isfinite(self.N * self.D * self.compute):
-            return ""
-        ratio = self.D * self.units["D"][1] / (self.N * self.units["N"][1])
-        size, tokens = self.written("N", level=True), self.written("D")
-        run = f"{size} and {tokens}, {exponential(ratio)} a parameter"
-        share = "" if self.r is None else f", {self.written('r')} of the corpus"
-        if "loss" in self.binding.split():
-            return f"loss {self.written('loss')}: {self.written('compute')}, by {run}{share}"
-        return f"{self.written('compute')}: {run}{share}, loss {self.written('loss')}"
-
-    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        """Contours of equal loss around its compute, and the run on them."""
-        around = self.compute if 0 < self.compute < math.inf else _USUAL
-        options = without(question, "fit", "compute", "loss", "N", "D")
-        return "isoloss", (question["fit"], (around / 100, around * 100)), {"mark": self, **options}
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class AllocationLaw(Pictured, Answer):
-    """N_opt = N_coefficient·C^a and D_opt = D_coefficient·C^b for C in FLOPs.
-
-    Attributes:
-        a, b: exponents, which add up to 1.
-        G: coefficient of the papers, in the law's own units: N_opt = G·(C/6)^a,
-            D_opt = (C/6)^b / G.
-        N_coefficient, D_coefficient: coefficients with N and D in the units of the fitted runs.
-    """
-
-    a: float = field(metadata={"unit": ""})
-    b: float = field(metadata={"unit": ""})
-    G: float = field(metadata={"unit": ""})
-    N_coefficient: float = field(metadata={"unit": ""})
-    D_coefficient: float = field(metadata={"unit": ""})
-
-    def sentence(self) -> str:
-        """The two exponents."""
-        return (
-            f"the best size grows as compute to the power of {self.written('a', level=True)}, the "
-            f"tokens as that of {self.written('b')}"
-        )
-
-    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        """Contours of equal loss with the best size of every budget."""
-        return "isoloss", (question["fit"], (1e18, 1e24)), without(question, "fit")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Frontier(Pictured, AnswerTable):
-    """The best run of every budget.
-
-    ``table`` has ``compute`` (FLOPs), ``N``, ``D``, ``r`` where it was searched, ``loss`` and
-    ``tokens_per_parameter``.
-    """
-
-    column_units: ClassVar[Mapping[str, str]] = {
-        "N": "parameters",
-        "D": "tokens",
-        "r": SHARE,
-        "tokens_per_parameter": "",
-    }
-
-    def sentence(self) -> str:
-        """The runs of the least and of the largest budget."""
-        return self.over_budgets("{compute}: {N} and {D}, loss {loss}")
-
-    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        """The best sizes on contours of equal loss."""
-        budgets = self.table["compute"]
-        extremes = float(budgets.min()), float(budgets.max())
-        return "isoloss", (question["fit"], extremes), without(question, "fit", "computes")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class TokensPerParameter(Pictured, Answer):
-    """At how many tokens per parameter a loss costs the least compute.
-
-    Attributes:
-        ratio: tokens per parameter, single ones of both; NaN where the loss is out of reach.
-        N, D: size and tokens of that run, in the units of the fitted runs.
-        loss: loss that is reached, in nats.
-        compute: FLOPs of the run.
-    """
-
-    ratio: float = field(metadata={"unit": ""})
-    N: float = field(metadata={"unit": "parameters"})
-    D: float = field(metadata={"unit": "tokens"})
-    loss: float = field(metadata={"unit": TARGET})
-    compute: float = field(metadata={"unit": "FLOPs"})
-
-    def sentence(self) -> str:
-        """The ratio, and the run that has it."""
-        if not math.isfinite(self.ratio):
-            return ""
-        return (
-            f"loss {self.written('loss')}: {self.written('ratio', level=True)} tokens a parameter, "
-            f"{self.written('N')} and {self.written('D')} for {self.written('compute')}"
-        )
-
-    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        asked = question["fit"], question["loss"]
-        return "tokens_per_parameter", asked, {"answer": self, **without(question, "fit", "loss")}
 
 
 # The question, and its best runs.
@@ -206,14 +76,14 @@ class TokensPerParameter(Pictured, Answer):
 
 def size_and_data(
     fit: Any,
-    compute: Quantity = _MOST,
+    compute: Amount = _MOST,
     *,
     loss: float | None = None,
     limits: UserLimits | None = None,
     cost: Cost | None = None,
-    served_tokens: Quantity | None = None,
+    served_tokens: Amount | None = None,
     max_epochs: float | None = None,
-    corpus_tokens: Quantity | None = None,
+    corpus_tokens: Amount | None = None,
     at: Inputs = None,
 ) -> Question:
     """The question of the best N and D, and of r where ``at`` has it ``best``.
@@ -340,39 +210,77 @@ def _held_at_tried(question: Question, budgets: np.ndarray, best: Best) -> tuple
 
 
 def _allocation(
-    source: Draws, values: Mapping[str, np.ndarray], inputs: Inputs, given: Sequence[str],
-    what: str, level: float, notes: Sequence[Note] = (), **more: Any,
-) -> Allocation:  # fmt: skip
-    """An answer of values (draws,), with the notes that all plans of N and D have."""
-    answer = with_intervals(values, level, source.degrees, given)
-    held = inputs_as_numbers(source, inputs or {})
-    if "r" in held:
-        answer["r"] = held["r"]
-    at = held | {name: answer[name] for name in ("N", "D", "r") if name in answer}
-    notes = (*notes, *source_notes(source, **at), *missing_draws_notes(values["compute"], what))
+    kind: str, source: Draws, values: Mapping[str, np.ndarray], at: Inputs, given: Sequence[str],
+    what: str, level: float, notes: Sequence[Note], **more: Any,
+) -> Answer:  # fmt: skip
+    """An answer of values (1 + R,) of a run, with the notes that all plans of N and D have."""
+    held = inputs_as_numbers(source, at or {})
+    values = dict(values)
+    if "r" in held and "r" not in values:
+        values["r"] = np.array([held["r"]])
+    run = held | {name: float(values[name][0]) for name in ("N", "D", "r") if name in values}
+    notes = [*notes, *source_notes(source, **run), *missing_draws_notes(values["compute"], what)]
     rises = "loss" if np.ptp(values["loss"]) else "compute"  # the other one is given
-    notes += tuple(off_centre_notes(source, values[rises], rises))
-    context = context_of(Allocation, source, {**(inputs or {}), **at})
-    return Allocation(**answer, notes=notes, **context, **more)
+    notes += off_centre_notes(source, values[rises], rises)
+    share = ", {r} of the corpus" if "r" in values else ""
+    ratio = run["D"] * source.scale("D") / (run["N"] * source.scale("N"))
+    spent = f"{{N}} and {{D}}, {exponential(ratio)} tokens/parameter{share}"
+    reached = "loss" in more["facts"]["binding"].split()
+    sentence = (
+        f"loss {{loss}}: {{compute}}, by {spent}"
+        if reached
+        else (f"{{compute}}: {spent}, loss {{loss}}")
+    )
+    return plan_answer(
+        kind, sentence, source, values, level=level, at={**(at or {}), **run},
+        given=[*given, "r"] if "r" in held else given, notes=notes, **more,
+    )  # fmt: skip
+
+
+def _valley(question: Question, values: Mapping[str, np.ndarray], level: float) -> Tables:
+    """Points of a budget's valley: its loss over a decade of sizes around the plan's.
+
+    Args:
+        question: the question, of the budget or of the loss.
+        values: quantity → (1 + R,) of the plan.
+        level: confidence level of the bounds.
+
+    Returns:
+        ``valley``: N and D in the units of the runs, ``loss``, ``loss_low``, ``loss_high``.
+    """
+    given, source = question.given, question.reference
+    size, compute = values["N"][0] * source.scale("N"), values["compute"][0]
+    if not math.isfinite(size * compute):
+        return {}
+    ends = math.log(size) - math.log(10), math.log(size) + math.log(10)
+    log_N = np.linspace(max(ends[0], given.low["N"]), min(ends[1], given.high["N"]), 81)
+    with in_float64():
+        log_D = np.asarray(
+            jax.vmap(partial(log_tokens, given.cost))(log_N, log_N * 0 + np.log(compute))
+        )
+    others = dict(given.others[0]) | ({"r": float(values["r"][0])} if "r" in values else {})
+    losses = losses_at(source, *(np.tile(x, (source.rows, 1)) for x in (log_N, log_D)), others)
+    valley = {"N": np.exp(log_N) / source.scale("N"), "D": np.exp(log_D) / source.scale("D")}
+    valley |= interval_columns("loss", losses, level, source.degrees)
+    return {"valley": pd.DataFrame(valley)}
 
 
 # The plans.
 
 
-@keeps_question
 @checked
 def allocation(
     fit: Any,
-    compute: Quantity,
+    compute: Amount,
     *,
     limits: UserLimits | None = None,
     cost: Cost | None = None,
-    served_tokens: Quantity | None = None,
+    served_tokens: Amount | None = None,
     max_epochs: float | None = None,
-    corpus_tokens: Quantity | None = None,
+    corpus_tokens: Amount | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-) -> Allocation:
+) -> Answer:
     """Size and tokens that a compute budget is best spent on.
 
     In closed form for chinchilla, cpt-chinchilla, skaling, kaplan-e and overtraining, and for dcpt,
@@ -397,6 +305,10 @@ def allocation(
         corpus_tokens: number of tokens of the corpus whose share r is: r·D stays below.
         at: values of the law's other inputs. ``{"r": "best"}`` searches the share with N and D.
         level: confidence level of the intervals.
+
+    Returns:
+        Answer with ``N``, ``D``, ``loss``, ``compute`` in FLOPs, ``r`` of a mixture, and the facts
+        ``method`` (``closed form`` or ``numerical``) and ``binding`` (the active constraint).
 
     Raises:
         UsageError: the law lacks N or D, an input is missing, or no run within the limits
@@ -424,28 +336,30 @@ def allocation(
     spent = values["compute"][~np.isnan(values["compute"])]
     given = ["compute"] if np.ptp(spent) <= AT_LIMIT * spent[0] else []
     flat = question.near(source.noise, runs.best.point[0, 0]) if source.noise > 0 else {}
+    facts = {
+        "method": "closed form" if question.has_closed_form else "numerical",
+        "binding": question.binding(best, {}, best["compute"]),
+    }
     return _allocation(
-        source, values, at, given, "optimum", level,
-        [*runs.notes, *bound_notes(source, question.limits, best)],
-        method="closed form" if question.has_closed_form else "numerical",
-        binding=question.binding(best, {}, best["compute"]), flat=flat,
+        "allocation", source, values, at, given, "optimum", level,
+        [*runs.notes, *bound_notes(source, question.limits, best)], facts=facts, flat=flat,
+        curves=lambda: _valley(question, values, level),
     )  # fmt: skip
 
 
-@keeps_question
 @checked
 def frontier(
     fit: Any,
-    computes: Sequence[Quantity],
+    computes: Sequence[Amount],
     *,
     limits: UserLimits | None = None,
     cost: Cost | None = None,
-    served_tokens: Quantity | None = None,
+    served_tokens: Amount | None = None,
     max_epochs: float | None = None,
-    corpus_tokens: Quantity | None = None,
+    corpus_tokens: Amount | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-) -> Frontier:
+) -> Answer:
     """The best run of each of many budgets; arguments and errors as :func:`allocation`.
 
     Args:
@@ -458,6 +372,10 @@ def frontier(
         corpus_tokens: number of tokens of the corpus whose share r is.
         at: values of the law's other inputs; ``{"r": "best"}`` searches the share.
         level: confidence level of the intervals.
+
+    Returns:
+        Answer whose ``table`` has a row a budget: ``compute`` in FLOPs, ``N``, ``D``, ``r`` where
+        it was searched, ``loss``, ``tokens_per_parameter``.
 
     Example:
         >>> fit = ("chinchilla", jl.simulate.TRUTHS["chinchilla"])
@@ -483,21 +401,28 @@ def frontier(
     largest = np.argmax(budgets)
     notes += off_centre_notes(source, values["loss"][:, largest])
     run = {name: table[name][largest] for name in question.order}
-    context = context_of(Frontier, source, {**(at or {}), **run})
-    return Frontier(pd.DataFrame(table), level, tuple(notes), **context)
+    table = pd.DataFrame(table)
+    return plan_answer(
+        "frontier", over_budgets(table, "{compute}: {N} and {D}, loss {loss}", source), source,
+        level=level, at={**(at or {}), **run}, tables={"table": table}, notes=notes,
+    )  # fmt: skip
 
 
-@keeps_question
 @checked
 def allocation_law(
     fit: Any, *, at: Mapping[str, float | str] | None = None, level: ConfidenceLevel = LEVEL
-) -> AllocationLaw:
+) -> Answer:
     """How the best size and data grow with compute, counted as 6·N·D.
 
     Args:
         fit: fit as for :func:`allocation`, of a law with a closed form.
         at: share r, for the D-CPT laws.
         level: confidence level of the intervals.
+
+    Returns:
+        Answer with the exponents ``a`` and ``b`` = 1 − a, the papers' coefficient ``G`` in the
+        law's own units, N_opt = G·(C/6)^a and D_opt = (C/6)^b/G, and ``N_coefficient`` and
+        ``D_coefficient`` of N_opt = N_coefficient·C^a, in the units of the runs, C in FLOPs.
 
     Raises:
         UsageError: the law has no closed form.
@@ -531,13 +456,17 @@ def allocation_law(
     if source.fit.flops is not None:
         message = "the powers are of 6·N·D; allocation and frontier count the FLOPs of the runs"
         notes.append(Note("flops-differ", "warning", message))
-    return AllocationLaw(
-        **with_intervals(values, level, source.degrees), binding="compute", notes=tuple(notes),
-        **context_of(AllocationLaw, source),
+    budgets = np.geomspace(1e18, 1e25, 50)
+    sizes = values["N_coefficient"][:, None] * budgets ** values["a"][:, None]
+    sizes = {"compute": budgets, **interval_columns("N", sizes, level, source.degrees)}
+    return plan_answer(
+        "allocation law",
+        "the best size grows as compute to the power of {a}, the tokens as that of {b}",
+        source, values, level=level, notes=notes, units={"D_coefficient": "", "N_coefficient": ""},
+        curves={"sizes": pd.DataFrame(sizes)},
     )  # fmt: skip
 
 
-@keeps_question
 @checked
 def min_compute(
     fit: Any,
@@ -545,12 +474,12 @@ def min_compute(
     *,
     limits: UserLimits | None = None,
     cost: Cost | None = None,
-    served_tokens: Quantity | None = None,
+    served_tokens: Amount | None = None,
     max_epochs: float | None = None,
-    corpus_tokens: Quantity | None = None,
+    corpus_tokens: Amount | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-) -> Allocation:
+) -> Answer:
     """The least compute whose best run reaches a loss, and that run.
 
     Args:
@@ -565,7 +494,7 @@ def min_compute(
         level: confidence level of the intervals.
 
     Returns:
-        Allocation. Where the law never comes down to the loss, ``compute`` is infinite, N and
+        Answer as of :func:`allocation`. Where the law never comes down to the loss, ``compute`` is infinite, N and
         D are NaN, and the note ``out-of-reach`` says how low it comes.
 
     Raises:
@@ -611,24 +540,24 @@ def min_compute(
         notes.append(Note("optimum-at-limit", "warning", message))
     notes += bound_notes(source, question.limits, found)
     return _allocation(
-        source, values, at, _constant(values), "answer", level, notes, binding="loss", flat=flat
-    )
+        "least compute", source, values, at, _constant(values), "answer", level, notes,
+        facts={"binding": "loss"}, flat=flat, curves=lambda: _valley(question, values, level),
+    )  # fmt: skip
 
 
-@keeps_question
 @checked
 def tokens_or_size_for(
     fit: Any,
     *,
-    N: Quantity | None = None,
-    D: Quantity | None = None,
+    N: Amount | None = None,
+    D: Amount | None = None,
     loss: float | None = None,
-    compute: Quantity | None = None,
+    compute: Amount | None = None,
     cost: Cost | None = None,
-    served_tokens: Quantity | None = None,
+    served_tokens: Amount | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-) -> Allocation:
+) -> Answer:
     """The tokens for a given model, or the model for given tokens.
 
     A model alone asks for no number of tokens: more is always better. So one more thing is
@@ -646,7 +575,7 @@ def tokens_or_size_for(
         level: confidence level of the intervals.
 
     Returns:
-        Allocation. A loss that no number of tokens (no size) reaches makes it infinite, with
+        Answer as of :func:`allocation`. A loss that no number of tokens (no size) reaches makes it infinite, with
         the note ``out-of-reach``.
 
     Raises:
@@ -688,20 +617,27 @@ def tokens_or_size_for(
         ends = f"{lowest[0]:.5g} however large {name} is"
         notes += _reach_notes(values[name], target, ends)
     return _allocation(
-        source, values, at, _constant(values), "answer", level, notes, binding=f"{known} and {by}"
+        "tokens or size",
+        source,
+        values,
+        at,
+        _constant(values),
+        "answer",
+        level,
+        notes,
+        facts={"binding": f"{known} and {by}"},
     )
 
 
-@keeps_question
 @checked
 def tokens_per_parameter(
     fit: Any,
     loss: float,
     *,
-    served_tokens: Quantity | None = None,
+    served_tokens: Amount | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-) -> TokensPerParameter:
+) -> Answer:
     """The tokens per parameter at which a loss is reached with the least compute.
 
     Hoffmann 2022 finds about 20 at every budget, for its two exponents are nearly equal; where they
@@ -716,7 +652,8 @@ def tokens_per_parameter(
         level: confidence level of the intervals.
 
     Returns:
-        TokensPerParameter, with the notes of :func:`min_compute`.
+        Answer with ``ratio``, single tokens per single parameter (NaN where the loss is out of
+        reach), and the quantities and notes of :func:`min_compute`.
 
     Raises:
         UsageError: as :func:`min_compute`.
@@ -732,15 +669,35 @@ def tokens_per_parameter(
     best = min_compute(fit, loss, served_tokens=served_tokens, at=at, level=level)
     (source,) = as_draws(fit)
     values = {
-        name: np.append(getattr(best, name), best.draws.get(name, ()))
-        for name in ("N", "D", "compute")
+        name: np.append(one.value, () if one.draws is None else one.draws)
+        for name, one in best.quantities.items()
     }
     ratio = values["D"] * source.scale("D") / (values["N"] * source.scale("N"))
-    found = with_intervals({"ratio": ratio, **values}, level, fewest_degrees([source]))
-    return TokensPerParameter(
-        **found, loss=best.loss, binding=best.binding, notes=best.notes,
-        units=units_of(TokensPerParameter, source), beyond=best.beyond,
-        point=best.point,
+    sentence = "loss {loss}: {ratio} tokens a parameter, {N} and {D} for {compute}"
+
+    def curves() -> Tables:
+        """The compute at which the loss is reached, over the ratio of tokens and parameters."""
+        if not math.isfinite(ratio[0]):
+            return {}
+        (alone,), cost = as_draws(source.without()), total_cost(None, source, served_tokens)
+        others = law_inputs(
+            alone, {**(at or {}), **({"r": best.r} if "r" in values else {})}, ("N", "D")
+        )
+        ratios, log_N = ratio[0] * np.geomspace(0.1, 10, 81), []
+        ends = map(math.log, SEARCH_LIMITS["N"])
+        log_sizes = np.linspace(*ends, 4001)
+        for log_ratio in np.log(ratios):
+            losses = losses_at(alone, log_sizes[None], log_sizes[None] + log_ratio, others)[0]
+            reached = losses <= loss
+            log_N.append(log_sizes[reached.argmax()] if reached.any() else np.nan)
+        log_N = np.array(log_N)
+        spent = flops(cost, log_N, log_N + np.log(ratios))
+        return {"ratios": pd.DataFrame({"ratio": ratios, "compute": spent})}
+
+    return plan_answer(
+        "tokens per parameter", sentence, source, {"ratio": ratio, **values}, level=level,
+        at=best.point, given=["loss", *_constant(values)], notes=best.notes, facts=best.facts,
+        degrees=fewest_degrees([source]), curves=curves,
     )  # fmt: skip
 
 

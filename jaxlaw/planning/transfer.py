@@ -23,18 +23,19 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._quantities import SHARE, Quantity, checked_number
+from jaxlaw._quantities import SHARE, Amount, checked_number
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import (
+from jaxlaw.planning._constraints import Cost
+from jaxlaw.planning._frame import (
     MISSING,
-    Answer,
     AnswerTable,
     Inputs,
+    OldAnswer,
     Pictured,
     checked_compute,
     checked_input,
@@ -50,7 +51,6 @@ from jaxlaw.planning._answers import (
     units_of,
     without,
 )
-from jaxlaw.planning._constraints import Cost
 from jaxlaw.planning._optimise import (
     SEARCH_LIMITS,
     best_size,
@@ -75,7 +75,7 @@ TIE = 1e-13  # relative difference of losses that rounding may make
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Transfer(Pictured, Answer):
+class Transfer(Pictured, OldAnswer):
     """What a base saves one run, against training from scratch to the same loss.
 
     Attributes:
@@ -112,7 +112,7 @@ class Transfer(Pictured, Answer):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Saving(Pictured, Answer):
+class Saving(Pictured, OldAnswer):
     """Least compute to a loss from scratch and from a base, each with its own best size.
 
     Attributes:
@@ -142,7 +142,7 @@ class Saving(Pictured, Answer):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class BreakEven(Pictured, Answer):
+class BreakEven(Pictured, OldAnswer):
     """Where training from scratch and from a base reach the same loss.
 
     Attributes:
@@ -198,8 +198,8 @@ def data_transferred(
     scratch: Any,
     continual: Any,
     *,
-    N: Quantity,
-    D: Quantity | None = None,
+    N: Amount,
+    D: Amount | None = None,
     loss: float | None = None,
     cost: Cost | None = None,
     at: Mapping[str, float | str] | None = None,
@@ -266,8 +266,8 @@ def data_transferred(
 def transfer_table(
     scratch: Any,
     continual: Any,
-    N: Sequence[Quantity],
-    D: Sequence[Quantity],
+    N: Sequence[Amount],
+    D: Sequence[Amount],
     *,
     cost: Cost | None = None,
     at: Mapping[str, float | str] | None = None,
@@ -323,7 +323,7 @@ def compute_savings(
     loss: float,
     *,
     cost: Cost | None = None,
-    served_tokens: Quantity | None = None,
+    served_tokens: Amount | None = None,
     max_epochs: float | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
@@ -457,8 +457,8 @@ def break_even(
     scratch: Any,
     continual: Any,
     *,
-    N: Quantity | None = None,
-    compute: Quantity | None = None,
+    N: Amount | None = None,
+    compute: Amount | None = None,
     cost: Cost | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
@@ -778,7 +778,7 @@ def compute_multiplier(
     *,
     reference: Mapping[str, float | str],
     cost: Cost | None = None,
-    served_tokens: Quantity | None = None,
+    served_tokens: Amount | None = None,
     max_epochs: float | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,

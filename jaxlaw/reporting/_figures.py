@@ -245,7 +245,7 @@ def plan_figures(plan: Any, source: Any, runs: Any = None) -> list[Html]:
             ), class_="main")
         ]  # fmt: skip
     if plan.picture:
-        kind = plan.kind_of_record().capitalize()
+        kind = plan.kind_name.capitalize()
         drawn = figure(plan.plot, f"{kind}; the numbers are beside it.", kind, size=_WIDE)
         return [element("div", drawn, class_="main")]
     return []

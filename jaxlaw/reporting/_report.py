@@ -13,6 +13,7 @@ import pandas as pd
 
 from jaxlaw._arrays import check_level
 from jaxlaw._json import write_atomic
+from jaxlaw._quantities import Quantity
 from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
@@ -193,7 +194,7 @@ def _page_level(level: float | None, plans: Sequence[Result], usual: float) -> f
 
 
 def _has_intervals(plan: Result) -> bool:
-    tables = plan.tables().values()
+    tables = plan.tables.values()
     return bool(getattr(plan, "interval", {})) or any(
         str(column).endswith("_low") for table in tables for column in table
     )
@@ -516,7 +517,7 @@ def _plan(plan: Result, source: Any, runs: Runs | None) -> list[Any]:
 
 def _result(result: Result) -> list[Any]:
     """What every result has: numbers with their intervals, words, tables, notes."""
-    parts: list[Any] = [element("h3", result.kind_of_record().capitalize())]
+    parts: list[Any] = [element("h3", result.kind_name.capitalize())]
     if numbers := result.quantities:
         parts.append(_numbers(result, numbers))
     if words := [(name.replace("_", " "), text) for name, text in result.words.items() if text]:
@@ -530,12 +531,11 @@ def _result(result: Result) -> list[Any]:
     return [*parts, *([note_list(result.notes)] if result.notes else [])]
 
 
-def _numbers(result: Result, numbers: dict[str, float]) -> Html:
+def _numbers(result: Result, numbers: dict[str, Quantity]) -> Html:
     """Numbers, with the intervals where the result has any."""
-    limits = getattr(result, "interval", {})
     rows = [
-        (name.replace("_", " "), _number(value), *_between(limits.get(name)), result.written(name))
-        for name, value in numbers.items()
+        (name.replace("_", " "), _number(one.value), *_between(one), str(one))
+        for name, one in numbers.items()
     ]
     head = (
         "quantity",
@@ -544,16 +544,14 @@ def _numbers(result: Result, numbers: dict[str, float]) -> Html:
         "to",
         "with its unit",
     )
-    if not limits:
+    if not any(one.interval for one in numbers.values()):
         rows, head = [(*row[:2], row[-1]) for row in rows], (*head[:2], head[-1])
     return table(head, rows, "In the units of the runs", words=(len(head) - 1,))
 
 
-def _between(limits: tuple[float, float] | None) -> tuple[str, str]:
+def _between(one: Quantity) -> tuple[str, str]:
     """The two ends of an interval; empty where it has none."""
-    if limits is None or np.isnan(limits).all():
-        return "", ""
-    return f"{limits[0]:.5g}", f"{limits[1]:.5g}"
+    return (f"{one.low:.5g}", f"{one.high:.5g}") if one.interval else ("", "")
 
 
 # A forecast

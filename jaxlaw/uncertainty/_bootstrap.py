@@ -114,6 +114,7 @@ class Bootstrap(Result):
 
     picture = "parameter_intervals"
 
+    @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """The intervals of the parameters."""
         return {"parameters": self.conf_int()}

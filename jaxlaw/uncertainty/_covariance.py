@@ -93,6 +93,7 @@ class Covariance(Result):
 
     picture = "parameter_intervals"
 
+    @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """The intervals of the parameters."""
         return {"parameters": self.conf_int()}

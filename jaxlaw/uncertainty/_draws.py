@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw._quantities import SHARE
+from jaxlaw._quantities import SHARE, Quantity
 from jaxlaw._result import Result
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import FittedLaw, StandardErrors
@@ -116,14 +116,9 @@ class Draws(Result):
         )
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """The parameters of the fit of the runs as they are."""
         return self.fit.quantities
-
-    @property
-    def quantity_units(self) -> dict[str, tuple[str, float]]:
-        """Parameter → its unit."""
-        return self.fit.quantity_units
 
     @property
     def headline(self) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import Quantity
+from jaxlaw._quantities import Amount
 from jaxlaw._typed import checked, not_of_parameters
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import Fit, FitKeywords, FittedLaw, Refits, fit_many, lists_options
@@ -35,7 +35,7 @@ Function = Callable[[Mapping[str, Any]], Any]
 def influence(
     law: str | Law | FittedLaw,
     runs: Any,
-    on: Function | Mapping[str, Quantity] | None = None,
+    on: Function | Mapping[str, Amount] | None = None,
     *,
     groups: Any = None,
     refits: bool = False,
@@ -87,7 +87,7 @@ def influence(
     return pd.DataFrame(change, index=index)
 
 
-def _function(fit: Fit, on: Function | Mapping[str, Quantity] | None) -> Callable[..., dict]:
+def _function(fit: Fit, on: Function | Mapping[str, Amount] | None) -> Callable[..., dict]:
     """From parameters to the numbers whose change is wanted, by name."""
     if on is None:
         names = [name for name in fit.law.parameter_names if name not in fit.fixed]

@@ -201,7 +201,7 @@ def parameter_rows(fit: Fit, interval: Callable[[str, bool], Interval]) -> pd.Da
 
 def with_units(fit: Fit, table: pd.DataFrame) -> pd.DataFrame:
     """A table of parameters with a column of their units, where any has one."""
-    units = [fit.quantity_units[name][0] for name in table["parameter"]]
+    units = [fit.quantities[name].unit for name in table["parameter"]]
     return table.assign(unit=units) if any(units) else table
 
 
@@ -219,7 +219,7 @@ def best_and_least_known(fit: Fit, table: pd.DataFrame, level: float) -> str:
     relative = (known["std_err"] / known["estimate"].abs()).to_numpy()
     best, least = int(relative.argmin()), int(relative.argmax())
     row = known.iloc[best]
-    name, unit = row["parameter"], fit.quantity_units[row["parameter"]][0]
+    name, unit = row["parameter"], fit.quantities[row["parameter"]].unit
     between = written_range(row["low"], row["high"], unit)
     sentence = (
         f"{name} {written(row['estimate'], unit)} ({100 * level:g} %: {between}) is known best"

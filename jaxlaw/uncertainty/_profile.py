@@ -21,7 +21,7 @@ import pandas as pd
 
 from jaxlaw._arrays import check_level
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import SHARE, Quantity, written, written_range
+from jaxlaw._quantities import SHARE, Amount, written, written_range
 from jaxlaw._result import TARGET, Result
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
@@ -114,8 +114,8 @@ class Profile(Result):
             return self.fit.target_unit, 1.0
         if name not in ("estimate", "std_err", "value"):
             return None
-        unit = self.fit.quantity_units.get(self.quantity, (self.fit.target_unit, 1.0))
-        return unit
+        own = self.fit.quantities.get(self.quantity)
+        return (self.fit.target_unit if own is None else own.unit), 1.0
 
     @property
     def headline(self) -> str:
@@ -189,9 +189,9 @@ def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
 def profile(
     law: str | Law | FittedLaw,
     runs: Any,
-    quantity: str | Mapping[str, Quantity],
+    quantity: str | Mapping[str, Amount],
     *,
-    at: Mapping[str, Quantity] | None = None,
+    at: Mapping[str, Amount] | None = None,
     groups: Any = None,
     robust: bool = True,
     level: ConfidenceLevel = LEVEL,
@@ -331,7 +331,7 @@ def _parameter(cov: Covariance, name: str) -> _Grid:
     )  # fmt: skip
 
 
-def _prediction(cov: Covariance, point: Mapping[str, Quantity]) -> _Grid:
+def _prediction(cov: Covariance, point: Mapping[str, Amount]) -> _Grid:
     """A prediction fixed: one more row pulls the curve to each value there.
 
     Wherever the curve ends up, its parameters are the best of all that predict what it predicts
@@ -374,7 +374,7 @@ def _prediction(cov: Covariance, point: Mapping[str, Quantity]) -> _Grid:
     )  # fmt: skip
 
 
-def _one_point(fit: Fit, point: Mapping[str, Quantity]) -> dict[str, float]:
+def _one_point(fit: Fit, point: Mapping[str, Amount]) -> dict[str, float]:
     """The inputs of one prediction, in the units of the runs."""
     values = fit.checked_inputs(None, point)
     if any(np.ndim(value) for value in values.values()):

@@ -35,7 +35,7 @@ def test_tokens_a_parameter_beyond_the_runs_are_an_extrapolation(compute_optimal
 
 
 def test_a_plan_says_so_too(compute_optimal):
-    from jaxlaw.planning._answers import source_notes
+    from jaxlaw.planning._frame import source_notes
     from jaxlaw.uncertainty import as_draws
 
     (source,) = as_draws(compute_optimal)

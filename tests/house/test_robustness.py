@@ -36,7 +36,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 @pytest.mark.full
 @trials.settled(150, derandomize=True)
-@given(hostile.tables())
+@given(hostile.tables)
 def test_tables_are_refused_or_read_right(case):
     assert trials.read(case) in ("refused", "read")
 

@@ -10,7 +10,7 @@ import scipy.stats
 import jaxlaw as jl
 from jaxlaw import planning, simulate
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import missing_draws_notes, source_notes
+from jaxlaw.planning._frame import missing_draws_notes, source_notes
 from jaxlaw.uncertainty import Draws, as_draws, interval_columns, intervals
 from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, SCRATCH, TRUTHS, drawn, scattered
 

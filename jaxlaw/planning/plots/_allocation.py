@@ -38,8 +38,8 @@ from jaxlaw._jit import in_float64
 from jaxlaw._typed import Between, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import outside_range, runs_for
-from jaxlaw.planning._answers import AnswerTable, without
 from jaxlaw.planning._constraints import Cost
+from jaxlaw.planning._frame import AnswerTable, without
 from jaxlaw.planning._optimise import (
     Question,
     flops,

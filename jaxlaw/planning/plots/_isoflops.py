@@ -30,7 +30,7 @@ from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.data import read_runs
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import runs_for
-from jaxlaw.planning._answers import law_inputs
+from jaxlaw.planning._frame import law_inputs
 from jaxlaw.planning.size_and_data import Allocation, frontier
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws
 

@@ -31,7 +31,7 @@ from jaxlaw._axes import (
 )
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
-from jaxlaw.planning._answers import law_inputs
+from jaxlaw.planning._frame import law_inputs
 from jaxlaw.planning.mixture import (
     Mixture,
     OptimalWeights,

@@ -37,7 +37,7 @@ from jaxlaw._typed import checked
 from jaxlaw.data import read_runs
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Input, get
-from jaxlaw.planning._answers import law_inputs
+from jaxlaw.planning._frame import law_inputs
 from jaxlaw.planning._optimise import (
     Question,
     question_of,

@@ -9,21 +9,25 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
+from jaxlaw._answer import Answer
 from jaxlaw._json import plain
 from jaxlaw._quantities import (
     SHARE,
+    Quantity,
     checked_number,
     in_unit,
     says_unit,
     times,
     written,
+    written_range,
 )
 from jaxlaw._result import TARGET, Result
 from jaxlaw.errors import DataError, UsageError, nearest
@@ -41,7 +45,7 @@ from jaxlaw.notes import (
     remedy_of,
 )
 from jaxlaw.schedules import Schedule
-from jaxlaw.uncertainty import Draws
+from jaxlaw.uncertainty import Draws, intervals
 
 _BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
 MOST_ABOVE = 0.75  # share of normal draws whose loss is above the fit's
@@ -348,6 +352,96 @@ def inputs_as_numbers(source: Draws, at: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in numbers.items() if not isinstance(value, str)}
 
 
+#: What a quantity or column of a plan counts, where it is no input of the law.
+UNITS = {
+    "N": "parameters", "D": "tokens", "U": "tokens", "tokens": "tokens", "compute": "FLOPs",
+    "loss": TARGET, "r": SHARE, "saved": SHARE,
+}  # fmt: skip
+
+
+def unit_of(source: Draws, name: str, noun: str | None = None) -> tuple[str, float]:
+    """The unit of a plan's quantity or column, and what one is worth in single things.
+
+    Args:
+        source: law with the units of its runs.
+        name: name of the quantity; an input of the law has the unit of that.
+        noun: ``parameters``, ``tokens``, ``FLOPs``, ``share``, ``target``, or what it is measured
+            in; that of the name if None.
+    """
+    inputs = source.fit.input_units()
+    if noun is None and name in inputs:
+        return inputs[name]
+    noun = UNITS.get(name, "") if noun is None else noun
+    if noun == TARGET:
+        return source.fit.target_unit, 1.0
+    counted = {"parameters": "N", "tokens": "D"}.get(noun)
+    worth = source.scale(counted) if counted in source.law.input_names else 1.0
+    return noun, worth
+
+
+def plan_answer(
+    kind: str, sentence: str, source: Draws, values: Mapping[str, Any] = MappingProxyType({}), *,
+    level: float, at: Inputs = None, given: Collection[str] = (), degrees: float | None = None,
+    units: Mapping[str, str] = MappingProxyType({}), tables: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] = MappingProxyType({}), **more: Any,
+) -> Answer:  # fmt: skip
+    """The answer of a plan: numbers with intervals and units, and how far it is from the runs.
+
+    Args:
+        kind: kind of the answer.
+        sentence: the answer in a sentence, with quantities in braces (:class:`jaxlaw.Answer`).
+        source: law whose units and runs it is about.
+        values: quantity → number, or (1 + R,) of the fit and of its draws.
+        level: confidence level of the intervals.
+        at: inputs of the run that it is about, in the units of the runs, or as a user says them.
+        given: quantities without an interval: they were given, not found.
+        degrees: degrees of freedom of the draws' spread; the source's if None.
+        units: quantity, or column of a table → what it counts, as :func:`unit_of` takes it;
+            those of :data:`UNITS` need not be named.
+        tables: name → table.
+        facts: facts of the answer.
+        **more: other fields of the answer, such as ``notes``.
+    """
+    degrees = source.degrees if degrees is None else degrees
+    quantities = {}
+    for name, column in values.items():
+        column = np.atleast_1d(np.asarray(column, float))
+        draws = column[1:] if len(column) > 1 else None
+        bounds = (math.nan, math.nan)
+        if draws is not None and name not in given:
+            bounds = intervals({name: column}, level, degrees).get(name, bounds)
+        unit = unit_of(source, name, units.get(name, units.get(name.partition("[")[0])))
+        quantities[name] = Quantity(float(column[0]), *unit, *map(float, bounds), draws)
+    tables = dict(tables or {})
+    columns = {str(column) for table in tables.values() for column in table}
+    known = inputs_as_numbers(source, at or {})
+    forecast = {"forecast": True} if source.noise > 0 else {}
+    return Answer(
+        kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,
+        units={name: unit_of(source, name, units.get(name)) for name in columns},
+        facts={**facts, **forecast}, beyond=source.fit.times_beyond(known),
+        point=_point_of(source, known, at or {}), **more,
+    )  # fmt: skip
+
+
+def over_budgets(table: pd.DataFrame, form: str, source: Draws) -> str:
+    """A sentence for the least and the largest of several budgets; empty where all are unknown.
+
+    Args:
+        table: a row a budget, with a column ``compute``.
+        form: the sentence, with names of columns in braces.
+        source: law with the units of its runs.
+    """
+    names = re.findall(r"{(\w+)}", form)
+    known = table[~table[names].isna().any(axis=1)].sort_values("compute")
+    ends = known.iloc[[0, -1] if len(known) > 1 else slice(None)].to_dict("records")
+    texts = ({n: written(row[n], *unit_of(source, n)) for n in names} for row in ends)
+    return "; ".join(form.format(**row) for row in texts)
+
+
+# The classes below go: plans return jaxlaw.Answer by plan_answer.
+
+
 def context_of_inputs(kind: type[Result], source: Draws, at: Inputs) -> dict[str, Any]:
     """As :func:`context_of`, of an answer whose numbers are named as the law's inputs are."""
     context = context_of(kind, source, at)
@@ -371,7 +465,7 @@ def units_of(kind: type[Result], source: Draws) -> dict[str, tuple[str, float]]:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Answer(Result):
+class OldAnswer(Result):
     """What plans have in common; the numbers are the attributes of each plan's own answer.
 
     Attributes:
@@ -402,11 +496,11 @@ class Answer(Result):
     limited_by: ClassVar[str] = "limits"
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """The plan's own numbers, by name."""
         own = [f.name for f in dataclasses.fields(self) if f.name not in _SHARED]
         values = {name: getattr(self, name) for name in own}
-        return {name: value for name, value in values.items() if isinstance(value, float)}
+        return self._quantities({n: x for n, x in values.items() if isinstance(x, float)})
 
     def unit_of(self, name: str) -> tuple[str, float] | None:
         """The unit of a number or a column; of one of many, such as ``loss[code]``, that of all."""
@@ -432,10 +526,10 @@ class Answer(Result):
     def shown(self) -> dict[str, pd.DataFrame]:
         """Its tables, and what lies within the noise of a run."""
         if not self.flat:
-            return self.tables()
+            return self.tables
         rows = [{"quantity": name, "from … to": self._between(name, "flat")} for name in self.flat]
         flat = pd.DataFrame(rows)
-        return {**self.tables(), "as good as the best, to the noise of a run": flat}
+        return {**self.tables, "as good as the best, to the noise of a run": flat}
 
     def lines(self) -> list[str]:
         """Numbers with their intervals, what binds, and what lies within the noise of a run."""
@@ -445,9 +539,16 @@ class Answer(Result):
         ]
         return [*self.number_lines(), f"{'binding':<12} {self.binding}", *flat]
 
+    def _between(self, name: str, field: str = "interval") -> str:
+        limits = getattr(self, field)
+        if name not in limits:
+            return ""
+        return written_range(*limits[name], *(self.unit_of(name) or ("", 1.0)))
+
     def _known_lines(self) -> list[str]:
         """A line for each number that is known."""
-        return self.number_lines([n for n, value in self.quantities.items() if not np.isnan(value)])
+        known = self.quantities.items()
+        return self.number_lines([n for n, one in known if not np.isnan(one.value)])
 
 
 def headline_of(sentence: str, beyond: float, notes: Sequence[Note]) -> str:
@@ -477,7 +578,7 @@ def headline_of(sentence: str, beyond: float, notes: Sequence[Note]) -> str:
 
 
 def _step_of(
-    answer: Answer | AnswerTable, intervals: bool, forecast: bool, remedies: Mapping[str, str]
+    answer: OldAnswer | AnswerTable, intervals: bool, forecast: bool, remedies: Mapping[str, str]
 ) -> str:  # fmt: skip
     """What to do next about a plan.
 
@@ -497,7 +598,7 @@ def _step_of(
     return largest_run_step(ratio) if math.isfinite(ratio) else ""
 
 
-_SHARED = {f.name for f in dataclasses.fields(Answer)}
+_SHARED = {f.name for f in dataclasses.fields(OldAnswer)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -510,7 +611,7 @@ class AnswerTable(Result):
         notes: findings to know before relying on it.
         units: column → (unit, what one is worth in single things).
         beyond: times the largest fitted run that the largest of these is, as of an
-            :class:`Answer`.
+            :class:`OldAnswer`.
         point: all inputs of that run.
     """
 
@@ -530,7 +631,7 @@ class AnswerTable(Result):
     )
 
     @property
-    def quantities(self) -> dict[str, float]:
+    def quantities(self) -> dict[str, Quantity]:
         """None: its numbers are in the table."""
         return {}
 

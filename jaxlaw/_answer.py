@@ -1,0 +1,263 @@
+"""Answers: what plans, papers' analyses, scores and tables return. The kind is a field.
+
+An answer is a sentence, quantities with units and intervals, tables, and notes. Its text, file,
+LaTeX, notebook's view and command follow from these. A picture is optional: the function of
+:data:`PICTURES` for its kind, which draws the answer's own numbers and the points of its curves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+import string
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw import _typed
+from jaxlaw._json import plain
+from jaxlaw._quantities import Quantity, times, written_range
+from jaxlaw._result import Result, _article, _level
+from jaxlaw.errors import UsageError
+from jaxlaw.notes import (
+    FAR,
+    OWN_FLOPS,
+    Note,
+    beyond_step,
+    forbid,
+    largest_run_step,
+    remedy_of,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Tables = dict[str, pd.DataFrame]
+#: Kind of an answer → the function ``(answer, ax, **options) -> Axes`` that draws it.
+PICTURES: dict[str, Callable[..., Any]] = {}
+#: Modules whose import fills :data:`PICTURES`: all need matplotlib.
+_DRAWN_BY = ("planning.plots", "papers.plots", "plots._scores", "plots._design")
+_BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
+_ROWS = 24  # of a table in a text
+
+
+def picture(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: the function ``(answer, ax, **options)`` draws the answers of a kind."""
+
+    def keep(draw: Callable[..., Any]) -> Callable[..., Any]:
+        PICTURES[kind] = draw
+        return draw
+
+    return keep
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Answer(Result):
+    """An answer to one question: numbers and tables by name, which are attributes as well.
+
+    ``answer.N`` is the number of ``answer.quantities["N"]``; a table and a fact are attributes
+    of their names, too.
+
+    Attributes:
+        kind: what it is, in words: ``allocation``.
+        sentence: the answer in one sentence. A name in braces stands for the quantity with its
+            unit and interval; where one of these is not finite, the sentence is empty.
+        quantities: name → :class:`Quantity`.
+        tables: name → table, the main one first; of ``x`` with ``x_low`` and ``x_high`` these
+            are the bounds of its interval.
+        units: column of a table → its unit, and what one is worth in single things.
+        facts: name → text, truth value, count, or a list or dict of such, such as ``binding``.
+        level: confidence level of the intervals.
+        notes: findings to know before relying on it.
+        beyond: times the largest fitted run that it is about, in compute; 1 up to it, NaN where
+            that is unknown.
+        point: inputs of the run that it is about, in the units of the runs; empty without one.
+        flat: quantity → (low, high) within which the loss lies no farther above the lowest than
+            single runs differ by; of a forecast, whose noise is known, and else empty.
+        curves: tables of the points that its picture draws, or a function that computes them when
+            they are needed; see :attr:`points`.
+
+    Example:
+        >>> plan = jl.planning.allocation(jl.published()["hoffmann-2022"], 1e21)
+        >>> plan.kind, f"{plan.N:.3g}", plan.quantities["N"].unit, plan.binding
+        ('allocation', '1.98e+09', 'parameters', 'compute')
+    """
+
+    kind: str = field(default="answer", metadata={"saved": False})  # files begin with it
+    sentence: str = ""
+    quantities: dict[str, Quantity] = field(default_factory=dict)
+    tables: Tables = field(default_factory=dict)
+    units: dict[str, tuple[str, float]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    level: float = math.nan
+    notes: tuple[Note, ...] = ()
+    beyond: float = math.nan
+    point: dict[str, float | str] = field(default_factory=dict)
+    flat: dict[str, tuple[float, float]] = field(default_factory=dict)
+    curves: Tables | Callable[[], Tables] = field(default_factory=dict, metadata={"saved": False})
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", tuple(self.notes))
+        object.__setattr__(self, "sentence", _filled(self.sentence, self.quantities, self.level))
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for what is no field; __dict__, for while it is copied there are none.
+        own = self.__dict__
+        if name in own.get("quantities", ()):
+            return own["quantities"][name].value
+        for group in ("tables", "facts"):
+            if name in own.get(group, ()):
+                return own[group][name]
+        known = [*own.get("quantities", ()), *own.get("tables", ()), *own.get("facts", ())]
+        raise AttributeError(
+            f"this {own.get('kind', 'answer')} has no {name}; it has {', '.join(known)}"
+        )
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.quantities, *self.tables, *self.facts]
+
+    @property
+    def interval(self) -> dict[str, tuple[float, float]]:
+        """Quantity → (low, high) at ``level``, of those that have an interval."""
+        known = self.quantities.items()
+        return {name: (one.low, one.high) for name, one in known if not math.isnan(one.low)}
+
+    @property
+    def draws(self) -> dict[str, np.ndarray]:
+        """Quantity → (R,) the same for every draw of the parameters, NaN where it has none."""
+        known = self.quantities.items()
+        return {name: one.draws for name, one in known if one.draws is not None}
+
+    @property
+    def points(self) -> Tables:
+        """The points that its picture draws: tables, computed at the first use."""
+        if callable(self.curves):
+            object.__setattr__(self, "curves", self.curves())
+        return self.curves
+
+    @property
+    def kind_name(self) -> str:
+        """Its kind."""
+        return self.kind
+
+    @property
+    def words(self) -> dict[str, str]:
+        """Its facts that are text."""
+        return {name: value for name, value in self.facts.items() if isinstance(value, str)}
+
+    def unit_of(self, name: str) -> tuple[str, float] | None:
+        """The unit of a quantity or a column; of one of many, such as ``loss[code]``, of all."""
+        for key in (name, name.partition("[")[0]):
+            if key in self.quantities:
+                return self.quantities[key].unit, self.quantities[key].worth
+            if key in self.units:
+                return self.units[key]
+        return None
+
+    @property
+    def headline(self) -> str:
+        """The answer in a sentence, how far it is from the runs, and what makes it doubtful."""
+        errors = [note for note in self.notes if note.severity == "error"]
+        if not self.sentence:
+            return errors[0].message if errors else ""
+        codes = {note.code for note in self.notes}
+        parts = [self.sentence]
+        if self.beyond >= _BEYOND:
+            parts.append(f"{times(self.beyond)} beyond the largest run")
+        elif "extrapolation" in codes:
+            parts.append("outside the fitted runs")
+        elif "range-unknown" in codes:
+            parts.append("how far that is from the runs is unknown")
+        elif self.beyond == self.beyond:
+            parts.append("within the fitted runs")
+        parts += ["FLOPs are 6·N·D"] * (OWN_FLOPS in codes)
+        parts += [f"do not use it: {errors[0].code}"] if errors else []
+        return "; ".join(parts)
+
+    @property
+    def next_step(self) -> str:
+        """What to do about its distance from the runs, or about the note that decides most."""
+        point, far = self.point, self.beyond >= FAR
+        if forbid(self.notes) or not (far and {"N", "D"} <= {*point}):
+            return remedy_of(self.notes)
+        if not self.facts.get("forecast"):
+            bounds = bool(self.interval) or any("_low" in name for name in self.units)
+            return beyond_step(point, intervals=bounds)
+        worth = {name: (self.unit_of(name) or ("", math.nan))[1] for name in ("N", "D")}
+        ratio = point["D"] * worth["D"] / (point["N"] * worth["N"])
+        return largest_run_step(ratio) if math.isfinite(ratio) else ""
+
+    def lines(self) -> list[str]:
+        """Numbers with their intervals, facts, what lies within a run's noise, and tables."""
+        known = [name for name, one in self.quantities.items() if not math.isnan(one.value)]
+        facts = [
+            f"{name:<12} {value}"
+            for name, value in self.facts.items()
+            if isinstance(value, str | int | float) and name != "forecast"
+        ]
+        flat = []
+        for name, (low, high) in self.flat.items():
+            between = written_range(low, high, *(self.unit_of(name) or ("", 1.0)))
+            flat.append(f"{name} {between} lies within a run's noise of the lowest loss")
+        lines = [*self.number_lines(known), *facts, *flat]
+        for table in self.tables.values():
+            every = max(1, -(-len(table) // _ROWS))
+            shown = self.readable(table.iloc[::every]).to_string(index=False)
+            lines += [line.rstrip() for line in shown.split("\n")]
+            if every > 1:
+                lines.append(f"(one row of {every} of {len(table):,}; a .csv file has all)")
+        return lines
+
+    def file_record(self) -> dict[str, Any]:
+        """What its file holds: :meth:`to_dict` and the points of its picture."""
+        points = self.points
+        return self.to_dict() | ({"points": plain(points)} if points else {})
+
+    @classmethod
+    def _read_fields(cls, record: dict[str, Any]) -> Self:
+        points = _typed.load(record.get("points", {}), Tables, "points")
+        saved = {name: value for name, value in record.items() if name != "points"}
+        kind = record["kind"].removeprefix("jaxlaw ")
+        return dataclasses.replace(super()._read_fields(saved), kind=kind, curves=points)
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw it; needs matplotlib.
+
+        Args:
+            ax: axes to draw on; new ones if None.
+            **options: options of the function that draws its kind.
+
+        Raises:
+            UsageError: there is no picture of such an answer.
+        """
+        for module in _DRAWN_BY if self.kind not in PICTURES else ():
+            importlib.import_module(f"jaxlaw.{module}")
+        if self.kind not in PICTURES:
+            raise UsageError(f"there is no picture of {_article(self.kind)}")
+        return PICTURES[self.kind](self, ax, **options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Other processes get the answer with its points: a function may not be pickled.
+        return {**self.__dict__, "curves": self.points}
+
+
+# A dataclass takes the defaults of fields off the class, where properties of Result would then be.
+Answer.quantities = Answer.tables = MappingProxyType({})  # type: ignore[assignment]
+
+
+def _filled(sentence: str, quantities: Mapping[str, Quantity], level: float) -> str:
+    """A sentence with quantities in place of ``{name}``; the first interval says its level."""
+    names = [name for _, name, _, _ in string.Formatter().parse(sentence) if name]
+    if not all(math.isfinite(quantities[name].value) for name in names):
+        return ""
+    texts = {name: str(quantities[name]) for name in names}
+    for name in names:
+        if bounds := quantities[name].interval:
+            texts[name] = f"{quantities[name].number} ({_level(level)}: {bounds})"
+            break
+    return sentence.format(**texts) if names else sentence
