@@ -235,11 +235,16 @@ class Answer(Result):
         Raises:
             UsageError: there is no picture of such an answer.
         """
-        for module in _DRAWN_BY if self.kind not in PICTURES else ():
-            importlib.import_module(f"jaxlaw.{module}")
-        if self.kind not in PICTURES:
+        if not self.picture:
             raise UsageError(f"there is no picture of {_article(self.kind)}")
         return PICTURES[self.kind](self, ax, **options)
+
+    @property
+    def picture(self) -> str:
+        """Name of the function that draws its kind; empty if none does. Needs matplotlib."""
+        for module in _DRAWN_BY if self.kind not in PICTURES else ():
+            importlib.import_module(f"jaxlaw.{module}")
+        return PICTURES[self.kind].__name__ if self.kind in PICTURES else ""
 
     def __getstate__(self) -> dict[str, Any]:
         # Other processes get the answer with its points: a function may not be pickled.

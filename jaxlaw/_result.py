@@ -1,8 +1,8 @@
 """Results: text, file, LaTeX, notebook's view and picture of what every function returns.
 
 Most return an :class:`jaxlaw.Answer`, whose quantities and tables are its own. A few, such as a
-fit or a study, are classes with methods: dataclasses whose fields say what there is to show. The metadata of a field say
-what its type does not:
+fit or a study, are classes with methods: dataclasses whose fields say what there is to show. The
+metadata of a field say what its type does not:
 
 - ``saved``: False where only this process needs it; such a field has a default;
 - ``key``: the name that its files have for it, where that is another;
@@ -84,7 +84,7 @@ class Result:
 
     @property
     def kind_name(self) -> str:
-        """What it is in words, such as ``fit`` or ``break even``: the field ``kind`` of its file."""
+        """What it is in words, such as ``break even``: the field ``kind`` of its file."""
         return self.kind_of_record()
 
     @classmethod

@@ -494,8 +494,8 @@ def min_compute(
         level: confidence level of the intervals.
 
     Returns:
-        Answer as of :func:`allocation`. Where the law never comes down to the loss, ``compute`` is infinite, N and
-        D are NaN, and the note ``out-of-reach`` says how low it comes.
+        Answer as of :func:`allocation`. Where the law never comes down to the loss, ``compute`` is
+        infinite, N and D are NaN, and the note ``out-of-reach`` says how low it comes.
 
     Raises:
         UsageError: as :func:`allocation`.
@@ -575,8 +575,8 @@ def tokens_or_size_for(
         level: confidence level of the intervals.
 
     Returns:
-        Answer as of :func:`allocation`. A loss that no number of tokens (no size) reaches makes it infinite, with
-        the note ``out-of-reach``.
+        Answer as of :func:`allocation`. A loss that no number of tokens (no size) reaches makes it
+        infinite, with the note ``out-of-reach``.
 
     Raises:
         UsageError: not one of N and D, or not one of loss and compute.
@@ -683,13 +683,13 @@ def tokens_per_parameter(
         others = law_inputs(
             alone, {**(at or {}), **({"r": best.r} if "r" in values else {})}, ("N", "D")
         )
-        ratios, log_N = ratio[0] * np.geomspace(0.1, 10, 81), []
-        ends = map(math.log, SEARCH_LIMITS["N"])
-        log_sizes = np.linspace(*ends, 4001)
+        ratios = ratio[0] * np.geomspace(0.1, 10, 81)
+        log_sizes, log_N = np.linspace(*map(math.log, SEARCH_LIMITS["N"]), 2001), []
         for log_ratio in np.log(ratios):
             losses = losses_at(alone, log_sizes[None], log_sizes[None] + log_ratio, others)[0]
-            reached = losses <= loss
-            log_N.append(log_sizes[reached.argmax()] if reached.any() else np.nan)
+            k = int((losses <= loss).argmax())  # 0 where none is
+            pair = slice(k - 1, k + 1)
+            log_N.append(np.interp(-loss, -losses[pair], log_sizes[pair]) if k else np.nan)
         log_N = np.array(log_N)
         spent = flops(cost, log_N, log_N + np.log(ratios))
         return {"ratios": pd.DataFrame({"ratio": ratios, "compute": spent})}

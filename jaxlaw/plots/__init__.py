@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import isoloss as isoloss
     from jaxlaw.planning.plots import larger_batches as larger_batches
     from jaxlaw.planning.plots import limited_domain as limited_domain
-    from jaxlaw.planning.plots import loss_frontier as loss_frontier
     from jaxlaw.planning.plots import losses_over as losses_over
     from jaxlaw.planning.plots import minimum as minimum
     from jaxlaw.planning.plots import mixture_weights as mixture_weights
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import replay_losses as replay_losses
     from jaxlaw.planning.plots import settings as settings
     from jaxlaw.planning.plots import solution as solution
-    from jaxlaw.planning.plots import tokens_per_parameter as tokens_per_parameter
     from jaxlaw.planning.plots import trade_off as trade_off
     from jaxlaw.planning.plots import turning_lengths as turning_lengths
     from jaxlaw.plots._design import evaluations as evaluations

@@ -13,7 +13,6 @@ import pandas as pd
 from jaxlaw.data import AREAS, LossCurves, Runs, optimizer_steps
 from jaxlaw.fitting import Fit, FittedLaw
 from jaxlaw.forecasting import Backtest, Forecast
-from jaxlaw.planning import Allocation
 from jaxlaw.reporting._html import Html, element
 from jaxlaw.uncertainty import Profile, as_draws
 from jaxlaw.validation import Study
@@ -231,7 +230,7 @@ def plan_figures(plan: Any, source: Any, runs: Any = None) -> list[Html]:
     from jaxlaw import plots
 
     law = as_draws(source)[0].law
-    if isinstance(plan, Allocation) and {"N", "D"} <= set(law.input_names) <= {"N", "D", "r"}:
+    if plan.kind_name == "allocation" and {"N", "D"} <= set(law.input_names) <= {"N", "D", "r"}:
         share = {"r": plan.r} if "r" in law.input_names else {}
         return [
             element("div", figure(

@@ -6,8 +6,6 @@ from jaxlaw.planning.plots._allocation import (
     crossover,
     data_transferred,
     isoloss,
-    loss_frontier,
-    tokens_per_parameter,
 )
 from jaxlaw.planning.plots._continual import (
     balance,
@@ -47,7 +45,6 @@ __all__ = [
     "isoloss",
     "larger_batches",
     "limited_domain",
-    "loss_frontier",
     "losses_over",
     "minimum",
     "mixture_weights",
@@ -55,7 +52,6 @@ __all__ = [
     "replay_losses",
     "settings",
     "solution",
-    "tokens_per_parameter",
     "trade_off",
     "turning_lengths",
 ]

@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
+from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
     BLUE,
     FAINT,
@@ -28,7 +29,6 @@ from jaxlaw._axes import (
     new_axes,
     percent,
     shades,
-    stripe_outside,
     vertical,
     what_is_drawn,
     with_interval,
@@ -45,20 +45,11 @@ from jaxlaw.planning._optimise import (
     flops,
     log_size,
     log_tokens,
-    total_cost,
-    tried_ratios,
 )
 from jaxlaw.planning.plots._mixture import curve_of
-from jaxlaw.planning.size_and_data import (
-    Allocation,
-    Frontier,
-    TokensPerParameter,
-    frontier,
-    size_and_data,
-)
-from jaxlaw.planning.size_and_data import tokens_per_parameter as plan_ratio
+from jaxlaw.planning.size_and_data import frontier, size_and_data
 from jaxlaw.planning.transfer import BreakEven, Saving, size_and_data_laws
-from jaxlaw.uncertainty import Draws, as_draws
+from jaxlaw.uncertainty import Draws
 
 _COMPUTE = "training compute (FLOPs)"
 _Flops = Annotated[float, Between(0, strict=True, must="a positive number of FLOPs")]
@@ -80,7 +71,7 @@ def isoloss(
     color: str = BLUE,
     label: str | None = None,
     levels: int | Sequence[float] = 9,
-    mark: Allocation | None = None,
+    mark: Answer | None = None,
     runs: Any = None,
     **options: Any,
 ) -> Axes:
@@ -186,7 +177,7 @@ def _dots_of_runs(ax: Axes, source: Draws, cost: Cost | None, runs: Any) -> None
 
 
 def _frame(
-    source: Draws, cost: Cost | None, computes: tuple[float, float] | None, mark: Allocation | None
+    source: Draws, cost: Cost | None, computes: tuple[float, float] | None, mark: Answer | None
 ) -> tuple[float, float]:
     """FLOPs from the smallest to the largest of the fitted runs, the target and what is given."""
     known = computes or (np.inf, 0.0)
@@ -214,7 +205,7 @@ def _fitted_ranges(source: Draws) -> tuple[tuple[float, float], tuple[float, flo
     return None if None in ranges or not np.isfinite(ranges).all() else tuple(ranges)
 
 
-def _mark(ax: Axes, source: Draws, plan: Allocation) -> None:
+def _mark(ax: Axes, source: Draws, plan: Answer) -> None:
     """The answer: its size with the interval, and what it is in words."""
     if "N" in plan.interval:
         ax.vlines(plan.compute, *plan.interval["N"], color=RED, linewidth=1.4, zorder=4)
@@ -295,32 +286,36 @@ def _shares_at(tokens: np.ndarray, options: Mapping[str, Any], count: int = 65) 
     return low + np.linspace(0, 1, count)[:, None, None] * (most - low)
 
 
-@checked
+@picture("allocation")
+@picture("least compute")
+def valley(plan: Answer, ax: Axes | None = None) -> Axes:
+    """The loss over the size at the plan's compute, and the best size with its interval."""
+    ax, (table, (_, single)) = ax or new_axes(), (plan.points["valley"], plan.unit_of("N"))
+    curve(ax, table, "N", "loss", BLUE)
+    ax.margins(x=0)
+    log_axis(ax.xaxis, single)
+    if limits := plan.interval.get("N"):
+        ax.hlines(plan.loss, *limits, color=RED, linewidth=1.6, zorder=3)
+        ax.set_xlim(table["N"].min(), table["N"].max())
+    shown = (plan.quantities[name] for name in ("N", "D", "loss"))
+    answer_below(ax, plan.N, plan.loss, "\n".join(map(str, shown)))
+    said = {f"loss of runs of {plan.quantities['compute'].number}": True,
+            f"band and bar: {plan.level:.0%} of draws": "loss_low" in table}  # fmt: skip
+    return finish(ax, "model parameters N", "loss", what_is_drawn(said))
+
+
+@picture("frontier")
 def loss_frontier(
-    plan: Frontier,
-    ax: Axes | None = None,
-    *,
-    observed: Any = None,
-    label: str | None = None,
-    fit: Any = None,
+    plan: Answer, ax: Axes | None = None, *, observed: Any = None, label: str | None = None
 ) -> Axes:
     """The lowest loss over compute.
 
     Args:
-        plan: frontier that :func:`jaxlaw.planning.frontier` returned.
+        plan: answer of :func:`jaxlaw.planning.frontier`.
         ax: axes to draw on; a new figure if None.
         observed: table with ``C`` and ``loss``, such as
             :func:`jaxlaw.papers.loss_envelope` returns, or None.
         label: name of the line.
-        fit: fit that was planned with, if the ground outside of its fitted N and D is to be
-            striped.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> budgets = np.geomspace(1e19, 1e24, 11)
-        >>> plan = jl.planning.frontier(jl.published()["hoffmann-2022"], budgets)
-        >>> plots.loss_frontier(plan).get_ylabel()
-        'loss (nats)'
     """
     ax, table = ax or new_axes(), plan.table
     if observed is not None:
@@ -332,97 +327,38 @@ def loss_frontier(
     end = curve(ax, table, "compute", "loss", BLUE, label or "best run")
     ax.margins(x=0.02)
     log_axis(ax.xaxis, words=False)
-    if fit is not None:
-        _stripe_extrapolation(ax, table, fit)
     title = what_is_drawn({f"band: {plan.level:.0%} of draws": "loss_low" in table})
     return finish(ax, _COMPUTE, "loss (nats)", title, end_labels=[end])
 
 
-def _stripe_extrapolation(ax: Axes, table: pd.DataFrame, fit: Any) -> None:
-    """Stripes over the budgets whose best N or D lies outside of the fitted ranges."""
-    (source,) = as_draws(fit)
-    inside = np.ones(len(table), bool)
-    for name in ("N", "D"):
-        low, high = source.ranges.get(name, (-np.inf, np.inf))
-        inside &= table[name].between(low, high).to_numpy()
-    compute = table["compute"].to_numpy()
-    left, right = ax.get_xlim()
-    low, high = (compute[inside].min(), compute[inside].max()) if inside.any() else (right, right)
-    # The first and the last budget that are drawn stand for what lies beyond them.
-    low, high = (left if inside[0] else low), (right if inside[-1] else high)
-    stripe_outside(ax, low, high)
+@picture("allocation law")
+def best_sizes(plan: Answer, ax: Axes | None = None) -> Axes:
+    """The best size over compute."""
+    ax, table = ax or new_axes(), plan.points["sizes"]
+    curve(ax, table, "compute", "N", BLUE)
+    log_axis(ax.xaxis, words=False)
+    log_axis(ax.yaxis, (plan.unit_of("N") or ("", 1.0))[1])
+    title = what_is_drawn({f"N = {plan.N_coefficient:.3g}·C^{plan.a:.3f}": True,
+                           f"band: {plan.level:.0%} of draws": "N_low" in table})  # fmt: skip
+    return finish(ax, _COMPUTE, "best size N (parameters)", title)
 
 
-@checked
-def tokens_per_parameter(
-    fit: Any,
-    loss: float,
-    ax: Axes | None = None,
-    *,
-    served_tokens: Any = None,
-    at: Mapping[str, float | str] | None = None,
-    answer: TokensPerParameter | None = None,
-) -> Axes:
-    """The compute at which a loss is reached, over the tokens per parameter, and the least of it.
-
-    Striped are ratios that no run had.
-
-    Args:
-        fit, loss, served_tokens, at: as :func:`jaxlaw.planning.tokens_per_parameter` takes them.
-        ax: axes to draw on; a new figure if None.
-        answer: answer of that; it is made where None.
-
-    Raises:
-        UsageError: as that.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> plots.tokens_per_parameter(jl.published()["besiroglu-2024"], 2.1).get_xlabel()
-        'tokens per parameter'
-    """
-    options = {"at": at} if at else {}
-    plan = answer or plan_ratio(fit, loss, served_tokens=served_tokens, **options)
-    question, ax = size_and_data(fit, at=at), ax or new_axes()
-    source = question.reference
-    cost = total_cost(None, source, served_tokens)
-    single = source.scale("D") / source.scale("N")
-    runs = np.exp(tried_ratios(source))
-    near = [x for x in (plan.ratio, *runs) if np.isfinite(x)] or [20.0]
-    ratio = np.geomspace(min(near) / _RATIOS, max(near) * _RATIOS, 121)
-    N = (plan.N if np.isfinite(plan.N) else 1e9 / source.scale("N")) * np.geomspace(1e-4, 1e4, 801)
-    losses = _losses_over(question, N, N[:, None] * source.scale("N") * ratio, options)
-    needed = np.array([_size_reaching(N, column, loss) for column in losses.T])
-    compute = _spent(cost, source, needed, needed * ratio / single)
-    curve(ax, {"compute": compute}, ratio, "compute", BLUE)
+@picture("tokens per parameter")
+def compute_over_ratio(plan: Answer, ax: Axes | None = None) -> Axes:
+    """The compute at which a loss is reached, over the tokens per parameter, and the least."""
+    ax, table = ax or new_axes(), plan.points["ratios"]
+    curve(ax, table, "ratio", "compute", BLUE)
     ax.margins(x=0)
     log_axis(ax.xaxis)
-    if np.isfinite(plan.ratio):
-        log_axis(ax.yaxis, words=False)
-        _mark_ratio(ax, plan)
-    striped = stripe_outside(ax, *runs)
-    said = {f"compute to a loss of {plan.written('loss')}": True,
-            "out of reach": not np.isfinite(plan.ratio),
-            f"bar: {plan.level:.0%}": "ratio" in plan.interval}  # fmt: skip
-    title = what_is_drawn(said) + "\n" * striped  # whose own words lie there
-    return finish(ax, "tokens per parameter", _COMPUTE, title)
-
-
-def _size_reaching(N: np.ndarray, losses: np.ndarray, loss: float) -> float:
-    """The least size at which losses (sizes,) have come down to one; NaN where none has."""
-    there = np.flatnonzero(losses <= loss)
-    if not len(there) or not there[0]:
-        return np.nan
-    k = slice(there[0] - 1, there[0] + 1)
-    return float(np.exp(np.interp(-loss, -losses[k], np.log(N[k]))))
-
-
-def _mark_ratio(ax: Axes, plan: TokensPerParameter) -> None:
-    """The answer, with its interval and in words."""
+    log_axis(ax.yaxis, words=False)
     if limits := plan.interval.get("ratio"):
         ax.hlines(plan.compute, *limits, color=RED, linewidth=1.6, zorder=3)
     lines = [f"{plan.written('ratio')} tokens per parameter",
              *(plan.written(name) for name in ("N", "D", "compute"))]  # fmt: skip
     answer_below(ax, plan.ratio, plan.compute, "\n".join(lines))
+    said = {f"compute to a loss of {plan.quantities['loss'].number}": True,
+            f"bar: {plan.level:.0%}": "ratio" in plan.interval}  # fmt: skip
+    return finish(ax, "tokens per parameter", _COMPUTE, what_is_drawn(said))
 
 
 @checked

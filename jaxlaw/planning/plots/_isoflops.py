@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy import stats
 
+from jaxlaw._answer import Answer
 from jaxlaw._axes import (
     INK,
     VEIL,
@@ -31,7 +32,7 @@ from jaxlaw.data import read_runs
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import runs_for
 from jaxlaw.planning._frame import law_inputs
-from jaxlaw.planning.size_and_data import Allocation, frontier
+from jaxlaw.planning.size_and_data import frontier
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws
 
 _Flops = Annotated[float, Between(0, strict=True, must="a positive number of FLOPs")]
@@ -75,7 +76,7 @@ def isoflops(
     *,
     fit: Any = None,
     computes: Sequence[_Flops] | None = None,
-    mark: Allocation | None = None,
+    mark: Answer | None = None,
     level: ConfidenceLevel = LEVEL,
     **options: Any,
 ) -> Axes:
@@ -182,7 +183,7 @@ def _curves_of_law(
     fit: Any,
     runs: Any,
     computes: Sequence[float] | None,
-    mark: Allocation | None,
+    mark: Answer | None,
     level: float,
     options: dict[str, Any],
 ) -> list[_Curve]:
@@ -290,7 +291,7 @@ def _draw_lowest(ax: Axes, lowest: Sequence[_Lowest | None], colors: Sequence[An
                    zorder=4)  # fmt: skip
 
 
-def _mark(ax: Axes, source: Draws, plan: Allocation) -> None:
+def _mark(ax: Axes, source: Draws, plan: Answer) -> None:
     """The answer of a plan, where it has one."""
     if not np.isfinite(plan.N):
         return
