@@ -212,7 +212,9 @@ class Quantity:
     worth: float = 1.0
     low: float = field(default=math.nan, metadata={"added": True})
     high: float = field(default=math.nan, metadata={"added": True})
-    draws: np.ndarray | None = field(default=None, repr=False, metadata={"added": True})
+    draws: np.ndarray | None = field(
+        default=None, repr=False, compare=False, metadata={"added": True}
+    )
 
     @property
     def number(self) -> str:

@@ -33,6 +33,7 @@ _LINES, _WIDTH = 5, 76  # of the notes of a summary, which may indent them
 _DETAILS = "(details: --verbose or .notes)"
 #: Code of a note that says no remedy in its message → what to do about it, in Python's words.
 REMEDIES = {
+    "optimum-at-limit": "widen the limits where that is possible",
     "poor-fit": "jl.cross_validate(…) compares other laws on these runs",
     "no-floor": "jl.cross_validate(…) compares it with the law that has an irreducible loss",
     "at-bound": "bounds= sets another range, fixed= takes the value as known",
@@ -107,7 +108,9 @@ def remedy_of(notes: Iterable[Note], remedies: Mapping[str, str] = REMEDIES) -> 
         'bounds= sets another range, fixed= takes the value as known'
     """
     first = next(iter(by_weight(notes)), None)
-    return remedies.get(first.code, "") if first is not None and first.decides else ""
+    if first is None or not first.decides or "={" in first.message:  # which is a remedy itself
+        return ""
+    return remedies.get(first.code, "")
 
 
 def forbid(notes: Iterable[Note]) -> bool:

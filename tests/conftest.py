@@ -112,6 +112,11 @@ def simulated_fit(name: str, noise: float = 0.004, most: int | None = None, **op
     return jl.fit(experiment.law, some_rows(experiment.table, most), **options)
 
 
+def numbers(answer) -> dict[str, float]:
+    """The numbers of a result, by name."""
+    return {name: one.value for name, one in answer.quantities.items()}
+
+
 def kept_programs() -> int:
     """How many programs of solvers and of screening this process has compiled and kept."""
     programs = [one for one in vars(engine).values() if isinstance(one, Program)]

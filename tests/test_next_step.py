@@ -90,11 +90,11 @@ def test_labels_are_in_the_point_as_they_are():
 
 def test_a_limit_that_holds_an_optimum_back_is_to_be_widened():
     plan = planning.allocation(known(), 1e21, limits={"N": (None, 1e9)})
-    assert plan.next_step == "widen limits= where that is possible"
+    assert plan.next_step == "widen the limits where that is possible"
     best = planning.minimise(
         known(), over={"N": (1e8, 1e9), "D": None}, subject_to=[planning.Budget(1e21)]
     )
-    assert best.next_step == "widen over= where that is possible"
+    assert best.next_step == "widen the limits where that is possible"
 
 
 def test_a_forecast_far_from_its_runs_asks_for_the_largest_run():

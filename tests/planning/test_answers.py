@@ -12,6 +12,7 @@ from jaxlaw import planning, simulate
 from jaxlaw.notes import Note
 from jaxlaw.planning._frame import missing_draws_notes, source_notes
 from jaxlaw.uncertainty import Draws, as_draws, interval_columns, intervals
+from tests.conftest import numbers
 from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, SCRATCH, TRUTHS, drawn, scattered
 
 
@@ -21,7 +22,7 @@ def test_a_fit_a_pair_and_a_bootstrap_give_the_same_answer():
         planning.allocation(given, 1e21)
         for given in (boot.fit, ("chinchilla", boot.fit.params), boot)
     ]
-    assert plans[0].quantities == plans[1].quantities == plans[2].quantities
+    assert numbers(plans[0]) == numbers(plans[1]) == numbers(plans[2])
     assert plans[0].interval == {} and set(plans[2].interval) == {"N", "D", "loss"}
     assert plans[2].draws["N"].shape == (40,)
 
@@ -136,7 +137,7 @@ def test_what_people_read_is_the_same_in_every_unit_of_the_runs():
     assert plans[0].headline == plans[1].headline and plans[0].lines() == plans[1].lines()
     assert "B parameters and" in plans[0].headline and "T tokens" in plans[0].headline
     assert plans[0].headline.endswith("330 × beyond the largest run")
-    assert plans[0].units["N"] == ("parameters", 1e9) and plans[1].units["N"][1] == 1.0
+    assert plans[0].unit_of("N") == ("parameters", 1e9) and plans[1].unit_of("N")[1] == 1.0
     tables = [planning.frontier(each, [1e20, 1e22]) for each in (in_billions, one_by_one)]
     assert (
         tables[0].summary() == tables[1].summary() and tables[0].to_latex() == tables[1].to_latex()
@@ -151,7 +152,7 @@ def test_what_people_read_is_the_same_in_every_unit_of_the_runs():
 def test_a_loss_has_the_unit_of_the_runs_column(column, unit):
     fit = dataclasses.replace(scattered().fit, columns={"loss": column})
     plan = planning.allocation(fit, 1e21)
-    assert plan.units["loss"] == (unit, 1.0) and fit.quantity_units["E"][0] == unit
+    assert plan.unit_of("loss") == (unit, 1.0) and fit.quantities["E"].unit == unit
 
 
 def test_an_answer_that_there_is_not_says_why_first():
@@ -211,8 +212,8 @@ SHARES = jl.FittedLaw(
 )  # fmt: skip
 def test_a_quantity_says_its_unit_or_is_in_that_of_the_runs(plan, text, number, mistaken):
     by_text, by_number = plan(text), plan(number)
-    for name, value in by_number.quantities.items():
-        assert by_text.quantities[name] == pytest.approx(value, rel=1e-9, nan_ok=True)
+    for name, value in numbers(by_number).items():
+        assert numbers(by_text)[name] == pytest.approx(value, rel=1e-9, nan_ok=True)
     assert by_text.headline == by_number.headline
     with pytest.raises(jl.UsageError, match=r"units of 1e9; for \S+ \S \w+ write \w+="):
         plan(mistaken)

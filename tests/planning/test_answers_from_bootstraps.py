@@ -12,6 +12,7 @@ from jaxlaw import planning, schedules, simulate
 from jaxlaw.cli import make_app
 from jaxlaw.planning import ContinualPretraining, Pretraining
 from jaxlaw.uncertainty import Draws, fewest_for
+from tests.conftest import numbers
 from tests.fixtures.drawn_laws import CONTINUAL, SCRATCH, TRUTHS
 
 TABLE = simulate.experiment("chinchilla").table
@@ -42,7 +43,7 @@ PLANS = {
 
 def checked(name, ours, draws, of_fit, of_one):
     """The plan of a bootstrap: the fit's own numbers, and every draw's plan as a draw."""
-    for quantity, value in of_fit.quantities.items():
+    for quantity, value in numbers(of_fit).items():
         assert getattr(ours, quantity) == pytest.approx(value, rel=1e-9, nan_ok=True), name
     assert ours.interval, name
     for quantity, (low, high) in ours.interval.items():
