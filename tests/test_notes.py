@@ -23,7 +23,7 @@ PACKAGE = Path(jl.__file__).parent
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [("hoffmann-2022", "badly-converged"), ("wang-2025-pt", "not-printed"),
+    [("hoffmann-2022", "badly-converged"), ("wang-2025-pt", "misprint"),
      ("wang-2025-cpt", "misprint"), ("isik-2024-en-ro-3M", "misprint")],
 )  # fmt: skip
 def test_what_papers_print_wrongly_goes_on_into_plans(name, code):

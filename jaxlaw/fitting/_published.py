@@ -154,7 +154,7 @@ def _fitted(name: str, printed: _Printed) -> FittedLaw:
     law = laws.built_in(printed.law)
     notes = [
         Note("published", "info", f"{name}: {printed.source}; {printed.search}"),
-        Note("uncertainty", "info", f"of the coefficients: {printed.uncertainty}"),
+        Note("published", "info", f"of the coefficients: {printed.uncertainty}"),
         *printed.notes,
     ]
     unknown = [key for key in law.input_names if key not in printed.ranges]
