@@ -106,7 +106,8 @@ class Result:
 
     def _quantities(self, numbers: Mapping[str, float]) -> dict[str, Quantity]:
         """Numbers with the units and the intervals that the fields say."""
-        bounds, none = getattr(self, "interval", {}), (math.nan, math.nan)
+        bounds, none = getattr(self, "interval", None), (math.nan, math.nan)
+        bounds = bounds if isinstance(bounds, dict) else {}
         return {
             name: Quantity(value, *(self.unit_of(name) or ("", 1.0)), *bounds.get(name, none))
             for name, value in numbers.items()
@@ -159,7 +160,6 @@ class Result:
             return f"{found.number} ({_level(self.level)}: {found.interval})"
         return str(found)
 
-    @property
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """Its tables, by name, the main one first."""
