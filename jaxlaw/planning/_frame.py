@@ -430,7 +430,10 @@ def plan_answer(
         sizes |= {n: table[[f"{n}_low", f"{n}_high"]].to_numpy() for n in of_rows}
     wide = [name for name, rows in sizes.items() if any(high > _LOOSE * low for low, high in rows)]
     if wide and not forecast and all(note.code != LOOSE_FIT for note in notes):
-        message = f"{', '.join(wide)} is known to within a factor of {_LOOSE:g} at best"
+        message = (
+            f"the interval of {' and '.join(wide)} spans more than a factor of {_LOOSE:g}: a "
+            "forecast, which adds what public experiments show, is the better source"
+        )
         notes = (Note(LOOSE_FIT, "warning", message), *notes)
     return Answer(
         kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,

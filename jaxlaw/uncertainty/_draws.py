@@ -278,8 +278,8 @@ def _of_covariance(fit: Fit, count: int, seed: int) -> Draws:
         fixed = {*own} <= {*fit.fixed}
         note = Note(LOOSE_FIT, "warning", f"no interval from the fit: {reason}", inherited=True)
         return Draws(fit, {}, (note,) if reason and not fixed else ())
-    moves = np.random.default_rng(seed).standard_normal((count, len(errors.values)))
-    steps = dict(zip(errors.values, errors.root() @ moves.T, strict=True))
+    moves = np.random.default_rng(seed).standard_normal((count, len(errors.covariance)))
+    steps = dict(zip(errors.covariance, errors.root() @ moves.T, strict=True))
     with np.errstate(over="ignore"):  # of what is hardly known: such draws have no plan
         drawn = moved_params(fit.law, fit.params, steps)
     params = {name: np.full(count, value) for name, value in own.items()} | drawn
