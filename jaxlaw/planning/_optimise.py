@@ -66,6 +66,7 @@ LIMITED_LINE = 1025  # where another loss is limited
 NEEDED_LINE = 129  # where each point has a root of its own
 KEPT = 1e-8  # relative: a limited loss that exceeds its limit by less keeps it
 REACHED = 1e-9  # relative: a lower loss elsewhere is lower by more
+_FAR = 1e24  # FLOPs at which the floor of a law is read off its formula
 POINTS = 513  # among which a loss is looked for
 LEAST_SHARE = 1e-9  # of a law that is infinite at 0: a smaller one is of no whole token
 
@@ -87,6 +88,10 @@ FIRST_WEIGHT, HEAVIER, HEAVIEST, TIGHTENINGS = 1e3, 4.0, 1e6, 12
 # Where a limit is kept, the curvature knows nothing of what is beyond it, so that the step is too
 # long by the ratio of the weights.
 ALL_LENGTHS = tuple(0.25**k for k in range(20))
+
+
+#: Lanes up to which a program takes longer to optimise than to run.
+FEW = 16
 
 
 # Roots and minima of traced functions.
@@ -111,18 +116,21 @@ def for_each_draw(
         arrays = [name for name in names if name not in static]
         axes = [0 if name in draws else None for name in arrays]
 
-        @compiled(static_argnames=static)
         @functools.wraps(function)
-        def program(*args: Any) -> Any:
+        def over_draws(*args: Any) -> Any:
             given = dict(zip(names, args, strict=True))
             fixed = {name: given[name] for name in static}
             over = jax.vmap(lambda *each: function(**fixed, **dict(zip(arrays, each))), axes)  # noqa: B905
             return over(*(given[name] for name in arrays))
 
-        @functools.wraps(function)
+        programs = [compiled(optimised=many, static_argnames=static)(over_draws) for many in (0, 1)]
+
+        # What it wraps is what programs are made of, so that later processes know them by its name.
+        @functools.wraps(over_draws)
         def call(*args: Any) -> Any:
+            lanes = len(jax.tree.leaves(args[names.index(draws[0])])[0])
             with in_float64():
-                return jax.tree.map(np.asarray, program(*args))
+                return jax.tree.map(np.asarray, programs[lanes > FEW](*args))
 
         return call
 
@@ -453,23 +461,45 @@ CONDITION = (
 )
 
 
-def closed_form(law: Law, params: Any, others: Mapping[str, float]) -> tuple[Any, ...] | None:
-    """G, a, b of (draws,) laws, with N = G·(C/6)^a and D = (C/6)^b/G in a law's own units.
+class ClosedForm(NamedTuple):
+    """The best runs of E + A/N^α + B/(D^β·N^γ) on 6·N·D FLOPs, in a law's own units.
 
-    NaN where there is no optimum that grows with compute; None for a law without a closed form.
+    NaN where there is no optimum that grows with compute.
+
+    Attributes:
+        G, a, b: N = G·(C/6)^a and D = (C/6)^b/G.
+        K, e: what the loss is above its floor there, K·(C/6)^−e.
     """
-    if law.power_law_terms is None:
-        return None
-    with in_float64():  # laws write their terms with jl.laws.power, too
-        A, B, alpha, beta, gamma = map(
-            np.asarray, PowerLawTerms(*law.power_law_terms(params, others))
-        )
+
+    G: Any
+    a: Any
+    b: Any
+    K: Any
+    e: Any
+
+
+def power_law_runs(law: Law, params: Any, others: Mapping[str, Any], xp: Any = np) -> ClosedForm:
+    """Of a law with ``power_law_terms``; ``xp`` is the module of arrays, JAX's in programs."""
+    terms = PowerLawTerms(*law.power_law_terms(params, others))  # type: ignore[misc]
+    A, B, alpha, beta, gamma = map(xp.asarray, terms)
     total = alpha + beta - gamma
     exists = (beta > gamma) & (alpha > gamma) & (B > 0)
-    with np.errstate(all="ignore"):  # draws of what no run determines
-        G = (alpha * A / ((beta - gamma) * B)) ** (1 / total)
-    exists &= (G > 0) & np.isfinite(G)
-    return tuple(np.where(exists, x, np.nan) for x in (G, beta / total, (alpha - gamma) / total))
+    G = (alpha * A / ((beta - gamma) * B)) ** (1 / total)
+    K = A * G**-alpha + B * G ** (beta - gamma)
+    every = (G, beta / total, (alpha - gamma) / total, K, alpha * beta / total)
+    exists &= (G > 0) & xp.isfinite(G)
+    return ClosedForm(*(xp.where(exists, x, math.nan) for x in every))
+
+
+def closed_form(law: Law, params: Any, others: Mapping[str, float]) -> tuple[Any, ...] | None:
+    """G, a, b of (draws,) laws, as :class:`ClosedForm` has them; None for a law without one."""
+    return None if law.power_law_terms is None else _on_host(law, params, others)[:3]
+
+
+def _on_host(law: Law, params: Any, others: Mapping[str, float]) -> ClosedForm:
+    # Laws write their terms with jl.laws.power, too; draws may be of what no run determines.
+    with in_float64(), np.errstate(all="ignore"):
+        return power_law_runs(law, params, others)
 
 
 # Programs of a question.
@@ -611,9 +641,23 @@ def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None 
 
     Without limits, units and the runs' ratios; at the search's own limits there is no best run.
     """
+    ends = [jnp.log(jnp.asarray(SEARCH_LIMITS[name])) for name in ("N", "D")]
+    if law.power_law_terms is not None and cost is None:
+        least, most = jnp.maximum(ends[0][0], log_tokens(None, ends[1][1], log_C)), ends[0][1]
+        most = jnp.minimum(most, log_tokens(None, ends[1][0], log_C))
+        unit = {spec.name: spec.unit for spec in law.inputs}
+        known = power_law_runs(law, params, others, jnp)
+        log_x = log_C - math.log(FLOPS_EACH * unit["N"] * unit["D"])
+        best = jnp.clip(math.log(unit["N"]) + jnp.log(known.G) + known.a * log_x, least, most)
+        # Without an optimum that grows with compute the better end is the one to which it falls.
+        sizes = jnp.stack([jnp.where(jnp.isnan(best), least, best), least, most])
+        losses = jax.vmap(
+            lambda log_N: loss_at(law, params, log_N, log_tokens(None, log_N, log_C), others)
+        )(sizes)
+        k = jnp.where(jnp.isnan(best), jnp.argmin(losses), 0)
+        return sizes[k], log_tokens(None, sizes[k], log_C), losses[k]
     form = Form(law, (), ("N",), ("N", "D"), "budget", True, False, False, "", ())
-    ends = zip(*(map(jnp.log, SEARCH_LIMITS[name]) for name in ("N", "D")), strict=True)
-    low, high = (dict(zip(("N", "D"), end, strict=True)) for end in ends)
+    low, high = (dict(zip(("N", "D"), end, strict=True)) for end in zip(*ends, strict=True))
     opened = {"N": True, "D": True}
     given = Given(low, high, opened, opened, {}, (others,), cost, log_C, math.inf, (), math.nan)
     best = best_point(form, (params,), given)
@@ -870,10 +914,11 @@ class Question:
 
     @property
     def has_closed_form(self) -> bool:
-        """Whether only a budget of 6·N·D limits N and D, of a law whose best run is a formula."""
-        asked = self.form.paid == "budget" and self.form.free == ("N",)
-        limited = self.limits or self.form.limits or self.form.capped
-        free = asked and not limited and self.given.cost is None
+        """Whether N and D share 6·N·D and nothing else limits them, by a law with a formula."""
+        form = self.form
+        own = [(self.reference.law, ())] if form.paid == "loss" else []
+        asked = form.paid and form.free == ("N",) and [*form.limits] == own
+        free = asked and not (self.limits or form.capped) and self.given.cost is None
         return bool(free and self.reference.law.power_law_terms)
 
     def best(self, budgets: Any = None, targets: Any = None) -> Best:
@@ -886,32 +931,53 @@ class Question:
         log_C = np.atleast_1d(self.given.log_C if budgets is None else np.log(budgets))
         rows, count = self.reference.rows, len(log_C) if targets is None else targets.shape[1]
         log_C = np.tile(np.broadcast_to(log_C, count), rows)
-        if self.has_closed_form:
-            best = self._by_formula(log_C.reshape(rows, count))
-            if best is not None:
-                return best
         losses = [np.full(rows * count, loss) for loss in self.given.targets]
         if targets is not None:
             losses[0] = targets.ravel()
+        if self.has_closed_form:
+            losses = [loss.reshape(rows, count) for loss in losses]
+            best = self._by_formula(log_C.reshape(rows, count), *losses)
+            if best is not None:
+                return best
         lanes = tuple({n: np.repeat(v, count) for n, v in own.items()} for own in self.params)
-        best = _best_points(self.form, lanes, self.given, log_C, tuple(losses))
+        losses = tuple(loss.ravel() for loss in losses)
+        best = _best_points(self.form, lanes, self.given, log_C, losses)
         return jax.tree.map(lambda x: x.reshape(rows, count, *x.shape[1:]), best)
 
-    def _by_formula(self, log_C: np.ndarray) -> Best | None:
+    def _by_formula(self, log_C: np.ndarray, target: np.ndarray | None = None) -> Best | None:
+        """The best runs (draws, K) of budgets, or those that reach losses.
+
+        None where the fit itself has none by its formula, and a loss is to be reached: there the
+        search may find one at its end.
+        """
         law, others = self.reference.law, self.given.others[0]
         unit = {spec.name: spec.unit for spec in law.inputs}
         params = {name: column[:, None] for name, column in self.params[0].items()}
-        G, a, b = closed_form(law, params, others)
-        product = np.exp(log_C) / (FLOPS_EACH * unit["N"] * unit["D"])
-        with np.errstate(all="ignore"):  # draws of what no run determines
+        G, a, b, K, e = _on_host(law, params, others)
+        if target is not None and np.isnan(G[0, 0]):
+            return None
+
+        def run(product: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             N, D = G * product**a, product**b / G
             none = ~np.isfinite(N * D) | (N * D <= 0)
             N, D = np.where(none, np.nan, N), np.where(none, np.nan, D)
             with in_float64():
-                loss = np.asarray(law.evaluate(params, N=N, D=D, **others))
+                return N, D, np.asarray(law.evaluate(params, N=N, D=D, **others))
+
+        with np.errstate(all="ignore"):  # draws of what no run determines
+            far = _FAR if target is not None else np.exp(log_C)
+            product = np.full(log_C.shape, far) / (FLOPS_EACH * unit["N"] * unit["D"])
+            N, D, loss = run(product)
+            if target is not None:  # what lies between it and the floor is a power of the compute
+                floor = loss - K * product**-e
+                product = (K / (target - floor)) ** (1 / e)
+                N, D = G * product**a, product**b / G
+                loss = np.where(np.isfinite(N), target, floor)
             raw = {"N": N * unit["N"], "D": D * unit["D"]}
+            none = ~np.isfinite(N)
             point = self.coordinate(np.log(raw["N"]), log_C)
-        return Best(raw, loss[..., None], none, ~none, point[..., None], none & False)
+        ended = none if target is None else none & False
+        return Best(raw, loss[..., None], ended, ~none, point[..., None], none & False)
 
     def coordinate(self, log_N: Any, log_C: Any) -> np.ndarray:
         """Of log sizes that a budget pays for, in the box."""
