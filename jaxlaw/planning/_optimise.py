@@ -274,11 +274,7 @@ def lowest_in_box(
         (d,) the point. Newton steps with the curvatures' absolute values, in the coordinates
         that the gradient does not hold at a bound.
     """
-    values = _high(objective(grid))
-    rows = -(-len(grid) // BLOCKS)
-    short = BLOCKS * rows - len(grid)
-    blocks = jnp.pad(values, (0, short), constant_values=jnp.inf).reshape(BLOCKS, rows)
-    first = grid[jnp.minimum(blocks.argmin(axis=1) + rows * jnp.arange(BLOCKS), len(grid) - 1)]
+    first = _best_of_blocks(objective(grid), grid)
     refined, values = jax.vmap(lambda point: _newton_in_box(objective, point))(first)
     if ended is not None:
         none = jax.vmap(ended)(refined)
@@ -286,9 +282,7 @@ def lowest_in_box(
     return refined[values.argmin()]
 
 
-def lowest_under_limits(
-    objective: Callable[[Any], Any], excess: Callable[[Any], Any], grid: Any
-) -> Any:
+def lowest_under_limits(both: Callable[[Any], tuple[Any, Any]], grid: Any) -> Any:
     """As :func:`lowest_in_box`, among the points at which no excess is above 0.
 
     The augmented Lagrangian: the square of what exceeds a limit is a part of what is minimised,
@@ -296,31 +290,50 @@ def lowest_under_limits(
     enough for Newton's method; without the multiplier it would have to be infinite.
 
     Args:
-        objective: as of :func:`lowest_in_box`.
-        excess: ``g(points)``, (…, d) → (…, k); smooth, of the size of 1.
+        both: ``f(points)``, (…, d) → (…) values as of :func:`lowest_in_box`, and (…, k) by how
+            much limits are exceeded; smooth, of the size of 1.
         grid: as of :func:`lowest_in_box`.
 
     Returns:
         (d,) the point. Where no point keeps the limits, one at which little exceeds them.
     """
 
-    def augmented(multipliers: Any, weight: Any) -> Callable[[Any], Any]:
-        def value(points: Any) -> Any:
-            over = jnp.maximum(excess(points) + multipliers / weight, 0.0)
-            return objective(points) + weight / 2 * (over**2).sum(-1)
+    def augmented(points: Any, multipliers: Any, weight: Any) -> Any:
+        values, over = both(points)
+        return values + weight / 2 * (jnp.maximum(over + multipliers / weight, 0.0) ** 2).sum(-1)
 
-        return value
+    none, lightest = jnp.zeros_like(both(grid[0])[1]), jnp.asarray(FIRST_WEIGHT)
+    starts = _best_of_blocks(augmented(grid, none, lightest), grid)
+    first_lengths = jnp.pad(jnp.array(LENGTHS), (0, len(ALL_LENGTHS) - len(LENGTHS)))
 
-    def tightened(_: int, state: Any) -> Any:
-        point, multipliers, weight = state
-        point, _ = _newton_in_box(augmented(multipliers, weight), point, ALL_LENGTHS)
-        multipliers = jnp.maximum(multipliers + weight * jnp.nan_to_num(excess(point)), 0.0)
-        return point, multipliers, jnp.minimum(weight * HEAVIER, HEAVIEST)
+    # First from every start, then on from the best: one loop for both, as Newton's method is most
+    # of the program.
+    def step(k: Any, state: Any) -> Any:
+        point, lowest, multipliers, weight = state
+        looking = k < BLOCKS
+        found, value = _newton_in_box(
+            lambda points: augmented(points, multipliers, weight),
+            jnp.where(looking, starts[jnp.minimum(k, BLOCKS - 1)], point),
+            jnp.where(looking, first_lengths, jnp.array(ALL_LENGTHS)),
+        )
+        point = jnp.where(looking & ~(value < lowest), point, found)
+        moved = jnp.maximum(multipliers + weight * jnp.nan_to_num(both(point)[1]), 0.0)
+        heavier = jnp.minimum(weight * HEAVIER, HEAVIEST)
+        return (
+            point, jnp.minimum(lowest, value), jnp.where(looking, multipliers, moved),
+            jnp.where(looking, weight, heavier),
+        )  # fmt: skip
 
-    none = jnp.zeros_like(excess(grid[0]))
-    start = lowest_in_box(augmented(none, FIRST_WEIGHT), grid)
-    state = start, none, jnp.asarray(FIRST_WEIGHT)
-    return jax.lax.fori_loop(0, TIGHTENINGS, tightened, state)[0]
+    state = starts[0], jnp.asarray(jnp.inf), none, lightest
+    return jax.lax.fori_loop(0, BLOCKS + TIGHTENINGS, step, state)[0]
+
+
+def _best_of_blocks(values: Any, grid: Any) -> Any:
+    """The best point of each block of a grid."""
+    rows = -(-len(grid) // BLOCKS)
+    short = BLOCKS * rows - len(grid)
+    blocks = jnp.pad(_high(values), (0, short), constant_values=jnp.inf).reshape(BLOCKS, rows)
+    return grid[jnp.minimum(blocks.argmin(axis=1) + rows * jnp.arange(BLOCKS), len(grid) - 1)]
 
 
 def _high(values: Any) -> Any:
@@ -328,7 +341,7 @@ def _high(values: Any) -> Any:
 
 
 def _newton_in_box(
-    objective: Callable[[Any], Any], point: Any, lengths: tuple[float, ...] = LENGTHS
+    objective: Callable[[Any], Any], point: Any, lengths: Any = LENGTHS
 ) -> tuple[Any, Any]:
     """A minimum near a point, and its value; ``lengths`` are those of the steps that are tried."""
 
@@ -596,33 +609,32 @@ def cost_with(form: Form, given: Given, raw: Mapping[str, Any]) -> Any:
 def best_point(form: Form, params: Any, given: Given) -> Best:
     """The best point of one draw, pure JAX."""
 
-    def placed(point: Any) -> _Placed:
-        return _placed(form, params, given, point)
+    @jax.jit  # traced once for all that is made of it
+    def all_of(point: Any) -> tuple[Any, Any, Any]:
+        at = _placed(form, params, given, point)
+        return _value(form, params, given, at), _excess(form, params, given, at), at.ended
 
     def value(point: Any) -> Any:
-        return _value(form, params, given, placed(point))
-
-    def excess(point: Any) -> Any:
-        return _excess(form, params, given, placed(point))
+        return all_of(point)[0]
 
     def ended(point: Any) -> Any:
-        return placed(point).ended
+        return all_of(point)[2]
 
     count, lowest = len(form.free), jnp.inf
     if count == 0:
         point = jnp.zeros(0)
     elif count == 1:
+        excess = lambda point: all_of(point)[1]  # noqa: E731
         point, lowest = _on_line(form, params, given, value, excess, ended)
     else:
         axes = [jnp.linspace(0.0, 1.0, points) for points in GRIDS[count]]
         grid = jnp.stack([axis.ravel() for axis in jnp.meshgrid(*axes, indexing="ij")], axis=1)
-        many = jnp.vectorize(value, signature="(d)->()")
-        if jax.eval_shape(excess, grid[0]).shape[0]:
-            over = jnp.vectorize(excess, signature="(d)->(k)")
-            point = lowest_under_limits(many, over, grid)
+        if jax.eval_shape(all_of, grid[0])[1].shape[0]:
+            both = lambda point: all_of(point)[:2]  # noqa: E731
+            point = lowest_under_limits(jnp.vectorize(both, signature="(d)->(),(k)"), grid)
         else:
-            point = lowest_in_box(many, grid, ended)
-    at = placed(point)
+            point = lowest_in_box(jnp.vectorize(value, signature="(d)->()"), grid, ended)
+    at = _placed(form, params, given, point)
     least, losses = _value(form, params, given, at), _losses(form, params, given, at.raw)
     over = _excess(form, params, given, at)
     kept = at.inside & jnp.all(over <= KEPT) & jnp.isfinite(least)
