@@ -26,7 +26,9 @@ from jaxlaw._result import Result, _article, _level
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import (
     FAR,
+    LOOSE_FIT,
     OWN_FLOPS,
+    REMEDIES,
     Note,
     beyond_step,
     forbid,
@@ -176,6 +178,7 @@ class Answer(Result):
         elif self.beyond == self.beyond:
             parts.append("within the fitted runs")
         parts += ["FLOPs are 6·N·D"] * (OWN_FLOPS in codes)
+        parts += ["loose fit: a forecast is the better source"] * (LOOSE_FIT in codes)
         parts += [f"do not use it: {errors[0].code}"] if errors else []
         return "; ".join(parts)
 
@@ -183,6 +186,8 @@ class Answer(Result):
     def next_step(self) -> str:
         """What to do about its distance from the runs, or about the note that decides most."""
         point, far = self.point, self.beyond >= FAR
+        if not forbid(self.notes) and any(note.code == LOOSE_FIT for note in self.notes):
+            return REMEDIES[LOOSE_FIT]
         if forbid(self.notes) or not (far and {"N", "D"} <= {*point}):
             return remedy_of(self.notes)
         if not self.facts.get("forecast"):

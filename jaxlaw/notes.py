@@ -21,6 +21,8 @@ Severity = Literal["info", "warning", "error"]
 DEPENDENT_ROWS = "dependent-rows"
 #: Code of the note on a column of compute that is not 6·N·D, and that is not taken.
 OWN_FLOPS = "flops-differ"
+#: Code of the note on a plan whose fit leaves its sizes open.
+LOOSE_FIT = "loose-fit"
 _ORDER = ("error", "warning", "info")
 #: Codes of one severity by what their remedy would change: first what the runs are, which changes
 #: every number; last what changes intervals or single parameters alone. All others are between.
@@ -33,6 +35,7 @@ _LINES, _WIDTH = 5, 76  # of the notes of a summary, which may indent them
 _DETAILS = "(details: --verbose or .notes)"
 #: Code of a note that says no remedy in its message → what to do about it, in Python's words.
 REMEDIES = {
+    LOOSE_FIT: "plan with jl.forecast(runs) in place of the fit",
     "optimum-at-limit": "widen the limits where that is possible",
     "poor-fit": "jl.cross_validate(…) compares other laws on these runs",
     "no-floor": "jl.cross_validate(…) compares it with the law that has an irreducible loss",

@@ -52,7 +52,8 @@ class StandardErrors:
         groups: columns that name the groups of rows whose noise is shared; of independent rows
             there are none.
         method: ``sandwich``.
-        covariance: parameter → parameter → covariance, of those that have a standard error.
+        covariance: parameter → parameter → covariance, of those that have a standard error, and of
+            values from a base.
 
     Example:
         >>> fit = jl.fit("chinchilla", jl.simulate.experiment("chinchilla").table)
@@ -70,11 +71,15 @@ class StandardErrors:
     covariance: dict[str, dict[str, float]] = field(default_factory=dict, metadata={"added": True})
 
     def root(self) -> np.ndarray:
-        """The root (m, m) of the covariance of the values, whose product with itself it is."""
-        names, size = [*self.values], np.array([*self.values.values()])
-        matrix = np.array([[self.covariance[one][other] for other in names] for one in names])
+        """The root (m, m) of the covariance, whose product with its transpose it is.
+
+        The symmetric one of the correlations, which a processor does not choose as it does the
+        signs of eigenvectors.
+        """
+        matrix = np.array([[*row.values()] for row in self.covariance.values()])
+        size = np.sqrt(np.diagonal(matrix))
         value, vector = np.linalg.eigh(matrix / np.outer(size, size))  # units differ by decades
-        return size[:, None] * vector * np.sqrt(np.maximum(value, 0.0))
+        return size[:, None] * (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
 
     def text(self) -> str:
         """How they were made, or why there are none, as a line of a summary."""

@@ -110,10 +110,13 @@ def _values(problem: FitProblem, moves: np.ndarray, missing: dict[str, str]) -> 
     missing.update(dict.fromkeys(set(wild) - without, "not determined"))
     without |= {*wild}
     values = {name: float(error) for name, error in named.items() if name not in without}
-    columns = [problem.law.parameter_names.index(name) for name in values]
+    # Values from a base have their errors there; with them the others move, whom plans draw beside.
+    base = problem.options.base
+    moved = [*values, *(() if base is None else base.values)]
+    columns = [problem.law.parameter_names.index(name) for name in moved]
     matrix = (moves.T @ moves)[np.ix_(columns, columns)].tolist()
-    rows = [dict(zip(values, row, strict=True)) for row in matrix]
-    return {"values": values, "covariance": dict(zip(values, rows, strict=True))}
+    rows = [dict(zip(moved, row, strict=True)) for row in matrix]
+    return {"values": values, "covariance": dict(zip(moved, rows, strict=True))}
 
 
 def _why_none(

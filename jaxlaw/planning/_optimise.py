@@ -66,6 +66,7 @@ LIMITED_LINE = 1025  # where another loss is limited
 NEEDED_LINE = 129  # where each point has a root of its own
 KEPT = 1e-8  # relative: a limited loss that exceeds its limit by less keeps it
 REACHED = 1e-9  # relative: a lower loss elsewhere is lower by more
+_FAR = 1e24  # FLOPs at which the floor of a law is read off its formula
 POINTS = 513  # among which a loss is looked for
 LEAST_SHARE = 1e-9  # of a law that is infinite at 0: a smaller one is of no whole token
 
@@ -87,6 +88,10 @@ FIRST_WEIGHT, HEAVIER, HEAVIEST, TIGHTENINGS = 1e3, 4.0, 1e6, 12
 # Where a limit is kept, the curvature knows nothing of what is beyond it, so that the step is too
 # long by the ratio of the weights.
 ALL_LENGTHS = tuple(0.25**k for k in range(20))
+
+
+#: Lanes up to which a program takes longer to optimise than to run.
+FEW = 16
 
 
 # Roots and minima of traced functions.
@@ -111,18 +116,21 @@ def for_each_draw(
         arrays = [name for name in names if name not in static]
         axes = [0 if name in draws else None for name in arrays]
 
-        @compiled(static_argnames=static)
         @functools.wraps(function)
-        def program(*args: Any) -> Any:
+        def over_draws(*args: Any) -> Any:
             given = dict(zip(names, args, strict=True))
             fixed = {name: given[name] for name in static}
             over = jax.vmap(lambda *each: function(**fixed, **dict(zip(arrays, each))), axes)  # noqa: B905
             return over(*(given[name] for name in arrays))
 
-        @functools.wraps(function)
+        programs = [compiled(optimised=many, static_argnames=static)(over_draws) for many in (0, 1)]
+
+        # What it wraps is what programs are made of, so that later processes know them by its name.
+        @functools.wraps(over_draws)
         def call(*args: Any) -> Any:
+            lanes = len(jax.tree.leaves(args[names.index(draws[0])])[0])
             with in_float64():
-                return jax.tree.map(np.asarray, program(*args))
+                return jax.tree.map(np.asarray, programs[lanes > FEW](*args))
 
         return call
 
@@ -266,11 +274,7 @@ def lowest_in_box(
         (d,) the point. Newton steps with the curvatures' absolute values, in the coordinates
         that the gradient does not hold at a bound.
     """
-    values = _high(objective(grid))
-    rows = -(-len(grid) // BLOCKS)
-    short = BLOCKS * rows - len(grid)
-    blocks = jnp.pad(values, (0, short), constant_values=jnp.inf).reshape(BLOCKS, rows)
-    first = grid[jnp.minimum(blocks.argmin(axis=1) + rows * jnp.arange(BLOCKS), len(grid) - 1)]
+    first = _best_of_blocks(objective(grid), grid)
     refined, values = jax.vmap(lambda point: _newton_in_box(objective, point))(first)
     if ended is not None:
         none = jax.vmap(ended)(refined)
@@ -278,9 +282,7 @@ def lowest_in_box(
     return refined[values.argmin()]
 
 
-def lowest_under_limits(
-    objective: Callable[[Any], Any], excess: Callable[[Any], Any], grid: Any
-) -> Any:
+def lowest_under_limits(both: Callable[[Any], tuple[Any, Any]], grid: Any) -> Any:
     """As :func:`lowest_in_box`, among the points at which no excess is above 0.
 
     The augmented Lagrangian: the square of what exceeds a limit is a part of what is minimised,
@@ -288,31 +290,50 @@ def lowest_under_limits(
     enough for Newton's method; without the multiplier it would have to be infinite.
 
     Args:
-        objective: as of :func:`lowest_in_box`.
-        excess: ``g(points)``, (…, d) → (…, k); smooth, of the size of 1.
+        both: ``f(points)``, (…, d) → (…) values as of :func:`lowest_in_box`, and (…, k) by how
+            much limits are exceeded; smooth, of the size of 1.
         grid: as of :func:`lowest_in_box`.
 
     Returns:
         (d,) the point. Where no point keeps the limits, one at which little exceeds them.
     """
 
-    def augmented(multipliers: Any, weight: Any) -> Callable[[Any], Any]:
-        def value(points: Any) -> Any:
-            over = jnp.maximum(excess(points) + multipliers / weight, 0.0)
-            return objective(points) + weight / 2 * (over**2).sum(-1)
+    def augmented(points: Any, multipliers: Any, weight: Any) -> Any:
+        values, over = both(points)
+        return values + weight / 2 * (jnp.maximum(over + multipliers / weight, 0.0) ** 2).sum(-1)
 
-        return value
+    none, lightest = jnp.zeros_like(both(grid[0])[1]), jnp.asarray(FIRST_WEIGHT)
+    starts = _best_of_blocks(augmented(grid, none, lightest), grid)
+    first_lengths = jnp.pad(jnp.array(LENGTHS), (0, len(ALL_LENGTHS) - len(LENGTHS)))
 
-    def tightened(_: int, state: Any) -> Any:
-        point, multipliers, weight = state
-        point, _ = _newton_in_box(augmented(multipliers, weight), point, ALL_LENGTHS)
-        multipliers = jnp.maximum(multipliers + weight * jnp.nan_to_num(excess(point)), 0.0)
-        return point, multipliers, jnp.minimum(weight * HEAVIER, HEAVIEST)
+    # First from every start, then on from the best: one loop for both, as Newton's method is most
+    # of the program.
+    def step(k: Any, state: Any) -> Any:
+        point, lowest, multipliers, weight = state
+        looking = k < BLOCKS
+        found, value = _newton_in_box(
+            lambda points: augmented(points, multipliers, weight),
+            jnp.where(looking, starts[jnp.minimum(k, BLOCKS - 1)], point),
+            jnp.where(looking, first_lengths, jnp.array(ALL_LENGTHS)),
+        )
+        point = jnp.where(looking & ~(value < lowest), point, found)
+        moved = jnp.maximum(multipliers + weight * jnp.nan_to_num(both(point)[1]), 0.0)
+        heavier = jnp.minimum(weight * HEAVIER, HEAVIEST)
+        return (
+            point, jnp.minimum(lowest, value), jnp.where(looking, multipliers, moved),
+            jnp.where(looking, weight, heavier),
+        )  # fmt: skip
 
-    none = jnp.zeros_like(excess(grid[0]))
-    start = lowest_in_box(augmented(none, FIRST_WEIGHT), grid)
-    state = start, none, jnp.asarray(FIRST_WEIGHT)
-    return jax.lax.fori_loop(0, TIGHTENINGS, tightened, state)[0]
+    state = starts[0], jnp.asarray(jnp.inf), none, lightest
+    return jax.lax.fori_loop(0, BLOCKS + TIGHTENINGS, step, state)[0]
+
+
+def _best_of_blocks(values: Any, grid: Any) -> Any:
+    """The best point of each block of a grid."""
+    rows = -(-len(grid) // BLOCKS)
+    short = BLOCKS * rows - len(grid)
+    blocks = jnp.pad(_high(values), (0, short), constant_values=jnp.inf).reshape(BLOCKS, rows)
+    return grid[jnp.minimum(blocks.argmin(axis=1) + rows * jnp.arange(BLOCKS), len(grid) - 1)]
 
 
 def _high(values: Any) -> Any:
@@ -320,7 +341,7 @@ def _high(values: Any) -> Any:
 
 
 def _newton_in_box(
-    objective: Callable[[Any], Any], point: Any, lengths: tuple[float, ...] = LENGTHS
+    objective: Callable[[Any], Any], point: Any, lengths: Any = LENGTHS
 ) -> tuple[Any, Any]:
     """A minimum near a point, and its value; ``lengths`` are those of the steps that are tried."""
 
@@ -453,23 +474,45 @@ CONDITION = (
 )
 
 
-def closed_form(law: Law, params: Any, others: Mapping[str, float]) -> tuple[Any, ...] | None:
-    """G, a, b of (draws,) laws, with N = G·(C/6)^a and D = (C/6)^b/G in a law's own units.
+class ClosedForm(NamedTuple):
+    """The best runs of E + A/N^α + B/(D^β·N^γ) on 6·N·D FLOPs, in a law's own units.
 
-    NaN where there is no optimum that grows with compute; None for a law without a closed form.
+    NaN where there is no optimum that grows with compute.
+
+    Attributes:
+        G, a, b: N = G·(C/6)^a and D = (C/6)^b/G.
+        K, e: what the loss is above its floor there, K·(C/6)^−e.
     """
-    if law.power_law_terms is None:
-        return None
-    with in_float64():  # laws write their terms with jl.laws.power, too
-        A, B, alpha, beta, gamma = map(
-            np.asarray, PowerLawTerms(*law.power_law_terms(params, others))
-        )
+
+    G: Any
+    a: Any
+    b: Any
+    K: Any
+    e: Any
+
+
+def power_law_runs(law: Law, params: Any, others: Mapping[str, Any], xp: Any = np) -> ClosedForm:
+    """Of a law with ``power_law_terms``; ``xp`` is the module of arrays, JAX's in programs."""
+    terms = PowerLawTerms(*law.power_law_terms(params, others))  # type: ignore[misc]
+    A, B, alpha, beta, gamma = map(xp.asarray, terms)
     total = alpha + beta - gamma
     exists = (beta > gamma) & (alpha > gamma) & (B > 0)
-    with np.errstate(all="ignore"):  # draws of what no run determines
-        G = (alpha * A / ((beta - gamma) * B)) ** (1 / total)
-    exists &= (G > 0) & np.isfinite(G)
-    return tuple(np.where(exists, x, np.nan) for x in (G, beta / total, (alpha - gamma) / total))
+    G = (alpha * A / ((beta - gamma) * B)) ** (1 / total)
+    K = A * G**-alpha + B * G ** (beta - gamma)
+    every = (G, beta / total, (alpha - gamma) / total, K, alpha * beta / total)
+    exists &= (G > 0) & xp.isfinite(G)
+    return ClosedForm(*(xp.where(exists, x, math.nan) for x in every))
+
+
+def closed_form(law: Law, params: Any, others: Mapping[str, float]) -> tuple[Any, ...] | None:
+    """G, a, b of (draws,) laws, as :class:`ClosedForm` has them; None for a law without one."""
+    return None if law.power_law_terms is None else _on_host(law, params, others)[:3]
+
+
+def _on_host(law: Law, params: Any, others: Mapping[str, float]) -> ClosedForm:
+    # Laws write their terms with jl.laws.power, too; draws may be of what no run determines.
+    with in_float64(), np.errstate(all="ignore"):
+        return power_law_runs(law, params, others)
 
 
 # Programs of a question.
@@ -566,33 +609,32 @@ def cost_with(form: Form, given: Given, raw: Mapping[str, Any]) -> Any:
 def best_point(form: Form, params: Any, given: Given) -> Best:
     """The best point of one draw, pure JAX."""
 
-    def placed(point: Any) -> _Placed:
-        return _placed(form, params, given, point)
+    @jax.jit  # traced once for all that is made of it
+    def all_of(point: Any) -> tuple[Any, Any, Any]:
+        at = _placed(form, params, given, point)
+        return _value(form, params, given, at), _excess(form, params, given, at), at.ended
 
     def value(point: Any) -> Any:
-        return _value(form, params, given, placed(point))
-
-    def excess(point: Any) -> Any:
-        return _excess(form, params, given, placed(point))
+        return all_of(point)[0]
 
     def ended(point: Any) -> Any:
-        return placed(point).ended
+        return all_of(point)[2]
 
     count, lowest = len(form.free), jnp.inf
     if count == 0:
         point = jnp.zeros(0)
     elif count == 1:
+        excess = lambda point: all_of(point)[1]  # noqa: E731
         point, lowest = _on_line(form, params, given, value, excess, ended)
     else:
         axes = [jnp.linspace(0.0, 1.0, points) for points in GRIDS[count]]
         grid = jnp.stack([axis.ravel() for axis in jnp.meshgrid(*axes, indexing="ij")], axis=1)
-        many = jnp.vectorize(value, signature="(d)->()")
-        if jax.eval_shape(excess, grid[0]).shape[0]:
-            over = jnp.vectorize(excess, signature="(d)->(k)")
-            point = lowest_under_limits(many, over, grid)
+        if jax.eval_shape(all_of, grid[0])[1].shape[0]:
+            both = lambda point: all_of(point)[:2]  # noqa: E731
+            point = lowest_under_limits(jnp.vectorize(both, signature="(d)->(),(k)"), grid)
         else:
-            point = lowest_in_box(many, grid, ended)
-    at = placed(point)
+            point = lowest_in_box(jnp.vectorize(value, signature="(d)->()"), grid, ended)
+    at = _placed(form, params, given, point)
     least, losses = _value(form, params, given, at), _losses(form, params, given, at.raw)
     over = _excess(form, params, given, at)
     kept = at.inside & jnp.all(over <= KEPT) & jnp.isfinite(least)
@@ -611,9 +653,23 @@ def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None 
 
     Without limits, units and the runs' ratios; at the search's own limits there is no best run.
     """
+    ends = [jnp.log(jnp.asarray(SEARCH_LIMITS[name])) for name in ("N", "D")]
+    if law.power_law_terms is not None and cost is None:
+        least, most = jnp.maximum(ends[0][0], log_tokens(None, ends[1][1], log_C)), ends[0][1]
+        most = jnp.minimum(most, log_tokens(None, ends[1][0], log_C))
+        unit = {spec.name: spec.unit for spec in law.inputs}
+        known = power_law_runs(law, params, others, jnp)
+        log_x = log_C - math.log(FLOPS_EACH * unit["N"] * unit["D"])
+        best = jnp.clip(math.log(unit["N"]) + jnp.log(known.G) + known.a * log_x, least, most)
+        # Without an optimum that grows with compute the better end is the one to which it falls.
+        sizes = jnp.stack([jnp.where(jnp.isnan(best), least, best), least, most])
+        losses = jax.vmap(
+            lambda log_N: loss_at(law, params, log_N, log_tokens(None, log_N, log_C), others)
+        )(sizes)
+        k = jnp.where(jnp.isnan(best), jnp.argmin(losses), 0)
+        return sizes[k], log_tokens(None, sizes[k], log_C), losses[k]
     form = Form(law, (), ("N",), ("N", "D"), "budget", True, False, False, "", ())
-    ends = zip(*(map(jnp.log, SEARCH_LIMITS[name]) for name in ("N", "D")), strict=True)
-    low, high = (dict(zip(("N", "D"), end, strict=True)) for end in ends)
+    low, high = (dict(zip(("N", "D"), end, strict=True)) for end in zip(*ends, strict=True))
     opened = {"N": True, "D": True}
     given = Given(low, high, opened, opened, {}, (others,), cost, log_C, math.inf, (), math.nan)
     best = best_point(form, (params,), given)
@@ -870,10 +926,11 @@ class Question:
 
     @property
     def has_closed_form(self) -> bool:
-        """Whether only a budget of 6·N·D limits N and D, of a law whose best run is a formula."""
-        asked = self.form.paid == "budget" and self.form.free == ("N",)
-        limited = self.limits or self.form.limits or self.form.capped
-        free = asked and not limited and self.given.cost is None
+        """Whether N and D share 6·N·D and nothing else limits them, by a law with a formula."""
+        form = self.form
+        own = [(self.reference.law, ())] if form.paid == "loss" else []
+        asked = form.paid and form.free == ("N",) and [*form.limits] == own
+        free = asked and not (self.limits or form.capped) and self.given.cost is None
         return bool(free and self.reference.law.power_law_terms)
 
     def best(self, budgets: Any = None, targets: Any = None) -> Best:
@@ -886,32 +943,53 @@ class Question:
         log_C = np.atleast_1d(self.given.log_C if budgets is None else np.log(budgets))
         rows, count = self.reference.rows, len(log_C) if targets is None else targets.shape[1]
         log_C = np.tile(np.broadcast_to(log_C, count), rows)
-        if self.has_closed_form:
-            best = self._by_formula(log_C.reshape(rows, count))
-            if best is not None:
-                return best
         losses = [np.full(rows * count, loss) for loss in self.given.targets]
         if targets is not None:
             losses[0] = targets.ravel()
+        if self.has_closed_form:
+            losses = [loss.reshape(rows, count) for loss in losses]
+            best = self._by_formula(log_C.reshape(rows, count), *losses)
+            if best is not None:
+                return best
         lanes = tuple({n: np.repeat(v, count) for n, v in own.items()} for own in self.params)
-        best = _best_points(self.form, lanes, self.given, log_C, tuple(losses))
+        losses = tuple(loss.ravel() for loss in losses)
+        best = _best_points(self.form, lanes, self.given, log_C, losses)
         return jax.tree.map(lambda x: x.reshape(rows, count, *x.shape[1:]), best)
 
-    def _by_formula(self, log_C: np.ndarray) -> Best | None:
+    def _by_formula(self, log_C: np.ndarray, target: np.ndarray | None = None) -> Best | None:
+        """The best runs (draws, K) of budgets, or those that reach losses.
+
+        None where the fit itself has none by its formula, and a loss is to be reached: there the
+        search may find one at its end.
+        """
         law, others = self.reference.law, self.given.others[0]
         unit = {spec.name: spec.unit for spec in law.inputs}
         params = {name: column[:, None] for name, column in self.params[0].items()}
-        G, a, b = closed_form(law, params, others)
-        product = np.exp(log_C) / (FLOPS_EACH * unit["N"] * unit["D"])
-        with np.errstate(all="ignore"):  # draws of what no run determines
+        G, a, b, K, e = _on_host(law, params, others)
+        if target is not None and np.isnan(G[0, 0]):
+            return None
+
+        def run(product: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             N, D = G * product**a, product**b / G
             none = ~np.isfinite(N * D) | (N * D <= 0)
             N, D = np.where(none, np.nan, N), np.where(none, np.nan, D)
             with in_float64():
-                loss = np.asarray(law.evaluate(params, N=N, D=D, **others))
+                return N, D, np.asarray(law.evaluate(params, N=N, D=D, **others))
+
+        with np.errstate(all="ignore"):  # draws of what no run determines
+            far = _FAR if target is not None else np.exp(log_C)
+            product = np.full(log_C.shape, far) / (FLOPS_EACH * unit["N"] * unit["D"])
+            N, D, loss = run(product)
+            if target is not None:  # what lies between it and the floor is a power of the compute
+                floor = loss - K * product**-e
+                product = (K / (target - floor)) ** (1 / e)
+                N, D = G * product**a, product**b / G
+                loss = np.where(np.isfinite(N), target, floor)
             raw = {"N": N * unit["N"], "D": D * unit["D"]}
+            none = ~np.isfinite(N)
             point = self.coordinate(np.log(raw["N"]), log_C)
-        return Best(raw, loss[..., None], none, ~none, point[..., None], none & False)
+        ended = none if target is None else none & False
+        return Best(raw, loss[..., None], ended, ~none, point[..., None], none & False)
 
     def coordinate(self, log_N: Any, log_C: Any) -> np.ndarray:
         """Of log sizes that a budget pays for, in the box."""

@@ -1,7 +1,7 @@
 """Draws: a fitted law with the values that its parameters took on resampled runs.
 
-Every uncertain law is one: a bootstrap, the weighted laws of a forecast, draws of a file, and a
-fit without any. Plans take nothing else, by :func:`as_draws`.
+Every uncertain law is one: a bootstrap, the weighted laws of a forecast, draws of a file, a fit with
+draws of its covariance, and coefficients without any. Plans take nothing else, by :func:`as_draws`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from jaxlaw import laws
 from jaxlaw._quantities import SHARE, Quantity
 from jaxlaw._result import Result
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import FittedLaw, StandardErrors
+from jaxlaw.fitting import Fit, FittedLaw, StandardErrors, moved_params
 from jaxlaw.laws import Law
-from jaxlaw.notes import DEPENDENT_ROWS, Note
+from jaxlaw.notes import DEPENDENT_ROWS, LOOSE_FIT, Note
+
+N_DRAWS = 1000  # of the covariance of a fit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,9 +215,10 @@ def as_draws(*given: Any) -> tuple[Draws, ...]:
 
     Args:
         *given: each a fit, (law, params), draws, or what gives draws: a bootstrap, a
-            covariance, a forecast. With (law, params) inputs and answers are in the law's own
-            units, with the others in those of the fitted runs. The parameters of one without
-            draws are repeated beside the draws of another.
+            covariance, a forecast. A :class:`jaxlaw.Fit` has draws of the covariance of its
+            standard errors; published coefficients and (law, params) have none, and are repeated
+            beside the draws of another. With (law, params) inputs and answers are in the law's own
+            units, with the others in those of the fitted runs.
 
     Raises:
         UsageError: something else, parameters that are not the law's, or two bootstraps of
@@ -232,8 +235,15 @@ def as_draws(*given: Any) -> tuple[Draws, ...]:
     if len(counts) > 1:
         words = " and ".join(str(count - 1) for count in sorted(counts))
         raise UsageError(f"the bootstraps have {words} draws; give them the same number")
-    size = counts.pop() - 1 if counts else 0
-    return tuple(_repeat_fit(draws, size) if draws.rows == 1 and size else draws for draws in every)
+    size = counts.pop() - 1 if counts else N_DRAWS
+    # Fits are of runs of their own, and so are their draws; a fit that is given twice has the same.
+    first = [next(k for k, other in enumerate(given) if other is one) for one in given]
+    every = [
+        _of_covariance(one, size, seed) if isinstance(one, Fit) else draws
+        for one, draws, seed in zip(given, every, first, strict=True)
+    ]
+    uncertain = any(draws.params for draws in every)
+    return tuple(_repeat_fit(one, size) if uncertain and not one.params else one for one in every)
 
 
 def _draws_of(given: Any) -> Draws:
@@ -252,6 +262,28 @@ def _draws_of(given: Any) -> Draws:
     if not isinstance(params, Mapping):
         raise UsageError(f"law {law.name} has the parameters {', '.join(law.parameter_names)}")
     return Draws(FittedLaw(law, dict(params)), {})
+
+
+def _of_covariance(fit: Fit, count: int, seed: int) -> Draws:
+    """A fit with draws of the covariance that came with its standard errors.
+
+    They are normal, those of what is positive by nature in its logarithm, as the draws of a
+    covariance are that was read from a file. A fit whose runs leave its parameters open has none,
+    and a note: with what is open held, they would be too narrow.
+    """
+    errors, own = fit.standard_errors or StandardErrors(), fit.numbers()
+    open_ = [name for name, why in errors.missing.items() if why == "not determined"]
+    if open_ or not errors.values:
+        reason = f"the runs do not determine {', '.join(open_)}" if open_ else errors.reason
+        fixed = {*own} <= {*fit.fixed}
+        note = Note(LOOSE_FIT, "warning", f"no interval from the fit: {reason}", inherited=True)
+        return Draws(fit, {}, (note,) if reason and not fixed else ())
+    moves = np.random.default_rng(seed).standard_normal((count, len(errors.covariance)))
+    steps = dict(zip(errors.covariance, errors.root() @ moves.T, strict=True))
+    with np.errstate(over="ignore"):  # of what is hardly known: such draws have no plan
+        drawn = moved_params(fit.law, fit.params, steps)
+    params = {name: np.full(count, value) for name, value in own.items()} | drawn
+    return Draws(fit, params, (), "normal", errors.groups or None, errors.degrees)
 
 
 def _repeat_fit(draws: Draws, count: int) -> Draws:
