@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw._quantities import SHARE, Quantity, checked_number
+from jaxlaw._answer import Answer, Tables
+from jaxlaw._quantities import checked_number, written_range
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, ConfidenceLevel, checked
@@ -18,105 +18,31 @@ from jaxlaw.errors import DataError
 from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import AtMost, Budget, Corpus
 from jaxlaw.planning._frame import (
-    OldAnswer,
-    Pictured,
-    context_of_inputs,
     fewest_degrees,
-    keeps_question,
     law_inputs,
     missing_draws_notes,
     off_centre_notes,
+    plan_answer,
     source_notes,
-    without,
+    unit_of,
 )
 from jaxlaw.planning._optimise import (
     LEAST_SHARE,
+    Best,
+    Question,
     crossing,
     epochs_notes,
     flops,
     question_of,
+    relative_excess,
     searched_inputs,
     searched_range,
     total_cost,
+    values_at,
 )
-from jaxlaw.uncertainty import LEVEL, as_draws, with_intervals
+from jaxlaw.uncertainty import LEVEL, as_draws, interval_columns
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Minimum(Pictured, OldAnswer):
-    """The best values of inputs.
-
-    Attributes:
-        best: input → best value, in the units of the fitted runs.
-        loss: loss there, in nats; NaN where compute is made least.
-        limited: label of a limited loss → that loss there, in nats.
-        compute: FLOPs of the run, those of serving included; NaN for a law without N or D.
-        near: input → (low, high) between which the loss, or compute, lies within ``tolerance`` of
-            the lowest, all other inputs at their best.
-        tolerance: relative excess of ``near``.
-    """
-
-    best: dict[str, float]
-    loss: float = field(metadata={"unit": TARGET})
-    limited: dict[str, float]
-    compute: float = field(metadata={"unit": "FLOPs"})
-    near: dict[str, tuple[float, float]]
-    tolerance: float = field(metadata={"setting": True, "unit": SHARE})
-    limited_by = "over"
-
-    @property
-    def quantities(self) -> dict[str, Quantity]:
-        """The best inputs, the losses there and the compute, those that there are."""
-        named = {**self.best, "loss": self.loss}
-        named |= {f"loss[{label}]": value for label, value in self.limited.items()}
-        named |= {"compute": self.compute}
-        return self._quantities(
-            {
-                name: value
-                for name, value in named.items()
-                if name in self.best or name in self.interval or not math.isnan(value)
-            }
-        )
-
-    @property
-    def _within(self) -> str:
-        """What the ranges of near-optimal values are, in words."""
-        what = "compute" if math.isnan(self.loss) else "loss"
-        return f"within {100 * self.tolerance:.3g}% of the lowest {what}"
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """The ranges of near-optimal values."""
-        rows = [(name, self._between(name, "near")) for name in self.near]
-        near = pd.DataFrame(rows, columns=["quantity", "from … to"])
-        return {**super().shown(), **({self._within: near} if rows else {})}
-
-    def sentence(self) -> str:
-        """The best inputs, and what is reached there."""
-        if any(map(math.isnan, self.best.values())):
-            return ""
-        names, level = [], True
-        for name in self.best:
-            names.append(f"{name} {self.written(name, level=level and name in self.interval)}")
-            level = level and name not in self.interval
-        known = [
-            n
-            for n in ("loss", "compute")
-            if not (n not in self.quantities or math.isnan(self.quantities[n].value))
-        ]
-        reached = ", ".join(f"{name} {self.written(name)}" for name in known)
-        return f"best {', '.join(names)}: {reached}"
-
-    def lines(self) -> list[str]:
-        """Its numbers, what binds, and the ranges of near-optimal values."""
-        near = [f"{self._within}: {name} {self._between(name, 'near')}" for name in self.near]
-        return [*super().lines(), *near]
-
-    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        own = without(question, "fit", "over", "tolerance")
-        return "minimum", (question["fit"], question["over"]), {"answer": self, **own}
-
-
-@keeps_question
 @checked
 def minimise(
     fit: Any,
@@ -126,7 +52,7 @@ def minimise(
     at: Mapping[str, float | str] | None = None,
     tolerance: Annotated[float, Between(0, 1)] = 1e-3,
     level: ConfidenceLevel = LEVEL,
-) -> Minimum:
+) -> Answer:
     """The inputs at which a law predicts its lowest loss, under constraints.
 
     For any law and any of its inputs, also for a law of your own with a learning rate or a batch.
@@ -146,8 +72,12 @@ def minimise(
         level: confidence level of the intervals.
 
     Returns:
-        :class:`Minimum`. Where no values keep all limits its numbers are NaN, with the note
-        ``none-allowed``.
+        Answer with each input's best value by its name, ``loss`` there (of a law whose loss is made
+        least), ``loss[label]`` of each limited loss, ``compute`` in FLOPs, those of serving
+        included (of laws with N and D), and the facts ``best``, input → best value, ``near``,
+        input → (low, high) between which the loss, or compute, lies within ``tolerance`` of the
+        lowest, all other inputs at their best, and ``binding``, the active constraints. Where no
+        values keep all limits its numbers are NaN, with the note ``none-allowed``.
 
     Raises:
         UsageError: an input is missing or unknown, a range is empty or unknown, a constraint
@@ -172,66 +102,69 @@ def minimise(
     if found.ended[0, 0] and (question.has_closed_form or found.kept[0, 0]):
         raise DataError(question.without_end(found))
     reference = question.reference
-    columns = {name: column[:, 0] for name, column in question.values(found).items()}
-    given = [name for name, column in columns.items() if np.ptp(column) <= SAME * abs(column[0])]
-    answer = with_intervals(columns, level, fewest_degrees(question.sources), given)
-    best = {name: answer.pop(name) for name in question.order}
-    limited = {label: answer.pop(f"loss[{label}]") for label in question.labels}
-    loss, spent = answer.pop("loss", math.nan), answer.pop("compute", math.nan)
-    notes = [*question.notes(best), *missing_draws_notes(columns[question.order[0]], "optimum")]
-    notes += off_centre_notes(reference, columns.get("loss", np.empty(0)))
-    bound, near, flat = "none", {}, {}
+    values = {name: column[:, 0] for name, column in question.values(found).items()}
+    given = [name for name, column in values.items() if np.ptp(column) <= SAME * abs(column[0])]
+    numbers = {name: float(column[0]) for name, column in values.items()}
+    best = {name: numbers[name] for name in question.order}
+    notes = [*question.notes(best), *missing_draws_notes(values[question.order[0]], "optimum")]
+    notes += off_centre_notes(reference, values.get("loss", np.empty(0)))
+    facts, near, flat = {"binding": "none"}, {}, {}
     if found.kept[0, 0]:
-        bound = question.binding(best, limited, spent)
+        limited = {label: numbers[f"loss[{label}]"] for label in question.labels}
+        facts["binding"] = question.binding(best, limited, numbers.get("compute", math.nan))
         near = question.near(math.log1p(tolerance), found.point[0, 0])
         if question.form.law is not None and reference.noise > 0:
             flat = question.near(reference.noise, found.point[0, 0])
     else:
         notes.insert(0, Note("none-allowed", "error", question.not_allowed()))
-    return Minimum(
-        best=best, loss=loss, limited=limited, compute=spent, near=near, tolerance=tolerance,
-        flat=flat, binding=bound, notes=tuple(dict.fromkeys(notes)), **answer,
-        **context_of_inputs(Minimum, reference, {**reference.inputs_taken(at), **best}),
+    sentence = "best " + ", ".join(f"{name} {{{name}}}" for name in best)
+    known = [name for name in ("loss", "compute") if name in numbers]
+    sentence += ": " + ", ".join(f"{name} {{{name}}}" for name in known)
+    if near:
+        what = "compute" if question.form.law is None else "loss"
+        ranges = (
+            f"{name} {written_range(*ends, *unit_of(reference, name))}"
+            for name, ends in near.items()
+        )
+        sentence += f"; within {100 * tolerance:.3g}% of the lowest {what}: {', '.join(ranges)}"
+    return plan_answer(
+        "minimum", sentence, reference, values, level=level, given=given, flat=flat,
+        degrees=fewest_degrees(question.sources), at={**reference.inputs_taken(at), **best},
+        notes=dict.fromkeys(notes), facts={**facts, "best": best, "near": near},
+        units={"loss": TARGET}, curves=lambda: _around(question, found, level),
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Solution(Pictured, OldAnswer):
-    """The value of an input at which a loss is reached.
+def _around(question: Question, found: Best, level: float) -> Tables:
+    """What is least along the one coordinate (``line``), or over the first two (``grid``).
 
-    Attributes:
-        input: name of the input.
-        value: its value, in the units of the fitted runs; infinite where no size or no number of
-            tokens reaches the loss, NaN where no other value does.
-        loss: loss that is reached, in nats.
-        compute: FLOPs of the run, 6·N·D; NaN for a law without N or D.
+    All others are at their best. It goes as far as the loss rises by 10 % on a line and by 2 % on
+    a grid, and compute to the thirtyfold.
     """
+    point, free = found.point[0, 0], question.form.free[:2]
+    if not free or not found.kept[0, 0]:
+        return {}
+    count, rise = ((101, 0.1), (14, 0.02))[len(free) - 1]
+    rise = 29.0 if question.form.law is None else rise
+    fit = tuple({name: v[:1] for name, v in own.items()} for own in question.params)
+    sides = []
+    for k in range(len(free)):
+        points = np.tile(point, (2001, 1))
+        points[:, k] = np.linspace(0, 1, 2001)
+        (values,), _ = values_at(question.form, fit, question.given, points)
+        shown = points[relative_excess(values, values.min()) <= rise, k]
+        sides.append(np.linspace(shown[0], shown[-1], count))
+    points = np.tile(point, (count ** len(free), 1))
+    points[:, : len(free)] = np.stack([axis.ravel() for axis in np.meshgrid(*sides)], axis=1)
+    draws = question.params if len(free) == 1 else fit
+    values, raw = values_at(question.form, draws, question.given, points)
+    values = np.where(np.isfinite(values), values, np.nan)
+    table = {name: raw[name][0] / question.reference.scale(name) for name in (*free, *raw)}
+    what = "compute" if question.form.law is None else "loss"
+    table |= interval_columns(what, values, level, fewest_degrees(question.sources))
+    return {"line" if len(free) == 1 else "grid": pd.DataFrame(table)}
 
-    input: str
-    value: float = field(metadata={"unit": ""})  # that of the input, which its name tells
-    loss: float = field(metadata={"unit": TARGET, "setting": True})
-    compute: float = field(metadata={"unit": "FLOPs"})
 
-    @property
-    def quantities(self) -> dict[str, Quantity]:
-        """The input, the loss, and the compute where there is one."""
-        compute = {} if math.isnan(self.compute) else {"compute": self.compute}
-        return self._quantities({self.input: self.value, "loss": self.loss, **compute})
-
-    def sentence(self) -> str:
-        """The value, and what it reaches."""
-        if not math.isfinite(self.value):
-            return ""
-        spent = "" if math.isnan(self.compute) else f", {self.written('compute')}"
-        value = self.written(self.input, level=True)
-        return f"loss {self.written('loss')}: {self.input} {value}{spent}"
-
-    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        asked = question["fit"], question["for_"], question["loss"]
-        return "solution", asked, {"answer": self, **without(question, "fit", "for_", "loss")}
-
-
-@keeps_question
 @checked
 def solve(
     fit: Any,
@@ -241,7 +174,7 @@ def solve(
     between: tuple[float | str | None, float | str | None] | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-) -> Solution:
+) -> Answer:
     """The value of one input at which a law reaches a loss, all others given.
 
     For any law and any of its inputs. :func:`tokens_or_size_for` answers for N and D, also by a
@@ -257,15 +190,17 @@ def solve(
         level: confidence level of the interval.
 
     Returns:
-        :class:`Solution`. Where several values reach the loss it is the least of them, with the
-        note ``several-solutions``; where none does, the note ``out-of-reach``.
+        Answer with the input's value by its name, ``loss``, and ``compute`` in FLOPs of laws with
+        N and D. Where several values reach the loss it is the least of them, with the note
+        ``several-solutions``; where none does, it is infinite of N and D and else NaN, with the
+        note ``out-of-reach``.
 
     Raises:
         UsageError: an input is missing or unknown, or a range is empty or unknown.
 
     Example:
         >>> fit = jl.published()["besiroglu-2024"]
-        >>> print(f"{jl.planning.solve(fit, for_='D', loss=2.1, at={'N': 7e9}).value:.3g} tokens")
+        >>> print(f"{jl.planning.solve(fit, for_='D', loss=2.1, at={'N': 7e9}).D:.3g} tokens")
         6.11e+11 tokens
 
     Shell:
@@ -291,36 +226,24 @@ def solve(
         with np.errstate(divide="ignore"):
             cost = total_cost(None, source)
             values["compute"] = flops(cost, np.log(known["N"]), np.log(known["D"]))
-    answer = with_intervals(values, level, source.degrees, ["loss"])
-    value = answer.pop(for_)
-    notes = [
-        *_crossing_notes(for_, target, x[0], int(count[0]), float(lowest[0])),
-        *source_notes(source, **{**(at or {}), for_: value}),
-        *missing_draws_notes(raw, "solution"),
-    ]
-    if for_ == "D":
-        notes += epochs_notes(source, others, value, None)
-    return Solution(
-        input=for_, value=value, compute=answer.pop("compute", math.nan), binding="loss",
-        notes=tuple(notes), **answer,
-        **context_of_inputs(Solution, source, {**(at or {}), for_: value}),
-    )  # fmt: skip
-
-
-def _crossing_notes(name: str, target: float, x: float, count: int, lowest: float) -> list[Note]:
-    if x == math.inf:
+    value, notes = float(values[for_][0]), []
+    if np.isinf(x[0]):
+        end = f"; it comes down to {lowest[0]:.5g}"
+        message = f"the law does not reach a loss of {target:g} at any {for_} that is searched{end}"
+        if x[0] < 0:
+            message = f"the loss is below {target:g} at every {for_} that is searched"
+        notes.append(Note("out-of-reach", "error", message))
+    elif count[0] > 1:
         message = (
-            f"the law does not reach a loss of {target:g} at any {name} that is searched; it comes "
-            f"down to {lowest:.5g}"
-        )
-        return [Note("out-of-reach", "error", message)]
-    if x == -math.inf:
-        message = f"the loss is below {target:g} at every {name} that is searched"
-        return [Note("out-of-reach", "error", message)]
-    if count > 1:
-        message = (
-            f"the law has a loss of {target:g} at {count} values of {name}; this is the least: "
+            f"the law has a loss of {target:g} at {count[0]} values of {for_}; this is the least: "
             "between= says where another is to be searched"
         )
-        return [Note("several-solutions", "warning", message)]
-    return []
+        notes.append(Note("several-solutions", "warning", message))
+    there = {**(at or {}), for_: value}
+    notes += [*source_notes(source, **there), *missing_draws_notes(raw, "solution")]
+    notes += epochs_notes(source, others, value, None) if for_ == "D" else []
+    spent = ", {compute}" * ("compute" in values)
+    return plan_answer(
+        "solution", f"loss {{loss}}: {for_} {{{for_}}}{spent}", source, values, level=level,
+        at=there, given=["loss"], notes=notes,
+    )  # fmt: skip

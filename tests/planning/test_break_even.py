@@ -38,7 +38,7 @@ def test_break_even_of_the_frontiers():
     plan = planning.break_even(SCRATCH, CONTINUAL)
     for law in (SCRATCH, CONTINUAL):
         assert planning.allocation(law, plan.compute).loss == pytest.approx(plan.loss, rel=1e-9)
-    assert plan.pays == "below" and "below this compute" in plan.binding
+    assert plan.pays == "below" and plan.along == "compute"
 
 
 @pytest.mark.parametrize("law, pays", [(AHEAD, "always"), (BEHIND, "never")])
