@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._answer import Answer, Tables
-from jaxlaw._quantities import checked_number, written_range
+from jaxlaw._quantities import checked_number
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, ConfidenceLevel, checked
@@ -24,7 +24,6 @@ from jaxlaw.planning._frame import (
     off_centre_notes,
     plan_answer,
     source_notes,
-    unit_of,
 )
 from jaxlaw.planning._optimise import (
     LEAST_SHARE,
@@ -74,10 +73,11 @@ def minimise(
     Returns:
         Answer with each input's best value by its name, ``loss`` there (of a law whose loss is made
         least), ``loss[label]`` of each limited loss, ``compute`` in FLOPs, those of serving
-        included (of laws with N and D), and the facts ``best``, input → best value, ``near``,
-        input → (low, high) between which the loss, or compute, lies within ``tolerance`` of the
-        lowest, all other inputs at their best, and ``binding``, the active constraints. Where no
-        values keep all limits its numbers are NaN, with the note ``none-allowed``.
+        included (of laws with N and D), the facts ``best``, input → best value, and ``binding``,
+        the active constraints, and the table ``near``, whose two rows are the ends between which
+        each input may lie so that the loss, or compute, is within ``tolerance`` of the lowest, all
+        others at their best. Where no values keep all limits its numbers are NaN, with the note
+        ``none-allowed``, and there are no ends.
 
     Raises:
         UsageError: an input is missing or unknown, a range is empty or unknown, a constraint
@@ -121,16 +121,11 @@ def minimise(
     known = [name for name in ("loss", "compute") if name in numbers]
     sentence += ": " + ", ".join(f"{name} {{{name}}}" for name in known)
     if near:
-        what = "compute" if question.form.law is None else "loss"
-        ranges = (
-            f"{name} {written_range(*ends, *unit_of(reference, name))}"
-            for name, ends in near.items()
-        )
-        sentence += f"; within {100 * tolerance:.3g}% of the lowest {what}: {', '.join(ranges)}"
+        near = {"near": pd.DataFrame({f"within {100 * tolerance:.3g}%": ("from", "to"), **near})}
     return plan_answer(
         "minimum", sentence, reference, values, level=level, given=given, flat=flat,
         degrees=fewest_degrees(question.sources), at={**reference.inputs_taken(at), **best},
-        notes=dict.fromkeys(notes), facts={**facts, "best": best, "near": near},
+        notes=dict.fromkeys(notes), facts={**facts, "best": best}, tables=near,
         units={"loss": TARGET}, curves=lambda: _around(question, found, level),
     )  # fmt: skip
 

@@ -232,8 +232,8 @@ def optimal_inputs(
     return dataclasses.replace(
         found, kind="optimal inputs", sentence="; ".join(sentence),
         quantities={**found.quantities, **costs}, facts={**found.facts, "run": run},
-        tables={"off": pd.DataFrame(off)} if names else {},
-        units={"at_half": (SHARE, 1.0), "at_twice": (SHARE, 1.0)},
+        tables=found.tables | ({"off": pd.DataFrame(off)} if names else {}),
+        units=found.units | {"at_half": (SHARE, 1.0), "at_twice": (SHARE, 1.0)},
     )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ def test_a_budget_is_spent_in_closed_form_as_by_search():
     searched = minimise(TRUTH, BOTH, subject_to=[Budget(1e21, lambda N, D: 6 * N * D)])
     assert found.best == pytest.approx(searched.best, rel=1e-6)
     assert found.loss == pytest.approx(searched.loss, rel=1e-12)
-    assert found.near["N"] == pytest.approx(searched.near["N"], rel=1e-3)
+    assert tuple(found.near["N"]) == pytest.approx(tuple(searched.near["N"]), rel=1e-3)
     assert found.compute == pytest.approx(1e21, rel=1e-9) and found.binding == "compute"
 
 
@@ -55,7 +55,7 @@ def test_the_least_compute_to_a_loss():
     # D alone, at a given N: the tokens that the loss needs.
     tokens = minimise(Compute(), {"D": None}, subject_to=[AtMost(TRUTH, 2.2)], at={"N": 7e9})
     needed = solve(TRUTH, for_="D", loss=2.2, at={"N": 7e9})
-    assert tokens.best["D"] == pytest.approx(needed.D, rel=1e-12) and tokens.near == {}
+    assert tokens.best["D"] == pytest.approx(needed.D, rel=1e-12) and not tokens.tables
 
 
 def test_limits_that_nothing_keeps_have_no_answer():
@@ -66,7 +66,7 @@ def test_limits_that_nothing_keeps_have_no_answer():
         at={"N": 1.8, "D": 2.0},
     )  # fmt: skip
     assert np.isnan(never.best["r"]) and codes(never) >= {"none-allowed"}
-    assert never.near == {} and "dcpt loss ≤ 1" in never.notes[0].message
+    assert not never.tables and "dcpt loss ≤ 1" in never.notes[0].message
 
 
 @pytest.mark.full
@@ -112,10 +112,12 @@ def test_two_inputs_of_a_law_of_ones_own(tuned):
     assert "compute" not in found.summary() and "optimum-at-limit" not in codes(found)
     # The profile of lr, batch at its best, is k·(log lr/best)² alone.
     width = np.sqrt(1e-3 * found.loss / 0.02)
-    assert found.near["lr"] == pytest.approx((lr * np.exp(-width), lr * np.exp(width)), rel=0.02)
+    assert tuple(found.near["lr"]) == pytest.approx(
+        (lr * np.exp(-width), lr * np.exp(width)), rel=0.02
+    )
     assert found.near["batch"][0] < found.best["batch"] < found.near["batch"][1]
     narrow = minimise(tuned, over, at={"D": 1e11}, tolerance=1e-5)
-    assert narrow.near["lr"] == pytest.approx(
+    assert tuple(narrow.near["lr"]) == pytest.approx(
         (lr * np.exp(-width / 10), lr * np.exp(width / 10)), rel=0.02
     )
 
@@ -141,7 +143,7 @@ def test_the_range_of_the_runs_is_searched_and_left_with_a_note(tuned):
     plain = minimise((law, params), {"lr": (1e-5, 1e-1)}, at=at)
     found = minimise(fit_in_thousandths, {"lr": None}, at=at)
     assert found.best["lr"] == pytest.approx(1e3 * plain.best["lr"], rel=1e-6)
-    assert found.near["lr"] == pytest.approx([1e3 * x for x in plain.near["lr"]], rel=1e-3)
+    assert list(found.near["lr"]) == pytest.approx([1e3 * x for x in plain.near["lr"]], rel=1e-3)
     beyond = minimise(fit, {"lr": (None, 50.0)}, at={"D": 1e14, "batch": 1e5})
     assert "extrapolation" in codes(beyond)
     with pytest.raises(
