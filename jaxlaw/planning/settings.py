@@ -213,7 +213,7 @@ def optimal_inputs(
     halves = [{**best, name: factor * best[name]} for name in names for factor in (0.5, 2)]
     losses = _losses(source, held, [best, run, *halves])
     excess = relative_excess(losses[0], losses[0, 0])
-    off = {"input": names, "at_half": excess[2::2], "at_twice": excess[3::2]}
+    off = {"input": names, "excess_at_half": excess[2::2], "excess_at_twice": excess[3::2]}
     costs, draws = {}, found.draws.get("loss")
     if grid:
         costs["excess"] = Quantity(float(excess[1]), SHARE)
@@ -233,7 +233,7 @@ def optimal_inputs(
         found, kind="optimal inputs", sentence="; ".join(sentence),
         quantities={**found.quantities, **costs}, facts={**found.facts, "run": run},
         tables=found.tables | ({"off": pd.DataFrame(off)} if names else {}),
-        units=found.units | {"at_half": (SHARE, 1.0), "at_twice": (SHARE, 1.0)},
+        units=found.units | {"excess_at_half": (SHARE, 1.0), "excess_at_twice": (SHARE, 1.0)},
     )  # fmt: skip
 
 

@@ -58,10 +58,8 @@ def transfer(
             start = rows.iloc[0]  # the other ends may lie far below
             write(ax, label, (start[over], start[quantity]), color=color, xytext=(2, 5))
     ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    xlabel = (
-        "training compute (FLOPs) from scratch" if by == over else "tokens of the continual run"
-    )
     saved = quantity == "saved"
+    xlabel = "tokens of the continual run" if by != over else "compute from scratch (FLOPs)"
     ylabel = "compute saved against scratch" if saved else "tokens transferred"
     finish(ax, xlabel, ylabel, log_x={"words": by != over})
     if saved:
