@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.continual import tradeoff_curve as tradeoff_curve
     from jaxlaw.planning.continual import turning_length as turning_length
     from jaxlaw.planning.continual import turning_lengths as turning_lengths
-    from jaxlaw.planning.inputs import minimise as minimise
-    from jaxlaw.planning.inputs import solve as solve
     from jaxlaw.planning.mixture import CriticalRatio as CriticalRatio
     from jaxlaw.planning.mixture import LimitedMixture as LimitedMixture
     from jaxlaw.planning.mixture import Mixture as Mixture
@@ -41,7 +39,9 @@ if TYPE_CHECKING:
     from jaxlaw.planning.mixture import optimal_weights as optimal_weights
     from jaxlaw.planning.settings import best_settings as best_settings
     from jaxlaw.planning.settings import critical_batch_size as critical_batch_size
+    from jaxlaw.planning.settings import minimise as minimise
     from jaxlaw.planning.settings import optimal_inputs as optimal_inputs
+    from jaxlaw.planning.settings import solve as solve
     from jaxlaw.planning.size_and_data import BestRun as BestRun
     from jaxlaw.planning.size_and_data import allocation as allocation
     from jaxlaw.planning.size_and_data import allocation_law as allocation_law

@@ -1,4 +1,4 @@
-"""The best settings of a run, such as learning rate and batch: in sweeps, and by laws of them."""
+"""The best inputs of a run, such as size, learning rate and batch: by laws, and in sweeps."""
 
 from __future__ import annotations
 
@@ -13,33 +13,221 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._answer import Answer
+from jaxlaw._answer import Answer, Tables
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import SHARE, Amount, Quantity, times, written
+from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, times, written
+from jaxlaw._result import TARGET
+from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.data import read_runs
-from jaxlaw.errors import UsageError, nearest
+from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws import Law, tuned
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import Budget
+from jaxlaw.planning._constraints import AtMost, Budget, Corpus
 from jaxlaw.planning._frame import (
+    fewest_degrees,
     in_unit_of_runs,
     law_inputs,
     missing_draws_notes,
+    off_centre_notes,
     plan_answer,
     require_inputs,
     source_notes,
     unit_of,
 )
 from jaxlaw.planning._optimise import (
+    LEAST_SHARE,
     as_good,
+    crossing,
+    epochs_notes,
+    flops,
     for_each_draw,
+    question_of,
     relative_excess,
     root,
     root_or_infinity,
+    searched_inputs,
+    searched_range,
+    total_cost,
 )
-from jaxlaw.planning.inputs import minimise
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws, intervals
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, intervals
+
+# Any inputs of any law.
+
+
+@checked
+def minimise(
+    fit: Any,
+    over: Mapping[str, tuple[float | str | None, float | str | None] | None],
+    *,
+    subject_to: Sequence[Budget | Corpus | AtMost] = (),
+    at: Mapping[str, float | str] | None = None,
+    tolerance: Annotated[float, Between(0, 1)] = 1e-3,
+    level: ConfidenceLevel = LEVEL,
+) -> Answer:
+    """The inputs at which a law predicts its lowest loss, under constraints.
+
+    For any law and any of its inputs, also for a law of your own with a learning rate or a batch.
+    :func:`allocation`, :func:`min_compute` and :func:`optimal_mixture` answer special cases of it
+    and say more of each.
+
+    Args:
+        fit: fit of the loss: a Fit, (law, params), a bootstrap, draws or a forecast; or
+            :class:`Compute`, which is then made least under a limit on a loss.
+        over: input → (least, largest) between which it is searched, in the units of the fitted
+            runs, None for an open side. Or input → None: N from 1e3 to 1e20, D from 1e3 to 1e24, a
+            share from 0 to 1, any other input over the range of the runs.
+        subject_to: constraints, each a :class:`Budget`, a :class:`Corpus` or an :class:`AtMost`.
+        at: values of all other inputs, in the units of the fitted runs.
+        tolerance: relative excess of the loss (or compute) within which values count as near the
+            best.
+        level: confidence level of the intervals.
+
+    Returns:
+        Answer with each input's best value by its name, ``loss`` there (of a law whose loss is made
+        least), ``loss[label]`` of each limited loss, ``compute`` in FLOPs, those of serving
+        included (of laws with N and D), the facts ``best``, input → best value, and ``binding``,
+        the active constraints, and the table ``near``, whose two rows are the ends between which
+        each input may lie so that the loss, or compute, is within ``tolerance`` of the lowest, all
+        others at their best. Where no values keep all limits its numbers are NaN, with the note
+        ``none-allowed``, and there are no ends.
+
+    Raises:
+        UsageError: an input is missing or unknown, a range is empty or unknown, a constraint
+            limits nothing that is searched, or too many inputs are.
+        DataError: the loss falls all the way to the end of a search that nothing limits.
+
+    Example:
+        >>> from jaxlaw.laws import positive, power
+        >>> @jl.law
+        ... def with_rate(D, lr, *, E=positive(1, 3), B=positive(1, 1e3), best=positive(1e-4, 0.1)):
+        ...     return E + B * power(D, -0.3) * (1 + power(lr / best, 1) + power(best / lr, 1))
+        >>> fit = (with_rate, {"E": 1.7, "B": 400.0, "best": 2e-3})
+        >>> plan = jl.planning.minimise(fit, over={"lr": (1e-4, 1e-2)}, at={"D": 1e11})
+        >>> f"{plan.best['lr']:.4f}, {plan.near['lr'][0]:.4f} to {plan.near['lr'][1]:.4f}"
+        '0.0020, 0.0018 to 0.0022'
+
+    Shell:
+        jaxlaw plan minimise fit.json --over N --over D=:1e12 --subject-to budget:1e22
+    """
+    question = question_of(fit, over, subject_to, at)
+    found = question.best()
+    if found.ended[0, 0] and (question.has_closed_form or found.kept[0, 0]):
+        raise DataError(question.without_end(found))
+    reference = question.reference
+    values = {name: column[:, 0] for name, column in question.values(found).items()}
+    given = [name for name, column in values.items() if np.ptp(column) <= SAME * abs(column[0])]
+    numbers = {name: float(column[0]) for name, column in values.items()}
+    best = {name: numbers[name] for name in question.order}
+    notes = [*question.notes(best), *missing_draws_notes(values[question.order[0]], "optimum")]
+    notes += off_centre_notes(reference, values.get("loss", np.empty(0)))
+    facts, near, flat = {"binding": "none"}, {}, {}
+    if found.kept[0, 0]:
+        limited = {label: numbers[f"loss[{label}]"] for label in question.labels}
+        facts["binding"] = question.binding(best, limited, numbers.get("compute", math.nan))
+        near = question.near(math.log1p(tolerance), found.point[0, 0])
+        if question.form.law is not None and reference.noise > 0:
+            flat = question.near(reference.noise, found.point[0, 0])
+    else:
+        notes.insert(0, Note("none-allowed", "error", question.not_allowed()))
+    sentence = "best " + ", ".join(f"{name} {{{name}}}" for name in best)
+    known = [name for name in ("loss", "compute") if name in numbers]
+    sentence += ": " + ", ".join(f"{name} {{{name}}}" for name in known)
+    if near:
+        near = {"near": pd.DataFrame({f"within {100 * tolerance:.3g}%": ("from", "to"), **near})}
+    return plan_answer(
+        "minimum", sentence, reference, values, level=level, given=given, flat=flat,
+        degrees=fewest_degrees(question.sources), at={**reference.inputs_taken(at), **best},
+        notes=dict.fromkeys(notes), facts={**facts, "best": best}, tables=near,
+        units={"loss": TARGET}
+    )  # fmt: skip
+
+
+@checked
+def solve(
+    fit: Any,
+    for_: str,
+    loss: float,
+    *,
+    between: tuple[float | str | None, float | str | None] | None = None,
+    at: Mapping[str, float | str] | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> Answer:
+    """The value of one input at which a law reaches a loss, all others given.
+
+    For any law and any of its inputs. :func:`tokens_or_size_for` answers for N and D, also by a
+    budget.
+
+    Args:
+        fit: fit of the loss: a Fit, (law, params), a bootstrap, draws or a forecast.
+        for_: name of the input.
+        loss: loss to reach, in nats.
+        between: least and largest value between which it is searched, in the units of the fitted
+            runs, None for an open side; left out, as ``over`` of :func:`minimise` has it.
+        at: values of all other inputs, in the units of the fitted runs.
+        level: confidence level of the interval.
+
+    Returns:
+        Answer with the input's value by its name, ``loss``, and ``compute`` in FLOPs of laws with
+        N and D. Where several values reach the loss it is the least of them, with the note
+        ``several-solutions``; where none does, it is infinite of N and D and else NaN, with the
+        note ``out-of-reach``.
+
+    Raises:
+        UsageError: an input is missing or unknown, or a range is empty or unknown.
+
+    Example:
+        >>> fit = jl.published()["besiroglu-2024"]
+        >>> print(f"{jl.planning.solve(fit, for_='D', loss=2.1, at={'N': 7e9}).D:.3g} tokens")
+        6.11e+11 tokens
+
+    Shell:
+        jaxlaw plan solve fit.json --for D --loss 2.1 --at N=7e9
+    """
+    (source,) = as_draws(fit)
+    (spec,) = searched_inputs(source, (for_,), "for_").values()
+    target = checked_number("loss", loss, "real")
+    others = law_inputs(source, at, (for_,))
+    span = searched_range(source, spec, between, "between")
+    log, (low, high, *_) = span.log, span.sides
+    if spec.domain == "fraction" and spec.above_zero:
+        low = max(low, LEAST_SHARE)
+    x, _, count, lowest = crossing(source, for_, log, target, low, high, others)
+    # Without a crossing it lies beyond an end of the search, where nothing limits that.
+    raw = np.where(np.isnan(x), np.nan, np.exp(x) if log else x)
+    raw = np.where((x == np.inf) & ~span.open[1] | (x == -np.inf) & ~span.open[0], np.nan, raw)
+    values = {for_: raw / source.scale(for_), "loss": np.full(len(raw), target)}
+    units = {spec.name: spec.unit for spec in source.law.inputs}
+    known = {name: np.full(len(raw), value * units[name]) for name, value in others.items()}
+    known[for_] = raw
+    if {"N", "D"} <= set(known):
+        with np.errstate(divide="ignore"):
+            cost = total_cost(None, source)
+            values["compute"] = flops(cost, np.log(known["N"]), np.log(known["D"]))
+    value, notes = float(values[for_][0]), []
+    if np.isinf(x[0]):
+        end = f"; it comes down to {lowest[0]:.5g}"
+        message = f"the law does not reach a loss of {target:g} at any {for_} that is searched{end}"
+        if x[0] < 0:
+            message = f"the loss is below {target:g} at every {for_} that is searched"
+        notes.append(Note("out-of-reach", "error", message))
+    elif count[0] > 1:
+        message = (
+            f"the law has a loss of {target:g} at {count[0]} values of {for_}; this is the least: "
+            "between= says where another is to be searched"
+        )
+        notes.append(Note("several-solutions", "warning", message))
+    there = {**(at or {}), for_: value}
+    notes += [*source_notes(source, **there), *missing_draws_notes(raw, "solution")]
+    notes += epochs_notes(source, others, value, None) if for_ == "D" else []
+    spent = ", {compute}" * ("compute" in values)
+    return plan_answer(
+        "solution", f"loss {{loss}}: {for_} {{{for_}}}{spent}", source, values, level=level,
+        at=there, given=["loss"], notes=notes,
+    )  # fmt: skip
+
+
+# Settings of a run.
 
 
 @checked
@@ -97,13 +285,9 @@ def best_settings(
         at_edge = found[found[f"{name}_bound"] != ""]
         said.append(f"{name} at an edge in {len(at_edge)}")
         if len(at_edge):
-            first = at_edge.iloc[0]
-            bound = first[f"{name}_bound"]
-            why = "no other was run" if bound == "only" else f"{bound} bound of the optimum"
             message = (
                 f"the best {name} of {len(at_edge)} of {len(found)} cells lies at the edge of its "
-                f"sweep (first N = {written(first['N'], 'parameters')}, D = "
-                f"{written(first['D'], 'tokens')}: {why})"
+                f"sweep, so that it bounds the optimum: {name}_bound says from which side"
             )
             notes.append(Note("optimum-at-edge", "warning", message))
     counted = {"N": "parameters", "D": "tokens", "loss": "nats", "batch": "tokens"}
@@ -229,8 +413,24 @@ def optimal_inputs(
     if run != best:
         values = (f"{name} {written(x, *unit_of(source, name))}" for name, x in run.items())
         sentence.append(f"run {', '.join(values)}")
+
+    def around() -> Tables:
+        """The loss over one setting, or over two, where it is up to some 2 % above the lowest."""
+        drawn = {
+            name: np.geomspace(
+                *(best[name] * (end / best[name]) ** 5 for end in found.near[name]),
+                101 if len(names) == 1 else 14,
+            )
+            for name in names[:2]
+        }
+        points = [dict(zip(drawn, values, strict=True)) for values in product(*drawn.values())]
+        losses = _losses(source, {**held, **best}, points)
+        table = {name: [point[name] for point in points] for name in drawn}
+        table |= interval_columns("loss", losses, level, source.degrees)
+        return {"around": pd.DataFrame(table)} if names else {}
+
     return dataclasses.replace(
-        found, kind="optimal inputs", sentence="; ".join(sentence),
+        found, kind="optimal inputs", curves=around, sentence="; ".join(sentence),
         quantities={**found.quantities, **costs}, facts={**found.facts, "run": run},
         tables=found.tables | ({"off": pd.DataFrame(off)} if names else {}),
         units=found.units | {"excess_at_half": (SHARE, 1.0), "excess_at_twice": (SHARE, 1.0)},
@@ -259,7 +459,7 @@ def critical_batch_size(
     fit: Any,
     *,
     at: Mapping[str, float | str] | None = None,
-    overhead: Annotated[float, Between(0, 10)] = 0.2,
+    overhead: Annotated[float, Between(0, strict=True, must="above 0, such as 0.2")] = 0.2,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The largest batch that needs few more tokens, and the learning rate that goes with it.
@@ -315,8 +515,6 @@ def critical_batch_size(
             f"law {law.name} does not say by itself which batch is best: fit a law of "
             "jl.laws.tuned, such as tuned-skaling; of a forecast, one by such a law alone"
         )
-    if overhead == 0:
-        raise UsageError("overhead is 0: give the share of more tokens, such as 0.2")
     settings = tuple(name for name in ("lr", "batch") if name in law.best_settings)
     held = law_inputs(source, at, settings)
     # One call of one program has all: at the best batch, at the critical one, and the table's.

@@ -108,40 +108,72 @@ def data_transferred(
         3.62e+08 tokens, 27% of the compute
     """
     both, others = _size_and_data_laws(scratch, continual, at)
-    continued = both[1]
+    ours = both[1]
     if (D is None) == (loss is None):
         raise UsageError("give one of D, the continual run's tokens, and loss")
-    log_N = math.log(checked_input(continued, "N", N) * continued.scale("N"))
+    size = checked_input(ours, "N", N)
+    log_N = math.log(size * ours.scale("N"))
+
+    def tokens_to(source: Draws, held: Mapping[str, float], target: np.ndarray) -> Any:
+        """(draws,) log tokens at which a law comes down to losses, ∞ for none, and the lowest."""
+        held = {**held, "N": size * ours.scale("N") / source.scale("N") * source.units["N"]}
+        limits = map(math.log, SEARCH_LIMITS["D"])
+        log_D, _, _, lowest = crossing(source, "D", True, target, *limits, held)
+        return log_D, lowest[0]
+
     if D is None:
-        target = np.full(continued.rows, checked_number("loss", loss))
-        log_D, _ = _tokens_to(continued, log_N, target, others[1])
+        target = np.full(ours.rows, checked_number("loss", loss))
+        log_D, _ = tokens_to(ours, others[1], target)
     else:
-        tokens = checked_input(continued, "D", D) * continued.scale("D")
-        log_D = np.full(continued.rows, math.log(tokens))
-        target = losses_at(continued, log_N, log_D, others[1])
-    values, lowest = _against_scratch(both, others[0], cost, log_N, log_D, target)
-    run = {name: float(values[name][0]) for name in ("N", "D")}
-    raw = {name: value * continued.scale(name) for name, value in run.items()}
-    notes = [
-        *_transfer_notes(values, lowest),
-        *_notes_of_both(both, raw | {"D": values["scratch_D"][0] * continued.scale("D")}, raw),
-        *missing_draws_notes(values["saved"], "answer"),
-        *base_notes(scratch, continual),
-    ]
+        log_D = np.full(ours.rows, math.log(checked_input(ours, "D", D) * ours.scale("D")))
+        target = losses_at(ours, log_N, log_D, others[1])
+    needed, lowest = tokens_to(both[0], others[0], target)
+    counted = total_cost(cost, ours)
+    with np.errstate(invalid="ignore"):
+        spent = flops(counted, log_N, log_D) / flops(counted, log_N, needed)
+        values = {
+            "N": np.full(len(log_D), size), "D": np.exp(log_D) / ours.scale("D"), "loss": target,
+            "scratch_D": np.exp(needed) / ours.scale("D"),
+        }  # fmt: skip
+        values["transferred"] = values["scratch_D"] - values["D"]
+        values["saved"] = np.where(np.isinf(needed), 1.0, 1 - spent)
+    for name in ("transferred", "saved"):
+        values[name] = np.where(np.isfinite(log_D), values[name], np.nan)
+    first = {name: float(column[0]) for name, column in values.items()}
+    notes, never = [], np.isinf(needed)
+    if math.isinf(first["D"]):
+        message = f"the continual runs do not reach a loss of {first['loss']:.5g}"
+        notes.append(Note("no-finite-answer", "error", message))
+    elif never[0]:
+        message = (
+            f"from scratch no number of tokens reaches a loss of {first['loss']:.5g} at this "
+            f"size: it ends at {lowest:.5g}"
+        )
+        notes.append(Note("no-finite-answer", "error", message))
+    elif first["transferred"] < 0:
+        message = "scratch reaches this loss with fewer tokens: the base costs more than it gives"
+        notes.append(Note("negative-transfer", "warning", message))
+    if never.any() and not never[0]:
+        message = f"in {never[1:].mean():.1%} of the draws scratch never reaches this loss"
+        notes.append(Note("draws-out-of-reach", "warning", message))
+    raw = {"N": size * ours.scale("N"), "D": first["D"] * ours.scale("D")}
+    notes += _notes_of_both(both, raw | {"D": first["scratch_D"] * ours.scale("D")}, raw)
+    notes += missing_draws_notes(values["saved"], "answer") + base_notes(scratch, continual)
 
     def around() -> Tables:
         """What the base saves at this size, over the tokens around its own."""
-        if not math.isfinite(run["D"]):
+        tokens = first["D"] * np.geomspace(0.01, 10, 41)
+        if not math.isfinite(first["D"]):
             return {}
-        tokens = np.geomspace(run["D"] / 100, run["D"] * 10, 41)
         options = {"cost": cost, "at": at, "level": level}
-        return transfer_table(scratch, continual, [run["N"]], list(tokens), **options).tables
+        return transfer_table(scratch, continual, [size], tokens.tolist(), **options).tables
 
     return plan_answer(
         "data transferred",
         "{N} and {D} from a base: worth {transferred} more from scratch, {saved} of the compute",
-        continued, values, level=level, degrees=fewest_degrees(both), at={**(at or {}), **run},
-        given=("N", "D" if loss is None else "loss"), notes=notes, units=_UNITS, curves=around,
+        ours, values, level=level, degrees=fewest_degrees(both), notes=notes, units=_UNITS,
+        at={**(at or {}), "N": size, "D": first["D"]}, given=("N", "D" if loss is None else "loss"),
+        curves=around,
     )  # fmt: skip
 
 
@@ -183,21 +215,17 @@ def transfer_table(
         >>> plan.table["saved"].round(2).tolist()
         [0.27, -0.58]
     """
-    both, others = _size_and_data_laws(scratch, continual, at)
-    continued, rows = both[1], []
+    options = {"cost": cost, "at": at, "level": level}
+    rows = []
     for size, tokens in itertools.product(N, D):
-        log_N = math.log(checked_input(continued, "N", size) * continued.scale("N"))
-        log_D = math.log(checked_input(continued, "D", tokens) * continued.scale("D"))
-        loss, spent = losses_at(continued, log_N, log_D, others[1]), np.full(continued.rows, log_D)
-        rows.append(_against_scratch(both, others[0], cost, log_N, spent, loss)[0])
-    values = {name: np.stack([row[name] for row in rows], axis=1) for name in rows[0]}
-    table = {name: column[0] for name, column in values.items()}
-    for name in ("transferred", "saved"):
-        table |= interval_columns(name, values[name], level, fewest_degrees(both))
-    return plan_answer(
-        "transfer table", "", continued, level=level, tables={"table": pd.DataFrame(table)},
-        units=_UNITS,
-    )  # fmt: skip
+        plan = data_transferred(scratch, continual, N=size, D=tokens, **options)
+        rows.append({name: one.value for name, one in plan.quantities.items()})
+        for name in ("transferred", "saved"):
+            if name in plan.interval:
+                rows[-1][f"{name}_low"], rows[-1][f"{name}_high"] = plan.interval[name]
+    (_, source) = as_draws(scratch, continual)
+    table = {"table": pd.DataFrame(rows)}
+    return plan_answer("transfer table", "", source, level=level, tables=table, units=_UNITS)
 
 
 @checked
@@ -411,7 +439,12 @@ def break_even(
     if not crosses[0]:
         values["compute"] = np.where(same, np.inf, np.nan)
     run = {name: float(values[name][0]) for name in ("N", "D")}
-    notes = _side_notes(side, along)
+    notes, pays = [], _PAYS[int(side[0])]
+    if not same.all():
+        seen = (f"{_PAYS[k]}: {np.mean(side[1:] == k):.1%}" for k in np.unique(side[1:]))
+        severity = "warning" if np.mean(~same[1:]) > MISSING else "info"
+        message = f"of the draws, continual training pays {', '.join(seen)} of that {along}"
+        notes.append(Note("draws-disagree", severity, message))
     if count[0] >= 2:
         message = (
             f"the two cross {count[0]} times over all that was searched: this is the crossing "
@@ -420,7 +453,6 @@ def break_even(
         notes.append(Note("several-crossings", "warning", message))
     raw = {name: value * continued.scale(name) for name, value in run.items()}
     notes += [*_notes_of_both(both, raw, raw), *base_notes(scratch, continual)]
-    pays = _PAYS[int(side[0])]
     sentence = f"continual training {pays} pays, over all that was searched"
     if crosses[0]:
         rest = ", ".join(f"{{{name}}}" for name in ("N", "D", "compute") if name != along)
@@ -465,7 +497,7 @@ def compute_multiplier(
         Answer whose ``table`` has a row a budget: ``compute``, the reference's ``loss`` there and
         the ``multiplier``; with draws ``…_low`` and ``…_high`` of the last two. It is 0 where the
         recipe never reaches that loss. The note ``order-turns`` says where the multiplier passes 1
-        among the budgets, and ``order-unclear`` that its interval holds 1.
+        among the budgets.
 
     Raises:
         UsageError: the law lacks N or D, or an input is missing or unknown.
@@ -505,13 +537,6 @@ def compute_multiplier(
             "which one to take depends on the budget"
         )
         notes.append(Note("order-turns", "warning", message))
-    if "multiplier_low" in table:
-        unclear = (table["multiplier_low"] < 1) & (table["multiplier_high"] > 1)
-        message = (
-            f"at {unclear.sum()} of {len(budgets)} budgets the interval of the multiplier "
-            "holds 1: these runs do not say which recipe is better there"
-        )
-        notes += [Note("order-unclear", "warning", message)] if unclear.any() else []
     notes += [*runs_beyond(source, runs, reference), *source_notes(source)]
     for question, values in ((first, runs), (second, own)):
         others, tokens = question.given.others[0], values["D"][0]
@@ -572,73 +597,6 @@ def base_notes(scratch: Any, continual: Any) -> list[Note]:
     return [Note("base-held", "warning", message)]
 
 
-# At one size.
-
-
-def _tokens_to(
-    source: Draws, log_N: float, loss: np.ndarray, others: Mapping[str, float]
-) -> tuple[np.ndarray, float]:
-    """(draws,) log tokens at which a law comes down to (draws,) losses; ∞ where it does not.
-
-    And the loss to which the fit itself comes down.
-    """
-    held = {**others, "N": math.exp(log_N) / source.scale("N") * source.units["N"]}
-    limits = map(math.log, SEARCH_LIMITS["D"])
-    log_D, _, _, lowest = crossing(source, "D", True, loss, *limits, held)
-    return log_D, float(lowest[0])
-
-
-def _against_scratch(
-    both: tuple[Draws, ...], others: Mapping[str, float], cost: Cost | None, log_N: float,
-    log_D: np.ndarray, loss: np.ndarray,
-) -> tuple[dict[str, np.ndarray], float]:  # fmt: skip
-    """Values (draws,) of :func:`data_transferred`, and the loss to which scratch comes down.
-
-    The other inputs are those from scratch.
-    """
-    scratch, continued = both
-    scratch_log_D, lowest = _tokens_to(scratch, log_N, loss, others)
-    cost = total_cost(cost, continued)
-    needed, spent = (flops(cost, log_N, at) for at in (scratch_log_D, log_D))
-    values = {
-        "N": np.full(len(log_D), math.exp(log_N) / continued.scale("N")),
-        "D": np.exp(log_D) / continued.scale("D"),
-        "loss": loss,
-        "scratch_D": np.exp(scratch_log_D) / continued.scale("D"),
-    }
-    with np.errstate(invalid="ignore"):
-        transferred = values["scratch_D"] - values["D"]
-        saved = np.where(np.isinf(scratch_log_D), 1.0, 1 - spent / needed)
-    for name, column in (("transferred", transferred), ("saved", saved)):
-        values[name] = np.where(np.isfinite(log_D), column, np.nan)
-    return values, lowest
-
-
-def _transfer_notes(values: dict[str, np.ndarray], lowest: float) -> list[Note]:
-    if np.isinf(values["D"][0]):
-        message = f"the continual runs do not reach a loss of {values['loss'][0]:.5g}"
-        return [Note("no-finite-answer", "error", message)]
-    notes, scratch_D = [], values["scratch_D"]
-    if np.isinf(scratch_D[0]):
-        message = (
-            f"from scratch no number of tokens reaches a loss of {values['loss'][0]:.5g} at this "
-            f"size: it ends at {lowest:.5g}"
-        )
-        notes.append(Note("no-finite-answer", "error", message))
-    elif values["transferred"][0] < 0:
-        message = "scratch reaches this loss with fewer tokens: the base costs more than it gives"
-        notes.append(Note("negative-transfer", "warning", message))
-    if np.isfinite(scratch_D[0]) and np.isinf(scratch_D).any():
-        message = (
-            f"in {np.isinf(scratch_D[1:]).mean():.1%} of the draws scratch never reaches this loss"
-        )
-        notes.append(Note("draws-out-of-reach", "warning", message))
-    return notes
-
-
-# Along a line: tokens at a size, sizes at a budget, or budgets.
-
-
 def _fitted_range(continued: Draws, along: str) -> tuple[float, float]:
     """Logarithms between which runs were fitted; everything where that is not known."""
     N, D = (np.array(continued.ranges.get(k, (0, np.inf))) * continued.scale(k) for k in ("N", "D"))
@@ -688,19 +646,3 @@ def _crossings(
 
 
 _PAYS = ("always", "below", "above", "never")  # by the sides of _crossings
-
-
-def _side_notes(side: np.ndarray, along: str) -> list[Note]:
-    """Where there is no crossing, and where those of the draws are."""
-    notes, pays = [], _PAYS[int(side[0])]
-    if pays in ("always", "never"):
-        message = f"continual training is {pays} the better one, over all that was searched"
-        notes.append(Note(f"{pays}-pays", "info", message))
-    elsewhere = (side[1:] != side[0]).mean() if len(side) > 1 else 0.0
-    if elsewhere:
-        words = [f"{one} this {along}" if one in ("below", "above") else one for one in _PAYS]
-        seen = ", ".join(f"{words[k]}: {np.mean(side[1:] == k):.1%}" for k in np.unique(side[1:]))
-        severity = "warning" if elsewhere > MISSING else "info"
-        message = f"of the draws, continual training pays {seen}"
-        notes.append(Note("draws-disagree", severity, message))
-    return notes

@@ -33,43 +33,35 @@ _LEVELS = (0.1, 0.25, 0.5, 1, 2)  # contours, in per cent above the lowest loss
 
 
 @picture("optimal inputs")
-@picture("minimum")
-def minimum(plan: Answer, ax: Axes | None = None) -> Axes:
-    """What is least over one input, or contours over two: how far it lies above the lowest.
+def settings(plan: Answer, ax: Axes | None = None) -> Axes:
+    """The loss over a setting, or contours over two of how far it lies above the lowest.
 
     All other inputs are at their best. Blue bars are the values that are nearly as good.
     """
-    ax, over_one = ax or new_axes(), "line" in plan.points
-    table = plan.points["line" if over_one else "grid"]
+    ax, table = ax or new_axes(), plan.points["around"]
     x, y = table.columns[:2]
-    what = next(name for name in ("loss", "compute") if name in table)
-    text = "\n".join(f"{name} {plan.written(name)}" for name in (*plan.best, what))
-    _scale(plan, ax.xaxis, x)
+    at = plan.best[x], plan.loss if y == "loss" else plan.best[y]
+    text = "\n".join(f"{name} {plan.written(name)}" for name in (*plan.best, "loss"))
     bars = {"color": BLUE, "alpha": 0.3, "linewidth": 5, "zorder": 2}
-    if over_one:
-        curve(ax, table, x, what, BLUE)
-        least = getattr(plan, what)
-        ax.hlines(least, *plan.near.get(x, (plan.best[x],) * 2), **bars)
-        ax.hlines(least, *plan.interval.get(x, (plan.best[x],) * 2), color=RED, zorder=3)
-        if what == "compute":
-            log_axis(ax.yaxis, words=False)
-        answer_below(ax, plan.best[x], least, text)
-        ylabel = _label(plan, what)
+    _scale(plan, ax.xaxis, x)
+    ax.hlines(at[1], *plan.near[x], **bars)
+    if y == "loss":
+        curve(ax, table, x, "loss", BLUE)
+        if x in plan.interval:
+            ax.hlines(plan.loss, *plan.interval[x], color=RED, linewidth=1.6, zorder=3)
+        answer_below(ax, *at, text)
+        title = f"band: {plan.level:.0%} of draws" * ("loss_low" in table)
     else:
         _scale(plan, ax.yaxis, y)
         side = round(len(table) ** 0.5)
-        columns = (table[name].to_numpy().reshape(side, side) for name in (x, y, what))
-        *at, values = columns
-        above = 100 * relative_excess(values, getattr(plan, what))
-        drawn = ax.contour(*at, above, levels=_LEVELS, colors=BLUE, linewidths=0.8, alpha=0.7)
+        grid = (table[name].to_numpy().reshape(side, side) for name in (x, y))
+        above = 100 * relative_excess(table["loss"].to_numpy().reshape(side, side), plan.loss)
+        drawn = ax.contour(*grid, above, levels=_LEVELS, colors=BLUE, linewidths=0.8, alpha=0.7)
         ax.clabel(drawn, fmt=lambda level: f"{level:g} %", fontsize="x-small")
-        ax.hlines(plan.best[y], *plan.near[x], **bars)
-        ax.vlines(plan.best[x], *plan.near[y], **bars)
-        answer(ax, plan.best[x], plan.best[y], text)
-        ylabel = _label(plan, y)
-    said = {f"band: {plan.level:.0%} of draws": f"{what}_low" in table,
-            f"binding: {plan.binding}": plan.binding != "none"}  # fmt: skip
-    return finish(ax, _label(plan, x), ylabel, what_is_drawn(said))
+        ax.vlines(at[0], *plan.near[y], **bars)
+        answer(ax, *at, text)
+        title = "loss above the lowest, in per cent"
+    return finish(ax, _label(plan, x), _label(plan, y), title)
 
 
 @picture("best settings")
