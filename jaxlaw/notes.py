@@ -43,7 +43,6 @@ REMEDIES = {
     "resamples-at-bound": "bounds= sets another range, fixed= takes the value as known",
     "optimum-beyond-tried": "add runs on the far side of that optimum: none was made there",
     "optimum-at-tried": "add runs on the far side of that optimum: none was made there",
-    "optimum-outside-tried": "add runs on the far side of that optimum: none was made there",
 }
 #: Times the largest run from which on the distance decides what to do next.
 FAR = 10.0

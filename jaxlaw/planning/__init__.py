@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.continual import tradeoff_curve as tradeoff_curve
     from jaxlaw.planning.continual import turning_length as turning_length
     from jaxlaw.planning.continual import turning_lengths as turning_lengths
-    from jaxlaw.planning.inputs import Minimum as Minimum
-    from jaxlaw.planning.inputs import Solution as Solution
-    from jaxlaw.planning.inputs import minimise as minimise
-    from jaxlaw.planning.inputs import solve as solve
     from jaxlaw.planning.mixture import CriticalRatio as CriticalRatio
     from jaxlaw.planning.mixture import LimitedMixture as LimitedMixture
     from jaxlaw.planning.mixture import Mixture as Mixture
@@ -41,12 +37,11 @@ if TYPE_CHECKING:
     from jaxlaw.planning.mixture import optimal_mixture as optimal_mixture
     from jaxlaw.planning.mixture import optimal_mixture_data_limited as optimal_mixture_data_limited
     from jaxlaw.planning.mixture import optimal_weights as optimal_weights
-    from jaxlaw.planning.settings import BestSettings as BestSettings
-    from jaxlaw.planning.settings import CriticalBatchSize as CriticalBatchSize
-    from jaxlaw.planning.settings import OptimalInputs as OptimalInputs
     from jaxlaw.planning.settings import best_settings as best_settings
     from jaxlaw.planning.settings import critical_batch_size as critical_batch_size
+    from jaxlaw.planning.settings import minimise as minimise
     from jaxlaw.planning.settings import optimal_inputs as optimal_inputs
+    from jaxlaw.planning.settings import solve as solve
     from jaxlaw.planning.size_and_data import BestRun as BestRun
     from jaxlaw.planning.size_and_data import allocation as allocation
     from jaxlaw.planning.size_and_data import allocation_law as allocation_law
@@ -55,11 +50,7 @@ if TYPE_CHECKING:
     from jaxlaw.planning.size_and_data import min_compute as min_compute
     from jaxlaw.planning.size_and_data import tokens_or_size_for as tokens_or_size_for
     from jaxlaw.planning.size_and_data import tokens_per_parameter as tokens_per_parameter
-    from jaxlaw.planning.transfer import BreakEven as BreakEven
     from jaxlaw.planning.transfer import ComputeMultiplier as ComputeMultiplier
-    from jaxlaw.planning.transfer import FrontierSavings as FrontierSavings
-    from jaxlaw.planning.transfer import Saving as Saving
-    from jaxlaw.planning.transfer import Transfer as Transfer
     from jaxlaw.planning.transfer import break_even as break_even
     from jaxlaw.planning.transfer import compute_multiplier as compute_multiplier
     from jaxlaw.planning.transfer import compute_savings as compute_savings

@@ -371,12 +371,12 @@ def unit_of(source: Draws, name: str, noun: str | None = None) -> tuple[str, flo
     Args:
         source: law with the units of its runs.
         name: name of the quantity; an input of the law has the unit of that.
-        noun: ``parameters``, ``tokens``, ``FLOPs``, ``share``, ``target``, or what it is measured
-            in; that of the name if None.
+        noun: ``parameters``, ``tokens``, ``FLOPs``, ``share``, ``target``, an input of the law
+            whose unit it has, or what it is measured in; that of the name if None.
     """
     inputs = source.fit.input_units()
-    if noun is None and name in inputs:
-        return inputs[name]
+    if (counted := name if noun is None else noun) in inputs:
+        return inputs[counted]
     noun = UNITS.get(name, "") if noun is None else noun
     if noun == TARGET:
         return source.fit.target_unit, 1.0

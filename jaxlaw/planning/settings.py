@@ -1,86 +1,233 @@
-"""The best settings of a run, such as learning rate and batch: in sweeps, and by laws of them."""
+"""The best inputs of a run, such as size, learning rate and batch: by laws, and in sweeps."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw._answer import Answer, Tables
 from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, times, written
 from jaxlaw._result import TARGET
+from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.data import read_runs
-from jaxlaw.errors import UsageError, nearest
+from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws import Law, tuned
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import Budget
+from jaxlaw.planning._constraints import AtMost, Budget, Corpus
 from jaxlaw.planning._frame import (
-    AnswerTable,
-    Inputs,
-    OldAnswer,
-    Pictured,
-    context_of_inputs,
     fewest_degrees,
     in_unit_of_runs,
-    keeps_question,
     law_inputs,
     missing_draws_notes,
+    off_centre_notes,
+    plan_answer,
     require_inputs,
     source_notes,
-    units_of,
-    without,
+    unit_of,
 )
 from jaxlaw.planning._optimise import (
-    AT_LIMIT,
+    LEAST_SHARE,
+    as_good,
+    crossing,
+    epochs_notes,
+    flops,
     for_each_draw,
+    question_of,
     relative_excess,
     root,
     root_or_infinity,
+    searched_inputs,
+    searched_range,
+    total_cost,
 )
-from jaxlaw.planning.inputs import Minimum, minimise
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws, with_intervals
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, intervals
+
+# Any inputs of any law.
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class BestSettings(AnswerTable):
-    """The best run of each cell, a row each.
+@checked
+def minimise(
+    fit: Any,
+    over: Mapping[str, tuple[float | str | None, float | str | None] | None],
+    *,
+    subject_to: Sequence[Budget | Corpus | AtMost] = (),
+    at: Mapping[str, float | str] | None = None,
+    tolerance: Annotated[float, Between(0, 1)] = 1e-3,
+    level: ConfidenceLevel = LEVEL,
+) -> Answer:
+    """The inputs at which a law predicts its lowest loss, under constraints.
 
-    Attributes:
-        table: ``N``, ``D``, ``runs``, ``loss`` (the lowest), and of each setting, such as ``lr``,
-            its value there, ``lr_from`` and ``lr_to``, between which the loss is within the
-            tolerance of the lowest, the other setting at its best, and ``lr_bound``: ``upper``
-            where the best is the smallest value of the cell's sweep, and so an upper bound of the
-            optimum, ``lower`` where it is the largest, ``only`` where no other was run, else empty.
-        tolerance: relative excess of the loss within which values counted as near the best.
+    For any law and any of its inputs, also for a law of your own with a learning rate or a batch.
+    :func:`allocation`, :func:`min_compute` and :func:`optimal_mixture` answer special cases of it
+    and say more of each.
+
+    Args:
+        fit: fit of the loss: a Fit, (law, params), a bootstrap, draws or a forecast; or
+            :class:`Compute`, which is then made least under a limit on a loss.
+        over: input → (least, largest) between which it is searched, in the units of the fitted
+            runs, None for an open side. Or input → None: N from 1e3 to 1e20, D from 1e3 to 1e24, a
+            share from 0 to 1, any other input over the range of the runs.
+        subject_to: constraints, each a :class:`Budget`, a :class:`Corpus` or an :class:`AtMost`.
+        at: values of all other inputs, in the units of the fitted runs.
+        tolerance: relative excess of the loss (or compute) within which values count as near the
+            best.
+        level: confidence level of the intervals.
+
+    Returns:
+        Answer with each input's best value by its name, ``loss`` there (of a law whose loss is made
+        least), ``loss[label]`` of each limited loss, ``compute`` in FLOPs, those of serving
+        included (of laws with N and D), the facts ``best``, input → best value, and ``binding``,
+        the active constraints, and the table ``near``, whose two rows are the ends between which
+        each input may lie so that the loss, or compute, is within ``tolerance`` of the lowest, all
+        others at their best. Where no values keep all limits its numbers are NaN, with the note
+        ``none-allowed``, and there are no ends.
+
+    Raises:
+        UsageError: an input is missing or unknown, a range is empty or unknown, a constraint
+            limits nothing that is searched, or too many inputs are.
+        DataError: the loss falls all the way to the end of a search that nothing limits.
+
+    Example:
+        >>> from jaxlaw.laws import positive, power
+        >>> @jl.law
+        ... def with_rate(D, lr, *, E=positive(1, 3), B=positive(1, 1e3), best=positive(1e-4, 0.1)):
+        ...     return E + B * power(D, -0.3) * (1 + power(lr / best, 1) + power(best / lr, 1))
+        >>> fit = (with_rate, {"E": 1.7, "B": 400.0, "best": 2e-3})
+        >>> plan = jl.planning.minimise(fit, over={"lr": (1e-4, 1e-2)}, at={"D": 1e11})
+        >>> f"{plan.best['lr']:.4f}, {plan.near['lr'][0]:.4f} to {plan.near['lr'][1]:.4f}"
+        '0.0020, 0.0018 to 0.0022'
+
+    Shell:
+        jaxlaw plan minimise fit.json --over N --over D=:1e12 --subject-to budget:1e22
     """
+    question = question_of(fit, over, subject_to, at)
+    found = question.best()
+    if found.ended[0, 0] and (question.has_closed_form or found.kept[0, 0]):
+        raise DataError(question.without_end(found))
+    reference = question.reference
+    values = {name: column[:, 0] for name, column in question.values(found).items()}
+    given = [name for name, column in values.items() if np.ptp(column) <= SAME * abs(column[0])]
+    numbers = {name: float(column[0]) for name, column in values.items()}
+    best = {name: numbers[name] for name in question.order}
+    notes = [*question.notes(best), *missing_draws_notes(values[question.order[0]], "optimum")]
+    notes += off_centre_notes(reference, values.get("loss", np.empty(0)))
+    facts, near, flat = {"binding": "none"}, {}, {}
+    if found.kept[0, 0]:
+        limited = {label: numbers[f"loss[{label}]"] for label in question.labels}
+        facts["binding"] = question.binding(best, limited, numbers.get("compute", math.nan))
+        near = question.near(math.log1p(tolerance), found.point[0, 0])
+        if question.form.law is not None and reference.noise > 0:
+            flat = question.near(reference.noise, found.point[0, 0])
+    else:
+        notes.insert(0, Note("none-allowed", "error", question.not_allowed()))
+    sentence = "best " + ", ".join(f"{name} {{{name}}}" for name in best)
+    known = [name for name in ("loss", "compute") if name in numbers]
+    sentence += ": " + ", ".join(f"{name} {{{name}}}" for name in known)
+    if near:
+        near = {"near": pd.DataFrame({f"within {100 * tolerance:.3g}%": ("from", "to"), **near})}
+    return plan_answer(
+        "minimum", sentence, reference, values, level=level, given=given, flat=flat,
+        degrees=fewest_degrees(question.sources), at={**reference.inputs_taken(at), **best},
+        notes=dict.fromkeys(notes), facts={**facts, "best": best}, tables=near,
+        units={"loss": TARGET}
+    )  # fmt: skip
 
-    column_units: ClassVar[Mapping[str, str]] = {
-        **AnswerTable.column_units,
-        "N": "parameters", "D": "tokens", "runs": "", "loss": TARGET,
-        **dict.fromkeys(("lr", "lr_from", "lr_to"), ""),
-        **dict.fromkeys(("batch", "batch_from", "batch_to"), "tokens"),
-    }  # fmt: skip
-    picture = "best_settings"
 
-    tolerance: float = field(metadata={"unit": SHARE}, kw_only=True)
+@checked
+def solve(
+    fit: Any,
+    for_: str,
+    loss: float,
+    *,
+    between: tuple[float | str | None, float | str | None] | None = None,
+    at: Mapping[str, float | str] | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> Answer:
+    """The value of one input at which a law reaches a loss, all others given.
 
-    def sentence(self) -> str:
-        """How many cells there are, and in how many a setting is a bound."""
-        names = [name for name in self.table if name.endswith("_bound")]
-        bounds = [
-            f"{name.removesuffix('_bound')} at an edge in {(self.table[name] != '').sum()}"
-            for name in names
-        ]
-        return f"{len(self.table)} cells of N and D; {', '.join(bounds)}"
+    For any law and any of its inputs. :func:`tokens_or_size_for` answers for N and D, also by a
+    budget.
+
+    Args:
+        fit: fit of the loss: a Fit, (law, params), a bootstrap, draws or a forecast.
+        for_: name of the input.
+        loss: loss to reach, in nats.
+        between: least and largest value between which it is searched, in the units of the fitted
+            runs, None for an open side; left out, as ``over`` of :func:`minimise` has it.
+        at: values of all other inputs, in the units of the fitted runs.
+        level: confidence level of the interval.
+
+    Returns:
+        Answer with the input's value by its name, ``loss``, and ``compute`` in FLOPs of laws with
+        N and D. Where several values reach the loss it is the least of them, with the note
+        ``several-solutions``; where none does, it is infinite of N and D and else NaN, with the
+        note ``out-of-reach``.
+
+    Raises:
+        UsageError: an input is missing or unknown, or a range is empty or unknown.
+
+    Example:
+        >>> fit = jl.published()["besiroglu-2024"]
+        >>> print(f"{jl.planning.solve(fit, for_='D', loss=2.1, at={'N': 7e9}).D:.3g} tokens")
+        6.11e+11 tokens
+
+    Shell:
+        jaxlaw plan solve fit.json --for D --loss 2.1 --at N=7e9
+    """
+    (source,) = as_draws(fit)
+    (spec,) = searched_inputs(source, (for_,), "for_").values()
+    target = checked_number("loss", loss, "real")
+    others = law_inputs(source, at, (for_,))
+    span = searched_range(source, spec, between, "between")
+    log, (low, high, *_) = span.log, span.sides
+    if spec.domain == "fraction" and spec.above_zero:
+        low = max(low, LEAST_SHARE)
+    x, _, count, lowest = crossing(source, for_, log, target, low, high, others)
+    # Without a crossing it lies beyond an end of the search, where nothing limits that.
+    raw = np.where(np.isnan(x), np.nan, np.exp(x) if log else x)
+    raw = np.where((x == np.inf) & ~span.open[1] | (x == -np.inf) & ~span.open[0], np.nan, raw)
+    values = {for_: raw / source.scale(for_), "loss": np.full(len(raw), target)}
+    units = {spec.name: spec.unit for spec in source.law.inputs}
+    known = {name: np.full(len(raw), value * units[name]) for name, value in others.items()}
+    known[for_] = raw
+    if {"N", "D"} <= set(known):
+        with np.errstate(divide="ignore"):
+            cost = total_cost(None, source)
+            values["compute"] = flops(cost, np.log(known["N"]), np.log(known["D"]))
+    value, notes = float(values[for_][0]), []
+    if np.isinf(x[0]):
+        end = f"; it comes down to {lowest[0]:.5g}"
+        message = f"the law does not reach a loss of {target:g} at any {for_} that is searched{end}"
+        if x[0] < 0:
+            message = f"the loss is below {target:g} at every {for_} that is searched"
+        notes.append(Note("out-of-reach", "error", message))
+    elif count[0] > 1:
+        message = (
+            f"the law has a loss of {target:g} at {count[0]} values of {for_}; this is the least: "
+            "between= says where another is to be searched"
+        )
+        notes.append(Note("several-solutions", "warning", message))
+    there = {**(at or {}), for_: value}
+    notes += [*source_notes(source, **there), *missing_draws_notes(raw, "solution")]
+    notes += epochs_notes(source, others, value, None) if for_ == "D" else []
+    spent = ", {compute}" * ("compute" in values)
+    return plan_answer(
+        "solution", f"loss {{loss}}: {for_} {{{for_}}}{spent}", source, values, level=level,
+        at=there, given=["loss"], notes=notes,
+    )  # fmt: skip
+
+
+# Settings of a run.
 
 
 @checked
@@ -89,7 +236,7 @@ def best_settings(
     over: Sequence[str] = ("lr", "batch"),
     *,
     tolerance: Annotated[float, Between(0, 1)] = 1e-3,
-) -> BestSettings:
+) -> Answer:
     """The best learning rate and batch of each cell of a sweep, as they were run.
 
     A cell is the runs of one N and D. A best value at the edge of its sweep is no estimate of the
@@ -103,8 +250,13 @@ def best_settings(
         tolerance: relative excess of the loss within which values count as near the best.
 
     Returns:
-        :class:`BestSettings`, in single parameters and tokens, with the note ``optimum-at-edge``
-        where settings are bounds.
+        Answer whose ``table`` has a row a cell, in single parameters and tokens: ``N``, ``D``,
+        ``runs``, ``loss`` (the lowest), and of each setting, such as ``lr``, its value there,
+        ``lr_from`` and ``lr_to``, between which the loss is within the tolerance of the lowest,
+        the other setting at its best, and ``lr_bound``: ``upper`` where the best is the smallest
+        value of the cell's sweep, and so an upper bound of the optimum, ``lower`` where it is the
+        largest, ``only`` where no other was run, else empty. The note ``optimum-at-edge`` says
+        that there are bounds.
 
     Raises:
         DataError: a column is missing, or holds no positive numbers.
@@ -128,22 +280,22 @@ def best_settings(
         for (N, D), cell in table.groupby(["N", "D"])
     ]
     found = pd.DataFrame(rows)
-    notes = list(observed.notes)
+    notes, said = list(observed.notes), []
     for name in names:
         at_edge = found[found[f"{name}_bound"] != ""]
+        said.append(f"{name} at an edge in {len(at_edge)}")
         if len(at_edge):
-            first = at_edge.iloc[0]
-            bound = first[f"{name}_bound"]
-            said = "no other was run" if bound == "only" else f"{bound} bound of the optimum"
             message = (
                 f"the best {name} of {len(at_edge)} of {len(found)} cells lies at the edge of its "
-                f"sweep (first N = {written(first['N'], 'parameters')}, D = "
-                f"{written(first['D'], 'tokens')}: {said})"
+                f"sweep, so that it bounds the optimum: {name}_bound says from which side"
             )
             notes.append(Note("optimum-at-edge", "warning", message))
-    columns = {"parameters": 1.0, "tokens": 1.0}
-    units = BestSettings.single_units("nats", columns)
-    return BestSettings(found, np.nan, tuple(notes), units, tolerance=tolerance)
+    counted = {"N": "parameters", "D": "tokens", "loss": "nats", "batch": "tokens"}
+    units = {name: (counted.get(name.partition("_")[0], ""), 1.0) for name in found}
+    return Answer(
+        kind="best settings", sentence=f"{len(found)} cells of N and D; {', '.join(said)}",
+        tables={"table": found}, facts={"tolerance": tolerance}, units=units, notes=notes,
+    )  # fmt: skip
 
 
 def _best_of(cell: pd.DataFrame, name: str, tolerance: float) -> dict[str, Any]:
@@ -152,96 +304,15 @@ def _best_of(cell: pd.DataFrame, name: str, tolerance: float) -> dict[str, Any]:
     Of each value that was run the lowest loss counts, whatever the other setting.
     """
     lowest = cell.groupby(name)["loss"].min().sort_index()
-    values, losses = lowest.index.to_numpy(), lowest.to_numpy()
-    best = int(losses.argmin())
-    far = losses > losses[best] * (1 + tolerance)
-    low = far[:best][::-1].argmax() if far[:best].any() else best
-    high = far[best:].argmax() - 1 if far[best:].any() else len(values) - 1 - best
-    first, last = best == 0, best == len(values) - 1
-    bound = "only" if first and last else "upper" if first else "lower" if last else ""
+    best, last = int(lowest.argmin()), len(lowest) - 1
+    low, high = as_good(lowest.to_numpy(), best, math.log1p(tolerance))
+    bound = "only" if not last else {0: "upper", last: "lower"}.get(best, "")
     return {
-        name: values[best], f"{name}_from": values[best - low], f"{name}_to": values[best + high],
-        f"{name}_bound": bound,
+        name: lowest.index[best], f"{name}_from": lowest.index[low],
+        f"{name}_to": lowest.index[high], f"{name}_bound": bound,
     }  # fmt: skip
 
 
-_MOST_POINTS = 100_000  # of a grid of settings that can be run
-_FIRST = ("optimum-at-limit", "optimum-outside-tried")  # notes that a headline begins with
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OptimalInputs(Minimum):
-    """The best values of inputs; each is an attribute too, such as ``plan.lr``.
-
-    Attributes:
-        run: input → value to run: the best of the ``grid``, or the best itself where none was
-            given, in the units of the fitted runs.
-        excess: how far the loss of ``run`` lies above the lowest, relative.
-        regret: mean over the draws of how far the loss of ``run`` lies above the lowest of the same
-            draw, relative: what not knowing the law costs. NaN without draws.
-        off: input → relative excess of the loss at half its best value, and at twice, all other
-            inputs at their best. Of N, D and shares there is none.
-    """
-
-    run: dict[str, float]
-    excess: float = field(metadata={"unit": SHARE})
-    regret: float = field(metadata={"unit": SHARE})
-    off: dict[str, tuple[float, float]]
-
-    def __getattr__(self, name: str) -> Any:
-        best = self.__dict__.get("best", {})  # while a copy is made there is none
-        if name in best:
-            return best[name]
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-
-    @property
-    def quantities(self) -> dict[str, Quantity]:
-        """The best inputs, the loss there, and the cost of what is run."""
-        costs = {"excess": self.excess, "regret": self.regret}
-        known = {name: value for name, value in costs.items() if value > 0}
-        return {**super().quantities, **self._quantities(known)}
-
-    def sentence(self) -> str:
-        """What makes the optimum a bound, the best inputs, and the range that is as good."""
-        best = super().sentence()
-        if not best:
-            return ""
-        first = [note.message for note in self.notes if note.code in _FIRST]
-        rounded = "" if self.run == self.best else f"; run {self._written(self.run)}"
-        near = ", ".join(f"{name} {self._between(name, 'near')}" for name in self.near)
-        return "; ".join([*first, best + rounded, *([f"{self._within}: {near}"] if near else [])])
-
-    def _written(self, values: Mapping[str, float]) -> str:
-        units = ((name, self.unit_of(name) or ("", 1.0)) for name in values)
-        return ", ".join(f"{name} {written(values[name], *unit)}" for name, unit in units)
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """Ranges of near-optimal values, and the cost of missing the best by a factor of 2."""
-        rows = [(name, *(written(x, SHARE) for x in self.off[name])) for name in self.off]
-        off = pd.DataFrame(rows, columns=["input", "at half of it", "at twice"])
-        return {**super().shown(), **({"loss above the lowest": off} if rows else {})}
-
-    def lines(self) -> list[str]:
-        """Its numbers, ranges, what is to be run, and the cost of missing the best."""
-        run = [] if self.run == self.best else [f"to be run: {self._written(self.run)}"]
-        off = [
-            f"{name} off by a factor of 2: loss +{written(low, SHARE)} at half of it, "
-            f"+{written(high, SHARE)} at twice"
-            for name, (low, high) in self.off.items()
-        ]
-        return [*super().lines(), *run, *off]
-
-    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        held = {**(question.get("at") or {}), **self.best}
-        at = {name: value for name, value in held.items() if name not in self.best}
-        searched = [name for name in self.best if name not in ("N", "D")][:2]
-        at |= {name: self.best[name] for name in self.best if name not in searched}
-        ranges = question.get("over") or {}
-        searched = {name: ranges.get(name) for name in searched}
-        return "settings", (question["fit"], searched), {"at": at, "answer": self}
-
-
-@keeps_question
 @checked
 def optimal_inputs(
     fit: Any,
@@ -252,7 +323,7 @@ def optimal_inputs(
     compute: Amount | None = None,
     tolerance: Annotated[float, Between(0, 1)] = 1e-3,
     level: ConfidenceLevel = LEVEL,
-) -> OptimalInputs:
+) -> Answer:
     """The best settings of a run, such as its learning rate and batch.
 
     For any law and any of its inputs; :func:`jaxlaw.laws.tuned` has those two. The exponents with
@@ -272,8 +343,13 @@ def optimal_inputs(
         level: confidence level of the intervals.
 
     Returns:
-        :class:`OptimalInputs`. An optimum at the edge of what is searched, or outside of what was
-        run, is what its headline begins with.
+        Answer as of :func:`minimise`, and the fact ``run``, input → value to run: the best of the
+        ``grid``, or the best itself without one. With a grid ``excess`` is how far the loss of
+        ``run`` lies above the lowest, relative; with draws ``regret`` is its mean over them, each
+        beside its own lowest: what not knowing the law costs. The table ``off`` has the relative
+        excess at half the best value of each input and at twice, all others at their best; N, D
+        and shares have none. An optimum at the edge of what is searched is what the headline
+        begins with.
 
     Raises:
         UsageError: as :func:`minimise`; also where ``over`` is left out for a law that has no
@@ -293,52 +369,72 @@ def optimal_inputs(
     Shell:
         jaxlaw plan hyperparameters tuned.json --at N=7e9,D=1e12 --over lr=1e-5:1e-1,batch=1e4:1e8
     """
-    budget = [] if compute is None else [Budget(compute)]
-    over = _settings_of(fit, at or {}) if over is None else over
-    found = minimise(fit, over, subject_to=budget, at=at, tolerance=tolerance, level=level)
     (source,) = as_draws(fit)
-    shared = {one.name: getattr(found, one.name) for one in dataclasses.fields(Minimum)}
-    shared["units"] = {**units_of(OptimalInputs, source), **found.units}
-    if any(map(math.isnan, found.best.values())):
-        return OptimalInputs(**shared, run=found.best, excess=math.nan, regret=math.nan, off={})
-    held = source.inputs_taken(at or {})
-    run = _best_of_grid(source, held, found.best, grid or {})
-    shared["notes"] = (*_outside_notes(source, found), *found.notes)
-    excess, off = _excesses(source, held, found.best, run)
-    regret = math.nan
-    if "loss" in found.draws:
-        lowest = np.append(found.loss, found.draws["loss"])
-        each = np.maximum(relative_excess(_losses(source, held, [run])[:, 0], lowest), 0.0)
-        own = with_intervals({"regret": each}, level, fewest_degrees([source]))
-        regret = float(np.nanmean(each[1:]))
-        shared |= {name: shared[name] | own[name] for name in ("interval", "draws")}
-    return OptimalInputs(**shared, run=run, excess=excess, regret=regret, off=off)
-
-
-def _settings_of(fit: Any, at: Mapping[str, Any]) -> dict[str, None]:
-    """The settings of a tuned law, each to be searched over the range of the runs."""
-    (source,) = as_draws(fit)
-    settings = [name for name in source.law.best_settings if name not in at]
-    if not settings:
-        takes = ", ".join(source.law.input_names)
+    if over is None:
+        over = {name: None for name in source.law.best_settings if name not in (at or {})}
+    if not over:
         raise UsageError(
-            f"over: name the inputs that are searched; law {source.law.name} takes {takes}",
+            f"over: name the inputs that are searched; law {source.law.name} takes "
+            f"{', '.join(source.law.input_names)}",
             argument="over",
         )
-    return dict.fromkeys(settings)
-
-
-def _excesses(
-    source: Draws, held: Mapping[str, Any], best: Mapping[str, float], run: Mapping[str, float]
-) -> tuple[float, dict[str, tuple[float, float]]]:
-    """Relative excess of the loss at ``run``; input → those at half its best value and at twice."""
+    budget = [] if compute is None else [Budget(compute)]
+    found = minimise(fit, over, subject_to=budget, at=at, tolerance=tolerance, level=level)
+    if not found.sentence:
+        return dataclasses.replace(found, kind="optimal inputs")
+    best, held = found.best, source.inputs_taken(at or {})
+    for name in set(grid or {}) - set(best):
+        message = f"grid: '{name}' is not searched.{nearest(name, best)}"
+        raise UsageError(message, argument="grid")
+    axes = [
+        [(name, in_unit_of_runs(source, name, value)) for value in values]
+        for name, values in (grid or {}).items()
+    ]
+    settings = [{**best, **dict(values)} for values in product(*axes)]
+    run = settings[int(np.argmin(_losses(source.without(), held, settings)[0]))]
     positive = {spec.name for spec in source.law.inputs if spec.domain == "positive"}
     names = [name for name in best if name in positive - {"N", "D"}]
-    settings = [best, run]
-    settings += [{**best, name: factor * best[name]} for name in names for factor in (0.5, 2)]
-    (losses,) = _losses(dataclasses.replace(source, params={}), held, settings)
-    excess = [float(each) for each in relative_excess(losses, losses[0])]
-    return excess[1], dict(zip(names, zip(excess[2::2], excess[3::2], strict=True), strict=True))
+    halves = [{**best, name: factor * best[name]} for name in names for factor in (0.5, 2)]
+    losses = _losses(source, held, [best, run, *halves])
+    excess = relative_excess(losses[0], losses[0, 0])
+    off = {"input": names, "excess_at_half": excess[2::2], "excess_at_twice": excess[3::2]}
+    costs, draws = {}, found.draws.get("loss")
+    if grid:
+        costs["excess"] = Quantity(float(excess[1]), SHARE)
+    if draws is not None:
+        # Of each draw beside its own lowest; the mean alone says what to expect.
+        lowest = np.append(found.loss, draws)
+        regret = np.maximum(relative_excess(losses[:, 1], lowest), 0.0)
+        bounds = intervals({"regret": regret}, level, source.degrees).get("regret", ())
+        mean = float(np.nanmean(regret[1:]))
+        costs["regret"] = Quantity(mean, SHARE, 1.0, *map(float, bounds), draws=regret[1:])
+    sentence = [note.message for note in found.notes if note.code == "optimum-at-limit"]
+    sentence.append(found.sentence)
+    if run != best:
+        values = (f"{name} {written(x, *unit_of(source, name))}" for name, x in run.items())
+        sentence.append(f"run {', '.join(values)}")
+
+    def around() -> Tables:
+        """The loss over one setting, or over two, where it is up to some 2 % above the lowest."""
+        drawn = {
+            name: np.geomspace(
+                *(best[name] * (end / best[name]) ** 5 for end in found.near[name]),
+                101 if len(names) == 1 else 14,
+            )
+            for name in names[:2]
+        }
+        points = [dict(zip(drawn, values, strict=True)) for values in product(*drawn.values())]
+        losses = _losses(source, {**held, **best}, points)
+        table = {name: [point[name] for point in points] for name in drawn}
+        table |= interval_columns("loss", losses, level, source.degrees)
+        return {"around": pd.DataFrame(table)} if names else {}
+
+    return dataclasses.replace(
+        found, kind="optimal inputs", curves=around, sentence="; ".join(sentence),
+        quantities={**found.quantities, **costs}, facts={**found.facts, "run": run},
+        tables=found.tables | ({"off": pd.DataFrame(off)} if names else {}),
+        units=found.units | {"excess_at_half": (SHARE, 1.0), "excess_at_twice": (SHARE, 1.0)},
+    )  # fmt: skip
 
 
 def _losses(
@@ -352,133 +448,20 @@ def _losses(
         return np.asarray(source.law.evaluate(params, **inputs), float)
 
 
-def _best_of_grid(
-    source: Draws,
-    held: Mapping[str, Any],
-    best: Mapping[str, float],
-    grid: Mapping[str, Sequence[float]],
-) -> dict[str, float]:
-    """The settings that can be run with the lowest loss; inputs without a grid at their best."""
-    axes = {}
-    for name, values in grid.items():
-        if name not in best:
-            message = f"grid: '{name}' is not searched.{nearest(name, best)}"
-            raise UsageError(message, argument="grid")
-        domain = next(spec.domain for spec in source.law.inputs if spec.name == name)
-        axes[name] = [
-            checked_number(f"grid of {name}", in_unit_of_runs(source, name, value), domain)
-            for value in values
-        ]
-        if not axes[name]:
-            raise UsageError(f"grid of {name} is empty", argument="grid")
-    if (count := math.prod(map(len, axes.values()))) > _MOST_POINTS:
-        raise UsageError(f"grid has {count:,} settings; {_MOST_POINTS:,} are the most")
-    settings = [
-        {**best, **dict(zip(axes, values, strict=True))} for values in product(*axes.values())
-    ]
-    alone = dataclasses.replace(source, params={})
-    return settings[int(np.argmin(_losses(alone, held, settings)[0]))]
-
-
-def _outside_notes(source: Draws, found: Minimum) -> list[Note]:
-    """Best settings that lie outside of all that were tried."""
-    notes = []
-    for name, value in found.best.items():
-        low, high = source.ranges.get(name, (math.nan, math.nan))
-        if name in ("N", "D") or low * (1 - AT_LIMIT) <= value <= high * (1 + AT_LIMIT):
-            continue
-        if math.isfinite(low) and math.isfinite(high):
-            side = "below" if value < low else "above"
-            unit = found.unit_of(name) or ("", 1.0)
-            tried = f"{written(low, *unit)} to {written(high, *unit)}"
-            message = (
-                f"the best {name}, {written(value, *unit)}, lies {side} all that were tried "
-                f"({tried})"
-            )
-            notes.append(Note("optimum-outside-tried", "warning", message))
-    return notes
-
-
 _TABLE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # shares of more tokens, a row each
 _WIDEST = math.log(1e6)  # times the best batch or rate, up to which one is searched
 _HALVINGS = 44  # of such a bracket: 1e-12
+_COLUMNS = ("batch", "lr", "D", "steps", "lr_power", "sqrt_rule")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class CriticalBatchSize(Pictured, OldAnswer):
-    """The largest batch at which a run needs so many more tokens and no more.
-
-    Attributes:
-        batch: the critical batch, in the unit of the runs; infinite where no batch is too large.
-        lr: the best learning rate there; NaN of a law without one.
-        D: tokens of a run with that batch, in the units of the fitted runs.
-        steps: number of its steps.
-        best_batch, best_lr, best_steps: the same of the batch that needs the fewest tokens.
-        lr_power: power of the batch with which the best rate grows from the best batch to the
-            critical one: 0.5 by the √B rule, 1 by the linear one.
-        sqrt_rule: relative excess of the loss at the critical batch, where the rate is taken from
-            the best batch by the √B rule in place of the best one.
-        loss: loss that all of them reach, in nats.
-        overhead: share of more tokens that the critical batch needs.
-        table: the same for several shares ``overhead`` of more tokens, a row each: ``batch``,
-            ``lr``, ``D``, ``steps``, ``lr_power`` and ``sqrt_rule``.
-    """
-
-    batch: float = field(metadata={"unit": "tokens"})
-    lr: float = field(metadata={"unit": ""})
-    D: float = field(metadata={"unit": "tokens"})
-    steps: float = field(metadata={"unit": "steps"})
-    best_batch: float = field(metadata={"unit": "tokens"})
-    best_lr: float = field(metadata={"unit": ""})
-    best_steps: float = field(metadata={"unit": "steps"})
-    lr_power: float = field(metadata={"unit": ""})
-    sqrt_rule: float = field(metadata={"unit": SHARE})
-    loss: float = field(metadata={"unit": TARGET})
-    overhead: float = field(metadata={"unit": SHARE, "setting": True})
-    table: pd.DataFrame
-
-    @property
-    def quantities(self) -> dict[str, Quantity]:
-        """Its numbers without what was chosen; those of a rate where the law has one."""
-        chosen = ("overhead",) if math.isfinite(self.lr) else ("overhead", "lr", "best_lr", *_RATE)
-        return without(super().quantities, *chosen)
-
-    def sentence(self) -> str:
-        """The critical batch, what it costs and saves, and the rate that it asks for."""
-        if not math.isfinite(self.batch):
-            return ""
-        batch = f"critical batch {self.written('batch', level=True)}"
-        ratio = f"{times(self.batch / self.best_batch)} the best one, {self.written('best_batch')}"
-        costs = (
-            f"{written(self.overhead, SHARE)} more tokens reach the loss {self.written('loss')} in "
-            f"{times(self.best_steps / self.steps)} fewer steps"
-        )
-        rate = f", at lr {self.written('lr')}" if math.isfinite(self.lr) else ""
-        return f"{batch}, {ratio}: {costs}{rate}"
-
-    def lines(self) -> list[str]:
-        """Its numbers, and the batch, rate and steps for several shares of more tokens."""
-        rows = self.readable(self.table).to_string(index=False).split("\n")
-        return [*super().lines(), "more tokens for a larger batch:", *map(str.rstrip, rows)]
-
-    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        own = without(question, "fit")
-        return "larger_batches", (question["fit"],), {"answer": self, **own}
-
-
-_RATE = ("lr_power", "sqrt_rule")
-_COLUMNS = ("batch", "lr", "D", "steps", *_RATE)
-
-
-@keeps_question
 @checked
 def critical_batch_size(
     fit: Any,
     *,
     at: Mapping[str, float | str] | None = None,
-    overhead: Annotated[float, Between(0, 10)] = 0.2,
+    overhead: Annotated[float, Between(0, strict=True, must="above 0, such as 0.2")] = 0.2,
     level: ConfidenceLevel = LEVEL,
-) -> CriticalBatchSize:
+) -> Answer:
     """The largest batch that needs few more tokens, and the learning rate that goes with it.
 
     A run of N parameters and D tokens at its best settings reaches some loss. With a larger batch
@@ -499,7 +482,14 @@ def critical_batch_size(
         level: confidence level of the intervals. Each draw has its own loss at the best settings.
 
     Returns:
-        :class:`CriticalBatchSize`. Where no batch is too large ``batch`` is infinite, with the note
+        Answer with ``batch``, the critical one, in the unit of the runs, ``D`` and ``steps`` of a
+        run with it, ``best_batch`` and ``best_steps``, the same of the batch that needs the fewest
+        tokens, and the ``loss`` that both reach. Of laws with a rate also ``lr``, the best one
+        there, ``best_lr``, ``lr_power``, the power of the batch with which the best rate grows from
+        the best batch to the critical one (0.5 by the √B rule, 1 by the linear one), and
+        ``sqrt_rule``, the relative excess of the loss at the critical batch where the rate follows
+        the √B rule from the best batch. The ``table`` has the same for several shares ``overhead``
+        of more tokens. Where no batch is too large ``batch`` is infinite, with the note
         ``no-critical-batch``.
 
     Raises:
@@ -525,51 +515,49 @@ def critical_batch_size(
             f"law {law.name} does not say by itself which batch is best: fit a law of "
             "jl.laws.tuned, such as tuned-skaling; of a forecast, one by such a law alone"
         )
-    if overhead == 0:
-        raise UsageError("overhead is 0: give the share of more tokens, such as 0.2")
     settings = tuple(name for name in ("lr", "batch") if name in law.best_settings)
     held = law_inputs(source, at, settings)
-    columns, table = _numbers(source, settings, held, overhead)
-    answer = with_intervals(columns, level, source.degrees, ["D"])
-    missing = dict.fromkeys(("lr", "best_lr", *_RATE), math.nan)
-    numbers = missing | {name: answer.pop(name) for name in columns}
-    there = {**(at or {}), **{name: numbers[name] for name in ("D", *settings)}}
-    notes = [
-        *_no_limit_notes(numbers["batch"]),
-        *source_notes(source, **there),
-        *missing_draws_notes(columns["batch"], "critical batch"),
-    ]
-    context = context_of_inputs(CriticalBatchSize, source, there)
-    # The batch has a unit of its own: runs may count it in sequences, and D in billions.
-    of_batch = source.fit.input_units()["batch"]
-    context["units"] |= {"batch": of_batch, "best_batch": of_batch}
-    return CriticalBatchSize(
-        **numbers, overhead=overhead, table=table, binding="none", notes=tuple(notes),
-        **answer, **context,
-    )  # fmt: skip
-
-
-def _numbers(
-    source: Draws, settings: tuple[str, ...], held: Inputs, overhead: float
-) -> tuple[dict[str, np.ndarray], pd.DataFrame]:
-    """Number → (1 + R,) values in the units of the runs, and the table of the fit alone.
-
-    One call of one program has them all: at the best batch, at the critical one, and the table's.
-    """
-    count, values = source.rows, source.values
+    # One call of one program has all: at the best batch, at the critical one, and the table's.
+    count = source.rows
     rows = [*range(count), *range(count), *[0] * len(_TABLE)]
     shares = np.concatenate([np.zeros(count), np.full(count, overhead), _TABLE])
-    every = {name: values[name][rows] for name in values}
-    found = _largest_batch(source.law, settings, every, shares, held)
+    params = {name: column[rows] for name, column in source.values.items()}
+    found = _largest_batch(law, settings, params, shares, held)
     of_D = source.scale("D") / source.units["D"]  # tokens in one of the law's own units
     worth = {"steps": 1 / of_D, **{name: source.units[name] for name in ("D", *settings)}}
     found = {
         name: found[name] / worth.get(name, 1.0) for name in (*_COLUMNS, "loss") if name in found
     }
-    columns = {name: values[count : 2 * count] for name, values in found.items()}
-    columns |= {f"best_{n}": found[n][:count] for n in ("batch", "lr", "steps") if n in found}
+    values = {name: column[count : 2 * count] for name, column in found.items()}
+    values |= {f"best_{n}": found[n][:count] for n in ("batch", "lr", "steps") if n in found}
     table = {name: found[name][2 * count :] for name in _COLUMNS if name in found}
-    return columns, pd.DataFrame({"overhead": _TABLE, **table})
+    first = {name: float(column[0]) for name, column in values.items()}
+    there = {**(at or {}), **{name: first[name] for name in ("D", *settings)}}
+    notes = [
+        *source_notes(source, **there),
+        *missing_draws_notes(values["batch"], "critical batch"),
+    ]
+    sentence = ""
+    if math.isinf(first["batch"]):
+        message = (
+            "no batch up to a million times the best one needs so many more tokens: the runs do "
+            "not show what a batch that is too large costs"
+        )
+        notes.insert(0, Note("no-critical-batch", "error", message))
+    else:
+        sentence = (
+            f"critical batch {{batch}}, {times(first['batch'] / first['best_batch'])} the best "
+            f"one, {{best_batch}}: {written(overhead, SHARE)} more tokens reach the loss {{loss}} "
+            f"in {times(first['best_steps'] / first['steps'])} fewer steps"
+        )
+        sentence += ", at lr {lr}" * ("lr" in values)
+    return plan_answer(
+        "critical batch size", sentence, source, values, level=level, at=there, given=["D"],
+        notes=notes, facts={"overhead": overhead},
+        units={"steps": "steps", "best_steps": "steps", "best_batch": "batch", "best_lr": "lr",
+               "sqrt_rule": SHARE, "overhead": SHARE},
+        tables={"table": pd.DataFrame({"overhead": _TABLE, **table})},
+    )  # fmt: skip
 
 
 # The share of more tokens is given, and the batch is searched: at so many tokens the lowest loss
@@ -614,14 +602,3 @@ def _largest_batch(
         "lr_power": jnp.where(known_beyond, lr / batch, jnp.nan),
         "sqrt_rule": jnp.where(known_beyond, sqrt_rule, jnp.nan),
     }
-
-
-def _no_limit_notes(batch: float) -> list[Note]:
-    """What makes a critical batch that is infinite or unknown no answer."""
-    if not math.isinf(batch):
-        return []
-    message = (
-        "no batch up to a million times the best one needs so many more tokens: the runs do not "
-        "show what a batch that is too large costs"
-    )
-    return [Note("no-critical-batch", "error", message)]

@@ -79,20 +79,21 @@ def test_constraints_are_read_as_objects(command):
     found = planning.minimise(
         fit, over, subject_to=[planning.Budget(1e21), planning.Corpus(5e10, max_epochs=2)]
     )
-    assert code == 0 and json.loads(out)["best"] == found.best
+    assert code == 0 and json.loads(out)["facts"]["best"] == found.best
     limit = ("--subject-to", "at-most:general.json,loss=2.884,rest=r,label=general", *AT)
     code, out, _ = command(*line[:4], "--json", *limit)
     found = planning.minimise(
         fit, {"r": None}, at={"N": 1.8e9, "D": 1e10},
         subject_to=[planning.AtMost(drawn(GENERAL).fit, 2.884, rest=("r",), label="general")],
     )  # fmt: skip
-    assert code == 0 and json.loads(out)["limited"] == found.limited
+    said = json.loads(out)["quantities"]["loss[general]"]["value"]
+    assert code == 0 and said == found.quantities["loss[general]"].value
     code, out, _ = command("solve", "scratch.json", "--for", "N", "--loss", 2.3, "--at", "D=20B",
                            "--between", "1e8:", "--json")  # fmt: skip
     value = planning.solve(
         drawn(SCRATCH).fit, for_="N", loss=2.3, between=(1e8, None), at={"D": "20B"}
     )
-    assert code == 0 and json.loads(out)["value"] == value.value
+    assert code == 0 and json.loads(out)["quantities"]["N"]["value"] == value.N
 
 
 def test_envelope_makes_what_loss_compute_is_fitted_to(command):

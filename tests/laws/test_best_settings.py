@@ -87,7 +87,7 @@ def test_a_batch_is_predicted_in_tokens():
 def test_a_plan_of_a_loss_takes_no_law_of_a_setting(plan):
     with pytest.raises(UsageError, match="predicts best_lr, and this plan is of a loss"):
         plan(PUBLISHED["li-2025-lr"])
-    size = planning.solve(PUBLISHED["li-2025-lr"], "N", 1e-3, at={"D": 1e12}).value
+    size = planning.solve(PUBLISHED["li-2025-lr"], "N", 1e-3, at={"D": 1e12}).N
     assert PUBLISHED["li-2025-lr"].predict(N=size, D=1e12) == pytest.approx(1e-3)
 
 

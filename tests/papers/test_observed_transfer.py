@@ -79,7 +79,7 @@ def test_observed_curves_give_what_their_laws_say():
     """Zheng 2024, figure 2: D_scratch − D_continual at equal loss, for each size."""
     tables = [pd.concat([curve(pair, N) for N in (1e9, 4e9)]) for pair in (SCRATCH, CONTINUAL)]
     transfer = papers.observed_transfer(*tables)
-    truth = planning.transfer_table(SCRATCH, CONTINUAL, [1e9, 4e9], TOKENS)
+    truth = planning.transfer_table(SCRATCH, CONTINUAL, [1e9, 4e9], TOKENS).table
     inside = truth["scratch_D"].between(TOKENS[0], TOKENS[-1]).to_numpy()
     assert transfer["scratch_D"].notna().tolist() == inside.tolist()
     for name in ("scratch_D", "transferred", "saved"):
@@ -88,7 +88,7 @@ def test_observed_curves_give_what_their_laws_say():
 
 
 def test_noise_does_not_move_what_curves_give():
-    truth = planning.transfer_table(SCRATCH, CONTINUAL, [1e9], TOKENS)["scratch_D"].to_numpy()
+    truth = planning.transfer_table(SCRATCH, CONTINUAL, [1e9], TOKENS).table["scratch_D"].to_numpy()
     errors = [
         papers.observed_transfer(
             curve(SCRATCH, noise=0.004, seed=seed), curve(CONTINUAL, noise=0.004, seed=99 + seed)

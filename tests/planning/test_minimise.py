@@ -42,20 +42,20 @@ def test_a_budget_is_spent_in_closed_form_as_by_search():
     searched = minimise(TRUTH, BOTH, subject_to=[Budget(1e21, lambda N, D: 6 * N * D)])
     assert found.best == pytest.approx(searched.best, rel=1e-6)
     assert found.loss == pytest.approx(searched.loss, rel=1e-12)
-    assert found.near["N"] == pytest.approx(searched.near["N"], rel=1e-3)
+    assert tuple(found.near["N"]) == pytest.approx(tuple(searched.near["N"]), rel=1e-3)
     assert found.compute == pytest.approx(1e21, rel=1e-9) and found.binding == "compute"
 
 
 def test_the_least_compute_to_a_loss():
     found = minimise(Compute(), BOTH, subject_to=[AtMost(TRUTH, 2.2)])
-    assert found.binding == "chinchilla loss" and np.isnan(found.loss)
-    assert found.limited == pytest.approx({"chinchilla": 2.2}, rel=1e-12)
+    assert found.binding == "chinchilla loss" and "loss" not in found.quantities
+    assert found.quantities["loss[chinchilla]"].value == pytest.approx(2.2, rel=1e-12)
     spent = minimise(TRUTH, BOTH, subject_to=[Budget(found.compute)])
     assert spent.best == pytest.approx(found.best, rel=1e-6)
     # D alone, at a given N: the tokens that the loss needs.
     tokens = minimise(Compute(), {"D": None}, subject_to=[AtMost(TRUTH, 2.2)], at={"N": 7e9})
     needed = solve(TRUTH, for_="D", loss=2.2, at={"N": 7e9})
-    assert tokens.best["D"] == pytest.approx(needed.value, rel=1e-12) and tokens.near == {}
+    assert tokens.best["D"] == pytest.approx(needed.D, rel=1e-12) and not tokens.tables
 
 
 def test_limits_that_nothing_keeps_have_no_answer():
@@ -66,7 +66,7 @@ def test_limits_that_nothing_keeps_have_no_answer():
         at={"N": 1.8, "D": 2.0},
     )  # fmt: skip
     assert np.isnan(never.best["r"]) and codes(never) >= {"none-allowed"}
-    assert never.near == {} and "dcpt loss ≤ 1" in never.notes[0].message
+    assert not never.tables and "dcpt loss ≤ 1" in never.notes[0].message
 
 
 @pytest.mark.full
@@ -108,14 +108,16 @@ def test_two_inputs_of_a_law_of_ones_own(tuned):
     lr = 0.05 * 1e11**-0.1
     assert list(found.best) == ["batch", "lr"]  # as they were named
     assert found.best == pytest.approx({"batch": 1e6 * lr**0.5, "lr": lr}, rel=1e-6)
-    assert found.binding == "none" and np.isnan(found.compute)
+    assert found.binding == "none" and "compute" not in found.quantities
     assert "compute" not in found.summary() and "optimum-at-limit" not in codes(found)
     # The profile of lr, batch at its best, is k·(log lr/best)² alone.
     width = np.sqrt(1e-3 * found.loss / 0.02)
-    assert found.near["lr"] == pytest.approx((lr * np.exp(-width), lr * np.exp(width)), rel=0.02)
+    assert tuple(found.near["lr"]) == pytest.approx(
+        (lr * np.exp(-width), lr * np.exp(width)), rel=0.02
+    )
     assert found.near["batch"][0] < found.best["batch"] < found.near["batch"][1]
     narrow = minimise(tuned, over, at={"D": 1e11}, tolerance=1e-5)
-    assert narrow.near["lr"] == pytest.approx(
+    assert tuple(narrow.near["lr"]) == pytest.approx(
         (lr * np.exp(-width / 10), lr * np.exp(width / 10)), rel=0.02
     )
 
@@ -141,7 +143,7 @@ def test_the_range_of_the_runs_is_searched_and_left_with_a_note(tuned):
     plain = minimise((law, params), {"lr": (1e-5, 1e-1)}, at=at)
     found = minimise(fit_in_thousandths, {"lr": None}, at=at)
     assert found.best["lr"] == pytest.approx(1e3 * plain.best["lr"], rel=1e-6)
-    assert found.near["lr"] == pytest.approx([1e3 * x for x in plain.near["lr"]], rel=1e-3)
+    assert list(found.near["lr"]) == pytest.approx([1e3 * x for x in plain.near["lr"]], rel=1e-3)
     beyond = minimise(fit, {"lr": (None, 50.0)}, at={"D": 1e14, "batch": 1e5})
     assert "extrapolation" in codes(beyond)
     with pytest.raises(
@@ -172,9 +174,6 @@ def test_rates_beside_a_budget_that_is_spent(own_laws):
         assert found.compute == pytest.approx(1e21, rel=1e-6)
 
 
-# --- draws, forecasts, files
-
-
 # --- one input for a loss
 
 
@@ -182,20 +181,20 @@ def test_a_loss_that_several_values_reach(tuned):
     at = {"D": 1e11, "batch": 1e5}
     best = minimise(tuned, {"lr": (1e-4, 1e-1)}, at=at)
     found = solve(tuned, for_="lr", loss=best.loss * 1.01, between=(1e-4, 1e-1), at=at)
-    assert found.value < best.best["lr"] and "several-solutions" in codes(found)
+    assert found.lr < best.best["lr"] and "several-solutions" in codes(found)
     law, params = tuned
-    there = FittedLaw(law, params).predict(lr=found.value, **at)
+    there = FittedLaw(law, params).predict(lr=found.lr, **at)
     assert there == pytest.approx(best.loss * 1.01, rel=1e-12)
     none = solve(tuned, for_="lr", loss=best.loss * 0.99, between=(1e-4, 1e-1), at=at)
-    assert np.isnan(none.value) and "out-of-reach" in codes(none)
+    assert np.isnan(none.lr) and "out-of-reach" in codes(none)
     assert f"{best.loss:.4f}" in none.notes[0].message
 
 
 def test_what_no_number_of_tokens_reaches_is_infinite():
     never = solve(TRUTH, for_="D", loss=1.0, at={"N": 7e9})
-    assert never.value == np.inf and never.compute == np.inf and "out-of-reach" in codes(never)
+    assert never.D == np.inf and never.compute == np.inf and "out-of-reach" in codes(never)
     rising = solve(DOMAIN, for_="r", loss=9.0, at={"N": 1.8, "D": 10.0})
-    assert np.isnan(rising.value) and "below 9 at every r" in rising.notes[0].message
+    assert np.isnan(rising.r) and "below 9 at every r" in rising.notes[0].message
 
 
 def test_no_share_is_named_that_is_less_than_a_token():
@@ -203,7 +202,7 @@ def test_no_share_is_named_that_is_less_than_a_token():
     law = ("bimix", simulate.TRUTHS["bimix"])
     at = {name: 1e9 for name in jl.laws.get("bimix").input_names if name != "r"}
     none = solve(law, for_="r", loss=50.0, at=at)
-    assert np.isnan(none.value) and "below 50 at every r" in none.notes[0].message
+    assert np.isnan(none.r) and "below 50 at every r" in none.notes[0].message
     assert none.notes[0].severity == "error" and "out-of-reach" in codes(none)
 
 

@@ -6,7 +6,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import fitting, papers, planning
 from tests.conftest import named, texts
-from tests.fixtures.drawn_laws import DOMAIN, GENERAL, SCRATCH, drawn
+from tests.fixtures.drawn_laws import SCRATCH, drawn
 
 plots = pytest.importorskip("jaxlaw.plots")
 pytestmark = pytest.mark.usefixtures("closed")
@@ -29,45 +29,23 @@ def last_dot(ax):
     return tuple([c.get_offsets()[0] for c in ax.collections if len(c.get_offsets()) == 1][-1])
 
 
-BUDGET = planning.Budget(1e21)
+AT = {"N": 1e9, "D": 2e10}
 
 
-def test_a_budget_is_a_curve_of_equal_compute_with_the_best_size(tmp_path):
-    fit = drawn(SCRATCH)
-    plan = planning.minimise(fit, {"N": None, "D": None}, subject_to=[BUDGET])
+def test_two_settings_are_contours_around_the_best(tmp_path):
+    tuned = ("tuned-skaling", jl.simulate.TRUTHS["tuned-skaling"])
+    over = {"lr": (1e-5, 0.1), "batch": (1e4, 1e8)}
+    plan = planning.optimal_inputs(tuned, over, at=AT)
     ax = from_its_file(plan, tmp_path)
-    x, y = ax.lines[0].get_data()
-    tokens = 1e21 / 6 / x
-    np.testing.assert_allclose(y, fit.fit.predict(N=x, D=tokens), rtol=1e-9)
-    assert last_dot(ax) == pytest.approx((plan.best["N"], plan.loss))
-    assert "band: 95% of draws" in ax.get_title() and "binding: compute" in ax.get_title()
-    assert f"N {plan.written('N')}" in texts(ax)[0] and "parameters" in texts(ax)[0]
-    assert ax.get_xlim() == pytest.approx((x[0], x[-1]))
-
-
-def test_a_share_is_drawn_up_to_the_limit_of_the_other_loss(tmp_path):
-    limit = planning.AtMost(GENERAL, 2.884, rest=("r",), label="general")
-    at = {"N": 1.8, "D": 2.0}
-    plan = planning.minimise(DOMAIN, {"r": None}, subject_to=[limit], at=at)
-    ax = from_its_file(plan, tmp_path)
-    x, y = ax.lines[0].get_data()
-    assert x[~np.isnan(y)].max() == pytest.approx(plan.best["r"], abs=0.01)
-    assert ax.get_xlim() == (0, 1) and ax.get_xscale() == "linear"
-
-
-def test_a_solution_is_where_the_curve_meets_the_loss(tmp_path):
-    fit = drawn(SCRATCH)
-    plan = planning.solve(fit, "D", 2.3, at={"N": 7e9})
-    ax = from_its_file(plan, tmp_path)
-    assert last_dot(ax) == pytest.approx((plan.value, 2.3))
-    x, y = ax.lines[0].get_data()
-    assert np.interp(np.log(plan.value), np.log(x), y) == pytest.approx(2.3, rel=1e-4)
-    assert "loss 2.3 nats" in texts(ax) and f"D {plan.written('D')}" in texts(ax)
-    runs = {"N": [7e9, 7e9, 1e9], "D": [1e10, 1e11, 1e10], "loss": [2.6, 2.4, 2.9]}
-    ax = plan.plot(runs=runs)  # of this size
-    assert [len(c.get_offsets()) for c in ax.collections].count(2) == 1
-    beyond = planning.solve(fit, "D", 1.0, at={"N": 7e9}).plot()
-    assert "never reached" in beyond.get_title()
+    assert last_dot(ax) == pytest.approx((plan.lr, plan.batch))
+    grid = plan.points["around"]
+    law = jl.FittedLaw(*tuned)
+    losses = law.predict(N=1e9, D=2e10, lr=grid["lr"], batch=grid["batch"])
+    np.testing.assert_allclose(grid["loss"], losses, rtol=1e-9)
+    assert len(grid) == 196 and grid["loss"].max() > 1.02 * plan.loss
+    one = planning.optimal_inputs(drawn(tuned), {"lr": (1e-5, 0.1)}, at={**AT, "batch": 4e5})
+    ax = from_its_file(one, tmp_path)
+    assert last_dot(ax) == pytest.approx((one.lr, one.loss)) and "band: 95%" in ax.get_title()
 
 
 def test_larger_batches_need_more_tokens_and_fewer_steps(tmp_path):

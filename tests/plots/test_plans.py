@@ -63,7 +63,7 @@ def test_a_multiplier_is_drawn_over_the_compute_of_the_reference(ax):
         (law, {name: params[name] for name in law.parameter_names}), [1e20, 1e21, 1e22],
         reference={"group": "c4"}, at={"group": "pile"},
     )  # fmt: skip
-    assert pictures.compute_multiplier(plan, ax) is ax
+    assert plan.plot(ax) is ax
     drawn, even = ax.lines
     assert drawn.get_ydata() == pytest.approx(plan.table["multiplier"])
     assert list(even.get_ydata()) == [1, 1]
@@ -111,9 +111,16 @@ def test_contours_show_the_runs_and_the_fitted_range(ax):
 
 def test_saved_compute(ax):
     table = planning.transfer_table(SCRATCH, CONTINUAL, [1e9, 4e9], [1e9, 3e9, 1e10])
-    assert pictures.compute_saved(table, ax) is ax
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), table["saved"][:3])
+    assert table.plot(ax) is ax
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), table.table["saved"][:3])
     assert texts(ax) == ["N = 1 B", "N = 4 B"]
+    tokens = pictures.transfer(table.table, quantity="transferred")
+    assert tokens.get_ylabel() == "tokens transferred"
+    around = planning.data_transferred(SCRATCH, CONTINUAL, N=1e9, D=3e9).plot().lines[0]
+    assert np.interp(3e9, *around.get_data()) == pytest.approx(table.table["saved"][1], abs=1e-3)
+    fits = [jl.published()[f"zheng-2024-frontier-{name}"] for name in ("scratch", "cpt")]
+    frontier = planning.frontier_savings(*fits, [1e17, 1e20]).plot()
+    assert frontier.get_xlabel() == "compute from scratch (FLOPs)"
 
 
 def test_the_share_that_brings_the_loss_back(ax):
@@ -125,16 +132,6 @@ def test_the_share_that_brings_the_loss_back(ax):
     r, loss = ax.lines[0].get_data()
     np.testing.assert_allclose(np.interp(plan.share, r, loss), plan.loss, atol=1e-3)
     assert named(ax) == ["start"]
-
-
-def test_compute_saved_at_one_loss(ax):
-    found = planning.compute_savings(SCRATCH, CONTINUAL, 2.8)
-    pictures.crossover(SCRATCH, CONTINUAL, ax, plan=found)
-    both = [found.scratch_compute, found.continual_compute]
-    np.testing.assert_array_equal(ax.lines[-1].get_xdata(), both)
-    for line, compute in zip(ax.lines[:2], both, strict=True):
-        along = np.interp(np.log(compute), np.log(line.get_xdata()), line.get_ydata())
-        assert along == pytest.approx(2.8, abs=2e-3)
 
 
 def test_the_lowest_of_the_runs(ax):

@@ -7,7 +7,6 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import UsageError, simulate
-from jaxlaw import plots as pictures
 from tests.fixtures.drawn_laws import drawn
 
 FIT = ("tuned-skaling", simulate.TRUTHS["tuned-skaling"])
@@ -52,4 +51,4 @@ def test_cells_over_the_size_with_bounds_hollow():
     )
     assert (faces[:, :3] == 1).all(axis=1).sum() == 6
     with pytest.raises(UsageError, match="no column batch"):
-        pictures.best_settings(jl.planning.best_settings(runs, ["lr"]), setting="batch")
+        jl.planning.best_settings(runs, ["lr"]).plot(setting="batch")

@@ -1,12 +1,7 @@
 """Pictures of plans; :mod:`jaxlaw.plots` lists them with all others."""
 
-from jaxlaw.planning.plots._allocation import (
-    compute_multiplier,
-    compute_saved,
-    crossover,
-    data_transferred,
-    isoloss,
-)
+from jaxlaw.planning.plots import _settings as _settings
+from jaxlaw.planning.plots._allocation import isoloss
 from jaxlaw.planning.plots._continual import (
     balance,
     best_rates,
@@ -23,35 +18,21 @@ from jaxlaw.planning.plots._mixture import (
     replay_losses,
     trade_off,
 )
-from jaxlaw.planning.plots._settings import (
-    best_settings,
-    larger_batches,
-    minimum,
-    settings,
-    solution,
-)
+from jaxlaw.planning.plots._transfer import transfer
 
 __all__ = [
     "balance",
     "best_rates",
-    "best_settings",
-    "compute_multiplier",
-    "compute_saved",
     "continual_run",
     "critical_share",
-    "crossover",
-    "data_transferred",
     "isoflops",
     "isoloss",
-    "larger_batches",
     "limited_domain",
     "losses_over",
-    "minimum",
     "mixture_weights",
     "recovery",
     "replay_losses",
-    "settings",
-    "solution",
     "trade_off",
+    "transfer",
     "turning_lengths",
 ]

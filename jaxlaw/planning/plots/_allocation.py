@@ -27,9 +27,6 @@ from jaxlaw._axes import (
     log_axis,
     need_columns,
     new_axes,
-    percent,
-    shades,
-    vertical,
     what_is_drawn,
     with_interval,
     write,
@@ -39,16 +36,14 @@ from jaxlaw._typed import Between, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import outside_range, runs_for
 from jaxlaw.planning._constraints import Cost
-from jaxlaw.planning._frame import AnswerTable, without
+from jaxlaw.planning._frame import without
 from jaxlaw.planning._optimise import (
     Question,
     flops,
     log_size,
     log_tokens,
 )
-from jaxlaw.planning.plots._mixture import curve_of
 from jaxlaw.planning.size_and_data import frontier, size_and_data
-from jaxlaw.planning.transfer import BreakEven, Saving, size_and_data_laws
 from jaxlaw.uncertainty import Draws
 
 _COMPUTE = "training compute (FLOPs)"
@@ -359,176 +354,3 @@ def compute_over_ratio(plan: Answer, ax: Axes | None = None) -> Axes:
     said = {f"compute to a loss of {plan.quantities['loss'].number}": True,
             f"bar: {plan.level:.0%}": "ratio" in plan.interval}  # fmt: skip
     return finish(ax, "tokens per parameter", _COMPUTE, what_is_drawn(said))
-
-
-@checked
-def compute_saved(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Share of compute that a base saves, over the tokens of the continual run (Zheng's fig. 2).
-
-    Args:
-        table: table of :func:`jaxlaw.planning.transfer_table`,
-            :func:`jaxlaw.papers.observed_transfer` or
-            :func:`jaxlaw.planning.frontier_savings` (its ``table``; over compute).
-        ax: axes to draw on; a new figure if None.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> scratch, base = (jl.published()[f"zheng-2024-{name}"] for name in ("scratch", "cpt"))
-        >>> table = jl.planning.transfer_table(scratch, base, [1e9, 4e9], [1e9, 1e10])
-        >>> plots.compute_saved(table).get_ylabel()
-        'compute saved against scratch'
-    """
-    xlabel, log_x = _against_scratch(table, "saved", ax := ax or new_axes())
-    ax = finish(ax, xlabel, "compute saved against scratch", log_x=log_x)
-    ax.set_ylim(max(-1.05, min(table["saved"].min(), 0.0) - 0.05), 1.0)
-    ax.yaxis.set_major_formatter(percent)
-    return ax
-
-
-@checked
-def compute_multiplier(plan: AnswerTable, ax: Axes | None = None) -> Axes:
-    """What a recipe is worth against a reference, over the reference's compute; 1 is no gain.
-
-    Args:
-        plan: answer of :func:`jaxlaw.planning.compute_multiplier`.
-        ax: axes to draw on; a new figure if None.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> law = jl.laws.grouped("chinchilla", ["c4", "pile"], own=["B"])
-        >>> params = jl.simulate.TRUTHS["chinchilla"] | {"B[c4]": 410.7, "B[pile]": 300.0}
-        >>> params = {name: params[name] for name in law.parameter_names}
-        >>> plan = jl.planning.compute_multiplier(
-        ...     (law, params), [1e20, 1e21], reference={"group": "c4"}, at={"group": "pile"}
-        ... )
-        >>> plots.compute_multiplier(plan).get_ylabel()
-        'compute of the reference at equal loss'
-    """
-    ax, table = ax or new_axes(), plan.table
-    curve(ax, table, "compute", "multiplier", BLUE, marker="o", markersize=3)
-    ax.axhline(1.0, color=INK, linewidth=0.8, linestyle="--")
-    ax.yaxis.set_major_formatter(lambda value, _: f"×{value:g}")
-    label = "compute of the reference (FLOPs)"
-    return finish(ax, label, "compute of the reference at equal loss", log_x={"words": False})
-
-
-@checked
-def data_transferred(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Tokens that a base stands for, over the tokens of the continual run (Zheng's figure 2).
-
-    Args:
-        table: table of :func:`jaxlaw.planning.transfer_table` or
-            :func:`jaxlaw.papers.observed_transfer`.
-        ax: axes to draw on; a new figure if None.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> scratch, base = (jl.published()[f"zheng-2024-{name}"] for name in ("scratch", "cpt"))
-        >>> table = jl.planning.transfer_table(scratch, base, [1e9, 4e9], [1e9, 1e10])
-        >>> plots.data_transferred(table).get_ylabel()
-        'tokens transferred'
-    """
-    xlabel, log_x = _against_scratch(table, "transferred", ax := ax or new_axes())
-    ax.yaxis.set_major_formatter(
-        lambda value, _: f"{'−' if value < 0 else ''}{count_in_words(abs(value))}" if value else "0"
-    )
-    return finish(ax, xlabel, "tokens transferred", log_x=log_x)
-
-
-def _against_scratch(table: pd.DataFrame, name: str, ax: Axes) -> tuple[str, dict[str, Any]]:
-    """A line for each size over the tokens of the continual run; one over compute without sizes.
-
-    Returns the label and the ticks of x.
-    """
-    by, over = (table.columns[0], "D") if "D" in table else (None, "compute")
-    need_columns(table, (name, over), "jl.planning.transfer_table")
-    seen = table[np.isfinite(table[name])]
-    groups = [("", seen)] if by is None else list(seen.groupby(by))
-    every = max(1, -(-(len(groups) - 1) // (_NAMED - 1)))  # of many sizes only some are named
-    for k, (color, (size, rows)) in enumerate(zip(shades(len(groups)), groups, strict=True)):
-        curve(ax, rows, over, name, color, width=1.5)
-        if by is not None and (len(groups) - 1 - k) % every == 0:
-            label = f"N = {count_in_words(size)}" if by == "N" else f"{by} {size}"
-            start = rows.iloc[0]  # the other ends may lie far below
-            write(ax, label, (start[over], start[name]), color=color, xytext=(2, 5))
-    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    xlabel = "tokens of the continual run" if by else f"{_COMPUTE} from scratch"
-    return xlabel, {"words": by is not None}
-
-
-@checked
-def crossover(
-    scratch: Any,
-    continual: Any,
-    ax: Axes | None = None,
-    *,
-    N: float | None = None,
-    compute: float | None = None,
-    plan: BreakEven | Saving | None = None,
-    at: Mapping[str, float | str] | None = None,
-) -> Axes:
-    """Loss from scratch and from a base: over tokens, over the size, or over the budget.
-
-    Args:
-        scratch: fit of runs from scratch.
-        continual: fit of runs from a base.
-        ax: axes to draw on; a new figure if None.
-        N: size at which losses are drawn over the tokens.
-        compute: budget at which losses are drawn over the size. With neither, they are drawn
-            over the budget, each at its best size.
-        plan: answer of :func:`jaxlaw.planning.break_even` or ``compute_savings``, marked.
-        at: values of the laws' other inputs.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> scratch, base = (jl.published()[f"zheng-2024-{name}"] for name in ("scratch", "cpt"))
-        >>> plots.crossover(scratch, base, N=1e9).get_xlabel()
-        'tokens'
-    """
-    ax, (both, others) = ax or new_axes(), size_and_data_laws(scratch, continual, at)
-    along = "D" if N is not None else "N" if compute is not None else "compute"
-    single = 1.0 if along == "compute" else both[1].scale(along)
-    x, end_labels = _range_around(plan, along, single), []
-    for source, other, fit, name, color in zip(
-        both, others, (scratch, continual), ("from scratch", "from the base"), (INK, BLUE),
-        strict=True,
-    ):  # fmt: skip
-        if along == "compute":
-            table: Any = frontier(fit, x, at=source.inputs_taken(at or {})).table
-        else:
-            size = x if along == "N" else N * both[1].scale("N")
-            tokens = x if along == "D" else compute / (6 * x)
-            spec = {symbol.name: symbol.unit for symbol in source.law.inputs}
-            table = curve_of(source, N=size / spec["N"], D=tokens / spec["D"], **other)
-        end_labels.append(curve(ax, table, x / single, "loss", color, name))
-    where = np.array([] if plan is None else [plan.loss, *_crossing_of(plan, along)])
-    if isinstance(plan, Saving) and np.isfinite(where[1:]).all():
-        ax.plot(where[1:], [plan.loss] * 2, color=RED, linewidth=1.2, marker="o", markersize=4)
-        text = f"{plan.saved:.0%} saved".replace("-", "−")
-        write(ax, text, (where[1:].min(), plan.loss), color=RED, xytext=(0, -6), va="top")
-    elif isinstance(plan, BreakEven):
-        text = f"the base pays {plan.pays}"
-        if np.isfinite(where).all():
-            vertical(ax, where[1], text)
-        else:
-            ax.set_title(text, color=RED, fontsize="medium")
-    log_x = {"single": single, "words": along != "compute"}
-    return finish(
-        ax, _AXES[along], "loss (nats)", end_labels=end_labels, margins={"x": 0.02}, log_x=log_x
-    )
-
-
-def _crossing_of(plan: BreakEven | Saving, along: str) -> list[float]:
-    """Where an answer lies along x, in the user's units."""
-    if isinstance(plan, Saving):
-        return [plan.scratch_compute, plan.continual_compute]
-    return [getattr(plan, along)]
-
-
-def _range_around(plan: BreakEven | Saving | None, along: str, single: float) -> np.ndarray:
-    """Raw units of what goes along, around the answer where there is one."""
-    usual = {"D": (1e8, 1e13), "N": (1e7, 1e12), "compute": (1e17, 1e25)}[along]
-    at = [] if plan is None else _crossing_of(plan, along)
-    if not at or not np.isfinite(at).all():
-        return np.geomspace(*usual, 81)
-    return np.geomspace(min(at) * single / _AROUND, max(at) * single * _AROUND, 81)

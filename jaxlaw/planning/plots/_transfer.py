@@ -1,0 +1,83 @@
+"""Pictures of what a base saves against training from scratch, and a recipe against another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from jaxlaw._answer import Answer, picture
+from jaxlaw._axes import (
+    BLUE,
+    INK,
+    count_in_words,
+    curve,
+    finish,
+    new_axes,
+    percent,
+    shades,
+    write,
+)
+
+_NAMED = 5  # lines of a plot of many
+
+
+@picture("data transferred")
+@picture("transfer table")
+@picture("frontier savings")
+def transfer(
+    answer: Answer | pd.DataFrame, ax: Axes | None = None, *, quantity: str = "saved"
+) -> Axes:
+    """What a base saves, over the tokens of the continual run (Zheng's figure 2), or over budgets.
+
+    Args:
+        answer: answer of :func:`jaxlaw.planning.transfer_table`, ``data_transferred`` or
+            ``frontier_savings``, or table of :func:`jaxlaw.papers.observed_transfer`.
+        ax: axes to draw on; a new figure if None.
+        quantity: ``saved``, the share of the compute, or ``transferred``, the tokens.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> scratch, base = (jl.published()[f"zheng-2024-{name}"] for name in ("scratch", "cpt"))
+        >>> table = jl.planning.transfer_table(scratch, base, [1e9, 4e9], [1e9, 1e10])
+        >>> plots.transfer(table, quantity="transferred").get_ylabel()
+        'tokens transferred'
+    """
+    if isinstance(answer, Answer):
+        answer = (answer.tables or answer.points)["table"]
+    ax, by, over = ax or new_axes(), answer.columns[0], "D" if "D" in answer else "compute"
+    seen = answer[np.isfinite(answer[quantity])]
+    groups = [("", seen)] if by == over else list(seen.groupby(by))
+    every = max(1, -(-(len(groups) - 1) // (_NAMED - 1)))  # of many sizes only some are named
+    for k, (color, (size, rows)) in enumerate(zip(shades(len(groups)), groups, strict=True)):
+        curve(ax, rows, over, quantity, color, width=1.5)
+        if by != over and (len(groups) - 1 - k) % every == 0:
+            label = f"N = {count_in_words(size)}" if by == "N" else f"{by} {size}"
+            start = rows.iloc[0]  # the other ends may lie far below
+            write(ax, label, (start[over], start[quantity]), color=color, xytext=(2, 5))
+    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
+    saved = quantity == "saved"
+    xlabel = "tokens of the continual run" if by != over else "compute from scratch (FLOPs)"
+    ylabel = "compute saved against scratch" if saved else "tokens transferred"
+    finish(ax, xlabel, ylabel, log_x={"words": by != over})
+    if saved:
+        ax.set_ylim(max(-1.05, min(seen["saved"].min(), 0.0) - 0.05), 1.0)
+    ax.yaxis.set_major_formatter(percent if saved else _signed_count)
+    return ax
+
+
+def _signed_count(value: float, _: Any = None) -> str:
+    return f"{'−' if value < 0 else ''}{count_in_words(abs(value))}" if value else "0"
+
+
+@picture("compute multiplier")
+def compute_multiplier(plan: Answer, ax: Axes | None = None) -> Axes:
+    """What a recipe is worth against a reference, over the reference's compute; 1 is no gain."""
+    ax = ax or new_axes()
+    curve(ax, plan.table, "compute", "multiplier", BLUE, marker="o", markersize=3)
+    ax.axhline(1.0, color=INK, linewidth=0.8, linestyle="--")
+    ax.yaxis.set_major_formatter(lambda value, _: f"×{value:g}")
+    label = "compute of the reference (FLOPs)"
+    return finish(ax, label, "compute of the reference at equal loss", log_x={"words": False})
