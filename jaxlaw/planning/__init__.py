@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.inputs import Solution as Solution
     from jaxlaw.planning.inputs import minimise as minimise
     from jaxlaw.planning.inputs import solve as solve
-    from jaxlaw.planning.mixture import CriticalRatio as CriticalRatio
-    from jaxlaw.planning.mixture import LimitedMixture as LimitedMixture
-    from jaxlaw.planning.mixture import Mixture as Mixture
-    from jaxlaw.planning.mixture import OptimalWeights as OptimalWeights
-    from jaxlaw.planning.mixture import ReplayComparison as ReplayComparison
     from jaxlaw.planning.mixture import compare_replay as compare_replay
     from jaxlaw.planning.mixture import critical_ratio as critical_ratio
     from jaxlaw.planning.mixture import optimal_mixture as optimal_mixture

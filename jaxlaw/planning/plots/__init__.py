@@ -1,5 +1,6 @@
 """Pictures of plans; :mod:`jaxlaw.plots` lists them with all others."""
 
+from jaxlaw.planning.plots import _mixture  # noqa: F401 (registers its pictures)
 from jaxlaw.planning.plots._allocation import (
     compute_multiplier,
     compute_saved,
@@ -16,13 +17,6 @@ from jaxlaw.planning.plots._continual import (
     turning_lengths,
 )
 from jaxlaw.planning.plots._isoflops import isoflops
-from jaxlaw.planning.plots._mixture import (
-    critical_share,
-    limited_domain,
-    mixture_weights,
-    replay_losses,
-    trade_off,
-)
 from jaxlaw.planning.plots._settings import (
     best_settings,
     larger_batches,
@@ -38,20 +32,15 @@ __all__ = [
     "compute_multiplier",
     "compute_saved",
     "continual_run",
-    "critical_share",
     "crossover",
     "data_transferred",
     "isoflops",
     "isoloss",
     "larger_batches",
-    "limited_domain",
     "losses_over",
     "minimum",
-    "mixture_weights",
     "recovery",
-    "replay_losses",
     "settings",
     "solution",
-    "trade_off",
     "turning_lengths",
 ]

@@ -46,10 +46,9 @@ from jaxlaw.planning._optimise import (
     log_size,
     log_tokens,
 )
-from jaxlaw.planning.plots._mixture import curve_of
 from jaxlaw.planning.size_and_data import frontier, size_and_data
 from jaxlaw.planning.transfer import BreakEven, Saving, size_and_data_laws
-from jaxlaw.uncertainty import Draws
+from jaxlaw.uncertainty import LEVEL, Draws, interval_columns
 
 _COMPUTE = "training compute (FLOPs)"
 _Flops = Annotated[float, Between(0, strict=True, must="a positive number of FLOPs")]
@@ -499,7 +498,12 @@ def crossover(
             size = x if along == "N" else N * both[1].scale("N")
             tokens = x if along == "D" else compute / (6 * x)
             spec = {symbol.name: symbol.unit for symbol in source.law.inputs}
-            table = curve_of(source, N=size / spec["N"], D=tokens / spec["D"], **other)
+            params = {name: values[:, None] for name, values in source.values.items()}
+            with in_float64():
+                losses = source.law.evaluate(
+                    params, N=size / spec["N"], D=tokens / spec["D"], **other
+                )
+            table = interval_columns("loss", np.asarray(losses, float), LEVEL)
         end_labels.append(curve(ax, table, x / single, "loss", color, name))
     where = np.array([] if plan is None else [plan.loss, *_crossing_of(plan, along)])
     if isinstance(plan, Saving) and np.isfinite(where[1:]).all():
