@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._answer import Answer, Tables
-from jaxlaw._jit import compiled, in_float64
+from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, in_unit, written
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
@@ -44,6 +44,7 @@ from jaxlaw.planning._optimise import (
     for_each_draw,
     last_true,
     lowest_on_line,
+    lowest_under_limits,
     question_of,
     root_or_infinity,
 )
@@ -72,14 +73,10 @@ def _losses(source: Draws, **inputs: Any) -> np.ndarray:
         return np.asarray(source.law.evaluate(params, **inputs))
 
 
-def _tried(source: Draws, name: str = "r") -> np.ndarray:
-    """Least and largest share of its corpus that a law's runs had; NaN where that is unknown."""
-    return np.array(source.ranges.get(name, (np.nan, np.nan))) * source.units[name]
-
-
-def _tried_fact(low: float, high: float) -> dict[str, list[float]]:
-    """The fact ``tried``, for pictures; none where the shares that were run are unknown."""
-    return {"tried": [float(low), float(high)]} if low <= high else {}
+def _tried(source: Draws) -> dict[str, list[float]]:
+    """The fact ``tried``: least and largest share that was run; none where they are unknown."""
+    low, high = (end * source.units["r"] for end in source.ranges.get("r", (math.nan, math.nan)))
+    return {"tried": [low, high]} if low <= high else {}
 
 
 # Two corpora.
@@ -127,9 +124,9 @@ def optimal_mixture(
         Answer with ``share``, r_d in [0, 1], NaN where no share keeps the limit; ``domain_loss``
         and ``general_loss`` there; ``change``, relative, of the general loss against its start;
         ``limit``, the general loss allowed; the facts ``binding`` and ``tried``, the least and
-        largest domain share that both fits saw, where that is known. ``points["curve"]`` is the
-        whole trade-off: ``share``, ``domain_loss``, ``general_loss``, ``change``, ``allowed``; with
-        draws ``…_low`` and ``…_high`` of the losses.
+        largest domain share that was run, where that is known. ``points["curve"]`` is the whole
+        trade-off: ``share``, ``domain_loss``, ``general_loss``, ``change``, ``allowed``; with draws
+        ``…_low`` and ``…_high`` of the losses.
 
     Raises:
         UsageError: an input is missing or unknown, or out of its domain.
@@ -155,49 +152,43 @@ def optimal_mixture(
     else:
         best = question.best()
         share = np.where(best.kept, best.raw["r"], np.nan)[:, 0]
-    values = {
-        "share": share,
-        "domain_loss": _losses(of_domain, r=share, **domain_at),
-        "general_loss": (rest := _losses(of_general, r=1 - share, **general_at)),
-        "change": rest / start - 1,
-        "limit": limit,
+    # The answer of every draw, then the whole trade-off.
+    shares = np.linspace(0, 1, CURVE)
+    r = np.column_stack([share, np.tile(shares, (len(share), 1))])
+    losses = {
+        "domain_loss": _losses(of_domain, r=r, **domain_at),
+        "general_loss": _losses(of_general, r=1 - r, **general_at),
     }
-
-    shares, degrees = np.linspace(0, 1, CURVE), fewest_degrees(both)
-    over = {
-        "domain_loss": _losses(of_domain, r=shares[None], **domain_at),
-        "general_loss": _losses(of_general, r=1 - shares[None], **general_at),
-    }
-    curve = {"share": shares} | {name: column[0] for name, column in over.items()}
-    curve |= {
-        "change": curve["general_loss"] / start - 1,
-        "allowed": curve["general_loss"] <= limit,
-    }
-    for name, column in over.items():
-        curve |= interval_columns(name, column, level, degrees)
+    values = {"share": share} | {name: column[:, 0] for name, column in losses.items()}
+    general_loss, degrees = values["general_loss"], fewest_degrees(both)
+    values |= {"change": general_loss / start - 1, "limit": limit}
+    curve = {"share": shares} | {name: column[0, 1:] for name, column in losses.items()}
+    curve["change"] = curve["general_loss"] / start - 1
+    curve["allowed"] = curve["general_loss"] <= limit
+    for name, column in losses.items():
+        curve |= interval_columns(name, column[:, 1:], level, degrees)
     curve = pd.DataFrame(curve)
 
-    r_d, loss, kept = share[0], values["domain_loss"][0], rest[0] < limit * (1 - SAME)
-    notes = _share_notes(r_d, loss, curve, limit)
-    for source, what, r in ((of_general, "general", 1 - r_d), (of_domain, "domain", r_d)):
-        at_r = source.inputs_taken(at) | {"r": r / source.units["r"]}
+    r_d = share[0]
+    notes = _share_notes(r_d, values["domain_loss"][0], curve, limit)
+    for source, what, own in ((of_general, "general", 1 - r_d), (of_domain, "domain", r_d)):
+        at_r = source.inputs_taken(at) | {"r": own / source.units["r"]}
         notes += source_notes(source, what, **at_r)
     notes += missing_draws_notes(share, "allowed share")
     flat = {}
     if of_domain.noise > 0 and not math.isnan(r_d):
         near = question.near(of_domain.noise, share[:1])["r"]
         flat = {"share": tuple(r * of_domain.units["r"] for r in near)}
-    sides = {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}
-    tried, rest_tried = _tried(of_domain), 1 - _tried(of_general)[::-1]
-    facts = {"binding": sides.get(r_d, "none" if kept else "general loss")}
-    facts |= _tried_fact(max(tried[0], rest_tried[0]), min(tried[1], rest_tried[1]))
-    change = f"{'+' if rest[0] > start else ''}{written(values['change'][0], SHARE)}"
+    kept = "none" if general_loss[0] < limit * (1 - SAME) else "general loss"
+    binding = {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}.get(r_d, kept)
+    sign = "+" if general_loss[0] > start else ""
     return plan_answer(
         "mixture",
         "{share} of the domain: its loss {domain_loss}, the general loss {general_loss}, "
-        f"{change} from its start",
-        of_domain, values, level=level, at=at_r, degrees=degrees, units=_UNITS, facts=facts,
-        flat=flat, notes=notes, curves={"curve": curve},
+        f"{sign}{written(values['change'][0], SHARE)} from its start",
+        of_domain, values, level=level, at=at_r, degrees=degrees, units=_UNITS,
+        facts={"binding": binding, **_tried(of_domain)}, flat=flat, notes=notes,
+        curves={"curve": curve},
     )  # fmt: skip
 
 
@@ -375,7 +366,7 @@ def optimal_mixture_data_limited(
 
     return plan_answer(
         "limited mixture", sentence, source, values, level=level, at=there, units=_UNITS,
-        facts={"binding": bound, **_tried_fact(*_tried(source))}, notes=notes, curves=curves,
+        facts={"binding": bound, **_tried(source)}, notes=notes, curves=curves,
     )  # fmt: skip
 
 
@@ -398,10 +389,10 @@ def _best_limited(law: Law, params: Any, tokens: Any, least: Any, limits: Any, o
 # Many corpora.
 
 STARTS = 6  # mixtures that the search starts from, beside the natural one
-_TOLERANCE = 1e-6  # within which a mixture keeps its constraints
+_KEPT = 1e-6  # within which a mixture keeps its limits
 _ROUNDING = 0.01  # the same, of an observed mixture: that of shares in a table
 _TINY = 1e-12
-_INSIDE = 1e-4  # share at least that a search starts from
+_INSIDE = 1e-4  # share at least that a search starts from: at the root of 0 no slope leads away
 _NAMED = 4  # shares that the headline names
 _LEAST = 1e-9  # share of a corpus without which a law is infinite
 
@@ -483,26 +474,31 @@ def optimal_weights(
     if natural is not None:
         natural = numbers_by_name(shares, natural, "natural")
         natural = natural / natural.sum()
-    allowed, tried = _checked_limits(shares, every, columns, caps, natural, max_kl)
-    losses = _MixedLosses(
-        every,
-        columns,
-        tuple(
-            law_inputs(source, source.inputs_taken(inputs), [*of])
-            for source, of in zip(every, columns, strict=True)
-        ),
-        weights,
+    if max_kl is not None and (natural is None or not max_kl > 0):
+        raise UsageError("max_kl is positive, and needs natural=, the mixture it is counted from")
+    least, cap, tried = _limits(shares, every, columns, caps, None if max_kl is None else natural)
+    others = tuple(
+        law_inputs(source, source.inputs_taken(inputs), [*of])
+        for source, of in zip(every, columns, strict=True)
     )
-    of_draws = losses.best_mixtures(allowed)
-    best = of_draws[0]
+
+    def losses(r: np.ndarray) -> np.ndarray:
+        """Losses (draws, L) at one mixture (k,)."""
+        laws = zip(every, columns, others, strict=True)
+        own = [_losses(one, **{n: r[k] for n, k in of.items()}, **more) for one, of, more in laws]
+        return np.stack(own, axis=1)
+
+    of_draws = _best_mixtures(every, columns, others, weights, least, cap, natural, max_kl)
+    best, each = of_draws[0], losses(of_draws[0])
     # Of the fit's own best mixture in every draw: the best mixture of each draw is better there
     # than any other, so that a gain of these would never be none.
-    each = losses.at(best)
     values, notes = {"loss": each @ weights}, []
     compared = {} if natural is None else {"natural": natural[None]}
     if observed is not None:
         runs = _observed_mixtures(observed, shares, every[0].law)
-        runs = runs[[allowed.holds(r / r.sum(), _ROUNDING) for r in runs]]
+        runs = runs[(runs <= cap + _ROUNDING).all(axis=1)]
+        if max_kl is not None:
+            runs = runs[_divergence(runs, natural) <= max_kl + _ROUNDING]
         if len(runs):
             compared["observed"] = runs
         else:
@@ -510,23 +506,21 @@ def optimal_weights(
             notes.append(Note("none-observed-allowed", "info", message))
     for name, mixtures in compared.items():
         # The best of them by the fit itself, the same mixture in every draw.
-        predicted = [losses.at(r)[0] @ weights for r in mixtures]
-        values[f"gain_{name}"] = (
-            losses.at(mixtures[int(np.argmin(predicted))]) @ weights - values["loss"]
-        )
+        lowest = np.argmin([losses(r)[0] @ weights for r in mixtures])
+        values[f"gain_{name}"] = losses(mixtures[lowest]) @ weights - values["loss"]
     if len(names) > 1:
         values |= {f"loss[{name}]": each[:, k] for k, name in enumerate(names)}
     table = {"share": shares} | interval_columns("weight", of_draws, level, degrees)
     if natural is not None:
         values["kl"], table["natural"] = _divergence(best, natural), natural
-    if caps or (allowed.cap < 1).any():
-        table["cap"] = allowed.cap
+    if caps or (cap < 1).any():
+        table["cap"] = cap
     table = pd.DataFrame(table)
 
     held = [
         f"{name} ({limit:.4g})"
         for name, share, limit in zip(shares, best, tried, strict=True)
-        if name not in caps and limit < 1 and share >= limit - _TOLERANCE
+        if name not in caps and limit < 1 and share >= limit - _KEPT
     ]
     if held:
         message = (
@@ -592,69 +586,39 @@ def _shares(
     return of_each[0], tuple({n: k for k, n in enumerate(of_each[0])} for _ in every)
 
 
-class _Allowed(NamedTuple):
-    """Which mixtures are allowed.
-
-    Attributes:
-        least, cap: (k,) least and largest shares.
-        natural: (k,) the natural mixture; None without one.
-        max_kl: largest divergence from it; infinite without a limit.
-    """
-
-    least: np.ndarray
-    cap: np.ndarray
-    natural: np.ndarray | None
-    max_kl: float
-
-    def holds(self, r: np.ndarray, slack: float) -> bool:
-        """Whether a mixture keeps caps and divergence, within a slack."""
-        far = self.max_kl < math.inf and _divergence(r, self.natural) > self.max_kl + slack
-        return bool((r <= self.cap + slack).all()) and not far
-
-    def within(self, r: np.ndarray) -> np.ndarray:
-        """A mixture cut to the caps, what is cut spread over the room that is left."""
-        cut = np.minimum(r, self.cap)
-        room = self.cap - cut
-        return cut if room.sum() == 0 else cut + room * (1 - cut.sum()) / room.sum()
-
-
-def _checked_limits(
+def _limits(
     shares: Sequence[str], every: Sequence[Draws], columns: Sequence[Mapping[str, int]],
-    caps: Mapping[str, float], natural: np.ndarray | None, max_kl: float | None,
-) -> tuple[_Allowed, np.ndarray]:  # fmt: skip
-    """What is allowed, and (k,) the largest shares that were run where these are the caps.
+    caps: Mapping[str, float], near: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """(k,) least and largest shares, and the largest that were run, where these are the caps.
 
-    Raises:
-        UsageError: as :func:`optimal_weights`.
+    ``near`` is the mixture from which the divergence is limited, if it is. Raises UsageError where
+    no mixture is left.
     """
     tried, least = np.ones(len(shares)), np.zeros(len(shares))
     for source, of in zip(every, columns, strict=True):
         for spec in source.law.inputs:
             if (k := of.get(spec.name)) is not None:
-                tried[k] = np.fmin(tried[k], _tried(source, spec.name)[1] or 1.0)
+                high = source.ranges.get(spec.name, (0.0, 0.0))[1] * source.units[spec.name]
+                tried[k] = min(tried[k], high) if high > 0 else tried[k]
                 # Above 0 where the law is infinite without this corpus.
                 least[k] = max(least[k], _LEAST * spec.above_zero)
     cap = numbers_by_name(shares, caps, "caps", tried, domain="fraction")
-    if cap.sum() < 1 - _TOLERANCE:
+    if cap.sum() < 1 - _KEPT:
         raise UsageError(
             f"caps add up to {cap.sum():.4g}: shares below them cannot add up to 1. A corpus that "
             "is not in caps= has the largest share that was run",
             argument="caps",
             value=caps,
         )
-    if max_kl is not None:
-        if natural is None or not max_kl > 0:
-            raise UsageError(
-                "max_kl is positive, and needs natural=, the mixture it is counted from"
-            )
-        cap = np.where(natural > 0, cap, 0.0)  # of no other corpus is the divergence finite
+    if near is not None:
+        cap = np.where(near > 0, cap, 0.0)  # of no other corpus is the divergence finite
     if (least > cap).any():
         raise UsageError(
-            f"without {shares[int(np.argmax(least > cap))]} its law has an infinite loss: allow a "
-            "share of it above 0"
+            f"without {shares[np.argmax(least > cap)]} its law has an infinite loss: allow a share "
+            "of it above 0"
         )
-    allowed = _Allowed(least, cap, natural, math.inf if max_kl is None else max_kl)
-    return allowed, np.where(cap < tried, np.nan, tried)
+    return least, cap, np.where(cap < tried, np.nan, tried)
 
 
 def _observed_mixtures(table: Any, shares: Sequence[str], law: Law) -> np.ndarray:
@@ -668,122 +632,86 @@ def _observed_mixtures(table: Any, shares: Sequence[str], law: Law) -> np.ndarra
     return np.stack([whole[name] for name in shares], axis=1)
 
 
-def _divergence(r: np.ndarray, natural: np.ndarray) -> float:
-    """Σ r·log(r/natural), in nats; infinite where a share has no natural one."""
-    some = r > _TINY
-    with np.errstate(divide="ignore"):
-        return float((r[some] * np.log(r[some] / natural[some])).sum())
+def _divergence(r: Any, natural: Any, xp: Any = np) -> Any:
+    """Σ r·log(r/natural) of mixtures (…, k), in nats; ``xp`` is NumPy or ``jax.numpy``."""
+    return (r * xp.log(xp.maximum(r, _TINY) / xp.maximum(natural, 1e-300))).sum(-1)
 
 
-class _MixedLosses(NamedTuple):
-    """The losses of mixtures (k,).
+def _best_mixtures(
+    every: Sequence[Draws], columns: Sequence[Mapping[str, int]], others: Any,
+    weights: np.ndarray, least: np.ndarray, cap: np.ndarray, natural: np.ndarray | None,
+    max_kl: float | None,
+) -> np.ndarray:  # fmt: skip
+    """(draws, k) mixtures that make the weighted losses least; NaN where the search fails.
 
-    Attributes:
-        every: the law of each loss.
-        columns: of each law, input → number of the share.
-        others: of each law its other inputs, in its own units.
-        weights: (L,) weights of the losses in the sum that is made least.
+    Raises:
+        DataError: it fails for the fit itself.
     """
 
-    every: tuple[Draws, ...]
-    columns: tuple[dict[str, int], ...]
-    others: tuple[dict[str, float], ...]
-    weights: np.ndarray
+    def within(r: np.ndarray) -> np.ndarray:
+        """A mixture cut to the caps, what is cut spread over the room that is left."""
+        cut = np.minimum(r, cap)
+        room = cap - cut
+        return cut if room.sum() == 0 else cut + room * (1 - cut.sum()) / room.sum()
 
-    def at(self, r: np.ndarray) -> np.ndarray:
-        """Losses (draws, L) at one mixture."""
-        laws = zip(self.every, self.columns, self.others, strict=True)
-        losses = [
-            _losses(source, **{name: r[k] for name, k in of.items()}, **more)
-            for source, of, more in laws
-        ]
-        return np.stack(losses, axis=1)
-
-    def best_mixtures(self, allowed: _Allowed) -> np.ndarray:
-        """The best mixture of every draw, (draws, k); NaN where the search fails.
-
-        Raises:
-            DataError: it fails for the fit itself.
-        """
-        even = allowed.cap / allowed.cap.sum()
-        near = even if allowed.natural is None else allowed.within(allowed.natural)
-        spread = np.random.default_rng(0).dirichlet(np.ones(len(even)), STARTS)
-        if allowed.max_kl < math.inf:
-            spread = 0.7 * near + 0.3 * spread
-        best = self._best_mixture(allowed, 0, [near, even, *map(allowed.within, spread)])
-        if np.isnan(best).any():
-            raise DataError(
-                "no mixture was found that keeps the caps and the divergence together: allow a "
-                "larger max_kl, or larger caps",
-                argument="max_kl",
-                value=allowed.max_kl,
-            )
-        draws = range(1, self.every[0].rows)
-        return np.stack([best, *(self._best_mixture(allowed, k, [best, near]) for k in draws)])
-
-    def _best_mixture(
-        self, allowed: _Allowed, draw: int, starts: Sequence[np.ndarray]
-    ) -> np.ndarray:
-        # Importing scipy.optimize takes long, and no other plan needs it.
-        from scipy.optimize import minimize
-
-        laws = tuple(source.law for source in self.every)
-        columns = tuple(tuple(of.items()) for of in self.columns)
-        params = tuple(
-            {name: column[draw] for name, column in source.values.items()} for source in self.every
+    even = cap / cap.sum()
+    near = even if natural is None else within(natural)
+    spread = np.random.default_rng(0).dirichlet(np.ones(len(cap)), STARTS)
+    if max_kl is not None:
+        spread = 0.7 * near + 0.3 * spread
+    starts = np.stack([near, even, *map(within, spread)])
+    starts = np.clip(starts, np.minimum(_INSIDE, cap), cap)
+    laws = tuple(source.law for source in every)
+    params, order = tuple(one.values for one in every), tuple(tuple(of.items()) for of in columns)
+    limits = natural, math.inf if max_kl is None else max_kl
+    if natural is None:
+        limits = np.ones(len(cap)), math.inf
+    found, excess = _best_mixture(
+        laws, order, params, others, weights, np.sqrt(least), np.sqrt(cap), limits, starts
+    )
+    best = np.where(excess <= _KEPT, found / found.sum(axis=1, keepdims=True), np.nan)
+    if np.isnan(best[0]).any():
+        raise DataError(
+            "no mixture was found that keeps the caps and the divergence together: allow a "
+            "larger max_kl, or larger caps",
+            argument="max_kl",
+            value=max_kl,
         )
-
-        # Searched are the roots u of the shares r = u². A law with a power of a share below 1, such
-        # as the additive one, has an endless slope at a share of 0, where SLSQP on the shares
-        # themselves used up its 300 iterations short of the optimum; on the roots it takes 20.
-        def value(u: np.ndarray) -> tuple[float, np.ndarray]:
-            with in_float64():
-                loss, slope = _value_and_slope(
-                    laws, columns, params, self.others, self.weights, u**2
-                )
-            return float(loss), 2 * u * np.asarray(slope)
-
-        limits = [{"type": "eq", "fun": lambda u: (u**2).sum() - 1.0, "jac": lambda u: 2 * u}]
-        if allowed.max_kl < math.inf:
-            log_own = np.log(np.maximum(allowed.natural, 1e-300))
-            limits.append(
-                {
-                    "type": "ineq",
-                    "fun": lambda u: allowed.max_kl - _divergence(u**2, np.exp(log_own)),
-                    "jac": lambda u: -2 * u * (np.log(np.maximum(u**2, _TINY)) - log_own + 1.0),
-                }
-            )
-        best, lowest = np.full(len(starts[0]), np.nan), math.inf
-        for start in starts:
-            # From 0 no slope leads away: it is 2·u times that in the share.
-            inside = np.sqrt(np.clip(start, np.minimum(_INSIDE, allowed.cap), allowed.cap))
-            result = minimize(
-                value, inside, jac=True, method="SLSQP",
-                bounds=list(zip(np.sqrt(allowed.least), np.sqrt(allowed.cap), strict=True)),
-                constraints=limits, options={"maxiter": 300, "ftol": 1e-12},
-            )  # fmt: skip
-            r = np.clip(result.x**2, allowed.least, allowed.cap)
-            whole = abs(r.sum() - 1) <= _TOLERANCE
-            if whole and result.fun < lowest and allowed.holds(r, _TOLERANCE):
-                best, lowest = r / r.sum(), result.fun
-        return best
+    return best
 
 
-@compiled(static_argnames=("laws", "columns"))
-def _value_and_slope(
-    laws: tuple[Law, ...], columns: tuple[tuple[tuple[str, int], ...], ...],
-    params: Any, others: Any, weights: Any, r: Any,
+@for_each_draw("laws", "columns")
+def _best_mixture(
+    laws: tuple[Law, ...], columns: tuple[tuple[tuple[str, int], ...], ...], params: Any,
+    others: Any, weights: Any, low: Any, high: Any, limits: Any, starts: Any,
 ) -> Any:  # fmt: skip
-    """The weighted loss of a mixture (k,), and its slopes."""
+    """The best shares (k,), and by how much they break a limit, (1,).
 
-    def total(r: Any) -> Any:
+    Searched are the roots u of the shares r = u², between ``low`` and ``high``: a law with a power
+    of a share below 1, such as the additive one, has an endless slope at a share of 0.
+    """
+    width = jnp.where(high > low, high - low, 1.0)
+
+    def shares(point: Any) -> Any:
+        return (low + point * (high - low)) ** 2
+
+    @partial(jnp.vectorize, signature="(k)->()")
+    def total(point: Any) -> Any:
+        r = shares(point)
         losses = [
             law(own, **{name: r[k] for name, k in of}, **more)
             for law, of, own, more in zip(laws, columns, params, others, strict=True)
         ]
         return jnp.dot(weights, jnp.stack(losses))
 
-    return jax.value_and_grad(total)(r)
+    def excess(point: Any) -> Any:
+        r, (natural, most) = shares(point), limits
+        more = r.sum(-1) - 1
+        return jnp.stack([more, -more, _divergence(r, natural, jnp) - most], axis=-1)
+
+    point = lowest_under_limits(total, excess, (jnp.sqrt(starts) - low) / width)
+    over = jnp.where(jnp.isfinite(total(point)), excess(point).max(), jnp.inf)
+    return shares(point), over[None]
 
 
 # Shares compared at equal tokens of the corpus.

@@ -137,16 +137,6 @@ def test_compute_saved_at_one_loss(ax):
         assert along == pytest.approx(2.8, abs=2e-3)
 
 
-def test_the_lowest_of_the_runs(ax):
-    points = {"N": [1e8] * 3 + [1e9] * 3, "D": [1e9, 2e9, 4e9] * 2}
-    points["loss"] = [3.0, 2.8, 2.7, 2.9, 2.6, 2.4]
-    lowest = papers.loss_envelope(points, 5)
-    assert pictures.lowest_of_runs(lowest, {k: np.array(v) for k, v in points.items()}, ax) is ax
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), lowest["loss"])
-    seen = np.asarray(ax.collections[0].get_offsets())
-    assert (seen[:, 1].max(), seen[0, 0]) == (3.0, 6e17)
-
-
 def test_replay(ax):
     plan = planning.compare_replay(DOMAIN, [0.2, 0.9], corpus_tokens=(0.1, 10), at={"N": 1.8})
     assert pictures.replay_losses(plan, ax) is ax and len(ax.lines) == 2
