@@ -140,7 +140,6 @@ TOGETHER = {
     jl.forecasting.Backtest: {"along": "compute"},
     jl.fitting.Prior: {"covariances": {"a": np.eye(2), "nan": np.eye(2)}},
     planning.ContinualRun: {"runs": pd.DataFrame({"r": [0.3], "weighted": [2.0]})},
-    planning.OptimalWeights: {"table": pd.DataFrame({"share": ["web"], "weight": [1.0]})},
     planning.OptimalSchedule: {
         "comparison": pd.DataFrame(
             {"loss": [2.0, 2.1]}, index=pd.Index(["optimal", "wsd"], name="schedule")
