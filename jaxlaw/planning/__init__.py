@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.continual import tradeoff_curve as tradeoff_curve
     from jaxlaw.planning.continual import turning_length as turning_length
     from jaxlaw.planning.continual import turning_lengths as turning_lengths
-    from jaxlaw.planning.mixture import CriticalRatio as CriticalRatio
-    from jaxlaw.planning.mixture import LimitedMixture as LimitedMixture
-    from jaxlaw.planning.mixture import Mixture as Mixture
-    from jaxlaw.planning.mixture import OptimalWeights as OptimalWeights
-    from jaxlaw.planning.mixture import ReplayComparison as ReplayComparison
     from jaxlaw.planning.mixture import compare_replay as compare_replay
     from jaxlaw.planning.mixture import critical_ratio as critical_ratio
     from jaxlaw.planning.mixture import optimal_mixture as optimal_mixture

@@ -48,7 +48,7 @@ from jaxlaw.notes import (
 from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import Draws, intervals
 
-#: Times the low end of an interval from which on its high end tells that a fit is loose. In 504 fits
+#: Ratio of the ends of an interval from which on a fit is loose. In 504 fits
 #: of 7 to 120 simulated runs, planned at ten times the largest, one size in four was off by more
 #: than 2 where its interval was wider, and one in 25 where it was not; it held the truth in both.
 _LOOSE, _SIZES = 10.0, ("N", "D", "compute")

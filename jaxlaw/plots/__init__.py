@@ -17,15 +17,10 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import balance as balance
     from jaxlaw.planning.plots import best_rates as best_rates
     from jaxlaw.planning.plots import continual_run as continual_run
-    from jaxlaw.planning.plots import critical_share as critical_share
     from jaxlaw.planning.plots import isoflops as isoflops
     from jaxlaw.planning.plots import isoloss as isoloss
-    from jaxlaw.planning.plots import limited_domain as limited_domain
     from jaxlaw.planning.plots import losses_over as losses_over
-    from jaxlaw.planning.plots import mixture_weights as mixture_weights
     from jaxlaw.planning.plots import recovery as recovery
-    from jaxlaw.planning.plots import replay_losses as replay_losses
-    from jaxlaw.planning.plots import trade_off as trade_off
     from jaxlaw.planning.plots import transfer as transfer
     from jaxlaw.planning.plots import turning_lengths as turning_lengths
     from jaxlaw.plots._design import evaluations as evaluations

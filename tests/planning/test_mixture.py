@@ -39,7 +39,7 @@ def test_the_largest_share_against_brute_force():
 
 
 def test_the_trade_off_curve():
-    curve = planning.optimal_mixture(GENERAL, DOMAIN, start=2.8602, at=AT).curve
+    curve = planning.optimal_mixture(GENERAL, DOMAIN, start=2.8602, at=AT).points["curve"]
     np.testing.assert_allclose(curve["general_loss"], general_loss(curve["share"]), rtol=1e-12)
     np.testing.assert_allclose(curve["domain_loss"], domain_loss(curve["share"], 10.0), rtol=1e-12)
     assert (curve["allowed"] == (curve["share"] <= 0.925)).all()
@@ -106,7 +106,7 @@ def test_pairs_of_draws_stay_together():
     alone = planning.optimal_mixture(one, two, start=2.8602, at=AT)
     assert plan.draws["share"][k] == pytest.approx(alone.share, abs=1e-9)
     assert plan.draws["domain_loss"][k] == pytest.approx(alone.domain_loss, abs=1e-9)
-    assert {"domain_loss_low", "general_loss_high"} <= set(plan.curve)
+    assert {"domain_loss_low", "general_loss_high"} <= set(plan.points["curve"])
     outside = planning.optimal_mixture(general, domain, start=2.8602, at={"N": 1.8e9, "D": 1e12})
     assert [n.code for n in outside.notes] == ["extrapolation"] * 2
 

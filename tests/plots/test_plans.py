@@ -22,9 +22,10 @@ def mixture():
 
 
 def test_the_trade_off(mixture, ax):
-    assert pictures.trade_off(mixture, ax) is ax
-    line = next(one for one in ax.lines if len(one.get_xdata()) == len(mixture.curve))
-    np.testing.assert_array_equal(line.get_xdata(), mixture.curve["general_loss"])
+    assert mixture.plot(ax) is ax
+    curve = mixture.points["curve"]
+    line = next(one for one in ax.lines if len(one.get_xdata()) == len(curve))
+    np.testing.assert_array_equal(line.get_xdata(), curve["general_loss"])
     low, high = mixture.interval["share"]
     assert f"r_d = {mixture.share:.3f} ({low:.3f} to {high:.3f})" in " ".join(texts(ax))
     at = np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
@@ -32,12 +33,13 @@ def test_the_trade_off(mixture, ax):
 
 
 def test_little_domain_data(ax):
-    boot = drawn(DOMAIN)
-    assert pictures.limited_domain(boot, [5e7, 1e9], ax, at={"N": 1.8e9}) is ax
-    first = planning.optimal_mixture_data_limited(boot, 5e7, at={"N": 1.8e9})
-    assert f"r_d = {first.share:.3f}" in texts(ax) and "r_d = 1.000" in texts(ax)
-    curve = ax.lines[0].get_ydata()
-    assert curve.min() == pytest.approx(first.loss, abs=1e-5)
+    little, much = (
+        planning.optimal_mixture_data_limited(drawn(DOMAIN), tokens, at={"N": 1.8e9})
+        for tokens in (5e7, 1e9)
+    )
+    assert little.plot(ax) is ax and much.plot(ax, color="red") is ax
+    assert f"r_d = {little.share:.3f}" in " ".join(texts(ax))
+    assert ax.lines[0].get_ydata().min() == pytest.approx(little.loss, abs=1e-5)
     assert named(ax) == ["50 M tokens", "1 B tokens"]
 
 
@@ -48,10 +50,10 @@ def test_weights_of_a_mixture_with_natural_shares_and_caps(ax):
     plan = planning.optimal_weights(
         {"loss": (law, truth)}, caps={"code": 0.4}, natural={"web": 8, "code": 1, "math": 1}
     )
-    assert pictures.mixture_weights(plan, ax) is ax
-    widths = [bar.get_width() for bar in ax.patches]
-    assert widths == pytest.approx([*plan.table["weight"], 0.8, 0.1, 0.1])
-    assert [t.get_text() for t in ax.get_yticklabels()] == shares and "40.0%" in texts(ax)
+    assert plan.plot(ax) is ax
+    widths = [bar.get_width() for bar in ax.patches]  # from below
+    assert widths == pytest.approx([*plan.table["weight"][::-1], 0.1, 0.1, 0.8])
+    assert [t.get_text() for t in ax.get_yticklabels()] == shares[::-1] and "40.0%" in texts(ax)
     (cap,) = ax.collections[0].get_segments()
     assert cap[:, 0] == pytest.approx([0.4, 0.4]) and cap[:, 1].mean() == pytest.approx(1)
 
@@ -123,17 +125,6 @@ def test_saved_compute(ax):
     assert frontier.get_xlabel() == "compute from scratch (FLOPs)"
 
 
-def test_the_share_that_brings_the_loss_back(ax):
-    boot = drawn(GENERAL)
-    assert pictures.critical_share(boot, 2.8602, ax, at=AT) is ax
-    plan = planning.critical_ratio(boot, start=2.8602, at=AT)
-    low, high = plan.interval["share"]
-    assert f"r_g = {plan.share:.3f} ({low:.3f} to {high:.3f})" in texts(ax)
-    r, loss = ax.lines[0].get_data()
-    np.testing.assert_allclose(np.interp(plan.share, r, loss), plan.loss, atol=1e-3)
-    assert named(ax) == ["start"]
-
-
 def test_the_lowest_of_the_runs(ax):
     points = {"N": [1e8] * 3 + [1e9] * 3, "D": [1e9, 2e9, 4e9] * 2}
     points["loss"] = [3.0, 2.8, 2.7, 2.9, 2.6, 2.4]
@@ -146,10 +137,10 @@ def test_the_lowest_of_the_runs(ax):
 
 def test_replay(ax):
     plan = planning.compare_replay(DOMAIN, [0.2, 0.9], corpus_tokens=(0.1, 10), at={"N": 1.8})
-    assert pictures.replay_losses(plan, ax) is ax and len(ax.lines) == 2
+    assert plan.plot(ax) is ax and len(ax.lines) == 2
     assert "compute" in ax.get_xlabel()
     met = planning.compare_replay(
         DOMAIN, [0.8, 0.9], corpus_tokens=(0.1, 10), tolerance=plan.spread_last / 8, at={"N": 1.8}
     )
-    lines = len(pictures.replay_losses(met).lines)
+    lines = len(met.plot().lines)
     assert lines == 2 + (0 < met.meet < np.inf)
