@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import solution as solution
     from jaxlaw.planning.plots import trade_off as trade_off
     from jaxlaw.planning.plots import turning_lengths as turning_lengths
-    from jaxlaw.plots._design import evaluations as evaluations
-    from jaxlaw.plots._design import runs_to_make as runs_to_make
     from jaxlaw.plots._fits import demo_figure as demo_figure
     from jaxlaw.plots._fits import hidden_curves as hidden_curves
     from jaxlaw.plots._fits import loss_curve as loss_curve
