@@ -22,7 +22,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, Quantity
 from jaxlaw._rounding import first_largest, first_least
 from jaxlaw._typed import ResampleCount, checked
-from jaxlaw.design._information import Information, information_of, own_units
+from jaxlaw.design._information import information_of, own_units
 from jaxlaw.errors import UsageError, listed
 from jaxlaw.fitting import FittedLaw
 from jaxlaw.uncertainty import has_draws

@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Any
 from jaxlaw._faces import face
 
 if TYPE_CHECKING:
-    from jaxlaw.papers.plots import lowest_of_runs as lowest_of_runs
-    from jaxlaw.papers.plots import ood_losses as ood_losses
-    from jaxlaw.papers.plots import score_over_cross_entropy as score_over_cross_entropy
     from jaxlaw.papers.plots import slopes_over_share as slopes_over_share
-    from jaxlaw.papers.plots import transfer_law as transfer_law
-    from jaxlaw.papers.plots import trends_over_share as trends_over_share
-    from jaxlaw.papers.plots import value as value
-    from jaxlaw.papers.plots import values as values
     from jaxlaw.planning.plots import balance as balance
     from jaxlaw.planning.plots import best_rates as best_rates
     from jaxlaw.planning.plots import best_settings as best_settings

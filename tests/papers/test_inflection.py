@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import laws, simulate
+from jaxlaw import laws, papers, simulate
 from jaxlaw.papers._inflection import _interval
 
 UPPER = {
@@ -39,14 +39,14 @@ def runs(below, noise=0.002, seed=0):
 
 @pytest.fixture(scope="module")
 def found():
-    return jl.papers.inflection_ratio(runs(lower()), at=AT, n_resamples=20)
+    return papers.inflection_ratio(runs(lower()), at=AT, n_resamples=20)
 
 
 @pytest.mark.full
 def test_a_known_ratio_is_found(found):
-    assert found.interval[0] < TURN < found.interval[1]
+    low, high = found.interval["ratio"]
+    assert low < TURN < high and high - low < 0.05
     assert found.ratio == pytest.approx(TURN, abs=0.015)
-    assert found.interval[1] - found.interval[0] < 0.05
     assert found.below["B"] < 0 < found.above["B"]
     assert found.bracket == (0.05, 0.1) and 0.05 < found.split < 0.1
     assert 0.05 < found.flat < 0.1
@@ -80,51 +80,53 @@ def test_an_interval_says_where_it_cannot_be_one(ratio, crossings, level, expect
 def test_what_it_rests_on_is_in_the_result(found):
     assert found.trends["r"].tolist() == SHARES[1:]
     assert (found.trends["slope"] > 0).tolist() == [r < TURN for r in SHARES[1:]]
-    assert len(found.crossings) == 20
+    assert len(found.draws["ratio"]) == 20
     assert {"zero-share", NARROW} <= {note.code for note in found.notes}  # 20 are too few
-    said = found.summary()
-    without = replace(found, interval=(NAN, NAN)).summary()
-    assert "(95 %: " in said and "95 %:" not in without and "meet at" in without
-    assert "at a share of 5 to 10 %" in said and "meet at" in said
+    assert "at a share of 5 to 10 %" in found.headline and "(95 %: " in found.headline
 
 
 @pytest.mark.full
 def test_both_pieces_are_one_law_that_predicts(found):
-    law = found.law()
-    assert law.ratio == found.ratio
+    law = papers.piecewise_law(found)
+    assert law.params["ratio"] == found.ratio
     table = runs(lower(), noise=0.0)
-    table = table[(table["r"] > 0) & ~table["r"].between(found.bracket[0], found.bracket[1])]
+    table = table[(table["r"] > 0) & ~table["r"].between(*found.bracket)]
     losses = law.predict(table)
     assert np.abs(losses / table["loss"] - 1).max() < 0.005
-    for side, one in ((table["r"] < TURN, law.below), (table["r"] >= TURN, law.above)):
-        np.testing.assert_array_equal(losses[side], one.predict(table[side]))
+    below, above = (jl.FittedLaw("dcpt", side) for side in (found.below, found.above))
+    for side, one in ((table["r"] < TURN, below), (table["r"] >= TURN, above)):
+        np.testing.assert_allclose(losses[side], one.predict(table[side]), rtol=1e-12)
     # It rises with D below the ratio and falls above it, which no D-CPT law does alone.
     ends = law.predict(N=1.8, D=[[0.3], [2.6]], r=[0.02, 0.3])
     assert ends[1, 0] > ends[0, 0] and ends[1, 1] < ends[0, 1]
-    # The pieces meet where they were compared, and take a step elsewhere.
-    assert abs(law.step(**AT)) < 1e-4
-    assert law.step(N=1.8, D=[0.3, 2.6]).shape == (2,)
+    # The pieces meet where they were compared.
+    met = [law.predict(**AT, r=found.ratio * side) for side in (1 - 1e-9, 1 + 1e-9)]
+    assert abs(met[1] - met[0]) < 1e-4
     scores = law.score(table)
     assert scores.r2 > 0.99 and scores.relative_error < 0.005
     np.testing.assert_array_equal(scores.table["predicted"], losses)
     assert law.is_extrapolation(N=1.8, D=1.0, r=[0.02, 0.9]).tolist() == [False, True]
-    assert found.law(0.09).predict(N=1.8, D=1.0, r=0.08) == law.below.predict(N=1.8, D=1.0, r=0.08)
-    assert replace(found, ratio=NAN).law().ratio == found.flat
-    with pytest.raises(jl.UsageError, match="no uncertainty|optimum of no runs|fit your runs"):
-        jl.covariance(law.below, table)  # a piece stands for no runs of its own
+    by_hand = papers.piecewise_law(found, 0.09)
+    assert by_hand.predict(N=1.8, D=1.0, r=0.08) == pytest.approx(
+        float(below.predict(N=1.8, D=1.0, r=0.08))
+    )
+    unmet = replace(found, quantities={"flat": found.quantities["flat"]})
+    assert papers.piecewise_law(unmet).params["ratio"] == found.flat
     for ratio in (0.0, 1.5):
         with pytest.raises(jl.UsageError, match="must be a share between 0 and 1"):
-            found.law(ratio)
+            papers.piecewise_law(found, ratio)
     with pytest.raises(jl.UsageError, match="no inflection within these runs"):
-        replace(found, below={}).law()
+        papers.piecewise_law(replace(found, facts={}))
 
 
-def test_runs_in_other_units_have_the_same_pieces(found):
-    single = {"N": 1e-9, "D": 1e-9, "r": 1.0}
-    law = replace(found, units=single).law()
-    assert law.predict(N=1.8e9, D=1e9, r=0.02) == pytest.approx(
-        found.law().predict(N=1.8, D=1.0, r=0.02), rel=1e-12
-    )
+def test_runs_in_other_units_have_the_same_pieces(found, tmp_path):
+    single = {"N": ("parameters", 1.0), "D": ("tokens", 1.0)}
+    law = papers.piecewise_law(replace(found, units=found.units | single))
+    expected = papers.piecewise_law(found).predict(N=1.8, D=1.0, r=0.02)
+    assert law.predict(N=1.8e9, D=1e9, r=0.02) == pytest.approx(float(expected), rel=1e-12)
+    found.save(tmp_path / "turn.json")
+    again = papers.piecewise_law(jl.load(tmp_path / "turn.json"))
+    assert again.predict(N=1.8, D=1.0, r=0.02) == expected
 
 
 def test_slopes_in_d_by_share_are_the_differences_of_figure_10():
@@ -132,35 +134,35 @@ def test_slopes_in_d_by_share_are_the_differences_of_figure_10():
     grid = np.meshgrid([0.5, 1.8], np.arange(1, 11) * 0.25, [0.1, 0.33, 0.5, 0.9], indexing="ij")
     inputs = dict(zip("NDr", (axis.ravel() for axis in grid), strict=True))
     made = simulate.simulate_runs("dcpt", UPPER, inputs)
-    table = jl.papers.loss_slopes(made)
+    table = papers.loss_slopes(made)
     assert list(table) == ["N", "D_low", "D_high", "r", "slope", "falls"]
     assert len(table) == 2 * 9 * 4 and table["falls"].isna().sum() == 2 * 9
     assert (table["falls"].dropna() == 1).all()
     one = table.query("N == 1.8 and r == 0.33 and D_low == 0.5").iloc[0]
     at = {D: float(laws.get("dcpt")(UPPER, N=1.8, D=D, r=0.33)) for D in (0.5, 0.75)}
     assert one["slope"] == pytest.approx((at[0.75] - at[0.5]) / 0.25, rel=1e-4)
-    wide = jl.papers.loss_slopes(made, every=0.5)
+    wide = papers.loss_slopes(made, every=0.5)
     assert set(np.round(wide["D_high"] - wide["D_low"], 9)) == {0.5}
     # In other units and order, with rows twice: the same rows of runs.
     again = pd.concat([made, made]).sample(frac=1, random_state=0)
     again = again.assign(D=again["D"] * 1e9)
-    same = jl.papers.loss_slopes(again, units={"D": 1})
+    same = papers.loss_slopes(again, units={"D": 1})
     np.testing.assert_allclose(same["slope"] * 1e9, table["slope"], rtol=1e-9)
     level = simulate.TRUTHS["dcpt-l1"]
-    flat = jl.papers.loss_slopes(simulate.simulate_runs("dcpt-l1", level, inputs))
+    flat = papers.loss_slopes(simulate.simulate_runs("dcpt-l1", level, inputs))
     spread = flat.groupby(["N", "D_low"])["slope"].agg(lambda s: np.ptp(s) / abs(s.mean()))
     assert spread.max() < 1e-4
     low = simulate.simulate_runs("dcpt", lower(), inputs | {"r": inputs["r"] / 20})
-    assert (jl.papers.loss_slopes(low)["slope"] > 0).all()
+    assert (papers.loss_slopes(low)["slope"] > 0).all()
     with pytest.raises(jl.DataError, match="two evaluations 9 of D apart"):
-        jl.papers.loss_slopes(made, every=9.0)
+        papers.loss_slopes(made, every=9.0)
     with pytest.raises(jl.DataError, match="two evaluations of different D"):
-        jl.papers.loss_slopes(made[made["D"] == 0.25])
+        papers.loss_slopes(made[made["D"] == 0.25])
 
 
 def test_slopes_are_those_of_a_regression():
     table = runs(lower())
-    law = jl.papers.inflection_ratio(table[table["r"] > 0.1])
+    law = papers.inflection_ratio(table[table["r"] > 0.1])
     r, slope, error = law.trends.iloc[0]
     rows = table[table["r"] == r]
     design = np.column_stack([np.log(rows["D"]), pd.get_dummies(rows["N"]).to_numpy(float)])
@@ -171,13 +173,13 @@ def test_slopes_are_those_of_a_regression():
 
 
 def test_no_inflection_within_the_data_is_an_answer():
-    falling = jl.papers.inflection_ratio(runs(UPPER))
-    assert np.isnan(falling.ratio) and np.isnan(falling.bracket[0])
+    falling = papers.inflection_ratio(runs(UPPER))
+    assert not falling.quantities and "bracket" not in falling.facts
     (note,) = [note for note in falling.notes if note.code == "no-inflection"]
     assert "falls with D at every share down to r = 0.01" in note.message
     assert falling.summary().startswith("no inflection within the data")
     table = runs(lower())
-    rising = jl.papers.inflection_ratio(table[table["r"] < TURN])
+    rising = papers.inflection_ratio(table[table["r"] < TURN])
     (note,) = [note for note in rising.notes if note.code == "no-inflection"]
     assert "rises with D up to r = 0.05, and at no share above it" in note.message
 
@@ -185,4 +187,4 @@ def test_no_inflection_within_the_data_is_an_answer():
 def test_shares_without_a_trend_are_refused():
     table = runs(UPPER)
     with pytest.raises(jl.DataError, match="do not show how the loss moves with D"):
-        jl.papers.inflection_ratio(table[table["D"] == table["D"].max()])
+        papers.inflection_ratio(table[table["D"] == table["D"].max()])

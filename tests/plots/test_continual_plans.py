@@ -1,7 +1,6 @@
 """Pictures of continual runs and of a corpus's value show what they say they show."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import jaxlaw as jl
@@ -65,23 +64,22 @@ def test_a_run_goes_from_one_hidden_curve_to_the_other(ax):
 
 def test_the_value_of_a_corpus(ax):
     score = [10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0]
-    found = pretraining_value({"Dp": np.geomspace(1e9, 1e11, 8), "score": score}, baseline=8)
-    plots.value(found, 20.0, ax)
+    data = {"Dp": np.geomspace(1e9, 1e11, 8), "score": score}
+    pretraining_value(data, baseline=8, target=20).plot(ax)
     shown = np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
     np.testing.assert_allclose(shown[:, 1], score)
     assert ax.get_title() == "suspect misalignment"
-    assert named(ax) == ["target", "without\npretraining"]
+    assert sorted(named(ax)) == ["target", "without\npretraining"]
 
 
 def test_another_set_and_its_mixture(ax):
     pt, cpt = np.linspace(3.2, 3.4, 24), np.linspace(3.1, 2.7, 24) ** 1.02
     observed = {"loss_pt": pt, "loss_cpt": cpt, "loss_ood": 0.3 * pt + 0.6 * cpt}
     found = out_of_domain(observed | {"run": np.repeat(["a", "b"], 12)})
-    ahead = {"step": np.array([13, 14]), "loss_ood": np.array([2.6, 2.5])}
-    assert plots.ood_losses(found, pd.DataFrame(ahead), ax) is ax
+    assert found.plot(ax) is ax
     np.testing.assert_allclose(ax.lines[0].get_ydata(), observed["loss_ood"][:12])
-    np.testing.assert_allclose(ax.lines[1].get_ydata(), found.table["mixture"][12:])
-    assert sorted(named(ax)) == ["a", "b", "predicted"]
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), found.points["losses"]["mixture"][12:])
+    assert sorted(named(ax)) == ["a", "b"]
     assert ax.get_title() == "0.3·L_pt + 0.6·L_cpt, R² 1.000"
 
 

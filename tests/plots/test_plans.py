@@ -5,7 +5,7 @@ import pytest
 from matplotlib.path import Path as MplPath
 
 import jaxlaw as jl
-from jaxlaw import papers, planning
+from jaxlaw import planning
 from tests.conftest import named, texts
 from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn, scattered
 
@@ -135,16 +135,6 @@ def test_compute_saved_at_one_loss(ax):
     for line, compute in zip(ax.lines[:2], both, strict=True):
         along = np.interp(np.log(compute), np.log(line.get_xdata()), line.get_ydata())
         assert along == pytest.approx(2.8, abs=2e-3)
-
-
-def test_the_lowest_of_the_runs(ax):
-    points = {"N": [1e8] * 3 + [1e9] * 3, "D": [1e9, 2e9, 4e9] * 2}
-    points["loss"] = [3.0, 2.8, 2.7, 2.9, 2.6, 2.4]
-    lowest = papers.loss_envelope(points, 5)
-    assert pictures.lowest_of_runs(lowest, {k: np.array(v) for k, v in points.items()}, ax) is ax
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), lowest["loss"])
-    seen = np.asarray(ax.collections[0].get_offsets())
-    assert (seen[:, 1].max(), seen[0, 0]) == (3.0, 6e17)
 
 
 def test_replay(ax):
