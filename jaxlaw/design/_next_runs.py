@@ -96,8 +96,7 @@ def next_runs(
             # 22 of 24 simulated trials: there is nothing to search for.
             message = (
                 "next_runs chooses for the fit of one law; the most informative next run of a "
-                "forecast is the largest you can afford, at the tokens per parameter of the run you "
-                "forecast"
+                "forecast is the largest you can afford, at its tokens per parameter"
             )
         raise UsageError(message, argument="fit", value=fit)
     if criterion == "c" and predict is None:

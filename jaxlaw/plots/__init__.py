@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from jaxlaw.plots._intervals import parameter_intervals as parameter_intervals
     from jaxlaw.plots._intervals import prior_and_runs as prior_and_runs
     from jaxlaw.plots._intervals import profile_prediction as profile_prediction
-    from jaxlaw.plots._scores import score_compute as score_compute
-    from jaxlaw.plots._scores import score_forecasts as score_forecasts
-    from jaxlaw.plots._scores import score_steps as score_steps
     from jaxlaw.plots._studies import fold_scores as fold_scores
     from jaxlaw.plots._studies import score_table as score_table
 else:
