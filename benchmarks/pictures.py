@@ -61,7 +61,7 @@ def curve(made: Names) -> Figure:
 def corpus(made: Names) -> Figure:
     """Scores over pretraining tokens, the law, its band and the target."""
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-    plots.value(made["valuation"], 22, ax)
+    made["valuation"].plot(ax)
     return figure
 
 
@@ -76,15 +76,15 @@ def language(made: Names) -> Figure:
 def design(made: Names) -> Figure:
     """When a run is evaluated; what each of the next runs takes off the standard deviation."""
     figure, (left, right) = _two()
-    plots.evaluations(jl.design.evaluation_steps(10, 20_000), left)
-    plots.runs_to_make(made["chosen"], right)
+    jl.design.evaluation_steps(10, 20_000).plot(left)
+    made["chosen"].plot(right)
     return figure
 
 
 def turn(made: Names) -> Figure:
     """The trend of the loss with D at every share, and where it turns."""
     figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-    plots.trends_over_share(made["turn"], ax)
+    made["turn"].plot(ax)
     return figure
 
 

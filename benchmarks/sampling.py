@@ -40,13 +40,13 @@ def methods() -> None:
         for method, line in of_side(name, plans).items():
             r2, huber, error, beyond = line
             print(
-                f"| {side} | {method} | {len(plans[method])} | {r2:.4f} | {huber:.2e} "
+                f"| {side} | {method} | {len(plans[method].steps)} | {r2:.4f} | {huber:.2e} "
                 f"| {error:.5f} | {beyond:.5f} |",
                 flush=True,
             )
 
 
-def of_side(name: str, plans: dict[str, design.EvaluationSteps]) -> dict[str, np.ndarray]:
+def of_side(name: str, plans: dict[str, jl.Answer]) -> dict[str, np.ndarray]:
     truth, per_step = simulate.TRUTHS[name], 64 * 2048e-9
     steps = np.arange(1000, STEPS + 1, 1000)
     ratios = np.array([0.0, 0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 0.9, 1.0])
@@ -54,7 +54,7 @@ def of_side(name: str, plans: dict[str, design.EvaluationSteps]) -> dict[str, np
     clean = simulate.simulate_runs("dcpt", truth, {"N": 1.8, "D": at * per_step, "r": r})
     normal = np.random.default_rng(0).standard_normal((SEEDS, len(clean)))
     losses = clean["loss"].to_numpy() * np.exp(NOISE * normal)
-    kept = np.stack([np.isin(at, plan.steps) for plan in plans.values()])
+    kept = np.stack([np.isin(at, plan.steps["step"]) for plan in plans.values()])
     fixed = {name: truth[name] for name in ("A", "alpha")}
     free = [name for name in laws.get("dcpt").parameter_names if name not in fixed]
     refits = fit_many(

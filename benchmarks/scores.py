@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 
 import jaxlaw as jl
-from jaxlaw.forecasting._tasks import _Table
+from jaxlaw.forecasting._tasks import Ladder
 
 DATA = Path(os.environ.get("JAXLAW_DATA", "."))
 SCORES = ("test_acc", "test_len_norm")  # ends of the columns of scores of loss_to_tasks.csv
@@ -101,7 +101,8 @@ def forecasts(way: str, split: Split, save: Path) -> pd.DataFrame:
         tasks = {task: (losses[task], score) for task, (_, score) in tasks.items()}
     made = jl.forecast_scores(split.fitted, tasks, at, groups=split.groups, prior=prior)
     mean = made.mean.assign(task="mean", chance=np.nan)
-    good = [split.tasks[task][1] for task in made.forecasts]
+    known = made.table.loc[made.table["score"].notna(), "task"].unique()
+    good = [split.tasks[task][1] for task in known]
     every = pd.concat([made.table, mean], ignore_index=True)
     row = later[good].mean(axis=1).to_numpy()
     return every.assign(observed=np.concatenate([observed, row]))
@@ -214,7 +215,7 @@ def tasks_in_trouble() -> None:
     counts: dict[tuple[str, str], list[str]] = {}
     for name, split in splits():
         runs = jl.read_runs(split.fitted)
-        table = _Table.of(runs, split.groups, {"N": [1e9], "D": [1e10]})
+        table = Ladder.of(runs, split.groups, {"N": [1e9], "D": [1e10]})
         for score in (c for c in split.fitted if c.startswith("acc_") or c.endswith(SCORES)):
             loss = score.replace("acc_", "bpb_")
             if split.groups is None:

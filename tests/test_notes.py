@@ -107,7 +107,7 @@ def test_what_notes_advise_exists():
     public = [jl.read_runs, jl.read_loss_curves, ReadingOptions, FitKeywords]
     public += [jl.forecasting.score, jl.forecasting.compute_for_score]
     public += public_functions().values()
-    for kind in (jl.LossCurves, jl.Runs, jl.FittedLaw, jl.papers.OutOfDomain):
+    for kind in (jl.LossCurves, jl.Runs, jl.FittedLaw):
         public += [value for value in vars(kind).values() if inspect.isfunction(value)]
     arguments = {name for one in public for name in getattr(one, "__annotations__", {})}
     options = options_of(get_command(cli.make_app())) | options_of(get_command(make_plans()))

@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING
 from jaxlaw._faces import face
 
 if TYPE_CHECKING:
-    from jaxlaw.design._evaluation_steps import EvaluationSteps as EvaluationSteps
     from jaxlaw.design._evaluation_steps import decay_rate as decay_rate
     from jaxlaw.design._evaluation_steps import evaluation_steps as evaluation_steps
-    from jaxlaw.design._next_runs import NextRuns as NextRuns
     from jaxlaw.design._next_runs import next_runs as next_runs
 else:
     __getattr__, __dir__, __all__ = face(__name__)

@@ -3,67 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw._result import Result
+from jaxlaw._answer import Answer
+from jaxlaw._quantities import Quantity
 from jaxlaw._typed import StepCount, checked
 from jaxlaw.data import decaying
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.notes import Note
 
 Method = Literal["M1", "M2", "M3", "M4"]
 _LARGEST = 10**7  # evaluations of one run
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class EvaluationSteps(Result):
-    """When to evaluate a run.
-
-    Attributes:
-        method: M1 to M4.
-        steps: (points,) steps after which to evaluate, increasing.
-        n_steps: number of steps of the run.
-        rate: λ of M4, per evaluation of M1; None for the other methods.
-        notes: none so far.
-
-    Example:
-        >>> len(jl.design.evaluation_steps(budget=10, steps=20_000, method="M2"))
-        10
-    """
-
-    method: str
-    steps: np.ndarray
-    n_steps: int
-    rate: float | None = field(default=None, metadata={"setting": True, "unit": ""})
-    notes: tuple[Note, ...] = ()
-
-    picture = "evaluations"
-
-    @property
-    def headline(self) -> str:
-        """The method and how many evaluations it takes."""
-        rate = "" if self.rate is None else f", λ = {self.rate:.4g}"
-        return (
-            f"{self.method}{rate}: {len(self)} evaluations of {self.n_steps:,} steps, the first "
-            f"after {self.steps[0]:,}"
-        )
-
-    def lines(self) -> list[str]:
-        """The steps."""
-        return [" ".join(map(str, self.steps))]
-
-    @property
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """The steps."""
-        return {"steps": pd.DataFrame({"step": self.steps})}
-
-    def __len__(self) -> int:
-        """The number of evaluations."""
-        return len(self.steps)
 
 
 @checked
@@ -74,7 +26,7 @@ def evaluation_steps(
     every: int = 1000,
     method: Method = "M4",
     rate: float | None = None,
-) -> EvaluationSteps:
+) -> Answer:
     """Spend a budget of evaluations on one run.
 
     M1 is every ``every`` steps; the others keep some of those: M2 every k-th; M3 every k-th
@@ -90,15 +42,28 @@ def evaluation_steps(
         method: M1, M2, M3 or M4.
         rate: λ of M4, in place of the one the budget gives.
 
+    Returns:
+        Answer with the table ``steps``, whose column ``step`` has the steps after which to
+        evaluate; ``rate``, λ per evaluation of M1, of M4; and the facts ``method`` and ``n_steps``
+        of the run.
+
     Raises:
         UsageError: another method, or numbers that leave nothing to evaluate.
 
     Example:
-        >>> jl.design.evaluation_steps(budget=10, steps=20_000).steps
-        array([ 2000,  3000,  4000,  5000,  7000,  9000, 11000, 13000, 17000,
-               20000])
+        >>> jl.design.evaluation_steps(budget=10, steps=20_000).steps["step"].tolist()
+        [2000, 3000, 4000, 5000, 7000, 9000, 11000, 13000, 17000, 20000]
     """
-    _check(budget, steps, every, method, rate)
+    if method not in _KEPT:
+        hint = nearest(str(method), _KEPT)
+        raise UsageError(f"there is no method {method!r}; methods: {', '.join(_KEPT)}.{hint}")
+    for name, value in {"budget": budget, "steps": steps, "every": every}.items():
+        if not (value >= 1 and value == int(value)):
+            raise UsageError(f"{name} is a whole number, 1 or more, not {value}")
+    if rate is not None and (method != "M4" or not rate >= 0):
+        raise UsageError(
+            f"rate is λ ≥ 0 of method M4, not {rate} of {method}", argument="rate", value=rate
+        )
     count = int(steps // every)
     if not 1 <= count <= _LARGEST:
         raise UsageError(
@@ -117,21 +82,17 @@ def evaluation_steps(
             f"{method}{with_rate} takes {len(kept)} evaluations of this run, the budget is "
             f"{budget}: raise it, or take another method"
         )
-    return EvaluationSteps(method, kept * int(every), int(steps), rate)
-
-
-def _check(budget: Any, steps: Any, every: Any, method: Any, rate: Any) -> None:
-    """Refuse arguments of :func:`evaluation_steps` that make no sense; raises UsageError."""
-    if method not in _KEPT:
-        hint = nearest(str(method), _KEPT)
-        raise UsageError(f"there is no method {method!r}; methods: {', '.join(_KEPT)}.{hint}")
-    for name, value in {"budget": budget, "steps": steps, "every": every}.items():
-        if not (value >= 1 and value == int(value)):
-            raise UsageError(f"{name} is a whole number, 1 or more, not {value}")
-    if rate is not None and (method != "M4" or not rate >= 0):
-        raise UsageError(
-            f"rate is λ ≥ 0 of method M4, not {rate} of {method}", argument="rate", value=rate
-        )
+    kept = kept * int(every)
+    decay = "" if rate is None else f", λ = {rate:.4g}"
+    return Answer(
+        kind="evaluation steps",
+        sentence=f"{method}{decay}: {len(kept)} evaluations of {int(steps):,} steps, the first "
+        f"after {kept[0]:,}",
+        quantities={} if rate is None else {"rate": Quantity(float(rate))},
+        tables={"steps": pd.DataFrame({"step": kept})},
+        units={"step": ("", 1.0)},
+        facts={"method": method, "n_steps": int(steps)},
+    )
 
 
 @checked

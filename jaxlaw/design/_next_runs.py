@@ -10,81 +10,24 @@ Donev and Tobias 2007, Optimum Experimental Designs, ch. 10 and 12.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw._arrays import real_numbers
+from jaxlaw._answer import Answer
+from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import SHARE
-from jaxlaw._result import Result
+from jaxlaw._quantities import SHARE, Quantity
 from jaxlaw._rounding import first_largest, first_least
 from jaxlaw._typed import ResampleCount, checked
-from jaxlaw.design._information import Information, information_of, own_units
+from jaxlaw.design._information import information_of, own_units
 from jaxlaw.errors import UsageError, listed
 from jaxlaw.fitting import FittedLaw
-from jaxlaw.notes import Note
 from jaxlaw.uncertainty import has_draws
 
 _ALIKE = 1e-9  # share of a variance by which candidates that count as equal may differ
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class NextRuns(Result):
-    """Which candidates to run.
-
-    Example:
-        >>> table = jl.simulate.experiment("chinchilla").table
-        >>> more = {"N": [1e10, 3e10], "D": [1e11, 1e11]}
-        >>> fit = jl.fit("chinchilla", table)
-        >>> chosen = jl.design.next_runs(fit, table, more, predict={"N": 7e10, "D": 1e12}, n=1)
-        >>> bool(chosen.after < chosen.before)
-        True
-
-    Attributes:
-        table: their rows, best first, with ``sd``: the standard deviation of the prediction
-            once they and those above are there (relative where the fit is of logarithms; root
-            mean square over several predictions). Without a prediction (criterion D) that of
-            the parameters' joint ellipsoid, relative to now.
-        before, after: standard deviation without any of them, and with all; ``before`` is the
-            standard error that :func:`jaxlaw.covariance` gives the prediction, over the
-            prediction where the fit is of logarithms.
-        noise: τ, to which the standard deviations are proportional.
-        criterion: ``c`` or ``D``.
-        notes: findings to know before relying on it.
-        units: number, or column → (unit, what one is worth in single things).
-    """
-
-    table: pd.DataFrame
-    before: float = field(metadata={"unit": ""})
-    after: float = field(metadata={"unit": ""})
-    noise: float = field(metadata={"unit": ""})
-    criterion: str
-    notes: tuple[Note, ...] = ()
-    units: dict[str, tuple[str, float]] = field(default_factory=dict)
-
-    picture = "runs_to_make"
-
-    def unit_of(self, name: str) -> tuple[str, float] | None:
-        """The unit of a number or of a column."""
-        return self.units.get(name)
-
-    @property
-    def headline(self) -> str:
-        """What the runs are worth."""
-        what = "the prediction" if self.criterion == "c" else "all parameters, relative to now,"
-        count = f"{len(self.table)} run" + "s" * (len(self.table) != 1)
-        return (
-            f"{count}: the standard deviation of {what} falls from {self.written('before')} to "
-            f"{self.written('after')}"
-        )
-
-    def lines(self) -> list[str]:
-        """The choice as a table."""
-        return self.readable(self.table).to_string().split("\n")
 
 
 @checked
@@ -100,7 +43,7 @@ def next_runs(
     budget: float | None = None,
     group: Hashable | None = None,
     groups: Any = None,
-) -> NextRuns:
+) -> Answer:
     """Choose the runs that most reduce the variance of a prediction.
 
     Greedy, by gain per cost, then exchanges of one for another until none helps: not always
@@ -126,7 +69,13 @@ def next_runs(
             deviations are then those of ``groups`` there.
 
     Returns:
-        The :class:`NextRuns`.
+        Answer whose ``table`` has the chosen rows, best first, with ``candidate``, the number of
+        the row among the candidates, and ``sd``: the standard deviation of the prediction once
+        this run and those above are there (relative where the fit is of logarithms; root mean
+        square over several predictions). Without a prediction (criterion D) that of the
+        parameters' joint ellipsoid, relative to now. ``before`` and ``after``: the same without any
+        of them, and with all; ``before`` is the standard error that :func:`jaxlaw.covariance` gives
+        the prediction. ``noise``: τ, to which these are proportional. Fact: ``criterion``.
 
     Raises:
         UsageError: the call is invalid, or the first argument is no fit.
@@ -141,10 +90,34 @@ def next_runs(
         array([[1.e+10, 1.e+11]])
     """
     if not isinstance(fit, FittedLaw):
-        raise _refuse_no_fit(fit)
-    _check(criterion, predict, n, budget)
-    frame = _frame(candidates)
-    names, number, price = _group_candidates(frame, group, cost)
+        message = f"fit is a {type(fit).__name__}; it must be a FittedLaw, the fit of one law"
+        if has_draws(fit):
+            # Candidates by the variance expected to be left of a forecast were the largest run in
+            # 22 of 24 simulated trials: there is nothing to search for.
+            message = (
+                "next_runs chooses for the fit of one law; the most informative next run of a "
+                "forecast is the largest you can afford, at its tokens per parameter"
+            )
+        raise UsageError(message, argument="fit", value=fit)
+    if criterion == "c" and predict is None:
+        raise UsageError("criterion 'c' needs predict=: inputs of the prediction that matters")
+    if n is None and budget is None:
+        raise UsageError("say how many runs to choose (n=) or what they may cost (budget=)")
+    frame = pd.DataFrame(candidates).reset_index(drop=True).rename_axis("candidate")
+    for column in (group, cost if isinstance(cost, str) else None):
+        if column is not None and column not in frame:
+            raise UsageError(f"the candidates have no column {column}; columns: {listed(frame)}")
+    each = 1.0 if cost is None else frame[cost] if isinstance(cost, str) else cost
+    each = numbers_of("cost", each)
+    if not (np.isfinite(each) & (each > 0)).all():
+        raise UsageError(
+            "cost needs positive numbers, one a candidate", argument="cost", value=cost
+        )
+    number, names = pd.factorize(
+        frame.index if group is None else frame[group], use_na_sentinel=False
+    )
+    price = np.zeros(len(names))
+    np.maximum.at(price, number, np.broadcast_to(each, len(frame)))
     # With M = JᵀWJ of the runs, c is gᵀM⁻¹g and D is −log det M; a candidate adds its j·jᵀ, the
     # rows of one run together. Neither depends on τ, so the noise is needed for the answer only.
     with in_float64():
@@ -155,99 +128,36 @@ def next_runs(
         directions = None if predict is None else here.gradients_of(fit, predict)
     value = partial(_value, directions if criterion == "c" else None)
     chosen = _choose_runs(here.matrix, infos, price, value, n, budget)
-    order = _best_first(here.matrix, infos, chosen, value)
-    sd = _standard_deviations(here, infos, order, directions)
+    order: list[int] = []  # the best first
+    while len(order) < len(chosen):
+        rest = [k for k in chosen if k not in order]
+        now = here.matrix + infos[order].sum(axis=0)
+        order.append(rest[first_least(value(now + infos[rest]), _ALIKE)])
+    path = [here.matrix + infos[order[:k]].sum(axis=0) for k in range(len(order) + 1)]
+    noise = here.noise(directions)
+    if directions is None:
+        logs = np.array([_value(None, each) for each in path]) / (2 * len(here.free))
+        sd = np.exp(logs - logs[0])
+    else:
+        sd = np.array([noise * np.sqrt(_value(directions, each)) for each in path])
     parts = [frame[number == k].assign(sd=s) for k, s in zip(order, sd[1:], strict=True)]
     table = pd.concat(parts) if parts else frame.iloc[:0].assign(sd=[])
-    noise = here.noise(directions)
-    relative = criterion == "D" or fit.law.residuals == "log"
-    of_sd = (SHARE if relative else fit.target_unit, 1.0)
-    units = fit.input_units() | dict.fromkeys(("before", "after", "sd"), of_sd)
-    return NextRuns(table, sd[0], sd[-1], noise, criterion, tuple(here.notes), units)
-
-
-def _refuse_no_fit(given: Any) -> UsageError:
-    """What to do instead with what is no fit of one law."""
-    message = f"fit is a {type(given).__name__}; it must be a FittedLaw, the fit of one law"
-    if has_draws(given):
-        # Candidates by the variance expected to be left of a forecast were the largest run in 22 of
-        # 24 simulated trials: there is nothing to search for.
-        message = (
-            "next_runs chooses for the fit of one law; the most informative next run of a forecast "
-            "is the largest you can afford, at the tokens per parameter of the run you forecast"
-        )
-    return UsageError(message, argument="fit", value=given)
-
-
-def _check(criterion: str, predict: Any, n: int | None, budget: float | None) -> None:
-    if criterion not in ("c", "D"):
-        raise UsageError(
-            f"criterion is 'c' (of a prediction) or 'D' (of all), not {criterion!r}",
-            argument="criterion",
-            value=criterion,
-        )
-    if criterion == "c" and predict is None:
-        raise UsageError("criterion 'c' needs predict=: inputs of the prediction that matters")
-    if n is None and budget is None:
-        raise UsageError("say how many runs to choose (n=) or what they may cost (budget=)")
-    if n is not None and not (n >= 1 and n == int(n)):
-        raise UsageError(f"n is a whole number, 1 or more, not {n}", argument="n", value=n)
-    if budget is not None and not budget > 0:
-        raise UsageError(f"budget must be positive, not {budget}", argument="budget", value=budget)
-
-
-def _group_candidates(
-    frame: pd.DataFrame, group: Hashable | None, cost: Any
-) -> tuple[list[Any], np.ndarray, np.ndarray]:
-    """Names of the candidate runs (G,), each row's (m,), and what the runs cost (G,)."""
-    for column in (group, cost if isinstance(cost, str) else None):
-        if column is not None and column not in frame:
-            raise UsageError(f"the candidates have no column {column}; columns: {listed(frame)}")
-    number, names = pd.factorize(frame.index if group is None else frame[group])
-    each = _costs(frame, cost)
-    price = np.zeros(len(names))
-    np.maximum.at(price, number, each)
-    return list(names), number, price
-
-
-def _frame(candidates: Any) -> pd.DataFrame:
-    """The candidates, a row each."""
-    if not isinstance(candidates, pd.DataFrame | Mapping):
-        raise UsageError(
-            "candidates are a DataFrame or a dict of inputs, a value for each candidate, not "
-            f"{type(candidates).__name__}",
-            argument="candidates",
-            value=candidates,
-        )
-    try:
-        frame = pd.DataFrame(candidates).reset_index(drop=True)
-    except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"candidates are no table: {error}", argument="candidates", value=candidates
-        ) from None
-    if not len(frame):
-        raise UsageError("there are no candidates")
-    if not frame.columns.is_unique:
-        again = frame.columns[frame.columns.duplicated()][0]
-        raise UsageError(f"the candidates have column {again} twice; rename one")
-    return frame
-
-
-def _costs(frame: pd.DataFrame, cost: Any) -> np.ndarray:
-    """What each candidate (m,) costs."""
-    if cost is None:
-        return np.ones(len(frame))
-    try:
-        each = real_numbers(frame[cost] if isinstance(cost, str) else cost)
-    except (TypeError, ValueError, OverflowError):
-        each = np.zeros(0)
-    if each.shape != (len(frame),) or not (np.isfinite(each) & (each > 0)).all():
-        raise UsageError(
-            f"cost needs {len(frame)} positive numbers, one a candidate",
-            argument="cost",
-            value=cost,
-        )
-    return each
+    of_sd = (SHARE if criterion == "D" or fit.law.residuals == "log" else fit.target_unit, 1.0)
+    what = "the prediction" if criterion == "c" else "all parameters, relative to now,"
+    return Answer(
+        kind="next runs",
+        sentence=f"{len(table)} run{'s' * (len(table) != 1)}: the standard deviation of {what} "
+        "falls from {before} to {after}",
+        quantities={
+            "before": Quantity(float(sd[0]), *of_sd),
+            "after": Quantity(float(sd[-1]), *of_sd),
+            "noise": Quantity(noise),
+        },
+        tables={"table": table.reset_index()},
+        units={**fit.input_units(), "candidate": ("", 1.0), "sd": of_sd},
+        facts={"criterion": criterion},
+        notes=tuple(here.notes),
+    )
 
 
 def _value(gradients: np.ndarray | None, information: np.ndarray) -> np.ndarray:
@@ -260,50 +170,34 @@ def _value(gradients: np.ndarray | None, information: np.ndarray) -> np.ndarray:
 
 
 def _choose_runs(
-    information: np.ndarray,
-    infos: np.ndarray,
-    price: np.ndarray,
-    value: Callable[[np.ndarray], np.ndarray],
-    n: int | None,
-    budget: float | None,
-) -> list[int]:
-    """Numbers of the candidates chosen: greedy, then exchanges."""
-    most = len(infos) if n is None else min(n, len(infos))
-    limit = np.inf if budget is None else float(budget)
-    chosen: list[int] = []
-    while len(chosen) < most:
-        spare = limit - price[chosen].sum()
-        open_ = _affordable(price, chosen, spare)
-        if not len(open_):
-            break
-        now = information + infos[chosen].sum(axis=0)
-        gain = (value(now) - value(now + infos[open_])) / price[open_]
-        chosen.append(int(open_[first_largest(gain, _ALIKE)]))
-    limit = price[chosen].sum() if budget is None else limit
-    return _exchange_runs(information, infos, price, value, chosen, limit)
-
-
-def _affordable(price: np.ndarray, chosen: list[int], spare: float) -> np.ndarray:
-    """Numbers of the candidates that are not chosen and cost no more than is left."""
-    left = price <= spare * (1 + 1e-12)
-    left[chosen] = False
-    return np.flatnonzero(left)
-
-
-def _exchange_runs(information, infos, price, value, chosen, limit) -> list[int]:
-    """Swap one chosen for one that is not, as long as that helps and the costs allow it.
+    information: np.ndarray, infos: np.ndarray, price: np.ndarray,
+    value: Callable[[np.ndarray], np.ndarray], n: int | None, budget: float | None,
+) -> list[int]:  # fmt: skip
+    """Numbers of the candidates chosen: greedy, then exchanges.
 
     Greedy choice alone often stops at a set that one exchange betters: the first run it takes
     is the best alone, not the best beside the others (Fedorov's exchange algorithm).
     """
-    best = value(information + infos[chosen].sum(axis=0))
-    improved = True
+
+    def affordable(taken: list[int], spare: float) -> np.ndarray:
+        left = price <= spare * (1 + 1e-12)
+        left[taken] = False
+        return np.flatnonzero(left)
+
+    most = len(infos) if n is None else min(n, len(infos))
+    limit = np.inf if budget is None else float(budget)
+    chosen: list[int] = []
+    while len(chosen) < most and len(open_ := affordable(chosen, limit - price[chosen].sum())):
+        now = information + infos[chosen].sum(axis=0)
+        gain = (value(now) - value(now + infos[open_])) / price[open_]
+        chosen.append(int(open_[first_largest(gain, _ALIKE)]))
+    limit = price[chosen].sum() if budget is None else limit
+    best, improved = value(information + infos[chosen].sum(axis=0)), True
     while improved:
         improved = False
         for position in range(len(chosen)):
             rest = chosen[:position] + chosen[position + 1 :]
-            spare = limit - price[rest].sum()
-            open_ = _affordable(price, chosen, spare)
+            open_ = affordable(chosen, limit - price[rest].sum())
             if not len(open_):
                 continue
             values = value(information + infos[rest].sum(axis=0) + infos[open_])
@@ -312,24 +206,3 @@ def _exchange_runs(information, infos, price, value, chosen, limit) -> list[int]
                 chosen = [*rest[:position], int(open_[k]), *rest[position:]]
                 best, improved = values[k], True
     return chosen
-
-
-def _best_first(information, infos, chosen, value) -> list[int]:
-    order: list[int] = []
-    while len(order) < len(chosen):
-        rest = [k for k in chosen if k not in order]
-        now = information + infos[order].sum(axis=0)
-        order.append(rest[first_least(value(now + infos[rest]), _ALIKE)])
-    return order
-
-
-def _standard_deviations(
-    here: Information, infos: np.ndarray, order: list[int], gradients: np.ndarray | None
-) -> list[float]:
-    """Before any, and after each."""
-    path = [here.matrix + infos[order[:k]].sum(axis=0) for k in range(len(order) + 1)]
-    if gradients is not None:
-        noise = here.noise(gradients)
-        return [noise * float(np.sqrt(_value(gradients, each))) for each in path]
-    logs = np.array([_value(None, each) for each in path]) / (2 * len(here.free))
-    return np.exp(logs - logs[0]).tolist()

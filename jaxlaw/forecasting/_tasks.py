@@ -9,12 +9,11 @@ together as it does in the runs, so that a mean over tasks has an interval.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Unpack
+from dataclasses import dataclass
+from typing import Annotated, Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +22,11 @@ import pandas as pd
 from scipy import special, stats
 
 from jaxlaw import _progress, laws
+from jaxlaw._answer import Answer
 from jaxlaw._arrays import numbers_of
-from jaxlaw._quantities import SHARE, Quantity, in_unit, written, written_range
-from jaxlaw._result import Result
+from jaxlaw._quantities import SHARE, in_unit, written, written_range
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
-from jaxlaw._version import __version__
 from jaxlaw.data import ReadingOptions, Runs, missing_column, numbers, read_runs, refuse_rows
 from jaxlaw.data._dependence import run_groups
 from jaxlaw.errors import UsageError, listed, nearest
@@ -52,9 +50,6 @@ _NO_TASK = re.compile(r"test|val|validation|dev|train|mc|rc|cf|\d+shot|acc|len|n
 #: Words that a metric's name goes on with: ``acc_*`` is not the pattern of ``acc_norm_piqa``.
 _METRIC_GOES_ON = r"(?!(?:norm|bytes|stderr|mutual_info|per_char|per_token|per_byte|uncond|raw)_)"
 SHARES = ("from_loss", "from_law", "from_noise")
-_COLUMNS = {"task": str, "note": str} | dict.fromkeys(
-    ("loss", "score", "low", "high", "chance", *SHARES), float
-)
 #: Power of the share of a run's tokens that a checkpoint has: what it weighs. Measured on OLMo's
 #: ladder, 190 M and 370 M against 760 M.
 LATE = 8.0
@@ -71,97 +66,8 @@ _POINTS = 25  # of compute, at which scores are forecast
 #: What to know of forecasts, in words.
 NO_TREND = "the score hardly follows the loss; its interval is of noise"
 WIDE_SCORE = "little is known: the interval takes a third or more of what lies above chance"
-_COMPUTE = dict.fromkeys(("score", "compute", "compute_low", "compute_high"), float)
-_CURVES = dict.fromkeys(("compute", "score", "low", "high"), float)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ScoreForecast(Result):
-    """Scores of models that were not yet made; :func:`jaxlaw.load` reads its file.
-
-    Attributes:
-        table: one row a task and point: ``task``; the inputs, in the units of the runs; ``loss``,
-            the forecast of the loss on the task; ``score``; ``low`` and ``high``, the interval for
-            a new run at ``level``; ``chance`` (NaN if unknown); the shares of the variance, of sum
-            1, ``from_loss`` (the forecast of the loss), ``from_law`` (how the score follows it) and
-            ``from_noise`` (what runs of one loss differ by); ``note``, why there is no forecast, or
-            what to know of it.
-        mean: one row a point: the inputs; ``score``, the mean over the tasks that have a forecast;
-            ``low`` and ``high``, from draws in which the tasks' errors go together as they do in
-            the runs.
-        choices: one row a loss that was tried where several were given for a task: ``task``,
-            ``loss``, ``probability`` by the evidence of both steps, and ``chosen``.
-        level: share of such intervals that should hold the score.
-        forecasts: task → the forecast of its loss.
-        curves: the second step for pictures: one row a task and loss, ``score`` by the law,
-            ``score_low`` and ``score_high`` for a run of that loss.
-        observed: task → ``loss`` and ``score`` (n,) of the checkpoints, and ``final``, 1 of those
-            that are a run's last.
-        created: date and time, UTC, in ISO 8601.
-        package_versions: package → version.
-        notes: what to know before betting on it.
-
-    Example:
-        >>> runs = jl.simulate.experiment("chinchilla", noise=0.003).table.iloc[::9]
-        >>> runs["acc"] = 0.25 + 0.6 / (1 + np.exp(4 * (runs["loss"] - 2.4)))
-        >>> found = jl.forecast_scores(
-        ...     runs, {"mmlu": ("loss", "acc")}, at={"N": 1e10, "D": 4e11}
-        ... )
-        >>> row = found.table.iloc[0]
-        >>> bool(row["chance"] < row["low"] < row["score"] < row["high"] < 1)
-        True
-    """
-
-    picture = "score_forecasts"
-
-    table: pd.DataFrame = field(metadata={"columns": _COLUMNS})
-    mean: pd.DataFrame
-    choices: pd.DataFrame = field(
-        metadata={"columns": {"task": str, "loss": str, "probability": float, "chosen": bool}}
-    )
-    level: float = field(metadata={"unit": SHARE})
-    forecasts: dict[str, Forecast]
-    curves: pd.DataFrame
-    observed: dict[str, dict[str, np.ndarray]]
-    created: str
-    package_versions: dict[str, str]
-    notes: tuple[Note, ...]
-
-    @property
-    def inputs(self) -> list[str]:
-        """Names of the columns that say where the points are."""
-        return list(self.table.columns[1 : list(self.table).index("loss")])
-
-    @property
-    def quantities(self) -> dict[str, Quantity]:
-        """None: its numbers are those of its tasks, in the table."""
-        return {}
-
-    def unit_of(self, name: str) -> tuple[str, float] | None:
-        """The unit of an input or of a share; a loss has that of its column, a score none."""
-        if name in SHARES:
-            return SHARE, 1.0
-        if name not in self.inputs:
-            return "", 1.0
-        return next((one.unit_of(name) for one in self.forecasts.values()), None)
-
-    @property
-    def headline(self) -> str:
-        """The mean over tasks at the last point, with its interval."""
-        if self.table["score"].isna().all():
-            return "no task has a forecast"
-        row, tasks = self.mean.iloc[-1], list(self.forecasts)
-        where = [f"{name} {written(row[name], *self.unit_of(name))}" for name in self.inputs]
-        of = tasks[0] if len(tasks) == 1 else f"mean of {len(tasks)} tasks"
-        return (
-            f"{', '.join(where)}: {of} {row['score']:.3f} ({100 * self.level:g} %: "
-            f"{row['low']:.3f} to {row['high']:.3f})"
-        )
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """Tasks and their mean; which loss was chosen where there were several."""
-        tables = {"table": self.table, "mean": self.mean, "choices": self.choices}
-        return {name: rows for name, rows in tables.items() if len(rows)}
+#: What inputs of a point count.
+_COUNTED = {"N": "parameters", "D": "tokens", "C": "FLOPs"}
 
 
 @checked
@@ -177,7 +83,7 @@ def forecast_scores(
     prior: Any = "field",
     seed: Seed = 0,
     **reading: Unpack[ReadingOptions],
-) -> ScoreForecast:
+) -> Answer:
     """The scores that models not yet made will have on tasks, each with an interval.
 
     The loss on each task is forecast from the final models, and the score is a law of that loss,
@@ -208,7 +114,15 @@ def forecast_scores(
         **reading: options of :func:`jaxlaw.read_runs`: columns, units, where …
 
     Returns:
-        The :class:`ScoreForecast`.
+        Answer of tables. ``table``, a row a task and point: ``task``; the inputs, in the units of
+        the runs; ``loss``, the forecast of the loss on the task; ``score``; ``low`` and ``high``,
+        the interval for a new run; ``chance`` (NaN if unknown); the shares of the variance, of sum
+        1, ``from_loss`` (the forecast of the loss), ``from_law`` (how the score follows it) and
+        ``from_noise`` (what runs of one loss differ by); ``note``, why there is no forecast, or
+        what to know of it. ``mean``, a row a point: ``score``, the mean over the tasks that have a
+        forecast, ``low`` and ``high``, from draws in which the tasks' errors go together as they do
+        in the runs. ``choices``, where several losses were given for a task: ``task``, ``loss``,
+        ``probability`` by the evidence of both steps, ``chosen``.
 
     Raises:
         UsageError: the call makes no sense; the message says what would.
@@ -222,8 +136,7 @@ def forecast_scores(
         >>> found.table.columns[:4].tolist(), len(found.table)
         (['task', 'N', 'D', 'loss'], 2)
     """
-    given = {name: value for name, value in reading.items() if value is not None}
-    source = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
+    source = read_runs(runs, **reading)
     named = tasks if isinstance(tasks, Mapping) else _tasks_of(tasks, source)
     if not named:
         raise UsageError("tasks is a dict, task to columns: {'mmlu': ('bpb_mmlu', 'acc_mmlu')}")
@@ -232,45 +145,47 @@ def forecast_scores(
             if task not in named:
                 message = f"{what} names task {task}; tasks are {listed(list(named))}."
                 raise UsageError(message + nearest(task, list(named)), argument=what)
-    table = _Table.of(source, groups, at)
+    ladder = Ladder.of(source, groups, at)
     read = {
-        task: {loss: table.task(task, loss, score, chance, questions) for loss in _listed(losses)}
+        task: {loss: ladder.task(task, loss, score, chance, questions) for loss in _listed(losses)}
         for task, (losses, score) in named.items()
     }
 
     @functools.cache  # tasks that are predicted by one loss share its forecast
     def of_loss(loss: str) -> tuple[Forecast, np.ndarray]:
-        runs = table.finals(loss)
-        made = forecast(runs, table.at, prior=prior, level=level, seed=seed)
-        return made, made.posterior.fit.predict(runs.table[list(table.inputs)])
+        """The forecast of a loss, and (G,) losses of the final models by its law."""
+        finals = ladder.finals(loss)
+        made = forecast(finals, ladder.at, prior=prior, level=level, seed=seed)
+        return made, made.posterior.fit.predict(finals.table[list(ladder.at)])
 
     chains: dict[str, _Chain] = {}
     tried: list[dict[str, Any]] = []
     for task in _progress.parts(list(read), str, "task"):
         good = {loss: seen for loss, seen in read[task].items() if not seen.trouble()}
-        found = {loss: _chain(*of_loss(loss), seen, seed) for loss, seen in good.items()}
-        if len(found) > 1:
-            shares = special.softmax([chain.evidence() for chain in found.values()])
-            best = list(found)[int(np.argmax(shares))]
+        best = next(iter(good), None)
+        if len(good) > 1:
+            shares = special.softmax(
+                [_evidence(seen, of_loss(loss)[1], seed) for loss, seen in good.items()]
+            )
+            best = list(good)[int(np.argmax(shares))]
             tried += [
                 {"task": task, "loss": loss, "probability": share, "chosen": loss == best}
-                for loss, share in zip(found, shares, strict=True)
+                for loss, share in zip(good, shares, strict=True)
             ]
-            found = {best: found[best]}
-        if found:
-            chains[task] = next(iter(found.values()))
+        if best is not None:
+            chains[task] = _chain(*of_loss(best), good[best], seed)
     runs_of = {
         task: chains[task].runs if task in chains else next(iter(seen.values()))
         for task, seen in read.items()
     }
-    return _result(table, runs_of, chains, tried, level, seed)
+    return _answer(ladder, runs_of, chains, tried, level, seed)
 
 
 # ---------------------------------------------------------------- the table
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class Ladder:
     """The runs, and which rows are of one run.
 
     Attributes:
@@ -287,20 +202,14 @@ class _Table:
     weight: np.ndarray
     notes: tuple[Note, ...]
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Names of the inputs."""
-        return tuple(self.at)
-
     @classmethod
-    def of(cls, runs: Runs, groups: Any, at: Any) -> _Table:
+    def of(cls, runs: Runs, groups: Any, at: Any) -> Ladder:
         """The table with the inputs of the points; compute is 6·N·D where it has no column."""
         runs = dataclasses.replace(runs, table=runs.table.reset_index(drop=True))
         points = _points_of(at, runs)
-        inputs = tuple(points)
-        if "C" in inputs and "C" not in runs.table:
+        if "C" in points and "C" not in runs.table:
             runs = dataclasses.replace(runs, table=runs.table.assign(C=_compute(runs)))
-        for name in inputs:
+        for name in points:
             _column(runs, name)
         members, notes = np.arange(len(runs)), ()
         if groups is None and (named := run_groups(runs.table, {}, runs.columns)):
@@ -314,7 +223,7 @@ class _Table:
             names = _listed(groups)
             frame = runs.table[[_name(runs, name, "groups") for name in names]]
             members = frame.groupby(list(frame), sort=False, dropna=False).ngroup().to_numpy()
-        seen = _column(runs, "D" if "D" in runs.table else inputs[0])
+        seen = _column(runs, "D" if "D" in runs.table else next(iter(points)))
         order = np.lexsort([np.arange(len(seen)), seen])
         final = np.zeros(members.max() + 1, int)
         final[members[order]] = order  # the last write is that of the largest
@@ -343,7 +252,7 @@ class _Table:
     def finals(self, loss: str) -> Runs:
         """The final models, as runs whose target is a loss."""
         column = _name(self.runs, loss, "tasks")
-        frame = self.runs.table.loc[self.final, [*self.inputs, column]].reset_index(drop=True)
+        frame = self.runs.table.loc[self.final, [*self.at, column]].reset_index(drop=True)
         mapped = {k: v for k, v in self.runs.columns.items() if k in frame}
         weight = None if self.runs.weight is None else self.runs.weight[self.final]
         few = dataclasses.replace(
@@ -381,32 +290,23 @@ def _tasks_of(texts: str | Sequence[str], runs: Runs) -> dict[str, tuple[list[st
         if not (score and losses):
             message = f"name columns as 'acc_*:bpb_*' or 'TASK=SCORE:LOSS', not '{text}'"
             raise UsageError(message, argument="tasks")
-        if "*" in score:
-            found |= _fitting(columns, score, losses.split(","))
-        else:
+        if "*" not in score:
             found[name or score] = (losses.split(","), score)
+            continue
+        pattern = re.compile(re.escape(score).replace(r"\*", f"{_METRIC_GOES_ON}(.+)", 1))
+        for column in columns:
+            if match := pattern.fullmatch(column):
+                # Not every task has a loss of its own; one without a star is for all.
+                own = [
+                    loss.replace("*", match[1])
+                    for loss in losses.split(",")
+                    if "*" not in loss or loss.replace("*", match[1]) in columns
+                ]
+                found |= {match[1]: (own, column)} if own else {}
     if not found:
-        wanted = " or ".join(_listed(texts))
-        message = (
-            f"{runs.source}: no two columns fit {wanted}, a score and the loss of the same task; "
-            f"columns: {listed(columns)}"
-        )
+        wanted = f"no two columns fit {' or '.join(_listed(texts))}, a score and the loss of a task"
+        message = f"{runs.source}: {wanted}; columns: {listed(columns)}"
         raise UsageError(message, argument="tasks")
-    return found
-
-
-def _fitting(columns: list[str], score: str, losses: list[str]) -> dict[str, tuple[list[str], str]]:
-    """Tasks of a pattern: columns that fit the score's, with those of the losses that there are.
-
-    Not every task has a loss of its own; a loss without a star is one for all, and not left out.
-    """
-    pattern = re.compile(re.escape(score).replace(r"\*", f"{_METRIC_GOES_ON}(.+)", 1))
-    names = {column: match[1] for column in columns if (match := pattern.fullmatch(column))}
-    found = {}
-    for column, task in names.items():
-        named = [(loss, loss.replace("*", task)) for loss in losses]
-        if own := [name for loss, name in named if name in columns or name == loss]:
-            found[task] = (own, column)
     return found
 
 
@@ -422,14 +322,13 @@ def _points_of(at: Any, runs: Runs) -> dict[str, Any]:
         raise UsageError("at is a dict, at={'N': 7e9, 'D': 4e12}, or a table")
     canonical = {str(column): name for name, column in runs.columns.items()}
     points = {canonical.get(str(name), str(name)): values for name, values in at.items()}
-    for inputs in ({"N": "parameters", "D": "tokens"}, {"C": "FLOPs"}):
+    for inputs in (("N", "D"), ("C",)):
         if set(inputs) == set(points):
-            return {
-                name: numbers_of(
-                    f"at: {name}", in_unit(points[name], runs.units.get(name, 1.0), of)
-                )
-                for name, of in inputs.items()
+            numbers = {
+                name: in_unit(points[name], runs.units.get(name, 1.0), _COUNTED[name])
+                for name in inputs
             }
+            return {name: numbers_of(f"at: {name}", value) for name, value in numbers.items()}
     raise UsageError(
         f"at has {', '.join(points)}; scores are forecast from N and D, or from C alone"
     )
@@ -563,8 +462,6 @@ class _Chain:
         params: parameter of the law, and misfit → (R,) draws.
         noise: (R,) scale of a run's final score around it, of t_5.
         loss_errors, score_errors: (G,) of the final models, of the log loss and of the score.
-        by_law: (G,) loss of the final models by its law.
-        seed: seed of the draws.
     """
 
     runs: TaskRuns
@@ -573,8 +470,6 @@ class _Chain:
     noise: np.ndarray
     loss_errors: np.ndarray
     score_errors: np.ndarray
-    by_law: np.ndarray
-    seed: int
 
     def law(self, loss: Any, params: Mapping[str, Any] | None = None) -> np.ndarray:
         """Scores at losses, by the draws unless by other parameters."""
@@ -582,12 +477,6 @@ class _Chain:
         logs = np.log(loss / self.runs.loss[self.runs.weight > 0].min())
         risen = p["steep"] * (np.log(p["middle"]) - logs) + p["misfit"] * np.maximum(-logs, 0.0)
         return p["floor"] + (1.0 - p["floor"]) / (1.0 + p["lapse"]) * special.expit(risen)
-
-    def evidence(self) -> float:
-        """Log probability density of the scores, given the losses by their law: of both steps."""
-        loss, final = self.runs.loss.copy(), np.zeros(len(self.runs.loss))
-        loss[self.runs.final], final[self.runs.final] = self.by_law, 1.0
-        return float(_posterior(self.runs, loss, final, self.seed).log_evidence[0])
 
     def draws(self, k: int, of_loss: np.ndarray, of_run: np.ndarray) -> dict[str, np.ndarray]:
         """(S,) draws of the score at point k, and of the parts that it is made of.
@@ -625,6 +514,13 @@ def _posterior(runs: TaskRuns, loss: np.ndarray, weight: np.ndarray, seed: int) 
     return posteriors(_LAW, seen, weight[None, runs.weight > 0], prior=None, seed=seed)
 
 
+def _evidence(runs: TaskRuns, by_law: np.ndarray, seed: int) -> float:
+    """Log probability density of the scores, given (G,) losses by their law: of both steps."""
+    loss, final = runs.loss.copy(), np.zeros(len(runs.loss))
+    loss[runs.final], final[runs.final] = by_law, 1.0
+    return float(_posterior(runs, loss, final, seed).log_evidence[0])
+
+
 def _chain(known: Forecast, by_law: np.ndarray, runs: TaskRuns, seed: int) -> _Chain:
     """Both steps of a task, from the forecast of its loss, and (G,) losses by the law of that."""
     found = _posterior(runs, runs.loss, runs.weight, seed)
@@ -636,7 +532,7 @@ def _chain(known: Forecast, by_law: np.ndarray, runs: TaskRuns, seed: int) -> _C
     noise = found.sigma[0] * np.median(np.abs(runs.score[runs.weight > 0]))
     observed, score = runs.loss[runs.final], runs.score[runs.final]
     errors = np.log(observed / by_law)
-    chain = _Chain(runs, known, params, noise, errors, score, by_law, seed)
+    chain = _Chain(runs, known, params, noise, errors, score)
     middle = np.median(chain.law(observed[:, None]), axis=1)
     return dataclasses.replace(chain, score_errors=score - middle)
 
@@ -644,46 +540,67 @@ def _chain(known: Forecast, by_law: np.ndarray, runs: TaskRuns, seed: int) -> _C
 # ---------------------------------------------------------------- all tasks
 
 
-def _result(
-    table: _Table, read: Mapping[str, TaskRuns], chains: Mapping[str, _Chain],
+def _answer(
+    ladder: Ladder, read: Mapping[str, TaskRuns], chains: Mapping[str, _Chain],
     tried: list[dict[str, Any]], level: float, seed: int,
-) -> ScoreForecast:  # fmt: skip
+) -> Answer:  # fmt: skip
     low, high = 50 - 50 * level, 50 + 50 * level
-    points = np.broadcast_arrays(*table.at.values())
-    points = pd.DataFrame({n: np.ravel(x) for n, x in zip(table.inputs, points, strict=True)})
+    points = np.broadcast_arrays(*ladder.at.values())
+    points = pd.DataFrame({n: np.ravel(x) for n, x in zip(ladder.at, points, strict=True)})
     draws = [_draws(chains, k, seed) for k in points.index]
-    parts = {}
+    parts, curves, finals = {}, [], []
     for task, runs in read.items():
         rows = points.assign(
             **dict.fromkeys(("loss", "score", "low", "high"), np.nan), chance=runs.chance,
             **dict.fromkeys(SHARES, np.nan), note=runs.trouble(),
         )  # fmt: skip
+        seen = {"task": task, "loss": runs.loss[runs.final], "score": runs.score[runs.final]}
+        finals.append(pd.DataFrame(seen))
         if task in chains:
+            chain = chains[task]
             score, *shares = np.array([list(one[task].values()) for one in draws]).swapaxes(0, 1)
-            rows["loss"] = chains[task].forecast.table["estimate"]
+            rows["loss"] = chain.forecast.table["estimate"]
             rows[["low", "score", "high"]] = np.percentile(score, (low, 50, high), axis=1).T
             shares = np.var(shares, axis=2)
             rows[[*SHARES]] = (shares / shares.sum(axis=0)).T
             rows["note"] = [runs.doubt(width) for width in rows["high"] - rows["low"]]
+            # The law with its band, from the runs' highest loss to the lowest forecast.
+            highest = runs.loss[runs.weight > 0].max()
+            loss = np.geomspace(highest, chain.forecast.quantiles.min(), 40)
+            noise = chain.noise * np.random.default_rng(seed).standard_t(NU, len(chain.noise))
+            each = np.clip(chain.law(loss[:, None]) + noise, 0.0, 1.0)
+            band = zip(
+                ("score_low", "score", "score_high"),
+                np.percentile(each, (low, 50, high), axis=1), strict=True,
+            )  # fmt: skip
+            curves.append(pd.DataFrame({"task": task, "loss": loss, **dict(band)}))
         parts[task] = rows
     frame = pd.concat(parts, names=["task"]).reset_index("task").reset_index(drop=True)
     mean = frame.groupby(frame.index % len(points))["score"].mean()
     mean = points.assign(score=mean, low=np.nan, high=np.nan)
+    units = {name: (_COUNTED[name], ladder.runs.units.get(name, 1.0)) for name in ladder.at}
+    sentence = "no task has a forecast"
     if chains:
         scores = [np.mean([parts["score"] for parts in one.values()], axis=0) for one in draws]
         mean[["low", "high"]] = np.percentile(scores, (low, high), axis=1).T
-    return ScoreForecast(
-        table=frame,
-        mean=mean,
-        choices=pd.DataFrame(tried, columns=["task", "loss", "probability", "chosen"]),
+        row, tasks = mean.iloc[-1], list(chains)
+        where = [f"{name} {written(row[name], *unit)}" for name, unit in units.items()]
+        of = tasks[0] if len(tasks) == 1 else f"mean of {len(tasks)} tasks"
+        sentence = (
+            f"{', '.join(where)}: {of} {row['score']:.3f} ({100 * level:g} %: {row['low']:.3f} to "
+            f"{row['high']:.3f})"
+        )
+    tables = {"table": frame, "mean": mean, "choices": pd.DataFrame(tried)}
+    return Answer(
+        kind="score forecast",
+        sentence=sentence,
+        tables={name: table for name, table in tables.items() if len(table)},
+        units=dict.fromkeys(("loss", "score", "low", "high", "chance", "probability"), ("", 1.0))
+        | dict.fromkeys(SHARES, (SHARE, 1.0)) | units,
         level=level,
-        forecasts={task: chain.forecast for task, chain in chains.items()},
-        curves=_curves(chains, (low, 50, high)),
-        observed={task: _observed(runs) for task, runs in read.items()},
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
-        notes=(*table.notes, *_below_chance(read), *_notes(frame, chains)),
-    )
+        notes=(*ladder.notes, *_notes(frame, read, chains)),
+        curves={"finals": pd.concat(finals), **({"laws": pd.concat(curves)} if curves else {})},
+    )  # fmt: skip
 
 
 def _draws(chains: Mapping[str, _Chain], k: int, seed: int) -> dict[str, dict[str, np.ndarray]]:
@@ -719,112 +636,32 @@ def _normal(random: np.random.Generator, correlation: np.ndarray) -> np.ndarray:
     return stats.norm.ppf((drawn.argsort(axis=0).argsort(axis=0) + 0.5) / count)
 
 
-def _curves(chains: Mapping[str, _Chain], limits: tuple[float, ...]) -> pd.DataFrame:
-    """The laws of all tasks with bands, from the runs' highest loss to the lowest forecast."""
-    rows = [pd.DataFrame(columns=["task", "loss", "score", "score_low", "score_high"])]
-    for task, chain in chains.items():
-        highest = chain.runs.loss[chain.runs.weight > 0].max()
-        loss = np.geomspace(highest, chain.forecast.quantiles.min(), 40)
-        noise = chain.noise * np.random.default_rng(chain.seed).standard_t(NU, len(chain.noise))
-        each = np.clip(chain.law(loss[:, None]) + noise, 0.0, 1.0)
-        low, score, high = np.percentile(each, limits, axis=1)
-        columns = {"task": task, "loss": loss, "score": score}
-        rows.append(pd.DataFrame(columns | {"score_low": low, "score_high": high}))
-    return pd.concat(rows[bool(chains) :], ignore_index=True)
-
-
-def _observed(runs: TaskRuns) -> dict[str, np.ndarray]:
-    final = np.zeros(len(runs.loss))
-    final[runs.final] = 1.0
-    return {"loss": runs.loss, "score": runs.score, "final": final}
-
-
-def _below_chance(read: Mapping[str, TaskRuns]) -> list[Note]:
-    """Which tasks have runs below their chance, which may then be that of another task."""
-    said = [
+def _notes(
+    table: pd.DataFrame, read: Mapping[str, TaskRuns], chains: Mapping[str, _Chain]
+) -> list[Note]:
+    """What is to be known of the tasks, by what the table says of them, then of their losses."""
+    below = [
         f"{task} ({count} of {len(runs.final)} runs below {runs.chance:.3g})"
         for task, runs in read.items()
         if (count := runs.below_chance())
     ]
-    message = f"{', '.join(said)}: check the score by chance, and give the right one in chance="
-    return [Note("below-chance", "warning", message, inherited=False)] * bool(said)
-
-
-def _notes(table: pd.DataFrame, chains: Mapping[str, _Chain]) -> tuple[Note, ...]:
-    """What is to be known of the tasks, by what the table says of them, then of their losses."""
+    message = f"{', '.join(below)}: check the score by chance, and give the right one in chance="
+    notes = [Note("below-chance", "warning", message, inherited=False)] * bool(below)
     of_rows = {NO_TREND: "no-trend", WIDE_SCORE: "wide-score"}
-    notes = [
-        Note(
-            of_rows.get(text, "no-forecast"),
-            "warning",
-            f"{', '.join(rows.unique())}: {text}",
-            inherited=False,
-        )
-        for text, rows in table.groupby("note", sort=False)["task"]
-        if text
-    ]
-    by_code: dict[str, list[tuple[str, Note]]] = {}
+    for text, rows in table[table["note"] != ""].groupby("note", sort=False)["task"]:
+        code, message = of_rows.get(text, "no-forecast"), f"{', '.join(rows.unique())}: {text}"
+        notes.append(Note(code, "warning", message, inherited=False))
+    of_losses: dict[str, list[tuple[str, Note]]] = {}
     for task, chain in chains.items():
         for note in chain.forecast.notes:
-            by_code.setdefault(note.code, []).append((task, note))
-    for code, found in by_code.items():
-        names = ", ".join(dict.fromkeys(task for task, _ in found))
-        note = found[0][1]
-        message = f"loss of {names}: {note.message}"
-        notes.append(Note(code, note.severity, message, inherited=note.inherited))
-    return tuple(notes)
+            of_losses.setdefault(note.code, []).append((task, note))
+    for found in of_losses.values():
+        names, note = ", ".join(dict.fromkeys(task for task, _ in found)), found[0][1]
+        notes.append(dataclasses.replace(note, message=f"loss of {names}: {note.message}"))
+    return notes
 
 
 # ---------------------------------------------------------------- compute
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ScoreCompute(Result):
-    """The compute at which models reach a score.
-
-    Attributes:
-        table: one row a task: ``task``; the ``score`` to reach; ``compute`` (FLOPs) at which every
-            second new run reaches it; ``compute_low`` and ``compute_high``, at which (1 − level)/2
-            and (1 + level)/2 of them do; infinite where that is beyond what was looked at.
-        level: as said.
-        ratio: tokens a parameter of the models.
-        notes: those of the forecast.
-        curves: what was looked at, one row a task and compute: ``task``, ``compute``, ``score``,
-            and ``low`` and ``high`` between which a share ``level`` of new runs lies.
-        largest: compute of the largest run.
-    """
-
-    picture = "score_compute"
-
-    column_units: ClassVar[Mapping[str, str]] = {
-        "compute": "FLOPs",
-        "compute_low": "FLOPs",
-        "compute_high": "FLOPs",
-    }
-
-    table: pd.DataFrame = field(metadata={"columns": {"task": str} | _COMPUTE})
-    level: float = field(metadata={"unit": SHARE})
-    ratio: float = field(metadata={"unit": "tokens/parameter", "setting": True})
-    notes: tuple[Note, ...]
-    curves: pd.DataFrame = field(metadata={"columns": {"task": str} | _CURVES})
-    largest: float = field(metadata={"unit": "FLOPs", "setting": True})
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """The table alone."""
-        return {"table": self.table}
-
-    @property
-    def headline(self) -> str:
-        """The first task that is reached, with its interval."""
-        there = self.table[np.isfinite(self.table["compute"])]
-        if there.empty:
-            return "no score is reached by what was looked at"
-        row = there.iloc[0]
-        between = written_range(row["compute_low"], row["compute_high"], "FLOPs")
-        return (
-            f"{row['task']} {row['score']:g} at {written(row['compute'], 'FLOPs')} "
-            f"({100 * self.level:g} %: {between}), {self.ratio:.3g} tokens a parameter"
-        )
 
 
 @checked
@@ -837,7 +674,7 @@ def compute_for_score(
     beyond: Annotated[float, Between(1.0, 1e6)] = 1e3,
     level: Annotated[float, Between(0.01, 0.999)] = 0.9,
     **options: Any,
-) -> ScoreCompute:
+) -> Answer:
     """The compute at which models of one ratio of tokens to parameters reach a score.
 
     Args:
@@ -849,7 +686,10 @@ def compute_for_score(
         **options: options of :func:`jaxlaw.forecast_scores`: ``groups``, ``columns`` …
 
     Returns:
-        :class:`ScoreCompute`.
+        Answer whose ``table`` has a row a task: ``task``; the ``score`` to reach; ``compute``
+        (FLOPs) at which every second new run reaches it; ``compute_low`` and ``compute_high``, at
+        which (1 − level)/2 and (1 + level)/2 of them do; infinite where that is beyond what was
+        looked at. Facts: ``ratio``, and ``largest``, the compute of the largest run in FLOPs.
 
     Raises:
         UsageError, DataError: as :func:`jaxlaw.forecast_scores` raises; a task has no score.
@@ -865,26 +705,41 @@ def compute_for_score(
         True
     """
     reading = {k: options.pop(k) for k in list(options) if k in ("columns", "units", "where")}
-    read = read_runs(runs, **reading) if reading or not isinstance(runs, Runs) else runs
+    read = read_runs(runs, **reading)
     compute = _compute(read)
     grid = np.geomspace(np.median(compute), beyond * compute.max(), _POINTS)
     N = np.sqrt(grid / 6 / ratio)
     at = {"N": N / read.units.get("N", 1.0), "D": ratio * N / read.units.get("D", 1.0)}
     found = forecast_scores(read, tasks, at, level=level, **options)
-    rows = []
-    for task in found.forecasts:
+    looked = found.table.assign(compute=np.tile(grid, len(found.table) // _POINTS))
+    looked = looked.loc[looked["score"].notna(), ["task", "compute", "score", "low", "high"]]
+    rows, sentence = [], "no score is reached by what was looked at"
+    for task, curve in looked.groupby("task", sort=False):
         goal = score.get(task) if isinstance(score, Mapping) else score
         if goal is None:
             raise UsageError(f"score says nothing of task {task}: score={{'{task}': 0.5}}")
-        table = found.table[found.table["task"] == task]
         # What few runs reach already is the lower limit of the compute, and the other way round.
-        sides = {"compute": "score", "compute_low": "high", "compute_high": "low"}
-        reached = {n: _first(grid, table[column].to_numpy(), goal) for n, column in sides.items()}
-        rows.append({"task": task, "score": goal, **reached})
-    table = pd.DataFrame(rows, columns=["task", *_COMPUTE])
-    curves = found.table.assign(compute=np.tile(grid, len(found.table) // _POINTS))
-    curves = curves.loc[curves["score"].notna(), ["task", *_CURVES]].reset_index(drop=True)
-    return ScoreCompute(table, level, ratio, found.notes, curves, float(compute.max()))
+        at, first, last = (
+            _first(grid, curve[column].to_numpy(), goal) for column in ("score", "high", "low")
+        )
+        if np.isfinite(at) and not np.isfinite([row["compute"] for row in rows]).any():
+            between = written_range(first, last, "FLOPs")
+            sentence = (
+                f"{task} {goal:g} at {written(at, 'FLOPs')} ({100 * level:g} %: {between}), "
+                f"{ratio:.3g} tokens a parameter"
+            )
+        columns = {"compute": at, "compute_low": first, "compute_high": last}
+        rows.append({"task": task, "score": goal, **columns})
+    return Answer(
+        kind="score compute",
+        sentence=sentence,
+        tables={"table": pd.DataFrame(rows)},
+        units={"score": ("", 1.0), "compute": ("FLOPs", 1.0)},
+        facts={"ratio": ratio, "largest": float(compute.max())},
+        level=level,
+        notes=found.notes,
+        curves={"scores": looked.reset_index(drop=True)},
+    )
 
 
 def _compute(runs: Runs) -> np.ndarray:

@@ -5,17 +5,13 @@ from typing import TYPE_CHECKING
 from jaxlaw._faces import face
 
 if TYPE_CHECKING:
-    from jaxlaw.papers._inflection import InflectionRatio as InflectionRatio
-    from jaxlaw.papers._inflection import PiecewiseLaw as PiecewiseLaw
     from jaxlaw.papers._inflection import inflection_ratio as inflection_ratio
     from jaxlaw.papers._inflection import loss_slopes as loss_slopes
-    from jaxlaw.papers._observed import TransferLaw as TransferLaw
+    from jaxlaw.papers._inflection import piecewise_law as piecewise_law
     from jaxlaw.papers._observed import loss_envelope as loss_envelope
     from jaxlaw.papers._observed import observed_transfer as observed_transfer
     from jaxlaw.papers._observed import transfer_law as transfer_law
-    from jaxlaw.papers._out_of_domain import OutOfDomain as OutOfDomain
     from jaxlaw.papers._out_of_domain import out_of_domain as out_of_domain
-    from jaxlaw.papers._pretraining_value import Valuation as Valuation
     from jaxlaw.papers._pretraining_value import pretraining_value as pretraining_value
 else:
     __getattr__, __dir__, __all__ = face(__name__)

@@ -9,21 +9,21 @@ between, whatever the law.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Unpack
+from dataclasses import replace
+from typing import Any, Literal, Unpack
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw._quantities import SHARE, written_range
-from jaxlaw._result import Result
+from jaxlaw._answer import Answer
+from jaxlaw._quantities import SHARE, Quantity, written_range
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
 from jaxlaw.data import Observations, ReadingOptions, read_runs
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import FitOptions, FittedLaw, Refits, Scores, fit_many, score_fit
-from jaxlaw.laws import Law
+from jaxlaw.fitting import FitOptions, FittedLaw, Refits, fit_many
+from jaxlaw.laws import Law, real
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import fewest_for, percentile_interval, resampled_weights
 
@@ -31,170 +31,6 @@ _CLEAR = 2.0  # standard errors of a slope
 _SIGNED = {"B": (-1e3, 1e3)}  # nats at a billion tokens
 _FINE = 512  # shares at which the two laws are compared
 _NONE = (np.nan, np.nan)
-
-
-@dataclass(frozen=True, eq=False)
-class PiecewiseLaw:
-    """The D-CPT law in two pieces, one below the inflection ratio and one from it on.
-
-    Que 2024, App. I.3: below r_i, B is negative and the loss rises with D. The pieces were fitted
-    apart and meet at the N and D at which their fits were compared; elsewhere the loss takes a
-    step at r_i (:meth:`step`).
-
-    Attributes:
-        ratio: inflection ratio r_i.
-        below, above: pieces, each a fitted law ``dcpt``.
-
-    Example:
-        >>> truth = jl.simulate.TRUTHS["dcpt"]
-        >>> answer = jl.papers.InflectionRatio(ratio=0.1, below=truth | {"B": -0.1}, above=truth)
-        >>> answer.law().predict(N=1.8, D=[1.0, 2.0], r=0.05).round(3).tolist()
-        [2.534, 2.535]
-    """
-
-    ratio: float
-    below: FittedLaw
-    above: FittedLaw
-
-    def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
-        """The loss at new points; args, shape and errors as of :meth:`jaxlaw.Fit.predict`."""
-        r = self.above.checked_inputs(table, inputs)["r"] * self.above.units["r"]
-        losses = [law.predict(table, **inputs) for law in (self.below, self.above)]
-        return np.where(r < self.ratio, *losses)
-
-    @property
-    def law(self) -> Law:
-        """The law of both pieces."""
-        return self.above.law
-
-    @property
-    def units(self) -> dict[str, float]:
-        """Input → what one unit of the runs is worth in the law's own unit."""
-        return self.above.units
-
-    @property
-    def delta(self) -> float:
-        """Huber threshold of the scores."""
-        return self.above.delta
-
-    def is_extrapolation(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
-        """Whether points lie outside the runs; as :meth:`jaxlaw.FittedLaw.is_extrapolation`."""
-        return self.above.is_extrapolation(table, **inputs)
-
-    def step(self, N: Any, D: Any) -> np.ndarray:
-        """The loss just above r_i less that just below it, at sizes N and tokens D, in nats.
-
-        Args:
-            N, D: numbers or arrays that broadcast with each other, in the units of the runs.
-        """
-        r = self.ratio / self.above.units["r"]
-        return self.above.predict(N=N, D=D, r=r) - self.below.predict(N=N, D=D, r=r)
-
-    def score(self, runs: Any, **reading: Unpack[ReadingOptions]) -> Scores:
-        """How well the pieces predict runs; as :meth:`jaxlaw.Fit.score`."""
-        return score_fit(self, runs, reading)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class InflectionRatio(Result):
-    """Where the trend of the loss with D turns.
-
-    Attributes:
-        ratio: share at which the two fits meet; NaN where they do not, or nothing turns.
-        interval: (low, high) of it, percentiles of ``crossings``; NaN likewise, and where fewer
-            than two meet. Notes say where it is too narrow, or does not hold ``ratio``.
-        bracket: (low, high), the largest share at which the loss surely rises with D and the
-            smallest above it at which it surely falls; NaN where there is none.
-        flat: share at which the slopes in D, drawn straight between shares, pass zero.
-        split: share below which and from which on runs were fitted apart.
-        trends: table of a row a share: ``r``, ``slope`` of log loss over log D, ``error``
-            (standard).
-        below, above: parameters of the two fits, in the law's own units.
-        crossings: (resamples,) shares where resampled fits meet, NaN where they do not.
-        level: confidence level of the interval.
-        notes: findings to know before relying on it.
-        units: input → one unit of the runs in the law's own unit.
-        ranges: input → (lowest, highest) of the runs, in the runs' units.
-
-    Example:
-        >>> answer = jl.papers.inflection_ratio(jl.simulate.experiment("dcpt").table)
-        >>> answer.ratio, answer.summary().splitlines()[0]
-        (nan, 'no inflection within the data')
-    """
-
-    ratio: float = field(default=np.nan, metadata={"unit": SHARE})
-    interval: tuple[float, float] = _NONE
-    bracket: tuple[float, float] = _NONE
-    flat: float = field(default=np.nan, metadata={"unit": SHARE})
-    split: float = field(default=np.nan, metadata={"unit": SHARE})
-    trends: pd.DataFrame = field(default_factory=pd.DataFrame)
-    below: dict[str, float] = field(default_factory=dict)
-    above: dict[str, float] = field(default_factory=dict)
-    crossings: np.ndarray = field(default_factory=lambda: np.empty(0))
-    level: float = field(default=0.95, metadata={"unit": SHARE})
-    notes: tuple[Note, ...] = ()
-    units: dict[str, float] = field(default_factory=lambda: dict.fromkeys("NDr", 1.0))
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    picture = "trends_over_share"
-
-    def law(self, ratio: float | None = None) -> PiecewiseLaw:
-        """The law on both sides of the inflection ratio, as one object that predicts.
-
-        Args:
-            ratio: where the pieces change; if None, where the two fits meet, or, where they do
-                not, where the slopes in D pass zero (``flat``).
-
-        Raises:
-            UsageError: there is no inflection within the data, so that there are no pieces, or
-                ``ratio`` is no share.
-        """
-        if not self.below:
-            raise UsageError(
-                "there is no inflection within these runs, and so no law in two pieces: fit the "
-                "law dcpt to all of them, or give split= to fit two sides all the same"
-            )
-        for turn in (ratio, self.ratio, self.flat, self.split):
-            if turn is not None and not np.isnan(turn):
-                break
-        if not 0 < turn < 1:
-            raise UsageError(
-                f"ratio is {turn}; it must be a share between 0 and 1",
-                argument="ratio",
-                value=ratio,
-            )
-        sides = [
-            FittedLaw(
-                laws.built_in("dcpt"), params, notes=self.notes, units=self.units,
-                ranges=self.ranges, source=f"a piece {word} r = {turn:.4g}",
-            )
-            for params, word in ((self.below, "below"), (self.above, "from"))
-        ]  # fmt: skip
-        return PiecewiseLaw(float(turn), *sides)
-
-    column_units: ClassVar[Mapping[str, str]] = {"r": SHARE, "slope": "", "error": ""}
-
-    @property
-    def headline(self) -> str:
-        """Where the loss turns, or that it does not."""
-        if np.isnan(self.bracket[0]):
-            return "no inflection within the data"
-        return (
-            f"the loss turns from rising to falling with D at a share of "
-            f"{written_range(*self.bracket, SHARE)}; slopes pass zero at {self.written('flat')}"
-        )
-
-    def lines(self) -> list[str]:
-        """The evidence."""
-        if np.isnan(self.ratio):
-            return []
-        low, high = self.interval
-        within = f" ({100 * self.level:g} %: {written_range(low, high, SHARE)})"
-        known = "" if np.isnan(low) else within
-        return [
-            f"the fits below and above a share of {self.written('split')} meet at "
-            f"{self.written('ratio')}{known}"
-        ]
 
 
 @checked
@@ -209,7 +45,7 @@ def inflection_ratio(
     n_starts: StartCount = 512,
     n_local: int = 16,
     seed: Seed = 0,
-) -> InflectionRatio:
+) -> Answer:
     """Find the share at which the loss turns from rising to falling with D.
 
     Args:
@@ -230,23 +66,30 @@ def inflection_ratio(
         seed: seed of the starts and of the weights.
 
     Returns:
-        :class:`InflectionRatio`. Where no share's trend turns, ratio and bracket are NaN and
-        a note says so.
+        Answer with the shares ``ratio``, at which the two fits meet, with the percentiles of where
+        resampled fits do; ``flat``, at which the slopes in D, drawn straight between shares, pass
+        zero; and ``split``. A number that is not there is left out. Table ``trends``: a row a
+        share, ``r``, ``slope`` of log loss over log D, ``error``, its standard error. Facts:
+        ``bracket``, the largest share at which the loss surely rises with D and the smallest above
+        it at which it surely falls; ``below`` and ``above``, the parameters of the two fits, in
+        the law's own units; ``ranges`` of the runs. Notes say where the interval is too narrow,
+        or does not hold the ratio, and where no share's trend turns. :func:`piecewise_law` makes a
+        law of it.
 
     Raises:
         UsageError: the call makes no sense, or the split leaves one side empty.
         DataError: shares without two values of D, or too few runs.
 
     Example:
-        >>> jl.papers.inflection_ratio(jl.simulate.experiment("dcpt").table).notes[-1].code
-        'no-inflection'
+        >>> answer = jl.papers.inflection_ratio(jl.simulate.experiment("dcpt").table)
+        >>> answer.notes[-1].code, answer.headline
+        ('no-inflection', 'no inflection within the data')
     """
-    if n_resamples < 2 or not 0 < level < 1:
-        raise UsageError(f"n_resamples ≥ 2 and 0 < level < 1, not {n_resamples} and {level}")
-    if resample not in ("points", "runs"):
-        raise UsageError(
-            f"resample is 'points' or 'runs', not {resample!r}", argument="resample", value=resample
-        )
+    if n_resamples < 2:
+        raise UsageError(f"n_resamples is 2 or more, not {n_resamples}")
+    at = dict(at or {})
+    if others := sorted(set(at) - {"N", "D"}):
+        raise UsageError(f"at takes N and D, not {', '.join(others)}", argument="at", value=at)
     seen = read_runs(runs).observations("dcpt")
     shares, law = seen.inputs["r"], laws.built_in("dcpt")
     notes, used = [*seen.notes], np.where(shares <= 0, 0.0, seen.weight)
@@ -257,40 +100,123 @@ def inflection_ratio(
     # fitted, unless the user gives the share at which to split.
     trends = _trends(seen, used)
     bracket, between, flat = _bracket(trends)
-    answer = InflectionRatio(
-        bracket=bracket, flat=flat, trends=trends, level=level, units=dict(seen.scale),
-        ranges=dict(seen.ranges),
+    quantities: dict[str, Quantity] = {}
+    facts: dict[str, Any] = {"ranges": {name: [*ends] for name, ends in seen.ranges.items()}}
+    if np.isnan(flat):
+        sentence = "no inflection within the data"
+        r, slope = trends["r"], trends["slope"]
+        rising = r[slope > _CLEAR * trends["error"]]
+        how = (
+            f"the loss rises with D up to r = {rising.max():.3g}, and at no share above it does it "
+            "surely fall"
+            if len(rising)
+            else f"the loss falls with D at every share down to r = {r.min():.3g}, or is flat"
+        )
+        notes.append(Note("no-inflection", "info", how))
+    else:
+        sentence = (
+            f"the loss turns from rising to falling with D at a share of "
+            f"{written_range(*bracket, SHARE)}; slopes pass zero at {{flat}}"
+        )
+        quantities["flat"], facts["bracket"] = Quantity(flat, SHARE), bracket
+    if quantities or split is not None:
+        # 2. A law for each side of the split. A side is the rows of weight above 0, so that both
+        # sides of all runs (rows 0 and 1 of the fits) and of every resample are one batch.
+        split = float(np.sqrt(np.prod(between))) if split is None else split
+        sides = [used * (shares < split), used * (shares >= split)]
+        for side, word in zip(sides, ("below", "at or above"), strict=True):
+            if (side > 0).sum() < len(law.parameters):
+                raise UsageError(
+                    f"{(side > 0).sum()} runs have a share {word} {split:.4g}; the law's "
+                    f"{len(law.parameters)} parameters need more: choose another split"
+                )
+        groups = np.arange(len(seen))
+        if resample == "runs":
+            table = pd.DataFrame({name: seen.inputs[name] for name in "Nr"})
+            groups = table.groupby([*"Nr"]).ngroup().to_numpy()
+        drawn = resampled_weights(groups, n_resamples, seed, "bayesian")
+        weights = [side * each for each in (np.ones(len(seen)), *drawn) for side in sides]
+        options = FitOptions(bounds=_SIGNED, n_starts=n_starts, n_local=n_local, seed=seed)
+        fits = fit_many(law, seen, np.stack(weights), options=options)
+        # 3. Where the two laws predict the same loss, for all runs and for each resample.
+        for name in ("N", "D"):
+            middle = np.exp(np.average(np.log(seen.inputs[name]), weights=used))
+            at.setdefault(name, float(middle))
+        crossings, several = _crossings(fits, at, split, shares[used > 0])
+        below, above = ({name: float(v[k]) for name, v in fits.params.items()} for k in (0, 1))
+        facts |= {"below": below, "above": above}
+        ratio = float(crossings[0])
+        interval, doubts = _interval(ratio, crossings[1:], level)
+        notes += [*_crossing_notes(crossings, several, bracket, below, above), *doubts]
+        quantities["split"] = Quantity(split, SHARE)
+        if np.isfinite(ratio):
+            quantities["ratio"] = Quantity(ratio, SHARE, 1.0, *interval, crossings[1:])
+            sentence += "; the fits below and above {split} meet at {ratio}"
+    units = {spec.name: seen.scale[spec.name] * spec.unit for spec in law.inputs}
+    return Answer(
+        kind="inflection ratio", sentence=sentence, quantities=quantities,
+        tables={"trends": trends}, facts=facts, level=level, notes=tuple(notes),
+        units={
+            "N": ("parameters", units["N"]), "D": ("tokens", units["D"]), "r": (SHARE, units["r"]),
+            "slope": ("", 1.0), "error": ("", 1.0),
+        },
     )  # fmt: skip
-    none = [_no_inflection(trends)] if np.isnan(bracket[0]) else []
-    if none and split is None:
-        return replace(answer, notes=(*notes, *none))
-    # 2. A law for each side of the split. A side is the rows of weight above 0, so that both sides
-    # of all runs (rows 0 and 1 of the fits) and of every resample are one batch.
-    split = float(np.sqrt(np.prod(between))) if split is None else split
-    sides = [used * (shares < split), used * (shares >= split)]
-    for side, word in zip(sides, ("below", "at or above"), strict=True):
-        if (side > 0).sum() < len(law.parameters):
-            raise UsageError(
-                f"{(side > 0).sum()} runs have a share {word} {split:.4g}; the law's "
-                f"{len(law.parameters)} parameters need more: choose another split"
-            )
-    point = _comparison_point(seen, used, at)
-    groups = np.arange(len(seen))
-    if resample == "runs":
-        groups = pd.DataFrame({name: seen.inputs[name] for name in "Nr"}).groupby([*"Nr"]).ngroup()
-    drawn = resampled_weights(np.asarray(groups), n_resamples, seed, "bayesian")
-    weights = [side * each for each in (np.ones(len(seen)), *drawn) for side in sides]
-    options = FitOptions(bounds=_SIGNED, n_starts=n_starts, n_local=n_local, seed=seed)
-    fits = fit_many(law, seen, np.stack(weights), options=options)
-    # 3. Where the two laws predict the same loss, for all runs and for each resample.
-    crossings, several = _crossings(fits, point, split, shares[used > 0])
-    ratio, resampled = float(crossings[0]), crossings[1:]
-    interval, doubts = _interval(ratio, resampled, level)
-    below, above = ({name: float(v[k]) for name, v in fits.params.items()} for k in (0, 1))
-    notes += [*_crossing_notes(ratio, resampled, several, bracket, below, above), *doubts, *none]
-    return replace(
-        answer, ratio=ratio, interval=interval, split=split, below=below, above=above,
-        crossings=resampled, notes=tuple(notes),
+
+
+def piecewise_law(turn: Answer, ratio: float | None = None) -> FittedLaw:
+    """The law on both sides of the inflection ratio, as one that predicts.
+
+    Que 2024, App. I.3: below r_i, B is negative and the loss rises with D. The pieces were fitted
+    apart and meet at the N and D at which their fits were compared; elsewhere the loss takes a
+    step at r_i.
+
+    Args:
+        turn: what :func:`inflection_ratio` returned.
+        ratio: share at which the pieces change; if None, where the two fits meet, or, where they
+            do not, where the slopes in D pass zero.
+
+    Returns:
+        Law of the inputs N, D and r with the one parameter ``ratio``.
+
+    Raises:
+        UsageError: there is no inflection within the data, so that there are no pieces, or
+            ``ratio`` is no share.
+
+    Example:
+        >>> truth = jl.simulate.TRUTHS["dcpt"]
+        >>> facts = {"below": truth | {"B": -0.1}, "above": truth, "ranges": {}}
+        >>> law = jl.papers.piecewise_law(jl.Answer(facts=facts), ratio=0.1)
+        >>> law.predict(N=1.8, D=[1.0, 2.0], r=0.05).round(3).tolist()
+        [2.534, 2.535]
+    """
+    if "below" not in turn.facts:
+        raise UsageError(
+            "there is no inflection within these runs, and so no law in two pieces: fit the "
+            "law dcpt to all of them, or give split= to fit two sides all the same"
+        )
+    if ratio is None:
+        found = [name for name in ("ratio", "flat", "split") if name in turn.quantities]
+        ratio = turn.quantities[found[0]].value
+    if not 0 < ratio < 1:
+        raise UsageError(
+            f"ratio is {ratio}; it must be a share between 0 and 1", argument="ratio", value=ratio
+        )
+    piece = laws.built_in("dcpt")
+
+    def loss(N: Any, D: Any, r: Any, *, ratio: Any) -> Any:
+        sides = (piece.function(N, D, r, **turn.facts[side]) for side in ("below", "above"))
+        return jnp.where(r < ratio, *sides)
+
+    law = Law(
+        "dcpt-piecewise", loss, piece.inputs, (replace(real(0.0, 1.0), name="ratio"),),
+        formula="dcpt of one fit below a share, of another from it on", source="Que 2024, App. I.3",
+    )  # fmt: skip
+    single = {spec.name: turn.units.get(spec.name, ("", spec.unit))[1] for spec in law.inputs}
+    return FittedLaw(
+        law, {"ratio": float(ratio)}, notes=turn.notes,
+        units={spec.name: single[spec.name] / spec.unit for spec in law.inputs},
+        ranges={name: (low, high) for name, (low, high) in turn.facts["ranges"].items()},
+        source="the two fits of an inflection ratio",
     )  # fmt: skip
 
 
@@ -329,8 +255,14 @@ def loss_slopes(
     records = []
     for (N, r), run in table.groupby(["N", "r"]):
         loss = run.groupby("D")["loss"].mean()
-        D, loss = _spaced(loss.index.to_numpy(), loss.to_numpy(), every or 0.0)
-        slopes = np.diff(loss) / np.diff(D)
+        kept = [0]  # evaluations at least so far apart, from the first on
+        for k, D in enumerate(loss.index):
+            if k and D - loss.index[kept[-1]] >= (every or 0.0) * (
+                1 - 1e-9
+            ):  # steps may be rounded
+                kept.append(k)
+        D = loss.index[kept]
+        slopes = np.diff(loss.iloc[kept]) / np.diff(D)
         steps = zip(D[:-1], D[1:], slopes, strict=True)
         records += [(N, first, last, r, slope) for first, last, slope in steps]
     if not records:
@@ -344,15 +276,6 @@ def loss_slopes(
     table = table.assign(falls=np.where(change.isna(), np.nan, change < 0))
     table.attrs["units"] = {name: seen.units[name] for name in ("N", "D")}
     return table
-
-
-def _spaced(D: np.ndarray, loss: np.ndarray, every: float) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluations at least so far apart, from the first on; D is in ascending order."""
-    kept = [0]
-    for k in range(1, len(D)):
-        if D[k] - D[kept[-1]] >= every * (1 - 1e-9):  # steps may be rounded
-            kept.append(k)
-    return D[kept], loss[kept]
 
 
 def _trends(seen: Observations, used: np.ndarray) -> pd.DataFrame:
@@ -399,16 +322,6 @@ def _bracket(
     return (float(low), float(high)), (float(r0), float(r1)), float(flat)
 
 
-def _comparison_point(
-    seen: Observations, used: np.ndarray, at: dict[str, float] | None
-) -> dict[str, float]:
-    at = dict(at or {})
-    if others := sorted(set(at) - {"N", "D"}):
-        raise UsageError(f"at takes N and D, not {', '.join(others)}", argument="at", value=at)
-    logs = {name: np.average(np.log(seen.inputs[name]), weights=used) for name in ("N", "D")}
-    return {name: float(np.exp(log)) for name, log in logs.items()} | at
-
-
 def _crossings(
     fits: Refits, at: dict[str, float], split: float, shares: np.ndarray
 ) -> tuple[np.ndarray, bool]:
@@ -429,19 +342,6 @@ def _crossings(
             met = r[turns] + share * (r[turns + 1] - r[turns])
             result[k] = met[np.argmin(np.abs(np.log(met / split)))]
     return result, bool((apart[0][1:] * apart[0][:-1] <= 0).sum() > 1)
-
-
-def _no_inflection(trends: pd.DataFrame) -> Note:
-    r, slope = trends["r"], trends["slope"]
-    clear = np.abs(slope) > _CLEAR * trends["error"]
-    rising = clear & (slope > 0)
-    how = (
-        f"the loss falls with D at every share down to r = {r.min():.3g}, or is flat"
-        if not rising.any()
-        else f"the loss rises with D up to r = {r[rising].max():.3g}, and at no share above it "
-        "does it surely fall"
-    )
-    return Note("no-inflection", "info", how)
 
 
 def _interval(
@@ -468,11 +368,12 @@ def _interval(
 
 
 def _crossing_notes(
-    ratio: float, resampled: np.ndarray, several: bool, bracket: tuple[float, float],
-    below: dict[str, float], above: dict[str, float],
+    crossings: np.ndarray, several: bool, bracket: tuple[float, float], below: dict[str, float],
+    above: dict[str, float],
 ) -> list[Note]:  # fmt: skip
-    notes = []
-    missing = float(np.isnan(resampled).mean())
+    """What is wrong with where the fits meet, all runs' first."""
+    notes, ratio = [], crossings[0]
+    missing = float(np.isnan(crossings[1:]).mean())
     if np.isnan(ratio) or missing > 0.1 or several:
         what = (
             "the two fits do not meet"

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from jaxlaw._answer import Answer
 from jaxlaw._arrays import numbers_of
+from jaxlaw._quantities import Quantity
 from jaxlaw._rounding import merged
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, checked
 from jaxlaw.data import read_columns
 from jaxlaw.errors import DataError, UsageError, listed
 from jaxlaw.notes import Note
-from jaxlaw.planning import OldAnswer
 from jaxlaw.uncertainty import LEVEL
 
 Cost = Callable[[Any, Any], Any]
-_OF_LAW = ("N", "D", "transferred")  # columns that a law of the data transferred is fitted to
 
 
 @checked
@@ -185,52 +184,14 @@ def observed_transfer(
     return transfers[[by, "D", "loss", "scratch_D", "transferred", "saved"]]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class TransferLaw(OldAnswer):
-    """Effective data transferred as k·D^a·N^b (Hernandez 2021; Zheng 2024, §3.2).
-
-    Attributes:
-        k: factor, with D, N and what is transferred counted one by one.
-        a: exponent of the tokens.
-        b: exponent of the size: above 0 larger models transfer more.
-        scatter: standard deviation of the logs of the tokens from scratch, D and what is
-            transferred, around the law.
-        table: one row a point of a curve that was fitted: ``N``, ``D`` and ``transferred``.
-
-    Example:
-        >>> D = np.tile(np.geomspace(1e8, 1e10, 5), 4)
-        >>> N = np.repeat([1e8, 3e8, 1e9, 3e9], 5)
-        >>> law = jl.papers.transfer_law({"N": N, "D": D, "transferred": 2 * D**0.6 * N**0.3})
-        >>> float(law.predict(D=1e11, N=1e10).round(-6))
-        7962000000.0
-    """
-
-    k: float = field(metadata={"unit": ""})
-    a: float = field(metadata={"unit": ""})
-    b: float = field(metadata={"unit": ""})
-    scatter: float = field(metadata={"unit": ""})
-    table: pd.DataFrame = field(metadata={"columns": dict.fromkeys(_OF_LAW, float)})
-    picture = "transfer_law"
-    csv: ClassVar[str] = "table"
-
-    def sentence(self) -> str:
-        """The law."""
-        exponents = f"D^{self.written('a', level=True)} · N^{self.written('b')}"
-        return f"tokens transferred = {self.written('k')} · {exponents}"
-
-    def predict(self, D: Any, N: Any) -> np.ndarray:
-        """Tokens transferred at tokens and sizes, arrays that broadcast."""
-        return self.k * np.asarray(D, float) ** self.a * np.asarray(N, float) ** self.b
-
-
 @checked
 def transfer_law(
     transfers: Any,
     *,
     columns: Mapping[str, str] | None = None,
     level: ConfidenceLevel = LEVEL,
-) -> TransferLaw:
-    """Effective data transferred as a law of tokens and size (Zheng 2024, §3.2).
+) -> Answer:
+    """Effective data transferred as a law k·D^a·N^b of tokens and size (Zheng 2024, §3.2).
 
     Least squares of log(D + k·D^a·N^b), the tokens that a run from scratch needs: those are what
     curves show, and where little is transferred, their noise is most of it. The points of a curve
@@ -244,7 +205,11 @@ def transfer_law(
         level: confidence level of the intervals.
 
     Returns:
-        TransferLaw; intervals from three sizes on.
+        Answer with ``k``, of D, N and what is transferred counted one by one, and the exponents
+        ``a`` of the tokens and ``b`` of the size (above 0 larger models transfer more), with
+        intervals from three sizes on; ``scatter``, the standard deviation of the logs of the tokens
+        from scratch around the law. Table ``table``: the points that were fitted, ``N``, ``D`` and
+        ``transferred``.
 
     Raises:
         DataError: a column is missing, fewer than two sizes or tokens, or nothing is transferred.
@@ -269,7 +234,7 @@ def transfer_law(
             f"{positive['N'].nunique()} sizes; the law needs three or more, of two sizes and two "
             "numbers of tokens"
         )
-    coefficients, left = _least_squares(table)
+    coefficients, scatter = _least_squares(table)
     notes, interval = [], {}
     if len(positive) < len(table):
         message = (
@@ -283,16 +248,23 @@ def transfer_law(
         spread = np.sqrt((len(sizes) - 1) * others.var(axis=0))
         reach = spread * t.ppf((1 + level) / 2, len(sizes) - 1)
         low, high = coefficients - reach, coefficients + reach
-        interval = {"k": (math.exp(low[0]), math.exp(high[0]))}
-        interval |= {"a": (float(low[1]), float(high[1])), "b": (float(low[2]), float(high[2]))}
+        interval = dict(zip("kab", zip(low, high, strict=True), strict=True))
+        interval["k"] = np.exp(interval["k"])
     else:
         message = f"{len(sizes)} sizes do not show how far the law moves: there is no interval"
         notes.append(Note("no-interval", "warning", message))
     log_k, a, b = coefficients.tolist()
-    return TransferLaw(
-        k=math.exp(log_k), a=a, b=b, scatter=left, binding="none", interval=interval,
-        draws={}, level=level, notes=tuple(notes), units=TransferLaw.single_units(),
-        table=table[[*_OF_LAW]].reset_index(drop=True),
+    values = {"k": math.exp(log_k), "a": a, "b": b, "scatter": scatter}
+    none = (math.nan, math.nan)
+    return Answer(
+        kind="transfer law", sentence="tokens transferred = {k} · D^{a} · N^{b}", level=level,
+        quantities={
+            name: Quantity(value, "", 1.0, *map(float, interval.get(name, none)))
+            for name, value in values.items()
+        },
+        tables={"table": table[["N", "D", "transferred"]].reset_index(drop=True)},
+        units={"N": ("parameters", 1.0), "D": ("tokens", 1.0), "transferred": ("tokens", 1.0)},
+        notes=tuple(notes),
     )  # fmt: skip
 
 

@@ -3,117 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw._arrays import numbers_of
-from jaxlaw._result import TARGET
+from jaxlaw._answer import Answer
+from jaxlaw._quantities import Quantity
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data import read_columns, refuse_rows
-from jaxlaw.errors import DataError, UsageError
+from jaxlaw.errors import DataError
 from jaxlaw.notes import Note
-from jaxlaw.planning import OldAnswer
-from jaxlaw.uncertainty import LEVEL, has_draws, resampled_weights, with_intervals
+from jaxlaw.uncertainty import LEVEL, intervals, resampled_weights
 
 _OBSERVED = ("loss_pt", "loss_cpt", "loss_ood")
-_OPTIONAL = ("run", "step")
 _BLOCKS = 12  # of one curve, where no runs are named
 _POOR = 0.9  # R² below which the mixture describes little
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OutOfDomain(OldAnswer):
-    """A validation loss as a mixture of two, L_ood = λ1'·L_pt + λ2'·L_cpt (Wang 2025, §5.2).
-
-    Attributes:
-        weight_pt, weight_cpt: weights λ1' and λ2'.
-        balance: λ1 of the equivalent balance problem, λ1'/(λ1' + λ2'): what is best for it
-            is best for L_ood; NaN where a weight is negative, so that there is none.
-        r2, rmse: R² and RMSE of the observed losses.
-        table: losses as observed (``loss_pt``, ``loss_cpt``, ``loss_ood``; ``run`` and ``step``
-            where they were given) and ``mixture``, what the weights make of them.
-
-    Example:
-        >>> observed = {"loss_pt": [3.2, 3.3, 3.4, 3.3], "loss_cpt": [3.1, 2.9, 2.7, 2.8]}
-        >>> observed["loss_ood"] = [0.3 * a + 0.6 * b for a, b in zip(*observed.values())]
-        >>> round(float(jl.papers.out_of_domain(observed).predict(3.0, 2.0)), 6)
-        2.1
-    """
-
-    weight_pt: float = field(metadata={"unit": ""})
-    weight_cpt: float = field(metadata={"unit": ""})
-    balance: float = field(metadata={"unit": ""})
-    r2: float = field(metadata={"unit": ""})
-    rmse: float = field(metadata={"unit": TARGET})
-    table: pd.DataFrame
-    picture = "ood_losses"
-    column_units: ClassVar[Mapping[str, str]] = {
-        "loss_pt": "nats",
-        "loss_cpt": "nats",
-        "loss_ood": "nats",
-        "mixture": "nats",
-    }
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """None: the losses are what was observed."""
-        return {}
-
-    def sentence(self) -> str:
-        """The two weights, and how good the mixture is."""
-        return (
-            f"the loss is {self.written('weight_pt', level=True)} of that on the pre-training "
-            f"corpus and {self.written('weight_cpt')} of that on the new one, R² "
-            f"{self.written('r2')}, RMSE {self.written('rmse')}"
-        )
-
-    @classmethod
-    def _read_fields(cls, record: dict[str, Any]) -> Any:
-        # The command writes a predicted curve beside the answer, which is none of its fields.
-        return super()._read_fields({k: v for k, v in record.items() if k != "curve"})
-
-    def predict(self, loss_pt: Any, loss_cpt: Any) -> np.ndarray:
-        """The loss for losses on the two corpora, predicted or observed; arrays broadcast."""
-        return self.weight_pt * numbers_of("loss_pt", loss_pt) + self.weight_cpt * numbers_of(
-            "loss_cpt", loss_cpt
-        )
-
-    def predict_curve(
-        self, pt: Any, cpt: Any, schedule: Any, at: Any = None, *, replay: float | None = None,
-        **options: Any,
-    ) -> pd.DataFrame:  # fmt: skip
-        """The curve under a schedule, from the fits of the two losses.
-
-        Args:
-            pt: fit of the loss on the pre-training corpus, or a bootstrap of it.
-            cpt: fit of the loss on the new corpus, or a bootstrap of it.
-            schedule: rates of the run, as for :meth:`jaxlaw.Fit.predict_curve`.
-            at: steps, as for :meth:`jaxlaw.Fit.predict_curve`.
-            replay: share of the pre-training corpus, for laws that take r.
-            **options: other options of :meth:`jaxlaw.Fit.predict_curve`.
-
-        Returns:
-            ``step``, ``lr``, ``phase``; ``loss_pt``, ``loss_cpt``, ``loss_ood``; ``outside``.
-
-        Raises:
-            UsageError: a law needs ``replay``.
-        """
-        curves = []
-        pt, cpt = (x.draws().fit if has_draws(x) else x for x in (pt, cpt))
-        for fit, share in ((pt, replay), (cpt, None if replay is None else 1 - replay)):
-            takes = "r" in fit.law.input_names
-            if takes and share is None:
-                raise UsageError(f"law {fit.law.name} needs replay=, the share of replay")
-            more = {"r": share} if takes else {}
-            curves.append(fit.predict_curve(schedule, at, **options, **more))
-        first, second = curves
-        table = first[[name for name in ("step", "lr", "phase") if name in first]].copy()
-        table["loss_pt"], table["loss_cpt"] = first[pt.law.target], second[cpt.law.target]
-        table["loss_ood"] = self.predict(table["loss_pt"], table["loss_cpt"])
-        table["outside"] = first["outside"] | second["outside"]
-        return table
+_POINTS = 200  # of the curves, that are drawn and saved
 
 
 @checked
@@ -125,8 +31,8 @@ def out_of_domain(
     n_resamples: ResampleCount = 1000,
     seed: Seed = 0,
     level: ConfidenceLevel = LEVEL,
-) -> OutOfDomain:
-    """The weights λ1', λ2' of a validation loss, from observed curves (Wang 2025, eq. 6).
+) -> Answer:
+    """The weights λ1', λ2' of a validation loss, L_ood = λ1'·L_pt + λ2'·L_cpt (Wang 2025, eq. 6).
 
     Args:
         observed: file, table or dict with the losses ``loss_pt``, ``loss_cpt`` and ``loss_ood``
@@ -139,7 +45,10 @@ def out_of_domain(
         level: confidence level of the intervals.
 
     Returns:
-        OutOfDomain.
+        Answer with ``weight_pt`` and ``weight_cpt``, λ1' and λ2'; ``balance``, λ1 of the equivalent
+        balance problem, λ1'/(λ1' + λ2'): what is best for it is best for L_ood (left out where a
+        weight is negative, so that there is none); ``r2`` and ``rmse`` in nats of the observed
+        losses. Fact ``binding`` names a weight that is held at 0.
 
     Raises:
         UsageError: ``columns`` maps another name.
@@ -170,48 +79,66 @@ def out_of_domain(
     weights = np.array(
         [_least_squares(rows * np.sqrt(each)[member, None], nonnegative) for each in counts]
     )
-    left = target - both @ weights[0]
-    r2 = float(1 - np.sum(left**2) / np.sum((target - target.mean()) ** 2))
-    total = weights.sum(axis=1)
+    mixture, total = both @ weights[0], weights.sum(axis=1)
     valid = (weights >= 0).all(axis=1) & (total > 0)
-    balance = np.where(valid, weights[:, 0] / np.where(valid, total, 1.0), np.nan)
-    values = {"weight_pt": weights[:, 0], "weight_cpt": weights[:, 1], "balance": balance}
-    rmse = float(np.sqrt(np.mean(left**2)))
+    values = {
+        "weight_pt": weights[:, 0], "weight_cpt": weights[:, 1],
+        "balance": np.where(valid, weights[:, 0] / np.where(valid, total, 1.0), np.nan),
+    }  # fmt: skip
+    square = np.mean((target - mixture) ** 2)
+    r2, rmse = float(1 - square / np.var(target)), float(np.sqrt(square))
+    bounds, none = intervals(values, level), (np.nan, np.nan)
+    quantities = {
+        name: Quantity(float(column[0]), "", 1.0, *bounds.get(name, none), column[1:])
+        for name, column in values.items()
+        if name != "balance" or valid[0]
+    }
+    notes = []
+    if r2 < _POOR:
+        message = (
+            f"the mixture explains little of these losses (R² {r2:.3f}, RMSE {rmse:.3g}); the "
+            "paper too warns that not every validation set is one"
+        )
+        notes.append(Note("poor-mixture", "warning", message))
+    if (weights[0] < 0).any():
+        message = (
+            "a weight is negative: this is no balance of the two losses, and what lowers one of "
+            "them lifts this one"
+        )
+        notes.append(Note("negative-weight", "warning", message))
     zero = [name for name, w in zip(("λ1'", "λ2'"), weights[0], strict=True) if w == 0]
-    return OutOfDomain(
-        **with_intervals(values, level),
-        r2=r2,
-        rmse=rmse,
-        binding=f"{zero[0]} at 0" if zero else "none",
-        table=table.assign(mixture=both @ weights[0]),
-        notes=tuple(_mixture_notes(weights[0], r2, rmse)),
-        units=OutOfDomain.single_units(),
+    shown = table.assign(mixture=mixture).iloc[:: -(-len(table) // _POINTS)]
+    return Answer(
+        kind="out of domain",
+        sentence="the loss is {weight_pt} of that on the pre-training corpus and {weight_cpt} of "
+        "that on the new one, R² {r2}, RMSE {rmse}",
+        quantities=quantities | {"r2": Quantity(r2), "rmse": Quantity(rmse, "nats")},
+        facts={"binding": f"{zero[0]} at 0"} if zero else {},
+        level=level, notes=tuple(notes), curves={"losses": shown},
     )  # fmt: skip
 
 
 def _read_losses(observed: Any, columns: Mapping[str, str]) -> tuple[pd.DataFrame, list[int]]:
     """The losses, runs together, and where one piece to resample ends and the next begins."""
-    needed = dict.fromkeys(_OBSERVED, ", a loss at every point")
-    runs = read_columns(observed, needed, _OPTIONAL, columns, texts=("run",), name="observed")
+    needed, optional = dict.fromkeys(_OBSERVED, ", a loss at every point"), ("run", "step")
+    runs = read_columns(observed, needed, optional, columns, texts=("run",), name="observed")
     table = runs.table.reset_index(drop=True)
     for name in _OBSERVED:
         refuse_rows(runs, name, ~np.isfinite(table[name].to_numpy()), "leave such rows out")
     if len(table) < 3:
         raise DataError(f"{len(table)} points cannot determine two weights; give three or more")
-    if "run" not in table:
-        return table, _cuts(0, len(table), _BLOCKS)
-    table = table.sort_values("run", kind="stable", ignore_index=True)
-    bounds = [0, *table.groupby("run", sort=False).size().cumsum()]
+    bounds = [0, len(table)]
+    if "run" in table:
+        table = table.sort_values("run", kind="stable", ignore_index=True)
+        bounds = [0, *table.groupby("run", sort=False).size().cumsum()]
     if len(bounds) > 8:
         return table, bounds[1:-1]
     each = max(-(-_BLOCKS // (len(bounds) - 1)), 2)
-    inner = [c for a, b in zip(bounds, bounds[1:], strict=False) for c in [*_cuts(a, b, each), b]]
-    return table, inner[:-1]
-
-
-def _cuts(start: int, stop: int, count: int) -> list[int]:
-    edges = np.linspace(start, stop, min(count, stop - start) + 1).round().astype(int)
-    return edges[1:-1].tolist()
+    ends = [
+        np.linspace(a, b, min(each, b - a) + 1).round().astype(int)[1:]
+        for a, b in zip(bounds, bounds[1:], strict=False)
+    ]
+    return table, np.concatenate(ends)[:-1].tolist()
 
 
 def _least_squares(rows: np.ndarray, nonnegative: bool) -> np.ndarray:
@@ -221,20 +148,3 @@ def _least_squares(rows: np.ndarray, nonnegative: bool) -> np.ndarray:
     if nonnegative:
         return nnls(rows[:, :2], rows[:, 2])[0]
     return np.linalg.lstsq(rows[:, :2], rows[:, 2])[0]
-
-
-def _mixture_notes(weights: np.ndarray, r2: float, rmse: float) -> list[Note]:
-    notes = []
-    if r2 < _POOR:
-        message = (
-            f"the mixture explains little of these losses (R² {r2:.3f}, RMSE {rmse:.3g}); the "
-            "paper too warns that not every validation set is one"
-        )
-        notes.append(Note("poor-mixture", "warning", message))
-    if (weights < 0).any():
-        message = (
-            "a weight is negative: this is no balance of the two losses, and what lowers one of "
-            "them lifts this one"
-        )
-        notes.append(Note("negative-weight", "warning", message))
-    return notes

@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Any
 from jaxlaw._faces import face
 
 if TYPE_CHECKING:
-    from jaxlaw.papers.plots import lowest_of_runs as lowest_of_runs
-    from jaxlaw.papers.plots import ood_losses as ood_losses
-    from jaxlaw.papers.plots import score_over_cross_entropy as score_over_cross_entropy
     from jaxlaw.papers.plots import slopes_over_share as slopes_over_share
-    from jaxlaw.papers.plots import transfer_law as transfer_law
-    from jaxlaw.papers.plots import trends_over_share as trends_over_share
-    from jaxlaw.papers.plots import value as value
-    from jaxlaw.papers.plots import values as values
     from jaxlaw.planning.plots import balance as balance
     from jaxlaw.planning.plots import best_rates as best_rates
     from jaxlaw.planning.plots import continual_run as continual_run
@@ -23,8 +16,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import recovery as recovery
     from jaxlaw.planning.plots import transfer as transfer
     from jaxlaw.planning.plots import turning_lengths as turning_lengths
-    from jaxlaw.plots._design import evaluations as evaluations
-    from jaxlaw.plots._design import runs_to_make as runs_to_make
     from jaxlaw.plots._fits import demo_figure as demo_figure
     from jaxlaw.plots._fits import hidden_curves as hidden_curves
     from jaxlaw.plots._fits import loss_curve as loss_curve
@@ -42,9 +33,6 @@ if TYPE_CHECKING:
     from jaxlaw.plots._intervals import parameter_intervals as parameter_intervals
     from jaxlaw.plots._intervals import prior_and_runs as prior_and_runs
     from jaxlaw.plots._intervals import profile_prediction as profile_prediction
-    from jaxlaw.plots._scores import score_compute as score_compute
-    from jaxlaw.plots._scores import score_forecasts as score_forecasts
-    from jaxlaw.plots._scores import score_steps as score_steps
     from jaxlaw.plots._studies import fold_scores as fold_scores
     from jaxlaw.plots._studies import score_table as score_table
 else:

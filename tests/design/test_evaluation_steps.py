@@ -25,33 +25,34 @@ CANDIDATES = pd.DataFrame(GRID, columns=["N", "D"]).assign(flops=lambda t: 6 * t
 @pytest.mark.parametrize("method", ["M1", "M2", "M3"])
 def test_plans_are_the_papers_at_its_budgets(method):
     budget = {"M1": 200, "M2": 40, "M3": 40}[method]
-    steps = evaluation_steps(budget, 200_000, method=method)
-    np.testing.assert_allclose(steps.steps, DESIGNS[method] * 200_000)
-    assert steps.rate is None
+    plan = evaluation_steps(budget, 200_000, method=method)
+    np.testing.assert_allclose(plan.steps["step"], DESIGNS[method] * 200_000)
+    assert not plan.quantities
 
 
 def test_m4_with_the_papers_rate_is_the_design():
-    steps = evaluation_steps(200, 200_000, rate=0.02)
-    np.testing.assert_allclose(steps.steps, DESIGNS["M4"] * 200_000)
+    steps = evaluation_steps(200, 200_000, rate=0.02).steps["step"]
+    np.testing.assert_allclose(steps, DESIGNS["M4"] * 200_000)
     assert len(steps) == 48  # the paper's rule, unstated, gives 45
 
 
 @pytest.mark.parametrize("method", ["M2", "M3", "M4"])
 @pytest.mark.parametrize("budget", [1, 2, 7, 19, 20, 50])
 def test_no_plan_spends_more_than_its_budget(method, budget):
-    steps = evaluation_steps(budget, 20_000, method=method)
+    plan = evaluation_steps(budget, 20_000, method=method)
+    steps = plan.steps["step"].to_numpy()
     assert 1 <= len(steps) <= budget
-    assert (np.diff(steps.steps) > 0).all() and (steps.steps % 1000 == 0).all()
-    assert 1000 <= steps.steps[0] and steps.steps[-1] <= 20_000
+    assert (np.diff(steps) > 0).all() and (steps % 1000 == 0).all()
+    assert 1000 <= steps[0] and steps[-1] <= 20_000
     if method == "M4":
-        assert len(steps) == min(budget, 20) and steps.steps[-1] == 20_000
+        assert len(steps) == min(budget, 20) and steps[-1] == 20_000
     if method == "M4" and 1 < budget < 20:
         x = np.arange(1, 21)
-        assert np.exp(-steps.rate * x).sum() == pytest.approx(budget, rel=1e-9)
+        assert np.exp(-plan.rate * x).sum() == pytest.approx(budget, rel=1e-9)
 
 
 def test_m4_is_dense_at_the_start():
-    gaps = np.diff(evaluation_steps(45, 200_000).steps)
+    gaps = np.diff(evaluation_steps(45, 200_000).steps["step"])
     assert gaps[:20].mean() < 0.4 * gaps[-10:].mean()
     assert decay_rate(45, 200) > decay_rate(60, 200) > decay_rate(200, 200) == 0.0
 
@@ -90,7 +91,7 @@ def test_the_choice_is_the_best_of_all(chinchilla_fit, criterion, size):
     selection = next_runs(
         chinchilla_fit, table, CANDIDATES, predict=FAR, n=size, criterion=criterion
     )
-    assert sorted(selection.table.index) == list(best)
+    assert sorted(selection.table["candidate"]) == list(best)
     assert selection.criterion == criterion and selection.after < selection.before
     assert (np.diff(selection.table["sd"]) < 0).all() and selection.table["sd"].iloc[
         -1

@@ -83,17 +83,17 @@ def test_tasks_without_a_forecast_say_why(found):
     assert found.table.loc[found.table["task"] != "rises", "score"].isna().all()
     said = [note.message for note in found.notes if note.code == "no-forecast"]
     assert [text.partition(":")[0] for text in said] == ["none", "falls"]
-    assert set(found.forecasts) == {"rises"}
     # In the picture a reason stands beside its chance, and not over the names of the tasks.
-    ax = jl.plots.score_forecasts(found)
+    ax = found.plot()
     ax.figure.canvas.draw()
     left = ax.get_window_extent().x0
     reasons = [text for text in ax.texts if "no forecast" in text.get_text()]
     assert len(reasons) == 2
     assert all(text.get_window_extent().x0 > left for text in reasons)
     # One point is in the title, several beside what is drawn of them.
-    one = dataclasses.replace(found, table=found.table.iloc[::2], mean=found.mean.iloc[:1])
-    assert "run, N 3 B, D 60 B;" in jl.plots.score_forecasts(one).get_title()
+    tables = {"table": found.table.iloc[::2], "mean": found.mean.iloc[:1]}
+    one = dataclasses.replace(found, tables=tables)
+    assert "run, N 3 B, D 60 B;" in one.plot().get_title()
     assert "N 3 B" not in ax.get_title()
 
 
@@ -102,10 +102,11 @@ def test_it_is_saved_read_and_shown(found, tmp_path):
     found.save(tmp_path / "scores.json")
     again = jl.load(tmp_path / "scores.json")
     assert again.summary() == found.summary()
-    pd.testing.assert_frame_equal(again.table, found.table)
+    pd.testing.assert_frame_equal(again.table, found.table, check_dtype=False)
     assert "6 B parameters" in found.headline and "rises" in found.headline
+    assert again.plot(task="rises").get_xlabel() == "loss on rises"
     with pytest.raises(UsageError, match="task none has no forecast; rises have"):
-        jl.plots.score_steps(found, "none")
+        found.plot(task="none")
 
 
 @pytest.mark.full
@@ -137,7 +138,8 @@ def test_of_several_losses_the_one_that_predicts_is_chosen():
     chosen = found.choices.set_index("loss")["chosen"]
     assert chosen["bpb"] and set(found.choices["task"]) == {"rises"}
     # Two tasks that are predicted by one loss share its forecast.
-    assert found.forecasts["rises"] is found.forecasts["again"]
+    losses = found.table.groupby("task")["loss"].apply(list)
+    assert losses["rises"] == losses["again"]
 
 
 @pytest.mark.full
@@ -195,10 +197,10 @@ def test_checkpoints_are_grouped_by_the_column_run_where_no_task_has_a_forecast(
     tasks = {"none": TASKS["none"]}
     found = jl.forecast_scores(ladder(), tasks, {"N": ["70B"], "D": "1.4T"}, chance=0.25)
     assert found.table["N"].tolist() == [7e10] and found.headline == "no task has a forecast"
-    assert found.observed["none"]["final"].sum() == 16
+    assert len(found.points["finals"]) == 16
     assert "grouped-by-run" in [note.code for note in found.notes]
     every = jl.forecast_scores(ladder(), tasks, {"N": 7e10, "D": 1.4e12}, chance=0.25, groups=[])
-    assert every.observed["none"]["final"].sum() == 48
+    assert len(every.points["finals"]) == 48
 
 
 def test_runs_far_below_chance_are_said():
@@ -266,7 +268,7 @@ def test_a_task_of_which_little_is_known_says_so():
 def test_tasks_of_one_doubt_share_a_note():
     doubts = ["no run is above chance; no forecast", NO_TREND, "", WIDE_SCORE]
     table = pd.DataFrame({"task": list("abcdef"), "note": [*doubts, doubts[0], WIDE_SCORE]})
-    notes = chain._notes(table, {})
+    notes = chain._notes(table, {}, {})
     assert [note.code for note in notes] == ["no-forecast", "no-trend", "wide-score"]
     assert notes[0].message == "a, e: no run is above chance; no forecast"
     assert all(note.severity == "warning" for note in notes)
@@ -284,7 +286,7 @@ def test_noise_of_the_loss_that_the_score_does_not_follow_counts_once(together, 
     made = chain._Chain(
         seen, SimpleNamespace(quantiles=quantiles, table=table),
         {name: np.full(1000, value) for name, value in params.items()},
-        np.full(1000, 0.01 / np.sqrt(5 / 3)), *errors, np.ones(4), 0,
+        np.full(1000, 0.01 / np.sqrt(5 / 3)), *errors,
     )  # fmt: skip
     drawn = made.draws(0, *normal.T)["score"]  # which falls by a hundredth with 0.04 of the loss
     assert drawn.std() / 0.01 == pytest.approx(width, abs=0.3)
@@ -292,7 +294,7 @@ def test_noise_of_the_loss_that_the_score_does_not_follow_counts_once(together, 
 
 def test_late_checkpoints_count_more_and_many_of_a_run_little_more_than_one():
     table = pd.DataFrame({"run": list("aaaab"), "N": 1e9, "D": [1e9, 6e9, 9e9, 1e10, 1e10]})
-    weight = chain._Table.of(jl.read_runs(table), "run", {"N": [1e9], "D": [1e9]}).weight
+    weight = chain.Ladder.of(jl.read_runs(table), "run", {"N": [1e9], "D": [1e9]}).weight
     assert weight[0] == 0 and (np.diff(weight[:4]) > 0).all() and weight[4] == 1
     assert 1 < weight[:4].sum() < 1.5
 

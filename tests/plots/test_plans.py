@@ -5,7 +5,7 @@ import pytest
 from matplotlib.path import Path as MplPath
 
 import jaxlaw as jl
-from jaxlaw import papers, planning
+from jaxlaw import planning
 from tests.conftest import named, texts
 from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn, scattered
 
@@ -123,16 +123,6 @@ def test_saved_compute(ax):
     fits = [jl.published()[f"zheng-2024-frontier-{name}"] for name in ("scratch", "cpt")]
     frontier = planning.frontier_savings(*fits, [1e17, 1e20]).plot()
     assert frontier.get_xlabel() == "compute from scratch (FLOPs)"
-
-
-def test_the_lowest_of_the_runs(ax):
-    points = {"N": [1e8] * 3 + [1e9] * 3, "D": [1e9, 2e9, 4e9] * 2}
-    points["loss"] = [3.0, 2.8, 2.7, 2.9, 2.6, 2.4]
-    lowest = papers.loss_envelope(points, 5)
-    assert pictures.lowest_of_runs(lowest, {k: np.array(v) for k, v in points.items()}, ax) is ax
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), lowest["loss"])
-    seen = np.asarray(ax.collections[0].get_offsets())
-    assert (seen[:, 1].max(), seen[0, 0]) == (3.0, 6e17)
 
 
 def test_replay(ax):
