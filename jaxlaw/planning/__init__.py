@@ -13,20 +13,10 @@ if TYPE_CHECKING:
     from jaxlaw.planning._continual_pretraining import Pretraining as Pretraining
     from jaxlaw.planning._frame import AnswerTable as AnswerTable
     from jaxlaw.planning._frame import OldAnswer as OldAnswer
-    from jaxlaw.planning._schedule import OptimalSchedule as OptimalSchedule
-    from jaxlaw.planning._schedule import optimal_schedule as optimal_schedule
-    from jaxlaw.planning.continual import ContinualRun as ContinualRun
-    from jaxlaw.planning.continual import FinalLosses as FinalLosses
-    from jaxlaw.planning.continual import OptimalTraining as OptimalTraining
-    from jaxlaw.planning.continual import TradeoffCurve as TradeoffCurve
-    from jaxlaw.planning.continual import TurningLength as TurningLength
-    from jaxlaw.planning.continual import TurningLengths as TurningLengths
     from jaxlaw.planning.continual import continual_run as continual_run
     from jaxlaw.planning.continual import final_losses as final_losses
     from jaxlaw.planning.continual import optimal_training as optimal_training
-    from jaxlaw.planning.continual import tradeoff_curve as tradeoff_curve
     from jaxlaw.planning.continual import turning_length as turning_length
-    from jaxlaw.planning.continual import turning_lengths as turning_lengths
     from jaxlaw.planning.inputs import Minimum as Minimum
     from jaxlaw.planning.inputs import Solution as Solution
     from jaxlaw.planning.inputs import minimise as minimise
@@ -41,6 +31,7 @@ if TYPE_CHECKING:
     from jaxlaw.planning.mixture import optimal_mixture as optimal_mixture
     from jaxlaw.planning.mixture import optimal_mixture_data_limited as optimal_mixture_data_limited
     from jaxlaw.planning.mixture import optimal_weights as optimal_weights
+    from jaxlaw.planning.schedule import optimal_schedule as optimal_schedule
     from jaxlaw.planning.settings import BestSettings as BestSettings
     from jaxlaw.planning.settings import CriticalBatchSize as CriticalBatchSize
     from jaxlaw.planning.settings import OptimalInputs as OptimalInputs

@@ -14,12 +14,9 @@ if TYPE_CHECKING:
     from jaxlaw.papers.plots import trends_over_share as trends_over_share
     from jaxlaw.papers.plots import value as value
     from jaxlaw.papers.plots import values as values
-    from jaxlaw.planning.plots import balance as balance
-    from jaxlaw.planning.plots import best_rates as best_rates
     from jaxlaw.planning.plots import best_settings as best_settings
     from jaxlaw.planning.plots import compute_multiplier as compute_multiplier
     from jaxlaw.planning.plots import compute_saved as compute_saved
-    from jaxlaw.planning.plots import continual_run as continual_run
     from jaxlaw.planning.plots import critical_share as critical_share
     from jaxlaw.planning.plots import crossover as crossover
     from jaxlaw.planning.plots import data_transferred as data_transferred
@@ -27,15 +24,12 @@ if TYPE_CHECKING:
     from jaxlaw.planning.plots import isoloss as isoloss
     from jaxlaw.planning.plots import larger_batches as larger_batches
     from jaxlaw.planning.plots import limited_domain as limited_domain
-    from jaxlaw.planning.plots import losses_over as losses_over
     from jaxlaw.planning.plots import minimum as minimum
     from jaxlaw.planning.plots import mixture_weights as mixture_weights
-    from jaxlaw.planning.plots import recovery as recovery
     from jaxlaw.planning.plots import replay_losses as replay_losses
     from jaxlaw.planning.plots import settings as settings
     from jaxlaw.planning.plots import solution as solution
     from jaxlaw.planning.plots import trade_off as trade_off
-    from jaxlaw.planning.plots import turning_lengths as turning_lengths
     from jaxlaw.plots._design import evaluations as evaluations
     from jaxlaw.plots._design import runs_to_make as runs_to_make
     from jaxlaw.plots._fits import demo_figure as demo_figure

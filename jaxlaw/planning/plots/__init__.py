@@ -1,19 +1,12 @@
 """Pictures of plans; :mod:`jaxlaw.plots` lists them with all others."""
 
+from jaxlaw.planning.plots import _continual  # noqa: F401  # which draws answers
 from jaxlaw.planning.plots._allocation import (
     compute_multiplier,
     compute_saved,
     crossover,
     data_transferred,
     isoloss,
-)
-from jaxlaw.planning.plots._continual import (
-    balance,
-    best_rates,
-    continual_run,
-    losses_over,
-    recovery,
-    turning_lengths,
 )
 from jaxlaw.planning.plots._isoflops import isoflops
 from jaxlaw.planning.plots._mixture import (
@@ -32,12 +25,9 @@ from jaxlaw.planning.plots._settings import (
 )
 
 __all__ = [
-    "balance",
-    "best_rates",
     "best_settings",
     "compute_multiplier",
     "compute_saved",
-    "continual_run",
     "critical_share",
     "crossover",
     "data_transferred",
@@ -45,13 +35,10 @@ __all__ = [
     "isoloss",
     "larger_batches",
     "limited_domain",
-    "losses_over",
     "minimum",
     "mixture_weights",
-    "recovery",
     "replay_losses",
     "settings",
     "solution",
     "trade_off",
-    "turning_lengths",
 ]
