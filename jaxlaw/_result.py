@@ -134,20 +134,6 @@ class Result:
         fields = {f.name: f.metadata["unit"] for f in saved_fields(cls) if "unit" in f.metadata}
         return {name: unit for units in of_columns for name, unit in units.items()} | fields
 
-    @classmethod
-    def single_units(
-        cls, target: str = "nats", worth: Mapping[str, float] | None = None
-    ) -> dict[str, tuple[str, float]]:
-        """Number or column → its unit, and what one is worth in single things.
-
-        Args:
-            target: unit of what the law predicts.
-            worth: unit → what one is worth; 1 where it is not given.
-        """
-        worth = worth or {}
-        units = {n: target if u == TARGET else u for n, u in cls.declared_units().items()}
-        return {name: (unit, worth.get(unit, 1.0)) for name, unit in units.items()}
-
     def written(self, name: str, *, level: bool = False) -> str:
         """A number of its own as people read it, with its unit and its interval.
 

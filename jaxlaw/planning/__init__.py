@@ -11,27 +11,16 @@ if TYPE_CHECKING:
     from jaxlaw.planning._constraints import Corpus as Corpus
     from jaxlaw.planning._continual_pretraining import ContinualPretraining as ContinualPretraining
     from jaxlaw.planning._continual_pretraining import Pretraining as Pretraining
-    from jaxlaw.planning._frame import AnswerTable as AnswerTable
-    from jaxlaw.planning._frame import OldAnswer as OldAnswer
-    from jaxlaw.planning._schedule import OptimalSchedule as OptimalSchedule
-    from jaxlaw.planning._schedule import optimal_schedule as optimal_schedule
-    from jaxlaw.planning.continual import ContinualRun as ContinualRun
-    from jaxlaw.planning.continual import FinalLosses as FinalLosses
-    from jaxlaw.planning.continual import OptimalTraining as OptimalTraining
-    from jaxlaw.planning.continual import TradeoffCurve as TradeoffCurve
-    from jaxlaw.planning.continual import TurningLength as TurningLength
-    from jaxlaw.planning.continual import TurningLengths as TurningLengths
     from jaxlaw.planning.continual import continual_run as continual_run
     from jaxlaw.planning.continual import final_losses as final_losses
     from jaxlaw.planning.continual import optimal_training as optimal_training
-    from jaxlaw.planning.continual import tradeoff_curve as tradeoff_curve
     from jaxlaw.planning.continual import turning_length as turning_length
-    from jaxlaw.planning.continual import turning_lengths as turning_lengths
     from jaxlaw.planning.mixture import compare_replay as compare_replay
     from jaxlaw.planning.mixture import critical_ratio as critical_ratio
     from jaxlaw.planning.mixture import optimal_mixture as optimal_mixture
     from jaxlaw.planning.mixture import optimal_mixture_data_limited as optimal_mixture_data_limited
     from jaxlaw.planning.mixture import optimal_weights as optimal_weights
+    from jaxlaw.planning.schedule import optimal_schedule as optimal_schedule
     from jaxlaw.planning.settings import best_settings as best_settings
     from jaxlaw.planning.settings import critical_batch_size as critical_batch_size
     from jaxlaw.planning.settings import minimise as minimise
@@ -45,7 +34,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.size_and_data import min_compute as min_compute
     from jaxlaw.planning.size_and_data import tokens_or_size_for as tokens_or_size_for
     from jaxlaw.planning.size_and_data import tokens_per_parameter as tokens_per_parameter
-    from jaxlaw.planning.transfer import ComputeMultiplier as ComputeMultiplier
     from jaxlaw.planning.transfer import break_even as break_even
     from jaxlaw.planning.transfer import compute_multiplier as compute_multiplier
     from jaxlaw.planning.transfer import compute_savings as compute_savings

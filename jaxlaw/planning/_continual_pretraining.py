@@ -27,6 +27,7 @@ from jaxlaw.data import (
 )
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import FittedLaw
+from jaxlaw.laws import Law
 from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import has_draws
 
@@ -75,11 +76,11 @@ class ContinualPretraining:
         shape: ``cosine``, ``linear`` or ``wsd`` to ``final``, or ``constant``.
         final: last rate as a share of the peak.
         decay: share of the steps after the warm-up that decays (``wsd``).
-        warmup: steps of a straight line from ``start`` to the peak; none without a re-warm-up.
+        warmup: steps of a straight line from ``start`` to the peak.
         start: rate where the warm-up begins (0, Wang 2025, §4.1).
 
     Raises:
-        UsageError: a number out of its range, or a warm-up without a peak.
+        UsageError: a number out of its range, or no peak without a pre-training.
 
     Example:
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
@@ -107,16 +108,8 @@ class ContinualPretraining:
             value = getattr(self, name)
             if not 0 <= value <= 1:
                 raise UsageError(f"{name} is {value}; it is a share, in [0, 1]")
-        if not (math.isfinite(self.start) and self.start >= 0):
-            raise UsageError(
-                f"start is {self.start}; a learning rate is finite, not negative",
-                argument="start",
-                value=self.start,
-            )
         if self.peak is None and self.pretraining is None:
             raise UsageError("give peak=: without a pre-training there is no rate to go on from")
-        if self.peak is None and self.warmup:
-            raise UsageError("a warm-up needs peak=, the rate to which it rises")
 
     @property
     def settings(self) -> dict[str, float]:
@@ -175,7 +168,7 @@ def _rates(phase: Any, peak: float, final: float, start: float = 0.0) -> Schedul
 class Layout(NamedTuple):
     """What a compiled program of a run depends on."""
 
-    pretraining: str | None  # its shape; "given" for a Schedule
+    pretraining: str | None  # its shape; "given" for a Schedule; "itself" where this run is it
     warmed_before: bool
     shape: str
     rewarmed: bool
@@ -239,7 +232,7 @@ class _Sums(NamedTuple):
 
     S1: Any
     S2: Any  # of plain momentum, Σ m
-    weighted: Any = None  # Σ m·η^ε; None where momentum is not weighted
+    weighted: Any = 0.0  # Σ m·η^ε, where momentum is weighted
 
 
 class _Counting(NamedTuple):
@@ -255,22 +248,34 @@ def final_areas(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any
 
     Args:
         layout, numbers: the run, of :func:`layout_of`.
-        at: settings → arrays that broadcast.
+        at: settings → arrays that broadcast; ``decay`` of a wsd; of the shape ``lines`` the
+            ``lines``, (steps, last rate) of one straight line after another.
     """
-    before, first, last = _base_areas(layout, numbers, at)
+    zero, peak = jnp.zeros_like(at["steps"]), at["peak"]
     decay, epsilon = numbers["lambda"], numbers["epsilon"] if layout.weighted else None
+    warmup = numbers["warmup"] if layout.warmed else None
+    before, skip = _Sums(zero, zero, zero), False
+    if layout.pretraining == "itself":
+        first = last = peak
+        if layout.warmed:
+            # Rises of the first warm-up count or not, falls always do.
+            skip = False if layout.count_warmup else numbers["start"] < peak
+            first = last = jnp.where(skip, peak, numbers["start"])
+    else:
+        before, first, last = _base_areas(layout, numbers, at)
+        peak = peak if layout.rewarmed else last
     # With its momentum carried over, S2 goes on as if there were no boundary.
     reference = first if layout.carry_momentum else last
-    zero = jnp.zeros_like(at["steps"])
     state = _Sums(zero, before.S2 if layout.carry_momentum else zero, zero)
-    counting, warmup = _Counting(reference, decay, epsilon), numbers["warmup"]
-    peak = at["peak"] if layout.rewarmed else last
     steps = jnp.minimum(at["steps"], _LONG) if layout.weighted else at["steps"]
-    if layout.warmed:
-        state = _piece(state, warmup, numbers["start"], peak, counting)
-    end = numbers["final"] * peak if layout.shape != "constant" else peak
-    decaying = at.get("decay", numbers["decay"])
-    state = _shaped(layout.shape, state, steps - warmup, peak, end, decaying, counting)
+    end = peak if layout.shape in ("constant", "lines") else numbers["final"] * peak
+    lines = at["lines"] if layout.shape == "lines" else _lines(
+        layout.shape, steps - numbers["warmup"], peak, end, at.get("decay", numbers["decay"])
+    )  # fmt: skip
+    state = _phase(
+        state, _Counting(reference, decay, epsilon), warmup, numbers["start"], peak, lines, skip,
+        layout.shape == "cosine",
+    )  # fmt: skip
     if layout.weighted:
         return PhaseAreas(
             before.S1, state.S1 * (at["steps"] / steps), before.weighted, state.weighted
@@ -285,6 +290,12 @@ def final_areas(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any
 compiled_areas = compiled(static_argnames="layout")(final_areas)
 
 
+def predicted(law: Law, params: Any, areas: PhaseAreas, inputs: Mapping[str, Any]) -> Any:
+    """What a law says of areas and of its other inputs, in its own units."""
+    values = {**areas._asdict(), **areas.whole._asdict(), **inputs}
+    return law(params, **{name: values[name] for name in law.input_names})
+
+
 def _base_areas(
     layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any]
 ) -> tuple[_Sums, Any, Any]:
@@ -296,26 +307,47 @@ def _base_areas(
     if layout.pretraining == "given":
         sums = _Sums(*(numbers[name] + zero for name in ("S1_pt", "S2_pt", "weighted_pt")))
         return sums, numbers["first"], numbers["last"]
-    peak, warmup = numbers["pt_peak"], numbers["pt_warmup"]
+    peak, counts = numbers["pt_peak"], layout.count_warmup
     last = at["loss_potential"] * peak if layout.pretraining != "constant" else peak
-    first = 0.0 if layout.warmed_before and layout.count_warmup else peak
+    first = 0.0 if layout.warmed_before and counts else peak
     counting = _Counting(first, numbers["lambda"], numbers["epsilon"] if layout.weighted else None)
-    if layout.warmed_before:
-        sums = _piece(sums, warmup, 0.0, peak, counting)
-        sums = sums if layout.count_warmup else _Sums(sums.S1, zero, zero)
-    length = numbers["pt_steps"] - warmup
-    sums = _shaped(layout.pretraining, sums, length, peak, last, numbers["pt_decay"], counting)
+    length = numbers["pt_steps"] - numbers["pt_warmup"]
+    sums = _phase(
+        sums, counting, numbers["pt_warmup"] if layout.warmed_before else None, 0.0, peak,
+        _lines(layout.pretraining, length, peak, last, numbers["pt_decay"]), not counts,
+        layout.pretraining == "cosine",
+    )  # fmt: skip
     return sums, first, last
 
 
-def _shaped(
-    shape: str, before: _Sums, n: Any, peak: Any, end: Any, share: Any, counting: _Counting
-) -> _Sums:
-    """After n steps of a schedule from its peak to an end, over the last ``share`` of a wsd."""
+def _lines(shape: str, steps: Any, peak: Any, end: Any, decay: Any) -> list[tuple[Any, Any]]:
+    """The steps and the last rate of each piece of a shape."""
     if shape == "wsd":
-        before = _piece(before, (1 - share) * n, peak, peak, counting)
-        return _piece(before, share * n, peak, end, counting)
-    return _piece(before, n, peak, end, counting, cosine=shape == "cosine")
+        return [((1 - decay) * steps, peak), (decay * steps, end)]
+    return [(steps, end)]
+
+
+def _phase(
+    state: _Sums, counting: _Counting, warmup: Any, start: Any, peak: Any, lines: Any, skip: Any,
+    cosine: bool,
+) -> _Sums:  # fmt: skip
+    """After a phase.
+
+    Args:
+        state: sums before it.
+        counting: how it counts.
+        warmup: steps of a line from ``start`` to the peak; None for none.
+        lines: steps and last rate of each piece after it.
+        skip: whether the changes of the warm-up do not count.
+        cosine: whether the pieces are half cosines.
+    """
+    if warmup is not None:
+        state = _piece(state, warmup, start, peak, counting)
+        state = _Sums(state.S1, *(jnp.where(skip, 0.0, sums) for sums in state[1:]))
+    for steps, end in lines:
+        state = _piece(state, steps, peak, end, counting, cosine)
+        peak = end
+    return state
 
 
 def _piece(

@@ -2,57 +2,39 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import importlib
-import inspect
-import json
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw._answer import Answer
-from jaxlaw._json import plain
 from jaxlaw._quantities import (
     SHARE,
     Quantity,
     checked_number,
     in_unit,
     says_unit,
-    times,
     written,
-    written_range,
 )
-from jaxlaw._result import TARGET, Result
+from jaxlaw._result import TARGET
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
 from jaxlaw.laws import Law
 from jaxlaw.notes import (
-    FAR,
     LOOSE_FIT,
     OWN_FLOPS,
-    REMEDIES,
     Note,
-    beyond_step,
-    forbid,
-    in_brief,
-    largest_run_step,
-    remedy_of,
 )
-from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import Draws, intervals
 
 #: Ratio of the ends of an interval from which on a fit is loose. In 504 fits
 #: of 7 to 120 simulated runs, planned at ten times the largest, one size in four was off by more
 #: than 2 where its interval was wider, and one in 25 where it was not; it held the truth in both.
 _LOOSE, _SIZES = 10.0, ("N", "D", "compute")
-_BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
 MOST_ABOVE = 0.75  # share of normal draws whose loss is above the fit's
 MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads
 Inputs = Mapping[str, Any] | None  # what ``at=`` of a plan is
@@ -313,25 +295,6 @@ def range_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
     return notes
 
 
-def context_of(kind: type[Result], source: Draws, at: Inputs = None) -> dict[str, Any]:
-    """Fields of an answer that are made of the runs: their units, and how far it lies from them.
-
-    Args:
-        kind: class of the answer.
-        source: law with the units and ranges of its runs.
-        at: inputs of the answer, in the units of the runs, or as a user says them.
-
-    Returns:
-        ``units``, ``beyond`` and ``point``.
-    """
-    known = inputs_as_numbers(source, at or {})
-    return {
-        "units": units_of(kind, source),
-        "beyond": source.fit.times_beyond(known),
-        "point": _point_of(source, known, at or {}),
-    }
-
-
 def _point_of(
     source: Draws, numbers: Mapping[str, Any], given: Mapping[str, Any]
 ) -> dict[str, float | str]:
@@ -456,355 +419,3 @@ def over_budgets(table: pd.DataFrame, form: str, source: Draws) -> str:
     ends = known.iloc[[0, -1] if len(known) > 1 else slice(None)].to_dict("records")
     texts = ({n: written(row[n], *unit_of(source, n)) for n in names} for row in ends)
     return "; ".join(form.format(**row) for row in texts)
-
-
-# The classes below go: plans return jaxlaw.Answer by plan_answer.
-
-
-def context_of_inputs(kind: type[Result], source: Draws, at: Inputs) -> dict[str, Any]:
-    """As :func:`context_of`, of an answer whose numbers are named as the law's inputs are."""
-    context = context_of(kind, source, at)
-    return {**context, "units": {**source.fit.input_units(), **context["units"]}}
-
-
-def units_of(kind: type[Result], source: Draws) -> dict[str, tuple[str, float]]:
-    """Number or column of a result → its unit, and what one is worth in single things.
-
-    Args:
-        kind: class of the result.
-        source: law with the units of its runs.
-    """
-    worth = {
-        unit: source.scale(name)
-        for unit, name in (("parameters", "N"), ("tokens", "D"))
-        if name in source.law.input_names
-    }
-    units = kind.single_units(source.fit.target_unit, worth)
-    return {name: unit for name, unit in units.items() if name not in ("level", "beyond")}
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class OldAnswer(Result):
-    """What plans have in common; the numbers are the attributes of each plan's own answer.
-
-    Attributes:
-        binding: the constraint that binds, in words.
-        interval: quantity → (low, high) at ``level``, from the draws; empty without.
-        draws: quantity → (R,) the same plan for every draw, NaN where it has none.
-        level: confidence level of the intervals.
-        notes: findings to know before relying on it.
-        units: quantity, or column of a table → (unit, what one is worth in single things).
-        beyond: times the largest fitted run, in compute; 1 up to it, NaN where it is unknown.
-        point: all inputs of the run that it is about, in the units of the runs; empty without one.
-        flat: quantity → (low, high) within which the loss lies no farther above the lowest than
-            single runs differ by; of a forecast, whose noise is known, and else empty.
-    """
-
-    binding: str
-    interval: dict[str, tuple[float, float]]
-    draws: dict[str, np.ndarray] = field(default_factory=dict, metadata={"saved": False})
-    level: float = field(metadata={"unit": SHARE})
-    notes: tuple[Note, ...]
-    units: dict[str, tuple[str, float]]
-    beyond: float = field(default=math.nan, metadata={"unit": ""})
-    point: dict[str, float | str] = field(default_factory=dict, metadata={"added": True})
-    flat: dict[str, tuple[float, float]] = field(default_factory=dict)
-    #: Name of the table that the command writes as CSV, in place of the numbers in one row.
-    csv: ClassVar[str] = ""
-    #: Argument of its plan that limits what is searched.
-    limited_by: ClassVar[str] = "limits"
-
-    @property
-    def quantities(self) -> dict[str, Quantity]:
-        """The plan's own numbers, by name."""
-        own = [f.name for f in dataclasses.fields(self) if f.name not in _SHARED]
-        values = {name: getattr(self, name) for name in own}
-        return self._quantities({n: x for n, x in values.items() if isinstance(x, float)})
-
-    def unit_of(self, name: str) -> tuple[str, float] | None:
-        """The unit of a number or a column; of one of many, such as ``loss[code]``, that of all."""
-        return self.units.get(name) or self.units.get(name.partition("[")[0])
-
-    @property
-    def headline(self) -> str:
-        """The answer, how far it is from the runs, and what makes it doubtful."""
-        return headline_of(self.sentence(), self.beyond, self.notes)
-
-    @property
-    def next_step(self) -> str:
-        """What to do about its distance from the runs, or about the note that decides most."""
-        limit, remedies = f"{self.limited_by}=", {}
-        if not any(limit in note.message for note in self.notes):
-            remedies = {"optimum-at-limit": f"widen {limit} where that is possible"}
-        return _step_of(self, bool(self.interval), bool(self.flat), remedies)
-
-    def sentence(self) -> str:
-        """The answer in words; empty where there is none."""
-        return ""
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """Its tables, and what lies within the noise of a run."""
-        if not self.flat:
-            return self.tables
-        rows = [{"quantity": name, "from … to": self._between(name, "flat")} for name in self.flat]
-        flat = pd.DataFrame(rows)
-        return {**self.tables, "as good as the best, to the noise of a run": flat}
-
-    def lines(self) -> list[str]:
-        """Numbers with their intervals, what binds, and what lies within the noise of a run."""
-        flat = [
-            f"{name} {self._between(name, 'flat')} lies within a run's noise of the lowest loss"
-            for name in self.flat
-        ]
-        return [*self.number_lines(), f"{'binding':<12} {self.binding}", *flat]
-
-    def _between(self, name: str, field: str = "interval") -> str:
-        limits = getattr(self, field)
-        if name not in limits:
-            return ""
-        return written_range(*limits[name], *(self.unit_of(name) or ("", 1.0)))
-
-    def _known_lines(self) -> list[str]:
-        """A line for each number that is known."""
-        known = self.quantities.items()
-        return self.number_lines([n for n, one in known if not np.isnan(one.value)])
-
-
-def headline_of(sentence: str, beyond: float, notes: Sequence[Note]) -> str:
-    """An answer in one sentence: itself, its distance from the runs, and what makes it doubtful.
-
-    Args:
-        sentence: the answer; empty where there is none.
-        beyond: times the largest fitted run; NaN where it is unknown.
-        notes: notes of the answer; those that are errors stand in place of one that is missing.
-    """
-    errors = [note for note in notes if note.severity == "error"]
-    if not sentence:
-        return errors[0].message if errors else ""
-    codes = {note.code for note in notes}
-    parts = [sentence]
-    if beyond >= _BEYOND:
-        parts.append(f"{times(beyond)} beyond the largest run")
-    elif "extrapolation" in codes:
-        parts.append("outside the fitted runs")
-    elif "range-unknown" in codes:
-        parts.append("how far that is from the runs is unknown")
-    elif beyond == beyond:
-        parts.append("within the fitted runs")
-    parts += ["FLOPs are 6·N·D"] * (OWN_FLOPS in codes)
-    parts += [f"do not use it: {errors[0].code}"] if errors else []
-    return "; ".join(parts)
-
-
-def _step_of(
-    answer: OldAnswer | AnswerTable, intervals: bool, forecast: bool, remedies: Mapping[str, str]
-) -> str:  # fmt: skip
-    """What to do next about a plan.
-
-    Args:
-        answer: the plan's answer.
-        intervals: whether it has intervals.
-        forecast: whether its law is a forecast's.
-        remedies: remedies of notes besides those of all results.
-    """
-    point, far = answer.point, answer.beyond >= FAR
-    if forbid(answer.notes) or not (far and {"N", "D"} <= {*point}):
-        return remedy_of(answer.notes, {**REMEDIES, **remedies})
-    if not forecast:
-        return beyond_step(point, intervals=intervals)
-    worth = {name: answer.units.get(name, ("", math.nan))[1] for name in ("N", "D")}
-    ratio = point["D"] * worth["D"] / (point["N"] * worth["N"])
-    return largest_run_step(ratio) if math.isfinite(ratio) else ""
-
-
-_SHARED = {f.name for f in dataclasses.fields(OldAnswer)}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class AnswerTable(Result):
-    """Many answers of one kind, a row each.
-
-    Attributes:
-        table: the numbers; with draws ``…_low`` and ``…_high`` of each.
-        level: confidence level of the intervals.
-        notes: findings to know before relying on it.
-        units: column → (unit, what one is worth in single things).
-        beyond: times the largest fitted run that the largest of these is, as of an
-            :class:`OldAnswer`.
-        point: all inputs of that run.
-    """
-
-    column_units: ClassVar[Mapping[str, str]] = {
-        "compute": "FLOPs", "loss": TARGET, "multiplier": "", "saved": SHARE,
-        "continual_compute": "FLOPs",
-    }  # fmt: skip
-    csv: ClassVar[str] = "table"
-
-    table: pd.DataFrame
-    level: float = field(metadata={"unit": SHARE})
-    notes: tuple[Note, ...]
-    units: dict[str, tuple[str, float]]
-    beyond: float = field(default=math.nan, kw_only=True, metadata={"unit": ""})
-    point: dict[str, float | str] = field(
-        default_factory=dict, kw_only=True, metadata={"added": True}
-    )
-
-    @property
-    def quantities(self) -> dict[str, Quantity]:
-        """None: its numbers are in the table."""
-        return {}
-
-    def unit_of(self, name: str) -> tuple[str, float] | None:
-        """The unit of a column."""
-        return self.units.get(name)
-
-    @property
-    def headline(self) -> str:
-        """The answers in one sentence: of the first and the last of many."""
-        return headline_of(self.sentence(), self.beyond, self.notes)
-
-    @property
-    def next_step(self) -> str:
-        """The same as of one answer, of the run that takes most compute."""
-        source = (getattr(self, "question", None) or {}).get("fit")
-        forecast = isinstance(source, Result) and source.kind_of_record() == "forecast"
-        intervals = any(str(name).endswith("_low") for name in self.table)
-        return _step_of(self, intervals, forecast, {})
-
-    def sentence(self) -> str:
-        """The answers in words; empty where there is none."""
-        return ""
-
-    def over_budgets(self, form: str) -> str:
-        """A sentence for the least and the largest of several budgets; empty where all are unknown.
-
-        Args:
-            form: the sentence, with names of columns in braces.
-        """
-        names = re.findall(r"{(\w+)}", form)
-        known = self.table[~self.table[names].isna().any(axis=1)].sort_values("compute")
-        ends = known.iloc[[0, -1] if len(known) > 1 else slice(None)]
-        rows = (
-            {name: written(row[name], *(self.unit_of(name) or ("", 1.0))) for name in names}
-            for _, row in ends.iterrows()
-        )
-        return "; ".join(form.format(**row) for row in rows)
-
-    def __repr__(self) -> str:
-        """The headline, the table, cut where pandas cuts it, and the notes."""
-        shown = repr(self.readable(self.table))
-        return "\n".join([*self.opening(), shown, *in_brief(self.notes)])
-
-
-def _planning(name: str) -> Any:
-    """A class that this package lists, whose modules stand above this one."""
-    return getattr(importlib.import_module("jaxlaw.planning"), name)
-
-
-def draw(picture: str, *args: Any, **options: Any) -> Any:
-    """Draw by the name of a function of :mod:`jaxlaw.plots`, which stands above all plans."""
-    return getattr(importlib.import_module("jaxlaw.plots"), picture)(*args, **options)
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Pictured:
-    """Of an answer whose picture needs the fit as well, which its files hold for that.
-
-    Attributes:
-        question: argument of the plan → what was given for it; None where a file has none, since
-            a cost of the user's own, a function, cannot be written.
-    """
-
-    question: Mapping[str, Any] | None = field(default=None, metadata={"saved": False})
-
-    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        """Name, arguments and options of the picture; ``question`` without the level."""
-        raise NotImplementedError
-
-    def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw it with the fit that it was planned with; needs matplotlib.
-
-        Args:
-            ax: axes to draw on; new ones if None.
-            **options: options of the function of :mod:`jaxlaw.plots` that draws it.
-
-        Raises:
-            UsageError: the answer was read from a file that does not hold the fit.
-        """
-        if self.question is None:
-            kind = type(self).kind_of_record()  # type: ignore[attr-defined]
-            raise UsageError(
-                f"the picture of this {kind} needs the fit, and its file holds none: draw it where "
-                "it is planned"
-            )
-        picture, args, own = self._drawn(without(self.question, "level"))
-        return draw(picture, *args, ax=ax, **{**own, **options})
-
-    def file_record(self) -> dict[str, Any]:
-        """The answer, and the question with its fits, unless a function is part of it."""
-        record = super().file_record()  # type: ignore[misc]
-        try:
-            json.dumps(question := plain(_named(self.question or {})))
-        except TypeError:
-            return record
-        return record | ({"question": question} if question else {})
-
-    @classmethod
-    def _read_fields(cls, record: dict[str, Any]) -> Any:
-        answer = super()._read_fields(without(record, "question"))  # type: ignore[misc]
-        question = record.get("question")
-        if question is None:
-            return answer
-        if not isinstance(question, dict):
-            raise TypeError(f"field 'question' is {type(question).__name__}, not an object")
-        return dataclasses.replace(answer, question=_as_given(question))
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Other processes get the answer as files do: a cost of the user's own may not be pickled.
-        return {**self.__dict__, "question": None}
-
-
-#: Classes of what a question is made of beside fits: files hold their fields, and this name.
-_OBJECTS = ("AtMost", "Budget", "Compute", "ContinualPretraining", "Corpus", "Pretraining",
-            "Schedule")  # fmt: skip
-
-
-def _named(value: Any) -> Any:
-    """A question with the fields of its objects, and their class, in place of them."""
-    if (name := type(value).__name__) in _OBJECTS:
-        fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
-        return {"object": name} | {key: _named(item) for key, item in fields.items()}
-    if isinstance(value, Mapping):
-        return {key: _named(item) for key, item in value.items()}
-    # Not a named tuple: a forecast's parts are written as they are.
-    return list(map(_named, value)) if type(value) in (list, tuple) else value
-
-
-def _as_given(value: Any) -> Any:
-    """What a file holds of a question, as a plan takes it: records are results, lists tuples."""
-    if isinstance(value, dict):
-        if "kind" in value:
-            return Result.from_dict(value, "field 'question'")
-        items = {name: _as_given(item) for name, item in value.items()}
-        if (name := value.get("object")) in _OBJECTS:
-            kind = Schedule if name == "Schedule" else _planning(name)
-            return kind(**without(items, "object"))
-        return items
-    return tuple(map(_as_given, value)) if isinstance(value, list) else value
-
-
-def without(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """The items of a dict but for some."""
-    return {name: value for name, value in values.items() if name not in names}
-
-
-def keeps_question(plan: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator of a plan whose answer is :class:`Pictured`: it keeps what was asked."""
-    signature = inspect.signature(plan)
-
-    @functools.wraps(plan)
-    def run(*args: Any, **options: Any) -> Any:
-        answer = plan(*args, **options)
-        return dataclasses.replace(answer, question=signature.bind(*args, **options).arguments)
-
-    return run

@@ -8,69 +8,62 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw._answer import Answer
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import (
-    SHARE,
-    Amount,
-    checked_number,
-    exponential,
-    in_unit,
-    readable,
-    written,
-)
-from jaxlaw._result import TARGET, Result
+from jaxlaw._quantities import SHARE, Amount, checked_number, exponential, in_unit, written
+from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import AREAS, LossCurves, as_schedule, optimizer_steps
 from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.fitting import Fit, fit
-from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._continual_pretraining import (
     SEARCHED,
     SETTINGS,
     ContinualPretraining,
     Layout,
-    Pretraining,
     Shape,
     compiled_areas,
     counted_as,
     final_areas,
     layout_of,
+    predicted,
 )
 from jaxlaw.planning._frame import (
-    AnswerTable,
     Inputs,
-    OldAnswer,
-    Pictured,
-    context_of,
     fewest_degrees,
-    keeps_question,
-    law_inputs,
+    law_inputs_of_each,
     missing_draws_notes,
+    plan_answer,
     source_notes,
-    units_of,
-    without,
 )
 from jaxlaw.planning._optimise import as_good, lowest_in_box, root, root_or_infinity
 from jaxlaw.schedules import Schedule, cosine
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws, bootstrap, interval_columns, with_intervals
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, bootstrap, interval_columns
 
 _CORPORA = ("pt", "cpt")
+_LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in _CORPORA)
 _UNITS = {
-    "weight": "", "loss_potential": SHARE, "peak": "", "replay": SHARE, "steps": "steps",
-    **{f"{what}_{corpus}": TARGET for what in ("loss", "change") for corpus in _CORPORA},
-    "objective": TARGET,
+    "loss_potential": SHARE, "replay": SHARE, "decay": SHARE, "steps": "steps",
+    "highest_at": "steps", "batch_tokens": "tokens",
+    **dict.fromkeys(
+        (*_LOSSES, "objective", "weighted", "start", "limit", "rise", "critical_point"), TARGET
+    ),
 }  # fmt: skip
+_NAMES = {"loss_potential": "loss potential", "peak": "peak LR"}  # where they differ from these
+_TRADEOFF = tuple(np.linspace(0, 1, 21))  # weights λ1 along a trade-off
+
+
+# What all these plans share: both losses of a run.
 
 
 class _Losses(NamedTuple):
@@ -90,9 +83,9 @@ class _Losses(NamedTuple):
         return laws, self.layout, self.params, self.numbers, self.inputs
 
     @property
-    def degrees(self) -> float:
-        """Degrees of freedom of the draws' spread."""
-        return fewest_degrees(self.sources)
+    def alone(self) -> _Losses:
+        """The same without draws."""
+        return self._replace(params=jax.tree.map(lambda rows: rows[:1], self.params))
 
     def evaluate(self, at: Mapping[str, Any]) -> np.ndarray:
         """Start and end of each loss, (losses, 2, 1 + R, points).
@@ -101,7 +94,7 @@ class _Losses(NamedTuple):
             at: settings → (points,), or (1 + R, points).
         """
         laws, layout, params, *rest = self.arguments
-        params = tuple({k: v[:, None] for k, v in each.items()} for each in params)
+        params = jax.tree.map(lambda rows: rows[:, None], params)
         with in_float64():
             return np.asarray(_compiled_losses(laws, layout, params, *rest, dict(at)))
 
@@ -119,26 +112,38 @@ class _Losses(NamedTuple):
             notes += source_notes(source, corpus, **worst)
         return notes
 
-    def context(self, kind: type[Result]) -> dict[str, Any]:
-        """Fields of an answer that are made of the runs."""
-        context = context_of(kind, self.sources[0], dict.fromkeys(self.sources[0].ranges, 1.0))
-        return context | {"point": {}}  # the ones above say which ranges are known, and no run
+    def columns(self, values: Mapping[str, np.ndarray], level: float) -> pd.DataFrame:
+        """A table of name → (rows,), or (1 + R, rows) with intervals."""
+        columns: dict[str, Any] = {}
+        for name, rows in values.items():
+            one = {name: rows}
+            columns |= one if rows.ndim < 2 else interval_columns(
+                name, rows, level, fewest_degrees(self.sources)
+            )  # fmt: skip
+        return pd.DataFrame(columns)
+
+    def answer(self, kind: str, sentence: str, values: Any = (), **more: Any) -> Answer:
+        """As :func:`plan_answer`, of a run that is no point of the laws' own inputs."""
+        source = self.sources[0]
+        answer = plan_answer(
+            kind, sentence, source, dict(values), units=_UNITS,
+            degrees=fewest_degrees(self.sources), **more,
+        )  # fmt: skip
+        # Notes say where it leaves the fitted ranges, as far as these are known.
+        return dataclasses.replace(
+            answer, beyond=source.fit.times_beyond(dict.fromkeys(source.ranges, 1.0))
+        )
 
     def check_varied(self, names: Sequence[str], known: Sequence[str] = SETTINGS) -> None:
         """Refuse to vary what the run or a law has no place for."""
-        pt = self.run.pretraining
-        for name in names:
-            if name not in known:
-                raise UsageError(
-                    f"'{name}' is not a setting; settings: {', '.join(known)}."
-                    f"{nearest(name, known)}"
-                )
+        _check_known(names, known)
         if "peak" in names and self.run.peak is None:
             raise UsageError(
                 "without a re-warm-up the peak is the last rate of pre-training; give the run a "
                 "peak=, or vary loss_potential"
             )
-        if "loss_potential" in names and getattr(pt, "shape", "constant") == "constant":
+        anneals = getattr(self.run.pretraining, "shape", "constant") != "constant"
+        if "loss_potential" in names and not anneals:
             raise UsageError(
                 "the loss potential varies with a Pretraining that anneals (wsd, cosine, linear); "
                 "this one is given as it is"
@@ -148,6 +153,14 @@ class _Losses(NamedTuple):
                 raise UsageError(
                     f"law {source.law.name} knows no replay ratio; fit cpt-curve-replay-pt and -cpt"
                 )
+
+
+def _check_known(names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"'{name}' is not a setting; settings: {', '.join(known)}.{nearest(name, known)}"
+            )
 
 
 def _losses_of(
@@ -163,11 +176,7 @@ def _losses_of(
             run does not or the reverse, a replay ratio that a law does not take, or an input
             that is missing or unknown.
     """
-    if not isinstance(run, ContinualPretraining):
-        raise UsageError(
-            f"run is a ContinualPretraining, not {type(run).__name__}", argument="run", value=run
-        )
-    inputs, each = inputs or {}, as_draws(*fits)
+    each = as_draws(*fits)
     for source in each:
         law = source.law
         if "S1_cpt" not in law.input_names or law.target != "loss":
@@ -175,26 +184,19 @@ def _losses_of(
                 f"law {law.name} takes no areas of a continual phase, or predicts no loss; use "
                 "cpt-curve, cpt-curve-replay-pt and -cpt, or theirs of an unknown base"
             )
-        knows = "S1_pt" in law.input_names
-        if knows and run.pretraining is None:
-            raise UsageError(f"law {law.name} needs the pre-training: give the run pretraining=")
-        if not knows and run.pretraining is not None:
+        if ("S1_pt" in law.input_names) != (run.pretraining is not None):
             raise UsageError(
-                f"law {law.name} is of an unknown base, whose last rate is taken as 0: give the "
-                "run pretraining=None"
+                f"law {law.name} needs the pre-training: give the run pretraining="
+                if run.pretraining is None
+                else f"law {law.name} is of an unknown base, whose last rate is taken as 0: give "
+                "the run pretraining=None"
             )
         if run.replay and "r" not in law.input_names:
             raise UsageError(
                 f"law {law.name} knows no replay ratio, so the run cannot have one; fit "
                 "cpt-curve-replay-pt and -cpt"
             )
-    taken = set().union(*(source.law.input_names for source in each)) - {*AREAS, "r"}
-    for name in inputs:
-        if name not in taken:
-            names = " and ".join(source.law.name for source in each)
-            raise UsageError(f"{names} take no input '{name}' here; shares are the run's replay")
-    free = (*AREAS, "r")
-    others = tuple(law_inputs(source, source.inputs_taken(inputs), free) for source in each)
+    others = law_inputs_of_each(each, inputs, (*AREAS, "r"))
     layout, numbers = layout_of(run, counted_as(*fits, **(area_options or {})))
     return _Losses(each, run, layout, numbers, tuple(source.values for source in each), others)
 
@@ -202,7 +204,7 @@ def _losses_of(
 def _checked_setting(name: str, values: Any, run: ContinualPretraining) -> np.ndarray:
     """The values of a setting as float64; raises UsageError on one it cannot have."""
     values = numbers_of(name, values)
-    share = name in ("loss_potential", "replay", "decay")
+    share = _UNITS.get(name) == SHARE
     low = run.warmup if name == "steps" else 0.0
     good = (values >= 0) & (values <= 1) if share else (values > low) & np.isfinite(values)
     if not values.size or not good.all():
@@ -211,8 +213,16 @@ def _checked_setting(name: str, values: Any, run: ContinualPretraining) -> np.nd
     return values
 
 
+def _checked_weights(weight: Any) -> np.ndarray:
+    """(weights,) of λ1."""
+    weights = np.atleast_1d(numbers_of("weight", weight))
+    if weights.ndim != 1 or not len(weights) or not ((weights >= 0) & (weights <= 1)).all():
+        raise UsageError(f"weight λ1 is {weights.tolist()}; it lies in [0, 1], and λ2 is 1 − λ1")
+    return weights
+
+
 def _start_and_end(
-    laws: tuple[Law, ...], layout: Layout, params: Any, numbers: Any, inputs: Any, at: Any
+    laws: Any, layout: Layout, params: Any, numbers: Any, inputs: Any, at: Any
 ) -> Any:
     """Start and end of each loss, (losses, 2, …): pure JAX, for anything that broadcasts."""
     end = final_areas(layout, numbers, at)
@@ -220,8 +230,10 @@ def _start_and_end(
     start = end._replace(S1_cpt=none, S2_cpt=none)
     shares = (at["replay"], 1 - at["replay"])  # of a loss's own corpus
     each = [
-        jnp.stack(jnp.broadcast_arrays(*(_loss(law, p, a, share, x) for a in (start, end))))
-        for law, p, x, share in zip(laws, params, inputs, shares, strict=False)
+        jnp.stack(
+            jnp.broadcast_arrays(*(predicted(law, p, a, {"r": r, **x}) for a in (start, end)))
+        )
+        for law, p, x, r in zip(laws, params, inputs, shares, strict=False)
     ]
     return jnp.stack(jnp.broadcast_arrays(*each))
 
@@ -229,67 +241,17 @@ def _start_and_end(
 _compiled_losses = compiled(static_argnames=("laws", "layout"))(_start_and_end)
 
 
-def _loss(law: Law, params: Any, areas: PhaseAreas, share: Any, inputs: Any) -> Any:
-    values = {**areas._asdict(), "r": share, **inputs}
-    return law(params, **{name: values[name] for name in law.input_names})
-
-
 def _by_name(values: np.ndarray) -> dict[str, np.ndarray]:
-    """(losses, 2, …) starts and ends as ``loss_pt``, ``loss_cpt``, ``change_pt`` and so on."""
-    each = list(zip(_CORPORA, values, strict=True))
-    changes = {f"change_{corpus}": both[1] - both[0] for corpus, both in each}
-    return {f"loss_{corpus}": both[1] for corpus, both in each} | changes
+    """(losses, 2, …) starts and ends as the losses and the changes of ``_LOSSES``."""
+    return dict(zip(_LOSSES, (*values[:, 1], *(values[:, 1] - values[:, 0])), strict=True))
 
 
 def _both(row: pd.Series) -> str:
-    old, new = (written(row[f"loss_{corpus}"], "nats") for corpus in _CORPORA)
-    return f"{old} on the old corpus and {new} on the new one"
+    old_loss, new_loss = (written(row[name], "nats") for name in ("loss_pt", "loss_cpt"))
+    return f"{old_loss} on the old corpus and {new_loss} on the new one"
 
 
-class _OverSettings:
-    """Tables of what a continual run comes to, over some of its settings."""
-
-    table: pd.DataFrame
-
-    column_units: ClassVar[Mapping[str, str]] = _UNITS
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """Some rows; of two losses without their changes, for which there is no room."""
-        table = self.table[[n for n in self.table if not n.startswith(("change", "objective"))]]
-        return {"table": table.iloc[:: max(1, len(table) // _SHOWN)]}
-
-
-class FinalLosses(_OverSettings, AnswerTable):
-    """Losses at the end of continual runs.
-
-    ``table`` has a row each: ``loss_potential``, ``peak``, ``replay``, ``steps``; ``loss_pt``,
-    ``loss_cpt`` at the end, ``change_pt``, ``change_cpt`` since the start.
-
-    Example:
-        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
-        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
-        >>> table = jl.planning.final_losses(pt, cpt, run, replay=[0, 0.5]).table
-        >>> bool(table["change_pt"].is_monotonic_decreasing)
-        True
-    """
-
-    picture = "losses_over"
-
-    def sentence(self) -> str:
-        """Both losses of one run, or where each is lowest among several."""
-        lowest = [self.table.loc[self.table[f"loss_{corpus}"].idxmin()] for corpus in _CORPORA]
-        if len(self.table) == 1:
-            return f"losses {_both(lowest[0])}"
-        return "; ".join(
-            f"lowest loss on the {word} corpus, {written(row[f'loss_{corpus}'], 'nats')}, at "
-            + ", ".join(f"{name} {written(row[name], _UNITS[name])}" for name in self._varied())
-            for word, corpus, row in zip(("old", "new"), _CORPORA, lowest, strict=True)
-        )
-
-    def _varied(self) -> list[str]:
-        """The settings that vary among the rows."""
-        return [name for name in SETTINGS if self.table[name].nunique() > 1]
+# Losses at the end
 
 
 @checked
@@ -302,7 +264,7 @@ def final_losses(
     area_options: Mapping[str, Any] | None = None,
     level: ConfidenceLevel = LEVEL,
     **settings: Any,
-) -> FinalLosses:
+) -> Answer:
     """Losses at the end over loss potential, peak rate, replay ratio or steps.
 
     Wang 2025, figures 5 (with and without a re-warm-up) and 7. The loss at the end of a run of T
@@ -319,7 +281,9 @@ def final_losses(
             several; all combinations. Left out: the run's.
 
     Returns:
-        FinalLosses; losses in nats.
+        Answer whose ``table`` has a row each: ``loss_potential``, ``peak``, ``replay``, ``steps``;
+        ``loss_pt``, ``loss_cpt`` at the end, ``change_pt``, ``change_cpt`` since the start, in
+        nats.
 
     Raises:
         UsageError: a setting the run or a law has no place for, or fits that do not belong to
@@ -335,119 +299,44 @@ def final_losses(
     """
     losses = _losses_of((pt, cpt), run, at, area_options)
     losses.check_varied(tuple(settings))
-    varied = {name: np.atleast_1d(_checked_setting(name, v, run)) for name, v in settings.items()}
-    axes = [varied.get(name, np.array([run.settings[name]])) for name in SETTINGS]
-    mesh = np.meshgrid(*axes, indexing="ij")
-    at = {name: axis.ravel() for name, axis in zip(SETTINGS, mesh, strict=True)}
-    table = dict(at)
-    for name, values in _by_name(losses.evaluate(at)).items():
-        table |= interval_columns(name, values, level, losses.degrees)
-    return FinalLosses(
-        pd.DataFrame(table), level, tuple(losses.notes(at)), **losses.context(FinalLosses)
+    given = run.settings | {n: _checked_setting(n, v, run) for n, v in settings.items()}
+    mesh = np.meshgrid(*(np.atleast_1d(given[name]) for name in SETTINGS), indexing="ij")
+    points = {name: axis.ravel() for name, axis in zip(SETTINGS, mesh, strict=True)}
+    table = losses.columns(points | _by_name(losses.evaluate(points)), level)
+    lowest = [table.loc[table[name].idxmin()] for name in ("loss_pt", "loss_cpt")]
+    varied = [name for name in SETTINGS if table[name].nunique() > 1]
+    sentence = "; ".join(
+        f"lowest loss on the {word} corpus, {written(row[f'loss_{corpus}'], 'nats')}, at "
+        + ", ".join(f"{_NAMES.get(n, n)} {written(row[n], _UNITS.get(n, ''))}" for n in varied)
+        for word, corpus, row in zip(("old", "new"), _CORPORA, lowest, strict=True)
     )
+    return losses.answer(
+        "final losses", sentence if varied else f"losses {_both(lowest[0])}", level=level,
+        tables={"table": table}, notes=losses.notes(points),
+    )  # fmt: skip
 
 
 # Its best settings
 
 Minimise = Literal["losses", "changes"]
-_SHOWN = 24  # rows of a table for people
-_AT_BOUND = 1e-6  # of a range, in its own scale
+_AT_BOUND = 1e-3  # of a range, in its own scale
 _LOGARITHMIC = ("peak", "steps")
 _POINTS = {1: 257, 2: 33, 3: 13, 4: 8}  # a side of the grid
-_LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in _CORPORA)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OptimalTraining(Pictured, OldAnswer):
-    """The settings with the least λ1·L_pt + λ2·L_cpt at the end, or λ1·ΔL_pt + λ2·ΔL_cpt.
-
-    Attributes:
-        weight: λ1; λ2 is 1 − λ1.
-        loss_potential: best or fixed loss potential.
-        peak: best or fixed peak; NaN without a re-warm-up.
-        replay: best or fixed replay ratio.
-        steps: best or fixed number of steps.
-        loss_pt, loss_cpt: losses at the end, in nats.
-        change_pt, change_cpt: changes of the losses since the start, in nats.
-        objective: λ1·loss_pt + λ2·loss_cpt; of ``minimise="changes"`` the same of the changes.
-        schedule: rates of the best run.
-        minimise: ``losses`` or ``changes``.
-
-    Example:
-        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
-        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
-        >>> jl.planning.optimal_training(pt, cpt, run, 0.6, {"replay": (0, 1)}).binding
-        'none: the optimum is inside its ranges'
-    """
-
-    weight: float = field(metadata={"unit": ""})
-    loss_potential: float = field(metadata={"unit": SHARE})
-    peak: float = field(metadata={"unit": ""})
-    replay: float = field(metadata={"unit": SHARE})
-    steps: float = field(metadata={"unit": "steps"})
-    loss_pt: float = field(metadata={"unit": TARGET})
-    loss_cpt: float = field(metadata={"unit": TARGET})
-    change_pt: float = field(metadata={"unit": TARGET})
-    change_cpt: float = field(metadata={"unit": TARGET})
-    objective: float = field(metadata={"unit": TARGET})
-    schedule: Any = field(default=None, metadata={"saved": False})
-    minimise: str = "losses"
-
-    def sentence(self) -> str:
-        """The settings and both losses."""
-        if math.isnan(self.objective):
-            return ""
-        peak = "" if math.isnan(self.peak) else f", peak {self.written('peak')}"
-        return (
-            f"weight {self.weight:g} of the old loss: replay {self.written('replay', level=True)}"
-            f"{peak}, {self.written('steps')}; losses {self.written('loss_pt')} on the old corpus "
-            f"and {self.written('loss_cpt')} on the new one"
-        )
-
-    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        """The first of the settings that were searched, over all weights, with this one marked."""
-        curve = tradeoff_curve(**without(question, "weight"), level=self.level)
-        return "balance", (curve, next(iter(question["over"]))), {"mark": self}
-
-
-class TradeoffCurve(_OverSettings, AnswerTable):
-    """The best settings over λ1.
-
-    ``table`` has a row for each ``weight`` (λ1), with the numbers of :class:`OptimalTraining`
-    and ``binding``.
-
-    Example:
-        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
-        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
-        >>> curve = jl.planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, (0.2, 0.6))
-        >>> curve.table["binding"][0]
-        'replay at its lowest (0)'
-    """
-
-    picture = "balance"
-
-    def sentence(self) -> str:
-        """Both losses at either end."""
-        ends = self.table.iloc[[0, -1] if len(self.table) > 1 else [0]]
-        return "; ".join(f"weight {row['weight']:g}: {_both(row)}" for _, row in ends.iterrows())
-
-
-@keeps_question
 @checked
 def optimal_training(
     pt: Any,
     cpt: Any,
     run: ContinualPretraining,
-    weight: float,
+    weight: float | Sequence[float],
     over: Mapping[str, tuple[float, float]],
     *,
     at: Mapping[str, float | str] | None = None,
     area_options: Mapping[str, Any] | None = None,
     minimise: Minimise = "losses",
     level: ConfidenceLevel = LEVEL,
-) -> OptimalTraining:
+) -> Answer:
     """The settings that balance both losses best (Wang 2025, eq. 5 and figure 8).
 
     The least λ1·L_pt + λ2·L_cpt at the end. For a given base this is that of the changes ΔL,
@@ -459,7 +348,8 @@ def optimal_training(
         pt: fit of the loss on the pre-training corpus.
         cpt: fit of the loss on the new corpus.
         run: continual run, whose settings hold where they are not searched.
-        weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1.
+        weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1. Several give the trade-off
+            (figure 8), all in one program.
         over: ranges to search, setting → (lowest, highest), of any of ``loss_potential``,
             ``peak``, ``replay`` and ``steps``. Peak and steps are searched in logarithms.
         at: values of what the laws take beside areas and r, in units of the fitted runs.
@@ -470,8 +360,13 @@ def optimal_training(
         level: confidence level of the intervals.
 
     Returns:
-        OptimalTraining; the steps are whole. A batched grid over the ranges is refined by Newton
-        steps from its best points, for all draws in one program.
+        Answer with ``weight`` (λ1), the best or fixed ``loss_potential``, ``peak`` (NaN without a
+        re-warm-up), ``replay`` and ``steps`` (whole), the losses at the end ``loss_pt`` and
+        ``loss_cpt``, their changes since the start ``change_pt`` and ``change_cpt``, and the
+        ``objective``, in nats; the facts ``binding`` (active bounds of the ranges) and
+        ``minimise``. Of several weights a ``table`` with a row for each, of what was searched.
+        A batched grid over the ranges is refined by Newton steps from its best points, for all
+        draws in one program.
 
     Raises:
         UsageError: as :func:`final_losses`; a weight outside [0, 1] or a range that is none.
@@ -481,92 +376,64 @@ def optimal_training(
         >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
         >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
         >>> best = jl.planning.optimal_training(pt, cpt, run, 0.6, {"replay": (0, 1)})
-        >>> round(best.replay, 3)
-        0.672
-    """
-    losses = _losses_of((pt, cpt), run, at, area_options)
-    names, values = _best_settings(losses, over, [weight], minimise)
-    values = {name: rows[0] for name, rows in values.items()}
-    best = {name: float(values[name][0]) for name in SETTINGS}
-    notes = losses.notes({name: values[name][:1] for name in SETTINGS})
-    notes += missing_draws_notes(values["objective"], "optimum")
-    varied = best if run.peak is not None else best | {"peak": None}
-    if not isinstance(run.pretraining, Pretraining):
-        varied = {name: value for name, value in varied.items() if name != "loss_potential"}
-    numbers = {name: values[name] for name in (*SETTINGS, *_LOSSES, "objective")}
-    return OptimalTraining(
-        **with_intervals(numbers, level, losses.degrees),
-        weight=float(weight), binding=_binding_of(names, over, best), notes=tuple(notes),
-        schedule=run.schedule(**varied), minimise=minimise, **losses.context(OptimalTraining),
-    )  # fmt: skip
-
-
-@checked
-def tradeoff_curve(
-    pt: Any,
-    cpt: Any,
-    run: ContinualPretraining,
-    over: Mapping[str, tuple[float, float]],
-    weights: Sequence[float] = tuple(np.linspace(0, 1, 21)),
-    *,
-    at: Mapping[str, float | str] | None = None,
-    area_options: Mapping[str, Any] | None = None,
-    minimise: Minimise = "losses",
-    level: ConfidenceLevel = LEVEL,
-) -> TradeoffCurve:
-    """The best settings over λ1 (Wang 2025, figure 8), all in one program.
-
-    Args:
-        pt: fit of the loss on the pre-training corpus.
-        cpt: fit of the loss on the new corpus.
-        run: continual run, whose settings hold where they are not searched.
-        over: ranges to search, as for :func:`optimal_training`.
-        weights: weights λ1 of the first loss, in [0, 1].
-        at: values of what the laws take beside areas and r, in units of the fitted runs.
-        area_options: options by which areas are counted, for fits that do not know them.
-        minimise: ``losses`` or ``changes``, as for :func:`optimal_training`.
-        level: confidence level of the intervals.
-
-    Returns:
-        TradeoffCurve, a row for each weight.
-
-    Raises:
-        UsageError: as :func:`optimal_training`.
-
-    Example:
-        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
-        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
-        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
-        >>> curve = jl.planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, (0.2, 0.6))
+        >>> round(best.replay, 3), best.binding
+        (0.672, 'none: the optimum is inside its ranges')
+        >>> curve = jl.planning.optimal_training(pt, cpt, run, (0.2, 0.6), {"replay": (0, 1)})
         >>> curve.table["replay"].round(3).tolist()
         [0.0, 0.672]
     """
     losses = _losses_of((pt, cpt), run, at, area_options)
-    names, values = _best_settings(losses, over, weights, minimise)
-    table: dict[str, Any] = {"weight": np.asarray(weights, float)}
-    for name in (*names, *_LOSSES, "objective"):
-        table |= interval_columns(name, values[name].T, level, losses.degrees)
-    at = {name: values[name][:, 0] for name in SETTINGS}
-    rows = pd.DataFrame(at).to_dict("records")
-    table["binding"] = [_binding_of(names, over, best) for best in rows]
-    return TradeoffCurve(
-        pd.DataFrame(table), level, tuple(losses.notes(at)), **losses.context(TradeoffCurve)
-    )
+    names = [name for name in SETTINGS if name in over]
+
+    def tradeoff(weights: Sequence[float], found: Mapping[str, np.ndarray]) -> pd.DataFrame:
+        values = {name: found[name].T for name in (*names, *_LOSSES, "objective")}
+        table = losses.columns({"weight": np.asarray(weights, float), **values}, level)
+        return table.assign(
+            binding=[_binding(over, row)[0] for row in table[names].to_dict("records")]
+        )
+
+    found = _best_settings(losses, over, weight, minimise)
+    notes = losses.notes({name: found[name][:, 0] for name in SETTINGS})
+    if np.ndim(weight):
+        table = tradeoff(weight, found)
+        ends = table.iloc[[0, -1] if len(table) > 1 else [0]]
+        return losses.answer(
+            "tradeoff curve",
+            "; ".join(f"weight {row['weight']:g}: {_both(row)}" for _, row in ends.iterrows()),
+            level=level, tables={"table": table}, notes=notes, facts={"minimise": minimise},
+        )  # fmt: skip
+    values = {name: found[name][0] for name in (*SETTINGS, *_LOSSES, "objective")}
+    binding, limits = _binding(over, {name: float(values[name][0]) for name in names})
+
+    def curves() -> dict[str, pd.DataFrame]:
+        return {
+            "tradeoff": tradeoff(_TRADEOFF, _best_settings(losses.alone, over, _TRADEOFF, minimise))
+        }
+
+    peak = "" if np.isnan(values["peak"][0]) else ", peak LR {peak}"
+    return losses.answer(
+        "optimal training",
+        f"weight {weight:g} of the old loss: replay {{replay}}{peak}, {{steps}}; losses {{loss_pt}}"
+        " on the old corpus and {loss_cpt} on the new one",
+        {"weight": weight, **values}, given=[name for name in SETTINGS if name not in names],
+        level=level, notes=[*limits, *notes, *missing_draws_notes(values["objective"], "optimum")],
+        facts={"binding": binding, "minimise": minimise}, curves=curves,
+    )  # fmt: skip
 
 
 def _best_settings(
     losses: _Losses,
     over: Mapping[str, tuple[float, float]],
-    weights: Sequence[float],
+    weight: Any,
     minimise: Minimise = "losses",
     known: Sequence[str] = SETTINGS,
-) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
-    """What was searched, and settings, losses and objective at the optima, each (weights, 1 + R).
+) -> dict[str, np.ndarray]:
+    """Settings, losses and objective at the optima, each (weights, 1 + R).
 
     Args:
         losses: both losses of a run.
         over: setting → (lowest, highest).
-        weights: (weights,) λ1.
+        weight: (weights,) λ1.
         minimise: see :func:`optimal_training`.
         known: settings that may be searched.
     """
@@ -579,39 +446,31 @@ def _best_settings(
         limits = _checked_setting(name, over[name], run)
         if limits.shape != (2,) or not limits[0] < limits[1]:
             raise UsageError(f"over={{'{name}': …}} takes (lowest, highest), not {over[name]}")
-    weights = numbers_of("weights", weights)
-    if weights.ndim != 1 or not len(weights) or not ((weights >= 0) & (weights <= 1)).all():
-        raise UsageError(f"λ1 is {weights.tolist()}; it lies in [0, 1], and λ2 is 1 − λ1")
-    if minimise not in ("losses", "changes"):
-        raise UsageError(
-            f"minimise is 'losses' or 'changes', not '{minimise}'",
-            argument="minimise",
-            value=minimise,
-        )
-
+    weights = _checked_weights(weight)
     fixed = {name: value for name, value in run.settings.items() if name not in names}
     side = np.linspace(0, 1, _POINTS[len(names)])
     grid = np.stack([g.ravel() for g in np.meshgrid(*[side] * len(names), indexing="ij")], -1)
-    size, shape = losses.sources[0].rows, (len(weights), losses.sources[0].rows)
     scale = np.array([over[name] for name in names], float), np.isin(names, _LOGARITHMIC)
     laws, layout, params, numbers, others = losses.arguments
+    rows = len(jax.tree.leaves(params)[0])
     lanes = jax.tree.map(lambda values: np.tile(values, len(weights)), params)
     # How many times the start is taken off the end.
     starts = 1.0 if minimise == "changes" else 0.0
     with in_float64():
         points = _optima(
-            laws, layout, names, lanes, np.repeat(weights, size), numbers, others, fixed, scale,
+            laws, layout, names, lanes, np.repeat(weights, rows), numbers, others, fixed, scale,
             grid, starts,
         )  # fmt: skip
         at = {k: np.array(v) for k, v in _settings(names, points, fixed, scale).items()}
     at["steps"] = np.clip(np.rint(at["steps"]), 1, None)
-    at = {k: np.broadcast_to(v, shape[0] * shape[1]).reshape(shape) for k, v in at.items()}
+    shape = (len(weights), rows)
+    at = {k: np.broadcast_to(v, len(weights) * rows).reshape(shape) for k, v in at.items()}
     # Draws come before points: (losses, 2, 1 + R, weights).
     values = _by_name(losses.evaluate({name: v.T for name, v in at.items()}))
     values = {name: v.T for name, v in values.items()}
     pt, cpt = (values[f"{'change' if starts else 'loss'}_{corpus}"] for corpus in _CORPORA)
     objective = weights[:, None] * pt + (1 - weights[:, None]) * cpt
-    return names, at | values | {"objective": objective}
+    return at | values | {"objective": objective}
 
 
 def _settings(names: tuple[str, ...], points: Any, fixed: Mapping[str, Any], scale: Any) -> Any:
@@ -647,118 +506,48 @@ def _optima(
     return jax.lax.map(lane, (params, weights), batch_size=64)
 
 
-def _binding_of(
-    names: tuple[str, ...], over: Mapping[str, tuple[float, float]], best: Mapping[str, float]
-) -> str:
-    """The bounds of the ranges that are active at the optimum."""
-    active = []
-    for name in names:
-        scale = math.log if name in _LOGARITHMIC else float
-        low, high, value = (scale(number) for number in (*over[name], best[name]))
-        share = (value - low) / (high - low)
-        if not _AT_BOUND <= share <= 1 - _AT_BOUND:
-            which = "lowest" if share < 0.5 else "highest"
-            active.append(f"{name} at its {which} ({best[name]:g})")
-    return "; ".join(active) or "none: the optimum is inside its ranges"
+def _binding(
+    limits: Mapping[str, tuple[float, float]], best: Mapping[str, float], most: float = math.inf
+) -> tuple[str, list[Note]]:
+    """The active bounds, in words, and notes on optima that are only a bound of the best.
 
+    Args:
+        limits: setting → range that was searched.
+        best: setting → the best one.
+        most: steps that the tokens pay for.
+    """
+    active, notes = [], []
+    for name, (low, high) in limits.items():
+        scale = math.log if name in _LOGARITHMIC else float
+        share = (scale(best[name]) - scale(low)) / (scale(high) - scale(low))
+        if not math.isfinite(share) or _AT_BOUND < share < 1 - _AT_BOUND:
+            continue
+        side, bound = ("upper", "a lower") if share > 0.5 else ("lower", "an upper")
+        if name == "steps" and side == "upper" and high >= most * (1 - 1e-9):
+            active.append("the tokens")
+            continue
+        what, value = _NAMES.get(name, name), exponential(best[name])
+        active.append(f"{what} at its {side} bound ({value})")
+        if _UNITS.get(name) != SHARE or (low, high)[share > 0.5] not in (0, 1):
+            message = (
+                f"{what} is at the {side} bound of its range, {value}: this is {bound} bound of "
+                "the best, which may lie beyond it; widen over= where that is possible"
+            )
+            notes.append(Note("optimum-at-limit", "warning", message))
+    return " and ".join(active) or "none: the optimum is inside its ranges", notes
+
+
+# The best run of so many tokens
 
 _CORPUS_OF = {"pt": "general", "cpt": "domain"}
-_NUMBERS = (
-    "tokens", "steps", "replay", "peak", "decay", "loss_pt", "loss_cpt", "weighted",
-    "change_pt", "change_cpt",
-)  # fmt: skip
+_NUMBERS = ("tokens", "steps", "replay", "peak", "decay", "loss_pt", "loss_cpt")
 _RUNS = ["run", "replay", "peak", "steps", "tokens", "loss_pt", "loss_cpt"]
-_WORDS = {"replay": "replay", "peak": "peak rate", "steps": "steps", "decay": "decay"}
-# What others call the columns of both losses and of replay.
-_USUAL = {
-    "loss_g": ("loss_pt", "general_loss", "pt_loss", "loss_general"),
-    "loss_d": ("loss_cpt", "domain_loss", "cpt_loss", "loss_domain"),
-    "r_g": ("replay", "r_pt", "replay_ratio", "general_ratio"),
-}
-_WEIGHTS = tuple(np.linspace(0, 1, 21))
+_MOVED = ("replay", "peak", "steps", "decay")  # what a run of tokens searches
 _LINE = 257  # points along a setting at which the loss is looked at
 _LEAST = 0.05  # of the tokens, and of the steps after the warm-up: the least that is searched
 _WARMUP = 0.01  # of the tokens
-_AT_EDGE = 1e-3  # of a range
 _ALL = 0.995  # share of the steps from which on a rate falls all the way
-_FLAT = "as good"  # beginning of the name of the table of what costs nothing
 _SAME_RATE = 1e-3  # of the peak, within which a logged schedule is a cosine
-_BEST_RUNS = 5  # that a summary shows
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ContinualRun(OldAnswer):
-    """The continual run of a number of tokens with the least λ1·L_pt + λ2·L_cpt at its end.
-
-    Attributes:
-        weight: λ1, the weight of the loss on the pre-training corpus; λ2 is 1 − λ1.
-        tokens: tokens of the run, those of replay included.
-        steps: its updates.
-        replay: share of the pre-training corpus.
-        peak: highest learning rate.
-        decay: share of the steps after the warm-up in which the rate falls, on a straight line.
-        loss_pt, loss_cpt: losses at its end, in nats.
-        weighted: λ1·loss_pt + λ2·loss_cpt, in nats.
-        change_pt, change_cpt: changes of the losses since its start, in nats.
-        batch_tokens: tokens of an update.
-        searched: range of each setting that was searched.
-        table: the trade-off, a row for each weight: best settings and both losses.
-        runs: the continual runs behind the fits at their last logged step: ``run``, ``replay``,
-            ``peak``, ``steps``, ``tokens``, ``loss_pt``, ``loss_cpt``, ``weighted`` (λ1·loss_pt +
-            λ2·loss_cpt); without rows where only fits are known.
-        schedule: rates of the best run, after those of its base where they are known.
-    """
-
-    weight: float = field(metadata={"unit": "", "setting": True})
-    tokens: float = field(metadata={"unit": "tokens"})
-    steps: float = field(metadata={"unit": "steps"})
-    replay: float = field(metadata={"unit": SHARE})
-    peak: float = field(metadata={"unit": ""})
-    decay: float = field(metadata={"unit": SHARE})
-    loss_pt: float = field(metadata={"unit": TARGET})
-    loss_cpt: float = field(metadata={"unit": TARGET})
-    weighted: float = field(metadata={"unit": TARGET})
-    change_pt: float = field(metadata={"unit": TARGET})
-    change_cpt: float = field(metadata={"unit": TARGET})
-    batch_tokens: float = field(metadata={"unit": "tokens", "setting": True})
-    searched: dict[str, tuple[float, float]]
-    table: pd.DataFrame
-    runs: pd.DataFrame
-    schedule: Any = field(default=None, metadata={"saved": False})
-    picture = "continual_run"
-    limited_by = "over"
-
-    def sentence(self) -> str:
-        """The run: its settings, both losses with intervals, what binds."""
-        if math.isnan(self.weighted):
-            return ""
-        falling = f"falling over the last {written(self.decay, SHARE)} of it"
-        falling = "falling all the way" if self.decay > _ALL else falling
-        return (
-            f"{readable(self.tokens, 'tokens')} ({self.steps:,.0f} steps): replay "
-            f"{self.written('replay', level=True)}, peak rate {exponential(self.peak)}, {falling}; "
-            f"losses {self.written('loss_pt')} on the pre-training corpus and "
-            f"{self.written('loss_cpt')} on the new one; what binds: {self.binding}"
-        )
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """A few rows of the trade-off, and of the runs those with the lowest weighted loss."""
-        settings = [name for name in self.table if not name.endswith(("_low", "_high"))]
-        every = max(1, (len(self.table) - 1) // 5)
-        shown = {"trade-off over λ1": self.table[settings].iloc[::every]}
-        if len(self.runs):
-            head = self.runs.sort_values("weighted").head(_BEST_RUNS)
-            shown[f"the best {len(head)} of {len(self.runs)} runs by the weighted loss"] = head
-        flat = {name: rows for name, rows in super().shown().items() if name.startswith(_FLAT)}
-        return shown | flat
-
-    def lines(self) -> list[str]:
-        """Numbers with their intervals, what binds, the trade-off and the best runs."""
-        lines = super().lines()
-        for name, table in self.shown().items():
-            if not name.startswith(_FLAT):  # which are lines already
-                lines += [f"{name}:", *self.readable(table).to_string(index=False).split("\n")]
-        return lines
 
 
 @checked
@@ -777,7 +566,7 @@ def continual_run(
     n_resamples: int = 100,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-) -> ContinualRun:
+) -> Answer:
     """The best replay, peak rate, length and decay of a continual run of so many tokens.
 
     From the loss curves of runs at several replay ratios, or from fits of them, to the settings
@@ -809,9 +598,16 @@ def continual_run(
         level: confidence level of the intervals.
 
     Returns:
-        ContinualRun. ``flat`` has the range of each setting, the others held, in which the
-        weighted loss rises by no more than a single run's noise, that is the residuals' of the
-        fits.
+        Answer with ``replay``, ``peak``, ``decay`` (share of the steps after the warm-up in which
+        the rate falls, on a straight line), ``tokens`` (those of replay included), ``steps``,
+        ``loss_pt`` and ``loss_cpt`` at the end, ``weighted`` (λ1·loss_pt + λ2·loss_cpt) and the
+        changes since the start ``change_pt``, ``change_cpt``, in nats; the given ``weight`` and
+        ``batch_tokens``. Tables: ``table``, the trade-off, a row for each weight; ``runs``, the
+        continual runs behind the fits at their last logged step, with their ``weighted`` loss.
+        Facts: ``binding``, ``searched`` (setting → range) and ``schedule``, the rates of the
+        continual phase as a line for :func:`jaxlaw.schedules.parse`. ``flat`` has the range of
+        each setting, the others held, in which the weighted loss rises by no more than a single
+        run's noise, that is the residuals' of the fits.
 
     Raises:
         UsageError: curves without both losses, several bases or sizes, a range that is none, or
@@ -825,72 +621,77 @@ def continual_run(
         ...     base="wsd:peak=2e-4,steps=40000", over={"steps": (10_000, 10_000)},
         ... )
         >>> round(plan.replay, 2), plan.binding
-        (0.67, 'peak rate at its highest (0.0002)')
+        (0.67, 'peak LR at its upper bound (0.0002)')
+        >>> plan.schedule
+        'wsd:peak=0.0002,steps=10000,warmup=100,final=0,decay=0.67856'
 
     Shell:
         jaxlaw plan continual published:wang-2025-pt published:wang-2025-cpt --tokens 20e9
             --batch-tokens 2e6 --weight 0.6 --base wsd:peak=2e-4,steps=40000
     """
-    total, batch = (
-        checked_number(name, in_unit(value, 1.0, "tokens"))
-        for name, value in (("tokens", tokens), ("batch_tokens", batch_tokens))
-    )
-    if total < 2 * batch:
-        raise UsageError(
-            f"tokens are {total:g}, which is less than two updates of {batch:g}",
-            argument="tokens",
-            value=tokens,
-        )
-    if warmup_tokens is None:
-        warmup_tokens = batch * round(_WARMUP * total / batch)
-    warmup = checked_number("warmup_tokens", in_unit(warmup_tokens, 1.0, "tokens"), "nonnegative")
-    if warmup > total / 2:
-        raise UsageError(
-            f"warmup_tokens are {warmup:g}, more than half of the {total:g} tokens",
-            argument="warmup_tokens",
-            value=warmup_tokens,
-        )
-    if not 0 <= weight <= 1:
-        raise UsageError(f"weight is {weight}; λ1 lies in [0, 1], and λ2 is 1 − λ1")
-    seen, fits, known = _given(pt, cpt, curves, base, batch)
-    draws = _draws_of(fits, seen, n_resamples)
+    total = checked_number("tokens", in_unit(tokens, 1.0, "tokens"))
+    batch = checked_number("batch_tokens", in_unit(batch_tokens, 1.0, "tokens"))
+    warmup = round(_WARMUP * total / batch)
+    if warmup_tokens is not None:
+        warmup_tokens = in_unit(warmup_tokens, 1.0, "tokens")
+        warmup = checked_number("warmup_tokens", warmup_tokens, "nonnegative") / batch
     steps, over = float(total // batch), dict(over or {})
-    limits, held = _limits(over, seen, draws[0], known, steps, warmup / batch)
+    seen, fits, known = _given(pt, cpt, curves, base, batch)
+    draws = as_draws(*fits)
+    if seen is not None and n_resamples:
+        # The wild bootstrap leaves every run in: without a base, or the only run of a share, the
+        # laws would be open. One seed for both losses: row k of either is of the same resample.
+        groups = "run" if len(seen.curves) > 1 else None
+        draws = as_draws(
+            *(
+                bootstrap(each, seen.of(corpus), n_resamples, kind="wild", groups=groups)
+                if isinstance(each, Fit)
+                else each
+                for corpus, each in zip(_CORPORA, fits, strict=True)
+            )
+        )
+    limits, held = _limits(over, seen, draws[0], known, steps, warmup)
     shape, last = _shape(seen, over, final)
     # What is searched needs some value here as well.
     first = {"steps": steps, "peak": limits.get("peak", (0.0, 1.0))[1]}
-    run = ContinualPretraining(
-        known, shape=shape, final=last, warmup=warmup / batch, **{**first, **held}
-    )
+    run = ContinualPretraining(known, shape=shape, final=last, warmup=warmup, **{**first, **held})
     losses = _losses_of(draws, run, at, None)
     # At the weight and then along the trade-off, (1 + weights, 1 + R).
-    _, found = _best_settings(losses, limits, [weight, *_WEIGHTS], known=SEARCHED)
+    found = _best_settings(losses, limits, [weight, *_TRADEOFF], known=SEARCHED)
     found |= {"tokens": found["steps"] * batch, "weighted": found["objective"]}
     found.setdefault("decay", np.full(found["steps"].shape, run.decay))
     if seen is not None and "r" not in draws[0].law.input_names:
         # Laws without a share are of the one that all runs had.
         found["replay"] = np.full(found["steps"].shape, seen.ends["replay"].iloc[0])
-    values = {name: rows[0] for name, rows in found.items()}
-    best = {name: float(values[name][0]) for name in SEARCHED}
+    values = {name: found[name][0] for name in (*_NUMBERS, "weighted", "change_pt", "change_cpt")}
+    best = {name: float(found[name][0, 0]) for name in SEARCHED}
     binding, edges = _binding(limits, best, steps)
-    notes = [*edges, *losses.notes({name: np.array([value]) for name, value in best.items()})]
-    notes += missing_draws_notes(values["objective"], "optimum")
-    settings = {name: value for name, value in best.items() if name != "loss_potential"}
+    line = {"peak": best["peak"], "steps": best["steps"], "warmup": round(warmup),
+            "final": last * best["peak"], "decay": best["decay"]}  # fmt: skip
+    if shape == "cosine":
+        del line["decay"]
     ends = pd.DataFrame(columns=_RUNS, dtype=float) if seen is None else seen.ends
-    table: dict[str, Any] = {"weight": _WEIGHTS}
-    for name in _NUMBERS:
-        if name not in ("weighted", "change_pt", "change_cpt"):  # another sum at each weight
-            table |= interval_columns(name, found[name][1:].T, level, losses.degrees)
-    return ContinualRun(
-        **with_intervals({name: values[name] for name in _NUMBERS}, level, losses.degrees),
-        weight=float(weight), batch_tokens=batch, searched=limits, binding=binding,
+    ends = ends.assign(weighted=weight * ends["loss_pt"] + (1 - weight) * ends["loss_cpt"])
+    table = {"weight": np.array(_TRADEOFF), **{name: found[name][1:].T for name in _NUMBERS}}
+    falling = "falling all the way" if best["decay"] > _ALL else "falling over its last {decay}"
+    answer = losses.answer(
+        "continual run",
+        "{tokens} ({steps}): replay {replay}, peak LR {peak}, " + falling + "; losses {loss_pt} on "
+        f"the pre-training corpus and {{loss_cpt}} on the new one; active bounds: {binding}",
+        {"weight": weight, "batch_tokens": batch, **values}, given=list(held), level=level,
+        tables={"table": losses.columns(table, level), "runs": ends},
+        facts={
+            "binding": binding, "searched": limits,
+            "schedule": f"{shape}:" + ",".join(f"{name}={x:.6g}" for name, x in line.items()),
+        },
+        notes=dict.fromkeys((
+            *edges, *losses.notes({name: np.array([value]) for name, value in best.items()}),
+            *missing_draws_notes(values["weighted"], "optimum"),
+        )),
         flat=_flat(losses, limits, best, weight, batch),
-        table=pd.DataFrame(table),
-        runs=ends.assign(weighted=weight * ends["loss_pt"] + (1 - weight) * ends["loss_cpt"]),
-        schedule=run.schedule(**settings), notes=tuple(dict.fromkeys(notes)),
-        units=units_of(ContinualRun, draws[0]),
-        beyond=math.nan if seen is None else max(best["steps"] / ends["steps"].max(), 1.0),
     )  # fmt: skip
+    beyond = math.nan if seen is None else max(best["steps"] / ends["steps"].max(), 1.0)
+    return dataclasses.replace(answer, beyond=beyond)
 
 
 def _given(
@@ -945,15 +746,23 @@ class _Seen(NamedTuple):
         )
 
 
-def _seen(curves: Any, batch: float) -> _Seen:
+def _seen(curves: LossCurves, batch: float) -> _Seen:
     """The continual runs of loss curves, each at its last logged step.
 
     Raises:
-        UsageError: these are no loss curves, or of several sizes.
+        UsageError: they are of several sizes.
         DataError: a loss is missing, or no run has a continual phase.
     """
-    _check_curves(curves)
-    table = curves.table
+    table, source = curves.table, curves.rows.source
+    if not {"loss_g", "loss_d"} <= set(table):
+        raise DataError(
+            f"{source}: a continual run balances the loss on the pre-training corpus (loss_g) and "
+            "on the new one (loss_d), and r_g is the share of the first: name their columns by "
+            f"columns=; columns: {listed(table)}",
+            file=source,
+        )
+    if "N" in table and table["N"].nunique() > 1:
+        raise UsageError(f"{source}: the curves are of several sizes N; choose one with where=")
     done = optimizer_steps(table, curves.run_schedules)
     rows, bases, shapes = [], {}, set()
     for run, followed in curves.run_schedules.items():
@@ -974,38 +783,11 @@ def _seen(curves: Any, batch: float) -> _Seen:
                      float(cells["loss_g"]), float(cells["loss_d"])))  # fmt: skip
     if not rows:
         raise DataError(
-            f"{curves.rows.source}: no run has a continual phase: give schedules of both phases, "
+            f"{source}: no run has a continual phase: give schedules of both phases, "
             "first+second, or a column phase that says cpt",
-            file=curves.rows.source,
+            file=source,
         )
     return _Seen(curves, pd.DataFrame(rows, columns=_RUNS), bases, len(shapes))
-
-
-def _check_curves(curves: Any) -> None:
-    """Refuse what has not both losses of one size."""
-    if not isinstance(curves, LossCurves):
-        raise UsageError(
-            f"curves are what jl.read_loss_curves returns, not {type(curves).__name__}",
-            argument="curves",
-        )
-    table, source = curves.table, curves.rows.source
-    if not {"loss_g", "loss_d"} <= set(table):
-        guesses = {
-            name: next((column for column in usual if column in table), "…")
-            for name, usual in _USUAL.items()
-            if name not in table
-        }
-        error = DataError(
-            f"{source}: a continual run balances the loss on the pre-training corpus (loss_g) and "
-            f"on the new one (loss_d), and r_g is the share of the first; columns: {listed(table)}."
-            f" Perhaps, guessed from names: columns={guesses}",
-            file=source,
-            column=next(iter(guesses)),
-        )
-        error.guess = {"columns": guesses}
-        raise error
-    if "N" in table and table["N"].nunique() > 1:
-        raise UsageError(f"{source}: the curves are of several sizes N; choose one with where=")
 
 
 def _known_base(base: Schedule | str | None, seen: _Seen | None, needed: bool) -> Schedule | None:
@@ -1041,25 +823,6 @@ def _known_base(base: Schedule | str | None, seen: _Seen | None, needed: bool) -
     return Schedule(schedule.rates[: schedule.boundary], schedule.initial_lr, None, schedule.name)
 
 
-def _draws_of(fits: tuple[Any, Any], seen: _Seen | None, n_resamples: int) -> tuple[Draws, ...]:
-    """Both fits with draws: their own, or by the wild bootstrap where their runs are known.
-
-    The wild one leaves every run in: without a base, or the only run of a share, the laws would be
-    open. One seed for both losses, so that row k of either is of the same resample.
-    """
-    if seen is None or not n_resamples:
-        return as_draws(*fits)
-    groups = "run" if len(seen.curves) > 1 else None
-    return as_draws(
-        *(
-            bootstrap(each, seen.of(corpus), n_resamples, kind="wild", groups=groups)
-            if isinstance(each, Fit)
-            else each
-            for corpus, each in zip(_CORPUS_OF, fits, strict=True)
-        )
-    )
-
-
 # The search of a run.
 
 
@@ -1068,14 +831,7 @@ def _limits(
     steps: float, warmup: float,
 ) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:  # fmt: skip
     """Setting → range that is searched, and the settings that are held."""
-    known = (*_WORDS,)
-    for name in over:
-        if name not in known:
-            raise UsageError(
-                f"over: '{name}' is none of {', '.join(known)}.{nearest(name, known)}",
-                argument="over",
-                value=over,
-            )
+    _check_known(tuple(over), _MOVED)
     # What the runs had; of fits alone, what is near their base.
     limits = {"steps": (max(_LEAST * steps, 2 * warmup, 1.0), steps), "decay": (_LEAST, 1.0)}
     if seen is not None:
@@ -1129,31 +885,6 @@ def _shape(seen: _Seen | None, over: Mapping[str, Any], final: float | None) -> 
     return "cosine" if as_cosine else "wsd", final
 
 
-def _binding(
-    limits: Mapping[str, tuple[float, float]], best: Mapping[str, float], steps: float
-) -> tuple[str, list[Note]]:
-    """What binds, in words, and notes on optima that are only a bound of the best."""
-    active, notes = [], []
-    for name, (low, high) in limits.items():
-        share = (best[name] - low) / (high - low)
-        if _AT_EDGE < share < 1 - _AT_EDGE:
-            continue
-        side = "lowest" if share < 0.5 else "highest"
-        if name == "steps" and side == "highest" and high >= steps * (1 - 1e-9):
-            active.append("the tokens")
-            continue
-        active.append(f"{_WORDS[name]} at its {side} ({best[name]:.3g})")
-        natural = {"replay": (0.0, 1.0), "decay": (0.0, 1.0)}.get(name, ())
-        if limits[name][share >= 0.5] not in natural:
-            bound = "an upper" if side == "lowest" else "a lower"
-            message = (
-                f"{name} is at the {side} that was searched, {best[name]:.3g}: this is {bound} "
-                f"bound of the best {_WORDS[name]}, not the best"
-            )
-            notes.append(Note("optimum-at-limit", "warning", message))
-    return " and ".join(active) or "nothing: the optimum is inside its ranges", notes
-
-
 def _flat(
     losses: Any, limits: Mapping[str, tuple[float, float]], best: Mapping[str, float],
     weight: float, batch: float,
@@ -1178,241 +909,144 @@ def _flat(
     return flat
 
 
+# The way back
+
 _LONGEST = 1e12  # steps; what takes longer is never
 _LENGTHS = 512  # numbers of steps among which the sign of the change is looked for
 _SAME = 1e-12  # nats
 _VISIBLE = 1e-4  # nats that a validation loss shows
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class TurningLength(Pictured, OldAnswer):
-    """When a loss that a continual run lifts is back where it was.
-
-    Attributes:
-        steps: fewest steps after which it is; infinite: never; 0: it is never lifted.
-        weight: λ1 of the loss, λ1·L_pt + λ2·L_cpt.
-        start: loss before the run, in nats.
-        limit: loss at the end of an endless run.
-        rise: nats by which the loss is lifted at most.
-        highest_at: steps after which it is (about 5 %); infinite where it rises for ever.
-        critical_point: limit of the loss without annealing on the new mixture.
-        critical_S1: S1 of pre-training from which on the loss without annealing, lower than the
-            critical point by then, cannot come back; infinite: it always can; NaN: the base is
-            not known.
-
-    Example:
-        >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
-        >>> run = jl.planning.ContinualPretraining(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
-        >>> jl.planning.turning_length(jl.published()["wang-2025-pt"], run).pattern
-        'rise and return'
-    """
-
-    steps: float = field(metadata={"unit": "steps"})
-    weight: float = field(metadata={"unit": ""})
-    start: float = field(metadata={"unit": TARGET})
-    limit: float = field(metadata={"unit": TARGET})
-    rise: float = field(metadata={"unit": TARGET})
-    highest_at: float = field(metadata={"unit": "steps"})
-    critical_point: float = field(metadata={"unit": TARGET})
-    critical_S1: float = field(metadata={"unit": ""})
-
-    def sentence(self) -> str:
-        """After how many steps the loss is back, or why never."""
-        of = "the loss" if self.weight == 1 else f"the loss of weight {self.weight:g}"
-        if self.steps == 0:
-            return f"{of} never rises above its start, {self.written('start')}"
-        rise = f"it rises by up to {self.written('rise')}"
-        if self.never:
-            return f"{of} never comes back to its start, {self.written('start')}; {rise}"
-        steps = self.written("steps", level=True)
-        return f"{of} is back at its start, {self.written('start')}, after {steps}; {rise}"
-
-    @property
-    def pattern(self) -> str:
-        """Which of Wang's three patterns (§4.4) the loss follows over ever longer runs.
-
-        ``rise``: it rises and stays there; ``rise and partial fall``: after ``highest_at`` steps,
-        which may be out of reach, it falls again by 1e-4 nats or more, and never back to its
-        start; ``rise and return``: it goes below its start, from ``steps`` on. Beyond the paper
-        ``no rise``: it is never lifted.
-        """
-        if self.steps == 0:
-            return "no rise"
-        if not self.never:
-            return "rise and return"
-        fallen = self.rise - (self.limit - self.start)
-        return "rise and partial fall" if fallen >= _VISIBLE else "rise"
-
-    def lines(self) -> list[str]:
-        """The pattern, then numbers with their intervals and what binds."""
-        return [f"{'pattern':<12} {self.pattern}", *super().lines()]
-
-    @property
-    def never(self) -> bool:
-        """Whether no number of steps brings the loss back."""
-        return math.isinf(self.steps)
-
-    def _drawn(self, question: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        """Of one loss its way over the steps; of two, all weights, with this one marked."""
-        if question.get("cpt") is None:
-            own = without(question, "pt", "run", "cpt", "weight")
-            return "recovery", (question["pt"], question["run"]), {"plan": self, **own}
-        lengths = turning_lengths(**without(question, "weight"), level=self.level)
-        return "turning_lengths", (lengths,), {"mark": self}
-
-
-@keeps_question
 @checked
 def turning_length(
     pt: Any,
     run: ContinualPretraining,
     *,
     cpt: Any = None,
-    weight: float = 1.0,
+    weight: float | Sequence[float] = 1.0,
     at: Mapping[str, float | str] | None = None,
     area_options: Mapping[str, Any] | None = None,
     level: ConfidenceLevel = LEVEL,
-) -> TurningLength:
+) -> Answer:
     """The fewest steps after which the loss is back at its start, and whether it ever is.
 
     Each number of steps is a run of its own, its rate annealed as the run says; with
-    ``shape="constant"`` they are the points of one curve (Wang 2025, figure 7 c). With ``cpt``
-    and a weight the loss is λ1·L_pt + λ2·L_cpt (figure 13).
+    ``shape="constant"`` they are the points of one curve (Wang 2025, §4.4 and figure 7 c). With
+    ``cpt`` and a weight the loss is λ1·L_pt + λ2·L_cpt (figure 13): where λ1 is small the loss on
+    the new corpus carries the sum, which is never lifted; in the middle it is back after a number
+    of steps; where λ1 is large, never.
 
     Args:
         pt: fit of the loss on the pre-training corpus.
         run: continual run; its steps do not matter.
         cpt: fit of the loss on the new corpus, for a weight below 1.
-        weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1.
+        weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1; or several.
         at: values of what the laws take beside areas and r, in units of the fitted runs.
         area_options: options by which areas are counted, for fits that do not know them.
         level: confidence level of the intervals.
 
     Returns:
-        TurningLength.
+        Answer with ``steps`` (infinite: never; 0: the loss is never lifted), ``weight``, the loss
+        ``start`` before the run and ``limit`` at the end of an endless one, ``rise``, by which it
+        is lifted at most, in nats, and ``highest_at``, the steps after which it is (about 5 %;
+        infinite where it rises for ever); ``critical_point``, the limit of the loss without
+        annealing on the new mixture, and ``critical_S1``, the S1 of pre-training from which on
+        the loss without annealing, lower than the critical point by then, cannot come back
+        (infinite: it always can; NaN: the base is not known). Facts: ``never`` and ``pattern``,
+        which of Wang's three the loss follows over ever longer runs: ``rise``, it rises and stays
+        there; ``rise and partial fall``, after ``highest_at`` steps it falls again by 1e-4 nats
+        or more, and never back to its start; ``rise and return``; beyond the paper ``no rise``.
+        Of several weights a ``table`` with a row for each: ``weight``, ``steps``, ``pattern``,
+        ``start``, ``limit``, ``rise``.
 
     Raises:
         UsageError: a weight below 1 without ``cpt``, or fits that do not belong to the run.
 
     Example:
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
         >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
         >>> run = jl.planning.ContinualPretraining(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
-        >>> jl.planning.turning_length(jl.published()["wang-2025-pt"], run).steps
+        >>> jl.planning.turning_length(pt, run).steps
         8730.0
+        >>> lengths = jl.planning.turning_length(pt, run, cpt=cpt, weight=(0.5, 0.9, 1))
+        >>> lengths.table["steps"].tolist()
+        [0.0, 4002.0, 8730.0]
     """
-    if not 0 <= weight <= 1:
-        raise UsageError(f"λ1 is {weight}; it lies in [0, 1], and λ2 is 1 − λ1")
-    if weight < 1 and cpt is None:
+    weights = _checked_weights(weight)
+    if (weights < 1).any() and cpt is None:
         raise UsageError("a weight below 1 balances two losses: give cpt= and weight= together")
     fits = (pt,) if cpt is None else (pt, cpt)
     losses = _losses_of(fits, run, at, area_options)
-    weights = np.array([weight, 1 - weight])[: len(fits)]
-    times = np.geomspace(run.warmup + 1, _LONGEST, _LENGTHS)
+    each = np.stack([weights, 1 - weights], axis=1)[:, : len(fits)]
     fixed = {name: run.settings[name] for name in SETTINGS if name != "steps"}
-    with in_float64():
-        answers = _turning(*losses.arguments, fixed, weights, times)
+    lengths, found = np.geomspace(run.warmup + 1, _LONGEST, _LENGTHS), []
+    for both in each:
+        with in_float64():
+            answers = _turning(*losses.arguments, fixed, both, lengths)
         values = {name: np.asarray(answer, float) for name, answer in answers.items()}
+        values["steps"] = np.ceil(values["steps"] - 1e-6) + 0.0  # of −0.0 it makes 0.0
+        found.append(values)
+    patterns = [_pattern(**{name: float(rows[0]) for name, rows in v.items()}) for v in found]
+    back = np.array([float(values["steps"][0]) for values in found])
+    notes = losses.notes({
+        **{name: np.full(len(back), value) for name, value in fixed.items()},
+        "steps": np.clip(back, run.warmup + 1, _LONGEST),
+    })  # fmt: skip
+    if np.ndim(weight):
+        rows = {
+            name: np.stack([values[name] for values in found], axis=1)
+            for name in ("steps", "start", "limit", "rise")
+        }
+        table = losses.columns({"weight": weights, **rows}, level).assign(pattern=patterns)
+        return losses.answer(
+            "turning lengths", _over_weights(table), level=level, tables={"table": table},
+            notes=notes,
+        )  # fmt: skip
+
+    def curves() -> dict[str, pd.DataFrame]:
+        """The loss over the steps, to well beyond the way back."""
+        most = 5 * back[0] if 0 < back[0] < math.inf else 100 * max(run.steps, run.warmup + 1)
+        steps = np.unique(np.geomspace(run.warmup + 1, most, 200))
+        ends = losses.alone.evaluate({**fixed, "steps": steps})[:, 1, 0]
+        return {"recovery": pd.DataFrame({"steps": steps, "loss": each[0] @ ends})}
+
+    values, never = found[0], bool(np.isinf(back[0]))
     short = values.pop("short")[0]
-    values["steps"] = np.ceil(values["steps"] - 1e-6) + 0.0  # of −0.0 it makes 0.0
-    steps = values["steps"][0]
-    at = {name: np.array([value]) for name, value in fixed.items()}
-    at["steps"] = np.array([min(max(steps, run.warmup + 1), _LONGEST)])
-    return TurningLength(
-        **with_intervals(values, level, losses.degrees), weight=float(weight),
-        notes=(*_turning_notes(values, short), *losses.notes(at)),
-        binding="never" if math.isinf(steps) else "none: the loss comes back",
-        **losses.context(TurningLength),
+    of = "the loss" if weight == 1 else f"the loss of weight {weight:g}"
+    lifted = "{start}; it rises by up to {rise}"
+    sentence = f"{of} is back at its start after {{steps}}, {lifted}"
+    if never:
+        sentence = f"{of} never comes back to its start, {lifted}"
+    elif not back[0]:
+        sentence = f"{of} never rises above its start, {{start}}"
+    return losses.answer(
+        "turning length", sentence, {"weight": weight, **values}, level=level,
+        notes=[*_turning_notes(values, short), *notes], curves=curves,
+        facts={"pattern": patterns[0], "never": never,
+               "binding": "never" if never else "none: the loss comes back"},
     )  # fmt: skip
 
 
-class TurningLengths(AnswerTable):
-    """Turning lengths over λ1.
-
-    ``table`` has a row for each ``weight`` (λ1): ``steps`` (infinite: never; 0: it is never
-    lifted), ``pattern`` (see :attr:`TurningLength.pattern`), ``start``, ``limit`` and ``rise`` of
-    λ1·L_pt + λ2·L_cpt in nats.
-
-    Example:
-        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
-        >>> run = jl.planning.ContinualPretraining(jl.planning.Pretraining(40_000, 2e-4), 1, 2e-4)
-        >>> jl.planning.turning_lengths(pt, cpt, run, (0.2, 0.9)).table["pattern"].tolist()
-        ['no rise', 'rise and partial fall']
-    """
-
-    picture = "turning_lengths"
-    column_units: ClassVar[Mapping[str, str]] = {
-        "weight": "", "steps": "steps", "start": TARGET, "limit": TARGET, "rise": TARGET,
-    }  # fmt: skip
-
-    def sentence(self) -> str:
-        """From which weight on the loss never comes back."""
-        rows = self.table.sort_values("weight")
-        never = rows.loc[np.isinf(rows["steps"]), "weight"]
-        back = rows.loc[rows["steps"].between(0, 1e300, inclusive="right")]
-        parts = []
-        if len(back):
-            last = back.iloc[-1]
-            steps = written(last["steps"], "steps")
-            parts = [f"at weight {last['weight']:g} the loss is back after {steps}"]
-        parts += [f"from weight {never.min():g} on it never comes back"] if len(never) else []
-        return ", ".join(parts) or "the loss never rises above its start, at any of these weights"
+def _pattern(steps: float, start: float, limit: float, rise: float, **_: float) -> str:
+    """Which pattern a loss follows over ever longer runs."""
+    if steps == 0:
+        return "no rise"
+    if math.isfinite(steps):
+        return "rise and return"
+    return "rise and partial fall" if rise - (limit - start) >= _VISIBLE else "rise"
 
 
-@checked
-def turning_lengths(
-    pt: Any,
-    cpt: Any,
-    run: ContinualPretraining,
-    weights: Sequence[float] = tuple(np.linspace(0, 1, 21)),
-    *,
-    at: Mapping[str, float | str] | None = None,
-    area_options: Mapping[str, Any] | None = None,
-    level: ConfidenceLevel = LEVEL,
-) -> TurningLengths:
-    """The turning length of λ1·L_pt + λ2·L_cpt over λ1 (Wang 2025, figure 13).
-
-    Where λ1 is small the loss on the new corpus carries the sum, which is never lifted; in the
-    middle it is back after a number of steps; where λ1 is large, never.
-
-    Args:
-        pt: fit of the loss on the pre-training corpus.
-        cpt: fit of the loss on the new corpus.
-        run: continual run; its steps do not matter.
-        weights: weights λ1 of the first loss, in [0, 1].
-        at: values of what the laws take beside areas and r, in units of the fitted runs.
-        area_options: options by which areas are counted, for fits that do not know them.
-        level: confidence level of the intervals.
-
-    Returns:
-        TurningLengths, a row for each weight.
-
-    Raises:
-        UsageError: as :func:`turning_length`, or no weight.
-
-    Example:
-        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
-        >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
-        >>> run = jl.planning.ContinualPretraining(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
-        >>> jl.planning.turning_lengths(pt, cpt, run, (0.5, 0.9, 1)).table["steps"].tolist()
-        [0.0, 4002.0, 8730.0]
-    """
-    if not len(weights):
-        raise UsageError("weights= is empty: give one λ1 or more", argument="weights")
-    options = {"at": at, "area_options": area_options, "level": level}
-    plans = [turning_length(pt, run, cpt=cpt, weight=weight, **options) for weight in weights]
-    rows = []
-    for plan in plans:
-        row: dict[str, Any] = {"weight": plan.weight}
-        for name in ("steps", "start", "limit", "rise"):
-            row[name] = getattr(plan, name)
-            if name in plan.interval:
-                row[f"{name}_low"], row[f"{name}_high"] = plan.interval[name]
-        rows.append(row | {"pattern": plan.pattern})
-    # Which of the weights have no way back the table says; the rest are notes on the laws.
-    own = ("never-lifted", "never", "short-runs-below", "draws-never")
-    notes = dict.fromkeys(note for plan in plans for note in plan.notes if note.code not in own)
-    units = units_of(TurningLengths, as_draws(pt)[0])
-    return TurningLengths(pd.DataFrame(rows), level, tuple(notes), units, beyond=plans[0].beyond)
+def _over_weights(table: pd.DataFrame) -> str:
+    """From which weight on the loss never comes back, in words."""
+    rows = table.sort_values("weight").to_dict("records")
+    never = [row["weight"] for row in rows if math.isinf(row["steps"])]
+    back = [row for row in rows if 0 < row["steps"] < math.inf]
+    parts = [
+        f"at weight {row['weight']:g} the loss is back after {written(row['steps'], 'steps')}"
+        for row in back[-1:]
+    ]
+    parts += [f"from weight {weight:g} on it never comes back" for weight in never[:1]]
+    return ", ".join(parts) or "the loss never rises above its start, at any of these weights"
 
 
 def _turning_notes(values: Mapping[str, np.ndarray], short: float) -> list[Note]:
@@ -1442,7 +1076,7 @@ def _turning(
     laws: Any, layout: Any, params: Any, numbers: Any, inputs: Any, fixed: Any, weights: Any,
     times: Any,
 ) -> Any:  # fmt: skip
-    """Each number of a TurningLength, (1 + R,); ``short`` is the longest run that is not lifted."""
+    """Each number of a turning length, (1 + R,), and the longest run that is not lifted."""
 
     def lane(params: Any) -> Any:
         def start_and_end(steps: Any) -> Any:
@@ -1486,7 +1120,7 @@ def _critical(
     def unannealed(S1_pt: Any, S1_cpt: Any) -> Any:
         areas = PhaseAreas(S1_pt, S1_cpt, 0.0, 0.0)
         each = zip(weights, laws, params, shares, inputs, strict=False)
-        return sum(weight * _loss(law, p, areas, share, x) for weight, law, p, share, x in each)
+        return sum(w * predicted(law, p, areas, {"r": r, **x}) for w, law, p, r, x in each)
 
     S1_pt = final_areas(layout, numbers, {**fixed, "steps": numbers["warmup"] + 1.0}).S1_pt
     point = unannealed(S1_pt, jnp.inf)

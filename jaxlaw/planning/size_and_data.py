@@ -41,7 +41,6 @@ from jaxlaw.planning._frame import (
     plan_answer,
     require_inputs,
     source_notes,
-    without,
 )
 from jaxlaw.planning._optimise import (
     AT_LIMIT,
@@ -389,7 +388,7 @@ def frontier(
         max_epochs=max_epochs, corpus_tokens=corpus_tokens, at=at,
     )  # fmt: skip
     source, runs = question.reference, _best_runs(question, budgets)
-    values = without(runs.values, "compute")
+    values = {name: column for name, column in runs.values.items() if name != "compute"}
     values["tokens_per_parameter"] = (
         values["D"] / values["N"] * (source.scale("D") / source.scale("N"))
     )

@@ -7,15 +7,9 @@ from jaxlaw._faces import face
 
 if TYPE_CHECKING:
     from jaxlaw.papers.plots import slopes_over_share as slopes_over_share
-    from jaxlaw.planning.plots import balance as balance
-    from jaxlaw.planning.plots import best_rates as best_rates
-    from jaxlaw.planning.plots import continual_run as continual_run
     from jaxlaw.planning.plots import isoflops as isoflops
     from jaxlaw.planning.plots import isoloss as isoloss
-    from jaxlaw.planning.plots import losses_over as losses_over
-    from jaxlaw.planning.plots import recovery as recovery
     from jaxlaw.planning.plots import transfer as transfer
-    from jaxlaw.planning.plots import turning_lengths as turning_lengths
     from jaxlaw.plots._fits import demo_figure as demo_figure
     from jaxlaw.plots._fits import hidden_curves as hidden_curves
     from jaxlaw.plots._fits import loss_curve as loss_curve

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from jaxlaw.uncertainty._intervals import interval_of as interval_of
     from jaxlaw.uncertainty._intervals import intervals as intervals
     from jaxlaw.uncertainty._intervals import percentile_interval as percentile_interval
-    from jaxlaw.uncertainty._intervals import with_intervals as with_intervals
     from jaxlaw.uncertainty._intervals import with_units as with_units
     from jaxlaw.uncertainty._profile import Profile as Profile
     from jaxlaw.uncertainty._profile import profile as profile

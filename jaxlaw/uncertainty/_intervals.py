@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -261,27 +261,3 @@ def interval_columns(
         low, high = percentile_interval(values[1:], level, degrees)
         columns |= {f"{name}_low": low, f"{name}_high": high}
     return columns
-
-
-def with_intervals(
-    values: Mapping[str, np.ndarray],
-    level: float,
-    degrees: float = math.inf,
-    given: Sequence[str] = (),
-) -> dict[str, Any]:
-    """An answer's numbers, intervals and draws from quantity → (1 + R,) values.
-
-    Args:
-        values: quantity → the fit's own number, then those of its R draws.
-        level: confidence level of the intervals.
-        degrees: degrees of freedom of the draws' spread: few ask for wider intervals.
-        given: quantities that have no interval, since they were given, not found.
-    """
-    values = {name: np.asarray(column, float) for name, column in values.items()}
-    sought = {name: column for name, column in values.items() if name not in given}
-    return {
-        **{name: float(column[0]) for name, column in values.items()},
-        "interval": intervals(sought, level, degrees),
-        "draws": {name: column[1:] for name, column in values.items() if len(column) > 1},
-        "level": level,
-    }

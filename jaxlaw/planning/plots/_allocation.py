@@ -36,7 +36,6 @@ from jaxlaw._typed import Between, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import outside_range, runs_for
 from jaxlaw.planning._constraints import Cost
-from jaxlaw.planning._frame import without
 from jaxlaw.planning._optimise import (
     Question,
     flops,
@@ -100,7 +99,7 @@ def isoloss(
     """
     if computes is not None and not computes[0] < computes[1]:
         raise UsageError(f"isoloss: computes is {computes}; give (least, largest) FLOPs")
-    question = size_and_data(fit, **without(options, "level"))
+    question = size_and_data(fit, **{k: v for k, v in options.items() if k != "level"})
     source, cost = question.reference, question.given.cost
     computes = _frame(source, cost, computes, mark)
     ax, C = ax or new_axes(), np.geomspace(*computes, 121)
