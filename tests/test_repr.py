@@ -66,4 +66,4 @@ def test_loss_curves_say_how_many_points_and_sizes_there_are(shown):
 
 def test_a_plan_shows_its_summary(shown):
     assert repr(shown["plan"]) == shown["plan"].summary()
-    assert "parameters (95 %: " in repr(shown["plan"]) and "..." in repr(shown["plans"])
+    assert "parameters (95 %: " in repr(shown["plan"]) and "one row of" in repr(shown["plans"])

@@ -709,7 +709,8 @@ def _best_mixture(
         more = r.sum(-1) - 1
         return jnp.stack([more, -more, _divergence(r, natural, jnp) - most], axis=-1)
 
-    point = lowest_under_limits(total, excess, (jnp.sqrt(starts) - low) / width)
+    grid = (jnp.sqrt(starts) - low) / width
+    point = lowest_under_limits(lambda points: (total(points), excess(points)), grid)
     over = jnp.where(jnp.isfinite(total(point)), excess(point).max(), jnp.inf)
     return shares(point), over[None]
 
