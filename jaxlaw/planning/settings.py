@@ -194,8 +194,8 @@ def solve(
         low = max(low, LEAST_SHARE)
     x, _, count, lowest = crossing(source, for_, log, target, low, high, others)
     # Without a crossing it lies beyond an end of the search, where nothing limits that.
-    raw = np.where(np.isnan(x), np.nan, np.exp(x) if log else x)
-    raw = np.where((x == np.inf) & ~span.open[1] | (x == -np.inf) & ~span.open[0], np.nan, raw)
+    none = np.isnan(x) | (x == np.inf) & ~span.open[1] | (x == -np.inf) & ~span.open[0]
+    raw = np.where(none, np.nan, np.exp(x) if log else x)
     values = {for_: raw / source.scale(for_), "loss": np.full(len(raw), target)}
     units = {spec.name: spec.unit for spec in source.law.inputs}
     known = {name: np.full(len(raw), value * units[name]) for name, value in others.items()}
