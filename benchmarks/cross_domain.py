@@ -18,8 +18,8 @@ import pandas as pd
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
+from jaxlaw.fitting import metrics
 from jaxlaw.fitting._fit_many import fit_many
-from jaxlaw.fitting._objective import metrics
 from jaxlaw.laws.cross_domain import learnable_coefficient
 from jaxlaw.simulate._designs import several_domains
 

@@ -20,8 +20,8 @@ import pandas as pd
 
 import jaxlaw as jl
 from jaxlaw import design, laws, simulate
+from jaxlaw.fitting import metrics
 from jaxlaw.fitting._fit_many import fit_many
-from jaxlaw.fitting._objective import metrics
 from jaxlaw.fitting._options import FitOptions
 
 NOISE, SEEDS, STEPS = 0.004, 24, 200_000

@@ -50,11 +50,9 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._runs_of_fit import read_as_fitted as read_as_fitted
     from jaxlaw.fitting._runs_of_fit import runs_for as runs_for
     from jaxlaw.fitting._runs_of_fit import runs_of as runs_of
-    from jaxlaw.fitting._scores import Scores as Scores
-    from jaxlaw.fitting._scores import errors as errors
-    from jaxlaw.fitting._scores import measure as measure
-    from jaxlaw.fitting._scores import score_fit as score_fit
-    from jaxlaw.fitting._scores import score_lines as score_lines
+    from jaxlaw.fitting._scores import SCORES as SCORES
+    from jaxlaw.fitting._scores import metrics as metrics
+    from jaxlaw.fitting._scores import score_text as score_text
     from jaxlaw.fitting._standard_errors import moves_of_base as moves_of_base
     from jaxlaw.fitting._standard_errors import sandwich_root as sandwich_root
     from jaxlaw.fitting._transform import Array as Array

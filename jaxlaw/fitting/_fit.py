@@ -37,7 +37,6 @@ from jaxlaw.fitting._multistart import Batch, Optimum, find_optima
 from jaxlaw.fitting._objective import (
     AGREE,
     LARGEST_DELTA,
-    metrics,
     rounding_floor,
     scale_on_host,
     summed_huber,
@@ -57,6 +56,7 @@ from jaxlaw.fitting._problem import (
     linearise,
 )
 from jaxlaw.fitting._result import Fit, RunnerUp
+from jaxlaw.fitting._scores import metrics
 from jaxlaw.fitting._starts import first_starts, grid_notes
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws import Law
@@ -277,7 +277,12 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
     # By the formula itself, outside of the programs that searched: what is reported is what the
     # fit will predict, and _objective_notes holds the search's own objective against it.
     predicted = np.asarray(law.evaluate(params, **observations.inputs))
-    measured = metrics(observations.target, predicted, observations.weight, delta)
+    measured = {
+        name: float(value)
+        for name, value in metrics(
+            observations.target, predicted, observations.weight, delta
+        ).items()
+    }
     evidence = SearchEvidence(
         agreement=optimum.agreement, disagreement=optimum.disagreement,
         status=Status(optimum.status), r2=measured["r2"], scatter=measured["rmse_log"],

@@ -17,7 +17,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack
+from typing import Annotated, Any, Self, Unpack
 
 import jax
 import numpy as np
@@ -25,6 +25,7 @@ import pandas as pd
 from jax.tree_util import GetAttrKey
 
 from jaxlaw import laws
+from jaxlaw._answer import Answer
 from jaxlaw._arrays import is_number, numbers_of, real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain, write_record
@@ -53,11 +54,6 @@ from jaxlaw.fitting._extrapolation import outside_range, parts_of
 from jaxlaw.laws import Input, Law, PowerLawTerms, check_requirements
 from jaxlaw.notes import Note, in_words
 from jaxlaw.schedules import Schedule
-
-if TYPE_CHECKING:
-    from jaxlaw.fitting._scores import Scores
-else:
-    Scores = Any
 
 _INTERVAL = "95 % interval"
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
@@ -198,7 +194,7 @@ class FittedLaw(Result):
         flags = [flag.any(axis=-1) if flag.ndim > points else flag for flag in flags.values()]
         return np.logical_or.reduce(np.broadcast_arrays(*flags))
 
-    def score(self, runs: Any, **reading: Unpack[ReadingOptions]) -> Scores:
+    def score(self, runs: Any, **reading: Unpack[ReadingOptions]) -> Answer:
         """Score the predictions on runs, such as those that were kept from the fit.
 
         Args:
@@ -208,7 +204,14 @@ class FittedLaw(Result):
                 counts as in the fitted runs.
 
         Returns:
-            :class:`jaxlaw.fitting.Scores`: metrics, relative errors, and a table of residuals.
+            Answer with ``r2``, ``rmse``, ``mean_huber`` and the others of
+            :attr:`jaxlaw.Fit.metrics`, and of the relative errors
+            ``mean_absolute_relative_error``, ``mean_relative_error`` (signed: the bias) and
+            ``max_absolute_relative_error``. Means are weighted as the runs are. Table ``table``, a
+            row a run: ``row``, what the row is called; the law's inputs in the runs' own units; the
+            observed target under its name; ``predicted``, ``residual`` (observed − predicted),
+            ``relative_error`` (residual / observed) and ``outside`` (whether the run lies outside
+            the fitted ranges). Facts: ``law`` and ``source``.
 
         Raises:
             UsageError, DataError: as :func:`jaxlaw.read_runs` raises; the target or an input is
@@ -217,7 +220,7 @@ class FittedLaw(Result):
         Example:
             >>> runs = jl.simulate.experiment("chinchilla", noise=0.0).table
             >>> scores = jl.published()["besiroglu-2024"].score(runs, where="6 * N * D >= 1e21")
-            >>> bool(scores.relative_error < 0.05), "predicted" in scores.table
+            >>> bool(scores.mean_absolute_relative_error < 0.05), "predicted" in scores.table
             (True, True)
         """
         # The readers of tables come with it, which neither predictions nor plans need.

@@ -439,41 +439,6 @@ def _mentioned(traced: Any) -> set[Any]:
     return needed
 
 
-def metrics(
-    target: np.ndarray, prediction: np.ndarray, weight: np.ndarray, delta: float
-) -> dict[str, float]:
-    """How well a prediction does, in the target and in its logarithm.
-
-    Args:
-        target, prediction, weight: (n,); points of zero weight do not count.
-        delta: Huber threshold.
-
-    Returns:
-        ``r2``, ``r2_log``, ``rmse``, ``rmse_log``, ``huber`` (the Huber loss of log residuals,
-        summed over the points with their weights, as in the tables of Que 2024),
-        ``mean_huber`` (the same per unit of weight, which compares sets of different sizes),
-        ``huber_linear`` and ``mean_huber_linear`` (of the target's own residuals). R² is NaN
-        where the target is constant.
-    """
-    used = weight > 0
-    target, prediction, weight = target[used], prediction[used], weight[used]
-    result = {}
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for suffix, truth, guess in (
-            ("", target, prediction),
-            ("_log", np.log(target), np.log(prediction)),
-        ):
-            error = guess - truth
-            spread = np.average((truth - np.average(truth, weights=weight)) ** 2, weights=weight)
-            square = np.average(error**2, weights=weight)
-            result["r2" + suffix] = float(1 - square / spread) if spread > 0 else float("nan")
-            result["rmse" + suffix] = float(np.sqrt(square))
-            loss = float((weight * huber_losses(error, delta)).sum())
-            name = "huber" if suffix else "huber_linear"
-            result |= {name: loss, f"mean_{name}": loss / float(weight.sum())}
-    return result
-
-
 def summed_huber(problem: Problem, residuals: str, prediction: np.ndarray) -> float:
     """The objective of a prediction (n,), on the host: what solvers minimise, not scaled.
 

@@ -16,7 +16,7 @@ from jaxlaw._typed import NotNegative, only
 from jaxlaw.data import Reading
 from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, digits, of_parameters, register_as_tree
 from jaxlaw.fitting._prior import LAWS, Experiment
-from jaxlaw.fitting._scores import Metric, WithMetrics, accuracy_line
+from jaxlaw.fitting._scores import Metric
 from jaxlaw.laws import Law
 from jaxlaw.notes import OWN_FLOPS, REMEDIES, by_weight, remedy_of
 
@@ -95,7 +95,7 @@ class StandardErrors:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Fit(WithMetrics, FittedLaw):
+class Fit(FittedLaw):
     """A law fitted to runs: a :class:`jaxlaw.FittedLaw` with the evidence for its parameters.
 
     To JAX it is the tree of its parameters, and comes back as a :class:`jaxlaw.FittedLaw`: of other
@@ -156,6 +156,21 @@ class Fit(WithMetrics, FittedLaw):
     experiment: Experiment | None = None
     standard_errors: StandardErrors | None = field(default=None, metadata={"added": True})
     sample: np.ndarray | None = field(default=None, metadata={"saved": False})
+
+    @property
+    def r2(self) -> float:
+        """R² in the target."""
+        return self.metrics["r2"]
+
+    @property
+    def rmse(self) -> float:
+        """Root mean square error in the target."""
+        return self.metrics["rmse"]
+
+    @property
+    def mean_huber(self) -> float:
+        """Huber loss of log residuals per observation."""
+        return self.metrics["mean_huber"]
 
     @property
     def success(self) -> bool:
@@ -249,9 +264,11 @@ class Fit(WithMetrics, FittedLaw):
         return [formula, self.origin(), *rest]
 
     def _evidence(self) -> list[str]:
+        of_log = ", in log: R² {r2_log:.5f}, RMSE {rmse_log:.4g}".format(**self.metrics)
         evidence = [
             f"  objective {self.objective:.8g} (sum of Huber, δ {self.delta:g}, {self.residuals})",
-            accuracy_line(self.metrics),
+            f"  R² {self.r2:.5f}, RMSE {self.rmse:.4g}"
+            + of_log * (not math.isnan(self.metrics["rmse_log"])),
             f"  {self.status}; {self.agreement:.0%} of {self.n_solved} solved starts agree "
             f"({self.n_starts} tried)",
         ]

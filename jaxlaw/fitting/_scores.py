@@ -1,188 +1,116 @@
-"""How a law with given parameters does on runs: errors of its predictions, run by run."""
+"""Metrics of predictions: of a fit's own runs, of the folds of a study, and of runs made since."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw._quantities import SHARE, Quantity, written
-from jaxlaw._result import Result
-from jaxlaw.fitting._objective import LARGEST_DELTA, metrics
+from jaxlaw._answer import Answer
+from jaxlaw._quantities import SHARE, Quantity
+from jaxlaw.fitting._objective import LARGEST_DELTA, huber_losses
 from jaxlaw.fitting._runs_of_fit import runs_for
-from jaxlaw.laws import Law
-from jaxlaw.notes import Note
+
+if TYPE_CHECKING:
+    from jaxlaw.fitting._fitted_law import FittedLaw
 
 Metric = Literal[
     "r2", "rmse", "huber_linear", "mean_huber_linear",
     "r2_log", "rmse_log", "huber", "mean_huber",
 ]  # fmt: skip
 METRICS: tuple[Metric, ...] = get_args(Metric)
-RelativeError = Literal[
-    "mean_relative_error", "mean_absolute_relative_error", "max_absolute_relative_error"
-]
-#: Columns of the table of :class:`Scores` that every law has.
-_COLUMNS = {"predicted": float, "residual": float, "relative_error": float, "outside": bool}
+#: Metric of a fold → how tables and figures call it: Huber loss of log residuals and of residuals,
+#: summed over the points and per point; R² and root mean square error in the target.
+SCORES = {
+    "huber": "Huber",
+    "mean_huber": "mean Huber",
+    "huber_linear": "Huber (linear)",
+    "mean_huber_linear": "mean Huber (linear)",
+    "r2": "R²",
+    "rmse": "RMSE",
+}
 
 
-class Predictor(Protocol):
-    """What can be scored: a law that knows its units and predicts in them."""
+def metrics(
+    target: np.ndarray, predicted: np.ndarray, weight: np.ndarray, delta: float
+) -> dict[str, np.ndarray]:
+    """How well predictions do, in the target and in its logarithm.
 
-    law: Law
-    units: dict[str, float]
-    delta: float
+    Args:
+        target, predicted, weight: (…, n); points of zero weight do not count.
+        delta: Huber threshold.
 
-    def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray: ...
-
-    def is_extrapolation(self, table: Any = None, /, **inputs: Any) -> np.ndarray: ...
-
-
-class WithMetrics:
-    """What has ``metrics``: the numbers read most have a name of their own."""
-
-    metrics: dict[str, float]
-
-    @property
-    def r2(self) -> float:
-        """R² in the target."""
-        return self.metrics["r2"]
-
-    @property
-    def rmse(self) -> float:
-        """Root mean square error in the target."""
-        return self.metrics["rmse"]
-
-    @property
-    def mean_huber(self) -> float:
-        """Huber loss of log residuals per observation."""
-        return self.metrics["mean_huber"]
-
-
-def accuracy_line(metrics: Mapping[str, float]) -> str:
-    """R² and RMSE as a line of a summary; of logarithms where the target has them."""
-    line = f"  R² {metrics['r2']:.5f}, RMSE {metrics['rmse']:.4g}"
-    if math.isnan(metrics["rmse_log"]):
-        return line
-    return f"{line}, in log: R² {metrics['r2_log']:.5f}, RMSE {metrics['rmse_log']:.4g}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Scores(WithMetrics, Result):
-    """Predictions beside observations; what :meth:`jaxlaw.Fit.score` returns.
-
-    Attributes:
-        law: name of the law.
-        source: name of the table that was scored.
-        metrics: ``r2``, ``rmse``, ``mean_huber`` and the others of
-            :attr:`jaxlaw.Fit.metrics`, and of the relative errors ``mean_relative_error``
-            (signed: the bias), ``mean_absolute_relative_error`` and
-            ``max_absolute_relative_error``. Means are weighted as the runs are.
-        table: one row a run, indexed by what rows are called: the law's inputs in the runs' own
-            units, the observed target under its name, ``predicted``, ``residual`` (observed −
-            predicted), ``relative_error`` (residual / observed) and ``outside`` (whether the
-            run lies outside the fitted ranges).
-        notes: findings on the runs.
-
-    Example:
-        >>> runs = jl.simulate.experiment("chinchilla", noise=0.0).table
-        >>> scores = jl.FittedLaw("chinchilla", jl.simulate.TRUTHS["chinchilla"]).score(runs)
-        >>> round(scores.r2, 6), scores.table.columns[-1]
-        (1.0, 'outside')
+    Returns:
+        Name → (…). ``r2``, ``r2_log``, ``rmse``, ``rmse_log``, ``huber`` (the Huber loss of log
+        residuals, summed over the points with their weights, as in the tables of Que 2024),
+        ``mean_huber`` (the same per unit of weight, which compares sets of different sizes),
+        ``huber_linear`` and ``mean_huber_linear`` (of the target's own residuals). R² is NaN
+        where the target is constant.
     """
-
-    law: str
-    source: str
-    metrics: dict[Metric | RelativeError, float]
-    table: pd.DataFrame = dataclasses.field(metadata={"index": "row", "columns": _COLUMNS})
-    notes: tuple[Note, ...] = ()
-
-    picture = "scored_runs"
-
-    @property
-    def relative_error(self) -> float:
-        """Mean absolute relative error of the predictions."""
-        return self.metrics["mean_absolute_relative_error"]
-
-    @property
-    def quantities(self) -> dict[str, Quantity]:
-        """The metrics."""
-        return self._quantities(self.metrics)
-
-    column_units: ClassVar[Mapping[str, str]] = {
-        "mean_relative_error": SHARE, "mean_absolute_relative_error": SHARE,
-        "max_absolute_relative_error": SHARE, "relative_error": SHARE,
-    }  # fmt: skip
-
-    @property
-    def headline(self) -> str:
-        """How far the predictions are off, on how many runs."""
-        outside = int(self.table["outside"].sum())
-        head = (
-            f"{self.law} on {self.source}: off by {written(self.relative_error, SHARE)} in the "
-            f"mean of {len(self.table)} observations"
-        )
-        return head + (f", {outside} of them outside the fitted ranges" if outside else "")
-
-    def lines(self) -> list[str]:
-        """The scores."""
-        return score_lines(self.metrics)
+    used, total, found = weight > 0, weight.sum(axis=-1), {}
+    share, delta = weight / total[..., None], min(delta, LARGEST_DELTA)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for suffix, name, truth, guess in (
+            ("", "huber_linear", target, predicted),
+            ("_log", "huber", np.log(target), np.log(predicted)),
+        ):
+            truth, guess = np.where(used, truth, 0.0), np.where(used, guess, 0.0)
+            square = (share * (guess - truth) ** 2).sum(axis=-1)
+            middle = (share * truth).sum(axis=-1, keepdims=True)
+            spread = (share * (truth - middle) ** 2).sum(axis=-1)
+            low = np.where(used, truth, np.inf).min(axis=-1)
+            high = np.where(used, truth, -np.inf).max(axis=-1)
+            found["r2" + suffix] = np.where(low < high, 1 - square / spread, np.nan)
+            found["rmse" + suffix] = np.sqrt(square)
+            found[name] = (weight * huber_losses(guess - truth, delta)).sum(axis=-1)
+            found[f"mean_{name}"] = found[name] / total
+    return found
 
 
-def score_lines(measured: Mapping[str, float]) -> list[str]:
-    """Metrics of :func:`measure` as lines for people."""
-    of_log = not math.isnan(measured["huber"])
-    total, mean = ("huber", "mean_huber") if of_log else ("huber_linear", "mean_huber_linear")
-    return [
-        accuracy_line(measured),
-        f"  relative error: mean {measured['mean_relative_error']:+.3%}, mean absolute "
-        f"{measured['mean_absolute_relative_error']:.3%}, largest "
-        f"{measured['max_absolute_relative_error']:.3%}",
-        f"  Huber of {'log ' if of_log else ''}residuals: sum {measured[total]:.4g}, "
-        f"mean {measured[mean]:.4g}",
-    ]
+def score_text(metric: str, value: float) -> str:
+    """A score as tables show it; R² of a fold that failed to extrapolate may be anything."""
+    if metric.startswith("r2") and not abs(value) >= 1000:
+        return f"{value:.4f}"
+    return f"{value:.2g}" if metric.startswith("r2") else f"{value:.3g}"
 
 
-def score_fit(fit: Predictor, runs: Any, reading: Mapping[str, Any]) -> Scores:
+def score_fit(fit: FittedLaw, runs: Any, reading: Mapping[str, Any]) -> Answer:
     """What :meth:`jaxlaw.FittedLaw.score` returns; its docstring has the arguments."""
     read = runs_for(fit, runs, reading)
     seen = read.observations(fit.law, free=())  # nothing is fitted: any number of rows will do
     inputs = {name: values / fit.units[name] for name, values in seen.inputs.items()}
     inputs = fit.law.labelled(inputs)
-    predicted, outside = fit.predict(**inputs), fit.is_extrapolation(**inputs)
-    of_users = {name: seen.inputs[name] / seen.scale[name] for name in fit.law.inputs_per_row}
-    columns = {**of_users, fit.law.target: seen.target, **errors(seen.target, predicted)}
-    table = pd.DataFrame({**columns, "outside": outside}, index=pd.Index(seen.rows, name="row"))
-    measured = measure(fit.delta, seen.target, predicted, seen.weight)
-    return Scores(fit.law.name, seen.source, measured, table, seen.notes)
-
-
-def errors(observed: np.ndarray, predicted: np.ndarray) -> dict[str, np.ndarray]:
-    """Columns ``predicted``, ``residual`` and ``relative_error`` of (n,) observations."""
-    residual = observed - predicted
+    observed, predicted = seen.target, fit.predict(**inputs)
     with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.where(observed == 0, np.nan, residual / np.abs(observed))
-    return {"predicted": predicted, "residual": residual, "relative_error": relative}
-
-
-def measure(
-    delta: float, observed: np.ndarray, predicted: np.ndarray, weight: np.ndarray
-) -> dict[str, float]:
-    """The metrics of :class:`Scores`.
-
-    Args:
-        delta: Huber threshold.
-        observed, predicted, weight: (n,); points of zero weight do not count.
-    """
-    used = weight > 0
-    relative = errors(observed[used], predicted[used])["relative_error"]
-    return {
-        **metrics(observed, predicted, weight, min(delta, LARGEST_DELTA)),
-        "mean_relative_error": float(np.average(relative, weights=weight[used])),
-        "mean_absolute_relative_error": float(np.average(np.abs(relative), weights=weight[used])),
-        "max_absolute_relative_error": float(np.abs(relative).max()),
+        relative = np.where(observed == 0, np.nan, (observed - predicted) / np.abs(observed))
+    of_users = {name: seen.inputs[name] / seen.scale[name] for name in fit.law.inputs_per_row}
+    columns = {
+        "row": seen.rows, **of_users, fit.law.target: observed, "predicted": predicted,
+        "residual": observed - predicted, "relative_error": relative,
+        "outside": fit.is_extrapolation(**inputs),
+    }  # fmt: skip
+    used, size = seen.weight > 0, np.abs(relative)
+    weight = seen.weight[used]
+    shares = {
+        "mean_absolute_relative_error": np.average(size[used], weights=weight),
+        "mean_relative_error": np.average(relative[used], weights=weight),
+        "max_absolute_relative_error": size[used].max(),
     }
+    measured = metrics(observed, predicted, seen.weight, fit.delta)
+    outside = int(np.sum(columns["outside"]))
+    sentence = (
+        f"{fit.law.name} on {seen.source}: off by {{mean_absolute_relative_error}} in the mean of "
+        f"{len(observed)} observations"
+    )
+    return Answer(
+        kind="scores",
+        sentence=sentence + f", {outside} of them outside the fitted ranges" * bool(outside),
+        quantities={name: Quantity(float(value), SHARE) for name, value in shares.items()}
+        | {name: Quantity(float(value)) for name, value in measured.items()},
+        tables={"table": pd.DataFrame(columns)},
+        units={"relative_error": (SHARE, 1.0)},
+        facts={"law": fit.law.name, "source": seen.source},
+        notes=seen.notes,
+    )

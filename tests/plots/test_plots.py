@@ -225,9 +225,11 @@ def test_scores_are_errors_of_the_observed_and_hollow_beyond_the_ranges(demo, ax
     for drawn, own in ((inside, ~flags), (outside, flags)):
         expected = scores.table.loc[own, ["predicted", "relative_error"]] * [1, 100]
         np.testing.assert_allclose(drawn.get_offsets(), expected)
-    assert any(f"off by {100 * scores.relative_error:.3g} %" in text for text in texts(ax))
+    assert any(
+        f"off by {100 * scores.mean_absolute_relative_error:.3g} %" in text for text in texts(ax)
+    )
     assert "○ beyond the fitted ranges" in ax.get_title()
-    nothing = replace(scores, table=scores.table.iloc[:0])
+    nothing = replace(scores, tables={"table": scores.table.iloc[:0]})
     with pytest.raises(jl.UsageError, match="no run has both"):
         nothing.plot()
 

@@ -9,11 +9,10 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import folds
-from jaxlaw.fitting._objective import metrics
+from jaxlaw.fitting import SCORES, metrics
 from jaxlaw.laws import _base as base
 from jaxlaw.validation._comparison import paired_p, rank
 from jaxlaw.validation._cross_validate import candidates_of, data_set
-from jaxlaw.validation._scores import SCORES, score
 from jaxlaw.validation._study import frame_notes
 
 # Laws of one input and few points: what is studied here is the study, and programs compile fast.
@@ -394,10 +393,10 @@ def test_scores_of_many_are_those_of_one():
     draw = np.random.default_rng(0)
     target, predicted = draw.uniform(1, 3, (2, 4, 30))
     weight = draw.integers(0, 3, (4, 30)).astype(float)
-    scores = score(target, predicted, weight, 0.1)
+    scores = metrics(target, predicted, weight, 0.1)
     for k in range(4):
         one = metrics(target[k], predicted[k], weight[k], 0.1)
-        for name in SCORES:
+        for name in one:
             np.testing.assert_allclose(scores[name][k], one[name])
 
 
