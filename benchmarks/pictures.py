@@ -35,8 +35,10 @@ Names = Mapping[str, Any]
 def mixture(made: Names) -> Figure:
     """The trade-off and its limit; the domain loss over the share, of little domain data."""
     figure, (left, right) = _two()
-    plots.trade_off(made["plan"], left)
-    plots.limited_domain(made["fits"]["domain"], [5e7, 1.5e8], right, at={"N": 1.8e9})
+    made["plan"].plot(left)
+    for tokens, color in ((5e7, RED), (1.5e8, BLUE)):
+        plan = planning.optimal_mixture_data_limited(made["fits"]["domain"], tokens, at={"N": 1.8e9})
+        plan.plot(right, color=color)
     return figure
 
 

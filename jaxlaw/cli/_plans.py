@@ -705,7 +705,7 @@ def replay_command(
     else:
         loaded = jl.read_runs(fit, pairs(column, "--column")).table
     result = call(fit=loaded)
-    conclude_plan(result, out, as_json, lambda plots: plots.replay_losses(result), result.table)
+    conclude_plan(result, out, as_json, lambda plots: result.plot(), result.table)
 
 
 # --- plans of a continual run

@@ -463,13 +463,9 @@ def optimal_weights(
             --natural web=8 --natural code=1 --natural math=1 --max-kl 0.15
     """
     names, inputs, caps = list(fits), at or {}, caps or {}
-    if not names:
-        raise UsageError("give the fit of a loss or more, by name")
     every = as_draws(*fits.values())
     degrees, (shares, columns) = fewest_degrees(every), _shares(names, every, inputs)
-    weights = np.ones(len(names))
-    if targets is not None:
-        weights = numbers_by_name(names, targets, "targets")
+    weights = numbers_by_name(names, targets or dict.fromkeys(names, 1.0), "targets")
     weights = weights / weights.sum()
     if natural is not None:
         natural = numbers_by_name(shares, natural, "natural")
@@ -647,25 +643,15 @@ def _best_mixtures(
     Raises:
         DataError: it fails for the fit itself.
     """
-
-    def within(r: np.ndarray) -> np.ndarray:
-        """A mixture cut to the caps, what is cut spread over the room that is left."""
-        cut = np.minimum(r, cap)
-        room = cap - cut
-        return cut if room.sum() == 0 else cut + room * (1 - cut.sum()) / room.sum()
-
     even = cap / cap.sum()
-    near = even if natural is None else within(natural)
+    near = even if natural is None else natural
     spread = np.random.default_rng(0).dirichlet(np.ones(len(cap)), STARTS)
     if max_kl is not None:
         spread = 0.7 * near + 0.3 * spread
-    starts = np.stack([near, even, *map(within, spread)])
-    starts = np.clip(starts, np.minimum(_INSIDE, cap), cap)
+    starts = np.clip([near, even, *spread], np.minimum(_INSIDE, cap), cap)
     laws = tuple(source.law for source in every)
     params, order = tuple(one.values for one in every), tuple(tuple(of.items()) for of in columns)
-    limits = natural, math.inf if max_kl is None else max_kl
-    if natural is None:
-        limits = np.ones(len(cap)), math.inf
+    limits = near, math.inf if max_kl is None else max_kl
     found, excess = _best_mixture(
         laws, order, params, others, weights, np.sqrt(least), np.sqrt(cap), limits, starts
     )
@@ -778,14 +764,14 @@ def compare_replay(
         return _compare_observed(fit, shares, start, corpus_tokens, tolerance, level, inputs)
     if start is not None:
         raise UsageError("start= is for observed losses; by a law, critical_ratio gives the share")
-    if shares is None:
-        raise UsageError("give shares= of the corpus, two or more in (0, 1]")
     (source,) = as_draws(fit)
     require_inputs(source, "D", "r")
-    r = np.array([checked_number("r", share, "fraction") for share in shares])
+    r = np.array([checked_number("r", share, "fraction") for share in shares or ()])
     if r.size < 2 or not (r > 0).all():
         raise UsageError(
-            f"shares are two or more in (0, 1], not {list(shares)}", argument="shares", value=shares
+            f"give shares= of the corpus, two or more in (0, 1], not {shares}",
+            argument="shares",
+            value=shares,
         )
     others, unit = law_inputs(source, inputs, ("D", "r")), source.units["D"]
     if corpus_tokens is not None:
@@ -942,22 +928,17 @@ def _read_shares(
 
     Raises:
         UsageError: several sizes, or a share that was not observed.
-        DataError: a column is missing, or fewer than two shares of two points.
+        DataError: a column is missing, fewer than two shares, or two losses of one run.
     """
-
-    def near(values: pd.Series, value: float) -> Any:
-        return np.isclose(values, value, rtol=1e-9, atol=0)
-
+    near = partial(np.isclose, rtol=1e-9, atol=0)
     needed = {"D": ", the tokens", "r": ", the share", "loss": "", **dict.fromkeys(inputs, "")}
-    optional = [] if "N" in needed else ["N"]
-    table = read_columns(observed, needed, optional, name="table").table
+    table = read_columns(observed, needed, [] if "N" in needed else ["N"], name="table").table
     for name, value in inputs.items():
         table = table[near(table[name], checked_number(name, value))]
     if "N" in table and table["N"].nunique() > 1:
         sizes = ", ".join(f"{size:g}" for size in sorted(table["N"].unique()))
         raise UsageError(f"the table has several sizes; say which with at={{'N': …}} ({sizes})")
-    good = np.isfinite(table[["D", "r", "loss"]]).all(axis=1)
-    table = table[good & (table[["D", "r"]] > 0).all(axis=1)]
+    table = table[(table[["D", "r"]] > 0).all(axis=1)].dropna(subset="loss")
     if shares is not None:
         for share in shares:
             if not near(table["r"], share).any():
@@ -967,9 +948,9 @@ def _read_shares(
     tokens = table["r"] * table["D"]
     compute = 6 * (table["N"] if "N" in table else np.nan) * tokens
     table = table.assign(corpus_tokens=tokens, corpus_compute=compute)
-    for r, rows in table.groupby("r"):
-        if len(rows) < 2 or rows["corpus_tokens"].duplicated().any():
-            raise DataError(f"share {r:g} needs two points or more, at different tokens")
+    again = table[table.duplicated(["r", "corpus_tokens"])]
+    if len(again):
+        raise DataError(f"share {again['r'].iloc[0]:g} has several losses at the same tokens")
     if (count := table["r"].nunique()) < 2:
         raise DataError(f"{count} share of the corpus above 0 was observed; compare two or more")
     columns = ["r", "corpus_tokens", "corpus_compute", "D", "loss"]
