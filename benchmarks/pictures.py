@@ -56,7 +56,8 @@ def curve(made: Names) -> Figure:
     left.set_xlabel("replay ratio")
     left.set_ylabel("change of the loss over the run (nats)")
     tidy(left)
-    plots.balance(planning.tradeoff_curve(*fits, run, {"replay": (0, 1)}), "replay", right)
+    weights = np.linspace(0, 1, 21)
+    planning.optimal_training(*fits, run, weights, {"replay": (0, 1)}).plot(right)
     return figure
 
 

@@ -126,8 +126,8 @@ PLANS = {
     "four settings of a continual run": lambda f: planning.optimal_training(
         f["pt"], f["new"], RUN, 0.6, FOUR
     ),
-    "best replay for 21 weights": lambda f: planning.tradeoff_curve(
-        f["pt"], f["new"], RUN, {"replay": (0, 1)}
+    "best replay for 21 weights": lambda f: planning.optimal_training(
+        f["pt"], f["new"], RUN, np.linspace(0, 1, 21), {"replay": (0, 1)}
     ),
     "turning length, critical point": lambda f: planning.turning_length(f["pt"], BACK),
     "turning length, critical point, ε": lambda f: planning.turning_length(

@@ -134,26 +134,6 @@ class _Losses(NamedTuple):
             answer, beyond=source.fit.times_beyond(dict.fromkeys(source.ranges, 1.0))
         )
 
-    def check_varied(self, names: Sequence[str], known: Sequence[str] = SETTINGS) -> None:
-        """Refuse to vary what the run or a law has no place for."""
-        _check_known(names, known)
-        if "peak" in names and self.run.peak is None:
-            raise UsageError(
-                "without a re-warm-up the peak is the last rate of pre-training; give the run a "
-                "peak=, or vary loss_potential"
-            )
-        anneals = getattr(self.run.pretraining, "shape", "constant") != "constant"
-        if "loss_potential" in names and not anneals:
-            raise UsageError(
-                "the loss potential varies with a Pretraining that anneals (wsd, cosine, linear); "
-                "this one is given as it is"
-            )
-        for source in self.sources:
-            if "replay" in names and "r" not in source.law.input_names:
-                raise UsageError(
-                    f"law {source.law.name} knows no replay ratio; fit cpt-curve-replay-pt and -cpt"
-                )
-
 
 def _check_known(names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
@@ -164,18 +144,28 @@ def _check_known(names: Sequence[str], known: Sequence[str]) -> None:
 
 
 def _losses_of(
-    fits: tuple[Any, ...],
-    run: ContinualPretraining,
-    inputs: Inputs,
-    area_options: Mapping[str, Any] | None,
-) -> _Losses:
-    """Fits and run, checked for each other.
+    fits: tuple[Any, ...], run: ContinualPretraining, inputs: Inputs,
+    area_options: Mapping[str, Any] | None = None, varied: Sequence[str] = (),
+    known: Sequence[str] = SETTINGS,
+) -> _Losses:  # fmt: skip
+    """Fits and run, checked for each other and for the settings that vary.
 
     Raises:
         UsageError: a law without areas of a continual phase, one that knows its base where the
-            run does not or the reverse, a replay ratio that a law does not take, or an input
-            that is missing or unknown.
+            run does not or the reverse, a replay ratio that a law does not take, an input that is
+            missing or unknown, or a setting that the run has no place for.
     """
+    _check_known(varied, known)
+    if "peak" in varied and run.peak is None:
+        raise UsageError(
+            "without a re-warm-up the peak is the last rate of pre-training; give the run a "
+            "peak=, or vary loss_potential"
+        )
+    if "loss_potential" in varied and getattr(run.pretraining, "shape", "constant") == "constant":
+        raise UsageError(
+            "the loss potential varies with a Pretraining that anneals (wsd, cosine, linear); "
+            "this one is given as it is"
+        )
     each = as_draws(*fits)
     for source in each:
         law = source.law
@@ -191,10 +181,9 @@ def _losses_of(
                 else f"law {law.name} is of an unknown base, whose last rate is taken as 0: give "
                 "the run pretraining=None"
             )
-        if run.replay and "r" not in law.input_names:
+        if (run.replay or "replay" in varied) and "r" not in law.input_names:
             raise UsageError(
-                f"law {law.name} knows no replay ratio, so the run cannot have one; fit "
-                "cpt-curve-replay-pt and -cpt"
+                f"law {law.name} knows no replay ratio; fit cpt-curve-replay-pt and -cpt"
             )
     others = law_inputs_of_each(each, inputs, (*AREAS, "r"))
     layout, numbers = layout_of(run, counted_as(*fits, **(area_options or {})))
@@ -297,23 +286,16 @@ def final_losses(
         >>> losses.table["loss_pt"].round(3).tolist()
         [3.399, 3.364]
     """
-    losses = _losses_of((pt, cpt), run, at, area_options)
-    losses.check_varied(tuple(settings))
+    losses = _losses_of((pt, cpt), run, at, area_options, tuple(settings))
     given = run.settings | {n: _checked_setting(n, v, run) for n, v in settings.items()}
     mesh = np.meshgrid(*(np.atleast_1d(given[name]) for name in SETTINGS), indexing="ij")
     points = {name: axis.ravel() for name, axis in zip(SETTINGS, mesh, strict=True)}
     table = losses.columns(points | _by_name(losses.evaluate(points)), level)
-    lowest = [table.loc[table[name].idxmin()] for name in ("loss_pt", "loss_cpt")]
-    varied = [name for name in SETTINGS if table[name].nunique() > 1]
-    sentence = "; ".join(
-        f"lowest loss on the {word} corpus, {written(row[f'loss_{corpus}'], 'nats')}, at "
-        + ", ".join(f"{_NAMES.get(n, n)} {written(row[n], _UNITS.get(n, ''))}" for n in varied)
-        for word, corpus, row in zip(("old", "new"), _CORPORA, lowest, strict=True)
-    )
+    lowest = table[["loss_pt", "loss_cpt"]].min()
+    sentence = f"losses {_both(lowest)}" if len(table) == 1 else f"lowest losses {_both(lowest)}"
     return losses.answer(
-        "final losses", sentence if varied else f"losses {_both(lowest[0])}", level=level,
-        tables={"table": table}, notes=losses.notes(points),
-    )  # fmt: skip
+        "final losses", sentence, level=level, tables={"table": table}, notes=losses.notes(points)
+    )
 
 
 # Its best settings
@@ -382,7 +364,7 @@ def optimal_training(
         >>> curve.table["replay"].round(3).tolist()
         [0.0, 0.672]
     """
-    losses = _losses_of((pt, cpt), run, at, area_options)
+    losses = _losses_of((pt, cpt), run, at, area_options, tuple(over))
     names = [name for name in SETTINGS if name in over]
 
     def tradeoff(weights: Sequence[float], found: Mapping[str, np.ndarray]) -> pd.DataFrame:
@@ -426,7 +408,6 @@ def _best_settings(
     over: Mapping[str, tuple[float, float]],
     weight: Any,
     minimise: Minimise = "losses",
-    known: Sequence[str] = SETTINGS,
 ) -> dict[str, np.ndarray]:
     """Settings, losses and objective at the optima, each (weights, 1 + R).
 
@@ -435,13 +416,11 @@ def _best_settings(
         over: setting → (lowest, highest).
         weight: (weights,) λ1.
         minimise: see :func:`optimal_training`.
-        known: settings that may be searched.
     """
     run = losses.run
-    losses.check_varied(tuple(over), known)
-    names = tuple(name for name in known if name in over)
+    names = tuple(name for name in SEARCHED if name in over)
     if not names:
-        raise UsageError(f"over= needs a range of one or more of {', '.join(known)}")
+        raise UsageError(f"over= needs a range of one or more of {', '.join(SETTINGS)}")
     for name in names:
         limits = _checked_setting(name, over[name], run)
         if limits.shape != (2,) or not limits[0] < limits[1]:
@@ -450,7 +429,7 @@ def _best_settings(
     fixed = {name: value for name, value in run.settings.items() if name not in names}
     side = np.linspace(0, 1, _POINTS[len(names)])
     grid = np.stack([g.ravel() for g in np.meshgrid(*[side] * len(names), indexing="ij")], -1)
-    scale = np.array([over[name] for name in names], float), np.isin(names, _LOGARITHMIC)
+    limits = np.array([over[name] for name in names], float)
     laws, layout, params, numbers, others = losses.arguments
     rows = len(jax.tree.leaves(params)[0])
     lanes = jax.tree.map(lambda values: np.tile(values, len(weights)), params)
@@ -458,10 +437,10 @@ def _best_settings(
     starts = 1.0 if minimise == "changes" else 0.0
     with in_float64():
         points = _optima(
-            laws, layout, names, lanes, np.repeat(weights, rows), numbers, others, fixed, scale,
+            laws, layout, names, lanes, np.repeat(weights, rows), numbers, others, fixed, limits,
             grid, starts,
         )  # fmt: skip
-        at = {k: np.array(v) for k, v in _settings(names, points, fixed, scale).items()}
+        at = {k: np.array(v) for k, v in _settings(names, points, fixed, limits).items()}
     at["steps"] = np.clip(np.rint(at["steps"]), 1, None)
     shape = (len(weights), rows)
     at = {k: np.broadcast_to(v, len(weights) * rows).reshape(shape) for k, v in at.items()}
@@ -473,22 +452,20 @@ def _best_settings(
     return at | values | {"objective": objective}
 
 
-def _settings(names: tuple[str, ...], points: Any, fixed: Mapping[str, Any], scale: Any) -> Any:
+def _settings(names: tuple[str, ...], points: Any, fixed: Mapping[str, Any], limits: Any) -> Any:
     """Settings from points in the unit box, (…, settings)."""
-    limits, log = scale
     at = dict(fixed)
     for k, name in enumerate(names):
-        low, high = limits[k, 0], limits[k, 1]
-        safe = jnp.where(log[k], low, 1.0)
-        rising = safe * (jnp.where(log[k], high, 1.0) / safe) ** points[..., k]
-        at[name] = jnp.where(log[k], rising, low + (high - low) * points[..., k])
+        low, high, share = limits[k, 0], limits[k, 1], points[..., k]
+        rising = low * (high / low) ** share if name in _LOGARITHMIC else low + (high - low) * share
+        at[name] = rising
     return at
 
 
 @compiled(static_argnames=("laws", "layout", "names"))
 def _optima(
     laws: Any, layout: Any, names: tuple[str, ...], params: Any, weights: Any, numbers: Any,
-    inputs: Any, fixed: Any, scale: Any, grid: Any, starts: Any,
+    inputs: Any, fixed: Any, limits: Any, grid: Any, starts: Any,
 ) -> Any:  # fmt: skip
     """The optima as points of the unit box, (lanes, settings)."""
 
@@ -496,7 +473,7 @@ def _optima(
         params, weight = each
 
         def objective(points: Any) -> Any:
-            at = _settings(names, points, fixed, scale)
+            at = _settings(names, points, fixed, limits)
             both = _start_and_end(laws, layout, params, numbers, inputs, at)
             pt, cpt = both[:, 1] - starts * both[:, 0]
             return weight * pt + (1 - weight) * cpt
@@ -531,7 +508,7 @@ def _binding(
         if _UNITS.get(name) != SHARE or (low, high)[share > 0.5] not in (0, 1):
             message = (
                 f"{what} is at the {side} bound of its range, {value}: this is {bound} bound of "
-                "the best, which may lie beyond it; widen over= where that is possible"
+                f"the best {what}, which may lie beyond it; widen over= where that is possible"
             )
             notes.append(Note("optimum-at-limit", "warning", message))
     return " and ".join(active) or "none: the optimum is inside its ranges", notes
@@ -602,8 +579,8 @@ def continual_run(
         the rate falls, on a straight line), ``tokens`` (those of replay included), ``steps``,
         ``loss_pt`` and ``loss_cpt`` at the end, ``weighted`` (λ1·loss_pt + λ2·loss_cpt) and the
         changes since the start ``change_pt``, ``change_cpt``, in nats; the given ``weight`` and
-        ``batch_tokens``. Tables: ``table``, the trade-off, a row for each weight; ``runs``, the
-        continual runs behind the fits at their last logged step, with their ``weighted`` loss.
+        ``batch_tokens``. Tables: ``table``, the trade-off, a row for each weight; of
+        curves ``runs``, at their last logged step, with their ``weighted`` loss.
         Facts: ``binding``, ``searched`` (setting → range) and ``schedule``, the rates of the
         continual phase as a line for :func:`jaxlaw.schedules.parse`. ``flat`` has the range of
         each setting, the others held, in which the weighted loss rises by no more than a single
@@ -655,9 +632,9 @@ def continual_run(
     # What is searched needs some value here as well.
     first = {"steps": steps, "peak": limits.get("peak", (0.0, 1.0))[1]}
     run = ContinualPretraining(known, shape=shape, final=last, warmup=warmup, **{**first, **held})
-    losses = _losses_of(draws, run, at, None)
+    losses = _losses_of(draws, run, at, None, tuple(limits), SEARCHED)
     # At the weight and then along the trade-off, (1 + weights, 1 + R).
-    found = _best_settings(losses, limits, [weight, *_TRADEOFF], known=SEARCHED)
+    found = _best_settings(losses, limits, [weight, *_TRADEOFF])
     found |= {"tokens": found["steps"] * batch, "weighted": found["objective"]}
     found.setdefault("decay", np.full(found["steps"].shape, run.decay))
     if seen is not None and "r" not in draws[0].law.input_names:
@@ -670,16 +647,21 @@ def continual_run(
             "final": last * best["peak"], "decay": best["decay"]}  # fmt: skip
     if shape == "cosine":
         del line["decay"]
-    ends = pd.DataFrame(columns=_RUNS, dtype=float) if seen is None else seen.ends
-    ends = ends.assign(weighted=weight * ends["loss_pt"] + (1 - weight) * ends["loss_cpt"])
     table = {"weight": np.array(_TRADEOFF), **{name: found[name][1:].T for name in _NUMBERS}}
+    tables, beyond = {"table": losses.columns(table, level)}, math.nan
+    if seen is not None:
+        ends = seen.ends
+        whole = weight * ends["loss_pt"] + (1 - weight) * ends["loss_cpt"]
+        tables["runs"] = ends.assign(weighted=whole)
+        beyond = max(best["steps"] / ends["steps"].max(), 1.0)
     falling = "falling all the way" if best["decay"] > _ALL else "falling over its last {decay}"
+    paid = f"{written(best['steps'] * batch, 'tokens')} ({best['steps']:,.0f} steps)"
     answer = losses.answer(
         "continual run",
-        "{tokens} ({steps}): replay {replay}, peak LR {peak}, " + falling + "; losses {loss_pt} on "
-        f"the pre-training corpus and {{loss_cpt}} on the new one; active bounds: {binding}",
-        {"weight": weight, "batch_tokens": batch, **values}, given=list(held), level=level,
-        tables={"table": losses.columns(table, level), "runs": ends},
+        f"{paid}: replay {{replay}}, peak LR {{peak}}, {falling}; losses {{loss_pt}} on the "
+        f"pre-training corpus and {{loss_cpt}} on the new one; active bounds: {binding}",
+        {"weight": weight, "batch_tokens": batch, **values}, given=[*held, "tokens"], level=level,
+        tables=tables,
         facts={
             "binding": binding, "searched": limits,
             "schedule": f"{shape}:" + ",".join(f"{name}={x:.6g}" for name, x in line.items()),
@@ -690,7 +672,6 @@ def continual_run(
         )),
         flat=_flat(losses, limits, best, weight, batch),
     )  # fmt: skip
-    beyond = math.nan if seen is None else max(best["steps"] / ends["steps"].max(), 1.0)
     return dataclasses.replace(answer, beyond=beyond)
 
 
@@ -794,23 +775,14 @@ def _known_base(base: Schedule | str | None, seen: _Seen | None, needed: bool) -
     """The pre-training that the run goes on from; None where nobody describes it."""
     if base is None and not needed:
         return None
-    if isinstance(base, str) and ":" not in base and seen is not None:
-        schedules = seen.curves.schedules
-        if base not in schedules:
-            raise UsageError(
-                f"base: there is no run '{base}'; runs: {listed(schedules)}."
-                f"{nearest(base, schedules)}",
-                argument="base",
-                value=base,
-            )
-        base = schedules[base]
+    if isinstance(base, str) and seen is not None:
+        base = seen.curves.schedules.get(base, base)
     if base is None and seen is not None:
-        several = {run: b.rates.tobytes() if b else b"" for run, b in seen.bases.items()}
-        runs = list({rates: run for run, rates in reversed(several.items())}.values())
+        runs = {one.rates.tobytes() if one else b"": run for run, one in seen.bases.items()}
         if len(runs) > 1:
             raise UsageError(
-                f"the curves have {len(runs)} bases; say which the run goes on from: "
-                f"base='{runs[0]}', or another run that has it ({listed(runs)})",
+                f"the curves have {len(runs)} bases; say which the run goes on from, base='RUN': "
+                f"{listed(runs.values())} each have another",
                 argument="base",
             )
         base = next(iter(seen.bases.values()))
@@ -998,10 +970,13 @@ def turning_length(
             for name in ("steps", "start", "limit", "rise")
         }
         table = losses.columns({"weight": weights, **rows}, level).assign(pattern=patterns)
-        return losses.answer(
-            "turning lengths", _over_weights(table), level=level, tables={"table": table},
-            notes=notes,
+        never = weights[np.isinf(back)]
+        sentence = f"from weight {never.min():g} on the loss never comes back" if len(never) else (
+            "the loss comes back to its start at each of these weights"
         )  # fmt: skip
+        return losses.answer(
+            "turning lengths", sentence, level=level, tables={"table": table}, notes=notes
+        )
 
     def curves() -> dict[str, pd.DataFrame]:
         """The loss over the steps, to well beyond the way back."""
@@ -1010,8 +985,15 @@ def turning_length(
         ends = losses.alone.evaluate({**fixed, "steps": steps})[:, 1, 0]
         return {"recovery": pd.DataFrame({"steps": steps, "loss": each[0] @ ends})}
 
-    values, never = found[0], bool(np.isinf(back[0]))
-    short = values.pop("short")[0]
+    names = ("steps", "start", "limit", "rise", "highest_at", "critical_point", "critical_S1")
+    values, never = {name: found[0][name] for name in names}, bool(np.isinf(back[0]))
+    short, lost = found[0]["short"][0], np.isinf(values["steps"][1:])
+    if short > 0 and back[0] > 0:
+        message = f"runs of up to {short:.4g} steps end below the start as well: they anneal"
+        notes.append(Note("short-runs-below", "info", message))
+    if (lost != never).any():
+        message = f"{lost.mean():.1%} of the draws never come back"
+        notes.append(Note("draws-never", "warning", message))
     of = "the loss" if weight == 1 else f"the loss of weight {weight:g}"
     lifted = "{start}; it rises by up to {rise}"
     sentence = f"{of} is back at its start after {{steps}}, {lifted}"
@@ -1020,10 +1002,8 @@ def turning_length(
     elif not back[0]:
         sentence = f"{of} never rises above its start, {{start}}"
     return losses.answer(
-        "turning length", sentence, {"weight": weight, **values}, level=level,
-        notes=[*_turning_notes(values, short), *notes], curves=curves,
-        facts={"pattern": patterns[0], "never": never,
-               "binding": "never" if never else "none: the loss comes back"},
+        "turning length", sentence, {"weight": weight, **values}, level=level, notes=notes,
+        curves=curves, facts={"pattern": patterns[0], "never": never},
     )  # fmt: skip
 
 
@@ -1034,41 +1014,6 @@ def _pattern(steps: float, start: float, limit: float, rise: float, **_: float) 
     if math.isfinite(steps):
         return "rise and return"
     return "rise and partial fall" if rise - (limit - start) >= _VISIBLE else "rise"
-
-
-def _over_weights(table: pd.DataFrame) -> str:
-    """From which weight on the loss never comes back, in words."""
-    rows = table.sort_values("weight").to_dict("records")
-    never = [row["weight"] for row in rows if math.isinf(row["steps"])]
-    back = [row for row in rows if 0 < row["steps"] < math.inf]
-    parts = [
-        f"at weight {row['weight']:g} the loss is back after {written(row['steps'], 'steps')}"
-        for row in back[-1:]
-    ]
-    parts += [f"from weight {weight:g} on it never comes back" for weight in never[:1]]
-    return ", ".join(parts) or "the loss never rises above its start, at any of these weights"
-
-
-def _turning_notes(values: Mapping[str, np.ndarray], short: float) -> list[Note]:
-    steps, notes = values["steps"], []
-    limit, start = values["limit"][0], values["start"][0]
-    if steps[0] == 0:
-        notes.append(Note("never-lifted", "info", "a run of any length ends below the start"))
-    elif np.isinf(steps[0]) and limit > start:
-        message = f"never: after endless steps the loss is {limit - start:.4g} nats above its start"
-        notes.append(Note("never", "warning", message))
-    elif np.isinf(steps[0]):
-        message = f"not within {_LONGEST:.0e} steps, though the law ends below the start"
-        notes.append(Note("never", "warning", message))
-    if short > 0 and steps[0] > 0:
-        message = f"runs of up to {short:.4g} steps end below the start as well: they anneal"
-        notes.append(Note("short-runs-below", "info", message))
-    if len(steps) > 1:
-        share = np.isinf(steps[1:]).mean()
-        if 0 < share < 1 or (share == 1) != np.isinf(steps[0]):
-            message = f"{share:.1%} of the draws never come back"
-            notes.append(Note("draws-never", "warning", message))
-    return notes
 
 
 @compiled(static_argnames=("laws", "layout"))

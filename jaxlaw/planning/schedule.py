@@ -299,9 +299,9 @@ class _Falls(NamedTuple):
             return level - np.where(n <= first, bent * n / np.maximum(first, 1), bent + second)
 
         lasts = np.minimum(to_go, whole)  # a late fall is cut off by the end
-        first = np.minimum(first, lasts)
-        middle, end = rate(first), rate(lasts)
-        return [(free - to_go, level), (first, middle), (lasts - first, end), (to_go - lasts, end)]
+        begun = np.minimum(first, lasts)
+        middle, end = rate(begun), rate(lasts)
+        return [(free - to_go, level), (begun, middle), (lasts - begun, end), (to_go - lasts, end)]
 
     def losses(self, points: np.ndarray, params: Any) -> np.ndarray:
         """The weighted sum of the losses of points (…, d)."""

@@ -167,7 +167,7 @@ def test_plans_of_a_continual_run():
     best = planning.optimal_training(pt, cpt, run, 0.6, {"replay": (0, 1)})
     low, high = best.interval["replay"]
     assert low < best.replay < high and best.draws["replay"].shape == (12,)
-    curve = planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, (0.5, 0.6)).table
+    curve = planning.optimal_training(pt, cpt, run, (0.5, 0.6), {"replay": (0, 1)}).table
     assert curve["replay"][1] == pytest.approx(best.replay, abs=1e-9)
     assert (curve["replay_low"] < curve["replay_high"]).all()
     back = planning.turning_length(pt, replace(run, replay=0.9))

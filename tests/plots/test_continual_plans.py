@@ -9,8 +9,8 @@ from jaxlaw.papers import out_of_domain, pretraining_value
 from jaxlaw.planning import (
     ContinualPretraining,
     Pretraining,
-    final_losses,
     optimal_schedule,
+    optimal_training,
     turning_length,
 )
 from tests.conftest import named, texts
@@ -23,24 +23,18 @@ PT, CPT = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
 RUN = ContinualPretraining(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
 
 
-def test_a_curve_for_each_number_of_steps(ax):
-    found = final_losses(PT, CPT, RUN, peak=[1e-5, 1e-4, 2e-4], steps=[5_000, 20_000])
-    assert plots.losses_over(found, "peak", "pt", ax) is ax
-    assert len(ax.lines) == 2
-    part = found.table[found.table["steps"] == 20_000]
-    np.testing.assert_allclose(ax.lines[1].get_ydata(), part["loss_pt"])
-    assert sorted(named(ax)) == ["steps 20,000", "steps 5,000"]
-    own = found.plot()  # over the setting with the most values
-    assert own.get_xlabel() == "peak rate" and len(own.lines) == 2
-    three = final_losses(PT, CPT, RUN, peak=[1e-5, 1e-4], steps=[5e3, 2e4], replay=[0, 0.5])
-    with pytest.raises(UsageError, match="replay and steps vary beside peak"):
-        plots.losses_over(three, "peak")
+def test_the_best_replay_over_weights(ax):
+    found = optimal_training(PT, CPT, RUN, (0.2, 0.6, 0.8), {"replay": (0, 1)})
+    assert found.plot(ax) is ax
+    np.testing.assert_allclose(ax.lines[-1].get_ydata(), found.table["replay"])
+    one = optimal_training(PT, CPT, RUN, 0.6, {"replay": (0, 1)})
+    assert any(text.startswith("λ1 = 0.6: replay ratio 0.672") for text in texts(one.plot()))
 
 
 def test_the_way_back(ax):
     level = ContinualPretraining(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.5, shape="constant")
     found = turning_length(PT, level)
-    plots.recovery(PT, level, found, ax)
+    found.plot(ax)
     assert ax.lines[-1].get_xdata()[0] == found.steps
     assert "back after 8,730 steps" in texts(ax)
 
@@ -84,9 +78,8 @@ def test_another_set_and_its_mixture(ax):
 
 
 def test_the_best_rates_beside_the_usual_ones(ax):
-    pair = ("annealing", simulate.TRUTHS["annealing"])
-    best = optimal_schedule(pair, 500, 1e-3, after=None)
-    assert plots.best_rates(best, ax) is ax
-    np.testing.assert_array_equal(ax.lines[-1].get_ydata(), best.schedule.rates)
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), best.usual["wsd"].rates)
+    best = optimal_schedule(("annealing", simulate.TRUTHS["annealing"]), 150, 1e-3)
+    assert best.plot(ax) is ax
+    np.testing.assert_array_equal(ax.lines[-1].get_ydata(), best.schedule["lr"])
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), jl.schedules.wsd(1e-3, 150).rates)
     assert f"optimal {best.loss:.4f}" in named(ax) and len(named(ax)) == 5

@@ -78,9 +78,6 @@ def test_a_continual_run_is_drawn_from_its_file(tmp_path):
     )
     back = planning.turning_length(PT, given)
     assert from_its_file(back, tmp_path).get_xlabel() == "continual steps"
-    both = planning.turning_length(PT, given, cpt=CPT, weight=0.9)
-    ax = from_its_file(both, tmp_path)
-    assert any(text.startswith("λ1 = 0.9: ") for text in texts(ax))
 
 
 def test_a_law_of_the_data_transferred_goes_through_its_points(tmp_path):

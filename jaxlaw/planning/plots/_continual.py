@@ -25,7 +25,6 @@ from jaxlaw._axes import (
     with_interval,
     write,
 )
-from jaxlaw.errors import UsageError
 from jaxlaw.planning._continual_pretraining import SETTINGS
 
 _LABELS = {
@@ -33,41 +32,6 @@ _LABELS = {
     "steps": "steps",
 }  # fmt: skip
 _ON = {"pt": "loss on the pre-training corpus (nats)", "cpt": "loss on the new corpus (nats)"}
-
-
-@picture("final losses")
-def losses_over(
-    plan: Answer, ax: Axes | None = None, *, setting: str | None = None, corpus: str = "cpt"
-) -> Axes:
-    """Loss at the end over a setting, a curve for each value of the other one that varies.
-
-    Wang 2025, figures 5 (over loss potential) and 7 (over peak rate).
-
-    Args:
-        plan: losses that :func:`jaxlaw.planning.final_losses` returned.
-        ax: axes to draw on; a new figure if None.
-        setting: setting along x: ``loss_potential``, ``peak``, ``replay`` or ``steps``; None
-            takes the one with the most values.
-        corpus: corpus whose loss it is: ``pt`` or ``cpt``.
-
-    Raises:
-        UsageError: more than one other setting varies.
-    """
-    table = plan.table
-    setting = setting or max(SETTINGS, key=lambda name: table[name].nunique())
-    others = [name for name in SETTINGS if name != setting and table[name].nunique() > 1]
-    if len(others) > 1:
-        raise UsageError(f"{' and '.join(others)} vary beside {setting}; one can be drawn")
-    ax, end_labels = ax or new_axes(), []
-    groups = list(table.groupby(others[0])) if others else [("", table)]
-    for (value, part), shade in zip(groups, shades(len(groups)), strict=True):
-        name = f"{_LABELS[others[0]]} {value:,g}" if others else ""
-        part = part.sort_values(setting)
-        end_labels.append(curve(ax, part, setting, f"loss_{corpus}", shade, name))
-    if setting == "steps":
-        log_axis(ax.xaxis)
-    ax.margins(x=0.02)
-    return finish(ax, _LABELS[setting], _ON[corpus], end_labels=end_labels if others else ())
 
 
 @picture("optimal training")
@@ -115,7 +79,7 @@ def balance(plan: Answer, ax: Axes | None = None, *, setting: str | None = None)
 @picture("continual run")
 def continual_run(plan: Answer, ax: Axes | None = None) -> Axes:
     """The new corpus' loss over the pre-training corpus' along λ1, with the runs and the answer."""
-    ax, table, runs = ax or new_axes(), plan.table, plan.runs
+    ax, table, runs = ax or new_axes(), plan.table, plan.tables.get("runs", ())
     ax.plot(table["loss_pt"], table["loss_cpt"], color=BLUE, linewidth=1.6, marker="o",
             markersize=3)  # fmt: skip
     for row in (table.iloc[0], table.iloc[-1]):
