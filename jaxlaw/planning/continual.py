@@ -669,12 +669,6 @@ _NUMBERS = (
 )  # fmt: skip
 _RUNS = ["run", "replay", "peak", "steps", "tokens", "loss_pt", "loss_cpt"]
 _WORDS = {"replay": "replay", "peak": "peak rate", "steps": "steps", "decay": "decay"}
-# What others call the columns of both losses and of replay.
-_USUAL = {
-    "loss_g": ("loss_pt", "general_loss", "pt_loss", "loss_general"),
-    "loss_d": ("loss_cpt", "domain_loss", "cpt_loss", "loss_domain"),
-    "r_g": ("replay", "r_pt", "replay_ratio", "general_ratio"),
-}
 _WEIGHTS = tuple(np.linspace(0, 1, 21))
 _LINE = 257  # points along a setting at which the loss is looked at
 _LEAST = 0.05  # of the tokens, and of the steps after the warm-up: the least that is searched
@@ -990,20 +984,14 @@ def _check_curves(curves: Any) -> None:
         )
     table, source = curves.table, curves.rows.source
     if not {"loss_g", "loss_d"} <= set(table):
-        guesses = {
-            name: next((column for column in usual if column in table), "…")
-            for name, usual in _USUAL.items()
-            if name not in table
-        }
-        error = DataError(
+        lacking = [name for name in ("loss_g", "loss_d", "r_g") if name not in table]
+        raise DataError(
             f"{source}: a continual run balances the loss on the pre-training corpus (loss_g) and "
             f"on the new one (loss_d), and r_g is the share of the first; columns: {listed(table)}."
-            f" Perhaps, guessed from names: columns={guesses}",
+            f" Say which they are: columns={dict.fromkeys(lacking, '…')}",
             file=source,
-            column=next(iter(guesses)),
+            column=lacking[0],
         )
-        error.guess = {"columns": guesses}
-        raise error
     if "N" in table and table["N"].nunique() > 1:
         raise UsageError(f"{source}: the curves are of several sizes N; choose one with where=")
 
