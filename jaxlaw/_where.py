@@ -78,7 +78,7 @@ def parsed(text: str, argument: str = "where") -> tuple[ast.expr, dict[str, str]
 def evaluate(
     text: str, table: Mapping[Any, Any], source: str, word: str = "row", argument: str = "where"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) values, False or None where a named cell is missing; (n,) whether one is.
+    """(n,) values, False or NaN where a named cell is missing; (n,) whether one is.
 
     Args:
         text: a condition, or an expression where ``argument`` is another than ``where``.
@@ -132,7 +132,8 @@ def evaluate(
     is_truth = found.dtype == bool
     if is_truth != (argument == "where"):
         raise _error(argument, text, "it is true or false" if is_truth else "compare with a value")
-    return (found & ~missing if is_truth else np.where(missing, None, found)), missing
+    gap = False if is_truth else np.nan if found.dtype == float else None
+    return np.where(missing, gap, found), missing
 
 
 def rows_where(

@@ -59,7 +59,7 @@ def known_columns(
             words, unit = _words(str(column)), None
             if name in ("N", "D", "C") and len(words) > 1 and words[-1] in _UNITS:
                 words, unit = words[:-1], _UNITS[words[-1]]
-            heads, beside = (text.split() for text in _NAMES[name])
+            heads, beside = (text.split() for text in _NAMES.get(name, ("", "")))
             rest = "".join(word for word in words if word not in beside)
             if {rest, "".join(words)} & {*heads} and _holds(table[column], name, unit):
                 found.setdefault(name, {})[column] = unit
@@ -93,7 +93,8 @@ def _holds(cells: pd.Series, name: str, unit: float | None) -> bool:
     if not len(values) or any(value is None for value in values):
         return False
     low, high = getattr(INPUTS.get(name), "plausible", None) or (0, np.inf)
-    return unit is None or low <= np.nanmedian(np.array(values, float)) * unit <= high
+    # Raw counts in a column params_M would be of models that nobody has.
+    return unit is None or low <= np.nanmedian(np.array(values, float)) * unit <= high / 100
 
 
 def _distinct(table: pd.DataFrame, columns: Mapping[Any, float | None]) -> dict[Any, float | None]:

@@ -21,6 +21,7 @@ from jaxlaw._rounding import ROUNDING
 from jaxlaw._tables import Table
 from jaxlaw._typed import checked
 from jaxlaw._where import rows_where
+from jaxlaw.data._aliases import known_columns
 from jaxlaw.data._columns import (
     Corpus,
     Location,
@@ -401,6 +402,11 @@ def read_loss_curves(
     table = with_values(read_source(source, name, format), values)
     kept = {"weight": weight, "where": where, "corpus": corpus, "drop_invalid": drop_invalid}
     rows, every = _rows_of_curves(table, columns, units, schedules, kept)
+    # A column that these name may have been taken for another quantity.
+    own = {column: name for name, column in rows.columns.items()}
+    first_step, S1_before, batch = (
+        own.get(one, one) if isinstance(one, str) else one for one in (first_step, S1_before, batch)
+    )
     own = run_schedules_of(
         rows.table,
         every.table,
@@ -503,7 +509,7 @@ def _with_schedule_column(
             argument="schedules",
             value=column,
         )
-    if column == columns.get("lr", "lr"):
+    if column in (columns.get("lr", "lr"), *known_columns(table.frame, ["lr"]).get("lr", ())):
         return columns  # the rates themselves, which are read where nothing is declared
     if columns.get("schedule", column) != column:
         raise UsageError(

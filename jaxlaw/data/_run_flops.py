@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from jaxlaw._quantities import exponential
-from jaxlaw.data._columns import Column, numbers
+from jaxlaw.data._columns import Column
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
@@ -79,7 +80,8 @@ def run_flops(
         return None, []
     N, D = (columns[one].raw[keep] * columns[one].unit for one in ("N", "D"))
     where = runs.location("C")
-    spent = numbers(runs.table["C"], where)[keep] * runs.units.get("C", 1.0)
+    spent = pd.to_numeric(runs.table["C"], errors="coerce").to_numpy(float)[keep]
+    spent = spent * runs.units.get("C", 1.0)
     valid = (spent > 0) & np.isfinite(spent)
     if not valid.any():
         return None, []

@@ -970,7 +970,7 @@ def _check_all_there(runs: Runs, law: Law) -> None:
     if not lacking:
         return
     docs = {spec.name: f" ({spec.doc})" for spec in law.inputs if spec.doc}
-    what = ", ".join(f"{name}{docs.get(name, '')}" for name in lacking)
+    what = ", ".join(f"{_for_corpus(runs, name)[0]}{docs.get(name, '')}" for name in lacking)
     several = known_columns(runs.table.drop(columns=[*{*runs.columns} & {*present}]), lacking)
     hint = "".join(f" {name} may be {' or '.join(map(str, c))}." for name, c in several.items())
     if {*lacking} & OF_SCHEDULES:
