@@ -127,7 +127,7 @@ def evaluate(
     try:
         with np.errstate(all="ignore"):
             found = pd.DataFrame(cells).eval(ast.unparse(tree), engine="python").to_numpy()
-    except (TypeError, AttributeError, OverflowError) as error:  # texts among numbers; no column
+    except (TypeError, AttributeError, ArithmeticError) as error:  # texts among numbers; no column
         raise _error(argument, text, f"it cannot be computed ({error})") from None
     is_truth = found.dtype == bool
     if is_truth != (argument == "where"):

@@ -19,6 +19,7 @@ from jaxlaw._arrays import EMPTY, is_missing, number_in
 from jaxlaw._quantities import UNIT_NAMES, single_things
 from jaxlaw._tables import Table
 from jaxlaw._where import parsed
+from jaxlaw.data._aliases import known_columns
 from jaxlaw.errors import ColumnError, DataError, UsageError, listed, name_rows, nearest
 from jaxlaw.laws import Input
 from jaxlaw.laws._parameters import INPUTS
@@ -279,7 +280,9 @@ def usual_columns(
     computed = {
         name: column
         for name, column in (getattr(fit, "columns", None) or {}).items()
-        if name in others and name not in usual and is_there(column, {*table, *usual})
+        if name in others
+        and name not in usual
+        and is_there(column, {*table, *usual, *known_columns(table)})
     }
     return named | computed | dict(columns)
 

@@ -131,7 +131,7 @@ def test_columns_may_be_expressions_of_others():
     assert any("leaves out 1 rows" in note.message for note in runs.notes)
     with pytest.raises(jl.errors.ColumnError, match="no column n_tokens"):
         jl.read_runs(table, {"D": "n_tokens"})
-    fit = jl.fit("chinchilla", table, {"D": "C/(6*N)"}, n_starts=8)
+    fit = jl.fit("chinchilla", table, columns={"D": "C/(6*N)"}, n_starts=8)
     assert "flops-of-table" not in codes(fit)
     assert np.isfinite(fit.score(table).rmse)
 
@@ -146,7 +146,7 @@ def test_a_folder_a_glob_and_a_list_are_one_table(tmp_path):
         seen = runs.observations("chinchilla")
         assert len(seen) == 24 and set(seen.inputs["N"]) == {1e8, 2e8}
         assert runs.table["file"].nunique() == 2
-    with pytest.raises(jl.DataError, match=r"run_N200000000\.csv:2"):
+    with pytest.raises(jl.DataError, match=r"run_N100000000\.csv:2"):
         jl.read_runs(source, columns | {"D": "file"}).observations("chinchilla")
 
 
