@@ -277,12 +277,11 @@ def usual_columns(
     others = [name for name in names if name not in {*columns, *known}]
     usual = input_columns(fit, table, others)
     named = {name: column for name, column in usual.items() if name != column}
+    there = {*table, *usual, *known_columns(table)}
     computed = {
         name: column
         for name, column in (getattr(fit, "columns", None) or {}).items()
-        if name in others
-        and name not in usual
-        and is_there(column, {*table, *usual, *known_columns(table)})
+        if name in others and name not in usual and is_there(column, there)
     }
     return named | computed | dict(columns)
 

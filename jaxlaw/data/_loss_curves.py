@@ -465,6 +465,14 @@ def _rows_of_curves(
 
 def _with_losses(runs: Runs) -> Runs:
     """The rows that have a loss: trainers log other metrics in rows of their own, at any step."""
+    if not {*_LOSSES} & {*runs.table}:
+        for several in known_columns(runs.table, ["loss"]).values():
+            raise DataError(
+                f"{runs.source}: the loss may be {' or '.join(map(str, several))}; say which it "
+                "is: columns={'loss': '…'}",
+                file=runs.source,
+                column="loss",
+            )
     keep = has_loss(runs.table, _LOSSES)
     if keep.all():
         return runs

@@ -976,7 +976,8 @@ def _check_all_there(runs: Runs, law: Law) -> None:
     if {*lacking} & OF_SCHEDULES:
         hint += " It is computed from learning rates, by jl.read_loss_curves."
     else:
-        hint += f" Say which they are: columns={dict.fromkeys(lacking, '…')}."
+        known = {"D": "C/(6*N)"} if {"N", "C"} <= {*present} else {}
+        hint += f" Say which they are: columns={ {n: known.get(n, '…') for n in lacking} }."
     raise DataError(
         f"{runs.source}: there is no column {what}, which law {law.name} needs; columns: "
         f"{listed(map(runs.user_name, present))}.{hint}",
