@@ -494,14 +494,17 @@ def read_runs(
     """Read runs.
 
     Args:
-        source: path of a CSV, TSV, JSON, JSON lines or Parquet file, ``-`` for standard
-            input, file object, DataFrame of pandas or polars, pyarrow table, dict of arrays,
-            list of dicts, structured array; or Runs or LossCurves, if nothing else is given.
-        columns: canonical name → the user's column, such as ``{"N": "n_params"}``; a
-            column that has the canonical name needs no entry. In place of ``r`` and
-            ``loss`` also ``r_d``, ``r_g``, ``loss_d``, ``loss_g``, for the domain and the
-            general corpus; ``corpus`` says which is meant. In place of ``D`` and ``r_d`` also
-            ``D_d`` and ``D_g``, the tokens of either corpus.
+        source: path of a CSV, TSV, JSON, JSON lines or Parquet file, or a list, a folder or a glob
+            of such (one table, with a column ``file``), ``-`` for standard input, file object,
+            DataFrame of pandas or polars, pyarrow table, dict of arrays, list of dicts, structured
+            array; or Runs or LossCurves, if nothing else is given.
+        columns: canonical name → the user's column, such as ``{"N": "n_params"}``, or an
+            expression of columns: ``{"D": "compute/(6*n_params)"}``. A column that has the
+            canonical name needs no entry, nor does the only one of a known name (``n_params``,
+            ``val_loss``), which a note names. In place of ``r`` and ``loss`` also ``r_d``,
+            ``r_g``, ``loss_d``, ``loss_g``, for the domain and the general corpus; ``corpus`` says
+            which is meant. In place of ``D`` and ``r_d`` also ``D_d`` and ``D_g``, the tokens of
+            either corpus.
         units: canonical name → raw units (parameters, tokens, FLOPs) per unit of the column: 1,
             1e9, or K, M, B, T; 0.01 for a share in percent; 2048 for a batch in sequences of so
             many tokens. Left out: 1 where all counts of the table may be so, else the law's own.
@@ -510,10 +513,8 @@ def read_runs(
             boolean mask. A condition compares (==, !=, <, <=, >, >=, in [...]) columns, numbers
             and quoted texts, joined by and, or, not; + - * / % ** compute. Columns have the
             user's or the canonical names; a name that is both means the mapped column, and the
-            file's own is ```N (as in the file)```. It is parsed, never run as a program. A missing
-            cell fulfils no comparison, not even ``!=`` or one under ``not``, in any container;
-            ``is None`` and ``is not None`` select by it. A note counts the rows that are left
-            out for a missing cell. An empty text keeps all rows.
+            file's own is ```N (as in the file)```. A row with an empty cell in a column that is
+            named is left out, and a note counts such rows. An empty text keeps all rows.
         corpus: ``"general"`` or ``"domain"``; see :meth:`Runs.for_corpus`.
         drop_invalid: whether rows whose numbers are missing, infinite or not positive are
             dropped (and counted); otherwise they are an error.
