@@ -37,7 +37,9 @@ def mixture(made: Names) -> Figure:
     figure, (left, right) = _two()
     made["plan"].plot(left)
     for tokens, color in ((5e7, RED), (1.5e8, BLUE)):
-        plan = planning.optimal_mixture_data_limited(made["fits"]["domain"], tokens, at={"N": 1.8e9})
+        plan = planning.optimal_mixture_data_limited(
+            made["fits"]["domain"], tokens, at={"N": 1.8e9}
+        )
         plan.plot(right, color=color)
     return figure
 

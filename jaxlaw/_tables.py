@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import glob
 import gzip
 import io
 import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,15 +29,9 @@ from jaxlaw._json import RepeatedKey, parse_json, standard_input
 from jaxlaw.errors import DataError, UsageError, listed, nearest_file
 
 _KINDS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".json": "json",
-    ".jsonl": "lines",
-    ".ndjson": "lines",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".json": "json", ".jsonl": "lines",
+    ".ndjson": "lines", ".parquet": "parquet", ".pq": "parquet",
+}  # fmt: skip
 # Numbers as written, to the last bit: what pandas does by itself from 3.1 on.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
@@ -62,8 +57,9 @@ def read_table(source: Any, name: str | None = None) -> Table:
     """Read a table.
 
     Args:
-        source: path, ``-`` (standard input), file object, DataFrame of pandas or polars, table
-            of pyarrow (or anything with columns and ``to_pandas`` or ``__arrow_c_stream__``),
+        source: path, list of paths, folder or glob, ``-`` (standard input), file object,
+            DataFrame of pandas or polars, table of pyarrow (or anything with columns and
+            ``to_pandas`` or ``__arrow_c_stream__``),
             dict of 1-D arrays, list of dicts, structured array of numpy, or a Table. It is never
             changed.
         name: its name in messages; of a stream, its suffix also says the format
@@ -84,9 +80,67 @@ def read_table(source: Any, name: str | None = None) -> Table:
         table = Table(_from_mapping(source, name or "dict"), name or "dict")
     elif is_table(source):
         table = Table(_as_pandas(source, name), name or type(source).__name__)
+    elif files := _several(source):
+        several = isinstance(source, list | tuple)
+        label = f"{len(files)} files" if several else os.fspath(source)
+        table = _one_below_the_other(files, name or label)
     else:
         table = _parse(*_content(source, name))
     return _check_table(table)
+
+
+def _several(source: Any) -> list[Path]:
+    """The files of a list, a folder or a glob; none of anything else."""
+    if isinstance(source, list | tuple) and source:
+        if not all(isinstance(path, str | os.PathLike) for path in source):
+            return []
+        files = [Path(path) for path in source]
+        if len({path.absolute() for path in files}) < len(files):
+            raise UsageError("a file is in the list twice; give each once", argument="source")
+        return files
+    if not isinstance(source, str | os.PathLike) or source == "-":
+        return []
+    path = Path(source)
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if _kind(file.name.removesuffix(".gz")))
+        if not files:
+            raise UsageError(f"{path}: no file in it is {_FORMATS}", file=path)
+        return files
+    if path.exists() or not set("*?[") & set(str(path)):
+        return []
+    return sorted(map(Path, glob.glob(str(path), recursive=True)))
+
+
+def _one_below_the_other(files: list[Path], label: str) -> Table:
+    """Tables with all their columns, and ``file``, as much of the path as tells them apart."""
+    names = short_names(path.absolute().parts for path in files)
+    tables = []
+    for path in files:
+        name = names[path.absolute().parts]
+        table = read_table(path, os.fspath(path))
+        if "file" in table.frame:
+            raise DataError(f"{path} has a column 'file' of its own; rename it", file=path)
+        frame = table.frame.set_axis([f"{name}:{row}" for row in table.frame.index], axis=0)
+        tables.append(frame.assign(file=name))
+    return Table(pd.concat(tables), label, table.word)
+
+
+def short_names(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Each path's last parts, as many for all of them as distinguish them.
+
+    Example:
+        >>> short_names([("out", "1e-4", "seed0"), ("out", "3e-4", "seed0")])
+        {('out', '1e-4', 'seed0'): '1e-4/seed0', ('out', '3e-4', 'seed0'): '3e-4/seed0'}
+    """
+    distinct = list(dict.fromkeys(paths))
+    longest = max(map(len, distinct), default=0)
+    depth = next(
+        (k for k in range(1, longest) if len({path[-k:] for path in distinct}) == len(distinct)),
+        longest,
+    )
+    # A run less deep than the others is not named by a folder that all of them are in.
+    shared = len(os.path.commonprefix([path[:-1] for path in distinct]))
+    return {path: "/".join(path[max(shared, len(path) - depth) :]) for path in distinct}
 
 
 def is_table(source: Any) -> bool:
@@ -105,7 +159,7 @@ def is_table(source: Any) -> bool:
 def _as_pandas(source: Any, name: str | None) -> pd.DataFrame:
     """A table of another library, or of records, as a DataFrame."""
     if isinstance(source, list | tuple):
-        return pd.DataFrame.from_records(list(source))
+        return _records(list(source))
     if isinstance(source, np.ndarray):
         fields = {field: np.atleast_1d(source)[field] for field in source.dtype.names}
         return _from_mapping(fields, name or "structured array")
@@ -199,9 +253,6 @@ def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
 def _path_content(path: Path, label: str) -> tuple[bytes, str, str]:
     try:
         content = path.read_bytes()
-    except IsADirectoryError as error:
-        message = f"{label} is a folder; give one file: {_FORMATS}"
-        raise UsageError(message, file=label) from error
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(f"there is no file {label}.{nearest_file(path)}", file=label) from error
     except (OSError, ValueError) as error:
@@ -295,6 +346,7 @@ def _csv(text: str, label: str, separator: str) -> Table:
     first = text.lstrip("\n").partition("\n")[0]
     if separator == "," and "," not in first and ";" in first:
         separator = ";"
+    _refuse_no_table(first, label)
     header, lines = _csv_lines(text, label, separator)
     _check_header(header, label, separator)
     try:
@@ -316,6 +368,15 @@ def _csv(text: str, label: str, separator: str) -> Table:
     frame.columns = [str(column).strip() for column in frame.columns]
     frame.index = pd.Index(lines, name="line", dtype="int64")
     return Table(frame, label, "line")
+
+
+def _refuse_no_table(first: str, label: str) -> None:
+    """Say what a text is that is no CSV: a table of Markdown, or a trainer's log."""
+    pairs = len(re.findall(r"[A-Za-z)]\s*[:=]\s*[-+]?\.?\d", first))
+    what = "a table of Markdown" if first.strip().startswith("|") else "a trainer's log"
+    if pairs > 1 or first.strip().startswith("|"):
+        message = f"{label}: line 1 is of {what}, {first.strip():.60}…; save it as CSV"
+        raise DataError(message, file=label, row=1)
 
 
 def _has_decimal_commas(text: str) -> bool:
@@ -427,15 +488,20 @@ def _json(text: str, label: str) -> Table:
         line = getattr(error, "lineno", 1)
         raise _not_json(label, line, error) from error
     if isinstance(value, dict):
-        if not any(isinstance(cell, (list, dict)) for cell in value.values()):
-            value = [value]
-        else:
+        if value and all(isinstance(cell, list) for cell in value.values()):
             return Table(_from_mapping(value, label), label)
+        value = [value]
     if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
         raise DataError(f"{label}: give a list of records or a dict of columns", file=label)
-    frame = pd.DataFrame(value)
-    frame.index = pd.RangeIndex(1, len(frame) + 1)
-    return Table(frame, label, "record")
+    return Table(_records(value, range(1, len(value) + 1)), label, "record")
+
+
+def _records(records: list[dict[str, Any]], rows: Any = None) -> pd.DataFrame:
+    """Records as a table; of an object in one, ``{"train": {"lr": …}}``, column ``train.lr``."""
+    if any(isinstance(cell, dict) for record in records for cell in record.values()):
+        frame = pd.json_normalize(records)
+        return frame if rows is None else frame.set_axis(list(rows), axis=0)
+    return pd.DataFrame(records, index=rows)
 
 
 def _not_json(label: str, line: int, error: Exception) -> DataError:
@@ -460,4 +526,4 @@ def _json_lines(text: str, label: str) -> Table:
             )
         records.append(record)
         lines.append(number)
-    return Table(pd.DataFrame(records, index=pd.Index(lines, name="line")), label, "line")
+    return Table(_records(records, pd.Index(lines, name="line")), label, "line")

@@ -21,8 +21,7 @@ class JaxlawError(ValueError):
         row: row of the table, as the message names it: the first one where several are wrong.
         column: column of the table, by the user's own name.
 
-    The arguments are attributes of the same names; one that does not apply is None. ``guess`` has
-    options that a message proposes, such as ``columns`` and ``units``, where it guesses some.
+    The arguments are attributes of the same names; one that does not apply is None.
 
     Example:
         >>> table = {"N": [1e9, 2e9], "D": ["1e10", "2 billion"], "loss": [3.0, 2.8]}
@@ -49,7 +48,6 @@ class JaxlawError(ValueError):
         self.file: str | Path | None = file
         self.row: Any = _plain(row)
         self.column: Any = column
-        self.guess: dict[str, dict[str, Any]] | None = None
 
 
 class DataError(JaxlawError):

@@ -240,7 +240,6 @@ def curves_of(
         first_step=_by_run(first_step, "--first-step"),
         S1_before=_by_run(s1_before, "--s1-before"),
         batch=_batch(batch, column=True),
-        law=law,
         **reading,
     )
 

@@ -7,8 +7,6 @@ import functools
 import inspect
 import os
 import re
-import shlex
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,9 +47,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
                 command(**given)
         except JaxlawError as error:
             flags = _flags(signature)
-            said = in_options(error, flags)
-            proposed = error.guess if _can_take(flags, error.guess) else None
-            error.args = (said if proposed is None else _with_line(said, proposed, flags),)
+            error.args = (in_options(error, flags),)
             raise
 
     # What typer makes the options of; annotations are texts that only this module's names resolve.
@@ -188,51 +184,6 @@ _CALL = re.compile(
     |(?P<left>(?=[\s,;:)]|$)))                      # or left out""",
     re.VERBOSE,
 )
-
-
-def _can_take(flags: dict[str, str], proposed: dict[str, dict[str, Any]] | None) -> bool:
-    """Whether a command has all the options that a message proposes."""
-    return proposed is not None and all(
-        name.lower() in flags for name in ("column", *proposed.get("options", {}))
-    )
-
-
-def _with_line(message: str, proposed: dict[str, dict[str, Any]], flags: dict[str, str]) -> str:
-    """A message that ends with the command's line as it may have been meant, ready to copy."""
-    from jaxlaw._quantities import exponential  # it needs numpy, for which --help does not wait
-
-    columns, units = proposed.get("columns", {}), proposed.get("units", {})
-    options = {flags[name.lower()]: value for name, value in proposed.get("options", {}).items()}
-    words = _words_kept(columns, options)
-    for name, column in columns.items():
-        words += ["-c", f"{name}={'COLUMN' if column == '…' else column}"]
-        if unit := units.get(name):
-            words += ["-u", f"{name}={unit if isinstance(unit, str) else exponential(unit)}"]
-    for option, value in options.items():
-        words += [option] if value is True else [option, str(value)]
-    head = message.partition(" Perhaps")[0]
-    line = " ".join(["jaxlaw", *map(_quoted, words)])
-    return f"{head} Perhaps, guessed from names and magnitudes: {line}"
-
-
-def _words_kept(columns: dict[str, Any], options: dict[str, Any]) -> list[str]:
-    """The words of this command without those for which a message proposes others."""
-    words, kept = iter(sys.argv[1:]), []
-    for word in words:
-        name = word.partition("=")[0]
-        if word in ("-c", "--column"):
-            pair = next(words, "")
-            kept += [word, pair] if pair.partition("=")[0] not in columns else []
-        elif name not in options:
-            kept.append(word)
-        elif name == word:  # its value is the next word
-            next(words, "")
-    return kept
-
-
-def _quoted(word: str) -> str:
-    """A word for a shell, in double quotes where it has single ones and nothing to expand."""
-    return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
 
 
 def _flags(signature: inspect.Signature) -> dict[str, str]:

@@ -124,12 +124,11 @@ def runs_as_fitted(
         data, reading: file, and options of reading it.
         laws: the laws that are to be fitted, whose columns an error names.
     """
-    from jaxlaw.data import read_for
+    from jaxlaw.data import read_runs
     from jaxlaw.fitting import READ_AS_FITTED, runs_of
 
     if not isinstance(law, jl.FittedLaw):
-        known = [jl.laws.get(one) if isinstance(one, str) else one for one in laws]
-        return read_for(known, data, reading)
+        return read_runs(data, **reading)
     runs = runs_of(law, data, reading)
     for note in runs.notes:
         if note.code == READ_AS_FITTED:

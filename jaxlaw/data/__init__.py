@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from jaxlaw._areas import Areas as Areas
     from jaxlaw._areas import PhaseAreas as PhaseAreas
     from jaxlaw._areas import phase_areas as phase_areas
+    from jaxlaw.data._aliases import known_columns as known_columns
     from jaxlaw.data._columns import SIDES as SIDES
     from jaxlaw.data._columns import Corpus as Corpus
     from jaxlaw.data._columns import ReadingOptions as ReadingOptions
@@ -19,15 +20,12 @@ if TYPE_CHECKING:
     from jaxlaw.data._dependence import RunGroups as RunGroups
     from jaxlaw.data._dependence import dependence_note as dependence_note
     from jaxlaw.data._dependence import without_dependence_note as without_dependence_note
-    from jaxlaw.data._guesses import condition_on as condition_on
-    from jaxlaw.data._guesses import several_sizes as several_sizes
     from jaxlaw.data._join_scores import join_scores as join_scores
     from jaxlaw.data._learnability import learnability_coefficients as learnability_coefficients
     from jaxlaw.data._loss_curves import LossCurves as LossCurves
     from jaxlaw.data._loss_curves import decaying as decaying
     from jaxlaw.data._loss_curves import read_loss_curves as read_loss_curves
     from jaxlaw.data._read_columns import read_columns as read_columns
-    from jaxlaw.data._reading import Reading as Reading
     from jaxlaw.data._row_areas import AREAS as AREAS
     from jaxlaw.data._row_areas import MOST_DROPS as MOST_DROPS
     from jaxlaw.data._row_areas import UNKNOWN_BASE_RATE as UNKNOWN_BASE_RATE
@@ -45,8 +43,8 @@ if TYPE_CHECKING:
     from jaxlaw.data._run_schedules import optimizer_steps as optimizer_steps
     from jaxlaw.data._run_schedules import read_schedules as read_schedules
     from jaxlaw.data._runs import Observations as Observations
+    from jaxlaw.data._runs import Reading as Reading
     from jaxlaw.data._runs import Runs as Runs
-    from jaxlaw.data._runs import read_for as read_for
     from jaxlaw.data._runs import read_runs as read_runs
     from jaxlaw.data._runs import refuse_rows as refuse_rows
     from jaxlaw.data._runs import target_column as target_column

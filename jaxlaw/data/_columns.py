@@ -18,6 +18,8 @@ from jaxlaw import laws
 from jaxlaw._arrays import EMPTY, is_missing, number_in
 from jaxlaw._quantities import UNIT_NAMES, single_things
 from jaxlaw._tables import Table
+from jaxlaw._where import parsed
+from jaxlaw.data._aliases import known_columns
 from jaxlaw.errors import ColumnError, DataError, UsageError, listed, name_rows, nearest
 from jaxlaw.laws import Input
 from jaxlaw.laws._parameters import INPUTS
@@ -31,25 +33,6 @@ PARTS = ("D_d", "D_g")
 #: Columns that say where on which curve a row is (:mod:`jaxlaw.data`).
 CURVE_COLUMNS = ("run", "step", "lr", "schedule", "phase")
 
-# What other tools call the columns: suggested in messages, never taken without being mapped.
-USUAL = {
-    "N": "params n_params num_params parameters model_params model_size size non_embedding_params "
-    "non_embedding_param_size param_count parameter_count",
-    "D": "tokens n_tokens num_tokens train_tokens training_tokens tokens_seen data dataset_size",
-    "C": "flops flop compute train_flops total_flops",
-    "Dp": "pretraining_tokens pretrain_tokens n_pretraining_tokens tokens n_tokens",
-    "r": "ratio mixture mixture_ratio domain_ratio share proportion weight replay",
-    "loss": "val_loss eval_loss validation_loss test_loss final_loss cross_entropy nll",
-    "cross-entropy": "loss cross_entropy ce ce_loss test_loss val_loss",
-    "BLEU": "bleu bleu_score sacrebleu",
-    "accuracy": "acc acc_norm len_norm exact_match score",
-    "task_loss": "bpb bits_per_byte task_bpb ce_loss loss",
-    "score": "bleu bleu_score sacrebleu rouge comet chrf accuracy acc",
-    "run": "run_id run_name name experiment exp",
-    "lr": "learning_rate train/learning_rate train/lr",
-    "batch": "bsz gbsz gbs batch_size global_batch_size batch_tokens tokens_per_batch",
-    "step": "steps _step global_step train_step training_step iteration iter iters update",
-}
 # Computed from a schedule, never logged.
 OF_SCHEDULES = {"S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt", "drop", "eta_k", "S_k"}
 
@@ -65,6 +48,16 @@ def parts_of(column: Any, present: Collection[Any]) -> list[Any]:
         return [column]
     parts = [part.strip() for part in column.split(",")]
     return parts if len(parts) > 1 and any(part in present for part in parts) else [column]
+
+
+def is_there(column: Any, present: Collection[Any]) -> bool:
+    """Whether a table has a column, or all columns of an expression."""
+    if all(part in present for part in parts_of(column, present)):
+        return True
+    try:
+        return isinstance(column, str) and {*parsed(column, "columns")[1].values()} <= {*present}
+    except UsageError:
+        return False
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -218,14 +211,11 @@ def missing_column(
     """
     kind = DataError if str(name) == str(column) else ColumnError
     name, texts = str(name), [str(other) for other in columns]
-    likely = _guess_column(name, texts)
     hint = nearest(str(column), texts)
     if name in OF_SCHEDULES:
         hint = " It is computed from learning rates: give them as jl.read_loss_curves(schedules=)."
     elif name in texts and not hint and mappable:
         hint = f" It has a column {name}: leave {column} out."
-    elif likely and mappable:
-        hint += f" Perhaps columns={{'{name}': '{likely}'}}."
     elif not hint and mappable:
         hint = f" Say which column it is: columns={{'{name}': '…'}}."
     return kind(
@@ -286,7 +276,14 @@ def usual_columns(
     names = dict.fromkeys([*fit.law.input_names, *(getattr(fit, "columns", None) or ())])
     others = [name for name in names if name not in {*columns, *known}]
     usual = input_columns(fit, table, others)
-    return {name: column for name, column in usual.items() if name != column} | dict(columns)
+    named = {name: column for name, column in usual.items() if name != column}
+    there = {*table, *usual, *known_columns(table)}
+    computed = {
+        name: column
+        for name, column in (getattr(fit, "columns", None) or {}).items()
+        if name in others and name not in usual and is_there(column, there)
+    }
+    return named | computed | dict(columns)
 
 
 def check_sides(mapping: Mapping[str, Any]) -> None:
@@ -353,20 +350,6 @@ def with_counts(
 def _in_unit(cells: Iterable[Any], counts: Iterable[float | None], unit: float) -> list[Any]:
     """Cells in a unit, where they say their own."""
     return [c if n is None else n / unit for c, n in zip(cells, counts, strict=True)]
-
-
-def bare(text: str) -> str:
-    """A name in small letters, without what is no letter or figure."""
-    return re.sub(r"[^a-z0-9]", "", text.lower())
-
-
-def _guess_column(name: str, columns: list[str]) -> str:
-    """The column that usually stands for this name, or nothing."""
-    usual = [bare(word) for word in USUAL.get(name, "").split()]
-    by_bare = {bare(column): column for column in reversed(columns)}
-    exact = [by_bare[word] for word in usual if word in by_bare]
-    ending = [c for c in columns if name == "loss" and bare(c).endswith("loss")]
-    return (exact + ending + [""])[0]
 
 
 def has_loss(table: pd.DataFrame, columns: Iterable[Any]) -> np.ndarray:

@@ -8,7 +8,6 @@ has a schedule with a boundary (``schedules.join``), and its steps count over bo
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,11 +17,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from jaxlaw import laws
-from jaxlaw._conditions import rows_where, undecided
 from jaxlaw._rounding import ROUNDING
-from jaxlaw._tables import Table, is_table, read_table
+from jaxlaw._tables import Table
 from jaxlaw._typed import checked
+from jaxlaw._where import rows_where
+from jaxlaw.data._aliases import known_columns
 from jaxlaw.data._columns import (
     Corpus,
     Location,
@@ -32,8 +31,6 @@ from jaxlaw.data._columns import (
     parts_of,
     raw_units,
 )
-from jaxlaw.data._guesses import with_guess
-from jaxlaw.data._reading import Reading, incomplete
 from jaxlaw.data._row_areas import AREAS, DROPS, Batch, area_options, areas_along, drops_along
 from jaxlaw.data._run_schedules import (
     Fill,
@@ -42,9 +39,9 @@ from jaxlaw.data._run_schedules import (
     optimizer_steps,
     run_schedules_of,
 )
-from jaxlaw.data._runs import Runs, RunsSource, read_runs, refuse_rows
-from jaxlaw.data.formats import format_of_names, read_source, short_names, with_values
-from jaxlaw.errors import ColumnError, DataError, JaxlawError, UsageError, listed, nearest
+from jaxlaw.data._runs import Reading, Runs, RunsSource, read_runs, refuse_rows
+from jaxlaw.data.formats import read_source, with_values
+from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.notes import Note, by_weight
 from jaxlaw.schedules import Schedule
 
@@ -263,7 +260,9 @@ class LossCurves(RunsSource):
             "and R² and residuals look better than the curves are"
         )
         rows = dataclasses.replace(
-            self.rows, table=table, reading=incomplete(self.rows.reading, "smoothed()")
+            self.rows,
+            table=table,
+            reading=(self.rows.reading or Reading()).incomplete("smoothed()"),
         )
         return dataclasses.replace(self, rows=_noted(rows, "smoothed", message))
 
@@ -295,14 +294,14 @@ class LossCurves(RunsSource):
         if where is None:
             return keep, ()
         source, table = self.rows.source, dict(self.table.items())
-        fulfilled, unknown = rows_where(where, table, source, self.rows.word)
+        fulfilled, left_out = rows_where(where, table, source, self.rows.word)
         message = (
             f"{source}: where ({where}) keeps {int(fulfilled.sum()) or 'none'} of the {len(keep)} "
-            f"rows{undecided(unknown)}"
+            f"rows{left_out}"
         )
         if not fulfilled.any():
             raise DataError(message, file=source, argument="where", value=where)
-        return keep & fulfilled, (Note("filtered", "info", message),) * bool(unknown)
+        return keep & fulfilled, (Note("filtered", "info", message),) * bool(left_out)
 
     def _kept(self, keep: np.ndarray, notes: tuple[Note, ...] = ()) -> LossCurves:
         if not keep.any():
@@ -315,7 +314,9 @@ class LossCurves(RunsSource):
             table=self.table[keep],
             weight=None if weight is None else weight[keep],
             notes=(*self.rows.notes, *notes),
-            reading=incomplete(self.rows.reading, "rows chosen by only(), without() or thinned()"),
+            reading=(self.rows.reading or Reading()).incomplete(
+                "rows chosen by only(), without() or thinned()"
+            ),
         )
         left = set(rows.table["run"])
         schedules = {
@@ -343,7 +344,6 @@ def read_loss_curves(
     name: str | None = None,
     format: str | None = None,
     values: Mapping[str, Any] | None = None,
-    law: Any = None,
 ) -> LossCurves:
     """Read loss curves and their learning rates.
 
@@ -375,8 +375,6 @@ def read_loss_curves(
             (Wang 2025, App. F): 0.25 for a continual phase of a quarter of the pre-training's
             batch, (2, 1) for both phases; or a dict by run, or a column. Learning rates are
             given as they were.
-        law: law that is to be fitted, or its name: what an error proposes is then made for it, such
-            as one of several sizes for a law without N. It changes nothing else.
         lr_tolerance: largest difference of logged rates from a declared schedule, relative to its
             highest rate; three digits logged are within 5e-3.
 
@@ -401,24 +399,25 @@ def read_loss_curves(
         >>> len(jl.read_loss_curves(table, schedules="plan"))
         2
     """
-    table = with_values(_one_table(source, columns, name, format), values)
+    table = with_values(read_source(source, name, format), values)
     kept = {"weight": weight, "where": where, "corpus": corpus, "drop_invalid": drop_invalid}
-    along = {"first_step": first_step, "S1_before": S1_before, "fill": fill}
-    try:
-        rows, every = _rows_of_curves(table, columns, units, schedules, kept)
-        own = run_schedules_of(
-            rows.table,
-            every.table,
-            every.location("lr"),
-            None if _is_column(schedules) else schedules,
-            **along,
-            batch=batch,
-        )
-        _check_order(rows)
-    except JaxlawError as error:
-        # Where one thing is missing, others are too: one error names all of them.
-        given = {"columns": columns, "units": units, "schedules": schedules, **kept, **along}
-        raise _with_guess(error, table, given, None if law is None else laws.get(law)) from None
+    rows, every = _rows_of_curves(table, columns, units, schedules, kept)
+    # A column that these name may have been taken for another quantity.
+    own = {column: name for name, column in rows.columns.items()}
+    first_step, S1_before, batch = (
+        own.get(one, one) if isinstance(one, str) else one for one in (first_step, S1_before, batch)
+    )
+    own = run_schedules_of(
+        rows.table,
+        every.table,
+        every.location("lr"),
+        None if _is_column(schedules) else schedules,
+        first_step=first_step,
+        S1_before=S1_before,
+        fill=fill,
+        batch=batch,
+    )
+    _check_order(rows)
     if format is not None or values:
         reading = rows.reading or Reading()
         reading = dataclasses.replace(reading, format=format, values=dict(values or {}))
@@ -466,6 +465,14 @@ def _rows_of_curves(
 
 def _with_losses(runs: Runs) -> Runs:
     """The rows that have a loss: trainers log other metrics in rows of their own, at any step."""
+    if not {*_LOSSES} & {*runs.table}:
+        for several in known_columns(runs.table, ["loss"]).values():
+            raise DataError(
+                f"{runs.source}: the loss may be {' or '.join(map(str, several))}; say which it "
+                "is: columns={'loss': '…'}",
+                file=runs.source,
+                column="loss",
+            )
     keep = has_loss(runs.table, _LOSSES)
     if keep.all():
         return runs
@@ -476,54 +483,6 @@ def _with_losses(runs: Runs) -> Runs:
     weight = None if runs.weight is None else runs.weight[keep]
     runs = dataclasses.replace(runs, table=runs.table[keep], weight=weight)
     return _noted(runs, "no-loss", message)
-
-
-def _with_guess(
-    error: JaxlawError, table: Table, given: Mapping[str, Any], law: Any
-) -> JaxlawError:
-    """The error, with all that the reading lacks, where the columns can be read at all."""
-    try:
-        columns, misspelt = {**(given["columns"] or {})}, []
-        if isinstance(error, ColumnError):  # what is misspelt is guessed as what is missing
-            misspelt = [n for n, c in columns.items() if n != "run" and c not in table.frame]
-            columns = {n: c for n, c in columns.items() if n not in misspelt}
-            given = {**given, "columns": columns}
-        table, columns = _with_run(table, columns)
-        runs = read_runs(table, columns, where=given["where"])
-    except JaxlawError:
-        return error
-    return with_guess(error, runs, given, law, misspelt)
-
-
-def _paths(source: list[Any] | tuple[Any, ...]) -> list[Path]:
-    """A list of files, each of them once; raises UsageError."""
-    if not source or not all(isinstance(file, str | os.PathLike) for file in source):
-        raise UsageError("give a list of files, one run each, or one table")
-    paths = [Path(file).absolute() for file in source]
-    if len(set(paths)) < len(paths):
-        again = next(path for path in paths if paths.count(path) > 1)
-        raise UsageError(f"{again} is in the list twice; give every run's file once", file=again)
-    return paths
-
-
-def _one_table(
-    source: Any, columns: Mapping[str, Any] | None, name: str | None, format: str | None
-) -> Table:
-    """The table of a source; files of a list one below the other, named in column run."""
-    format = format or format_of_names(source)
-    if format is not None or not isinstance(source, list | tuple) or is_table(source):
-        return read_source(source, name, format)
-    paths = _paths(source)
-    stems = [(*path.parent.parts, path.stem) for path in paths]
-    runs = stems if len(set(stems)) == len(stems) else [path.parts for path in paths]
-    names, files = short_names(runs), short_names(path.parts for path in paths)
-    run, frames = (columns or {}).get("run", "run"), []
-    for path, key in zip(paths, runs, strict=True):
-        file = files[path.parts]
-        table = read_table(path, file)
-        frame = table.frame.set_axis([f"{file}:{label}" for label in table.frame.index], axis=0)
-        frames.append(frame if run in frame else frame.assign(**{run: names[key]}))
-    return Table(pd.concat(frames), name or f"{len(source)} files", table.word)
 
 
 def _with_run(
@@ -558,7 +517,7 @@ def _with_schedule_column(
             argument="schedules",
             value=column,
         )
-    if column == columns.get("lr", "lr"):
+    if column in (columns.get("lr", "lr"), *known_columns(table.frame, ["lr"]).get("lr", ())):
         return columns  # the rates themselves, which are read where nothing is declared
     if columns.get("schedule", column) != column:
         raise UsageError(
@@ -617,6 +576,10 @@ def _curve_columns(runs: Runs, by_schedule: bool = False, step_unit: float | Non
     refuse_rows(runs, "step", bad, "steps are whole numbers of updates", step)
     by_schedule = by_schedule and "schedule" in table
     whole = table["schedule"].map(str) if by_schedule else Path(runs.source).stem
+    if "file" in table and not by_schedule:  # a run a file, called so without its ending
+        files = table["file"].map(str)
+        whole = files.str.replace(r"\.\w+(\.gz)?$", "", regex=True)
+        whole = whole if whole.nunique() == files.nunique() else files
     made = {"step": step, "run": whole}
     if "run" in table:
         refuse_rows(runs, "run", table["run"].isna().to_numpy(), "every row needs its run")

@@ -56,10 +56,12 @@ def read_columns(
                 value=key,
             )
     present, options = runs.table.columns, ["columns"] * (columns is not None)
+    own = {column: name for name, column in runs.columns.items()}
     options += ["where"] * (where is not None)
     values, names = {}, {}
     for key in wanted:
         column = mapping.get(key, key)
+        column = column if column in present else own.get(column, column)
         if column not in present:
             if key in optional and key not in mapping:
                 continue

@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from jaxlaw._quantities import exponential
-from jaxlaw.data._columns import Column, numbers
-from jaxlaw.data._guesses import compute_column
+from jaxlaw.data._columns import Column
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
 if TYPE_CHECKING:
     from jaxlaw.data._runs import Runs
 
-_SAME = 1.01  # factor up to which a mapped column is 6·N·D
-_ALIKE = 1.1  # the same of a column that is not mapped
+_SAME = 1.01  # factor up to which a column is 6·N·D
 _MOST = 300.0  # factor beyond which a column is no compute, or in another unit
 _LEAST = -0.9  # power of the size in the factor: a larger model costs more
 
@@ -67,7 +66,7 @@ def training_flops(inputs: Mapping[str, Any], own: RunFlops | None = None) -> np
 def run_flops(
     law: Law, runs: Runs, columns: dict[str, Column], keep: np.ndarray
 ) -> tuple[RunFlops | None, list[Note]]:
-    """The FLOPs of a column that is mapped to C, and a note on those of any column of compute.
+    """The FLOPs of column C, where they are not 6·N·D, and a note on how they differ.
 
     Args:
         law: the law; of one without N and D, or with C, there is nothing to say.
@@ -77,32 +76,26 @@ def run_flops(
     """
     if not {"N", "D"} <= {*law.input_names} or "C" in law.input_names:
         return None, []
-    free = runs.table.drop(columns=[*{*runs.columns, *columns} & {*runs.table}])
-    mapped = "C" in runs.columns
-    name = "C" if mapped else compute_column(free)
-    taken = name == "C"  # a column that has the canonical name needs no mapping
-    if name is None:
+    if "C" not in runs.table:
         return None, []
     N, D = (columns[one].raw[keep] * columns[one].unit for one in ("N", "D"))
-    where = runs.location(name)
-    spent = numbers(runs.table[name], where)[keep] * runs.units.get("C", 1.0)
+    where = runs.location("C")
+    spent = pd.to_numeric(runs.table["C"], errors="coerce").to_numpy(float)[keep]
+    spent = spent * runs.units.get("C", 1.0)
     valid = (spent > 0) & np.isfinite(spent)
     if not valid.any():
         return None, []
     factor, N, largest = spent[valid] / (6.0 * N * D)[valid], N[valid], float(spent[valid].max())
     low, middle, high = (float(np.quantile(factor, share)) for share in (0.0, 0.5, 1.0))
-    plausible, same = 1 / _MOST < middle < _MOST, _SAME if taken else _ALIKE
-    if mapped and not plausible:
-        raise where.error(
-            f"{where}: {exponential(middle)} times 6·N·D in the median; give its unit in FLOPs, "
-            "units={'C': …}, or leave it out"
+    if not 1 / _MOST < middle < _MOST:
+        message = (
+            f"{where}: {exponential(middle)} times 6·N·D in the median, and so not taken for "
+            "FLOPs; units={'C': …} gives its unit"
         )
-    if not plausible or (1 / same <= low and high <= same):
+        return None, [Note("flops-differ", "warning", message, inherited=True)]
+    if 1 / _SAME <= low and high <= _SAME:
         return None, []
     times = f"{where} is {low:.3g} to {high:.3g} times 6·N·D (median {middle:.3g})"
-    if not taken:
-        remedy = f"plans and distances count 6·N·D; columns={{'C': '{name}'}} takes it"
-        return None, [Note("flops-differ", "warning", f"{times}: {remedy}", inherited=True)]
     logs = np.log(N) - np.log(N).mean()
     slopes = np.stack([np.ones(len(N)), logs], axis=1)
     level, power = np.linalg.lstsq(slopes, np.log(factor), rcond=None)[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,11 +20,13 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._arrays import plain_array
-from jaxlaw._conditions import rows_where, truth_of, undecided
+from jaxlaw._quantities import exponential
 from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
 from jaxlaw._tables import Table
 from jaxlaw._typed import checked
+from jaxlaw._where import evaluate, rows_where
+from jaxlaw.data._aliases import known_columns
 from jaxlaw.data._columns import (
     CURVE_COLUMNS,
     INPUTS,
@@ -37,6 +40,7 @@ from jaxlaw.data._columns import (
     check_sides,
     checked_corpus,
     has_loss,
+    is_there,
     level_codes,
     missing_column,
     name_rows,
@@ -46,8 +50,6 @@ from jaxlaw.data._columns import (
     with_counts,
 )
 from jaxlaw.data._dependence import RunGroups, history_notes, order_along, run_groups
-from jaxlaw.data._guesses import of_loss_curves, with_guess, without_columns
-from jaxlaw.data._reading import Reading, reading_of, with_target
 from jaxlaw.data._row_checks import (
     check_magnitude,
     check_pretraining,
@@ -58,16 +60,110 @@ from jaxlaw.data._row_checks import (
 )
 from jaxlaw.data._run_flops import RunFlops, run_flops
 from jaxlaw.data.formats import read_source, with_values
-from jaxlaw.errors import ColumnError, DataError, JaxlawError, UsageError, listed, nearest
+from jaxlaw.errors import ColumnError, DataError, UsageError, listed, nearest
 from jaxlaw.laws import Input, Law
 from jaxlaw.notes import Note
 
 _log = logging.getLogger(__name__)
 
+# What is taken by its name where a table has no column of the canonical one.
+_KNOWN = ("N", "D", "C", "loss", "lr", "step", "run")
 _DIVIDED = 1e-6  # change of a share from which a note says that it was divided by the sum
 
 # A cross-entropy is a loss; a column of that name serves where a law predicts it.
 _TARGET_ALIASES = {"cross-entropy": ("loss",), "best_lr": ("lr",), "best_batch": ("batch",)}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the runs of a fit were read: options of :func:`jaxlaw.read_runs`, as files hold them.
+
+    Attributes:
+        columns, units, where, weight, corpus, drop_invalid, format, values, target,
+            last_of: those options.
+        lost: what no file holds: masks, weights by row, rows chosen in Python.
+    """
+
+    columns: dict[str, str] = field(default_factory=dict)
+    units: dict[str, float] = field(default_factory=dict)
+    where: str | None = None
+    weight: str | None = None
+    corpus: Corpus | None = None
+    drop_invalid: bool = False
+    format: str | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+    target: str | None = None
+    lost: tuple[str, ...] = ()
+    last_of: str | None = field(default=None, metadata={"added": True})
+
+    def options(
+        self, given: Mapping[str, Any], present: Collection[Any]
+    ) -> tuple[dict[str, Any], str]:
+        """Options of :func:`jaxlaw.read_runs` for a table, and what of them was taken over.
+
+        Args:
+            given: options that the user gives, which win; None, {} and False are not given.
+            present: names of the columns of the table.
+        """
+        # An empty text is given, as where="" is.
+        options = {k: v for k, v in given.items() if not (v is None or v is False or v == {})}
+        named, units = options.get("columns") or {}, options.get("units") or {}
+        columns = self._columns(named, present)
+        there = {*present, *columns, *named}
+        corpus = self.corpus if self._has_sides(there) else None
+        taken: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("where", "weight", "drop_invalid", "format", "last_of")
+            if name not in options
+        }
+        target = self.target if self.target in there else None
+        others = {"corpus": corpus, "target": target}
+        taken |= {name: value for name, value in others.items() if name not in options}
+        taken["columns"] = columns
+        taken["units"] = {n: u for n, u in self.units.items() if n in there - {*units}}
+        taken["values"] = {n: value for n, value in self.values.items() if n not in there}
+        taken = {name: value for name, value in taken.items() if value}
+        merged = {
+            name: value | options.get(name, {}) if isinstance(value, dict) else value
+            for name, value in taken.items()
+        }
+        lost = [what for what in self.lost if what.partition("=")[0] not in options]
+        return options | merged, _describe(taken, lost)
+
+    def incomplete(self, what: str) -> Reading:
+        """A reading that does not say all any more."""
+        return dataclasses.replace(self, lost=tuple(dict.fromkeys((*self.lost, what))))
+
+    def _columns(self, given: dict[str, Any], present: Collection[Any]) -> dict[str, str]:
+        """The mapped columns that the table has, less those that the user maps."""
+        groups = {name: {plain, *sides} for plain, sides in SIDES.items() for name in sides}
+        groups |= {plain: {plain, *sides} for plain, sides in SIDES.items()}
+        return {
+            name: column
+            for name, column in self.columns.items()
+            if is_there(column, {*present, *self.columns})
+            and column not in given.values()
+            and not groups.get(name, {name}) & set(given)
+        }
+
+    def _has_sides(self, there: Collection[Any]) -> bool:
+        """Whether there is something for ``corpus`` to choose, and no plain share beside it."""
+        sides = {plain: any(name in there for name in names) for plain, names in SIDES.items()}
+        return any(sides.values()) and not ("r" in there and not sides["r"])
+
+
+def _describe(taken: Mapping[str, Any], lost: Collection[str]) -> str:
+    """What was taken over, in one line; empty where nothing was, and nothing is lost."""
+    columns, units = taken.get("columns", {}), taken.get("units", {})
+    worth = {name: f" in {exponential(unit)}" for name, unit in units.items() if unit != 1}
+    named = [f"{name} = {column}{worth.pop(name, '')}" for name, column in columns.items()]
+    parts = [", ".join([*named, *(f"{name}{unit}" for name, unit in worth.items())])]
+    plain = ("where", "weight", "corpus", "format", "target", "last_of")
+    parts += [f"{name} {taken[name]}" for name in plain if name in taken]
+    parts += [f"{name} = {value}" for name, value in taken.get("values", {}).items()]
+    parts += ["without invalid rows"] * ("drop_invalid" in taken)
+    parts += [f"not saved with the fit: {', '.join(lost)}"] * bool(lost)
+    return "; ".join(filter(None, parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,14 +494,17 @@ def read_runs(
     """Read runs.
 
     Args:
-        source: path of a CSV, TSV, JSON, JSON lines or Parquet file, ``-`` for standard
-            input, file object, DataFrame of pandas or polars, pyarrow table, dict of arrays,
-            list of dicts, structured array; or Runs or LossCurves, if nothing else is given.
-        columns: canonical name → the user's column, such as ``{"N": "n_params"}``; a
-            column that has the canonical name needs no entry. In place of ``r`` and
-            ``loss`` also ``r_d``, ``r_g``, ``loss_d``, ``loss_g``, for the domain and the
-            general corpus; ``corpus`` says which is meant. In place of ``D`` and ``r_d`` also
-            ``D_d`` and ``D_g``, the tokens of either corpus.
+        source: path of a CSV, TSV, JSON, JSON lines or Parquet file, or a list, a folder or a glob
+            of such (one table, with a column ``file``), ``-`` for standard input, file object,
+            DataFrame of pandas or polars, pyarrow table, dict of arrays, list of dicts, structured
+            array; or Runs or LossCurves, if nothing else is given.
+        columns: canonical name → the user's column, such as ``{"N": "n_params"}``, or an
+            expression of columns: ``{"D": "compute/(6*n_params)"}``. A column that has the
+            canonical name needs no entry, nor does the only one of a known name (``n_params``,
+            ``val_loss``), which a note names. In place of ``r`` and ``loss`` also ``r_d``,
+            ``r_g``, ``loss_d``, ``loss_g``, for the domain and the general corpus; ``corpus`` says
+            which is meant. In place of ``D`` and ``r_d`` also ``D_d`` and ``D_g``, the tokens of
+            either corpus.
         units: canonical name → raw units (parameters, tokens, FLOPs) per unit of the column: 1,
             1e9, or K, M, B, T; 0.01 for a share in percent; 2048 for a batch in sequences of so
             many tokens. Left out: 1 where all counts of the table may be so, else the law's own.
@@ -414,10 +513,8 @@ def read_runs(
             boolean mask. A condition compares (==, !=, <, <=, >, >=, in [...]) columns, numbers
             and quoted texts, joined by and, or, not; + - * / % ** compute. Columns have the
             user's or the canonical names; a name that is both means the mapped column, and the
-            file's own is ```N (as in the file)```. It is parsed, never run as a program. A missing
-            cell fulfils no comparison, not even ``!=`` or one under ``not``, in any container;
-            ``is None`` and ``is not None`` select by it. A note counts the rows that are left
-            out for a missing cell. An empty text keeps all rows.
+            file's own is ```N (as in the file)```. A row with an empty cell in a column that is
+            named is left out, and a note counts such rows. An empty text keeps all rows.
         corpus: ``"general"`` or ``"domain"``; see :meth:`Runs.for_corpus`.
         drop_invalid: whether rows whose numbers are missing, infinite or not positive are
             dropped (and counted); otherwise they are an error.
@@ -455,18 +552,26 @@ def read_runs(
         options = (columns, units, weight, where, corpus, name, format, values, last_of)
         if options != (None,) * 9 or drop_invalid:
             raise UsageError("these runs are read already; pass options to read_runs, once")
-        return with_target(source, target)
+        return _with_target(source, target)
     table = with_values(read_source(source, name, format), values)
-    mapping, scales = _mapping(columns, table), _units(units)
+    given, declared = _checked_names(columns, table), _units(units)
+    taken, scales, taken_notes = _known(table, given, declared, target)
+    mapping = taken | {n: column for n, column in given.items() if column in table.frame}
     table, scales = with_counts(table, mapping, scales)
+    table, mapping, complete, computed_notes = _computed(table, mapping, given)
     table, scales, added = _with_totals(table, mapping, scales)
     if corpus is not None:
         corpus = checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
     keep, notes = _rows_to_keep(where, table, mapping)
+    keep, notes = keep & complete, [*taken_notes, *computed_notes, *notes]
+    if not keep.any():
+        message = f"{table.source}: empty cells leave none of the {len(keep)} rows"
+        raise DataError(message, file=table.source)
     frame = _rename_columns(table.frame, mapping)
     if last_of is not None:
-        keep, note = _last_rows(last_of, Table(frame, table.source, table.word), keep, target)
-        notes = (*notes, note)
+        named = Table(frame, table.source, table.word)
+        keep, note = _last_rows(last_of, named, mapping, keep, target)
+        notes.append(note)
     weights = None if weight is None else _weights(weight, table, mapping, keep)
     _log.info("%s: %d rows read, %d kept", table.source, len(keep), int(keep.sum()))
     runs = Runs(
@@ -480,14 +585,64 @@ def read_runs(
         drop_invalid=bool(drop_invalid),
         dropped=int((~keep).sum()),
         notes=(*notes, *added),
-        reading=reading_of(
-            mapping, _units(units), weight, where, corpus, drop_invalid, format, values, last_of
+        reading=_reading(
+            mapping, scales, weight, where, corpus, drop_invalid, format, values, last_of
         ),
     )
-    runs = with_target(runs, target)
+    runs = _with_target(runs, target)
     if added and not drop_invalid:
         _check_parts(runs)
     return runs
+
+
+def _reading(
+    columns: Mapping[str, Any],
+    units: Mapping[str, float],
+    weight: Any,
+    where: Any,
+    corpus: Corpus | None,
+    drop_invalid: bool,
+    format: str | None,
+    values: Mapping[str, Any] | None,
+    last_of: Any,
+) -> Reading | None:
+    """What a fit keeps of the options of :func:`jaxlaw.read_runs`; None where none was given."""
+    rows = {"where": where, "weight": weight}
+    lost = [
+        f"{name}= (one value a row)"
+        for name, value in rows.items()
+        if not isinstance(value, str | None)
+    ]
+    lost += [
+        f"columns={{'{name}': …}}" for name, col in columns.items() if not isinstance(col, str)
+    ]
+    rows = {name: value or None for name, value in rows.items() if isinstance(value, str)}
+    reading = Reading(
+        columns={name: column for name, column in columns.items() if isinstance(column, str)},
+        units=dict(units),
+        corpus=corpus,
+        drop_invalid=bool(drop_invalid),
+        format=format,
+        values=dict(values or {}),
+        lost=tuple(lost),
+        last_of=",".join(last_of) if isinstance(last_of, list | tuple) else last_of,
+        **rows,
+    )
+    return None if reading == Reading() else reading
+
+
+def _with_target(runs: Runs, target: Any) -> Runs:
+    """The same runs, of which laws predict one column, by the user's name or the canonical one."""
+    if target is None:
+        return runs
+    if not isinstance(target, str):
+        raise UsageError(f"target is {target!r:.60}; it must be the name of a column")
+    names = {runs.user_name(column): column for column in runs.table}
+    column = target if target in runs.table.columns else names.get(target)
+    if column is None:
+        raise missing_column("target", " (target=)", target, names, runs.source, False)
+    reading = dataclasses.replace(runs.reading or Reading(), target=str(target))
+    return dataclasses.replace(runs, target=column, reading=reading)
 
 
 def _check_parts(runs: Runs) -> None:
@@ -496,53 +651,6 @@ def _check_parts(runs: Runs) -> None:
         tokens = numbers(runs.table[part], runs.location(part))
         bad = ~(np.isfinite(tokens) & (tokens >= 0))
         refuse_rows(runs, part, bad, "give a number of tokens, 0 or more", tokens)
-
-
-def read_for(laws: Collection[Law], source: Any, reading: Mapping[str, Any]) -> Runs:
-    """Runs as :func:`jaxlaw.read_runs` reads them, for laws that are to be fitted to them.
-
-    Whoever misspells one column has often left out others: one error then names all of them.
-
-    Args:
-        laws: the laws.
-        source: anything that :func:`jaxlaw.read_runs` takes.
-        reading: its options.
-
-    Raises:
-        UsageError, DataError: as :func:`jaxlaw.read_runs` raises.
-    """
-    columns, reading = reading.get("columns"), dict(reading)
-    named = isinstance(columns, Mapping) and reading.get("format") is None
-    if laws and named and not isinstance(source, Runs | RunsSource):
-        source = read_source(source, reading.pop("name", None))
-        misspelt = {n: column for n, column in columns.items() if column not in source.frame}
-        there = {name: column for name, column in columns.items() if name not in misspelt}
-        if misspelt:
-            _refuse(laws, source, {**reading, "columns": there}, misspelt)
-    return read_runs(source, **reading)
-
-
-def _refuse(
-    laws: Collection[Law], table: Any, reading: dict[str, Any], misspelt: Mapping[str, Any]
-) -> None:
-    """Raise the error on misspelt columns and on those that laws lack, where these are known."""
-    try:
-        runs = read_runs(table, **reading)
-        lacking = {name: law for law in [*laws][::-1] for name in _lacking(runs, law)}
-    except JaxlawError:
-        return  # read_runs says what it is
-    others = [name for name in lacking if name not in {*misspelt, *OF_SCHEDULES}]
-    areas = [name for name in lacking if name in OF_SCHEDULES]
-    if len([*misspelt, *others, *areas]) == 1:
-        return  # the message on one misspelt column says more of it
-    law = lacking.get([*others, *areas, ""][0], next(iter(laws)))
-    free, shown = runs.table.drop(columns=list({*runs.columns} & {*runs.table})), table.frame
-    error = without_columns(others, law, free, runs.source, shown, misspelt, runs.units)
-    if areas:
-        given = {"columns": dict(runs.columns), "units": dict(runs.units)}
-        given |= {"where": reading.get("where")}
-        error = with_guess(error, runs, given, law, misspelt)
-    raise error
 
 
 def refuse_rows(
@@ -598,8 +706,8 @@ def _check_canonical(
         )
 
 
-def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
-    """The checked mapping, canonical name → the user's column."""
+def _checked_names(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
+    """The user's mapping, of names that jaxlaw knows to a column each."""
     if columns is not None and not isinstance(columns, Mapping):
         message = "columns is a dict, canonical name to column: {'N': 'n_params'}"
         raise UsageError(message, argument="columns", value=columns)
@@ -610,7 +718,16 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
         known = [name for names in _canonical_names() for name in names]
         known = list(dict.fromkeys([*known, *CURVE_COLUMNS]))
         _check_canonical(mapping, "columns", known, present)
-        _check_columns(mapping, table)
+        by_column: dict[Any, str] = {}
+        for name, column in mapping.items():
+            if by_column.setdefault(column, name) != name:
+                raise UsageError(
+                    f"columns: column {column} is given for both {by_column[column]} and {name}; "
+                    "give each its own column",
+                    argument="columns",
+                    file=table.source,
+                    column=column,
+                )
     except TypeError as error:
         raise UsageError(
             f"columns: names must be plain names, not lists ({error})",
@@ -621,24 +738,53 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
     return mapping
 
 
-def _check_columns(mapping: Mapping[str, Any], table: Table) -> None:
-    """Refuse columns that are not there, and one under two names; raises UsageError, DataError."""
-    present, by_column = table.frame.columns, {}
-    absent = {name: column for name, column in mapping.items() if column not in present}
-    if len(absent) > 1:
-        raise without_columns([], None, table.frame, table.source, present, absent)
-    for canonical, column in mapping.items():
-        if column not in present:
-            raise missing_column(canonical, f" (for {canonical})", column, present, table.source)
-        if column in by_column:
-            raise UsageError(
-                f"columns: column {column} is given for both {by_column[column]} and "
-                f"{canonical}; give each its own column",
-                argument="columns",
-                file=table.source,
-                column=column,
-            )
-        by_column[column] = canonical
+def _known(
+    table: Table, given: Mapping[str, Any], units: dict[str, float], target: Any
+) -> tuple[dict[str, Any], dict[str, float], list[Note]]:
+    """Columns taken by their names: the mapping, all units, and a note that says which."""
+    frame = table.frame
+    there = {*given, *frame}
+    lacking = {*_KNOWN} - there
+    lacking -= {plain for plain, sides in SIDES.items() if {*sides} & there}
+    lacking -= {"D"} if {*PARTS} <= there else set()
+    free = frame.drop(columns=[c for c in {*given.values(), target} if c in frame])
+    taken, units, words = {}, dict(units), []
+    for name, found in known_columns(free, [name for name in _KNOWN if name in lacking]).items():
+        if len(found) > 1:
+            continue  # an error where a law needs it
+        ((column, unit),) = found.items()
+        taken[name] = column
+        said = unit is not None and name not in units
+        if said:
+            units[name] = unit
+        words.append(f"{name} from {column}{f' in {exponential(unit)}' if said else ''}")
+    message = f"{table.source}: {', '.join(words)}"
+    return taken, units, [Note("columns-taken", "info", message)] if words else []
+
+
+def _computed(
+    table: Table, mapping: dict[str, Any], given: Mapping[str, Any]
+) -> tuple[Table, dict[str, Any], np.ndarray, list[Note]]:
+    """The table with columns that are expressions of others, and (n,) rows that have all cells.
+
+    Raises:
+        DataError: a column is neither there nor an expression of such that are.
+    """
+    frame, source = table.frame, table.source
+    names = dict(frame.items()) | {name: frame[column] for name, column in mapping.items()}
+    complete, notes, computed = np.ones(len(frame), bool), [], {}
+    for name, text in given.items():
+        if name in mapping:
+            continue
+        if not isinstance(text, str) or not {*re.findall(r"\w+", text)} & {*map(str, names)}:
+            raise missing_column(name, f" (for {name})", text, frame.columns, source)
+        values, missing = evaluate(text, names, source, table.word, "columns")
+        computed[name], frame = text, frame.assign(**{text: values})
+        complete &= ~missing
+        if missing.any():
+            message = f"{source}: {text}: an empty cell leaves out {missing.sum()} rows"
+            notes.append(Note("filtered", "info", message))
+    return Table(frame, source, table.word), mapping | computed, complete, notes
 
 
 def _units(units: Mapping[str, Any] | None) -> dict[str, float]:
@@ -739,31 +885,29 @@ def _rows_to_keep(
     if isinstance(where, str):
         # A condition may use the user's names and the canonical ones; these go first.
         names = dict(table.frame.items()) | dict(_rename_columns(table.frame, mapping).items())
-        keep, unknown = rows_where(where, names, table.source, table.word)
+        keep, left_out = rows_where(where, names, table.source, table.word)
         shown = f" ({where})"
     else:
-        keep, unknown = truth_of(_align(where, table, "where"), "where")
+        keep, left_out = rows_where(_align(where, table, "where"), {}, table.source)
         shown = ""
     if not keep.any():
         raise DataError(
             f"{table.source}: where{shown} keeps none of the {len(keep)} rows; columns: "
-            f"{listed(table.frame.columns)}; check the condition{undecided(unknown)}",
+            f"{listed(table.frame.columns)}; check the condition{left_out}",
             file=table.source,
             argument="where",
             value=where,
         )
-    message = (
-        f"{table.source}: where{shown} keeps {int(keep.sum())} of {len(keep)} rows"
-        f"{undecided(unknown)}"
-    )
+    message = f"{table.source}: where{shown} keeps {keep.sum()} of {len(keep)} rows{left_out}"
     return keep, (Note("filtered", "info", message),)
 
 
 def _last_rows(
-    last_of: Any, table: Table, keep: np.ndarray, target: Any
+    last_of: Any, table: Table, mapping: Mapping[str, Any], keep: np.ndarray, target: Any
 ) -> tuple[np.ndarray, Note]:
     """(n,) mask of the last of the kept rows of each run, and a note on how many."""
-    frame, names = table.frame, parts_of(last_of, table.frame.columns)
+    frame, canonical = table.frame, {column: name for name, column in mapping.items()}
+    names = parts_of(last_of, {*frame, *canonical})
     if not names or not all(isinstance(name, str) for name in names):
         raise UsageError(
             f"last_of names the columns that name runs, as 'run' or ['size', 'seed'], not "
@@ -771,6 +915,7 @@ def _last_rows(
             argument="last_of",
             value=last_of,
         )
+    names = [name if name in frame else canonical.get(name, name) for name in names]
     for name in names:
         if name not in frame:
             doc = " that names runs (last_of=)"
@@ -825,17 +970,21 @@ def _check_all_there(runs: Runs, law: Law) -> None:
     lacking, present = _lacking(runs, law), runs.table.columns
     if not lacking:
         return
-    if areas := [name for name in lacking if name in OF_SCHEDULES]:
-        raise of_loss_curves(runs, law, areas[0])
-    free = runs.table.drop(columns=[name for name in runs.columns if name in present])
-    error = without_columns(lacking, law, free, runs.source, map(runs.user_name, present))
-    if len(lacking) == 1 and not (error.guess or {}).get("units"):
-        try:  # the message of the one column says what it is
-            _columns_of(runs, law)
-        except DataError as single:
-            single.guess = error.guess
-            raise
-    raise error
+    docs = {spec.name: f" ({spec.doc})" for spec in law.inputs if spec.doc}
+    what = ", ".join(f"{_for_corpus(runs, name)[0]}{docs.get(name, '')}" for name in lacking)
+    several = known_columns(runs.table.drop(columns=[*{*runs.columns} & {*present}]), lacking)
+    hint = "".join(f" {name} may be {' or '.join(map(str, c))}." for name, c in several.items())
+    if {*lacking} & OF_SCHEDULES:
+        hint += " It is computed from learning rates, by jl.read_loss_curves."
+    else:
+        known = {"D": "C/(6*N)"} if {"N", "C"} <= {*present} else {}
+        hint += f" Say which they are: columns={ {n: known.get(n, '…') for n in lacking} }."
+    raise DataError(
+        f"{runs.source}: there is no column {what}, which law {law.name} needs; columns: "
+        f"{listed(map(runs.user_name, present))}.{hint}",
+        file=runs.source,
+        column=lacking[0],
+    )
 
 
 def _lacking(runs: Runs, law: Law) -> list[str]:

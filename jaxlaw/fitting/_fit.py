@@ -18,16 +18,19 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from jaxlaw import laws
+from jaxlaw._arrays import number_in
 from jaxlaw._cache import cache_folder
 from jaxlaw._jit import in_float64
+from jaxlaw._quantities import single_things
 from jaxlaw._typed import checked
-from jaxlaw.data import AREAS, Observations, Runs, condition_on, read_for, several_sizes
+from jaxlaw.data import AREAS, Observations, Runs, known_columns, read_runs
 from jaxlaw.errors import DataError, listed
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._diagnostics import SearchEvidence, diagnosed
@@ -147,7 +150,7 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
     """
     of_fit, reading = split_options(options)
     law, fit_options = law_and_options(law, **of_fit)
-    return fit_with(law, read_for([law], runs, reading), fit_options, strict)
+    return fit_with(law, read_runs(runs, **reading), fit_options, strict)
 
 
 def fit_with(law: Law, runs: Runs, options: FitOptions, strict: bool = False) -> Fit:
@@ -383,16 +386,27 @@ def _size_notes(law: Law, observations: Observations) -> list[Note]:
     grouped = any(spec.levels for spec in law.inputs)
     if "N" in law.input_names or grouped or not {*AREAS} & {*law.input_names}:
         return []
-    found = several_sizes(observations.others[observations.weight > 0])
-    if found is None:
-        return []
-    column, sizes = found
-    one = condition_on(column, [*sizes][-1])
-    message = (
-        f"{len({*sizes.values()})} sizes in one fit ({column} is {listed(sizes, 6)}), and law "
-        f"{law.name} has no N: fit one of them, where={one!r}, or take a law with N"
-    )
-    return [Note("several-sizes", "warning", message, inherited=True)]
+    table = observations.others[observations.weight > 0]
+    named = [column for column in table if re.search("model|size", str(column), re.IGNORECASE)]
+    for column in ["N"] if "N" in table else [*known_columns(table, ("N",)).get("N", named)]:
+        cells = table[column].dropna().unique()
+        sizes = {size: cell for cell in cells if (size := _size_in(cell)) is not None}
+        if len(sizes) < 2 or len({_size_in(cell) for cell in cells} - {*sizes}):
+            continue
+        shown, largest = [sizes[size] for size in sorted(sizes)], sizes[max(sizes)]
+        largest = largest.item() if hasattr(largest, "item") else largest
+        message = (
+            f"{len(sizes)} sizes in one fit ({column} is {listed(shown, 6)}), and law {law.name} "
+            f'has no N: fit one of them, where="`{column}` == {largest!r}", or take a law with N'
+        )
+        return [Note("several-sizes", "warning", message, inherited=True)]
+    return []
+
+
+def _size_in(cell: Any) -> float | None:
+    """A number, or that of the size in a name such as pythia-70m."""
+    said = re.search(r"(?<![a-z\d.])\d+(\.\d+)?[kmb](?![a-z\d])", str(cell), re.IGNORECASE)
+    return number_in(cell) if said is None else single_things(said[0])
 
 
 def _base_notes(options: FitOptions) -> list[Note]:

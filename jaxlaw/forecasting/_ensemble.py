@@ -15,7 +15,7 @@ from jaxlaw import laws as all_laws
 from jaxlaw._arrays import real_numbers
 from jaxlaw._jit import in_float64, padded
 from jaxlaw._tables import is_table, read_table
-from jaxlaw.data import Observations, Runs, read_for, training_flops
+from jaxlaw.data import Observations, Runs, known_columns, read_runs, training_flops
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FittedLaw, Prior, predict_each, prior_of
 from jaxlaw.forecasting.posterior import NU, Posteriors, draws_of, posteriors, shared_weights
@@ -53,7 +53,7 @@ def default_laws(runs: Runs) -> tuple[str, ...]:
     """The laws of :data:`DEFAULT_LAWS` that these runs have the columns of.
 
     Raises:
-        DataError: columns of size and tokens are called otherwise; the message has the call.
+        DataError: several columns may be the size, or the tokens.
         UsageError: there are none.
     """
     present = {str(name) for name in runs.table}
@@ -62,12 +62,8 @@ def default_laws(runs: Runs) -> tuple[str, ...]:
     for inputs, names in DEFAULT_LAWS:
         if {*inputs} <= present:
             return names
-    try:
+    if known_columns(runs.table, ("N", "D")):  # more than one may be meant
         runs.observations("skaling", free=())
-    except DataError as error:
-        columns = (error.guess or {}).get("columns", {})
-        if all(columns.get(name, "…") != "…" for name in ("N", "D")):
-            raise
     known = "; ".join(", ".join(inputs) for inputs, _ in DEFAULT_LAWS)
     raise UsageError(
         f"{runs.source}: no law suits these columns by default (there are some for {known}): name "
@@ -200,7 +196,7 @@ def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Questi
     given = {name: value for name, value in reading.items() if value is not None}
     named = None if laws is None else _by_label(laws)
     if not isinstance(runs, Runs) or given:
-        runs = read_for([*(named or {}).values()], runs, given)
+        runs = read_runs(runs, **given)
     named = named or _by_label(default_laws(runs))
     for label, law in named.items():
         if law.inputs_per_drop:

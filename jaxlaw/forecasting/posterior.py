@@ -29,7 +29,7 @@ from scipy.special import gammaln, logsumexp
 
 from jaxlaw import laws
 from jaxlaw._jit import compiled, in_float64, size_class
-from jaxlaw.data import Observations, Runs, read_for
+from jaxlaw.data import Observations, Runs, read_runs
 from jaxlaw.fitting import FittedLaw, Prior, field_prior, joint_ranges, prior_of
 from jaxlaw.fitting._prior import FLOOR, SPREAD, WITHIN
 from jaxlaw.fitting._starts import sobol
@@ -189,7 +189,7 @@ def posterior(
     """
     law = laws.get(law)
     given = {name: value for name, value in reading.items() if value is not None}
-    read = runs if isinstance(runs, Runs) and not given else read_for([law], runs, given)
+    read = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
     seen = read.observations(law, free=())
     weight = seen.weight * shared_weights(seen, groups)
     found = posteriors(law, seen, weight[None], prior=prior_of(prior), seed=seed, n_draws=n_draws)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxlaw._jit import in_float64
-from jaxlaw.data import Observations, Runs, read_for
+from jaxlaw.data import Observations, Runs, read_runs
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import (
     Fit,
@@ -107,7 +107,7 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
         runs = runs_of(law, runs, reading)
     else:
         law, fit_options = law_and_options(law, **of_fit)
-        runs = read_for([law], runs, reading)
+        runs = read_runs(runs, **reading)
     if isinstance(law, FittedLaw):
         if of_fit:
             raise UsageError(

@@ -15,7 +15,7 @@ from jaxlaw import _progress
 from jaxlaw import laws as all_laws
 from jaxlaw._tables import is_table
 from jaxlaw._typed import check_options, checked
-from jaxlaw.data import Observations, Runs, read_for
+from jaxlaw.data import Observations, Runs, read_runs
 from jaxlaw.data._runs import RunsSource
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
@@ -398,7 +398,7 @@ def data_set(
     """
     given = {key: value for key, value in reading.items() if value is not None}
     read = isinstance(source, Runs) and not given
-    runs = source if read else read_for([one.law for one in candidates], source, given)
+    runs = source if read else read_runs(source, **given)
     name = (runs.corpus or runs.source,) if name is None else name
     if not runs.table.index.is_unique:
         runs = dataclasses.replace(runs, table=runs.table.reset_index(drop=True))

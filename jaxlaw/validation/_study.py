@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._arrays import plain_array
-from jaxlaw._conditions import rows_where, truth_of, undecided
 from jaxlaw._result import Result
+from jaxlaw._where import rows_where
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import SCORES, score_text
 from jaxlaw.fitting._diagnostics import FEW
@@ -129,20 +129,15 @@ class Study(Result):
             >>> len(study.only("fold < 3").frame)
             2
         """
-        if isinstance(where, str):
-            keep, unknown = rows_where(where, dict(self.frame.items()), "the frame")
-        else:
-            keep, unknown = truth_of(plain_array(where), "where")
-            if keep.shape != (len(self.frame),):
-                raise UsageError(
-                    f"where: give a condition, or a mask of {len(self.frame)} rows",
-                    argument="where",
-                    value=where,
-                )
+        where = where if isinstance(where, str) else plain_array(where)
+        keep, left_out = rows_where(where, dict(self.frame.items()), "the frame")
+        if keep.shape != (len(self.frame),):
+            message = f"where: give a condition, or a mask of {len(self.frame)} rows"
+            raise UsageError(message, argument="where", value=where)
         frame = self.frame[keep]
         if frame.empty:
             raise UsageError(
-                f"where: {where!r} keeps none of the {len(self.frame)} fits{undecided(unknown)}",
+                f"where: {where!r} keeps none of the {len(self.frame)} fits{left_out}",
                 argument="where",
                 value=where,
             )
@@ -153,8 +148,8 @@ class Study(Result):
         frame = frame.reset_index(drop=True)
         others = (note for note in self.notes if note.code not in _FRAME_CODES)
         notes = (*frame_notes(frame, kept), *others)
-        if unknown:
-            message = f"where keeps {len(frame)} of {len(keep)} fits{undecided(unknown)}"
+        if left_out:
+            message = f"where keeps {len(frame)} of {len(keep)} fits{left_out}"
             notes = (*notes, Note("filtered", "info", message))
         return dataclasses.replace(self, frame=frame, parameters=kept, laws=laws, notes=notes)
 

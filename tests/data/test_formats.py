@@ -82,14 +82,11 @@ def test_trainer_logs_are_recognised_by_their_name(trainer_runs):
     pd.testing.assert_frame_equal(jl.read_runs(trainer_runs).table, table)
     (file,) = (trainer_runs / "small").glob("*.json")
     for source in (trainer_runs, file, [file]):
-        with pytest.raises(DataError, match="S1, which law annealing needs") as error:
+        with pytest.raises(DataError, match="S1 .*by jl.read_loss_curves"):
             jl.fit("annealing", source)
-        assert error.value.guess["options"] == {
-            "schedules": "lr", "fill": "linear", "first_step": 0,
-        }  # fmt: skip
     assert len(jl.read_loss_curves(trainer_runs, fill="linear", first_step=0)) == 2
     renamed = file.rename(file.with_name("state.json"))  # nothing of it has a hash, nor a name
-    with pytest.raises(DataError, match="there is no column S1"):
+    with pytest.raises(DataError, match="by jl.read_loss_curves"):
         jl.fit("annealing", renamed)
 
 

@@ -89,7 +89,7 @@ def test_of_one_phase_a_number_is_its_own():
         ([[1, 2]], jl.UsageError, "batch is the batch size relative"),
         ({"c": 1}, jl.UsageError, "no run 'c'"),
         ({"a": -1}, jl.UsageError, "not -1"),
-        ("tokns", jl.DataError, "no column tokns.*Did you mean 'tokens'"),
+        ("tokns", jl.DataError, "no column tokns"),
         ("tokens", jl.DataError, "run a: rows 0, 1 .*: 1 and 2 in one phase"),
     ],
 )

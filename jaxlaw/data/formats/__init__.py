@@ -9,7 +9,6 @@ from jaxlaw.data.formats._base import (
     format_of_names,
     read_format,
     read_source,
-    short_names,
     with_values,
 )
 
@@ -20,7 +19,6 @@ __all__ = [
     "lm_eval",
     "read_format",
     "read_source",
-    "short_names",
     "tensorboard",
     "wandb",
     "with_values",

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from jaxlaw._json import parse_json
-from jaxlaw._tables import Table, read_table
+from jaxlaw._tables import Table, read_table, short_names
 from jaxlaw.errors import DataError, UsageError, nearest, nearest_file
 
 Reader = Callable[[list[Path]], pd.DataFrame]
@@ -172,24 +172,6 @@ class Log:
 
 # What a logger says of its own clock differs whenever something is logged twice.
 _CLOCK = re.compile(r"(runtime|_per_second|timestamp|wall.?time)$", re.IGNORECASE)
-
-
-def short_names(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
-    """Each path's last parts, as many for all of them as distinguish them.
-
-    Example:
-        >>> short_names([("out", "1e-4", "seed0"), ("out", "3e-4", "seed0")])
-        {('out', '1e-4', 'seed0'): '1e-4/seed0', ('out', '3e-4', 'seed0'): '3e-4/seed0'}
-    """
-    distinct = list(dict.fromkeys(paths))
-    longest = max(map(len, distinct), default=0)
-    depth = next(
-        (k for k in range(1, longest) if len({path[-k:] for path in distinct}) == len(distinct)),
-        longest,
-    )
-    # A run less deep than the others is not named by a folder that all of them are in.
-    shared = len(os.path.commonprefix([path[:-1] for path in distinct]))
-    return {path: "/".join(path[max(shared, len(path) - depth) :]) for path in distinct}
 
 
 def join_logs(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from jaxlaw.data.formats._base import Log, format_of, join_logs, read_json
 from jaxlaw.errors import DataError
 
 
-@format_of("lm-eval", "results*.json")
+@format_of("lm-eval", "results*.json", "*.json")
 def read_results(paths: list[Path]) -> pd.DataFrame:
     """Rows run (the model's name), task, n_shot, N where the harness counted it, and metrics."""
     files = []
