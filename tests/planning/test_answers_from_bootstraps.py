@@ -11,7 +11,7 @@ import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
 from jaxlaw.cli import make_app
 from jaxlaw.planning import ContinualPretraining, Pretraining
-from jaxlaw.uncertainty import Draws, fewest_for
+from jaxlaw.uncertainty import Draws, as_draws, fewest_for
 from tests.conftest import numbers
 from tests.fixtures.drawn_laws import CONTINUAL, SCRATCH, TRUTHS
 
@@ -176,3 +176,42 @@ def test_plans_of_a_continual_run():
     found = planning.optimal_schedule([pt, cpt], 400, 2e-4, weights=(0.5, 0.5), **options)
     low, high = found.interval["loss"]
     assert low < found.loss < high and "95 %: " in found.summary()
+
+
+def test_a_plan_of_a_fit_has_the_interval_of_its_covariance(chinchilla_fit):
+    alone = planning.allocation(chinchilla_fit, 1e21)
+    drawn = planning.allocation(jl.covariance(chinchilla_fit, TABLE), 1e21)
+    for name in ("N", "D", "loss"):
+        np.testing.assert_allclose(alone.interval[name], drawn.interval[name], rtol=0.02)
+    assert not planning.allocation((chinchilla_fit.law, chinchilla_fit.params), 1e21).interval
+    assert not planning.allocation(jl.published()["besiroglu-2024"], 1e21).interval
+
+
+def test_values_from_a_base_are_drawn_beside_those_that_follow_them():
+    table = simulate.experiment("cpt-chinchilla").table
+    base = jl.fit("chinchilla", simulate.experiment("from-scratch").table)
+    fit = jl.fit("cpt-chinchilla", table, base=base)
+    alone = planning.allocation(fit, 1e22)
+    drawn = planning.allocation(jl.covariance(fit, table), 1e22)
+    for name in ("N", "D"):
+        np.testing.assert_allclose(alone.interval[name], drawn.interval[name], rtol=0.05)
+
+
+def test_a_fit_that_is_given_twice_has_one_set_of_draws(chinchilla_fit):
+    other = replace(chinchilla_fit)
+    one, again, apart = as_draws(chinchilla_fit, chinchilla_fit, other)
+    assert (one.params["E"] == again.params["E"]).all()
+    assert abs(np.corrcoef(one.params["E"], apart.params["E"])[0, 1]) < 0.15
+    (beside,) = as_draws(chinchilla_fit, one.draws())[:1]
+    assert beside.rows == one.rows
+
+
+def test_a_plan_of_a_loose_fit_says_so_first():
+    few = jl.fit("chinchilla", TABLE.sample(9, random_state=0))
+    plan = planning.allocation(few, 1e22)
+    assert "loose fit" in plan.headline and "jl.forecast(runs)" in plan.next_step
+    assert plan.interval["N"][1] > 10 * plan.interval["N"][0]
+    open_ = replace(few, standard_errors=jl.fitting.StandardErrors(reason="2 rows alone decide"))
+    plan = planning.allocation(open_, 1e22)
+    assert not plan.interval and "loose fit" in plan.headline
+    assert "2 rows alone decide" in next(n.message for n in plan.notes if n.code == "loose-fit")
