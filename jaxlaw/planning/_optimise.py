@@ -1130,7 +1130,10 @@ class Question:
                 if not least < 0:
                     return {}
                 values = np.exp(relative_excess(values, least))
-            cut = _cut(values.reshape([count + 1] * len(point)), axes, point, nats)
+            table, cut = values.reshape([count + 1] * len(point)), []
+            for own, (axis, x) in enumerate(zip(axes, point, strict=True)):
+                profile = table.min(axis=tuple(k for k in range(table.ndim) if k != own))
+                cut.append(as_good(profile, int(np.searchsorted(axis, x)), nats))
             around = [
                 (axis[max(low - 1, 0)], axis[min(high + 1, count)])
                 for axis, (low, high) in zip(axes, cut, strict=True)
@@ -1141,16 +1144,6 @@ class Question:
         scale = self.reference.scale
         columns = {name: raw[name][0][kept] / scale(name) for name in self.order}
         return {name: (float(x.min()), float(x.max())) for name, x in columns.items()}
-
-
-def _cut(
-    values: np.ndarray, axes: Sequence[np.ndarray], point: np.ndarray, nats: float
-) -> list[tuple[int, int]]:
-    """First and last point of every axis at which its profile lies near the lowest."""
-    numbers = range(values.ndim)
-    profiles = (values.min(axis=tuple(k for k in numbers if k != own)) for own in numbers)
-    best = (int(np.searchsorted(axis, x)) for axis, x in zip(axes, point, strict=True))
-    return [as_good(profile, k, nats) for profile, k in zip(profiles, best, strict=True)]
 
 
 def as_good(losses: np.ndarray, best: int, noise: float) -> tuple[int, int]:
@@ -1234,7 +1227,8 @@ def question_of(
     log_C = math.inf if budget is None else math.log(checked_compute(budget.compute))
     targets = tuple(checked_number("loss of AtMost", one.loss, "real") for one in limited)
     sides = [{name: span.sides[k] for name, span in ranges.items()} for k in range(4)]
-    near = middle_ratio(source) if {"N", "D"} <= {*source.law.input_names} else math.nan
+    sized = {"N", "D"} <= {*source.law.input_names}
+    near = sum(tried_ratios(source)) / 2 if sized else math.nan
     given = Given(*sides, held, others, cost, log_C, limit.log, targets, near)
     plain = [one.label or law.law.name for one, law in zip(limited, of_limits, strict=True)]
     labels = tuple(
@@ -1334,10 +1328,22 @@ class SearchedRange(NamedTuple):
 
 def searched_range(source: Draws, spec: Input, given: Any, argument: str = "over") -> SearchedRange:
     """From where to where an input is searched: by the user, else by the search or the runs."""
-    name, scale = spec.name, source.scale(spec.name)
-    own = _limits(source, spec, given or (None, None), argument)
-    known = name in ("N", "D") or spec.domain == "fraction"
-    ends = _ends_of_search(source, spec)
+    name, scale, unit = spec.name, source.scale(spec.name), source.units[spec.name]
+    own = tuple(
+        side
+        if side is None
+        else checked_number(
+            f"{argument} of {name}", in_unit_of_runs(source, name, side), spec.domain, unit
+        )
+        for side in given or (None, None)
+    )
+    known = name in SEARCH_LIMITS or spec.domain == "fraction"
+    if name in SEARCH_LIMITS:
+        ends = tuple(x / scale for x in SEARCH_LIMITS[name])
+    elif known:
+        ends = 0.0, 1 / unit
+    else:
+        ends = source.ranges.get(name, (math.nan, math.nan))
     span = tuple(end if x is None else x for x, end in zip(own, ends, strict=True))
     if not np.isfinite(span).all():
         raise UsageError(
@@ -1354,30 +1360,9 @@ def searched_range(source: Draws, spec: Input, given: Any, argument: str = "over
     return SearchedRange(
         raw=(span[0] * scale, span[1] * scale),
         log=span[0] > 0 and spec.domain != "fraction",
-        open=tuple(name in ("N", "D") and x is None for x in own),
+        open=tuple(name in SEARCH_LIMITS and x is None for x in own),
         limits=own if known else span,
     )
-
-
-def _limits(source: Draws, spec: Input, given: Sequence[Any], argument: str) -> tuple[Any, ...]:
-    """The user's limits of an input, checked; None for a side without one."""
-
-    def checked(value: Any) -> float:
-        own = in_unit_of_runs(source, spec.name, value)
-        return checked_number(
-            f"{argument} of {spec.name}", own, spec.domain, source.units[spec.name]
-        )
-
-    return tuple(x if x is None else checked(x) for x in given)
-
-
-def _ends_of_search(source: Draws, spec: Input) -> tuple[float, ...]:
-    """From where to where an input is searched, in the user's units, where nobody limits it."""
-    if spec.name in ("N", "D"):
-        return tuple(x / source.scale(spec.name) for x in SEARCH_LIMITS[spec.name])
-    if spec.domain == "fraction":
-        return 0.0, 1 / source.units[spec.name]
-    return source.ranges.get(spec.name, (math.nan, math.nan))
 
 
 class _CorpusLimit(NamedTuple):
@@ -1391,11 +1376,22 @@ class _CorpusLimit(NamedTuple):
 def _corpus_limit(
     source: Draws, corpus: Corpus | None, held: Mapping[str, float], order: Sequence[str]
 ) -> _CorpusLimit:
-    """What a corpus, or the epochs of the runs of a law with U, allow."""
+    """What a corpus, or the epochs of the runs of a law with unique tokens U, allow."""
     most = None if corpus is None else checked_number("max_epochs", corpus.max_epochs)
     if "U" in source.law.input_names:
-        return _epochs_limit(source, most, held, order)
-    if corpus is None or most is None:
+        if "U" not in held or "D" not in order:
+            if most is not None:
+                raise UsageError("Corpus limits D at a given U: search D, and give U")
+            return _CorpusLimit()
+        of_runs = most is None
+        if of_runs:
+            scale = source.scale("U") / source.scale("D")
+            least = source.joint.get("U/D", (math.nan, math.nan))[0] * scale
+            if not least > 0:
+                return _CorpusLimit()
+            most = 1 / least
+        return _CorpusLimit(math.log(most * held["U"]), f"D/U ≤ {most:.4g}", (most, of_runs))
+    if corpus is None:
         return _CorpusLimit()
     if corpus.tokens is None:
         raise UsageError("Corpus needs tokens: the law has no unique tokens U that would say them")
@@ -1405,35 +1401,6 @@ def _corpus_limit(
     tokens = checked_tokens(source, "tokens of Corpus", corpus.tokens) * most
     words = f"{'·'.join([*share, 'D'])} ≤ {tokens:g}"
     return _CorpusLimit(math.log(tokens * source.scale("D")), words)
-
-
-def _epochs_limit(
-    source: Draws, most: float | None, held: Mapping[str, float], order: Sequence[str]
-) -> _CorpusLimit:
-    """The same of a law with unique tokens U, whose runs have a limit without a Corpus too."""
-    if "U" not in held or "D" not in order:
-        if most is not None:
-            raise UsageError("Corpus limits D at a given U: search D, and give U")
-        return _CorpusLimit()
-    epochs = epochs_limit(source, most)
-    if epochs is None:
-        return _CorpusLimit()
-    return _CorpusLimit(math.log(epochs[0] * held["U"]), f"D/U ≤ {epochs[0]:.4g}", epochs)
-
-
-def epochs_limit(source: Draws, most: float | None) -> tuple[float, bool] | None:
-    """The largest D/U, raw, and whether it is that of the fitted runs; None without one."""
-    if "U" not in source.law.input_names:
-        if most is not None:
-            raise UsageError(
-                f"law {source.law.name} has no unique tokens U, which max_epochs is for; "
-                "limits={'D': (None, most)} limits its tokens"
-            )
-        return None
-    if most is not None:
-        return checked_number("max_epochs", most), False
-    least = source.joint.get("U/D", (math.nan, math.nan))[0] * source.scale("U") / source.scale("D")
-    return (1 / least, True) if least > 0 else None
 
 
 def tried_ratios(source: Draws) -> tuple[float, float]:
@@ -1447,22 +1414,6 @@ def tried_ratios(source: Draws) -> tuple[float, float]:
         return math.nan, math.nan
     unit = source.scale("D") / source.scale("N")
     return math.log(low * unit), math.log(high * unit)
-
-
-def middle_ratio(source: Draws) -> float:
-    """Logarithm of a D/N, raw, in the middle of those of the runs; NaN where they are unknown."""
-    return sum(tried_ratios(source)) / 2
-
-
-def _unique_tokens(source: Draws, others: Mapping[str, float]) -> float:
-    """U as a raw count, of other inputs in the law's own units."""
-    (spec,) = (spec for spec in source.law.inputs if spec.name == "U")
-    return others["U"] * spec.unit
-
-
-def epochs_of(source: Draws, others: Mapping[str, float], D: Any) -> Any:
-    """D/U of tokens in the user's units; other inputs are in the law's own."""
-    return D * source.scale("D") / _unique_tokens(source, others)
 
 
 def epochs_notes(
@@ -1480,7 +1431,9 @@ def epochs_notes(
     """
     if "U" not in source.law.input_names:
         return []
-    epochs, (most, of_runs) = np.max(epochs_of(source, others, D)), limit or (math.inf, False)
+    unit = {spec.name: spec.unit for spec in source.law.inputs}
+    epochs = np.max(D * source.scale("D") / (others["U"] * unit["U"]))
+    most, of_runs = limit or (math.inf, False)
     if of_runs and epochs >= most * (1 - AT_LIMIT):
         message = (
             f"held back at {most:.4g} epochs, the most that the runs have: the law goes on to "
