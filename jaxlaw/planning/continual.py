@@ -600,7 +600,7 @@ def continual_run(
         >>> round(plan.replay, 2), plan.binding
         (0.67, 'peak LR at its upper bound (0.0002)')
         >>> plan.schedule
-        'wsd:peak=0.0002,steps=10000,warmup=100,final=0,decay=0.67856'
+        'wsd:peak=0.0002,steps=10000,warmup=100,final=0,decay=0.672278'
 
     Shell:
         jaxlaw plan continual published:wang-2025-pt published:wang-2025-cpt --tokens 20e9
