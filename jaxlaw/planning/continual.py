@@ -600,7 +600,7 @@ def continual_run(
         >>> round(plan.replay, 2), plan.binding
         (0.67, 'peak LR at its upper bound (0.0002)')
         >>> plan.schedule
-        'wsd:peak=0.0002,steps=10000,warmup=100,final=0,decay=0.67856'
+        'wsd:peak=0.0002,steps=10000,warmup=100,final=0,decay=0.672278'
 
     Shell:
         jaxlaw plan continual published:wang-2025-pt published:wang-2025-cpt --tokens 20e9
@@ -825,9 +825,7 @@ def _limits(
     limits |= {name: (float(low), float(high)) for name, (low, high) in over.items()}
     if limits["steps"][1] > steps * (1 + 1e-9):
         raise UsageError(
-            f"over: steps of {limits['steps'][1]:,.0f} are more than the tokens make, {steps:,.0f}",
-            argument="over",
-            value=over,
+            f"over: steps of {limits['steps'][1]:,.0f} are more than the tokens make, {steps:,.0f}"
         )
     if "peak" not in limits:
         raise UsageError("say which peaks to search: over={'peak': (1e-5, 1e-4)}", argument="over")
@@ -858,22 +856,18 @@ def _shape(seen: _Seen | None, over: Mapping[str, Any], final: float | None) -> 
 
 
 def _flat(
-    losses: Any, limits: Mapping[str, tuple[float, float]], best: Mapping[str, float],
+    losses: _Losses, limits: Mapping[str, tuple[float, float]], best: Mapping[str, float],
     weight: float, batch: float,
 ) -> dict[str, tuple[float, float]]:  # fmt: skip
     """Setting → range in which the weighted loss, the others held, rises by no more than noise."""
-    fits = [source.fit for source in losses.sources]
-    known = [each.metrics for each in fits if isinstance(each, Fit)]
-    noise = max((metrics.get("rmse_log", 0.0) for metrics in known), default=0.0)
-    flat = {}
+    fits = [source.fit for source in losses.sources if isinstance(source.fit, Fit)]
+    noise, flat = max((each.metrics.get("rmse_log", 0.0) for each in fits), default=0.0), {}
     for name, (low, high) in limits.items() if noise else ():
-        spread = np.geomspace if name in ("peak", "steps") else np.linspace
+        spread = np.geomspace if name in _LOGARITHMIC else np.linspace
         line = np.unique([*spread(low, high, _LINE), best[name]])
         at = {key: np.full(len(line), value) for key, value in best.items()} | {name: line}
-        pt, cpt = losses.evaluate(at)[:, 1, 0]
-        first, last = as_good(
-            weight * pt + (1 - weight) * cpt, int(np.searchsorted(line, best[name])), noise
-        )
+        whole = np.array([weight, 1 - weight]) @ losses.alone.evaluate(at)[:, 1, 0]
+        first, last = as_good(whole, int(np.searchsorted(line, best[name])), noise)
         flat[name] = (float(line[first]), float(line[last]))
     if "steps" in flat:
         low, high = flat.pop("steps")

@@ -253,8 +253,8 @@ def _targets(
         law = source.law
         if not {"S1", "S1_cpt"} & {*law.input_names} or law.target != "loss" or law.inputs_per_drop:
             raise UsageError(
-                f"law {law.name} predicts no loss from the areas at the end of a schedule; use "
-                "one such as annealing or cpt-curve, or compare schedules with predict_curve"
+                f"law {law.name} takes no areas of a schedule, or predicts no loss from them "
+                "alone; use one such as annealing or cpt-curve, or compare by predict_curve"
             )
         if after is None and "S1_pt" in law.input_names:
             raise UsageError(f"law {law.name} needs the pre-training: give after=, its Schedule")

@@ -40,28 +40,6 @@ def cliff(switch, steps, peak, decay, floor=0.0):
     return np.where(np.arange(steps) < switch, peak, floor)
 
 
-@pytest.fixture
-def float64():
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("epsilon", [None, 0.1])
-def test_gradients_in_the_rates_are_finite_differences(epsilon, float64):
-    rates = cosine(0.01, 60, 1e-3).rates
-
-    def loss(rates):
-        return loss_of(rates, decay=0.95, epsilon=epsilon)
-
-    slope = jax.grad(loss)(jnp.asarray(rates))
-    for step in (0, 1, 30, 58, 59):
-        nudge = np.zeros(60)
-        nudge[step] = 1e-6
-        up, down = float(loss(jnp.asarray(rates + nudge))), float(loss(jnp.asarray(rates - nudge)))
-        assert float(slope[step]) == pytest.approx((up - down) / 2e-6, rel=1e-6, abs=1e-6)
-
-
 @pytest.mark.parametrize("shortest", [1, 7, 500])
 @pytest.mark.parametrize("change", [
     {"count_warmup": True}, {"after": constant(0.01, 30)}, {"start": 0.005},
