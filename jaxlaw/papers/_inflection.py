@@ -358,13 +358,13 @@ def _interval(
             f"{len(met)} of {len(crossings)} resampled fits meet; a {level:.0%} interval of fewer "
             f"than {needed} is too narrow: ask for more resamples"
         )
-        notes.append(Note("few-crossings", "warning", message))
+        notes.append(Note("few-resamples", "warning", message))
     if len(met) < 2:
         return _NONE, notes
     low, high = percentile_interval(met, level)
     if not low <= ratio <= high:
         message = "the resampled fits meet to one side of the ratio; rely on the bracket"
-        notes.append(Note("interval-elsewhere", "warning", message))
+        notes.append(Note("crossing-unclear", "warning", message))
     return (float(low), float(high)), notes
 
 
@@ -387,7 +387,7 @@ def _crossing_notes(
         notes.append(Note("crossing-unclear", "warning", message))
     if np.isfinite(ratio) and not bracket[0] <= ratio <= bracket[1]:
         message = "the fits meet outside the shares between which the trend turns; rely on these"
-        notes.append(Note("crossing-outside", "warning", message))
+        notes.append(Note("crossing-unclear", "warning", message))
     if below["B"] >= 0 or above["B"] <= 0:
         message = (
             f"B is {below['B']:.3g} below the split and {above['B']:.3g} above it, where negative "

@@ -52,7 +52,7 @@ def test_a_known_ratio_is_found(found):
     assert 0.05 < found.zero_slope < 0.1
 
 
-NARROW, ASIDE = "few-crossings", "interval-elsewhere"
+NARROW, ASIDE = "few-resamples", "crossing-unclear"
 NAN = np.nan
 
 
