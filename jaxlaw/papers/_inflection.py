@@ -67,8 +67,8 @@ def inflection_ratio(
 
     Returns:
         Answer with the shares ``ratio``, at which the two fits meet, with the percentiles of where
-        resampled fits do; ``flat``, at which the slopes in D, drawn straight between shares, pass
-        zero; and ``split``. A number that is not there is left out. Table ``trends``: a row a
+        resampled fits do; ``zero_slope``, at which the slopes in D, drawn straight between shares,
+        pass zero; and ``split``. A number that is not there is left out. Table ``trends``: a row a
         share, ``r``, ``slope`` of log loss over log D, ``error``, its standard error. Facts:
         ``bracket``, the largest share at which the loss surely rises with D and the smallest above
         it at which it surely falls; ``below`` and ``above``, the parameters of the two fits, in
@@ -116,9 +116,9 @@ def inflection_ratio(
     else:
         sentence = (
             f"the loss turns from rising to falling with D at a share of "
-            f"{written_range(*bracket, SHARE)}; slopes pass zero at {{flat}}"
+            f"{written_range(*bracket, SHARE)}; slopes pass zero at {{zero_slope}}"
         )
-        quantities["flat"], facts["bracket"] = Quantity(flat, SHARE), bracket
+        quantities["zero_slope"], facts["bracket"] = Quantity(flat, SHARE), bracket
     if quantities or split is not None:
         # 2. A law for each side of the split. A side is the rows of weight above 0, so that both
         # sides of all runs (rows 0 and 1 of the fits) and of every resample are one batch.
@@ -163,6 +163,7 @@ def inflection_ratio(
     )  # fmt: skip
 
 
+@checked
 def piecewise_law(turn: Answer, ratio: float | None = None) -> FittedLaw:
     """The law on both sides of the inflection ratio, as one that predicts.
 
@@ -195,7 +196,7 @@ def piecewise_law(turn: Answer, ratio: float | None = None) -> FittedLaw:
             "law dcpt to all of them, or give split= to fit two sides all the same"
         )
     if ratio is None:
-        found = [name for name in ("ratio", "flat", "split") if name in turn.quantities]
+        found = [name for name in ("ratio", "zero_slope", "split") if name in turn.quantities]
         ratio = turn.quantities[found[0]].value
     if not 0 < ratio < 1:
         raise UsageError(
@@ -357,13 +358,13 @@ def _interval(
             f"{len(met)} of {len(crossings)} resampled fits meet; a {level:.0%} interval of fewer "
             f"than {needed} is too narrow: ask for more resamples"
         )
-        notes.append(Note("few-crossings", "warning", message))
+        notes.append(Note("few-resamples", "warning", message))
     if len(met) < 2:
         return _NONE, notes
     low, high = percentile_interval(met, level)
     if not low <= ratio <= high:
         message = "the resampled fits meet to one side of the ratio; rely on the bracket"
-        notes.append(Note("interval-elsewhere", "warning", message))
+        notes.append(Note("crossing-unclear", "warning", message))
     return (float(low), float(high)), notes
 
 
@@ -386,7 +387,7 @@ def _crossing_notes(
         notes.append(Note("crossing-unclear", "warning", message))
     if np.isfinite(ratio) and not bracket[0] <= ratio <= bracket[1]:
         message = "the fits meet outside the shares between which the trend turns; rely on these"
-        notes.append(Note("crossing-outside", "warning", message))
+        notes.append(Note("crossing-unclear", "warning", message))
     if below["B"] >= 0 or above["B"] <= 0:
         message = (
             f"B is {below['B']:.3g} below the split and {above['B']:.3g} above it, where negative "

@@ -293,12 +293,8 @@ def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
 
 def _flops(cost: Callable[..., Any] | None, N: pd.Series, D: pd.Series) -> np.ndarray:
     """FLOPs of observed runs, 6·N·D or what the user's own function has them cost."""
-    if cost is None:
-        return 6 * N.to_numpy() * D.to_numpy()
-    try:
-        return np.asarray(cost(N.to_numpy(float), D.to_numpy(float)), float)
-    except Exception as error:  # the user's own function
-        raise UsageError(f"N and D do not give FLOPs ({error}); check columns and cost") from error
+    sizes, tokens = N.to_numpy(float), D.to_numpy(float)
+    return np.asarray(6 * sizes * tokens if cost is None else cost(sizes, tokens), float)
 
 
 def _curves(

@@ -128,63 +128,10 @@ def pretraining_value(
             value=at,
         )
     best, order = float(scores.max()), _order(np.log(Dp), scores / scores.max(), noise)
-    values: dict[str, np.ndarray] = {}
-    facts: dict[str, Any] = {"monotone": not order.falls}
-    notes, band, broken = [], {}, math.nan
+    law = _Law({}, {}, [], {}, math.nan)
     if not order.falls:
-        law = laws.built_in("downstream-bleu")
-        renamed = table[["Dp", "score"]].rename(columns={"score": "BLEU"})
-        seen, here = read_runs(renamed).observations(law), np.arange(len(Dp))
-        # What the law of the first few says of the others. It is fitted as often as there will be
-        # resamples, so that both are one program.
-        predicted, every = np.full(len(Dp), np.nan), np.ones((max(n_resamples, 1), 1))
-        if len(Dp) > FIRST:
-            few = fit_many(law, seen, every * (here < FIRST), every * scores, _VALUE_SEARCH)
-            few = {name: column[0] for name, column in few.params.items()}
-            predicted[FIRST:] = _scores(few, Dp[FIRST:])
-        table["predicted"] = predicted
-        kept, short = len(Dp), np.log(predicted / scores) > shortfall
-        if short.any() and not order.flat:  # else the first four rose by scatter
-            kept = int(np.argmax(short))
-            broken = float(Dp[kept])
-        with warnings.catch_warnings():
-            if order.flat:  # no law explains what is scatter alone
-                warnings.simplefilter("ignore", FitWarning)
-            law_fit = fit(law, renamed[:kept])
-        params = {name: np.array([value]) for name, value in law_fit.params.items()}
-        if not order.flat:  # the parameters of a constant are loose, and its R² is nothing
-            notes += [note for note in law_fit.notes if note.severity != "info"]
-        if (spare := kept - len(params)) < 1:
-            message = f"{kept} checkpoints determine the law exactly: there is no interval"
-            notes.append(Note("no-interval", "warning", message))
-        elif n_resamples:
-            # Residuals resampled around the law, as wide as if it had not seen them.
-            middle = np.log(law_fit.predict(Dp=Dp))
-            residuals = (np.log(scores) - middle)[:kept]
-            residuals = (residuals - residuals.mean()) * math.sqrt(kept / spare)
-            # jaxlaw.bootstrap would compile for every number of rows kept: these are versions of
-            # one shape, refitted by the program that has fitted the first checkpoints.
-            drawn = resampled_residuals(residuals, n_resamples, seed, size=len(Dp), degrees=spare)
-            weights = np.tile(here < kept, (n_resamples, 1)).astype(float)
-            refits = fit_many(law, seen, weights, np.exp(middle + drawn), _VALUE_SEARCH)
-            params = {name: np.append(x, refits.params[name]) for name, x in params.items()}
-            notes += few_resamples_notes(n_resamples, level)
-        if at > 10 * Dp[kept - 1]:
-            message = (
-                f"Dp = {at:.3g} is far beyond the checkpoints ({Dp[0]:.3g} to {Dp[kept - 1]:.3g})"
-            )
-            notes.append(Note("extrapolation", "warning", message))
-        facts["params"] = law_fit.params
-        values["predicted"] = _scores(params, at)
-        values["gain"] = values["predicted"] - _scores(params, Dp[-1])
-        if target is not None:
-            with np.errstate(over="ignore"):
-                logarithm = target ** (1 / params["beta"])  # of A·Dp^α
-                tokens = np.exp((logarithm - params["log_A"]) / params["alpha"])
-            values["tokens_to_target"] = tokens
-        along = np.geomspace(Dp[0], at, 99)
-        each = _scores({name: column[:, None] for name, column in params.items()}, along)
-        band = {"Dp": along, **interval_columns("predicted", each, level)}
+        law = _by_law(table, order.flat, at, target, shortfall, n_resamples, seed, level)
+    notes = law.notes
     if "cross_entropy" in table:
         worse = np.append(False, np.diff(scores) < -(noise * best if order.falls else math.inf))
         table["disagree"] = worse & np.append(False, np.diff(table["cross_entropy"]) < 0)
@@ -195,30 +142,110 @@ def pretraining_value(
                 "cross-entropy alone the corpus would seem to help (Isik 2024, §3.2)"
             )
             notes.append(Note("metrics-disagree", "warning", message))
-    advice, reasons = _advice(table, order, broken, values, at, target, least_gain, baseline)
-    bounds, units = intervals(values, level), {"tokens_to_target": "tokens"}
+    advice, reasons = _advice(table, order, law, at, target, least_gain, baseline)
+    bounds, units = intervals(law.values, level), {"tokens_to_target": "tokens"}
     found = {
         name: Quantity(
             float(column[0]), units.get(name, ""), 1.0,
             *map(float, bounds.get(name, (math.nan, math.nan))), column[1:],
         )
-        for name, column in values.items()
+        for name, column in law.values.items()
     }  # fmt: skip
     others = {
         "best": Quantity(best), "at": Quantity(at, "tokens"),
-        "scatter": Quantity(order.scatter, SHARE), "broken_at": Quantity(broken, "tokens"),
+        "scatter": Quantity(order.scatter, SHARE), "broken_at": Quantity(law.broken, "tokens"),
         "target": Quantity(math.nan if target is None else float(target)),
         "baseline": Quantity(math.nan if baseline is None else float(baseline)),
     }  # fmt: skip
     found |= {name: one for name, one in others.items() if not math.isnan(one.value)}
-    score = "score {predicted} at {at}, {best} so far" if values else "best score so far {best}"
+    score = "score {predicted} at {at}, {best} so far" if law.values else "best score so far {best}"
     return Answer(
         kind="valuation", sentence=f"{advice}; {score}: {'; '.join(reasons)}", quantities=found,
-        tables={"checkpoints": table}, facts={"advice": advice, "reasons": reasons, **facts},
+        tables={"checkpoints": table},
+        facts={"advice": advice, "reasons": reasons, "monotone": not order.falls}
+        | ({"params": law.params} if law.params else {}),
         units={"Dp": ("tokens", 1.0), "cross_entropy": ("nats", 1.0),
                "score": ("", 1.0), "predicted": ("", 1.0)},
-        level=level, notes=tuple(notes), curves={"law": pd.DataFrame(band)} if band else {},
+        level=level, notes=tuple(notes), curves={"law": pd.DataFrame(law.band)} if law.band else {},
     )  # fmt: skip
+
+
+class _Law(NamedTuple):
+    """What the law of the scores says.
+
+    Attributes:
+        values: predicted score, gain and tokens to the target, each (1 + R,).
+        params: of the law downstream-bleu.
+        notes: findings on the law.
+        band: the law along Dp, with its bounds.
+        broken: Dp at which it breaks; NaN where it does not.
+    """
+
+    values: dict[str, np.ndarray]
+    params: dict[str, float]
+    notes: list[Note]
+    band: dict[str, np.ndarray]
+    broken: float
+
+
+def _by_law(
+    table: pd.DataFrame, flat: bool, at: float, target: float | None, shortfall: float,
+    n_resamples: int, seed: int, level: float,
+) -> _Law:  # fmt: skip
+    """The law of scores that do not fall; the table gets what that of the first few says."""
+    Dp, scores = table["Dp"].to_numpy(), table["score"].to_numpy()
+    notes, broken = [], math.nan
+    law = laws.built_in("downstream-bleu")
+    renamed = table[["Dp", "score"]].rename(columns={"score": "BLEU"})
+    seen, here = read_runs(renamed).observations(law), np.arange(len(Dp))
+    # What the law of the first few says of the others. It is fitted as often as there will be
+    # resamples, so that both are one program.
+    predicted, every = np.full(len(Dp), np.nan), np.ones((max(n_resamples, 1), 1))
+    if len(Dp) > FIRST:
+        few = fit_many(law, seen, every * (here < FIRST), every * scores, _VALUE_SEARCH)
+        few = {name: column[0] for name, column in few.params.items()}
+        predicted[FIRST:] = _scores(few, Dp[FIRST:])
+    table["predicted"] = predicted
+    kept, short = len(Dp), np.log(predicted / scores) > shortfall
+    if short.any() and not flat:  # else the first four rose by scatter
+        kept = int(np.argmax(short))
+        broken = float(Dp[kept])
+    with warnings.catch_warnings():
+        if flat:  # no law explains what is scatter alone
+            warnings.simplefilter("ignore", FitWarning)
+        law_fit = fit(law, renamed[:kept])
+    params = {name: np.array([value]) for name, value in law_fit.params.items()}
+    if not flat:  # the parameters of a constant are loose, and its R² is nothing
+        notes += [note for note in law_fit.notes if note.severity != "info"]
+    if (spare := kept - len(params)) < 1:
+        message = f"{kept} checkpoints determine the law exactly: there is no interval"
+        notes.append(Note("no-interval", "warning", message))
+    elif n_resamples:
+        # Residuals resampled around the law, as wide as if it had not seen them.
+        middle = np.log(law_fit.predict(Dp=Dp))
+        residuals = (np.log(scores) - middle)[:kept]
+        residuals = (residuals - residuals.mean()) * math.sqrt(kept / spare)
+        # jaxlaw.bootstrap would compile for every number of rows kept: these are versions of
+        # one shape, refitted by the program that has fitted the first checkpoints.
+        drawn = resampled_residuals(residuals, n_resamples, seed, size=len(Dp), degrees=spare)
+        weights = np.tile(here < kept, (n_resamples, 1)).astype(float)
+        refits = fit_many(law, seen, weights, np.exp(middle + drawn), _VALUE_SEARCH)
+        params = {name: np.append(x, refits.params[name]) for name, x in params.items()}
+        notes += few_resamples_notes(n_resamples, level)
+    if at > 10 * Dp[kept - 1]:
+        message = f"Dp = {at:.3g} is far beyond the checkpoints ({Dp[0]:.3g} to {Dp[kept - 1]:.3g})"
+        notes.append(Note("extrapolation", "warning", message))
+    values = {"predicted": _scores(params, at)}
+    values["gain"] = values["predicted"] - _scores(params, Dp[-1])
+    if target is not None:
+        with np.errstate(over="ignore"):
+            logarithm = target ** (1 / params["beta"])  # of A·Dp^α
+            tokens = np.exp((logarithm - params["log_A"]) / params["alpha"])
+        values["tokens_to_target"] = tokens
+    along = np.geomspace(Dp[0], at, 99)
+    each = _scores({name: column[:, None] for name, column in params.items()}, along)
+    band = {"Dp": along, **interval_columns("predicted", each, level)}
+    return _Law(values, law_fit.params, notes, band, broken)
 
 
 def _read_checkpoints(checkpoints: Any, columns: Mapping[str, str]) -> pd.DataFrame:
@@ -302,14 +329,13 @@ def _scores(params: Mapping[str, Any], Dp: Any) -> np.ndarray:
 
 
 def _advice(
-    table: pd.DataFrame, order: _Order, broken: float,
-    values: Mapping[str, np.ndarray], at: float, target: float | None, least_gain: float | None,
-    baseline: float | None,
+    table: pd.DataFrame, order: _Order, law: _Law, at: float, target: float | None,
+    least_gain: float | None, baseline: float | None,
 ) -> tuple[str, list[str]]:  # fmt: skip
     """The advice, and why."""
     reasons, scores = [], table["score"].to_numpy()
     predicted, gain = (
-        float(values[name][0]) if values else math.nan for name in ("predicted", "gain")
+        float(law.values[name][0]) if law.values else math.nan for name in ("predicted", "gain")
     )
     # Of constant scores the highest is so by chance.
     level, what = (
@@ -334,23 +360,23 @@ def _advice(
             "the corpus is not needed, and with enough finetuning data none is"
             + ("; baseline= would show it" if baseline is None else "")
         )
-    elif not math.isnan(broken):
+    elif not math.isnan(law.broken):
         reasons.append(
-            f"the law breaks at Dp = {broken:.3g}: the score falls short of what the law of the "
-            f"first {FIRST} checkpoints predicts"
+            f"the law breaks at Dp = {law.broken:.3g}: the score falls short of what the law of "
+            f"the first {FIRST} checkpoints predicts"
         )
     else:
         reasons.append(f"the law holds, and predicts a gain of {gain:.4g} up to Dp = {at:.3g}")
     if target is not None and scores.max() >= target:
         return REACHED, [f"the score of {scores.max():.4g} is at the target, {target:g}", *reasons]
-    if order.falls or not math.isnan(broken):
+    if order.falls or not math.isnan(law.broken):
         return MISALIGNED, reasons
     if alone and (order.flat or predicted <= baseline + slack):
         return ALONE, reasons
     if order.flat:
         return SATURATED, reasons
     if target is not None and predicted < target:
-        tokens = values["tokens_to_target"][0]
+        tokens = law.values["tokens_to_target"][0]
         reasons.append(f"the target {target:g} would take Dp = {tokens:.3g}")
         if least_gain is None and at > 2 * table["Dp"].iloc[-1]:
             return "stop: gains below the target", reasons

@@ -102,7 +102,7 @@ def inflection_ratio(turn: Answer, ax: Axes | None = None) -> Axes:
         write(ax, "rises with D", (0.02, 0.96), xycoords="axes fraction", va="top", color=FAINT)
         write(ax, "falls with D", (0.02, 0.04), xycoords="axes fraction", color=FAINT)
         met = turn.quantities.get("ratio")
-        at = met or turn.quantities["flat"]
+        at = met or turn.quantities["zero_slope"]
         vertical(ax, at.value, f"{'the fits meet' if met else 'slopes pass zero'} at {at}")
     ax.set_title(f"{title}; bars: 2 standard errors", fontsize="medium", color=INK)
     return ax

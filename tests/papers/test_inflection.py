@@ -49,10 +49,10 @@ def test_a_known_ratio_is_found(found):
     assert found.ratio == pytest.approx(TURN, abs=0.015)
     assert found.below["B"] < 0 < found.above["B"]
     assert found.bracket == (0.05, 0.1) and 0.05 < found.split < 0.1
-    assert 0.05 < found.flat < 0.1
+    assert 0.05 < found.zero_slope < 0.1
 
 
-NARROW, ASIDE = "few-crossings", "interval-elsewhere"
+NARROW, ASIDE = "few-resamples", "crossing-unclear"
 NAN = np.nan
 
 
@@ -110,8 +110,8 @@ def test_both_pieces_are_one_law_that_predicts(found):
     assert by_hand.predict(N=1.8, D=1.0, r=0.08) == pytest.approx(
         float(below.predict(N=1.8, D=1.0, r=0.08))
     )
-    unmet = replace(found, quantities={"flat": found.quantities["flat"]})
-    assert papers.piecewise_law(unmet).params["ratio"] == found.flat
+    unmet = replace(found, quantities={"zero_slope": found.quantities["zero_slope"]})
+    assert papers.piecewise_law(unmet).params["ratio"] == found.zero_slope
     for ratio in (0.0, 1.5):
         with pytest.raises(jl.UsageError, match="must be a share between 0 and 1"):
             papers.piecewise_law(found, ratio)
