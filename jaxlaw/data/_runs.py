@@ -60,7 +60,7 @@ from jaxlaw.data._row_checks import (
 )
 from jaxlaw.data._run_flops import RunFlops, run_flops
 from jaxlaw.data.formats import read_source, with_values
-from jaxlaw.errors import ColumnError, DataError, UsageError, listed, nearest
+from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.laws import Input, Law
 from jaxlaw.notes import Note
 
@@ -154,16 +154,13 @@ class Reading:
 
 def _describe(taken: Mapping[str, Any], lost: Collection[str]) -> str:
     """What was taken over, in one line; empty where nothing was, and nothing is lost."""
-    columns, units = taken.get("columns", {}), taken.get("units", {})
-    worth = {name: f" in {exponential(unit)}" for name, unit in units.items() if unit != 1}
-    named = [f"{name} = {column}{worth.pop(name, '')}" for name, column in columns.items()]
-    parts = [", ".join([*named, *(f"{name}{unit}" for name, unit in worth.items())])]
-    plain = ("where", "weight", "corpus", "format", "target", "last_of")
-    parts += [f"{name} {taken[name]}" for name in plain if name in taken]
-    parts += [f"{name} = {value}" for name, value in taken.get("values", {}).items()]
-    parts += ["without invalid rows"] * ("drop_invalid" in taken)
-    parts += [f"not saved with the fit: {', '.join(lost)}"] * bool(lost)
-    return "; ".join(filter(None, parts))
+    parts = [
+        f"{name} {', '.join(f'{k}={v}' for k, v in value.items())}"
+        if isinstance(value, dict)
+        else f"{name} {value}"
+        for name, value in taken.items()
+    ]
+    return "; ".join([*parts, *[f"not saved with the fit: {', '.join(lost)}"] * bool(lost)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -712,28 +709,16 @@ def _checked_names(columns: Mapping[str, Any] | None, table: Table) -> dict[str,
         message = "columns is a dict, canonical name to column: {'N': 'n_params'}"
         raise UsageError(message, argument="columns", value=columns)
     mapping, present = dict(columns or {}), table.frame.columns
-    # A list as a name is not hashable; the TypeError of whichever look-up meets it first is
-    # caught below, for all of them.
-    try:
-        known = [name for names in _canonical_names() for name in names]
-        known = list(dict.fromkeys([*known, *CURVE_COLUMNS]))
-        _check_canonical(mapping, "columns", known, present)
-        by_column: dict[Any, str] = {}
-        for name, column in mapping.items():
-            if by_column.setdefault(column, name) != name:
-                raise UsageError(
-                    f"columns: column {column} is given for both {by_column[column]} and {name}; "
-                    "give each its own column",
-                    argument="columns",
-                    file=table.source,
-                    column=column,
-                )
-    except TypeError as error:
-        raise UsageError(
-            f"columns: names must be plain names, not lists ({error})",
-            argument="columns",
-            value=columns,
-        ) from error
+    known = [name for names in _canonical_names() for name in names]
+    _check_canonical(mapping, "columns", list(dict.fromkeys([*known, *CURVE_COLUMNS])), present)
+    by_column: dict[str, str] = {}
+    for name, column in mapping.items():
+        if not isinstance(column, Hashable):
+            message = f"columns: {name} is {column!r:.60}, not the name of a column"
+            raise UsageError(message, argument="columns", value=columns)
+        if by_column.setdefault(column, name) != name:
+            message = f"columns: {column} is given for both {by_column[column]} and {name}"
+            raise UsageError(message, argument="columns", file=table.source, column=column)
     check_sides(mapping)
     return mapping
 
@@ -934,15 +919,8 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
     if isinstance(weight, str):
         column = mapping.get(weight, weight)
         if column not in frame.columns:
-            raise ColumnError(
-                f"{table.source}: there is no column {weight} to weigh rows by; columns: "
-                f"{listed(frame.columns)}."
-                f"{nearest(weight, map(str, frame.columns))}",
-                file=table.source,
-                column=weight,
-                argument="weight",
-                value=weight,
-            )
+            doc = " to weigh rows by"
+            raise missing_column("weight", doc, weight, frame.columns, table.source, False)
         series = frame[column]
     else:
         series = pd.Series(_align(weight, table, "weight"), index=frame.index)
