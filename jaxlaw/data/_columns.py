@@ -404,7 +404,8 @@ def numbers(series: pd.Series, location: Location) -> np.ndarray:
         more = f" (so are {len(bad) - 1} more cells)" if len(bad) > 1 else ""
         raise location.error(
             f"{location}, {location.rows(series.index[bad[0] : bad[0] + 1])}: '{first}' is not a "
-            f"number{more}; write it as one, 0.05 for 5 % and 1000000 for 1,000,000, leave the row out, or {_pick_another(location)}",
+            f"number{more}; write it as one (0.05 for 5 %, 1000000 for 1,000,000), leave the row "
+            f"out, or {_pick_another(location)}",
             series.index[bad[0]],
             cells[bad[0]],
         )
