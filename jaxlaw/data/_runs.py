@@ -732,7 +732,8 @@ def _known(
     there = {*given, *frame}
     there |= {plain for plain, sides in SIDES.items() if {*sides} & there}
     there |= {"D"} if {*PARTS} <= there else set()
-    free = frame.drop(columns=[c for c in {*given.values(), target} if c in frame])
+    used = {*given.values(), target if isinstance(target, str) else None}
+    free = frame.drop(columns=[column for column in used if column in frame])
     taken, units, words = {}, dict(units), []
     for name, found in known_columns(free).items():
         if name in there or len(found) > 1:  # of several, where a law needs one, it is an error
