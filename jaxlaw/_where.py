@@ -104,7 +104,12 @@ def evaluate(
             what = f"{source} has no column {column}; columns: {listed(table)}.{hint}"
             raise _error(argument, text, what, column=column)
         series = pd.Series(table[column])
-        values = plain_array(series).astype(object)
+        values = plain_array(series)
+        if values.dtype.kind in "iuf" and name not in texts:  # as below, many times faster
+            cells[name] = values.astype(float)
+            missing = missing | np.isnan(cells[name])
+            continue
+        values = values.astype(object)
         empty = np.array([is_missing(cell) or str(cell).strip() == "" for cell in values], bool)
         if name in texts:
             odd = ~empty & [not isinstance(cell, str) for cell in values]

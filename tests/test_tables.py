@@ -124,7 +124,7 @@ def test_line_numbers_count_blank_and_quoted_lines(tmp_path):
         ("twice.csv", b"N,loss,loss\n1,2,3\n", ["'loss'", "fields 2 and 3", "rename"]),
         ("semicolon.tsv", b"N;D;loss\n1;2;3\n", ["';'", "sep=';'"]),
         ("short.csv", b"N;D;loss\n1;2\n", ["line 2", "2 fields"]),
-        ("both.csv", b"N;D;loss\n1e8;1e9;1,234\n", ["'1,234' is not a number", "thousands"]),
+        ("both.csv", b"N;D;loss\n1e8;1e9;1,234\n", ["'1,234' is not a number"]),
         (
             "packed.csv",
             gzip.compress(b"N,D\n1,2\n", mtime=0),

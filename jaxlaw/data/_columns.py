@@ -5,7 +5,6 @@ Every message about a value names the file, the rows, the user's own column and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +13,6 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 import pandas as pd
 
-from jaxlaw import laws
 from jaxlaw._arrays import EMPTY, is_missing, number_in
 from jaxlaw._quantities import UNIT_NAMES, single_things
 from jaxlaw._tables import Table
@@ -336,20 +334,22 @@ def with_counts(
         if column not in table.frame or pd.api.types.is_numeric_dtype(table.frame[column].dtype):
             continue
         location = Location(table.source, table.word, column, name)
-        cells = table.frame[column].astype(object)
-        counts = [parse_count(cell, noun, location, row) for row, cell in cells.items()]
+        cells, counts = table.frame[column].astype(object), []
+        for row, cell in cells.items():
+            try:
+                counts.append(single_things(cell, noun) if isinstance(cell, str) else None)
+            except UsageError as error:
+                where = f"{location}, {location.rows([row])}"
+                raise location.error(f"{where}: {error}", row, cell) from None
         if all(count is None for count in counts):
             continue
         unit = scales.setdefault(name, scales.get("D", 1.0) if name in PARTS else 1.0)
-        new[column] = pd.Series(_in_unit(cells, counts, unit), cells.index, object)
+        # Cells that say no unit are in that of the column.
+        own = [c if n is None else n / unit for c, n in zip(cells, counts, strict=True)]
+        new[column] = pd.Series(own, cells.index, object)
     if not new:
         return table, scales
     return Table(table.frame.assign(**new), table.source, table.word), scales
-
-
-def _in_unit(cells: Iterable[Any], counts: Iterable[float | None], unit: float) -> list[Any]:
-    """Cells in a unit, where they say their own."""
-    return [c if n is None else n / unit for c, n in zip(cells, counts, strict=True)]
 
 
 def has_loss(table: pd.DataFrame, columns: Iterable[Any]) -> np.ndarray:
@@ -404,7 +404,8 @@ def numbers(series: pd.Series, location: Location) -> np.ndarray:
         more = f" (so are {len(bad) - 1} more cells)" if len(bad) > 1 else ""
         raise location.error(
             f"{location}, {location.rows(series.index[bad[0] : bad[0] + 1])}: '{first}' is not a "
-            f"number{more}; {_text_remedy(first, location)}",
+            f"number{more}; write it as one (0.05 for 5 %, 1000000 for 1,000,000), leave the row "
+            f"out, or {_pick_another(location)}",
             series.index[bad[0]],
             cells[bad[0]],
         )
@@ -415,37 +416,6 @@ def _pick_another(location: Location) -> str:
     if "columns" not in location.options:
         return "give a column of numbers"
     return f"map a column of numbers: columns={{'{location.name}': '…'}}"
-
-
-def _takes_units(location: Location) -> bool:
-    """Whether ``units=`` may give the unit of a column: not of what a law predicts."""
-    name, targets = location.name, {laws.get(law).target for law in laws.names()}
-    no_input = name.startswith("loss") or name in {*targets, *CURVE_COLUMNS, "weight"}
-    return "units" in location.options and not no_input
-
-
-def _text_remedy(text: str, location: Location) -> str:
-    text = text.strip()
-    has_unit = _takes_units(location)
-    if re.fullmatch(r"[+-]?\d{1,3}([,_ ']\d{3})+(\.\d*)?", text):
-        plain = re.sub(r"[,_ ']", "", text)
-        return (
-            f"write it without thousands separators, {plain}, or pass "
-            "pandas.read_csv(..., thousands=',') instead of the file"
-        )
-    suffixed = re.fullmatch(r"([+-]?[\d.]+(?:[eE][+-]?\d+)?)\s*([kKmMbBtT])", text)
-    if suffixed:
-        number, unit = suffixed.groups()
-        return f"write {float(number) * UNIT_NAMES[unit.upper()]:.17g}"
-    if percent := re.fullmatch(r"([+-]?\d+\.?\d*|[+-]?\.\d+)\s*%", text):
-        if not has_unit:
-            plain = f"{float(percent[1]) / 100:.15g}"
-            return f"write it without the sign, as {plain} or {percent[1]}, whichever is meant"
-        return f"write it without the sign and pass units={{'{location.name}': 0.01}}"
-    if re.fullmatch(r"[+-]?\d+,\d+", text):
-        return "write decimals with a point, or pass pandas.read_csv(..., decimal=',') instead"
-    leave_out = "leave the row out" + (" with where=…" if "where" in location.options else "")
-    return f"correct it, {leave_out}, or {_pick_another(location)}"
 
 
 def check_fraction(values: np.ndarray, location: Location, labels: np.ndarray) -> np.ndarray:
@@ -476,12 +446,3 @@ def check_fraction(values: np.ndarray, location: Location, labels: np.ndarray) -
         labels[outside][0],
         values[outside][0],
     )
-
-
-def parse_count(cell: Any, noun: str, location: Location, row: Any) -> float | None:
-    """The single things that a cell says; None where it is no text with a unit."""
-    try:
-        return single_things(cell, noun) if isinstance(cell, str) else None
-    except UsageError as error:
-        where = f"{location}, {location.rows([row])}"
-        raise location.error(f"{where}: {error}", row, cell) from None

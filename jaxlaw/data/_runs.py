@@ -25,7 +25,7 @@ from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
 from jaxlaw._tables import Table
 from jaxlaw._typed import checked
-from jaxlaw._where import evaluate, rows_where
+from jaxlaw._where import evaluate, parsed, rows_where
 from jaxlaw.data._aliases import known_columns
 from jaxlaw.data._columns import (
     CURVE_COLUMNS,
@@ -60,14 +60,12 @@ from jaxlaw.data._row_checks import (
 )
 from jaxlaw.data._run_flops import RunFlops, run_flops
 from jaxlaw.data.formats import read_source, with_values
-from jaxlaw.errors import ColumnError, DataError, UsageError, listed, nearest
+from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.laws import Input, Law
 from jaxlaw.notes import Note
 
 _log = logging.getLogger(__name__)
 
-# What is taken by its name where a table has no column of the canonical one.
-_KNOWN = ("N", "D", "C", "loss", "lr", "step", "run")
 _DIVIDED = 1e-6  # change of a share from which a note says that it was divided by the sum
 
 # A cross-entropy is a loss; a column of that name serves where a law predicts it.
@@ -154,16 +152,13 @@ class Reading:
 
 def _describe(taken: Mapping[str, Any], lost: Collection[str]) -> str:
     """What was taken over, in one line; empty where nothing was, and nothing is lost."""
-    columns, units = taken.get("columns", {}), taken.get("units", {})
-    worth = {name: f" in {exponential(unit)}" for name, unit in units.items() if unit != 1}
-    named = [f"{name} = {column}{worth.pop(name, '')}" for name, column in columns.items()]
-    parts = [", ".join([*named, *(f"{name}{unit}" for name, unit in worth.items())])]
-    plain = ("where", "weight", "corpus", "format", "target", "last_of")
-    parts += [f"{name} {taken[name]}" for name in plain if name in taken]
-    parts += [f"{name} = {value}" for name, value in taken.get("values", {}).items()]
-    parts += ["without invalid rows"] * ("drop_invalid" in taken)
-    parts += [f"not saved with the fit: {', '.join(lost)}"] * bool(lost)
-    return "; ".join(filter(None, parts))
+    parts = [
+        f"{name} {', '.join(f'{k}={v}' for k, v in value.items())}"
+        if isinstance(value, dict)
+        else f"{name} {value}"
+        for name, value in taken.items()
+    ]
+    return "; ".join([*parts, *[f"not saved with the fit: {', '.join(lost)}"] * bool(lost)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -558,12 +553,15 @@ def read_runs(
     taken, scales, taken_notes = _known(table, given, declared, target)
     mapping = taken | {n: column for n, column in given.items() if column in table.frame}
     table, scales = with_counts(table, mapping, scales)
-    table, mapping, complete, computed_notes = _computed(table, mapping, given)
-    table, scales, added = _with_totals(table, mapping, scales)
+    added, scales = _totals(given, table, scales)
+    table, mapping, complete, computed_notes = _computed(table, mapping, given | added, scales)
     if corpus is not None:
         corpus = checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
     keep, notes = _rows_to_keep(where, table, mapping)
     keep, notes = keep & complete, [*taken_notes, *computed_notes, *notes]
+    if added:
+        message = ", ".join(f"{name} from {text}" for name, text in added.items())
+        notes.append(Note("columns-taken", "info", f"{table.source}: {message}"))
     if not keep.any():
         message = f"{table.source}: empty cells leave none of the {len(keep)} rows"
         raise DataError(message, file=table.source)
@@ -584,13 +582,13 @@ def read_runs(
         corpus=corpus,
         drop_invalid=bool(drop_invalid),
         dropped=int((~keep).sum()),
-        notes=(*notes, *added),
+        notes=tuple(notes),
         reading=_reading(
             mapping, scales, weight, where, corpus, drop_invalid, format, values, last_of
         ),
     )
     runs = _with_target(runs, target)
-    if added and not drop_invalid:
+    if added:
         _check_parts(runs)
     return runs
 
@@ -712,28 +710,16 @@ def _checked_names(columns: Mapping[str, Any] | None, table: Table) -> dict[str,
         message = "columns is a dict, canonical name to column: {'N': 'n_params'}"
         raise UsageError(message, argument="columns", value=columns)
     mapping, present = dict(columns or {}), table.frame.columns
-    # A list as a name is not hashable; the TypeError of whichever look-up meets it first is
-    # caught below, for all of them.
-    try:
-        known = [name for names in _canonical_names() for name in names]
-        known = list(dict.fromkeys([*known, *CURVE_COLUMNS]))
-        _check_canonical(mapping, "columns", known, present)
-        by_column: dict[Any, str] = {}
-        for name, column in mapping.items():
-            if by_column.setdefault(column, name) != name:
-                raise UsageError(
-                    f"columns: column {column} is given for both {by_column[column]} and {name}; "
-                    "give each its own column",
-                    argument="columns",
-                    file=table.source,
-                    column=column,
-                )
-    except TypeError as error:
-        raise UsageError(
-            f"columns: names must be plain names, not lists ({error})",
-            argument="columns",
-            value=columns,
-        ) from error
+    known = [name for names in _canonical_names() for name in names]
+    _check_canonical(mapping, "columns", list(dict.fromkeys([*known, *CURVE_COLUMNS])), present)
+    by_column: dict[str, str] = {}
+    for name, column in mapping.items():
+        if not isinstance(column, Hashable):
+            message = f"columns: {name} is {column!r:.60}, not the name of a column"
+            raise UsageError(message, argument="columns", value=columns)
+        if by_column.setdefault(column, name) != name:
+            message = f"columns: {column} is given for both {by_column[column]} and {name}"
+            raise UsageError(message, argument="columns", file=table.source, column=column)
     check_sides(mapping)
     return mapping
 
@@ -744,14 +730,14 @@ def _known(
     """Columns taken by their names: the mapping, all units, and a note that says which."""
     frame = table.frame
     there = {*given, *frame}
-    lacking = {*_KNOWN} - there
-    lacking -= {plain for plain, sides in SIDES.items() if {*sides} & there}
-    lacking -= {"D"} if {*PARTS} <= there else set()
-    free = frame.drop(columns=[c for c in {*given.values(), target} if c in frame])
+    there |= {plain for plain, sides in SIDES.items() if {*sides} & there}
+    there |= {"D"} if {*PARTS} <= there else set()
+    used = {*given.values(), target if isinstance(target, str) else None}
+    free = frame.drop(columns=[column for column in used if column in frame])
     taken, units, words = {}, dict(units), []
-    for name, found in known_columns(free, [name for name in _KNOWN if name in lacking]).items():
-        if len(found) > 1:
-            continue  # an error where a law needs it
+    for name, found in known_columns(free).items():
+        if name in there or len(found) > 1:  # of several, where a law needs one, it is an error
+            continue
         ((column, unit),) = found.items()
         taken[name] = column
         said = unit is not None and name not in units
@@ -763,13 +749,15 @@ def _known(
 
 
 def _computed(
-    table: Table, mapping: dict[str, Any], given: Mapping[str, Any]
+    table: Table, mapping: dict[str, Any], given: Mapping[str, Any], units: Mapping[str, float]
 ) -> tuple[Table, dict[str, Any], np.ndarray, list[Note]]:
     """The table with columns that are expressions of others, and (n,) rows that have all cells.
 
     Raises:
         DataError: a column is neither there nor an expression of such that are.
+        UsageError: one is computed of a column in a unit, and its own is not declared.
     """
+    canonical = {column: name for name, column in mapping.items()}
     frame, source = table.frame, table.source
     names = dict(frame.items()) | {name: frame[column] for name, column in mapping.items()}
     complete, notes, computed = np.ones(len(frame), bool), [], {}
@@ -779,6 +767,15 @@ def _computed(
         if not isinstance(text, str) or not {*re.findall(r"\w+", text)} & {*map(str, names)}:
             raise missing_column(name, f" (for {name})", text, frame.columns, source)
         values, missing = evaluate(text, names, source, table.word, "columns")
+        for used in parsed(text, "columns")[1].values():
+            unit = units.get(used, units.get(canonical.get(used, ""), 1.0))
+            if unit != 1 and name not in units:
+                raise UsageError(
+                    f"columns: {name} is computed of {used}, which is in units of "
+                    f"{exponential(unit)}: say that of {name}, too, units={{'{name}': …}}",
+                    argument="units",
+                    column=used,
+                )
         computed[name], frame = text, frame.assign(**{text: values})
         complete &= ~missing
         if missing.any():
@@ -796,46 +793,27 @@ def _units(units: Mapping[str, Any] | None) -> dict[str, float]:
     return {name: raw_units(name, unit) for name, unit in (units or {}).items()}
 
 
-def _with_totals(
-    table: Table, mapping: dict[str, Any], scales: dict[str, float]
-) -> tuple[Table, dict[str, float], tuple[Note, ...]]:
-    """D and r_d of a table that has the tokens of either corpus in their place.
-
-    Returns:
-        The table with what it lacked, NaN where a part is no number of tokens; the units with
-        that of D; a note, where something was added.
-    """
-    own = [mapping.get(name, name) for name in PARTS]
-    there = {*mapping, *table.frame}
-    lacking = {"D": not {"D"} & there, "r_d": not {"r", *SIDES["r"]} & there}
-    if not all(column in table.frame for column in own) or not any(lacking.values()):
-        return table, scales, ()
-    units = [scales.get(name, scales.get("D")) for name in PARTS]
-    if units.count(None) == 1:
+def _totals(
+    given: Mapping[str, Any], table: Table, units: dict[str, float]
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """D and r_d as expressions, where a table has the tokens of either corpus in their place."""
+    there = {*given, *table.frame}
+    lacking = {"D"} - there | ({"r_d"} if not {"r", *SIDES["r"]} & there else set())
+    if not {*PARTS} <= there or not lacking:
+        return {}, units
+    first, second = (units.get(name, units.get("D")) for name in PARTS)
+    if (first is None) != (second is None):
         raise UsageError(
             "units: D_d and D_g are added up; declare the units of both, or that of D",
             argument="units",
-            value=scales,
+            value=units,
         )
-    tokens = [_tokens(table, column, name) for name, column in zip(PARTS, own, strict=True)]
-    if units[0] is not None:
-        tokens[1] = tokens[1] * (units[1] / units[0])
-    total = tokens[0] + tokens[1]
-    with np.errstate(invalid="ignore"):  # of no tokens at all there is no share
-        values = {"D": total, "r_d": (tokens[0] / total).round(12)}  # 0.2 is one share, not two
-    new = {name: values[name] for name in lacking if lacking[name]}
-    if lacking["D"] and units[0] is not None:
-        scales = scales | {"D": units[0]}
-    words = {"D": "D = D_d + D_g", "r_d": "r_d = D_d/(D_d + D_g)"}
-    message = f"{table.source}: {' and '.join(words[name] for name in new)}"
-    note = Note("from-parts", "info", message)
-    return Table(table.frame.assign(**new), table.source, table.word), scales, (note,)
-
-
-def _tokens(table: Table, column: Any, name: str) -> np.ndarray:
-    """A column as tokens of a corpus, NaN where it is no number of them."""
-    part = numbers(table.frame[column], Location(table.source, table.word, column, name))
-    return np.where(np.isfinite(part) & (part >= 0), part, np.nan)
+    ratio = 1.0 if first is None else second / first
+    total = "D_d + D_g" if ratio == 1 else f"D_d + {ratio!r}*D_g"
+    new = {"D": total, "r_d": f"D_d/({total})"}
+    # D is in the unit of D_d, and a share in none.
+    units = {"r_d": 1.0} | ({} if first is None else {"D": first}) | units
+    return {name: new[name] for name in lacking}, units
 
 
 def _rename_columns(frame: pd.DataFrame, mapping: dict[str, Any]) -> pd.DataFrame:
@@ -934,15 +912,8 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
     if isinstance(weight, str):
         column = mapping.get(weight, weight)
         if column not in frame.columns:
-            raise ColumnError(
-                f"{table.source}: there is no column {weight} to weigh rows by; columns: "
-                f"{listed(frame.columns)}."
-                f"{nearest(weight, map(str, frame.columns))}",
-                file=table.source,
-                column=weight,
-                argument="weight",
-                value=weight,
-            )
+            doc = " to weigh rows by"
+            raise missing_column("weight", doc, weight, frame.columns, table.source, False)
         series = frame[column]
     else:
         series = pd.Series(_align(weight, table, "weight"), index=frame.index)

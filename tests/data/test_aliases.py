@@ -136,6 +136,16 @@ def test_columns_may_be_expressions_of_others():
     assert np.isfinite(fit.score(table).rmse)
 
 
+def test_a_unit_of_what_is_computed_is_not_forgotten():
+    table = named(N="params_M").drop(columns="tokens").assign(C=6 * simple()["N"] * simple()["D"])
+    table["params_M"] /= 1e6
+    for text in ("C/(6*N)", "C/(6*params_M)"):
+        with pytest.raises(jl.UsageError, match="computed of .* in units of 1e6.*units={'D'"):
+            jl.read_runs(table, {"D": text})
+        seen = jl.read_runs(table, {"D": text}, {"D": 1e-6}).observations("chinchilla")
+        np.testing.assert_allclose(seen.inputs["D"], simple()["D"], rtol=1e-12)
+
+
 def test_a_folder_a_glob_and_a_list_are_one_table(tmp_path):
     for n in (100, 200):
         simple().drop(columns="N").to_csv(tmp_path / f"run_N{n}000000.csv", index=False)

@@ -26,12 +26,12 @@ QUICK = settings(
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [
-        ("7,000,000", "7000000"),
-        ("7Q", "where=…"),
-        ("7,5", "decimal=','"),
-        ("diverged", "where=…"),
-        ("50%", "0.01"),
-        ("1_000", "write it without thousands separators, 1000"),
+        ("7,000,000", "1000000 for 1,000,000"),
+        ("7Q", "columns={'N': '…'}"),
+        ("7,5", "leave the row out"),
+        ("diverged", "leave the row out"),
+        ("50%", "0.05 for 5 %"),
+        ("1_000", "1000000 for 1,000,000"),
     ],
 )
 def test_text_in_a_number_column(tmp_path, text, remedy):
