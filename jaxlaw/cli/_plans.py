@@ -626,7 +626,7 @@ def observed_transfer_command(
     )
     if not met.all():
         head += f"; {(~met).sum():,} points have a loss that no curve from scratch has"
-    draw = lambda plots: plots.data_transferred(result)  # noqa: E731
+    draw = lambda plots: plots.transfer(result, quantity="transferred")  # noqa: E731
     conclude_plan(result, out, as_json, draw, head=head)
 
 
