@@ -19,8 +19,9 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting._ensemble import (
     Question,
     ask,
-    ensemble,
+    draws_each,
     interval_at,
+    logs_of,
     probability_below,
     quantiles_of,
 )
@@ -206,10 +207,11 @@ def backtest_of(
     at = _cutoffs(asked, name, z, cutoffs, first)
     seen, table = asked.first, asked.table()
     active, fitted = seen.weight > 0, z <= at[:, None]
-    found, frames = ensemble(asked, fitted * seen.weight, prior, seed), []
-    for k, (_, logs) in zip(range(len(at)), found.logs(table), strict=False):
+    frames = []
+    for k, (draws, _) in enumerate(draws_each(asked, fitted * seen.weight, prior, seed)):
         rows = np.flatnonzero(~fitted[k] & active)
-        quantiles = quantiles_of(logs[:, rows], found.sigma(k), seed)
+        logs = logs_of(asked, draws, table)
+        quantiles = quantiles_of(logs[:, rows], draws.sigma, seed)
         line = _power_law(z[fitted[k] & active], seen.target[fitted[k] & active], z[rows])
         frames.append(frame_of(
             f"{name} ≤ {at[k]:.3g}", seen.rows[rows], np.log(z[rows] / at[k]), seen.target[rows],

@@ -27,9 +27,11 @@ from jaxlaw.data import ReadingOptions
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
     FittedLaw,
+    Prior,
     Residuals,
     experiment_notes,
     outside_range,
+    prior_of,
     range_message,
     residual_notes,
     runs_for,
@@ -37,12 +39,14 @@ from jaxlaw.fitting import (
 from jaxlaw.forecasting._backtest import Backtest, backtest_of, frame_of
 from jaxlaw.forecasting._ensemble import (
     LEVELS,
-    Ensemble,
     Question,
     ask,
-    ensemble,
+    draws_each,
     interval_at,
+    logs_of,
     quantiles_of,
+    share_of_prior,
+    weights_of,
 )
 from jaxlaw.forecasting.posterior import NU
 from jaxlaw.laws import growing_inputs
@@ -51,7 +55,6 @@ from jaxlaw.uncertainty import Draws
 
 PARTS = ("from_parameters", "from_prior", "from_misfit", "from_noise")
 _COLUMNS = dict.fromkeys(("distance", "estimate", "low", "high", *PARTS), float)
-CONFLICT = 0.05  # tail probability of the posterior under the prior, below which they disagree
 _ROUNDING = 1e-6  # of a distance
 _SLOPES = 64  # draws that show in which directions a law varies
 _FARTHER = 1.5  # times the e-folds that the runs themselves span
@@ -306,28 +309,28 @@ def forecast(
     """
     asked = ask(runs, laws, groups, reading)
     points = asked.points(at)
-    found = ensemble(asked, asked.first.weight[None], prior, seed)
-    table, quantiles = _predicted(found, points, level, seed)
-    draws = found.draws(0)
-    notes = _experiment_notes(found)
-    if draws.conflict < CONFLICT:
-        without = ensemble(asked, asked.first.weight[None], None, seed)
-        notes.append(_conflict_note(table, _predicted(without, points, level, seed)[0], draws))
+    prior = prior_of(prior)
+    ((draws, under_prior),) = draws_each(asked, asked.first.weight[None], prior, seed)
+    notes = _experiment_notes(asked, draws)
+    if draws is under_prior:
+        table, quantiles = _predicted(asked, draws, prior, points, level, seed)
+    else:
+        table, quantiles = _predicted(asked, draws, None, points, level, seed)
+        other, _ = _predicted(asked, under_prior, prior, points, level, seed)
+        notes.append(_conflict_note(table, other, draws))
     notes += [*_notes_of_points(draws.fit, asked, points, table), *draws.notes]
     tested = None
     if backtest:
         tested = backtest_of(asked, prior=prior, level=level, seed=seed)
-    known = found.prior is not None and [
-        law for law in asked.laws.values() if found.prior.knows(law)
-    ]
+    known = [law for law in asked.laws.values() if prior is not None and prior.knows(law)]
     return Forecast(
         table=table, level=level, target=asked.first.target_name, posterior=draws,
-        weights=found.weights(0), quantiles=quantiles, observed=asked.fitted(),
+        weights=weights_of(asked, draws), quantiles=quantiles, observed=asked.fitted(),
         source=asked.runs.source, fingerprint=fingerprint(asked.fitted()),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
         notes=tuple(dict.fromkeys(notes)),
-        prior=found.prior.rests_on(known[0]) if known else "", backtest=tested,
+        prior=prior.rests_on(known[0]) if known and draws is under_prior else "", backtest=tested,
     )  # fmt: skip
 
 
@@ -338,22 +341,22 @@ def fingerprint(runs: pd.DataFrame) -> str:
 
 
 def _predicted(
-    found: Ensemble, points: dict[str, np.ndarray], level: float, seed: int
-) -> tuple[pd.DataFrame, np.ndarray]:
+    asked: Question, draws: Draws, prior: Prior | None, points: dict[str, np.ndarray],
+    level: float, seed: int,
+) -> tuple[pd.DataFrame, np.ndarray]:  # fmt: skip
     """The table of a forecast, and the quantiles (265, m) of new runs at its points."""
-    ((plain, moved),) = found.logs(points)
+    plain, moved = (logs_of(asked, draws, points, misfit=misfit) for misfit in (False, True))
     if not np.isfinite(moved).all():
         raise DataError("the law has no positive finite prediction at some of these points")
-    sigma = found.sigma(0)
-    quantiles = quantiles_of(moved, sigma, seed)
+    quantiles = quantiles_of(moved, draws.sigma, seed)
     low, high = interval_at(quantiles, level)
-    parameters, noise = plain.var(axis=0), np.mean(sigma**2) * NU / (NU - 2)
-    of_prior = found.of_prior(0, plain) * parameters
+    parameters, noise = plain.var(axis=0), np.mean(draws.sigma**2) * NU / (NU - 2)
+    of_prior = share_of_prior(asked, draws, prior, plain) * parameters
     parts = np.stack([
         parameters - of_prior, of_prior, (moved - plain).var(axis=0), np.full(len(low), noise)
     ])  # fmt: skip
-    size = found.asked.size(points)
-    largest = found.asked.size(found.asked.fitted()).max()
+    size = asked.size(points)
+    largest = asked.size(asked.fitted()).max()
     distance = np.where(size > largest + _ROUNDING, size - largest, 0.0)
     return pd.DataFrame(points | {
         "distance": distance, "estimate": np.exp(np.median(moved, axis=0)),
@@ -361,18 +364,19 @@ def _predicted(
     }), quantiles  # fmt: skip
 
 
-def _conflict_note(table: pd.DataFrame, other: pd.DataFrame, draws: Draws) -> Note:
-    """What the runs say against the prior, and the answer without it."""
+def _conflict_note(table: pd.DataFrame, under_prior: pd.DataFrame, draws: Draws) -> Note:
+    """What the runs say against the prior, and the answer with it."""
     far, unit = table["distance"].idxmax(), draws.fit.target_unit
-    with_prior, without = (
+    without, with_prior = (
         f"{written(one['estimate'][far], unit)} "
         f"({written_range(one['low'][far], one['high'][far], unit)})"
-        for one in (table, other)
+        for one in (table, under_prior)
     )
     return Note(
         "prior-conflict", "warning",
-        f"these runs contradict the prior (p = {draws.conflict:.2g}): the forecast is {with_prior} "
-        f"with it and {without} without it; if nothing explains the conflict, use prior=None",
+        f"these runs contradict the prior (p = {draws.conflict:.2g}), which the forecast therefore "
+        f"leaves out: it is {without}, and with the prior {with_prior}; see what is odd about the "
+        "runs or their units",
         inherited=True,
     )  # fmt: skip
 
@@ -392,7 +396,7 @@ def _notes_of_points(
             inherited=True,
         )  # fmt: skip
     growing = {n for law in asked.laws.values() for n in growing_inputs(law)}
-    label = {name: spec for name, (_, spec) in asked.inputs.items() if spec.levels}
+    label = {spec.name: spec for spec in asked.fit.law.inputs if spec.levels}
     inputs = {n: label[n].codes(v) if n in label else v for n, v in points.items()}
     for name, out in outside_range(fit.ranges, {}, inputs).items():
         if name not in growing and out.any():
@@ -405,19 +409,18 @@ def _notes_of_points(
             )  # fmt: skip
 
 
-def _experiment_notes(found: Ensemble) -> list[Note]:
+def _experiment_notes(asked: Question, draws: Draws) -> list[Note]:
     """What the runs say against the experiment: the checks that a fit runs, about the draws."""
-    seen = found.asked.first
-    ((logs, _),) = found.logs(found.asked.table())
+    seen, law = asked.first, next(iter(asked.laws.values()))
+    logs = logs_of(asked, draws, asked.table(), misfit=False)
     centre = logs.mean(axis=0)
     # The directions in which draws vary are the slopes of the law, which take up no group of rows.
-    count = min(len(found.asked.laws[next(iter(found.asked.laws))].parameters), len(seen))
+    count = min(len(law.parameters), len(seen))
     slopes = np.linalg.svd((logs[:_SLOPES] - centre).T, full_matrices=False)[0][:, :count]
     residuals = Residuals(
         np.log(seen.target), np.log(seen.target) - centre, slopes, seen.inputs, seen.weight,
         seen.rows, seen.word, True, seen.runs,
     )  # fmt: skip
-    law = next(iter(found.asked.laws.values()))
     misfit = any(note.code == "lack-of-fit" for note in residual_notes(residuals))
     return experiment_notes(law, residuals, seen.others, seen.positions, misfit=misfit)
 
