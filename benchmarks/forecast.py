@@ -29,7 +29,7 @@ from scipy import stats
 
 import jaxlaw as jl
 from benchmarks.field import Runs, experiments, read
-from jaxlaw.fitting import field_prior
+from jaxlaw.fitting import field_prior, predict_each
 from jaxlaw.forecasting.posterior import (
     SLOPE_NU,
     SLOPE_OF_NOISE,
@@ -61,9 +61,8 @@ class Case(NamedTuple):
 
 def logs_of(found: Draws, at: dict[str, Any]) -> np.ndarray:
     """(R, m) logs of skaling, without its misfit."""
-    params = {name: found.params[name][:, None] for name in SKALING.parameter_names}
-    with np.errstate(all="ignore"):
-        return np.log(np.asarray(SKALING(params, **at), float))
+    params = {name: found.params[name] for name in SKALING.parameter_names}
+    return np.log(predict_each(SKALING, params, at))
 
 
 def sets() -> Iterator[Runs]:

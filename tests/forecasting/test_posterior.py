@@ -66,9 +66,11 @@ def test_the_density_that_is_drawn_is_the_one_that_is_documented(runs):
     misfit = posterior_module.MISFIT * np.exp(
         posterior_module.MISFIT_SD * random.standard_normal((len(z), 1))
     )
-    named = dict(zip(names, points[:, 1:5].T, strict=True))
-    with np.errstate(over="ignore"):
-        params = law.scale_free.to_params(np.exp(points[:, 0]), named)
+    likely = np.abs(points[:, 1:5] - mean).max(axis=1) < 5
+    points, z, misfit = points[likely], z[likely], misfit[likely]
+    params = law.scale_free.to_params(
+        np.exp(points[:, 0]), dict(zip(names, points[:, 1:5].T, strict=True))
+    )
     params = {name: value[:, None] for name, value in params.items()}
     logs = np.log(params["E"] + params["A"] * N ** -params["alpha"]
                   + params["B"] * D ** -params["beta"])  # fmt: skip
