@@ -58,7 +58,7 @@ SHARED = 0.5  # correlation of the errors of a run's checkpoints
 _STARTS, _CLIMBS, _LONGEST = 8, 40, 5.0  # starts, steps of each, and the longest of these
 _ROUNDS, _PROPOSED = 2, 2000  # of importance sampling
 _STRETCH = 1.25  # of its proposal, beyond the spread that it is of
-_CHAINS, _MOVES, _BLOCKS = 512, 25, 40  # chains, moves of each in a block, and blocks at most
+_CHAINS, _MOVES, _BLOCKS = 512, 10, 100  # chains, moves of each in a block, and blocks at most
 ENOUGH, _WANTED = 400.0, 420.0  # effective draws
 
 
