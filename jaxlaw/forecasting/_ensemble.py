@@ -33,7 +33,7 @@ from jaxlaw.validation import label_of
 
 #: Levels of the quantiles that a forecast keeps, close together in the tails.
 LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
-CONFLICT = 0.05  # tail probability of the posterior under the prior, below which they disagree
+CONFLICT = 0.01  # tail probability of the posterior under the prior, below which they disagree
 _TOGETHER = 6  # problems of several, or a multiple of it
 _REPEATS = 4  # draws of the noise for each of the posterior
 
@@ -51,29 +51,12 @@ DEFAULT_LAWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 
 
 def default_laws(runs: Runs) -> tuple[str, ...]:
-    """The laws of :data:`DEFAULT_LAWS` that these runs have the columns of.
-
-    Raises:
-        DataError: columns of size and tokens are called otherwise; the message has the call.
-        UsageError: there are none.
-    """
+    """The laws of :data:`DEFAULT_LAWS` that these runs have the columns of; else those of N, D."""
     present = {str(name) for name in runs.table}
     if runs.corpus:
         present |= {name[:-2] for name in present if name.endswith(("_d", "_g"))}
-    for inputs, names in DEFAULT_LAWS:
-        if {*inputs} <= present:
-            return names
-    try:
-        runs.observations("skaling", free=())
-    except DataError as error:
-        columns = (error.guess or {}).get("columns", {})
-        if all(columns.get(name, "…") != "…" for name in ("N", "D")):
-            raise
-    known = "; ".join(", ".join(inputs) for inputs, _ in DEFAULT_LAWS)
-    raise UsageError(
-        f"{runs.source}: no law suits these columns by default (there are some for {known}): name "
-        "laws=, or say with columns= which column is what"
-    )
+    every = dict(DEFAULT_LAWS)
+    return next((every[inputs] for inputs in every if {*inputs} <= present), every["N", "D"])
 
 
 @dataclass(frozen=True, eq=False)

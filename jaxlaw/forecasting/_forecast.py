@@ -440,7 +440,7 @@ def score(
 
     Args:
         forecasts: forecast, a list of them, or a dict name → forecast; or the name of a file or a
-            folder of files (:meth:`jaxlaw.Forecast.save`), or a list of names.
+            folder of files (:meth:`jaxlaw.Forecast.save`).
         runs: what :func:`jaxlaw.read_runs` takes or returns, with the inputs of the forecasts and
             the target, in the forecasts' units unless ``units`` says otherwise.
         rtol: relative difference of each input up to which a run is one that was forecast: what
@@ -452,7 +452,7 @@ def score(
         a run that stands in the table twice, or a forecast that is given twice, counts once.
 
     Raises:
-        UsageError: no forecast is given, or there is no such file.
+        UsageError: no forecast is given.
         DataError: a file is no whole forecast, a column is missing, or no run was made where there
             is a forecast.
 
@@ -463,20 +463,28 @@ def score(
         >>> len(jl.forecasting.score(forecast, later).frame) == len(later)
         True
     """
-    named = _named(forecasts)
+    if isinstance(forecasts, Forecast):
+        forecasts = [forecasts]
+    elif isinstance(forecasts, str | Path):
+        forecasts = load_all([forecasts])
+    if not isinstance(forecasts, Mapping):
+        forecasts = {str(k): one for k, one in enumerate(forecasts, 1)}
+    if not forecasts:
+        raise UsageError("there is no forecast to score")
     frames, fitted, seen_before = [], 0, set()
-    for name, forecast in named.items():
+    for name, forecast in forecasts.items():
         made = (forecast.fingerprint, forecast.table.to_csv(), forecast.quantiles.tobytes())
         if made in seen_before:
             continue
         seen_before.add(made)
-        fit = forecast.posterior.fit
+        fit, inputs = forecast.posterior.fit, forecast.inputs
         seen = runs_for(fit, runs, reading).observations(fit.law, free=())
-        rows = [seen.inputs[name] / fit.units[name] for name in forecast.inputs]
-        rows = np.stack([*rows, seen.target], axis=1)
+        codes = {spec.name: spec.codes for spec in fit.law.inputs if spec.levels}
         points, own = (
-            _as_numbers(fit, one) for one in (forecast.table[forecast.inputs], forecast.observed)
+            np.stack([codes.get(n, np.asarray)(one[n]) for n in one], axis=1).astype(float)
+            for one in (forecast.table[inputs], forecast.observed)
         )
+        rows = np.stack([*(seen.inputs[n] / fit.units[n] for n in inputs), seen.target], axis=1)
         off = _apart(rows[:, :-1], points)
         known = (_apart(rows, own) < SAME).any(axis=1)
         again = pd.DataFrame(rows).duplicated().to_numpy()
@@ -490,7 +498,6 @@ def score(
             table["estimate"].to_numpy(), forecast.quantiles[:, point], forecast.level,
         ))  # fmt: skip
     frame = pd.concat(frames, ignore_index=True)
-    first = next(iter(named.values()))
     if frame.empty:
         message = f"{fitted} runs are those that the forecasts were fitted to"
         if not fitted:
@@ -503,39 +510,18 @@ def score(
     if fitted:
         message = f"{fitted} runs that a forecast was fitted to are no forecasts and left out"
         notes.append(Note("fitted-runs", "info", message))
-    if waiting := len(named) - frame["forecast"].nunique():
-        message = f"{waiting} of {len(named)} forecasts are copies of another or have no run yet"
+    if waiting := len(forecasts) - frame["forecast"].nunique():
+        message = (
+            f"{waiting} of {len(forecasts)} forecasts are copies of another or have no run yet"
+        )
         notes.append(Note("not-made-yet", "info", message))
-    return Backtest(frame, first.level, first.target, "", tuple(notes))
+    return Backtest(frame, forecast.level, forecast.target, "", tuple(notes))
 
 
 def _apart(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
     """(n, m) largest relative difference of (n, k) rows from (m, k) points."""
     size = np.maximum(np.abs(points), 1e-300)
     return (np.abs(rows[:, None] - points) / size).max(axis=2)
-
-
-def _as_numbers(fit: FittedLaw, table: pd.DataFrame) -> np.ndarray:
-    """(n, k) inputs, and the target where there is one, with the numbers of labels."""
-    codes = {spec.name: spec.codes for spec in fit.law.inputs if spec.levels}
-    columns = [codes.get(name, np.asarray)(values) for name, values in table.items()]
-    return np.stack([np.asarray(column, float) for column in columns], axis=1)
-
-
-def _named(forecasts: Any) -> dict[str, Forecast]:
-    if isinstance(forecasts, Forecast | str | Path):
-        forecasts = [forecasts]
-    if not isinstance(forecasts, Mapping):
-        listed = list(forecasts) if isinstance(forecasts, Iterable) else [forecasts]
-        files = load_all([item for item in listed if isinstance(item, str | Path)])
-        others = enumerate(listed, 1)
-        forecasts = files | {str(k): i for k, i in others if not isinstance(i, str | Path)}
-    for item in forecasts.values():
-        if not isinstance(item, Forecast):
-            raise UsageError(f"score takes forecasts, not {type(item).__name__}")
-    if not forecasts:
-        raise UsageError("there is no forecast to score")
-    return {str(name): forecast for name, forecast in forecasts.items()}
 
 
 def load_all(paths: Iterable[str | Path]) -> dict[str, Forecast]:
