@@ -395,7 +395,7 @@ def _notes_of_points(
             "rests on the prior",
             inherited=True,
         )  # fmt: skip
-    growing = {n for law in asked.laws.values() for n in growing_inputs(law)}
+    growing = {"U", *(n for law in asked.laws.values() for n in growing_inputs(law))}
     label = {spec.name: spec for spec in asked.fit.law.inputs if spec.levels}
     inputs = {n: label[n].codes(v) if n in label else v for n, v in points.items()}
     for name, out in outside_range(fit.ranges, {}, inputs).items():

@@ -36,7 +36,7 @@ from jaxlaw.fitting import FittedLaw, Prior, field_prior, joint_ranges, prior_of
 from jaxlaw.fitting._prior import SPREAD, WITHIN
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import centred_inputs, in_own_units
-from jaxlaw.laws import Law, beyond, end_of, growing_inputs, slope_of, top_of
+from jaxlaw.laws import Law, beyond, end_of, growing_inputs, repeats, slope_of, top_of
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import Draws, group_numbers
 
@@ -49,6 +49,7 @@ MOST_RUNS = 40.0  # that count as such: what a law errs by does not average out
 #: Scale τ and mean of the misfit's slopes beyond the runs, per e-fold: of laws of size, tokens or
 #: compute alone, which lie high beyond their runs, and of those of a mixture or of a whole curve.
 SLOPES = {"size": (0.002, -0.0025), "other": (0.008, 0.0)}
+EPOCHS_SLOPE = 0.03  # τ per e-fold of epochs beyond those of any run
 SLOPE_SD, SLOPE_NU = 0.6, 5.0  # sd of log τ, and the slopes' degrees of freedom
 SLOPE_OF_NOISE = 1.0  # scale, in those of the runs' noise, of what it adds to all slopes
 LEVEL_SD = 2.0  # of the log of the target at the reference point, about the runs'
@@ -194,21 +195,27 @@ def _misfit(
     law: Law, seen: Observations, active: np.ndarray, sigma: np.ndarray, seed: int
 ) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     """Draws of the parameters of the misfit beyond the runs that count, and their means."""
-    names = growing_inputs(law)
+    names, count = growing_inputs(law), len(sigma)
     if not names:
         return {}, {}
-    rng, shape = np.random.default_rng([seed, 1]), (len(sigma), len(names))
+    rng = np.random.default_rng([seed, 1])
     scale, mean = SLOPES["size" if {*law.input_names} <= {"N", "D", "C", "group"} else "other"]
-    slopes = scale * np.exp(SLOPE_SD * rng.standard_normal(shape)) * rng.standard_t(SLOPE_NU, shape)
     # Noise adds to the slopes along all inputs alike.
-    slopes += mean + SLOPE_OF_NOISE * sigma[:, None] * rng.standard_t(SLOPE_NU, (len(sigma), 1))
-    rows = np.stack([seen.inputs[name][active] for name in names], axis=1)
-    largest = rows[np.argmax(np.log(rows).sum(axis=1))]
-    centre = dict.fromkeys(map(slope_of, names), mean)
-    centre |= dict(zip(map(top_of, names), largest.tolist(), strict=True))
-    centre |= dict(zip(map(end_of, names), rows.max(axis=0).tolist(), strict=True))
-    draws = {name: np.full(len(sigma), value) for name, value in centre.items()}
-    return draws | dict(zip(map(slope_of, names), slopes.T, strict=True)), centre
+    common = mean + SLOPE_OF_NOISE * sigma * rng.standard_t(SLOPE_NU, count)
+
+    def own(scale: float) -> np.ndarray:
+        scales = scale * np.exp(SLOPE_SD * rng.standard_normal(count))
+        return scales * rng.standard_t(SLOPE_NU, count)
+
+    slopes = {slope_of(name): common + own(scale) for name in names}
+    rows = {name: seen.inputs[name][active] for name in seen.inputs}
+    largest = np.argmax(sum(np.log(rows[name]) for name in names))
+    centre = dict.fromkeys(slopes, mean) | {top_of(n): float(rows[n][largest]) for n in names}
+    centre |= {end_of(name): float(rows[name].max()) for name in names}
+    if repeats(law):
+        slopes[slope_of("U")] = own(EPOCHS_SLOPE)
+        centre |= {slope_of("U"): 0.0, end_of("U"): float((rows["D"] / rows["U"]).max())}
+    return {name: np.full(count, value) for name, value in centre.items()} | slopes, centre
 
 
 def _tail_probability(known: np.ndarray) -> float:

@@ -152,6 +152,21 @@ def test_misfit_is_a_plane_beyond_the_largest_run_and_nothing_within(draws, runs
     assert jl.laws.get("beyond(chinchilla)") is law
 
 
+@pytest.mark.full
+def test_more_epochs_than_any_run_had_are_beyond_the_runs():
+    runs = made(8).assign(U=lambda t: t.D / np.resize([1.0, 4.0], 8))
+    draws = jl.posterior("repetition", runs)
+    assert draws.fit.params["end_U"] == pytest.approx(4)
+    params = {name: values[:5, None] for name, values in draws.params.items()}
+    own = {name: params[name] for name in jl.laws.get("repetition").parameter_names}
+    at = {"N": np.full(2, 1e8), "D": np.full(2, 2e9), "U": np.array([1e9, 1e8])}
+    ratio = np.log(np.asarray(draws.law(params, **at)) / draws.law(own | {
+        name: 0 * values for name, values in params.items() if name.startswith("slope_")
+    } | {n: v for n, v in params.items() if n[:4] in ("top_", "end_")}, **at))  # fmt: skip
+    np.testing.assert_allclose(ratio[:, 0], 0, atol=1e-6)
+    np.testing.assert_allclose(ratio[:, 1], np.log(5) * params["slope_U"][:, 0], atol=1e-6)
+
+
 def test_runs_overrule_a_prior_that_they_contradict(runs):
     shifted = runs.assign(loss=runs.loss * (runs.N * runs.D / 1e18) ** -0.12)
     with_prior = jl.posterior("chinchilla", shifted)
