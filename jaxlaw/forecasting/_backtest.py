@@ -25,6 +25,7 @@ from jaxlaw.forecasting._ensemble import (
     probability_below,
     quantiles_of,
 )
+from jaxlaw.forecasting.posterior import known_beforehand
 from jaxlaw.notes import Note
 
 N_CUTOFFS = 6
@@ -195,6 +196,7 @@ def backtest_of(
     at = _cutoffs(asked, name, z, cutoffs, first)
     seen, table = asked.first, asked.table()
     active, fitted = seen.weight > 0, z <= at[:, None]
+    prior = known_beforehand(prior, seen)
     frames = []
     for k, (draws, _) in enumerate(draws_each(asked, fitted * seen.weight, prior, seed)):
         rows = np.flatnonzero(~fitted[k] & active)

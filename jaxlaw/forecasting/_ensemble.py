@@ -18,7 +18,7 @@ from jaxlaw._jit import in_float64, padded
 from jaxlaw._tables import is_table, read_table
 from jaxlaw.data import Observations, Runs, read_for, training_flops
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import FittedLaw, Prior, predict_each, prior_of
+from jaxlaw.fitting import FittedLaw, Prior, predict_each
 from jaxlaw.forecasting.posterior import NU, posteriors, shared_weights
 from jaxlaw.laws import (
     Law,
@@ -194,21 +194,21 @@ def _by_label(laws: Any) -> dict[str, Law]:
 
 
 def draws_each(
-    asked: Question, weights: np.ndarray, prior: Any, seed: int
+    asked: Question, weights: np.ndarray, prior: Prior | None, seed: int
 ) -> list[tuple[Draws, Draws]]:
     """Draws of P problems: of each law those of all problems in one program.
 
     Args:
         asked: runs and laws.
         weights: (P, n) of the rows: 0 leaves one out.
-        prior: as :func:`jaxlaw.posterior` takes it.
+        prior: what is known beforehand.
         seed: seed of the draws.
 
     Returns:
         The answer to each problem, and that under the prior: another one where the runs contradict
         the prior, and the answer is without it.
     """
-    under = _draws_under(asked, weights, prior_of(prior), seed)
+    under = _draws_under(asked, weights, prior, seed)
     odd = [k for k, draws in enumerate(under) if draws.conflict < CONFLICT]
     found = list(under)
     for k, draws in zip(odd, _draws_under(asked, weights[odd], None, seed), strict=True):
@@ -260,13 +260,6 @@ def _together(each: dict[str, Draws]) -> Draws:
         effective=min(draws.effective for draws in each.values()),
         conflict=min(draws.conflict for draws in each.values()),
     )  # fmt: skip
-
-
-def weights_of(asked: Question, draws: Draws) -> dict[str, float]:
-    """Label of a law → its posterior probability."""
-    if len(asked.laws) == 1:
-        return dict.fromkeys(asked.laws, 1.0)
-    return {label: draws.fit.params[weight_of(label)] for label in asked.laws}
 
 
 def logs_of(

@@ -31,7 +31,6 @@ from jaxlaw.fitting import (
     Residuals,
     experiment_notes,
     outside_range,
-    prior_of,
     range_message,
     residual_notes,
     runs_for,
@@ -46,10 +45,9 @@ from jaxlaw.forecasting._ensemble import (
     logs_of,
     quantiles_of,
     share_of_prior,
-    weights_of,
 )
-from jaxlaw.forecasting.posterior import NU
-from jaxlaw.laws import growing_inputs
+from jaxlaw.forecasting.posterior import NU, known_beforehand
+from jaxlaw.laws import growing_inputs, weight_of
 from jaxlaw.notes import Note, largest_run_step, remedy_of
 from jaxlaw.uncertainty import Draws
 
@@ -309,7 +307,7 @@ def forecast(
     """
     asked = ask(runs, laws, groups, reading)
     points = asked.points(at)
-    prior = prior_of(prior)
+    prior = known_beforehand(prior, asked.first)
     ((draws, under_prior),) = draws_each(asked, asked.first.weight[None], prior, seed)
     notes = _experiment_notes(asked, draws)
     if draws is under_prior:
@@ -322,10 +320,11 @@ def forecast(
     tested = None
     if backtest:
         tested = backtest_of(asked, prior=prior, level=level, seed=seed)
+    weights = {label: draws.fit.params.get(weight_of(label), 1.0) for label in asked.laws}
     known = [law for law in asked.laws.values() if prior is not None and prior.knows(law)]
     return Forecast(
         table=table, level=level, target=asked.first.target_name, posterior=draws,
-        weights=weights_of(asked, draws), quantiles=quantiles, observed=asked.fitted(),
+        weights=weights, quantiles=quantiles, observed=asked.fitted(),
         source=asked.runs.source, fingerprint=fingerprint(asked.fitted()),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},

@@ -32,7 +32,7 @@ from scipy.special import gammaln
 from jaxlaw import laws
 from jaxlaw._jit import compiled, in_float64, padded, size_class
 from jaxlaw.data import Observations, Runs, read_for
-from jaxlaw.fitting import FittedLaw, Prior, field_prior, joint_ranges, prior_of
+from jaxlaw.fitting import FittedLaw, Prior, field_prior, joint_ranges, prior_of, run_hashes
 from jaxlaw.fitting._prior import SPREAD, WITHIN
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import centred_inputs, in_own_units
@@ -107,8 +107,14 @@ def posterior(
     seen = read.observations(law, free=())
     members = None if groups is None else group_numbers(read, seen, groups)
     weight = seen.weight * shared_weights(seen, members)
-    prior = prior_of(prior)
+    prior = known_beforehand(prior, seen)
     return posteriors(law, seen, weight[None], prior=prior, seed=seed, n_draws=n_draws)[0]
+
+
+def known_beforehand(given: Any, seen: Observations) -> Prior | None:
+    """The prior that a user means, without experiments of these very runs."""
+    prior = prior_of(given)
+    return None if prior is None else prior.without_runs(run_hashes(seen))
 
 
 def shared_weights(seen: Observations, members: np.ndarray | None) -> np.ndarray:
@@ -142,7 +148,7 @@ def posteriors(
         n_draws: number of draws.
     """
     law, seen = laws.get(law), observations
-    space = _space(law, prior)
+    space = Space(law, prior is not None and prior.knows(law))
     with in_float64():
         one = _problem(space, seen, prior)
         shape = (len(weights), len(one.target))
@@ -247,23 +253,27 @@ class Space(NamedTuple):
 
     Attributes:
         law: the law.
-        known: its scale-free coordinates, if the prior knows them; empty otherwise.
-        open: the parameters in search coordinates under weak normals, in the law's order.
-        scales: for each of these, whether its coordinate is its ``log`` or ``linear``.
-        groups: number of groups of runs that are pooled; 0 of a law without groups.
+        known: whether the prior knows it.
     """
 
     law: Law
-    known: tuple[str, ...]
-    open: tuple[str, ...]
-    scales: tuple[str, ...]
-    groups: int = 0
+    known: bool
+
+    @property
+    def groups(self) -> int:
+        """Number of groups of runs that are pooled; 0 of a law without groups."""
+        return len(self.law.of_groups) if self.known and self.law.scale_free.of else 0
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Coordinates of the law, or of each group, that the prior is over, after the level."""
+        """Coordinates of the law, or of each group: the level, and those that the prior is over."""
         law = self.law.scale_free.of if self.groups else self.law
         return ("level", *law.scale_free.words) if self.known else ()
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The parameters in search coordinates under weak normals."""
+        return self.law.scale_free.open if self.known else self.law.parameter_names
 
     @property
     def levels(self) -> np.ndarray:
@@ -279,13 +289,13 @@ class Space(NamedTuple):
         law = self.law
         opened = at[len(at) - 2 - len(self.open) : len(at) - 2]
         values = {
-            name: jnp.exp(u) if scale == "log" else u
-            for name, scale, u in zip(self.open, self.scales, opened, strict=True)
+            name: jnp.exp(u) if law.parameter(name).low >= 0 else u
+            for name, u in zip(self.open, opened, strict=True)
         }
         if self.known:
             level = jnp.ones(()) if self.groups else jnp.exp(at[0])
-            named = dict(zip(self.known, at[0 if self.groups else 1 :], strict=False))
-            values |= law.scale_free.to_params(level, named)
+            named = zip(law.scale_free.words, at[0 if self.groups else 1 :], strict=False)
+            values |= law.scale_free.to_params(level, dict(named))
         moved = law.chart.to_natural(values, data.context) if law.chart and self.open else {}
         values |= {name: moved[name] for name in moved if name in self.open}
         own = in_own_units(law, values, data.centre)
@@ -311,16 +321,6 @@ class _Runs(NamedTuple):
     whiten: Any  # (k, k)
     between: Any  # (each,) logs of standard deviations between groups
     noise: Any  # log of the noise that the prior expects
-
-
-@cache
-def _space(law: Law, prior: Prior | None) -> Space:
-    known = prior is not None and prior.knows(law)
-    coordinates = tuple(law.scale_free.words) if known else ()
-    names = law.scale_free.open if known else law.parameter_names
-    scales = ("log" if law.parameter(name).low >= 0 else "linear" for name in names)
-    groups = len(law.of_groups) if known and law.scale_free.of is not None else 0
-    return Space(law, coordinates, tuple(names), tuple(scales), groups)
 
 
 def _problem(space: Space, seen: Observations, prior: Prior | None) -> _Runs:
@@ -407,8 +407,8 @@ def _middle(space: Space, data: _Runs) -> tuple[Any, Any]:
         rest = {n: jnp.ones(len(data.starts)) for n in law.parameter_names if n not in values}
         values |= law.chart.from_natural(values | rest, data.context)
     columns = [
-        jnp.log(jnp.maximum(values[name], 1e-12)) if scale == "log" else values[name]
-        for name, scale in zip(space.open, space.scales, strict=True)
+        jnp.log(jnp.maximum(values[name], 1e-12)) if law.parameter(name).low >= 0 else values[name]
+        for name in space.open
     ]
     columns = jnp.stack(columns, axis=1) if columns else jnp.zeros((2, 0))
     each = jnp.concatenate([jnp.zeros(1), data.mean[len(data.mean) - len(space.names) + 1 :]])
@@ -511,13 +511,6 @@ def _solve(matrix: Any, values: Any) -> Any:
     return jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(matrix), True), values)
 
 
-def _tempered(logs: Any) -> Any:
-    """Weights (M,) to a power at most 1 that leaves a twentieth of them effective."""
-    powers = 0.75 ** jnp.arange(16)
-    weights = jax.nn.softmax(powers[:, None] * logs, axis=1)
-    return weights[jnp.argmax(1 / jnp.sum(weights**2, axis=1) > 0.05 * len(logs))]
-
-
 def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...]:
     middle, spread = _middle(space, data)
     parts = lambda at: _parts(space, data, middle, spread, at)  # noqa: E731
@@ -538,7 +531,9 @@ def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...
         values = density(points)
         volume = jnp.sum(jnp.log(_STRETCH * jnp.diag(factor)))
         logs = values - _log_t(jnp.sum(off**2, axis=1), size, NU) + volume
-        weights = _tempered(logs)
+        # To a power at most 1 that leaves a twentieth of them effective.
+        weights = jax.nn.softmax(0.75 ** jnp.arange(16)[:, None] * logs, axis=1)
+        weights = weights[jnp.argmax(1 / jnp.sum(weights**2, axis=1) > 0.05 * len(logs))]
         centre = weights @ points
         off = points - centre
         covariance = (off.T * weights) @ off

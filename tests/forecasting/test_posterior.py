@@ -153,6 +153,15 @@ def test_misfit_is_a_plane_beyond_the_largest_run_and_nothing_within(draws, runs
 
 
 @pytest.mark.full
+def test_a_fit_of_the_very_runs_says_nothing_beforehand(runs, draws):
+    fit = jl.fit("chinchilla", runs, evaluation="paloma")
+    again = jl.posterior("chinchilla", runs, prior=[fit])
+    np.testing.assert_allclose(again.params["alpha"], draws.params["alpha"])
+    others = jl.posterior("chinchilla", made(20, seed=1), prior=[fit])
+    assert others.params["E"].std() < jl.posterior("chinchilla", made(20, seed=1)).params["E"].std()
+
+
+@pytest.mark.full
 def test_more_epochs_than_any_run_had_are_beyond_the_runs():
     runs = made(8).assign(U=lambda t: t.D / np.resize([1.0, 4.0], 8))
     draws = jl.posterior("repetition", runs)
