@@ -38,16 +38,16 @@ _TOGETHER = 6  # problems of several, or a multiple of it
 _REPEATS = 4  # draws of the noise for each of the posterior
 
 #: Laws that are taken where none is named: the first row whose inputs are all columns of the runs.
-DEFAULT_LAWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (("N", "D", "r"), ("dcpt",)),
-    (("N", "D", "U"), ("repetition",)),
-    (("N", "D", "experts"), ("routed-skaling",)),
-    (("N", "experts"), ("routed-loss-size",)),
-    (("N", "D"), ("skaling",)),
-    (("C",), ("loss-compute-e",)),
-    (("Df",), ("rectified",)),
-    (("S1", "S2"), ("annealing",)),
-)
+DEFAULT_LAWS = {
+    ("N", "D", "r"): "dcpt",
+    ("N", "D", "U"): "repetition",
+    ("N", "D", "experts"): "routed-skaling",
+    ("N", "experts"): "routed-loss-size",
+    ("N", "D"): "skaling",
+    ("C",): "loss-compute-e",
+    ("Df",): "rectified",
+    ("S1", "S2"): "annealing",
+}
 
 
 def default_laws(runs: Runs) -> tuple[str, ...]:
@@ -55,8 +55,7 @@ def default_laws(runs: Runs) -> tuple[str, ...]:
     present = {str(name) for name in runs.table}
     if runs.corpus:
         present |= {name[:-2] for name in present if name.endswith(("_d", "_g"))}
-    every = dict(DEFAULT_LAWS)
-    return next((every[inputs] for inputs in every if {*inputs} <= present), every["N", "D"])
+    return (next((law for n, law in DEFAULT_LAWS.items() if {*n} <= present), "skaling"),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,16 +241,16 @@ def _together(each: dict[str, Draws]) -> Draws:
     evenly = (np.arange(len(first.sigma)) + 0.5) / len(first.sigma)
     chosen = np.minimum(np.searchsorted(np.cumsum(weights), evenly), len(weights) - 1)
     params, centre = {}, {}
-    merged: dict[str, Any] = {name: {} for name in ("units", "ranges", "joint_ranges", "columns")}
     for j, (label, draws) in enumerate(each.items()):
         params[weight_of(label)] = (chosen == j).astype(float)
         centre[weight_of(label)] = float(weights[j])
-        for name, values in draws.params.items():
-            middle = draws.fit.params[name]
-            centre[parameter_of(name, label)] = middle
-            params[parameter_of(name, label)] = np.where(chosen == j, values, middle)
-        for name, known in merged.items():
-            merged[name] = {**(getattr(draws.fit, name) or {}), **known}
+        params |= {parameter_of(name, label): values for name, values in draws.params.items()}
+        centre |= {parameter_of(name, label): v for name, v in draws.fit.params.items()}
+    # Of an input that several laws take, what the first one says.
+    merged = {
+        field: {n: v for one in reversed(each.values()) for n, v in getattr(one.fit, field).items()}
+        for field in ("units", "ranges", "joint_ranges", "columns")
+    }
     sigma = np.choose(chosen, [draws.sigma for draws in each.values()])
     notes = dict.fromkeys(note for draws in each.values() for note in draws.notes)
     return dataclasses.replace(

@@ -310,18 +310,15 @@ def forecast(
     prior = known_beforehand(prior, asked.first)
     ((draws, under_prior),) = draws_each(asked, asked.first.weight[None], prior, seed)
     notes = _experiment_notes(asked, draws)
-    if draws is under_prior:
-        table, quantiles = _predicted(asked, draws, prior, points, level, seed)
-    else:
-        table, quantiles = _predicted(asked, draws, None, points, level, seed)
+    counts = prior if draws is under_prior else None
+    table, quantiles = _predicted(asked, draws, counts, points, level, seed)
+    if draws is not under_prior:
         other, _ = _predicted(asked, under_prior, prior, points, level, seed)
         notes.append(_conflict_note(table, other, draws))
     notes += [*_notes_of_points(draws.fit, asked, points, table), *draws.notes]
-    tested = None
-    if backtest:
-        tested = backtest_of(asked, prior=prior, level=level, seed=seed)
+    tested = backtest_of(asked, prior=prior, level=level, seed=seed) if backtest else None
     weights = {label: draws.fit.params.get(weight_of(label), 1.0) for label in asked.laws}
-    known = [law for law in asked.laws.values() if prior is not None and prior.knows(law)]
+    known = [law for law in asked.laws.values() if counts is not None and counts.knows(law)]
     return Forecast(
         table=table, level=level, target=asked.first.target_name, posterior=draws,
         weights=weights, quantiles=quantiles, observed=asked.fitted(),
@@ -329,7 +326,7 @@ def forecast(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
         notes=tuple(dict.fromkeys(notes)),
-        prior=prior.rests_on(known[0]) if known and draws is under_prior else "", backtest=tested,
+        prior=counts.rests_on(known[0]) if known else "", backtest=tested,
     )  # fmt: skip
 
 
