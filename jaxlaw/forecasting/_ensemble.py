@@ -33,7 +33,9 @@ from jaxlaw.validation import label_of
 
 #: Levels of the quantiles that a forecast keeps, close together in the tails.
 LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
-CONFLICT = 0.01  # tail probability of the posterior under the prior, below which they disagree
+#: Tail probabilities of the posterior under the prior: where the two are said to disagree, and
+#: where the answer is without the prior.
+CONFLICT, OVERRULED = 0.05, 0.01
 _TOGETHER = 6  # problems of several, or a multiple of it
 _REPEATS = 4  # draws of the noise for each of the posterior
 
@@ -194,7 +196,7 @@ def _by_label(laws: Any) -> dict[str, Law]:
 
 def draws_each(
     asked: Question, weights: np.ndarray, prior: Prior | None, seed: int
-) -> list[tuple[Draws, Draws]]:
+) -> list[tuple[Draws, Draws | None]]:
     """Draws of P problems: of each law those of all problems in one program.
 
     Args:
@@ -204,15 +206,17 @@ def draws_each(
         seed: seed of the draws.
 
     Returns:
-        The answer to each problem, and that under the prior: another one where the runs contradict
-        the prior, and the answer is without it.
+        The answer to each problem, and where runs and prior disagree another one: the answer is
+        that under the prior, or, where they overrule it, that without.
     """
     under = _draws_under(asked, weights, prior, seed)
     odd = [k for k, draws in enumerate(under) if draws.conflict < CONFLICT]
-    found = list(under)
+    found: list[tuple[Draws, Draws | None]] = [(draws, None) for draws in under]
     for k, draws in zip(odd, _draws_under(asked, weights[odd], None, seed), strict=True):
-        found[k] = dataclasses.replace(draws, conflict=under[k].conflict)
-    return list(zip(found, under, strict=True))
+        p = under[k].conflict
+        without = dataclasses.replace(draws, conflict=p)
+        found[k] = (without, under[k]) if p < OVERRULED else (under[k], without)
+    return found
 
 
 def _draws_under(

@@ -38,6 +38,7 @@ from jaxlaw.fitting import (
 from jaxlaw.forecasting._backtest import Backtest, backtest_of, frame_of
 from jaxlaw.forecasting._ensemble import (
     LEVELS,
+    OVERRULED,
     Question,
     ask,
     draws_each,
@@ -308,13 +309,13 @@ def forecast(
     asked = ask(runs, laws, groups, reading)
     points = asked.points(at)
     prior = known_beforehand(prior, asked.first)
-    ((draws, under_prior),) = draws_each(asked, asked.first.weight[None], prior, seed)
+    ((draws, other),) = draws_each(asked, asked.first.weight[None], prior, seed)
     notes = _experiment_notes(asked, draws)
-    counts = prior if draws is under_prior else None
+    counts = None if draws.conflict < OVERRULED else prior
     table, quantiles = _predicted(asked, draws, counts, points, level, seed)
-    if draws is not under_prior:
-        other, _ = _predicted(asked, under_prior, prior, points, level, seed)
-        notes.append(_conflict_note(table, other, draws))
+    if other is not None:
+        instead, _ = _predicted(asked, other, None, points, level, seed)
+        notes.append(_conflict_note(table, instead, draws))
     notes += [*_notes_of_points(draws.fit, asked, points, table), *draws.notes]
     tested = backtest_of(asked, prior=prior, level=level, seed=seed) if backtest else None
     weights = {label: draws.fit.params.get(weight_of(label), 1.0) for label in asked.laws}
@@ -360,19 +361,20 @@ def _predicted(
     }), quantiles  # fmt: skip
 
 
-def _conflict_note(table: pd.DataFrame, under_prior: pd.DataFrame, draws: Draws) -> Note:
-    """What the runs say against the prior, and the answer with it."""
+def _conflict_note(table: pd.DataFrame, instead: pd.DataFrame, draws: Draws) -> Note:
+    """What the runs say against the prior, and the other answer."""
     far, unit = table["distance"].idxmax(), draws.fit.target_unit
-    without, with_prior = (
+    answer, other = (
         f"{written(one['estimate'][far], unit)} "
         f"({written_range(one['low'][far], one['high'][far], unit)})"
-        for one in (table, under_prior)
+        for one in (table, instead)
     )
+    words = ("without it", "with it") if draws.conflict < OVERRULED else ("with it", "without it")
     return Note(
         "prior-conflict", "warning",
-        f"these runs contradict the prior (p = {draws.conflict:.2g}), which the forecast therefore "
-        f"leaves out: it is {without}, and with the prior {with_prior}; see what is odd about the "
-        "runs or their units",
+        f"these runs contradict the prior (p = {draws.conflict:.2g}): the forecast is {answer} "
+        f"{words[0]}, and would be {other} {words[1]}; see what is odd about the runs, or take "
+        "prior=None",
         inherited=True,
     )  # fmt: skip
 
