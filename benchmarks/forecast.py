@@ -29,15 +29,14 @@ from scipy import stats
 
 import jaxlaw as jl
 from benchmarks.field import Runs, experiments, read
-from jaxlaw.fitting import field_prior
+from jaxlaw.fitting import field_prior, predict_each
 from jaxlaw.forecasting.posterior import (
     SLOPE_NU,
     SLOPE_OF_NOISE,
     SLOPE_SD,
     SLOPES,
-    Posteriors,
-    posteriors,
 )
+from jaxlaw.uncertainty import Draws
 
 COUNTS = (3, 6, 12, 24, 60, 0)  # 0 stands for all runs up to the cut, where they are more than 12
 SEEDS = 2
@@ -57,18 +56,13 @@ class Case(NamedTuple):
     away: np.ndarray  # (2, m) e-folds of N and D from the largest run
     sigma: np.ndarray  # (R, 1)
     observed: np.ndarray  # (m,)
-    found: Posteriors
+    found: Draws
 
 
-def posterior(table: pd.DataFrame, prior: Any, law: jl.Law = SKALING) -> Posteriors:
-    seen = jl.read_runs(table, units=UNITS).observations(law, free=())
-    return posteriors(law, seen, np.ones((1, len(seen))), prior=prior)
-
-
-def logs_of(found: Posteriors, at: dict[str, Any], law: jl.Law = SKALING) -> np.ndarray:
-    params = {name: values[0][:, None] for name, values in found.params.items()}
-    with np.errstate(all="ignore"):
-        return np.log(np.asarray(law(params, **at), float))
+def logs_of(found: Draws, at: dict[str, Any]) -> np.ndarray:
+    """(R, m) logs of skaling, without its misfit."""
+    params = {name: found.params[name] for name in SKALING.parameter_names}
+    return np.log(predict_each(SKALING, params, at))
 
 
 def sets() -> Iterator[Runs]:
@@ -87,12 +81,14 @@ def cases() -> Iterator[Case]:
             if len(below) < size or beyond.empty or (not count and size <= 12):
                 continue
             for seed in range(SEEDS if count else 1):
-                found = posterior(below.sample(size, random_state=seed), prior)
+                found = jl.posterior(
+                    SKALING, below.sample(size, random_state=seed), prior=prior, units=UNITS
+                )
                 N, D = beyond.N.to_numpy(), beyond.D.to_numpy()
                 yield Case(
                     runs, count, logs_of(found, {"N": N, "D": D}),
-                    np.log(np.stack([N / found.places["top_N"], D / found.places["top_D"]])),
-                    found.sigma[0][:, None], np.log(beyond.loss.to_numpy()), found,
+                    np.log(np.stack([N / found.params["top_N"][0], D / found.params["top_D"][0]])),
+                    found.sigma[:, None], np.log(beyond.loss.to_numpy()), found,
                 )  # fmt: skip
 
 
@@ -133,7 +129,7 @@ def by_count(rows: pd.DataFrame) -> pd.DataFrame:
 def sources(made: list[Case]) -> None:
     scale, mean = SLOPES["size"]
     rows = [
-        {"n": case.count, "set": case.runs.name, "effective": case.found.effective[0],
+        {"n": case.count, "set": case.runs.name, "effective": case.found.effective,
          **measures(predictive(case, scale, SLOPE_OF_NOISE, mean), case.sigma, case.observed)}
         for case in made
     ]  # fmt: skip
@@ -222,16 +218,17 @@ def optima() -> None:
                              "budget": mine.budget})  # fmt: skip
         c = 6 * mine.N * mine.D
         cut = c.min() * (c.max() / c.min()) ** 0.55
-        found = posterior(mine[c <= cut], field_prior(without=runs.source))
-        tilt = found.slopes[0, :, :1] - found.slopes[0, :, 1:]
+        prior = field_prior(without=runs.source)
+        found = jl.posterior(SKALING, mine[c <= cut], prior=prior, units=UNITS)
+        tilt = (found.params["slope_N"] - found.params["slope_D"])[:, None]
         for _, curve in mine.groupby("budget"):
             log_c, best = np.log((6 * curve.N * curve.D).median()), optimum(curve)
             if log_c < np.log(1.5 * cut) or not np.isfinite(best):
                 continue
             grid = np.linspace(best - 4, best + 4, 801)
             at = {"N": np.exp(grid), "D": np.exp(log_c - grid) / 6}
-            top = found.places
-            gate = np.clip(log_c - np.log(6 * top["top_N"][0] * top["top_D"][0]), 0, 1)
+            top = 6 * found.params["top_N"][0] * found.params["top_D"][0]
+            gate = np.clip(log_c - np.log(top), 0, 1)
             drawn = grid[(logs_of(found, at) + gate * tilt * grid).argmin(axis=1)]
             ends = {level: np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
                     for level in (0.5, 0.9, 0.95)}  # fmt: skip

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from jaxlaw.forecasting._tasks import chance_of as chance_of
     from jaxlaw.forecasting._tasks import compute_for_score as compute_for_score
     from jaxlaw.forecasting._tasks import forecast_scores as forecast_scores
-    from jaxlaw.forecasting.posterior import Posteriors as Posteriors
-    from jaxlaw.forecasting.posterior import draws_of as draws_of
     from jaxlaw.forecasting.posterior import posteriors as posteriors
 else:
     __getattr__, __dir__, __all__ = face(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Unpack
@@ -9,7 +10,6 @@ from typing import Annotated, Any, Unpack
 import numpy as np
 import pandas as pd
 
-from jaxlaw._arrays import real_numbers
 from jaxlaw._quantities import SHARE
 from jaxlaw._result import Result
 from jaxlaw._rounding import ROUNDING, SAME, merged
@@ -19,11 +19,13 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting._ensemble import (
     Question,
     ask,
-    ensemble,
+    draws_each,
     interval_at,
+    logs_of,
     probability_below,
     quantiles_of,
 )
+from jaxlaw.forecasting.posterior import known_beforehand
 from jaxlaw.notes import Note
 
 N_CUTOFFS = 6
@@ -49,9 +51,7 @@ class Backtest(Result):
             ``row`` of the run, ``distance`` (natural log of how many times the largest fitted run
             it is), ``observed``, ``estimate``, ``low``, ``high``, ``error`` (estimate over
             observed, less 1), ``inside`` (whether the interval holds the run) and ``below``
-            (probability that the forecast gave to a lower target); of a back-test also
-            ``power_law``, what a straight line through the best of the fitted runs, log target over
-            log of what the cut-offs are of, would have said.
+            (probability that the forecast gave to a lower target).
         level: share of the intervals that should hold their run.
         target: name of what is predicted.
         along: what the cut-offs are of; empty for forecasts scored by runs made since.
@@ -80,17 +80,16 @@ class Backtest(Result):
         the run.
         """
         labels = [f"up to ×{BANDS[0]:g}"]
-        labels += [f"×{a:g} to ×{b:g}" for a, b in zip(BANDS, BANDS[1:], strict=False)]
+        labels += [f"×{a:g} to ×{b:g}" for a, b in itertools.pairwise(BANDS)]
         labels += [f"more than ×{BANDS[-1]:g}"]
         number = np.searchsorted(np.log(BANDS) + SAME, self.frame["distance"])
         rows = []
         for band, group in self.frame.groupby(number):
-            each = group.groupby("forecast")["error"]
-            square = (group["error"] ** 2).groupby(group["forecast"]).mean()
+            error = group["error"].groupby(group["forecast"])
             rows.append({
-                "beyond": labels[band], "forecasts": each.ngroups, "runs": len(group),
-                "bias": each.mean().mean(),
-                "rmse": float(np.sqrt(square.mean())),
+                "beyond": labels[band], "forecasts": error.ngroups, "runs": len(group),
+                "bias": error.mean().mean(),
+                "rmse": np.sqrt((group["error"] ** 2).groupby(group["forecast"]).mean().mean()),
                 "median": group["error"].abs().median(), "inside": group["inside"].mean(),
             })  # fmt: skip
         return pd.DataFrame(rows)
@@ -125,22 +124,13 @@ class Backtest(Result):
     @property
     def headline(self) -> str:
         """How many later runs were inside the intervals, and how far off the estimates were."""
-        frame = self.frame
-        inside, count, forecasts = (
-            int(frame["inside"].sum()),
-            len(frame),
-            frame["forecast"].nunique(),
-        )
+        inside, count = int(self.frame["inside"].sum()), len(self.frame)
+        forecasts, error = self.frame["forecast"].nunique(), self.frame["error"]
         what = "cutoff" if self.along else "forecast"
-        rule = ""
-        if "power_law" in frame:
-            off = (frame["power_law"] / frame["observed"] - 1).abs().median()
-            rule = f" (a power law through the best runs: {off:.2%})"
         return (
             f"the {self.level:.0%} intervals hold {inside} of {count} later "
             f"run{'s' * (count != 1)} at {forecasts} {what}{'s' * (forecasts != 1)}; median error "
-            f"{frame['error'].abs().median():.2%}{rule}, largest "
-            f"{frame['error'][frame['error'].abs().idxmax()]:+.2%}"
+            f"{error.abs().median():.2%}, largest {error[error.abs().idxmax()]:+.2%}"
         )
 
 
@@ -206,15 +196,16 @@ def backtest_of(
     at = _cutoffs(asked, name, z, cutoffs, first)
     seen, table = asked.first, asked.table()
     active, fitted = seen.weight > 0, z <= at[:, None]
-    found, frames = ensemble(asked, fitted * seen.weight, prior, seed), []
-    for k, (_, logs) in zip(range(len(at)), found.logs(table), strict=False):
+    prior = known_beforehand(prior, seen)
+    frames = []
+    for k, (draws, _) in enumerate(draws_each(asked, fitted * seen.weight, prior, seed)):
         rows = np.flatnonzero(~fitted[k] & active)
-        quantiles = quantiles_of(logs[:, rows], found.sigma(k), seed)
-        line = _power_law(z[fitted[k] & active], seen.target[fitted[k] & active], z[rows])
+        logs = logs_of(asked, draws, table)
+        quantiles = quantiles_of(logs[:, rows], draws.sigma, seed)
         frames.append(frame_of(
             f"{name} ≤ {at[k]:.3g}", seen.rows[rows], np.log(z[rows] / at[k]), seen.target[rows],
             np.exp(np.median(logs[:, rows], axis=0)), quantiles, level,
-        ).assign(power_law=line))  # fmt: skip
+        ))  # fmt: skip
     return Backtest(pd.concat(frames, ignore_index=True), level, seen.target_name, name, seen.notes)
 
 
@@ -232,35 +223,16 @@ def frame_of(
     })  # fmt: skip
 
 
-def _power_law(z: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """What a line, log y over log z, through the runs that were the best so far says; or NaN."""
-    order = np.lexsort((y, z))
-    z, y = z[order], y[order]
-    best = np.minimum.accumulate(y) == y
-    if np.ptp(np.log(z[best])) < _JITTER:
-        return np.full(len(at), np.nan)
-    slope, level = np.polyfit(np.log(z[best]), np.log(y[best]), 1)
-    return np.exp(level + slope * np.log(at))
-
-
 def _along(asked: Question, along: Along) -> tuple[str, np.ndarray]:
     """What cut-offs are of: its name, and its (n,) values; those of a run are its largest.
 
     Raises:
-        UsageError: a function gives no numbers.
         DataError: there is no such column, or a value is missing.
     """
     seen, runs = asked.first, asked.runs
     name = getattr(along, "__name__", "along") if callable(along) else along
     if callable(along):
-        try:
-            z = np.asarray(along(runs.table.iloc[seen.positions]), float)
-            assert z.shape == seen.target.shape
-        except (TypeError, ValueError, KeyError, AssertionError) as error:
-            raise UsageError(
-                f"along={name} gives no number for each row: {type(error).__name__} {error}",
-                argument="along",
-            ) from None
+        z = np.asarray(along(runs.table.iloc[seen.positions]), float)
     elif along == "compute":
         z = np.exp(asked.size(asked.table()))
     else:
@@ -270,7 +242,7 @@ def _along(asked: Question, along: Along) -> tuple[str, np.ndarray]:
         z = numbers(runs.table[column], runs.location(column))[seen.positions]
     if not (np.isfinite(z) & (z >= 0)).all():
         raise DataError(f"{runs.source}: {name} is negative or missing in some rows")
-    members = np.arange(len(z)) if asked.members is None else asked.members
+    members = np.arange(len(seen)) if asked.members is None else asked.members
     # Budgets of 6·N·D are equal on paper: a cut-off divides none by its rounding.
     return name, merged(pd.Series(z).groupby(members).transform("max"))
 
@@ -281,24 +253,25 @@ def _cutoffs(
     """(J,) the largest values fitted, in order: values that runs have.
 
     Raises:
-        UsageError: they are no numbers, or nothing lies below or beyond one.
+        UsageError: nothing lies below or beyond one.
         DataError: the runs are too few.
     """
     held = np.sort(z[asked.first.weight > 0])
-    levels = _levels(held[held > 0])
+    # Budgets that are written with a little jitter are a value each where most of the range (in
+    # logs) is gaps between them.
+    levels = np.unique(held[held > 0])
+    gaps = np.diff(np.log(levels))
+    wide = gaps > _JITTER
+    if gaps[~wide].sum() <= gaps.sum() / 3:
+        levels = levels[np.append(wide, True)]
     if not isinstance(given, int):
-        try:
-            values = np.unique(real_numbers(given).ravel())
-        except (TypeError, ValueError):
-            message = f"cutoffs is a number of them, or their values, not {given!r}"
-            raise UsageError(message, argument="cutoffs") from None
-        for value in values:
-            if not levels[0] <= value * (1 + ROUNDING) < levels[-1]:
-                raise UsageError(
-                    f"no run lies {'below' if value < levels[0] else 'beyond'} cut-off {value:g}: "
-                    f"{name} of the runs is {levels[0]:.6g} to {levels[-1]:.6g}"
-                )
-        return np.unique([levels[levels <= value * (1 + ROUNDING)].max() for value in values])
+        number = np.searchsorted(levels, np.ravel(given) * (1 + ROUNDING), side="right")
+        if (number == 0).any() or (number == len(levels)).any():
+            raise UsageError(
+                f"no run lies below one of the cut-offs, or none beyond: {name} of the runs is "
+                f"{levels[0]:.6g} to {levels[-1]:.6g}"
+            )
+        return np.unique(levels[number - 1])
     below = np.searchsorted(held, levels, side="right")
     least = first or max(FEWEST, len(held) // _SHARE)
     allowed = levels[(below >= least) & (below < len(held))]
@@ -309,17 +282,5 @@ def _cutoffs(
         )
     if first:
         return allowed
-    logs = np.log(allowed)
-    targets = np.linspace(logs[0], logs[-1], given)
-    return np.unique([allowed[np.argmin(np.abs(logs - target))] for target in targets])
-
-
-def _levels(values: np.ndarray) -> np.ndarray:
-    """Values in order, each once; budgets written with a little jitter are a value each.
-
-    They are budgets where most of the range (in logs) is gaps between them.
-    """
-    levels = np.unique(values)
-    gaps = np.diff(np.log(levels))
-    wide = gaps > _JITTER
-    return levels if gaps[~wide].sum() > gaps.sum() / 3 else levels[np.append(wide, True)]
+    targets = np.geomspace(allowed[0], allowed[-1], given)
+    return np.unique([allowed[np.argmin(np.abs(np.log(allowed / one)))] for one in targets])

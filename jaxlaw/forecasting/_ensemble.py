@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.special import softmax
 
 from jaxlaw import laws as all_laws
-from jaxlaw._arrays import real_numbers
 from jaxlaw._jit import in_float64, padded
 from jaxlaw._tables import is_table, read_table
-from jaxlaw.data import Observations, Runs, known_columns, read_runs, training_flops
+from jaxlaw.data import Observations, Runs, read_runs, training_flops
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import FittedLaw, Prior, predict_each, prior_of
-from jaxlaw.forecasting.posterior import NU, Posteriors, draws_of, posteriors, shared_weights
+from jaxlaw.fitting import FittedLaw, Prior, predict_each
+from jaxlaw.forecasting.posterior import NU, posteriors, shared_weights
 from jaxlaw.laws import (
     Law,
-    beyond,
     growing_inputs,
     parameter_of,
     slope_of,
@@ -33,42 +33,31 @@ from jaxlaw.validation import label_of
 
 #: Levels of the quantiles that a forecast keeps, close together in the tails.
 LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
+#: Tail probabilities of the posterior under the prior: where the two are said to disagree, and
+#: where the answer is without the prior.
+CONFLICT, OVERRULED = 0.05, 0.01
 _TOGETHER = 6  # problems of several, or a multiple of it
 _REPEATS = 4  # draws of the noise for each of the posterior
 
 #: Laws that are taken where none is named: the first row whose inputs are all columns of the runs.
-DEFAULT_LAWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (("N", "D", "r"), ("dcpt",)),
-    (("N", "D", "U"), ("repetition",)),
-    (("N", "D", "experts"), ("routed-skaling",)),
-    (("N", "experts"), ("routed-loss-size",)),
-    (("N", "D"), ("skaling",)),
-    (("C",), ("loss-compute-e",)),
-    (("Df",), ("rectified",)),
-    (("S1", "S2"), ("annealing",)),
-)
+DEFAULT_LAWS = {
+    ("N", "D", "r"): "dcpt",
+    ("N", "D", "U"): "repetition",
+    ("N", "D", "experts"): "routed-skaling",
+    ("N", "experts"): "routed-loss-size",
+    ("N", "D"): "skaling",
+    ("C",): "loss-compute-e",
+    ("Df",): "rectified",
+    ("S1", "S2"): "annealing",
+}
 
 
 def default_laws(runs: Runs) -> tuple[str, ...]:
-    """The laws of :data:`DEFAULT_LAWS` that these runs have the columns of.
-
-    Raises:
-        DataError: several columns may be the size, or the tokens.
-        UsageError: there are none.
-    """
+    """The laws of :data:`DEFAULT_LAWS` that these runs have the columns of; else those of N, D."""
     present = {str(name) for name in runs.table}
     if runs.corpus:
         present |= {name[:-2] for name in present if name.endswith(("_d", "_g"))}
-    for inputs, names in DEFAULT_LAWS:
-        if {*inputs} <= present:
-            return names
-    if known_columns(runs.table, ("N", "D")):  # more than one may be meant
-        runs.observations("skaling", free=())
-    known = "; ".join(", ".join(inputs) for inputs, _ in DEFAULT_LAWS)
-    raise UsageError(
-        f"{runs.source}: no law suits these columns by default (there are some for {known}): name "
-        "laws=, or say with columns= which column is what"
-    )
+    return (next((law for n, law in DEFAULT_LAWS.items() if {*n} <= present), "skaling"),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,49 +81,46 @@ class Question:
         """The rows as the first law takes them."""
         return next(iter(self.seen.values()))
 
-    @property
-    def inputs(self) -> dict[str, tuple[str, Any]]:
-        """Input of any law → label of the first law that takes it, and its specification."""
-        found: dict[str, tuple[str, Any]] = {}
-        for label, law in self.laws.items():
-            for spec in law.inputs:
-                found.setdefault(spec.name, (label, spec))
-        return found
+    @cached_property
+    def fit(self) -> FittedLaw:
+        """All laws as one, without parameters yet: its inputs and their units."""
+        law = weighted(self.laws) if len(self.laws) > 1 else next(iter(self.laws.values()))
+        units, columns = {}, {}
+        for seen in reversed(self.seen.values()):
+            units, columns = units | dict(seen.scale), columns | dict(seen.mapped)
+        params = dict.fromkeys(law.parameter_names, np.nan)
+        return FittedLaw(law, params, units=units, columns=columns)
 
     def table(self) -> pd.DataFrame:
         """The n rows: inputs in the units of the runs, labels as they are, and the target."""
-        columns = {}
-        for name, (label, spec) in self.inputs.items():
-            seen = self.seen[label]
-            columns[name] = spec.labels_of(seen.inputs[name]) if spec.levels else (
-                seen.inputs[name] / seen.scale[name]
-            )  # fmt: skip
+        own = {name: v for seen in reversed(self.seen.values()) for name, v in seen.inputs.items()}
+        columns = {
+            spec.name: spec.labels_of(own[spec.name] / self.fit.units[spec.name])
+            for spec in self.fit.law.inputs
+        }
         return pd.DataFrame(columns | {self.first.target_name: self.first.target})
 
     def fitted(self) -> pd.DataFrame:
         """The rows of :meth:`table` that count."""
         return self.table()[self.first.weight > 0].reset_index(drop=True)
 
-    def in_own_units(self, points: Mapping[str, Any]) -> dict[str, dict[str, np.ndarray]]:
-        """Label → input → (m,) of points in the units of the runs, as that law takes them."""
+    def in_own_units(self, points: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Input → (m,) of points in the units of the runs, as the laws take them."""
         return {
-            label: {
-                spec.name: spec.codes(points[spec.name])
-                if spec.levels
-                else np.asarray(points[spec.name], float) * self.seen[label].scale[spec.name]
-                for spec in law.inputs
-            }
-            for label, law in self.laws.items()
+            spec.name: np.asarray(
+                spec.codes(points[spec.name]) if spec.levels else points[spec.name]
+            )
+            * self.fit.units[spec.name]
+            for spec in self.fit.law.inputs
         }
 
     def size(self, points: Mapping[str, Any]) -> np.ndarray:
         """(m,) log of how large runs are: of their FLOPs, or of what else they grow by."""
-        label, law = next(iter(self.laws.items()))
-        own, names = self.in_own_units(points)[label], growing_inputs(law)
-        raw = {spec.name: own[spec.name] * spec.unit for spec in law.inputs if spec.name in names}
+        own, names = self.in_own_units(points), growing_inputs(next(iter(self.laws.values())))
+        raw = {spec.name: own[spec.name] * spec.unit for spec in self.fit.law.inputs}
         if len(names) > 1:
-            return np.log(training_flops(raw, self.first.flops))
-        return np.log(raw[names[0]]) if names else np.zeros(len(points[law.input_names[0]]))
+            return np.log(training_flops({name: raw[name] for name in names}, self.first.flops))
+        return np.log(raw[names[0]]) if names else np.zeros(len(next(iter(raw.values()))))
 
     def points(self, at: Any) -> dict[str, np.ndarray]:
         """Input → (m,) of the points of ``at=``, in the units of the runs; labels as they are.
@@ -143,48 +129,20 @@ class Question:
             UsageError: no points, an input is missing, or one that no law takes.
             DataError: a value outside its domain.
         """
-        if is_table(at) and not isinstance(at, Mapping):
-            at = dict(read_table(at).frame.items())
-        names = ", ".join(self.inputs)
-        if not isinstance(at, Mapping) or not at:
+        if not is_table(at):
+            names = ", ".join(self.fit.law.input_names)
             raise UsageError(f"at is a dict or a table of {names}: at={{'N': 7e10, 'D': 1.4e12}}")
-        column_of = {c: n for seen in self.seen.values() for n, c in seen.mapped.items()}
-        given = {column_of.get(str(name), str(name)): value for name, value in at.items()}
-        for name in (*given, *self.inputs):
-            if name not in self.inputs:
-                raise UsageError(f"at has '{name}', which no law takes; they take {names}")
-            if name not in given:
-                raise UsageError(f"at lacks {name}, an input of the laws; they take {names}")
-        laws = {label: self._unfitted(label) for label in self.laws}
-        arrays = {}
-        for name, (label, spec) in self.inputs.items():
-            value = given[name]
-            try:
-                arrays[name] = spec.codes(value) if spec.levels else real_numbers(
-                    laws[label].in_unit_of_runs(name, value)
-                )  # fmt: skip
-            except (TypeError, ValueError) as error:
-                raise UsageError(f"at: {name} takes numbers ({error})") from None
-        try:
-            every = np.broadcast_arrays(*arrays.values())
-        except ValueError as error:
-            raise UsageError(f"at: numbers, or arrays of them that broadcast ({error})") from None
+        given = at if isinstance(at, Mapping) else read_table(at).frame
+        name_of = {column: name for name, column in self.fit.columns.items()}
+        given = {name_of.get(str(name), str(name)): value for name, value in given.items()}
+        values = self.fit.checked_inputs(None, given)
+        every = np.broadcast_arrays(*values.values())
         if not every[0].size:
-            empty = ", ".join(name for name, value in arrays.items() if not value.size)
-            raise UsageError(f"at has no point: {empty} is empty; give a number, or several")
-        points = {
-            name: self.inputs[name][1].labels_of(values.ravel())
-            for name, values in zip(arrays, every, strict=True)
+            raise UsageError("at has no point: give a number, or several")
+        return {
+            spec.name: spec.labels_of(each.ravel())
+            for spec, each in zip(self.fit.law.inputs, every, strict=True)
         }
-        for label, law in self.laws.items():
-            laws[label].checked_inputs(None, {name: points[name] for name in law.input_names})
-        return points
-
-    def _unfitted(self, label: str) -> FittedLaw:
-        """A law without parameters yet, by which points are checked."""
-        law, seen = self.laws[label], self.seen[label]
-        params = dict.fromkeys(law.parameter_names, np.nan)
-        return FittedLaw(law, params, units=dict(seen.scale), columns=dict(seen.mapped))
 
 
 def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Question:
@@ -236,141 +194,111 @@ def _by_label(laws: Any) -> dict[str, Law]:
     return {str(label): all_laws.get(law) for label, law in laws.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Ensemble:
-    """Posteriors of one or several laws, for P problems, as draws of all of them together.
-
-    A draw is of one of the laws, as often as its evidence says.
-
-    Attributes:
-        asked: runs and laws.
-        found: label → posteriors of the P problems.
-        prior: what is known beforehand.
-    """
-
-    asked: Question
-    found: dict[str, Posteriors]
-    prior: Prior | None
-
-    def weights(self, k: int) -> dict[str, float]:
-        """Label → posterior probability of the law, in problem k."""
-        logs = np.array([one.log_evidence[k] for one in self.found.values()])
-        likely = np.exp(logs - logs.max())
-        return dict(zip(self.found, (likely / likely.sum()).tolist(), strict=True))
-
-    def _chosen(self, k: int) -> np.ndarray:
-        """(R,) number of the law that each draw of problem k is of."""
-        count = next(iter(self.found.values())).sigma.shape[1]
-        ends = np.cumsum([*self.weights(k).values()])
-        evenly = np.searchsorted(ends, (np.arange(count) + 0.5) / count)
-        return np.minimum(evenly, len(ends) - 1)
-
-    def logs(self, points: Mapping[str, Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Problem by problem the logs of the target (R, m) at points, without and with misfit."""
-        own, each = self.asked.in_own_units(points), []
-        for label, one in self.found.items():
-            law, (count, draws) = beyond(self.asked.laws[label]), one.sigma.shape
-            names = growing_inputs(law)
-            params = {
-                name: one.params[name].ravel() for name in self.asked.laws[label].parameter_names
-            }
-            params |= {name: np.repeat(values, draws) for name, values in one.places.items()}
-            none = {slope_of(name): np.zeros(count * draws) for name in names}
-            drawn = {slope_of(n): one.slopes[..., j].ravel() for j, n in enumerate(names)}
-            with np.errstate(invalid="ignore", divide="ignore"):
-                each.append([
-                    np.log(predict_each(law, params | slopes, own[label])).reshape(count, draws, -1)
-                    for slopes in (none, drawn)
-                ])  # fmt: skip
-        for k in range(count):
-            chosen = self._chosen(k)
-            plain, moved = (
-                np.choose(chosen[:, None], [logs[kind][k] for logs in each]) for kind in (0, 1)
-            )
-            yield plain, moved
-
-    def sigma(self, k: int) -> np.ndarray:
-        """(R,) relative noise of a run, in problem k."""
-        return np.choose(self._chosen(k), [one.sigma[k] for one in self.found.values()])
-
-    def of_prior(self, k: int, plain: np.ndarray) -> np.ndarray:
-        """(m,) share of the variance of logs (R, m), without misfit, for which the prior stands.
-
-        With c the covariance of a draw's coordinates z and its log at a point, and P that of the
-        prior, cᵀP⁻¹c is the part that the prior's term of the posterior's precision has.
-        """
-        total, chosen = np.zeros(plain.shape[1]), self._chosen(k)
-        for j, (label, one) in enumerate(self.found.items()):
-            law, of = self.asked.laws[label], chosen == j
-            known = self.prior is not None and self.prior.knows(law) and law.scale_free.of is None
-            if not known or of.sum() < 2:
-                continue
-            params = {name: values[k][of] for name, values in one.params.items()}
-            with in_float64():
-                found = law.scale_free.of_params(params)
-            z = np.stack([found[name] for name in self.prior.coordinates_of(law)], axis=1)
-            logs = plain[of]
-            c = (z - z.mean(axis=0)).T @ (logs - logs.mean(axis=0)) / of.sum()
-            part = (c * np.linalg.solve(self.prior.covariance_of(law), c)).sum(axis=0)
-            total += of.mean() * np.minimum(part / np.maximum(logs.var(axis=0), 1e-300), 1.0)
-        return total
-
-    def draws(self, k: int) -> Draws:
-        """The draws of problem k as a law with draws, as plans take it."""
-        each = {
-            label: draws_of(self.asked.laws[label], self.asked.seen[label], one, k)
-            for label, one in self.found.items()
-        }
-        if len(each) == 1:
-            return next(iter(each.values()))
-        law, chosen = weighted({label: draws.law for label, draws in each.items()}), self._chosen(k)
-        params: dict[str, np.ndarray] = {}
-        centre = {}
-        merged: dict[str, dict[str, Any]] = {
-            "units": {},
-            "ranges": {},
-            "joint_ranges": {},
-            "columns": {},
-        }
-        for j, (label, draws) in enumerate(each.items()):
-            params[weight_of(label)] = (chosen == j).astype(float)
-            centre[weight_of(label)] = self.weights(k)[label]
-            for name, values in draws.params.items():
-                centre[parameter_of(name, label)] = draws.fit.params[name]
-                params[parameter_of(name, label)] = np.where(
-                    chosen == j, values, draws.fit.params[name]
-                )
-            for name, known in merged.items():
-                known |= {**(getattr(draws.fit, name) or {}), **known}
-        first = next(iter(each.values()))
-        fit = dataclasses.replace(first.fit, law=law, params=centre, **merged)
-        sigma = self.sigma(k)
-        notes = dict.fromkeys(note for draws in each.values() for note in draws.notes)
-        return dataclasses.replace(
-            first, fit=fit, params=params, sigma=sigma, noise=float(np.median(sigma)),
-            effective=min(draws.effective for draws in each.values()),
-            conflict=min(draws.conflict for draws in each.values()), notes=tuple(notes),
-        )  # fmt: skip
-
-
-def ensemble(asked: Question, weights: np.ndarray, prior: Any, seed: int) -> Ensemble:
-    """Posteriors of P problems: of each law those of all problems in one program.
+def draws_each(
+    asked: Question, weights: np.ndarray, prior: Prior | None, seed: int
+) -> list[tuple[Draws, Draws | None]]:
+    """Draws of P problems: of each law those of all problems in one program.
 
     Args:
         asked: runs and laws.
         weights: (P, n) of the rows: 0 leaves one out.
-        prior: as :func:`jaxlaw.posterior` takes it.
+        prior: what is known beforehand.
         seed: seed of the draws.
+
+    Returns:
+        The answer to each problem, and where runs and prior disagree another one: the answer is
+        that under the prior, or, where they overrule it, that without.
     """
-    prior = prior_of(prior)
+    under = _draws_under(asked, weights, prior, seed)
+    odd = [k for k, draws in enumerate(under) if draws.conflict < CONFLICT]
+    found: list[tuple[Draws, Draws | None]] = [(draws, None) for draws in under]
+    for k, draws in zip(odd, _draws_under(asked, weights[odd], None, seed), strict=True):
+        p = under[k].conflict
+        without = dataclasses.replace(draws, conflict=p)
+        found[k] = (without, under[k]) if p < OVERRULED else (under[k], without)
+    return found
+
+
+def _draws_under(
+    asked: Question, weights: np.ndarray, prior: Prior | None, seed: int
+) -> list[Draws]:
+    """The draws of several laws are draws of one law each, as often as its evidence says."""
+    count = len(weights)
+    if not count:
+        return []
     weights = weights * shared_weights(asked.first, asked.members)
-    if len(weights) > 1:  # one program serves so many cut-offs and fewer
-        weights = padded(weights, -(-len(weights) // _TOGETHER) * _TOGETHER)
-    found = {
+    if count > 1:  # one program serves so many cut-offs and fewer
+        weights = padded(weights, -(-count // _TOGETHER) * _TOGETHER)
+    each = {
         label: posteriors(law, asked.seen[label], weights, prior=prior, seed=seed)
         for label, law in asked.laws.items()
     }
-    return Ensemble(asked, found, prior)
+    if len(each) == 1:
+        return next(iter(each.values()))[:count]
+    return [_together({label: one[k] for label, one in each.items()}) for k in range(count)]
+
+
+def _together(each: dict[str, Draws]) -> Draws:
+    law = weighted({label: draws.law for label, draws in each.items()})
+    weights = softmax([draws.log_evidence for draws in each.values()])
+    first = next(iter(each.values()))
+    evenly = (np.arange(len(first.sigma)) + 0.5) / len(first.sigma)
+    chosen = np.minimum(np.searchsorted(np.cumsum(weights), evenly), len(weights) - 1)
+    params, centre = {}, {}
+    for j, (label, draws) in enumerate(each.items()):
+        params[weight_of(label)] = (chosen == j).astype(float)
+        centre[weight_of(label)] = float(weights[j])
+        params |= {parameter_of(name, label): values for name, values in draws.params.items()}
+        centre |= {parameter_of(name, label): v for name, v in draws.fit.params.items()}
+    # Of an input that several laws take, what the first one says.
+    merged = {
+        field: {n: v for one in reversed(each.values()) for n, v in getattr(one.fit, field).items()}
+        for field in ("units", "ranges", "joint_ranges", "columns")
+    }
+    sigma = np.choose(chosen, [draws.sigma for draws in each.values()])
+    notes = dict.fromkeys(note for draws in each.values() for note in draws.notes)
+    return dataclasses.replace(
+        first, fit=dataclasses.replace(first.fit, law=law, params=centre, **merged), params=params,
+        sigma=sigma, noise=float(np.median(sigma)), notes=tuple(notes),
+        effective=min(draws.effective for draws in each.values()),
+        conflict=min(draws.conflict for draws in each.values()),
+    )  # fmt: skip
+
+
+def logs_of(
+    asked: Question, draws: Draws, points: Mapping[str, Any], *, misfit: bool = True
+) -> np.ndarray:
+    """(R, m) logs of the target at points in the units of the runs, with and without misfit."""
+    slope = slope_of("")
+    params = {
+        name: values if misfit or not name.startswith(slope) else np.zeros(len(values))
+        for name, values in draws.params.items()
+    }
+    return np.log(predict_each(draws.law, params, asked.in_own_units(points)))
+
+
+def share_of_prior(
+    asked: Question, draws: Draws, prior: Prior | None, plain: np.ndarray
+) -> np.ndarray:
+    """(m,) share of the variance of logs (R, m), without misfit, for which the prior stands.
+
+    With c the covariance of a draw's coordinates z and its log at a point, and P that of the
+    prior, cᵀP⁻¹c is the part that the prior's term of the posterior's precision has.
+    """
+    total, several = np.zeros(plain.shape[1]), len(asked.laws) > 1
+    for label, law in asked.laws.items():
+        of = draws.params[weight_of(label)] > 0 if several else np.ones(len(plain), bool)
+        if prior is None or not prior.knows(law) or law.scale_free.of or of.sum() < 2:
+            continue
+        names = {n: parameter_of(n, label) if several else n for n in law.parameter_names}
+        with in_float64():
+            found = law.scale_free.of_params({n: draws.params[m][of] for n, m in names.items()})
+        z = np.stack([found[name] for name in prior.coordinates_of(law)], axis=1)
+        logs = plain[of]
+        c = (z - z.mean(axis=0)).T @ (logs - logs.mean(axis=0)) / of.sum()
+        part = (c * np.linalg.solve(prior.covariance_of(law), c)).sum(axis=0)
+        total += of.mean() * np.minimum(part / np.maximum(logs.var(axis=0), 1e-300), 1.0)
+    return total
 
 
 def quantiles_of(logs: np.ndarray, sigma: np.ndarray, seed: int) -> np.ndarray:

@@ -27,6 +27,7 @@ from jaxlaw.data import ReadingOptions
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
     FittedLaw,
+    Prior,
     Residuals,
     experiment_notes,
     outside_range,
@@ -37,21 +38,22 @@ from jaxlaw.fitting import (
 from jaxlaw.forecasting._backtest import Backtest, backtest_of, frame_of
 from jaxlaw.forecasting._ensemble import (
     LEVELS,
-    Ensemble,
+    OVERRULED,
     Question,
     ask,
-    ensemble,
+    draws_each,
     interval_at,
+    logs_of,
     quantiles_of,
+    share_of_prior,
 )
-from jaxlaw.forecasting.posterior import NU
-from jaxlaw.laws import growing_inputs
+from jaxlaw.forecasting.posterior import NU, known_beforehand
+from jaxlaw.laws import growing_inputs, weight_of
 from jaxlaw.notes import Note, largest_run_step, remedy_of
 from jaxlaw.uncertainty import Draws
 
 PARTS = ("from_parameters", "from_prior", "from_misfit", "from_noise")
 _COLUMNS = dict.fromkeys(("distance", "estimate", "low", "high", *PARTS), float)
-CONFLICT = 0.05  # tail probability of the posterior under the prior, below which they disagree
 _ROUNDING = 1e-6  # of a distance
 _SLOPES = 64  # draws that show in which directions a law varies
 _FARTHER = 1.5  # times the e-folds that the runs themselves span
@@ -306,28 +308,26 @@ def forecast(
     """
     asked = ask(runs, laws, groups, reading)
     points = asked.points(at)
-    found = ensemble(asked, asked.first.weight[None], prior, seed)
-    table, quantiles = _predicted(found, points, level, seed)
-    draws = found.draws(0)
-    notes = _experiment_notes(found)
-    if draws.conflict < CONFLICT:
-        without = ensemble(asked, asked.first.weight[None], None, seed)
-        notes.append(_conflict_note(table, _predicted(without, points, level, seed)[0], draws))
+    prior = known_beforehand(prior, asked.first)
+    ((draws, other),) = draws_each(asked, asked.first.weight[None], prior, seed)
+    notes = _experiment_notes(asked, draws)
+    counts = None if draws.conflict < OVERRULED else prior
+    table, quantiles = _predicted(asked, draws, counts, points, level, seed)
+    if other is not None:
+        instead, _ = _predicted(asked, other, None, points, level, seed)
+        notes.append(_conflict_note(table, instead, draws))
     notes += [*_notes_of_points(draws.fit, asked, points, table), *draws.notes]
-    tested = None
-    if backtest:
-        tested = backtest_of(asked, prior=prior, level=level, seed=seed)
-    known = found.prior is not None and [
-        law for law in asked.laws.values() if found.prior.knows(law)
-    ]
+    tested = backtest_of(asked, prior=prior, level=level, seed=seed) if backtest else None
+    weights = {label: draws.fit.params.get(weight_of(label), 1.0) for label in asked.laws}
+    known = [law for law in asked.laws.values() if counts is not None and counts.knows(law)]
     return Forecast(
         table=table, level=level, target=asked.first.target_name, posterior=draws,
-        weights=found.weights(0), quantiles=quantiles, observed=asked.fitted(),
+        weights=weights, quantiles=quantiles, observed=asked.fitted(),
         source=asked.runs.source, fingerprint=fingerprint(asked.fitted()),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
         notes=tuple(dict.fromkeys(notes)),
-        prior=found.prior.rests_on(known[0]) if known else "", backtest=tested,
+        prior=counts.rests_on(known[0]) if known else "", backtest=tested,
     )  # fmt: skip
 
 
@@ -338,22 +338,22 @@ def fingerprint(runs: pd.DataFrame) -> str:
 
 
 def _predicted(
-    found: Ensemble, points: dict[str, np.ndarray], level: float, seed: int
-) -> tuple[pd.DataFrame, np.ndarray]:
+    asked: Question, draws: Draws, prior: Prior | None, points: dict[str, np.ndarray],
+    level: float, seed: int,
+) -> tuple[pd.DataFrame, np.ndarray]:  # fmt: skip
     """The table of a forecast, and the quantiles (265, m) of new runs at its points."""
-    ((plain, moved),) = found.logs(points)
+    plain, moved = (logs_of(asked, draws, points, misfit=misfit) for misfit in (False, True))
     if not np.isfinite(moved).all():
         raise DataError("the law has no positive finite prediction at some of these points")
-    sigma = found.sigma(0)
-    quantiles = quantiles_of(moved, sigma, seed)
+    quantiles = quantiles_of(moved, draws.sigma, seed)
     low, high = interval_at(quantiles, level)
-    parameters, noise = plain.var(axis=0), np.mean(sigma**2) * NU / (NU - 2)
-    of_prior = found.of_prior(0, plain) * parameters
+    parameters, noise = plain.var(axis=0), np.mean(draws.sigma**2) * NU / (NU - 2)
+    of_prior = share_of_prior(asked, draws, prior, plain) * parameters
     parts = np.stack([
         parameters - of_prior, of_prior, (moved - plain).var(axis=0), np.full(len(low), noise)
     ])  # fmt: skip
-    size = found.asked.size(points)
-    largest = found.asked.size(found.asked.fitted()).max()
+    size = asked.size(points)
+    largest = asked.size(asked.fitted()).max()
     distance = np.where(size > largest + _ROUNDING, size - largest, 0.0)
     return pd.DataFrame(points | {
         "distance": distance, "estimate": np.exp(np.median(moved, axis=0)),
@@ -361,18 +361,20 @@ def _predicted(
     }), quantiles  # fmt: skip
 
 
-def _conflict_note(table: pd.DataFrame, other: pd.DataFrame, draws: Draws) -> Note:
-    """What the runs say against the prior, and the answer without it."""
+def _conflict_note(table: pd.DataFrame, instead: pd.DataFrame, draws: Draws) -> Note:
+    """What the runs say against the prior, and the other answer."""
     far, unit = table["distance"].idxmax(), draws.fit.target_unit
-    with_prior, without = (
+    answer, other = (
         f"{written(one['estimate'][far], unit)} "
         f"({written_range(one['low'][far], one['high'][far], unit)})"
-        for one in (table, other)
+        for one in (table, instead)
     )
+    words = ("without it", "with it") if draws.conflict < OVERRULED else ("with it", "without it")
     return Note(
         "prior-conflict", "warning",
-        f"these runs contradict the prior (p = {draws.conflict:.2g}): the forecast is {with_prior} "
-        f"with it and {without} without it; if nothing explains the conflict, use prior=None",
+        f"these runs contradict the prior (p = {draws.conflict:.2g}): the forecast is {answer} "
+        f"{words[0]}, and would be {other} {words[1]}; see what is odd about the runs, or take "
+        "prior=None",
         inherited=True,
     )  # fmt: skip
 
@@ -391,8 +393,8 @@ def _notes_of_points(
             "rests on the prior",
             inherited=True,
         )  # fmt: skip
-    growing = {n for law in asked.laws.values() for n in growing_inputs(law)}
-    label = {name: spec for name, (_, spec) in asked.inputs.items() if spec.levels}
+    growing = {"U", *(n for law in asked.laws.values() for n in growing_inputs(law))}
+    label = {spec.name: spec for spec in asked.fit.law.inputs if spec.levels}
     inputs = {n: label[n].codes(v) if n in label else v for n, v in points.items()}
     for name, out in outside_range(fit.ranges, {}, inputs).items():
         if name not in growing and out.any():
@@ -405,19 +407,18 @@ def _notes_of_points(
             )  # fmt: skip
 
 
-def _experiment_notes(found: Ensemble) -> list[Note]:
+def _experiment_notes(asked: Question, draws: Draws) -> list[Note]:
     """What the runs say against the experiment: the checks that a fit runs, about the draws."""
-    seen = found.asked.first
-    ((logs, _),) = found.logs(found.asked.table())
+    seen, law = asked.first, next(iter(asked.laws.values()))
+    logs = logs_of(asked, draws, asked.table(), misfit=False)
     centre = logs.mean(axis=0)
     # The directions in which draws vary are the slopes of the law, which take up no group of rows.
-    count = min(len(found.asked.laws[next(iter(found.asked.laws))].parameters), len(seen))
+    count = min(len(law.parameters), len(seen))
     slopes = np.linalg.svd((logs[:_SLOPES] - centre).T, full_matrices=False)[0][:, :count]
     residuals = Residuals(
         np.log(seen.target), np.log(seen.target) - centre, slopes, seen.inputs, seen.weight,
         seen.rows, seen.word, True, seen.runs,
     )  # fmt: skip
-    law = next(iter(found.asked.laws.values()))
     misfit = any(note.code == "lack-of-fit" for note in residual_notes(residuals))
     return experiment_notes(law, residuals, seen.others, seen.positions, misfit=misfit)
 
@@ -437,7 +438,7 @@ def score(
 
     Args:
         forecasts: forecast, a list of them, or a dict name → forecast; or the name of a file or a
-            folder of files (:meth:`jaxlaw.Forecast.save`), or a list of names.
+            folder of files (:meth:`jaxlaw.Forecast.save`).
         runs: what :func:`jaxlaw.read_runs` takes or returns, with the inputs of the forecasts and
             the target, in the forecasts' units unless ``units`` says otherwise.
         rtol: relative difference of each input up to which a run is one that was forecast: what
@@ -449,7 +450,7 @@ def score(
         a run that stands in the table twice, or a forecast that is given twice, counts once.
 
     Raises:
-        UsageError: no forecast is given, or there is no such file.
+        UsageError: no forecast is given.
         DataError: a file is no whole forecast, a column is missing, or no run was made where there
             is a forecast.
 
@@ -460,20 +461,28 @@ def score(
         >>> len(jl.forecasting.score(forecast, later).frame) == len(later)
         True
     """
-    named = _named(forecasts)
+    if isinstance(forecasts, Forecast):
+        forecasts = [forecasts]
+    elif isinstance(forecasts, str | Path):
+        forecasts = load_all([forecasts])
+    if not isinstance(forecasts, Mapping):
+        forecasts = {str(k): one for k, one in enumerate(forecasts, 1)}
+    if not forecasts:
+        raise UsageError("there is no forecast to score")
     frames, fitted, seen_before = [], 0, set()
-    for name, forecast in named.items():
+    for name, forecast in forecasts.items():
         made = (forecast.fingerprint, forecast.table.to_csv(), forecast.quantiles.tobytes())
         if made in seen_before:
             continue
         seen_before.add(made)
-        fit = forecast.posterior.fit
+        fit, inputs = forecast.posterior.fit, forecast.inputs
         seen = runs_for(fit, runs, reading).observations(fit.law, free=())
-        rows = [seen.inputs[name] / fit.units[name] for name in forecast.inputs]
-        rows = np.stack([*rows, seen.target], axis=1)
+        codes = {spec.name: spec.codes for spec in fit.law.inputs if spec.levels}
         points, own = (
-            _as_numbers(fit, one) for one in (forecast.table[forecast.inputs], forecast.observed)
+            np.stack([codes.get(n, np.asarray)(one[n]) for n in one], axis=1).astype(float)
+            for one in (forecast.table[inputs], forecast.observed)
         )
+        rows = np.stack([*(seen.inputs[n] / fit.units[n] for n in inputs), seen.target], axis=1)
         off = _apart(rows[:, :-1], points)
         known = (_apart(rows, own) < SAME).any(axis=1)
         again = pd.DataFrame(rows).duplicated().to_numpy()
@@ -487,7 +496,6 @@ def score(
             table["estimate"].to_numpy(), forecast.quantiles[:, point], forecast.level,
         ))  # fmt: skip
     frame = pd.concat(frames, ignore_index=True)
-    first = next(iter(named.values()))
     if frame.empty:
         message = f"{fitted} runs are those that the forecasts were fitted to"
         if not fitted:
@@ -500,39 +508,18 @@ def score(
     if fitted:
         message = f"{fitted} runs that a forecast was fitted to are no forecasts and left out"
         notes.append(Note("fitted-runs", "info", message))
-    if waiting := len(named) - frame["forecast"].nunique():
-        message = f"{waiting} of {len(named)} forecasts are copies of another or have no run yet"
+    if waiting := len(forecasts) - frame["forecast"].nunique():
+        message = (
+            f"{waiting} of {len(forecasts)} forecasts are copies of another or have no run yet"
+        )
         notes.append(Note("not-made-yet", "info", message))
-    return Backtest(frame, first.level, first.target, "", tuple(notes))
+    return Backtest(frame, forecast.level, forecast.target, "", tuple(notes))
 
 
 def _apart(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
     """(n, m) largest relative difference of (n, k) rows from (m, k) points."""
     size = np.maximum(np.abs(points), 1e-300)
     return (np.abs(rows[:, None] - points) / size).max(axis=2)
-
-
-def _as_numbers(fit: FittedLaw, table: pd.DataFrame) -> np.ndarray:
-    """(n, k) inputs, and the target where there is one, with the numbers of labels."""
-    codes = {spec.name: spec.codes for spec in fit.law.inputs if spec.levels}
-    columns = [codes.get(name, np.asarray)(values) for name, values in table.items()]
-    return np.stack([np.asarray(column, float) for column in columns], axis=1)
-
-
-def _named(forecasts: Any) -> dict[str, Forecast]:
-    if isinstance(forecasts, Forecast | str | Path):
-        forecasts = [forecasts]
-    if not isinstance(forecasts, Mapping):
-        listed = list(forecasts) if isinstance(forecasts, Iterable) else [forecasts]
-        files = load_all([item for item in listed if isinstance(item, str | Path)])
-        others = enumerate(listed, 1)
-        forecasts = files | {str(k): i for k, i in others if not isinstance(i, str | Path)}
-    for item in forecasts.values():
-        if not isinstance(item, Forecast):
-            raise UsageError(f"score takes forecasts, not {type(item).__name__}")
-    if not forecasts:
-        raise UsageError("there is no forecast to score")
-    return {str(name): forecast for name, forecast in forecasts.items()}
 
 
 def load_all(paths: Iterable[str | Path]) -> dict[str, Forecast]:

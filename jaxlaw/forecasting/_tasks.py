@@ -31,9 +31,10 @@ from jaxlaw.data import ReadingOptions, Runs, missing_column, numbers, read_runs
 from jaxlaw.data._dependence import run_groups
 from jaxlaw.errors import UsageError, listed, nearest
 from jaxlaw.forecasting._forecast import LEVELS, Forecast, forecast
-from jaxlaw.forecasting.posterior import NU, SHARED, Posteriors, posteriors
+from jaxlaw.forecasting.posterior import NU, SHARED, posteriors
 from jaxlaw.laws import Input, positive, real
 from jaxlaw.notes import Note
+from jaxlaw.uncertainty import Draws
 
 #: Scores of guesses at random: one over the number of answers that the task offers, as in
 #: lm-evaluation-harness. Whole names of tasks, letters and digits alone.
@@ -505,31 +506,31 @@ class _Chain:
         }
 
 
-def _posterior(runs: TaskRuns, loss: np.ndarray, weight: np.ndarray, seed: int) -> Posteriors:
+def _posterior(runs: TaskRuns, loss: np.ndarray, weight: np.ndarray, seed: int) -> Draws:
     """Draws of the law of a task's score, in its own coordinates."""
     guess, spread = runs.floor
     table = {"task_loss": loss / loss[weight > 0].min(), "guess": guess, "spread": spread}
     table = pd.DataFrame(table | {_LAW.target: runs.score})[runs.weight > 0]
     seen = read_runs(table, name=runs.task).observations(_LAW, free=())
-    return posteriors(_LAW, seen, weight[None, runs.weight > 0], prior=None, seed=seed)
+    return posteriors(_LAW, seen, weight[None, runs.weight > 0], prior=None, seed=seed)[0]
 
 
 def _evidence(runs: TaskRuns, by_law: np.ndarray, seed: int) -> float:
     """Log probability density of the scores, given (G,) losses by their law: of both steps."""
     loss, final = runs.loss.copy(), np.zeros(len(runs.loss))
     loss[runs.final], final[runs.final] = by_law, 1.0
-    return float(_posterior(runs, loss, final, seed).log_evidence[0])
+    return float(_posterior(runs, loss, final, seed).log_evidence)
 
 
 def _chain(known: Forecast, by_law: np.ndarray, runs: TaskRuns, seed: int) -> _Chain:
     """Both steps of a task, from the forecast of its loss, and (G,) losses by the law of that."""
     found = _posterior(runs, runs.loss, runs.weight, seed)
-    params = {name: values[0] for name, values in found.params.items()}
+    params = dict(found.params)
     guess, spread = runs.floor
     params["floor"] = guess + spread * params["off"]
     random = np.random.default_rng([seed, 3])  # the same misfit for all tasks
     params["misfit"] = _MISFIT * random.standard_t(NU, len(params["off"]))
-    noise = found.sigma[0] * np.median(np.abs(runs.score[runs.weight > 0]))
+    noise = found.sigma * np.median(np.abs(runs.score[runs.weight > 0]))
     observed, score = runs.loss[runs.final], runs.score[runs.final]
     errors = np.log(observed / by_law)
     chain = _Chain(runs, known, params, noise, errors, score)

@@ -28,7 +28,15 @@ from jaxlaw.laws._base import (
     names,
     power,
 )
-from jaxlaw.laws._beyond import beyond, end_of, growing_inputs, slope_of, top_of, without_misfit
+from jaxlaw.laws._beyond import (
+    beyond,
+    end_of,
+    growing_inputs,
+    repeats,
+    slope_of,
+    top_of,
+    without_misfit,
+)
 from jaxlaw.laws._files import from_file, names_a_file, run_file
 from jaxlaw.laws._grouped import grouped
 from jaxlaw.laws._mixing import additive, mixing
@@ -70,6 +78,7 @@ __all__ = [
     "positive",
     "power",
     "real",
+    "repeats",
     "routed",
     "run_file",
     "slope_of",

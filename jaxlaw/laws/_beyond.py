@@ -29,6 +29,11 @@ def growing_inputs(law: Law) -> tuple[str, ...]:
     return next((names for names in _GROWING if {*names} <= {*law.input_names}), ())
 
 
+def repeats(law: Law) -> bool:
+    """Whether a law is of unique tokens, which runs go over in epochs."""
+    return {"D", "U"} <= {*law.input_names}
+
+
 def slope_of(name: str) -> str:
     """The parameter that is the misfit's slope along an input."""
     return f"slope_{name}"
@@ -50,15 +55,17 @@ def beyond(law: str | Law) -> Law:
     d_k = log(x_k/top_k), with top the largest run, and g = min(max(Σ d_k, 0), 1): from one e-fold
     of compute beyond the runs on the misfit is a plane. e_k = max(log(x_k/end_k), 0), with end_k
     the largest value of the input in any run: a small model that is trained for longer than any
-    was is beyond them, too. Within the runs the law is itself.
+    was is beyond them, too. Within the runs the law is itself. A law of unique tokens U misses
+    repetition as well: by slope_U·max(log((D/U)/end_U), 0), with end_U the most epochs of any run.
 
     Args:
         law: law or its name.
 
     Returns:
         A law with the inputs of its base, and ``slope_k``, ``top_k`` and ``end_k`` of each growing
-        input after its parameters. It is named as it is made, ``beyond(skaling)``. The same object
-        for the same law; a law without any such input is returned as it is.
+        input after its parameters; of one of unique tokens ``slope_U`` and ``end_U``, too. It is
+        named as it is made, ``beyond(skaling)``. The same object for the same law; a law without
+        any such input is returned as it is.
 
     Example:
         >>> law = jl.laws.beyond("chinchilla")
@@ -92,6 +99,9 @@ class _Formula:
         misfit = sum(
             params[slope_of(name)] * (gate * away[name] + (1 - gate) * ends[name]) for name in names
         )
+        if repeats(self.base):
+            epochs = jnp.log(given["D"] / given["U"]) - jnp.log(params[end_of("U")])
+            misfit += params[slope_of("U")] * jnp.maximum(epochs, 0)
         return self.base.function(*inputs, **own) * jnp.exp(misfit)
 
     def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
@@ -112,16 +122,16 @@ MAKERS.append(_law_from_name)
 def _make_law(base: Law) -> Law:
     specs = {spec.name: spec for spec in base.inputs}
     plain, size, names = real(-0.01, 0.01), positive(1.0, 10.0), growing_inputs(base)
+    words = {name: specs[name].doc for name in names}
+    every = words | {"U": "epochs"} if repeats(base) else words
     slopes = [
-        dataclasses.replace(plain, name=slope_of(name), doc=f"misfit per e-fold of {name}")
-        for name in names
+        dataclasses.replace(plain, name=slope_of(name), doc=f"misfit per e-fold of {doc}")
+        for name, doc in every.items()
     ]
     places = [
-        dataclasses.replace(
-            size, name=of(name), low=1e-30, high=1e30, doc=f"{specs[name].doc} {where}"
-        )
-        for of, where in ((top_of, "of the largest run"), (end_of, "at most"))
-        for name in names
+        dataclasses.replace(size, name=of(name), low=1e-30, high=1e30, doc=f"{doc} {where}")
+        for of, docs, where in ((top_of, words, "of the largest run"), (end_of, every, "at most"))
+        for name, doc in docs.items()
     ]
     return dataclasses.replace(
         base,

@@ -47,23 +47,27 @@ def test_draws_hold_the_truth_and_the_noise(draws):
 def test_the_density_that_is_drawn_is_the_one_that_is_documented(runs):
     """Importance sampling of a plain numpy density, at the draws' own moments."""
     prior, law = field_prior(), jl.laws.get("chinchilla")
-    seen = jl.read_runs(runs).observations(law, free=())
-    draws = posteriors(law, seen, np.ones((1, len(runs))), prior=prior)
+    draws = jl.posterior(law, runs)
     mean, root = prior.mean_of(law), np.linalg.cholesky(prior.covariance_of(law))
     N, D, y = (runs[name].to_numpy() for name in ("N", "D", "loss"))
     below = np.log(N * D).max() - np.log(N * D)
     names = ("share", "balance", "alpha", "beta")
     with in_float64():
-        found = law.scale_free.of_params({name: v[0] for name, v in draws.params.items()})
+        found = law.scale_free.of_params({name: draws.params[name] for name in law.parameter_names})
         found = {name: np.asarray(values) for name, values in found.items()}
     level = found["log_floor"] + np.logaddexp(0, -found["share"])
-    sigma = np.sqrt(draws.sigma[0] ** 2 - posterior_module.LEAST_NOISE**2)
-    at = [level, *(found[name] for name in names), np.log(sigma), np.log(draws.misfit[0])]
-    at = np.stack(at, axis=1)
+    sigma = np.sqrt(draws.sigma**2 - posterior_module.LEAST_NOISE**2)
+    at = np.stack([level, *(found[name] for name in names), np.log(sigma)], axis=1)
     random, centre, factor = np.random.default_rng(0), at.mean(axis=0), np.cov(at.T)
     factor = np.linalg.cholesky(factor)
-    z = random.standard_t(4, (20_000, at.shape[1]))
+    z = random.standard_t(4, (100_000, at.shape[1]))
     points = centre + 1.2 * z @ factor.T
+    # The misfit below the largest run, of which draws keep none, comes from its prior.
+    misfit = posterior_module.MISFIT * np.exp(
+        posterior_module.MISFIT_SD * random.standard_normal((len(z), 1))
+    )
+    likely = np.abs(points[:, 1:5] - mean).max(axis=1) < 5
+    points, z, misfit = points[likely], z[likely], misfit[likely]
     params = law.scale_free.to_params(
         np.exp(points[:, 0]), dict(zip(names, points[:, 1:5].T, strict=True))
     )
@@ -71,7 +75,7 @@ def test_the_density_that_is_drawn_is_the_one_that_is_documented(runs):
     logs = np.log(params["E"] + params["A"] * N ** -params["alpha"]
                   + params["B"] * D ** -params["beta"])  # fmt: skip
     constants = posterior_module
-    square = np.exp(2 * points[:, 5:6]) + np.exp(2 * points[:, 6:]) * below**2
+    square = np.exp(2 * points[:, 5:6]) + misfit**2 * below**2
     square = square + constants.LEAST_NOISE**2
     each = -0.5 * np.log(square) - 3 * np.log1p((np.log(y) - logs) ** 2 / (5 * square))
     n = len(y)
@@ -79,7 +83,6 @@ def test_the_density_that_is_drawn_is_the_one_that_is_documented(runs):
     weight = each.sum(axis=1) / np.hypot(1, n / constants.MOST_RUNS)
     weight -= (constants.PRIOR_NU + 4) / 2 * np.log1p(q.sum(axis=1) / constants.PRIOR_NU)
     weight -= ((points[:, 5] - np.log(prior.noise)) / constants.NOISE_SD) ** 2 / 2
-    weight -= ((points[:, 6] - np.log(constants.MISFIT)) / constants.MISFIT_SD) ** 2 / 2
     weight += 2.5 * np.log1p(z**2 / 4).sum(axis=1)
     weight = np.exp(weight - weight.max())
     weight /= weight.sum()
@@ -98,11 +101,11 @@ def test_problems_together_are_problems_alone_and_rows_of_weight_0_are_absent(ru
     both = posteriors("chinchilla", seen, weights, prior=field_prior())
     for k, table in enumerate((runs, runs[:12])):
         alone = jl.posterior("chinchilla", table)
-        mine, theirs = np.log(both.params["alpha"][k]), np.log(alone.params["alpha"])
+        mine, theirs = np.log(both[k].params["alpha"]), np.log(alone.params["alpha"])
         assert abs(mine.mean() - theirs.mean()) < 0.3 * theirs.std()
         assert mine.std() == pytest.approx(theirs.std(), rel=0.3)
-        assert both.log_evidence[k] == pytest.approx(alone.log_evidence, abs=0.5)
-    top = both.places["top_N"][1] * both.places["top_D"][1]
+        assert both[k].log_evidence == pytest.approx(alone.log_evidence, abs=0.5)
+    top = both[1].fit.params["top_N"] * both[1].fit.params["top_D"]
     assert top == pytest.approx((runs.N * runs.D)[:12].max())
 
 
@@ -147,6 +150,30 @@ def test_misfit_is_a_plane_beyond_the_largest_run_and_nothing_within(draws, runs
     longer = np.log(1.5) * params["slope_D"][:, 0]
     np.testing.assert_allclose(ratio[:, 4], longer, rtol=1e-4, atol=1e-6)
     assert jl.laws.get("beyond(chinchilla)") is law
+
+
+@pytest.mark.full
+def test_a_fit_of_the_very_runs_says_nothing_beforehand(runs, draws):
+    fit = jl.fit("chinchilla", runs, evaluation="paloma")
+    again = jl.posterior("chinchilla", runs, prior=[fit])
+    np.testing.assert_allclose(again.params["alpha"], draws.params["alpha"])
+    others = jl.posterior("chinchilla", made(20, seed=1), prior=[fit])
+    assert others.params["E"].std() < jl.posterior("chinchilla", made(20, seed=1)).params["E"].std()
+
+
+@pytest.mark.full
+def test_more_epochs_than_any_run_had_are_beyond_the_runs():
+    runs = made(8).assign(U=lambda t: t.D / np.resize([1.0, 4.0], 8))
+    draws = jl.posterior("repetition", runs)
+    assert draws.fit.params["end_U"] == pytest.approx(4)
+    params = {name: values[:5, None] for name, values in draws.params.items()}
+    own = {name: params[name] for name in jl.laws.get("repetition").parameter_names}
+    at = {"N": np.full(2, 1e8), "D": np.full(2, 2e9), "U": np.array([1e9, 1e8])}
+    ratio = np.log(np.asarray(draws.law(params, **at)) / draws.law(own | {
+        name: 0 * values for name, values in params.items() if name.startswith("slope_")
+    } | {n: v for n, v in params.items() if n[:4] in ("top_", "end_")}, **at))  # fmt: skip
+    np.testing.assert_allclose(ratio[:, 0], 0, atol=1e-6)
+    np.testing.assert_allclose(ratio[:, 1], np.log(5) * params["slope_U"][:, 0], atol=1e-6)
 
 
 def test_runs_overrule_a_prior_that_they_contradict(runs):
