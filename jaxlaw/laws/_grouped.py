@@ -99,6 +99,10 @@ class _Formula:
     def __call__(self, *inputs: Any, **params: Any) -> Any:
         """The base law at each row's own parameters; linear in whatever that is linear in."""
         *inputs, group = inputs
+        return self.base.function(*inputs, **self.at(params, group))
+
+    def at(self, params: Values, group: Any) -> dict[str, Any]:
+        """The parameters of the base law at codes of groups, which a program may trace."""
         nearest = jnp.round(group)
         masks = [jnp.abs(nearest - k) < 0.5 for k in range(len(self.labels))]
         values = {name: params[name] for name in self.base.parameter_names if name not in self.own}
@@ -108,7 +112,7 @@ class _Formula:
                 for mask, label in zip(masks, self.labels, strict=True)
             ]
             values[name] = sum(parts[1:], parts[0])
-        return self.base.function(*inputs, **values)
+        return values
 
     def of(self, params: Values, label: str) -> dict[str, Any]:
         """The parameters of the base law for one group."""
@@ -172,7 +176,7 @@ def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
 
     def terms_of_group(params: Values, inputs: Values) -> Any:
         others = {name: value for name, value in inputs.items() if name != "group"}
-        return terms(formula.of(params, labels[round(float(inputs["group"]))]), others)
+        return terms(formula.at(params, inputs["group"]), others)
 
     return dataclasses.replace(
         base,
