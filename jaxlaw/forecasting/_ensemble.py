@@ -16,7 +16,7 @@ from scipy.special import softmax
 from jaxlaw import laws as all_laws
 from jaxlaw._jit import in_float64, padded
 from jaxlaw._tables import is_table, read_table
-from jaxlaw.data import Observations, Runs, read_runs, training_flops
+from jaxlaw.data import Observations, Runs, known_columns, read_runs, training_flops
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FittedLaw, Prior, predict_each
 from jaxlaw.forecasting.posterior import NU, posteriors, shared_weights
@@ -54,7 +54,7 @@ DEFAULT_LAWS = {
 
 def default_laws(runs: Runs) -> tuple[str, ...]:
     """The laws of :data:`DEFAULT_LAWS` that these runs have the columns of; else those of N, D."""
-    present = {str(name) for name in runs.table}
+    present = {str(name) for name in runs.table} | {*known_columns(runs.table)}
     if runs.corpus:
         present |= {name[:-2] for name in present if name.endswith(("_d", "_g"))}
     return (next((law for n, law in DEFAULT_LAWS.items() if {*n} <= present), "skaling"),)
