@@ -783,7 +783,7 @@ def compare_replay(
     limits = tuple(math.log(tokens * unit) for tokens in (low, high))
     meet, first, last = _meeting(source.law, source.values, r, limits, tolerance, others)
     values = {"meet": meet / unit, "spread_first": first, "spread_last": last}
-    sentence, notes = _met(values["meet"][0], tolerance, low, high)
+    notes = []
     for share in (r.min(), r.max()):
         notes += range_notes(source, **inputs, D=high / share, r=float(share))
     notes += [*source_notes(source), *missing_draws_notes(meet, "answer")]
@@ -795,7 +795,7 @@ def compare_replay(
     table = {"r": share, "corpus_tokens": seen, "corpus_compute": 6 * N * seen * source.scale("D")}
     table = pd.DataFrame(table | {"D": seen / share, "loss": loss})
     return plan_answer(
-        "replay comparison", sentence, source, values, level=level,
+        "replay comparison", _meets(values["meet"][0]), source, values, level=level,
         at={**inputs, "D": high / r.min(), "r": r.min()}, units=_REPLAY_UNITS,
         tables={"table": table}, notes=tuple(dict.fromkeys(notes)),
     )  # fmt: skip
@@ -841,16 +841,15 @@ def _compare_observed(
         if len(between) > 1:
             meet = math.exp(brentq(lambda x: spread(x) - tolerance, *between, xtol=1e-15))
     values = {"meet": meet, "spread_first": spreads[0], "spread_last": spreads[-1]}
-    sentence, notes = _met(meet, tolerance, low, high)
+    notes: list[Note] = []
     if start is not None:
-        values["least_back"], more = _least_back(table, checked_number("start", start))
-        notes += more
+        values["least_back"], notes = _least_back(table, checked_number("start", start))
     between = "observed losses; between two points of a curve straight over log r·D, beyond none"
     units = {
         name: ("nats" if unit == TARGET else unit, 1.0) for name, unit in _REPLAY_UNITS.items()
     }
     return Answer(
-        kind="replay comparison", sentence=sentence, level=level, beyond=1.0, units=units,
+        kind="replay comparison", sentence=_meets(meet), level=level, beyond=1.0, units=units,
         quantities={name: Quantity(float(x), *units[name]) for name, x in values.items()},
         tables={"table": table}, notes=(*notes, Note("interpolated", "info", between)),
     )  # fmt: skip
@@ -898,22 +897,13 @@ def _meeting(law: Law, params: Any, shares: Any, limits: Any, tolerance: Any, ot
     return jnp.where(jnp.isnan(first), jnp.nan, meet), first, last
 
 
-def _met(meet: float, tolerance: float, low: float, high: float) -> tuple[str, list[Note]]:
-    """A sentence about where losses meet, and what to know of it."""
+def _meets(meet: float) -> str:
+    """A sentence about where losses meet."""
     if math.isinf(meet):
-        message = f"the losses are not within {tolerance:g} nats of each other at {high:.3g} tokens"
-        sentence = (
-            "the losses of these shares stay apart, by {spread_last} at equal tokens of the corpus"
-        )
-        return sentence, [Note("never-meet", "info", message)]
+        return "the losses of these shares stay apart, by {spread_last} at equal tokens"
     if meet == 0:
-        where = f"between {low:.3g} and {high:.3g} tokens of the corpus"
-        message = f"within {tolerance:g} nats everywhere {where}"
-        sentence = (
-            "the losses of these shares are one at equal tokens of the corpus, to {spread_last}"
-        )
-        return sentence, [Note("always-met", "info", message)]
-    return "from {meet} of the corpus on the losses of these shares are one, to {spread_last}", []
+        return "the losses of these shares are one at equal tokens of the corpus, to {spread_last}"
+    return "from {meet} of the corpus on the losses of these shares are one, to {spread_last}"
 
 
 def _read_shares(
