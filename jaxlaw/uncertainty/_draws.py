@@ -25,7 +25,9 @@ from jaxlaw.fitting import Fit, FittedLaw, StandardErrors, moved_params
 from jaxlaw.laws import Law
 from jaxlaw.notes import DEPENDENT_ROWS, LOOSE_FIT, Note
 
-N_DRAWS = 1000  # of the covariance of a fit
+#: Of the covariance of a fit: the ends of a 95 % interval have an error of 0.13 of its standard
+#: deviation, and a plan that is searched draw by draw takes half a minute at 1,000.
+N_DRAWS = 400
 
 
 @dataclass(frozen=True, eq=False, repr=False)
