@@ -215,17 +215,16 @@ def transfer_table(
         >>> plan.table["saved"].round(2).tolist()
         [0.27, -0.58]
     """
-    options = {"cost": cost, "at": at, "level": level}
+    both, options = as_draws(scratch, continual), {"cost": cost, "at": at, "level": level}
     rows = []
     for size, tokens in itertools.product(N, D):
-        plan = data_transferred(scratch, continual, N=size, D=tokens, **options)
+        plan = data_transferred(*both, N=size, D=tokens, **options)
         rows.append({name: one.value for name, one in plan.quantities.items()})
         for name in ("transferred", "saved"):
             if name in plan.interval:
                 rows[-1][f"{name}_low"], rows[-1][f"{name}_high"] = plan.interval[name]
-    (_, source) = as_draws(scratch, continual)
     table = {"table": pd.DataFrame(rows)}
-    return plan_answer("transfer table", "", source, level=level, tables=table, units=_UNITS)
+    return plan_answer("transfer table", "", both[1], level=level, tables=table, units=_UNITS)
 
 
 @checked
