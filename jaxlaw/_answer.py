@@ -242,7 +242,12 @@ class Answer(Result):
         """
         if not self.picture:
             raise UsageError(f"there is no picture of {_article(self.kind)}")
-        return PICTURES[self.kind](self, ax, **options)
+        try:
+            return PICTURES[self.kind](self, ax, **options)
+        except KeyError:
+            if self.points:
+                raise
+            raise UsageError(f"this {self.kind} has no points to draw: nothing was found") from None
 
     @property
     def picture(self) -> str:
