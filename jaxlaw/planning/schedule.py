@@ -147,7 +147,8 @@ def optimal_schedule(
     fits = list(fit) if isinstance(fit, list | tuple) and not pair else [fit]
     sources, inputs = _targets(fits, at, after)
     weights = (1.0,) if weights is None and len(fits) == 1 else tuple(weights or ())
-    if len(weights) != len(fits) or not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
+    whole = math.isclose(sum(weights), 1.0, abs_tol=1e-9) and min(weights, default=0) >= 0
+    if len(weights) != len(fits) or not whole:
         raise UsageError(
             f"{len(fits)} losses need a weight each, with sum 1, such as (0.3, 0.7), not {weights}"
         )
