@@ -40,7 +40,7 @@ _TOGETHER = 6  # problems of several, or a multiple of it
 _REPEATS = 4  # draws of the noise for each of the posterior
 
 #: Laws that are taken where none is named: the first row whose inputs are all columns of the runs.
-DEFAULT_LAWS = {
+DEFAULT_LAWS: dict[tuple[str, ...], str] = {
     ("N", "D", "r"): "dcpt",
     ("N", "D", "U"): "repetition",
     ("N", "D", "experts"): "routed-skaling",
