@@ -112,7 +112,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
     def hints() -> dict[str, Any]:
         names = dict(getattr(function, "__globals__", {}))
         return {
-            name: _meaning(parameter.annotation, names)
+            name: meaning(parameter.annotation, names)
             for name, parameter in signature.parameters.items()
         }
 
@@ -304,7 +304,7 @@ def not_of_parameters(name: str, error: Exception) -> UsageError:
     )
 
 
-def _meaning(annotation: Any, names: dict[str, Any]) -> Any:
+def meaning(annotation: Any, names: dict[str, Any]) -> Any:
     """The type an annotation stands for; Any where it is unknown at run time."""
     if not isinstance(annotation, str):
         return annotation

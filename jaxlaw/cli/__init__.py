@@ -1,224 +1,171 @@
-"""The ``jaxlaw`` command: parses, calls the public API, prints.
+"""The ``jaxlaw`` command: its options are the arguments of the functions that it calls.
 
-Exit codes: 0 done, 1 the fit or the data cannot be used, 2 wrong usage, 130 interrupted, 141 the
-output is no longer read.
+Exit codes: 0 done, 1 the answer is not to be used or the data cannot carry one, 2 wrong usage.
 """
 
 from __future__ import annotations
 
-import errno
 import os
+import re
 import sys
 import warnings
-from contextlib import suppress
-from functools import cache, partial
-from importlib import import_module
-from importlib.metadata import version
-from itertools import islice
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from jaxlaw import __version__
 from jaxlaw.errors import ColumnError, DataError, JaxlawError, WorkError
-from jaxlaw.notes import FitWarning
 
-UNREAD = 141  # the exit code that shells give to a command ended by a closed pipe
-#: A device that takes no more, or a pipe that nobody reads.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
-INTERRUPTED = 130  # what a shell says of a command that Ctrl-C ended
+#: Group of the help → command → the function that it calls.
+COMMANDS = {
+    "Fit and predict": {
+        "laws": "jaxlaw.cli._commands:laws",
+        "fit": "jaxlaw.cli._commands:fit",
+        "predict": "jaxlaw.cli._commands:predict",
+        "curve": "jaxlaw.cli._commands:curve",
+        "areas": "jaxlaw.cli._commands:areas",
+        "demo": "jaxlaw.cli._commands:demo",
+    },
+    "Forecast": {
+        "forecast": "jaxlaw:forecast",
+        "backtest": "jaxlaw:backtest",
+        "score": "jaxlaw.forecasting:score",
+        "forecast-scores": "jaxlaw:forecast_scores",
+        "compute-for-score": "jaxlaw.forecasting:compute_for_score",
+    },
+    "Uncertainty and comparison": {
+        "study": "jaxlaw:cross_validate",
+        "bootstrap": "jaxlaw:bootstrap",
+        "covariance": "jaxlaw:covariance",
+        "profile": "jaxlaw:profile",
+        "influence": "jaxlaw:influence",
+        "identifiability": "jaxlaw:identifiability",
+    },
+    "Show": {
+        "plot": "jaxlaw.cli._commands:plot",
+        "report": "jaxlaw.cli._commands:report",
+    },
+    "Next runs": {
+        "design steps": "jaxlaw.design:evaluation_steps",
+        "design next": "jaxlaw.design:next_runs",
+        "inflection": "jaxlaw.papers:inflection_ratio",
+    },
+    "Plan": {
+        "plan allocation": "jaxlaw.planning:allocation",
+        "plan allocation-law": "jaxlaw.planning:allocation_law",
+        "plan frontier": "jaxlaw.planning:frontier",
+        "plan min-compute": "jaxlaw.planning:min_compute",
+        "plan tokens-or-size-for": "jaxlaw.planning:tokens_or_size_for",
+        "plan tokens-per-parameter": "jaxlaw.planning:tokens_per_parameter",
+        "plan minimise": "jaxlaw.planning:minimise",
+        "plan solve": "jaxlaw.planning:solve",
+        "plan hyperparameters": "jaxlaw.planning:optimal_inputs",
+        "plan best-settings": "jaxlaw.planning:best_settings",
+        "plan critical-batch-size": "jaxlaw.planning:critical_batch_size",
+        "plan optimal-mixture": "jaxlaw.planning:optimal_mixture",
+        "plan optimal-mixture-data-limited": "jaxlaw.planning:optimal_mixture_data_limited",
+        "plan critical-ratio": "jaxlaw.planning:critical_ratio",
+        "plan compare-replay": "jaxlaw.planning:compare_replay",
+        "plan optimal-weights": "jaxlaw.planning:optimal_weights",
+        "plan data-transferred": "jaxlaw.planning:data_transferred",
+        "plan compute-savings": "jaxlaw.planning:compute_savings",
+        "plan frontier-savings": "jaxlaw.planning:frontier_savings",
+        "plan break-even": "jaxlaw.planning:break_even",
+        "plan compute-multiplier": "jaxlaw.planning:compute_multiplier",
+        "plan observed-transfer": "jaxlaw.papers:observed_transfer",
+        "plan continual": "jaxlaw.planning:continual_run",
+        "plan optimal-training": "jaxlaw.planning:optimal_training",
+        "plan tradeoff-curve": "jaxlaw.planning:tradeoff_curve",
+        "plan final-losses": "jaxlaw.planning:final_losses",
+        "plan turning-length": "jaxlaw.planning:turning_length",
+        "plan optimal-schedule": "jaxlaw.planning:optimal_schedule",
+        "plan loss-envelope": "jaxlaw.papers:loss_envelope",
+        "plan out-of-domain": "jaxlaw.papers:out_of_domain",
+        "plan pretraining-value": "jaxlaw.papers:pretraining_value",
+    },
+}
+_FUNCTIONS = {name: path for group in COMMANDS.values() for name, path in group.items()}
+_HELP = (
+    "Fit scaling laws of (continual) pre-training.\n\n"
+    "Start: jaxlaw fit chinchilla runs.csv --out fit.json"
+)
+_GROUPS = {
+    "plan": "Answer a question with a fitted law.",
+    "design": "When to evaluate a run, and which runs to do next.",
+}
 
-try:
-    import rich  # noqa: F401
-    import typer
-except ModuleNotFoundError:  # the command is there without its extra, and says what is missing
 
-    def main() -> None:
-        """Say how to install what the command needs."""
+def main() -> None:
+    """Run the command; an error that jaxlaw knows of is one line and an exit code."""
+    try:
+        import cyclopts
+    except ModuleNotFoundError:
         print("The jaxlaw command needs its extra: pip install 'jaxlaw[cli]'", file=sys.stderr)
         sys.exit(2)
+    from jaxlaw.notes import FitWarning
 
-else:
-    from jaxlaw.cli._guard import guard_every
-    from jaxlaw.cli._help import Commands, Plans
+    warnings.simplefilter("ignore", FitWarning)  # commands print a fit's notes
+    try:
+        code = make_app()(result_action="return_value", print_error=False, exit_on_error=False)
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads on, as of `jaxlaw laws | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 0
+    except KeyboardInterrupt:
+        print("jaxlaw: interrupted; work_dir keeps what is finished", file=sys.stderr)
+        code = 130
+    except (JaxlawError, cyclopts.CycloptsError) as error:
+        print(f"jaxlaw: {error}", file=sys.stderr)
+        of_data = isinstance(error, DataError | WorkError) and not isinstance(error, ColumnError)
+        code = 1 if of_data else 2
+    sys.exit(code if isinstance(code, int) else 0)
 
-    #: Module here → its commands, each of which is a function NAME_command.
-    _MODULES = {
-        "_fit": ("laws", "fit", "predict", "demo"),
-        "_curves": ("areas", "curve"),
-        "_uncertainty": ("bootstrap", "covariance", "profile", "influence", "identifiability"),
-        "_forecasts": (
-            "study",
-            "backtest",
-            "forecast",
-            "scores",
-            "compute-for-score",
-            "score",
-        ),
-        "_experiments": ("inflection",),
-        "_reports": ("plot", "report"),
-    }
 
-    def main() -> None:
-        """Run the command; every error jaxlaw knows of is one line and an exit code."""
-        for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="replace")  # terminals without Greek letters
-        out = sys.stdout
-        try:
-            code = _run(sys.argv[1:])
-            if sys.stdout is not out:  # typer puts its own in place of one that is closed
-                sys.exit(UNREAD)
-            if out is not None:
-                out.flush()
-        except OSError as error:
-            # Files are written elsewhere, by name: an error without one is that of a stream.
-            if error.filename is not None or error.errno not in FULL:
-                raise
-            code = _refused(out, error)
-        sys.exit(code)
+def make_app() -> Any:
+    """The app: a command's function is imported when it is used, and for its own help."""
+    from cyclopts import App, Group
 
-    def _run(arguments: list[str]) -> Any:
-        """Run a command line; its exit code."""
-        first, rest = _first_the_apps(arguments)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FitWarning)  # commands print a fit's notes
-                _commands(rest[0] if rest else "")([*first, *rest], prog_name="jaxlaw")
-        except SystemExit as stop:
-            if stop.code == INTERRUPTED:
-                print("jaxlaw: interrupted; --work-dir keeps what is finished", file=sys.stderr)
-            return stop.code
-        except JaxlawError as error:
-            print(f"jaxlaw: {error}", file=sys.stderr)
-            of_data = isinstance(error, DataError | WorkError)
-            return 1 if of_data and not isinstance(error, ColumnError) else 2
-        except (RuntimeError, AssertionError) as error:
-            from jaxlaw._typed import no_platform
+    version = f"jaxlaw {__version__}"
+    app = App(name="jaxlaw", help=_HELP, version=version, help_format="plaintext")
+    app.register_install_completion_command(group=Group("Settings", sort_key=9))
+    apps = {"": app}
+    for order, (title, commands) in enumerate(COMMANDS.items()):
+        group = Group(title, sort_key=order)
+        for name, path in commands.items():
+            *inside, own = name.split()
+            if (first := "".join(inside)) not in apps:
+                apps[first] = App(name=first, help=_GROUPS[first], group=group)
+                app.command(apps[first])
+            apps[first].command(
+                f"{__name__}:{name}", name=own, help=_summary(path), sort_key=len(commands) and [*commands].index(name),
+                **({} if inside else {"group": group}),
+            )  # fmt: skip
+    return app
 
-            if (reason := no_platform(error)) is None:
-                raise
-            print(f"jaxlaw: {reason}", file=sys.stderr)
-            return 2
 
-    def _first_the_apps(arguments: list[str]) -> tuple[list[str], list[str]]:
-        """The options of every command, which the app takes in front, and all other arguments."""
-        first, rest, words = [], [], iter(arguments)
-        for word in words:
-            if word == "--law-file":
-                first += [word, *islice(words, 1)]
-            elif word == "--verbose" or word.startswith("--law-file="):
-                first.append(word)
-            else:
-                rest.append(word)
-        return first, rest
+def __getattr__(name: str) -> Any:
+    """The command of a name, made of its function: this is where the app looks for it."""
+    if name not in _FUNCTIONS:
+        raise AttributeError(name)
+    from importlib import import_module
 
-    def _commands(name: str = "") -> Any:
-        """What runs a command line that begins with this name; of an unknown one the whole app."""
-        groups = {"plan", "design"}
-        return _made(name if name in groups.union(*_MODULES.values()) else "")
+    from jaxlaw.cli._command import as_command
 
-    @cache
-    def _made(only: str) -> Any:
-        return typer.main.get_command(make_app(only))
+    module, _, function = _FUNCTIONS[name].partition(":")
+    return as_command(name.split()[-1], getattr(import_module(module), function))
 
-    def make_app(only: str = "") -> typer.Typer:
-        """The app.
 
-        Args:
-            only: command or group that is used: modules of others are then not imported, nor
-                their options made, which take longer than most commands. Empty for all.
-        """
-        app = typer.Typer(
-            cls=Commands,
-            help="Fit scaling laws of (continual) pre-training.\n\n"
-            "Begin with: jaxlaw fit chinchilla runs.csv --out fit.json",
-            no_args_is_help=True,
-            add_completion=True,
-            pretty_exceptions_enable=False,
-            rich_markup_mode=None,
-        )
-        app.callback()(_every_command)
-        for module, names in _MODULES.items():
-            for name in names:
-                if only in ("", name):
-                    home = import_module(f"jaxlaw.cli.{module}")
-                    made = getattr(home, f"{name.replace('-', '_')}_command")
-                    app.command(name)(made)
-        if only in ("", "design"):
-            from jaxlaw.cli._experiments import design
+def _summary(path: str) -> str:
+    """The first line of a function's docstring, from its source: to import it would import JAX."""
+    from importlib import import_module
 
-            app.add_typer(design, name="design")
-        guard_every(app)
-        plans = typer.Typer(
-            cls=_Plans, help="Answer a question with a fitted law.", no_args_is_help=True,
-            rich_markup_mode=None,
-        )  # fmt: skip
-        app.add_typer(plans, name="plan")
-        return app
+    from jaxlaw._faces import listed
 
-    def _refused(out: Any, error: OSError) -> int:
-        """The exit code of output that is refused: without a message where it is no longer read."""
-        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # Python flushes once more
-        if isinstance(error, BrokenPipeError):
-            return UNREAD
-        with suppress(OSError):  # standard error may be the same device
-            reason = error.strerror or error
-            print(f"jaxlaw: cannot write to standard output: {reason}", file=sys.stderr)
-        return 2
-
-    def _version(wanted: bool) -> None:
-        if wanted:
-            print(f"jaxlaw {__version__}, jax {version('jax')}")
-            raise typer.Exit
-
-    def _every_command(
-        context: typer.Context,
-        verbose: Annotated[
-            bool, typer.Option("--verbose", help="Say on stderr what is done, in any command.")
-        ] = False,
-        law_file: Annotated[
-            list[Path] | None,
-            typer.Option(
-                metavar="FILE.py",
-                help="Run this Python file first, which defines laws of your own: fits of them are "
-                "then read, in any command. Repeatable.",
-            ),
-        ] = None,
-        version: Annotated[
-            bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
-        ] = False,
-    ) -> None:
-        for path in law_file or ():
-            from jaxlaw.laws import run_file
-
-            run_file(path)
-        if verbose:
-            from jaxlaw.cli import _verbosity as verbosity
-
-            context.call_on_close(partial(verbosity.finish, verbosity.begin()))
-
-    class _Plans(Plans):
-        """The group ``plan``: its commands are made when one is used, that one alone.
-
-        Reading the signatures of all plans takes as long as all the rest of ``jaxlaw --help``.
-        """
-
-        def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            """The command of a plan; of an unknown one None."""
-            made = self._made or self._make(cmd_name)
-            return made.get(cmd_name) or super().get_command(ctx, cmd_name)
-
-        @property
-        def commands(self) -> dict[str, Any]:  # type: ignore[override]
-            if not self._made:
-                self._made.update(self._make(""))
-            return self._made
-
-        @commands.setter
-        def commands(self, made: dict[str, Any]) -> None:
-            self._made = dict(made)
-
-        def _make(self, only: str) -> dict[str, Any]:
-            from jaxlaw.cli._plans import make_plans
-
-            return dict(typer.main.get_group(make_plans(only)).commands)
+    module, _, name = path.partition(":")
+    while find_spec(module).submodule_search_locations and name in listed(  # type: ignore[union-attr]
+        import_module(module).__name__
+    ):
+        module, name = listed(module)[name]
+    source = Path(find_spec(module).origin).read_text("utf-8")  # type: ignore[union-attr, arg-type]
+    found = re.search(rf'^def {name}\b.*?"""(.*?)$', source, re.M | re.S)
+    return re.sub(r":\w+:`([^`]*)`|[`*]", r"\1", found[1]).strip(' ."') if found else ""

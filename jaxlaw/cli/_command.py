@@ -1,0 +1,382 @@
+"""A function as a command: its arguments are options of the same names, its docstring is the help.
+
+The signature says which options there are, and the type of each how its text is read
+(:mod:`jaxlaw.cli._values`). What is a file or a law comes first, without an option's name.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import inspect
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from cyclopts import App, Group, Parameter
+
+from jaxlaw.cli import _show, _values
+from jaxlaw.errors import UsageError
+
+#: Arguments that are saved results; a name of a table stays a text, which the function reads.
+_SAVED = frozenset(
+    ("fit", "scratch", "continual", "general", "domain", "pt", "cpt", "base", "result", "intervals")
+)
+#: Arguments that are tables, or laws: with the saved results all that needs no option's name.
+_TABLES = frozenset(("runs", "table", "candidates", "checkpoints", "observed", "transfers"))
+_FIRST = _SAVED | _TABLES | {"law", "laws", "fits", "forecasts", "schedule"}
+#: Arguments whose texts hold commas and colons of their own.
+_VERBATIM = frozenset(("where", "schedules", "schedule", "folds", "tasks", "work_dir", "title"))
+_PYTHON_ONLY = frozenset(("progress", "name", "out"))  # --quiet, the file's own name, --out
+_CURVES = ("schedules", "first_step", "S1_before", "fill", "batch")  # how loss curves are read
+
+_OWN = Group("Options", sort_key=1)
+_TABLE = Group("Reading the table", sort_key=2)
+_OF_CURVES = Group("Loss curves", sort_key=3)
+_SEARCH = Group("Fitting", sort_key=4)
+_OUTPUT = Group("Output", sort_key=5)
+
+
+def _output(
+    *,
+    out: Annotated[
+        Path | None,
+        Parameter(
+            alias="-o", help="File to write: JSON; CSV of the table; PNG, PDF or SVG of the picture."
+        ),
+    ] = None,
+    json: Annotated[bool, Parameter(help="Print JSON, and nothing else.")] = False,
+    quiet: Annotated[bool, Parameter(help="Show no progress.")] = False,
+    verbose: Annotated[
+        bool, Parameter(help="List all notes whole, and say on stderr what is done.")
+    ] = False,
+    law_file: Annotated[
+        Path | None, Parameter(help="Python file with laws of your own, which is run first.")
+    ] = None,
+) -> None:
+    """What every command takes."""
+
+
+def as_command(name: str, function: Callable[..., Any]) -> App:
+    """The command of a function: it reads the texts, calls, shows the result; 0, 1 is its code."""
+    arguments = _arguments(function)
+    helps = _described(function)
+    parameters = [_option(one, helps.get(one.name, "")) for one in arguments.values()]
+    ending = inspect.signature(_output, eval_str=True).parameters
+    grouped = Annotated[Any, Parameter(group=_OUTPUT, negative=())]
+    parameters += [
+        one.replace(annotation=Annotated[one.annotation, *grouped.__metadata__])
+        for one in ending.values()
+    ]
+    # Files come first, and what must be given before what may be left out.
+    parameters.sort(key=lambda one: (one.kind, one.default is not one.empty))
+
+    def command(*files: str | None, **given: Any) -> int:
+        said = {name: given.pop(name, one.default) for name, one in ending.items()}
+        names = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
+        given |= dict(zip(names, files, strict=False))
+        return _show.run(lambda: _call(function, arguments, given), given, **said)
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {}
+    app = App(name=name, help_epilogue=_about(function), help_format="plaintext")
+    app.default(command)
+    return app
+
+
+def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The arguments of a function that a command takes, with types in place of their texts.
+
+    Keywords of a TypedDict are listed; a function that takes loss curves also takes how these are
+    read.
+    """
+    from jaxlaw import data
+    from jaxlaw._typed import meaning, option_kinds
+
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    found = {}
+    for one in inspect.signature(function).parameters.values():
+        hint = meaning(one.annotation, names)
+        if get_origin(hint) is typing.Unpack:
+            kinds = option_kinds(get_args(hint)[0])
+            defaults = inspect.signature(data.read_runs).parameters
+            for name, kind in kinds.items():
+                default = defaults[name].default if name in defaults else None
+                found[name] = inspect.Parameter(
+                    name, one.KEYWORD_ONLY, default=default, annotation=kind
+                )
+        else:
+            found[one.name] = one.replace(annotation=hint)
+    if "curves" in found or "starts" in found or "intervals" in found:
+        reading = inspect.signature(data.read_loss_curves).parameters
+        wanted = _CURVES if "columns" in found else (*option_kinds(data.ReadingOptions), *_CURVES)
+        for name in wanted:
+            if name in reading:
+                hint = meaning(reading[name].annotation, vars(data._loss_curves))
+                found[name] = reading[name].replace(annotation=hint, kind=3, default=None)
+    return {
+        name: one
+        for name, one in found.items()
+        if name not in _PYTHON_ONLY and not _is_code(one.annotation)
+    }
+
+
+def _union(hint: Any) -> list[Any]:
+    """The types of a hint, without None and ranges."""
+    if get_origin(hint) is Annotated:
+        return _union(get_args(hint)[0])
+    if get_origin(hint) in (typing.Union, types.UnionType):
+        return [one for part in get_args(hint) for one in _union(part)]
+    return [] if hint is type(None) else [hint]
+
+
+def _is_code(hint: Any) -> bool:
+    """Whether a value can only be made in Python: a function, an executor."""
+    kinds = _union(hint)
+    return bool(kinds) and all(
+        get_origin(kind) is collections.abc.Callable or getattr(kind, "__name__", "") == "Executor"
+        for kind in kinds
+    )
+
+
+def _origins(hint: Any) -> set[Any]:
+    return {get_origin(kind) or kind for kind in _union(hint)}
+
+
+def _is_mapping(hint: Any) -> bool:
+    return bool(_origins(hint) & {collections.abc.Mapping, dict})
+
+
+def _native(hint: Any) -> Any:
+    """The hint that the parser reads by itself: a number, a text, a flag, one of some words."""
+    kinds = _union(hint)
+    plain = len(kinds) == 1 and (kinds[0] in (bool, int, float, str))
+    words = kinds and all(get_origin(kind) is Literal for kind in kinds)
+    return kinds[0] if plain or words and len(kinds) == 1 else None
+
+
+def _option(one: inspect.Parameter, text: str) -> inspect.Parameter:
+    """The parameter that the parser is given for an argument."""
+    name, hint, default = one.name, one.annotation, one.default
+    flag = "--" + name.rstrip("_").replace("_", "-")
+    required = default is one.empty
+    if name in _FIRST and one.kind is one.POSITIONAL_OR_KEYWORD:
+        complete = _law_names if name in ("law", "laws") else None
+        kind = Annotated[
+            str if required else str | None,
+            Parameter(help=text, metavar=name.upper(), completer=complete),
+        ]
+        return one.replace(kind=one.POSITIONAL_ONLY, annotation=kind)
+    shown = Parameter(
+        name=[flag, *{"columns": ["-c"], "units": ["-u"]}.get(name, [])],
+        help=text,
+        metavar=_metavar(hint),
+        show_default=default is not False and None,
+        group=_group(name),
+        negative=() if default is not True else None,
+        completer=_law_names if name in ("law", "laws") else None,
+    )
+    native = _native(hint)
+    if native is None or name in ("tasks", "laws"):
+        several = _is_mapping(hint) or name in ("at", "tasks", "subject_to")
+        native, shown = list[str] if several else str, Parameter.combine(
+            shown, Parameter(consume_multiple=False, negative=())
+        )
+        default = default if isinstance(default, str | int | float) else None
+    if not required and default in (None, ""):
+        native, default = native | None, None
+    return one.replace(
+        kind=one.KEYWORD_ONLY,
+        annotation=Annotated[native, shown],
+        default=one.empty if required else default,
+    )
+
+
+def _metavar(hint: Any) -> str | None:
+    """How a text is written that the parser does not read."""
+    if _is_mapping(hint):
+        return "NAME=VALUE"
+    origins = _origins(hint)
+    if collections.abc.Sequence in origins:
+        return "LIST"
+    return "LOW:HIGH" if tuple in origins else "VALUE" if origins == {float, str} else None
+
+
+def _law_names(_: Any) -> list[str]:
+    import jaxlaw as jl
+
+    return list(jl.laws.names())
+
+
+def _group(name: str) -> Group:
+    from jaxlaw.data import ReadingOptions
+    from jaxlaw.fitting import FitKeywords
+
+    if name in ReadingOptions.__annotations__:
+        return _TABLE
+    if name in _CURVES or name in ("decay", "carry_momentum", "count_warmup", "epsilon"):
+        return _OF_CURVES
+    own = ("seed", "evaluation")
+    return _SEARCH if name in FitKeywords.__annotations__ and name not in own else _OWN
+
+
+def _call(
+    function: Callable[..., Any], arguments: Mapping[str, inspect.Parameter], given: dict[str, Any]
+) -> Any:
+    """The result of a function for what a command line says."""
+    values = {}
+    for name, one in arguments.items():
+        text = given.get(name)
+        if text is None or text == one.default or text is False:
+            continue
+        values[name] = _read(name, one, text)
+    if values.get("distributed"):
+        import jaxlaw as jl
+
+        jl.fitting.init_distributed()
+    read_curves(values)
+    if inspect.signature(function).parameters.get("progress"):
+        values["progress"] = None
+    call = inspect.signature(function)
+    spread = [n for n, p in call.parameters.items() if p.kind is p.VAR_KEYWORD and n in values]
+    for name in spread:
+        values |= values.pop(name)
+    files = [
+        values.pop(name)
+        for name, one in call.parameters.items()
+        if one.kind is one.POSITIONAL_ONLY and name in values
+    ]
+    return function(*files, **values)
+
+
+def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
+    """An argument's value from its text or texts."""
+    hint = one.annotation
+    if not isinstance(text, str | list):  # the parser has read it
+        return text
+    if name in ("law", "laws"):
+        laws = [_values.law_or_fit(item) for item in text.split(",")] if name == "laws" else None
+        return _values.law_or_fit(text) if laws is None else laws
+    if name in ("fits", "forecasts"):
+        several = text.split(",")
+        if "=" in text:
+            return {k: _values.saved(f) for k, f in _values.by_name([text], name, str).items()}
+        return several if name == "forecasts" else [_values.saved(file) for file in several]
+    if name in _SAVED and _values.is_saved(text):
+        if name == "fit" and "," in text:  # of a plan that balances several
+            return [_values.saved(file) for file in text.split(",")]
+        return _values.saved(text)
+    if name in _SAVED | _TABLES | _VERBATIM:
+        return text
+    if name == "subject_to":
+        return [_values.constraint(item) for item in text]
+    if name == "run":
+        return _values.continual_run(text)
+    if name == "at" and isinstance(text, list) and not _is_mapping(hint):
+        return _values.points(text)
+    if isinstance(text, list):
+        return _values.by_name(
+            text, name, str if name in ("columns", "tied") else _values.value, bare=name == "over"
+        )
+    return _one_value(name, hint, text)
+
+
+def _one_value(name: str, hint: Any, text: str) -> Any:
+    origins = _origins(hint)
+    if any(getattr(kind, "__name__", "") == "Schedule" for kind in origins):
+        from jaxlaw.data import as_schedule
+
+        return text if str in origins else as_schedule(text)
+    if str in origins and len(origins) == 1:
+        return text
+    value = _values.value(text)
+    if collections.abc.Sequence not in origins:
+        return value
+    if isinstance(value, tuple):
+        import numpy as np
+
+        low, high = value
+        if not (low and high and 0 < low < high):
+            raise UsageError(f"{name} takes LOW:HIGH or a list, not '{text}'", argument=name)
+        return [*np.geomspace(low, high, 13)]
+    return value if isinstance(value, list) or {int, float} & origins else [value]
+
+
+def read_curves(values: dict[str, Any]) -> None:
+    """Read the table as loss curves, in place, where a command says along which schedules."""
+    import jaxlaw as jl
+    from jaxlaw.data import ReadingOptions, as_schedule, read_schedules
+
+    along = {name: values.pop(name) for name in _CURVES if name in values}
+    plain = [n for n in ("pt", "curves") if isinstance(values.get(n), str)]
+    name = "runs" if "schedules" in along else next(iter(plain), "")
+    if not name:
+        if along:
+            listed = ", ".join(along)
+            raise UsageError(
+                f"{listed}: for loss curves alone; say where their learning rates are: schedules"
+            )
+        return
+    declared = along.get("schedules")
+    if declared is not None:
+        if Path(declared).is_file() or Path(declared).suffix in (".json", ".csv"):
+            along["schedules"] = read_schedules(declared)
+        elif ":" in declared:
+            along["schedules"] = as_schedule(declared)
+    reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
+    law, table = next((values[n] for n in ("law", "fit", "result") if n in values), None), values[name]
+    if getattr(law, "reading", None) is not None:
+        from jaxlaw.fitting import read_as_fitted
+
+        table, reading, taken = read_as_fitted(law, table, reading)
+        if taken:
+            print(f"{table.source}: {taken}", file=sys.stderr)
+    if target := reading.pop("target", None):
+        reading["columns"] = {"loss": target} | (reading.get("columns") or {})
+    values[name] = jl.read_loss_curves(table, law=getattr(law, "law", law), **along, **reading)
+
+
+def _about(function: Callable[..., Any]) -> str:
+    """What a command's help says below its options: the docstring's lead, and its example."""
+    text = inspect.getdoc(function) or ""
+    _, _, rest = text.partition("\n\n")
+    lead = re.split(r"(?m)^(?:Args|Returns|Raises|Example|Attributes|Shell):\n", rest)[0]
+    shell = re.search(r"Shell:\n((?:    .*\n?)+)", text)
+    lines = [line.strip(" \\") for line in shell[1].splitlines()] if shell else []
+    example = " ".join(["Example:", *lines]) if shell else ""
+    return "\n\n".join(part for part in (_plain(lead.strip()), example) if part)
+
+
+def _plain(text: str) -> str:
+    """A docstring's text without its markup."""
+    text = re.sub(r":\w+:`~?(?:jaxlaw\.)?([^`]*)`", r"\1", text)
+    return text.replace("``", "").replace("::\n", ":\n")
+
+
+def _described(function: Callable[..., Any]) -> dict[str, str]:
+    """Argument → its description, the first sentence; others' docstrings say what this leaves out."""
+    import jaxlaw as jl
+
+    module = import_module(function.__module__)
+    beside = [one for one in vars(module).values() if inspect.isfunction(one)]
+    found: dict[str, str] = {}
+    for one in (jl.read_runs, jl.read_loss_curves, jl.fit, *beside, function):
+        for name, text in _args(inspect.getdoc(one) or ""):
+            if one is function or name not in found:
+                found[name] = text
+    return found
+
+
+def _args(doc: str) -> Iterator[tuple[str, str]]:
+    """(argument, first sentence of its description) of the section ``Args`` of a docstring."""
+    _, _, section = doc.partition("\nArgs:\n")
+    section = section.partition("\n\n")[0]
+    for names, text in re.findall(r"^    (\S[^:\n]*): (.*(?:\n     .*)*)", section, re.M):
+        words = _plain(" ".join(text.split()))
+        sentence = re.split(r"(?<!App)(?<!Fig)\.\s", words, maxsplit=1)[0].rstrip(".")
+        for name in names.split(","):
+            yield name.strip(" *"), sentence[:1].upper() + sentence[1:] + "."

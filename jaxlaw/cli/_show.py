@@ -1,0 +1,140 @@
+"""How every command runs and ends: its result printed, as text or JSON, and written or drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxlaw.errors import UsageError
+
+PICTURES = (".png", ".pdf", ".svg")
+_WRITTEN = (".json", ".csv", *PICTURES, ".html", "")
+_SILENT = 2.0  # seconds for which a command may say nothing
+_RANKS = ("JAX_PROCESS_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")  # of a cluster job's processes
+
+
+def run(
+    call: Callable[[], Any], given: Mapping[str, Any], *, out: Path | None, json: bool, quiet: bool,
+    verbose: bool, law_file: Path | None,
+) -> int:  # fmt: skip
+    """Run a command and show what it found; its exit code.
+
+    Args:
+        call: the work.
+        given: texts of the command line by argument: what may be files that it reads.
+        out, json, quiet, verbose, law_file: what every command takes.
+    """
+    if out is not None:
+        _check_written(out, given)
+    if law_file is not None:
+        from jaxlaw.laws import run_file
+
+        run_file(law_file)
+    with _told(verbose), _progress(quiet):
+        result = call()
+    if given.get("distributed"):
+        import jax
+
+        if jax.process_index():  # the first process speaks for all
+            return 0
+    return show(result, out, json, verbose)
+
+
+def show(result: Any, out: Path | None, as_json: bool, verbose: bool) -> int:
+    """Write a result, or draw it, and print it; 1 where a note says that it is not to be used."""
+    if out is not None and out.suffix.lower() in PICTURES:
+        from jaxlaw._json import write_atomic
+
+        figure = result.plot().figure
+        write_atomic(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
+    elif out is not None:
+        result.save(out)
+    if as_json:
+        from jaxlaw._json import plain
+
+        print(json.dumps(plain(result.to_dict()), indent=2, allow_nan=False))
+    else:
+        print(result.summary(verbose=verbose))
+        if out is not None:
+            print(f"written: {out}")
+    return int(any(note.severity == "error" for note in result.notes))
+
+
+def _check_written(out: Path, given: Mapping[str, Any]) -> None:
+    """Refuse, before the work, a file that cannot be written, or that the command reads."""
+    if out.is_dir() or not out.parent.is_dir():
+        raise UsageError(f"cannot write {out}: give a file in a folder that exists", argument="out")
+    if out.suffix.lower() not in _WRITTEN:
+        raise UsageError(
+            f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf or .svg",
+            argument="out",
+        )
+    for name, text in given.items():
+        for file in text if isinstance(text, list) else [text]:
+            with contextlib.suppress(OSError, TypeError, ValueError):
+                if os.path.samefile(str(file).rpartition("=")[2], out):
+                    raise UsageError(f"out: {out} is read by this command ({name}); give another")
+
+
+@contextlib.contextmanager
+def _progress(quiet: bool) -> Iterator[None]:
+    """After two seconds of work its progress is shown on stderr, unless it is to be quiet."""
+    if quiet or os.environ.get("JAXLAW_QUIET") or any(int(os.environ.get(n, 0)) for n in _RANKS):
+        before = os.environ.get("JAXLAW_QUIET")
+        os.environ["JAXLAW_QUIET"] = "1"  # what is computed is quiet, too
+        try:
+            yield
+        finally:
+            os.environ.pop("JAXLAW_QUIET") if before is None else None
+        return
+    displays: list[Any] = []
+    lock, over, began = threading.Lock(), threading.Event(), time.monotonic()
+
+    def begin() -> None:
+        from jaxlaw._progress import Display
+
+        with lock:
+            if not over.is_set():
+                displays.append(Display(idle="working", began=began))
+
+    timer = threading.Timer(_SILENT, begin)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        with lock:
+            over.set()
+        for display in displays:
+            display.close()
+
+
+@contextlib.contextmanager
+def _told(verbose: bool) -> Iterator[None]:
+    """What is done is said on stderr: rows, stages and how long they took."""
+    if not verbose:
+        yield
+        return
+    log, began, handler = logging.getLogger("jaxlaw"), time.perf_counter(), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("jaxlaw: %(seconds)6.2f s  %(message)s"))
+
+    def timed(record: logging.LogRecord) -> bool:
+        record.seconds = time.perf_counter() - began
+        return True
+
+    handler.addFilter(timed)
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(logging.NOTSET)

@@ -1,0 +1,166 @@
+"""What the texts of a command line stand for: numbers, lists, ranges, inputs by name, saved files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from jaxlaw.errors import UsageError, nearest
+
+PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
+
+
+def value(text: str) -> Any:
+    """``1e9`` → a number, ``a,b`` → a list, ``0.1:1`` → a pair, ``runA:1e9,runB:7e9`` → a dict.
+
+    A text that is none of these, such as ``70B`` or ``run``, stays as it is.
+    """
+    if "," in text:
+        items = [part for part in text.split(",") if part]
+        if any(_by_run(item) for item in items):
+            pairs = [item.rpartition(":") for item in items]
+            return {run: value(number) for run, _, number in pairs}
+        return [value(item) for item in items]
+    if _by_run(text):
+        run, _, number = text.rpartition(":")
+        return {run: value(number)}
+    if ":" in text:
+        return tuple(value(side) if side else None for side in text.split(":", 1))
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        return text
+
+
+def _by_run(text: str) -> bool:
+    """Whether a text is ``run:number``; a range begins with a digit or nothing."""
+    return bool(re.fullmatch(r"[^\d.:+-].*:[\d.+-][^:]*", text))
+
+
+def by_name(
+    texts: Iterable[str], option: str, read: Callable[[str], Any] = value, bare: bool = False
+) -> dict[str, Any]:
+    """``["N=1e9,7e9,D=1e12"]`` → ``{"N": [1e9, 7e9], "D": 1e12}``.
+
+    Args:
+        texts: what was given, once or several times.
+        option: argument that it is for, for messages.
+        read: what reads a value.
+        bare: whether names may stand alone, which have the value None.
+
+    Raises:
+        UsageError: no ``NAME=VALUE``, or a name that is given twice.
+    """
+    found: dict[str, Any] = {}
+    alone = r"|[A-Za-z_]\w*(?:,|$)" if bare else ""
+    for text in texts:
+        for item in re.split(rf",(?=[^,=<>!]*={alone})", text):
+            name, sign, given = item.partition("=")
+            if not name or sign and not given or not sign and not bare:
+                raise UsageError(f"{option} takes NAME=VALUE, not '{item}'", argument=option)
+            if name in found:
+                raise UsageError(f"{option} names {name} twice", argument=option)
+            found[name] = read(given) if sign else None
+    return found
+
+
+def points(texts: list[str]) -> Any:
+    """Points as ``predict`` and ``forecast`` take them: ``N=1e9,7e9,D=1e12``, or a file of them.
+
+    Values of one text are combined; a name that comes again in another text begins a new point.
+    """
+    import numpy as np
+
+    if len(texts) == 1 and "=" not in texts[0]:
+        from jaxlaw._tables import read_table
+
+        frame = read_table(texts[0]).frame
+        return {str(name): frame[name].to_numpy() for name in frame}
+    runs: list[dict[str, Any]] = [{}]
+    for text in texts:
+        given = by_name([text], "at")
+        if set(given) & set(runs[-1]):
+            runs.append({})
+        runs[-1] |= given
+    if any(set(run) != set(runs[0]) for run in runs):
+        raise UsageError(f"at: every point needs {', '.join(runs[0])}", argument="at")
+    grids = []
+    for run in runs:
+        lists = [np.array(one if isinstance(one, list) else [one], object) for one in run.values()]
+        meshes = np.meshgrid(*lists, indexing="ij")
+        grids.append(dict(zip(run, (mesh.ravel() for mesh in meshes), strict=True)))
+    return {name: np.concatenate([grid[name] for grid in grids]) for name in runs[0]}
+
+
+def saved(text: str) -> Any:
+    """The result of a file, of standard input (``-``), or of ``published:NAME``."""
+    import jaxlaw as jl
+
+    if not text.startswith(PUBLISHED):
+        return jl.load(text)
+    name, known = text.removeprefix(PUBLISHED), jl.published()
+    if name not in known:
+        raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")
+    return known[name]
+
+
+def is_saved(text: str) -> bool:
+    """Whether a text names a saved result, and not a table or a law."""
+    return text == "-" or text.startswith(PUBLISHED) or text.endswith(".json")
+
+
+def law_or_fit(text: str) -> Any:
+    """The name of a law, the law of a Python file (``mylaw.py:law``), or a saved fit."""
+    import jaxlaw as jl
+
+    if is_saved(text):
+        return saved(text)
+    from jaxlaw.laws import names_a_file
+
+    return jl.laws.from_file(text) if names_a_file(text) else text
+
+
+def constraint(text: str) -> Any:
+    """``budget:1e21,served_tokens=1e12``, ``corpus:…`` or ``at_most:…`` as the object of it."""
+    import dataclasses
+
+    from jaxlaw import planning
+    from jaxlaw._spec_strings import parse_spec
+
+    kinds = {"budget": planning.Budget, "corpus": planning.Corpus, "at_most": planning.AtMost}
+    name, values, named = parse_spec(text)
+    if name not in kinds:
+        listed = ", ".join(kinds)
+        raise UsageError(f"subject_to takes {listed}, not '{name}'.{nearest(name, kinds)}")
+    fields = [field.name for field in dataclasses.fields(kinds[name])]
+    given: Mapping[str, str] = {**({fields[0]: ":".join(values)} if values else {}), **named}
+    for key in given:
+        if key not in fields:
+            raise UsageError(f"subject_to: {name} takes no {key}.{nearest(key, fields)}")
+    read = {"fit": saved, "rest": lambda text: tuple(text.split("+"))}
+    try:
+        return kinds[name](**{key: read.get(key, value)(text) for key, text in given.items()})
+    except TypeError as error:
+        raise UsageError(f"subject_to: {text}: {error}") from None
+
+
+def continual_run(text: str) -> Any:
+    """``wsd:peak=2e-4,steps=40000+cosine:peak=1e-4,steps=10000,replay=0.2`` as such a run.
+
+    The base comes first; without one it is unknown.
+    """
+    from jaxlaw._spec_strings import parse_spec
+    from jaxlaw.planning import ContinualPretraining, Pretraining
+
+    *base, own = [parse_spec(part) for part in text.split("+")]
+
+    def made(kind: Any, spec: Any, *before: Any) -> Any:
+        try:
+            return kind(*before, shape=spec.name, **{k: value(v) for k, v in spec.named.items()})
+        except TypeError as error:
+            raise UsageError(f"run: {spec.name}: {error}", argument="run") from None
+
+    return made(ContinualPretraining, own, made(Pretraining, base[0]) if base else None)
