@@ -21,8 +21,8 @@ COMMANDS = {
     "Fit and predict": {
         "laws": "jaxlaw.cli._commands:laws",
         "fit": "jaxlaw.cli._commands:fit",
-        "predict": "jaxlaw.cli._commands:predict",
-        "curve": "jaxlaw.cli._commands:curve",
+        "predict": "jaxlaw.uncertainty:prediction",
+        "curve": "jaxlaw.uncertainty:predicted_curve",
         "areas": "jaxlaw.cli._commands:areas",
         "demo": "jaxlaw.cli._commands:demo",
     },

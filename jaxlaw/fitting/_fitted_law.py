@@ -303,6 +303,28 @@ class FittedLaw(Result):
             >>> list(curve.columns)
             ['step', 'lr', 'phase', 'loss', 'base', 'annealing', 'shift', 'outside']
         """
+        columns, areas = self.areas_along(
+            schedule, at, first_step=first_step, S1_before=S1_before, area_options=area_options,
+            batch=batch,
+        )  # fmt: skip
+        target = self.predict(areas, **inputs)
+        unshifted = self.without("shift").predict(areas, **inputs)
+        base = self.without("shift", "annealing").predict(areas, **inputs)
+        columns |= {self.law.target: target, "base": base, "annealing": unshifted - base}
+        columns |= {
+            "shift": target - unshifted,
+            "outside": self.is_extrapolation(areas, **inputs),
+        }
+        return pd.DataFrame(columns)
+
+    def areas_along(
+        self, schedule: Any, at: Any = None, *, first_step: int = 0, S1_before: float = 0.0,
+        area_options: Mapping[str, Any] | None = None, batch: Any = None,
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:  # fmt: skip
+        """Steps of a schedule (``step``, ``lr``, ``phase``), and the law's areas after them.
+
+        Arguments and errors are those of :meth:`predict_curve`; areas are in the fit's units.
+        """
         schedule, law = as_schedule(schedule), self.law
         wanted = [name for name in law.input_names if name in AREAS]
         if not wanted:
@@ -321,18 +343,10 @@ class FittedLaw(Result):
         areas = {name: counted[name] / self.units[name] for name in wanted}
         if law.inputs_per_drop:
             areas |= drops_along(schedule, done, options, worth)
-        target = self.predict(areas, **inputs)
-        unshifted = self.without("shift").predict(areas, **inputs)
-        base = self.without("shift", "annealing").predict(areas, **inputs)
         columns = {"step": steps, "lr": np.append(schedule.initial_lr, schedule.rates)[done]}
         if schedule.boundary is not None:
             columns["phase"] = np.where(done > schedule.boundary, "cpt", "pt")
-        columns |= {law.target: target, "base": base, "annealing": unshifted - base}
-        columns |= {
-            "shift": target - unshifted,
-            "outside": self.is_extrapolation(areas, **inputs),
-        }
-        return pd.DataFrame(columns)
+        return columns, areas
 
     def _counted_with(self, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
         if self.area_options is not None and given is not None:

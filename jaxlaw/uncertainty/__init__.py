@@ -33,5 +33,7 @@ if TYPE_CHECKING:
     from jaxlaw.uncertainty._profile import profile as profile
     from jaxlaw.uncertainty._resampling import resampled_residuals as resampled_residuals
     from jaxlaw.uncertainty._resampling import resampled_weights as resampled_weights
+    from jaxlaw.uncertainty.predictions import predicted_curve as predicted_curve
+    from jaxlaw.uncertainty.predictions import prediction as prediction
 else:
     __getattr__, __dir__, __all__ = face(__name__)
