@@ -22,7 +22,7 @@ import pandas as pd
 from jaxlaw import _typed
 from jaxlaw._json import plain
 from jaxlaw._quantities import Quantity, times, written_range
-from jaxlaw._result import Result, _article, _level
+from jaxlaw._result import Result, _article, _level, table_lines
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import (
     FAR,
@@ -43,7 +43,7 @@ Tables = dict[str, pd.DataFrame]
 #: Kind of an answer → the function ``(answer, ax, **options) -> Axes`` that draws it.
 PICTURES: dict[str, Callable[..., Any]] = {}
 #: Modules whose import fills :data:`PICTURES`: all need matplotlib.
-_DRAWN_BY = ("planning.plots", "papers.plots", "plots._scores", "plots._design")
+_DRAWN_BY = ("planning.plots", "papers.plots", "plots._fits", "plots._scores", "plots._design")
 _BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
 _ROWS = 24  # of a table in a text
 
@@ -212,8 +212,7 @@ class Answer(Result):
         lines = [*self.number_lines(known), *facts, *flat]
         for table in self.tables.values():
             every = max(1, -(-len(table) // _ROWS))
-            shown = self.readable(table.iloc[::every]).to_string(index=False)
-            lines += [line.rstrip() for line in shown.split("\n")]
+            lines += table_lines(self.readable(table.iloc[::every]))
             if every > 1:
                 lines.append(f"(one row of {every} of {len(table):,}; a .csv file has all)")
         return lines

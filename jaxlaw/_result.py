@@ -20,6 +20,7 @@ import dataclasses
 import importlib
 import math
 import re
+import shutil
 import textwrap
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -195,12 +196,8 @@ class Result:
 
     def lines(self) -> list[str]:
         """The answer without its notes."""
-        tables = (
-            line.rstrip()  # of a last column of units, some of which are empty
-            for table in self.shown().values()
-            for line in self.readable(table).to_string(index=False).split("\n")
-        )
-        return [*self.number_lines(), *tables]
+        tables = (table_lines(self.readable(table)) for table in self.shown().values())
+        return [*self.number_lines(), *(line for lines in tables for line in lines)]
 
     def number_lines(self, names: Iterable[str] | None = None) -> list[str]:
         """A line for each of its numbers: name, number with unit, interval.
@@ -413,6 +410,32 @@ class Result:
 
 
 @_typed.checked
+def table_lines(table: pd.DataFrame) -> list[str]:
+    """The lines of a table, no wider than the terminal.
+
+    Columns that do not fit follow in a table below, each with the first column again.
+
+    Example:
+        >>> from jaxlaw._result import table_lines
+        >>> table_lines(pd.DataFrame({"law": ["kaplan"], "r2": ["0.99"]}))
+        ['   law   r2', 'kaplan 0.99']
+    """
+    columns = [table.iloc[:, [k]].to_string(index=False).split("\n") for k in range(table.shape[1])]
+    sizes = [max(map(len, column)) for column in columns]
+    width = shutil.get_terminal_size((80, 24)).columns
+    pages: list[list[int]] = [[]]
+    for k, size in enumerate(sizes):
+        if len(pages[-1]) > 1 and sum(sizes[j] + 1 for j in pages[-1]) + size > width:
+            pages.append([0])
+        pages[-1].append(k)
+    lines = [
+        " ".join(columns[k][row].rjust(sizes[k]) for k in page).rstrip()
+        for page in pages
+        for row in range(len(table) + 1)
+    ]
+    return lines if len(table) else []
+
+
 def load(path: str | Path) -> Fit | FittedLaw | Study | Forecast | Draws | Result:
     """Read any saved result: of fits, studies, draws, forecasts and plans.
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jaxlaw.cli._plans import make_plans
 from typer.main import get_command
 
 import jaxlaw as jl
 from jaxlaw import cli
-from jaxlaw.cli._plans import make_plans
 from jaxlaw.data import ReadingOptions
 from jaxlaw.fitting import FitKeywords
 from jaxlaw.notes import Note, by_weight, in_brief

@@ -38,8 +38,8 @@ COMMANDS = {
         "bootstrap": "jaxlaw:bootstrap",
         "covariance": "jaxlaw:covariance",
         "profile": "jaxlaw:profile",
-        "influence": "jaxlaw:influence",
-        "identifiability": "jaxlaw:identifiability",
+        "influence": "jaxlaw.cli._commands:influence",
+        "identifiability": "jaxlaw.cli._commands:identifiability",
     },
     "Show": {
         "plot": "jaxlaw.cli._commands:plot",
@@ -137,7 +137,7 @@ def make_app() -> Any:
                 apps[first] = App(name=first, help=_GROUPS[first], group=group)
                 app.command(apps[first])
             apps[first].command(
-                f"{__name__}:{name}", name=own, help=_summary(path), sort_key=len(commands) and [*commands].index(name),
+                f"{__name__}:{name}", name=own, help=_summary(path), sort_key=[*commands].index(name),
                 **({} if inside else {"group": group}),
             )  # fmt: skip
     return app

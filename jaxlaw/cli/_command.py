@@ -46,7 +46,8 @@ def _output(
     out: Annotated[
         Path | None,
         Parameter(
-            alias="-o", help="File to write: JSON; CSV of the table; PNG, PDF or SVG of the picture."
+            alias="-o",
+            help="File to write: JSON; CSV of the table; PNG, PDF or SVG of the picture.",
         ),
     ] = None,
     json: Annotated[bool, Parameter(help="Print JSON, and nothing else.")] = False,
@@ -79,7 +80,9 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
         said = {name: given.pop(name, one.default) for name, one in ending.items()}
         names = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
         given |= dict(zip(names, files, strict=False))
-        return _show.run(lambda: _call(function, arguments, given), given, **said)
+        draws = "out" in inspect.signature(function).parameters  # and writes its file itself
+        given |= {"out": said["out"]} if draws else {}
+        return _show.run(lambda: _call(function, arguments, given), given, draws, **said)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {}
@@ -109,20 +112,33 @@ def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
                 found[name] = inspect.Parameter(
                     name, one.KEYWORD_ONLY, default=default, annotation=kind
                 )
+        elif one.kind is one.VAR_KEYWORD:
+            found[one.name] = one.replace(
+                annotation=Mapping[str, Any], kind=one.KEYWORD_ONLY, default=None
+            )
         else:
             found[one.name] = one.replace(annotation=hint)
-    if "curves" in found or "starts" in found or "intervals" in found:
-        reading = inspect.signature(data.read_loss_curves).parameters
-        wanted = _CURVES if "columns" in found else (*option_kinds(data.ReadingOptions), *_CURVES)
-        for name in wanted:
-            if name in reading:
-                hint = meaning(reading[name].annotation, vars(data._loss_curves))
-                found[name] = reading[name].replace(annotation=hint, kind=3, default=None)
+    of_curves = {"curves", "starts", "result"} & found.keys()
+    added = dict(option_kinds(data.ReadingOptions)) if of_curves or _reads_table(found) else {}
+    if of_curves:
+        kinds = inspect.signature(data.read_loss_curves).parameters
+        names = getattr(inspect.unwrap(data.read_loss_curves), "__globals__", {})
+        added |= {name: meaning(kinds[name].annotation, names) for name in _CURVES}
+    for name, kind in added.items():
+        if name not in found:
+            found[name] = inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
+            )
     return {
         name: one
         for name, one in found.items()
         if name not in _PYTHON_ONLY and not _is_code(one.annotation)
     }
+
+
+def _reads_table(arguments: Mapping[str, Any]) -> bool:
+    """Whether a function is given its runs read, and so takes no options of reading."""
+    return "table" in arguments or "runs" in arguments and "columns" not in arguments
 
 
 def _union(hint: Any) -> list[Any]:
@@ -164,7 +180,7 @@ def _option(one: inspect.Parameter, text: str) -> inspect.Parameter:
     name, hint, default = one.name, one.annotation, one.default
     flag = "--" + name.rstrip("_").replace("_", "-")
     required = default is one.empty
-    if name in _FIRST and one.kind is one.POSITIONAL_OR_KEYWORD:
+    if _is_first(one):
         complete = _law_names if name in ("law", "laws") else None
         kind = Annotated[
             str if required else str | None,
@@ -183,8 +199,9 @@ def _option(one: inspect.Parameter, text: str) -> inspect.Parameter:
     native = _native(hint)
     if native is None or name in ("tasks", "laws"):
         several = _is_mapping(hint) or name in ("at", "tasks", "subject_to")
-        native, shown = list[str] if several else str, Parameter.combine(
-            shown, Parameter(consume_multiple=False, negative=())
+        native, shown = (
+            list[str] if several else str,
+            Parameter.combine(shown, Parameter(consume_multiple=False, negative=())),
         )
         default = default if isinstance(default, str | int | float) else None
     if not required and default in (None, ""):
@@ -194,6 +211,12 @@ def _option(one: inspect.Parameter, text: str) -> inspect.Parameter:
         annotation=Annotated[native, shown],
         default=one.empty if required else default,
     )
+
+
+def _is_first(one: inspect.Parameter) -> bool:
+    """Whether an argument is a file or a law that needs no option's name."""
+    optional = one.name == "laws" and one.default is not one.empty  # beside runs that come first
+    return one.name in _FIRST and one.kind is one.POSITIONAL_OR_KEYWORD and not optional
 
 
 def _metavar(hint: Any) -> str | None:
@@ -238,9 +261,20 @@ def _call(
         import jaxlaw as jl
 
         jl.fitting.init_distributed()
-    read_curves(values)
-    if inspect.signature(function).parameters.get("progress"):
-        values["progress"] = None
+    _read_curves(values)
+    if _reads_table(inspect.signature(function).parameters):
+        from jaxlaw.data import ReadingOptions, read_runs
+
+        name = "table" if "table" in values else "runs"
+        reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
+        if name in values and not any(
+            p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()
+        ):
+            runs = read_runs(values[name], **reading)
+            values[name] = runs.table if name == "table" else runs
+        else:
+            values |= reading
+    values |= {"out": given["out"]} if "out" in given else {}
     call = inspect.signature(function)
     spread = [n for n, p in call.parameters.items() if p.kind is p.VAR_KEYWORD and n in values]
     for name in spread:
@@ -259,25 +293,38 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
     if not isinstance(text, str | list):  # the parser has read it
         return text
     if name in ("law", "laws"):
-        laws = [_values.law_or_fit(item) for item in text.split(",")] if name == "laws" else None
-        return _values.law_or_fit(text) if laws is None else laws
-    if name in ("fits", "forecasts"):
-        several = text.split(",")
-        if "=" in text:
-            return {k: _values.saved(f) for k, f in _values.by_name([text], name, str).items()}
-        return several if name == "forecasts" else [_values.saved(file) for file in several]
+        if name == "law":
+            return _values.law_or_fit(text)
+        laws = map(_values.law_or_fit, text.split(","))
+        return [getattr(law, "law", law) for law in laws]  # a fit stands for its law
+    if name == "fits":
+        return {k: _values.saved(f) for k, f in _values.by_name([text], name, str).items()}
+    if name in ("plans", "profiles", "forecasts"):
+        files = text.split(",")
+        # Of jaxlaw.forecasting.score, which reads files and folders of them.
+        return files if one.kind is one.POSITIONAL_OR_KEYWORD else [*map(_values.saved, files)]
     if name in _SAVED and _values.is_saved(text):
         if name == "fit" and "," in text:  # of a plan that balances several
             return [_values.saved(file) for file in text.split(",")]
         return _values.saved(text)
+    if name == "candidates":
+        from jaxlaw._tables import read_table
+
+        return read_table(text).frame
     if name in _SAVED | _TABLES | _VERBATIM:
         return text
     if name == "subject_to":
         return [_values.constraint(item) for item in text]
-    if name == "run":
+    if name == "run" and str not in _origins(hint):
         return _values.continual_run(text)
+    if name == "folds":
+        from jaxlaw.validation import folds
+
+        return folds.parse(text)
     if name == "at" and isinstance(text, list) and not _is_mapping(hint):
         return _values.points(text)
+    if isinstance(text, list) and {str, float} & _origins(hint) and "=" not in text[0]:
+        return _values.value(text[0])  # one value for all, or a name
     if isinstance(text, list):
         return _values.by_name(
             text, name, str if name in ("columns", "tied") else _values.value, bare=name == "over"
@@ -306,7 +353,7 @@ def _one_value(name: str, hint: Any, text: str) -> Any:
     return value if isinstance(value, list) or {int, float} & origins else [value]
 
 
-def read_curves(values: dict[str, Any]) -> None:
+def _read_curves(values: dict[str, Any]) -> None:
     """Read the table as loss curves, in place, where a command says along which schedules."""
     import jaxlaw as jl
     from jaxlaw.data import ReadingOptions, as_schedule, read_schedules
@@ -328,7 +375,10 @@ def read_curves(values: dict[str, Any]) -> None:
         elif ":" in declared:
             along["schedules"] = as_schedule(declared)
     reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
-    law, table = next((values[n] for n in ("law", "fit", "result") if n in values), None), values[name]
+    law, table = (
+        next((values[n] for n in ("law", "fit", "result") if n in values), None),
+        values[name],
+    )
     if getattr(law, "reading", None) is not None:
         from jaxlaw.fitting import read_as_fitted
 

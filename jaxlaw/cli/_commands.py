@@ -1,0 +1,349 @@
+"""The commands that are more than a call of one function; their arguments are options as well."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+import jaxlaw as jl
+from jaxlaw._answer import Answer
+from jaxlaw._json import write_atomic
+from jaxlaw._quantities import SHARE, Quantity, exponential
+from jaxlaw.data import AREAS, ReadingOptions, area_options, as_schedule, relative_batch
+from jaxlaw.data import areas_along as count_areas
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.fitting import FitKeywords, lists_options
+
+_SHOWN = 20  # steps of a table, where none are named
+
+
+class _Listing(Answer):
+    """An answer whose lines are already text."""
+
+    def lines(self) -> list[str]:
+        return list(self.facts["lines"])
+
+
+def laws(law: str | None = None, *, published: bool = False, field: bool = False) -> Answer:
+    """List the laws, or say what one takes; or list coefficients that papers print.
+
+    Args:
+        law: one law: its formula, source and inputs; all of them if left out.
+        published: list coefficients that papers print, each a fit by ``published:NAME``.
+        field: list fits of public experiments.
+
+    Shell:
+        jaxlaw laws chinchilla
+    """
+    if published or field:
+        table = jl.published_table()
+        table = table[table["name"].str.startswith("field-") == field]
+        return Answer(kind="published coefficients", tables={"published": table},
+                      sentence="published:NAME stands for a fit in every command")  # fmt: skip
+    table = jl.law_table()
+    if law is None:
+        from jaxlaw._law_families import FAMILIES
+
+        known, lines = table.set_index("name"), []
+        own = tuple(known.index[known["family"] == ""])
+        for family, names in [*FAMILIES.items(), *([("your own", own)] if own else [])]:
+            lines += ["", f"{family[0].upper()}{family[1:]}:"]
+            for name in names:
+                row = known.loc[name]
+                formula = textwrap.wrap(row["formula"], 76, break_on_hyphens=False)
+                lines += [f"  {name} ({row['inputs']})", *(f"    {line}" for line in formula)]
+        return _Listing(kind="laws", tables={"laws": table}, facts={"lines": lines},
+                        sentence=f"{len(table)} laws, by what they are of")  # fmt: skip
+    found = jl.laws.get(law)
+    own = [name for name in found.input_names if name not in AREAS]
+    of_curves = len(own) < len(found.input_names)
+    columns = ",".join(f"{name}=COLUMN" for name in (*own, found.target))
+    lines = [
+        f"source: {found.source}",
+        *(
+            f"  {spec.name:<6} {spec.doc}"
+            + (f", counted in {exponential(spec.unit)}" if spec.unit != 1 else "")
+            for spec in found.inputs
+        ),
+        f"parameters: {', '.join(found.parameter_names)}",
+        f"fit it: jaxlaw fit {found.name} runs.csv {'--schedules lr ' * of_curves}-c {columns}",
+    ]
+    return _Listing(
+        kind="law", sentence=f"{found.name}: {found.target} = {found.formula}",
+        tables={"law": table[table["name"] == found.name]}, facts={"lines": lines},
+    )  # fmt: skip
+
+
+@lists_options(FitKeywords)
+def fit(
+    law: Any,
+    runs: Any,
+    *,
+    decay: Any = None,
+    carry_momentum: bool = False,
+    count_warmup: bool = False,
+    epsilon: float | None = None,
+    strict: bool = False,
+    **options: Unpack[FitKeywords],
+) -> jl.Fit:
+    """Fit a law to runs, or to loss curves (--schedules).
+
+    Args:
+        law: name of a law (``jaxlaw laws``), or ``FILE.py:LAW`` for one of your own.
+        runs: table of the runs: CSV, JSON lines or Parquet; - for standard input.
+        decay: of loss curves, λ of the annealing area (0.999), or ``fit``.
+        carry_momentum: whether momentum goes on over the boundary of two phases.
+        count_warmup: whether the rises of pre-training's warm-up count in S2.
+        epsilon: power of the rate with which momentum is weighted in S2.
+
+    Shell:
+        jaxlaw fit chinchilla runs.csv -c N=n_params,D=n_tokens --out fit.json
+    """
+    if not isinstance(runs, jl.LossCurves):
+        if decay is not None or epsilon is not None or carry_momentum or count_warmup:
+            raise UsageError(
+                "decay, epsilon, carry_momentum and count_warmup are for loss curves: say where "
+                "their learning rates are, by schedules"
+            )
+        return jl.fit(law, runs, strict=strict, **options)
+    counted: dict[str, Any] = {
+        "carry_momentum": carry_momentum, "count_warmup": count_warmup, "epsilon": epsilon
+    }  # fmt: skip
+    if decay == "fit":
+        return jl.fit_decay(law, runs, strict=strict, **counted, **options)
+    decay = 0.999 if decay is None else decay
+    return jl.fit(law, runs.runs(decay, **counted), strict=strict, **options)
+
+
+@lists_options(FitKeywords)
+def influence(
+    law: Any,
+    runs: Any,
+    *,
+    on: Mapping[str, Any] | None = None,
+    groups: Any = None,
+    refits: bool = False,
+    **options: Unpack[FitKeywords],
+) -> Answer:
+    """How far the parameters or a prediction would move if a run were left out.
+
+    Args:
+        law: saved fit of these runs, or a law, which is fitted first.
+        runs: table of the runs.
+        on: prediction that moves, such as N=7e9,D=1e12; every parameter if left out.
+        groups: columns whose rows are left out together, such as run or N,r.
+        refits: whether each is left out and the law fitted again; else to first order.
+
+    Shell:
+        jaxlaw influence fit.json runs.csv --on N=7e9,D=1e12
+    """
+    fitted, reading = _fitted(law, runs, options)
+    table = jl.influence(fitted, runs, on, groups=groups, refits=refits, **reading)
+    estimates = {"value": float(fitted.predict(**on))} if on else fitted.params
+    relative = table / [estimates[name] for name in table]
+    name = relative.abs().max().idxmax()
+    row = relative[name].abs().idxmax()
+    of = "the prediction" if name == "value" else name
+    sentence = f"{of} moves most, by {relative[name][row]:+.2%}, without {table.index.name} {row}"
+    table = table.loc[relative.abs().max(axis=1).sort_values(ascending=False).index].reset_index()
+    return Answer(kind="influence", sentence=sentence, tables={"influence": table},
+                  notes=fitted.notes)  # fmt: skip
+
+
+@lists_options(FitKeywords)
+def identifiability(
+    law: Any, runs: Any, *, groups: Any = None, **options: Unpack[FitKeywords]
+) -> Answer:
+    """Which combinations of parameters the data determine, the worst first, and what helps.
+
+    Args:
+        law: saved fit of these runs, or a law, which is fitted first.
+        runs: table of the runs.
+        groups: columns whose rows share noise.
+
+    Shell:
+        jaxlaw identifiability fit.json runs.csv
+    """
+    fitted, reading = _fitted(law, runs, options)
+    table = jl.identifiability(fitted, runs, groups=groups, **reading)
+    advice = [text for text in table.pop("advice") if text]
+    sentence = "; ".join(advice) or "the data determine every combination to 25 % or better"
+    return Answer(kind="identifiability", sentence=sentence.replace("{", "{{"), notes=fitted.notes,
+                  tables={"directions": table})  # fmt: skip
+
+
+def _fitted(law: Any, runs: Any, options: Mapping[str, Any]) -> tuple[jl.FittedLaw, dict[str, Any]]:
+    """The fit, made if a law is named, and how its table is read."""
+    if isinstance(law, jl.FittedLaw):
+        return law, dict(options)
+    reading = {k: v for k, v in options.items() if k in ReadingOptions.__annotations__}
+    return jl.fit(law, runs, **options), reading
+
+
+def areas(
+    schedule: str,
+    *,
+    steps: Any = None,
+    decay: float = 0.999,
+    carry_momentum: bool = False,
+    count_warmup: bool = False,
+    epsilon: float | None = None,
+    batch: Any = None,
+) -> Answer:
+    """The areas S1 and S2 under a learning-rate schedule.
+
+    Args:
+        schedule: such as wsd:peak=2e-4,steps=50000,warmup=500.
+        steps: steps of the table; 20 of the schedule's by default.
+        decay: λ of the annealing area.
+        batch: batch size relative to the reference batch: a number, or a pair for both phases.
+
+    Shell:
+        jaxlaw areas cosine:peak=3e-4,steps=24000,warmup=2000 --steps 2000,24000
+    """
+    import numpy as np
+    import pandas as pd
+
+    parsed = as_schedule(schedule)
+    last, count = len(parsed), min(_SHOWN, len(parsed))
+    wanted = np.linspace(last / count, last, count) if steps is None else np.atleast_1d(steps)
+    at = wanted.astype(int)
+    if steps is not None and (at != wanted).any() or at.min() < 0 or at.max() > last:
+        raise UsageError(f"steps: those of this schedule are whole numbers from 0 to {last}")
+    options = area_options(decay, carry_momentum, count_warmup, epsilon)
+    found = count_areas(parsed, at, options, batch=relative_batch(batch, parsed.boundary is None))
+    names = AREAS[:2] if parsed.boundary is None else AREAS[2:]
+    rates = np.append(parsed.initial_lr, parsed.rates)[at]
+    table = pd.DataFrame({"step": at, "lr": rates} | {name: found[name] for name in names})
+    sums = ", ".join(f"{name} {table[name].iloc[-1]:.4g}" for name in names)
+    return Answer(kind="areas", sentence=f"after {at[-1]:,} steps: {sums}", tables={"areas": table})
+
+
+def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
+    """Simulate a D-CPT experiment of 540 runs, fit both corpora, draw them.
+
+    The experiment is that of Que 2024; the fits are compared with the truth.
+
+    Args:
+        seed: seed of the simulated noise.
+
+    Shell:
+        jaxlaw demo --out demo.png
+    """
+    import numpy as np
+    import pandas as pd
+
+    made = jl.simulate.demo(seed=seed)
+    columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
+    columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
+    runs = jl.read_runs(made.table, columns, {"N": 1, "D": 1}, name="simulated runs")
+    fits, quantities, tables = {}, {}, {}
+    for side, truth in (("general", made.general), ("domain", made.domain)):
+        corpus = runs.for_corpus(side)
+        fits[side] = found = jl.fit("dcpt", corpus)
+        inputs = corpus.observations("dcpt").inputs
+        clean = jl.simulate.simulate_runs("dcpt", truth, inputs)["loss"].to_numpy()
+        given = {name: values / found.units[name] for name, values in inputs.items()}
+        error = float(np.sqrt(np.mean(np.log(found.predict(**given) / clean) ** 2)))
+        quantities |= {f"rms_error[{side}]": Quantity(error, SHARE)}
+        pairs = {"true": truth, "fitted": found.params}
+        tables[side] = pd.DataFrame(pairs).rename_axis(f"parameter ({side})").reset_index()
+    out = out or Path("jaxlaw_demo.png")
+    try:
+        from jaxlaw import plots
+
+        figure = plots.demo_figure(fits, runs)
+        write_atomic(out, lambda path: figure.savefig(path, dpi=150))
+        picture = str(out)
+    except ModuleNotFoundError:
+        picture = "none: pip install 'jaxlaw[plot]'"
+    sentence = (
+        "dcpt fitted to 540 simulated runs: predictions of the domain loss are "
+        "{rms_error[domain]} rms from the noise-free truth"
+    ).replace("{rms_error[domain]}", str(quantities["rms_error[domain]"]))
+    return Answer(kind="demo", sentence=sentence, quantities=quantities, tables=tables,
+                  facts={"picture": picture})  # fmt: skip
+
+
+def plot(
+    result: Any,
+    runs: Any = None,
+    *,
+    kind: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    at: Mapping[str, Any] | None = None,
+    out: Path | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> Answer:
+    """Draw a saved result.
+
+    Args:
+        result: what a command wrote by --out: a fit, draws, a study, a plan.
+        runs: table of the runs, for pictures that show them.
+        kind: which picture: a function of ``jaxlaw.plots``, such as residuals; its own by default.
+        options: options of the picture, such as along=D.
+        at: inputs that are held, such as N=7e9.
+
+    Shell:
+        jaxlaw plot fit.json runs.csv --out fit.png
+    """
+    try:
+        from jaxlaw import plots
+
+        drawn_by = plots.__all__
+        options = {**(options or {}), **({"at": at} if at else {})}
+        if runs is not None and not isinstance(runs, jl.LossCurves):
+            runs = jl.fitting.runs_of(result, runs, reading)
+        name = (kind or "").replace("-", "_")
+        if runs is not None and not name:
+            name = "observed_against_predicted"
+        if name and name not in drawn_by:
+            raise UsageError(f"there is no picture '{kind}'.{nearest(name, drawn_by)}")
+        given = [result] if runs is None else [result, runs]
+        axes = getattr(plots, name)(*given, **options) if name else result.plot(**options)
+    except ModuleNotFoundError as missing:
+        raise UsageError(str(missing)) from None
+    except TypeError as error:
+        raise UsageError(f"plot {kind or ''}: {error}") from None
+    out = out or Path("plot.png")
+    write_atomic(out, lambda path: axes.figure.savefig(path, dpi=150, bbox_inches="tight"))
+    return Answer(kind="picture", facts={"picture": str(out)})
+
+
+def report(
+    result: Any,
+    runs: Any = None,
+    *,
+    intervals: Any = None,
+    groups: Any = None,
+    plans: Any = (),
+    profiles: Any = (),
+    forecasts: Any = (),
+    level: float | None = None,
+    title: str | None = None,
+    out: Path | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> Answer:
+    """Write a fit, a study or a forecast as one page of HTML that stands alone.
+
+    Args:
+        result: what a command wrote by --out.
+        runs: table of the runs of a fit: pictures and intervals from them.
+        intervals: saved bootstrap of the fit.
+        groups: columns whose rows share noise.
+        plans: saved plans, such as plan.json,mixture.json.
+        profiles: saved profiles of the fit.
+        forecasts: saved forecasts that the page of a fit is to show.
+        level: confidence level of all intervals.
+        title: title of the page.
+
+    Shell:
+        jaxlaw report fit.json runs.csv -c N=n_params --plans plan.json -o report.html
+    """
+    out = out or Path("report.html")
+    given = {"intervals": intervals, "groups": groups, "level": level, "title": title}
+    jl.report(result, out, runs=runs, plans=plans, profiles=profiles, forecasts=forecasts,
+              **given, **reading)  # fmt: skip
+    return Answer(kind="report", facts={"report": str(out)})

@@ -6,6 +6,8 @@ import contextlib
 import json
 import logging
 import os
+import shutil
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,14 +23,15 @@ _RANKS = ("JAX_PROCESS_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")  # of a clus
 
 
 def run(
-    call: Callable[[], Any], given: Mapping[str, Any], *, out: Path | None, json: bool, quiet: bool,
-    verbose: bool, law_file: Path | None,
+    call: Callable[[], Any], given: Mapping[str, Any], writes: bool, *, out: Path | None,
+    json: bool, quiet: bool, verbose: bool, law_file: Path | None,
 ) -> int:  # fmt: skip
     """Run a command and show what it found; its exit code.
 
     Args:
         call: the work.
         given: texts of the command line by argument: what may be files that it reads.
+        writes: whether the work writes ``out`` itself: a page, or a picture.
         out, json, quiet, verbose, law_file: what every command takes.
     """
     if out is not None:
@@ -44,11 +47,15 @@ def run(
 
         if jax.process_index():  # the first process speaks for all
             return 0
-    return show(result, out, json, verbose)
+    return show(result, None if writes else out, json, verbose)
 
 
 def show(result: Any, out: Path | None, as_json: bool, verbose: bool) -> int:
     """Write a result, or draw it, and print it; 1 where a note says that it is not to be used."""
+    from jaxlaw._answer import Answer
+
+    if not hasattr(result, "summary"):  # a table
+        result = Answer(kind="table", tables={"table": result})
     if out is not None and out.suffix.lower() in PICTURES:
         from jaxlaw._json import write_atomic
 
@@ -61,7 +68,13 @@ def show(result: Any, out: Path | None, as_json: bool, verbose: bool) -> int:
 
         print(json.dumps(plain(result.to_dict()), indent=2, allow_nan=False))
     else:
-        print(result.summary(verbose=verbose))
+        width = shutil.get_terminal_size((80, 24)).columns
+        for line in result.summary(verbose=verbose).splitlines():
+            print(
+                "\n".join(textwrap.wrap(line, width, subsequent_indent="  ", drop_whitespace=False))
+                if len(line) > width
+                else line
+            )
         if out is not None:
             print(f"written: {out}")
     return int(any(note.severity == "error" for note in result.notes))
@@ -77,6 +90,8 @@ def _check_written(out: Path, given: Mapping[str, Any]) -> None:
             argument="out",
         )
     for name, text in given.items():
+        if name == "out":
+            continue
         for file in text if isinstance(text, list) else [text]:
             with contextlib.suppress(OSError, TypeError, ValueError):
                 if os.path.samefile(str(file).rpartition("=")[2], out):

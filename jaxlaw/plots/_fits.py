@@ -13,6 +13,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
+from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
     BLUE,
     FAINT,
@@ -508,6 +509,18 @@ def _spec(fit: FittedLaw, name: str) -> Input:
 def _single(fit: FittedLaw, name: str) -> float:
     """Raw units (parameters, tokens) in one of the user's unit of an input."""
     return fit.units[name] * _spec(fit, name).unit
+
+
+@picture("curve")
+def predicted_curve(answer: Answer, ax: Axes | None = None) -> Axes:
+    """The loss over the steps of an answer of :func:`jaxlaw.uncertainty.predicted_curve`."""
+    table = answer.points["curve"]
+    bounds = [name for name in table if str(name).endswith(("_low", "_high"))]
+    ax = loss_curve(table.drop(columns=bounds), ax=ax)
+    if bounds:
+        ax.fill_between(table["step"], *(table[name] for name in bounds), color=BLUE, alpha=0.2,
+                        linewidth=0)  # fmt: skip
+    return ax
 
 
 @checked

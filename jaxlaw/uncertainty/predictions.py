@@ -15,7 +15,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import ReadingOptions, read_runs, usual_columns
 from jaxlaw.data.formats import read_source
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import FittedLaw, errors, measure
+from jaxlaw.fitting import errors, measure
 from jaxlaw.uncertainty._draws import Draws, as_draws
 from jaxlaw.uncertainty._intervals import LEVEL, interval_columns
 
@@ -73,7 +73,9 @@ def prediction(
         seen = given[target].to_numpy(float) if target in given else None
     inputs = draws.fit.checked_inputs(None, {name: given[name] for name in law.input_names}
                                       if runs is not None else given)  # fmt: skip
-    points = dict(zip(inputs, map(np.atleast_1d, np.broadcast_arrays(*inputs.values())), strict=True))
+    points = dict(
+        zip(inputs, map(np.atleast_1d, np.broadcast_arrays(*inputs.values())), strict=True)
+    )
     values = _of_every_draw(draws, points)
     table = pd.DataFrame({name: given[name] if name in _labels(law) else points[name]
                           for name in points})  # fmt: skip
@@ -219,8 +221,10 @@ def predicted_curve(
     parts = [f"{target} {{{target}}}"]
     parts += [f"{name} {end[name]:+.3g}" for name in ("annealing", "shift") if end[name]]
     share = table["outside"].mean()
-    where = f"{share:.0%} of these steps lie beyond the fitted curves" if share else (
-        "within the fitted curves"
+    where = (
+        f"{share:.0%} of these steps lie beyond the fitted curves"
+        if share
+        else ("within the fitted curves")
     )
     units = dict.fromkeys((target, "base", "annealing", "shift"), fitted.input_units()[target])
     return Answer(

@@ -22,8 +22,9 @@ from tests.fixtures.command_files import OBJECTIVE, OPTIMUM, prepare
 from tests.fixtures.python_calls import PYTHON, SMALLER, plain
 
 pytest.importorskip("typer")
-from jaxlaw import cli  # noqa: E402
 from jaxlaw.cli._plans import make_plans  # noqa: E402
+
+from jaxlaw import cli  # noqa: E402
 
 
 def commands(group, before=""):

@@ -6,6 +6,7 @@ import jaxlaw as jl
 
 pytest.importorskip("typer")
 from jaxlaw.cli._guard import flags_of, note_in_options  # noqa: E402
+
 from jaxlaw.notes import Note, in_brief, worded  # noqa: E402
 
 
