@@ -133,7 +133,7 @@ def own_laws(monkeypatch):
 def command(monkeypatch, capsys, tmp_path):
     """Run ``jaxlaw …`` in an empty folder: exit code, stdout, stderr."""
     cli = pytest.importorskip("jaxlaw.cli")
-    pytest.importorskip("typer")
+    pytest.importorskip("cyclopts")
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, stdin=None):

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import warnings
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,9 @@ def main() -> None:
 
     warnings.simplefilter("ignore", FitWarning)  # commands print a fit's notes
     try:
-        code = make_app()(result_action="return_value", print_error=False, exit_on_error=False)
+        code = make_app()(
+            sys.argv[1:], result_action="return_value", print_error=False, exit_on_error=False
+        )
         sys.stdout.flush()
     except BrokenPipeError:  # nobody reads on, as of `jaxlaw laws | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -125,19 +128,21 @@ def make_app() -> Any:
     """The app: a command's function is imported when it is used, and for its own help."""
     from cyclopts import App, Group
 
-    version = f"jaxlaw {__version__}"
-    app = App(name="jaxlaw", help=_HELP, version=version, help_format="plaintext")
+    app = App(
+        name="jaxlaw", help=_HELP, help_format="plaintext",
+        version=lambda: f"jaxlaw {__version__}, jax {version('jax')}",
+    )  # fmt: skip
     app.register_install_completion_command(group=Group("Settings", sort_key=9))
     apps = {"": app}
     for order, (title, commands) in enumerate(COMMANDS.items()):
         group = Group(title, sort_key=order)
-        for name, path in commands.items():
+        for place, (name, path) in enumerate(commands.items()):
             *inside, own = name.split()
             if (first := "".join(inside)) not in apps:
                 apps[first] = App(name=first, help=_GROUPS[first], group=group)
                 app.command(apps[first])
             apps[first].command(
-                f"{__name__}:{name}", name=own, help=_summary(path), sort_key=[*commands].index(name),
+                f"{__name__}:{name}", name=own, help=_summary(path), sort_key=place,
                 **({} if inside else {"group": group}),
             )  # fmt: skip
     return app

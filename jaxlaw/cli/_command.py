@@ -47,7 +47,7 @@ def _output(
         Path | None,
         Parameter(
             alias="-o",
-            help="File to write: JSON; CSV of the table; PNG, PDF or SVG of the picture.",
+            help="File to write: JSON; the table as CSV; the picture as PNG, PDF, SVG.",
         ),
     ] = None,
     json: Annotated[bool, Parameter(help="Print JSON, and nothing else.")] = False,
@@ -184,7 +184,9 @@ def _option(one: inspect.Parameter, text: str) -> inspect.Parameter:
         complete = _law_names if name in ("law", "laws") else None
         kind = Annotated[
             str if required else str | None,
-            Parameter(help=text, metavar=name.upper(), completer=complete),
+            Parameter(
+                help=text, metavar=name.upper(), completer=complete, allow_leading_hyphen=True
+            ),
         ]
         return one.replace(kind=one.POSITIONAL_ONLY, annotation=kind)
     shown = Parameter(
@@ -408,7 +410,7 @@ def _plain(text: str) -> str:
 
 
 def _described(function: Callable[..., Any]) -> dict[str, str]:
-    """Argument → its description, the first sentence; others' docstrings say what this leaves out."""
+    """Argument → its description, the first sentence; of others' docstrings where it has none."""
     import jaxlaw as jl
 
     module = import_module(function.__module__)

@@ -70,11 +70,8 @@ def show(result: Any, out: Path | None, as_json: bool, verbose: bool) -> int:
     else:
         width = shutil.get_terminal_size((80, 24)).columns
         for line in result.summary(verbose=verbose).splitlines():
-            print(
-                "\n".join(textwrap.wrap(line, width, subsequent_indent="  ", drop_whitespace=False))
-                if len(line) > width
-                else line
-            )
+            long = len(line) > width
+            print(textwrap.fill(line, width, subsequent_indent="  ") if long else line)
         if out is not None:
             print(f"written: {out}")
     return int(any(note.severity == "error" for note in result.notes))
@@ -93,9 +90,11 @@ def _check_written(out: Path, given: Mapping[str, Any]) -> None:
         if name == "out":
             continue
         for file in text if isinstance(text, list) else [text]:
-            with contextlib.suppress(OSError, TypeError, ValueError):
-                if os.path.samefile(str(file).rpartition("=")[2], out):
-                    raise UsageError(f"out: {out} is read by this command ({name}); give another")
+            same = False
+            with contextlib.suppress(OSError, ValueError):
+                same = os.path.samefile(str(file).rpartition("=")[2], out)
+            if same:
+                raise UsageError(f"out: {out} is read by this command ({name}); give another")
 
 
 @contextlib.contextmanager

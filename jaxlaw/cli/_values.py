@@ -1,4 +1,4 @@
-"""What the texts of a command line stand for: numbers, lists, ranges, inputs by name, saved files."""
+"""What the texts of a command line stand for: numbers, lists, ranges, inputs, saved files."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ def by_name(
     found: dict[str, Any] = {}
     alone = r"|[A-Za-z_]\w*(?:,|$)" if bare else ""
     for text in texts:
+        if text == "{}":  # as in Python: none, where None would stand for a default
+            continue
         for item in re.split(rf",(?=[^,=<>!]*={alone})", text):
             name, sign, given = item.partition("=")
             if not name or sign and not given or not sign and not bare:
