@@ -81,9 +81,6 @@ def test_labels_are_in_the_point_as_they_are():
         boot, [1e20, 1e25], reference={"group": "c4"}, at={"group": "pile"}
     )
     assert worth.point["group"] == "c4" and "'group': 'c4'" in worth.next_step
-    guard = pytest.importorskip("jaxlaw.cli._guard")
-    shown = guard.note_in_options(worth.next_step, guard.flags_of("plan compute-multiplier"))
-    assert "--at group=c4 says" in shown
     plan = planning.allocation(boot, 1e25, at={"group": "pile"})
     assert plan.point["group"] == "pile" and "'group': 'pile'" in plan.next_step
 

@@ -144,7 +144,7 @@ def test_the_shell_reads_and_echoes_units(fit, tmp_path, command):
     assert code == 0
     assert shown.startswith("N 70 B parameters (70000 × 1e6), D 15 T tokens (15000 × 1e9): loss ")
     code, shown, _ = command("predict", path, "--at", "N=70B,7B", "--at", "D=15T", "--json")
-    assert json.loads(shown)["N"] == [70_000.0, 7_000.0]
+    assert [row["N"] for row in json.loads(shown)["tables"]["points"]] == [70_000.0, 7_000.0]
     code, _, error = command("predict", path, "--at", "N=70B", "--at", "D=15e12")
     assert code != 0
     assert "for 15 T tokens write D=15000 or D=15T" in error

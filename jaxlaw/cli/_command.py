@@ -264,6 +264,7 @@ def _call(
 
         jl.fitting.init_distributed()
     _read_curves(values)
+    _read_as_fitted(values)
     if _reads_table(inspect.signature(function).parameters):
         from jaxlaw.data import ReadingOptions, read_runs
 
@@ -297,8 +298,7 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
     if name in ("law", "laws"):
         if name == "law":
             return _values.law_or_fit(text)
-        laws = map(_values.law_or_fit, text.split(","))
-        return [getattr(law, "law", law) for law in laws]  # a fit stands for its law
+        return [*map(_values.law_or_fit, text.split(","))]
     if name == "fits":
         return {k: _values.saved(f) for k, f in _values.by_name([text], name, str).items()}
     if name in ("plans", "profiles", "forecasts"):
@@ -353,6 +353,22 @@ def _one_value(name: str, hint: Any, text: str) -> Any:
             raise UsageError(f"{name} takes LOW:HIGH or a list, not '{text}'", argument=name)
         return [*np.geomspace(low, high, 13)]
     return value if isinstance(value, list) or {int, float} & origins else [value]
+
+
+def _read_as_fitted(values: dict[str, Any]) -> None:
+    """Laws of fits in place of these, and the runs read as the first fit's were."""
+    import jaxlaw as jl
+    from jaxlaw.data import ReadingOptions
+    from jaxlaw.fitting import READ_AS_FITTED, runs_of
+
+    laws = values.get("laws", ())
+    for fit in [law for law in laws if isinstance(law, jl.FittedLaw)][:1]:
+        reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
+        values["laws"] = [getattr(law, "law", law) for law in laws]
+        values["runs"] = runs_of(fit, values["runs"], reading)
+        for note in values["runs"].notes:
+            if note.code == READ_AS_FITTED:
+                print(note.message, file=sys.stderr)
 
 
 def _read_curves(values: dict[str, Any]) -> None:

@@ -343,6 +343,8 @@ def report(
         jaxlaw report fit.json runs.csv -c N=n_params --plans plan.json -o report.html
     """
     out = out or Path("report.html")
+    if isinstance(result, jl.uncertainty.Draws | jl.Bootstrap):
+        result, intervals = result.fit, result
     given = {"intervals": intervals, "groups": groups, "level": level, "title": title}
     jl.report(result, out, runs=runs, plans=plans, profiles=profiles, forecasts=forecasts,
               **given, **reading)  # fmt: skip

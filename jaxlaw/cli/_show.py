@@ -35,7 +35,7 @@ def run(
         out, json, quiet, verbose, law_file: what every command takes.
     """
     if out is not None:
-        _check_written(out, given)
+        _check_written(out, {**given, "law_file": law_file})
     if law_file is not None:
         from jaxlaw.laws import run_file
 
@@ -89,12 +89,12 @@ def _check_written(out: Path, given: Mapping[str, Any]) -> None:
     for name, text in given.items():
         if name == "out":
             continue
-        for file in text if isinstance(text, list) else [text]:
-            same = False
-            with contextlib.suppress(OSError, ValueError):
-                same = os.path.samefile(str(file).rpartition("=")[2], out)
-            if same:
-                raise UsageError(f"out: {out} is read by this command ({name}); give another")
+        for file in map(str, text if isinstance(text, list) else [text]):
+            # FILE, NAME=FILE, FILE.py:LAW
+            for part in (file, file.rpartition("=")[2], file.rpartition(":")[0]):
+                with contextlib.suppress(OSError):
+                    if os.path.samefile(part, out):
+                        raise UsageError(f"out: {out} is read by this command ({name})")
 
 
 @contextlib.contextmanager

@@ -221,21 +221,3 @@ def test_draws_remember_how_they_were_drawn(grouped_fit, tmp_path):
     assert DEPENDENT_ROWS in str(jl.planning.allocation(by_row, 1e20).notes)
     labels = jl.bootstrap(fit, runs, 4, groups=runs.table["run"].to_numpy(), n_starts=2, n_local=1)
     assert labels.groups == ("labels",)
-
-
-@pytest.mark.full
-def test_draws_of_a_table_keep_their_degrees(grouped_fit, tmp_path):
-    """Intervals of few groups take Student's t, also where the draws come from a CSV file."""
-    from jaxlaw.cli._inputs import with_draws
-    from jaxlaw.cli._uncertainty import _table
-
-    fit, runs = grouped_fit
-    boot = jl.bootstrap(fit, runs, 5, kind="wild", groups="run", n_starts=1, n_local=1)
-    assert np.isfinite(boot.degrees)
-    _table(boot).to_csv(tmp_path / "draws.csv", index=False)
-    read = with_draws("fit.json", fit, tmp_path / "draws.csv")
-    assert (read.kind, read.groups, read.degrees) == ("wild", ("run",), boot.degrees)
-    old = _table(boot).drop(columns=["kind", "groups", "degrees"])  # as version 0.1 wrote them
-    old.to_csv(tmp_path / "draws.csv", index=False)
-    read = with_draws("fit.json", fit, tmp_path / "draws.csv")
-    assert (read.kind, read.groups, read.degrees) == ("", None, np.inf)

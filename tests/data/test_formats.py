@@ -346,15 +346,15 @@ def test_an_unknown_layout_is_named(tmp_path, name, file, content, said):
 
 
 def test_formats_from_the_shell(trainer_runs, monkeypatch, capsys):
-    pytest.importorskip("typer")
+    pytest.importorskip("cyclopts")
     from jaxlaw import cli
 
     arguments = ["plan", "loss-envelope", str(trainer_runs), "--format", "hf-trainer", "--json"]
-    monkeypatch.setattr(sys, "argv", ["jaxlaw", *arguments, "--value", "N=small:1e8,large:1e9"])
+    monkeypatch.setattr(sys, "argv", ["jaxlaw", *arguments, "--values", "N=small:1e8,large:1e9"])
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 0
-    assert set(json.loads(capsys.readouterr().out)["N"]) <= {1e8, 1e9}
+    assert {row["N"] for row in json.loads(capsys.readouterr().out)["tables"]["table"]} <= {1e8, 1e9}
 
 
 def test_scores_join_a_table_of_models_by_name(tmp_path):

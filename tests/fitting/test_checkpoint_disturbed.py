@@ -140,7 +140,7 @@ def command(tmp_path_factory):
     """A fit by the command, of some chunks."""
     folder = tmp_path_factory.mktemp("command")
     jl.simulate.experiment("chinchilla").table[::4].to_csv(folder / "runs.csv", index=False)
-    line = "fit chinchilla runs.csv --n-starts 2048 --no-screen --work-dir work --quiet --json"
+    line = "fit chinchilla runs.csv --n-starts 2048 --n-local false --work-dir work --quiet --json"
     script = "import sys; from jaxlaw.cli import main; sys.argv[1:] = sys.argv[1].split(); main()"
 
     def begin(**environment):
@@ -164,7 +164,7 @@ def test_ctrl_c_at_the_command_keeps_what_is_done_and_it_goes_on(command):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=200)
     assert process.returncode == 130 and out == ""
-    assert "--work-dir keeps what is finished" in err and "Traceback" not in err
+    assert "work_dir keeps what is finished" in err and "Traceback" not in err
     kept = {path.name: path.read_bytes() for path in folder.glob("newton-*.npz")}
     again = begin()
     out, err = again.communicate(timeout=300)

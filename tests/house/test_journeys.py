@@ -68,11 +68,10 @@ def test_a_lead_asks_what_a_budget_buys(command, tmp_path):
     # The first line fails, and says the line that works.
     code, out, err = command("fit", "chinchilla", "runs.csv")
     assert (code, out) == (1, "") and "there are no columns N, D, loss" in err
-    words = shlex.split(err.rpartition("magnitudes: ")[2])
-    assert words[:4] == ["jaxlaw", "fit", "chinchilla", "runs.csv"]
-    assert "N=Model Size (M)" in words and "N=1e6" in words and "D=1e9" in words
-    copied = [*words[1:], "--where", "outlier == False", "--out", "fit.json"]
-    code, out, err = command(*copied)
+    assert "'N': 'Model Size (M)'" in err
+    columns = ("-c", "N=Model Size (M),D=train tokens (B),loss=final_eval_loss")
+    reading = (*columns, "-u", "N=1e6,D=1e9", "--where", "outlier == False")
+    code, out, err = command("fit", "chinchilla", "runs.csv", *reading, "--out", "fit.json")
     assert (code, err) == (0, "")
     fit = jl.load(tmp_path / "fit.json")
     rows = fit.n_observations
@@ -118,9 +117,10 @@ def test_a_lead_asks_what_a_budget_buys(command, tmp_path):
     assert code == 0, err
     answer = jl.load(tmp_path / "plan.json")
     assert f"{answer.N * 1e6 / 1e9:.0f} B parameters" in (tmp_path / "plan.svg").read_text("utf-8")
-    report = ("report", "fit.json", "--data", "runs.csv", "--forecast", "run.json")
-    code, out, _ = command(*report, "--compute", "1e25", "-o", "page.html")
-    assert (code, out) == (0, "report: page.html\n")
+    code, _, _ = command(*allocation[:2], "fit.json", *allocation[3:], "--out", "of-fit.json")
+    report = ("report", "fit.json", "runs.csv", "--forecasts", "run.json", "--level", "0.95")
+    code, out, _ = command(*report, "--plans", "of-fit.json", "-o", "page.html")
+    assert code == 0 and "page.html" in out
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "1e25 FLOPs" in page and "T tokens" in page and "<svg" in page
     assert len(page) < 1_000_000 and "http://" not in page.replace("http://www.w3.org", "")

@@ -3,11 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
-from jaxlaw.cli import make_app
 from jaxlaw.errors import UsageError
 
 PUBLISHED = jl.published()
@@ -91,8 +89,7 @@ def test_a_plan_of_a_loss_takes_no_law_of_a_setting(plan):
     assert PUBLISHED["li-2025-lr"].predict(N=size, D=1e12) == pytest.approx(1e-3)
 
 
-def test_minima_of_any_column_are_a_power_of_compute(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_minima_of_any_column_are_a_power_of_compute(command):
     noise = np.exp(0.01 * np.random.default_rng(0).normal(size=12))
     C = np.geomspace(1e18, 1e21, 12)
     pd.DataFrame({"budget": C, "opt_tokens": 0.5 * C**0.542 * noise}).to_csv("minima.csv")
@@ -103,8 +100,7 @@ def test_minima_of_any_column_are_a_power_of_compute(tmp_path, monkeypatch):
     row = boot.prediction(C=1e23).iloc[0]
     assert row["low"] < 0.5 * 1e23**0.542 < row["high"]
     asked = ["optimum-compute", "minima.csv", "-c", "C=budget", "--target", "opt_tokens"]
-    run = CliRunner().invoke(make_app(), ["fit", *asked, "--out", "fit.json", "--quiet"])
-    assert run.exit_code == 0, run.output
+    assert command("fit", *asked, "--out", "fit.json", "--quiet")[0] == 0
     assert jl.load("fit.json").predict(C=1e23) == pytest.approx(fit.predict(C=1e23))
     with pytest.raises(UsageError, match="predicts optimum, and this plan is of a loss"):
         planning.frontier_savings(fit, fit, [1e20, 1e21])

@@ -5,11 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
-from jaxlaw.cli import make_app
 from jaxlaw.planning import ContinualPretraining, Pretraining
 from jaxlaw.uncertainty import Draws, as_draws, fewest_for
 from tests.conftest import numbers
@@ -95,32 +93,18 @@ def test_a_bootstrap_with_failed_resamples_says_how_many(drawn):
     assert "10.0% of 300 draws have no optimum" in notes[0].message
 
 
-def test_saved_draws_stand_in_place_of_a_fit(drawn, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_saved_draws_stand_in_place_of_a_fit(drawn, tmp_path, command):
     TABLE.to_csv("runs.csv", index=False)
     drawn.fit.save("fit.json")
-    run = CliRunner()
-    asked = [
-        "bootstrap",
-        "fit.json",
-        "runs.csv",
-        "-n",
-        str(SIZE),
-        "--quiet",
-        "--draws",
-        "boot.json",
-    ]
-    assert run.invoke(make_app(), asked).exit_code == 0
-    kept, ours = Draws.load("boot.json"), planning.allocation(drawn, 1e21)
+    asked = ["--n-resamples", SIZE, "--quiet", "--out", "boot.json"]
+    assert command("bootstrap", "fit.json", "runs.csv", *asked)[0] == 0
+    kept, ours = jl.load("boot.json").draws(), planning.allocation(drawn, 1e21)
     assert kept.notes == drawn.notes and kept.fit.params == drawn.fit.params
     for name, column in drawn.params.items():
         assert kept.params[name].tolist() == column.tolist()
-    printed = run.invoke(
-        make_app(), ["plan", "allocation", "boot.json", "--compute", "1e21", "--json"]
-    )
-    assert json.loads(printed.stdout)["interval"]["N"] == pytest.approx(ours.interval["N"])
-    asked = ["plan", "allocation", "boot.json", "--compute", "1e21", "--bootstrap", "boot.json"]
-    assert "has its own draws" in str(run.invoke(make_app(), asked).exception)
+    _, printed, _ = command("plan", "allocation", "boot.json", "--compute", "1e21", "--json")
+    N = json.loads(printed)["quantities"]["N"]
+    assert (N["low"], N["high"]) == pytest.approx(ours.interval["N"])
     (tmp_path / "half.json").write_text('{"draws": {}}')
     with pytest.raises(jl.DataError, match="half.json is not a jaxlaw draws"):
         Draws.load("half.json")

@@ -64,7 +64,7 @@ def test_a_batch_that_was_not_varied_is_no_optimum():
 
 def test_the_command_reads_sequences_and_draws(command, tmp_path):
     sweep(2e-4, unit=2048).to_csv(tmp_path / "sweeps.csv", index=False)
-    asked = ["plan", "best-settings", tmp_path / "sweeps.csv", "--unit", "batch=2048"]
+    asked = ["plan", "best-settings", tmp_path / "sweeps.csv", "--units", "batch=2048"]
     code, out, _ = command(*asked, "--json")
     (row,) = json.loads(out)["tables"]["table"]
     assert code == 0 and row["batch"] == 2**18 and row["lr_bound"] == "upper"

@@ -261,24 +261,15 @@ def command(command, chinchilla_fit, draws):
 
 @pytest.mark.full
 def test_the_command_writes_what_python_writes(command, chinchilla_fit, draws, runs, tmp_path):
-    asked = ("--data", "runs.csv", "--bootstrap", "draws.csv", "--compute", "1e21")
-    code, out, _ = command("fit.json", *asked, "-o", "page.html", "--json")
+    draws.save("draws.json")
+    planning.allocation(chinchilla_fit, 1e21).save("plan.json")
+    asked = ("fit.json", "runs.csv", "--intervals", "draws.json", "--plans", "plan.json")
+    code, out, _ = command(*asked, "-o", "page.html", "--json")
     text = (tmp_path / "page.html").read_text("utf-8")
-    assert code == 0 and json.loads(out) == {
-        "report": "page.html", "bytes": len(text.encode()), "of": "Fit"
-    }  # fmt: skip
+    assert code == 0 and json.loads(out)["facts"] == {"report": "page.html"}
     seen = Seen(text)
     assert seen.row("alpha")[3] == f"{np.quantile(draws.params['alpha'], 0.025):.4g}"
     assert_alone(text)
-    draws.save("draws.json")  # as `bootstrap --draws draws.json` writes it
-    again = ("--data", "runs.csv", "--bootstrap", "draws.json", "--compute", "1e21")
-    assert command("fit.json", *again, "-o", "again.html")[0] == 0
-    # Draws of a file know what was resampled, those of a table here do not.
-    assert Seen((tmp_path / "again.html").read_text("utf-8")).row("alpha") == seen.row("alpha")
-    moved = dataclasses.replace(draws.fit, params=draws.fit.params | {"E": 2.0})
-    uncertainty.Draws(moved, draws.params).save("other.json")
-    code, _, err = command("fit.json", "--bootstrap", "other.json", "-o", "no.html")
-    assert code == 2 and "draws of another fit" in err
 
 
 # --- forecasts

@@ -6,11 +6,9 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate, uncertainty
-from jaxlaw.cli import make_app
 from jaxlaw.uncertainty._bootstrap import resamples
 from tests.fixtures.drawn_laws import SCRATCH, drawn
 
@@ -111,19 +109,16 @@ def test_plans_that_compare_the_two_have_nothing_to_say_against_it(base, continu
     assert "base-held" in codes(replace(continual, params=moved))
 
 
-def test_saved_draws_of_a_base_are_one(base, continual, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_saved_draws_of_a_base_are_one(base, continual, command):
     TABLE.to_csv("runs.csv", index=False)
     base.save("base.json")
-    asked = ["bootstrap", "cpt-chinchilla", "runs.csv", "-n", str(SIZE), "--base", "base.json",
-             "--quiet", "--draws", "boot.json"]  # fmt: skip
-    done = CliRunner().invoke(make_app(), asked)
-    assert done.exit_code == 0, done.output
-    kept = uncertainty.Draws.load("boot.json")
+    asked = ["bootstrap", "cpt-chinchilla", "runs.csv", "--base", "base.json", "--quiet",
+             "--out", "boot.json", "--n-resamples"]  # fmt: skip
+    assert command(*asked, SIZE)[0] == 0
+    kept = jl.load("boot.json").draws()
     for name, column in continual.params.items():
         np.testing.assert_array_equal(kept.params[name], column)
-    few = CliRunner().invoke(make_app(), [*asked[:4], "9", *asked[5:]])
-    assert "same number (--resamples 12)" in str(few.exception)
+    assert "same number (n_resamples=12)" in command(*asked, 9)[2]
     notes = planning.break_even(uncertainty.Draws.load("base.json"), kept, N=1e9).notes
     assert "base-held" not in [note.code for note in notes]
 
