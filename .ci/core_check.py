@@ -9,7 +9,7 @@ table = jl.simulate.experiment("chinchilla").table
 fit = jl.fit("chinchilla", table, n_starts=256, n_local=16)
 assert fit.status == "converged" and fit.notes == (), fit.summary()
 assert 1e9 < jl.planning.allocation(fit, 1e21).N < 1e10
-extras = {"typer", "rich", "tqdm", "matplotlib"}
+extras = {"cyclopts", "rich", "tqdm", "matplotlib"}
 assert not extras & set(sys.modules), extras & set(sys.modules)
 try:
     import matplotlib  # noqa: F401

@@ -108,9 +108,10 @@ TABLE = "N,D,loss\n" + "\n".join(
 )
 STUDY = (
     "study",
-    "chinchilla",
-    "kaplan",
+    "chinchilla,kaplan",
     "runs.csv",
+    "--folds",
+    "k-fold:5",
     "--n-starts",
     "64",
     "--n-local",

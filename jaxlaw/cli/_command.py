@@ -295,7 +295,7 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
     hint = one.annotation
     if not isinstance(text, str | list):  # the parser has read it
         return text
-    if name in ("law", "laws"):
+    if name in ("law", "laws") and _native(hint) is None:
         if name == "law":
             return _values.law_or_fit(text)
         return [*map(_values.law_or_fit, text.split(","))]

@@ -11,6 +11,7 @@ import jaxlaw as jl
 from jaxlaw._answer import Answer
 from jaxlaw._json import write_atomic
 from jaxlaw._quantities import SHARE, Quantity, exponential
+from jaxlaw.cli._values import is_saved, saved
 from jaxlaw.data import AREAS, ReadingOptions, area_options, as_schedule, relative_batch
 from jaxlaw.data import areas_along as count_areas
 from jaxlaw.errors import UsageError, nearest
@@ -26,11 +27,12 @@ class _Listing(Answer):
         return list(self.facts["lines"])
 
 
-def laws(law: str | None = None, *, published: bool = False, field: bool = False) -> Answer:
+def laws(law: str | None = None, *, published: bool = False, field: bool = False) -> Any:
     """List the laws, or say what one takes; or list coefficients that papers print.
 
     Args:
-        law: one law: its formula, source and inputs; all of them if left out.
+        law: one law: its formula, source and inputs; all of them if left out. Or coefficients
+            that a paper prints, by ``published:NAME``, which --out keeps as a fit.
         published: list coefficients that papers print, each a fit by ``published:NAME``.
         field: list fits of public experiments.
 
@@ -56,6 +58,8 @@ def laws(law: str | None = None, *, published: bool = False, field: bool = False
                 lines += [f"  {name} ({row['inputs']})", *(f"    {line}" for line in formula)]
         return _Listing(kind="laws", tables={"laws": table}, facts={"lines": lines},
                         sentence=f"{len(table)} laws, by what they are of")  # fmt: skip
+    if is_saved(law):
+        return saved(law)
     found = jl.laws.get(law)
     own = [name for name in found.input_names if name not in AREAS]
     of_curves = len(own) < len(found.input_names)

@@ -53,6 +53,9 @@ def evaluation_steps(
     Example:
         >>> jl.design.evaluation_steps(budget=10, steps=20_000).steps["step"].tolist()
         [2000, 3000, 4000, 5000, 7000, 9000, 11000, 13000, 17000, 20000]
+
+    Shell:
+        jaxlaw design steps --budget 10 --steps 20000
     """
     if method not in _KEPT:
         hint = nearest(str(method), _KEPT)

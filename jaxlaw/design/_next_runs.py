@@ -88,6 +88,9 @@ def next_runs(
         >>> far = {"N": 7e10, "D": 1.4e12}
         >>> jl.design.next_runs(small, table, more, predict=far, n=1).table[["N", "D"]].values
         array([[1.e+10, 1.e+11]])
+
+    Shell:
+        jaxlaw design next fit.json runs.csv candidates.csv --predict N=7e10,D=1e12 --n 4
     """
     if not isinstance(fit, FittedLaw):
         message = f"fit is a {type(fit).__name__}; it must be a FittedLaw, the fit of one law"

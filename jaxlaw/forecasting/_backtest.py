@@ -180,6 +180,9 @@ def backtest(
         >>> backtest = jl.backtest(runs, "chinchilla", cutoffs=[1e20, 1e21])
         >>> bool(backtest.table["rmse"].max() < 0.02)
         True
+
+    Shell:
+        jaxlaw backtest runs.csv -c N=n_params,D=n_tokens --cutoffs 3
     """
     asked = ask(runs, laws, groups, reading)
     return backtest_of(

@@ -305,6 +305,9 @@ def forecast(
         >>> forecast = jl.forecast(runs, at={"N": [1e10, 2e10], "D": 4e11}, laws="chinchilla")
         >>> forecast.table[["N", "D"]].to_numpy().tolist()
         [[10000000000.0, 400000000000.0], [20000000000.0, 400000000000.0]]
+
+    Shell:
+        jaxlaw forecast runs.csv --at N=7e9,D=1e12 --out forecast.json
     """
     asked = ask(runs, laws, groups, reading)
     points = asked.points(at)
@@ -460,6 +463,9 @@ def score(
         >>> forecast = jl.forecast(before, at=later[["N", "D"]])
         >>> len(jl.forecasting.score(forecast, later).frame) == len(later)
         True
+
+    Shell:
+        jaxlaw score forecast.json later.csv
     """
     if isinstance(forecasts, Forecast):
         forecasts = [forecasts]

@@ -136,6 +136,9 @@ def forecast_scores(
         >>> found = jl.forecast_scores(runs, {"mmlu": ("loss", "acc")}, at=points)
         >>> found.table.columns[:4].tolist(), len(found.table)
         (['task', 'N', 'D', 'loss'], 2)
+
+    Shell:
+        jaxlaw forecast-scores ladder.csv --tasks 'acc_*:bpb_*' --groups run --at N=7e9,D=4e12
     """
     source = read_runs(runs, **reading)
     named = tasks if isinstance(tasks, Mapping) else _tasks_of(tasks, source)
@@ -704,6 +707,9 @@ def compute_for_score(
         >>> row = found.table.iloc[0]
         >>> bool(row["compute_low"] < row["compute"] < row["compute_high"])
         True
+
+    Shell:
+        jaxlaw compute-for-score ladder.csv --tasks 'acc_*:bpb_*' --score 0.6
     """
     reading = {k: options.pop(k) for k in list(options) if k in ("columns", "units", "where")}
     read = read_runs(runs, **reading)

@@ -84,6 +84,9 @@ def inflection_ratio(
         >>> answer = jl.papers.inflection_ratio(jl.simulate.experiment("dcpt").table)
         >>> answer.notes[-1].code, answer.headline
         ('no-inflection', 'no inflection within the data')
+
+    Shell:
+        jaxlaw inflection shares.csv --corpus general -c r_d=domain_ratio,loss_g=general_loss
     """
     if n_resamples < 2:
         raise UsageError(f"n_resamples is 2 or more, not {n_resamples}")

@@ -60,6 +60,9 @@ def out_of_domain(
         >>> observed["loss_ood"] = [0.3 * a + 0.6 * b for a, b in zip(*observed.values())]
         >>> round(jl.papers.out_of_domain(observed).weight_cpt, 6)
         0.6
+
+    Shell:
+        jaxlaw plan out-of-domain losses.csv -c loss_ood=code_loss
     """
     table, cuts = _read_losses(observed, columns or {})
     losses = table[list(_OBSERVED)].to_numpy()

@@ -363,6 +363,10 @@ def optimal_training(
         >>> curve = jl.planning.optimal_training(pt, cpt, run, (0.2, 0.6), {"replay": (0, 1)})
         >>> curve.table["replay"].round(3).tolist()
         [0.0, 0.672]
+
+    Shell:
+        jaxlaw plan optimal-training pt.json cpt.json --weight 0.5 --over replay=0:1
+            --run wsd:steps=40000,peak=2e-4+cosine:steps=10000,peak=2e-5,warmup=500
     """
     losses = _losses_of((pt, cpt), run, at, area_options, tuple(over))
     names = [name for name in SETTINGS if name in over]
@@ -937,6 +941,10 @@ def turning_length(
         >>> lengths = jl.planning.turning_length(pt, run, cpt=cpt, weight=(0.5, 0.9, 1))
         >>> lengths.table["steps"].tolist()
         [0.0, 4002.0, 8730.0]
+
+    Shell:
+        jaxlaw plan turning-length pt.json
+            --run wsd:steps=10000,peak=2e-4+cosine:steps=10000,peak=2e-4,replay=0.9
     """
     weights = _checked_weights(weight)
     if (weights < 1).any() and cpt is None:

@@ -459,7 +459,7 @@ def optimal_weights(
         [0.5, 0.357, 0.143]
 
     Shell:
-        jaxlaw plan optimal-weights python=python.json wiki=wiki.json --cap code=0.3
+        jaxlaw plan optimal-weights python=python.json,wiki=wiki.json --caps code=0.3
             --natural web=8 --natural code=1 --natural math=1 --max-kl 0.15
     """
     names, inputs, caps = list(fits), at or {}, caps or {}
@@ -758,6 +758,9 @@ def compare_replay(
         >>> seen = {"D": D, "r": r, "loss": 2 + 400 / (r * D) ** 0.3}
         >>> jl.planning.compare_replay(seen).meet  # the losses are equal at equal r·D
         0.0
+
+    Shell:
+        jaxlaw plan compare-replay domain.json --shares 0.2,0.5,0.8 --at N=1.8e9
     """
     inputs = at or {}
     if not (isinstance(fit, tuple | FittedLaw) or has_draws(fit)):

@@ -269,6 +269,9 @@ def best_settings(
         '9 cells of N and D; lr at an edge in 6, batch at an edge in 0'
         >>> best.table["lr"].tolist()[-3:], best.table["lr_bound"].tolist()[-3:]
         ([0.001, 0.001, 0.001], ['', '', ''])
+
+    Shell:
+        jaxlaw plan best-settings sweeps.csv --units batch=2048
     """
     law = tuned("chinchilla", over)
     names = law.input_names[2:]

@@ -381,6 +381,9 @@ def frontier(
         >>> best = jl.planning.frontier(fit, [1e20, 1e22]).table
         >>> best["tokens_per_parameter"].round(1).tolist()
         [40.1, 62.6]
+
+    Shell:
+        jaxlaw plan frontier fit.json --computes 1e19:1e23
     """
     budgets = budgets_of(computes, "computes")
     question = size_and_data(
@@ -503,6 +506,9 @@ def min_compute(
         >>> fit = ("chinchilla", jl.simulate.TRUTHS["chinchilla"])
         >>> print(f"{jl.planning.min_compute(fit, loss=2.2).compute:.3g} FLOPs")
         4.34e+21 FLOPs
+
+    Shell:
+        jaxlaw plan min-compute fit.json --loss 2.1
     """
     target = checked_number("loss", loss)
     asked = dict(
@@ -584,6 +590,9 @@ def tokens_or_size_for(
         >>> fit = ("chinchilla", jl.simulate.TRUTHS["chinchilla"])
         >>> print(f"{jl.planning.tokens_or_size_for(fit, N=7e9, loss=2.2).D:.3g} tokens")
         1.16e+11 tokens
+
+    Shell:
+        jaxlaw plan tokens-or-size-for fit.json --loss 2.1 --N 7e9
     """
     (source,) = as_draws(fit)
     require_inputs(source, "N", "D")

@@ -106,6 +106,9 @@ def data_transferred(
         >>> plan = jl.planning.data_transferred(*fits, N=1e9, D=1e9)
         >>> print(f"{plan.transferred:.3g} tokens, {plan.saved:.0%} of the compute")
         3.62e+08 tokens, 27% of the compute
+
+    Shell:
+        jaxlaw plan data-transferred scratch.json continual.json --N 1.4e9 --D 1e10
     """
     both, others = _size_and_data_laws(scratch, continual, at)
     ours = both[1]
@@ -264,6 +267,9 @@ def compute_savings(
         >>> fits = [("chinchilla", params) for params in (scratch, continual)]
         >>> print(f"{jl.planning.compute_savings(*fits, loss=2.3).saved:.0%}")
         92%
+
+    Shell:
+        jaxlaw plan compute-savings scratch.json continual.json --loss 2.3
     """
     both, _ = _size_and_data_laws(scratch, continual, at)
     of_epochs = ["U" in source.law.input_names for source in both]
@@ -406,7 +412,7 @@ def break_even(
         pays below 2.5e+09 tokens
 
     Shell:
-        jaxlaw plan break-even scratch.json continual.json --at N=1.4e9
+        jaxlaw plan break-even scratch.json continual.json --N 1.4e9
     """
     both, others = _size_and_data_laws(scratch, continual, at)
     if N is not None and compute is not None:

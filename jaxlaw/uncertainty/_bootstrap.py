@@ -443,6 +443,9 @@ def bootstrap(
         >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
         >>> len(boot), boot.n_groups, boot.kind
         (40, 243, 'case')
+
+    Shell:
+        jaxlaw bootstrap fit.json runs.csv --groups run --out boot.json
     """
     _check(n_resamples, kind, groups)
     drawn = has_draws(base)

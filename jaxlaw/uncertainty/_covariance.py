@@ -338,6 +338,9 @@ def covariance(
         >>> rows = jl.covariance("chinchilla", table).conf_int().set_index("parameter")
         >>> bool(rows["std_err"]["alpha"] < 0.01)
         True
+
+    Shell:
+        jaxlaw covariance fit.json runs.csv --groups N,r
     """
     return covariance_of(fit_with_data(law, runs, **options), groups, robust)
 

@@ -224,6 +224,9 @@ def profile(
         >>> floor = jl.profile("chinchilla", table, "E", at={"N": 7e10, "D": 1e12})
         >>> list(floor.table)
         ['value', 'objective', 'root', 'prediction']
+
+    Shell:
+        jaxlaw profile fit.json runs.csv --quantity alpha
     """
     if at is not None and not isinstance(quantity, str):
         raise UsageError("at= follows a prediction as a parameter is fixed: name the parameter")

@@ -85,6 +85,9 @@ def cross_validate(
         >>> study = jl.cross_validate(["chinchilla", "kaplan"], table, folds, n_starts=64)
         >>> study.frame["law"].tolist(), bool(study.frame["extrapolates"].all())
         (['chinchilla', 'kaplan'], True)
+
+    Shell:
+        jaxlaw study dcpt,dcpt-l1 mixtures.csv --folds leave-p-groups-out:r:2
     """
     of_fit, reading = split_options(options)
     candidates = candidates_of(laws, of_fit, per_law or {})

@@ -354,7 +354,10 @@ def test_formats_from_the_shell(trainer_runs, monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 0
-    assert {row["N"] for row in json.loads(capsys.readouterr().out)["tables"]["table"]} <= {1e8, 1e9}
+    assert {row["N"] for row in json.loads(capsys.readouterr().out)["tables"]["table"]} <= {
+        1e8,
+        1e9,
+    }
 
 
 def test_scores_join_a_table_of_models_by_name(tmp_path):
