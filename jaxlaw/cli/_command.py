@@ -30,7 +30,9 @@ _SAVED = frozenset(
 _TABLES = frozenset(("runs", "table", "candidates", "checkpoints", "observed", "transfers"))
 _FIRST = _SAVED | _TABLES | {"law", "laws", "fits", "forecasts", "schedule"}
 #: Arguments whose texts hold commas and colons of their own.
-_VERBATIM = frozenset(("where", "schedules", "schedule", "folds", "tasks", "work_dir", "title"))
+_VERBATIM = frozenset(
+    ("where", "weight", "target", "last_of", "schedules", "schedule", "tasks", "work_dir")
+)
 _PYTHON_ONLY = frozenset(("progress", "name", "out"))  # --quiet, the file's own name, --out
 _CURVES = ("schedules", "first_step", "S1_before", "fill", "batch")  # how loss curves are read
 
@@ -68,10 +70,9 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
     helps = _described(function)
     parameters = [_option(one, helps.get(one.name, "")) for one in arguments.values()]
     ending = inspect.signature(_output, eval_str=True).parameters
-    grouped = Annotated[Any, Parameter(group=_OUTPUT, negative=())]
+    grouped = Parameter(group=_OUTPUT, negative=(), show_default=False)
     parameters += [
-        one.replace(annotation=Annotated[one.annotation, *grouped.__metadata__])
-        for one in ending.values()
+        one.replace(annotation=Annotated[one.annotation, grouped]) for one in ending.values()
     ]
     # Files come first, and what must be given before what may be left out.
     parameters.sort(key=lambda one: (one.kind, one.default is not one.empty))
@@ -80,9 +81,9 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
         said = {name: given.pop(name, one.default) for name, one in ending.items()}
         names = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
         given |= dict(zip(names, files, strict=False))
-        draws = "out" in inspect.signature(function).parameters  # and writes its file itself
-        given |= {"out": said["out"]} if draws else {}
-        return _show.run(lambda: _call(function, arguments, given), given, draws, **said)
+        writes = "out" in inspect.signature(function).parameters  # its page or picture itself
+        given |= {"out": said["out"]} if writes else {}
+        return _show.run(lambda: _call(function, arguments, given), given, writes, **said)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {}
@@ -170,9 +171,9 @@ def _is_mapping(hint: Any) -> bool:
 def _native(hint: Any) -> Any:
     """The hint that the parser reads by itself: a number, a text, a flag, one of some words."""
     kinds = _union(hint)
-    plain = len(kinds) == 1 and (kinds[0] in (bool, int, float, str))
-    words = kinds and all(get_origin(kind) is Literal for kind in kinds)
-    return kinds[0] if plain or words and len(kinds) == 1 else None
+    plain = len(kinds) == 1 and kinds[0] in (bool, int, float, str)
+    words = len(kinds) == 1 and get_origin(kinds[0]) is Literal
+    return kinds[0] if plain or words else None
 
 
 def _option(one: inspect.Parameter, text: str) -> inspect.Parameter:
@@ -201,10 +202,7 @@ def _option(one: inspect.Parameter, text: str) -> inspect.Parameter:
     native = _native(hint)
     if native is None or name in ("tasks", "laws"):
         several = _is_mapping(hint) or name in ("at", "tasks", "subject_to")
-        native, shown = (
-            list[str] if several else str,
-            Parameter.combine(shown, Parameter(consume_multiple=False, negative=())),
-        )
+        native = list[str] if several else str
         default = default if isinstance(default, str | int | float) else None
     if not required and default in (None, ""):
         native, default = native | None, None
@@ -253,41 +251,35 @@ def _call(
     function: Callable[..., Any], arguments: Mapping[str, inspect.Parameter], given: dict[str, Any]
 ) -> Any:
     """The result of a function for what a command line says."""
-    values = {}
-    for name, one in arguments.items():
-        text = given.get(name)
-        if text is None or text == one.default or text is False:
-            continue
-        values[name] = _read(name, one, text)
+    import jaxlaw as jl
+    from jaxlaw.data import ReadingOptions
+
+    values = {
+        name: _read(name, one, given[name])
+        for name, one in arguments.items()
+        if given.get(name) is not None and given[name] != one.default
+    }
     if values.get("distributed"):
-        import jaxlaw as jl
-
         jl.fitting.init_distributed()
-    _read_curves(values)
-    _read_as_fitted(values)
-    if _reads_table(inspect.signature(function).parameters):
-        from jaxlaw.data import ReadingOptions, read_runs
-
-        name = "table" if "table" in values else "runs"
+    if "schedules" in arguments:
+        _read_curves(values)
+    if "laws" in values:
+        _read_as_fitted(values)
+    takes = inspect.signature(function).parameters
+    keywords = [name for name, one in takes.items() if one.kind is one.VAR_KEYWORD]
+    if _reads_table(takes) and not keywords:
+        name = "table" if "table" in takes else "runs"
         reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
-        if name in values and not any(
-            p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()
-        ):
-            runs = read_runs(values[name], **reading)
-            values[name] = runs.table if name == "table" else runs
-        else:
-            values |= reading
-    values |= {"out": given["out"]} if "out" in given else {}
-    call = inspect.signature(function)
-    spread = [n for n, p in call.parameters.items() if p.kind is p.VAR_KEYWORD and n in values]
-    for name in spread:
-        values |= values.pop(name)
+        runs = jl.read_runs(values[name], **reading)
+        values[name] = runs.table if name == "table" else runs
+    for name in keywords:
+        values |= values.pop(name, {})
     files = [
         values.pop(name)
-        for name, one in call.parameters.items()
+        for name, one in takes.items()
         if one.kind is one.POSITIONAL_ONLY and name in values
     ]
-    return function(*files, **values)
+    return function(*files, **values, **({"out": given["out"]} if "out" in given else {}))
 
 
 def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
@@ -361,7 +353,7 @@ def _read_as_fitted(values: dict[str, Any]) -> None:
     from jaxlaw.data import ReadingOptions
     from jaxlaw.fitting import READ_AS_FITTED, runs_of
 
-    laws = values.get("laws", ())
+    laws = values["laws"]
     for fit in [law for law in laws if isinstance(law, jl.FittedLaw)][:1]:
         reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
         values["laws"] = [getattr(law, "law", law) for law in laws]
@@ -393,10 +385,8 @@ def _read_curves(values: dict[str, Any]) -> None:
         elif ":" in declared:
             along["schedules"] = as_schedule(declared)
     reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
-    law, table = (
-        next((values[n] for n in ("law", "fit", "result") if n in values), None),
-        values[name],
-    )
+    table = values[name]
+    law = next((values[n] for n in ("law", "result") if n in values), None)
     if getattr(law, "reading", None) is not None:
         from jaxlaw.fitting import read_as_fitted
 
@@ -413,6 +403,7 @@ def _about(function: Callable[..., Any]) -> str:
     text = inspect.getdoc(function) or ""
     _, _, rest = text.partition("\n\n")
     lead = re.split(r"(?m)^(?:Args|Returns|Raises|Example|Attributes|Shell):\n", rest)[0]
+    lead = re.sub(r"(?<=\S)\n(?=\w)", " ", lead)  # a paragraph is a line
     shell = re.search(r"Shell:\n((?:    .*\n?)+)", text)
     lines = [line.strip(" \\") for line in shell[1].splitlines()] if shell else []
     example = " ".join(["Example:", *lines]) if shell else ""

@@ -52,7 +52,8 @@ LINES = {
     "plan optimal-mixture-data-limited": "domain.json --corpus-tokens 5e7 --at N=1.8e9",
     "plan critical-ratio": "general.json --start 2.86 --at N=1.8e9,D=1e10",
     "plan compare-replay": "domain.json --shares 0.2,0.5,0.8 --at N=1.8e9",
-    "plan optimal-weights": "python=python.json,wiki=wiki.json --caps code=0.3",
+    "plan optimal-weights": "python=python.json,wiki=wiki.json --caps code=0.3 "
+    "--natural web=8,code=1,math=1 --max-kl 0.15",
     "plan data-transferred": "scratch.json continual.json --N 1.4e9 --D 1e10",
     "plan compute-savings": "scratch.json continual.json --loss 2.3",
     "plan frontier-savings": "published:zheng-2024-frontier-scratch "
@@ -160,6 +161,8 @@ def test_draws_give_predictions_and_curves_their_intervals(here):
     losses = np.array([float(fit.predict(N=7e9, D=1e12)) for fit in every])
     assert loss["value"] == pytest.approx(losses[0])
     assert losses.min() < loss["low"] < loss["value"] < loss["high"] < losses.max()
+    line = "curve curve-fit.json wsd:peak=3e-4,steps=9000 --first-step 1000 --steps 10000"
+    assert here(line)[1].startswith("after 10,000 steps: loss")
     fit = jl.load("curve-fit.json")
     params = {name: value * np.array([0.99, 1.0, 1.01]) for name, value in fit.params.items()}
     jl.uncertainty.Draws(fit, params).save("curve-draws.json")
@@ -193,8 +196,8 @@ def test_points_come_as_combinations_as_runs_or_from_a_file(here):
 def test_loss_curves_are_read_along_their_schedules(here):
     table = pd.read_csv("curves.csv")
     table.query("step > 0").to_csv("one.csv", index=False)
-    line = f"fit annealing one.csv -c run=domain --schedules cosine:peak=3e-4,steps=24000,warmup=2000 {QUICK}"
-    code, out, _ = here(f"{line} --decay 0.99 --out annealing.json --json")
+    along = "--schedules cosine:peak=3e-4,steps=24000,warmup=2000 --decay 0.99"
+    code, out, _ = here(f"fit annealing one.csv -c run=domain {along} {QUICK} --json")
     assert code in (0, 1) and json.loads(out)["area_options"]["decay"] == 0.99
     code, _, err = here(f"fit chinchilla runs.csv {QUICK} --first-step 3")
     assert code == 2 and "schedules" in err

@@ -7,7 +7,6 @@ is set, on simulated data elsewhere.
 
 import ast
 import re
-import shlex
 import textwrap
 from pathlib import Path
 
