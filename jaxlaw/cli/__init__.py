@@ -76,7 +76,6 @@ COMMANDS = {
         "plan observed-transfer": "jaxlaw.papers:observed_transfer",
         "plan continual": "jaxlaw.planning:continual_run",
         "plan optimal-training": "jaxlaw.planning:optimal_training",
-        "plan tradeoff-curve": "jaxlaw.planning:tradeoff_curve",
         "plan final-losses": "jaxlaw.planning:final_losses",
         "plan turning-length": "jaxlaw.planning:turning_length",
         "plan optimal-schedule": "jaxlaw.planning:optimal_schedule",

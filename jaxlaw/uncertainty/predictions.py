@@ -10,12 +10,11 @@ import pandas as pd
 
 from jaxlaw._answer import Answer
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import SHARE, Quantity, with_unit, written_range
+from jaxlaw._quantities import Quantity, with_unit, written_range
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import ReadingOptions, read_runs, usual_columns
 from jaxlaw.data.formats import read_source
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import errors, measure
 from jaxlaw.uncertainty._draws import Draws, as_draws
 from jaxlaw.uncertainty._intervals import LEVEL, interval_columns
 
@@ -34,7 +33,7 @@ def prediction(
     """Predict the target at new points, with intervals where the parameters have draws.
 
     The interval is of the law's mean, which is taken as right; that of a new run is
-    :func:`jaxlaw.forecast`'s. A table that has the target, too, is scored.
+    :func:`jaxlaw.forecast`'s. A table that has the target, too, is scored (:meth:`jaxlaw.FittedLaw.score`).
 
     Args:
         fit: saved fit, bootstrap, covariance or forecast.
@@ -45,7 +44,7 @@ def prediction(
 
     Returns:
         Answer of kind ``prediction``: the target (``loss``) of one point as a quantity, of
-        several as the table ``points``; with observations their errors.
+        several as the table ``points``; or the scores of observations.
 
     Raises:
         UsageError, DataError: no points, or as :meth:`jaxlaw.FittedLaw.predict` raises.
@@ -62,15 +61,16 @@ def prediction(
     law, target = draws.fit.law, draws.fit.law.target
     if (runs is None) == (at is None):
         raise UsageError("say where to predict: a table of points, or at={'N': …}, not both")
-    seen: np.ndarray | None = None
     if runs is None:
         given = {name: at[name] for name in at}
     else:
-        source = read_source(runs, None, reading.pop("format", None))
-        own = dict(reading.pop("columns", None) or {})
-        columns = usual_columns(draws.fit, source.frame, own, reading.get("corpus"))
-        given = read_runs(source, columns, **reading).table
-        seen = given[target].to_numpy(float) if target in given else None
+        source = read_source(runs, None, reading.get("format"))
+        own = {**reading, "format": None}
+        columns = dict(own.pop("columns", None) or {})
+        columns = usual_columns(draws.fit, source.frame, columns, reading.get("corpus"))
+        given = read_runs(source, columns, **own).table
+        if target in given and np.isfinite(given[target].to_numpy(float)).all():
+            return draws.fit.score(runs, **reading)
     inputs = draws.fit.checked_inputs(None, {name: given[name] for name in law.input_names}
                                       if runs is not None else given)  # fmt: skip
     points = dict(
@@ -81,26 +81,15 @@ def prediction(
                           for name in points})  # fmt: skip
     found = interval_columns(target, values, level, draws.degrees)
     outside = np.broadcast_to(draws.fit.is_extrapolation(**points), values[0].shape)
-    units = draws.fit.input_units() | {"relative_error": (SHARE, 1.0)}
-    if len(table) == 1 and seen is None:
+    units = draws.fit.input_units()
+    if len(table) == 1:
         return _of_one(draws, table.iloc[0].to_dict(), found, bool(outside[0]), units, level)
     table = table.assign(**found, outside=outside)
-    quantities = {}
-    if seen is not None:
-        table = table.assign(observed=seen, **errors(seen, values[0])).drop(columns="predicted")
-        known = np.isfinite(seen)
-        scored = measure(draws.fit.delta, seen[known], values[0][known], np.ones(known.sum()))
-        names = ("mean_relative_error", "mean_absolute_relative_error", "r2", "rmse")
-        quantities = {
-            name: Quantity(scored[name], SHARE if "relative" in name else "") for name in names
-        }
-        units |= {"observed": units[target], "residual": units[target]}
     between = written_range(values[0].min(), values[0].max(), *units[target])
     sentence = f"{len(table):,} points: {target} {between} {units[target][0]}".rstrip()
     sentence += f"; {int(outside.sum()):,} of them outside the fitted range"
     return Answer(
-        kind="prediction", sentence=sentence, quantities=quantities, tables={"points": table},
-        units=units, level=level,
+        kind="prediction", sentence=sentence, tables={"points": table}, units=units, level=level
     )  # fmt: skip
 
 

@@ -63,7 +63,6 @@ LINES = {
     "--at group=pile",
     "plan observed-transfer": "scratch.csv continual.csv",
     "plan optimal-training": f"{WANG} {RUN} --weight 0.5 --over replay=0:1",
-    "plan tradeoff-curve": f"{WANG} {RUN} --weights 0.2,0.8 --over replay=0:1",
     "plan final-losses": f"{WANG} {RUN} --settings steps=5000,20000",
     "plan turning-length": "published:wang-2025-pt "
     "--run wsd:steps=10000,peak=2e-4+cosine:steps=10000,peak=2e-4,warmup=500,replay=0.9",
@@ -175,10 +174,7 @@ def test_draws_give_predictions_and_curves_their_intervals(here):
 def test_observed_points_are_scored(here):
     _, out, _ = here("predict fit.json runs.csv --json")
     record = json.loads(out)
-    scores = jl.load("fit.json").score("runs.csv")
-    error = record["quantities"]["mean_absolute_relative_error"]["value"]
-    assert error == pytest.approx(scores.relative_error)
-    assert len(record["tables"]["points"]) == len(scores.table)
+    assert record == json.loads(json.dumps(jl.load("fit.json").score("runs.csv").to_dict()))
 
 
 def test_points_come_as_combinations_as_runs_or_from_a_file(here):
