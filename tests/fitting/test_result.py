@@ -93,7 +93,7 @@ def test_predict_follows_the_columns_of_the_fitted_runs(tmp_path, command, chinc
     users.drop(columns="N").to_csv(tmp_path / "points.csv", index=False)
     for asked in (("points.csv",), ("users.csv", "-c", "N=n_params")):
         code, out, _ = command("predict", "fit.json", *asked, "--json")
-        found = [row["loss"] for row in json.loads(out)["tables"]["points"]]
+        found = [row["predicted"] for row in json.loads(out)["tables"]["table"]]
         assert code == 0 and found == pytest.approx(expected.tolist(), rel=1e-12)
 
 
