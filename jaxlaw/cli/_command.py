@@ -395,7 +395,7 @@ def _read_curves(values: dict[str, Any]) -> None:
             print(f"{table.source}: {taken}", file=sys.stderr)
     if target := reading.pop("target", None):
         reading["columns"] = {"loss": target} | (reading.get("columns") or {})
-    values[name] = jl.read_loss_curves(table, law=getattr(law, "law", law), **along, **reading)
+    values[name] = jl.read_loss_curves(table, **along, **reading)
 
 
 def _about(function: Callable[..., Any]) -> str:
