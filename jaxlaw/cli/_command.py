@@ -305,7 +305,7 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
         from jaxlaw._tables import read_table
 
         return read_table(text).frame
-    if name in _SAVED | _TABLES | _VERBATIM:
+    if name in _SAVED | _TABLES or name in _VERBATIM and float not in _origins(hint):
         return text
     if name == "subject_to":
         return [_values.constraint(item) for item in text]

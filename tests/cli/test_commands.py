@@ -219,9 +219,9 @@ def test_a_fit_goes_through_pipes(command, folder, monkeypatch):
 
 def test_wide_tables_follow_each_other_below(here, monkeypatch):
     monkeypatch.setenv("COLUMNS", "50")
-    _, out, _ = here("predict fit.json runs.csv")
+    _, out, _ = here("plan frontier fit.json --computes 1e20,1e21")
     lines = out.splitlines()
-    heads = [line for line in lines if line.startswith("N (parameters)")]
+    heads = [line for line in lines if line.startswith("compute (FLOPs) ")]
     assert len(heads) > 1 and max(map(len, lines)) <= 50
 
 
