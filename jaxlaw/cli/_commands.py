@@ -42,8 +42,12 @@ def laws(law: str | None = None, *, published: bool = False, field: bool = False
     if published or field:
         table = jl.published_table()
         table = table[table["name"].str.startswith("field-") == field]
-        return Answer(kind="published coefficients", tables={"published": table},
-                      sentence="published:NAME stands for a fit in every command")  # fmt: skip
+        lines = []
+        for row in table.to_dict("records"):
+            lines += [f"  {row['name']} ({row['law']})", *_wrapped(row["parameters"])]
+        return _Listing(kind="published coefficients", tables={"published": table},
+                        sentence="published:NAME stands for a fit in every command",
+                        facts={"lines": lines})  # fmt: skip
     table = jl.law_table()
     if law is None:
         from jaxlaw._law_families import FAMILIES
@@ -54,8 +58,7 @@ def laws(law: str | None = None, *, published: bool = False, field: bool = False
             lines += ["", f"{family[0].upper()}{family[1:]}:"]
             for name in names:
                 row = known.loc[name]
-                formula = textwrap.wrap(row["formula"], 76, break_on_hyphens=False)
-                lines += [f"  {name} ({row['inputs']})", *(f"    {line}" for line in formula)]
+                lines += [f"  {name} ({row['inputs']})", *_wrapped(row["formula"])]
         return _Listing(kind="laws", tables={"laws": table}, facts={"lines": lines},
                         sentence=f"{len(table)} laws, by what they are of")  # fmt: skip
     if is_saved(law):
@@ -78,6 +81,12 @@ def laws(law: str | None = None, *, published: bool = False, field: bool = False
         kind="law", sentence=f"{found.name}: {found.target} = {found.formula}",
         tables={"law": table[table["name"] == found.name]}, facts={"lines": lines},
     )  # fmt: skip
+
+
+def _wrapped(text: str) -> list[str]:
+    """A text below its head, in lines of a page."""
+    indent = " " * 4
+    return textwrap.wrap(text, 80, initial_indent=indent, subsequent_indent=indent)
 
 
 @lists_options(FitKeywords)
