@@ -293,10 +293,12 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
         return [*map(_values.law_or_fit, text.split(","))]
     if name == "fits":
         return {k: _values.saved(f) for k, f in _values.by_name([text], name, str).items()}
+    if name == "forecasts" and one.kind is one.POSITIONAL_OR_KEYWORD:
+        from jaxlaw.forecasting import load_all
+
+        return load_all(text.split(","))  # of files, and of folders of them
     if name in ("plans", "profiles", "forecasts"):
-        files = text.split(",")
-        # Of jaxlaw.forecasting.score, which reads files and folders of them.
-        return files if one.kind is one.POSITIONAL_OR_KEYWORD else [*map(_values.saved, files)]
+        return [*map(_values.saved, text.split(","))]
     if name in _SAVED and _values.is_saved(text):
         if name == "fit" and "," in text:  # of a plan that balances several
             return [_values.saved(file) for file in text.split(",")]
