@@ -162,7 +162,7 @@ def influence(
     sentence = f"{of} moves most, by {relative[name][row]:+.2%}, without {table.index.name} {row}"
     table = table.loc[relative.abs().max(axis=1).sort_values(ascending=False).index].reset_index()
     return Answer(kind="influence", sentence=sentence, tables={"influence": table},
-                  notes=fitted.notes)  # fmt: skip
+                  notes=fitted.notes, facts={"law": fitted.law.name})  # fmt: skip
 
 
 @lists_options(FitKeywords)
@@ -183,7 +183,7 @@ def identifiability(
     table = jl.identifiability(fitted, runs, groups=groups, **reading)
     advice = [text for text in table.pop("advice") if text]
     sentence = "; ".join(advice) or "the data determine every combination to 25 % or better"
-    return Answer(kind="identifiability", sentence=sentence.replace("{", "{{"), notes=fitted.notes,
+    return Answer(kind="identifiability", sentence=sentence.replace("{", "{{"), notes=fitted.notes, facts={"law": fitted.law.name},
                   tables={"directions": table})  # fmt: skip
 
 
