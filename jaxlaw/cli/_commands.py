@@ -183,8 +183,10 @@ def identifiability(
     table = jl.identifiability(fitted, runs, groups=groups, **reading)
     advice = [text for text in table.pop("advice") if text]
     sentence = "; ".join(advice) or "the data determine every combination to 25 % or better"
-    return Answer(kind="identifiability", sentence=sentence.replace("{", "{{"), notes=fitted.notes, facts={"law": fitted.law.name},
-                  tables={"directions": table})  # fmt: skip
+    return Answer(
+        kind="identifiability", sentence=sentence.replace("{", "{{"), notes=fitted.notes,
+        tables={"directions": table}, facts={"law": fitted.law.name},
+    )  # fmt: skip
 
 
 def _fitted(law: Any, runs: Any, options: Mapping[str, Any]) -> tuple[jl.FittedLaw, dict[str, Any]]:
