@@ -37,7 +37,7 @@ from jaxlaw import _typed
 from jaxlaw._latex import bold, escape_latex, even_digits, latex_table, numbers_in_maths
 from jaxlaw._quantities import COUNTED, SHARE, Quantity, number_of, written_range
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.notes import Note, by_weight, in_brief, in_words, remedy_of
+from jaxlaw.notes import Note, by_weight, in_brief, remedy_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -180,7 +180,7 @@ class Result:
         Args:
             headline: another headline, as of another level.
         """
-        step = in_words(self.next_step)
+        step = self.next_step
         texts = [self.headline if headline is None else headline, f"Next: {step}" * bool(step)]
         wrap = partial(textwrap.wrap, width=80, subsequent_indent="  ", break_on_hyphens=False)
         return [line for text in texts for line in wrap(text)]
@@ -228,7 +228,7 @@ class Result:
     def _repr_html_(self) -> str:
         """What a notebook shows: numbers with their intervals, tables, notes."""
         first = f"<p><b>{escape(self.headline or self.kind_name)}</b>"
-        step = in_words(self.next_step)
+        step = self.next_step
         parts = [first + f"<br>Next: {escape(step)}" * bool(step) + "</p>"]
         if numbers := self.quantities:
             parts.append(

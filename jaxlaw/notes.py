@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import functools
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -46,8 +44,6 @@ REMEDIES = {
 }
 #: Times the largest run from which on the distance decides what to do next.
 FAR = 10.0
-#: How a message is written for who reads it here: commands name their own options.
-_wording: ContextVar[Callable[[str], str]] = ContextVar("wording", default=str)
 
 
 @dataclass(frozen=True)
@@ -80,21 +76,6 @@ class Note:
 
     def __str__(self) -> str:
         return f"[{self.severity}] {self.code}: {self.message}"
-
-
-@contextlib.contextmanager
-def worded(wording: Callable[[str], str]) -> Iterator[None]:
-    """Within it the lists of :func:`in_brief` have every message as ``wording`` writes it."""
-    token = _wording.set(wording)
-    try:
-        yield
-    finally:
-        _wording.reset(token)
-
-
-def in_words(text: str) -> str:
-    """A text in the words of Python, as :func:`worded` has it written."""
-    return _wording.get()(text)
 
 
 def remedy_of(notes: Iterable[Note], remedies: Mapping[str, str] = REMEDIES) -> str:
@@ -179,7 +160,7 @@ def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
         >>> in_brief([kept, few])
         ['[warning] few-rows: 9 rows', 'also: filtered (details: --verbose or .notes)']
     """
-    ordered = list(map(_worded, by_weight(dict.fromkeys(notes))))
+    ordered = by_weight(dict.fromkeys(notes))
     if verbose:
         return [str(note) for note in ordered]
     deciding = [note for note in ordered if note.decides]
@@ -191,11 +172,6 @@ def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
     if others or cut:
         lines.append(_by_code(others, "also" if lines else "notes"))
     return lines
-
-
-def _worded(note: Note) -> Note:
-    """The note in the words of :func:`worded`."""
-    return dataclasses.replace(note, message=in_words(note.message))
 
 
 def _wrapped(note: Note) -> list[str]:

@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from jaxlaw.notes import Note, by_weight, in_words
+from jaxlaw.notes import Note, by_weight
 
 # The page may show its own styles and figures, and run the scripts it was made with.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -131,7 +131,7 @@ def _note(note: Note) -> Html:
     return element(
         "li",
         element("strong", _MEANING[note.severity]),
-        ": ", in_words(note.message), " ", element("code", note.code), class_=note.severity,
+        ": ", note.message, " ", element("code", note.code), class_=note.severity,
     )  # fmt: skip
 
 

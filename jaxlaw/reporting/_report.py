@@ -21,7 +21,7 @@ from jaxlaw.data import LossCurves, ReadingOptions, Runs, without_dependence_not
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Fit, FittedLaw, runs_of, score_text
 from jaxlaw.forecasting import Backtest, Forecast
-from jaxlaw.notes import Note, in_words
+from jaxlaw.notes import Note
 from jaxlaw.reporting._explorer import explorer
 from jaxlaw.reporting._figures import (
     along_figures,
@@ -223,7 +223,7 @@ def _opening(asked: Sequence[Result], notes: Sequence[Note], first: Html) -> Htm
 
 def _next(result: Result) -> str:
     """What to do next, as the reader's door has it."""
-    step = in_words(result.next_step)
+    step = result.next_step
     return f"Next: {step}" * bool(step)
 
 
