@@ -78,11 +78,12 @@ def family_of(name: str, value: Any) -> str:
     home = name.rpartition(".")[0]
     if home == TOP:
         home = getattr(value, "__module__", TOP)
-        home = {f"{TOP}._areas": f"{TOP}.data", f"{TOP}._result": f"{TOP}.notes"}.get(home, home)
+        own = {"_areas": "data", "_result": "notes", "_answer": "notes", "_quantities": "notes"}
+        home = {f"{TOP}.{module}": f"{TOP}.{page}" for module, page in own.items()}.get(home, home)
     modules = {
         f"{TOP}.{module}": page for page, family in FAMILIES.items() for module in family.modules
     }
-    while home not in modules:
+    while home and home not in modules:
         home = home.rpartition(".")[0]
     return modules[home]
 
