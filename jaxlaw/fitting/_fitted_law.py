@@ -52,7 +52,7 @@ from jaxlaw.data import (
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._extrapolation import outside_range, parts_of
 from jaxlaw.laws import Input, Law, PowerLawTerms, check_requirements
-from jaxlaw.notes import Note, in_words
+from jaxlaw.notes import Note
 from jaxlaw.schedules import Schedule
 
 _INTERVAL = "95 % interval"
@@ -557,7 +557,7 @@ class FittedLaw(Result):
             ]  # fmt: skip
         except (UsageError, TypeError):  # stacked or traced
             return f"<pre>{escape(repr(self))}</pre>"
-        step = in_words(self.next_step)
+        step = self.next_step
         lead = [f"Next: {step}" * bool(step), self._title(), *self._evidence()]
         from jaxlaw.fitting._display import html_of  # of notebooks alone
 
