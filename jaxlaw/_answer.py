@@ -87,7 +87,7 @@ class Answer(Result):
     Example:
         >>> plan = jl.planning.allocation(jl.published()["hoffmann-2022"], 1e21)
         >>> plan.kind, f"{plan.N:.3g}", plan.quantities["N"].unit, plan.binding
-        ('allocation', '1.98e+09', 'parameters', 'compute')
+        ('allocation', '1.82e+09', 'parameters', 'compute')
     """
 
     kind: str = field(default="answer", metadata={"saved": False})  # files begin with it

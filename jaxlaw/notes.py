@@ -19,6 +19,8 @@ Severity = Literal["info", "warning", "error"]
 DEPENDENT_ROWS = "dependent-rows"
 #: Code of the note on a column of compute that is not 6·N·D, and that is not taken.
 OWN_FLOPS = "flops-differ"
+#: Code of the note on columns that were taken for what their names say.
+COLUMNS_TAKEN = "columns-taken"
 #: Code of the note on a plan whose fit leaves its sizes open.
 LOOSE_FIT = "loose-fit"
 _ORDER = ("error", "warning", "info")

@@ -62,7 +62,7 @@ from jaxlaw.data._run_flops import RunFlops, run_flops
 from jaxlaw.data.formats import read_source, with_values
 from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.laws import Input, Law
-from jaxlaw.notes import Note
+from jaxlaw.notes import COLUMNS_TAKEN, Note
 
 _log = logging.getLogger(__name__)
 
@@ -561,7 +561,7 @@ def read_runs(
     keep, notes = keep & complete, [*taken_notes, *computed_notes, *notes]
     if added:
         message = ", ".join(f"{name} from {text}" for name, text in added.items())
-        notes.append(Note("columns-taken", "info", f"{table.source}: {message}"))
+        notes.append(Note(COLUMNS_TAKEN, "info", f"{table.source}: {message}"))
     if not keep.any():
         message = f"{table.source}: empty cells leave none of the {len(keep)} rows"
         raise DataError(message, file=table.source)
@@ -745,7 +745,7 @@ def _known(
             units[name] = unit
         words.append(f"{name} from {column}{f' in {exponential(unit)}' if said else ''}")
     message = f"{table.source}: {', '.join(words)}"
-    return taken, units, [Note("columns-taken", "info", message)] if words else []
+    return taken, units, [Note(COLUMNS_TAKEN, "info", message)] if words else []
 
 
 def _computed(

@@ -49,7 +49,7 @@ from jaxlaw.forecasting._ensemble import (
 )
 from jaxlaw.forecasting.posterior import NU, known_beforehand
 from jaxlaw.laws import growing_inputs, weight_of
-from jaxlaw.notes import Note, largest_run_step, remedy_of
+from jaxlaw.notes import COLUMNS_TAKEN, Note, largest_run_step, remedy_of
 from jaxlaw.uncertainty import Draws
 
 PARTS = ("from_parameters", "from_prior", "from_misfit", "from_noise")
@@ -230,6 +230,7 @@ class Forecast(Result):
             f"{len(self.observed)} runs from {self.source}; law {laws}; run-to-run noise "
             f"{self.posterior.noise:.2%}",
         ]
+        lines += [note.message for note in self.notes if note.code == COLUMNS_TAKEN]
         lines += [f"prior: {self.prior}"] if self.prior else []
         lines += [f"backtest: {self.backtest.headline}"] if self.backtest is not None else []
         for _, row in self.table.iterrows():
@@ -320,6 +321,7 @@ def forecast(
         instead, _ = _predicted(asked, other, None, points, level, seed)
         notes.append(_conflict_note(table, instead, draws))
     notes += [*_notes_of_points(draws.fit, asked, points, table), *draws.notes]
+    notes += [note for note in asked.runs.notes if note.code == COLUMNS_TAKEN]
     tested = backtest_of(asked, prior=prior, level=level, seed=seed) if backtest else None
     weights = {label: draws.fit.params.get(weight_of(label), 1.0) for label in asked.laws}
     known = [law for law in asked.laws.values() if counts is not None and counts.knows(law)]
