@@ -196,7 +196,7 @@ class Quantity:
 
     Attributes:
         value: the number, in the unit of the runs.
-        unit: what it counts or is measured in, as :func:`written` takes it.
+        unit: what it counts or is measured in, such as ``tokens`` or ``nats``.
         worth: single things in one unit of the runs.
         low, high: bounds of its interval, in the unit of the value; NaN without one.
         draws: (R,) the same number for every draw of the parameters; None without. Not in files.

@@ -50,7 +50,7 @@ def known_columns(
 
     Example:
         >>> table = pd.DataFrame({"params_M": [125.0], "params_head": [39.0], "val_loss": [3.1]})
-        >>> known_columns(table)
+        >>> jl.data.known_columns(table)
         {'N': {'params_M': 1000000.0}, 'loss': {'val_loss': None}}
     """
     found: dict[str, dict[Any, float | None]] = {}

@@ -240,7 +240,7 @@ def loss_slopes(
         **reading: options of :func:`jaxlaw.read_runs`.
 
     Returns:
-        One row a size, interval of D and share, in the units of the runs: ``N``, ``D_low``,
+        One row a size, step of D and share, in the units of the runs: ``N``, ``D_low``,
         ``D_high``, ``r``, ``slope`` (nats per unit of D) and ``falls``, 1 where the slope is below
         that at the next smaller share, else 0; NaN at the smallest. ``attrs["units"]`` has what one
         of N and of D is worth in single parameters and tokens.

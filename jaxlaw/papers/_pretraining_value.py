@@ -87,9 +87,9 @@ def pretraining_value(
         level: confidence level of the intervals.
 
     Returns:
-        Answer with the facts ``advice`` (``continue``, ``stop: target reached``, ``stop: gains
-        below …``, ``stop: the score is saturated``, ``suspect misalignment`` or ``finetuning data
-        alone suffice``), ``reasons``, its grounds in sentences, ``monotone``, whether the score
+        Answer with the facts ``advice`` (``continue``, ``stop: target reached``,
+        ``stop: gains below …``, ``stop: the score is saturated``, ``suspect misalignment`` or
+        ``finetuning data alone suffice``), ``reasons``, its grounds in sentences, ``monotone``, whether the score
         never falls by more than its scatter explains, and ``params`` of the law
         ``downstream-bleu`` on the checkpoints before a break. Quantities: ``predicted``, the score
         at ``at`` tokens, and ``gain``, that less the law's score at the last checkpoint;
