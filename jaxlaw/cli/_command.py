@@ -343,7 +343,8 @@ def _one_value(name: str, hint: Any, text: str) -> Any:
         import numpy as np
 
         low, high = value
-        if not (low and high and 0 < low < high):
+        both = isinstance(low, int | float) and isinstance(high, int | float)
+        if not (both and 0 < low < high):
             raise UsageError(f"{name} takes LOW:HIGH or a list, not '{text}'", argument=name)
         return [*np.geomspace(low, high, 13)]
     return value if isinstance(value, list) or {int, float} & origins else [value]

@@ -263,7 +263,7 @@ def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
         given = {name: values / found.units[name] for name, values in inputs.items()}
         error = float(np.sqrt(np.mean(np.log(found.predict(**given) / clean) ** 2)))
         quantities |= {f"rms_error[{side}]": Quantity(error, SHARE)}
-        pairs = {"true": truth, "fitted": found.params}
+        pairs = {"true": dict(truth), "fitted": dict(found.params)}
         tables[side] = pd.DataFrame(pairs).rename_axis(f"parameter ({side})").reset_index()
     out = out or Path("jaxlaw_demo.png")
     try:
