@@ -79,7 +79,7 @@ def evaluation_steps(
         kept = np.append(kept, count) if budget < count else np.arange(1, count + 1)
     else:
         kept = decaying(count, rate) if method == "M4" else _KEPT[method](count, budget)
-    if len(kept) > budget:
+    if not 1 <= len(kept) <= budget:
         with_rate = "" if rate is None else f" with λ = {rate:g}"
         raise UsageError(
             f"{method}{with_rate} takes {len(kept)} evaluations of this run, the budget is "

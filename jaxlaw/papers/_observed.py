@@ -294,7 +294,10 @@ def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
 def _flops(cost: Callable[..., Any] | None, N: pd.Series, D: pd.Series) -> np.ndarray:
     """FLOPs of observed runs, 6·N·D or what the user's own function has them cost."""
     sizes, tokens = N.to_numpy(float), D.to_numpy(float)
-    return np.asarray(6 * sizes * tokens if cost is None else cost(sizes, tokens), float)
+    try:
+        return np.asarray(6 * sizes * tokens if cost is None else cost(sizes, tokens), float)
+    except Exception as error:  # of the user's own function, which may raise anything
+        raise UsageError(f"cost(N, D) ended in {type(error).__name__}: {error}") from error
 
 
 def _curves(

@@ -462,6 +462,8 @@ def optimal_weights(
         jaxlaw plan optimal-weights python=python.json,wiki=wiki.json --caps code=0.3
             --natural web=8 --natural code=1 --natural math=1 --max-kl 0.15
     """
+    if not fits:
+        raise UsageError("fits is empty: give loss name → fit")
     names, inputs, caps = list(fits), at or {}, caps or {}
     every = as_draws(*fits.values())
     degrees, (shares, columns) = fewest_degrees(every), _shares(names, every, inputs)
