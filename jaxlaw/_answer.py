@@ -21,7 +21,7 @@ import pandas as pd
 
 from jaxlaw import _typed
 from jaxlaw._json import plain
-from jaxlaw._quantities import Quantity, times, written_range
+from jaxlaw._quantities import SHARE, Quantity, times, written_range
 from jaxlaw._result import Result, _article, _level, table_lines
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import (
@@ -96,9 +96,9 @@ class Answer(Result):
     tables: Tables = field(default_factory=dict)
     units: dict[str, tuple[str, float]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    level: float = math.nan
+    level: float = field(default=math.nan, metadata={"unit": SHARE})
     notes: tuple[Note, ...] = ()
-    beyond: float = math.nan
+    beyond: float = field(default=math.nan, metadata={"unit": ""})
     point: dict[str, float | str] = field(default_factory=dict)
     flat: dict[str, tuple[float, float]] = field(default_factory=dict)
     curves: Tables | Callable[[], Tables] = field(default_factory=dict, metadata={"saved": False})
