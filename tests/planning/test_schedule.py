@@ -336,7 +336,7 @@ def test_draws_alike_regret_nothing():
     assert len(best.draws["regret"]) == 1_000 and best.draws["regret"].max() < 1e-8
     low, high = best.interval["decay_start"]
     assert high - low <= 1 and low - 1 <= best.decay_start <= high + 1
-    alone = optimal_schedule(fit_with(alike).fit, 100, 0.01, decay=0.9)
+    alone = optimal_schedule(STRONG, 100, 0.01, decay=0.9)
     assert alone.decay_start == best.decay_start
     assert not alone.interval and not alone.draws
 
