@@ -155,4 +155,5 @@ def test_help_says_that_a_file_is_run(folder):
             check=True,
         )  # fmt: skip
         said = " ".join(done.stdout.replace("│", " ").split())
+        assert "FILE.py:LAW" in said or name != "fit"
         assert "--law-file" in said and "which is run first" in said
