@@ -197,6 +197,20 @@ class Answer(Result):
         ratio = point["D"] * worth["D"] / (point["N"] * worth["N"])
         return largest_run_step(ratio) if math.isfinite(ratio) else ""
 
+    def _flat_ranges(self) -> dict[str, str]:
+        """Quantity → its range in :attr:`flat` in words."""
+        return {
+            name: written_range(low, high, *(self.unit_of(name) or ("", 1.0)))
+            for name, (low, high) in self.flat.items()
+        }
+
+    def shown(self) -> Tables:
+        """Its tables, and what lies within the noise of a run."""
+        ranges = self._flat_ranges()
+        flat = pd.DataFrame({"quantity": [*ranges], "from … to": [*ranges.values()]})
+        named = {"as good as the best, to the noise of a run": flat} if ranges else {}
+        return {**self.tables, **named}
+
     def lines(self) -> list[str]:
         """Numbers with their intervals, facts, what lies within a run's noise, and tables."""
         known = [name for name, one in self.quantities.items() if not math.isnan(one.value)]
@@ -205,10 +219,10 @@ class Answer(Result):
             for name, value in self.facts.items()
             if isinstance(value, str | int | float) and name != "forecast"
         ]
-        flat = []
-        for name, (low, high) in self.flat.items():
-            between = written_range(low, high, *(self.unit_of(name) or ("", 1.0)))
-            flat.append(f"{name} {between} lies within a run's noise of the lowest loss")
+        flat = [
+            f"{name} {between} lies within a run's noise of the lowest loss"
+            for name, between in self._flat_ranges().items()
+        ]
         lines = [*self.number_lines(known), *facts, *flat]
         for table in self.tables.values():
             every = max(1, -(-len(table) // _ROWS))

@@ -89,17 +89,17 @@ def pretraining_value(
     Returns:
         Answer with the facts ``advice`` (``continue``, ``stop: target reached``,
         ``stop: gains below …``, ``stop: the score is saturated``, ``suspect misalignment`` or
-        ``finetuning data alone suffice``), ``reasons``, its grounds in sentences, ``monotone``, whether the score
-        never falls by more than its scatter explains, and ``params`` of the law
+        ``finetuning data alone suffice``), ``reasons``, its grounds in sentences, ``monotone``,
+        whether the score never falls by more than its scatter explains, and ``params`` of the law
         ``downstream-bleu`` on the checkpoints before a break. Quantities: ``predicted``, the score
         at ``at`` tokens, and ``gain``, that less the law's score at the last checkpoint;
         ``tokens_to_target``, the Dp at which the law reaches the ``target`` (infinite: at none
         that a number can hold); ``best``, the highest score so far; ``scatter`` of one score, a
-        share of the highest; ``broken_at``, the Dp of the first checkpoint that falls short of what
-        the law of the first four predicts; the ``baseline``. What was not given, or has no law,
-        is left out. Table ``checkpoints``: the data in order, ``Dp``, ``score``, ``predicted`` by
-        the law of the first four, ``cross_entropy``, and ``disagree`` where that fell while the
-        score fell too.
+        share of the highest; ``broken_at``, the Dp of the first checkpoint that falls short of
+        what the law of the first four predicts; the ``baseline``. What was not given, or has no
+        law, is left out. Table ``checkpoints``: the data in order, ``Dp``, ``score``,
+        ``predicted`` by the law of the first four, ``cross_entropy``, and ``disagree`` where that
+        fell while the score fell too.
 
     Raises:
         UsageError: an argument is none of its kind.
