@@ -78,7 +78,8 @@ class StandardErrors:
         """
         matrix = np.array([[*row.values()] for row in self.covariance.values()])
         size = np.sqrt(np.diagonal(matrix))
-        value, vector = np.linalg.eigh(matrix / np.outer(size, size))  # units differ by decades
+        by = np.where(size > 0, size, 1.0)  # 0 of what runs without noise determine
+        value, vector = np.linalg.eigh(matrix / np.outer(by, by))  # units differ by decades
         return size[:, None] * (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
 
     def text(self) -> str:
