@@ -128,7 +128,7 @@ def make_app() -> Any:
     from cyclopts import App, Group
 
     app = App(
-        name="jaxlaw", help=_HELP, help_format="plaintext",
+        name="jaxlaw", help=_HELP, help_format="plaintext", suppress_keyboard_interrupt=False,
         version=lambda: f"jaxlaw {__version__}, jax {version('jax')}",
     )  # fmt: skip
     app.register_install_completion_command(group=Group("Settings", sort_key=9))
