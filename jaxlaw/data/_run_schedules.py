@@ -80,6 +80,8 @@ def optimizer_steps(table: pd.DataFrame, run_schedules: Mapping[str, RunSchedule
 def as_schedule(source: Any, name: str | None = None) -> Schedule:
     """A Schedule, a line for :func:`jaxlaw.schedules.parse`, or (steps,) rates without a jump.
 
+    Rates may be the column ``lr`` of a table, as that of :func:`jaxlaw.planning.optimal_schedule`.
+
     Raises:
         UsageError: it is none of these; the message names the schedule.
     """
@@ -89,7 +91,7 @@ def as_schedule(source: Any, name: str | None = None) -> Schedule:
     try:
         if isinstance(source, str):
             return shapes.parse(source)
-        rates = real_numbers(source)
+        rates = real_numbers(source["lr"] if "lr" in getattr(source, "columns", ()) else source)
         first = float(rates.flat[0]) if rates.size else 0.0
         return Schedule(rates, first, None, name or "rates")
     except UsageError as error:
