@@ -194,8 +194,8 @@ def test_an_engineer_reads_loss_curves_in_a_notebook(tmp_path, monkeypatch, capf
     assert float(re.sub(r"np.float64\((.*)\)", r"\1", error)) < (0.01 if DATA else 0.003)
     plan = names["best"]
     assert f"{plan.loss:.4g}" in best and "nats" in best
-    assert plan.schedule.rates.max() == pytest.approx(3e-4)
-    assert plan.schedule.rates[-1] == pytest.approx(3e-5)
+    assert plan.schedule["lr"].max() == pytest.approx(3e-4)
+    assert plan.schedule["lr"].iloc[-1] == pytest.approx(3e-5)
     assert Path("best.png").stat().st_size > 10_000
     assert capfd.readouterr() == ("", "")  # a library prints nothing
 
