@@ -15,7 +15,6 @@ from jaxlaw.fitting._objective import (
     BLOCK_OF_ROWS,
     coupled_pairs,
     evaluate,
-    metrics,
     predict,
     rescale_linear_coefficients,
     residual,
@@ -24,6 +23,7 @@ from jaxlaw.fitting._objective import (
 )
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
+from jaxlaw.fitting._scores import metrics
 from tests.conftest import jitted_for_once
 from tests.fixtures.solver_problems import SIGNED
 
