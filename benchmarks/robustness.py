@@ -40,7 +40,7 @@ FAULTS = ("broken", "wrong", "changed")
 
 def tables(count):
     counted = Counter()
-    settled(count)(given(hostile.tables)(lambda case: counted.update([read(case)])))()
+    settled(count)(given(hostile.tables())(lambda case: counted.update([read(case)])))()
     return counted
 
 

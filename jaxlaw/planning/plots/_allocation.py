@@ -47,13 +47,9 @@ from jaxlaw.uncertainty import Draws
 
 _COMPUTE = "training compute (FLOPs)"
 _Flops = Annotated[float, Between(0, strict=True, must="a positive number of FLOPs")]
-_NAMED = 5  # lines of a plot of many
 _ROOM = 3.0  # times the target's compute that the frame goes on
-_RATIOS = 5.0  # times less and more than the ratios of runs and answer
 _EDGE = 1.3  # around the fitted runs
 _ROUNDED = 1e-9  # in logs: a limit itself is allowed
-_AROUND = 30.0  # times less and more than where the losses cross
-_AXES = {"D": "tokens", "N": "model parameters N", "compute": _COMPUTE}
 
 
 @checked
