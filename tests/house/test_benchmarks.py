@@ -1,12 +1,17 @@
 """Benchmarks that take long or need another machine: they come to their end in a small size."""
 
+import ast
+import importlib.util
 import os
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+#: Packages that benchmarks compare with, which need not be installed.
+PEERS = ("lmfit", "optimistix")
 
 
 @pytest.fixture
@@ -41,3 +46,13 @@ def test_the_leaderboard_has_the_scores_of_the_page_of_scores(small):
     section = "\n".join([leaderboard.OF_TASKS, "", *leaderboard.of_tasks()])
     assert section in (BENCHMARKS / "leaderboard.md").read_text("utf-8")
     assert "| OLMo, 190 M to 1B |" in section and "two-steps" in section
+
+
+def test_scripts_import_what_there_is():
+    """Also inside functions: the helpers of a script that was deleted are missed by others."""
+    own = {path.stem for path in BENCHMARKS.glob("*.py")}
+    for path in BENCHMARKS.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and "." not in node.module:
+                known = node.module in {*own, *sys.stdlib_module_names, *PEERS}
+                assert known or importlib.util.find_spec(node.module), (path.name, node.module)
