@@ -38,7 +38,7 @@ def test_known_columns_are_taken_and_said():
         ("total_params", "N"), ("model size", "N"), ("non_embedding_params", "N"),
         ("params_non_emb", "N"), ("train_tokens", "D"), ("num_input_tokens_seen", "D"),
         ("compute_budget", "C"), ("total_flos", "C"), ("eval/loss", "loss"), ("Val Loss", "loss"),
-        ("final_val_loss", "loss"), ("val_bpb", "loss"), ("cross_entropy", "loss"),
+        ("final_val_loss", "loss"), ("val_bpb", "loss"), ("val_cross_entropy", "loss"),
         ("train/learning_rate", "lr"), ("_step", "step"), ("global_step", "step"),
         ("run_id", "run"),
     ],
