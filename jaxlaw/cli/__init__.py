@@ -5,8 +5,10 @@ Exit codes: 0 done, 1 the answer is not to be used or the data cannot carry one,
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import shutil
 import sys
 import warnings
 from importlib.metadata import version
@@ -14,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from jaxlaw import __version__
+from jaxlaw import __version__, _cache
 from jaxlaw.errors import ColumnError, DataError, JaxlawError, WorkError
 
 #: Group of the help → command → the function that it calls.
@@ -85,6 +87,7 @@ COMMANDS = {
     },
 }
 _FUNCTIONS = {name: path for group in COMMANDS.values() for name, path in group.items()}
+_PACKAGE = Path(__file__).parents[1]
 _HELP = (
     "Fit scaling laws of (continual) pre-training.\n\n"
     "Start: jaxlaw fit chinchilla runs.csv --out fit.json"
@@ -106,9 +109,8 @@ def main() -> None:
 
     warnings.simplefilter("ignore", FitWarning)  # commands print a fit's notes
     try:
-        code = make_app()(
-            sys.argv[1:], result_action="return_value", print_error=False, exit_on_error=False
-        )
+        call = _print_help if {"--help", "-h"} & {*sys.argv} else _call
+        code = call(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:  # nobody reads on, as of `jaxlaw laws | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -121,6 +123,31 @@ def main() -> None:
         of_data = isinstance(error, DataError | WorkError) and not isinstance(error, ColumnError)
         code = 1 if of_data else 2
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _call(words: list[str], **options: Any) -> Any:
+    return make_app()(
+        words, result_action="return_value", print_error=False, exit_on_error=False, **options
+    )
+
+
+def _print_help(words: list[str]) -> None:
+    """Print a help as it was made before: to make a command's takes the import of JAX, 2 s.
+
+    Other sources, words or another terminal make it anew.
+    """
+    terminal = (shutil.get_terminal_size((80, 24)).columns, sys.stdout.isatty())
+    sources = [(str(file), file.stat().st_mtime_ns) for file in sorted(_PACKAGE.rglob("*.py"))]
+    key = repr(("help", words, terminal, sources))
+    kept = _cache.read(key)
+    if kept is None:
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), width=terminal[0], force_terminal=terminal[1])
+        _call(words, console=console)
+        kept = console.file.getvalue().encode()  # type: ignore[attr-defined]
+        _cache.write(key, kept)
+    print(kept.decode(), end="")
 
 
 def make_app() -> Any:

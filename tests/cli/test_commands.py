@@ -269,11 +269,30 @@ def test_help_and_completion_wait_for_neither_jax_nor_pandas(folder):
         "except SystemExit: pass\n"
         "assert not {'jax', 'pandas', 'numpy'} & set(sys.modules)"
     )
-    for words in (["--help"], ["plan", "--help"], ["--version"]):
+    own = ["plan", "allocation", "--help"]  # of the second time on: kept with the programs
+    first = subprocess.run([sys.executable, "-m", "jaxlaw", *own], capture_output=True, text=True)
+    for words in (["--help"], ["plan", "--help"], ["--version"], own):
         run = subprocess.run(
             [sys.executable, "-c", script, *words], capture_output=True, text=True, cwd=folder
         )
         assert run.returncode == 0 and run.stdout, run.stderr
+    assert run.stdout == first.stdout and "--compute" in run.stdout
+
+
+def test_a_kept_help_is_of_these_sources_and_this_width(command, monkeypatch, tmp_path):
+    words = ("plan", "allocation", "--help")
+    _, wide, _ = command(*words)
+    monkeypatch.setenv("COLUMNS", "60")
+    _, narrow, _ = command(*words)
+    assert max(map(len, narrow.splitlines())) <= 60 < max(map(len, wide.splitlines()))
+    made = []
+    monkeypatch.setattr("jaxlaw.cli._call", lambda words, **options: made.append(words))
+    command(*words)
+    assert not made
+    (tmp_path / "new.py").touch()
+    monkeypatch.setattr("jaxlaw.cli._PACKAGE", tmp_path)
+    command(*words)
+    assert made == [[*words]]
 
 
 @pytest.mark.parametrize("name", NAMES)
