@@ -68,7 +68,11 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
     """The command of a function: it reads the texts, calls, shows the result; 0, 1 is its code."""
     arguments = _arguments(function)
     helps = _described(function)
-    parameters = [_option(one, helps.get(one.name, "")) for one in arguments.values()]
+    code = inspect.unwrap(function).__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    parameters = [
+        _option(one, helps.get(one.name, ""), one.name in own) for one in arguments.values()
+    ]
     ending = inspect.signature(_output, eval_str=True).parameters
     grouped = Parameter(group=_OUTPUT, negative=(), show_default=False)
     parameters += [
@@ -176,7 +180,7 @@ def _native(hint: Any) -> Any:
     return kinds[0] if plain or words else None
 
 
-def _option(one: inspect.Parameter, text: str) -> inspect.Parameter:
+def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Parameter:
     """The parameter that the parser is given for an argument."""
     name, hint, default = one.name, one.annotation, one.default
     flag = "--" + name.rstrip("_").replace("_", "-")
@@ -195,7 +199,7 @@ def _option(one: inspect.Parameter, text: str) -> inspect.Parameter:
         help=text,
         metavar=_metavar(hint),
         show_default=default is not False and None,
-        group=_group(name),
+        group=_group(name, is_own),
         negative=() if default is not True else None,
         completer=_law_names if name in ("law", "laws") else None,
     )
@@ -235,16 +239,17 @@ def _law_names(_: Any) -> list[str]:
     return list(jl.laws.names())
 
 
-def _group(name: str) -> Group:
+def _group(name: str, is_own: bool) -> Group:
+    """The group of an option: of its function's own arguments, or of one that many share."""
     from jaxlaw.data import ReadingOptions
-    from jaxlaw.fitting import FitKeywords
 
+    if name in ("decay", "carry_momentum", "count_warmup", "epsilon"):
+        return _OF_CURVES
+    if is_own or name in ("seed", "evaluation"):
+        return _OWN
     if name in ReadingOptions.__annotations__:
         return _TABLE
-    if name in _CURVES or name in ("decay", "carry_momentum", "count_warmup", "epsilon"):
-        return _OF_CURVES
-    own = ("seed", "evaluation")
-    return _SEARCH if name in FitKeywords.__annotations__ and name not in own else _OWN
+    return _OF_CURVES if name in _CURVES else _SEARCH
 
 
 def _call(
@@ -439,6 +444,7 @@ def _args(doc: str) -> Iterator[tuple[str, str]]:
     section = section.partition("\n\n")[0]
     for names, text in re.findall(r"^    (\S[^:\n]*): (.*(?:\n     .*)*)", section, re.M):
         words = _plain(" ".join(text.split()))
-        sentence = re.split(r"(?<!App)(?<!Fig)\.\s", words, maxsplit=1)[0].rstrip(".")
+        sentence = re.split(r"(?<!App)(?<!Fig)(?<!eq)\.\s", words, maxsplit=1)[0].rstrip(".")
+        first = sentence[:1].upper() if sentence[:1].isascii() else sentence[:1]
         for name in names.split(","):
-            yield name.strip(" *"), sentence[:1].upper() + sentence[1:] + "."
+            yield name.strip(" *"), first + sentence[1:] + "."
