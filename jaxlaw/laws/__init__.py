@@ -18,7 +18,6 @@ from jaxlaw.laws import (  # noqa: F401
     scaling,
 )
 from jaxlaw.laws._base import (
-    MAKERS,
     Law,
     PowerLawTerms,
     built_in,
@@ -103,27 +102,6 @@ def __getattr__(name: str) -> Any:
 
         return routed
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _tuned_by_name(name: str) -> Law | None:
-    """The tuned law that a name describes."""
-    if not name.startswith("tuned-"):
-        return None
-    from jaxlaw.laws._tuned import law_from_name
-
-    return law_from_name(name)
-
-
-def _routed_by_name(name: str) -> Law | None:
-    """The routed law that a name describes."""
-    if not name.startswith("routed-"):
-        return None
-    from jaxlaw.laws._routed import law_from_name
-
-    return law_from_name(name)
-
-
-MAKERS.extend((_tuned_by_name, _routed_by_name))
 
 
 def law_table() -> pd.DataFrame:

@@ -20,13 +20,14 @@ import importlib
 import inspect
 import operator
 import pickle
+import re
 import sys
 import uuid
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol, overload, runtime_checkable
+from typing import Any, Literal, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
@@ -228,8 +229,8 @@ class Law:
         Another process finds a program by this name, so that it must mean the same law there:
         one that jaxlaw brings itself, or an unchanged law made of such laws (groups, shares).
         """
-        if isinstance(self.function, DerivedFormula):
-            maker, made_of = self.function.rebuild()
+        if isinstance(self.function, Derived):
+            maker, made_of = self.function.maker, self.function.made_of
             bases = [part for part in made_of if isinstance(part, Law)]
             from_jaxlaw = maker.__module__.startswith("jaxlaw.") and all(
                 base.program_name for base in bases
@@ -304,8 +305,8 @@ class Law:
         for name, known in _BUILT_IN.items():
             if known is self:
                 return built_in, (name,)
-        if isinstance(self.function, DerivedFormula):
-            return self.function.rebuild()
+        if isinstance(self.function, Derived):
+            return self.function.maker, self.function.made_of
         module = getattr(self.function, "__module__", None)
         if module != "__main__" and (path := _path_in(module, self)):
             return _law_in_module, (module, path)
@@ -445,17 +446,43 @@ def _remedy_for(sums: np.ndarray) -> str:
     )
 
 
-@runtime_checkable
-class DerivedFormula(Protocol):
-    """The formula of a law made of other laws, such as one of groups, that can make it again."""
+@dataclass(frozen=True)
+class Derived:
+    """The formula of a law made of other laws, or for the columns of a table.
 
-    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
-        """The function that makes the law, and its arguments, as pickle takes them."""
-        ...
+    Attributes:
+        formula: ``f(*inputs, **parameters)``.
+        maker, made_of: the function that makes the law, and its arguments: what pickle takes, and
+            how another process finds the same law.
+    """
+
+    formula: Callable[..., Any]
+    maker: Callable[..., Law]
+    made_of: tuple[Any, ...]
+
+    def __call__(self, *inputs: Any, **params: Any) -> Any:
+        """The target at rows."""
+        return self.formula(*inputs, **params)
 
 
-#: Makers of laws that are named as they are made: they give the law of a name, or None.
-MAKERS: list[Callable[[str], Law | None]] = []
+def derived(base: Law, name: str, function: Derived, **changes: Any) -> Law:
+    """A law made of another: what holds for the formula of the base alone goes."""
+    plain = {
+        "linear": None, "chart": None, "requirements": None, "own_grid": "", "with_floor": "",
+        "continual_alone": "", "power_law_terms": None, "scale_free": None,
+    }  # fmt: skip
+    return dataclasses.replace(base, name=name, function=function, **(plain | changes))
+
+
+#: Pattern of a name that says how a law is made → the module whose ``from_match`` makes it.
+_MADE_BY_NAME = {
+    r"beyond\((?P<base>.+)\)": "_beyond",
+    r"(?P<base>.+)\[(?P<own>[^\[\]]+) of (?P<labels>[^\[\]]+)\]": "_grouped",
+    r"(?P<normalise>normalised-)?(?P<kind>mixing|additive|additive-of-shares)"
+    r"\[(?P<shares>[^\[\]]+)\]": "_mixing",
+    r"tuned-(?:(?P<only>lr|batch)-)?(?P<base>.+)": "_tuned",
+    r"routed-(?P<base>.+)": "_routed",
+}
 
 _REGISTRY: dict[str, Law] = {}
 _BUILT_IN: dict[str, Law] = {}
@@ -678,7 +705,10 @@ def built_in(name: str) -> Law:
 
 def _derive_by_name(name: str) -> Law | None:
     """The law that a name such as ``chinchilla[E of c4|pile]`` describes; None if it is none."""
-    return next((made for maker in MAKERS if (made := maker(name)) is not None), None)
+    for pattern, module in _MADE_BY_NAME.items():
+        if match := re.fullmatch(pattern, name):
+            return importlib.import_module(f"jaxlaw.laws.{module}").from_match(match)
+    return None
 
 
 def get(name: str | Law, constraint: str | None = None) -> Law:

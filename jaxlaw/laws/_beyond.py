@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
 
-from jaxlaw.laws._base import MAKERS, Law, get
+from jaxlaw.laws._base import Derived, Law, derived, get
 from jaxlaw.laws._parameters import positive, real
 
-_NAME = re.compile(r"beyond\((?P<base>.+)\)")
 #: Inputs along which runs grow, those first that say it best.
 _GROWING = (("N", "D"), ("C",), ("N",), ("D",), ("S1_cpt",), ("S1",))
 
@@ -78,20 +76,21 @@ def beyond(law: str | Law) -> Law:
 
 def without_misfit(law: Law) -> Law:
     """The law that :func:`beyond` was given; any other law as it is."""
-    return law.function.base if isinstance(law.function, _Formula) else law
+    of_misfit = isinstance(law.function, Derived) and law.function.maker is beyond
+    return law.function.made_of[0] if of_misfit else law
 
 
-@dataclasses.dataclass(frozen=True)
-class _Formula:
-    """The formula of a law with its misfit; picklable, as its law is."""
+def from_match(match: re.Match[str]) -> Law:
+    """The law with its misfit that a name describes."""
+    return beyond(match["base"])
 
-    base: Law
 
-    def __call__(self, *inputs: Any, **params: Any) -> Any:
+@cache
+def _make_law(base: Law) -> Law:
+    def formula(*inputs: Any, **params: Any) -> Any:
         """The base law at each row, moved by the plane."""
-        own = {name: params[name] for name in self.base.parameter_names}
-        given = dict(zip(self.base.input_names, inputs, strict=True))
-        names = growing_inputs(self.base)
+        own = {name: params[name] for name in base.parameter_names}
+        given = dict(zip(base.input_names, inputs, strict=True))
         logs = {name: jnp.log(given[name]) for name in names}
         away = {name: logs[name] - jnp.log(params[top_of(name)]) for name in names}
         ends = {name: jnp.maximum(logs[name] - jnp.log(params[end_of(name)]), 0) for name in names}
@@ -99,27 +98,11 @@ class _Formula:
         misfit = sum(
             params[slope_of(name)] * (gate * away[name] + (1 - gate) * ends[name]) for name in names
         )
-        if repeats(self.base):
+        if repeats(base):
             epochs = jnp.log(given["D"] / given["U"]) - jnp.log(params[end_of("U")])
             misfit += params[slope_of("U")] * jnp.maximum(epochs, 0)
-        return self.base.function(*inputs, **own) * jnp.exp(misfit)
+        return base.function(*inputs, **own) * jnp.exp(misfit)
 
-    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
-        """How pickle makes the law of this formula again."""
-        return beyond, (self.base,)
-
-
-def _law_from_name(name: str) -> Law | None:
-    """The law with its misfit that a name describes."""
-    match = _NAME.fullmatch(name)
-    return None if match is None else beyond(match["base"])
-
-
-MAKERS.append(_law_from_name)
-
-
-@cache
-def _make_law(base: Law) -> Law:
     specs = {spec.name: spec for spec in base.inputs}
     plain, size, names = real(-0.01, 0.01), positive(1.0, 10.0), growing_inputs(base)
     words = {name: specs[name].doc for name in names}
@@ -133,16 +116,10 @@ def _make_law(base: Law) -> Law:
         for of, docs, where in ((top_of, words, "of the largest run"), (end_of, every, "at most"))
         for name, doc in docs.items()
     ]
-    return dataclasses.replace(
+    return derived(
         base,
-        name=f"beyond({base.name})",
-        function=_Formula(base),
+        f"beyond({base.name})",
+        Derived(formula, beyond, (base,)),
         parameters=(*base.parameters, *slopes, *places),
         formula=f"({base.formula})·exp(misfit)",
-        linear=None,
-        chart=None,
-        requirements=None,
-        with_floor="",
-        power_law_terms=None,
-        scale_free=None,
     )

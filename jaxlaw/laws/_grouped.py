@@ -21,10 +21,9 @@ import numpy as np
 
 from jaxlaw._jit import in_float64
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import MAKERS, Chart, Law, ScaleFree, Values, get
+from jaxlaw.laws._base import Chart, Derived, Law, ScaleFree, Values, derived, get
 from jaxlaw.laws._parameters import Input, Parameter
 
-_NAME = re.compile(r"(?P<base>.+)\[(?P<own>[^\[\]]+) of (?P<labels>[^\[\]]+)\]")
 _MARKS = "|,[]"  # of a law's name, which says how it is made
 
 
@@ -89,17 +88,12 @@ def _check_labels(base: Law, labels: tuple[str, ...]) -> None:
 
 
 @dataclass(frozen=True)
-class _Formula:
-    """The formula of a law of groups; picklable, as its law is."""
+class _Groups:
+    """The groups of a law, and what its parameters are called in each."""
 
     base: Law
     labels: tuple[str, ...]
     own: tuple[str, ...]
-
-    def __call__(self, *inputs: Any, **params: Any) -> Any:
-        """The base law at each row's own parameters; linear in whatever that is linear in."""
-        *inputs, group = inputs
-        return self.base.function(*inputs, **self.at(params, group))
 
     def at(self, params: Values, group: Any) -> dict[str, Any]:
         """The parameters of the base law at codes of groups, which a program may trace."""
@@ -143,24 +137,10 @@ class _Formula:
         """What several parameters of the base law are called here."""
         return tuple(full for name in names for full in self.names(name))
 
-    def names_of_groups(self) -> dict[str, tuple[str, ...]]:
-        """Label → names of the parameters that are this group's own."""
-        return {label: tuple(_name(name, label) for name in self.own) for label in self.labels}
 
-    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
-        """How pickle makes the law of this formula again."""
-        return grouped, (self.base, self.labels, self.own)
-
-
-def _law_from_name(name: str) -> Law | None:
+def from_match(match: re.Match[str]) -> Law:
     """The law of groups that a name describes."""
-    match = _NAME.fullmatch(name)
-    if match is None:
-        return None
     return grouped(match["base"], match["labels"].split("|"), match["own"].split(","))
-
-
-MAKERS.append(_law_from_name)
 
 
 def _name(name: str, label: str) -> str:
@@ -169,46 +149,45 @@ def _name(name: str, label: str) -> str:
 
 @cache
 def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
-    formula = _Formula(base, labels, own)
-    terms, chart = base.power_law_terms, None
-    if base.chart is not None and _splits(formula):
-        chart = _chart_of(formula)
+    groups, terms = _Groups(base, labels, own), base.power_law_terms
+
+    def formula(*inputs: Any, **params: Any) -> Any:
+        """The base law at each row's own parameters; linear in whatever that is linear in."""
+        *inputs, group = inputs
+        return base.function(*inputs, **groups.at(params, group))
 
     def terms_of_group(params: Values, inputs: Values) -> Any:
         others = {name: value for name, value in inputs.items() if name != "group"}
-        return terms(formula.at(params, inputs["group"]), others)
+        return terms(groups.at(params, inputs["group"]), others)
 
-    return dataclasses.replace(
+    return derived(
         base,
-        name=f"{base.name}[{','.join(own)} of {'|'.join(labels)}]",
-        function=formula,
+        f"{base.name}[{','.join(own)} of {'|'.join(labels)}]",
+        Derived(formula, grouped, (base, labels, own)),
         inputs=(*base.inputs, Input("group", f"one of {', '.join(labels)}", levels=labels)),
         parameters=tuple(
             spec for parameter in base.parameters for spec in _specs(parameter, labels, own)
         ),
         formula=f"{base.formula}, {', '.join(own)} of each group",
-        linear=None,
-        scale_free=_scale_free(formula),
-        of_groups=formula.names_of_groups(),
-        settings_parameters=formula.every_name(base.settings_parameters),
+        scale_free=_scale_free(groups),
+        of_groups={label: tuple(_name(name, label) for name in own) for label in labels},
+        settings_parameters=groups.every_name(base.settings_parameters),
         from_base=tuple(name for name in base.from_base if name not in own),
-        chart=chart,
-        requirements=None,
-        with_floor="",
-        continual_alone="",
-        components={part: formula.every_name(names) for part, names in base.components.items()},
+        chart=_chart_of(groups) if base.chart is not None and _splits(groups) else None,
+        own_grid=base.own_grid,
+        components={part: groups.every_name(names) for part, names in base.components.items()},
         power_law_terms=None if terms is None else terms_of_group,
         best_settings={},
     )
 
 
-def _scale_free(formula: _Formula) -> ScaleFree | None:
+def _scale_free(groups: _Groups) -> ScaleFree | None:
     """Each group's coordinates, and the log of its loss at the reference point beside them.
 
     The level in place of the floor: it is what runs determine best and groups differ in most, and
     the floor's share, the balance and the exponents then vary beside it and not with it.
     """
-    of_base, labels = formula.base.scale_free, formula.labels
+    of_base, labels = groups.base.scale_free, groups.labels
     if of_base is None or of_base.open:  # which a prior of all groups would leave open
         return None
     words = {"level": "log of the loss at the reference point", **of_base.words}
@@ -216,7 +195,7 @@ def _scale_free(formula: _Formula) -> ScaleFree | None:
     def of_params(params: Values) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for label in labels:
-            own = of_base.of_params(formula.of(params, label))
+            own = of_base.of_params(groups.of(params, label))
             floor = own.pop("log_floor")
             values |= {_name("level", label): floor + jnp.logaddexp(0.0, -own["share"])}
             values |= {_name(name, label): own[name] for name in of_base.words}
@@ -231,7 +210,7 @@ def _scale_free(formula: _Formula) -> ScaleFree | None:
             loss = target * (jnp if isinstance(level, jax.Array) else np).exp(level)
             for name, value in of_base.to_params(loss, own).items():
                 # A shared parameter of groups whose coordinates differ is that of the first.
-                params.setdefault(_name(name, label) if name in formula.own else name, value)
+                params.setdefault(_name(name, label) if name in groups.own else name, value)
         return params
 
     each = {
@@ -239,7 +218,7 @@ def _scale_free(formula: _Formula) -> ScaleFree | None:
         for label in labels
         for name, text in words.items()
     }
-    return ScaleFree(of_base.reference, each, of_params, to_params, of=formula.base)
+    return ScaleFree(of_base.reference, each, of_params, to_params, of=groups.base)
 
 
 def _specs(spec: Parameter, labels: tuple[str, ...], own: tuple[str, ...]) -> list[Parameter]:
@@ -261,13 +240,13 @@ def _specs(spec: Parameter, labels: tuple[str, ...], own: tuple[str, ...]) -> li
     return [at(label, name=_name(spec.name, label), grid=None) for label in labels]
 
 
-def _splits(formula: _Formula) -> bool:
+def _splits(groups: _Groups) -> bool:
     """Whether the chart of the base law keeps shared parameters shared.
 
     It does not where a shared parameter stands for another number with another group's own ones:
     then the law is searched without the chart.
     """
-    base = formula.base
+    base = groups.base
     rows = {
         spec.name: np.array([0.2, 0.4, 0.7]) if spec.domain == "fraction" else np.array([1.0, 2, 5])
         for spec in base.inputs
@@ -279,10 +258,10 @@ def _splits(formula: _Formula) -> bool:
                 spec.name: spec.start[0] + share * (spec.start[1] - spec.start[0])
                 for spec in base.parameters
             }
-            other = {k: 1.1 * value if k in formula.own else value for k, value in first.items()}
+            other = {k: 1.1 * value if k in groups.own else value for k, value in first.items()}
             for function in (base.chart.to_natural, base.chart.from_natural):
                 there, here = function(other, context), function(first, context)
-                if not _agrees_on_shared(here, there, formula.own):
+                if not _agrees_on_shared(here, there, groups.own):
                     return False
     return True
 
@@ -291,17 +270,17 @@ def _agrees_on_shared(here: Values, there: Values, own: tuple[str, ...]) -> bool
     return all(np.array_equal(here[name], there[name]) for name in here if name not in own)
 
 
-def _chart_of(formula: _Formula) -> Chart:
-    chart = formula.base.chart
+def _chart_of(groups: _Groups) -> Chart:
+    chart = groups.base.chart
 
     def each(ranges: Mapping[str, float]) -> dict[str, float]:
-        return {full: value for name, value in ranges.items() for full in formula.names(name)}
+        return {full: value for name, value in ranges.items() for full in groups.names(name)}
 
     return Chart(
         each(chart.low),
         each(chart.high),
-        formula.for_each(chart.to_natural),
-        formula.for_each(chart.from_natural),
+        groups.for_each(chart.to_natural),
+        groups.for_each(chart.from_natural),
         {
             (full, side): sentence
             for (name, side), sentence in chart.limits.items()

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
 
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import MAKERS, Law, PowerLawTerms, power
+from jaxlaw.laws._base import Derived, Law, PowerLawTerms, power
 from jaxlaw.laws._parameters import INPUTS, Input, exponent, positive, real
 
-_NAME = re.compile(
-    r"(?P<normalise>normalised-)?(?P<kind>mixing|additive|additive-of-shares)"
-    r"\[(?P<shares>[^\[\]]+)\]"
-)
 _MARKS = "|[]"  # of a law's name, which says how it is made
 
 
@@ -117,52 +113,6 @@ def _parts(shares: Iterable[Any], normalise: bool) -> list[Any]:
     return [part / jnp.where(total > 0, total, 1.0) for part in parts] if normalise else parts
 
 
-@dataclasses.dataclass(frozen=True)
-class _Mixing:
-    """The formula of a mixing law; picklable, as its law is."""
-
-    shares: tuple[str, ...]
-    normalise: bool
-
-    def __call__(self, *shares: Any, **params: Any) -> Any:
-        """The loss at shares (n,) each."""
-        parts = _parts(shares, self.normalise)
-        exponents = [params[f"t[{name}]"] * r for name, r in zip(self.shares, parts, strict=True)]
-        return params["c"] + jnp.exp(sum(exponents[1:], exponents[0]))
-
-    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
-        """How pickle makes the law of this formula again."""
-        return _make_mixing, (self.shares, self.normalise)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Additive:
-    """The formula of an additive law; picklable, as its law is."""
-
-    shares: tuple[str, ...]
-    scale: bool
-    normalise: bool
-
-    def __call__(self, *inputs: Any, **params: Any) -> Any:
-        """The loss at shares, and N and D where they are inputs, (n,) each."""
-        worth = [
-            params[f"C[{name}]"] * power(h, params[f"gamma[{name}]"])
-            for name, h in zip(
-                self.shares, _parts(inputs[: len(self.shares)], self.normalise), strict=True
-            )
-        ]
-        loss = params["E"] + 1.0 / sum(worth[1:], worth[0])
-        if not self.scale:
-            return loss
-        N, D = inputs[-2:]
-        of_size = params["A"] * power(N, -params["alpha"])
-        return loss + of_size + params["B"] * power(D, -params["beta"])
-
-    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
-        """How pickle makes the law of this formula again."""
-        return _make_additive, (self.shares, self.scale, self.normalise)
-
-
 def _inputs(shares: tuple[str, ...], normalise: bool) -> tuple[Input, ...]:
     doc = "share of a corpus in the mixture"
     mixture = "divided" if normalise else "whole"
@@ -173,9 +123,16 @@ def _inputs(shares: tuple[str, ...], normalise: bool) -> tuple[Input, ...]:
 def _make_mixing(shares: tuple[str, ...], normalise: bool) -> Law:
     floor = positive(0.3, 3.0, unit="nats", doc="what no mixture takes away")
     slope = real(-20.0, 3.0, low=-5e3, high=50.0, doc="log of what its corpus alone leaves above c")
+
+    def formula(*given: Any, **params: Any) -> Any:
+        """The loss at shares (n,) each."""
+        parts = _parts(given, normalise)
+        exponents = [params[f"t[{name}]"] * r for name, r in zip(shares, parts, strict=True)]
+        return params["c"] + jnp.exp(sum(exponents[1:], exponents[0]))
+
     return Law(
         name=f"{'normalised-' * normalise}mixing[{'|'.join(shares)}]",
-        function=_Mixing(shares, normalise),
+        function=Derived(formula, _make_mixing, (shares, normalise)),
         inputs=_inputs(shares, normalise),
         parameters=(
             dataclasses.replace(floor, name="c"),
@@ -198,10 +155,25 @@ def _make_additive(shares: tuple[str, ...], scale: bool, normalise: bool) -> Law
             "alpha": exponent(),
             "beta": exponent(),
         }
+
+    def formula(*inputs: Any, **params: Any) -> Any:
+        """The loss at shares, and N and D where they are inputs, (n,) each."""
+        parts = _parts(inputs[: len(shares)], normalise)
+        worth = [
+            params[f"C[{name}]"] * power(h, params[f"gamma[{name}]"])
+            for name, h in zip(shares, parts, strict=True)
+        ]
+        loss = params["E"] + 1.0 / sum(worth[1:], worth[0])
+        if not scale:
+            return loss
+        N, D = inputs[-2:]
+        of_size = params["A"] * power(N, -params["alpha"])
+        return loss + of_size + params["B"] * power(D, -params["beta"])
+
     return Law(
         name=f"{'normalised-' * normalise}additive{'' if scale else '-of-shares'}"
         f"[{'|'.join(shares)}]",
-        function=_Additive(shares, scale, normalise),
+        function=Derived(formula, _make_additive, (shares, scale, normalise)),
         inputs=(*_inputs(shares, normalise), *([INPUTS["N"], INPUTS["D"]] if scale else [])),
         parameters=tuple(dataclasses.replace(spec, name=name) for name, spec in specs.items()),
         formula="E + 1/Σ C_j·h_j^γ_j" + (" + A/N^α + B/D^β" if scale else ""),
@@ -214,16 +186,10 @@ def _terms(params: Any, inputs: Any) -> PowerLawTerms:
     return PowerLawTerms(*(params[name] for name in ("A", "B", "alpha", "beta")))
 
 
-def _law_from_name(name: str) -> Law | None:
+def from_match(match: re.Match[str]) -> Law:
     """The law of several shares that a name describes."""
-    match = _NAME.fullmatch(name)
-    if match is None:
-        return None
     shares = match["shares"].split("|")
     normalise = match["normalise"] is not None
     if match["kind"] == "mixing":
         return mixing(shares, normalise=normalise)
     return additive(shares, scale=match["kind"] == "additive", normalise=normalise)
-
-
-MAKERS.append(_law_from_name)

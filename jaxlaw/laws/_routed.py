@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import re
 from functools import cache
 from typing import Any
 
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Chart, Law, get
+from jaxlaw.laws._base import Chart, Derived, Law, derived, get
 from jaxlaw.laws._parameters import INPUTS
 from jaxlaw.laws.experts import LIMITS, of_routing, saturated
-
-_PREFIX = "routed-"
 
 
 def routed(law: str | Law = "skaling") -> Law:
@@ -65,37 +63,26 @@ def routed(law: str | Law = "skaling") -> Law:
     return _make_law(base)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Formula:
-    """The formula of a routed law; picklable, as its law is."""
-
-    base: Law
-
-    def __call__(self, *inputs: Any, **params: Any) -> Any:
-        """The base law at the size of the dense model that is as good."""
-        *given, experts = inputs
-        rho, start, most = (params.pop(name) for name in of_routing())
-        place = self.base.input_names.index("N")
-        given[place] = given[place] * (saturated(experts, start, most) / start) ** rho
-        return self.base.function(*given, **params)
-
-    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
-        """How pickle makes the law of this formula again."""
-        return routed, (self.base,)
-
-
-def law_from_name(name: str) -> Law | None:
+def from_match(match: re.Match[str]) -> Law:
     """The routed law that a name describes."""
-    return routed(name.removeprefix(_PREFIX)) if name.startswith(_PREFIX) else None
+    return routed(match["base"])
 
 
 @cache
 def _make_law(base: Law) -> Law:
+    def formula(*inputs: Any, **params: Any) -> Any:
+        """The base law at the size of the dense model that is as good."""
+        *given, experts = inputs
+        rho, start, most = (params.pop(name) for name in of_routing())
+        place = base.input_names.index("N")
+        given[place] = given[place] * (saturated(experts, start, most) / start) ** rho
+        return base.function(*given, **params)
+
     chart = base.chart or Chart({}, {}, lambda *_: {}, lambda *_: {})
-    return dataclasses.replace(
+    return derived(
         base,
-        name=f"{_PREFIX}{base.name}",
-        function=_Formula(base),
+        f"routed-{base.name}",
+        Derived(formula, routed, (base,)),
         inputs=(*base.inputs, INPUTS["experts"]),
         parameters=(
             *base.parameters,
@@ -103,12 +90,5 @@ def _make_law(base: Law) -> Law:
         ),
         formula=f"{base.formula}, N → N·(Ê/E_start)^ρ",
         source=f"{base.source}; Ê: Clark 2022, arXiv 2202.01169",
-        linear=None,
         chart=dataclasses.replace(chart, limits={**chart.limits, **LIMITS}),
-        requirements=None,
-        own_grid="",
-        with_floor="",
-        continual_alone="",
-        power_law_terms=None,
-        scale_free=None,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.laws._base import Chart, Law, ScaleFree, Values, get
+from jaxlaw.laws._base import Chart, Derived, Law, ScaleFree, Values, derived, get
 from jaxlaw.laws._parameters import Input, Parameter, positive, real
 from jaxlaw.laws.best_settings import BEST, POWERS, REFERENCE
 
@@ -26,7 +26,6 @@ TUNED = {
     "lr": Input("lr", "peak learning rate", 1.0, "positive", (1e-8, 1e2)),
     "batch": Input("batch", "tokens a step", 1.0, "positive", (1e3, 1e11), counts="tokens"),
 }
-_NAME = re.compile(r"tuned-(?:(?P<only>lr|batch)-)?(?P<base>.+)")
 _STEEPEST = 50.0  # exponent beyond which the loss rises no further: its exponential stays finite
 _SERIES = 0.5  # below it (e^t − 1 − t)/t² loses its digits, and is summed
 
@@ -116,44 +115,6 @@ def _own_names(over: Sequence[str], scale: Sequence[str]) -> list[str]:
     return [spec.name for spec in _specs(over, scale)]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Formula:
-    """The formula of a tuned law; picklable, as its law is."""
-
-    base: Law
-    over: tuple[str, ...]
-
-    def __call__(self, *inputs: Any, **params: Any) -> Any:
-        """The base law at each row, raised by the bowl."""
-        given, settings = inputs[: len(self.base.inputs)], inputs[len(self.base.inputs) :]
-        own = {name: params[name] for name in self.base.parameter_names}
-        logs = self._logs(dict(zip(self.base.input_names, given, strict=True)))
-        z = {
-            name: jnp.log(value) - jnp.log(params[f"{name}_0"]) - _moved(params, name, logs)
-            for name, value in zip(self.over, settings, strict=True)
-        }
-        if len(z) == 2:
-            z["noise"] = z["lr"] - params["g"] * z["batch"]
-        terms = [params[f"h_{name}"] * _bowl(params[f"s_{name}"], z[name]) for name in z]
-        rise = jnp.exp(params["k"] * sum(logs.values())) * sum(terms[1:], terms[0])
-        return self.base.function(*given, **own) * (1.0 + rise)
-
-    def best(self, name: str, params: Values, inputs: Values) -> Any:
-        """The bottom of the bowl at sizes and tokens."""
-        return params[f"{name}_0"] * jnp.exp(_moved(params, name, self._logs(inputs)))
-
-    def _logs(self, inputs: Values) -> dict[str, Any]:
-        """How far, in logs, sizes and tokens are from the reference."""
-        return {
-            spec.name: jnp.log(inputs[spec.name]) - math.log(REFERENCE[spec.name] / spec.unit)
-            for spec in _scale(self.base)
-        }
-
-    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
-        """How pickle makes the law of this formula again."""
-        return tuned, (self.base, self.over)
-
-
 def _moved(params: Values, name: str, logs: Mapping[str, Any]) -> Any:
     """Log of the factor by which a setting moves with the size and the tokens."""
     parts = [params[f"{name}_{scale}"] * log for scale, log in logs.items()]
@@ -186,11 +147,8 @@ def _phi_jvp(order: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any
     return value, (value - order * _phi(order + 1, *primals)) * tangents[0]
 
 
-def law_from_name(name: str) -> Law | None:
+def from_match(match: re.Match[str]) -> Law:
     """The tuned law that a name describes."""
-    match = _NAME.fullmatch(name)
-    if match is None:
-        return None
     return tuned(match["base"], TUNED if match["only"] is None else [match["only"]])
 
 
@@ -293,24 +251,43 @@ def _make_law(base: Law, over: tuple[str, ...]) -> Law:
         }
         return base.context(inputs) | centre
 
-    formula = _Formula(base, over)
-    return dataclasses.replace(
+    def logs_of(inputs: Values) -> dict[str, Any]:
+        """How far, in logs, sizes and tokens are from the reference."""
+        return {
+            spec.name: jnp.log(inputs[spec.name]) - math.log(REFERENCE[spec.name] / spec.unit)
+            for spec in scale
+        }
+
+    def formula(*inputs: Any, **params: Any) -> Any:
+        """The base law at each row, raised by the bowl."""
+        given, settings = inputs[: len(base.inputs)], inputs[len(base.inputs) :]
+        own = {name: params[name] for name in base.parameter_names}
+        logs = logs_of(dict(zip(base.input_names, given, strict=True)))
+        z = {
+            name: jnp.log(value) - jnp.log(params[f"{name}_0"]) - _moved(params, name, logs)
+            for name, value in zip(over, settings, strict=True)
+        }
+        if len(z) == 2:
+            z["noise"] = z["lr"] - params["g"] * z["batch"]
+        terms = [params[f"h_{name}"] * _bowl(params[f"s_{name}"], z[name]) for name in z]
+        rise = jnp.exp(params["k"] * sum(logs.values())) * sum(terms[1:], terms[0])
+        return base.function(*given, **own) * (1.0 + rise)
+
+    def best(name: str, params: Values, inputs: Values) -> Any:
+        """The bottom of the bowl at sizes and tokens."""
+        return params[f"{name}_0"] * jnp.exp(_moved(params, name, logs_of(inputs)))
+
+    return derived(
         base,
-        name=f"tuned-{only}{base.name}",
-        function=formula,
+        f"tuned-{only}{base.name}",
+        Derived(formula, tuned, (base, over)),
         inputs=(*base.inputs, *(TUNED[name] for name in over)),
         parameters=(*base.parameters, *_specs(over, [spec.name for spec in scale])),
         formula=f"({base.formula})·(1 + m^k·q({', '.join(over)}))",
         source=f"{base.source}; bowl: jaxlaw (benchmarks/tuning.md)",
-        linear=None,
         chart=_chart(base, over),
         context=context,
-        requirements=None,
-        own_grid="",
-        with_floor="",
-        continual_alone="",
-        power_law_terms=None,
         scale_free=_scale_free(base, over),
-        best_settings={name: partial(formula.best, name) for name in over},
+        best_settings={name: partial(best, name) for name in over},
         settings_parameters=tuple(_own_names(over, [spec.name for spec in scale])),
     )

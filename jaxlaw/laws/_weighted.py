@@ -15,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Law, Values
+from jaxlaw.laws._base import Derived, Law, Values
 from jaxlaw.laws._parameters import Input, real
 
 
@@ -54,36 +54,6 @@ def weighted(laws: Mapping[str, Law]) -> Law:
     return _make_law(tuple(laws.items()))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Formula:
-    """The formula of weighted laws; picklable, as its law is."""
-
-    laws: tuple[tuple[str, Law], ...]
-    names: tuple[str, ...]
-    units: tuple[float, ...]
-
-    def __call__(self, *inputs: Any, **params: Any) -> Any:
-        """The weighted mean at inputs in the unit of the first law that has them."""
-        given = dict(zip(self.names, inputs, strict=True))
-        total = 0.0
-        for label, law in self.laws:
-            weight = params[weight_of(label)]
-            values = {name: params[parameter_of(name, label)] for name in law.parameter_names}
-            units = dict(zip(self.names, self.units, strict=True))
-            at = [given[spec.name] * (units[spec.name] / spec.unit) for spec in law.inputs]
-            value = law.function(*at, **values)
-            # A law that does not count may have no value here: neither it nor its slope may
-            # make the others' sum NaN.
-            counted = jnp.where(weight > 0, value, 1.0)
-            total = total + weight * jnp.log(counted)
-        return jnp.exp(total)
-
-    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
-        """How pickle makes the law of this formula again; its laws by themselves, to be seen."""
-        labels, laws = zip(*self.laws, strict=True)
-        return _rebuild_law, (labels, *laws)
-
-
 def _rebuild_law(labels: tuple[str, ...], *laws: Law) -> Law:
     return weighted(dict(zip(labels, laws, strict=True)))
 
@@ -106,10 +76,29 @@ def _make_law(laws: tuple[tuple[str, Law], ...]) -> Law:
             dataclasses.replace(spec, name=parameter_of(spec.name, label), centre=None, grid=None)
             for spec in law.parameters
         ]
+    units = {spec.name: spec.unit for spec in specs}
+
+    def formula(*inputs: Any, **params: Any) -> Any:
+        """The weighted mean at inputs in the unit of the first law that has them."""
+        given = dict(zip(units, inputs, strict=True))
+        total = 0.0
+        for label, law in laws:
+            weight = params[weight_of(label)]
+            values = {name: params[parameter_of(name, label)] for name in law.parameter_names}
+            at = [given[spec.name] * (units[spec.name] / spec.unit) for spec in law.inputs]
+            value = law.function(*at, **values)
+            # A law that does not count may have no value here: neither it nor its slope may
+            # make the others' sum NaN.
+            counted = jnp.where(weight > 0, value, 1.0)
+            total = total + weight * jnp.log(counted)
+        return jnp.exp(total)
+
+    labels, plain_laws = zip(*laws, strict=True)
     return Law(
         # Programs are kept by the name, so that it says which laws these are, whatever the labels.
         name=f"weighted laws ({', '.join(_label_law(*law) for law in laws)})",
-        function=_Formula(laws, tuple(s.name for s in specs), tuple(s.unit for s in specs)),
+        # Its laws by themselves, for the names of programs to see them.
+        function=Derived(formula, _rebuild_law, (labels, *plain_laws)),
         inputs=specs,
         parameters=tuple(parameters),
         formula="exp(Σ weight·log law)",
