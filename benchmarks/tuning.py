@@ -1,10 +1,8 @@
 """Learning rate and batch: cells of Step Law's sweeps that were not fitted, and what a run loses.
 
     JAXLAW_DATA=… python benchmarks/tuning.py cells [--base skaling] [--others] [--parabola]
-    JAXLAW_DATA=… python benchmarks/tuning.py few [--prior] [--simulated] [--draws 8] [--out FILE]
-    JAXLAW_DATA=… python benchmarks/tuning.py surface --out FILE
+    JAXLAW_DATA=… python benchmarks/tuning.py few [--prior] [--simulated] [--draws 8]
     JAXLAW_DATA=… python benchmarks/tuning.py minima [--draws 40]
-    python benchmarks/tuning.py edges [--draws 40]
     JAXLAW_DATA=… python benchmarks/tuning.py batches
     python benchmarks/tuning.py batches --simulated [--draws 24]
     JAXLAW_DATA=… python benchmarks/tuning.py formulas
@@ -19,11 +17,8 @@ loss of the run nearest to it, in logarithms of rate and batch, above the lowest
 ``step law`` is the formula that the paper prints, lr = e^0.586·N^−0.713·D^0.307,
 batch = e^−0.544·D^0.571.
 
-``surface`` says what the proposals that ``few`` wrote to FILE lose, by their rate and by their
-batch, on the law of ``jl.simulate.TRUTHS``, whose bowl is that of a fit to all runs, rounded.
 ``minima`` predicts OpenEuroLLM's minima from four of its smaller ones, and says what being off
-loses by that bowl. ``edges`` makes sweeps of the rate whose optimum lies beyond the largest rate in
-a third of the cells, and says how far laws fitted to the runs and to the minima are off.
+loses by the bowl of ``jl.simulate.TRUTHS``, which is that of a fit to all runs, rounded.
 
 ``batches`` compares the critical batch of a fit to all runs, and the power of the batch with which
 its best rate grows, with what the runs of single sizes show without a law; ``--simulated`` counts
@@ -41,7 +36,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize
 from scipy.stats import norm
 
 import jaxlaw as jl
@@ -51,7 +45,7 @@ HELD = [(1.073742e9, 5.69e10), (4.292608e8, 1e11)]
 LARGE = [(1.073742e9, 5.69e10), (1.073742e9, 2e10), (1.073742e9, 8e9)]
 SMALL = 4.4e8  # parameters of the cells that a few are drawn of; larger ones are predicted
 LEVEL = 0.9
-CHOICES = ["cells", "few", "surface", "minima", "edges", "batches", "formulas"]
+CHOICES = ["cells", "few", "minima", "batches", "formulas"]
 QUICK = {"n_starts": 128, "n_local": 8}
 
 
@@ -150,7 +144,7 @@ def true_optimum(N: Any, D: Any) -> dict[str, Any]:
     return best | {"loss": by_known_law(N, D, **best)}
 
 
-def few(draws: int, prior: bool, known_law: bool, out: Path | None) -> pd.DataFrame:
+def few(draws: int, prior: bool, known_law: bool) -> pd.DataFrame:
     """What four random small cells propose for larger ones: regret, and 90 % intervals."""
     table, rows = simulated(runs()) if known_law else runs(), []
     law = jl.laws.tuned("chinchilla")
@@ -200,8 +194,6 @@ def few(draws: int, prior: bool, known_law: bool, out: Path | None) -> pd.DataFr
             print(
                 pd.DataFrame([row]).round(5).to_csv(index=False, header=False), end="", flush=True
             )
-        if out is not None:
-            pd.DataFrame(rows).to_csv(out, index=False)
     return pd.DataFrame(rows)
 
 
@@ -210,24 +202,6 @@ def lost_by_bowl(N: Any, D: Any, **settings: Any) -> Any:
     best = true_optimum(N, D)
     least = best.pop("loss")
     return 100 * (by_known_law(N, D, **{**best, **settings}) / least - 1)
-
-
-def surface(proposals: Path) -> pd.DataFrame:
-    """What proposals of a few cells lose by the bowl of all of Step Law's sweeps."""
-    found = pd.read_csv(proposals)
-    found = found[sum(is_cell(found, *cell) for cell in LARGE).astype(bool)]
-    at, settings = (found["N"], found["D"]), {x: found[x] for x in ("lr", "batch")}
-    best = true_optimum(*at)
-    table = found[["seed", "sizes", "N", "D"]].assign(nearest=found["regret_%"])
-    table["smooth"] = lost_by_bowl(*at, **settings)
-    for name, values in settings.items():
-        table[f"by {name}"] = lost_by_bowl(*at, **{name: values})
-        table[f"{name}/best"] = values / best[name]
-    print(table.round(3).to_string(index=False))
-    for N, D in LARGE:
-        nearest = nearest_regret(runs()[is_cell(runs(), N, D)], *[*true_optimum(N, D).values()][:2])
-        print(f"{N:.3g}, {D:.3g}: the run nearest to the best of the law {nearest:.3f} %")
-    return table.drop(columns=["seed", "sizes"]).groupby(["N", "D"]).mean().reset_index()
 
 
 def minima(draws: int) -> pd.DataFrame:
@@ -267,69 +241,11 @@ def minima(draws: int) -> pd.DataFrame:
     return every.mean().join(every["lost_%"].median().rename("median lost_%")).reset_index()
 
 
-def edges(sweeps: int) -> pd.DataFrame:
-    """Errors of a best rate beyond the sweeps, where the largest rate cuts off a third of them."""
-    law, other = jl.laws.tuned("chinchilla", "lr"), jl.simulate.TRUTHS["tuned-skaling"]
-    truth = {**jl.simulate.TRUTHS["chinchilla"]}
-    truth |= {name: other[name] for name in law.parameter_names if name not in truth}
-    rates = 2.8e-3 / 2 ** (np.arange(9) / 2)
-    cells_ = [(N, D, lr) for N in (1e8, 3e8, 1e9) for D in (4e9, 2e10, 1e11) for lr in rates]
-    inputs = dict(zip(["N", "D", "lr"], np.array(cells_).T, strict=True))
-    far, rows = np.array([1.0, np.log(1e10 / 1e9), np.log(2e11 / 2e10)]), []
-    powers = np.array([np.log(truth["lr_0"]), truth["lr_N"], truth["lr_D"]])
-    for seed in range(sweeps):
-        made = jl.simulate.simulate_runs(law, truth, inputs, noise=0.002, seed=seed)
-        fit = jl.fit(law, made, n_starts=64, n_local=4)
-        p = fit.params
-        found = {"runs": np.array([np.log(p["lr_0"]), p["lr_N"], p["lr_D"]])}
-        points = np.array([minimum_of(cell) for _, cell in made.groupby(["N", "D"])])
-        inside = points[:, -1] == 0
-        terms, logs = points[:, :3], points[:, 3]
-        found["minima"] = np.linalg.lstsq(terms, logs, rcond=None)[0]
-        found["minima inside"] = np.linalg.lstsq(terms[inside], logs[inside], rcond=None)[0]
-        found["minima, censored"] = censored(terms, logs, inside)
-        for way, each in found.items():
-            error = np.append(each[1:] - powers[1:], far @ (each - powers))
-            rows.append(
-                {"way": way, "at an edge": 1 - inside.mean()}
-                | dict(zip(["lr_N", "lr_D", "log rate"], error, strict=True))
-            )
-    every = pd.DataFrame(rows).groupby("way", sort=False)
-    mean, spread = every.mean(), every[["lr_N", "lr_D", "log rate"]].std()
-    return mean.join(spread, rsuffix=" ±").reset_index()
-
-
-def minimum_of(cell: pd.DataFrame) -> list[float]:
-    """1, log n, log d, log of the best rate, and whether it is the largest that was tried."""
-    cell = cell.sort_values("lr")
-    logs, losses = np.log(cell["lr"].to_numpy()), cell["loss"].to_numpy()
-    k, at_edge = int(losses.argmin()), 0.0
-    if k == len(logs) - 1:
-        best, at_edge = logs[k], 1.0
-    else:
-        k = max(k, 1)
-        best, _ = bottom(logs, losses, k)
-    n, d = np.log(cell["N"].iloc[0] / 1e9), np.log(cell["D"].iloc[0] / 2e10)
-    return [1.0, n, d, best, at_edge]
-
-
 def bottom(x: np.ndarray, y: np.ndarray, k: int) -> tuple[float, float]:
     """The lowest point of the parabola through the points k − 1, k and k + 1."""
     bowl = np.polyfit(x[k - 1 : k + 2] - x[k], y[k - 1 : k + 2], 2)
     off = -bowl[1] / (2 * bowl[0])
     return float(x[k] + off), float(np.polyval(bowl, off))
-
-
-def censored(terms: np.ndarray, logs: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """The likeliest plane where the points that are not inside are lower bounds (Tobit)."""
-
-    def unlikely(given: np.ndarray) -> float:
-        off, scale = logs - terms @ given[:3], np.exp(given[3])
-        each = np.where(inside, norm.logpdf(off, 0, scale), norm.logsf(off, 0, scale))
-        return -each.sum()
-
-    start = np.append(np.linalg.lstsq(terms, logs, rcond=None)[0], np.log(0.1))
-    return minimize(unlikely, start, method="Nelder-Mead", options={"maxiter": 4000}).x[:3]
 
 
 def lowest_over_rates(runs_: pd.DataFrame) -> tuple[float, float]:
@@ -463,7 +379,6 @@ if __name__ == "__main__":
     parser.add_argument("--prior", action="store_true")
     parser.add_argument("--simulated", action="store_true")
     parser.add_argument("--draws", type=int, default=8)
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about a fit are in its notes
@@ -471,17 +386,13 @@ if __name__ == "__main__":
             bases = given.base or ["skaling", "chinchilla"]
             found = cells(bases, given.others, given.parabola)
             print(found.round(3).to_string(index=False))
-        elif given.what == "surface":
-            print(surface(given.out).round(3).to_string(index=False))
         elif given.what == "minima":
             print(minima(given.draws).round(3).to_string(index=False))
-        elif given.what == "edges":
-            print(edges(given.draws).round(3).to_string(index=False))
         elif given.what == "formulas":
             print(formulas().round(3).to_string(index=False))
         elif given.what == "batches":
             found = batches_of_sweeps(given.draws) if given.simulated else batches()
             print(found.round(3).to_string(index=False))
         else:
-            found = summary_of_few(few(given.draws, given.prior, given.simulated, given.out))
+            found = summary_of_few(few(given.draws, given.prior, given.simulated))
             print(found.round(3).to_string(index=False))
