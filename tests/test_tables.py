@@ -268,7 +268,7 @@ def test_real_tables(name):
     assert len(result) == (count or len(runs) - result.dropped) > 20
     assert all(np.isfinite(values).all() for values in result.inputs.values())
     if name == "continual_70m.csv":
-        assert "constant-input" in codes(result)
+        assert "few-values" in codes(result)
 
 
 @pytest.mark.skipif(not DATA, reason="JAXLAW_DATA is unset")
