@@ -640,9 +640,11 @@ def _with_target(runs: Runs, target: Any) -> Runs:
     """The same runs, of which laws predict one column, by the user's name or the canonical one."""
     if target is None:
         return runs
+    if not isinstance(target, str):
+        raise UsageError(f"target is {target!r:.60}; it must be the name of a column")
     names = {runs.user_name(column): column for column in runs.table}
-    column = target if target in {*runs.table} else names.get(target)
-    if not isinstance(target, str) or column is None:
+    column = target if target in runs.table else names.get(target)
+    if column is None:
         raise missing_column("target", " (target=)", target, names, runs.source, False)
     reading = dataclasses.replace(runs.reading or Reading(), target=target)
     return dataclasses.replace(runs, target=column, reading=reading)
@@ -912,9 +914,11 @@ def _last_rows(
     """(n,) mask of the last of the kept rows of each run, and a note on how many."""
     canonical = {column: name for name, column in mapping.items()}
     names = parts_of(last_of, {*frame, *canonical})
-    names = [name if name in {*frame} else canonical.get(name, name) for name in names]
+    for k, name in enumerate(names):
+        if isinstance(name, str):
+            names[k] = name if name in frame else canonical.get(name, name)
     for name in names or [last_of]:
-        if name not in {*frame}:
+        if not isinstance(name, str) or name not in frame:
             doc = " that names runs (last_of=)"
             raise missing_column("run", doc, name, frame.columns, file, False)
     frame = frame.set_axis(range(len(frame)))[keep]
