@@ -68,12 +68,9 @@ def _schedule(row) -> Schedule:
 @cache
 def curves_of(size: int) -> jl.LossCurves:
     """The nine curves of one model size."""
-    return jl.read_loss_curves(
-        read("lr_loss_curves.csv"),
-        columns={"run": "schedule"},
-        schedules=schedules_of_data(),
-        where=f"model_params_millions == {size}",
-    )
+    table = read("lr_loss_curves.csv").rename(columns={"schedule": "run"})
+    table["schedule"] = table["run"].map(schedules_of_data())
+    return jl.read_loss_curves(table, where=f"model_params_millions == {size}")
 
 
 def fitted_on(size: int) -> jl.LossCurves:
@@ -133,7 +130,7 @@ def replay_curves(corpus: str) -> jl.LossCurves:
     table = read("continual_70m.csv").query("domain == @domain")
     # Before the first step, where the base is, the share makes no difference.
     table = table.assign(r=table[share].fillna(1.0), phase="cpt")
-    return jl.read_loss_curves(table, columns={"run": "run_id"}, schedules=CONSTANT)
+    return jl.read_loss_curves(table, columns={"run": "run_id"}, schedule=CONSTANT)
 
 
 def left_out(curves: jl.LossCurves, r: float) -> tuple[jl.LossCurves, jl.LossCurves]:

@@ -28,7 +28,7 @@ _ORDER = ("error", "warning", "info")
 #: every number; last what changes intervals or single parameters alone. All others are between.
 _OF_RUNS = (
     "objective-disagrees", "doubtful-values", "several-sizes", "checkpoints-as-runs", "mixed-runs",
-    "implausible-unit", "implausible-value",
+    "implausible-value",
 )  # fmt: skip
 _OF_INTERVALS = ("dropped-invalid", "loose", DEPENDENT_ROWS)
 _LINES, _WIDTH = 5, 76  # of the notes of a summary, which may indent them

@@ -130,13 +130,6 @@ def test_cells_that_count_something_else(tmp_path):
         jl.read_runs(path, {"N": "n"})
 
 
-def test_parts_of_two_corpora_with_units():
-    table = {"D_d": ["1B", "2B"], "D_g": ["9B", "8B"], "loss_d": [2.0, 1.9], "N": [1e9, 1e9]}
-    runs = jl.read_runs(table)
-    assert runs.table["D"].tolist() == [1e10, 1e10]
-    assert runs.table["r_d"].tolist() == [0.1, 0.2]
-
-
 def test_the_shell_reads_and_echoes_units(fit, tmp_path, command):
     path = tmp_path / "fit.json"
     fit.save(path)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from tests.fixtures.curve_tables import SPECS, logged
+from tests.fixtures.curve_tables import logged, scheduled
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def shown():
         "experiment": jl.simulate.experiment("chinchilla"),
         "law": boot.fit.law,
         "folds": jl.folds.k_fold(3).split(table),
-        "curves": jl.read_loss_curves(logged(), schedules=SPECS),
+        "curves": jl.read_loss_curves(scheduled(logged())),
         "plan": jl.planning.allocation(boot, 1e21),
         "plans": jl.planning.frontier(boot, np.geomspace(1e19, 1e25, 200)),
     }
@@ -57,11 +57,11 @@ def test_loss_curves_say_how_many_points_and_sizes_there_are(shown):
         "2 loss curves, 70 points from DataFrame",
         "  steps    100 to 4000",
         "  runs     fall, hold",
-        "  columns  run, step, lr, loss",
+        "  columns  run, step, lr, loss, schedule",
     ]
     sized = logged().assign(N=np.where(logged()["run"] == "fall", 1e8, 4e8))
-    text = repr(jl.read_loss_curves(sized, schedules=SPECS).thinned(points=5))
-    assert "2 loss curves of 2 sizes N, 10 points" in text and "[info] thinned" in text
+    text = repr(jl.read_loss_curves(scheduled(sized)).thinned(points=5))
+    assert "2 loss curves of 2 sizes N, 10 points" in text and "10 of 70 points kept" in text
 
 
 def test_a_plan_shows_its_summary(shown):

@@ -30,11 +30,9 @@ _SAVED = frozenset(
 _TABLES = frozenset(("runs", "table", "candidates", "checkpoints", "observed", "transfers"))
 _FIRST = _SAVED | _TABLES | {"law", "laws", "fits", "forecasts", "schedule"}
 #: Arguments whose texts hold commas and colons of their own.
-_VERBATIM = frozenset(
-    ("where", "weight", "target", "last_of", "schedules", "schedule", "tasks", "work_dir")
-)
+_VERBATIM = frozenset(("where", "weight", "target", "last_of", "schedule", "tasks", "work_dir"))
 _PYTHON_ONLY = frozenset(("progress", "name", "out"))  # --quiet, the file's own name, --out
-_CURVES = ("schedules", "first_step", "S1_before", "fill", "batch")  # how loss curves are read
+_CURVES = ("schedule", "first_step", "S1_before", "fill", "batch")  # how loss curves are read
 
 _OWN = Group("Options", sort_key=1)
 _TABLE = Group("Reading the table", sort_key=2)
@@ -266,7 +264,7 @@ def _call(
     }
     if values.get("distributed"):
         jl.fitting.init_distributed()
-    if "schedules" in arguments:
+    if "fill" in arguments:
         _read_curves(values)
     if "laws" in values:
         _read_as_fitted(values)
@@ -372,29 +370,27 @@ def _read_as_fitted(values: dict[str, Any]) -> None:
 
 
 def _read_curves(values: dict[str, Any]) -> None:
-    """Read the table as loss curves, in place, where a command says along which schedules."""
+    """Read the table as loss curves, in place, for a law of such, if it has no areas itself."""
     import jaxlaw as jl
-    from jaxlaw.data import ReadingOptions, as_schedule, read_schedules
+    from jaxlaw.data import OF_SCHEDULES, ReadingOptions, read_source
 
     along = {name: values.pop(name) for name in _CURVES if name in values}
-    plain = [n for n in ("pt", "curves") if isinstance(values.get(n), str)]
-    name = "runs" if "schedules" in along else next(iter(plain), "")
+    law = next((values[n] for n in ("law", "result") if n in values), None)
+    name = next((n for n in ("pt", "curves") if isinstance(values.get(n), str)), "")
+    if not name and isinstance(values.get("runs"), str) and law is not None:
+        law_of = getattr(law, "law", None) or (jl.laws.get(law) if isinstance(law, str) else law)
+        if OF_SCHEDULES & {*getattr(law_of, "input_names", ())}:
+            name = "runs"
+            if values.get("format") is None:
+                values[name] = table = read_source(values[name], values.get("name"))
+                there = OF_SCHEDULES & {*table.frame, *(values.get("columns") or ())}
+                name = "" if there else name
     if not name:
         if along:
-            listed = ", ".join(along)
-            raise UsageError(
-                f"{listed}: for loss curves alone; say where their learning rates are: schedules"
-            )
+            raise UsageError(f"{', '.join(along)}: for laws of loss curves alone")
         return
-    declared = along.get("schedules")
-    if declared is not None:
-        if Path(declared).is_file() or Path(declared).suffix in (".json", ".csv"):
-            along["schedules"] = read_schedules(declared)
-        elif ":" in declared:
-            along["schedules"] = as_schedule(declared)
     reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
     table = values[name]
-    law = next((values[n] for n in ("law", "result") if n in values), None)
     if getattr(law, "reading", None) is not None:
         from jaxlaw.fitting import read_as_fitted
 

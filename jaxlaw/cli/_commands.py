@@ -65,7 +65,6 @@ def laws(law: str | None = None, *, published: bool = False, field: bool = False
         return saved(law)
     found = jl.laws.get(law)
     own = [name for name in found.input_names if name not in AREAS]
-    of_curves = len(own) < len(found.input_names)
     columns = ",".join(f"{name}=COLUMN" for name in (*own, found.target))
     lines = [
         f"source: {found.source}",
@@ -75,7 +74,7 @@ def laws(law: str | None = None, *, published: bool = False, field: bool = False
             for spec in found.inputs
         ),
         f"parameters: {', '.join(found.parameter_names)}",
-        f"fit it: jaxlaw fit {found.name} runs.csv {'--schedules lr ' * of_curves}-c {columns}",
+        f"fit it: jaxlaw fit {found.name} runs.csv -c {columns}",
     ]
     return _Listing(
         kind="law", sentence=f"{found.name}: {found.target} = {found.formula}",
@@ -101,7 +100,7 @@ def fit(
     strict: bool = False,
     **options: Unpack[FitKeywords],
 ) -> jl.Fit:
-    """Fit a law to runs, or to loss curves (--schedules).
+    """Fit a law to runs, or to loss curves.
 
     Args:
         law: name of a law (``jaxlaw laws``), or ``FILE.py:LAW`` for one of your own.
@@ -117,8 +116,7 @@ def fit(
     if not isinstance(runs, jl.LossCurves):
         if decay is not None or epsilon is not None or carry_momentum or count_warmup:
             raise UsageError(
-                "decay, epsilon, carry_momentum and count_warmup are for loss curves: say where "
-                "their learning rates are, by schedules"
+                "decay, epsilon, carry_momentum and count_warmup are for laws of loss curves"
             )
         return jl.fit(law, runs, strict=strict, **options)
     counted: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The alias table: columns that are taken for a quantity since their names say so.
+"""Which column of a table is which quantity: by its name, by the alias table, by a fit's own.
 
 A name is known where all its words are: ``config.model.n_params`` is a number of parameters, and
 ``params_embedding``, ``batch_tokens`` or ``flops_per_token`` are nothing that is known.
@@ -7,7 +7,7 @@ A name is known where all its words are: ``config.model.n_params`` is a number o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,18 @@ import pandas as pd
 
 from jaxlaw._arrays import number_in
 from jaxlaw._quantities import single_things
+from jaxlaw._where import parsed
+from jaxlaw.errors import UsageError
 from jaxlaw.laws._parameters import INPUTS
+
+#: Shares and losses of the two sides of a two-corpus mixture, by the plain name they stand for.
+SIDES = {"r": ("r_d", "r_g"), "loss": ("loss_d", "loss_g")}
+
+#: Columns that say where on which curve a row is (:mod:`jaxlaw.data`).
+CURVE_COLUMNS = ("run", "step", "lr", "schedule", "phase")
+
+#: Computed from a schedule, never logged.
+OF_SCHEDULES = {"S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt", "drop", "eta_k", "S_k"}
 
 # Quantity → words of which a name holds one, after those that may stand beside them are gone.
 _NAMES = {
@@ -63,13 +74,14 @@ def known_columns(
                 words, unit = words[:-1], _UNITS[words[-1]]
             heads, beside = (text.split() for text in _NAMES.get(name, ("", "")))
             rest = "".join(word for word in words if word not in beside)
-            if {rest, "".join(words)} & {*heads} and _holds(table[column], name, unit):
-                found.setdefault(name, {})[column] = unit
-    whole = {
-        c: unit for c, unit in found.get("N", {}).items() if "nonembedding" not in _words(str(c))
-    }
-    found |= {"N": whole} if whole else {}
-    return {name: _distinct(table, columns) for name, columns in found.items()}
+            if not {rest, "".join(words)} & {*heads} or not _holds(table[column], name, unit):
+                continue
+            same = found.setdefault(name, {})
+            if not any(table[column].equals(table[c]) and u == unit for c, u in same.items()):
+                same[column] = unit
+    N = found.get("N", {})
+    whole = {c: unit for c, unit in N.items() if "nonembedding" not in _words(str(c))}
+    return found | ({"N": whole} if whole else {})
 
 
 def _words(column: str) -> list[str]:
@@ -99,9 +111,80 @@ def _holds(cells: pd.Series, name: str, unit: float | None) -> bool:
     return unit is None or low <= np.nanmedian(np.array(values, float)) * unit <= high / 100
 
 
-def _distinct(table: pd.DataFrame, columns: Mapping[Any, float | None]) -> dict[Any, float | None]:
-    first: dict[Any, float | None] = {}
-    for column, unit in columns.items():
-        if not any(table[column].equals(table[other]) and u == unit for other, u in first.items()):
-            first[column] = unit
-    return first
+def parts_of(column: Any, present: Collection[Any]) -> list[Any]:
+    """The columns that together name a run: ``["size", "seed"]``, or in one text ``size,seed``."""
+    if isinstance(column, list | tuple):
+        return list(column)
+    if not isinstance(column, str) or column in present:
+        return [column]
+    parts = [part.strip() for part in column.split(",")]
+    return parts if len(parts) > 1 and any(part in present for part in parts) else [column]
+
+
+def is_there(column: Any, present: Collection[Any]) -> bool:
+    """Whether a table has a column, or all columns of an expression."""
+    if all(part in present for part in parts_of(column, present)):
+        return True
+    try:
+        return isinstance(column, str) and {*parsed(column, "columns")[1].values()} <= {*present}
+    except UsageError:
+        return False
+
+
+def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) -> dict[str, str]:
+    """Which columns of a table hold the inputs of a fit.
+
+    Args:
+        fit: a :class:`jaxlaw.Fit`; it remembers which columns its own runs had.
+        table: DataFrame or dict.
+        names: names of the inputs; all of the law's if None.
+
+    Returns:
+        Input → column, for those that are there.
+
+    Raises:
+        UsageError: a table has a column of an input's name and the one that the fit was made
+            from, with other values, so that either could be meant.
+    """
+    present, columns = set(table.keys()), {}
+    for name in fit.law.input_names if names is None else names:
+        usual = (getattr(fit, "columns", None) or {}).get(name, name)
+        both = name != usual and {name, usual} <= present
+        if both and not np.array_equal(table[name], table[usual]):
+            raise UsageError(
+                f"input {name}: the table has a column {name} and {usual}, the column that the "
+                f"fit took for {name}, and they differ; leave one of them out, or pass {name}= by "
+                "name",
+                argument=name,
+                column=usual,
+            )
+        if {name, usual} & present:
+            columns[name] = name if name in present else usual
+    return columns
+
+
+def usual_columns(
+    fit: Any, table: Any, columns: Mapping[str, Any], corpus: str | None = None
+) -> dict[str, Any]:
+    """A mapping of a table's columns, completed by those that the fitted runs had.
+
+    Args:
+        fit: a :class:`jaxlaw.Fit`.
+        table: DataFrame.
+        columns: canonical name → the user's column, as far as the user maps them.
+        corpus: corpus whose share is meant; r is then made of r_d or r_g.
+
+    Raises:
+        UsageError: as :func:`input_columns`, of inputs that ``columns`` does not map.
+    """
+    own = getattr(fit, "columns", None) or {}
+    known = {plain for plain, sides in SIDES.items() if corpus or {plain, *sides} & set(columns)}
+    others = [n for n in dict.fromkeys([*fit.law.input_names, *own]) if n not in {*columns, *known}]
+    usual = input_columns(fit, table, others)
+    there = {*table, *usual, *known_columns(table)}
+    computed = {
+        name: column
+        for name, column in own.items()
+        if name in others and name not in usual and is_there(column, there)
+    }
+    return {n: c for n, c in usual.items() if n != c} | computed | dict(columns)

@@ -11,7 +11,7 @@ from jaxlaw._typed import checked
 from jaxlaw.data.formats import read_format
 from jaxlaw.errors import DataError, UsageError, listed, nearest
 
-_OF_A_RUN = ("run", "task", "n_shot", "model_args", "N")
+_OF_A_RUN = ("run", "task", "n_shot", "model_args", "revision", "step", "N")
 
 
 @checked
@@ -19,7 +19,9 @@ def join_scores(models: Any, results: Any, *, model: str = "model") -> pd.DataFr
     """A table of models with their scores, a column for each metric and task.
 
     Args:
-        models: table with a row for each model: its name, N, D, and its losses.
+        models: table with a row for each model: its name, N, D, and its losses; or for each
+            checkpoint, such as the rows of a loss curve, whose ``step`` is then the one that the
+            harness's revision says (``revision=step1000``).
         results: folder with the files ``results_*.json`` that lm-evaluation-harness wrote, or a
             list of such files.
         model: column of ``models`` with the names that the harness has; the last part of a name
@@ -32,7 +34,8 @@ def join_scores(models: Any, results: Any, *, model: str = "model") -> pd.DataFr
 
     Raises:
         UsageError: there is no such column, or no such folder.
-        DataError: no model of the table has a result, or a column is in both.
+        DataError: no model of the table has a result, a column is in both, or there are several
+            revisions of a model and no column says which.
 
     Example:
         >>> import json
@@ -47,46 +50,41 @@ def join_scores(models: Any, results: Any, *, model: str = "model") -> pd.DataFr
         0  small  1.000000e+08      0.31
         1  large  1.000000e+09      0.42
     """
-    table = read_table(models)
-    frame = table.frame
+    table, results = read_table(models), read_format(results, "lm-eval")
+    frame, read = table.frame, results.frame
     if model not in frame:
         raise UsageError(
             f"{table.source} has no column {model} with the models' names; columns: "
             f"{listed(list(frame))}.{nearest(model, list(frame))}",
             argument="model",
         )
-    read = read_format(results, "lm-eval")
-    wide = _wide(read.frame)
+    by_step = "step" in read and "step" in frame
+    if "revision" in read and not by_step and read.groupby("run")["revision"].nunique().max() > 1:
+        raise DataError(
+            f"{results.source} has several revisions of one model: {table.source} needs a column "
+            "step to say which, or give the files of one"
+        )
+    # A column for each metric and task; standard errors are left out.
+    shots = read["n_shot"] if "n_shot" in read else pd.Series(0, read.index)
+    several = shots.groupby(read["task"]).transform("nunique") > 1
+    suffix = ("_" + shots.astype("Int64").astype(str) + "shot").where(several, "")
+    wide = read.assign(task=read["task"] + suffix).pivot(
+        index=["run", "step"] if by_step else "run",
+        columns="task",
+        values=[c for c in read if c not in _OF_A_RUN and "_stderr" not in str(c)],
+    ).dropna(axis=1, how="all")  # fmt: skip
+    wide = wide.set_axis([f"{metric}_{task}" for metric, task in wide], axis=1)
+    # The whole name, or its last part, where it is of one model alone.
+    known = pd.Series(dict.fromkeys(read["run"].astype(str)), dtype=object).index.to_series()
+    last = known.set_axis(known.str.rpartition("/")[2])
     names = frame[model].astype(str)
-    found = names.map(_names(names, wide.index.astype(str)))
+    found = names.map({**last[~last.index.duplicated(keep=False)], **known})
     if found.isna().all():
         raise DataError(
-            f"no {model} of {table.source} has a result in {read.source}: names there are such as "
-            f"{wide.index[0]}, in the table {names.iloc[0]}"
+            f"no {model} of {table.source} has a result in {results.source}: names there are such "
+            f"as {known.iloc[0]}, in the table {names.iloc[0]}"
         )
     if both := [column for column in wide if column in frame]:
         raise DataError(f"{table.source} has {listed(both)} already; drop or rename it")
-    scores = wide.reindex(found).set_axis(frame.index)
-    return pd.concat([frame, scores], axis=1)
-
-
-def _wide(frame: pd.DataFrame) -> pd.DataFrame:
-    """(models × metrics and tasks) scores; standard errors are left out."""
-    metrics = [c for c in frame if c not in _OF_A_RUN and "_stderr" not in str(c)]
-    shots = frame["n_shot"] if "n_shot" in frame else pd.Series(0, frame.index)
-    several = shots.groupby(frame["task"]).transform("nunique") > 1
-    suffix = ("_" + shots.astype("Int64").astype(str) + "shot").where(several, "")
-    long = frame.assign(task=frame["task"] + suffix)
-    wide = long.pivot(index="run", columns="task", values=metrics).dropna(axis=1, how="all")
-    return wide.set_axis([f"{metric}_{task}" for metric, task in wide], axis=1)
-
-
-def _names(names: pd.Series, known: pd.Index) -> dict[str, str]:
-    """Name in the table → name of the harness."""
-    last = pd.Series(known, known.str.rpartition("/").get_level_values(2))
-    alone = last[~last.index.duplicated(keep=False)]
-    return {
-        name: name if name in known else alone[name]
-        for name in names
-        if name in known or name in alone
-    }
+    at = pd.MultiIndex.from_arrays([found, frame["step"]]) if by_step else found
+    return pd.concat([frame, wide.reindex(at).set_axis(frame.index)], axis=1)

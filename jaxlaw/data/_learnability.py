@@ -14,7 +14,7 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._typed import checked
-from jaxlaw.data._read_columns import read_columns
+from jaxlaw.data._runs import read_columns
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.laws import Law
 from jaxlaw.laws.cross_domain import COEFFICIENTS

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._quantities import exponential
-from jaxlaw.data._columns import Column, usual_units
+from jaxlaw.data._columns import Column
 from jaxlaw.errors import DataError, name_rows
 from jaxlaw.laws import Input, Law
 from jaxlaw.laws._structural_identifiability import inseparable
@@ -54,47 +54,39 @@ def valid_rows(runs: Runs, columns: dict[str, Column]) -> tuple[np.ndarray, list
     Raises:
         DataError: there are others and they may not be dropped, or nothing else is left.
     """
-    labels, parts = runs.table.index.to_numpy(), []
-    keep, first = np.ones(len(labels), bool), None
+    labels, parts, first = runs.table.index.to_numpy(), [], None
+    keep = np.ones(len(labels), bool)
     for column in columns.values():
-        bad = column.invalid()
+        bad, spec, location = column.invalid(), column.spec, column.location
         if not bad.any():
             continue
         keep &= ~bad
-        first = first or (column.location, labels[bad][0], column.raw[bad][0])
-        must = {"positive": "positive and finite", "nonnegative": "finite and not negative"}
-        kind = "positive" if column.spec.above_zero else column.spec.domain
-        kind = "nonnegative" if column.spec.mixture else kind
-        rows = column.location.rows(labels[bad], column.raw[bad])
-        parts.append(
-            f"column {column.location.column}: not {must.get(kind, 'finite')}: "
-            f"{rows}{_before_training(runs, column, bad)}"
-        )
-    if not parts:
+        first = first or (location, labels[bad][0], column.raw[bad][0])
+        kind = "finite"
+        if spec.above_zero or spec.domain == "positive":
+            kind = "positive and finite"
+        elif spec.mixture or spec.domain == "nonnegative":
+            kind = "finite and not negative"
+        hint = ""
+        if runs.area_options is not None and spec.name in ("S1", "S1_pt"):
+            if (runs.table["step"].to_numpy()[bad] == 0).all():
+                hint = " (step 0, before the first update: leave it out with where='step > 0')"
+        rows = location.rows(labels[bad], column.raw[bad])
+        parts.append(f"column {location.column}: not {kind}: {rows}{hint}")
+    if first is None:
         return keep, []
     what = f"{runs.source}: {'; '.join(parts)}"
     location, label, value = first
-    if not keep.any():
-        raise location.error(
-            f"{what}; no valid row is left, check the columns and where=…", label, value
+    if not keep.any() or not runs.drop_invalid:
+        remedy = (
+            "correct or remove these rows, or pass drop_invalid=True to drop them and have them "
+            "counted"
+            if keep.any()
+            else "no valid row is left, check the columns and where=…"
         )
-    if not runs.drop_invalid:
-        raise location.error(
-            f"{what}; correct or remove these rows, or pass drop_invalid=True to drop them "
-            "and have them counted",
-            label,
-            value,
-        )
+        raise location.error(f"{what}; {remedy}", label, value)
     message = f"{int((~keep).sum())} of {len(keep)} rows dropped as invalid: {what}"
     return keep, [Note("dropped-invalid", "warning", message, inherited=False)]
-
-
-def _before_training(runs: Runs, column: Column, bad: np.ndarray) -> str:
-    """A hint where an area is 0 because there was no update yet."""
-    is_area = runs.area_options is not None and column.spec.name in ("S1", "S1_pt")
-    if not is_area or not (runs.table["step"].to_numpy()[bad] == 0).all():
-        return ""
-    return " (step 0, before the first update: leave it out with where='step > 0')"
 
 
 def check_magnitude(
@@ -131,7 +123,7 @@ def check_magnitude(
         )
     if outside:
         message += f", outside {low:g} to {high:g}; the declared unit is taken as right"
-        return [Note("implausible-unit", "warning", message, inherited=False)]
+        return [Note("implausible-value", "warning", message, inherited=False)]
     odd = (values < low) | (values > high)
     if not odd.any():
         return []
@@ -143,14 +135,15 @@ def check_magnitude(
 def _unit_remedy(column: Column, typical: float) -> str:
     """The units under which the column would make sense, likeliest first."""
     low, high = column.spec.plausible
-    fits = [u for u in usual_units(column.spec) if low <= typical * u <= high]
+    usual = (1.0, 2048.0) if column.spec.name == "batch" else (1.0, 1e9, 1e6, 1e12, 1e3)
+    fits = [unit for unit in usual if low <= typical * unit <= high]
     if not fits:
         return f"no usual unit makes sense of it, check that {column.location.column} is the column"
-    fits = fits[:1] if fits[0] == 1.0 else fits[:2]
     key = column.location.name
-    options = [f"units={{'{key}': {exponential(u, 4)}}}" for u in fits]
-    words = [f"{option} for {_UNIT_WORDS[u]}" for option, u in zip(options, fits, strict=True)]
-    return "pass " + " or ".join(words)
+    return "pass " + " or ".join(
+        f"units={{'{key}': {exponential(unit, 4)}}} for {_UNIT_WORDS[unit]}"
+        for unit in fits[: 1 if fits[0] == 1.0 else 2]
+    )
 
 
 def check_row_count(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> list[Note]:
@@ -168,18 +161,18 @@ def check_row_count(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> 
         )
     if count >= _ROWS_EACH * len(free):
         return []
-    if count > len(free):
-        message = (
-            f"{runs.source}: {count} rows for the {len(free)} parameters of law {law.name}: R² "
-            "says little, and intervals are wide or wrong; add runs (there should be "
-            f"{_ROWS_EACH * len(free)} at least), fix parameters or take a smaller law"
-        )
-        return [Note("few-spare-rows", "warning", message, inherited=True)]
     message = (
-        f"{runs.source}: as many rows as parameters of law {law.name}, {count}: the fit passes "
-        "through all of them whether the law holds or not, and R² says nothing; add runs"
+        f"{runs.source}: {count} rows for the {len(free)} parameters of law {law.name}: "
+        + (
+            "R² says little, and intervals are wide or wrong"
+            if count > len(free)
+            else "the fit passes through all of them whether the law holds or not, and R² says "
+            "nothing"
+        )
+        + f"; add runs (there should be {_ROWS_EACH * len(free)} at least), fix parameters or take "
+        "a smaller law"
     )
-    return [Note("no-spare-rows", "warning", message, inherited=False)]
+    return [Note("few-spare-rows", "warning", message, inherited=count > len(free))]
 
 
 def note_duplicates(
@@ -224,16 +217,11 @@ def note_unidentifiable(
         mixed = inseparable(law, spec.name, known, free)
         if not mixed:
             continue
-        constant = len(distinct) == 1
+        count = "one value" if len(distinct) == 1 else f"{len(distinct)} values"
         message = (
-            f"{columns[spec.name].location}: {spec.name} has "
-            f"{'one value' if constant else f'{len(distinct)} values'} only, so "
-            f"{', '.join(mixed)} cannot be identified; add runs with other {spec.name}, or fix "
-            "some of these parameters"
+            f"{columns[spec.name].location}: {spec.name} has {count} only, so {', '.join(mixed)} "
+            f"cannot be identified; add runs with other {spec.name}, or fix some of these "
+            "parameters"
         )
-        notes.append(
-            Note(
-                "constant-input" if constant else "few-values", "warning", message, inherited=False
-            )
-        )
+        notes.append(Note("few-values", "warning", message, inherited=False))
     return notes

@@ -1,8 +1,9 @@
 """Runs in: a user's table with its columns named, then the arrays that one law needs of it.
 
-:func:`read_runs` checks what can be known without a law: which column is what, in which unit, which
-rows count. :meth:`Runs.observations` takes a law and checks the rest: values, magnitudes, and
-whether the rows suffice.
+:func:`read_runs` does what can be done without a law, in this order: files → one table → columns
+taken by their names, and said → cells with units of their own → columns that are expressions of
+others → rows that count → weights. :meth:`Runs.observations` takes a law and checks the rest:
+values, magnitudes, and whether the rows suffice.
 """
 
 from __future__ import annotations
@@ -20,34 +21,29 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._arrays import plain_array
-from jaxlaw._quantities import exponential
+from jaxlaw._quantities import exponential, single_things
 from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
-from jaxlaw._tables import Table
+from jaxlaw._tables import is_table
 from jaxlaw._typed import checked
 from jaxlaw._where import evaluate, parsed, rows_where
-from jaxlaw.data._aliases import known_columns
-from jaxlaw.data._columns import (
+from jaxlaw.data._aliases import (
     CURVE_COLUMNS,
-    INPUTS,
     OF_SCHEDULES,
-    PARTS,
     SIDES,
+    is_there,
+    known_columns,
+    parts_of,
+)
+from jaxlaw.data._columns import (
     Column,
     Corpus,
     Location,
-    check_fraction,
-    check_sides,
-    checked_corpus,
-    has_loss,
-    is_there,
+    fractions,
     level_codes,
     missing_column,
-    name_rows,
     numbers,
-    parts_of,
     raw_units,
-    with_counts,
 )
 from jaxlaw.data._dependence import RunGroups, history_notes, order_along, run_groups
 from jaxlaw.data._row_checks import (
@@ -60,16 +56,17 @@ from jaxlaw.data._row_checks import (
 )
 from jaxlaw.data._run_flops import RunFlops, run_flops
 from jaxlaw.data.formats import read_source, with_values
-from jaxlaw.errors import DataError, UsageError, listed, nearest
+from jaxlaw.errors import DataError, UsageError, listed, name_rows, nearest
 from jaxlaw.laws import Input, Law
+from jaxlaw.laws._parameters import INPUTS
 from jaxlaw.notes import COLUMNS_TAKEN, Note
 
 _log = logging.getLogger(__name__)
 
-_DIVIDED = 1e-6  # change of a share from which a note says that it was divided by the sum
-
-# A cross-entropy is a loss; a column of that name serves where a law predicts it.
-_TARGET_ALIASES = {"cross-entropy": ("loss",), "best_lr": ("lr",), "best_batch": ("batch",)}
+# What a law predicts → columns that serve where nothing has its name; a cross-entropy is a loss,
+# and a column ``cross_entropy`` one where the law does not take it for an input.
+_TARGET_ALIASES = {"cross-entropy": ("loss", "cross_entropy"), "loss": ("cross_entropy",),
+                   "best_lr": ("lr",), "best_batch": ("batch",)}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -106,59 +103,45 @@ class Reading:
         # An empty text is given, as where="" is.
         options = {k: v for k, v in given.items() if not (v is None or v is False or v == {})}
         named, units = options.get("columns") or {}, options.get("units") or {}
-        columns = self._columns(named, present)
+        # A loss that the user maps stands for those of both corpora, and they for it.
+        same = {name: {plain, *sides} for plain, sides in SIDES.items() for name in (plain, *sides)}
+        columns = {
+            name: column
+            for name, column in self.columns.items()
+            if is_there(column, {*present, *self.columns})
+            and column not in named.values()
+            and not same.get(name, {name}) & {*named}
+        }
         there = {*present, *columns, *named}
-        corpus = self.corpus if self._has_sides(there) else None
+        sided = {plain: bool({*sides} & there) for plain, sides in SIDES.items()}
         taken: dict[str, Any] = {
             name: getattr(self, name)
-            for name in ("where", "weight", "drop_invalid", "format", "last_of")
+            for name in ("where", "weight", "corpus", "drop_invalid", "format", "target", "last_of")
             if name not in options
         }
-        target = self.target if self.target in there else None
-        others = {"corpus": corpus, "target": target}
-        taken |= {name: value for name, value in others.items() if name not in options}
+        if not any(sided.values()) or ("r" in there and not sided["r"]):
+            taken.pop("corpus", None)  # there is nothing to choose
+        if self.target not in there:
+            taken.pop("target", None)
         taken["columns"] = columns
         taken["units"] = {n: u for n, u in self.units.items() if n in there - {*units}}
         taken["values"] = {n: value for n, value in self.values.items() if n not in there}
         taken = {name: value for name, value in taken.items() if value}
-        merged = {
-            name: value | options.get(name, {}) if isinstance(value, dict) else value
+        said = [
+            f"{name} {', '.join(f'{k}={v}' for k, v in value.items())}"
+            if isinstance(value, dict)
+            else f"{name} {value}"
             for name, value in taken.items()
-        }
+        ]
         lost = [what for what in self.lost if what.partition("=")[0] not in options]
-        return options | merged, _describe(taken, lost)
+        said += [f"not saved with the fit: {', '.join(lost)}"] * bool(lost)
+        for name, value in taken.items():
+            options[name] = value | options.get(name, {}) if isinstance(value, dict) else value
+        return options, "; ".join(said)
 
     def incomplete(self, what: str) -> Reading:
         """A reading that does not say all any more."""
         return dataclasses.replace(self, lost=tuple(dict.fromkeys((*self.lost, what))))
-
-    def _columns(self, given: dict[str, Any], present: Collection[Any]) -> dict[str, str]:
-        """The mapped columns that the table has, less those that the user maps."""
-        groups = {name: {plain, *sides} for plain, sides in SIDES.items() for name in sides}
-        groups |= {plain: {plain, *sides} for plain, sides in SIDES.items()}
-        return {
-            name: column
-            for name, column in self.columns.items()
-            if is_there(column, {*present, *self.columns})
-            and column not in given.values()
-            and not groups.get(name, {name}) & set(given)
-        }
-
-    def _has_sides(self, there: Collection[Any]) -> bool:
-        """Whether there is something for ``corpus`` to choose, and no plain share beside it."""
-        sides = {plain: any(name in there for name in names) for plain, names in SIDES.items()}
-        return any(sides.values()) and not ("r" in there and not sides["r"])
-
-
-def _describe(taken: Mapping[str, Any], lost: Collection[str]) -> str:
-    """What was taken over, in one line; empty where nothing was, and nothing is lost."""
-    parts = [
-        f"{name} {', '.join(f'{k}={v}' for k, v in value.items())}"
-        if isinstance(value, dict)
-        else f"{name} {value}"
-        for name, value in taken.items()
-    ]
-    return "; ".join([*parts, *[f"not saved with the fit: {', '.join(lost)}"] * bool(lost)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,9 +229,9 @@ class Runs:
             >>> general.columns["loss"], float(general.inputs["r"][0])
             ('general_loss', 1.0)
         """
-        side = checked_corpus(corpus, self.table.columns, self.source)
-        reading = dataclasses.replace(self.reading or Reading(), corpus=side)
-        return dataclasses.replace(self, corpus=side, reading=reading)
+        _check_corpus(corpus, self.table.columns, self.source)
+        reading = dataclasses.replace(self.reading or Reading(), corpus=corpus)
+        return dataclasses.replace(self, corpus=corpus, reading=reading)
 
     def user_name(self, column: Hashable) -> Any:
         """What the user calls a column of the table."""
@@ -262,17 +245,19 @@ class Runs:
         self, law: Law, wrong: np.ndarray, sums: np.ndarray, remedy: str
     ) -> DataError:
         """The error of rows whose shares do not add up to 1: (n,) flags, (n,) sums, what to do."""
-        labels = self.table.index[wrong]
+        labels, off = self.table.index[wrong], sums[wrong]
         names = ", ".join(str(self.user_name(name)) for name in law.shares)
-        rows = name_rows(self.word, labels, [f"sum {value:.6g}" for value in sums[wrong]])
+        rows = name_rows(self.word, labels, [f"sum {value:.6g}" for value in off])
+        message = f"{self.source}: columns {names}: shares of one mixture do not add up to 1: "
         return DataError(
-            f"{self.source}: columns {names}: shares of one mixture do not add up to 1: {rows}; "
-            f"{remedy}",
-            file=self.source,
-            row=labels[0],
-            column=names,
-            value=float(sums[wrong][0]),
-        )
+            f"{message}{rows}; {remedy}",
+            file=self.source, row=labels[0], column=names, value=float(off[0]),
+        )  # fmt: skip
+
+    def noted(self, code: str, message: str, **changed: Any) -> Runs:
+        """The same runs, changed, with a note (info) on that."""
+        note = Note(code, "info", f"{self.source}: {message}")
+        return dataclasses.replace(self, **changed, notes=(*self.notes, note))
 
     def observations(self, law: str | Law, free: Collection[str] | None = None) -> Observations:
         """The columns that a law needs, checked, and in the law's own units.
@@ -298,12 +283,24 @@ class Runs:
         law = laws.get(law)
         free = tuple(law.parameter_names) if free is None else tuple(sorted(free))
         _check_all_there(self, law)
-        columns, divided = _whole_mixtures(self, law, _columns_of(self, law))
+        drops = self.drops(self.table) if self.drops is not None and law.inputs_per_drop else {}
+        columns = {}
+        for spec in law.inputs:
+            if spec.name in drops:  # (n, K), computed from the schedules
+                location = self.location(spec.name)
+                columns[spec.name] = Column(location, drops[spec.name], 1.0, 1.0, True, spec)
+            else:
+                columns[spec.name] = _input(self, law, spec)
+        columns[law.target] = _target(self, law)
+        if law.shares:  # of one mixture: they add up to 1, or the law divides them by their sum
+            shares = {name: columns[name].values for name in law.shares}
+            for name, whole in law.whole_mixtures(shares, partial(self.mixture_error, law)).items():
+                raw = whole / columns[name].factor
+                columns[name] = dataclasses.replace(columns[name], raw=raw)
         check_pretraining(self, law)
         # From here on there are two lengths: that of the table, and, after [keep], that of the
         # valid rows. Rows of weight 0 stay in, but no check counts them.
         keep, notes = valid_rows(self, columns)
-        notes = [*divided, *notes]
         labels = self.table.index.to_numpy()[keep]
         weight = np.ones(len(keep)) if self.weight is None else self.weight
         weight = weight[keep].astype("float64")
@@ -315,7 +312,11 @@ class Runs:
         if by_size:
             names = listed(str(column.location.column) for column in by_size)
             message = f"{self.source}: {names} read as single ones, by their size: units= says more"
-            notes.append(Note("unit-by-size", "info", message))
+            notes.append(Note(COLUMNS_TAKEN, "info", message))
+        named = columns[law.target].location.column
+        if self.target is None and named in _TARGET_ALIASES.get(law.target, ()):
+            message = f"{self.source}: {law.target} from {named}"
+            notes.append(Note(COLUMNS_TAKEN, "info", message))
         for name in law.input_names:
             notes += check_magnitude(columns[name], columns[name].raw[keep], active, labels)
         notes += check_row_count(int(active.sum()), free, law, self)
@@ -333,6 +334,16 @@ class Runs:
             "%s: %d observations for law %s, %d rows dropped as invalid",
             self.source, int(keep.sum()), law.name, int((~keep).sum()),
         )  # fmt: skip
+        used = {column.location.name for column in columns.values()}
+        others = self.table.loc[:, [name not in used for name in self.table]]
+        # Columns under other names in the user's table; not r where it is 1 minus a column.
+        mapped = {name: column.location.column for name, column in columns.items()}
+        mapped = {
+            name: column
+            for name, column in mapped.items()
+            if isinstance(column, str) and column != name
+            and (column == self.user_name(self.target) or not _for_corpus(self, name)[1])
+        }  # fmt: skip
         return Observations(
             law=law.name,
             inputs=inputs,
@@ -350,25 +361,18 @@ class Runs:
             notes=(*self.notes, *notes),
             area_options=self.area_options,
             positions=np.flatnonzero(keep),
-            mapped=_source_columns(self, columns),
+            mapped=mapped,
             runs=groups,
             flops=flops,
-            others=_others(self, columns, keep),
+            others=(others if keep.all() else others[keep]).rename(columns=dict(self.columns)),
             reading=self.reading,
         )
 
 
 class RunsSource:
-    """Base of data that runs are made from, by options of areas: :class:`jaxlaw.LossCurves`."""
+    """Base of data that runs are made from: :class:`jaxlaw.LossCurves`."""
 
-    def runs(
-        self,
-        decay: float = 0.999,
-        *,
-        carry_momentum: bool = False,
-        count_warmup: bool = False,
-        epsilon: float | None = None,
-    ) -> Runs:
+    def runs(self) -> Runs:
         """The rows as runs."""
         raise NotImplementedError
 
@@ -498,8 +502,7 @@ def read_runs(
             canonical name needs no entry, nor does the only one of a known name (``n_params``,
             ``val_loss``), which a note names. In place of ``r`` and ``loss`` also ``r_d``,
             ``r_g``, ``loss_d``, ``loss_g``, for the domain and the general corpus; ``corpus`` says
-            which is meant. In place of ``D`` and ``r_d`` also ``D_d`` and ``D_g``, the tokens of
-            either corpus.
+            which is meant.
         units: canonical name → raw units (parameters, tokens, FLOPs) per unit of the column: 1,
             1e9, or K, M, B, T; 0.01 for a share in percent; 2048 for a batch in sequences of so
             many tokens. Left out: 1 where all counts of the table may be so, else the law's own.
@@ -545,88 +548,92 @@ def read_runs(
         source = source.runs()
     if isinstance(source, Runs):
         options = (columns, units, weight, where, corpus, name, format, values, last_of)
-        if options != (None,) * 9 or drop_invalid:
+        if drop_invalid or any(option is not None for option in options):
             raise UsageError("these runs are read already; pass options to read_runs, once")
         return _with_target(source, target)
     table = with_values(read_source(source, name, format), values)
-    given, declared = _checked_names(columns, table), _units(units)
-    taken, scales, taken_notes = _known(table, given, declared, target)
-    mapping = taken | {n: column for n, column in given.items() if column in table.frame}
-    table, scales = with_counts(table, mapping, scales)
-    added, scales = _totals(given, table, scales)
-    table, mapping, complete, computed_notes = _computed(table, mapping, given | added, scales)
+    frame, file, word = table.frame, table.source, table.word
+    given, scales = _given_columns(columns or {}, frame, file), _given_units(units or {})
+    mapping, scales, notes = _taken(frame, file, given, scales, target)
+    mapping |= {name: column for name, column in given.items() if column in frame}
+    frame, scales = _counted(frame, partial(Location, file, word), mapping, scales)
+    complete = np.ones(len(frame), bool)
+    computed = {name: text for name, text in given.items() if name not in mapping}
+    for name, text in computed.items():
+        frame, missing = _computed(frame, file, word, mapping, name, text, scales)
+        complete &= ~missing
+        if missing.any():
+            message = f"{file}: {text}: an empty cell leaves out {missing.sum()} rows"
+            notes.append(Note("filtered", "info", message))
+    mapping |= computed
+    named = _renamed(frame, mapping)
     if corpus is not None:
-        corpus = checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
-    keep, notes = _rows_to_keep(where, table, mapping)
-    keep, notes = keep & complete, [*taken_notes, *computed_notes, *notes]
-    if added:
-        message = ", ".join(f"{name} from {text}" for name, text in added.items())
-        notes.append(Note(COLUMNS_TAKEN, "info", f"{table.source}: {message}"))
+        _check_corpus(corpus, [*named, *frame], file)
+    keep = complete
+    if not (where is None or (isinstance(where, str) and not where.strip())):
+        shown, names = "", {}
+        if isinstance(where, str):
+            # A condition may use the user's names and the canonical ones; these go first.
+            shown, names = f" ({where})", dict(frame.items()) | dict(named.items())
+        else:
+            where = _aligned(where, frame, file, word, "where")
+        fulfilled, left_out = rows_where(where, names, file, word)
+        message = f"{file}: where{shown} keeps {fulfilled.sum() or 'none'} of "
+        message += f"{'the ' * (not fulfilled.any())}{len(keep)} rows{left_out}"
+        if not fulfilled.any():
+            message += f"; columns: {listed(frame)}; check the condition"
+            raise DataError(message, file=file, argument="where", value=where)
+        notes.append(Note("filtered", "info", message))
+        keep = keep & fulfilled
     if not keep.any():
-        message = f"{table.source}: empty cells leave none of the {len(keep)} rows"
-        raise DataError(message, file=table.source)
-    frame = _rename_columns(table.frame, mapping)
+        raise DataError(f"{file}: empty cells leave none of the {len(keep)} rows", file=file)
     if last_of is not None:
-        named = Table(frame, table.source, table.word)
-        keep, note = _last_rows(last_of, named, mapping, keep, target)
+        keep, note = _last_rows(last_of, named, mapping, keep, target, file)
         notes.append(note)
-    weights = None if weight is None else _weights(weight, table, mapping, keep)
-    _log.info("%s: %d rows read, %d kept", table.source, len(keep), int(keep.sum()))
-    runs = Runs(
-        table=frame if keep.all() else frame[keep],
-        columns=mapping,
-        units=scales,
-        source=table.source,
-        word=table.word,
-        weight=weights,
-        corpus=corpus,
-        drop_invalid=bool(drop_invalid),
-        dropped=int((~keep).sum()),
-        notes=tuple(notes),
-        reading=_reading(
-            mapping, scales, weight, where, corpus, drop_invalid, format, values, last_of
-        ),
-    )
-    runs = _with_target(runs, target)
-    if added:
-        _check_parts(runs)
-    return runs
-
-
-def _reading(
-    columns: Mapping[str, Any],
-    units: Mapping[str, float],
-    weight: Any,
-    where: Any,
-    corpus: Corpus | None,
-    drop_invalid: bool,
-    format: str | None,
-    values: Mapping[str, Any] | None,
-    last_of: Any,
-) -> Reading | None:
-    """What a fit keeps of the options of :func:`jaxlaw.read_runs`; None where none was given."""
-    rows = {"where": where, "weight": weight}
-    lost = [
-        f"{name}= (one value a row)"
-        for name, value in rows.items()
-        if not isinstance(value, str | None)
-    ]
-    lost += [
-        f"columns={{'{name}': …}}" for name, col in columns.items() if not isinstance(col, str)
-    ]
-    rows = {name: value or None for name, value in rows.items() if isinstance(value, str)}
+    weights = None
+    if weight is not None:
+        column = mapping.get(weight, weight) if isinstance(weight, str) else "weight"
+        if isinstance(weight, str) and column not in frame:
+            raise missing_column("weight", " to weigh rows by", weight, frame, file, False)
+        of_rows = isinstance(weight, str) or _aligned(weight, frame, file, word, "weight")
+        location = Location(file, word, column, "weight")
+        given_weights = frame[column] if of_rows is True else pd.Series(of_rows, frame.index)
+        weights = numbers(given_weights, location)[keep]
+        bad = ~np.isfinite(weights) | (weights < 0)
+        remedy = "weights negative, missing or infinite; give numbers ≥ 0, 0 to leave a row out"
+        location.refuse(bad, frame.index[keep], weights, remedy)
+        if not weights.any():
+            raise location.error(f"{location}: all weights are 0; give some row a positive weight")
+    _log.info("%s: %d rows read, %d kept", file, len(keep), int(keep.sum()))
+    by_row = {"where": where, "weight": weight}
+    texts = {name: value or None for name, value in by_row.items() if isinstance(value, str)}
+    lost = [f"{n}= (one value a row)" for n, v in by_row.items() if not isinstance(v, str | None)]
+    lost += [f"columns={{'{n}': …}}" for n, c in mapping.items() if not isinstance(c, str)]
     reading = Reading(
-        columns={name: column for name, column in columns.items() if isinstance(column, str)},
-        units=dict(units),
+        columns={name: column for name, column in mapping.items() if isinstance(column, str)},
+        units=dict(scales),
         corpus=corpus,
-        drop_invalid=bool(drop_invalid),
+        drop_invalid=drop_invalid,
         format=format,
         values=dict(values or {}),
         lost=tuple(lost),
         last_of=",".join(last_of) if isinstance(last_of, list | tuple) else last_of,
-        **rows,
+        **texts,
     )
-    return None if reading == Reading() else reading
+    runs = Runs(
+        table=named if keep.all() else named[keep],
+        columns=mapping,
+        units=scales,
+        source=file,
+        word=word,
+        weight=weights,
+        corpus=corpus,
+        drop_invalid=drop_invalid,
+        dropped=int((~keep).sum()),
+        notes=tuple(notes),
+        reading=None if reading == Reading() else reading,
+    )
+    return _with_target(runs, target)
 
 
 def _with_target(runs: Runs, target: Any) -> Runs:
@@ -636,19 +643,11 @@ def _with_target(runs: Runs, target: Any) -> Runs:
     if not isinstance(target, str):
         raise UsageError(f"target is {target!r:.60}; it must be the name of a column")
     names = {runs.user_name(column): column for column in runs.table}
-    column = target if target in runs.table.columns else names.get(target)
+    column = target if target in runs.table else names.get(target)
     if column is None:
         raise missing_column("target", " (target=)", target, names, runs.source, False)
-    reading = dataclasses.replace(runs.reading or Reading(), target=str(target))
+    reading = dataclasses.replace(runs.reading or Reading(), target=target)
     return dataclasses.replace(runs, target=column, reading=reading)
-
-
-def _check_parts(runs: Runs) -> None:
-    """Refuse rows whose tokens of either corpus, which D was added up from, are none."""
-    for part in PARTS:
-        tokens = numbers(runs.table[part], runs.location(part))
-        bad = ~(np.isfinite(tokens) & (tokens >= 0))
-        refuse_rows(runs, part, bad, "give a number of tokens, 0 or more", tokens)
 
 
 def refuse_rows(
@@ -663,12 +662,58 @@ def refuse_rows(
         remedy: advice, or what the values must be.
         values: (n,) values to show; those of the column if None.
     """
-    if bad.any():
-        location, labels = runs.location(column), runs.table.index[bad]
-        values = (runs.table[column].to_numpy() if values is None else values)[bad]
-        raise location.error(
-            f"{location}: {location.rows(labels, values)}: {remedy}", labels[0], values[0]
-        )
+    shown = runs.table[column].to_numpy() if values is None else values
+    runs.location(column).refuse(bad, runs.table.index, shown, remedy)
+
+
+def read_columns(
+    source: Any,
+    needed: Mapping[str, str],
+    optional: Collection[str] = (),
+    columns: Mapping[str, Any] | None = None,
+    *,
+    texts: Collection[str] = (),
+    where: Any = None,
+    name: str | None = None,
+) -> Runs:
+    """The columns that a function takes of a table which is not for a law.
+
+    Args:
+        source: anything that :func:`read_runs` takes.
+        needed: name → what it is, for the message where it is missing: ``", the amount of data"``.
+        optional: names of columns that may be missing, unless ``columns`` maps them.
+        columns: name → the user's column; None where the function has no such argument.
+        texts: those of the columns that are labels, which stay as they are.
+        where: see :func:`read_runs`; None where the function has no such argument.
+        name: name in messages of a table that is no file.
+
+    Returns:
+        :class:`Runs` with these columns alone, under these names; numbers are float64, NaN where a
+        cell is empty. See :func:`refuse_rows` for further checks.
+
+    Raises:
+        UsageError: ``columns`` maps another name.
+        DataError: a column is missing, or a cell is no number.
+    """
+    runs = read_runs(source, where=where, name=name if is_table(source) else None)
+    mapping = dict(columns or {})
+    _check_names(mapping, "columns", [*needed, *optional])
+    present, own = runs.table.columns, {column: name for name, column in runs.columns.items()}
+    read, names = {}, {}
+    for key in [*needed, *optional]:
+        column = mapping.get(key, key)
+        column = column if column in present else own.get(column, column)
+        if column not in present:
+            if key in optional and key not in mapping:
+                continue
+            shown, doc = map(runs.user_name, present), needed.get(key, "")
+            raise missing_column(key, doc, column, shown, runs.source, columns is not None)
+        names[key] = runs.user_name(column)
+        series = runs.table[column]
+        location = Location(runs.source, runs.word, names[key], key)
+        read[key] = series.to_numpy() if key in texts else merged(numbers(series, location))
+    table = pd.DataFrame(read, index=runs.table.index)
+    return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
 
 
 # ---------------------------------------------------------------- arguments of read_runs
@@ -680,58 +725,70 @@ def _canonical_names() -> tuple[list[str], list[str]]:
     every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
     inputs = dict.fromkeys([*INPUTS, *(spec.name for law in every for spec in law.inputs)])
     targets = dict.fromkeys(["loss", *(law.target for law in every)])
-    return [*inputs, "r_d", "r_g", *PARTS], [*targets, "loss_d", "loss_g"]
+    return [*inputs, "r_d", "r_g"], [*targets, "loss_d", "loss_g"]
 
 
-def _check_canonical(
-    names: Mapping[str, Any], argument: str, known: list[str], columns: Collection[Any] = ()
-) -> None:
+def _check_names(names: Collection[Any], argument: str, known: Collection[str]) -> None:
     for name in names:
-        if name in known:
-            continue
-        swapped = name in columns and names[name] in known
-        hint = (
-            f" Write it the other way round: columns={{'{names[name]}': '{name}'}}."
-            if swapped
-            else " Pass weight= for weights."
-            if name == "weight"
-            else nearest(str(name), known)
-        )
-        raise UsageError(
-            f"{argument}: '{name}' is no name jaxlaw knows ({', '.join(known)}).{hint}",
-            argument=argument,
-            value=name,
-        )
+        if name not in known:
+            raise UsageError(
+                f"{argument}: '{name}' is no name jaxlaw knows ({', '.join(known)})."
+                f"{nearest(str(name), known)}",
+                argument=argument,
+                value=name,
+            )
 
 
-def _checked_names(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
+def _given_columns(columns: Mapping[str, Any], frame: pd.DataFrame, file: str) -> dict[str, Any]:
     """The user's mapping, of names that jaxlaw knows to a column each."""
-    if columns is not None and not isinstance(columns, Mapping):
-        message = "columns is a dict, canonical name to column: {'N': 'n_params'}"
-        raise UsageError(message, argument="columns", value=columns)
-    mapping, present = dict(columns or {}), table.frame.columns
-    known = [name for names in _canonical_names() for name in names]
-    _check_canonical(mapping, "columns", list(dict.fromkeys([*known, *CURVE_COLUMNS])), present)
-    by_column: dict[str, str] = {}
-    for name, column in mapping.items():
+    inputs, targets = _canonical_names()
+    _check_names(columns, "columns", dict.fromkeys([*inputs, *targets, *CURVE_COLUMNS]))
+    by_column: dict[Any, str] = {}
+    for name, column in columns.items():
         if not isinstance(column, Hashable):
             message = f"columns: {name} is {column!r:.60}, not the name of a column"
             raise UsageError(message, argument="columns", value=columns)
         if by_column.setdefault(column, name) != name:
             message = f"columns: {column} is given for both {by_column[column]} and {name}"
-            raise UsageError(message, argument="columns", file=table.source, column=column)
-    check_sides(mapping)
-    return mapping
+            raise UsageError(message, argument="columns", file=file, column=column)
+    for plain, sides in SIDES.items():
+        if plain in columns and {*sides} & {*columns}:
+            raise UsageError(
+                f"columns: {plain} and {' or '.join(sides)} both say where {plain} comes from; map "
+                f"{plain} alone, or {sides[0]} and {sides[1]} with corpus=",
+                argument="columns",
+                value=columns,
+            )
+    return dict(columns)
 
 
-def _known(
-    table: Table, given: Mapping[str, Any], units: dict[str, float], target: Any
+def _given_units(units: Mapping[str, Any]) -> dict[str, float]:
+    inputs, targets = _canonical_names()
+    _check_names(units, "units", [name for name in inputs if name not in targets])
+    return {name: raw_units(name, unit) for name, unit in units.items()}
+
+
+def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
+    if corpus not in ("general", "domain"):
+        message = f"corpus is 'general' or 'domain', not {corpus!r}"
+        raise UsageError(message, argument="corpus", value=corpus)
+    sided = [name for pair in SIDES.values() for name in pair]
+    if not {*sided} & {*columns}:
+        raise UsageError(
+            f"{source}: corpus='{corpus}' chooses among {', '.join(sided)}, and there is none of "
+            "them; map one, for example columns={'r_d': 'domain_share'}",
+            file=source,
+            argument="corpus",
+            value=corpus,
+        )
+
+
+def _taken(
+    frame: pd.DataFrame, file: str, given: Mapping[str, Any], units: dict[str, float], target: Any
 ) -> tuple[dict[str, Any], dict[str, float], list[Note]]:
     """Columns taken by their names: the mapping, all units, and a note that says which."""
-    frame = table.frame
     there = {*given, *frame}
     there |= {plain for plain, sides in SIDES.items() if {*sides} & there}
-    there |= {"D"} if {*PARTS} <= there else set()
     used = {*given.values(), target if isinstance(target, str) else None}
     free = frame.drop(columns=[column for column in used if column in frame])
     taken, units, words = {}, dict(units), []
@@ -741,196 +798,141 @@ def _known(
         ((column, unit),) = found.items()
         taken[name] = column
         said = unit is not None and name not in units
-        if said:
-            units[name] = unit
+        units |= {name: unit} if said else {}
         words.append(f"{name} from {column}{f' in {exponential(unit)}' if said else ''}")
-    message = f"{table.source}: {', '.join(words)}"
+    message = f"{file}: {', '.join(words)}"
     return taken, units, [Note(COLUMNS_TAKEN, "info", message)] if words else []
 
 
-def _computed(
-    table: Table, mapping: dict[str, Any], given: Mapping[str, Any], units: Mapping[str, float]
-) -> tuple[Table, dict[str, Any], np.ndarray, list[Note]]:
-    """The table with columns that are expressions of others, and (n,) rows that have all cells.
+def _counted(
+    frame: pd.DataFrame,
+    place: Callable[[Any, str], Location],
+    mapping: Mapping[str, Any],
+    units: dict[str, float],
+) -> tuple[pd.DataFrame, dict[str, float]]:
+    """Cells that say their own unit (552M, 1.02B, ``15 T tokens``) as numbers of one unit.
+
+    Args:
+        frame: the table.
+        place: where a column (user's name, canonical name) is, for messages.
+        mapping: canonical name → column.
+        units: canonical name → raw units per unit of the column, where declared.
+
+    Returns:
+        The table, each such column in its declared unit, or in single things where none is
+        declared; the units with those of these columns.
 
     Raises:
-        DataError: a column is neither there nor an expression of such that are.
-        UsageError: one is computed of a column in a unit, and its own is not declared.
+        DataError: a cell counts something else than its column.
     """
-    canonical = {column: name for name, column in mapping.items()}
-    frame, source = table.frame, table.source
-    names = dict(frame.items()) | {name: frame[column] for name, column in mapping.items()}
-    complete, notes, computed = np.ones(len(frame), bool), [], {}
-    for name, text in given.items():
-        if name in mapping:
+    new, units = {}, dict(units)
+    for name, spec in INPUTS.items():
+        column = mapping.get(name, name)
+        if (
+            not spec.counts
+            or column not in frame
+            or pd.api.types.is_numeric_dtype(frame[column].dtype)
+        ):
             continue
-        if not isinstance(text, str) or not {*re.findall(r"\w+", text)} & {*map(str, names)}:
-            raise missing_column(name, f" (for {name})", text, frame.columns, source)
-        values, missing = evaluate(text, names, source, table.word, "columns")
-        for used in parsed(text, "columns")[1].values():
-            unit = units.get(used, units.get(canonical.get(used, ""), 1.0))
-            if unit != 1 and name not in units:
-                raise UsageError(
-                    f"columns: {name} is computed of {used}, which is in units of "
-                    f"{exponential(unit)}: say that of {name}, too, units={{'{name}': …}}",
-                    argument="units",
-                    column=used,
-                )
-        computed[name], frame = text, frame.assign(**{text: values})
-        complete &= ~missing
-        if missing.any():
-            message = f"{source}: {text}: an empty cell leaves out {missing.sum()} rows"
-            notes.append(Note("filtered", "info", message))
-    return Table(frame, source, table.word), mapping | computed, complete, notes
+        cells, counts = frame[column].astype(object), []
+        for row, cell in cells.items():
+            try:
+                counts.append(single_things(cell, spec.counts) if isinstance(cell, str) else None)
+            except UsageError as error:
+                location = place(column, name)
+                message = f"{location}, {location.rows([row])}: {error}"
+                raise location.error(message, row, cell) from None
+        if any(count is not None for count in counts):
+            unit = units.setdefault(name, 1.0)
+            # Cells that say no unit are in that of the column.
+            own = [c if n is None else n / unit for c, n in zip(cells, counts, strict=True)]
+            new[column] = pd.Series(own, cells.index, object)
+    return (frame.assign(**new) if new else frame), units
 
 
-def _units(units: Mapping[str, Any] | None) -> dict[str, float]:
-    if units is not None and not isinstance(units, Mapping):
-        message = "units is a dict, canonical name to raw units per unit: {'N': 1e9}"
-        raise UsageError(message, argument="units", value=units)
-    inputs, targets = _canonical_names()
-    _check_canonical(units or {}, "units", [name for name in inputs if name not in targets])
-    return {name: raw_units(name, unit) for name, unit in (units or {}).items()}
+def _computed(
+    frame: pd.DataFrame, file: str, word: str, mapping: Mapping[str, Any], name: str, text: Any,
+    units: Mapping[str, float],
+) -> tuple[pd.DataFrame, np.ndarray]:  # fmt: skip
+    """The table with a column that is an expression of others, and (n,) rows without a cell of it.
+
+    Raises:
+        DataError: it is neither a column nor an expression of such that are there.
+        UsageError: it is computed of a column in a unit, and its own is not declared.
+    """
+    names = dict(frame.items()) | {own: frame[column] for own, column in mapping.items()}
+    if not isinstance(text, str) or not {*re.findall(r"\w+", text)} & {*map(str, names)}:
+        raise missing_column(name, f" (for {name})", text, frame.columns, file)
+    values, missing = evaluate(text, names, file, word, "columns")
+    canonical = {column: own for own, column in mapping.items()}
+    for used in parsed(text, "columns")[1].values():
+        unit = units.get(used, units.get(canonical.get(used, ""), 1.0))
+        if unit != 1 and name not in units:
+            raise UsageError(
+                f"columns: {name} is computed of {used}, which is in units of {exponential(unit)}: "
+                f"say that of {name}, too, units={{'{name}': …}}",
+                argument="units",
+                column=used,
+            )
+    return frame.assign(**{text: values}), missing
 
 
-def _totals(
-    given: Mapping[str, Any], table: Table, units: dict[str, float]
-) -> tuple[dict[str, Any], dict[str, float]]:
-    """D and r_d as expressions, where a table has the tokens of either corpus in their place."""
-    there = {*given, *table.frame}
-    lacking = {"D"} - there | ({"r_d"} if not {"r", *SIDES["r"]} & there else set())
-    if not {*PARTS} <= there or not lacking:
-        return {}, units
-    first, second = (units.get(name, units.get("D")) for name in PARTS)
-    if (first is None) != (second is None):
-        raise UsageError(
-            "units: D_d and D_g are added up; declare the units of both, or that of D",
-            argument="units",
-            value=units,
-        )
-    ratio = 1.0 if first is None else second / first
-    total = "D_d + D_g" if ratio == 1 else f"D_d + {ratio!r}*D_g"
-    new = {"D": total, "r_d": f"D_d/({total})"}
-    # D is in the unit of D_d, and a share in none.
-    units = {"r_d": 1.0} | ({} if first is None else {"D": first}) | units
-    return {name: new[name] for name in lacking}, units
-
-
-def _rename_columns(frame: pd.DataFrame, mapping: dict[str, Any]) -> pd.DataFrame:
+def _renamed(frame: pd.DataFrame, mapping: Mapping[str, Any]) -> pd.DataFrame:
+    """Mapped columns under their canonical names; one that had such a name says where it is of."""
     canonical = {column: name for name, column in mapping.items()}
-
-    def new_name(column: Any) -> Any:
-        if column in canonical:
-            return canonical[column]
-        return f"{column} (as in the file)" if column in mapping else column
-
     frame = frame.copy(deep=False)
-    frame.columns = [new_name(column) for column in frame.columns]
+    frame.columns = [
+        canonical.get(column, f"{column} (as in the file)" if column in mapping else column)
+        for column in frame.columns
+    ]
     return frame
 
 
-def _align(values: Any, table: Table, argument: str) -> np.ndarray:
+def _aligned(values: Any, frame: pd.DataFrame, file: str, word: str, argument: str) -> np.ndarray:
     """One value per row of the source."""
-    index = table.frame.index
-    if isinstance(values, pd.Series) and table.word == "row" and not values.index.equals(index):
+    if isinstance(values, pd.Series) and word == "row" and not values.index.equals(frame.index):
         raise UsageError(
-            f"{argument}: the Series has another index than {table.source}; pass .to_numpy() if "
-            "it is in the order of the rows",
+            f"{argument}: the Series has another index than {file}; pass .to_numpy() if it is in "
+            "the order of the rows",
             argument=argument,
             value=values,
         )
     try:
-        values = plain_array(values)
-    except ValueError as error:
-        message = f"{argument}: give a column or one value per row ({error})"
-        raise UsageError(message, argument=argument, value=values) from error
-    if values.shape != (len(index),):
-        raise UsageError(
-            f"{argument}: shape {values.shape}, but {table.source} has {len(index)} rows; give one "
-            "value per row of the source",
-            argument=argument,
-            value=values,
-        )
-    return values
-
-
-def _rows_to_keep(
-    where: Any, table: Table, mapping: dict[str, Any]
-) -> tuple[np.ndarray, tuple[Note, ...]]:
-    """(n,) mask of the rows that ``where`` keeps, and a note on how many."""
-    if where is None or (isinstance(where, str) and not where.strip()):
-        return np.ones(len(table.frame), bool), ()
-    if isinstance(where, str):
-        # A condition may use the user's names and the canonical ones; these go first.
-        names = dict(table.frame.items()) | dict(_rename_columns(table.frame, mapping).items())
-        keep, left_out = rows_where(where, names, table.source, table.word)
-        shown = f" ({where})"
-    else:
-        keep, left_out = rows_where(_align(where, table, "where"), {}, table.source)
-        shown = ""
-    if not keep.any():
-        raise DataError(
-            f"{table.source}: where{shown} keeps none of the {len(keep)} rows; columns: "
-            f"{listed(table.frame.columns)}; check the condition{left_out}",
-            file=table.source,
-            argument="where",
-            value=where,
-        )
-    message = f"{table.source}: where{shown} keeps {keep.sum()} of {len(keep)} rows{left_out}"
-    return keep, (Note("filtered", "info", message),)
+        array = plain_array(values)
+    except ValueError:  # lists of different lengths
+        array = np.empty(0)
+    if array.shape != (len(frame),):
+        message = f"{argument}: give a column, or one value for each of the {len(frame)} rows of "
+        raise UsageError(f"{message}{file}, not {array.shape}", argument=argument, value=values)
+    return array
 
 
 def _last_rows(
-    last_of: Any, table: Table, mapping: Mapping[str, Any], keep: np.ndarray, target: Any
-) -> tuple[np.ndarray, Note]:
+    last_of: Any, frame: pd.DataFrame, mapping: Mapping[str, Any], keep: np.ndarray, target: Any,
+    file: str,
+) -> tuple[np.ndarray, Note]:  # fmt: skip
     """(n,) mask of the last of the kept rows of each run, and a note on how many."""
-    frame, canonical = table.frame, {column: name for name, column in mapping.items()}
+    canonical = {column: name for name, column in mapping.items()}
     names = parts_of(last_of, {*frame, *canonical})
-    if not names or not all(isinstance(name, str) for name in names):
-        raise UsageError(
-            f"last_of names the columns that name runs, as 'run' or ['size', 'seed'], not "
-            f"{last_of!r:.40}",
-            argument="last_of",
-            value=last_of,
-        )
-    names = [name if name in frame else canonical.get(name, name) for name in names]
-    for name in names:
-        if name not in frame:
+    for k, name in enumerate(names):
+        if isinstance(name, str):
+            names[k] = name if name in frame else canonical.get(name, name)
+    for name in names or [last_of]:
+        if not isinstance(name, str) or name not in frame:
             doc = " that names runs (last_of=)"
-            raise missing_column("run", doc, name, frame.columns, table.source, False)
+            raise missing_column("run", doc, name, frame.columns, file, False)
     frame = frame.set_axis(range(len(frame)))[keep]
     frame = frame[has_loss(frame, [target, "loss", *SIDES["loss"]])]
     along = pd.Series(order_along(frame, frame), frame.index).sort_values(kind="stable")
     last = along.groupby([frame[name] for name in names], dropna=False).tail(1).index
-    message = f"{table.source}: the last rows of {len(last)} runs ({last_of}) of {len(keep)} rows"
+    message = f"{file}: the last rows of {len(last)} runs ({last_of}) of {len(keep)} rows"
     return np.isin(np.arange(len(keep)), last), Note("filtered", "info", message)
 
 
-def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarray) -> np.ndarray:
-    """Weights of the rows that are kept, as checked numbers."""
-    frame, column = table.frame, "weight"
-    if isinstance(weight, str):
-        column = mapping.get(weight, weight)
-        if column not in frame.columns:
-            doc = " to weigh rows by"
-            raise missing_column("weight", doc, weight, frame.columns, table.source, False)
-        series = frame[column]
-    else:
-        series = pd.Series(_align(weight, table, "weight"), index=frame.index)
-    location = Location(table.source, table.word, column, "weight")
-    weights = numbers(series, location)[keep]
-    bad = ~np.isfinite(weights) | (weights < 0)
-    if bad.any():
-        labels = frame.index.to_numpy()[keep][bad]
-        raise location.error(
-            f"{location}: weights negative, missing or infinite: "
-            f"{location.rows(labels, weights[bad])}; give numbers ≥ 0, 0 to leave a row out",
-            labels[0],
-            weights[bad][0],
-        )
-    if not weights.any():
-        raise location.error(f"{location}: all weights are 0; give some row a positive weight")
-    return weights
+def has_loss(table: pd.DataFrame, columns: Collection[Any]) -> np.ndarray:
+    """(n,) whether a row has a number in any of these columns; all rows do where none has."""
+    keep = table[[name for name in columns if name in table]].notna().any(axis=1).to_numpy()
+    return keep if keep.any() else np.ones(len(table), bool)
 
 
 # ---------------------------------------------------------------- the columns of a law
@@ -938,91 +940,28 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
 
 def _check_all_there(runs: Runs, law: Law) -> None:
     """Refuse a table that lacks columns of a law, in one error; not for areas of schedules."""
-    lacking, present = _lacking(runs, law), runs.table.columns
+    present = {*runs.table}
+    drops = law.inputs_per_drop if runs.drops is not None else ()
+    inputs = [name for name in law.input_names if name not in drops]
+    lacking = [name for name in inputs if _for_corpus(runs, name)[0] not in present]
+    lacking += [law.target] * (_target_column(runs, law) not in present)
     if not lacking:
         return
     docs = {spec.name: f" ({spec.doc})" for spec in law.inputs if spec.doc}
     what = ", ".join(f"{_for_corpus(runs, name)[0]}{docs.get(name, '')}" for name in lacking)
-    several = known_columns(runs.table.drop(columns=[*{*runs.columns} & {*present}]), lacking)
+    several = known_columns(runs.table.drop(columns=[*{*runs.columns} & present]), lacking)
     hint = "".join(f" {name} may be {' or '.join(map(str, c))}." for name, c in several.items())
     if {*lacking} & OF_SCHEDULES:
         hint += " It is computed from learning rates, by jl.read_loss_curves."
     else:
-        known = {"D": "C/(6*N)"} if {"N", "C"} <= {*present} else {}
+        known = {"D": "C/(6*N)"} if {"N", "C"} <= present else {}
         hint += f" Say which they are: columns={ {n: known.get(n, '…') for n in lacking} }."
     raise DataError(
         f"{runs.source}: there is no column {what}, which law {law.name} needs; columns: "
-        f"{listed(map(runs.user_name, present))}.{hint}",
+        f"{listed(map(runs.user_name, runs.table))}.{hint}",
         file=runs.source,
         column=lacking[0],
     )
-
-
-def _lacking(runs: Runs, law: Law) -> list[str]:
-    """The inputs of a law, and its target, that a table does not have."""
-    drops = law.inputs_per_drop if runs.drops is not None else ()
-    names = [name for name in law.input_names if name not in drops]
-    lacking = [name for name in names if _for_corpus(runs, name)[0] not in runs.table.columns]
-    return lacking + [law.target] * (target_column(runs, law) not in runs.table.columns)
-
-
-def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
-    """The inputs of a law and, last, its target."""
-    drops: Mapping[str, np.ndarray] = {}
-    if runs.drops is not None and law.inputs_per_drop:
-        drops = runs.drops(runs.table)
-    columns = {}
-    for spec in law.inputs:
-        if spec.name in drops:  # (n, K), computed from the schedules
-            location = Location(runs.source, runs.word, spec.name, spec.name)
-            columns[spec.name] = Column(location, drops[spec.name], 1.0, 1.0, True, spec)
-        else:
-            columns[spec.name] = _input(runs, law, spec)
-    return columns | {law.target: _target(runs, law)}
-
-
-def _whole_mixtures(
-    runs: Runs, law: Law, columns: dict[str, Column]
-) -> tuple[dict[str, Column], list[Note]]:
-    """Columns whose shares of one mixture add up to 1, and a note where they were made to.
-
-    Raises:
-        DataError: they do not, and the law does not divide them by their sum.
-    """
-    if not law.shares:
-        return columns, []
-
-    given = {name: columns[name].values for name in law.shares}
-    whole = law.whole_mixtures(given, partial(runs.mixture_error, law))
-    columns = columns | {
-        name: dataclasses.replace(columns[name], raw=whole[name] / columns[name].factor)
-        for name in law.shares
-    }
-    moved = np.any([np.abs(whole[name] - given[name]) > _DIVIDED for name in law.shares], axis=0)
-    if not moved.any():
-        return columns, []
-    sums = np.sum([given[name][moved] for name in law.shares], axis=0)
-    message = (
-        f"shares of {int(moved.sum())} of {len(moved)} rows are divided by their sum "
-        f"({sums.min():.4g} to {sums.max():.4g})"
-    )
-    return columns, [Note("normalised", "info", message)]
-
-
-def _source_columns(runs: Runs, columns: Mapping[str, Column]) -> dict[str, str]:
-    """Columns under other names in the user's table; not r where it is 1 minus a column."""
-    named = {name: column.location.column for name, column in columns.items()}
-    named = {name: col for name, col in named.items() if isinstance(col, str) and col != name}
-    target = runs.user_name(runs.target)
-    return {n: col for n, col in named.items() if col == target or not _for_corpus(runs, n)[1]}
-
-
-def _others(runs: Runs, columns: Mapping[str, Column], keep: np.ndarray) -> pd.DataFrame:
-    """What the table has beside a law's inputs and its target, in the rows that are kept."""
-    used = {column.location.name for column in columns.values()}
-    others = runs.table.loc[:, [name not in used for name in runs.table]]
-    others = others if keep.all() else others[keep]
-    return others.rename(columns=dict(runs.columns))
 
 
 def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
@@ -1032,11 +971,20 @@ def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
     """
     sides = SIDES.get(plain, ())
     mapped = [name for name in sides if name in runs.columns]
-    present = [name for name in sides if name in runs.table.columns]
-    is_there = plain in runs.table.columns
-    if plain in runs.columns or not present or (is_there and not mapped and runs.corpus is None):
-        if plain == "r" and runs.corpus is not None and is_there:
-            raise _share_of_neither(runs)
+    present = [name for name in sides if name in runs.table]
+    is_plain = plain in runs.table
+    if plain in runs.columns or not present or (is_plain and not mapped and runs.corpus is None):
+        if plain == "r" and runs.corpus is not None and is_plain:
+            column = runs.columns.get("r", "r")
+            raise UsageError(
+                f"{runs.source}: corpus='{runs.corpus}' is given, but column {column} does not say "
+                "whose share it is; map it as the domain's, columns={'r_d': …}, or the general "
+                "corpus's, columns={'r_g': …}",
+                file=runs.source,
+                column=column,
+                argument="corpus",
+                value=runs.corpus,
+            )
         return plain, False
     if runs.corpus is None:
         raise UsageError(
@@ -1045,51 +993,24 @@ def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
             file=runs.source,
             argument="corpus",
         )
-    return _side(plain, runs.corpus, mapped, present)
-
-
-def _side(plain: str, corpus: str, mapped: list[str], present: list[str]) -> tuple[str, bool]:
-    """A corpus' own column; of the share the other's, where that alone is there or is mapped."""
-    domain, general = SIDES[plain]
-    own, other = (general, domain) if corpus == "general" else (domain, general)
-    if own in mapped or (own in present and other not in mapped) or plain != "r":
+    own, other = sides if runs.corpus == "domain" else sides[::-1]
+    # Of the share the other's, where that alone is there or is mapped.
+    if plain != "r" or own in mapped or (own in present and other not in mapped):
         return own, False
     return other, True
 
 
-def _share_of_neither(runs: Runs) -> UsageError:
-    column = runs.columns.get("r", "r")
-    return UsageError(
-        f"{runs.source}: corpus='{runs.corpus}' is given, but column {column} does not say whose "
-        "share it is; map it as the domain's, columns={'r_d': …}, or the general corpus's, "
-        "columns={'r_g': …}",
-        file=runs.source,
-        column=column,
-        argument="corpus",
-        value=runs.corpus,
-    )
-
-
-def _series(runs: Runs, name: str, doc: str, canonical: str) -> pd.Series:
-    if name not in runs.table.columns:
-        shown = [runs.user_name(column) for column in runs.table.columns]
-        raise missing_column(canonical, doc, runs.user_name(name), shown, runs.source)
-    return runs.table[name]
-
-
 def _input(runs: Runs, law: Law, spec: Input) -> Column:
     name, complement = _for_corpus(runs, spec.name)
-    doc = f", which law {law.name} needs" + (f" ({spec.doc})" if spec.doc else "")
-    doc += "; jl.read_loss_curves works it out from schedules" if spec.per_drop else ""
-    series, location = _series(runs, name, doc, spec.name), runs.location(name)
+    series, location = runs.table[name], runs.location(name)
     # Rows of one size, share or budget have equal numbers, however these were computed.
     raw = level_codes(series, location, spec) if spec.levels else merged(numbers(series, location))
-    unit, declared = runs.units.get(name, runs.units.get(spec.name)), True
+    unit = runs.units.get(name, runs.units.get(spec.name))
+    declared = unit is not None
     if unit is None:
-        unit, declared = _own_unit(runs, law, spec), False
+        unit = _own_unit(runs, law, spec)
     if spec.domain == "fraction" and not spec.mixture:  # of a mixture, the sum is checked
-        share = raw if unit == 1.0 else raw * unit
-        share = check_fraction(share, location, series.index.to_numpy())
+        share = fractions(raw if unit == 1.0 else raw * unit, location, series.index.to_numpy())
         share = 1.0 - share if complement else share
         raw = share if unit == 1.0 else share / unit
     return Column(location, raw, unit / spec.unit, unit, declared, spec)
@@ -1107,7 +1028,7 @@ def _own_unit(runs: Runs, law: Law, spec: Input) -> float:
     return 1.0
 
 
-def target_column(runs: Runs, law: Law) -> str:
+def _target_column(runs: Runs, law: Law) -> str:
     """The column that holds what a law predicts, whether or not the table has it.
 
     Raises:
@@ -1115,18 +1036,20 @@ def target_column(runs: Runs, law: Law) -> str:
     """
     if runs.target is not None:
         return runs.target
-    names = [law.target, *_TARGET_ALIASES.get(law.target, ())]
-    present = next((name for name in names if name in runs.table.columns), law.target)
+    others = [n for n in _TARGET_ALIASES.get(law.target, ()) if n not in law.input_names]
+    sided = {*SIDES.get(law.target, ())} & {*runs.table}
+    names = [law.target] if sided else [law.target, *others]
+    present = next((name for name in names if name in runs.table), law.target)
     return _for_corpus(runs, present)[0]
 
 
 def _target(runs: Runs, law: Law) -> Column:
-    name = target_column(runs, law)
-    series = _series(runs, name, f", which law {law.name} predicts", law.target)
+    name = _target_column(runs, law)
+    where = runs.location(name)
     positive = law.residuals == "log" or law.target == "loss"
-    spec, where = Input(law.target, domain="positive" if positive else "real"), runs.location(name)
+    spec = Input(law.target, domain="positive" if positive else "real")
     if (unit := runs.units.get(name, 1.0)) != 1:  # of the input, such as the batch, of that column
         remedy = f"multiply the column by {unit:g} and leave it out of units"
         message = f"{where}: law {law.name} predicts it, and units= is for inputs: {remedy}"
         raise UsageError(message, argument="units")
-    return Column(where, numbers(series, where), 1.0, 1.0, False, spec)
+    return Column(where, numbers(runs.table[name], where), 1.0, 1.0, False, spec)

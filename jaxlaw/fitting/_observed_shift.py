@@ -57,9 +57,9 @@ def observed_shift(
     Example:
         >>> both = "constant:lr=1e-3,steps=100 + constant:lr=1e-3,steps=100"
         >>> table = {"step": [120, 150, 200], "loss": [3.2, 3.12, 3.05]}
-        >>> continual = jl.read_loss_curves(table, schedules=both)
+        >>> continual = jl.read_loss_curves(table, schedule=both)
         >>> table, line = {"step": [100, 200], "loss": [3.0, 2.9]}, "constant:lr=1e-3,steps=200"
-        >>> hidden = jl.read_loss_curves(table, schedules=line)
+        >>> hidden = jl.read_loss_curves(table, schedule=line)
         >>> jl.fitting.observed_shift(continual, hidden)["shift"].round(3).tolist()
         [0.22, 0.17, 0.15]
     """

@@ -203,7 +203,7 @@ class Fit(FittedLaw):
         """What to do about the note that decides most; a prior, where rows are few."""
         few = self.law.name in LAWS and self.n_observations <= _FEW
         step = "jl.posterior adds what public experiments say of such laws, as forecasts have it"
-        codes = ("few-rows", "few-spare-rows", "no-spare-rows", "loose") if few else ()
+        codes = ("few-rows", "few-spare-rows", "loose") if few else ()
         return remedy_of(self.notes, {**REMEDIES, **dict.fromkeys(codes, step)})
 
     def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:

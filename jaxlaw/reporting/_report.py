@@ -64,7 +64,7 @@ _SPREADS = 20  # rows of the table of parameters that are shown at once
 _SCORES = {"huber": "Huber", "r2": "R²"}
 NO_CURVES = (
     "Curves over their steps need their schedules: in Python runs=jl.read_loss_curves(…), in the "
-    "command RUNS and --schedules."
+    "command RUNS."
 )
 NO_FIGURES = "Figures need matplotlib: pip install 'jaxlaw[plot]'."
 

@@ -192,11 +192,11 @@ def test_points_come_as_combinations_as_runs_or_from_a_file(here):
 def test_loss_curves_are_read_along_their_schedules(here):
     table = pd.read_csv("curves.csv")
     table.query("step > 0").to_csv("one.csv", index=False)
-    along = "--schedules cosine:peak=3e-4,steps=24000,warmup=2000 --decay 0.99"
+    along = "--schedule cosine:peak=3e-4,steps=24000,warmup=2000 --decay 0.99"
     code, out, _ = here(f"fit annealing one.csv -c run=domain {along} {QUICK} --json")
     assert code in (0, 1) and json.loads(out)["area_options"]["decay"] == 0.99
     code, _, err = here(f"fit chinchilla runs.csv {QUICK} --first-step 3")
-    assert code == 2 and "schedules" in err
+    assert code == 2 and "loss curves" in err
 
 
 def test_files_are_what_their_names_say(here):

@@ -287,14 +287,12 @@ def test_events_of_a_resumed_run_and_of_two_runs_in_one_folder(tmp_path):
     assert all(part in str(error.value) for part in said)
 
 
-@pytest.mark.parametrize("with_run", [False, True])
-def test_wandb_histories_of_one_name_stay_apart(tmp_path, with_run):
+def test_wandb_histories_of_one_name_stay_apart(tmp_path):
     losses = {}
     for shift, folder in enumerate(("small", "medium", "large")):
         losses[f"{folder}/history"] = LOSS + shift
         (tmp_path / folder).mkdir()
         history = pd.DataFrame({"_step": STEPS, "train_loss": LOSS + shift})
-        history = history.assign(run="history") if with_run else history
         history.to_csv(tmp_path / folder / "history.csv", index=False)
     assert_every_run_is_there(tmp_path, "wandb", losses)
     listed = [tmp_path / folder / "history.csv" for folder in ("small", "large")]
@@ -379,6 +377,22 @@ def test_scores_join_a_table_of_models_by_name(tmp_path):
     ):
         with pytest.raises((DataError, UsageError), match=message):
             jl.data.join_scores(change, tmp_path / "evals")
+
+
+def test_scores_of_checkpoints_join_the_curve_of_their_run(tmp_path):
+    for step, accuracy in ((1000, 0.3), (2000, 0.4)):
+        record = {
+            "results": {"piqa": {"acc": accuracy}},
+            "config": {"model_args": f"pretrained=lab/small,revision=step{step}"},
+        }
+        (tmp_path / f"small-{step}.json").write_text(json.dumps(record))
+    read = jl.read_runs(tmp_path, format="lm-eval").table
+    assert read[["run", "step"]].values.tolist() == [["lab/small", 1000], ["lab/small", 2000]]
+    curve = pd.DataFrame({"run": "small", "step": [500, 1000, 2000], "loss": [4.0, 3.5, 3.2]})
+    scores = jl.data.join_scores(curve, tmp_path, model="run")["acc_piqa"]
+    assert scores.tolist()[1:] == [0.3, 0.4] and np.isnan(scores[0])
+    with pytest.raises(DataError, match="several revisions of one model"):
+        jl.data.join_scores({"model": ["small"]}, tmp_path)
 
 
 def test_results_of_several_numbers_of_shots_are_columns_of_their_own(tmp_path):

@@ -1,7 +1,5 @@
 """Curves in: which schedule a row belongs to, which areas it gets, and everything refused."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 import jaxlaw as jl
 from jaxlaw import schedules
 from jaxlaw.data._row_areas import AREAS
-from jaxlaw.data._run_schedules import read_schedules
 from tests.conftest import needs_data
 from tests.fixtures.curve_tables import (
     SPECS,
@@ -21,6 +18,7 @@ from tests.fixtures.curve_tables import (
     read,
     real_curves,
     real_schedules,
+    scheduled,
     two_sizes,
 )
 from tests.fixtures.run_tables import assert_says
@@ -49,13 +47,25 @@ def test_rows_get_the_areas_after_their_step():
     assert result.observations("annealing").area_options == result.area_options
 
 
-def test_a_column_may_hold_the_lines_themselves():
+def test_a_column_may_hold_lines_or_schedules():
     frame = logged()
-    lines = frame.assign(schedule=frame["run"].map(SPECS))
-    pd.testing.assert_frame_equal(areas_of(read(lines, schedules=None)), areas_of(read()))
-    broken = lines.assign(schedule=lines["schedule"].replace(SPECS["fall"], "cosyne:peak=1"))
-    with pytest.raises(jl.UsageError, match="cosyne"):
-        read(broken, schedules=None)
+    made = {run: schedules.parse(line) for run, line in SPECS.items()}
+    pd.testing.assert_frame_equal(areas_of(read(frame, made)), areas_of(read()))
+    named = scheduled(frame).rename(columns={"schedule": "plan"})
+    curves = jl.read_loss_curves(named, {"schedule": "plan"})
+    assert list(curves.schedules) == list(SPECS)
+    assert areas_of(curves)["S1"].tolist() == areas_of(read())["S1"].tolist()
+    # Without a column run, the rows of one line are a curve; runs of one line share its areas.
+    by_line = jl.read_loss_curves(named.drop(columns="run"), {"schedule": "plan"})
+    assert list(by_line.schedules) == list(SPECS.values())
+    twice = pd.concat([frame.assign(run=f"{k}-" + frame["run"]) for k in "ab"])
+    twice = jl.read_loss_curves(twice.assign(schedule=twice["run"].str[2:].map(SPECS)))
+    assert twice.schedules["a-fall"] is twice.schedules["b-fall"] and len(twice) == 4
+    for cell, said in (("cosyne:peak=1", "cosyne"), (SPECS["hold"], "several values for run fall"),
+                       (None, "row 3 .*every row needs its schedule")):  # fmt: skip
+        broken = named.assign(plan=named["plan"].where(named.index != 3, cell))
+        with pytest.raises(jl.JaxlawError, match=said):
+            jl.read_loss_curves(broken, {"schedule": "plan"})
 
 
 def test_all_curves_at_once_are_the_curves_one_by_one():
@@ -70,8 +80,8 @@ def test_a_warmup_in_the_log_and_one_before_it_have_the_same_areas():
     other = SPECS["hold"].replace("steps=3000", "steps=2800").replace(",warmup=200", "")
     before = schedules.parse(SPECS["fall"]).rates[:200].sum()
     without = read(
-        where="step > 200", schedules={"fall": line, "hold": other}, first_step=200,
-        S1_before={"fall": before, "hold": before},
+        logged().assign(before=before), {"fall": line, "hold": other}, where="step > 200",
+        first_step=200, S1_before="before",
     )  # fmt: skip
     np.testing.assert_allclose(areas_of(with_it), areas_of(without), rtol=1e-12, atol=1e-15)
     counted = areas_of(with_it, count_warmup=True)
@@ -82,7 +92,7 @@ def test_a_warmup_in_the_log_and_one_before_it_have_the_same_areas():
 def test_two_phases_ignore_the_first_warmup_and_count_the_second(carry):
     line = TWO.replace("steps=3000", "steps=3000,warmup=200")
     frame = logged({"both": line})
-    result = areas_of(read(frame, schedules={"both": line}), carry_momentum=carry)
+    result = areas_of(read(frame, line), carry_momentum=carry)
     schedule = schedules.parse(line)
     # The same rates without the rise: η_0 and the warm-up at the peak.
     level = np.where(np.arange(4000) < 200, schedule.rates[:3000].max(), schedule.rates)
@@ -100,24 +110,22 @@ def test_a_phase_that_counts_its_own_steps_is_the_run_that_counts_on():
     frame = logged({"both": TWO})
     late = frame["step"] > 3000
     restarted = frame.assign(phase=np.where(late, "CPT ", "pt"), step=frame["step"] - 3000 * late)
-    pd.testing.assert_frame_equal(
-        areas_of(read(frame, schedules=TWO)), areas_of(read(restarted, schedules=TWO))
-    )
+    pd.testing.assert_frame_equal(areas_of(read(frame, TWO)), areas_of(read(restarted, TWO)))
     # Logged rates make the same schedule, boundary and all.
     every = logged({"both": TWO}, every=1)
     late = every["step"] > 3000
     log = every.assign(phase=np.where(late, "cpt", "pt"), step=every["step"] - 3000 * late)
-    from_log = read(log, schedules=None)
+    from_log = read(log, None)
     assert from_log.schedules["both"].boundary == 3000
     np.testing.assert_allclose(
-        areas_of(from_log), areas_of(read(every, schedules=TWO)), rtol=1e-12, atol=1e-15
+        areas_of(from_log), areas_of(read(every, TWO)), rtol=1e-12, atol=1e-15
     )
 
 
 def test_a_continual_phase_of_an_unknown_base_is_all_cpt():
     line = "cosine:peak=1e-4,steps=1000,warmup=100"
     frame = logged({"late": line}).assign(phase="cpt")
-    result = areas_of(read(frame, schedules=line))
+    result = areas_of(read(frame, line))
     counted = jl.areas(schedules.parse(line), at=frame["step"])
     np.testing.assert_allclose(result["S2_cpt"], counted.S2, rtol=1e-12)
     assert (result[["S1_pt", "S2_pt"]] == 0).all(axis=None)
@@ -125,7 +133,7 @@ def test_a_continual_phase_of_an_unknown_base_is_all_cpt():
 
 def test_a_continual_phase_alone_is_refused_by_laws_of_both():
     table = pd.DataFrame({"run": "a", "step": [50.0, 100.0], "phase": "cpt", "loss": [3.0, 2.9]})
-    curves = jl.read_loss_curves(table.assign(r=0.5), schedules="constant:lr=1e-3,steps=100")
+    curves = jl.read_loss_curves(table.assign(r=0.5), schedule="constant:lr=1e-3,steps=100")
     for law, other in (
         ("cpt-curve", "cpt-curve-unknown-base"),
         ("cpt-curve-replay-pt", "cpt-curve-replay-pt-unknown-base"),
@@ -135,34 +143,23 @@ def test_a_continual_phase_alone_is_refused_by_laws_of_both():
     assert len(curves.runs().observations("cpt-curve-unknown-base", ())) == 2
 
 
-def test_schedules_by_column_are_shared_and_computed_once():
-    frame = logged()
-    twice = pd.concat([frame.assign(run="a-" + frame["run"], schedule=frame["run"]),
-                       frame.assign(run="b-" + frame["run"], schedule=frame["run"])])  # fmt: skip
-    curves = read(twice)
-    assert curves.schedules["a-fall"] is curves.schedules["b-fall"]
-    assert len(curves) == 4
-    np.testing.assert_array_equal(areas_of(curves)[: len(frame)], areas_of(read()))
-
-
 # ---------------------------------------------------------------- logged rates
 
 
 def test_every_logged_rate_is_the_schedule():
     every = logged({"fall": SPECS["fall"]}, every=1)
-    curves = read(every, schedules=None)
+    curves = read(every, None)
     np.testing.assert_array_equal(
         curves.schedules["fall"].rates, schedules.parse(SPECS["fall"]).rates
     )
     # Losses are logged at some steps only; the rates of the others count.
-    some = every.assign(loss=every["loss"].where(every["step"] % 50 == 0))
-    kept = read(some, schedules=None, where="step % 50 == 0")
+    some = read(every.assign(loss=every["loss"].where(every["step"] % 50 == 0)), None)
     np.testing.assert_allclose(
-        areas_of(kept), areas_of(curves)[every["step"].to_numpy() % 50 == 0], rtol=1e-12
+        areas_of(some), areas_of(curves)[every["step"].to_numpy() % 50 == 0], rtol=1e-12
     )
-    left = read(some, schedules=None)
-    np.testing.assert_array_equal(areas_of(left), areas_of(kept))
-    assert [note.code for note in left.rows.notes] == ["no-loss"]
+    assert [note.code for note in some.rows.notes] == ["filtered"]
+    with pytest.raises(jl.DataError, match="no rate of steps 51 to 99 .rows left out by where="):
+        read(every, None, where="step % 50 == 0", first_step=49, S1_before=0)
 
 
 def test_rows_of_other_metrics_are_left_out():
@@ -202,11 +199,11 @@ def test_gaps_are_filled_on_request(fill, rate):
 def test_a_log_that_begins_late_needs_what_came_before():
     late = logged({"fall": SPECS["fall"]}, every=1).query("step >= 200")
     with pytest.raises(jl.UsageError) as error:
-        read(late, schedules=None)
+        read(late, None)
     assert_says(error, "run fall", "begins after step 199", "S1_before")
     before = schedules.parse(SPECS["fall"]).rates[:199].sum()
-    result = areas_of(read(late, schedules=None, S1_before=before))
-    whole = areas_of(read(logged({"fall": SPECS["fall"]}, every=1), schedules=None))
+    result = areas_of(read(late, None, S1_before=before))
+    whole = areas_of(read(logged({"fall": SPECS["fall"]}, every=1), None))
     np.testing.assert_allclose(result, whole[199:], rtol=1e-12, atol=1e-15)
 
 
@@ -214,64 +211,52 @@ def test_a_log_that_begins_late_needs_what_came_before():
     "change,said",
     [
         (lambda f: f.assign(lr=f["lr"] * 0.1), ["0.1 times", "peak"]),
-        (lambda f: f.assign(lr=f["lr"].shift(-1, fill_value=0.0)), ["one step later", "lower"]),
-        (lambda f: f.assign(lr=f["lr"].shift(1, fill_value=0.0)), ["one step earlier", "higher"]),
         (
-            lambda f: f.assign(lr=f["lr"].where(f["step"] > 200, 3e-4)),
-            ["rises over its first 200 steps", "begins at step 1 with 0.0003", "it no warm-up"],
+            lambda f: f.assign(lr=f["lr"].shift(-1, fill_value=0.0)),
+            ["1 step earlier", "first_step"],
         ),
-        (lambda f: f.assign(lr=f["lr"].shift(-200)), ["200 steps later", "leave warmup= out"]),
+        (lambda f: f.assign(lr=f["lr"].shift(1, fill_value=0.0)), ["1 step later"]),
+        (lambda f: f.assign(lr=f["lr"].shift(-200)), ["200 steps earlier", "warmup="]),
         (lambda f: f.assign(lr=f["lr"].where(f["step"] != 3000, 1e-3)), ["check its kind"]),
     ],
 )
 def test_logged_rates_are_checked_against_the_declared(change, said):
     line = "cosine:peak=3e-4,steps=4000,warmup=200"
-    frame = change(logged({"a": line}, every=1))
     with pytest.raises(jl.DataError) as error:
-        read(frame, schedules={"a": line})
+        read(change(logged({"a": line}, every=1)), line)
     assert_says(error, "column lr", "run a", "row ", "logged rate", "its schedule has", *said)
 
 
-def test_a_missing_warmup_is_suspected():
-    frame = logged({"a": SPECS["fall"]})
-    line = SPECS["fall"].replace(",warmup=200", "")
-    with pytest.raises(jl.DataError, match="is a warm-up .* missing in the schedule"):
-        read(frame, schedules={"a": line})
-
-
-@pytest.mark.parametrize("by_step", [False, True])
-def test_rates_of_rows_that_where_drops_are_not_those_of_another_run(by_step):
-    table = two_sizes()
-    table = table.sort_values("step", ignore_index=True) if by_step else table
-    kept = read(table, schedules=None, where="size == 400")
-    alone = read(table[table["size"] == 400], schedules=None)
+def test_rows_that_where_leaves_out_are_not_those_of_another_run():
+    table = two_sizes().sort_values("step", ignore_index=True)
+    kept = read(table, None, where="size == 400")
+    alone = read(table[table["size"] == 400], None)
     pd.testing.assert_frame_equal(areas_of(kept), areas_of(alone))
-    # Columns that say a run's first step are of the rows that are kept as well.
     table["before"] = table["size"] * 1e-3
-    late = read(table, schedules=None, where="size == 400 and step > 100", S1_before="before")
+    late = read(table, None, where="size == 400 and step > 100", S1_before="before")
     assert late.run_schedules["fall"].S1_before == 0.4
-    with pytest.raises(jl.DataError, match="one rate a step|several values"):
-        read(table, schedules=None)
+    with pytest.raises(jl.DataError, match="one loss a step|several values"):
+        read(table, None)
 
 
 def test_a_run_may_be_named_by_several_columns():
     table = two_sizes().rename(columns={"run": "schedule"})
-    options = {"schedules": None, "columns": {"run": ["size", "schedule"]}}
+    options = {"lines": None, "columns": {"run": ["size", "schedule"]}}
     curves = read(table, **options)
     assert list(curves.run_schedules) == ["25 fall", "400 fall"]
-    alone = read(two_sizes().query("size == 400"), schedules=None)
+    alone = read(two_sizes().query("size == 400"), None)
     pd.testing.assert_frame_equal(areas_of(curves.only("400 fall")), areas_of(alone))
     assert "schedule" in curves.table and "size" in curves.table
     # A text with commas is the same, unless a column has that name.
-    in_shell = read(table, schedules=None, columns={"run": "size, schedule"})
+    in_shell = read(table, None, columns={"run": "size, schedule"})
     assert list(in_shell.run_schedules) == list(curves.run_schedules)
     odd = two_sizes().assign(**{"size,run": lambda f: "r" + f["size"].astype(str)})
-    assert len(read(odd, schedules=None, columns={"run": "size,run"})) == 2
+    assert len(read(odd, None, columns={"run": "size,run"})) == 2
     # A fit keeps it: the same columns name the runs of the next table.
     again, _ = in_shell.rows.reading.options({}, table.columns)
     assert again["columns"] == {"run": "size,schedule"}
     with pytest.raises(jl.DataError, match="no column sched .*Did you mean 'schedule'"):
-        read(table, schedules=None, columns={"run": ["size", "sched"]})
+        read(table, None, columns={"run": ["size", "sched"]})
     table.loc[7, "schedule"] = None
     with pytest.raises(jl.DataError, match="row 7 .*every row needs its run"):
         read(table, **options)
@@ -282,12 +267,10 @@ def test_steps_may_be_counted_in_tokens(unit):
     table = logged({"fall": SPECS["fall"]})
     tokens = table.assign(tokens=table["step"] * 2_097_152 + 1000.0).drop(columns="step")
     read_so = {"columns": {"step": "tokens"}, "units": {"step": unit}}
-    curves = read(tokens, schedules={"fall": SPECS["fall"]}, **read_so)
-    pd.testing.assert_frame_equal(
-        areas_of(curves), areas_of(read(table, schedules={"fall": SPECS["fall"]}))
-    )
+    curves = read(tokens, SPECS["fall"], **read_so)
+    pd.testing.assert_frame_equal(areas_of(curves), areas_of(read(table, SPECS["fall"])))
     assert curves.rows.reading.units["step"] == pytest.approx(1 / 2_097_152)
-    late = read(tokens, schedules={"fall": SPECS["fall"]}, where="tokens > 4e9", **read_so)
+    late = read(tokens, SPECS["fall"], where="tokens > 4e9", **read_so)
     assert late.table["step"].min() == 2000
     with pytest.raises(jl.UsageError, match="'1/0' is not a unit"):
         read(tokens, columns={"step": "tokens"}, units={"step": "1/0"})
@@ -300,7 +283,8 @@ def test_steps_may_be_counted_in_tokens(unit):
 def test_a_fit_of_several_sizes_says_so():
     table = two_sizes().assign(size=lambda f: f["size"].map({25: "m-25M", 400: "m-400M"}))
     table = table.rename(columns={"size": "model"}).iloc[::100]
-    named = {"columns": {"run": ["run", "model"]}, "schedules": SPECS["fall"], "lr_tolerance": 1}
+    table = table.drop(columns="lr")
+    named = {"columns": {"run": ["run", "model"]}, "schedule": SPECS["fall"]}
     both = jl.read_loss_curves(table, **named)
     options = {"n_starts": 4, "n_local": 2}
     (note,) = [n for n in jl.fit("annealing", both, **options).notes if n.code == "several-sizes"]
@@ -316,31 +300,20 @@ def test_a_fit_of_several_sizes_says_so():
 
 
 def test_files_of_one_run_each_are_one_table(tmp_path):
-    frame, paths = logged(), []
+    frame, paths = scheduled(logged()), []
     for run, part in frame.groupby("run"):
         paths.append(tmp_path / f"{run}.csv")
         part.drop(columns="run").to_csv(paths[-1], index=False)
-    curves = jl.read_loss_curves(paths, schedules=SPECS)
+    curves = jl.read_loss_curves(paths)
     assert list(curves.run_schedules) == ["fall", "hold"]
     np.testing.assert_allclose(areas_of(curves), areas_of(read()), rtol=1e-12)
     part.assign(step=1.5).drop(columns="run").to_csv(paths[1], index=False)
     with pytest.raises(jl.DataError, match=r"lines hold\.csv:2 \(1\.5\)"):
-        jl.read_loss_curves(paths, schedules=SPECS)
+        jl.read_loss_curves(paths)
     with pytest.raises(jl.UsageError, match="in the list twice"):
-        jl.read_loss_curves([paths[0], paths[0]], schedules=SPECS)
+        jl.read_loss_curves([paths[0], paths[0]])
     with pytest.raises(jl.UsageError, match="cannot read runs from list"):
-        jl.read_loss_curves([frame], schedules=SPECS)
-
-
-def test_schedules_are_read_from_files(tmp_path):
-    (tmp_path / "s.json").write_text(json.dumps(SPECS))
-    pd.DataFrame({"name": SPECS.keys(), "spec": SPECS.values()}).to_csv(
-        tmp_path / "s.csv", index=False
-    )
-    for name in ("s.json", "s.csv"):
-        result = read_schedules(tmp_path / name)
-        for run, line in SPECS.items():
-            np.testing.assert_array_equal(result[run].rates, schedules.parse(line).rates)
+        jl.read_loss_curves([frame])
 
 
 rate = st.floats(0, 1, allow_subnormal=False)
@@ -381,9 +354,7 @@ def test_only_and_without_part_the_rows():
         curves.only(where="step > 1e9")
 
 
-@pytest.mark.parametrize(
-    "how", [{"every": 7}, {"points": 9}, {"points": 9, "spacing": "linear"}, {"design": "M4"}]
-)
+@pytest.mark.parametrize("how", [{"points": 9}, {"design": "M4"}])
 @pytest.mark.parametrize("weight", [None, "loss"])
 def test_thinned_curves_keep_their_weight_and_last_point(how, weight):
     curves = read(weight=weight)
@@ -394,24 +365,9 @@ def test_thinned_curves_keep_their_weight_and_last_point(how, weight):
         assert thin.rows.weight[left].sum() == pytest.approx(old[mine].sum(), rel=1e-12)
         assert thin.table["step"][left].iloc[-1] == curves.table["step"][mine].iloc[-1]
         assert 0 < left.sum() < mine.sum()
-    assert [note.code for note in thin.runs().notes] == ["thinned"]
+    assert [note.code for note in thin.runs().notes] == ["filtered"]
     again = areas_of(thin)
     pd.testing.assert_frame_equal(again, areas_of(curves).loc[again.index])
-
-
-def test_smoothing_is_by_request_and_noted():
-    line = logged({"both": TWO})
-    wavy = line.assign(loss=line["step"] * 1e-3 + 0.1 * (-1.0) ** np.arange(len(line)))
-    smooth = read(wavy, schedules=TWO).smoothed(5)
-    losses, mean = smooth.table["loss"].to_numpy(), wavy["loss"].to_numpy()
-    assert losses[10] == pytest.approx(mean[8:13].mean())
-    assert losses[29] == mean[29] and losses[30] == mean[30]  # phases are not mixed
-    (note,) = smooth.runs().notes
-    assert note.code == "smoothed" and "5 neighbouring points" in note.message
-    assert (read(wavy, schedules=TWO).runs().table["loss"] == wavy["loss"]).all()
-    for window in (4, 1):
-        with pytest.raises(jl.UsageError, match="odd number"):
-            smooth.smoothed(window)
 
 
 # ---------------------------------------------------------------- fits
@@ -436,29 +392,3 @@ def test_real_rates_are_those_of_the_declared_schedules():
     for run, rows in curves.table.groupby("run"):
         rates = np.append(3e-4, real_schedules()[run].rates)  # the rate before is the peak
         np.testing.assert_allclose(rows["lr"], rates[rows["step"].astype(int) - 2160], rtol=1e-9)
-
-
-def test_a_column_says_which_schedule_each_row_belongs_to():
-    lines = logged().assign(plan=lambda table: table["run"].map(SPECS)).drop(columns="lr")
-    expected = read(logged().drop(columns="lr")).runs().table["S1"]
-    curves = jl.read_loss_curves(lines, schedules="plan")
-    assert list(curves.schedules) == list(SPECS)
-    assert curves.runs().table["S1"].equals(expected)
-    # Without a column run, the rows of one schedule are a curve.
-    by_line = jl.read_loss_curves(lines.drop(columns="run"), schedules="plan")
-    assert list(by_line.schedules) == list(SPECS.values())
-    assert by_line.runs().table["S1"].tolist() == expected.tolist()
-    # The canonical name means the column that is mapped to it.
-    mapped = jl.read_loss_curves(lines, {"schedule": "plan"}, schedules="schedule")
-    assert mapped.runs().table["S1"].equals(expected)
-
-
-def test_names_of_schedules_take_the_rates_that_their_rows_log():
-    frame = pd.DataFrame({"plan": ["a"] * 3 + ["b"] * 3, "step": [1, 2, 3] * 2,
-                          "loss": [4.0, 3.9, 3.8, 4.0, 3.8, 3.7],
-                          "lr": [1e-3, 1e-3, 5e-4, 2e-3, 1e-3, 1e-4]})  # fmt: skip
-    curves = jl.read_loss_curves(frame, schedules="plan")
-    assert {run: own.rates.tolist() for run, own in curves.schedules.items()} == {
-        "a": [1e-3, 1e-3, 5e-4], "b": [2e-3, 1e-3, 1e-4],
-    }  # fmt: skip
-    assert list(jl.read_loss_curves(frame.assign(run="x")[:3], schedules="lr").schedules) == ["x"]

@@ -55,18 +55,12 @@ def areas_of(curves):
     return curves.runs().table[list(AREAS)].to_numpy()
 
 
-def test_a_number_a_pair_a_dict_and_a_column_say_the_same():
+def test_a_number_a_pair_and_a_column_say_the_same():
     late = two_phases()["step"] > 3000
-    wanted = areas_of(read_short(two_phases(), schedules=TWO, batch=0.25))
+    wanted = areas_of(read_short(two_phases(), TWO, batch=0.25))
     tokens = two_phases(tokens=np.where(late, 0.25, 1.0))
-    for same in ([1, 0.25], {"a": 0.25, "b": (1, 0.25)}, "tokens"):
-        result = areas_of(read_short(tokens, schedules=TWO, batch=same))
-        np.testing.assert_array_equal(result, wanted)
-    other = areas_of(read_short(tokens, schedules=TWO, batch={"a": 0.25}))
-    plain = areas_of(read_short(two_phases(), schedules=TWO))
-    is_a = (tokens["run"] == "a").to_numpy()
-    np.testing.assert_array_equal(other[is_a], wanted[is_a])
-    np.testing.assert_array_equal(other[~is_a], plain[~is_a])
+    for same in ([1, 0.25], "tokens"):
+        np.testing.assert_array_equal(areas_of(read_short(tokens, TWO, batch=same)), wanted)
 
 
 def test_of_one_phase_a_number_is_its_own():
@@ -74,10 +68,10 @@ def test_of_one_phase_a_number_is_its_own():
     np.testing.assert_array_equal(result, 2 * areas_of(read_short()))
     frame = logged({"fall": SPECS["fall"]}).assign(phase="cpt", b=3.0)
     for given in (3.0, "b"):
-        one = read_short(frame, schedules={"fall": SPECS["fall"]}, batch=given)
+        one = read_short(frame, SPECS["fall"], batch=given)
         np.testing.assert_allclose(
             areas_of(one),
-            3 * areas_of(read_short(frame, schedules={"fall": SPECS["fall"]})), rtol=1e-14,
+            3 * areas_of(read_short(frame, SPECS["fall"])), rtol=1e-14,
         )  # fmt: skip
 
 
@@ -87,16 +81,15 @@ def test_of_one_phase_a_number_is_its_own():
         (0, jl.UsageError, "a number above 0"),
         ((1, 2, 3), jl.UsageError, "or a pair"),
         ([[1, 2]], jl.UsageError, "batch is the batch size relative"),
-        ({"c": 1}, jl.UsageError, "no run 'c'"),
-        ({"a": -1}, jl.UsageError, "not -1"),
+        (-1, jl.UsageError, "not -1"),
         ("tokns", jl.DataError, "no column tokns"),
-        ("tokens", jl.DataError, "run a: rows 0, 1 .*: 1 and 2 in one phase"),
+        ("tokens", jl.DataError, "batch: column tokens has several values for run a"),
     ],
 )
 def test_batches_that_are_none(batch, kind, said):
     frame = two_phases(tokens=lambda f: 1 + np.arange(len(f)) % 2)
     with pytest.raises(kind, match=said):
-        read_short(frame, schedules=TWO, batch=batch)
+        read_short(frame, TWO, batch=batch)
 
 
 def test_a_prediction_counts_by_the_options_given():
@@ -122,7 +115,7 @@ def test_two_batches_are_read_and_get_a_shift_each():
         rows.append(made[["b", "loss"]].assign(run=run, step=step, tokens=worth * 4e6))
     table = pd.concat(rows, ignore_index=True)
     table["ratio"] = table["tokens"] / 4e6
-    curves = jl.read_loss_curves(table, schedules=TWO, batch="ratio")
+    curves = jl.read_loss_curves(table, schedule=TWO, batch="ratio")
     observed = curves.runs().observations("cpt-curve-batch")
     at_it = at_truth("cpt-curve-batch").predict(observed.inputs)
     np.testing.assert_allclose(at_it, observed.target, rtol=1e-12)

@@ -68,14 +68,14 @@ def test_all_stable_steps_of_another_schedule_are_inside():
     for run, line in lines.items():
         schedule = jl.schedules.parse(line)
         step = np.arange(1000, len(schedule) + 1, 250)
-        parts.append(pd.DataFrame({"run": run, "step": step, "loss": 3.0}))
+        parts.append(pd.DataFrame({"run": run, "step": step, "loss": 3.0, "schedule": line}))
     log = pd.concat(parts, ignore_index=True)
-    areas = jl.read_loss_curves(log, schedules=lines).runs().table
+    areas = jl.read_loss_curves(log).runs().table
     made = simulate.simulate_runs(
         "annealing", simulate.TRUTHS["annealing"], {k: areas[k].to_numpy() for k in ("S1", "S2")},
         noise=0.001,
     )  # fmt: skip
-    curves = jl.read_loss_curves(log.assign(loss=made["loss"].to_numpy()), schedules=lines)
+    curves = jl.read_loss_curves(log.assign(loss=made["loss"].to_numpy()))
     fit = jl.fit("annealing", curves, n_starts=256)
     assert fit.ranges["S2"][0] > 0
     wsd = jl.schedules.parse("wsd:peak=3e-4,steps=20000,warmup=500,decay_steps=4000")

@@ -130,7 +130,7 @@ def _phases(continued: bool = False) -> jl.LossCurves:
     line = "constant:lr=1e-3,steps=20+constant:lr=1e-3,steps=20"
     return jl.read_loss_curves(
         {"step": step, "loss": loss},
-        schedules=line if continued else "constant:lr=1e-3,steps=40",
+        schedule=line if continued else "constant:lr=1e-3,steps=40",
     )
 
 
@@ -190,12 +190,11 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
         "source": curve(),
         "columns": None,
         "units": None,
-        "schedules": None,
+        "schedule": None,
         "first_step": 0,
         "S1_before": 0.0,
         "fill": None,
         "batch": None,
-        "lr_tolerance": 5e-3,
         "weight": None,
         "where": None,
         "corpus": None,

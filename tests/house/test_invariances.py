@@ -191,7 +191,7 @@ def test_one_point_a_parameter_is_noted_to_prove_nothing():
     made = table(0.004)
     five = np.isin(np.arange(len(made)), [0, 7, 100, 161, 242]).astype(float)
     fit = jl.fit("chinchilla", made, weight=five)
-    (note,) = (note for note in fit.notes if note.code == "no-spare-rows")
+    (note,) = (note for note in fit.notes if note.code == "few-spare-rows")
     assert note.severity == "warning" and "5" in note.message and fit.r2 > 0.999
     with pytest.raises(jl.DataError, match="4 rows .* cannot determine the 5 parameters"):
         jl.fit("chinchilla", made.iloc[:4])

@@ -126,7 +126,7 @@ def test_a_lead_asks_what_a_budget_buys(command, tmp_path):
 
 NOTEBOOK = """
 import jaxlaw as jl
-curves = jl.read_loss_curves(log, schedules=rates, **how)
+curves = jl.read_loss_curves(log.assign(schedule=log["run"].map(rates)), **how)
 curves
 
 fit = jl.fit("annealing", curves.only(where="split == 'fit'"))
@@ -179,10 +179,11 @@ def test_an_engineer_reads_loss_curves_in_a_notebook(tmp_path, monkeypatch, capf
         }  # fmt: skip
     else:
         names = {
-            "log": Path(DATA) / "lr_loss_curves.csv", "rates": real_schedules(), "before": BEFORE,
-            "how": {
-                "columns": {"run": "schedule"}, "where": "model_params_millions == 25", **BEFORE,
-            },
+            "log": pd.read_csv(Path(DATA) / "lr_loss_curves.csv").rename(
+                columns={"schedule": "run"}
+            ),
+            "rates": real_schedules(), "before": BEFORE,
+            "how": {"where": "model_params_millions == 25", **BEFORE},
         }  # fmt: skip
     read, fitted, error, best, _ = execute(NOTEBOOK, names)
 

@@ -125,8 +125,8 @@ def curves():
         S1 = np.cumsum(schedule.rates)[step - 1]
         loss = TRUTH["L0"] + TRUTH["A"] * S1 ** -TRUTH["alpha"]
         loss -= by_definition(schedule, step, False)
-        parts.append(pd.DataFrame({"run": run, "step": step, "loss": loss}))
-    return jl.read_loss_curves(pd.concat(parts, ignore_index=True), schedules=LINES)
+        parts.append(pd.DataFrame({"run": run, "schedule": line, "step": step, "loss": loss}))
+    return jl.read_loss_curves(pd.concat(parts, ignore_index=True))
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +205,7 @@ def test_the_array_core_takes_drops(curves):
 
 def test_what_curves_cannot_determine_is_noted(curves):
     result = curves.only("stable").runs().observations("multi-power").notes
-    (message,) = [note.message for note in result if note.code == "constant-input"]
+    (message,) = [note.message for note in result if note.code == "few-values"]
     assert "drop has one value only, so B, C, beta, gamma cannot be identified" in message
     two = curves.only("stable", "stages").runs().observations("multi-power").notes
     assert any("eta_k has one value only, so C, gamma" in note.message for note in two)

@@ -195,7 +195,7 @@ def test_real_runs_at_five_shares():
     columns = {"run": "run_id", "r_g": "pile_ratio", "loss_g": "PILE_WEIGHTED", "loss_d": "python"}
     logs = jl.read_loss_curves(
         wide.reset_index().assign(phase="cpt"), columns,
-        schedules="cosine:peak=1e-3,steps=10000,warmup=100",
+        schedule="cosine:peak=1e-3,steps=10000,warmup=100",
     )  # fmt: skip
     plan = continual_run(logs, tokens="10.4B", batch_tokens=2**20, weight=0.5, n_resamples=60)
     # One schedule: nothing but the share can be searched, and it is a cosine as in the runs.
@@ -209,7 +209,7 @@ def alone(line="cosine:peak=1e-3,steps=4000,warmup=100,final=1e-4"):
     """Runs of a base that nobody describes, all of one schedule and share."""
     step = np.arange(400, 4001, 400)
     loss = pd.DataFrame({"step": step, "loss_g": 3 + step * 1e-6, "loss_d": 3 - step * 1e-5})
-    return jl.read_loss_curves(loss.assign(phase="cpt", r_g=0.25), schedules=line, name="log")
+    return jl.read_loss_curves(loss.assign(phase="cpt", r_g=0.25), schedule=line, name="log")
 
 
 def test_what_runs_of_one_schedule_say():

@@ -17,7 +17,7 @@ from jaxlaw.data._row_areas import area_options
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
 from tests.fixtures import command_files
-from tests.fixtures.curve_tables import SPECS, logged
+from tests.fixtures.curve_tables import SPECS, logged, scheduled
 from tests.fixtures.drawn_laws import DOMAIN, GENERAL, TRUTHS, drawn
 from tests.fixtures.studies import EVIL, a_profile, a_study
 
@@ -177,7 +177,7 @@ def own_loss(fit, table):
 
 @pytest.mark.full
 def test_curves_are_drawn_over_their_steps_the_worst_first(annealing):
-    curves = jl.read_loss_curves(own_loss(annealing.fit, logged()), schedules=SPECS)
+    curves = jl.read_loss_curves(scheduled(own_loss(annealing.fit, logged())))
     seen = Seen(jl.report(annealing.fit, runs=curves, intervals=annealing))
     assert "Curve hold (1 of 2, the worst fitted first): off by 1.98%" in seen.text
     assert "Curve fall (2 of 2, the worst fitted first): off by 0.00%" in seen.text

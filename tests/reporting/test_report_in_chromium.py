@@ -9,7 +9,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
-from tests.fixtures.curve_tables import SPECS, logged
+from tests.fixtures.curve_tables import logged, scheduled
 from tests.fixtures.studies import a_profile, a_study
 
 pytest.importorskip("matplotlib")
@@ -57,7 +57,7 @@ def opened(request, tmp_path_factory):
         plans, profiles = [planning.allocation(fit, 1e21)], [a_profile(fit)]
         jl.report(fit, folder / "page.html", runs=runs, plans=plans, profiles=profiles)
     elif request.param == "curves":
-        curves = jl.read_loss_curves(logged(), schedules=SPECS)
+        curves = jl.read_loss_curves(scheduled(logged()))
         fit = jl.fit("annealing", curves, n_starts=64, n_local=8)
         jl.report(fit, folder / "page.html", runs=curves)
     else:

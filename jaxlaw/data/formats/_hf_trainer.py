@@ -11,14 +11,13 @@ from typing import Any
 
 import pandas as pd
 
-from jaxlaw.data.formats._base import Log, format_of, join_logs, read_json
+from jaxlaw.data.formats._base import Log, join_logs, read_json
 from jaxlaw.errors import DataError
 
 # The last entry sums the whole training up; its train_loss is a mean over all steps.
 _SUMMARY = "train_runtime"
 
 
-@format_of("hf-trainer", "trainer_state.json")
 def read_trainer_states(paths: list[Path]) -> pd.DataFrame:
     """Rows of every run. Its checkpoints hold the beginning of its log, and are read as well."""
     logs, empty = [], {}

@@ -1,7 +1,8 @@
 """Results of lm-evaluation-harness: ``results_*.json``, a row for each model and task.
 
 ``results`` holds by task the metrics, called ``metric,filter`` with ``metric_stderr,filter``
-beside them. The filter ``none`` is left out of the column's name; others stay in it.
+beside them. The filter ``none`` is left out of the column's name; others stay in it. A checkpoint
+is a revision among the model's arguments: ``pretrained=org/model,revision=step1000``.
 """
 
 from __future__ import annotations
@@ -12,46 +13,56 @@ from typing import Any
 
 import pandas as pd
 
-from jaxlaw.data.formats._base import Log, format_of, join_logs, read_json
+from jaxlaw.data.formats._base import Log, join_logs, read_json
 from jaxlaw.errors import DataError
 
 
-@format_of("lm-eval", "results*.json", "*.json")
 def read_results(paths: list[Path]) -> pd.DataFrame:
-    """Rows run (the model's name), task, n_shot, N where the harness counted it, and metrics."""
-    files = []
+    """A row for each model, checkpoint and task.
+
+    Columns run (the model's name), model_args, revision, and step where that says one; task,
+    n_shot, N where the harness counted it, and the metrics.
+    """
+    logs: list[tuple[Path, dict[str, Any], pd.DataFrame]] = []
     for path in paths:
         record = read_json(path, "results", dict)
-        shots, model, rows = _object(path, record, "n-shot"), _model(path, record), []
+        config, shots = (_object(path, record, key) for key in ("config", "n-shot"))
+        given = config.get("model_args")
+        if isinstance(given, dict):
+            given = ",".join(f"{name}={value}" for name, value in given.items())
+        arguments = dict(part.partition("=")[::2] for part in str(given or "").split(","))
+        revision = arguments.pop("revision", None)
+        step = re.fullmatch(r"step[-_]?(\d+)", revision or "")
+        name = record.get("model_name") or arguments.get("pretrained") or given
+        model = {"run": None if name is None else str(name), "model_args": given}
+        model |= {"revision": revision, "step": int(step[1]) if step else None}
+        parameters = config.get("model_num_parameters")
+        if isinstance(parameters, int) and parameters > 0:  # −1 where the harness does not know
+            model["N"] = parameters
+        rows = []
         for task, metrics in record["results"].items():
             if not isinstance(metrics, dict):
                 message = f"{path}: key 'results.{task}' should hold its metrics by name"
                 raise DataError(message, file=path, row=task)
             rows.append({**model, "task": task, "n_shot": shots.get(task), **_metrics(metrics)})
+        # Models of one name may differ in other arguments.
+        apart = ",".join(f"{key}={value}" for key, value in arguments.items())
         if rows:
-            files.append((path, model, pd.DataFrame(rows)))
-    if not files:
+            logs.append((path, {"name": name, "apart": apart}, pd.DataFrame(rows)))
+    if not logs:
         raise DataError(f"{paths[0]}: key 'results' names no task", file=paths[0])
-    arguments: dict[Any, set[Any]] = {}
-    for _, model, _ in files:
-        arguments.setdefault(model["run"], set()).add(model["model_args"])
-    logs = []
-    for path, model, frame in files:
-        folder = path.resolve().parent
-        # Revisions of one model have its name, and differ in the arguments.
-        several = len(arguments[model["run"]]) > 1
-        name = model["model_args"] if several else model["run"]
-        if folder.name == _as_folder(model["run"]):  # the harness's own folder says nothing new
-            folder = folder.parent
-        parts = folder.parts if name is None else (*folder.parts, name)
-        logs.append(Log(frame, path, parts, named=name is not None))
-    table = join_logs(logs, ("task", "n_shot"))
+    told: dict[Any, set[str]] = {}
+    for _, model, _ in logs:
+        told.setdefault(model["name"], set()).add(model["apart"])
+    table = join_logs(
+        [
+            Log(rows, path, path.resolve().parent.parts if model["name"] is None
+                else (str(model["apart" if len(told[model["name"]]) > 1 else "name"]),))
+            for path, model, rows in logs
+        ],
+        ("task", "n_shot", "revision"),
+    )  # fmt: skip
     return table[["run", *table.columns.drop("run")]].dropna(axis=1, how="all")
-
-
-def _as_folder(name: str | None) -> str | None:
-    """What the harness calls the folder of a model's results."""
-    return None if name is None else re.sub(r"[\"<>:/|\\?*\[\]]+", "__", name)
 
 
 def _object(path: Path, record: dict[str, Any], key: str) -> dict[str, Any]:
@@ -59,21 +70,6 @@ def _object(path: Path, record: dict[str, Any], key: str) -> dict[str, Any]:
     if not isinstance(value, dict | None):
         raise DataError(f"{path}: key '{key}' should hold an object, and does not", file=path)
     return value or {}
-
-
-def _model(path: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """The model's name, arguments and size; older files lack some of them."""
-    config = _object(path, record, "config")
-    arguments = config.get("model_args")
-    if isinstance(arguments, dict):
-        arguments = ",".join(f"{name}={value}" for name, value in arguments.items())
-    arguments = None if arguments is None else str(arguments)
-    name = record.get("model_name") or arguments
-    known = {"run": None if name is None else str(name), "model_args": arguments}
-    parameters = config.get("model_num_parameters")
-    if isinstance(parameters, int) and parameters > 0:  # −1 where the harness does not know
-        known["N"] = parameters
-    return known
 
 
 def _metrics(metrics: dict[str, Any]) -> dict[str, Any]:

@@ -15,13 +15,12 @@ from pathlib import Path
 import pandas as pd
 
 from jaxlaw._tables import read_table
-from jaxlaw.data.formats._base import Log, format_of, join_logs
+from jaxlaw.data.formats._base import Log, join_logs
 from jaxlaw.errors import DataError, UsageError, listed
 
 _CSV = ["Wall time", "Step", "Value"]
 
 
-@format_of("tensorboard", "*tfevents*", "*.csv")
 def read_scalars(paths: list[Path]) -> pd.DataFrame:
     """Rows run and step, a column a tag; a tag is called as it was written."""
     events = [path for path in paths if "tfevents" in path.name]
@@ -90,4 +89,4 @@ def _read_download(path: Path) -> Log:
     run, tag = named.groups() if named else (path.stem, "value")
     # A tag's slash is an underscore in the name of the file.
     rows = frame[["Step", "Value"]].set_axis(["step", tag], axis=1)
-    return Log(rows, path, (*path.resolve().parent.parts, run), named=named is not None)
+    return Log(rows, path, (run,) if named else (*path.resolve().parent.parts, run))

@@ -13,14 +13,13 @@ from pathlib import Path
 import pandas as pd
 
 from jaxlaw._tables import read_table
-from jaxlaw.data.formats._base import USUAL, Log, format_of, join_logs, with_canonical
+from jaxlaw.data.formats._base import USUAL, Log, join_logs, with_canonical
 from jaxlaw.errors import DataError, listed
 
 _BETWEEN = " - "
 _TWINS = ("__MIN", "__MAX")
 
 
-@format_of("wandb", "*.csv")
 def read_exports(paths: list[Path]) -> pd.DataFrame:
     """Rows of all exports: one a run and step, or one a run."""
     logs: list[Log] = []
@@ -58,11 +57,10 @@ def _chart(frame: pd.DataFrame, names: list[str], path: Path) -> list[Log]:
         if between and not metric.endswith(_TWINS):
             by_run.setdefault(run, {})[metric] = frame[name]
     axis = "step" if names[0] in USUAL["step"] else names[0]
-    folder = path.resolve().parent.parts
     logs = []
     for run, metrics in by_run.items():
         rows = pd.DataFrame({axis: frame[names[0]], **metrics}).dropna(subset=[*metrics], how="all")
-        logs.append(Log(rows, path, (*folder, run), named=True))
+        logs.append(Log(rows, path, (run,)))
     return logs
 
 
@@ -71,10 +69,8 @@ def _history(frame: pd.DataFrame, path: Path) -> list[Log]:
     if first == "" or str(first).startswith("Unnamed"):  # the index that pandas writes
         frame = frame.drop(columns=first)
     frame = frame.drop(columns="step", errors="ignore").rename(columns={"_step": "step"})
-    resolved = path.resolve()
     if "run" not in frame:
-        return [Log(frame, path, (*resolved.parent.parts, path.stem))]
+        return [Log(frame, path, (*path.resolve().parent.parts, path.stem))]
     return [
-        Log(part, path, (*resolved.parent.parts, str(run)), named=True)
-        for run, part in frame.groupby("run", sort=False, dropna=False)
+        Log(part, path, (str(run),)) for run, part in frame.groupby("run", sort=False, dropna=False)
     ]
