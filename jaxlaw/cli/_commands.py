@@ -267,9 +267,16 @@ def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
         tables[side] = pd.DataFrame(pairs).rename_axis(f"parameter ({side})").reset_index()
     out = out or Path("jaxlaw_demo.png")
     try:
+        import matplotlib.pyplot as plt
+
         from jaxlaw import plots
 
-        figure = plots.demo_figure(fits, runs)
+        figure, panels = plt.subplots(2, 2, figsize=(10, 7.6), layout="constrained")
+        for (side, found), (left, right) in zip(fits.items(), panels, strict=True):
+            corpus = runs.for_corpus(side)
+            found.plot(left, runs=corpus, along="r", by="D")
+            left.set_title(f"{side} corpus, {left.get_title()}", fontsize="medium")
+            plots.observed_against_predicted(found, corpus, right)
         write_atomic(out, lambda path: figure.savefig(path, dpi=150))
         picture = str(out)
     except ModuleNotFoundError:
@@ -297,7 +304,7 @@ def plot(
     Args:
         result: what a command wrote by --out: a fit, draws, a study, a plan.
         runs: table of the runs, for pictures that show them.
-        kind: which picture: a function of ``jaxlaw.plots``, such as residuals; its own by default.
+        kind: which picture: a function of ``jaxlaw.plots``, such as isoflops; its own by default.
         options: options of the picture, such as along=D.
         at: inputs that are held, such as N=7e9.
 
