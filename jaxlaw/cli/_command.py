@@ -297,7 +297,7 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
         from jaxlaw.forecasting import load_all
 
         return load_all(text.split(","))  # of files, and of folders of them
-    if name in ("plans", "profiles", "forecasts"):
+    if name == "plans":
         return [*map(_values.saved, text.split(","))]
     if name in _SAVED and _values.is_saved(text):
         if name == "fit" and "," in text:  # of a plan that balances several

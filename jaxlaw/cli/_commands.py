@@ -339,10 +339,7 @@ def report(
     runs: Any = None,
     *,
     intervals: Any = None,
-    groups: Any = None,
     plans: Any = (),
-    profiles: Any = (),
-    forecasts: Any = (),
     level: float | None = None,
     title: str | None = None,
     out: Path | None = None,
@@ -352,12 +349,9 @@ def report(
 
     Args:
         result: what a command wrote by --out.
-        runs: table of the runs of a fit: pictures and intervals from them.
-        intervals: saved bootstrap of the fit.
-        groups: columns whose rows share noise.
-        plans: saved plans, such as plan.json,mixture.json.
-        profiles: saved profiles of the fit.
-        forecasts: saved forecasts that the page of a fit is to show.
+        runs: table of the runs of a fit, for pictures.
+        intervals: saved bootstrap or covariance of the fit.
+        plans: saved answers to show first, such as plan.json,forecast.json,profile.json.
         level: confidence level of all intervals.
         title: title of the page.
 
@@ -367,7 +361,6 @@ def report(
     out = out or Path("report.html")
     if isinstance(result, jl.uncertainty.Draws | jl.Bootstrap):
         result, intervals = result.fit, result
-    given = {"intervals": intervals, "groups": groups, "level": level, "title": title}
-    jl.report(result, out, runs=runs, plans=plans, profiles=profiles, forecasts=forecasts,
-              **given, **reading)  # fmt: skip
+    given = {"intervals": intervals, "plans": plans, "level": level, "title": title}
+    jl.report(result, out, runs=runs, **given, **reading)
     return Answer(kind="report", facts={"report": str(out)})
