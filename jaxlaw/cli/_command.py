@@ -314,9 +314,7 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
     if name == "run" and str not in _origins(hint):
         return _values.continual_run(text)
     if name == "folds":
-        from jaxlaw.validation import folds
-
-        return folds.parse(text)
+        return text
     if name == "at" and isinstance(text, list) and not _is_mapping(hint):
         return _values.points(text)
     if isinstance(text, list) and {str, float} & _origins(hint) and "=" not in text[0]:

@@ -516,7 +516,9 @@ def _curve_figures(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]
 def _forecast(forecast: Forecast) -> list[Section]:
     """The points with their intervals, and what the widths come from."""
     laws = [(law, f"{weight:.0%}") for law, weight in forecast.weights.items()]
-    shown = _frame(forecast, forecast.shown()["table"], f"{forecast.target.capitalize()} of a new run")
+    shown = _frame(
+        forecast, forecast.shown()["table"], f"{forecast.target.capitalize()} of a new run"
+    )
     made = f"From runs of fingerprint {forecast.fingerprint[:12]}…; shares are of the variance."
     backtest = forecast.backtest
     sections = [
