@@ -277,8 +277,9 @@ class Study(Result):
             f"{self.n_folds} fold{_s(self.n_folds)} ({self.design}); "
             f"{self.n_failed} of {len(self.frame)} fits failed"
         )
-        return [head, *(line for table in self.shown().values()
-                        for line in ("", *table_lines(self.readable(table))))]  # fmt: skip
+        titles = ("Scores of held-out points", "By held-out Huber, fold by fold")
+        return [head, *(line for title, table in zip(titles, self.shown().values(), strict=False)
+                        for line in ("", title, *table_lines(self.readable(table))))]  # fmt: skip
 
 
 def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
