@@ -102,7 +102,7 @@ def whole(study: jl.Study, metric: str) -> None:
 
 def notes(study: jl.Study, name: str) -> None:
     for note in study.notes:
-        elsewhere = note.code == "fold-few-values" and f"with {name}: " not in note.message
+        elsewhere = " left to fit" in note.message and f"({name}, " not in note.message
         if note.severity != "info" and not elsewhere:
             print(f"- {note.code}: {note.message}".replace(f"{name}: ", ""))
     print(flush=True)

@@ -256,6 +256,7 @@ class Answer(Result):
         if not self.picture:
             raise UsageError(f"there is no picture of {_article(self.kind)}")
         try:
+            ax = ax or importlib.import_module("jaxlaw._axes").new_axes()
             return PICTURES[self.kind](self, ax, **options)
         except KeyError:
             if self.points:

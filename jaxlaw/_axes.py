@@ -25,8 +25,8 @@ from matplotlib.ticker import (
 )
 
 if TYPE_CHECKING:
-    from jaxlaw.laws._base import Law
-    from jaxlaw.laws._parameters import Input
+    from jaxlaw.fitting import FittedLaw
+    from jaxlaw.laws import Input
 
 from jaxlaw.errors import UsageError
 
@@ -246,6 +246,12 @@ def write(ax: Axes, text: str, at: tuple[float, float], **details: Any) -> Annot
     return ax.annotate(text, at, **(style | details))
 
 
+def write_right(ax: Axes, text: str, height: float, **details: Any) -> Annotation:
+    """Small text right of the axes, at a height of the data: the numbers of a row."""
+    beside = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "va": "center"}
+    return write(ax, text, (1, height), **(beside | details))
+
+
 def label_curves(ax: Axes, end_labels: Iterable[tuple[float, str, Any]]) -> None:
     """Names of curves beside the right edge, moved apart where they would touch.
 
@@ -339,7 +345,7 @@ def value_label(spec: Input, value: float, single: float) -> str:
     return f"{spec.name} = {value:.3g}"
 
 
-def target_label(law: Law, before: str = "") -> str:
-    """What a law predicts, on an axis, in its unit where the law says which."""
-    unit = " (nats)" if any(spec.unit == "nats" for spec in law.parameters) else ""
-    return f"{before} {law.target}{unit}".strip()
+def target_label(fit: FittedLaw, before: str = "") -> str:
+    """What a fit predicts, on an axis, with its unit."""
+    unit = f" ({fit.target_unit})" if fit.target_unit else ""
+    return f"{before} {fit.law.target}{unit}".strip()

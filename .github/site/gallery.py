@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 _BEFORE = "import jaxlaw as jl\n"
 # Examples of docstrings end with a text that tests compare: what is left is the call that draws.
-_COMPARED = re.compile(r"^(?:len\()?(plots\..*\))(?:\.get_\w+\(.*\)|\.axes\))$", re.DOTALL)
+_COMPARED = re.compile(r"^(plots\..*\))\.get_\w+\(.*\)$", re.DOTALL)
 
 
 class Picture(NamedTuple):

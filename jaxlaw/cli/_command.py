@@ -300,7 +300,7 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
         from jaxlaw.forecasting import load_all
 
         return load_all(text.split(","))  # of files, and of folders of them
-    if name in ("plans", "profiles", "forecasts"):
+    if name == "plans":
         return [*map(_values.saved, text.split(","))]
     if name in _SAVED and _values.is_saved(text):
         if name == "fit" and "," in text:  # of a plan that balances several
@@ -317,9 +317,7 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
     if name == "run" and str not in _origins(hint):
         return _values.continual_run(text)
     if name == "folds":
-        from jaxlaw.validation import folds
-
-        return folds.parse(text)
+        return text
     if name == "at" and isinstance(text, list) and not _is_mapping(hint):
         return _values.points(text)
     if isinstance(text, list) and {str, float} & _origins(hint) and "=" not in text[0]:

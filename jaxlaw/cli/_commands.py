@@ -265,9 +265,16 @@ def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
         tables[side] = pd.DataFrame(pairs).rename_axis(f"parameter ({side})").reset_index()
     out = out or Path("jaxlaw_demo.png")
     try:
+        import matplotlib.pyplot as plt
+
         from jaxlaw import plots
 
-        figure = plots.demo_figure(fits, runs)
+        figure, panels = plt.subplots(2, 2, figsize=(10, 7.6), layout="constrained")
+        for (side, found), (left, right) in zip(fits.items(), panels, strict=True):
+            corpus = runs.for_corpus(side)
+            found.plot(left, runs=corpus, along="r", by="D")
+            left.set_title(f"{side} corpus, {left.get_title()}", fontsize="medium")
+            plots.observed_against_predicted(found, corpus, right)
         write_atomic(out, lambda path: figure.savefig(path, dpi=150))
         picture = str(out)
     except ModuleNotFoundError:
@@ -295,7 +302,7 @@ def plot(
     Args:
         result: what a command wrote by --out: a fit, draws, a study, a plan.
         runs: table of the runs, for pictures that show them.
-        kind: which picture: a function of ``jaxlaw.plots``, such as residuals; its own by default.
+        kind: which picture: a function of ``jaxlaw.plots``, such as isoflops; its own by default.
         options: options of the picture, such as along=D.
         at: inputs that are held, such as N=7e9.
 
@@ -330,10 +337,7 @@ def report(
     runs: Any = None,
     *,
     intervals: Any = None,
-    groups: Any = None,
     plans: Any = (),
-    profiles: Any = (),
-    forecasts: Any = (),
     level: float | None = None,
     title: str | None = None,
     out: Path | None = None,
@@ -343,12 +347,9 @@ def report(
 
     Args:
         result: what a command wrote by --out.
-        runs: table of the runs of a fit: pictures and intervals from them.
-        intervals: saved bootstrap of the fit.
-        groups: columns whose rows share noise.
-        plans: saved plans, such as plan.json,mixture.json.
-        profiles: saved profiles of the fit.
-        forecasts: saved forecasts that the page of a fit is to show.
+        runs: table of the runs of a fit, for pictures.
+        intervals: saved bootstrap or covariance of the fit.
+        plans: saved answers to show first, such as plan.json,forecast.json,profile.json.
         level: confidence level of all intervals.
         title: title of the page.
 
@@ -358,7 +359,6 @@ def report(
     out = out or Path("report.html")
     if isinstance(result, jl.uncertainty.Draws | jl.Bootstrap):
         result, intervals = result.fit, result
-    given = {"intervals": intervals, "groups": groups, "level": level, "title": title}
-    jl.report(result, out, runs=runs, plans=plans, profiles=profiles, forecasts=forecasts,
-              **given, **reading)  # fmt: skip
+    given = {"intervals": intervals, "plans": plans, "level": level, "title": title}
+    jl.report(result, out, runs=runs, **given, **reading)
     return Answer(kind="report", facts={"report": str(out)})

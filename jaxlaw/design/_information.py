@@ -116,10 +116,13 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
     scale = np.where(scale > 0, scale, 1.0)
     jacobian = jacobian / scale
     matrix = (jacobian.T * seen.weight) @ jacobian
-    notes = _bound_notes(problem.fit_problem.active_bounds(at))
-    least = np.linalg.eigvalsh(matrix)[0]
-    if least < _SINGULAR:
-        notes.append(_undetermined_note())
+    notes = [note for note in fit.notes if note.code == "at-bound"]  # these are taken as known
+    if np.linalg.eigvalsh(matrix)[0] < _SINGULAR:
+        message = (
+            "the runs do not determine some combination of the parameters: the standard deviations "
+            "before the new runs mean nothing, and the choice favours runs that determine it"
+        )
+        notes.append(Note("unidentifiable", "warning", message))
         matrix = matrix + _SINGULAR * np.eye(len(free))
     try:
         variance = covariance_of(problem, groups).coordinates[: len(free), : len(free)] * np.outer(
@@ -128,21 +131,6 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
     except DataError:  # an open direction: the choice looks for runs that close it
         variance = pooled_noise(problem) ** 2 * np.linalg.inv(matrix)
     return Information(problem.fit_problem, at, free, matrix, scale, variance, notes)
-
-
-def _bound_notes(bound: dict[str, str]) -> list[Note]:
-    if not bound:
-        return []
-    message = f"{', '.join(bound)} at the end of a range: taken as known"
-    return [Note("held-at-bound", "warning", message)]
-
-
-def _undetermined_note() -> Note:
-    message = (
-        "the runs do not determine some combination of the parameters: the standard deviations "
-        "before the new runs mean nothing, and the choice favours runs that determine it"
-    )
-    return Note("unidentifiable", "warning", message)
 
 
 def own_units(fit: Fit, table: Any) -> dict[str, np.ndarray]:

@@ -8,14 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from jaxlaw._answer import Answer, picture
-from jaxlaw._axes import BLUE, FAINT, answer, dots, finish, new_axes, step_axis, write
+from jaxlaw._axes import BLUE, FAINT, answer, dots, finish, step_axis, write
 from jaxlaw._quantities import number_of, written, written_range
 
 
 @picture("evaluation steps")
-def evaluation_steps(plan: Answer, ax: Axes | None = None) -> Axes:
+def evaluation_steps(plan: Answer, ax: Axes) -> Axes:
     """How many evaluations a run has had after each step, and as many at equal distances."""
-    ax, steps = ax or new_axes(), plan.steps["step"].to_numpy()
+    steps = plan.steps["step"].to_numpy()
     most, count = plan.n_steps, len(steps)
     ax.plot([0, most], [0, count], color=FAINT, linestyle="--", linewidth=1.0)
     dots(ax, steps, np.arange(1, count + 1), color=BLUE, s=18, alpha=1, zorder=3)
@@ -32,9 +32,9 @@ def evaluation_steps(plan: Answer, ax: Axes | None = None) -> Axes:
 
 
 @picture("next runs")
-def next_runs(plan: Answer, ax: Axes | None = None) -> Axes:
+def next_runs(plan: Answer, ax: Axes) -> Axes:
     """The standard deviation of a prediction as the chosen runs are made, the best first."""
-    ax, (unit, worth) = ax or new_axes(), plan.units["sd"]
+    unit, worth = plan.units["sd"]
     # The evaluations of one run come together, and have one standard deviation.
     runs = [rows for _, rows in plan.table.groupby((plan.table["sd"].diff() != 0).cumsum())]
     values = [plan.before, *(float(rows["sd"].iloc[0]) for rows in runs)]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from scipy import stats
 
 from jaxlaw._axes import (
     BLUE,
@@ -19,6 +18,7 @@ from jaxlaw._axes import (
     new_axes,
     shades,
     stripe_outside,
+    target_label,
     with_interval,
     write,
 )
@@ -109,9 +109,8 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     title = f"{forecast.level:.0%} interval of a new run (thick: 50%)"
     name = "C" if len(names) > 1 else names[0]
     finish(
-        ax, _WORDS.get(name, name),
-        f"{forecast.target} ({fit.target_unit})" if fit.target_unit else forecast.target, title,
-        end_labels, margins={"x": 0.04, "y": 0.08}, log_x={"words": counted},
+        ax, _WORDS.get(name, name), target_label(fit), title, end_labels,
+        margins={"x": 0.04, "y": 0.08}, log_x={"words": counted},
     )  # fmt: skip
     if stripe_outside(ax, seen.min(), seen.max(), ""):
         ax.set_title(f"{title}\nstriped: beyond the runs", fontsize="medium", color=INK)
@@ -157,40 +156,3 @@ def _curve_of_law(
     low, middle, high = np.quantile(logs, ends, axis=0)
     return [curve(ax, {"y": middle, "y_low": low, "y_high": high}, along, "y", INK,
                   " and ".join(forecast.weights), 1.1)]  # fmt: skip
-
-
-@checked
-def forecast_calibration(scores: Backtest, ax: Axes | None = None) -> Axes:
-    """The share of runs inside their intervals over the level of these: on the line, if they hold.
-
-    The band is where the share lies nine times in ten if every forecast holds as it says, by
-    chance alone; each forecast counts once, since its runs err together.
-
-    Args:
-        scores: a result of :func:`jaxlaw.forecasting.score` of many forecasts, or a back-test.
-        ax: axes to draw on; a new figure if None.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> table = jl.simulate.experiment("chinchilla", noise=0.005).table
-        >>> before, later = table[table["D"] < 5e10], table[table["D"] >= 5e10]
-        >>> forecast = jl.forecast(before, at=later[["N", "D"]])
-        >>> plots.forecast_calibration(jl.forecasting.score(forecast, later)).get_xlabel()
-        'level of the interval (%)'
-    """
-    ax = ax or new_axes()
-    levels = np.linspace(0, 1, 201)
-    least_level = np.sort(np.abs(2 * scores.frame["below"].to_numpy() - 1))
-    inside = np.searchsorted(least_level, levels, side="right") / len(least_level)
-    count = scores.frame["forecast"].nunique()
-    low, high = (stats.binom.ppf(share, count, levels) / count for share in (0.05, 0.95))
-    ax.fill_between(100 * levels, 100 * low, 100 * high, color=FAINT, alpha=0.5, linewidth=0)
-    ax.plot([0, 100], [0, 100], color=INK, linewidth=0.9)
-    ax.plot(100 * levels, 100 * inside, color=BLUE)
-    return finish(
-        ax,
-        "level of the interval (%)",
-        "runs inside (%)",
-        f"{len(least_level)} runs of {count} forecast{'' if count == 1 else 's'}; band: chance",
-        margins={"x": 0.0, "y": 0.02},
-    )

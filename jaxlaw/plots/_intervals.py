@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
+from scipy.special import ndtri, stdtrit
 
 from jaxlaw._axes import (
     BLUE,
@@ -16,15 +17,16 @@ from jaxlaw._axes import (
     INK,
     RED,
     count_in_words,
+    curve,
     dots,
     finish,
     need_columns,
     new_axes,
-    panel_below,
     power_of_ten,
-    target_label,
     what_is_drawn,
+    with_interval,
     write,
+    write_right,
 )
 from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, number_of
@@ -35,6 +37,7 @@ from jaxlaw.forecasting import Forecast
 from jaxlaw.laws import Law, get, without_misfit
 from jaxlaw.uncertainty import Bootstrap, Covariance, Draws, Profile, as_draws
 
+_OF_A_GROUP = "log of the floor"  # the coordinates of groups that are not listed
 _FARTHEST = 6.0  # standard deviations from the prior's mean, up to which values are drawn
 
 
@@ -74,53 +77,34 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
         raise UsageError("no parameter has a finite interval around an estimate other than 0")
     ax = ax or new_axes()
     # Parameters differ by orders of magnitude: intervals are drawn in per cent of the estimate.
-    # One that is much wider than the others is cut at `reach` and ends in an arrow.
+    # One that is much wider than the others (8 times the median) is cut and ends in an arrow.
     rows = np.arange(len(table))[::-1]
     scale = 100 / table["estimate"].abs()
     low, high = ((table[end] - table["estimate"]) * scale for end in ("low", "high"))
-    reach = _reach(low, high)
+    longest = np.maximum(low.abs(), high.abs())
+    reach = float(longest[longest <= 8 * longest.median()].max()) or 1.0
     ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
     ax.hlines(rows, low.clip(-reach), high.clip(upper=reach), color=BLUE, linewidth=3, alpha=0.55)
     ax.set_xlim(-1.08 * reach, 1.08 * reach)
-    cut = [(rows[low < -reach], -1, "<"), (rows[high > reach], 1, ">")]
-    for those, side, marker in cut:
-        if len(those):
-            arrow_tips = np.full(len(those), side * 1.03 * reach)
-            ax.scatter(arrow_tips, those, marker=marker, color=BLUE, s=28, zorder=3)
+    cut = {"<": (-1.03 * reach, rows[low < -reach]), ">": (1.03 * reach, rows[high > reach])}
+    for marker, (tip, those) in cut.items():
+        ax.scatter(np.full(len(those), tip), those, marker=marker, color=BLUE, s=28, zorder=3)
     dots(ax, np.zeros(len(rows)), rows, color=BLUE, s=30, alpha=1, zorder=3)
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_yticks(rows, table["parameter"])
-    for row, interval in zip(rows, table.itertuples(), strict=True):
-        beside = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "va": "center"}
-        write(
-            ax,
-            f"{interval.estimate:.4g}  ({interval.low:.4g} to {interval.high:.4g})",
-            (1, row),
-            **beside,
-        )
+    for row, one in zip(rows, table.itertuples(), strict=True):
+        write_right(ax, f"{one.estimate:.4g}  ({one.low:.4g} to {one.high:.4g})", row)
     ax.xaxis.set_major_locator(MaxNLocator(4))
     ax.xaxis.set_major_formatter(
         lambda value, _: f"{value:+.3g} %".replace("-", "−") if value else "0"
     )
-    beyond = "; arrows: the interval goes on" if any(len(those) for those, *_ in cut) else ""
+    beyond = "; arrows: the interval goes on" * any(len(those) for _, those in cut.values())
     ax.tick_params(left=False)
     return finish(ax, f"{level:.0%} intervals, from the estimate{beyond}", "")
 
 
-def _reach(low: pd.Series, high: pd.Series) -> float:
-    """How far the axis of intervals goes: to the longest of those that are not outliers.
-
-    An interval more than eight times as long as the median one is an outlier here.
-    """
-    longest = np.maximum(low.abs(), high.abs())
-    usual = longest[longest <= 8 * longest.median()]
-    return float(usual.max()) or 1.0
-
-
 @checked
-def objective_profile(
-    profile: Profile, ax: Axes | None = None, *, level: float | None = 0.95
-) -> Axes:
+def objective_profile(profile: Profile, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
     """How much worse the fit gets as a quantity is fixed elsewhere, and the interval there.
 
     The height is the root of the profile: standard errors from the optimum, so that the
@@ -129,7 +113,7 @@ def objective_profile(
     Args:
         profile: profile that :func:`jaxlaw.profile` returned.
         ax: axes to draw on; a new figure if None.
-        level: confidence level of the interval; None draws none.
+        level: confidence level of the interval.
 
     Example:
         >>> from jaxlaw import plots
@@ -139,35 +123,28 @@ def objective_profile(
         >>> plots.objective_profile(profile).get_xlabel()
         'alpha, fixed'
     """
-    from scipy.special import stdtrit
-
-    ax = ax or new_axes()
-    value, root = profile.table["value"].to_numpy(), profile.table["root"].abs().to_numpy()
-    order = np.argsort(value)
+    ax, table = ax or new_axes(), profile.table.sort_values("value")
+    value, root = table["value"].to_numpy(), table["root"].abs()
     straight = np.abs(value - profile.estimate) / profile.std_err
+    limit = float(stdtrit(profile.degrees, (1 + level) / 2))
+    low, high = profile.interval(level)[2:]
+    ax.axvspan(*np.clip([low, high], value[0], value[-1]), color=RED, alpha=0.08, linewidth=0,
+               zorder=0)  # fmt: skip
+    ax.axhline(limit, color=RED, linewidth=0.9)
+    lines = {"sandwich": straight, "profile": root}
     end_labels = [
-        (straight[order][-1], "sandwich", FAINT),
-        (root[order][-1], "profile", BLUE),
+        curve(ax, lines, value, "sandwich", FAINT, "sandwich", 1.0, linestyle="--"),
+        curve(ax, lines, value, "profile", BLUE, "profile", 1.8),
+        (limit, f"{level:.0%}", RED),
     ]
-    text = f"{profile.estimate:.4g}"
-    if level is not None:
-        limit, interval = float(stdtrit(profile.degrees, (1 + level) / 2)), profile.interval(level)
-        low, high = (np.clip(end, value.min(), value.max()) for end in interval[2:])
-        ax.axvspan(low, high, color=RED, alpha=0.08, linewidth=0, zorder=0)
-        ax.axhline(limit, color=RED, linewidth=0.9)
-        end_labels.append((limit, f"{level:.0%}", RED))
-        text += f" ({float(interval.low):.4g} to {float(interval.high):.4g})"
-    ax.plot(value[order], straight[order], color=FAINT, linewidth=1.0, linestyle="--")
-    ax.plot(value[order], root[order], color=BLUE, linewidth=1.8)
-    ax.set_xlim(value.min(), value.max())
-    ax.set_ylim(0, max(root.max(), straight.max()) * 1.05)
+    ax.set(xlim=(value[0], value[-1]), ylim=(0, max(root.max(), straight.max()) * 1.05))
+    text = with_interval(profile.estimate, (float(low), float(high)), ".4g")
     write(
         ax, text, (profile.estimate, 0.97), xycoords=("data", "axes fraction"), ha="center",
         va="top", color=INK, fontsize="medium",
     )  # fmt: skip
-    return finish(
-        ax, f"{profile.quantity}, fixed", "standard errors from the optimum", end_labels=end_labels
-    )
+    label = "standard errors from the optimum"
+    return finish(ax, f"{profile.quantity}, fixed", label, end_labels=end_labels)
 
 
 @checked
@@ -204,12 +181,14 @@ def prior_and_runs(
         >>> plots.prior_and_runs(draws).get_title()
         'chinchilla; grey: 27 experiments of 8 sources; blue: with these runs'
     """
-    from scipy.special import ndtri
-
     own = None if isinstance(made, Prior) else as_draws(made)[0]
     known = prior or (made if own is None else field_prior())
-    name = law or next(iter(known.means)) if own is None else without_misfit(own.law).name
-    of = _known_law(known, name)
+    of = get(law or next(iter(known.means))) if own is None else without_misfit(own.law)
+    if not known.knows(of):
+        raise UsageError(
+            f"the prior says nothing of law {of.name}; it knows {', '.join(known.means)}."
+            f"{nearest(of.name, known.means)}"
+        )
     ax, names, mean = ax or new_axes(), known.coordinates_of(of), known.mean_of(of)
     spread, width = np.sqrt(np.diag(known.covariance_of(of))), float(ndtri((1 + level) / 2))
     rows = np.arange(len(names))
@@ -221,7 +200,15 @@ def prior_and_runs(
     color = FAINT if own is None else BLUE
     ax.hlines(rows, z[0], z[2], color=color, linewidth=2.6 * (own is not None), zorder=3)
     dots(ax, z[1], rows, color=[color], s=34, alpha=1, zorder=4)
-    _write_numbers(ax, of, names, before, values, width, color)
+    # The ends of the prior's bars, and on the right the values, in natural numbers.
+    for row, name in enumerate(names):
+        (least, _, most), (low, text, high) = (
+            [_natural(of, name, value) for value in column[:, row]] for column in (before, values)
+        )
+        write(ax, least, (-width, row), ha="right", va="center", xytext=(-4, 0), color=FAINT)
+        write(ax, most, (width, row), va="center", xytext=(4, 0), color=FAINT)
+        text += f"  ({low} to {high})" * (low != high)
+        write_right(ax, text, row, color=color)
     ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
     ax.set(xlim=(-reach - 1.5, reach + 1.5), ylim=(len(names) - 0.4, -0.6))
     ax.set_yticks(rows, [_coordinate_in_words(of, name) for name in names])
@@ -231,32 +218,6 @@ def prior_and_runs(
             "blue: these runs alone": own is not None and own.kind != "posterior"}  # fmt: skip
     label = f"standard deviations of earlier experiments; {level:.0%} intervals"
     return finish(ax, label, "", what_is_drawn(said))
-
-
-def _write_numbers(
-    ax: Axes, law: Law, names: tuple[str, ...], before: np.ndarray, values: np.ndarray,
-    width: float, color: str,
-) -> None:  # fmt: skip
-    """The ends of the prior's bars, and on the right the values (3, k), in natural numbers."""
-    style = {"color": FAINT, "va": "center"}
-    for row, name in enumerate(names):
-        least, _, most = (_natural(law, name, value) for value in before[:, row])
-        write(ax, least, (-width, row), ha="right", xytext=(-4, 0), **style)
-        write(ax, most, (width, row), xytext=(4, 0), **style)
-        low, text, high = (_natural(law, name, value) for value in values[:, row])
-        text += f"  ({low} to {high})" * (low != high)
-        place = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0)}
-        write(ax, text, (1, row), **place, **(style | {"color": color}))
-
-
-def _known_law(known: Prior, name: str) -> Law:
-    """A law of the prior; a UsageError of another."""
-    if not known.knows(law := get(name)):
-        listed = ", ".join(known.means)
-        raise UsageError(
-            f"the prior says nothing of law {name}; it knows {listed}.{nearest(name, known.means)}"
-        )
-    return law
 
 
 def _coordinates_of_draws(own: Draws, names: tuple[str, ...], level: float) -> np.ndarray:
@@ -273,72 +234,16 @@ def _natural(law: Law, name: str, value: float) -> str:
     """A coordinate as people read it: of log-odds the share, of a log the number."""
     if name.partition("[")[0] == "share":  # of a group share[c4]
         return number_of(1 / (1 + np.exp(-value)), SHARE)
-    return f"{np.exp(value) if _words(law, name).startswith('log ') else value:.3g}"
-
-
-def _words(law: Law, name: str) -> str:
-    return law.scale_free.words.get(name, "log of the floor")
+    words = law.scale_free.words.get(name, _OF_A_GROUP)
+    return f"{np.exp(value) if words.startswith('log ') else value:.3g}"
 
 
 def _coordinate_in_words(law: Law, name: str) -> str:
     """What a coordinate is, without its log, in lines, and its name."""
-    words = _words(law, name)
+    words = law.scale_free.words.get(name, _OF_A_GROUP)
     if words.startswith("log"):
         words = words.partition(" of the ")[2]
-    if "reference point" in words:
-        form = {"C": power_of_ten}
-        at = ", ".join(
-            f"{n} = {form.get(n, count_in_words)(x)}" for n, x in law.scale_free.reference.items()
-        )
-        words = words.replace("the reference point", at.replace(" ", "\N{NO-BREAK SPACE}"))
-    return textwrap.fill(f"{words} ({name})", 32)
-
-
-@checked
-def profile_prediction(
-    profile: Profile, ax: Axes | None = None, *, level: float = 0.95, reach: float = 3.0
-) -> Axes:
-    """A prediction as a parameter, such as the floor, is fixed elsewhere, and what speaks for each.
-
-    Below: by how much the objective rises, in squared standard errors.
-
-    Args:
-        profile: profile of a parameter that :func:`jaxlaw.profile` returned, with ``at=``.
-        ax: axes to draw on; a new figure if None.
-        level: confidence level of the interval that is shaded.
-        reach: standard errors from the optimum up to which values are drawn.
-
-    Raises:
-        UsageError: the profile follows no prediction.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> runs = jl.simulate.experiment("chinchilla").table.iloc[::40]
-        >>> fit = jl.fit("chinchilla", runs)
-        >>> profile = jl.profile(fit, runs, "E", at={"N": 7e10, "D": 1.4e12})
-        >>> plots.profile_prediction(profile).get_ylabel()
-        'loss (nats) at N = 70 B, D = 1.4 T'
-    """
-    if profile.at is None:
-        raise UsageError("this profile follows no prediction: jl.profile(…, at={…})")
-    ax = ax or new_axes()
-    table = profile.table.sort_values("value")
-    value = table["value"].to_numpy()
-    least, most = np.interp([-reach, reach], table["root"], value)
-    low, high = (np.clip(end, least, most) for end in profile.interval(level)[2:])
-    rise = panel_below(ax, "rise")
-    rise.plot(value, table["root"] ** 2, color=INK, linewidth=1.4)
-    ax.plot(value, table["prediction"], color=INK, linewidth=1.8)
-    here = float(np.interp(profile.estimate, value, table["prediction"]))
-    dots(ax, profile.estimate, here, color=INK, s=30, alpha=1, zorder=4)
-    for each in (ax, rise):
-        each.axvspan(low, high, color=FAINT, alpha=0.12, linewidth=0, zorder=0)
-        each.set_xlim(least, most)
-    ax.set_ylim(*np.sort(np.interp([least, most], value, table["prediction"])))
-    ax.margins(y=0.05)
-    rise.set_ylim(-1, reach**2)
-    rise.axhline(0, color=FAINT, linewidth=0.8)
-    rise.set_xlabel(f"{profile.quantity}, fixed; shaded: its {level:.0%} interval")
-    units = profile.fit.input_units()
-    where = ", ".join(f"{name} = {number_of(x, *units[name])}" for name, x in profile.at.items())
-    return finish(ax, "", f"{target_label(profile.fit.law)} at {where}")
+    form = {"C": power_of_ten}
+    at = (f"{n} = {form.get(n, count_in_words)(x)}" for n, x in law.scale_free.reference.items())
+    known = ", ".join(at).replace(" ", "\N{NO-BREAK SPACE}")
+    return textwrap.fill(f"{words.replace('the reference point', known)} ({name})", 32)

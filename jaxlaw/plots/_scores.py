@@ -1,6 +1,8 @@
-"""Pictures of scores: errors of runs; tasks' intervals over chance, their laws, the compute."""
+"""Pictures of scores: of runs, of folds, of tasks over chance and over compute."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -25,14 +27,17 @@ from jaxlaw._axes import (
     write,
 )
 from jaxlaw._quantities import written
+from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError, nearest
+from jaxlaw.fitting import SCORES
+from jaxlaw.validation import Study
 
 _APART = 0.6  # of the room of a task, for its points
 _NAMED = 4  # points, beside which there is room for what they are
 
 
 @picture("scores")
-def errors_of_runs(scores: Answer, ax: Axes | None = None) -> Axes:
+def errors_of_runs(scores: Answer, ax: Axes) -> Axes:
     """How far predictions were off, run by run; hollow is what lies beyond the fitted ranges.
 
     Raises:
@@ -41,7 +46,6 @@ def errors_of_runs(scores: Answer, ax: Axes | None = None) -> Axes:
     table = scores.table[np.isfinite(scores.table["relative_error"])]
     if table.empty:
         raise UsageError("no run has both a prediction and an observation")
-    ax = ax or new_axes()
     error, outside = 100 * table["relative_error"], table["outside"].to_numpy(bool)
     mean = 100 * scores.mean_absolute_relative_error
     ax.axhspan(-mean, mean, color=BLUE, alpha=0.1, linewidth=0, zorder=0)
@@ -62,24 +66,67 @@ def errors_of_runs(scores: Answer, ax: Axes | None = None) -> Axes:
     return finish(ax, f"predicted {target}", "observed − predicted (% of observed)", title)
 
 
+@checked
+def fold_scores(
+    study: Study, metric: Any = "huber", ax: Axes | None = None, *, data: str | None = None
+) -> Axes:
+    """The score of every fold, a row a law; the bar is the median, hollow asks for unseen ranges.
+
+    Args:
+        study: study that :func:`jaxlaw.cross_validate` returned.
+        metric: ``huber``, ``mean_huber``, ``r2`` (what it leaves unexplained), ``huber_linear``,
+            ``mean_huber_linear`` or ``rmse``.
+        ax: axes to draw on; a new figure if None.
+        data: one of the study's data sets; all if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla").table
+        >>> folds = jl.folds.k_fold(2)
+        >>> study = jl.cross_validate(["chinchilla", "kaplan"], runs, folds, n_starts=64)
+        >>> plots.fold_scores(study).get_xlabel()
+        'Huber of held-out points, a dot a fold'
+    """
+    ax = ax or new_axes()
+    frame = study.frame if data is None else study.frame[study.frame["data"] == data]
+    laws = list(study.laws)
+    for row, law in enumerate(reversed(laws)):
+        rows = frame[(frame["law"] == law) & ~frame["failed"]]
+        score = (1 - rows["r2"] if metric == "r2" else rows[metric]).to_numpy(float)
+        far = rows["extrapolates"].to_numpy(bool)
+        height = row + 0.5 * (np.arange(len(score)) % 9 / 8 - 0.5)
+        dots(ax, score[~far], height[~far], color=BLUE, s=20, alpha=0.7, zorder=3)
+        dots(ax, score[far], height[far], facecolors="none", edgecolors=RED, s=20, alpha=1,
+             linewidths=0.9, zorder=3)  # fmt: skip
+        if np.isfinite(score).any():
+            ax.vlines(np.nanmedian(score), row - 0.38, row + 0.38, color=INK, linewidth=1.6)
+    ax.set_yticks(range(len(laws)), reversed(laws), parse_math=False)
+    ax.set_ylim(-0.6, len(laws) - 0.4)
+    ax.tick_params(left=False)
+    what = "1 − R²" if metric == "r2" else SCORES.get(metric, metric)
+    said = {"○ beyond the fitted range": frame["extrapolates"].any(), "bar: median": True}
+    return finish(ax, f"{what} of held-out points, a dot a fold", "", what_is_drawn(said),
+                  log_x={"words": False})  # fmt: skip
+
+
 @picture("score forecast")
-def scores(plan: Answer, ax: Axes | None = None, *, task: str | None = None) -> Axes:
+def scores(plan: Answer, ax: Axes, *, task: str | None = None) -> Axes:
     """Every task's score with its interval, a dot a point, over its chance (grey).
 
     A task without a forecast has its reason in place of the dots.
 
     Args:
         plan: what :func:`jaxlaw.forecast_scores` returned.
-        ax: axes to draw on; a new figure if None.
+        ax: axes to draw on.
         task: one of its tasks, of which the score over the loss is drawn: black dots are final
             models, red ones the forecast; the band is for a run of that loss.
 
     Raises:
         UsageError: that task has no forecast.
     """
-    ax, table = ax or new_axes(), plan.table
     if task is not None:
         return _score_over_loss(plan, task, ax)
+    table = plan.table
     tasks, count = list(dict.fromkeys(table["task"])), len(plan.mean)
     steps = _APART * (np.arange(count) - (count - 1) / 2) / max(count - 1, 1)
     colors, named = shades(count)[::-1], []
@@ -137,13 +184,13 @@ def _score_over_loss(plan: Answer, task: str, ax: Axes) -> Axes:
 
 
 @picture("score compute")
-def score_compute(plan: Answer, ax: Axes | None = None) -> Axes:
+def score_compute(plan: Answer, ax: Axes) -> Axes:
     """Scores over the compute of models of one ratio, and where each reaches the one asked for.
 
     A dot is where every second new run reaches it, the line through it goes from where few do to
     where nearly all do. Striped is what lies beyond the runs.
     """
-    ax, ends = ax or new_axes(), []
+    ends = []
     tasks = list(plan.points["scores"].groupby("task", sort=False))
     few = len(tasks) < _NAMED  # bands and numbers of more lie over one another
     for (task, rows), color in zip(tasks, shades(len(tasks)), strict=True):

@@ -21,7 +21,7 @@ _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _VOID = {"meta", "input"}
 _MEANING = {
     "error": "Do not use these numbers",
-    "warning": "Think before you rely on this",
+    "warning": "Caution",
     "info": "Good to know",
 }
 
@@ -34,7 +34,7 @@ class Section(NamedTuple):
     """A part of the page, under a heading of its own."""
 
     title: str
-    content: tuple[Any, ...]
+    content: Sequence[Any]
 
     @property
     def anchor(self) -> str:
@@ -70,7 +70,11 @@ def table(
         caption: caption of the table.
         words: columns of sentences, which may break into lines.
     """
-    rows = [[str(cell) for cell in row] for row in rows]
+    rows = [
+        [("" if cell != cell else f"{cell:.4g}") if isinstance(cell, float) else str(cell)
+         for cell in row]
+        for row in rows
+    ]  # fmt: skip
     right = [
         k > 0 and all(_is_number(row[k]) for row in rows) and k not in words
         for k in range(len(head))

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw._arrays import check_level
 from jaxlaw._json import write_atomic
-from jaxlaw._quantities import Quantity
 from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
-from jaxlaw.data import LossCurves, ReadingOptions, Runs, without_dependence_note
-from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import Fit, FittedLaw, runs_of, score_text
-from jaxlaw.forecasting import Backtest, Forecast
+from jaxlaw.data import (
+    AREAS,
+    LossCurves,
+    ReadingOptions,
+    Runs,
+    optimizer_steps,
+    without_dependence_note,
+)
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting import Fit, FittedLaw, runs_of
+from jaxlaw.forecasting import Forecast
 from jaxlaw.notes import Note
 from jaxlaw.reporting._explorer import explorer
-from jaxlaw.reporting._figures import (
-    along_figures,
-    backtest_figure,
-    can_draw,
-    curve_figures,
-    evidence_figures,
-    forecast_figure,
-    plan_figures,
-    profile_figure,
-    study_figures,
-)
 from jaxlaw.reporting._html import (
     Html,
     Section,
@@ -46,30 +45,22 @@ from jaxlaw.reporting._html import (
     tiles,
     whole_page,
 )
-from jaxlaw.uncertainty import (
-    COLUMNS,
-    Bootstrap,
-    Covariance,
-    Profile,
-    covariance,
-    has_draws,
-    interval_of,
-)
-from jaxlaw.validation import VERDICTS, Study
+from jaxlaw.uncertainty import COLUMNS, Profile, as_draws, has_draws
+from jaxlaw.validation import Study
 
-_ROWS = 40  # of a plan's table
-_FEW = 12  # rows of a plan's table that is not folded
-_FOLDS = 400  # rows of the table of folds: a study has thousands
-_SPREADS = 20  # rows of the table of parameters that are shown at once
-_SCORES = {"huber": "Huber", "r2": "R²"}
+_ROWS = 400  # of a table: a study has thousands of folds
+_FEW = 12  # rows of a table that is not folded
+_ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean little to the eye
+_SETS = 4  # data sets whose folds are drawn
+_CURVES = 4  # loss curves that are drawn, and the points of each
+_POINTS = 400
+_SIZE = (5.0, 3.6)  # inches; with letters of 11 points readable on a telephone
+_FONTS = "'DejaVu Sans', Verdana, sans-serif"
 NO_CURVES = (
     "Curves over their steps need their schedules: in Python runs=jl.read_loss_curves(…), in the "
     "command RUNS."
 )
 NO_FIGURES = "Figures need matplotlib: pip install 'jaxlaw[plot]'."
-
-#: Title, lead, first numbers and sections of a page.
-_Parts = tuple[str, str, Html, list[Section]]
 
 
 @checked
@@ -79,10 +70,7 @@ def report(
     *,
     runs: Any = None,
     intervals: Any = None,
-    groups: Any = None,
     plans: Sequence[Any] = (),
-    profiles: Sequence[Any] = (),
-    forecasts: Sequence[Forecast] = (),
     level: ConfidenceLevel | None = None,
     title: str | None = None,
     **reading: Unpack[ReadingOptions],
@@ -97,22 +85,16 @@ def report(
         result: :class:`jaxlaw.FittedLaw`, :class:`jaxlaw.Fit`, :class:`jaxlaw.Study` or
             :class:`jaxlaw.Forecast`.
         out: file to write; None writes none.
-        runs: runs that a fit was made from, as :func:`jaxlaw.read_runs` takes or returns them.
-            They give the sandwich intervals, and figures with data. Of a fit to loss curves, the
-            :class:`jaxlaw.LossCurves`: they are drawn over their steps.
-        intervals: :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.uncertainty.Covariance` of a fit, the
-            table of their ``conf_int()``, or draws (an object with ``fit``, ``params`` and
-            ``notes``). The page then shows no other intervals of the parameters.
-        groups: columns or labels of rows that share noise, with ``runs``, as for
-            :func:`jaxlaw.covariance`; what ``intervals`` holds was grouped, or not, when it was
-            made.
-        plans: results for a fit or a forecast, such as :func:`jaxlaw.planning.allocation` gives:
-            their numbers, tables, notes and pictures.
-        profiles: profiles of a fit by :func:`jaxlaw.profile`: a figure each, and the interval
-            of its parameter where ``intervals`` gives none.
-        forecasts: forecasts (:func:`jaxlaw.forecast`) that the page of a fit is to show.
+        runs: runs that a fit was made from, as :func:`jaxlaw.read_runs` takes or returns them,
+            for figures with data. Of a fit to loss curves, the :class:`jaxlaw.LossCurves`: they
+            are drawn over their steps.
+        intervals: what the parameters' intervals come from in place of the fit's own standard
+            errors: a :class:`jaxlaw.Bootstrap`, a :class:`jaxlaw.uncertainty.Covariance`, draws, or
+            the table of their ``conf_int()``.
+        plans: answers to show first: plans, such as :func:`jaxlaw.planning.allocation` gives,
+            forecasts, and profiles, whose interval then stands for that of their parameter.
         level: confidence level of all intervals on the page; None takes that of the plans, or of
-            the forecast that is reported, else 0.95. Forecasts are restated at it.
+            the forecast that is reported, else 0.95. Forecasts and profiles are restated at it.
         title: title of the page; says law and source if None.
         **reading: options of :func:`jaxlaw.read_runs`.
 
@@ -129,59 +111,12 @@ def report(
         >>> page.startswith("<!DOCTYPE html>")
         True
     """
-    plans, profiles, forecasts = tuple(plans), tuple(profiles), tuple(forecasts)
     for plan in plans:
         if not isinstance(plan, Result):
             raise UsageError(f"a plan is an answer of jaxlaw.planning, not {type(plan).__name__}")
-    level = _page_level(level, plans, getattr(result, "level", 0.95))
-    given = any(value is not None for value in (runs, intervals, groups))
-    of_fit = given or profiles or reading or forecasts
-    if isinstance(result, Study):
-        if of_fit or plans:
-            raise UsageError(
-                "runs, intervals, groups, plans, profiles and forecasts belong to a fit; a study "
-                "has its folds"
-            )
-        parts = _study_parts(result)
-    elif isinstance(result, Forecast):
-        if of_fit:
-            raise UsageError(
-                "runs, intervals, groups, profiles and forecasts belong to a fit; a forecast has "
-                "its runs and intervals itself"
-            )
-        parts = _forecast_parts(_restated(result, level), plans)
-    else:
-        if groups is not None and (runs is None or intervals is not None):
-            raise UsageError(
-                "groups is about intervals from runs: give runs= and no intervals=; a bootstrap "
-                "or a covariance takes groups= itself",
-                argument="groups",
-                value=groups,
-            )
-        if runs is None and reading:
-            raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
-        curves = runs if isinstance(runs, LossCurves) else None
-        read = None if runs is None else runs_of(result, runs, reading)
-        forecasts = tuple(_restated(forecast, level) for forecast in forecasts)
-        parts = _fit_parts(
-            result, read, curves, intervals, plans, profiles, forecasts, level, groups
-        )
-    heading, *rest = parts
-    text = whole_page(title or heading, *rest, f"Made by jaxlaw {__version__}.")
-    if out is not None:
-        write_atomic(out, lambda file: file.write_text(text, "utf-8"))
-    return text
-
-
-def _page_level(level: float | None, plans: Sequence[Result], usual: float) -> float:
-    """The one level of all intervals on a page.
-
-    Raises:
-        UsageError: intervals of plans are of another one.
-    """
-    levels = sorted({plan.level for plan in plans if _has_intervals(plan)})
+    levels = sorted({one.level for one in plans if _has_level(one)})
     if level is None:
-        level = levels[0] if levels else usual
+        level = (levels or [getattr(result, "level", 0.95)])[0]
     check_level(level)
     if others := [other for other in levels if other != level]:
         raise UsageError(
@@ -190,271 +125,263 @@ def _page_level(level: float | None, plans: Sequence[Result], usual: float) -> f
             argument="level",
             value=level,
         )
-    return level
-
-
-def _has_intervals(plan: Result) -> bool:
-    tables = plan.tables.values()
-    return bool(getattr(plan, "interval", {})) or any(
-        str(column).endswith("_low") for table in tables for column in table
-    )
-
-
-def _restated(forecast: Forecast, level: float) -> Forecast:
-    """A forecast with its intervals at another level."""
-    if forecast.level == level:
-        return forecast
-    low, high = forecast.interval(level)
-    table = forecast.table.assign(low=low, high=high)
-    return dataclasses.replace(forecast, level=level, table=table)
-
-
-def _opening(asked: Sequence[Result], notes: Sequence[Note], first: Html) -> Html:
-    """What a page begins with: answers in a sentence each, and notes that forbid to use them."""
-    said = [
-        element("p", text, class_=kind)
+    plans = [_restated(plan, level) for plan in plans]
+    if not isinstance(result, FittedLaw) and (runs is not None or intervals is not None or reading):
+        raise UsageError("runs and intervals belong to a fit; a study or a forecast has its own")
+    if runs is None and reading:
+        raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
+    if isinstance(result, Study):
+        lead = f"Fitted on parts of the runs, scored on the rest: {result.design}"
+        heading, notes = f"A study of {', '.join(result.laws)}", result.notes
+        first, sections = _study(result)
+        asked = [result, *plans]
+    elif isinstance(result, Forecast):
+        result = _restated(result, level)
+        count, source = len(result.observed), result.source
+        lead = f"{level:.0%} intervals for a new run, from {count} runs of {source}"
+        heading, notes = f"{result.target.capitalize()} of runs not yet made", result.notes
+        first = tiles([("made", result.created), ("runs", f"{count} from {source}")])
+        sections = _forecast(result)
+        asked = [result, *plans]
+    else:
+        read = None if runs is None else runs_of(result, runs, reading)
+        curves = runs if isinstance(runs, LossCurves) else None
+        heading = f"{result.law.name}: a scaling law of {result.source or 'runs'}"
+        origin = result.origin()
+        lead = f"{origin[0].upper()}{origin[1:]}"
+        if isinstance(result, Fit):
+            dropped = f" ({result.n_dropped} dropped)" * bool(result.n_dropped)
+            lead = f"{result.n_observations} observations{dropped} from {result.source or 'runs'}"
+        notes, first, sections = _fit(result, read, curves, intervals, plans, level)
+        asked = plans or [result]
+    source = intervals if has_draws(intervals) else result
+    answers = _answers(plans, source, runs)
+    known = [note_list(notes) if notes else element("p", "Neither data nor search gave a warning.")]
+    # A study's ranking and a forecast's points are what was asked for.
+    at = 0 if isinstance(result, FittedLaw) else 1
+    sections[at:at] = [*answers, Section("What to know first", known)]
+    opening = [
+        element("p", before, text, class_=kind)
         for one in asked
-        for kind, text in (("headline", one.headline), ("next", _next(one)))
+        for kind, before, text in (
+            ("headline", "", one.headline),
+            ("next", "Next: ", one.next_step),
+        )
         if text
     ]
     grave = [note for note in notes if note.severity == "error"]
-    return inner([*said, note_list(grave) if grave else "", first])
+    opening += [note_list(grave) if grave else "", first]
+    made_by = f"Made by jaxlaw {__version__}."
+    text = whole_page(title or heading, lead, inner(opening), sections, made_by)
+    if out is not None:
+        write_atomic(out, lambda file: file.write_text(text, "utf-8"))
+    return text
 
 
-def _next(result: Result) -> str:
-    """What to do next, as the reader's door has it."""
-    step = result.next_step
-    return f"Next: {step}" * bool(step)
+def _has_level(plan: Result) -> bool:
+    """Whether a plan has intervals that cannot be stated at another level."""
+    columns = [str(name) for frame in plan.tables.values() for name in frame]
+    known = bool(getattr(plan, "interval", None)) or any(n.endswith("_low") for n in columns)
+    return known and not isinstance(plan, Forecast | Profile)
+
+
+def _restated(result: Any, level: float) -> Any:
+    """A result with its intervals at another level, where it can be stated there."""
+    if isinstance(result, Profile):
+        return dataclasses.replace(result, level=level)
+    if isinstance(result, Forecast) and result.level != level:
+        low, high = result.interval(level)
+        frame = result.table.assign(low=low, high=high)
+        return dataclasses.replace(result, level=level, table=frame)
+    return result
+
+
+# What every page has
+
+
+def _answers(plans: Sequence[Result], source: Any, runs: Any) -> list[Section]:
+    """A section for each, its picture before its numbers."""
+    sections: list[Section] = []
+    seen: Counter[str] = Counter()
+    for plan in plans:
+        kind = plan.kind_name.capitalize()
+        seen[kind] += 1
+        kind += f" {seen[kind]}" * (seen[kind] > 1)
+        sections.append(Section(kind, [*_picture(plan, source, runs), *_shown(plan)]))
+    return sections
+
+
+def _shown(result: Result) -> list[Any]:
+    """Numbers with their intervals, words, tables, notes."""
+    parts: list[Any] = []
+    if numbers := result.quantities:
+        level = f"{getattr(result, 'level', 0.95):.0%}"
+        rows = [
+            (name.replace("_", " "), f"{one.value:.6g}", one.low, one.high, str(one))
+            for name, one in numbers.items()
+        ]
+        head = ("quantity", "value", f"{level} from", "to", "with its unit")
+        if not any(one.interval for one in numbers.values()):
+            rows, head = [(*row[:2], row[-1]) for row in rows], (*head[:2], head[-1])
+        parts.append(table(head, rows, "In the units of the runs", words=(len(head) - 1,)))
+    if words := [(name.replace("_", " "), text) for name, text in result.words.items() if text]:
+        parts.append(pairs(words, "In words"))
+    parts += [_frame(result, frame, name.capitalize()) for name, frame in result.shown().items()]
+    return [*parts, *([note_list(result.notes)] if result.notes else [])]
+
+
+def _frame(result: Result, frame: pd.DataFrame, caption: str) -> Html:
+    """A table of a result, folded where it is long."""
+    shown = result.readable(frame.head(_ROWS))
+    if len(shown) < len(frame):
+        caption += f": the first {len(shown)} of {len(frame)}; the rest is in what was saved"
+    head = [str(name).replace("_", " ") for name in shown]
+    whole = table(head, shown.itertuples(index=False), caption)
+    return folded(f"{caption}: {len(shown)} rows", whole) if len(frame) > _FEW else whole
+
+
+def _record(result: Any) -> Html:
+    """What its file holds."""
+    text = json.dumps(result.to_dict(), indent=1, ensure_ascii=False)
+    return folded("As jaxlaw saves it (JSON)", element("pre", text, id="json"))
+
+
+def _figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None = None) -> Html:
+    """A figure as SVG, with its caption.
+
+    Args:
+        draw: function that draws on Axes.
+        alt: text that says what it shows, for those who do not see it.
+        caption: caption below it.
+        rows: number of rows of the figure, one below the other; a few need less room.
+    """
+    # matplotlib is an extra: a page without it has no figures.
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    width, height = _SIZE
+    height = height if rows is None else min(height, 1.0 + 0.4 * rows)
+    drawn, text = Figure(figsize=(width, height), layout="constrained"), io.StringIO()
+    # Names of clips and markers must differ between the figures of a page, not between runs.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": caption, "font.size": 11}
+    with matplotlib.rc_context(settings):
+        draw(drawn.subplots())
+        drawn.savefig(
+            text, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None}
+        )
+    # As part of a page: no prolog, no metadata, no size of its own.
+    svg = re.sub(r"<metadata>.*?</metadata>", "", text.getvalue(), flags=re.DOTALL)
+    start, _, rest = svg[svg.index("<svg") :].partition(">")
+    box = re.search(r'viewBox="[\d. -]+"', start)[0]
+    label = element("svg", role="img", aria_label=alt).removesuffix("></svg>")
+    rest = re.sub(r"'DejaVu Sans'[^;\"]*", _FONTS, rest)
+    caption = element("figcaption", caption)
+    return element("figure", Html(f"{label} {box}>{rest}"), caption, class_="plot")
+
+
+def _can_draw() -> bool:
+    return find_spec("matplotlib") is not None
+
+
+def _picture(result: Any, source: Any, runs: Any = None) -> list[Html]:
+    """The picture of a result; of an allocation the runs and the answer in one frame."""
+    if not _can_draw() or not result.picture:
+        return []
+    from jaxlaw import plots  # needs matplotlib
+
+    draw, kind, words = result.plot, result.kind_name, "The numbers are in the tables."
+    inputs = set() if isinstance(source, Study) else set(as_draws(source)[0].law.input_names)
+    if kind == "allocation" and {"N", "D"} <= inputs <= {"N", "D", "r"}:
+        ranges = as_draws(source)[0].ranges
+        bare = not np.isfinite([ranges.get(name, (np.nan, np.nan)) for name in ("N", "D")]).all()
+        computes = (result.compute / 100, result.compute * 10) if bare else None
+        at = {"r": result.r} if "r" in inputs else {}
+
+        def draw(ax: Any) -> Any:
+            return plots.isoloss(
+                source, computes, ax, at=at, mark=result, runs=runs, level=result.level
+            )
+
+        words = "Contours of equal loss over compute and model size, with the runs and the answer."
+    drawn = _figure(draw, f"{result.headline}. {words}", kind.capitalize())
+    return [element("div", drawn, class_="main")]
 
 
 # A fit
 
 
-def _fit_parts(
+def _fit(
     fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: Any,
-    plans: Sequence[Any], profiles: Sequence[Any], forecasts: Sequence[Forecast], level: float,
-    groups: Any,
-) -> _Parts:  # fmt: skip
+    plans: Sequence[Any], level: float,
+) -> tuple[list[Note], Html, list[Section]]:  # fmt: skip
+    """Notes, first numbers and sections of a fit's page."""
+    profiles = [plan for plan in plans if isinstance(plan, Profile)]
     for profile in profiles:
-        if not isinstance(profile, Profile):
-            kind = type(profile).__name__
-            raise UsageError(f"a profile is the result of jl.profile, not {kind}")
         if profile.fit.params != fit.params:
             raise UsageError(f"the profile of {profile.quantity} is one of another fit")
-    uncertainty = _uncertainty(fit, runs, intervals, profiles, level, groups)
-    # One interval a number: what the caller gave stands alone; else a profile, where there is one.
-    drawn = None if intervals is not None else level
-    notes = [*without_dependence_note(fit.notes, uncertainty.groups), *uncertainty.notes]
-    notes += [n for profile in profiles for n in profile.notes if n.code == "profile-found-better"]
-    none = element("p", "Neither data nor search gave reason for a warning.")
-    shown = _Figures.of(fit, runs, curves, uncertainty.table, profiles, drawn)
-    record = json.dumps(fit.to_dict(), indent=1, ensure_ascii=False)
-    sections = [
-        *_answers(plans, forecasts, uncertainty.draws or fit, runs),
-        *([Section("Fit", shown.main)] if shown.main and not (plans or forecasts) else []),
-        Section("What to know first", (note_list(notes) if notes else none,)),
-        Section("Parameters", _parameters(fit, uncertainty, level)),
-        Section("Try it", explorer(uncertainty.draws or fit, level)),
-        Section("Law", _law(fit)),
-        Section("Evidence", (*([_tiles(fit)] if plans or forecasts else []), _evidence(fit))),
-        Section("Figures", (*(shown.main if plans or forecasts else ()), *shown.others)),
-        Section("Bookkeeping", (
-            folded("Data, and the ranges that were fitted", *_data(fit, runs)),
-            folded("The fit as jaxlaw saves it (JSON)", element("pre", record, id="fit-json")),
-        )),
-    ]  # fmt: skip
-    title = f"{fit.law.name}: a scaling law of {fit.source or 'runs'}"
-    asked = [*plans, *forecasts] or [fit]
-    if not isinstance(fit, Fit):
-        lead = f"{fit.origin()[0].upper()}{fit.origin()[1:]}"
-        return title, lead, _opening(asked, notes, Html("")), sections
-    dropped = f" ({fit.n_dropped} dropped)" if fit.n_dropped else ""
-    lead = f"{fit.n_observations} observations{dropped} from {fit.source or 'runs'}"
-    first = Html("") if plans or forecasts else _tiles(fit)
-    return title, lead, _opening(asked, notes, first), sections
-
-
-def _tiles(fit: FittedLaw) -> Html:
-    """The few numbers that say how good a fit is."""
-    if not isinstance(fit, Fit):
-        return Html("")
-    return tiles(
-        [
-            ("R²", f"{fit.r2:.5f}"),
-            ("RMSE", f"{fit.rmse:.4g}"),
-            ("observations", f"{fit.n_observations}"),
-            ("starts that agree", f"{fit.agreement:.0%}"),
-            ("search", fit.status),
-        ]
-    )
-
-
-def _answers(
-    plans: Sequence[Result], forecasts: Sequence[Forecast], source: Any, runs: Runs | None
-) -> list[Section]:
-    """What was asked for, each with its picture before its numbers."""
-    sections = []
-    for forecast in forecasts:
-        known = (note_list(forecast.notes),) if forecast.notes else ()
-        sections.append(Section("Forecast", (*_forecast(forecast), *known)))
-    if plans:
-        parts = [part for plan in plans for part in _plan(plan, source, runs)]
-        sections.append(Section("Plan", tuple(parts)))
-    return sections
-
-
-class _Uncertainty(NamedTuple):
-    """Intervals of the parameters, and where they come from."""
-
-    table: pd.DataFrame | None = None
-    source: str = "No intervals are known."
-    notes: tuple[Note, ...] = ()
-    groups: tuple[str, ...] | None = None
-    draws: Any = None  # for the intervals of plans
-
-
-def _uncertainty(
-    fit: FittedLaw, runs: Runs | None, intervals: Any, profiles: Sequence[Profile], level: float,
-    groups: Any,
-) -> _Uncertainty:  # fmt: skip
-    """From what the caller gave; else the sandwich of the runs, with the profiles' intervals."""
-    if intervals is not None:
-        known = _given_intervals(fit, intervals, level)
-        return known._replace(notes=tuple(n for n in known.notes if n not in fit.notes))
-    if not isinstance(fit, Fit):
-        return _Uncertainty()
-    if runs is None:
-        errors = fit.standard_errors
-        if errors is not None and errors.values:
-            return _Uncertainty(fit.conf_int(level), f"Intervals: {errors.source()}.")
-        message = "no intervals: give the data the fit was made from, or a bootstrap of them"
-        return _Uncertainty(notes=(Note("no-intervals", "warning", message),))
-    try:
-        known = _given_intervals(fit, covariance(fit, runs, groups=groups), level)
-    except DataError as error:
-        return _Uncertainty(notes=(Note("no-intervals", "warning", f"no intervals: {error}"),))
-    profiled = {profile.quantity: profile.interval(level) for profile in profiles}
-    names = [name for name in known.table["parameter"] if name in profiled]
-    for name in names:
-        _, error, low, high = profiled[name]
-        row = known.table["parameter"] == name
-        known.table.loc[row, COLUMNS[1:]] = [error, float(low), float(high)]
-    more = f" Of {', '.join(names)} it is the profile's." if names else ""
-    notes = tuple(note for note in known.notes if note not in fit.notes)
-    return known._replace(source=known.source + more, notes=notes)
-
-
-def _given_intervals(fit: FittedLaw, intervals: Any, level: float) -> _Uncertainty:
+    frame, origin, groups = None, "No intervals are known.", None
+    notes = list(fit.notes)
     if isinstance(intervals, pd.DataFrame):
-        if missing := [name for name in ("parameter", *COLUMNS) if name not in intervals]:
+        frame, origin = intervals, "Intervals: as given."
+        if missing := {"parameter", *COLUMNS} - set(frame):
+            raise UsageError(f"intervals: the table lacks {', '.join(sorted(missing))}")
+    elif intervals is not None:
+        if not hasattr(intervals, "conf_int"):
             raise UsageError(
-                f"intervals: a table of them has no column '{missing[0]}'",
-                argument="intervals",
-                value=intervals,
+                "intervals is a Bootstrap, a Covariance, the table of either, or draws, not "
+                f"{type(intervals).__name__}"
             )
-        return _Uncertainty(intervals, "Intervals: as given.")
-    draws = intervals if has_draws(intervals) else None
-    if isinstance(intervals, Bootstrap | Covariance):
-        frame = intervals.conf_int(level)
-    elif draws is not None:
-        rows = [
-            (name, *map(float, interval_of(fit.params[name], draws.draws().params[name], level)))
-            for name in fit.law.parameter_names
-            if name not in fit.fixed
-        ]
-        frame = pd.DataFrame(rows, columns=["parameter", *COLUMNS])
-    else:
-        raise UsageError(
-            "intervals is a Bootstrap, a Covariance, the table of either, or draws, not "
-            f"{type(intervals).__name__}",
-            argument="intervals",
-            value=intervals,
-        )
-    groups = getattr(intervals, "groups", None)  # draws need not know how they were made
-    details = [f"rows in groups by {', '.join(groups)}"] if groups else []
-    if isinstance(intervals, Covariance):
-        source = "the covariance of the fit"
-    else:
-        count = draws.draws().rows - 1
-        source = f"percentiles of {count} resamples of the runs"
-        kind = getattr(draws, "kind", "")
-        details = ([kind] if kind else []) + details
-    more = f" ({', '.join(details)})" if details else ""
-    text = f"Intervals: {source}{more}; they take the law to be right."
-    return _Uncertainty(frame, text, tuple(intervals.notes), groups, draws)
-
-
-def _law(fit: FittedLaw) -> tuple[Any, ...]:
+        frame, groups = intervals.conf_int(level), getattr(intervals, "groups", None)
+        by = f", rows in groups by {', '.join(groups)}" if groups else ""
+        origin = f"Intervals: {intervals.kind_name}{by}; they take the law to be right."
+        notes += [note for note in intervals.notes if note not in notes]
+    elif isinstance(fit, Fit) and fit.standard_errors is not None:
+        frame, text = fit.conf_int(level), fit.standard_errors.text()
+        origin = f"{text[0].upper()}{text[1:]}."
+    notes = list(without_dependence_note(notes, groups))
+    for profile in profiles:  # one interval a number: the profile's is the better one
+        _, error, low, high = profile.interval(level)
+        if frame is not None and (row := frame["parameter"] == profile.quantity).any():
+            frame = frame.copy()
+            frame.loc[row, list(COLUMNS[1:])] = [error, float(low), float(high)]
+            origin += f" Of {profile.quantity} it is the profile's."
+        notes += [note for note in profile.notes if note.code == "profile-found-better"]
+    main, others = _fit_figures(fit, runs, curves, frame)
+    first = Html("")
+    if isinstance(fit, Fit):
+        first = tiles([("R²", f"{fit.r2:.5f}"), ("RMSE", f"{fit.rmse:.4g}"),
+                       ("observations", f"{fit.n_observations}"),
+                       ("starts that agree", f"{fit.agreement:.0%}"),
+                       ("search", fit.status)])  # fmt: skip
     law = fit.law
     items = [("name", law.name), ("source", law.source or "a law of your own")]
-    if law.constraint is not None:
-        items.append(("constraint", law.constraint.name))
+    items += [("constraint", law.constraint.name)] if law.constraint is not None else []
     items += [(name, f"fixed at {value:.6g}") for name, value in fit.fixed.items()]
     if isinstance(fit, Fit):
         items += [(name, f"tied to {other}") for name, other in fit.tied.items()]
-        items += [(n, f"bounded, {_limits(*limits)}") for n, limits in fit.bounds.items()]
+        items += [(n, f"bounded, {low} to {high}") for n, (low, high) in fit.bounds.items()]
     formula = element("p", f"{law.target} = {law.formula}", class_="formula")
-    return formula, pairs(items, "The law and its constraints")
+    sections = [
+        *([Section("Fit", main)] if main else []),
+        Section("Parameters", [_parameters(fit, frame, level), element("p", origin)]),
+        Section("Try it", explorer(intervals if has_draws(intervals) else fit, level)),
+        Section("Law", [formula, pairs(items, "The law and its constraints")]),
+        Section("Evidence", [_evidence(fit), element("div", *others, class_="figures")]),
+        Section("Bookkeeping", [_data(fit, runs), _record(fit)]),
+    ]
+    return notes, first, sections
 
 
-def _limits(low: float | None, high: float | None) -> str:
-    return " ".join(
-        f"{word} {limit:.6g}" for word, limit in (("from", low), ("to", high)) if limit is not None
-    )
-
-
-def _data(fit: FittedLaw, runs: Runs | None) -> tuple[Any, ...]:
-    docs = {spec.name: spec for spec in fit.law.inputs}
-    if runs is None:
-        rows = [
-            (name, docs[name].doc, _number(fit.units[name] * docs[name].unit), *map(_known, limits))
-            for name, limits in fit.ranges.items()
-        ]
-        head = ("input", "what it is", "one is worth", "lowest", "highest")
-    else:
-        seen = runs.observations(fit.law).describe()
-        rows = [
-            (row["name"], docs[row["name"]].doc if row["name"] in docs else "what is predicted",
-             row["column"], *(_number(row[column]) for column in ("unit", "min", "max")),
-             row["distinct"])
-            for row in seen.to_dict("records")
-        ]  # fmt: skip
-        head = ("name", "what it is", "column", "one is worth", "lowest", "highest", "distinct")
-    text = "The runs behind these coefficients are not here."
-    if isinstance(fit, Fit):
-        text = f"{fit.n_observations} rows fitted, {fit.n_dropped} dropped as invalid."
-    return table(head, rows, "Fitted ranges, in the units of the runs"), element("p", text)
-
-
-def _number(value: Any, digits: int = 6) -> str:
-    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
-
-
-def _known(value: float) -> str:
-    return "not given" if np.isnan(value) else _number(value)
-
-
-def _parameters(fit: FittedLaw, uncertainty: _Uncertainty, level: float) -> tuple[Any, ...]:
-    frame, rows = uncertainty.table, []
-    known = {} if frame is None else {row["parameter"]: row for _, row in frame.iterrows()}
-    for spec in fit.law.parameters:
-        row = known.get(spec.name)
-        cells = ("", "", "") if row is None else [f"{row[name]:.4g}" for name in COLUMNS[1:]]
-        unit = "" if spec.unit == "1" else spec.unit
-        doc = "fixed" if spec.name in fit.fixed else spec.doc
-        rows.append((spec.name, f"{fit.params[spec.name]:.6g}", *cells, unit, doc))
+def _parameters(fit: FittedLaw, frame: pd.DataFrame | None, level: float) -> Html:
+    ends = list(COLUMNS[1:])
+    known = {} if frame is None else {row["parameter"]: row[ends] for _, row in frame.iterrows()}
+    rows = [
+        (spec.name, f"{fit.params[spec.name]:.6g}", *known.get(spec.name, [np.nan] * 3),
+         "" if spec.unit == "1" else spec.unit, "fixed" if spec.name in fit.fixed else spec.doc)
+        for spec in fit.law.parameters
+    ]  # fmt: skip
     head = ("parameter", "estimate", "standard error", f"{level:.0%} from", "to", "unit", "")
-    if frame is None:
-        rows = [(*row[:2], *row[5:]) for row in rows]
-        head = (*head[:2], *head[5:])
-    caption = "Parameters, in the law's own units"
-    shown = table(head, rows, caption, words=(len(head) - 1,))
-    return shown, element("p", uncertainty.source)
-
-
-def _of_log(score: str) -> str:
-    """A score of logarithms; nothing where the target, which may be negative, has none."""
-    return "" if score == "nan" else f"; of the logarithm {score}"
+    return table(head, rows, "Parameters, in the law's own units", words=(6,))
 
 
 def _evidence(fit: FittedLaw) -> Html:
@@ -464,15 +391,14 @@ def _evidence(fit: FittedLaw) -> Html:
     get = fit.metrics
     items = [
         ("objective", f"{fit.objective:.8g} (sum of Huber, δ {fit.delta:g}, {fit.residuals})"),
-        ("R²", f"{get['r2']:.5f}" + _of_log(f"{get['r2_log']:.5f}")),
-        ("RMSE", f"{get['rmse']:.4g}" + _of_log(f"{get['rmse_log']:.4g}")),
-        ("status", fit.status),
-        ("agreement", f"{fit.agreement:.0%} of {fit.n_solved} solved starts end at this optimum"),
-        ("starts", f"{fit.n_starts} tried, {fit.n_solved} solved ({fit.solver}), "
-                   "the best finished by jaxopt's L-BFGS"),
+        ("agreement", f"{fit.agreement:.0%} of {fit.n_solved} solved starts ({fit.n_starts} tried) "
+                      "end at this optimum"),
         ("runner-up", "none: no other optimum was found" if fit.runner_up is None else
          f"objective {fit.runner_up.objective:.8g} ({fit.runner_up.share:.0%} of starts)"),
     ]  # fmt: skip
+    if get["r2_log"] == get["r2_log"]:  # a target that may be negative has no logarithm
+        text = f"R² {get['r2_log']:.5f}, RMSE {get['rmse_log']:.4g}"
+        items.append(("of the logarithm", text))
     if fit.asymmetry != 1:
         items.append(("asymmetry", f"{fit.asymmetry:g} below the curve"))
     if fit.area_options is not None:
@@ -480,236 +406,186 @@ def _evidence(fit: FittedLaw) -> Html:
     return pairs(items, "What the fit rests on")
 
 
-class _Figures(NamedTuple):
-    """The picture of a fit with its runs, and those that are evidence."""
-
-    main: tuple[Any, ...]
-    others: tuple[Any, ...]
-
-    @classmethod
-    def of(
-        cls, fit: FittedLaw, runs: Runs | None, curves: LossCurves | None,
-        intervals: pd.DataFrame | None, profiles: Sequence[Profile], level: float | None,
-    ) -> _Figures:  # fmt: skip
-        """Those that can be drawn of a fit, or why there are none."""
-        if not can_draw():
-            return cls((), (NO_FIGURES,))
-        along = along_figures(fit, runs)
-        if fit.area_options is not None and curves is not None and runs is not None:
-            along += curve_figures(fit, curves, runs)
-        others = evidence_figures(fit, runs, intervals)
-        others += [profile_figure(profile, level) for profile in profiles]
-        text: Any = ""
-        if fit.area_options is not None and curves is None:
-            text = element("p", NO_CURVES)
-        elif not along and not others:
-            text = element("p", "None: these coefficients come without ranges to draw over.")
-        main = (element("div", along[0], class_="figures"),) if along else ()
-        rest = element("div", *along[1:], *others, class_="figures")
-        return cls(main, (rest, text))
+def _data(fit: FittedLaw, runs: Runs | None) -> Html:
+    docs = {spec.name: spec.doc for spec in fit.law.inputs}
+    if runs is None:
+        rows = [(name, docs[name], fit.units[name], *ends) for name, ends in fit.ranges.items()]
+        head = ("input", "what it is", "one is worth", "lowest", "highest")
+    else:
+        seen = runs.observations(fit.law).describe().drop(columns="role", errors="ignore")
+        columns = ["column", "unit", "min", "max", "distinct"]
+        rows = [
+            (row["name"], docs.get(row["name"], "what is predicted"), *(row[c] for c in columns))
+            for row in seen.to_dict("records")
+        ]
+        head = ("name", "what it is", "column", "one is worth", "lowest", "highest", "distinct")
+    summary = "Data, and the ranges that were fitted"
+    return folded(summary, table(head, rows, "Fitted ranges, in the units of the runs"))
 
 
-def _plan(plan: Result, source: Any, runs: Runs | None) -> list[Any]:
-    """A plan, or another result: its figure, its numbers, and all else."""
-    heading, *rest = _result(plan)
-    return [heading, *(plan_figures(plan, source, runs) if can_draw() else []), *rest]
+def _fit_figures(
+    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: pd.DataFrame | None
+) -> tuple[list[Any], list[Any]]:
+    """The law along its first input with the runs, and what is evidence."""
+    if not _can_draw():
+        return [], [NO_FIGURES]
+    from jaxlaw import plots  # needs matplotlib
+
+    figures, target, inputs = [], fit.law.target, fit.law.input_names
+    # Of coefficients of a paper nobody knows the ranges, and areas mean little to the eye.
+    if not np.isnan([*fit.ranges.values()]).any() and set(inputs) <= set(_ALONG):
+        figures += [
+            _figure(
+                lambda ax, along=along: plots.loss_over_input(fit, runs, along, ax),
+                f"Fitted curves of {target} along {along}, with the runs where they are given.",
+                f"{target.capitalize()} along {along}; striped: beyond the runs",
+            )
+            for along in inputs
+        ]
+    if fit.area_options is not None:
+        drawn = curves is not None and runs is not None
+        figures += _curve_figures(fit, curves, runs) if drawn else [element("p", NO_CURVES)]
+    if runs is not None:
+        figures.append(
+            _figure(
+                lambda ax: plots.observed_against_predicted(fit, runs, ax),
+                f"Observed over predicted {target} of {fit.n_observations} runs, with the line "
+                f"where both are equal, R² {fit.r2:.4f}; below, the residuals in percent.",
+                f"Observed against predicted {target}, and what is left",
+            )
+        )
+    if intervals is not None and np.isfinite(intervals["low"]).any():
+        figures.append(
+            _figure(
+                lambda ax: plots.parameter_intervals(intervals, ax),
+                "Intervals of the parameters relative to their estimates; the numbers are in "
+                "the table of parameters.",
+                "How sure each parameter is",
+                len(intervals),
+            )
+        )
+    return [element("div", figure, class_="main") for figure in figures[:1]], figures[1:]
 
 
-def _result(result: Result) -> list[Any]:
-    """What every result has: numbers with their intervals, words, tables, notes."""
-    parts: list[Any] = [element("h3", result.kind_name.capitalize())]
-    if numbers := result.quantities:
-        parts.append(_numbers(result, numbers))
-    if words := [(name.replace("_", " "), text) for name, text in result.words.items() if text]:
-        parts.append(pairs(words, "In words"))
-    for name, given in result.shown().items():
-        frame = result.readable(given)
-        cells = list(frame.head(_ROWS).itertuples(index=False))
-        caption = f"{name.capitalize()}: {len(cells)} of {len(frame)} rows"
-        shown = table([str(column).replace("_", " ") for column in frame], cells, caption)
-        parts.append(folded(caption, shown) if len(cells) > _FEW else shown)
-    return [*parts, *([note_list(result.notes)] if result.notes else [])]
+def _curve_figures(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
+    """The loss curves that the fit is worst at, over their steps.
 
+    Args:
+        fit: one of a law that takes areas.
+        curves: the curves that it was fitted to.
+        runs: their rows with the areas of the fit.
+    """
+    from jaxlaw import plots  # needs matplotlib
 
-def _numbers(result: Result, numbers: dict[str, Quantity]) -> Html:
-    """Numbers, with the intervals where the result has any."""
-    rows = [
-        (name.replace("_", " "), _number(one.value), *_between(one), str(one))
-        for name, one in numbers.items()
-    ]
-    head = (
-        "quantity",
-        "value",
-        f"{getattr(result, 'level', 0.95):.0%} from",
-        "to",
-        "with its unit",
-    )
-    if not any(one.interval for one in numbers.values()):
-        rows, head = [(*row[:2], row[-1]) for row in rows], (*head[:2], head[-1])
-    return table(head, rows, "In the units of the runs", words=(len(head) - 1,))
-
-
-def _between(one: Quantity) -> tuple[str, str]:
-    """The two ends of an interval; empty where it has none."""
-    return (f"{one.low:.5g}", f"{one.high:.5g}") if one.interval else ("", "")
+    seen = runs.observations(fit.law)
+    inputs = {name: values / fit.units[name] for name, values in seen.inputs.items()}
+    others = [name for name in fit.law.inputs_per_row if name not in AREAS]  # of no schedule
+    frame = runs.table.iloc[seen.positions]
+    done = optimizer_steps(frame, curves.run_schedules)
+    rows = pd.DataFrame(
+        {"run": frame["run"].to_numpy(), "done": done, "loss": seen.target}
+        | {name: inputs[name] for name in others}
+    ).assign(error=np.log(fit.predict(fit.law.labelled(inputs)) / seen.target) ** 2)
+    rms = rows.groupby("run")["error"].mean().pow(0.5).sort_values(ascending=False)
+    figures = []
+    for k, run in enumerate(rms.index[:_CURVES]):
+        mine, given = rows.loc[rows["run"] == run].sort_values("done"), curves.run_schedules[run]
+        steps = np.linspace(mine["done"].iloc[0], len(given.schedule), _POINTS)
+        steps = np.unique(steps.astype(int))
+        held = {name: np.interp(steps, mine["done"], mine[name]) for name in others}
+        predicted = fit.predict_curve(
+            given.schedule, steps + given.first_step, first_step=given.first_step,
+            S1_before=given.S1_before, batch=given.batch, **held,
+        )  # fmt: skip
+        observed = pd.DataFrame({"step": mine["done"] + given.first_step, "loss": mine["loss"]})
+        rank = "" if len(rms) == 1 else f" ({k + 1} of {len(rms)}, the worst fitted first)"
+        figures.append(
+            _figure(
+                lambda ax, p=predicted, o=observed: plots.loss_curve(p, o, ax),
+                f"Observed and predicted {fit.law.target} of {run} over its steps, what annealing "
+                "and shift add to its base, and the learning rates below.",
+                f"Curve {run}{rank}: off by {rms[run]:.2%} (root mean square)",
+            )
+        )
+    return figures
 
 
 # A forecast
 
 
-def _forecast_parts(forecast: Forecast, plans: Sequence[Any]) -> _Parts:
-    """A forecast, what it rests on, and plans that were made with it."""
-    none = element("p", "Nothing in the runs gave reason for a warning.")
-    laws = [(law, f"{weight:.0%}") for law, weight in forecast.weights.items()]
-    known = note_list(forecast.notes) if forecast.notes else none
-    record = json.dumps(forecast.to_dict(), indent=1, ensure_ascii=False)
-    sections = [
-        Section("Forecast", _forecast(forecast)),
-        *_answers(plans, (), forecast, None),
-        Section("What to know first", (known,)),
-        Section("Try it", explorer(forecast, forecast.level)),
-        Section("Law", (pairs(laws, "Posterior probability of the laws"),)),
-    ]
-    if forecast.backtest is not None:
-        sections.append(Section("Back-test", _backtest(forecast.backtest)))
-    whole = folded("The forecast as jaxlaw saves it (JSON)", element("pre", record, id="json"))
-    sections.append(Section("Bookkeeping", (whole,)))
-    count, source = len(forecast.observed), forecast.source
-    items = [("made", forecast.created), ("runs", f"{count} from {source}")]
-    title = f"{forecast.target.capitalize()} of runs not yet made"
-    lead = f"{forecast.level:.0%} intervals for a new run, from {count} runs of {source}"
-    return title, lead, _opening([forecast, *plans], forecast.notes, tiles(items)), sections
-
-
-def _forecast(forecast: Forecast) -> tuple[Any, ...]:
+def _forecast(forecast: Forecast) -> list[Section]:
     """The points with their intervals, and what the widths come from."""
-    made = (
-        f"Made {forecast.created} from {len(forecast.observed)} runs of fingerprint "
-        f"{forecast.fingerprint[:12]}…"
+    laws = [(law, f"{weight:.0%}") for law, weight in forecast.weights.items()]
+    shown = _frame(
+        forecast, forecast.shown()["table"], f"{forecast.target.capitalize()} of a new run"
     )
-    frame = forecast.readable(forecast.shown()["table"])
-    head = [name.replace("_", " ") for name in frame]
-    caption = f"{forecast.target.capitalize()} of a new run"
-    shown = table(head, frame.itertuples(index=False), caption)
-    picture = element("div", forecast_figure(forecast), class_="main") if can_draw() else NO_FIGURES
-    return picture, shown, element("p", f"{made}; shares are of the variance.")
-
-
-def _backtest(backtest: Backtest) -> tuple[Any, ...]:
-    """How far forecasts at earlier cut-offs were off."""
-    _, *shown = _result(backtest)
-    if not can_draw():
-        return tuple(shown)
-    return *shown, element("div", backtest_figure(backtest), class_="figures")
+    made = f"From runs of fingerprint {forecast.fingerprint[:12]}…; shares are of the variance."
+    backtest = forecast.backtest
+    sections = [
+        Section("Forecast", [*_picture(forecast, forecast), shown, element("p", made)]),
+        Section("Try it", explorer(forecast, forecast.level)),
+        Section("Law", [pairs(laws, "Posterior probability of the laws")]),
+    ]
+    if backtest is not None:
+        parts = [*_shown(backtest), *_picture(backtest, forecast)]
+        sections.append(Section("Back-test", parts))
+    return [*sections, Section("Bookkeeping", [_record(forecast)])]
 
 
 # A study
 
 
-def _study_parts(study: Study) -> _Parts:
-    names = ", ".join(study.laws)
-    none = element("p", "Nothing in the fits gave reason for a warning.")
-    sections = [
-        Section("Ranking", _ranking(study)),
-        Section("Scores", _scores(study)),
-        Section("What to know first", (note_list(study.notes) if study.notes else none,)),
-        Section("Figures", tuple(study_figures(study)) if can_draw() else (NO_FIGURES,)),
-        Section("Laws and folds", _design(study)),
-        Section("Parameters", _spreads(study)),
-        Section("Folds", _folds(study)),
-    ]
-    first = tiles(
-        [
-            ("laws", f"{len(study.laws)}"),
-            ("data sets", f"{study.frame['data'].nunique()}"),
-            ("folds", f"{study.n_folds}"),
-            ("fits", f"{len(study.frame)}"),
-            ("failed", f"{study.n_failed}"),
-        ]
+def _study(study: Study) -> tuple[Html, list[Section]]:
+    """First numbers and sections of a study's page."""
+    frame, n_laws = study.frame, len(study.laws)
+    first = tiles([("laws", f"{n_laws}"), ("data sets", f"{frame['data'].nunique()}"),
+                   ("folds", f"{study.n_folds}"), ("fits", f"{len(frame)}"),
+                   ("failed", f"{study.n_failed}")])  # fmt: skip
+    ranked = _frame(study, study.ranking, "Laws by held-out Huber, the best first")
+    how = element(
+        "p",
+        "Laws are compared by the ratio of their held-out Huber, fold by fold: a paired t-test, "
+        "corrected for folds that share points and for several laws.",
     )
-    lead = f"Fitted on parts of the runs, scored on the rest: {study.design}"
-    return f"A study of {names}", lead, _opening([study], study.notes, first), sections
-
-
-def _design(study: Study) -> tuple[Any, ...]:
+    scores = [
+        _frame(study, study.score_table(centre=centre), f"Scores of held-out points, {centre}")
+        for centre in (("mean", "median") if study.n_folds > 2 else ("mean",))
+    ]
+    figures: list[Any] = [NO_FIGURES]
+    if _can_draw():
+        figures = [
+            _figure(
+                lambda ax, d=data: study.plot(ax, data=d),
+                f"Held-out Huber of every fold of {data}, a row a law.",
+                f"Every fold: {data}",
+                2 * n_laws,
+            )
+            for data in frame["data"].unique()[:_SETS]
+        ]
+    log = "" if (frame["huber"] == frame["huber_linear"]).any() else "log "
     laws = [
         (label, name, constraint or "none", study.sizes[label])
         for label, (name, constraint) in study.laws.items()
     ]
-    log = "" if (study.frame["huber"] == study.frame["huber_linear"]).any() else "log "
-    items = [
+    design = [
         ("folds", study.design),
         ("target", study.target),
         ("score", f"Huber loss of {log}residuals, summed, δ {study.delta:g}, and R²"),
-        ("data sets", ", ".join(study.frame["data"].unique())),
     ]
-    head = ("called", "law", "constraint", "fitted parameters")
-    return table(head, laws, "The laws"), pairs(items, "The design")
-
-
-def _scores(study: Study) -> tuple[Any, ...]:
-    parts = []
-    for centre in ("mean", "median") if study.n_folds > 2 else ("mean",):
-        scores = study.score_table(centre=centre)
-        for metric, name in _SCORES.items():
-            rows = [
-                (law, *(score_text(metric, value) for value in row))
-                for law, row in zip(scores.index, scores[metric].to_numpy(float), strict=True)
-            ]
-            caption = f"{name} of held-out points, {centre}"
-            parts.append(table(("law", *map(str, scores[metric].columns)), rows, caption))
-    return (element("div", *parts, class_="side"),)
-
-
-def _ranking(study: Study) -> tuple[Any, ...]:
-    if len(study.laws) == 1:
-        return (element("p", "One law: there is nothing to rank."),)
-    ranked = study.ranking
-    rows = [
-        (law, row.parameters, f"{row['mean']:.3g}", f"{row.ratio:.3g}",
-         "" if pd.isna(row.p) else f"{row.p:.2g}", f"{row.wins:.0%}", row.failed,
-         VERDICTS.get(row.verdict, row.verdict))
-        for law, row in ranked.iterrows()
+    columns = ["held_out", "law", "data", "n_fitted", "n_held_out", "huber", "r2", "train_r2",
+               "agreement", "status"]  # fmt: skip
+    failed, spread = frame[frame["failed"]][columns], study.spread
+    return first, [
+        Section("Ranking", [ranked, how] if n_laws > 1 else ["One law: nothing to rank."]),
+        Section("Scores", scores),
+        Section("Figures", figures),
+        Section("Laws and folds", [
+            table(("called", "law", "constraint", "fitted parameters"), laws, "The laws"),
+            pairs(design, "The design"),
+        ]),
+        Section("Parameters", [_frame(study, spread, "How far parameters move between folds")]),
+        Section("Folds", [
+            *([_frame(study, failed, "Fits that failed")] if len(failed) else []),
+            _frame(study, frame[columns], "Every fold"),
+        ]),
     ]  # fmt: skip
-    head = ("law", "parameters", "Huber, mean of folds", "× best", "p", "folds won", "failed",
-            "verdict")  # fmt: skip
-    text = (
-        "Laws are compared by the ratio of their held-out Huber, fold by fold: a paired t-test, "
-        "corrected for folds that share points and for several laws."
-    )
-    return table(head, rows, "Laws, the best first", words=(7,)), element("p", text)
-
-
-def _spreads(study: Study) -> tuple[Any, ...]:
-    rows = [
-        (row["parameter"], row["law"], row["data"],
-         *(f"{row[column]:.4g}" for column in ("mean", "std", "min", "max")))
-        for row in study.spread.to_dict("records")
-    ]  # fmt: skip
-    head = ("parameter", "law", "data", "mean", "deviation", "lowest", "highest")
-    whole = table(head, rows, "How far parameters move from fold to fold")
-    return (folded(f"{len(rows)} parameters", whole) if len(rows) > _SPREADS else whole,)
-
-
-def _folds(study: Study) -> tuple[Any, ...]:
-    frame = study.frame
-    failed = frame[frame["failed"]]
-    parts = [element("p", f"{len(failed)} of {len(frame)} fits failed.")]
-    if len(failed):
-        parts.append(_fold_table(failed, "Fits that failed"))
-    return *parts, folded("Every fold", _fold_table(frame, "Every fold"))
-
-
-def _fold_table(frame: pd.DataFrame, caption: str) -> Html:
-    shown = frame.head(_FOLDS)
-    if len(shown) < len(frame):
-        caption += f": the first {len(shown)} of {len(frame)}; the rest is in the saved study"
-    rows = [
-        (*(row[column] for column in ("held_out", "law", "data", "n_fitted", "n_held_out")),
-         f"{row['huber']:.3g}", score_text("r2", row["r2"]), score_text("r2", row["train_r2"]),
-         f"{row['agreement']:.0%}", row["status"])
-        for row in shown.to_dict("records")
-    ]  # fmt: skip
-    head = ("held out", "law", "data", "rows fitted", "rows held out", "Huber", "R²", "R² fitted",
-            "starts agree", "status")  # fmt: skip
-    return table(head, rows, caption)

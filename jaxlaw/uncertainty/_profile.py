@@ -86,10 +86,6 @@ class Profile(Result):
 
     picture = "objective_profile"
 
-    def __post_init__(self) -> None:
-        if self.at is not None:
-            object.__setattr__(self, "picture", "profile_prediction")
-
     @property
     def low(self) -> float:
         """The lower bound of the interval."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -36,7 +36,6 @@ from jaxlaw.fitting._options import OF_LAW
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws import Law
 from jaxlaw.laws._structural_identifiability import inseparable
-from jaxlaw.notes import Note
 from jaxlaw.validation._study import FRAME, PARAMETERS, Study, frame_notes
 from jaxlaw.validation.folds import Design, Folds, as_design
 
@@ -90,30 +89,35 @@ def cross_validate(
         jaxlaw study dcpt,dcpt-l1 mixtures.csv --folds leave-p-groups-out:r:2
     """
     of_fit, reading = split_options(options)
-    candidates = candidates_of(laws, of_fit, per_law or {})
-    design, delta = as_design(folds), common_delta(candidates)
+    candidates, design = candidates_of(laws, of_fit, per_law or {}), as_design(folds)
+    # One Huber threshold of the scores for all laws, or they could not be compared.
+    deltas = {c.law.delta if c.options.delta is None else c.options.delta for c in candidates}
+    if len(deltas) > 1:
+        raise UsageError(
+            f"these laws have Huber thresholds of their own ({', '.join(map(str, sorted(deltas)))})"
+            "; pass delta= to compare them by one"
+        )
+    delta = float(min(deltas.pop(), LARGEST_DELTA))
     sets = [data_set(n, source, design, candidates, reading) for n, source in sources_of(runs)]
     frames, parameters, work_notes = [], [], []
-    # Data sets with the same inputs differ in targets and weights alone, as folds do: all folds of
-    # all of them are one call for each law.
     with compiled_ahead([(c.law, sets[0].observations[c.label], c.options) for c in candidates]):
         for candidate in _progress.parts(candidates, lambda one: one.label, "law"):
-            for number, group in enumerate(_sharing_inputs(sets, candidate)):
+            # Data sets with the same inputs differ in targets and weights alone, as folds do: all
+            # folds of all of them are one call.
+            groups: dict[Any, list[DataSet]] = {}
+            for data in sets:
+                inputs = data.observations[candidate.label].inputs
+                key = tuple(np.asarray(values).tobytes() for values in inputs.values())
+                groups.setdefault(key, []).append(data)
+            for number, group in enumerate(groups.values()):
                 search = candidate.options.within(folder_name(candidate.label), str(number))
-                rows = _refit_rows(group, candidate)
-                first = group[0].observations[candidate.label]
-                of = np.repeat(np.arange(len(group)), [len(data.folds) for data in group])
-                refits = fit_many(
-                    candidate.law, first, **rows, options=search, data_sets=of,
-                    n_own_starts=_OWN_STARTS,
-                )  # fmt: skip
-                frames.append(_score_folds(candidate, group, rows, refits, delta))
-                parameters.append(_parameters(candidate, group, refits))
+                frame, values, refits = _refit(candidate, group, search, delta)
+                frames.append(frame)
+                parameters.append(values)
                 work_notes += refits.notes
     frame, values = _concatenate(frames, sets), _concatenate(parameters, sets)
     notes = [
         *frame_notes(frame, values),
-        *(note for candidate in candidates for note in notes_of_folds(candidate, sets)),
         *(note for data in sets for rows in data.observations.values() for note in rows.notes),
         *work_notes,
     ]
@@ -131,67 +135,89 @@ def cross_validate(
     )
 
 
-def _sharing_inputs(sets: list[DataSet], candidate: Candidate) -> list[list[DataSet]]:
-    """Data sets by their inputs: those that share them differ in targets and weights alone."""
-    groups: dict[Any, list[DataSet]] = {}
-    for data in sets:
-        inputs = data.observations[candidate.label].inputs
-        key = tuple(np.asarray(values).tobytes() for values in inputs.values())
-        groups.setdefault(key, []).append(data)
-    return list(groups.values())
-
-
-def _refit_rows(group: list[DataSet], candidate: Candidate) -> dict[str, np.ndarray]:
-    """(P, n) weights and targets: the folds of one data set after those of another."""
-    weights, targets = [], []
-    for data in group:
-        rows = data.observations[candidate.label]
-        weights.append(data.folds.weights * rows.weight)
-        targets.append(np.broadcast_to(rows.target, data.folds.fitted.shape))
-    return {"weights": np.concatenate(weights), "targets": np.concatenate(targets)}
-
-
-def _score_folds(
-    candidate: Candidate,
-    group: list[DataSet],
-    rows: dict[str, np.ndarray],
-    refits: Refits,
-    delta: float,
-) -> pd.DataFrame:
-    """One row a data set and fold."""
-    first = group[0].observations[candidate.label]
-    predicted = refits.predict(**first.inputs)
-    held_out = np.concatenate([data.folds.held_out for data in group])
-    weights = np.concatenate(
-        [
-            np.broadcast_to(data.observations[candidate.label].weight, data.folds.fitted.shape)
-            for data in group
-        ]
+def _refit(
+    candidate: Candidate, group: list[DataSet], search: FitOptions, delta: float
+) -> tuple[pd.DataFrame, pd.DataFrame, Refits]:
+    """A law on all folds of data sets with the same inputs: a study's frame and parameters."""
+    label, counts = candidate.label, [len(data.folds) for data in group]
+    of = np.repeat(np.arange(len(group)), counts)
+    seen = [data.observations[label] for data in group]
+    fitted, held_out = (
+        np.concatenate([getattr(data.folds, name) for data in group])
+        for name in ("fitted", "held_out")
     )
+    targets, weights = (
+        np.array([getattr(one, name) for one in seen])[of] for name in ("target", "weight")
+    )
+    fitting = fitted * weights
+    refits = fit_many(
+        candidate.law, seen[0], weights=fitting, targets=targets, options=search, data_sets=of,
+        n_own_starts=_OWN_STARTS,
+    )  # fmt: skip
+    predicted, inputs = refits.predict(**seen[0].inputs), seen[0].inputs
     test, train = (
-        metrics(rows["targets"], predicted, weight, delta)
-        for weight in (weights * held_out, rows["weights"])
+        metrics(targets, predicted, weight, delta) for weight in (weights * held_out, fitting)
     )
-    if (rows["targets"][rows["weights"] > 0] <= 0).any():  # without logs: residuals are linear
-        test, train = (
-            found | {name: found[f"{name}_linear"] for name in ("huber", "mean_huber")}
-            for found in (test, train)
-        )
+    if (targets[fitting > 0] <= 0).any():  # without logs: residuals are linear
+        for scores in (test, train):
+            scores |= {name: scores[f"{name}_linear"] for name in ("huber", "mean_huber")}
     failed = ~np.isfinite(refits.objective) | ~np.isfinite(test["huber"])
-    columns = {
-        **_keys(candidate, group),
-        "n_fitted": (rows["weights"] > 0).sum(axis=1),
-        "n_held_out": held_out.sum(axis=1),
-        "extrapolates": _extrapolates(first.inputs, rows["weights"] > 0, held_out),
-        **{name: np.where(failed, np.nan, test[name]) for name in SCORES},
-        **{f"train_{name}": np.where(failed, np.nan, train[name]) for name in SCORES},
-        "objective": refits.objective,
-        "status": [Status(code).label if code >= 0 else "failed" for code in refits.status],
-        "agreement": refits.agreement,
-        "spread": _disagreement(refits, first.inputs, held_out),
-        "failed": failed,
+    outside = np.zeros(len(of), bool)  # some held-out point is, of the fitted range of an input
+    for values in inputs.values():
+        low = np.where(fitting > 0, values, np.inf).min(axis=1, keepdims=True)
+        high = np.where(fitting > 0, values, -np.inf).max(axis=1, keepdims=True)
+        outside |= (held_out & ((values < low) | (values > high))).any(axis=1)
+    keys = {
+        "law": label,
+        "data": [" ".join(group[k].name) for k in of],
+        "corpus": [group[k].name[-1] for k in of],
+        "fold": np.concatenate([np.arange(1, count + 1) for count in counts]),
+        "held_out": [text for data in group for text in data.folds.labels],
     }
-    return pd.DataFrame(columns, columns=list(FRAME))
+    frame = pd.DataFrame(
+        keys
+        | {
+            "n_fitted": (fitting > 0).sum(axis=1),
+            "n_held_out": held_out.sum(axis=1),
+            "extrapolates": outside,
+            **{name: np.where(failed, np.nan, test[name]) for name in SCORES},
+            **{f"train_{name}": np.where(failed, np.nan, train[name]) for name in SCORES},
+            "objective": refits.objective,
+            "status": [Status(code).label if code >= 0 else "failed" for code in refits.status],
+            "agreement": refits.agreement,
+            "spread": _disagreement(refits, inputs, held_out),
+            "undetermined": [_undetermined(candidate, inputs, mask) for mask in fitted],
+            "failed": failed,
+        },
+        columns=list(FRAME),
+    )
+    bounds = [
+        refits.problem.active_bounds(at) if np.isfinite(at).all() else {}
+        for at in refits.coordinates
+    ]
+    parameters = pd.concat(
+        pd.DataFrame(keys).assign(
+            parameter=name, value=values, at_bound=[at.get(name, "") for at in bounds]
+        )
+        for name, values in refits.params.items()
+    )
+    return frame, parameters[list(PARAMETERS)], refits
+
+
+def _undetermined(candidate: Candidate, inputs: Mapping[str, np.ndarray], mask: np.ndarray) -> str:
+    """Which parameters the fitted values of an input cannot tell apart, in words."""
+    for spec in candidate.law.inputs:
+        values = np.unique(inputs[spec.name][mask])
+        if len(values) > _FEW_VALUES:
+            continue
+        known = (len(values),) if spec.domain == "positive" else tuple(values)
+        if mixed := inseparable(candidate.law, spec.name, known, candidate.free):
+            s = "s" if len(values) > 1 else ""
+            return (
+                f"{spec.name} has {len(values)} value{s} left to fit, so {', '.join(mixed)} cannot "
+                "be distinguished"
+            )
+    return ""
 
 
 def _disagreement(
@@ -218,43 +244,6 @@ def _disagreement(
         low, high = np.fmin(low, predicted), np.fmax(high, predicted)
     with np.errstate(invalid="ignore"):
         return np.where(held_out, (high - low) / np.abs(low + high) * 2, 0.0).max(axis=1)
-
-
-def _extrapolates(
-    inputs: dict[str, np.ndarray], fitted: np.ndarray, held_out: np.ndarray
-) -> np.ndarray:
-    """Whether some held-out point lies outside the fitted range of an input, (P,)."""
-    outside = np.zeros(len(fitted), bool)
-    for values in inputs.values():
-        low = np.where(fitted, values, np.inf).min(axis=1, keepdims=True)
-        high = np.where(fitted, values, -np.inf).max(axis=1, keepdims=True)
-        outside |= (held_out & ((values < low) | (values > high))).any(axis=1)
-    return outside
-
-
-def _keys(candidate: Candidate, group: list[DataSet]) -> dict[str, Any]:
-    """The columns that say which fit a row is of."""
-    counts = [len(data.folds) for data in group]
-    return {
-        "law": candidate.label,
-        "data": np.repeat([" ".join(data.name) for data in group], counts),
-        "corpus": np.repeat([data.name[-1] for data in group], counts),
-        "fold": np.concatenate([np.arange(1, count + 1) for count in counts]),
-        "held_out": [label for data in group for label in data.folds.labels],
-    }
-
-
-def _parameters(candidate: Candidate, group: list[DataSet], refits: Refits) -> pd.DataFrame:
-    """One row a data set, fold and parameter; natural values in the law's own units."""
-    keys = pd.DataFrame(_keys(candidate, group))
-    bounds = [
-        refits.problem.active_bounds(at) if np.isfinite(at).all() else {}
-        for at in refits.coordinates
-    ]
-    return pd.concat(
-        keys.assign(parameter=name, value=values, at_bound=[at.get(name, "") for at in bounds])
-        for name, values in refits.params.items()
-    )[list(PARAMETERS)]
 
 
 def _concatenate(frames: list[pd.DataFrame], sets: list[DataSet]) -> pd.DataFrame:
@@ -295,7 +284,12 @@ def candidates_of(
     Raises:
         UsageError: a law or an option is unknown, or a law is there twice.
     """
-    given = laws if isinstance(laws, Mapping) else _label_laws(laws)
+    given = laws
+    if not isinstance(laws, Mapping):
+        every = [laws] if isinstance(laws, str | Law) else list(laws)
+        given = {label_of(law): law for law in every}
+        if len(given) != len(every):
+            raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
     if not given:
         raise UsageError("give a law, or several, to study")
     for label in per_law:
@@ -315,39 +309,12 @@ def candidates_of(
     ]
 
 
-def _label_laws(laws: Any) -> dict[str, str | Law]:
-    """A law, or several, by what each is called."""
-    try:
-        listed = [laws] if isinstance(laws, str | Law) else list(laws)
-    except TypeError:
-        raise UsageError(
-            f"laws is a law, its name, a list or dict of them, not {type(laws).__name__}",
-            argument="laws",
-            value=laws,
-        ) from None
-    given = {label_of(law): law for law in listed}
-    if len(given) != len(listed):
-        raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
-    return given
-
-
 def label_of(law: str | Law) -> str:
     """What a law is called beside others."""
     if isinstance(law, str):
         return law
     law = all_laws.get(law)
     return law.name if law.constraint is None else f"{law.name} ({law.constraint.name})"
-
-
-def common_delta(candidates: list[Candidate]) -> float:
-    """The Huber threshold of the scores: one for all laws, or they could not be compared."""
-    deltas = {c.law.delta if c.options.delta is None else c.options.delta for c in candidates}
-    if len(deltas) > 1:
-        raise UsageError(
-            f"these laws have Huber thresholds of their own ({', '.join(map(str, sorted(deltas)))})"
-            "; pass delta= to compare them by one"
-        )
-    return float(min(deltas.pop(), LARGEST_DELTA))
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,7 +325,6 @@ class DataSet:
     """
 
     name: tuple[str, ...]
-    runs: Runs
     folds: Folds
     observations: dict[str, Observations]
 
@@ -402,86 +368,43 @@ def data_set(
     given = {key: value for key, value in reading.items() if value is not None}
     read = isinstance(source, Runs) and not given
     runs = source if read else read_runs(source, **given)
-    name = (runs.corpus or runs.source,) if name is None else name
     if not runs.table.index.is_unique:
         runs = dataclasses.replace(runs, table=runs.table.reset_index(drop=True))
     seen = {c.label: runs.observations(c.law, free=c.free) for c in candidates}
-    usable = _usable(runs, seen)
-    folds = design.split(dataclasses.replace(runs, table=_with_inputs(runs, seen)), usable)
-    folds = dataclasses.replace(
-        folds, fitted=folds.fitted[:, usable], held_out=folds.held_out[:, usable]
-    )
-    labels = runs.table.index[usable]
-    same = {label: one.at(pd.Index(one.rows).get_indexer(labels)) for label, one in seen.items()}
-    data = DataSet(name, runs, folds, same)
-    _check_sizes(data, candidates)
-    return data
-
-
-def _usable(runs: Runs, seen: Mapping[str, Observations]) -> np.ndarray:
-    """(n,) which rows are valid for all laws, whose target has to be one."""
-    targets = {observations.columns[observations.target_name] for observations in seen.values()}
+    targets = {one.columns[one.target_name] for one in seen.values()}
     if len(targets) > 1:
         raise UsageError(
             f"laws of different targets ({', '.join(map(str, sorted(targets)))}) have no scores "
             "that could be compared; study them apart"
         )
     usable = np.ones(len(runs.table), bool)
-    for observations in seen.values():
-        usable &= runs.table.index.isin(observations.rows[observations.weight > 0])
+    for one in seen.values():
+        usable &= runs.table.index.isin(one.rows[one.weight > 0])
     if not usable.any():
         raise DataError(f"{runs.source}: no row is valid for all of these laws")
-    return usable
-
-
-def _with_inputs(runs: Runs, seen: Mapping[str, Observations]) -> pd.DataFrame:
-    """The table that designs read, with inputs as the laws have them: r of the corpus in use.
-
-    In reversed order, so that where two laws have an input of one name the first law's stays.
-    Units are those of the table; inputs for every drop of a rate are left out, no design asks for
-    them.
-    """
+    # Designs read inputs as the laws have them (r of the corpus in use), in the units of the table,
+    # under the user's names, too. In reversed order, so that where two laws have an input of one
+    # name the first law's stays. Inputs for every drop of a rate are left out: no design asks.
     table = runs.table.copy(deep=False)
-    for observations in reversed(seen.values()):
-        for column, values in observations.inputs.items():
+    for one in reversed(seen.values()):
+        for column, values in one.inputs.items():
             if values.ndim == 1:
-                own_unit = pd.Series(values / observations.scale[column], observations.rows)
+                own_unit = pd.Series(values / one.scale[column], one.rows)
                 table[column] = own_unit.reindex(table.index)
-    return table
-
-
-def _check_sizes(data: DataSet, candidates: list[Candidate]) -> None:
-    fitted = data.folds.fitted.sum(axis=1)
+    for column, own in runs.columns.items():
+        if column in table and own not in table:
+            table[str(own)] = table[column]
+    folds = design.split(table, usable)
+    folds = Folds(folds.labels, folds.fitted[:, usable], folds.held_out[:, usable])
+    fitted = folds.fitted.sum(axis=1)
     least = int(fitted.argmin())
     for candidate in candidates:
         if fitted[least] < len(candidate.free):
             raise DataError(
-                f"{data.runs.source}: fold '{data.folds.labels[least]}' leaves "
-                f"{fitted[least]} rows to fit, which cannot determine the {len(candidate.free)} "
-                f"parameters of law {candidate.label}; hold out less, or take a smaller law"
+                f"{runs.source}: fold '{folds.labels[least]}' leaves {fitted[least]} rows to fit, "
+                f"which cannot determine the {len(candidate.free)} parameters of law "
+                f"{candidate.label}; hold out less, or take a smaller law"
             )
-
-
-def notes_of_folds(candidate: Candidate, sets: list[DataSet]) -> Iterator[Note]:
-    """Folds that fit too few values of an input to identify the law's parameters."""
-    by_cause: dict[tuple[str, int, tuple[str, ...]], list[str]] = {}
-    for data in sets:
-        inputs = data.observations[candidate.label].inputs
-        for spec in candidate.law.inputs:
-            for label, mask in zip(data.folds.labels, data.folds.fitted, strict=True):
-                values = np.unique(inputs[spec.name][mask])
-                if len(values) > _FEW_VALUES:
-                    continue
-                known = (len(values),) if spec.domain == "positive" else tuple(values)
-                mixed = inseparable(candidate.law, spec.name, known, candidate.free)
-                if mixed:
-                    by_cause.setdefault((spec.name, len(values), mixed), []).append(label)
-    for (name, count, mixed), labels in by_cause.items():
-        distinct = dict.fromkeys(labels)
-        more = f" and {len(distinct) - 1} more" if len(distinct) > 1 else ""
-        message = (
-            f"{candidate.label}: with {next(iter(distinct))}{more}, {name} has {count} "
-            f"value{'s' if count > 1 else ''} left to fit, so {', '.join(mixed)} cannot be "
-            f"distinguished: predictions for another {name} rest on where the search ended"
-        )
-        yield Note("fold-few-values", "warning", message)
+    labels = runs.table.index[usable]
+    same = {label: one.at(pd.Index(one.rows).get_indexer(labels)) for label, one in seen.items()}
+    return DataSet((runs.corpus or runs.source,) if name is None else name, folds, same)

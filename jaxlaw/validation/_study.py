@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw._arrays import plain_array
-from jaxlaw._result import Result
+from jaxlaw._result import Result, table_lines
 from jaxlaw._where import rows_where
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import SCORES, score_text
@@ -20,7 +18,6 @@ from jaxlaw.fitting._diagnostics import FEW
 from jaxlaw.notes import Note
 from jaxlaw.validation._comparison import rank
 
-_WIDE = 80  # columns of a page
 #: Columns that say which fit a row of :attr:`Study.frame` or :attr:`Study.parameters` is of.
 KEYS = {"law": str, "data": str, "corpus": str, "fold": int, "held_out": str}
 #: Columns of :attr:`Study.frame`, in order, with the kind of their values.
@@ -35,23 +32,21 @@ FRAME = {
     "status": str,
     "agreement": float,
     "spread": float,
+    "undetermined": str,
     "failed": bool,
 }
 #: Columns of :attr:`Study.parameters`.
 PARAMETERS = {**KEYS, "parameter": str, "value": float, "at_bound": str}
-#: Codes of the notes that the frame alone decides, which :meth:`Study.only` makes anew.
-_FRAME_CODES = frozenset(
-    "folds-failed not-converged few-starts-agree undetermined at-bound far-folds "
-    "constant-held-out one-fold".split()
-)
+#: Codes of the notes that :meth:`Study.only` makes anew, of the folds that are left.
+_FRAME_CODES = ("far-folds", "folds-failed", "few-starts-agree", "undetermined", "at-bound")
 VERDICTS = {
     "tie": "tie (the difference is noise)",
     "worse": "worse",
     "untested": "behind, by one fold",
     "failed": "failed where the best did not",
 }
-SPREAD = 1e-3  # relative difference of predictions that agreeing starts should not have
-FAR = 100  # times the median Huber, or 1 − R²: such a fold makes the mean
+_SPREAD = 1e-3  # relative difference of predictions that agreeing starts should not have
+_FAR = 100  # times the median Huber, or 1 − R²: such a fold makes the mean
 _PARTS = 0.5  # share of far folds at a bound, beyond that of the others, that points to the bound
 
 
@@ -75,7 +70,9 @@ class Study(Result):
             ``extrapolates`` (some held-out point is outside the fitted range of an input);
             ``objective`` (summed Huber of the fit), ``status``, ``agreement``, ``spread``
             (largest relative difference of held-out predictions between starts that agree on
-            the objective), ``failed`` (no finite fit or prediction; its scores are NaN).
+            the objective), ``undetermined`` (in words, which parameters the values of an input
+            that are left to fit cannot distinguish; empty for none), ``failed`` (no finite fit or
+            prediction; its scores are NaN).
         parameters: one row a law, data set, fold and ``parameter``; ``value`` is natural, in
             the law's own units, ``at_bound`` says at which bound of its range it is, if it is.
         notes: what to know before relying on the numbers.
@@ -129,28 +126,22 @@ class Study(Result):
             >>> len(study.only("fold < 3").frame)
             2
         """
-        where = where if isinstance(where, str) else plain_array(where)
-        keep, left_out = rows_where(where, dict(self.frame.items()), "the frame")
-        if keep.shape != (len(self.frame),):
-            message = f"where: give a condition, or a mask of {len(self.frame)} rows"
-            raise UsageError(message, argument="where", value=where)
-        frame = self.frame[keep]
-        if frame.empty:
+        where = where if isinstance(where, str) else np.asarray(where)
+        keep, _ = rows_where(where, dict(self.frame.items()), "the frame")
+        if keep.shape != (len(self.frame),) or not keep.any():
             raise UsageError(
-                f"where: {where!r} keeps none of the {len(self.frame)} fits{left_out}",
+                f"where keeps none of the {len(self.frame)} fits: give a condition, or a mask of "
+                f"{len(self.frame)} rows",
                 argument="where",
                 value=where,
             )
+        frame = self.frame[keep].reset_index(drop=True)
         keys = ["law", "data", "fold"]
         kept = frame[keys].merge(self.parameters, on=keys, how="left")
         kept = kept[list(self.parameters.columns)]
         laws = {label: law for label, law in self.laws.items() if label in set(frame["law"])}
-        frame = frame.reset_index(drop=True)
-        others = (note for note in self.notes if note.code not in _FRAME_CODES)
+        others = [note for note in self.notes if note.code not in _FRAME_CODES]
         notes = (*frame_notes(frame, kept), *others)
-        if left_out:
-            message = f"where keeps {len(frame)} of {len(keep)} fits{left_out}"
-            notes = (*notes, Note("filtered", "info", message))
         return dataclasses.replace(self, frame=frame, parameters=kept, laws=laws, notes=notes)
 
     @property
@@ -254,7 +245,8 @@ class Study(Result):
         scores = self.table
         if self.n_folds > 2:  # where one fold makes the mean, the median tells
             medians = self.score_table(centre="median").drop(columns="parameters", level=0)
-            scores = scores.join(medians.rename(columns="median {}".format, level=1))
+            scores = scores.join(medians.rename(columns="{} median".format, level=0))
+            scores = scores[["parameters", "huber", "huber median", "r2", "r2 median"]]
         return {"scores": scores, **ranked}
 
     @property
@@ -278,117 +270,77 @@ class Study(Result):
         return "; ".join([f"{best} is best, {over.format(r2[best])}", *others, *doubts])
 
     def lines(self) -> list[str]:
-        """The scores and the verdict, as text of 80 columns."""
+        """The scores and the ranking, as text."""
         sets = self.frame["data"].nunique()
         head = (
             f"{len(self.laws)} law{_s(len(self.laws))} × {sets} data set{_s(sets)} × "
             f"{self.n_folds} fold{_s(self.n_folds)} ({self.design}); "
             f"{self.n_failed} of {len(self.frame)} fits failed"
         )
-        tables, title = {"": self.table}, "mean"
-        if self.n_folds > 2:
-            tables, title = (
-                tables | {"median ": self.score_table(centre="median")},
-                "mean and median",
-            )
-        lines = [head, "", f"Scores of held-out points, {title} over folds", ""]
-        return [*lines, *_pages(tables), "", *self._verdict()]
-
-    def _verdict(self) -> list[str]:
-        if len(self.laws) == 1:
-            return []
-        ranked = self.ranking
-        lines = [f"By held-out Huber, fold by fold, {ranked.index[0]} is best."]
-        for verdict, word in VERDICTS.items():
-            rows = ranked[ranked["verdict"] == verdict]
-            named = [
-                f"{law} (× {row.ratio:.3g}" + (f", p {row.p:.2g})" if row.p == row.p else ")")
-                for law, row in rows.iterrows()
-            ]
-            lines += [f"  {word}: {', '.join(named)}"] if named else []
-        return lines
+        titles = ("Scores of held-out points", "By held-out Huber, fold by fold")
+        return [head, *(line for title, table in zip(titles, self.shown().values(), strict=False)
+                        for line in ("", title, *table_lines(self.readable(table))))]  # fmt: skip
 
 
 def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
-    """Notes that the numbers alone decide."""
-    return [
-        *_notes_of_outliers(frame, parameters),
-        *_notes_of_fits(frame),
-        *_notes_of_bounds(parameters),
-        *_notes_of_scores(frame),
-    ]
-
-
-def _notes_of_fits(frame: pd.DataFrame) -> Iterator[Note]:
+    """Notes that the numbers alone decide, those of folds that make the mean first."""
+    notes = []
     for law, rows in frame.groupby("law", sort=False):
-        failed, rest = rows[rows["failed"]], rows[~rows["failed"]]
-        if len(failed):
-            message = (
-                f"{law}: {len(failed)} of {len(rows)} fits failed ({_first(failed)}); they have no "
-                "scores, and means are over the others"
-            )
-            yield Note("folds-failed", "warning", message)
+        mine = parameters[parameters["law"] == law]
+        if said := _far_folds(rows, mine):
+            notes.append(Note("far-folds", "warning", f"{law}: {said}"))
+    for law, rows in frame.groupby("law", sort=False):
+        count, failed = len(rows), rows[rows["failed"]]
+        rest = rows[~rows["failed"]]
         short = rest[rest["status"] != "converged"]
-        if len(short):
-            message = f"{law}: {len(short)} of {len(rows)} fits did not converge ({_first(short)})"
-            yield Note("not-converged", "warning", message)
+        ended = parameters[(parameters["law"] == law) & (parameters["at_bound"] != "")]
+        bounds = ended.groupby("parameter", sort=False).size()
+        named = ", ".join(f"{name} in {times}" for name, times in bounds.items())
+        loose = rest[rest["spread"] > _SPREAD].sort_values("spread", ascending=False)
         lonely = rest[rest["agreement"] < FEW]
-        if len(lonely):
-            message = (
-                f"{law}: in {len(lonely)} of {len(rows)} fits less than {FEW:.0%} of the starts "
-                f"agree ({_first(lonely)}): a better optimum may exist; try more starts (n_starts=)"
-            )
-            yield Note("few-starts-agree", "warning", message)
-        loose = rest[rest["spread"] > SPREAD]
-        if len(loose):
-            worst = loose.loc[[loose["spread"].idxmax()]]
-            message = (
-                f"{law}: starts that agree on the objective differ by up to "
-                f"{float(worst['spread'].iloc[0]):.2g} of the loss at held-out points, in "
-                f"{len(loose)} of {len(rows)} fits ({_first(worst)}): the fitted points do not "
-                "determine the held-out ones"
-            )
-            yield Note("undetermined", "warning", message)
+        given = [
+            ("folds-failed", failed, f"{len(failed)} of {count} fits failed ({{}}); they have no "
+             "scores, and means are over the others"),
+            ("few-starts-agree", pd.concat([lonely, short]),
+             f"in {len(lonely)} of {count} fits less than {FEW:.0%} of the starts agree, and "
+             f"{len(short)} did not converge ({{}}): a better optimum may exist; try more starts "
+             "(n_starts=)"),
+            ("undetermined", loose, "starts that agree on the objective differ by up to "
+             f"{loose['spread'].max():.2g} of the loss at held-out points, in {len(loose)} of "
+             f"{count} fits ({{}}): the fitted points do not determine the held-out ones; hold out "
+             "less, or take a smaller law"),
+            ("at-bound", ended, f"of {count} fits, {named} end at an end of the parameter's range "
+             "({}): its term is not needed, or its optimum lies beyond"),
+        ]  # fmt: skip
+        for text, those in rows[rows["undetermined"] != ""].groupby("undetermined", sort=False):
+            message = f"{text} ({{}}): predictions for other values rest on where the search ended"
+            given.append(("undetermined", those, message))
+        for code, those, message in given:
+            if len(those):
+                first = f"{those['data'].iloc[0]}, {those['held_out'].iloc[0]}"
+                more = ", …" if len(those) > 1 else ""
+                notes.append(Note(code, "warning", f"{law}: {message.format(first + more)}"))
+    return notes
 
 
-def _notes_of_bounds(parameters: pd.DataFrame) -> Iterator[Note]:
-    """Parameters that ended where their range does."""
-    for law, rows in parameters.groupby("law", sort=False):
-        total = len(rows[["data", "fold"]].drop_duplicates())
-        ended = rows[rows["at_bound"] != ""]
-        counts = ended.groupby("parameter", sort=False).size()
-        if len(counts):
-            named = ", ".join(f"{name} in {count}" for name, count in counts.items())
-            message = (
-                f"{law}: of {total} fits, {named} end at an end of the parameter's range "
-                f"({_first(ended)}): its term is not needed, or its optimum lies beyond"
-            )
-            yield Note("at-bound", "warning", message)
-
-
-def _notes_of_outliers(frame: pd.DataFrame, parameters: pd.DataFrame) -> Iterator[Note]:
-    """Folds whose score is far from the others', so that they alone make the mean."""
-    scores = pd.DataFrame({"Huber": frame["huber"], "1 − R²": 1 - frame["r2"]})
-    groups = scores.groupby([frame["law"], frame["data"]])
+def _far_folds(rows: pd.DataFrame, parameters: pd.DataFrame) -> str:
+    """Folds of a law whose score is far from the others', so that they alone make the mean."""
+    scores = pd.DataFrame({"Huber": rows["huber"], "1 − R²": 1 - rows["r2"]})
+    groups = scores.groupby(rows["data"])
     enough = groups.transform("size").to_numpy() > 2
-    far = (scores > FAR * groups.transform("median")) & enough[:, None]
-    for law, rows in frame.groupby("law", sort=False):
-        score = next((name for name in scores if far.loc[rows.index, name].any()), None)
-        if score is None:
-            continue
-        made = rows[far.loc[rows.index, score]]
-        worst, outside = (
-            made.loc[scores.loc[made.index, score].idxmax()],
-            made["extrapolates"].sum(),
-        )
-        message = (
-            f"{law}: {len(made)} of {len(rows)} folds make the mean ({score} over {FAR} times the "
-            f"median): {worst['data']}, {worst['held_out']}, has Huber "
-            f"{score_text('huber', worst['huber'])} and R² {score_text('r2', worst['r2'])}; "
-            f"{'all' if outside == len(made) else outside} extrapolate. "
-            f"{_bound_that_parts(parameters[parameters['law'] == law], made)}Use the median."
-        )
-        yield Note("far-folds", "warning", message)
+    far = (scores > _FAR * groups.transform("median")) & enough[:, None]
+    score = next((name for name in scores if far[name].any()), None)
+    if score is None:
+        return ""
+    made = rows[far[score]]
+    worst, outside = made.loc[scores.loc[made.index, score].idxmax()], made["extrapolates"].sum()
+    return (
+        f"{len(made)} of {len(rows)} folds make the mean ({score} over {_FAR} times the "
+        f"median): {worst['data']}, {worst['held_out']}, has Huber "
+        f"{score_text('huber', worst['huber'])} and R² {score_text('r2', worst['r2'])}; "
+        f"{'all' if outside == len(made) else outside} extrapolate. "
+        f"{_bound_that_parts(parameters, made)}Use the median."
+    )
 
 
 def _bound_that_parts(parameters: pd.DataFrame, far: pd.DataFrame) -> str:
@@ -416,55 +368,6 @@ def _bound_that_parts(parameters: pd.DataFrame, far: pd.DataFrame) -> str:
     elif 0 < high and there > (limit := 10.0 ** np.ceil(np.log10(high))):
         text += f": try bounds={{'{name}': (None, {limit:g})}}"
     return f"{text}. "
-
-
-def _notes_of_scores(frame: pd.DataFrame) -> Iterator[Note]:
-    flat = frame[frame["r2"].isna() & ~frame["failed"]]
-    if len(flat):
-        message = (
-            f"R² has no meaning in {len(flat)} of {len(frame)} fits, whose held-out targets are "
-            f"all equal ({_first(flat)}); it is left out of means"
-        )
-        yield Note("constant-held-out", "info", message)
-    if frame["fold"].max() == 1:
-        message = "one fold: differences between laws are not tested against noise over folds"
-        yield Note("one-fold", "info", message)
-
-
-def _first(rows: pd.DataFrame) -> str:
-    first = rows.iloc[0]
-    return f"{first['data']}, {first['held_out']}" + (", …" if len(rows) > 1 else "")
-
-
-def _pages(tables: dict[str, pd.DataFrame]) -> list[str]:
-    """One table of all metrics where it fits a page, otherwise one each, data sets as rows.
-
-    Args:
-        tables: prefix of a metric's name → the scores of :meth:`Study.score_table`.
-    """
-    scores = [table.drop(columns="parameters", level=0) for table in tables.values()]
-    sizes = next(iter(tables.values()))[("parameters", "")].rename("parameters")
-    table = pd.concat(
-        [
-            part[[metric]]
-            .map(partial(score_text, metric))
-            .rename(columns={metric: prefix + SCORES.get(metric, metric)}, level=0)
-            for metric in dict.fromkeys(scores[0].columns.get_level_values(0))
-            for prefix, part in zip(tables, scores, strict=True)
-        ],
-        axis=1,
-    )
-    metrics = list(dict.fromkeys(table.columns.get_level_values(0)))
-    alone = len(set(table.columns.get_level_values(1))) == 1
-    whole = table.droplevel(1, axis=1) if alone else table.copy()
-    whole.columns = [c if alone else " ".join(c) for c in whole.columns]
-    text = pd.concat([sizes.astype(str), whole], axis=1).rename_axis(None).to_string()
-    if max(map(len, text.splitlines())) <= _WIDE:
-        return text.splitlines()
-    lines = []
-    for name in metrics:
-        lines += [name, *table[name].T.rename_axis(columns=None).to_string().splitlines(), ""]
-    return lines[:-1]
 
 
 def _s(count: int) -> str:

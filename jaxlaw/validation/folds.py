@@ -2,12 +2,12 @@
 
 A design is made once (``leave_p_groups_out("r", 2)``) and applied to any table. What comes out are
 rows of 0 and 1 over that table, never other tables, so that one compiled program fits all folds.
-The names are scikit-learn's where it has the design; a *group* is a value of a column.
+The names are scikit-learn's where it has the design, and whatever has its ``split(X, y, groups)``
+is a design as well; a *group* is a value of a column.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import math
@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Annotated, Any, Concatenate, Literal, ParamSpec
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw._arrays import plain_array
 from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
 from jaxlaw._spec_strings import parse_spec
@@ -39,12 +38,10 @@ __all__ = [
     "k_fold",
     "leave_one_group_out",
     "leave_p_groups_out",
-    "parse",
     "predefined_split",
     "shuffle_split",
 ]
 
-P = ParamSpec("P")
 _MAX_FOLDS = 10_000  # of a design; more are a typing error
 Columns = str | Sequence[str]
 Parts = Iterator[tuple[str, np.ndarray, np.ndarray]]  # label, held out (n,), fitted (n,)
@@ -55,7 +52,6 @@ class Folds:
     """The F folds of one table of n rows.
 
     Attributes:
-        name: name of the design.
         labels: one per fold: what is held out.
         fitted: (F, n) True where a fold fits the row.
         held_out: (F, n) True where a fold scores the row; a row may be in neither.
@@ -64,11 +60,10 @@ class Folds:
         >>> folds = jl.folds.leave_one_group_out("N").split(pd.DataFrame({"N": [1, 1, 2, 3]}))
         >>> len(folds), folds.labels[0]
         (3, 'N = 1 held out')
-        >>> folds.weights[0]
-        array([0., 0., 1., 1.])
+        >>> folds.fitted[0]
+        array([False, False,  True,  True])
     """
 
-    name: str
     labels: tuple[str, ...]
     fitted: np.ndarray
     held_out: np.ndarray
@@ -79,11 +74,6 @@ class Folds:
         """The number of folds F."""
         return len(self.labels)
 
-    @property
-    def weights(self) -> np.ndarray:
-        """(F, n) 1 where the row is fitted, 0 elsewhere."""
-        return self.fitted.astype(float)
-
 
 @dataclass(frozen=True)
 class Design:
@@ -92,7 +82,7 @@ class Design:
     Attributes:
         name: name on the command line, such as ``leave-p-groups-out:r:2``.
         cut: function from a table to the label, the rows held out (n,) and the rows fitted (n,)
-            of each fold. It must be picklable for the design to be, as all designs here are.
+            of each fold; picklable, for the design to be.
         of_all_rows: whether ``cut`` takes every row of the table, usable or not.
 
     Example:
@@ -105,12 +95,11 @@ class Design:
     cut: Callable[[pd.DataFrame], Iterable[tuple[str, np.ndarray, np.ndarray]]]
     of_all_rows: bool = False
 
-    def split(self, table: Any, usable: np.ndarray | None = None) -> Folds:
+    def split(self, table: pd.DataFrame, usable: np.ndarray | None = None) -> Folds:
         """The folds of a table.
 
         Args:
-            table: DataFrame of n rows, with values as labels shall show them; or runs, whose
-                columns go by the user's names too.
+            table: DataFrame of n rows, with values as labels shall show them.
             usable: (n,) False for rows that no fold may have.
 
         Raises:
@@ -122,8 +111,6 @@ class Design:
             >>> jl.folds.hold_out("D", "last", 1 / 3).split(table).held_out
             array([[False, False, False, False,  True,  True]])
         """
-        if not isinstance(table, pd.DataFrame):
-            table = _table_of(table)
         usable = np.ones(len(table), bool) if usable is None else np.asarray(usable, bool)
         seen = np.ones_like(usable) if self.of_all_rows else usable
         labels, masks = [], {"held out": [], "left to fit": []}
@@ -140,58 +127,21 @@ class Design:
         except DataError as error:
             raise type(error)(f"folds {self.name}: {error}") from None
         held_out, fitted = (np.stack(rows) for rows in masks.values())
-        return Folds(self.name, tuple(labels), fitted, held_out)
+        return Folds(tuple(labels), fitted, held_out)
 
 
-def _table_of(runs: Any) -> pd.DataFrame:
-    """The table of runs, its columns under the user's names, too."""
-    columns, table = getattr(runs, "columns", {}), getattr(runs, "table", None)
-    if table is None:
-        raise UsageError("folds are of a DataFrame, or of what read_runs returned")
-    users = {column: name for name, column in columns.items() if name in table}
-    return table.assign(
-        **{str(own): table[name] for own, name in users.items() if own not in table}
-    )
+def _design(cut: Callable[..., Parts], *given: Any, **columns: Any) -> Design:
+    """The design that cuts by a function of a table: it is called as that function is."""
+    columns = {key: value for key, value in columns.items() if value}
+    words = [_names(value) for value in given]
+    words += [f"{key}={_names(value)}" for key, value in columns.items()]
+    name = cut.__name__.strip("_").replace("_", "-")
+    return Design(":".join([name, *words]), partial(cut, given=given, **columns))
 
 
-def _design(cut: Callable[Concatenate[pd.DataFrame, P], Parts]) -> Callable[P, Design]:
-    """The public function of a design, made of the generator of its parts of a table."""
-    signature = inspect.signature(cut)
-    signature = signature.replace(parameters=[*signature.parameters.values()][1:])
-
-    @functools.wraps(cut)
-    def make(*args: P.args, **kwargs: P.kwargs) -> Design:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        given = bound.arguments
-        if "which" in given:
-            given["amount"] = _amount(given["which"], given["amount"])
-        if "test_size" in given:
-            given["test_size"] = _share("test_size", given["test_size"])
-        curves = {key: given[key] for key in ("within", "groups") if given.get(key)}
-        words = [_join_names(given[key]) for key in given if key not in ("within", "groups")]
-        words += [f"{key}={_join_names(value)}" for key, value in curves.items()]
-        name = ":".join([cut.__name__.replace("_", "-"), *words])
-        return Design(name, partial(_cut, maker=cut.__name__, given=given))
-
-    make.__signature__ = signature  # type: ignore[attr-defined]
-    _CUTS[cut.__name__] = cut
-    return checked(make)
-
-
-_CUTS: dict[str, Callable[..., Parts]] = {}
-
-
-def _cut(table: pd.DataFrame, *, maker: str, given: dict[str, Any]) -> Parts:
-    """The parts of a table. A design refers to its generator by name, so that it can be pickled."""
-    yield from _CUTS[maker](table, **given)
-
-
-@_design
-def leave_one_group_out(table: pd.DataFrame, column: Columns) -> Parts:
-    """Hold out each value of a column in turn: sizes, domains, runs.
-
-    It is scikit-learn's ``LeaveOneGroupOut``.
+@checked
+def leave_one_group_out(column: Columns) -> Design:
+    """Hold out each value of a column in turn: sizes, domains, runs (``LeaveOneGroupOut``).
 
     Args:
         column: column whose values are the groups, or several whose combinations are.
@@ -201,17 +151,18 @@ def leave_one_group_out(table: pd.DataFrame, column: Columns) -> Parts:
         >>> jl.folds.leave_one_group_out("domain").split(table).labels
         ('domain = code held out', 'domain = law held out', 'domain = maths held out')
     """
-    return _leave_out(table, column, 1)
+    return _design(_leave_one_group_out, column)
 
 
-@_design
-def leave_p_groups_out(
-    table: pd.DataFrame, column: Columns, p: Annotated[int, Between(1)]
-) -> Parts:
-    """Hold out every choice of p values of a column.
+def _leave_one_group_out(table: pd.DataFrame, given: Any) -> Parts:
+    return _leave_p_groups_out(table, (*given, 1))
 
-    It is scikit-learn's ``LeavePGroupsOut``. Two of nine mixture ratios make 36 folds (Que 2024,
-    §4.2), two of six domains 15 (§4.4).
+
+@checked
+def leave_p_groups_out(column: Columns, p: Annotated[int, Between(1)]) -> Design:
+    """Hold out every choice of p values of a column (``LeavePGroupsOut``).
+
+    Two of nine mixture ratios make 36 folds (Que 2024, §4.2), two of six domains 15 (§4.4).
 
     Args:
         column: column, or columns, as for :func:`leave_one_group_out`.
@@ -222,30 +173,28 @@ def leave_p_groups_out(
         >>> len(jl.folds.leave_p_groups_out("r", 2).split(table))
         6
     """
-    return _leave_out(table, column, p)
+    return _design(_leave_p_groups_out, column, p)
 
 
-def _leave_out(table: pd.DataFrame, column: Columns, p: int) -> Parts:
+def _leave_p_groups_out(table: pd.DataFrame, given: Any) -> Parts:
+    column, p = given
     group, labels = _groups_of(table, column)
     if len(labels) <= p:
         raise DataError(
-            f"{_join_names(column)} has {len(labels)} value{'' if len(labels) == 1 else 's'} "
+            f"{_names(column)} has {len(labels)} value{'' if len(labels) == 1 else 's'} "
             f"({', '.join(labels)}); with {p} held out nothing is left to fit"
         )
     if (count := math.comb(len(labels), p)) > _MAX_FOLDS:
         raise DataError(f"{count} folds; take k_fold(groups=…) instead")
     for chosen in itertools.combinations(range(len(labels)), p):
         held_out = np.isin(group, chosen)
-        yield _held_label(_join_names(column), [labels[i] for i in chosen]), held_out, ~held_out
+        yield _held_label(column, [labels[i] for i in chosen]), held_out, ~held_out
 
 
-@_design
+@checked
 def contiguous_blocks(
-    table: pd.DataFrame,
-    column: str,
-    n_blocks: Annotated[int, Between(2)] = 3,
-    within: Columns | None = None,
-) -> Parts:
+    column: str, n_blocks: Annotated[int, Between(2)] = 3, within: Columns | None = None
+) -> Design:
     """Hold out each of equal blocks along a column in turn.
 
     Que 2024, §4.2: the points, "uniformly divided into three segments" along D. Blocks hold
@@ -262,6 +211,11 @@ def contiguous_blocks(
         >>> jl.folds.contiguous_blocks("D", 3).split(table).labels
         ('1 ≤ D ≤ 2 held out', '3 ≤ D ≤ 4 held out', '5 ≤ D ≤ 6 held out')
     """
+    return _design(_contiguous_blocks, column, n_blocks, within=within)
+
+
+def _contiguous_blocks(table: pd.DataFrame, given: Any, within: Any = None) -> Parts:
+    column, n_blocks = given
     values, quantile = _quantiles(table, column, within)
     block = np.floor(np.round(quantile * n_blocks, 9)).astype(int)
     for k in range(n_blocks):
@@ -275,14 +229,13 @@ def contiguous_blocks(
         yield label, held_out, ~held_out
 
 
-@_design
+@checked
 def hold_out(
-    table: pd.DataFrame,
     column: str,
     which: Literal["largest", "last", "after"] = "largest",
     amount: int | float | str | Fraction | None = None,
     within: Columns | None = None,
-) -> Parts:
+) -> Design:
     """One fold: hold out one end of a column, an extrapolation.
 
     Args:
@@ -296,7 +249,7 @@ def hold_out(
         within: column(s) that name a curve, each of which is then cut by itself.
 
     Raises:
-        UsageError: no such end, or an amount that is none.
+        UsageError: an amount that is none.
 
     Example:
         >>> table = pd.DataFrame({"N": [1e8, 1e9, 1e9, 1e10]})
@@ -305,6 +258,17 @@ def hold_out(
         >>> jl.folds.hold_out("N", "after", 1).split(table).labels
         ('1e+09 ≤ N ≤ 1e+10 held out',)
     """
+    if which == "last":
+        amount = _share("amount", Fraction(1, 3) if amount is None else amount)
+    elif amount is None:
+        amount = 1
+    elif isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
+        raise UsageError(f"amount is a whole number, 1 or more, not {amount!r}")
+    return _design(_hold_out, column, which, amount, within=within)
+
+
+def _hold_out(table: pd.DataFrame, given: Any, within: Any = None) -> Parts:
+    column, which, amount = given
     if which == "last":
         values, quantile = _quantiles(table, column, within)
         held_out = np.round(quantile, 9) > 1 - float(amount)
@@ -320,34 +284,25 @@ def hold_out(
             "and some to hold out"
         )
     by_curve = pd.Series(values).groupby(_groups_of(table, within)[0])
+    rank = by_curve.rank(method="dense", ascending=which == "after").to_numpy()
+    held_out = rank > amount if which == "after" else rank <= amount
     if which == "after":
-        held_out = by_curve.rank(method="dense").to_numpy() > amount
-        yield (
-            _range_label(column, values, held_out, within, f"after the first {amount}"),
-            held_out,
-            ~held_out,
-        )
-    else:
-        held_out = by_curve.rank(method="dense", ascending=False).to_numpy() <= amount
+        label = _range_label(column, values, held_out, within, f"after the first {amount}")
+    elif within is None:
         label = _held_label(column, distinct[-amount:])
-        yield (
-            label if within is None else f"largest {amount} of {column} held out",
-            held_out,
-            ~held_out,
-        )
+    else:
+        label = f"largest {amount} of {column} held out"
+    yield label, held_out, ~held_out
 
 
-@_design
+@checked
 def k_fold(
-    table: pd.DataFrame,
     n_splits: Annotated[int, Between(2)] = 5,
     n_repeats: Annotated[RepeatCount, Between(1)] = 1,
     seed: Seed = 0,
     groups: Columns | None = None,
-) -> Parts:
-    """Random folds of equal size, every row held out once per repeat.
-
-    It is scikit-learn's ``RepeatedKFold``, of whole runs with ``groups``.
+) -> Design:
+    """Random folds of equal size, every row held out once per repeat (``RepeatedKFold``).
 
     Args:
         n_splits: number of folds.
@@ -360,6 +315,11 @@ def k_fold(
         >>> jl.folds.k_fold(2).split(pd.DataFrame({"N": range(6)})).held_out.sum(axis=1)
         array([3, 3])
     """
+    return _design(_k_fold, n_splits, n_repeats, seed, groups=groups)
+
+
+def _k_fold(table: pd.DataFrame, given: Any, groups: Any = None) -> Parts:
+    n_splits, n_repeats, seed = given
     group, count = _units(table, groups, n_splits)
     random = np.random.default_rng(seed)
     for repeat in range(n_repeats):
@@ -369,17 +329,14 @@ def k_fold(
             yield f"{before}fold {k + 1} of {n_splits} held out", fold == k, fold != k
 
 
-@_design
+@checked
 def shuffle_split(
-    table: pd.DataFrame,
     test_size: float | str | Fraction = Fraction(1, 5),
     n_splits: Annotated[RepeatCount, Between(1)] = 10,
     seed: Seed = 0,
     groups: Columns | None = None,
-) -> Parts:
-    """Hold out a random share of the rows, again and again.
-
-    It is scikit-learn's ``ShuffleSplit``, of whole runs with ``groups``.
+) -> Design:
+    """Hold out a random share of the rows, again and again (``ShuffleSplit``).
 
     Args:
         test_size: share held out, between 0 and 1, rounded to whole rows or runs, one at least.
@@ -392,6 +349,11 @@ def shuffle_split(
         >>> jl.folds.shuffle_split(0.2, n_splits=3).split(table).held_out.sum(axis=1)
         array([2, 2, 2])
     """
+    return _design(_shuffle_split, _share("test_size", test_size), n_splits, seed, groups=groups)
+
+
+def _shuffle_split(table: pd.DataFrame, given: Any, groups: Any = None) -> Parts:
+    test_size, n_splits, seed = given
     group, count = _units(table, groups, 2)
     size = min(max(1, round(float(test_size) * count)), count - 1)
     random = np.random.default_rng(seed)
@@ -400,8 +362,7 @@ def shuffle_split(
         yield f"random {test_size}, draw {k + 1} held out", held_out, ~held_out
 
 
-@_design
-def in_sample(table: pd.DataFrame) -> Parts:
+def in_sample() -> Design:
     """One fold that fits every point and is scored on the same: how well a law describes.
 
     Que 2024 calls it effectiveness (tables 1, 14, 15); it says nothing of unseen points.
@@ -410,18 +371,21 @@ def in_sample(table: pd.DataFrame) -> Parts:
         >>> jl.folds.in_sample().split(pd.DataFrame({"N": [1, 2]})).labels
         ('none held out',)
     """
+    return _design(_in_sample)
+
+
+def _in_sample(table: pd.DataFrame, given: Any) -> Parts:
     every = np.ones(len(table), bool)
     yield "none held out", every, every
 
 
 @checked
-def from_sklearn(splitter: Any, groups: Columns | None = None, target: str | None = None) -> Design:
+def from_sklearn(splitter: Any, groups: Columns | None = None) -> Design:
     """The folds of a scikit-learn splitter, or of anything with its ``split(X, y, groups)``.
 
     Args:
         splitter: object that is given the table, and yields (train, test) row numbers.
         groups: column(s) that name a row's group, for ``GroupKFold`` and the like.
-        target: column handed over as y, for stratified splitters.
 
     Raises:
         UsageError: it has no ``split``.
@@ -434,14 +398,12 @@ def from_sklearn(splitter: Any, groups: Columns | None = None, target: str | Non
     """
     if isinstance(splitter, str | bytes) or not callable(getattr(splitter, "split", None)):
         raise UsageError(f"{splitter!r} is no splitter: it has no split(X, y, groups)")
-    kind = type(splitter).__name__
-    return Design(kind, partial(_split, splitter=splitter, groups=groups, target=target))
+    return Design(type(splitter).__name__, partial(_split, splitter=splitter, groups=groups))
 
 
-def _split(table: pd.DataFrame, *, splitter: Any, groups: Any, target: str | None) -> Parts:
+def _split(table: pd.DataFrame, splitter: Any, groups: Any) -> Parts:
     group = None if groups is None else _groups_of(table, groups)[0]
-    y = None if target is None else _values_of(table, target)
-    parts = list(splitter.split(table, y, group))
+    parts = list(splitter.split(table, None, group))
     for k, (train, test) in enumerate(parts):
         fitted, held_out = (np.zeros(len(table), bool) for _ in range(2))
         fitted[np.asarray(train)] = True
@@ -451,16 +413,13 @@ def _split(table: pd.DataFrame, *, splitter: Any, groups: Any, target: str | Non
 
 
 @checked
-def predefined_split(
-    masks: Any, labels: Sequence[str] | None = None, name: str = "predefined"
-) -> Design:
+def predefined_split(masks: Any, labels: Sequence[str] | None = None) -> Design:
     """Folds that you have made yourself.
 
     Args:
         masks: (F, n) of 0 and 1 (or truth values), one column per row of the runs as they were
             read: 1 is fitted, 0 is held out.
         labels: one per fold; numbered unless given.
-        name: name of the design.
 
     Raises:
         UsageError: masks of other numbers, or of another number than labels.
@@ -471,27 +430,19 @@ def predefined_split(
         array([[False, False,  True]])
     """
     try:
-        values = plain_array(masks)
-        if values.dtype.kind == "c":  # numpy would drop the imaginary part
-            raise TypeError("complex numbers are none")
-        fitted = np.atleast_2d(np.asarray(values, float))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(
-            f"masks are (folds, rows) of 0 and 1 ({error})", argument="masks", value=masks
-        ) from None
+        fitted = np.atleast_2d(np.asarray(masks)).astype(float, casting="safe")
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"masks are (folds, rows) of 0 and 1 ({error})") from None
     if fitted.ndim != 2 or not np.isin(fitted, (0, 1)).all():
-        raise UsageError(
-            f"masks are (folds, rows) of 0 and 1, not {fitted.shape} of other numbers",
-            argument="masks",
-            value=masks,
-        )
+        raise UsageError(f"masks are (folds, rows) of 0 and 1, not {fitted.shape} of other numbers")
     if labels is not None and len(labels) != len(fitted):
         raise UsageError(f"{len(labels)} labels for {len(fitted)} masks")
-    labels = [f"mask {k + 1}" for k in range(len(fitted))] if labels is None else list(labels)
-    return Design(name, partial(_mask_parts, fitted=fitted > 0, labels=labels), of_all_rows=True)
+    labels = labels or [f"mask {k + 1}" for k in range(len(fitted))]
+    parts = partial(_mask_parts, fitted=fitted > 0, labels=list(labels))
+    return Design("predefined", parts, of_all_rows=True)
 
 
-def _mask_parts(table: pd.DataFrame, *, fitted: np.ndarray, labels: list[str]) -> Parts:
+def _mask_parts(table: pd.DataFrame, fitted: np.ndarray, labels: list[str]) -> Parts:
     if fitted.shape[1] != len(table):
         raise UsageError(f"masks of {fitted.shape[1]} rows for runs of {len(table)}")
     for label, mask in zip(labels, fitted, strict=True):
@@ -509,77 +460,45 @@ DESIGNS: dict[str, Callable[..., Design]] = {
 
 
 @checked
-def parse(text: str) -> Design:
-    """A design from its name, as on the command line.
+def as_design(folds: Any) -> Design:
+    """A design, its name, a scikit-learn splitter or masks as a design.
 
     Args:
-        text: name and arguments, in order or by name, columns joined by ``+``:
-            ``leave-p-groups-out:r:2``, ``contiguous-blocks:D:3:within=N+r``,
-            ``hold-out:D:last:1/3``, ``k-fold:5:groups=run``.
+        folds: what :func:`jaxlaw.cross_validate` takes as ``folds``. A name has its arguments in
+            order or by name, columns joined by ``+``: ``leave-p-groups-out:r:2``,
+            ``contiguous-blocks:D:3:within=N+r``, ``hold-out:D:last:1/3``, ``k-fold:5:groups=run``.
 
     Raises:
-        UsageError: no such design, or arguments it does not take.
+        UsageError: it is none of these; no such design, or arguments it does not take.
 
     Example:
-        >>> jl.folds.parse("k-fold:5:groups=run").name
+        >>> jl.folds.as_design("k-fold:5:groups=run").name
         'k-fold:5:1:0:groups=run'
     """
-    name, positional, named = parse_spec(text)
-    build = DESIGNS.get(name)
-    if build is None:
+    if isinstance(folds, Design):
+        return folds
+    if isinstance(folds, np.ndarray | list | tuple):
+        return predefined_split(folds)
+    if not isinstance(folds, str):
+        return from_sklearn(folds)
+    name, positional, named = parse_spec(folds)
+    if (build := DESIGNS.get(name)) is None:
         raise UsageError(
             f"there is no fold design '{name}'; designs: {', '.join(DESIGNS)}."
             f"{nearest(name, list(DESIGNS))}"
         )
     signature = inspect.signature(build)
     try:
-        bound = signature.bind(*positional, **named)
+        given = signature.bind(*positional, **named).arguments
     except TypeError as error:
         wanted = ":".join([name, *(key.upper() for key in signature.parameters)])
-        raise UsageError(f"folds {text}: {error}; write {wanted}") from None
-    return build(**{key: _argument(key, value, text) for key, value in bound.arguments.items()})
-
-
-def _argument(key: str, value: str, text: str) -> Any:
-    """An argument of a design from its text."""
-    if key in ("column", "within", "groups"):
-        return value.split("+") if "+" in value else value
-    if key in ("which", "test_size", "amount"):
-        return int(value) if value.isdecimal() else value
-    try:
-        return int(value)
-    except ValueError:
-        raise UsageError(f"folds {text}: {key} is a whole number, not '{value}'") from None
-
-
-@checked
-def as_design(folds: Any) -> Design:
-    """A design, its name, a scikit-learn splitter or masks as a design.
-
-    Args:
-        folds: what :func:`jaxlaw.cross_validate` takes as ``folds``.
-
-    Raises:
-        UsageError: it is none of these.
-
-    Example:
-        >>> jl.folds.as_design("leave-one-group-out:N").name
-        'leave-one-group-out:N'
-    """
-    if isinstance(folds, Design):
-        return folds
-    if isinstance(folds, str):
-        return parse(folds)
-    if callable(getattr(folds, "split", None)) and hasattr(folds, "get_n_splits"):
-        return from_sklearn(folds)
-    if isinstance(folds, np.ndarray | list | tuple):
-        return predefined_split(folds)
-    raise UsageError(
-        "folds is a design such as folds.leave_one_group_out('N'), its name, a scikit-learn "
-        f"splitter or (folds, rows) masks, not {type(folds).__name__}",
-        argument="folds",
-        value=folds,
-    )
+        raise UsageError(f"folds {folds}: {error}; write {wanted}") from None
+    for key, value in given.items():
+        if key in ("column", "within", "groups"):
+            given[key] = value.split("+") if "+" in value else value
+        elif value.removeprefix("-").isdecimal():
+            given[key] = int(value)
+    return build(**given)
 
 
 def _units(table: pd.DataFrame, groups: Any, least: int) -> tuple[np.ndarray, int]:
@@ -587,7 +506,7 @@ def _units(table: pd.DataFrame, groups: Any, least: int) -> tuple[np.ndarray, in
     group = np.arange(len(table)) if groups is None else _groups_of(table, groups)[0]
     count = int(group.max()) + 1 if len(group) else 0
     if count < least:
-        what = "rows" if groups is None else f"values of {_join_names(groups)}"
+        what = "rows" if groups is None else f"values of {_names(groups)}"
         raise DataError(f"{count} {what} do not make {least} folds")
     return group, count
 
@@ -611,8 +530,7 @@ def _values_of(table: pd.DataFrame, name: str) -> np.ndarray:
     series = table[name]
     if series.isna().any():
         empty = table.index[series.isna()]
-        rows = name_rows("row", empty)
-        message = f"column {name} is empty in {rows}; fill it or leave these rows out"
+        message = f"column {name} is empty in {name_rows('row', empty)}; fill it or leave these out"
         raise DataError(message, row=empty[0], column=name)
     values = series.to_numpy()
     if values.dtype.kind != "f":
@@ -634,13 +552,8 @@ def _groups_of(table: pd.DataFrame, columns: Columns | None) -> tuple[np.ndarray
     if columns is None:
         return np.zeros(len(table), int), ["all"]
     names = [columns] if isinstance(columns, str) else list(columns)
-    if not names:
-        raise UsageError("folds: name one column or more, or leave the argument out")
     frame = pd.DataFrame({name: _values_of(table, name) for name in names})
-    try:
-        group = frame.groupby(names, sort=True, observed=True).ngroup().to_numpy()
-    except TypeError:  # values of several kinds have no order
-        group = frame.astype(str).groupby(names, sort=True).ngroup().to_numpy()
+    group = frame.groupby(names, sort=True, observed=True).ngroup().to_numpy()
     heads = frame.iloc[np.unique(group, return_index=True)[1]]
     return group, ["/".join(row) for row in zip(*map(format_values, heads.T.values), strict=True)]
 
@@ -654,31 +567,13 @@ def _range_label(
     return f"{low} ≤ {column} ≤ {high} held out"
 
 
-def _held_label(column: str, values: Iterable[Any]) -> str:
-    return f"{column} = {', '.join(format_values(values))} held out"
+def _held_label(column: Columns, values: Iterable[Any]) -> str:
+    return f"{_names(column)} = {', '.join(format_values(values))} held out"
 
 
-def _join_names(columns: Any) -> str:
+def _names(columns: Any) -> str:
     """Names of columns, or another argument, as names of designs have them."""
     return "+".join(map(str, columns)) if isinstance(columns, list | tuple) else str(columns)
-
-
-def _amount(which: str, amount: Any) -> Any:
-    """The amount of :func:`hold_out`: a share of points, or a number of values."""
-    if which not in (choices := ("largest", "last", "after")):
-        raise UsageError(
-            f"which is one of {', '.join(choices)}, not {which!r}.{nearest(which, choices)}",
-            argument="which",
-            value=which,
-        )
-    if which == "last":
-        return _share("amount", Fraction(1, 3) if amount is None else amount)
-    amount = 1 if amount is None else amount
-    if isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
-        raise UsageError(
-            f"amount is a whole number, 1 or more, not {amount!r}", argument="amount", value=amount
-        )
-    return amount
 
 
 def _share(name: str, value: Any) -> Fraction:

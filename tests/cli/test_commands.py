@@ -253,7 +253,7 @@ def test_an_answer_that_is_not_to_be_used_is_printed_and_ends_with_1(command, tm
         ("plan allocation fit.json --compute 1e21 --out fit.json", 2, "is read by this command"),
         ("plan allocation fit.json --compute 1e21 --out plan.docx", 2, ".docx"),
         ("plan allocation fit.json --compute 1e21 --out no/plan.json", 2, "a folder that exists"),
-        ("plot fit.json --kind residuas", 2, "residuals"),
+        ("plot fit.json --kind isoflop", 2, "isoflops"),
     ],
 )
 def test_errors_are_one_line_and_a_code(here, line, code, said):

@@ -98,11 +98,9 @@ def test_the_command_gives_the_numbers_of_the_function(command, ladder, found):
 
 
 @pytest.mark.usefixtures("closed")
-def test_pictures_of_errors_and_of_calibration(found):
+def test_the_picture_of_errors(found):
     pytest.importorskip("matplotlib")
     from jaxlaw import plots
 
     ax = plots.backtest_errors(found)
     assert ax.get_ylabel() == "observed − predicted loss (%)"
-    line = plots.forecast_calibration(found).lines[-1]
-    assert line.get_ydata()[-1] == 100

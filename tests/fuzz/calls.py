@@ -311,18 +311,13 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "folds.in_sample": dict,
     "folds.as_design": lambda: {"folds": "leave-one-group-out:N"},
-    "folds.parse": lambda: {"text": "leave-one-group-out:N"},
     "folds.contiguous_blocks": lambda: {"column": "D", "n_blocks": 2, "within": None},
-    "folds.from_sklearn": lambda: {"splitter": _Halves(), "groups": None, "target": None},
+    "folds.from_sklearn": lambda: {"splitter": _Halves(), "groups": None},
     "folds.hold_out": lambda: {"column": "D", "which": "last", "amount": "1/3", "within": None},
     "folds.k_fold": lambda: {"n_splits": 3, "n_repeats": 1, "seed": 0, "groups": None},
     "folds.leave_p_groups_out": lambda: {"column": "N", "p": 1},
     "folds.leave_one_group_out": lambda: {"column": "N"},
-    "folds.predefined_split": lambda: {
-        "masks": np.arange(len(runs())) % 2,
-        "labels": None,
-        "name": "x",
-    },
+    "folds.predefined_split": lambda: {"masks": np.arange(len(runs())) % 2, "labels": None},
     "folds.shuffle_split": lambda: {"test_size": 0.2, "n_splits": 2, "seed": 0, "groups": None},
     "design.decay_rate": lambda: {"budget": 4, "count": 20},
     "design.evaluation_steps": lambda: {
@@ -399,8 +394,8 @@ def _names(module: ModuleType) -> list[str]:
 def outcomes(name: str, values: list[Any]) -> Iterator[tuple[str, int, str, Any]]:
     """(argument, number of the value, what came of it, the error or the answer)."""
     function, sound = public_functions()[name], CALLS[name]
-    call = _design(name.removeprefix("folds.")) if name.startswith("folds.") and name not in (
-        "folds.parse", "folds.as_design") else function  # fmt: skip
+    of_folds = name.startswith("folds.") and name != "folds.as_design"
+    call = _design(name.removeprefix("folds.")) if of_folds else function
     arguments = [p for p in inspect.signature(function).parameters.values()]
     named = [p.name for p in arguments if p.kind is not p.VAR_KEYWORD]
     extra = [key for key in sound() if key not in named]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import UsageError, simulate
+from jaxlaw import simulate
 from jaxlaw.papers import out_of_domain, pretraining_value
 from jaxlaw.planning import (
     ContinualPretraining,
@@ -37,23 +37,6 @@ def test_the_way_back(ax):
     found.plot(ax)
     assert ax.lines[-1].get_xdata()[0] == found.steps
     assert "back after 8,730 steps" in texts(ax)
-
-
-def test_a_run_goes_from_one_hidden_curve_to_the_other(ax):
-    """Wang 2025, figure 1; after very many steps it is at the second."""
-    line = "constant:lr=2e-4,steps=2000+constant:lr=2e-4,steps=1000000"
-    at = [1, 2_000, 3_000, 1_002_000]
-    plots.hidden_curves(CPT, line, ax=ax, at=at, r=1.0)
-    old, new, run = (one.get_ydata() for one in ax.lines[:3])
-    np.testing.assert_allclose(new - old, (new - old)[0])
-    curve = CPT.predict_curve(line, at=at, r=1.0)
-    np.testing.assert_allclose(old, curve["loss"] - curve["shift"])
-    np.testing.assert_allclose(run, curve["loss"][2:])
-    assert new[-1] < run[-1] < new[-1] + 0.02 < old[-1] - 0.4
-    assert sorted(named(ax)) == ["continual run", "new mixture", "old corpus"]
-    alone = jl.FittedLaw(jl.laws.get("annealing"), jl.simulate.TRUTHS["annealing"])
-    with pytest.raises(UsageError, match="law annealing has no shift"):
-        plots.hidden_curves(alone, "constant:lr=2e-4,steps=20")
 
 
 def test_the_value_of_a_corpus(ax):

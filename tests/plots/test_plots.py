@@ -50,19 +50,16 @@ def test_every_run_is_a_point_of_the_scatter(demo, ax):
     expected = fit.predict(N=table["N"], D=table["D"], r=1 - table["r_d"])
     np.testing.assert_allclose(shown[:, 0], expected, rtol=1e-12)
     np.testing.assert_allclose(shown[:, 1], table["loss_g"])
-
-
-def test_residuals_are_percent_of_the_prediction(demo, ax):
-    fit, runs = demo.fits["domain"], demo.runs.for_corpus("domain")
-    predicted, percent = points(plots.residuals(fit, runs, ax)).T
-    np.testing.assert_allclose(predicted * (1 + percent / 100), demo.runs.table["loss_d"])
+    (below,) = ax.child_axes
+    predicted, percent = points(below).T
+    np.testing.assert_allclose(predicted * (1 + percent / 100), table["loss_g"])
     assert 0.3 < percent.std() < 0.5  # the noise is 0.4 %
-    assert np.abs(percent).max() < ax.get_ylim()[1] == -ax.get_ylim()[0]
+    assert np.abs(percent).max() < below.get_ylim()[1] == -below.get_ylim()[0]
 
 
 def test_curves_over_share_are_the_law_through_the_data(demo, ax):
     fit = demo.fits["domain"]
-    plots.loss_over_share(fit, demo.runs.for_corpus("domain"), ax)
+    plots.loss_over_input(fit, demo.runs.for_corpus("domain"), "r", ax, by="D")
     tokens = np.unique(demo.runs.table["D"])
     assert len(ax.lines) == 4
     assert named(ax)[0] == "D = 131 M"
@@ -126,14 +123,14 @@ def test_held_out_runs_are_hollow_on_grey_ground(demo, ax):
     np.testing.assert_array_equal(hollow.get_facecolors()[0], [1, 1, 1, 1])
     left, right = sorted((one.get_x(), one.get_x() + one.get_width()) for one in ax.patches)
     assert left[1] == 1.4e8 and right[0] == 2e9 and "beyond the runs" in texts(ax)
-    assert ax.get_title(loc="left") == "● fitted  ○ held out" and ax.get_title() == "N = 4 B"
+    assert ax.get_title() == "N = 4 B, ● fitted  ○ held out"
     assert named(ax) == ["r = 0", "r = 0.33", "r = 0.67", "r = 1"]
 
 
 def test_without_runs_the_curves_span_the_fitted_ranges(demo, ax):
     fit = demo.fits["domain"]
-    plots.loss_over_input(fit, None, "N", ax, by="D", at={"r": 0.5}, curves=2)
-    assert named(ax) == ["D = 131 M", "D = 2.62 B"] and ax.get_title() == "r = 0.5"
+    plots.loss_over_input(fit, None, "N", ax, by="D", at={"r": 0.5})
+    assert named(ax)[::3] == ["D = 131 M", "D = 2.62 B"] and ax.get_title() == "r = 0.5"
     N, loss = ax.lines[0].get_data()
     np.testing.assert_allclose(N[[0, -1]], [2.5e8, 8e9])
     np.testing.assert_allclose(loss, fit.predict(N=N, D=fit.ranges["D"][0], r=0.5))
@@ -141,17 +138,6 @@ def test_without_runs_the_curves_span_the_fitted_ranges(demo, ax):
         plots.loss_over_input(fit, None, "n")
     with pytest.raises(jl.UsageError, match="held_out has 3 values"):
         plots.loss_over_input(fit, demo.runs.for_corpus("domain"), "D", held_out=[1, 0, 1])
-
-
-def test_ends_of_starts(demo, ax):
-    ends = ((2.0, 0.5), (2.2, 0.25), (10.0, 0.125))
-    fit = replace(demo.fits["domain"], optima=ends, n_solved=16)
-    plots.starts_agreement(fit, ax)
-    assert [bar.get_width() for bar in ax.patches] == [0.5, 0.25, 0.125, 0.125]
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["best", "+10 %", "× 5", "others"]
-    assert texts(ax) == ["8 starts", "4 starts", "2 starts", "2 starts"]
-    with pytest.raises(jl.UsageError, match="fit the runs again"):
-        plots.starts_agreement(demo.fits["domain"])
 
 
 INTERVALS = pd.DataFrame(

@@ -54,8 +54,8 @@ def opened(request, tmp_path_factory):
     if request.param == "fit":
         fit = request.getfixturevalue("chinchilla_fit")
         runs = simulate.experiment("chinchilla", noise=0.004).table
-        plans, profiles = [planning.allocation(fit, 1e21)], [a_profile(fit)]
-        jl.report(fit, folder / "page.html", runs=runs, plans=plans, profiles=profiles)
+        plans = [planning.allocation(fit, 1e21), a_profile(fit)]
+        jl.report(fit, folder / "page.html", runs=runs, plans=plans)
     elif request.param == "curves":
         curves = jl.read_loss_curves(scheduled(logged()))
         fit = jl.fit("annealing", curves, n_starts=64, n_local=8)
@@ -80,7 +80,7 @@ def test_the_text_is_there(opened):
     kind, _, done, _ = opened
     words = ["<h1>", "What to know first", "<svg", "</html>"]
     words += {
-        "fit": ["1.66977", "0.33073", "Allocation", "The profile of alpha"],
+        "fit": ["1.66977", "0.33073", "Allocation", "Of alpha it is the profile"],
         "study": ["Ranking", "law &amp; order"],
         "curves": ["Curve fall (", "Curve hold (", "annealing"],
     }[kind]
