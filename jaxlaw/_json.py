@@ -40,7 +40,7 @@ def plain(value: Any) -> Any:
     if hasattr(value, "to_json"):
         return value.to_json()
     if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value)]
+        names = [field.name for field in dataclasses.fields(value) if field.compare]
         return {name: plain(getattr(value, name)) for name in names}
     if hasattr(value, "tolist"):  # arrays and numbers of numpy, which stays unimported here
         return plain(value.tolist())

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
     BLUE,
     FAINT,
@@ -33,7 +34,7 @@ from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import FittedLaw, Prior, field_prior
 from jaxlaw.forecasting import Forecast
 from jaxlaw.laws import Law, get, without_misfit
-from jaxlaw.uncertainty import Bootstrap, Covariance, Draws, Profile, as_draws
+from jaxlaw.uncertainty import Bootstrap, Covariance, Draws, as_draws
 
 _FARTHEST = 6.0  # standard deviations from the prior's mean, up to which values are drawn
 
@@ -118,9 +119,7 @@ def _reach(low: pd.Series, high: pd.Series) -> float:
 
 
 @checked
-def objective_profile(
-    profile: Profile, ax: Axes | None = None, *, level: float | None = 0.95
-) -> Axes:
+def objective_profile(profile: Answer, ax: Axes | None = None) -> Axes:
     """How much worse the fit gets as a quantity is fixed elsewhere, and the interval there.
 
     The height is the root of the profile: standard errors from the optimum, so that the
@@ -129,7 +128,6 @@ def objective_profile(
     Args:
         profile: profile that :func:`jaxlaw.profile` returned.
         ax: axes to draw on; a new figure if None.
-        level: confidence level of the interval; None draws none.
 
     Example:
         >>> from jaxlaw import plots
@@ -145,18 +143,17 @@ def objective_profile(
     value, root = profile.table["value"].to_numpy(), profile.table["root"].abs().to_numpy()
     order = np.argsort(value)
     straight = np.abs(value - profile.estimate) / profile.std_err
+    limit = float(stdtrit(profile.degrees, (1 + profile.level) / 2))
     end_labels = [
         (straight[order][-1], "sandwich", FAINT),
         (root[order][-1], "profile", BLUE),
+        (limit, f"{profile.level:.0%}", RED),
     ]
-    text = f"{profile.estimate:.4g}"
-    if level is not None:
-        limit, interval = float(stdtrit(profile.degrees, (1 + level) / 2)), profile.interval(level)
-        low, high = (np.clip(end, value.min(), value.max()) for end in interval[2:])
-        ax.axvspan(low, high, color=RED, alpha=0.08, linewidth=0, zorder=0)
-        ax.axhline(limit, color=RED, linewidth=0.9)
-        end_labels.append((limit, f"{level:.0%}", RED))
-        text += f" ({float(interval.low):.4g} to {float(interval.high):.4g})"
+    (between,) = profile.interval.values()
+    ax.axvspan(*np.clip(between, value.min(), value.max()), color=RED, alpha=0.08, linewidth=0,
+               zorder=0)  # fmt: skip
+    ax.axhline(limit, color=RED, linewidth=0.9)
+    text = "{:.4g} ({:.4g} to {:.4g})".format(profile.estimate, *between)
     ax.plot(value[order], straight[order], color=FAINT, linewidth=1.0, linestyle="--")
     ax.plot(value[order], root[order], color=BLUE, linewidth=1.8)
     ax.set_xlim(value.min(), value.max())
@@ -295,9 +292,7 @@ def _coordinate_in_words(law: Law, name: str) -> str:
 
 
 @checked
-def profile_prediction(
-    profile: Profile, ax: Axes | None = None, *, level: float = 0.95, reach: float = 3.0
-) -> Axes:
+def profile_prediction(profile: Answer, ax: Axes | None = None, *, reach: float = 3.0) -> Axes:
     """A prediction as a parameter, such as the floor, is fixed elsewhere, and what speaks for each.
 
     Below: by how much the objective rises, in squared standard errors.
@@ -305,7 +300,6 @@ def profile_prediction(
     Args:
         profile: profile of a parameter that :func:`jaxlaw.profile` returned, with ``at=``.
         ax: axes to draw on; a new figure if None.
-        level: confidence level of the interval that is shaded.
         reach: standard errors from the optimum up to which values are drawn.
 
     Raises:
@@ -325,7 +319,8 @@ def profile_prediction(
     table = profile.table.sort_values("value")
     value = table["value"].to_numpy()
     least, most = np.interp([-reach, reach], table["root"], value)
-    low, high = (np.clip(end, least, most) for end in profile.interval(level)[2:])
+    (between,) = profile.interval.values()
+    low, high = np.clip(between, least, most)
     rise = panel_below(ax, "rise")
     rise.plot(value, table["root"] ** 2, color=INK, linewidth=1.4)
     ax.plot(value, table["prediction"], color=INK, linewidth=1.8)
@@ -338,7 +333,13 @@ def profile_prediction(
     ax.margins(y=0.05)
     rise.set_ylim(-1, reach**2)
     rise.axhline(0, color=FAINT, linewidth=0.8)
-    rise.set_xlabel(f"{profile.quantity}, fixed; shaded: its {level:.0%} interval")
-    units = profile.fit.input_units()
+    rise.set_xlabel(f"{profile.quantity}, fixed; shaded: its {profile.level:.0%} interval")
+    units = profile.units
     where = ", ".join(f"{name} = {number_of(x, *units[name])}" for name, x in profile.at.items())
-    return finish(ax, "", f"{target_label(profile.fit.law)} at {where}")
+    return finish(ax, "", f"{target_label(get(profile.law))} at {where}")
+
+
+@picture("profile")
+def _of_profile(profile: Answer, ax: Axes | None = None, **options: Any) -> Axes:
+    draw = objective_profile if profile.at is None else profile_prediction
+    return draw(profile, ax, **options)

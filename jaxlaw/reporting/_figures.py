@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw._answer import Answer
 from jaxlaw.data import AREAS, LossCurves, Runs, optimizer_steps
 from jaxlaw.fitting import Fit, FittedLaw
 from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.reporting._html import Html, element
-from jaxlaw.uncertainty import Profile, as_draws
+from jaxlaw.uncertainty import as_draws
 from jaxlaw.validation import Study
 
 _ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean little to the eye
@@ -141,25 +142,17 @@ def _others_are_areas(fit: FittedLaw) -> bool:
     return any(name not in _ALONG for name in fit.law.input_names)
 
 
-def profile_figure(profile: Profile, level: float | None) -> Html:
-    """The figure of a profile, with its interval where there is a level."""
+def profile_figure(profile: Answer) -> Html:
+    """The figure of a profile, with its interval."""
     from jaxlaw import plots
 
-    worse = f"How much worse the fit gets as {profile.quantity} is fixed elsewhere"
-    if level is None:
-        return figure(
-            lambda ax: plots.objective_profile(profile, ax, level=None),
-            f"{worse} than at {profile.estimate:.4g}.",
-            f"The profile of {profile.quantity}; its interval is the one in the table of "
-            "parameters",
-        )
-    value, error, low, high = profile.interval(level)
+    (between,), name = profile.interval.values(), profile.quantity
     return figure(
-        lambda ax: plots.objective_profile(profile, ax, level=level),
-        f"{worse} than at {value:.4g} "
-        f"(standard error {error:.3g}): its {level:.0%} interval goes from {low:.4g} to "
-        f"{high:.4g}.",
-        f"The profile of {profile.quantity}: the {level:.0%} interval from refits that hold it",
+        lambda ax: plots.objective_profile(profile, ax),
+        f"How much worse the fit gets as {name} is fixed elsewhere than at {profile.estimate:.4g} "
+        f"(standard error {profile.std_err:.3g}): its {profile.level:.0%} interval goes from "
+        "{:.4g} to {:.4g}.".format(*between),
+        f"The profile of {name}: the {profile.level:.0%} interval from refits that hold it",
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 import pandas as pd
 
+from jaxlaw._answer import Answer
 from jaxlaw._arrays import check_level
 from jaxlaw._json import write_atomic
 from jaxlaw._quantities import Quantity
@@ -50,10 +51,10 @@ from jaxlaw.uncertainty import (
     COLUMNS,
     Bootstrap,
     Covariance,
-    Profile,
     covariance,
     has_draws,
     interval_of,
+    profile_interval,
 )
 from jaxlaw.validation import VERDICTS, Study
 
@@ -236,18 +237,16 @@ def _fit_parts(
     groups: Any,
 ) -> _Parts:  # fmt: skip
     for profile in profiles:
-        if not isinstance(profile, Profile):
+        if getattr(profile, "kind", "") != "profile":
             kind = type(profile).__name__
             raise UsageError(f"a profile is the result of jl.profile, not {kind}")
-        if profile.fit.params != fit.params:
+        if profile.params != fit.params:
             raise UsageError(f"the profile of {profile.quantity} is one of another fit")
     uncertainty = _uncertainty(fit, runs, intervals, profiles, level, groups)
-    # One interval a number: what the caller gave stands alone; else a profile, where there is one.
-    drawn = None if intervals is not None else level
     notes = [*without_dependence_note(fit.notes, uncertainty.groups), *uncertainty.notes]
-    notes += [n for profile in profiles for n in profile.notes if n.code == "profile-found-better"]
+    notes += [n for profile in profiles for n in profile.notes if n not in notes]
     none = element("p", "Neither data nor search gave reason for a warning.")
-    shown = _Figures.of(fit, runs, curves, uncertainty.table, profiles, drawn)
+    shown = _Figures.of(fit, runs, curves, uncertainty.table, profiles)
     record = json.dumps(fit.to_dict(), indent=1, ensure_ascii=False)
     sections = [
         *_answers(plans, forecasts, uncertainty.draws or fit, runs),
@@ -314,7 +313,7 @@ class _Uncertainty(NamedTuple):
 
 
 def _uncertainty(
-    fit: FittedLaw, runs: Runs | None, intervals: Any, profiles: Sequence[Profile], level: float,
+    fit: FittedLaw, runs: Runs | None, intervals: Any, profiles: Sequence[Answer], level: float,
     groups: Any,
 ) -> _Uncertainty:  # fmt: skip
     """From what the caller gave; else the sandwich of the runs, with the profiles' intervals."""
@@ -333,12 +332,11 @@ def _uncertainty(
         known = _given_intervals(fit, covariance(fit, runs, groups=groups), level)
     except DataError as error:
         return _Uncertainty(notes=(Note("no-intervals", "warning", f"no intervals: {error}"),))
-    profiled = {profile.quantity: profile.interval(level) for profile in profiles}
+    profiled = {profile.quantity: profile for profile in profiles}
     names = [name for name in known.table["parameter"] if name in profiled]
     for name in names:
-        _, error, low, high = profiled[name]
-        row = known.table["parameter"] == name
-        known.table.loc[row, COLUMNS[1:]] = [error, float(low), float(high)]
+        row, one = known.table["parameter"] == name, profiled[name]
+        known.table.loc[row, COLUMNS[1:]] = [one.std_err, *profile_interval(one, level)]
     more = f" Of {', '.join(names)} it is the profile's." if names else ""
     notes = tuple(note for note in known.notes if note not in fit.notes)
     return known._replace(source=known.source + more, notes=notes)
@@ -489,7 +487,7 @@ class _Figures(NamedTuple):
     @classmethod
     def of(
         cls, fit: FittedLaw, runs: Runs | None, curves: LossCurves | None,
-        intervals: pd.DataFrame | None, profiles: Sequence[Profile], level: float | None,
+        intervals: pd.DataFrame | None, profiles: Sequence[Answer],
     ) -> _Figures:  # fmt: skip
         """Those that can be drawn of a fit, or why there are none."""
         if not can_draw():
@@ -498,7 +496,7 @@ class _Figures(NamedTuple):
         if fit.area_options is not None and curves is not None and runs is not None:
             along += curve_figures(fit, curves, runs)
         others = evidence_figures(fit, runs, intervals)
-        others += [profile_figure(profile, level) for profile in profiles]
+        others += [profile_figure(profile) for profile in profiles]
         text: Any = ""
         if fit.area_options is not None and curves is None:
             text = element("p", NO_CURVES)
@@ -520,7 +518,8 @@ def _result(result: Result) -> list[Any]:
     parts: list[Any] = [element("h3", result.kind_name.capitalize())]
     if numbers := result.quantities:
         parts.append(_numbers(result, numbers))
-    if words := [(name.replace("_", " "), text) for name, text in result.words.items() if text]:
+    facts = getattr(result, "facts", {}).items()
+    if words := [(n.replace("_", " "), one) for n, one in facts if one and isinstance(one, str)]:
         parts.append(pairs(words, "In words"))
     for name, given in result.shown().items():
         frame = result.readable(given)

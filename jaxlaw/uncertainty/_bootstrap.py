@@ -102,15 +102,15 @@ class Bootstrap(Result):
     params: dict[str, np.ndarray]
     objective: np.ndarray
     agreement: np.ndarray
-    kind: Kind = field(metadata={"key": "resampling"})
+    kind: Kind
     n_groups: int
-    degrees: float = field(metadata={"setting": True, "unit": ""})
+    degrees: float
     notes: tuple[Note, ...]
     base_params: Mapping[str, np.ndarray] = field(default_factory=dict)
     groups: tuple[str, ...] | None = None
-    problem: FitWithData | None = field(default=None, metadata={"saved": False})
-    refits: Refits | None = field(default=None, metadata={"saved": False})
-    members: np.ndarray | None = field(default=None, metadata={"saved": False})
+    problem: FitWithData | None = field(default=None, compare=False)
+    refits: Refits | None = field(default=None, compare=False)
+    members: np.ndarray | None = field(default=None, compare=False)
 
     picture = "parameter_intervals"
 

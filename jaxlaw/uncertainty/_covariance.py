@@ -89,7 +89,7 @@ class Covariance(Result):
     degrees: int
     notes: tuple[Note, ...]
     groups: tuple[str, ...] | None = None
-    problem: FitWithData | None = field(default=None, metadata={"saved": False})
+    problem: FitWithData | None = field(default=None, compare=False)
 
     picture = "parameter_intervals"
 

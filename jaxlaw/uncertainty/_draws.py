@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw._quantities import SHARE, Quantity
+from jaxlaw._quantities import Quantity
 from jaxlaw._result import Result
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import Fit, FittedLaw, StandardErrors, moved_params
@@ -61,14 +61,14 @@ class Draws(Result):
     fit: FittedLaw
     params: Mapping[str, np.ndarray]
     notes: tuple[Note, ...] = ()
-    kind: str = field(default="", metadata={"key": "resampling"})
+    kind: str = ""
     groups: tuple[str, ...] | None = None
-    degrees: float = field(default=math.inf, metadata={"unit": ""})
-    noise: float = field(default=math.nan, metadata={"unit": SHARE})
-    sigma: np.ndarray | None = field(default=None, metadata={"added": True})
-    effective: float = field(default=math.nan, metadata={"unit": "", "added": True})
-    conflict: float = field(default=math.nan, metadata={"unit": SHARE, "added": True})
-    log_evidence: float = field(default=math.nan, metadata={"unit": "", "added": True})
+    degrees: float = math.inf
+    noise: float = math.nan
+    sigma: np.ndarray | None = None
+    effective: float = math.nan
+    conflict: float = math.nan
+    log_evidence: float = math.nan
     picture = "parameter_intervals"
 
     def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:

@@ -11,18 +11,19 @@ The profile's shape, and so the interval's asymmetry, is the objective's own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
+from jaxlaw._answer import Answer
 from jaxlaw._arrays import check_level
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import SHARE, Amount, written, written_range
-from jaxlaw._result import TARGET, Result
+from jaxlaw._quantities import Amount, Quantity, written, written_range
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import (
@@ -42,137 +43,46 @@ from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import Covariance, covariance
 from jaxlaw.uncertainty._fit_problem import FitWithData
-from jaxlaw.uncertainty._intervals import LEVEL, Interval
+from jaxlaw.uncertainty._intervals import LEVEL
 
 POINTS = 33  # values of the quantity
 REACH = 5.0  # standard errors to either side
 _MARGIN = 20.0  # by which the score of a fixed prediction's row exceeds what it has to be
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Profile(Result):
-    """The profile of one quantity.
+def profile_interval(profile: Answer, confidence_level: float) -> tuple[float, float]:
+    """The bounds of a profile at another level than its own.
+
+    Args:
+        profile: what :func:`profile` returned.
+        confidence_level: share of such intervals that should hold the truth.
+
+    Returns:
+        Low and high; infinite where the profile, over five standard errors, never gets that much
+        worse.
+
+    Raises:
+        UsageError: a level outside (0, 1).
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
         >>> alpha = jl.profile("chinchilla", table, "alpha")
-        >>> list(alpha.table), len(alpha.table)
-        (['value', 'objective', 'root'], 33)
-
-    Attributes:
-        fit: fit whose objective it is.
-        quantity: quantity that is fixed: a parameter's name, or the prediction's inputs.
-        table: one row a value: ``value``, ``objective`` (summed Huber loss), ``root`` (signed).
-            With ``at=`` also ``prediction`` there.
-        std_err: standard error of the sandwich covariance.
-        estimate: value of the quantity at the optimum.
-        degrees: degrees of freedom of Student's t.
-        notes: what to know before relying on it.
-        at: inputs of the point whose prediction is followed; None without one.
-        level: confidence level of the interval.
+        >>> low, high = jl.uncertainty.profile_interval(alpha, 0.9)
+        >>> bool(alpha.interval["alpha"][0] < low < alpha.estimate < high)
+        True
     """
+    return _between(profile.table, profile.estimate, profile.degrees, confidence_level)
 
-    fit: Fit
-    quantity: str
-    table: pd.DataFrame = field(
-        metadata={"columns": dict.fromkeys(("value", "objective", "root"), float)}
-    )
-    estimate: float = field(metadata={"unit": TARGET})
-    std_err: float = field(metadata={"unit": TARGET})
-    degrees: int
-    notes: tuple[Note, ...]
-    at: dict[str, float] | None = None
-    level: float = field(default=LEVEL, metadata={"unit": SHARE})
 
-    picture = "objective_profile"
-
-    def __post_init__(self) -> None:
-        if self.at is not None:
-            object.__setattr__(self, "picture", "profile_prediction")
-
-    @property
-    def low(self) -> float:
-        """The lower bound of the interval."""
-        return float(self.interval().low)
-
-    @property
-    def high(self) -> float:
-        """The upper bound of the interval."""
-        return float(self.interval().high)
-
-    def plot(self, ax: Any = None, **options: Any) -> Any:
-        """As :meth:`jaxlaw._result.Result.plot`, with the interval of its own level."""
-        return super().plot(ax, **{"level": self.level, **options})
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """Every fourth value, the estimate among them."""
-        return {"profile": self.table.iloc[::4]}
-
-    def unit_of(self, name: str) -> tuple[str, float] | None:
-        """The unit of the parameter, or of the target that a prediction has."""
-        if name == "prediction":
-            return self.fit.target_unit, 1.0
-        if name not in ("estimate", "std_err", "value"):
-            return None
-        own = self.fit.quantities.get(self.quantity)
-        return (self.fit.target_unit if own is None else own.unit), 1.0
-
-    @property
-    def headline(self) -> str:
-        """The quantity with its interval."""
-        unit = self.unit_of("estimate")
-        error = written(self.std_err, *unit)
-        return (
-            f"{self.quantity}: {written(self.estimate, *unit)} ({100 * self.level:.4g} %: "
-            f"{written_range(self.low, self.high, *unit)}), standard error "
-            f"{error}{self._followed(self.low, self.high)}"
-        )
-
-    def _followed(self, low: float, high: float) -> str:
-        """What the prediction is at both bounds of the interval, in words."""
-        if self.at is None:
-            return ""
-        value, said = (self.table[name].to_numpy() for name in ("value", "prediction"))
-        there = map(float, np.interp([low, high], value, said))
-        where = ", ".join(f"{name}={x:g}" for name, x in self.at.items())
-        unit = self.unit_of("prediction")
-        between = f"{written_range(*there, *unit)} {unit[0]}".rstrip()
-        return f"; over that range the {self.fit.law.target} at {where} goes from {between}"
-
-    def lines(self) -> list[str]:
-        """How the objective rises on either side."""
-        return self.readable(self.table.iloc[::4]).to_string(index=False).split("\n")
-
-    def interval(self, confidence_level: float | None = None) -> Interval:
-        """The interval of values that do not fit much worse than the optimum.
-
-        Args:
-            confidence_level: share of such intervals that should hold the truth; that of the
-                profile if None.
-
-        Returns:
-            ``estimate``, ``std_err``, ``low`` and ``high``; a bound is infinite where the
-            profile, over five standard errors, never gets that much worse.
-
-        Raises:
-            UsageError: a level outside (0, 1).
-
-        Example:
-            >>> table = jl.simulate.experiment("chinchilla").table
-            >>> alpha = jl.profile("chinchilla", table, "alpha").interval(0.9)
-            >>> bool(alpha.low < alpha.estimate < alpha.high)
-            True
-        """
-        from scipy.special import stdtrit
-
-        confidence_level = self.level if confidence_level is None else confidence_level
-        check_level(confidence_level)
-        limit = float(stdtrit(self.degrees, (1 + confidence_level) / 2))
-        value, root = (self.table[name].to_numpy() for name in ("value", "root"))
-        middle = int(np.argmin(np.abs(value - self.estimate)))
-        high = _crossing(value[middle:], root[middle:], limit)
-        low = _crossing(-value[middle::-1], -root[middle::-1], limit)
-        return Interval(self.estimate, self.std_err, -low, high)
+def _between(
+    table: pd.DataFrame, estimate: float, degrees: int, confidence_level: float
+) -> tuple[float, float]:
+    check_level(confidence_level)
+    limit = float(stdtrit(degrees, (1 + confidence_level) / 2))
+    value, root = (table[name].to_numpy() for name in ("value", "root"))
+    middle = int(np.argmin(np.abs(value - estimate)))
+    high = _crossing(value[middle:], root[middle:], limit)
+    return -_crossing(-value[middle::-1], -root[middle::-1], limit), high
 
 
 def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
@@ -196,7 +106,7 @@ def profile(
     robust: bool = True,
     level: ConfidenceLevel = LEVEL,
     **options: Unpack[FitKeywords],
-) -> Profile:
+) -> Answer:
     """The profile of a parameter or a prediction.
 
     Args:
@@ -210,7 +120,11 @@ def profile(
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
-        The :class:`Profile`, over 5 standard errors to either side of the estimate.
+        Answer of kind ``profile``: the parameter, or the target, by its name, with its interval
+        at ``level``; ``estimate`` and ``std_err`` (of the sandwich covariance), ``degrees`` of
+        Student's t, ``quantity`` in words, ``params`` of the fit and ``at``. Table ``table``
+        over 5 standard errors to either side: ``value``, ``objective`` (summed Huber loss) and
+        ``root`` (signed); with ``at=`` also ``prediction`` there.
 
     Raises:
         UsageError: no such parameter, or one that cannot be fixed.
@@ -221,6 +135,8 @@ def profile(
         >>> far = jl.profile("chinchilla", table, {"N": 7e10, "D": 1e12})
         >>> far.quantity
         'loss at N=7e+10, D=1e+12'
+        >>> bool(far.interval["loss"][0] < far.estimate < far.interval["loss"][1])
+        True
         >>> floor = jl.profile("chinchilla", table, "E", at={"N": 7e10, "D": 1e12})
         >>> list(floor.table)
         ['value', 'objective', 'root', 'prediction']
@@ -244,14 +160,30 @@ def profile(
             f"fixed elsewhere, {grid.name} gives a lower objective than the fit's, by "
             f"{gained / cov.fit.objective:.1e} of it: fit again with more starts (n_starts=)"
         )
-        notes.append(Note("profile-found-better", "warning", message, inherited=False))
+        notes.append(Note("few-starts-agree", "warning", message, inherited=False))
+    fit, name = cov.fit, quantity if isinstance(quantity, str) else cov.fit.law.target
+    units = fit.input_units()
+    unit = units[name] if name == fit.law.target else (fit.quantities[name].unit, 1.0)
+    low, high = _between(table, grid.estimate, cov.degrees, level)
+    between = f"({100 * level:.4g} %: {written_range(low, high, *unit)})"
+    error = Quantity(grid.error, *unit)
+    sentence = f"{grid.name}: {written(grid.estimate, *unit)} {between}, standard error {error}"
     if followed is not None:
         params = grid.problem.params(optima) | {grid.name: grid.values}
-        inputs = {name: np.array([v * cov.fit.units[name]]) for name, v in followed.items()}
-        table["prediction"] = predict_each(cov.fit.law, params, inputs)[:, 0]
-    return Profile(
-        cov.fit, grid.name, table, grid.estimate, grid.error, cov.degrees, tuple(notes), followed,
-        level,
+        inputs = {name: np.array([v * fit.units[name]]) for name, v in followed.items()}
+        table["prediction"] = predict_each(fit.law, params, inputs)[:, 0]
+        there = map(float, np.interp([low, high], table["value"], table["prediction"]))
+        where, noun = ", ".join(f"{n}={x:g}" for n, x in followed.items()), units[fit.law.target][0]
+        sentence += (
+            f"; over that range the {fit.law.target} at {where} goes from "
+            f"{written_range(*there, noun)} {noun}".rstrip()
+        )
+    return Answer(
+        kind="profile", sentence=sentence, tables={"table": table}, level=level, notes=tuple(notes),
+        quantities={name: Quantity(grid.estimate, *unit, low, high), "std_err": error},
+        units=units | {"value": unit, "prediction": units[fit.law.target]},
+        facts={"quantity": grid.name, "estimate": grid.estimate, "degrees": cov.degrees,
+               "law": fit.law.name, "params": dict(fit.params), "at": followed},
     )  # fmt: skip
 
 
@@ -395,7 +327,9 @@ def _solve_grid(grid: _Grid) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         at, loss = np.where(better[:, None], again, at), np.where(better, second, loss)
         values = grid.values
         if values is None:
-            values, loss = map(np.asarray, _pulled_values(grid, at))
+            last = grid.problem.n_rows - 1
+            pulled = _without_row(grid.problem.model, grid.problems, at, last)
+            values, loss = map(np.asarray, pulled)
         return values, loss * scale_on_host(grid.problems), at
 
 
@@ -409,11 +343,6 @@ def _best(grid: _Grid, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     best = np.argmin(loss, axis=1)
     rows = np.arange(len(best))
     return lanes.coordinates[rows, best], loss[rows, best]
-
-
-def _pulled_values(grid: _Grid, at: np.ndarray) -> tuple[jax.Array, jax.Array]:
-    last = grid.problem.n_rows - 1
-    return _without_row(grid.problem.model, grid.problems, at, last)
 
 
 @compiled(optimised=False, static_argnames="model")
