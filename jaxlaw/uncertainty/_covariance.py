@@ -30,7 +30,6 @@ import pandas as pd
 
 from jaxlaw._arrays import check_level
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._result import Result
 from jaxlaw._typed import checked
 from jaxlaw.data import without_dependence_note
 from jaxlaw.errors import DataError
@@ -52,15 +51,14 @@ from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._intervals import (
     Interval,
-    best_and_least_known,
+    ParameterIntervals,
     parameter_rows,
     point_rows,
-    with_units,
 )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Covariance(Result):
+class Covariance(ParameterIntervals):
     """The covariance of a fit's parameters.
 
     Attributes:
@@ -91,32 +89,10 @@ class Covariance(Result):
     groups: tuple[str, ...] | None = None
     problem: FitWithData | None = field(default=None, compare=False)
 
-    picture = "parameter_intervals"
-
-    @property
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """The intervals of the parameters."""
-        return {"parameters": self.conf_int()}
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """The intervals, with the units of the parameters."""
-        return {"parameters": with_units(self.fit, self.conf_int())}
-
-    @property
-    def headline(self) -> str:
-        """Which parameter is known best and least."""
-        return self.sentence()
-
-    def sentence(self, confidence_level: float = 0.95) -> str:
-        """The headline at another level.
-
-        Args:
-            confidence_level: as for :meth:`conf_int`.
-        """
+    def how(self) -> str:
+        """Which covariance it is, in words."""
         by = "" if self.groups is None else f", rows in groups by {', '.join(self.groups)}"
-        table = self.conf_int(confidence_level)
-        known = best_and_least_known(self.fit, table, confidence_level)
-        return f"{self.fit.law.name}, sandwich covariance{by}: {known}"
+        return f"sandwich covariance{by}"
 
     @property
     def matrix(self) -> pd.DataFrame:

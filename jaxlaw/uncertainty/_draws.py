@@ -24,6 +24,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.fitting import Fit, FittedLaw, StandardErrors, moved_params
 from jaxlaw.laws import Law
 from jaxlaw.notes import DEPENDENT_ROWS, LOOSE_FIT, Note
+from jaxlaw.uncertainty._intervals import COLUMNS, interval_of
 
 #: Of the covariance of a fit: the ends of a 95 % interval have an error of 0.13 of its standard
 #: deviation, and a plan that is searched draw by draw takes half a minute at 1,000.
@@ -90,8 +91,6 @@ class Draws(Result):
             >>> boot.draws().conf_int()["parameter"].tolist()
             ['a', 'b']
         """
-        from jaxlaw.uncertainty._intervals import COLUMNS, interval_of
-
         if not self.params:
             raise UsageError("a fit without draws has no intervals: bootstrap it")
 
@@ -99,7 +98,7 @@ class Draws(Result):
         for name in self.law.parameter_names:
             draws = np.asarray(self.params.get(name, own[name]), float)
             if np.ptp(draws):  # a parameter that was held has no interval
-                found = interval_of(own[name], draws, confidence_level, degrees=self.degrees)
+                found = interval_of(own[name], draws, confidence_level, self.degrees)
                 rows.append((name, *map(float, found)))
         return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
 

@@ -227,7 +227,6 @@ def test_nothing_about_a_fit_passes_through_float32(noise):
             "parameter": jl.profile(fit, table, "alpha").table.to_numpy(),
             "covariance": cov.matrix.to_numpy(),
             "interval": np.stack(cov.interval(of)),
-            "draws": boot.of(of),
             "bootstrap": np.stack(boot.interval(of)),
             "predicted": boot.predict(**point),
             "influence": jl.influence(fit, table, of).to_numpy(),
