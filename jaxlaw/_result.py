@@ -125,8 +125,8 @@ class Result:
         """The answer in one sentence, what to do next, its numbers and its notes, for people.
 
         Args:
-            verbose: whether all notes are listed whole: without, those that decide come first, in
-                five lines at most, and the others by code.
+            verbose: whether all notes are listed whole: without, the two that decide most, and the
+                others by code.
             next_step: what to do next in other words, as those of the shell.
         """
         step = self.next_step if next_step is None else next_step

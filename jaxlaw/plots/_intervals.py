@@ -313,7 +313,7 @@ def profile_prediction(profile: Answer, ax: Axes | None = None, *, reach: float 
         >>> plots.profile_prediction(profile).get_ylabel()
         'loss (nats) at N = 70 B, D = 1.4 T'
     """
-    if profile.at is None:
+    if not profile.at:
         raise UsageError("this profile follows no prediction: jl.profile(…, at={…})")
     ax = ax or new_axes()
     table = profile.table.sort_values("value")
@@ -341,5 +341,5 @@ def profile_prediction(profile: Answer, ax: Axes | None = None, *, reach: float 
 
 @picture("profile")
 def _of_profile(profile: Answer, ax: Axes | None = None, **options: Any) -> Axes:
-    draw = objective_profile if profile.at is None else profile_prediction
+    draw = profile_prediction if profile.at else objective_profile
     return draw(profile, ax, **options)

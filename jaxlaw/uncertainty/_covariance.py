@@ -104,17 +104,6 @@ class Covariance(ParameterIntervals):
         kept = [name for name, moves in zip(names, moved, strict=True) if moves]
         return pd.DataFrame(covariance[np.ix_(moved, moved)], index=kept, columns=kept)
 
-    def slopes(self, function: Callable[[Mapping[str, Any]], Any]) -> np.ndarray:
-        """Slopes (…, k), in the moving coordinates, of a function of the parameters.
-
-        Args:
-            function: function of a dict name → natural value, in ``jax.numpy``.
-        """
-        with in_float64():
-            params = {name: np.asarray(value) for name, value in self.fit.params.items()}
-            outer = jax.jacfwd(function)(params)
-        return self._along(outer)
-
     def _along(self, outer: Mapping[str, Any]) -> np.ndarray:
         """Slopes (…, k) in the moving coordinates, of slopes (…) in the parameters by name."""
         by_name = np.stack([outer[name] for name in self.fit.law.parameter_names], axis=-1)
@@ -125,7 +114,6 @@ class Covariance(ParameterIntervals):
         self,
         function: Callable[[Mapping[str, Any]], Any],
         confidence_level: float = 0.95,
-        log: bool = False,
     ) -> Interval:
         """The interval of any function of the parameters, by the delta method.
 
@@ -133,7 +121,6 @@ class Covariance(ParameterIntervals):
             function: function of a dict name → natural value in the law's own units, in
                 ``jax.numpy``.
             confidence_level: share of such intervals that should hold the truth.
-            log: whether it is taken of the logarithm, where the function is positive.
 
         Returns:
             ``estimate``, ``std_err``, ``low`` and ``high``, each of the function's shape.
@@ -146,8 +133,9 @@ class Covariance(ParameterIntervals):
             True
         """
         with in_float64():
-            estimate = np.asarray(function(self.fit.params), float)
-        return self._interval(estimate, self.slopes(function), confidence_level, log)
+            params = {name: np.asarray(value) for name, value in self.fit.params.items()}
+            estimate, outer = np.asarray(function(params), float), jax.jacfwd(function)(params)
+        return self._interval(estimate, self._along(outer), confidence_level, log=False)
 
     def _interval(
         self, estimate: np.ndarray, slopes: np.ndarray, confidence_level: float, log: bool

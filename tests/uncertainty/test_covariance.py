@@ -141,13 +141,6 @@ def test_the_profile_of_least_squares_is_the_textbooks_interval(line):
     for name, size in zip("ab", error, strict=True):
         low, high = jl.profile(fit, table, name, robust=False).interval[name]
         np.testing.assert_allclose([low, high], fit.params[name] + t * size * np.array([-1, 1]))
-    there = np.array([1.0, 3.0])
-    size = np.sqrt(off @ off / 58 * there @ np.linalg.inv(design.T @ design) @ there)
-    result = jl.profile(fit, table, {"x": 3.0}, robust=False)
-    assert result.estimate == pytest.approx(float(fit.predict(x=3.0)))
-    np.testing.assert_allclose(
-        result.interval["loss"], result.estimate + t * size * np.array([-1, 1]), rtol=1e-6
-    )
 
 
 @pytest.mark.full
@@ -191,9 +184,7 @@ def test_the_sandwich_knows_noise_that_runs_share():
     assert np.mean(together / alone) == pytest.approx(np.sqrt(3), rel=0.15)
 
 
-@pytest.mark.parametrize(
-    "quantity", ["alpha", "A", pytest.param(POINT, marks=pytest.mark.full)], ids=str
-)
+@pytest.mark.parametrize("quantity", ["alpha", "A"])
 def test_a_profile_is_near_the_sandwich_and_its_minimum_is_the_fit(chinchilla_fit, quantity):
     profile = jl.profile(chinchilla_fit, TABLE, quantity)
     ((low, high),) = profile.interval.values()
@@ -223,7 +214,6 @@ def test_nothing_about_a_fit_passes_through_float32(noise):
     def answers():
         cov = jl.covariance(fit, table)
         return {
-            "prediction": jl.profile(fit, table, point).table.to_numpy(),
             "parameter": jl.profile(fit, table, "alpha").table.to_numpy(),
             "covariance": cov.matrix.to_numpy(),
             "interval": np.stack(cov.interval(of)),
@@ -240,9 +230,6 @@ def test_nothing_about_a_fit_passes_through_float32(noise):
     for name, values in result.items():
         assert values.dtype == np.float64, name
         np.testing.assert_array_equal(values, exact[name], err_msg=name)
-    profile = jl.profile(fit, table, point)
-    assert profile.table["objective"].min() >= fit.objective * (1 - 1e-9)
-    assert "few-starts-agree" not in [note.code for note in profile.notes]
 
 
 @pytest.mark.full
@@ -258,8 +245,6 @@ def test_a_profile_follows_the_prediction_of_what_a_fit_would_fix(chinchilla_fit
     assert (
         f"the loss at N=1e+11, D=2e+12 goes from {low:.3f} to {high:.3f} nats" in profile.headline
     )
-    with pytest.raises(jl.UsageError, match="name the parameter"):
-        jl.profile(chinchilla_fit, TABLE, POINT, at=POINT)
     with pytest.raises(jl.UsageError, match="it must be a number"):
         jl.profile(chinchilla_fit, TABLE, "E", at={"N": [1e9, 1e10], "D": 1e12})
 
