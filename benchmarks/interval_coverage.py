@@ -151,17 +151,14 @@ def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
     seconds = time.perf_counter() - begun
     draws = quantities(law, {k: v.reshape(len(fits), -1) for k, v in refits.params.items()})
     each = [quantities(law, {k: np.asarray(v) for k, v in fit.params.items()}) for fit in fits]
-    log = {spec.name: spec.scale == "log" for spec in law.parameters}
     bounds = {
-        method: {
+        "percentile": {
             name: np.array([
-                interval_of(each[k][name], draws[name][k], 0.95, method, log.get(name, True),
-                            degrees=degrees[k])[2:]
+                interval_of(each[k][name], draws[name][k], 0.95, degrees[k])[2:]
                 for k in range(len(fits))
             ])
             for name in draws
         }
-        for method in ("percentile", "basic", "normal")
     }  # fmt: skip
     return bounds, seconds
 

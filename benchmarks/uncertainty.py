@@ -58,8 +58,8 @@ def main():
     compared(cov.conf_int(), seconds)
     print("\n## Profile\n\n| | 95 % interval | published |\n|---|---|---|")
     for name, (_, low, high) in PUBLISHED.items():
-        found = jl.profile(fit, runs, name).interval()
-        print(f"| {name} | {found.low:.4g}, {found.high:.4g} | {low:g}, {high:g} |")
+        found = jl.profile(fit, runs, name).interval[name]
+        print(f"| {name} | {found[0]:.4g}, {found[1]:.4g} | {low:g}, {high:g} |")
     print("\n## Identifiability\n")
     worst = jl.identifiability(fit, runs).iloc[0]
     print(f"Standard error of the worst direction {worst['std_err']:.2f}: {worst['advice']}")

@@ -21,8 +21,8 @@ import pandas as pd
 
 from jaxlaw import _typed
 from jaxlaw._json import plain
-from jaxlaw._quantities import SHARE, Quantity, times, written_range
-from jaxlaw._result import Result, _article, _level, table_lines
+from jaxlaw._quantities import Quantity, times, written_range
+from jaxlaw._result import Result, level_in_words, table_lines
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import (
     FAR,
@@ -43,7 +43,8 @@ Tables = dict[str, pd.DataFrame]
 #: Kind of an answer → the function ``(answer, ax, **options) -> Axes`` that draws it.
 PICTURES: dict[str, Callable[..., Any]] = {}
 #: Modules whose import fills :data:`PICTURES`: all need matplotlib.
-_DRAWN_BY = ("planning.plots", "papers.plots", "plots._fits", "plots._scores", "plots._design")
+_DRAWN_BY = ("planning.plots", "papers.plots", "plots._fits", "plots._scores", "plots._design",
+             "plots._intervals")  # fmt: skip
 _BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
 _ROWS = 24  # of a table in a text
 
@@ -90,20 +91,21 @@ class Answer(Result):
         ('allocation', '1.82e+09', 'parameters', 'compute')
     """
 
-    kind: str = field(default="answer", metadata={"saved": False})  # files begin with it
+    kind: str = field(default="answer", compare=False)  # files begin with it
     sentence: str = ""
     quantities: dict[str, Quantity] = field(default_factory=dict)
     tables: Tables = field(default_factory=dict)
     units: dict[str, tuple[str, float]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    level: float = field(default=math.nan, metadata={"unit": SHARE})
+    level: float = math.nan
     notes: tuple[Note, ...] = ()
-    beyond: float = field(default=math.nan, metadata={"unit": ""})
+    beyond: float = math.nan
     point: dict[str, float | str] = field(default_factory=dict)
     flat: dict[str, tuple[float, float]] = field(default_factory=dict)
-    curves: Tables | Callable[[], Tables] = field(default_factory=dict, metadata={"saved": False})
+    curves: Tables | Callable[[], Tables] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "kind_name", self.kind)
         object.__setattr__(self, "notes", tuple(self.notes))
         object.__setattr__(self, "sentence", _filled(self.sentence, self.quantities, self.level))
 
@@ -141,16 +143,6 @@ class Answer(Result):
         if callable(self.curves):
             object.__setattr__(self, "curves", self.curves())
         return self.curves
-
-    @property
-    def kind_name(self) -> str:
-        """Its kind."""
-        return self.kind
-
-    @property
-    def words(self) -> dict[str, str]:
-        """Its facts that are text."""
-        return {name: value for name, value in self.facts.items() if isinstance(value, str)}
 
     def unit_of(self, name: str) -> tuple[str, float] | None:
         """The unit of a quantity or a column; of one of many, such as ``loss[code]``, of all."""
@@ -213,7 +205,6 @@ class Answer(Result):
 
     def lines(self) -> list[str]:
         """Numbers with their intervals, facts, what lies within a run's noise, and tables."""
-        known = [name for name, one in self.quantities.items() if not math.isnan(one.value)]
         facts = [
             f"{name:<12} {value}"
             for name, value in self.facts.items()
@@ -223,7 +214,7 @@ class Answer(Result):
             f"{name} {between} lies within a run's noise of the lowest loss"
             for name, between in self._flat_ranges().items()
         ]
-        lines = [*self.number_lines(known), *facts, *flat]
+        lines = [*self.number_lines(), *facts, *flat]
         for table in self.tables.values():
             every = max(1, -(-len(table) // _ROWS))
             lines += table_lines(self.readable(table.iloc[::every]))
@@ -231,8 +222,7 @@ class Answer(Result):
                 lines.append(f"(one row of {every} of {len(table):,}; a .csv file has all)")
         return lines
 
-    def file_record(self) -> dict[str, Any]:
-        """What its file holds: :meth:`to_dict` and the points of its picture."""
+    def _file_record(self) -> dict[str, Any]:
         points = self.points
         return self.to_dict() | ({"points": plain(points)} if points else {})
 
@@ -244,17 +234,9 @@ class Answer(Result):
         return dataclasses.replace(super()._read_fields(saved), kind=kind, curves=points)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw it; needs matplotlib.
-
-        Args:
-            ax: axes to draw on; new ones if None.
-            **options: options of the function that draws its kind.
-
-        Raises:
-            UsageError: there is no picture of such an answer.
-        """
+        """Draw it, as :meth:`Result.plot`; the options are of the function that draws its kind."""
         if not self.picture:
-            raise UsageError(f"there is no picture of {_article(self.kind)}")
+            return super().plot(ax)  # which refuses it
         try:
             ax = ax or importlib.import_module("jaxlaw._axes").new_axes()
             return PICTURES[self.kind](self, ax, **options)
@@ -287,6 +269,6 @@ def _filled(sentence: str, quantities: Mapping[str, Quantity], level: float) -> 
     texts = {name: str(quantities[name]) for name in names}
     for name in names:
         if bounds := quantities[name].interval:
-            texts[name] = f"{quantities[name].number} ({_level(level)}: {bounds})"
+            texts[name] = f"{quantities[name].number} ({level_in_words(level)}: {bounds})"
             break
     return sentence.format(**texts) if names else sentence

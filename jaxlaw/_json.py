@@ -40,7 +40,7 @@ def plain(value: Any) -> Any:
     if hasattr(value, "to_json"):
         return value.to_json()
     if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value)]
+        names = [field.name for field in dataclasses.fields(value) if field.compare]
         return {name: plain(getattr(value, name)) for name in names}
     if hasattr(value, "tolist"):  # arrays and numbers of numpy, which stays unimported here
         return plain(value.tolist())
@@ -115,33 +115,24 @@ def kind_of(record: Mapping[str, Any]) -> str | None:
     return kind.removeprefix(_OURS) if marked else None
 
 
-def read_record(path: str | Path, *kinds: str, called: str = "") -> dict[str, Any]:
+def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
     """The record in a file, without its digest.
 
     Args:
         path: path of the file; ``-`` is standard input.
         *kinds: kinds that it may hold, such as ``fit`` or ``allocation``; any if none is given.
-        called: name of these kinds in messages; they themselves unless given.
 
     Raises:
         UsageError: no such file.
         DataError: not JSON in UTF-8, not an object, a key twice, changed after it was written, of
             another kind (:func:`kind_of`), or a forecast without a digest.
     """
-    kind = called or " or ".join(kinds) or "result"
-    content = _content(path, kind)
-    path = source_name(path)
-    if not content.strip():
-        again = (
-            f"; it holds one {kind}, for which '-' stands once" if path == "standard input" else ""
-        )
-        raise DataError(f"{path} is not a jaxlaw {kind}: it is empty{again}")
+    kind = " or ".join(kinds) or "result"
+    content, path = _content(path, kind), source_name(path)
     try:
         record = parse_json(content.decode("utf-8-sig"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a jaxlaw {kind}: {error}") from None
-    except RecursionError:
-        raise DataError(f"{path} is not a jaxlaw {kind}: it is nested too deeply") from None
     if not isinstance(record, dict):
         raise DataError(f"{path} is not a jaxlaw {kind}: it holds no object with named fields")
     digest = record.pop("digest", None)
@@ -212,8 +203,8 @@ def digest_of(record: Mapping[str, Any]) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _canonical(item) for name, item in value.items()}
+    if isinstance(value, dict):
+        return {name: _canonical(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_canonical(item) for item in value]
     if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -210,11 +210,9 @@ class Quantity:
     value: float
     unit: str = ""
     worth: float = 1.0
-    low: float = field(default=math.nan, metadata={"added": True})
-    high: float = field(default=math.nan, metadata={"added": True})
-    draws: np.ndarray | None = field(
-        default=None, repr=False, compare=False, metadata={"added": True}
-    )
+    low: float = math.nan
+    high: float = math.nan
+    draws: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     @property
     def number(self) -> str:
@@ -230,15 +228,6 @@ class Quantity:
 
     def __str__(self) -> str:
         return f"{self.number} ({self.interval})" if self.interval else self.number
-
-    def to_dict(self) -> dict[str, float | str]:
-        """What files hold: all but the draws; numbers that are not finite as text."""
-        record = {"value": self.value, "unit": self.unit, "worth": self.worth}
-        if not math.isnan(self.low):
-            record |= {"low": self.low, "high": self.high}
-        return {
-            k: v if isinstance(v, str) or math.isfinite(v) else str(v) for k, v in record.items()
-        }
 
 
 def times(factor: float) -> str:

@@ -1,9 +1,9 @@
-"""What a type hint says of a value: one walker that checks it, and reads it from JSON.
+"""What a type hint says of a value: one walker that checks arguments, and reads JSON.
 
 ``@checked`` refuses an argument of another kind than its annotation says, by name, before it
 fails deep inside as an error of Python's. It knows numbers, whole numbers, truth values, text,
-choices, dicts, sequences, functions and classes; anything else passes. A range belongs to the
-annotation too: ``Annotated[float, Between(0, 1)]``.
+choices, dicts, sequences and classes; anything else passes. A range belongs to the annotation too:
+``Annotated[float, Between(0, 1)]``.
 
 :func:`load` reads a value of a JSON file by the same hints.
 """
@@ -14,27 +14,15 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import itertools
 import math
 import os
 import re
 import sys
-import traceback
 import types
 import typing
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    ParamSpec,
-    TypeVar,
-    Union,
-    Unpack,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin
 
 import jax
 import jax.numpy as jnp
@@ -76,12 +64,8 @@ class Between:
         return bool(self.low <= value <= self.high)
 
     def __str__(self) -> str:
-        if self.must:
-            return self.must
-        low, high = (f"{end:.15g}" for end in (self.low, self.high))
-        if self.high == math.inf:
-            return f"{low} or more"
-        return f"{low} or more, {high} at most"
+        most = f", {self.high:.15g} at most" * math.isfinite(self.high)
+        return self.must or f"{self.low:.15g} or more{most}"
 
 
 # Kinds of argument that many functions take. The upper limits of counts are far beyond any use:
@@ -93,13 +77,18 @@ ResampleCount = Annotated[int, Between(0, 10**6)]
 RepeatCount = Annotated[int, Between(0, 10**4)]
 StepCount = Annotated[int, Between(0, 10**9)]
 LogNoise = Annotated[float, Between(0, 10, must="a standard deviation of a logarithm, 0 to 10")]
+Finite = Annotated[float, Between(-sys.float_info.max, sys.float_info.max)]
+NotNegative = Annotated[float, Between(0)]
 
 
 class _Wrong(Exception):
-    """An argument is of the wrong kind; says where within it, and what it must be."""
+    """A value is of the wrong kind; says where within it, and what it must be."""
 
     def __init__(self, where: str, value: Any, must: str) -> None:
         self.where, self.value, self.must = where, value, must
+
+    def __str__(self) -> str:
+        return f"{self.where} is {_short(self.value)}; it must be {self.must}"
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:
@@ -133,18 +122,12 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
                     if get_origin(hints()[name]) is Unpack:
                         kinds = option_kinds(get_args(hints()[name])[0])
                         _refuse_unknown(function.__name__, value, kinds, signature)
-                    many = {key: check(item, kinds[key], key) for key, item in value.items()}
+                    many = {key: _check(item, kinds[key], key) for key, item in value.items()}
                     bound.arguments[name] = many
                 elif kind is not inspect.Parameter.VAR_POSITIONAL:
-                    bound.arguments[name] = check(value, hints()[name], name)
-        # JAX starts at the first use, so that a platform that is not there shows up only in here.
+                    bound.arguments[name] = _check(value, hints()[name], name)
         refuse_forked()
-        try:
-            return function(*bound.args, **bound.kwargs)
-        except (RuntimeError, AssertionError) as error:
-            if (reason := no_platform(error)) is None:
-                raise
-            raise UsageError(reason) from None
+        return function(*bound.args, **bound.kwargs)
 
     return call
 
@@ -155,11 +138,8 @@ def _raise_wrong_kind(function: str) -> Iterator[None]:
     try:
         yield
     except _Wrong as wrong:
-        raise UsageError(
-            f"{function}: {wrong.where} is {_short(wrong.value)}; it must be {wrong.must}",
-            argument=re.match(r"(?:a name in )?(\w*)", wrong.where)[1],
-            value=wrong.value,
-        ) from None
+        argument = re.match(r"(?:a name in )?(\w*)", wrong.where)[1]
+        raise UsageError(f"{function}: {wrong}", argument=argument, value=wrong.value) from None
 
 
 def check_options(owner: str, given: Mapping[str, Any], options: type) -> None:
@@ -172,7 +152,7 @@ def check_options(owner: str, given: Mapping[str, Any], options: type) -> None:
     """
     with _raise_wrong_kind(owner):
         for name, value in given.items():
-            check(value, option_kinds(options)[name], name)
+            _check(value, option_kinds(options)[name], name)
 
 
 @functools.cache
@@ -200,11 +180,6 @@ def _refuse_unknown(
         if name in _TARGETS and "columns" in names:
             column = value if isinstance(value, str) else "my_column"
             remedy = f" Say which column is the target of the law: columns={{'loss': '{column}'}}"
-        takes_at = "at" in names and "Mapping" in str(signature.parameters["at"].annotation)
-        if takes_at and not remedy:
-            remedy = f" An input of the law goes into at={{'{name}': {value!r:.20}}}"
-        if name == "prior":
-            remedy = " A prior belongs to jl.posterior and what is built on it, as jl.forecast"
         raise UsageError(
             f"{function}: there is no option '{name}'.{remedy}", argument=name, value=value
         )
@@ -235,22 +210,6 @@ def refuse_forked() -> None:
             "multiprocessing.get_context('spawn'), or with joblib, or fork before anything is "
             "fitted or predicted"
         )
-
-
-def no_platform(error: Exception) -> str | None:
-    """What to say where JAX has not found the platform that JAX_PLATFORMS names; else None."""
-    message = " ".join(str(error).split())
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    if isinstance(error, AssertionError) and last and last[0].filename.endswith("xla_bridge.py"):
-        # Of cuda without its plugin JAX says nothing itself.
-        message = "JAX has no such backend here"
-    elif not message.startswith("Unable to initialize backend"):
-        return None
-    platform = os.environ.get("JAX_PLATFORMS") or jax.config.jax_platforms
-    return (
-        f"JAX cannot run on the platform it has to use (JAX_PLATFORMS={platform}): "
-        f"{message.split('--------')[0].strip()}; install jaxlib for it, or set JAX_PLATFORMS=cpu"
-    )
 
 
 def as_real(value: Any) -> Any:
@@ -289,8 +248,7 @@ def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
             given = plain_array(given)
             if given.dtype.kind not in "iufbV":
                 given = real_numbers(given)
-        given = as_real(given)
-        array = jnp.asarray(given, kind)
+        array = jnp.asarray(as_real(given), kind)
         return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"{name} must be an array of numbers: {error}") from None
@@ -315,207 +273,8 @@ def meaning(annotation: Any, names: dict[str, Any]) -> Any:
         return Any
 
 
-def check(value: Any, kind: Any, where: str) -> Any:
-    """The value as a type hint has it; raises :class:`_Wrong`.
-
-    Args:
-        value: the value given.
-        kind: the type hint.
-        where: name of the value, and the place within it, for messages.
-    """
-    origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
-        return _check_union(get_args(kind), value, where)
-    if origin is Annotated:
-        return _check_annotated(get_args(kind), value, where)
-    known = _KINDS.get(origin or kind) if isinstance(origin or kind, Hashable) else None
-    if known is not None:
-        return known(kind, value, where)
-    if kind is None or kind is type(None):
-        if value is not None:
-            raise _Wrong(where, value, "None")
-        return value
-    package = getattr(kind, "__module__", "").partition(".")[0] if inspect.isclass(kind) else ""
-    if package in _WHOSE_CLASSES and not isinstance(value, kind):
-        article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        of = "" if package == "jaxlaw" else f" of {package}"
-        raise _Wrong(where, value, f"{article} {kind.__name__}{of}")
-    return value
-
-
-def _check_annotated(members: tuple[Any, ...], value: Any, where: str) -> Any:
-    """A value of ``Annotated[…]``: of its kind, and in each range beside it."""
-    kind, *others = members
-    value = check(value, kind, where)
-    for limits in others:
-        # A number that JAX traces has no value yet; a list stands for one in _sequence only.
-        if isinstance(limits, Between) and is_number(value) and not hasattr(value, "aval"):
-            if not limits.holds(value):
-                raise _Wrong(where, value, str(limits))
-    return value
-
-
-def _check_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
-    words = []
-    for kind in kinds:
-        try:
-            return check(value, kind, where)
-        except _Wrong as wrong:
-            if wrong.where != where:  # of the right kind itself; something in it is not
-                raise
-            words.append(wrong.must)
-    raise _Wrong(where, value, " or ".join(dict.fromkeys(words)))
-
-
-def _number(kind: Any, value: Any, where: str) -> Any:
-    if not is_number(value):
-        raise _Wrong(where, value, "a number" + _unit_hint(value))
-    if hasattr(value, "aval"):  # traced
-        return value
-    try:
-        unknown = is_missing(value) or math.isnan(float(value))
-    except OverflowError:
-        raise _Wrong(where, value, "a number below 1e308") from None
-    except (TypeError, ValueError):
-        unknown = True
-    if unknown:
-        raise _Wrong(where, value, "a number that is known")
-    return value
-
-
-def _unit_hint(value: Any) -> str:
-    return " without quotes or unit, such as 7e9" if isinstance(value, str) else ""
-
-
-def _whole(kind: Any, value: Any, where: str) -> Any:
-    if hasattr(value, "aval"):
-        return value
-    try:
-        is_whole = is_number(value) and float(value) == int(value) and abs(value) < _LARGEST
-    except (TypeError, ValueError, OverflowError):
-        is_whole = False
-    if not is_whole:
-        raise _Wrong(where, value, "a whole number")
-    return int(value)
-
-
-def _truth(kind: Any, value: Any, where: str) -> Any:
-    if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
-        return bool(value)
-    raise _Wrong(where, value, "True or False")
-
-
-def _text(kind: Any, value: Any, where: str) -> Any:
-    if not isinstance(value, str):
-        raise _Wrong(where, value, "text")
-    if "\0" in value:
-        raise _Wrong(where, value, "text without NUL bytes")
-    return value
-
-
-def _choice(kind: Any, value: Any, where: str) -> Any:
-    """Of the kind the choices are of: which of them, the function says better."""
-    choices = get_args(kind)
-    alike = isinstance(value, str) and any(isinstance(choice, str) for choice in choices)
-    if alike or any(value is choice for choice in choices):
-        return value
-    raise _Wrong(where, value, " or ".join(repr(choice) for choice in choices))
-
-
-def _check_mapping(kind: Any, value: Any, where: str) -> Any:
-    if not isinstance(value, Mapping):
-        if not (hasattr(value, "keys") and hasattr(value, "__getitem__")):
-            raise _Wrong(where, value, "a dict")
-        value = {name: value[name] for name in value.keys()}  # a DataFrame, a Series
-    of_key, of_value = get_args(kind) or (Any, Any)
-    return {
-        check(name, of_key, f"a name in {where}"): check(item, of_value, f"{where}[{name!r}]")
-        for name, item in value.items()
-    }
-
-
-def _tuple(kind: Any, value: Any, where: str) -> Any:
-    members = get_args(kind)
-    if not (isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1):
-        raise _Wrong(where, value, f"{len(members)} values, as (…, …)")
-    if len(members) != len(value):
-        raise _Wrong(where, value, f"{len(members)} values, not {len(value)}")
-    pairs = zip(members, value, strict=True)
-    return tuple(check(item, kind, f"{where}[{k}]") for k, (kind, item) in enumerate(pairs))
-
-
-def _sequence(kind: Any, value: Any, where: str) -> Any:
-    (member,) = get_args(kind) or (Any,)
-    if member is float and is_number(value):  # one number stands for a list of one
-        return [_number(member, value, where)]
-    is_list = isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1
-    if member is float and is_list and not isinstance(value, list | tuple | range | jax.Array):
-        value = plain_array(value)
-    if not is_list:
-        raise _Wrong(where, value, "a list" + (" of numbers" if member is float else ""))
-    numeric = getattr(getattr(value, "dtype", None), "kind", "O") in "iuf"
-    if numeric and member in (float, Any):
-        bad = np.isnan(np.asarray(value, float))
-        if bad.any():
-            raise _Wrong(f"{where}[{int(bad.argmax())}]", np.nan, "a number that is known")
-        return value
-    return [check(item, member, f"{where}[{k}]") for k, item in enumerate(value)]
-
-
-def _function(kind: Any, value: Any, where: str) -> Any:
-    if not callable(value):
-        raise _Wrong(where, value, "a function")
-    return value
-
-
-def _hashable(kind: Any, value: Any, where: str) -> Any:
-    try:
-        hash(value)
-    except TypeError:
-        raise _Wrong(where, value, "one plain name") from None
-    return value
-
-
-def _path(kind: Any, value: Any, where: str) -> Any:
-    if not isinstance(value, str | os.PathLike):
-        raise _Wrong(where, value, "a path")
-    if isinstance(value, str):  # where text and paths are allowed, what is no text is no path
-        _text(str, value, where)
-    return value
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, int) and abs(value) > _LARGEST:
-        return "a number too long to print"
-    shown = " ".join(repr(value).split())
-    shown = shown if len(shown) <= 40 else shown[:40] + "…"
-    plain = isinstance(value, str | int | float | list | tuple | dict | type(None))
-    return shown if plain else f"{shown} ({type(value).__name__})"
-
-
-_KINDS: dict[Any, Callable[[Any, Any, str], Any]] = {
-    float: _number,
-    int: _whole,
-    bool: _truth,
-    str: _text,
-    Literal: _choice,
-    Mapping: _check_mapping,
-    dict: _check_mapping,
-    tuple: _tuple,
-    Sequence: _sequence,
-    list: _sequence,
-    Callable: _function,
-    Hashable: _hashable,
-    os.PathLike: _path,
-    Path: _path,
-}
-
-
 # JSON has no infinities and no NaN: in records they are these texts.
 NOT_FINITE = ("inf", "-inf", "nan")
-
-Finite = Annotated[float, Between(-sys.float_info.max, sys.float_info.max)]
-NotNegative = Annotated[float, Between(0)]
 
 
 def load(value: Any, hint: Any, name: str) -> Any:
@@ -523,101 +282,18 @@ def load(value: Any, hint: Any, name: str) -> Any:
 
     Args:
         value: the parsed JSON.
-        hint: a type hint; ``int`` is a count, 0 or more. NaN passes every
-            range without an upper limit.
+        hint: a type hint; ``int`` is a count, 0 or more. NaN passes every range without an upper
+            limit: it stands for what is not known.
         name: name of the field, for messages.
 
     Raises:
-        TypeError, ValueError: it is something else; the message names the field.
+        ValueError: it is something else; the message names the field.
     """
-    origin = get_origin(hint)
-    for origins, loader in _LOADERS_OF_ORIGIN:
-        if origin in origins:
-            return loader(value, hint, name)
-    if _has_fields(hint) and hint not in _LOADERS:
-        kinds = typing.get_type_hints(hint, include_extras=True)
-        record = load(value, dict[str, Any], name)
-        fields = getattr(hint, "__dataclass_fields__", {})
-        older = {key for key, one in fields.items() if one.metadata.get("added")} - {*record}
-        only(record, [key for key in kinds if key not in older], f"{name}.")
-        return hint(
-            **{key: load(item, kinds[key], f"{name}.{key}") for key, item in record.items()}
-        )
-    if hint is Any:
-        return value
-    return _LOADERS[hint](value, name)
-
-
-def _load_union(value: Any, hint: Any, name: str) -> Any:
-    """The first kind that it is; the error is that of the last."""
-    members = get_args(hint)
-    if value is None and type(None) in members:
-        return None
-    *others, last = (member for member in members if member is not type(None))
-    for member in others:
-        with contextlib.suppress(TypeError, ValueError):
-            return load(value, member, name)
-    return load(value, last, name)
-
-
-def _load_in_range(value: Any, hint: Any, name: str) -> Any:
-    # NaN lies in no range; it stands in files for what is not known, where there is no limit.
-    kind, limits, *_ = get_args(hint)
-    loaded = load(value, kind, name)
-    if not limits.holds(loaded) and not (loaded != loaded and limits.high == math.inf):
-        raise ValueError(f"field '{name}' cannot be {_short(value)}")
-    return loaded
-
-
-def _load_choice(value: Any, hint: Any, name: str) -> Any:
-    if load(value, str, name) not in get_args(hint):
-        listed = ", ".join(get_args(hint))
-        raise ValueError(f"field '{name}' is one of {listed}, not {_short(value)}")
-    return value
-
-
-def _load_mapping(value: Any, hint: Any, name: str) -> dict[str, Any]:
-    of_key, of_value = get_args(hint)
-    if not isinstance(value, dict):
-        raise TypeError(f"field '{name}' is no object with named fields: {_short(value)}")
-    if names := _choices(of_key):
-        only(value, names, f"{name}.")
-    return {key: load(item, of_value, f"{name}.{key}") for key, item in value.items()}
-
-
-def _load_sequence(value: Any, hint: Any, name: str) -> Any:
-    origin, members = get_origin(hint), get_args(hint)
-    if not isinstance(value, list):
-        raise TypeError(f"field '{name}' is no list: {_short(value)}")
-    if origin is tuple and members[-1] is not ...:
-        if len(value) != len(members):
-            raise TypeError(f"field '{name}' is no list of {len(members)}: {_short(value)}")
-    else:  # tuple[float, ...] and list[float]: one kind for all
-        members = members[:1] * len(value)
-    return (origin if origin in (list, tuple) else list)(
-        load(item, kind, name) for item, kind in zip(value, members, strict=True)
-    )
-
-
-_LOADERS_OF_ORIGIN: tuple[tuple[tuple[Any, ...], Callable[[Any, Any, str], Any]], ...] = (
-    ((Union, types.UnionType), _load_union),
-    ((Annotated,), _load_in_range),
-    ((Literal,), _load_choice),
-    ((dict, Mapping), _load_mapping),
-    ((list, tuple, Sequence), _load_sequence),
-)
-
-
-def _choices(hint: Any) -> tuple[str, ...]:
-    """The texts that a hint allows, of a Literal or a union of them; empty where any will do."""
-    if get_origin(hint) is Literal:
-        return get_args(hint)
-    return tuple(itertools.chain(*map(_choices, get_args(hint))))
-
-
-def _has_fields(hint: Any) -> bool:
-    """Whether a class names its fields: a dataclass, or a named tuple."""
-    return dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")
+    try:
+        return _check(value, hint, name, stored=True)
+    except _Wrong as wrong:
+        message = f"field '{wrong.where}' is {_short(wrong.value)}; it must be {wrong.must}"
+        raise ValueError(message) from None
 
 
 def only(record: dict[str, Any], names: Sequence[str], where: str) -> dict[str, Any]:
@@ -637,97 +313,219 @@ def only(record: dict[str, Any], names: Sequence[str], where: str) -> dict[str, 
     return record
 
 
-def _load_number(value: Any, name: str) -> float:
-    is_text = isinstance(value, str) and value in NOT_FINITE
-    if isinstance(value, bool) or not (isinstance(value, int | float) or is_text):
-        raise TypeError(f"field '{name}' is not a number: {_short(value)}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"field '{name}' is too large: {_short(value)}") from None
+def in_files(cls: type) -> list[str]:
+    """The fields of a dataclass or named tuple that a file holds: all that say what is equal."""
+    if hasattr(cls, "_fields"):
+        return list(cls._fields)
+    return [field.name for field in dataclasses.fields(cls) if field.compare]
 
 
-def _load_count(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST:
-        raise TypeError(f"field '{name}' must be a non-negative integer, not {_short(value)}")
-    return value
+#: Class → the function (JSON, name of the field) that reads it, of those that write themselves.
+_READERS: dict[type, Callable[[Any, str], Any]] = {}
 
 
-def _load_text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"field '{name}' is not text: {_short(value)}")
-    return value
+def register(kind: type, reader: Callable[[Any, str], Any]) -> None:
+    """Let :func:`load` know a class that writes itself by ``to_dict`` or ``to_json``."""
+    _READERS[kind] = reader
 
 
-def _load_truth(value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"field '{name}' is not true or false: {_short(value)}")
-    return value
-
-
-def _load_array(value: Any, name: str) -> np.ndarray:
-    """An array of any number of axes: of whole numbers where all were written so."""
-    if not isinstance(value, list):
-        raise TypeError(f"field '{name}' is no list: {_short(value)}")
-    try:
-        return np.array(_load_numbers(value, name))
-    except ValueError as error:
-        if str(error).startswith("field"):
-            raise
-        raise ValueError(f"field '{name}' has rows of different lengths") from None
-
-
-def _load_numbers(value: Any, name: str) -> Any:
-    if isinstance(value, list):
-        return [_load_numbers(item, f"{name}[{k}]") for k, item in enumerate(value)]
-    number = _load_number(value, name)
-    return value if isinstance(value, int) and abs(value) < _LARGEST else number
-
-
-def load_table(value: Any, name: str, kinds: Mapping[str, Any] | None = None) -> pd.DataFrame:
-    """A table from its rows, each of the same columns.
+def _check(value: Any, kind: Any, where: str, stored: bool = False) -> Any:
+    """The value as a type hint has it; raises :class:`_Wrong`.
 
     Args:
-        value: the parsed JSON.
-        name: name of the field, for messages.
-        kinds: column → type of its cells. Of another column numbers are those that all are: there
-            infinities and NaN were texts.
-
-    Raises:
-        TypeError, ValueError: it is something else; the message names the field.
+        value: the value given.
+        kind: the type hint.
+        where: name of the value, and the place within it, for messages.
+        stored: whether it is the JSON of a file, which is read strictly, and not an argument.
     """
-    kinds, rows = kinds or {}, load(value, list[dict[str, Any]], name)
-    if not rows:
-        return pd.DataFrame(columns=[*kinds])
-    names = [*dict.fromkeys((*kinds, *rows[0]))]
-    for k, row in enumerate(rows):
-        only(row, names, f"{name}[{k}].")
-    return pd.DataFrame(
-        {
-            column: _load_column([row[column] for row in rows], kinds.get(column), name, column)
-            for column in rows[0]
-        }
+    origin, members = get_origin(kind) or kind, get_args(kind)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in members:
+            return None
+        words = []
+        for member in members:
+            try:
+                return _check(value, member, where, stored)
+            except _Wrong as wrong:
+                if wrong.where != where:  # of the right kind itself; something in it is not
+                    raise
+                words.append(wrong.must)
+        raise _Wrong(where, value, " or ".join(dict.fromkeys(words)))
+    if origin is Annotated:
+        value = _check(value, members[0], where, stored)
+        for limits in members[1:]:
+            # A list stands for a number in _sequence only; one that JAX traces has no value yet.
+            number = is_number(value) and not hasattr(value, "aval")
+            if isinstance(limits, Between) and number and not limits.holds(value):
+                if not (stored and value != value and limits.high == math.inf):
+                    raise _Wrong(where, value, str(limits))
+        return value
+    if origin is Literal:
+        # Of the kind the choices are of: which of them, the function says better.
+        alike = isinstance(value, str) and any(isinstance(choice, str) for choice in members)
+        if (alike and not stored) or any(value is choice for choice in members) or (
+            isinstance(value, str) and value in members
+        ):  # fmt: skip
+            return value
+        raise _Wrong(where, value, " or ".join(map(repr, members)))
+    if origin in (Mapping, dict):
+        return _mapping(value, members or (Any, Any), where, stored)
+    if origin is tuple or origin in (Sequence, list):
+        return _sequence(value, origin, members or (Any,), where, stored)
+    if origin in (float, int, bool, str, None, type(None)):
+        return _scalar(value, origin, where, stored)
+    if stored:
+        return _stored(value, kind, where)
+    if kind in (os.PathLike, Path) and not isinstance(value, os.PathLike):
+        raise _Wrong(where, value, "a path")
+    package = getattr(kind, "__module__", "").partition(".")[0] if inspect.isclass(kind) else ""
+    if package in _WHOSE_CLASSES and not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        of = "" if package == "jaxlaw" else f" of {package}"
+        raise _Wrong(where, value, f"{article} {kind.__name__}{of}")
+    if origin is Callable and not callable(value):
+        raise _Wrong(where, value, "a function")
+    return value
+
+
+def _scalar(value: Any, kind: Any, where: str, stored: bool) -> Any:
+    """A number, a whole number, a truth value, a text, or None."""
+    if kind is float and stored and isinstance(value, str) and value in NOT_FINITE:
+        return float(value)
+    if kind is float and is_number(value):
+        if hasattr(value, "aval"):  # traced
+            return value
+        try:
+            if stored:
+                return float(value)
+            if not (is_missing(value) or math.isnan(float(value))):
+                return value
+        except OverflowError:
+            raise _Wrong(where, value, "a number below 1e308") from None
+        raise _Wrong(where, value, "a number that is known")
+    if kind is int and not isinstance(value, bool):
+        if hasattr(value, "aval"):
+            return value
+        if stored and isinstance(value, int) and 0 <= value < _LARGEST:
+            return value
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            whole = is_number(value) and float(value) == int(value) and abs(value) < _LARGEST
+            if whole and not stored:
+                return int(value)
+    if kind is bool and isinstance(value, bool | np.bool_):
+        return bool(value)
+    if kind is bool and not stored and isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    if kind is str and isinstance(value, str):
+        return value
+    if kind in (None, type(None)) and value is None:
+        return None
+    words = {float: "a number", int: "a whole number", bool: "True or False", str: "text"}
+    count = " from 0 on" if kind is int and stored else ""
+    hint = (
+        " without quotes or unit, such as 7e9" if kind is float and isinstance(value, str) else ""
+    )
+    raise _Wrong(where, value, words.get(kind, "None") + count + hint * (not stored))
+
+
+def _mapping(value: Any, kinds: tuple[Any, ...], where: str, stored: bool) -> dict[Any, Any]:
+    of_key, of_value = kinds
+    if stored:
+        if not isinstance(value, dict):
+            raise _Wrong(where, value, "an object with named fields")
+        if get_origin(of_key) is Literal:
+            only(value, get_args(of_key), f"{where}.")
+        return {key: _check(item, of_value, f"{where}.{key}", True) for key, item in value.items()}
+    if not isinstance(value, Mapping):
+        if not (hasattr(value, "keys") and hasattr(value, "__getitem__")):
+            raise _Wrong(where, value, "a dict")
+        value = {name: value[name] for name in value.keys()}  # a DataFrame, a Series
+    return {
+        _check(name, of_key, f"a name in {where}"): _check(item, of_value, f"{where}[{name!r}]")
+        for name, item in value.items()
+    }
+
+
+def _sequence(value: Any, origin: Any, members: tuple[Any, ...], where: str, stored: bool) -> Any:
+    """A list of one kind of member, or a tuple of so many kinds."""
+    member = members[0]
+    one_kind = origin is not tuple or members[-1] is ...
+    if not stored and one_kind and member is float and is_number(value):
+        return [_scalar(value, float, where, False)]  # one number stands for a list of one
+    is_list = isinstance(value, list) or not stored and (
+        isinstance(value, tuple | range) or getattr(value, "ndim", 0) == 1
+    )  # fmt: skip
+    if not is_list:
+        raise _Wrong(where, value, "a list" + " of numbers" * (member is float))
+    if not one_kind and len(members) != len(value):
+        raise _Wrong(where, value, f"{len(members)} values, not {len(value)}")
+    if one_kind and not isinstance(value, list | tuple | range):
+        if member is float and not isinstance(value, jax.Array):
+            value = plain_array(value)
+        if getattr(getattr(value, "dtype", None), "kind", "O") in "iuf" and member in (float, Any):
+            bad = np.isnan(np.asarray(value, float))
+            if bad.any():
+                place = f"{where}[{int(bad.argmax())}]"
+                raise _Wrong(place, np.nan, "a number that is known")
+            return value
+    kinds = [member] * len(value) if one_kind else members
+    items = [
+        _check(item, kind, f"{where}[{k}]", stored)
+        for k, (item, kind) in enumerate(zip(value, kinds, strict=True))
+    ]
+    return tuple(items) if origin is tuple else items
+
+
+def _stored(value: Any, kind: Any, where: str) -> Any:
+    """What is no scalar and no container in a file: arrays, tables, classes with fields."""
+    if kind is Any:
+        return value
+    if kind in _READERS:
+        return _READERS[kind](value, where)
+    if kind is np.ndarray:
+        numbers = _numbers(_sequence(value, list, (Any,), where, True), where)
+        try:
+            return np.array(numbers)
+        except ValueError:
+            raise _Wrong(where, value, "a list whose rows are of one length") from None
+    if kind is pd.DataFrame:
+        return _table(value, where)
+    kinds = typing.get_type_hints(kind, include_extras=True)
+    record = only(_mapping(value, (str, Any), where, True), in_files(kind), f"{where}.")
+    return kind(
+        **{key: _check(item, kinds[key], f"{where}.{key}", True) for key, item in record.items()}
     )
 
 
-def _load_column(cells: list[Any], kind: Any, table: str, column: str) -> list[Any]:
-    if kind is not None:
-        return [load(cell, kind, f"{table}[{k}].{column}") for k, cell in enumerate(cells)]
-    if all(isinstance(cell, float) for cell in cells if cell not in NOT_FINITE):
-        return [float(cell) for cell in cells]
-    return cells
+def _numbers(value: Any, where: str) -> Any:
+    """Lists of lists of numbers, of any depth; whole ones where all were written so."""
+    if isinstance(value, list):
+        return [_numbers(item, f"{where}[{k}]") for k, item in enumerate(value)]
+    number = _scalar(value, float, where, True)
+    return value if isinstance(value, int) and abs(value) < _LARGEST else number
 
 
-_LOADERS: dict[Any, Callable[[Any, str], Any]] = {
-    float: _load_number,
-    int: _load_count,
-    str: _load_text,
-    bool: _load_truth,
-    np.ndarray: _load_array,
-    pd.DataFrame: load_table,
-}
+def _table(value: Any, where: str) -> pd.DataFrame:
+    """A table from its rows, each of the same columns.
+
+    Numbers are the columns whose cells all are numbers, but for infinities and NaN, which files
+    have as texts.
+    """
+    rows = _check(value, list[dict[str, Any]], where, True)
+    for k, row in enumerate(rows):
+        only(row, list(rows[0]), f"{where}[{k}].")
+    table = pd.DataFrame(rows)
+    for name in table:
+        cells = table[name].tolist()
+        if all(isinstance(cell, float) for cell in cells if cell not in NOT_FINITE):
+            table[name] = [float(cell) for cell in cells]
+    return table
 
 
-def register(kind: type, loader: Callable[[Any, str], Any]) -> None:
-    """Let :func:`load` know a class that writes itself by ``to_dict``."""
-    _LOADERS[kind] = loader
+def _short(value: Any) -> str:
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return "a number too long to print"
+    shown = " ".join(repr(value).split())
+    shown = shown if len(shown) <= 40 else shown[:40] + "…"
+    plain = isinstance(value, str | int | float | list | tuple | dict | type(None))
+    return shown if plain else f"{shown} ({type(value).__name__})"

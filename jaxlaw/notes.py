@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
@@ -31,7 +30,7 @@ _OF_RUNS = (
     "implausible-value",
 )  # fmt: skip
 _OF_INTERVALS = ("dropped-invalid", "loose", DEPENDENT_ROWS)
-_LINES, _WIDTH = 5, 76  # of the notes of a summary, which may indent them
+_WHOLE = 2  # notes of a summary that are not named by their code alone
 _DETAILS = "(details: --verbose or .notes)"
 #: Code of a note that says no remedy in its message → what to do about it, in Python's words.
 REMEDIES = {
@@ -40,7 +39,6 @@ REMEDIES = {
     "poor-fit": "jl.cross_validate(…) compares other laws on these runs",
     "no-floor": "jl.cross_validate(…) compares it with the law that has an irreducible loss",
     "at-bound": "bounds= sets another range, fixed= takes the value as known",
-    "resamples-at-bound": "bounds= sets another range, fixed= takes the value as known",
     "optimum-beyond-tried": "add runs on the far side of that optimum: none was made there",
     "optimum-at-tried": "add runs on the far side of that optimum: none was made there",
 }
@@ -145,9 +143,7 @@ def by_weight(notes: Iterable[Note]) -> list[Note]:
 
 
 def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
-    """Notes as a summary lists them, in five lines of 80 columns at most.
-
-    Those that decide come first, as many as there is room for, and all others in one line by code.
+    """Notes as a summary lists them: the two that decide most whole, all others by code.
 
     Args:
         notes: the notes of a result.
@@ -163,45 +159,11 @@ def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
         ['[warning] few-rows: 9 rows', 'also: filtered (details: --verbose or .notes)']
     """
     ordered = by_weight(dict.fromkeys(notes))
-    if verbose:
-        return [str(note) for note in ordered]
-    deciding = [note for note in ordered if note.decides]
-    texts = list(map(_wrapped, deciding))
-    if len(deciding) == len(ordered) and sum(map(len, texts)) <= _LINES:
-        return [str(note) for note in deciding]
-    lines, cut = _fitted(texts)
-    others = [*deciding[len(lines) :], *ordered[len(deciding) :]]
-    if others or cut:
-        lines.append(_by_code(others, "also" if lines else "notes"))
-    return lines
-
-
-def _wrapped(note: Note) -> list[str]:
-    return textwrap.wrap(str(note), _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-
-
-def _fitted(texts: list[list[str]]) -> tuple[list[str], bool]:
-    """Wrapped notes that have room whole, in their order; and whether the first had to be cut."""
-    room, lines = _LINES - 1, []
-    for text in texts:
-        if len(text) > room and lines:
-            break
-        line = " ".join(part.strip() for part in text[:room])
-        cut = len(text) > room
-        lines.append(f"{line[: line.rindex(' ')].rstrip(',;:')} …" if cut else line)
-        room -= len(text)
-    return lines, any(line.endswith(" …") for line in lines)
-
-
-def _by_code(notes: list[Note], word: str) -> str:
-    """The line that names the notes that are not listed, and says where all are whole."""
-    codes = list(dict.fromkeys(note.code for note in notes))
-    for count in range(len(codes), 0, -1):
-        more = f" and {len(codes) - count} more" if count < len(codes) else ""
-        line = f"{word}: {', '.join(codes[:count])}{more} {_DETAILS}"
-        if len(line) <= _WIDTH:
-            return line
-    return f"{word}: {len(codes)} more {_DETAILS}" if codes else f"… {_DETAILS}"
+    whole = [note for note in ordered if verbose or note.decides]
+    whole = whole if verbose else whole[:_WHOLE]
+    codes = dict.fromkeys(note.code for note in ordered if note not in whole)
+    more = f"{'also' if whole else 'notes'}: {', '.join(codes)} {_DETAILS}"
+    return [*map(str, whole), *[more] * bool(codes)]
 
 
 class FitWarning(UserWarning):

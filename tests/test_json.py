@@ -53,10 +53,10 @@ def test_records_without_a_file_are_read_as_strictly():
     half = DRAWN.to_dict()
     del half["fit"]["params"]["alpha"]
     for of, record, message in (
-        (jl.Study, FIT.to_dict(), "record is not a jaxlaw study"),
-        (jl.Study, [], "record is not a jaxlaw study"),
+        (jl.Study, FIT.to_dict(), "it is no jaxlaw study"),
+        (jl.Study, [], "it is no jaxlaw study"),
         (jl.Study, a_study().to_dict() | {"frame": 3}, "record is not a whole jaxlaw study"),
-        (Draws, FIT.to_dict(), "record is not a jaxlaw draws"),
+        (Draws, FIT.to_dict(), "it is no jaxlaw draws"),
         (Draws, half, "not a whole jaxlaw draws: field 'fit.params.alpha'"),
     ):
         with pytest.raises(jl.DataError, match=message):

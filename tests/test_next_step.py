@@ -7,6 +7,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import planning
+from jaxlaw.cli._show import _in_shell
 from jaxlaw.notes import LOOSE_FIT, REMEDIES, Note, largest_run_step, remedy_of
 from tests.fixtures.command_files import a_forecast
 from tests.fixtures.drawn_laws import DOMAIN, TRUTHS, drawn
@@ -53,7 +54,7 @@ def test_far_from_the_runs_a_plan_says_what_would_narrow_it():
     alone = planning.allocation(boot.fit, 1e25)
     assert alone.next_step == f"jl.forecast(…, at={at}) gives the interval of a new run there"
     opening = alone.summary().partition("\nN    ")[0].splitlines()
-    assert opening == alone.opening() and [line[:6] for line in opening].count("Next: ") == 1
+    assert [line[:6] for line in opening].count("Next: ") == 1
     assert opening[-2].startswith("Next: jl.forecast(")  # below the headline, above the numbers
     assert f"Next: {alone.next_step[:11]}" in alone._repr_html_()
     assert json.loads(json.dumps(alone.to_dict()))["next_step"] == alone.next_step
@@ -83,6 +84,23 @@ def test_labels_are_in_the_point_as_they_are():
     assert worth.point["group"] == "c4" and "'group': 'c4'" in worth.next_step
     plan = planning.allocation(boot, 1e25, at={"group": "pile"})
     assert plan.point["group"] == "pile" and "'group': 'pile'" in plan.next_step
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("jl.forecast(…, at={'N': 1.8e10, 'D': 3e12}) gives it",
+         "jaxlaw forecast runs.csv --at N=1.8e10,D=3e12 gives it"),
+        ("jl.design.next_runs(…, predict={'N': 1e9, 'group': 'c4'}) says it",
+         "jaxlaw design next my.json runs.csv candidates.csv --predict N=1e9,group=c4 says it"),
+        (REMEDIES["at-bound"], "--bounds sets another range, --fixed takes the value as known"),
+        (REMEDIES["poor-fit"], "jaxlaw study compares other laws on these runs"),
+        (largest_run_step(20.0), largest_run_step(20.0)),
+        ("jl.posterior adds what public experiments say", ""),  # no command does it
+    ],
+)  # fmt: skip
+def test_the_shell_says_it_as_a_command(step, said):
+    assert _in_shell(step, {"fit": "my.json"}) == said
 
 
 def test_a_limit_that_holds_an_optimum_back_is_to_be_widened():

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import jaxlaw as jl
@@ -16,7 +17,6 @@ from jaxlaw._typed import (
     Finite,
     checked,
     load,
-    load_table,
 )
 from jaxlaw.notes import Note
 
@@ -54,29 +54,41 @@ def test_an_error_carries_the_argument_and_its_value():
 INF = float("inf")
 #: Type hint → values that it describes, and JSON that is none, with what is said of it.
 LOADED: list[tuple[Any, list[Any], list[tuple[Any, str]]]] = [
-    (float, [1.5, 3.0, INF, -INF], [("x", "'x.y' is not a number"), (True, "not a number")]),
-    (int, [0, 7], [(-1, "must be a non-negative integer"), (1.5, "non-negative integer")]),
-    (str, ["a"], [(1, "'x.y' is not text: 1")]),
-    (bool, [True, False], [(1, "is not true or false")]),
-    (Finite, [2.5], [("inf", "cannot be 'inf'"), ("nan", "cannot be 'nan'")]),
-    (Literal["log", "linear"], ["log"], [("ln", "'x.y' is one of log, linear, not 'ln'")]),
-    (dict[str, float], [{"a": 1.0}, {}], [([], "no object"), ({"a": "b"}, "'x.y.a' is not a num")]),
-    (tuple[float, float], [(1.0, INF)], [([1], "is no list of 2"), ({}, "is no list")]),
-    (tuple[int, ...], [(1, 2), ()], [([1, "a"], "must be a non-negative integer")]),
-    (tuple[str, str | None], [("a", None)], [(["a"], "is no list of 2"), ([1, "a"], "'x.y' is")]),
+    (
+        float,
+        [1.5, 3.0, INF, -INF],
+        [("x", "'x.y' is 'x'; it must be a number"), (True, "a number")],
+    ),
+    (int, [0, 7], [(-1, "a whole number from 0 on"), (1.5, "from 0 on")]),
+    (str, ["a"], [(1, "'x.y' is 1; it must be text")]),
+    (bool, [True, False], [(1, "must be True or False")]),
+    (Finite, [2.5], [("inf", "'x.y' is inf"), ("nan", "'x.y' is nan")]),
+    (Literal["log", "linear"], ["log"], [("ln", "'x.y' is 'ln'; it must be 'log' or 'linear'")]),
+    (
+        dict[str, float],
+        [{"a": 1.0}, {}],
+        [([], "an object"), ({"a": "b"}, "'x.y.a' is 'b'; it must be a num")],
+    ),
+    (tuple[float, float], [(1.0, INF)], [([1], "must be 2 values, not 1"), ({}, "must be a list")]),
+    (tuple[int, ...], [(1, 2), ()], [([1, "a"], r"'x.y\[1\]' is 'a'")]),
+    (
+        tuple[str, str | None],
+        [("a", None)],
+        [(["a"], "must be 2 values"), ([1, "a"], r"'x.y\[0\]' is 1")],
+    ),
     (
         dict[Literal["low", "high"], float],
         [{"low": 1.0, "high": INF}],
         [({"low": 1.0}, "'x.y.high' is missing"), ({"low": 1, "high": 1, "a": 1}, "'x.y.a' is no")],
     ),
-    (str | None, [None, "a"], [(2, "is not text")]),
+    (str | None, [None, "a"], [(2, "must be text or None")]),
     (
         tuple[Note, ...],
         [(Note("at-bound", "info", "m"),)],
         [
             (
                 [{"code": "a", "severity": "bad", "message": "", "inherited": False}],
-                "severity' is one of info",
+                "severity' is 'bad'; it must be 'info'",
             ),
             ([{"code": "a"}], "severity' is missing"),
             ([{**asdict(Note("a", "info", "m")), "more": 1}], "more' is none of code"),
@@ -103,9 +115,9 @@ def test_arrays_have_their_axes_and_whole_numbers_again():
         np.testing.assert_array_equal(again, array)
         assert again.dtype == array.dtype
     wrongs = {
-        "'x' has rows of different": [[1, 2], [1]],
+        "whose rows are of one length": [[1, 2], [1]],
         r"x\[0\]\[1\]": [[1, "a"]],
-        "'x' is no list": 1.5,
+        "'x' is 1.5; it must be a list": 1.5,
     }
     for message, wrong in wrongs.items():
         with pytest.raises((TypeError, ValueError), match=message):
@@ -113,17 +125,12 @@ def test_arrays_have_their_axes_and_whole_numbers_again():
 
 
 def test_columns_of_a_table_are_of_their_kind():
-    kinds = {"name": str, "size": float, "count": int, "done": bool}
-    rows = [{"name": "inf", "size": "nan", "count": 1, "done": True, "more": "inf"}]
-    table = load_table(rows, "t", kinds)
-    assert table["name"].tolist() == ["inf"] and table["more"].tolist() == [INF]
+    rows = [{"name": "b", "size": "nan", "count": 1, "done": True, "more": "inf"}]
+    table = load(rows, pd.DataFrame, "t")
+    assert table["name"].tolist() == ["b"] and table["more"].tolist() == [INF]
     assert [kind.kind for kind in table.dtypes[["size", "count", "done"]]] == ["f", "i", "b"]
-    assert list(load_table([], "t", kinds)) == list(kinds)
-    for wrong, message in (({"size": "x"}, r"t\[0\].size"), ({"count": 0.5}, r"t\[0\].count")):
-        with pytest.raises((TypeError, ValueError), match=message):
-            load_table([rows[0] | wrong], "t", kinds)
     with pytest.raises(ValueError, match=r"t\[1\].more' is missing"):
-        load_table([rows[0], {k: v for k, v in rows[0].items() if k != "more"}], "t", kinds)
+        load([rows[0], {k: v for k, v in rows[0].items() if k != "more"}], pd.DataFrame, "t")
 
 
 def test_an_unknown_keyword_is_named_with_what_may_be_meant():

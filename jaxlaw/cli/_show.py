@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import shutil
 import textwrap
 import threading
@@ -18,6 +19,8 @@ from jaxlaw.errors import UsageError
 
 PICTURES = (".png", ".pdf", ".svg")
 _WRITTEN = (".json", ".csv", *PICTURES, ".html", "")
+#: Function that a next step names → the command of it.
+_COMMANDS = {"forecast": "forecast", "next_runs": "design next", "cross_validate": "study"}
 _SILENT = 2.0  # seconds for which a command may say nothing
 _RANKS = ("JAX_PROCESS_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")  # of a cluster job's processes
 
@@ -47,10 +50,12 @@ def run(
 
         if jax.process_index():  # the first process speaks for all
             return 0
-    return show(result, None if writes else out, json, verbose)
+    return show(result, None if writes else out, json, verbose, given)
 
 
-def show(result: Any, out: Path | None, as_json: bool, verbose: bool) -> int:
+def show(
+    result: Any, out: Path | None, as_json: bool, verbose: bool, given: Mapping[str, Any]
+) -> int:
     """Write a result, or draw it, and print it; 1 where a note says that it is not to be used."""
     from jaxlaw._answer import Answer
 
@@ -69,12 +74,37 @@ def show(result: Any, out: Path | None, as_json: bool, verbose: bool) -> int:
         print(json.dumps(plain(result.to_dict()), indent=2, allow_nan=False))
     else:
         width = shutil.get_terminal_size((80, 24)).columns
-        for line in result.summary(verbose=verbose).splitlines():
+        step = _in_shell(result.next_step, given)
+        for line in result.summary(verbose=verbose, next_step=step).splitlines():
             long = len(line) > width
             print(textwrap.fill(line, width, subsequent_indent="  ") if long else line)
         if out is not None:
             print(f"written: {out}")
     return int(any(note.severity == "error" for note in result.notes))
+
+
+def _in_shell(step: str, given: Mapping[str, Any]) -> str:
+    """What to do next as the shell has it: the options of a command are Python's arguments.
+
+    ``jl.forecast(…, at={'N': 1e9})`` is ``jaxlaw forecast runs.csv --at N=1e9``. Empty where no
+    command does it.
+    """
+    fit, runs = (given[name] if isinstance(given.get(name), str) else f"{name}.{ending}"
+                 for name, ending in (("fit", "json"), ("runs", "csv")))  # fmt: skip
+    files = {"forecast": f" {runs}", "next_runs": f" {fit} {runs} candidates.csv"}
+
+    def command(call: re.Match) -> str:
+        said = f"jaxlaw {_COMMANDS[call[1]]}{files.get(call[1], '')}"
+        return f"{said} --{call[2]} {call[3]}" if call[2] else said
+
+    calls = re.findall(r"jl\.(?:\w+\.)?(\w+)", step)
+    if not {*calls} <= {*_COMMANDS}:
+        return ""
+    # {'N': 1e9, 'group': 'c4'} is N=1e9,group=c4
+    step = re.sub(r"'(\w+)': '?([^,'}]+)'?(?:, )?", r"\1=\2,", step)
+    step = re.sub(r"\{(.*?),\}", r"\1", step)
+    step = re.sub(r"jl\.(?:\w+\.)?(\w+)\((?:…|runs)(?:, (\w+)=(.*?))?\)", command, step)
+    return re.sub(r"\b(\w+)= ", lambda option: f"--{option[1].replace('_', '-')} ", step)
 
 
 def _check_written(out: Path, given: Mapping[str, Any]) -> None:

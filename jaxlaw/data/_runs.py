@@ -89,7 +89,7 @@ class Reading:
     values: dict[str, Any] = field(default_factory=dict)
     target: str | None = None
     lost: tuple[str, ...] = ()
-    last_of: str | None = field(default=None, metadata={"added": True})
+    last_of: str | None = None
 
     def options(
         self, given: Mapping[str, Any], present: Collection[Any]

@@ -336,7 +336,6 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         area_options=None if observations.area_options is None else dict(observations.area_options),
         optima=tuple((value * scale, share) for value, share in optimum.distinct),
         columns=dict(observations.mapped),
-        sample=_sample(observations, predicted),
         flops=observations.flops,
         reading=observations.reading,
         base=options.base,
@@ -427,13 +426,6 @@ def _runner_up(problem: FitProblem, optimum: Optimum, scale: float) -> RunnerUp 
     where, value, share = optimum.runner_up
     values = {name: float(v) for name, v in problem.params(where).items()}
     return RunnerUp(value * scale, share, values)
-
-
-def _sample(observations: Observations, predicted: np.ndarray) -> np.ndarray:
-    """(2, k) observed and predicted targets, k ≤ 300 evenly spaced rows that count."""
-    rows = np.flatnonzero(observations.weight > 0)
-    rows = rows[:: max(1, -(-len(rows) // 300))]
-    return np.stack([observations.target[rows], predicted[rows]])
 
 
 def _objective_notes(problem: FitProblem, optimum: Optimum, predicted: np.ndarray) -> list[Note]:

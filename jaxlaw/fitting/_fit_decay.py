@@ -53,7 +53,7 @@ def fit_decay(
     Returns:
         The :class:`Fit`; λ is ``fit.area_options["decay"]``. :func:`jaxlaw.bootstrap`,
         :func:`jaxlaw.covariance`, :func:`jaxlaw.profile` … of this fit and the same curves count
-        the areas with that λ and take it as known; a note ``decay-held`` says so. A note
+        the areas with that λ and take it as known. A note
         ``decay-fitted`` has the range of λ in which the objective is within 1 % of the least, read
         off the values that were tried. With some 400 independent points that is about a 95 %
         interval; errors of neighbours on a curve are alike, and the true interval is then wider.
@@ -131,7 +131,7 @@ def _notes(tried: dict[float, Fit], bounds: tuple[float, float]) -> list[Note]:
     shown = [f"{limit if value is None else value:.5g}" for value, limit in edges]
     message = (
         f"λ = {-np.expm1(x[k]):.6g} has the least objective of {len(x)} tried; it is within 1 % of "
-        f"that from λ = {shown[0]} to {shown[1]}"
+        f"that from λ = {shown[0]} to {shown[1]}; intervals take λ as known"
     )
     notes = [Note("decay-fitted", "info", message)]
     if lower is None or upper is None:

@@ -15,8 +15,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from html import escape
-from pathlib import Path
 from typing import Annotated, Any, Self, Unpack
 
 import jax
@@ -28,11 +26,9 @@ from jaxlaw import laws
 from jaxlaw._answer import Answer
 from jaxlaw._arrays import is_number, numbers_of, real_numbers
 from jaxlaw._jit import in_float64
-from jaxlaw._json import plain, write_record
-from jaxlaw._latex import escape_latex, latex_table, number_with_error, symbol
-from jaxlaw._latex import unit as unit_in_latex
+from jaxlaw._json import plain
 from jaxlaw._quantities import SHARE, Quantity, in_unit, mistaken_unit, says_unit, two_readings
-from jaxlaw._result import Result
+from jaxlaw._result import Result, table_lines
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Finite, NotNegative, load, only
 from jaxlaw.data import (
@@ -51,7 +47,7 @@ from jaxlaw.data import (
 )
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._extrapolation import outside_range, parts_of
-from jaxlaw.laws import Input, Law, PowerLawTerms, check_requirements
+from jaxlaw.laws import Input, Law, check_requirements
 from jaxlaw.notes import Note
 from jaxlaw.schedules import Schedule
 
@@ -115,8 +111,8 @@ class FittedLaw(Result):
     source: str = ""
     notes: tuple[Note, ...] = ()
     # The law's own unless given, see __post_init__.
-    delta: NotNegative = field(default=None, metadata={"unit": ""})  # type: ignore[assignment]
-    flops: RunFlops | None = field(default=None, metadata={"added": True})
+    delta: NotNegative = None  # type: ignore[assignment]
+    flops: RunFlops | None = None
 
     def __post_init__(self) -> None:
         """Fill in what follows from the law."""
@@ -238,20 +234,11 @@ class FittedLaw(Result):
             and ``everywhere``, at all shares from 0 to 1, both over the fitted ranges of N and
             D; ``where`` it is not, in words.
 
-        Raises:
-            UsageError: the law is not one of N, D and r.
-
         Example:
             >>> truth = jl.FittedLaw("dcpt-l1", jl.simulate.TRUTHS["dcpt-l1"])
             >>> bool(truth.requirements()["everywhere"]["implicit trend"])
             False
         """
-        lacking = {"N", "D", "r"} - set(self.law.input_names)
-        if lacking:
-            raise UsageError(
-                f"law {self.law.name} takes no {', '.join(sorted(lacking))}: Que's requirements "
-                "are on a law of N, D and the share r, such as dcpt"
-            )
         unknown = {"r": (0.0, 1.0)}  # of coefficients whose ranges are not printed
         ranges = {
             name: limits if math.isfinite(sum(limits)) else unknown.get(name, (1.0, 1.0))
@@ -378,58 +365,6 @@ class FittedLaw(Result):
         ]
         return self.with_params(self.params | dict.fromkeys(names, 0.0))
 
-    def at_share(self, r: float) -> FittedLaw:
-        """The Chinchilla law that a law of mixtures is at one share (Que 2024, eq. 34 to 37).
-
-        For dcpt E0 = E + C/(r + ε)^γ and B0 = B·r^η.
-
-        Args:
-            r: share of the corpus, in units of the fitted runs.
-
-        Returns:
-            Law ``chinchilla`` of the same predictions; ``N`` and ``D`` as in the fitted runs.
-
-        Raises:
-            UsageError: the law is none of N, D and r, or no Chinchilla law at a share.
-            DataError: r is no share.
-
-        Example:
-            >>> mixture = jl.FittedLaw("dcpt", jl.simulate.TRUTHS["dcpt"])
-            >>> half = mixture.at_share(0.5)
-            >>> {name: round(half.params[name], 3) for name in ("E", "alpha", "beta")}
-            {'E': 1.497, 'alpha': 0.5, 'beta': 0.5}
-            >>> float(half.predict(N=1.8, D=2.0) - mixture.predict(N=1.8, D=2.0, r=0.5)) < 1e-12
-            True
-        """
-        law, params = self.law, self.numbers()
-        if set(law.input_names) != {"N", "D", "r"} or law.power_law_terms is None:
-            raise UsageError(
-                f"law {law.name} is no Chinchilla law of N and D at a share r; dcpt, dcpt-l1 and "
-                "dcpt-l4 are"
-            )
-        specs, chinchilla = {spec.name: spec for spec in law.inputs}, laws.get("chinchilla")
-        scale = {spec.name: specs[spec.name].unit / spec.unit for spec in chinchilla.inputs}
-        with in_float64():
-            share = {"r": _checked(specs["r"], r, self.units["r"]) * self.units["r"]}
-            terms = PowerLawTerms(*map(float, law.power_law_terms(params, share)))
-            E = law.evaluate(params, N=np.asarray(np.inf), D=np.asarray(np.inf), **share)
-        own = {
-            "E": float(E),
-            "A": terms.A * scale["N"] ** terms.alpha,
-            "B": terms.B * scale["D"] ** terms.beta,
-            "alpha": terms.alpha,
-            "beta": terms.beta,
-        }
-        kept = {name: _fields(self)[name] for name in ("joint_ranges", "notes", "delta", "source")}
-        return FittedLaw(
-            chinchilla,
-            own,
-            units={name: self.units[name] * factor for name, factor in scale.items()},
-            ranges={name: self.ranges[name] for name in scale},
-            columns=self.columns and {k: v for k, v in self.columns.items() if k in scale},
-            **kept,
-        )
-
     def with_params(self, params: Mapping[str, Any]) -> FittedLaw:
         """The same law, units and ranges with other parameters, and so without evidence.
 
@@ -467,103 +402,42 @@ class FittedLaw(Result):
         """The law and where its parameters come from."""
         return f"{self.law.name}: {self.origin()}"
 
-    def lines(self) -> list[str]:
-        """The formula, the parameters, and what speaks for them.
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """The parameters with their units; of a fit with standard errors and intervals.
 
         Raises:
             UsageError: a stack of parameters, which is not one law's.
+        """
+        spreads = self._spreads()
+        rows = [
+            {
+                "parameter": name,
+                "value": f"{one.value:.6g}",
+                "std err": spreads.get(name, ("", ""))[0],
+                _INTERVAL: "fixed" if name in self.fixed else spreads.get(name, ("", ""))[1],
+                "unit": one.unit,
+            }
+            for name, one in self.quantities.items()
+        ]
+        table = pd.DataFrame(rows)
+        return {"parameters": table.loc[:, (table != "").any()]}
+
+    def _all_shown(self) -> list[pd.DataFrame]:
+        return [*self.shown().values()]
+
+    def lines(self) -> list[str]:
+        """The formula, the parameters, and what speaks for them.
 
         Example:
             >>> print(jl.published()["kaplan-2020"].summary().splitlines()[0])
             kaplan: as printed: Kaplan 2020, eq. 1.5 and table 2
         """
-        rows = self._rows()
-        head = [f"  {'':<8} {'value':>13}  {'std err':>9}  {_INTERVAL}"] if self._spreads() else []
-        wide = max(len(between) for *_, between in rows)
-        table = [
-            f"  {name:<8} {value:>13.6g}"
-            + (f"  {error:>9}  {between:<{wide}}" if head else "")
-            + "".join(f"  {word}" for word in (unit, fixed) if word)
-            for name, value, unit, fixed, error, between in rows
-        ]
         formula = f"{self.law.target} = {self.law.formula}"
-        table = [line.rstrip() for line in (*head, *table)]
-        return [formula, "", *table, "", *self._evidence()]
+        return [formula, "", *table_lines(self.shown()["parameters"]), "", *self._evidence()]
 
-    def _spreads(self) -> dict[str, tuple[float, str]]:
-        """Parameter → its standard error and its interval in words, which only a fit has.
-
-        Of what has no standard error that is NaN and the reason.
-        """
+    def _spreads(self) -> dict[str, tuple[str, str]]:
+        """Parameter → its standard error and its interval in words, which only a fit has."""
         return {}
-
-    def _title(self) -> str:
-        return f"{self.law.name}: {self.law.target} = {self.law.formula}"
-
-    def _rows(self) -> list[tuple[str, float, str, str, str, str]]:
-        """Name, value, unit, whether it was held, standard error and interval of each parameter."""
-        params, spreads, rows = self.quantities, self._spreads(), []
-        for spec in self.law.parameters:
-            error, between = spreads.get(spec.name, (math.nan, ""))
-            fixed = "(fixed)" if spec.name in self.fixed else ""
-            shown = "" if math.isnan(error) else digits(error, 2)
-            found = params[spec.name]
-            rows.append((spec.name, found.value, found.unit, fixed, shown, between))
-        return rows
-
-    def to_latex(self, table: pd.DataFrame | None = None, *, label: str = "") -> str:
-        r"""The parameters as a table for a paper (``\usepackage{booktabs}``).
-
-        Args:
-            table: table that is set instead, such as ``fit.score(runs).table``.
-            label: name for ``\ref``, such as ``tab:fit``.
-
-        Returns:
-            A ``table`` environment: parameters, values with standard errors, to the second digit
-            of these, units, and a caption that names the law, its source and how good the fit is.
-            Special characters are escaped, Greek letters set as maths.
-
-        Raises:
-            UsageError: a stack of parameters, which is not one law's, or the label is none.
-
-        Example:
-            >>> print(jl.published()["hoffmann-2022"].to_latex().splitlines()[6])
-            $E$ & $1.69$ & nats \\
-        """
-        if table is not None:
-            return super().to_latex(table, label=label)
-        spreads, rows = self._spreads(), []
-        for name, value, unit, fixed, *_ in self._rows():
-            error, between = spreads.get(name, (math.nan, ""))
-            words = (unit_in_latex(unit), fixed, between if math.isnan(error) else "")
-            shown = " ".join(filter(None, words))
-            rows.append((symbol(name), number_with_error(value, error), shown))
-        sentences = [f"Law {self.law.name} ({self.law.source or 'own law'}), {self.origin()}."]
-        lines = map(str.strip, self._evidence())
-        sentences += [f"{line[:1].upper()}{line[1:]}." for line in lines]
-        return latex_table(
-            ("Parameter", "Value (std. error)" if spreads else "Value", "Unit"), rows, "lrl",
-            escape_latex(" ".join(sentences)), label,
-        )  # fmt: skip
-
-    def _repr_html_(self) -> str:
-        """The fit in a notebook: parameters, notes, and predicted against observed."""
-        try:
-            spread = bool(self._spreads())
-            rows = [
-                (name, f"{value:.6g}", *((error, between) if spread else ()),
-                 f"{unit} {fixed}".strip())
-                for name, value, unit, fixed, error, between in self._rows()
-            ]  # fmt: skip
-        except (UsageError, TypeError):  # stacked or traced
-            return f"<pre>{escape(repr(self))}</pre>"
-        step = self.next_step
-        lead = [f"Next: {step}" * bool(step), self._title(), *self._evidence()]
-        from jaxlaw.fitting._display import html_of  # of notebooks alone
-
-        head = ("parameter", "value", *(("std err", _INTERVAL) if spread else ()), "unit")
-        sample = getattr(self, "sample", None)
-        return html_of(self.headline, lead, head, rows, self.notes, sample)
 
     def origin(self) -> str:
         """Where the parameters come from, in words."""
@@ -596,20 +470,8 @@ class FittedLaw(Result):
             )
         return {name: float(value) for name, value in self.params.items()}
 
-    def save(self, path: str | Path) -> None:
-        """Write a JSON file; :func:`jaxlaw.load` reads it and gives bit-equal predictions.
-
-        Args:
-            path: name of the file, ending in ``.json`` or in nothing.
-
-        Raises:
-            UsageError: the file cannot be written, or its ending promises another format.
-
-        Example:
-            >>> jl.published()["hoffmann-2022"].save("hoffmann.json")
-        """
-        _check_ending(path)
-        write_record(path, {**self.to_dict(), "probe": plain(self._probe())}, indent=1)
+    def _file_record(self) -> dict[str, Any]:
+        return {**self.to_dict(), "probe": plain(self._probe())}
 
     def _probe(self) -> dict[str, Any]:
         """One point and what the law gives there, so that another formula is found out."""
@@ -998,17 +860,3 @@ def _steps(at: Any, schedule: Schedule, first_step: int) -> tuple[np.ndarray, np
             f"(points,): {which}"
         )
     return steps.astype(int), done.astype(int)
-
-
-_FIGURES = (".png", ".pdf", ".svg", ".jpg", ".jpeg")
-_TABLES = (".csv", ".tsv", ".xlsx", ".parquet", ".tex", ".txt", ".md", ".html", ".npz", ".pkl")
-
-
-def _check_ending(path: Any) -> None:
-    """Refuse the ending of another format: a picture's, or a table's."""
-    ending = Path(path).suffix.lower() if isinstance(path, str | Path) else ""
-    if ending in (*_FIGURES, *_TABLES):
-        remedy = "draw it with jaxlaw.plots and save that figure" if ending in _FIGURES else (
-            "name it ….json; fit.to_latex(), fit.params and jl.report have it in other forms"
-        )  # fmt: skip
-        raise UsageError(f"cannot write {path}: a fit is saved as JSON, not as {ending}; {remedy}")

@@ -32,7 +32,6 @@ from scipy.linalg import block_diag
 from jaxlaw import _json as records
 from jaxlaw import laws
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import SHARE
 from jaxlaw._result import Result, load
 from jaxlaw._typed import load as load_typed
 from jaxlaw.data import Observations
@@ -93,7 +92,7 @@ class Experiment:
     runs: int
     ranges: dict[str, tuple[float, float]]
     reference: str
-    hashes: tuple[int, ...] = field(default=(), metadata={"added": True})
+    hashes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,14 +121,12 @@ class Prior(Result):
     coordinates: dict[str, tuple[str, ...]]
     means: dict[str, np.ndarray]
     covariances: dict[str, np.ndarray]
-    noise: float = field(metadata={"unit": SHARE})
+    noise: float
     picture: ClassVar[str] = "prior_and_runs"
-    experiments: pd.DataFrame = field(
-        metadata={"columns": {"source": str, "name": str, "evaluation": str, "runs": int}}
-    )
+    experiments: pd.DataFrame
     evaluation: str = ""
-    basis: dict[str, str] = field(default_factory=dict, metadata={"added": True})
-    made_of: tuple[Experiment, ...] = field(default=(), metadata={"added": True})
+    basis: dict[str, str] = field(default_factory=dict)
+    made_of: tuple[Experiment, ...] = ()
     notes: tuple[Note, ...] = ()
 
     @classmethod

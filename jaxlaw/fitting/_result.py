@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -68,7 +68,7 @@ class StandardErrors:
     degrees: int = 0
     groups: tuple[str, ...] = ()
     method: Literal["sandwich"] = "sandwich"
-    covariance: dict[str, dict[str, float]] = field(default_factory=dict, metadata={"added": True})
+    covariance: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def root(self) -> np.ndarray:
         """The root (m, m) of the covariance, whose product with its transpose it is.
@@ -129,7 +129,6 @@ class Fit(FittedLaw):
             without ``evaluation=``, of a law that has none, and where a parameter ended at a bound.
         standard_errors: standard errors of the parameters, or why there are none; None of a file
             that was written without them.
-        sample: (2, k) observed and predicted target of some rows, for a picture; not saved.
 
     Example:
         >>> fit = jl.fit("chinchilla", jl.simulate.experiment("chinchilla").table, n_starts=256)
@@ -137,26 +136,25 @@ class Fit(FittedLaw):
         ('converged', True, 243)
     """
 
-    objective: NotNegative = field(metadata={"unit": ""})
+    objective: NotNegative
     metrics: dict[Metric, float]
     status: str
-    agreement: NotNegative = field(metadata={"unit": SHARE})
+    agreement: NotNegative
     n_starts: int
     n_solved: int
     runner_up: RunnerUp | None
     n_observations: int
     n_dropped: int
     residuals: Literal["log", "linear"]
-    asymmetry: NotNegative = field(metadata={"unit": ""})
+    asymmetry: NotNegative
     solver: str = "newton"
     tied: dict[str, str] = field(default_factory=dict)
     bounds: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
     optima: tuple[tuple[NotNegative, NotNegative], ...] = ()
     reading: Reading | None = None
-    base: StandardErrors | None = field(default=None, metadata={"added": True})
+    base: StandardErrors | None = None
     experiment: Experiment | None = None
-    standard_errors: StandardErrors | None = field(default=None, metadata={"added": True})
-    sample: np.ndarray | None = field(default=None, metadata={"saved": False})
+    standard_errors: StandardErrors | None = None
 
     @property
     def r2(self) -> float:
@@ -241,15 +239,14 @@ class Fit(FittedLaw):
                 rows.append((spec.name, value, error, *map(float, between)))
         return pd.DataFrame(rows, columns=["parameter", "estimate", "std_err", "low", "high"])
 
-    def _spreads(self) -> dict[str, tuple[float, str]]:
+    def _spreads(self) -> dict[str, tuple[str, str]]:
         errors = self.standard_errors
         if errors is None or not errors.values:
             return {}
         return {
-            row.parameter: (
-                row.std_err,
-                errors.missing.get(row.parameter, f"{digits(row.low, 4)} to {digits(row.high, 4)}"),
-            )
+            row.parameter: ("", errors.missing[row.parameter])
+            if math.isnan(row.std_err)
+            else (digits(row.std_err, 2), f"{digits(row.low, 4)} to {digits(row.high, 4)}")
             for row in self.conf_int().itertuples()
         }
 
@@ -284,11 +281,6 @@ class Fit(FittedLaw):
         if known and self.base is not None and self.base.values:
             known = [f"{known[0]}, with those of {', '.join(self.base.values)} of the base"]
         return [*evidence, *known, *super()._evidence()]
-
-    @classmethod
-    def _read_fields(cls, record: dict[str, Any]) -> Self:
-        # Older files say that there was no prior; one that there was is refused by its name.
-        return super()._read_fields({k: v for k, v in record.items() if (k, v) != ("prior", None)})
 
     @classmethod
     def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:

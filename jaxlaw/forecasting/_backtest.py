@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Unpack
 
 import numpy as np
@@ -35,9 +35,6 @@ BANDS = (2.0, 5.0, 20.0)
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _SHARE = 8  # one in so many of the rows lies below the first cut-off, too
 _JITTER = 0.15  # of compute within one budget, in logs
-_FRAME = {"forecast": str, "row": Any, "inside": bool} | dict.fromkeys(
-    ("distance", "observed", "estimate", "low", "high", "error", "below"), float
-)
 
 Along = str | Callable[[pd.DataFrame], Any]
 
@@ -66,8 +63,8 @@ class Backtest(Result):
 
     picture = "backtest_errors"
 
-    frame: pd.DataFrame = field(metadata={"columns": _FRAME})
-    level: float = field(metadata={"unit": SHARE})
+    frame: pd.DataFrame
+    level: float
     target: str
     along: str
     notes: tuple[Note, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Unpack
 
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import _json as records
-from jaxlaw._quantities import SHARE, Quantity, times, written, written_range
+from jaxlaw._quantities import SHARE, times, written, written_range
 from jaxlaw._result import TARGET, Result
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, Seed, checked
@@ -53,7 +53,6 @@ from jaxlaw.notes import COLUMNS_TAKEN, Note, largest_run_step, remedy_of
 from jaxlaw.uncertainty import Draws
 
 PARTS = ("from_parameters", "from_prior", "from_misfit", "from_noise")
-_COLUMNS = dict.fromkeys(("distance", "estimate", "low", "high", *PARTS), float)
 _ROUNDING = 1e-6  # of a distance
 _SLOPES = 64  # draws that show in which directions a law varies
 _FARTHER = 1.5  # times the e-folds that the runs themselves span
@@ -96,8 +95,8 @@ class Forecast(Result):
 
     picture = "forecast_intervals"
 
-    table: pd.DataFrame = field(metadata={"columns": _COLUMNS})
-    level: float = field(metadata={"unit": SHARE})
+    table: pd.DataFrame
+    level: float
     target: str
     posterior: Draws
     weights: dict[str, float]
@@ -160,11 +159,6 @@ class Forecast(Result):
             True
         """
         return score(self, runs, rtol=rtol, **reading)
-
-    @property
-    def quantities(self) -> dict[str, Quantity]:
-        """None: its numbers are those of its points, in the table."""
-        return {}
 
     def unit_of(self, name: str) -> tuple[str, float] | None:
         """The unit of an input, of what is predicted, or of a share."""
@@ -237,15 +231,6 @@ class Forecast(Result):
             lines += [self._point(row)] * (len(self.table) > 1)
             lines.append(f"interval width: {_width(row)}")
         return lines
-
-    @classmethod
-    def _read_fields(cls, record: dict[str, Any]) -> Forecast:
-        if "error_model" in record:
-            raise ValueError(
-                "it was made before forecasts came from one posterior: make it again from its "
-                "runs, or read it by the version that wrote it"
-            )
-        return super()._read_fields(record)
 
     @classmethod
     def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:

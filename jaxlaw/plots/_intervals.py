@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy.special import ndtri, stdtrit
 
+from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
     BLUE,
     FAINT,
@@ -35,7 +36,7 @@ from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import FittedLaw, Prior, field_prior
 from jaxlaw.forecasting import Forecast
 from jaxlaw.laws import Law, get, without_misfit
-from jaxlaw.uncertainty import Bootstrap, Covariance, Draws, Profile, as_draws
+from jaxlaw.uncertainty import Bootstrap, Covariance, Draws, as_draws
 
 _OF_A_GROUP = "log of the floor"  # the coordinates of groups that are not listed
 _FARTHEST = 6.0  # standard deviations from the prior's mean, up to which values are drawn
@@ -104,7 +105,8 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
 
 
 @checked
-def objective_profile(profile: Profile, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
+@picture("profile")
+def objective_profile(profile: Answer, ax: Axes | None = None) -> Axes:
     """How much worse the fit gets as a quantity is fixed elsewhere, and the interval there.
 
     The height is the root of the profile: standard errors from the optimum, so that the
@@ -113,7 +115,6 @@ def objective_profile(profile: Profile, ax: Axes | None = None, *, level: float 
     Args:
         profile: profile that :func:`jaxlaw.profile` returned.
         ax: axes to draw on; a new figure if None.
-        level: confidence level of the interval.
 
     Example:
         >>> from jaxlaw import plots
@@ -126,19 +127,19 @@ def objective_profile(profile: Profile, ax: Axes | None = None, *, level: float 
     ax, table = ax or new_axes(), profile.table.sort_values("value")
     value, root = table["value"].to_numpy(), table["root"].abs()
     straight = np.abs(value - profile.estimate) / profile.std_err
-    limit = float(stdtrit(profile.degrees, (1 + level) / 2))
-    low, high = profile.interval(level)[2:]
-    ax.axvspan(*np.clip([low, high], value[0], value[-1]), color=RED, alpha=0.08, linewidth=0,
+    limit = float(stdtrit(profile.degrees, (1 + profile.level) / 2))
+    (between,) = profile.interval.values()
+    ax.axvspan(*np.clip(between, value[0], value[-1]), color=RED, alpha=0.08, linewidth=0,
                zorder=0)  # fmt: skip
     ax.axhline(limit, color=RED, linewidth=0.9)
     lines = {"sandwich": straight, "profile": root}
     end_labels = [
         curve(ax, lines, value, "sandwich", FAINT, "sandwich", 1.0, linestyle="--"),
         curve(ax, lines, value, "profile", BLUE, "profile", 1.8),
-        (limit, f"{level:.0%}", RED),
+        (limit, f"{profile.level:.0%}", RED),
     ]
     ax.set(xlim=(value[0], value[-1]), ylim=(0, max(root.max(), straight.max()) * 1.05))
-    text = with_interval(profile.estimate, (float(low), float(high)), ".4g")
+    text = with_interval(profile.estimate, between, ".4g")
     write(
         ax, text, (profile.estimate, 0.97), xycoords=("data", "axes fraction"), ha="center",
         va="top", color=INK, fontsize="medium",

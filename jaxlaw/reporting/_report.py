@@ -45,7 +45,7 @@ from jaxlaw.reporting._html import (
     tiles,
     whole_page,
 )
-from jaxlaw.uncertainty import COLUMNS, Profile, as_draws, has_draws
+from jaxlaw.uncertainty import COLUMNS, as_draws, has_draws, profile_interval
 from jaxlaw.validation import Study
 
 _ROWS = 400  # of a table: a study has thousands of folds
@@ -182,13 +182,20 @@ def _has_level(plan: Result) -> bool:
     """Whether a plan has intervals that cannot be stated at another level."""
     columns = [str(name) for frame in plan.tables.values() for name in frame]
     known = bool(getattr(plan, "interval", None)) or any(n.endswith("_low") for n in columns)
-    return known and not isinstance(plan, Forecast | Profile)
+    return known and not (isinstance(plan, Forecast) or _is_profile(plan))
+
+
+def _is_profile(result: Any) -> bool:
+    return getattr(result, "kind", "") == "profile"
 
 
 def _restated(result: Any, level: float) -> Any:
     """A result with its intervals at another level, where it can be stated there."""
-    if isinstance(result, Profile):
-        return dataclasses.replace(result, level=level)
+    if _is_profile(result):
+        low, high = profile_interval(result, level)
+        own = dataclasses.replace(result.quantities[result.quantity], low=low, high=high)
+        quantities = {**result.quantities, result.quantity: own}
+        return dataclasses.replace(result, level=level, quantities=quantities)
     if isinstance(result, Forecast) and result.level != level:
         low, high = result.interval(level)
         frame = result.table.assign(low=low, high=high)
@@ -315,9 +322,9 @@ def _fit(
     plans: Sequence[Any], level: float,
 ) -> tuple[list[Note], Html, list[Section]]:  # fmt: skip
     """Notes, first numbers and sections of a fit's page."""
-    profiles = [plan for plan in plans if isinstance(plan, Profile)]
+    profiles = [plan for plan in plans if _is_profile(plan)]
     for profile in profiles:
-        if profile.fit.params != fit.params:
+        if profile.params != fit.params:
             raise UsageError(f"the profile of {profile.quantity} is one of another fit")
     frame, origin, groups = None, "No intervals are known.", None
     notes = list(fit.notes)
@@ -340,12 +347,12 @@ def _fit(
         origin = f"{text[0].upper()}{text[1:]}."
     notes = list(without_dependence_note(notes, groups))
     for profile in profiles:  # one interval a number: the profile's is the better one
-        _, error, low, high = profile.interval(level)
+        error, (low, high) = profile.std_err, profile_interval(profile, level)
         if frame is not None and (row := frame["parameter"] == profile.quantity).any():
             frame = frame.copy()
             frame.loc[row, list(COLUMNS[1:])] = [error, float(low), float(high)]
             origin += f" Of {profile.quantity} it is the profile's."
-        notes += [note for note in profile.notes if note.code == "profile-found-better"]
+        notes += [note for note in profile.notes if note not in notes]
     main, others = _fit_figures(fit, runs, curves, frame)
     first = Html("")
     if isinstance(fit, Fit):

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from jaxlaw.uncertainty._intervals import intervals as intervals
     from jaxlaw.uncertainty._intervals import percentile_interval as percentile_interval
     from jaxlaw.uncertainty._intervals import with_units as with_units
-    from jaxlaw.uncertainty._profile import Profile as Profile
     from jaxlaw.uncertainty._profile import profile as profile
+    from jaxlaw.uncertainty._profile import profile_interval as profile_interval
     from jaxlaw.uncertainty._resampling import resampled_residuals as resampled_residuals
     from jaxlaw.uncertainty._resampling import resampled_weights as resampled_weights
     from jaxlaw.uncertainty.predictions import predicted_curve as predicted_curve

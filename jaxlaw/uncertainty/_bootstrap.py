@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
-from jaxlaw._result import Result
 from jaxlaw._typed import ResampleCount, Seed, StartCount, checked, option_kinds
 from jaxlaw.data import without_dependence_note
 from jaxlaw.errors import UsageError, nearest
@@ -30,7 +27,6 @@ from jaxlaw.fitting import (
 from jaxlaw.fitting._fit_many import predict_each
 from jaxlaw.fitting._multistart import OWN_STARTS
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
-from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import moved_by_leaving_out
@@ -38,18 +34,15 @@ from jaxlaw.uncertainty._draws import Draws, has_draws
 from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._identifiability import open_notes
-from jaxlaw.uncertainty._influence import leave_each_out
 from jaxlaw.uncertainty._intervals import (
     LEVEL,
     Interval,
-    Method,
-    best_and_least_known,
+    ParameterIntervals,
     expanded_tail,
     fewest_for,
     interval_of,
     parameter_rows,
     point_rows,
-    with_units,
 )
 from jaxlaw.uncertainty._resampling import (
     kernel_draws,
@@ -64,7 +57,7 @@ AT_BOUND = 0.05  # share of resamples in which a parameter is at an active bound
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Bootstrap(Result):
+class Bootstrap(ParameterIntervals):
     """R resamples of the runs, each with the law fitted to it.
 
     Attributes:
@@ -85,9 +78,8 @@ class Bootstrap(Result):
             its draw, of the base.
         groups: columns that name the groups of rows, or ``("labels",)`` where every row was
             given a label; None where rows were resampled one by one.
-        problem: the fit with its data; None where it was read from a file, as the next two.
+        problem: the fit with its data; None where it was read from a file, as ``refits``.
         refits: the fits of the resamples, as the search left them.
-        members: (n,) number of the group of every observation.
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
@@ -102,67 +94,19 @@ class Bootstrap(Result):
     params: dict[str, np.ndarray]
     objective: np.ndarray
     agreement: np.ndarray
-    kind: Kind = field(metadata={"key": "resampling"})
+    kind: Kind
     n_groups: int
-    degrees: float = field(metadata={"setting": True, "unit": ""})
+    degrees: float
     notes: tuple[Note, ...]
     base_params: Mapping[str, np.ndarray] = field(default_factory=dict)
     groups: tuple[str, ...] | None = None
-    problem: FitWithData | None = field(default=None, metadata={"saved": False})
-    refits: Refits | None = field(default=None, metadata={"saved": False})
-    members: np.ndarray | None = field(default=None, metadata={"saved": False})
+    problem: FitWithData | None = field(default=None, compare=False)
+    refits: Refits | None = field(default=None, compare=False)
 
-    picture = "parameter_intervals"
-
-    @property
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """The intervals of the parameters."""
-        return {"parameters": self.conf_int()}
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """The intervals, with the units of the parameters."""
-        return {"parameters": with_units(self.fit, self.conf_int())}
-
-    @property
-    def headline(self) -> str:
-        """What was resampled, and which parameter is known best and least."""
-        return self.sentence()
-
-    def sentence(self, confidence_level: float = LEVEL, method: Method = "percentile") -> str:
-        """The headline at another level; arguments as for :meth:`conf_int`.
-
-        Args:
-            confidence_level, method: as for :meth:`conf_int`.
-        """
-        table = self.conf_int(confidence_level, method)
-        known = best_and_least_known(self.fit, table, confidence_level)
-        return f"{self.fit.law.name}, {self.drawn()}: {known}"
-
-    def drawn(self) -> str:
+    def how(self) -> str:
         """How many resamples there are, and of what."""
         by = "" if self.groups is None else f" groups by {', '.join(self.groups)}"
         return f"{len(self)} resamples ({self.kind}) of {self.n_groups}{by}"
-
-    @cached_property
-    def left_out(self) -> Refits:
-        """Refits without each row, or group of rows, for ``bca`` intervals.
-
-        Raises:
-            UsageError: the base was resampled too, and its runs are not here to be left out; or
-                the bootstrap was read from a file, which has no runs.
-        """
-        if self.problem is None or self.members is None:
-            raise UsageError(
-                "bca leaves out one run after another, and a file has no runs: bootstrap them "
-                "again, or use method='percentile'"
-            )
-        if self.base_params:
-            raise UsageError(
-                "bca leaves out one run after another, and those of the resampled base are not "
-                "here: use method='percentile'"
-            )
-        groups = np.unique(self.members[self.problem.active])
-        return leave_each_out(self.problem, self.members, groups)
 
     def draws(self) -> Draws:
         """The fit and its draws, without the runs and the refits: what plans take.
@@ -181,31 +125,6 @@ class Bootstrap(Result):
         """The number of resamples R."""
         return len(self.objective)
 
-    def to_arviz(self) -> Any:
-        """The draws as an ``arviz.InferenceData``, one chain, for ArviZ's plots and summaries.
-
-        Resamples are no Markov chain: diagnostics of convergence (R-hat, effective sample size)
-        mean nothing of them. Resamples that reached no finite objective are left out.
-
-        Returns:
-            What ``arviz.from_dict`` makes of parameter → (1, R) draws.
-
-        Raises:
-            UsageError: ArviZ is not installed.
-        """
-        try:
-            import arviz
-        except ImportError:
-            raise UsageError(
-                "Bootstrap.to_arviz needs the package arviz: pip install arviz"
-            ) from None
-        finite = np.isfinite(np.stack(list(self.params.values()))).all(axis=0)
-        draws = {name: values[None, finite] for name, values in self.params.items()}
-        try:
-            return arviz.from_dict({"posterior": draws})  # since version 1.0
-        except TypeError:
-            return arviz.from_dict(posterior=draws)
-
     def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
         """The target at new points from every resample, (R, …).
 
@@ -222,49 +141,25 @@ class Bootstrap(Result):
             >>> boot.predict(N=[7e9, 7e10], D=1e12).shape
             (40, 2)
         """
-        return self._predict(self.params, table, inputs)
-
-    def _predict(self, params: Mapping[str, Any], table: Any, inputs: Any) -> np.ndarray:
         values = self.fit.checked_inputs(table, inputs)
         scaled = [value * self.fit.units[name] for name, value in values.items()]
         arrays = np.broadcast_arrays(*scaled)
         flat = {name: array.ravel() for name, array in zip(values, arrays, strict=True)}
-        predicted = predict_each(self.fit.law, params, flat)
+        predicted = predict_each(self.fit.law, self.params, flat)
         return predicted.reshape(len(predicted), *arrays[0].shape)
 
-    def of(self, function: Callable[[Mapping[str, Any]], Any]) -> np.ndarray:
-        """Any function of the parameters from every resample, (R, …).
-
-        Args:
-            function: function of a dict name → (R,) natural values in the law's own units, to
-                (R, …).
-
-        Example:
-            >>> table = jl.simulate.experiment("chinchilla").table
-            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
-            >>> boot.of(lambda params: params["alpha"] / params["beta"]).shape
-            (40,)
-        """
-        return _evaluate_in_float64(function, self.params)
-
-    def conf_int(
-        self, confidence_level: float = LEVEL, method: Method = "percentile"
-    ) -> pd.DataFrame:
-        """Confidence interval of every fitted parameter.
+    def conf_int(self, confidence_level: float = LEVEL) -> pd.DataFrame:
+        """Confidence interval of every fitted parameter: percentiles of the draws.
 
         Args:
             confidence_level: share of such intervals that should hold the truth.
-            method: ``percentile``; ``basic`` and ``normal``, which take parameters that are
-                positive by nature on the log scale; or ``bca``, which fits once more for every
-                row or group left out, and is the one to take where the draws are skewed.
-                ``basic`` warns that it is too short.
 
         Returns:
             One row a parameter, in the law's own units: ``parameter``, ``estimate``,
             ``std_err``, ``low``, ``high``.
 
         Raises:
-            UsageError: no such method, or a level outside (0, 1).
+            UsageError: a level outside (0, 1).
 
         Example:
             >>> table = jl.simulate.experiment("chinchilla").table
@@ -275,25 +170,21 @@ class Bootstrap(Result):
         """
 
         def interval(name: str, log: bool) -> Interval:
-            left = self.left_out.params[name] if method == "bca" else None
             return interval_of(
-                self.fit.params[name], self.params[name], confidence_level, method, log, left,
-                self.degrees,
-            )  # fmt: skip
+                self.fit.params[name], self.params[name], confidence_level, self.degrees
+            )
 
-        _warn_of_basic(method)
         return parameter_rows(self.fit, interval)
 
     def prediction(
-        self, table: Any = None, /, *, confidence_level: float = LEVEL,
-        method: Method = "percentile", **inputs: Any,
-    ) -> pd.DataFrame:  # fmt: skip
+        self, table: Any = None, /, *, confidence_level: float = LEVEL, **inputs: Any
+    ) -> pd.DataFrame:
         """The law's interval at new points: of the mean, without the noise of a new run.
 
         Args:
             table, **inputs: points as for :meth:`jaxlaw.Fit.predict`, in units of the fitted
                 runs.
-            confidence_level, method: as for :meth:`conf_int`.
+            confidence_level: as for :meth:`conf_int`.
 
         Returns:
             One row a point: the inputs, then the columns of :meth:`conf_int`.
@@ -308,24 +199,19 @@ class Bootstrap(Result):
         def interval(points: dict[str, np.ndarray]) -> Interval:
             points = self.fit.law.labelled(points)
             estimate, draws = self.fit.predict(**points), self.predict(**points)
-            left = self._predict(self.left_out.params, None, points) if method == "bca" else None
-            log = self.fit.law.residuals == "log"
-            return interval_of(estimate, draws, confidence_level, method, log, left, self.degrees)
+            return interval_of(estimate, draws, confidence_level, self.degrees)
 
-        _warn_of_basic(method)
         return point_rows(self.fit, table, inputs, interval)
 
     def interval(
-        self,
-        function: Callable[[Mapping[str, Any]], Any],
-        confidence_level: float = LEVEL,
-        method: Method = "percentile",
+        self, function: Callable[[Mapping[str, Any]], Any], confidence_level: float = LEVEL
     ) -> Interval:
         """The interval of any function of the parameters.
 
         Args:
-            function: function of the parameters, as for :meth:`of`.
-            confidence_level, method: as for :meth:`conf_int`; never on the log scale.
+            function: function of a dict name → (R,) natural values in the law's own units, to
+                (R, …).
+            confidence_level: as for :meth:`conf_int`.
 
         Returns:
             ``estimate``, ``std_err``, ``low`` and ``high``, each of the function's shape.
@@ -337,47 +223,10 @@ class Bootstrap(Result):
             >>> bool(exponent.low < exponent.high)
             True
         """
-        _warn_of_basic(method)
-        estimated = {name: np.array([value]) for name, value in self.fit.params.items()}
-        left = _evaluate_in_float64(function, self.left_out.params) if method == "bca" else None
-        estimate = _evaluate_in_float64(function, estimated)[0]
-        return interval_of(
-            estimate, self.of(function), confidence_level, method, left_out=left,
-            degrees=self.degrees,
-        )  # fmt: skip
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """The draws, one row a resample: parameters, objective, agreement of the starts.
-
-        Example:
-            >>> table = jl.simulate.experiment("chinchilla").table
-            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
-            >>> list(boot.table)
-            ['E', 'A', 'B', 'alpha', 'beta', 'objective', 'agreement']
-        """
-        return pd.DataFrame(
-            {
-                **self.params,
-                "objective": self.objective,
-                "agreement": self.agreement,
-            }
-        )
-
-
-def _warn_of_basic(method: Method) -> None:
-    if method == "basic":
-        warnings.warn(
-            "basic intervals are too short: of 30 to 144 rows those of 95 % held the truth in 87 "
-            "to 94 %; method='percentile' holds",
-            stacklevel=4,
-        )
-
-
-def _evaluate_in_float64(function: Callable[[Mapping[str, Any]], Any], params: Any) -> np.ndarray:
-    """The values of a user's function of parameters, which may be one of ``jax.numpy``."""
-    with in_float64():
-        return np.asarray(function(params))
+        own = {name: np.array([value]) for name, value in self.fit.params.items()}
+        with in_float64():  # the function may be one of jax.numpy
+            estimate, draws = np.asarray(function(own))[0], np.asarray(function(self.params))
+        return interval_of(estimate, draws, confidence_level, self.degrees)
 
 
 @lists_options(SharedKeywords)
@@ -447,11 +296,28 @@ def bootstrap(
     Shell:
         jaxlaw bootstrap fit.json runs.csv --groups run --out boot.json
     """
-    _check(n_resamples, kind, groups)
+    if n_resamples < 2:
+        raise UsageError(
+            f"n_resamples must be at least 2, not {n_resamples}",
+            argument="n_resamples", value=n_resamples,
+        )  # fmt: skip
+    if kind not in (kinds := get_args(Kind)):
+        raise UsageError(
+            f"kind is 'case', 'residual' or 'wild', not {kind!r}.{nearest(kind, kinds)}",
+            argument="kind", value=kind,
+        )  # fmt: skip
+    if kind == "residual" and groups is not None:
+        raise UsageError(
+            "residuals drawn one by one do not keep groups together: use kind='case' or 'wild'"
+        )
     drawn = has_draws(base)
     if drawn:
         base = base.draws()
-        _check_paired(n_resamples, base)
+        if (size := base.rows - 1) != n_resamples:
+            raise UsageError(
+                f"the base has {size} resamples, and n_resamples is {n_resamples}: give both the "
+                f"same number (n_resamples={size})"
+            )
     of_fit: dict[str, Any] = dict(options)
     work = {name: of_fit.pop(name) for name in option_kinds(WorkKeywords) if name in of_fit}
     if base is not None and not (drawn and isinstance(law, FittedLaw)):  # such a fit has its base's
@@ -474,49 +340,22 @@ def bootstrap(
     )  # fmt: skip
     failed = ~np.isfinite(refits.objective)
     params = {name: np.where(failed, np.nan, values) for name, values in refits.params.items()}
-    count = len(np.unique(members[problem.active]))
+    count, degrees = len(np.unique(members[problem.active])), degrees_of(problem, kind, members)
     notes = (
         # The fit's own note on loose directions says less than open_notes.
         *(note for note in without_dependence_note(problem.notes, groups) if note.code != "loose"),
         *refits.notes,
         *open_notes(problem, members),
-        *_notes(refits, failed, kind, groups, count, degrees_of(problem, kind, members)),
+        *_notes(refits, failed, degrees),
     )
+    if groups is not None:
+        remedy = "kind='wild' needs fewer" if kind == "case" else "add groups"
+        notes += (*few_groups(count, f"how far groups differ is known roughly; {remedy}"),)
     return Bootstrap(
         fit=problem.fit, params=params, objective=refits.objective, agreement=refits.agreement,
-        kind=kind, n_groups=count, degrees=degrees_of(problem, kind, members), notes=notes,
-        base_params=base_params, groups=names_of(groups, len(problem.runs)), problem=problem,
-        refits=refits, members=members,
+        kind=kind, n_groups=count, degrees=degrees, notes=notes, base_params=base_params,
+        groups=names_of(groups, len(problem.runs)), problem=problem, refits=refits,
     )  # fmt: skip
-
-
-def _check(n_resamples: int, kind: str, groups: Any) -> None:
-    if n_resamples < 2:
-        raise UsageError(
-            f"n_resamples must be at least 2, not {n_resamples}",
-            argument="n_resamples",
-            value=n_resamples,
-        )
-    if kind not in (kinds := ("case", "residual", "wild")):
-        hint = nearest(str(kind), kinds)
-        raise UsageError(
-            f"kind is 'case', 'residual' or 'wild', not {kind!r}.{hint}",
-            argument="kind",
-            value=kind,
-        )
-    if kind == "residual" and groups is not None:
-        raise UsageError(
-            "residuals drawn one by one do not keep groups together: use kind='case' or 'wild'"
-        )
-
-
-def _check_paired(n_resamples: int, base: Draws) -> None:
-    size = base.rows - 1
-    if size != n_resamples:
-        raise UsageError(
-            f"the base has {size} resamples, and n_resamples is {n_resamples}: give both the same "
-            f"number (n_resamples={size})"
-        )
 
 
 def _base_params(fit: Fit, base: Draws) -> dict[str, np.ndarray]:
@@ -589,37 +428,19 @@ def degrees_of(problem: FitWithData, kind: str, members: np.ndarray) -> float:
     return float(max(rows - len(problem.free_and_inside), 1)) if kind == "wild" else float("inf")
 
 
-def _notes(
-    refits: Refits,
-    failed: np.ndarray,
-    kind: str,
-    groups: Any,
-    count: int,
-    degrees: float,
-) -> list[Note]:
-    notes, total = [], len(failed)
+def _notes(refits: Refits, failed: np.ndarray, degrees: float) -> list[Note]:
+    """What the resamples were short of."""
+    found, total = [], len(failed)
     if failed.any():
         message = f"{failed.sum()} of {total} resamples reached no finite objective: left out"
-        notes.append(Note("resamples-failed", "warning", message, inherited=True))
+        found.append(("resamples-failed", message))
     valid, needed = int(total - failed.sum()), fewest_for(1 - 2 * expanded_tail(LEVEL, degrees))
     if valid < needed:
         message = (
             f"{valid} resamples are too few for a {LEVEL:.0%} interval: at least {needed:.3g} "
             "(n_resamples=)"
         )
-        if degrees < np.inf:
-            message += (
-                f", or boot.conf_int(method='normal'): with {degrees:g} degrees of freedom the "
-                "bounds lie among the outermost resamples"
-            )
-        notes.append(Note("few-resamples", "warning", message, inherited=True))
-    unfinished = (refits.status != Status.CONVERGED) & ~failed
-    if unfinished.any():
-        message = (
-            f"{unfinished.sum()} of {total} resamples stopped before their optimum; they count as "
-            "they are"
-        )
-        notes.append(Note("resamples-not-converged", "info", message))
+        found.append(("few-resamples", message))
     # Where few starts were solved, one of them and the fit's optimum led to the same point.
     single = (refits.agreement * refits.n_solved < 1.5) & (refits.n_solved > OWN_STARTS) & ~failed
     if single.mean() > ONE_START:
@@ -628,26 +449,15 @@ def _notes(
             "may have missed theirs, and widen the intervals; solve more starts (n_starts=, "
             "n_local=)"
         )
-        notes.append(Note("resamples-disagree", "warning", message, inherited=True))
-    notes += _bound_notes(refits, failed)
-    if groups is not None:
-        remedy = "kind='wild' needs fewer" if kind == "case" else "add groups"
-        notes += few_groups(count, f"how far groups differ is known roughly; {remedy}")
-    return notes
-
-
-def _bound_notes(refits: Refits, failed: np.ndarray) -> list[Note]:
-    solved, notes = refits.problem, []
+        found.append(("few-starts-agree", message))
+    solved, at = refits.problem, refits.coordinates
     low, high = np.asarray(solved.data.low), np.asarray(solved.data.high)
-    for k, name in enumerate(solved.law.parameter_names):
-        if low[k] == high[k]:
-            continue
-        at_bound = (refits.coordinates[:, k] <= low[k]) | (refits.coordinates[:, k] >= high[k])
-        share = np.mean(at_bound & ~failed)
+    at_bound = ((at <= low) | (at >= high)) & (low < high) & ~failed[:, None]
+    for name, share in zip(solved.law.parameter_names, at_bound.mean(axis=0), strict=True):
         if share > AT_BOUND:
             message = (
                 f"{name} is at a bound of its range in {share:.0%} of the resamples: its interval "
                 "reaches there because the range does"
             )
-            notes.append(Note("resamples-at-bound", "warning", message, inherited=True))
-    return notes
+            found.append(("at-bound", message))
+    return [Note(code, "warning", message, inherited=True) for code, message in found]

@@ -30,7 +30,6 @@ import pandas as pd
 
 from jaxlaw._arrays import check_level
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._result import Result
 from jaxlaw._typed import checked
 from jaxlaw.data import without_dependence_note
 from jaxlaw.errors import DataError
@@ -52,15 +51,14 @@ from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._intervals import (
     Interval,
-    best_and_least_known,
+    ParameterIntervals,
     parameter_rows,
     point_rows,
-    with_units,
 )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Covariance(Result):
+class Covariance(ParameterIntervals):
     """The covariance of a fit's parameters.
 
     Attributes:
@@ -89,34 +87,12 @@ class Covariance(Result):
     degrees: int
     notes: tuple[Note, ...]
     groups: tuple[str, ...] | None = None
-    problem: FitWithData | None = field(default=None, metadata={"saved": False})
+    problem: FitWithData | None = field(default=None, compare=False)
 
-    picture = "parameter_intervals"
-
-    @property
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """The intervals of the parameters."""
-        return {"parameters": self.conf_int()}
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """The intervals, with the units of the parameters."""
-        return {"parameters": with_units(self.fit, self.conf_int())}
-
-    @property
-    def headline(self) -> str:
-        """Which parameter is known best and least."""
-        return self.sentence()
-
-    def sentence(self, confidence_level: float = 0.95) -> str:
-        """The headline at another level.
-
-        Args:
-            confidence_level: as for :meth:`conf_int`.
-        """
+    def how(self) -> str:
+        """Which covariance it is, in words."""
         by = "" if self.groups is None else f", rows in groups by {', '.join(self.groups)}"
-        table = self.conf_int(confidence_level)
-        known = best_and_least_known(self.fit, table, confidence_level)
-        return f"{self.fit.law.name}, sandwich covariance{by}: {known}"
+        return f"sandwich covariance{by}"
 
     @property
     def matrix(self) -> pd.DataFrame:
@@ -128,17 +104,6 @@ class Covariance(Result):
         kept = [name for name, moves in zip(names, moved, strict=True) if moves]
         return pd.DataFrame(covariance[np.ix_(moved, moved)], index=kept, columns=kept)
 
-    def slopes(self, function: Callable[[Mapping[str, Any]], Any]) -> np.ndarray:
-        """Slopes (…, k), in the moving coordinates, of a function of the parameters.
-
-        Args:
-            function: function of a dict name → natural value, in ``jax.numpy``.
-        """
-        with in_float64():
-            params = {name: np.asarray(value) for name, value in self.fit.params.items()}
-            outer = jax.jacfwd(function)(params)
-        return self._along(outer)
-
     def _along(self, outer: Mapping[str, Any]) -> np.ndarray:
         """Slopes (…, k) in the moving coordinates, of slopes (…) in the parameters by name."""
         by_name = np.stack([outer[name] for name in self.fit.law.parameter_names], axis=-1)
@@ -149,7 +114,6 @@ class Covariance(Result):
         self,
         function: Callable[[Mapping[str, Any]], Any],
         confidence_level: float = 0.95,
-        log: bool = False,
     ) -> Interval:
         """The interval of any function of the parameters, by the delta method.
 
@@ -157,7 +121,6 @@ class Covariance(Result):
             function: function of a dict name → natural value in the law's own units, in
                 ``jax.numpy``.
             confidence_level: share of such intervals that should hold the truth.
-            log: whether it is taken of the logarithm, where the function is positive.
 
         Returns:
             ``estimate``, ``std_err``, ``low`` and ``high``, each of the function's shape.
@@ -170,8 +133,9 @@ class Covariance(Result):
             True
         """
         with in_float64():
-            estimate = np.asarray(function(self.fit.params), float)
-        return self._interval(estimate, self.slopes(function), confidence_level, log)
+            params = {name: np.asarray(value) for name, value in self.fit.params.items()}
+            estimate, outer = np.asarray(function(params), float), jax.jacfwd(function)(params)
+        return self._interval(estimate, self._along(outer), confidence_level, log=False)
 
     def _interval(
         self, estimate: np.ndarray, slopes: np.ndarray, confidence_level: float, log: bool

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,12 +18,13 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw._quantities import SHARE, Quantity
+from jaxlaw._quantities import Quantity
 from jaxlaw._result import Result
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import Fit, FittedLaw, StandardErrors, moved_params
 from jaxlaw.laws import Law
 from jaxlaw.notes import DEPENDENT_ROWS, LOOSE_FIT, Note
+from jaxlaw.uncertainty._intervals import COLUMNS, interval_of
 
 #: Of the covariance of a fit: the ends of a 95 % interval have an error of 0.13 of its standard
 #: deviation, and a plan that is searched draw by draw takes half a minute at 1,000.
@@ -61,14 +62,14 @@ class Draws(Result):
     fit: FittedLaw
     params: Mapping[str, np.ndarray]
     notes: tuple[Note, ...] = ()
-    kind: str = field(default="", metadata={"key": "resampling"})
+    kind: str = ""
     groups: tuple[str, ...] | None = None
-    degrees: float = field(default=math.inf, metadata={"unit": ""})
-    noise: float = field(default=math.nan, metadata={"unit": SHARE})
-    sigma: np.ndarray | None = field(default=None, metadata={"added": True})
-    effective: float = field(default=math.nan, metadata={"unit": "", "added": True})
-    conflict: float = field(default=math.nan, metadata={"unit": SHARE, "added": True})
-    log_evidence: float = field(default=math.nan, metadata={"unit": "", "added": True})
+    degrees: float = math.inf
+    noise: float = math.nan
+    sigma: np.ndarray | None = None
+    effective: float = math.nan
+    conflict: float = math.nan
+    log_evidence: float = math.nan
     picture = "parameter_intervals"
 
     def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
@@ -90,8 +91,6 @@ class Draws(Result):
             >>> boot.draws().conf_int()["parameter"].tolist()
             ['a', 'b']
         """
-        from jaxlaw.uncertainty._intervals import COLUMNS, interval_of
-
         if not self.params:
             raise UsageError("a fit without draws has no intervals: bootstrap it")
 
@@ -99,7 +98,7 @@ class Draws(Result):
         for name in self.law.parameter_names:
             draws = np.asarray(self.params.get(name, own[name]), float)
             if np.ptp(draws):  # a parameter that was held has no interval
-                found = interval_of(own[name], draws, confidence_level, degrees=self.degrees)
+                found = interval_of(own[name], draws, confidence_level, self.degrees)
                 rows.append((name, *map(float, found)))
         return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
 

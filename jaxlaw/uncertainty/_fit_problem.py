@@ -56,16 +56,8 @@ class FitWithData:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Notes of the fit, and what its uncertainty leaves out."""
-        notes = [*self.fit.notes]
-        if any(note.code == "decay-fitted" for note in notes):
-            decay = self.fit.area_options["decay"]
-            message = (
-                f"λ was fitted too, and is fixed at {decay:.6g} here: its uncertainty is not "
-                "in these intervals"
-            )
-            notes.append(Note("decay-held", "warning", message, inherited=True))
-        return tuple(notes)
+        """Notes of the fit."""
+        return self.fit.notes
 
     @property
     def free_and_inside(self) -> np.ndarray:

@@ -1,32 +1,32 @@
-"""The profile of the objective: how much worse the fit gets as one quantity is fixed elsewhere.
+"""The profile of the objective: how much worse the fit gets as a parameter is fixed elsewhere.
 
-With Q(v) the least objective among parameters that give the quantity the value v, the interval is
+With Q(v) the least objective among parameters one of which has the value v, the interval is
 where the signed root ±√(2 (Q(v) − Q) / κ) stays within Student's t. For least squares κ is s², and
 this is the exact interval of textbooks. A Huber objective is no likelihood, so κ is calibrated: it
-is the quantity's sandwich variance over the one that the (smoothed) Hessian alone would give, which
-makes the root standard normal in large samples, with whatever noise and groups the sandwich has.
+is the parameter's sandwich variance over the one that the (smoothed) Hessian alone would give,
+which makes the root standard normal in large samples, with whatever noise and groups the sandwich
+has.
 The profile's shape, and so the interval's asymmetry, is the objective's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Unpack
+from dataclasses import replace
+from typing import Any, Unpack
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
+from jaxlaw._answer import Answer
 from jaxlaw._arrays import check_level
-from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import SHARE, Amount, written, written_range
-from jaxlaw._result import TARGET, Result
+from jaxlaw._jit import in_float64
+from jaxlaw._quantities import Amount, Quantity, written_range
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import (
-    Fit,
     FitKeywords,
     FitProblem,
     FittedLaw,
@@ -35,140 +35,50 @@ from jaxlaw.fitting import (
     predict_each,
 )
 from jaxlaw.fitting._engine import solve
-from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
-from jaxlaw.fitting._transform import Model
+from jaxlaw.fitting._objective import Problem, scale_on_host
 from jaxlaw.fitting.solvers import SOLVERS
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty._covariance import Covariance, covariance
-from jaxlaw.uncertainty._fit_problem import FitWithData
-from jaxlaw.uncertainty._intervals import LEVEL, Interval
+from jaxlaw.uncertainty._covariance import covariance
+from jaxlaw.uncertainty._intervals import LEVEL
 
 POINTS = 33  # values of the quantity
 REACH = 5.0  # standard errors to either side
-_MARGIN = 20.0  # by which the score of a fixed prediction's row exceeds what it has to be
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Profile(Result):
-    """The profile of one quantity.
+def profile_interval(profile: Answer, confidence_level: float) -> tuple[float, float]:
+    """The bounds of a profile at another level than its own.
+
+    Args:
+        profile: what :func:`profile` returned.
+        confidence_level: share of such intervals that should hold the truth.
+
+    Returns:
+        Low and high; infinite where the profile, over five standard errors, never gets that much
+        worse.
+
+    Raises:
+        UsageError: a level outside (0, 1).
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
         >>> alpha = jl.profile("chinchilla", table, "alpha")
-        >>> list(alpha.table), len(alpha.table)
-        (['value', 'objective', 'root'], 33)
-
-    Attributes:
-        fit: fit whose objective it is.
-        quantity: quantity that is fixed: a parameter's name, or the prediction's inputs.
-        table: one row a value: ``value``, ``objective`` (summed Huber loss), ``root`` (signed).
-            With ``at=`` also ``prediction`` there.
-        std_err: standard error of the sandwich covariance.
-        estimate: value of the quantity at the optimum.
-        degrees: degrees of freedom of Student's t.
-        notes: what to know before relying on it.
-        at: inputs of the point whose prediction is followed; None without one.
-        level: confidence level of the interval.
+        >>> low, high = jl.uncertainty.profile_interval(alpha, 0.9)
+        >>> bool(alpha.interval["alpha"][0] < low < alpha.estimate < high)
+        True
     """
+    return _between(profile.table, profile.estimate, profile.degrees, confidence_level)
 
-    fit: Fit
-    quantity: str
-    table: pd.DataFrame = field(
-        metadata={"columns": dict.fromkeys(("value", "objective", "root"), float)}
-    )
-    estimate: float = field(metadata={"unit": TARGET})
-    std_err: float = field(metadata={"unit": TARGET})
-    degrees: int
-    notes: tuple[Note, ...]
-    at: dict[str, float] | None = None
-    level: float = field(default=LEVEL, metadata={"unit": SHARE})
 
-    picture = "objective_profile"
-
-    @property
-    def low(self) -> float:
-        """The lower bound of the interval."""
-        return float(self.interval().low)
-
-    @property
-    def high(self) -> float:
-        """The upper bound of the interval."""
-        return float(self.interval().high)
-
-    def plot(self, ax: Any = None, **options: Any) -> Any:
-        """As :meth:`jaxlaw._result.Result.plot`, with the interval of its own level."""
-        return super().plot(ax, **{"level": self.level, **options})
-
-    def shown(self) -> dict[str, pd.DataFrame]:
-        """Every fourth value, the estimate among them."""
-        return {"profile": self.table.iloc[::4]}
-
-    def unit_of(self, name: str) -> tuple[str, float] | None:
-        """The unit of the parameter, or of the target that a prediction has."""
-        if name == "prediction":
-            return self.fit.target_unit, 1.0
-        if name not in ("estimate", "std_err", "value"):
-            return None
-        own = self.fit.quantities.get(self.quantity)
-        return (self.fit.target_unit if own is None else own.unit), 1.0
-
-    @property
-    def headline(self) -> str:
-        """The quantity with its interval."""
-        unit = self.unit_of("estimate")
-        error = written(self.std_err, *unit)
-        return (
-            f"{self.quantity}: {written(self.estimate, *unit)} ({100 * self.level:.4g} %: "
-            f"{written_range(self.low, self.high, *unit)}), standard error "
-            f"{error}{self._followed(self.low, self.high)}"
-        )
-
-    def _followed(self, low: float, high: float) -> str:
-        """What the prediction is at both bounds of the interval, in words."""
-        if self.at is None:
-            return ""
-        value, said = (self.table[name].to_numpy() for name in ("value", "prediction"))
-        there = map(float, np.interp([low, high], value, said))
-        where = ", ".join(f"{name}={x:g}" for name, x in self.at.items())
-        unit = self.unit_of("prediction")
-        between = f"{written_range(*there, *unit)} {unit[0]}".rstrip()
-        return f"; over that range the {self.fit.law.target} at {where} goes from {between}"
-
-    def lines(self) -> list[str]:
-        """How the objective rises on either side."""
-        return self.readable(self.table.iloc[::4]).to_string(index=False).split("\n")
-
-    def interval(self, confidence_level: float | None = None) -> Interval:
-        """The interval of values that do not fit much worse than the optimum.
-
-        Args:
-            confidence_level: share of such intervals that should hold the truth; that of the
-                profile if None.
-
-        Returns:
-            ``estimate``, ``std_err``, ``low`` and ``high``; a bound is infinite where the
-            profile, over five standard errors, never gets that much worse.
-
-        Raises:
-            UsageError: a level outside (0, 1).
-
-        Example:
-            >>> table = jl.simulate.experiment("chinchilla").table
-            >>> alpha = jl.profile("chinchilla", table, "alpha").interval(0.9)
-            >>> bool(alpha.low < alpha.estimate < alpha.high)
-            True
-        """
-        from scipy.special import stdtrit
-
-        confidence_level = self.level if confidence_level is None else confidence_level
-        check_level(confidence_level)
-        limit = float(stdtrit(self.degrees, (1 + confidence_level) / 2))
-        value, root = (self.table[name].to_numpy() for name in ("value", "root"))
-        middle = int(np.argmin(np.abs(value - self.estimate)))
-        high = _crossing(value[middle:], root[middle:], limit)
-        low = _crossing(-value[middle::-1], -root[middle::-1], limit)
-        return Interval(self.estimate, self.std_err, -low, high)
+def _between(
+    table: pd.DataFrame, estimate: float, degrees: int, confidence_level: float
+) -> tuple[float, float]:
+    check_level(confidence_level)
+    limit = float(stdtrit(degrees, (1 + confidence_level) / 2))
+    value, root = (table[name].to_numpy() for name in ("value", "root"))
+    middle = int(np.argmin(np.abs(value - estimate)))
+    high = _crossing(value[middle:], root[middle:], limit)
+    return -_crossing(-value[middle::-1], -root[middle::-1], limit), high
 
 
 def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
@@ -185,20 +95,20 @@ def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
 def profile(
     law: str | Law | FittedLaw,
     runs: Any,
-    quantity: str | Mapping[str, Amount],
+    quantity: str,
     *,
     at: Mapping[str, Amount] | None = None,
     groups: Any = None,
     robust: bool = True,
     level: ConfidenceLevel = LEVEL,
     **options: Unpack[FitKeywords],
-) -> Profile:
-    """The profile of a parameter or a prediction.
+) -> Answer:
+    """The profile of a parameter.
 
     Args:
         law: fit of these runs; or a law or its name, to be fitted first.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
-        quantity: name of a parameter; or the inputs of one prediction, in the runs' units.
+        quantity: name of a parameter.
         at: inputs of a point whose prediction is followed as the parameter is fixed elsewhere: how
             much a loss far out rests on the floor ``E``, for one.
         groups, robust: model of the noise for the calibration, see :func:`jaxlaw.covariance`.
@@ -206,7 +116,11 @@ def profile(
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
-        The :class:`Profile`, over 5 standard errors to either side of the estimate.
+        Answer of kind ``profile``: the parameter by its name, with its interval at ``level``;
+        ``estimate`` and ``std_err`` (of the sandwich covariance), ``degrees`` of Student's t,
+        ``quantity``, the ``law`` and ``params`` of the fit, and ``at``. Table ``table``
+        over 5 standard errors to either side: ``value``, ``objective`` (summed Huber loss) and
+        ``root`` (signed); with ``at=`` also ``prediction`` there.
 
     Raises:
         UsageError: no such parameter, or one that cannot be fixed.
@@ -214,9 +128,9 @@ def profile(
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
-        >>> far = jl.profile("chinchilla", table, {"N": 7e10, "D": 1e12})
-        >>> far.quantity
-        'loss at N=7e+10, D=1e+12'
+        >>> alpha = jl.profile("chinchilla", table, "alpha")
+        >>> bool(alpha.interval["alpha"][0] < alpha.estimate < alpha.interval["alpha"][1])
+        True
         >>> floor = jl.profile("chinchilla", table, "E", at={"N": 7e10, "D": 1e12})
         >>> list(floor.table)
         ['value', 'objective', 'root', 'prediction']
@@ -224,203 +138,94 @@ def profile(
     Shell:
         jaxlaw profile fit.json runs.csv --quantity alpha
     """
-    if at is not None and not isinstance(quantity, str):
-        raise UsageError("at= follows a prediction as a parameter is fixed: name the parameter")
     cov = covariance(law, runs, groups=groups, robust=robust, **options)
-    grid = _parameter(cov, quantity) if isinstance(quantity, str) else _prediction(cov, quantity)
-    followed = None if at is None else _one_point(cov.fit, at)
-    value, objective, optima = _solve_grid(grid)
-    gained = cov.fit.objective - objective.min()
-    root = np.sqrt(np.maximum(2 * (objective - cov.fit.objective) / grid.kappa, 0))
-    root *= np.sign(value - grid.estimate)
-    table = pd.DataFrame({"value": value, "objective": objective, "root": root})
-    notes = list(cov.notes)
-    if gained > 1e-6 * cov.fit.objective:
-        message = (
-            f"fixed elsewhere, {grid.name} gives a lower objective than the fit's, by "
-            f"{gained / cov.fit.objective:.1e} of it: fit again with more starts (n_starts=)"
-        )
-        notes.append(Note("profile-found-better", "warning", message, inherited=False))
-    if followed is not None:
-        params = grid.problem.params(optima) | {grid.name: grid.values}
-        inputs = {name: np.array([v * cov.fit.units[name]]) for name, v in followed.items()}
-        table["prediction"] = predict_each(cov.fit.law, params, inputs)[:, 0]
-    return Profile(
-        cov.fit, grid.name, table, grid.estimate, grid.error, cov.degrees, tuple(notes), followed,
-        level,
-    )  # fmt: skip
-
-
-class _Grid(NamedTuple):
-    """A quantity fixed at P values: a problem for each, and how to read their objectives."""
-
-    name: str
-    estimate: float
-    error: float
-    kappa: float
-    problem: FitProblem
-    problems: Problem
-    batched: frozenset[str]
-    starts: np.ndarray  # (P, 2, p)
-    values: np.ndarray | None  # (P,) of a parameter; a prediction's are where it ends up
-
-
-def _kappa(cov: Covariance, slope: np.ndarray) -> tuple[float, float, np.ndarray]:
-    """Standard error, calibration κ, and the step (k,) of the coordinates for one such error.
-
-    A Huber objective is no log likelihood: 2(Q(v) − Q) is not χ² of one degree, even in large
-    samples. To second order it is (v − v̂)²/(gᵀH⁻¹g), g the slope of the quantity in the
-    coordinates and H the smoothed Hessian, while v − v̂ has the sandwich variance gᵀVg. So
-    2(Q(v) − Q)/κ with κ = gᵀVg / gᵀH⁻¹g is the square of a standard normal. For least squares of
-    equal noise κ is s², and the interval is exactly the F test's.
-    """
+    problem, fit, spec = cov.problem, cov.fit, cov.fit.law.parameter(quantity)
+    name, estimate = spec.name, fit.params[spec.name]
+    if name in {**fit.fixed, **fit.tied, **fit.bounds}:
+        raise UsageError(f"parameter {name} is fixed, tied or bounded already: profile another")
+    followed = {} if at is None else fit.checked_inputs(None, at)
+    if any(np.ndim(value) for value in followed.values()):
+        raise UsageError("at is one point: give a number for each input")
+    # A Huber objective is no log likelihood: 2(Q(v) − Q) is not χ² of one degree, even in large
+    # samples. To second order it is (v − v̂)²/(gᵀH⁻¹g), g the slope of the parameter in the
+    # coordinates and H the smoothed Hessian, while v − v̂ has the sandwich variance gᵀVg. So
+    # 2(Q(v) − Q)/κ with κ = gᵀVg / gᵀH⁻¹g is the square of a standard normal. For least squares of
+    # equal noise κ is s², and the interval is exactly the F test's.
+    slope = cov.jacobian[fit.law.parameter_names.index(name)]
     variance, slope = slope @ cov.coordinates @ slope, slope[: len(cov.bread)]
     model = slope @ cov.bread @ slope
     if not model > 0:
-        raise UsageError("this quantity does not move with any parameter: it has no profile")
-    error = float(np.sqrt(variance))
-    return error, float(variance / model), cov.bread @ slope / model * error
-
-
-def _along(problem: FitWithData, direction: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
-    """Natural parameters (P,) along a straight line from the optimum, as starts."""
-    at = np.tile(problem.coordinates, (len(steps), 1))
-    at[:, problem.free_and_inside] += steps[:, None] * direction
-    low, high = (
-        np.asarray(side) for side in (problem.fit_problem.data.low, problem.fit_problem.data.high)
-    )
-    return problem.fit_problem.params(np.clip(at, low, high))
-
-
-def _parameter(cov: Covariance, name: str) -> _Grid:
-    """A parameter fixed at each value, as :func:`jaxlaw.fit` would fix it."""
-    problem, fit = cov.problem, cov.fit
-    spec = fit.law.parameter(name)
-    if name in {**fit.fixed, **fit.tied, **fit.bounds}:
-        raise UsageError(f"parameter {name} is fixed, tied or bounded already: profile another")
-    error, kappa, way = _kappa(cov, cov.slopes(lambda params: params[name]))
-    steps, estimate = np.linspace(-REACH, REACH, POINTS), fit.params[name]
-    log = spec.scale == "log"
+        raise UsageError(f"{name} does not move with the runs: it has no profile")
+    error, kappa = float(np.sqrt(variance)), variance / model
+    steps, log = np.linspace(-REACH, REACH, POINTS), spec.scale == "log"
     values = estimate * np.exp(steps * error / estimate) if log else estimate + steps * error
     if not log and not spec.centre:
         inside = (values >= spec.low) & (values <= spec.high)
         values, steps = values[inside], steps[inside]
-    params = _along(problem, way, steps) | {name: values}
-    seen, solved, starts = problem.observations, [], []
+    # Two starts each: along a straight line from the optimum, and the optimum with the value held.
+    along = np.tile(problem.coordinates, (len(steps), 1))
+    along[:, problem.free_and_inside] += steps[:, None] * (cov.bread @ slope / model * error)
+    data, seen = problem.fit_problem.data, problem.observations
+    along = problem.fit_problem.params(np.clip(along, np.asarray(data.low), np.asarray(data.high)))
+    solved, starts = [], []
     with in_float64():
         for k, value in enumerate(values):
-            fixed = {**fit.fixed, name: float(value)}
-            built = build_problem(
-                fit.law,
-                seen.inputs,
-                seen.target,
-                seen.weight,
-                replace(problem.options, fixed=fixed),
-            )
-            near = {key: column[k] for key, column in params.items()}
+            held = replace(problem.options, fixed={**fit.fixed, name: float(value)})
+            built = build_problem(fit.law, seen.inputs, seen.target, seen.weight, held)
+            near = {key: column[k] for key, column in along.items()} | {name: value}
             solved.append(built)
-            starts.append([built.coordinates(near), built.coordinates(fit.params | {name: value})])
+            starts.append([built.coordinates(one) for one in (near, fit.params | {name: value})])
         problems = solved[0].data._replace(
             low=jnp.stack([built.data.low for built in solved]),
             high=jnp.stack([built.data.high for built in solved]),
         )
-    return _Grid(
-        name, estimate, error, kappa, solved[0], problems, frozenset({"low", "high"}),
-        np.array(starts), values,
+        optima, loss = _best(solved[0], problems, np.array(starts))
+        # Again from the optima of the neighbours.
+        beside = np.stack([np.roll(optima, 1, axis=0), np.roll(optima, -1, axis=0)], axis=1)
+        again, second = _best(solved[0], problems, beside)
+        optima = np.where((second < loss)[:, None], again, optima)
+        objective = np.minimum(loss, second) * scale_on_host(problems)
+    root = np.sqrt(np.maximum(2 * (objective - fit.objective) / kappa, 0))
+    root *= np.sign(values - estimate)
+    table = pd.DataFrame({"value": values, "objective": objective, "root": root})
+    notes, gained = list(cov.notes), (fit.objective - objective.min()) / fit.objective
+    if gained > 1e-6:
+        message = (
+            f"fixed elsewhere, {name} gives a lower objective than the fit's, by {gained:.1e} of "
+            "it: fit again with more starts (n_starts=)"
+        )
+        notes.append(Note("few-starts-agree", "warning", message, inherited=False))
+    unit, target = (fit.quantities[name].unit, 1.0), fit.law.target
+    units = fit.input_units() | {"value": unit}
+    low, high = _between(table, estimate, cov.degrees, level)
+    quantities = {name: Quantity(estimate, *unit, low, high), "std_err": Quantity(error, *unit)}
+    sentence = f"{name}: {{{name}}}, standard error {{std_err}}"
+    if followed:
+        params = solved[0].params(optima) | {name: values}
+        inputs = {key: np.array([value * fit.units[key]]) for key, value in followed.items()}
+        table["prediction"] = predict_each(fit.law, params, inputs)[:, 0]
+        units["prediction"] = units[target]
+        there = map(float, np.interp([low, high], values, table["prediction"]))
+        where = ", ".join(f"{key}={float(value):g}" for key, value in followed.items())
+        sentence += (
+            f"; over that range the {target} at {where} goes from "
+            f"{written_range(*there, *units[target])} {units[target][0]}".rstrip()
+        )
+    return Answer(
+        kind="profile", sentence=sentence, tables={"table": table}, level=level,
+        notes=notes, quantities=quantities, units=units,
+        facts={"quantity": name, "estimate": estimate, "degrees": cov.degrees, "law": fit.law.name,
+               "params": dict(fit.params), "at": {k: float(v) for k, v in followed.items()}},
     )  # fmt: skip
 
 
-def _prediction(cov: Covariance, point: Mapping[str, Amount]) -> _Grid:
-    """A prediction fixed: one more row pulls the curve to each value there.
-
-    Wherever the curve ends up, its parameters are the best of all that predict what it predicts
-    there: the row's own loss, a function of that prediction alone, is taken off again.
-    """
-    problem, fit = cov.problem, cov.fit
-    law, seen = fit.law, problem.observations
-    at = {name: value * fit.units[name] for name, value in _one_point(fit, point).items()}
-    log = problem.fit_problem.model.residuals == "log"
-
-    def predicted(params: Mapping[str, Any]) -> Any:
-        value = law(params, **at)
-        return jnp.log(value) if log else value
-
-    error, kappa, way = _kappa(cov, cov.slopes(predicted))
-    steps = np.linspace(-REACH, REACH, POINTS)
-    with in_float64():
-        estimate = float(predicted(fit.params))
-    delta = min(fit.delta, LARGEST_DELTA)
-    least = min(1.0, fit.asymmetry)
-    row = _MARGIN * kappa * REACH / error / min(delta, error) / least
-    targets = np.tile(np.append(seen.target, 0.0), (len(steps), 1))
-    targets[:, :-1] = np.log(targets[:, :-1]) if log else targets[:, :-1]
-    targets[:, -1] = estimate + steps * error
-    inputs = {name: np.append(column, at[name]) for name, column in seen.inputs.items()}
-    with in_float64():
-        solved = build_problem(
-            law, inputs, np.append(seen.target, 1.0), np.append(seen.weight, row), problem.options
-        )
-        starts = np.stack(
-            [solved.coordinates(_along(problem, way, part * steps)) for part in (1, 0)], axis=1
-        )
-    # Of numpy: a JAX array made here, outside the scope of float64, would be one of float32.
-    problems = solved.data._replace(**solved.many(targets=targets))
-    name = ", ".join(f"{key}={value / fit.units[key]:g}" for key, value in at.items())
-    estimate, error = (np.exp(estimate), np.exp(estimate) * error) if log else (estimate, error)
-    return _Grid(
-        f"{law.target} at {name}", float(estimate), float(error), kappa, solved, problems,
-        frozenset({"target"}), starts, None,
-    )  # fmt: skip
-
-
-def _one_point(fit: Fit, point: Mapping[str, Amount]) -> dict[str, float]:
-    """The inputs of one prediction, in the units of the runs."""
-    values = fit.checked_inputs(None, point)
-    if any(np.ndim(value) for value in values.values()):
-        raise UsageError("a profile is of one prediction: give a number for each input")
-    return {name: float(value) for name, value in values.items()}
-
-
-def _solve_grid(grid: _Grid) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values (P,) of the quantity, the least objectives there, and where (P, p) they are."""
-    with in_float64():
-        at, loss = _best(grid, grid.starts)
-        beside = np.stack([np.roll(at, 1, axis=0), np.roll(at, -1, axis=0)], axis=1)
-        again, second = _best(grid, beside)  # from the optima of the neighbours
-        better = second < loss
-        at, loss = np.where(better[:, None], again, at), np.where(better, second, loss)
-        values = grid.values
-        if values is None:
-            values, loss = map(np.asarray, _pulled_values(grid, at))
-        return values, loss * scale_on_host(grid.problems), at
-
-
-def _best(grid: _Grid, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    low, high = (np.asarray(side) for side in (grid.problems.low, grid.problems.high))
-    if low.ndim == 2:
-        low, high = low[:, None], high[:, None]
-    starts = np.clip(starts, low, high)
-    lanes = solve(SOLVERS["newton"], grid.problem.model, grid.problems, starts, grid.batched)
+def _best(
+    built: FitProblem, problems: Problem, starts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of each problem (P,) the best coordinates from its starts (P, 2, p), and the scaled loss."""
+    low, high = (np.asarray(side)[:, None] for side in (problems.low, problems.high))
+    starts, bounds = np.clip(starts, low, high), frozenset({"low", "high"})
+    lanes = solve(SOLVERS["newton"], built.model, problems, starts, bounds)
     loss = np.where(np.isfinite(lanes.value), lanes.value, np.inf)
-    best = np.argmin(loss, axis=1)
-    rows = np.arange(len(best))
+    best, rows = np.argmin(loss, axis=1), np.arange(len(loss))
     return lanes.coordinates[rows, best], loss[rows, best]
-
-
-def _pulled_values(grid: _Grid, at: np.ndarray) -> tuple[jax.Array, jax.Array]:
-    last = grid.problem.n_rows - 1
-    return _without_row(grid.problem.model, grid.problems, at, last)
-
-
-@compiled(optimised=False, static_argnames="model")
-def _without_row(
-    model: Model, problem: Problem, at: jax.Array, row: int
-) -> tuple[jax.Array, jax.Array]:
-    """A row's prediction at each grid point (P,), and the scaled objective of the others."""
-    others = problem._replace(weight=problem.weight.at[row].set(0.0))
-
-    def one(target: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:
-        loss = scaled_value(model, others._replace(target=target), here)
-        return predict(model, others, here)[row], loss
-
-    return jax.vmap(one)(problem.target, at)

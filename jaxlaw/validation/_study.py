@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,24 +18,15 @@ from jaxlaw.notes import Note
 from jaxlaw.validation._comparison import rank
 
 #: Columns that say which fit a row of :attr:`Study.frame` or :attr:`Study.parameters` is of.
-KEYS = {"law": str, "data": str, "corpus": str, "fold": int, "held_out": str}
-#: Columns of :attr:`Study.frame`, in order, with the kind of their values.
-FRAME = {
-    **KEYS,
-    "n_fitted": int,
-    "n_held_out": int,
-    "extrapolates": bool,
-    **dict.fromkeys(SCORES, float),
-    **{f"train_{name}": float for name in SCORES},
-    "objective": float,
-    "status": str,
-    "agreement": float,
-    "spread": float,
-    "undetermined": str,
-    "failed": bool,
-}
+KEYS = ("law", "data", "corpus", "fold", "held_out")
+#: Columns of :attr:`Study.frame`, in order.
+FRAME = (
+    *KEYS, "n_fitted", "n_held_out", "extrapolates", *SCORES,
+    *(f"train_{name}" for name in SCORES), "objective", "status", "agreement", "spread",
+    "undetermined", "failed",
+)  # fmt: skip
 #: Columns of :attr:`Study.parameters`.
-PARAMETERS = {**KEYS, "parameter": str, "value": float, "at_bound": str}
+PARAMETERS = (*KEYS, "parameter", "value", "at_bound")
 #: Codes of the notes that :meth:`Study.only` makes anew, of the folds that are left.
 _FRAME_CODES = ("far-folds", "folds-failed", "few-starts-agree", "undetermined", "at-bound")
 VERDICTS = {
@@ -90,15 +80,12 @@ class Study(Result):
     laws: dict[str, tuple[str, str | None]]
     sizes: dict[str, int]
     target: str
-    delta: float = field(metadata={"setting": True, "unit": ""})
-    frame: pd.DataFrame = field(metadata={"columns": FRAME})
-    parameters: pd.DataFrame = field(metadata={"columns": PARAMETERS})
+    delta: float
+    frame: pd.DataFrame
+    parameters: pd.DataFrame
     notes: tuple[Note, ...]
 
     picture: ClassVar[str] = "fold_scores"
-    best_is: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(SCORES, "lowest"), "r2": "highest", "ratio": "lowest", "wins": "highest",
-    }  # fmt: skip
 
     @property
     def n_folds(self) -> int:

@@ -119,45 +119,11 @@ def test_a_fit_goes_through_jit_and_grad_and_another_compiles_nothing(chinchilla
     assert float(found.params["beta"]) == pytest.approx(by_hand, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["dcpt", "dcpt-l1", "dcpt-l4"])
-def test_a_law_of_mixtures_is_a_chinchilla_law_at_a_share(name):
-    """Que 2024, eq. 34 to 37: E0 = E + C/(r+ε)^γ and B0 = B·r^η."""
-    p, r = jl.simulate.TRUTHS[name], 0.3
-    units = {"N": 1e-9, "D": 1e-3, "r": 0.01}  # parameters, millions of tokens, percent
-    fit = jl.FittedLaw(name, p, units=units, ranges={"N": (1e8, 1e10)})
-    E0, B0 = {
-        "dcpt": lambda: (p["E"] + p["C"] / (r + p["eps"]) ** p["gamma"], p["B"] * r ** p["eta"]),
-        "dcpt-l1": lambda: (p["E"] + p["C"] / (r + p["eps"]) ** p["gamma"], p["B"]),
-        "dcpt-l4": lambda: (p["E"] + p["C"] / p["c"] ** r, p["B"] * p["b"] ** r),
-    }[name]()
-    law = fit.at_share(30.0)
-    assert law.law.name == "chinchilla" and law.ranges["N"] == (1e8, 1e10)
-    expected = {"E": E0, "A": p["A"] * 1e9 ** p["alpha"], "B": B0 * 1e9 ** p["beta"]}
-    expected |= {"alpha": p["alpha"], "beta": p["beta"]}
-    assert law.params == pytest.approx(expected, rel=1e-13)
-    at = {"N": [2e8, 7e9], "D": [500.0, 26000.0]}
-    np.testing.assert_allclose(law.predict(**at), fit.predict(r=30.0, **at), rtol=1e-13)
-    plan, held = (
-        jl.planning.allocation(law, 1e20),
-        jl.planning.allocation(fit, 1e20, at={"r": 30.0}),
-    )
-    assert (plan.N, plan.D, plan.loss) == pytest.approx((held.N, held.D, held.loss), rel=1e-6)
-
-
-def test_only_laws_that_are_consistent_have_one_at_a_share():
-    for name in ("dcpt-l2", "dcpt-l5", "chinchilla"):
-        with pytest.raises(jl.UsageError, match="is no Chinchilla law of N and D at a share r"):
-            jl.FittedLaw(name, jl.simulate.TRUTHS[name]).at_share(0.5)
-    with pytest.raises(jl.DataError, match=r"in \[0, 1\]"):
-        jl.FittedLaw("dcpt", jl.simulate.TRUTHS["dcpt"]).at_share(1.5)
-
-
 def test_a_share_in_percent_is_predicted_and_planned_in_percent():
     fit = jl.FittedLaw("dcpt", jl.simulate.TRUTHS["dcpt"], units={"r": 0.01})
     whole = jl.FittedLaw("dcpt", jl.simulate.TRUTHS["dcpt"])
     assert fit.predict(N=1, D=1, r=100) == whole.predict(N=1, D=1, r=1)
-    for call in (fit.predict, fit.at_share):
-        with pytest.raises(jl.DataError, match=r"in \[0, 100\]"):
-            call(**({"N": 1, "D": 1} if call == fit.predict else {}), r=101)
+    with pytest.raises(jl.DataError, match=r"in \[0, 100\]"):
+        fit.predict(N=1, D=1, r=101)
     with pytest.raises(jl.UsageError, match=r"r is 101; it must be in \[0, 100\]"):
         jl.planning.allocation(fit, 1e20, at={"r": 101})

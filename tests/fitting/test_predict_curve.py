@@ -166,7 +166,7 @@ def test_a_fit_with_its_decay_is_resampled(fitted_decay):
     drawn = jl.bootstrap(fit, curves, 60, progress=False)
     cov, held = jl.covariance(fit, curves), jl.profile(fit, curves, "C")
     for found in (drawn, cov, held):
-        assert "decay-held" in [note.code for note in found.notes]
+        assert "decay-fitted" in [note.code for note in found.notes]
     spread = np.std(drawn.params["C"])
     assert cov.conf_int().set_index("parameter")["std_err"]["C"] == pytest.approx(spread, rel=0.5)
     assert len(jl.influence(fit, curves)) == len(curves.table)
@@ -176,4 +176,4 @@ def test_a_fit_with_its_decay_is_resampled(fitted_decay):
     with pytest.raises(jl.UsageError, match=r"decay=0\.999,.*pass the curves, or curves\.runs"):
         jl.covariance(fit, curves.runs())
     plain = jl.covariance("annealing", curves)
-    assert "decay-held" not in [note.code for note in plain.notes]
+    assert "decay-fitted" not in [note.code for note in plain.notes]

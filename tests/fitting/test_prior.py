@@ -154,13 +154,8 @@ def test_what_a_prior_rests_on_is_said_of_each_law():
     assert own.rests_on(jl.laws.get("skaling")) == "27 experiments of 8 sources"
 
 
-def test_files_of_older_priors_are_read_and_broken_ones_refused():
+def test_broken_files_of_priors_are_refused():
     record = json.loads(json.dumps(field_prior().to_dict()))
-    older = {name: value for name, value in record.items() if name not in ("basis", "made_of")}
-    del record["made_of"][0]["hashes"]  # of fits that were saved before there were any
-    assert jl.fitting.Prior.from_dict(record).made_of[0].hashes == ()
-    prior = jl.fitting.Prior.from_dict(older)
-    assert prior.made_of == () and prior.rests_on(jl.laws.get("skaling")).startswith("27 exp")
     broken = copy.deepcopy(record)
     del broken["noise"]
     with pytest.raises(jl.DataError, match="noise"):
@@ -231,8 +226,6 @@ def test_ledgers_that_make_no_sense_are_refused(tmp_path):
         ledger_prior(tmp_path)
     with pytest.raises(jl.UsageError, match="prior is a float"):
         _prior.prior_of(3.0)
-    with pytest.raises(jl.UsageError, match="no option 'prior'.*jl.posterior"):
-        jl.fit("chinchilla", table(), prior="field")
 
 
 def test_an_experiment_counts_once_however_many_copies_of_its_runs_there_are():

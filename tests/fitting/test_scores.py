@@ -135,7 +135,7 @@ def test_all_parameters_fixed_is_a_call():
         with pytest.raises(jl.UsageError, match="every parameter .* is fixed"):
             ask(fit, RUNS)
     with pytest.raises(jl.UsageError, match="every parameter .* is fixed"):
-        jl.profile(fit, RUNS, {"N": 7e9, "D": 1e12})
+        jl.profile(fit, RUNS, "E")
 
 
 def test_printed_numbers_compete_with_a_law_that_is_fitted():

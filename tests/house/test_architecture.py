@@ -142,7 +142,7 @@ def test_no_import_goes_round():
 
 # Read on request, with an error that says what to install: tables as Parquet, TensorBoard's logs,
 # draws for ArviZ. cloudpickle takes laws of a notebook to workers.
-ON_REQUEST = {"arviz", "cloudpickle", "pyarrow", "tensorboard"}
+ON_REQUEST = {"cloudpickle", "pyarrow", "tensorboard"}
 
 
 def test_what_is_imported_is_a_declared_dependency():

@@ -9,7 +9,7 @@ import pytest
 
 import jaxlaw as jl
 from tests.conftest import named, texts
-from tests.fixtures.studies import a_study
+from tests.fixtures.studies import a_study, profile_of
 
 plots = pytest.importorskip("jaxlaw.plots")
 
@@ -158,9 +158,9 @@ def test_intervals_share_an_axis_in_percent(ax):
 def test_a_profile_with_its_interval(chinchilla_fit, ax):
     value = np.linspace(0.28, 0.38, 21)
     table = pd.DataFrame({"value": value, "objective": 1.0, "root": (value - 0.33) / 0.01})
-    found = jl.uncertainty.Profile(chinchilla_fit, "alpha", table, 0.33, 0.01, 200, ())
+    found = profile_of(chinchilla_fit, table, 0.33, (0.31, 0.35))
     plots.objective_profile(found, ax)
-    low, high = found.interval().low, found.interval().high
+    low, high = found.interval["alpha"]
     (ground,) = ax.patches
     assert (ground.get_x(), ground.get_x() + ground.get_width()) == pytest.approx((low, high))
     assert f"0.33 ({low:.4g} to {high:.4g})" in texts(ax) and "95%" in named(ax)

@@ -124,7 +124,7 @@ def test_a_plan_is_shown_with_its_interval(draws, whole):
     plan = planning.allocation(draws, 1e21)
     rows = [row for row in Seen(whole).rows if row[0] == "N"]
     assert rows[0][1] == f"{plan.N:.6g}"
-    assert rows[0][4] == plan.written("N") and "B parameters" in rows[0][4]
+    assert rows[0][4] == str(plan.quantities["N"]) and "B parameters" in rows[0][4]
     assert rows[0][2:4] == [f"{end:.4g}" for end in plan.interval["N"]]
 
 
@@ -146,7 +146,7 @@ def test_a_mixture_has_its_trade_off():
 def test_a_profile_is_drawn_with_its_interval(chinchilla_fit):
     found = a_profile(chinchilla_fit)
     seen = Seen(jl.report(chinchilla_fit, plans=[found]))
-    low, high = found.interval()[2:]
+    low, high = found.interval["alpha"]
     assert f"{low:.4g} to {high:.4g}" in seen.text and "Of alpha it is the profile's." in seen.text
     assert seen.row("alpha")[3:5] == [f"{low:.4g}", f"{high:.4g}"]
     other = dataclasses.replace(chinchilla_fit, params=TRUTHS["chinchilla"])

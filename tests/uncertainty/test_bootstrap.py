@@ -49,8 +49,6 @@ def test_what_a_file_holds_gives_the_same_intervals(drawn, chinchilla_fit, tmp_p
     assert (
         jl.planning.allocation(again, 1e21).interval == jl.planning.allocation(drawn, 1e21).interval
     )
-    with pytest.raises(jl.UsageError, match="a file has no runs"):
-        again.conf_int(method="bca")
 
 
 @pytest.mark.full
@@ -85,11 +83,9 @@ def test_any_function_of_the_parameters_has_an_interval(drawn):
     def ratio(params):
         return params["alpha"] / params["beta"]
 
-    assert drawn.of(ratio).shape == (300,)
     result = drawn.interval(ratio)
     assert result.low < TRUTH["alpha"] / TRUTH["beta"] < result.high
     assert result.estimate == drawn.fit.params["alpha"] / drawn.fit.params["beta"]
-    assert len(drawn.table) == len(drawn) == 300
 
 
 @pytest.mark.full
@@ -241,36 +237,16 @@ def test_intervals_of_known_draws():
     draws = np.concatenate([np.exp(np.linspace(-1, 1, 2001)), [np.nan, np.inf]])
     low, high = interval_of(1.0, draws)[2:]
     np.testing.assert_allclose([low, high], np.exp([-0.95, 0.95]), rtol=1e-3)
-    low, high = interval_of(2.0, draws, method="basic", log=True)[2:]
-    np.testing.assert_allclose([low, high], 4 * np.exp([-0.95, 0.95]), rtol=1e-3)
-    low, high = interval_of(2.0, draws, method="basic")[2:]
-    np.testing.assert_allclose([low, high], 4 - np.exp([0.95, -0.95]), rtol=1e-3)
-    low, high = interval_of(1.0, draws, method="normal", log=True)[2:]
-    np.testing.assert_allclose(np.log([low, high]), [-1.1320, 1.1320], rtol=1e-3)
     assert np.isnan(interval_of(1.0, np.full(10, np.nan)).low)
 
 
-def test_basic_intervals_carry_a_note_that_they_are_short(chinchilla_fit):
-    drawn = jl.bootstrap(chinchilla_fit, TABLE, 8, n_starts=8, n_local=2)
-    for ask in (
-        lambda: drawn.conf_int(method="basic"),
-        lambda: drawn.prediction(N=1e10, D=1e12, method="basic"),
-        lambda: drawn.interval(lambda p: p["E"], method="basic"),
-    ):
-        with pytest.warns(UserWarning, match="basic intervals are too short") as caught:
-            ask()
-        assert caught[0].filename == __file__
-    drawn.conf_int()  # and the default says nothing
-
-
 def test_intervals_of_few_degrees_go_as_far_out_as_students_t():
-    """Of normal draws every way is estimate ± 2.5706 standard deviations with 5 degrees."""
+    """Of normal draws: estimate ± 2.5706 standard deviations with 5 degrees."""
     from scipy.special import ndtri
 
     draws = ndtri((np.arange(100_000) + 0.5) / 100_000)
-    for method in ("percentile", "basic", "normal"):
-        low, high = interval_of(0.0, draws, method=method, degrees=5)[2:]
-        np.testing.assert_allclose([low, high], [-2.5706, 2.5706], rtol=1e-3)
+    low, high = interval_of(0.0, draws, degrees=5)[2:]
+    np.testing.assert_allclose([low, high], [-2.5706, 2.5706], rtol=1e-3)
     assert student_interval(1.0, 400.0, 0.95, 1, True) == (0.0, np.inf)  # and no warning
     widths = [np.ptp(interval_of(0.0, draws, degrees=d)[2:]) for d in (3, 5, 20, 200, np.inf)]
     assert (np.diff(widths) < 0).all()
@@ -284,56 +260,13 @@ def test_degrees_are_those_of_what_is_drawn(chinchilla_fit):
     assert [degrees_of(problem, kind, nine) for kind in ("case", "wild")] == [8, 8]
 
 
-@pytest.mark.parametrize("method", ["basic", "normal"])
-def test_intervals_of_logarithms_end_where_draws_are_zero(method):
-    """A coefficient that some resamples do without has an interval still, from 0."""
-    draws = np.abs(np.random.default_rng(0).normal(0.3, 0.2, (1000, 2)))
-    draws[:100, 0] = 0.0
-    low, high = interval_of(np.array([0.3, 0.3]), draws, method=method, log=True)[2:]
-    assert low[0] == 0 and 0.5 < high[0] < 0.7
-    alone = interval_of(0.3, draws[:, 1], method=method, log=True)
-    np.testing.assert_allclose([low[1], high[1]], alone[2:], rtol=1e-12)
-    assert low[1] > 0
-
-
-@pytest.mark.full
-def test_bca_intervals_are_scipys(own_laws):
-    """Of a mean of skewed numbers: of scipy's own draws to the digit, of our draws nearly."""
-    from scipy import stats
-
-    x = np.random.default_rng(4).exponential(size=25) + 0.1
-    reference = stats.bootstrap((x,), np.mean, method="BCa", random_state=np.random.default_rng(1))
-    expected, draws = reference.confidence_interval, reference.bootstrap_distribution
-    without = (x.sum() - x) / 24
-    result = interval_of(x.mean(), draws, method="bca", left_out=without)
-    np.testing.assert_allclose(result[2:], expected, rtol=1e-9)
-
-    @jl.law(linear=("a",), residuals="linear")
-    def level(x, *, a=jl.laws.real(-3, 3)):
-        return a + 0 * x
-
-    table = {"x": np.arange(25.0), "loss": x}
-    ours = jl.bootstrap(level, table, 4000, delta=np.inf, residuals="linear", progress=False)
-    np.testing.assert_allclose(ours.left_out.params["a"], without, rtol=1e-6)
-    width = expected.high - expected.low
-    for result in (
-        ours.conf_int(method="bca").iloc[0],
-        ours.prediction(x=2.0, method="bca").iloc[0],
-        ours.interval(lambda params: params["a"], method="bca")._asdict(),
-    ):
-        assert result["low"] == pytest.approx(expected.low, abs=0.04 * width)
-        assert result["high"] == pytest.approx(expected.high, abs=0.04 * width)
-    plain = ours.conf_int().iloc[0]
-    assert expected.high - plain["high"] > 0.04 * width  # the correction is seen
-
-
 @pytest.mark.full
 def test_notes_say_what_the_resamples_were_short_of(chinchilla_fit):
     labels = np.arange(len(TABLE)) // 27
     few = jl.bootstrap(chinchilla_fit, TABLE, 300, groups=labels, progress=False)
     assert few.n_groups == 9 and "few-groups" in [note.code for note in few.notes]
     walled = jl.bootstrap("chinchilla", TABLE, 300, bounds={"E": (None, 1.66)}, progress=False)
-    assert "resamples-at-bound" in [note.code for note in walled.notes]
+    assert "at-bound" in [note.code for note in walled.notes]
     assert walled.params["E"].max() <= 1.66
 
 
@@ -361,9 +294,3 @@ def test_the_published_standard_errors_and_intervals_of_chinchilla():
         if row["parameter"] in "AB":
             mine, theirs = np.log(mine), np.log(theirs)
         assert np.abs(mine - theirs).max() < 0.1 * np.ptp(theirs)
-
-
-def test_draws_go_to_arviz(drawn):
-    pytest.importorskip("arviz")
-    posterior = drawn.to_arviz()["posterior"]
-    assert np.ravel(posterior["alpha"]).tolist() == drawn.params["alpha"].tolist()

@@ -179,7 +179,7 @@ def test_a_study_is_kept(study, tmp_path):
         ({}, "is not a jaxlaw study"),
         (record | {"schema": 99}, "schema 99"),
         ({k: v for k, v in record.items() if k != "frame"}, "'frame' is missing"),
-        (record | {"frame": [record["frame"][0] | {"fold": "x"}]}, r"'frame\[0\].fold' must be"),
+        (record | {"frame": [*record["frame"], {"fold": "x"}]}, r"\].law' is missing"),
     ):
         (tmp_path / "broken.json").write_text(json.dumps(broken))
         with pytest.raises(jl.DataError, match=message):

@@ -343,8 +343,8 @@ def compute_over_ratio(plan: Answer, ax: Axes | None = None) -> Axes:
     log_axis(ax.yaxis, words=False)
     if limits := plan.interval.get("ratio"):
         ax.hlines(plan.compute, *limits, color=RED, linewidth=1.6, zorder=3)
-    lines = [f"{plan.written('ratio')} tokens per parameter",
-             *(plan.written(name) for name in ("N", "D", "compute"))]  # fmt: skip
+    lines = [f"{plan.quantities['ratio']} tokens per parameter",
+             *(str(plan.quantities[name]) for name in ("N", "D", "compute"))]  # fmt: skip
     answer_below(ax, plan.ratio, plan.compute, "\n".join(lines))
     said = {f"compute to a loss of {plan.quantities['loss'].number}": True,
             f"bar: {plan.level:.0%}": "ratio" in plan.interval}  # fmt: skip

@@ -41,7 +41,7 @@ def settings(plan: Answer, ax: Axes | None = None) -> Axes:
     ax, table = ax or new_axes(), plan.points["around"]
     x, y = table.columns[:2]
     at = plan.best[x], plan.loss if y == "loss" else plan.best[y]
-    text = "\n".join(f"{name} {plan.written(name)}" for name in (*plan.best, "loss"))
+    text = "\n".join(f"{name} {plan.quantities[name]}" for name in (*plan.best, "loss"))
     bars = {"color": BLUE, "alpha": 0.3, "linewidth": 5, "zorder": 2}
     _scale(plan, ax.xaxis, x)
     ax.hlines(at[1], *plan.near[x], **bars)
@@ -120,9 +120,9 @@ def larger_batches(plan: Answer, ax: Axes | None = None) -> Axes:
         if limits := plan.interval.get("batch"):
             ax.hlines(1 + plan.overhead, *limits, color=RED, linewidth=1.6, zorder=3)
         named = [name for name in ("batch", "lr", "steps") if name in plan.quantities]
-        text = "\n".join(f"{name} {plan.written(name)}" for name in named)
+        text = "\n".join(f"{name} {plan.quantities[name]}" for name in named)
         answer_below(ax, plan.batch, 1 + plan.overhead, text)
-    title = f"to the loss {plan.written('loss')}\ndotted: steps if tokens stayed the same"
+    title = f"to the loss {plan.quantities['loss']}\ndotted: steps if tokens stayed the same"
     _scale(plan, ax.xaxis, "batch")
     return finish(ax, _label(plan, "batch"), "relative to the best batch", title, ends)
 
