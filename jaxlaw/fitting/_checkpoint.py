@@ -150,7 +150,7 @@ class Work:
             UsageError: workers cannot read the law.
             KeyboardInterrupt: Ctrl-C, once the chunks under way here are finished and kept.
         """
-        began, done = time.perf_counter(), self._kept(stage, range(len(chunks)))
+        began, done = time.perf_counter(), self._kept(stage, chunks, range(len(chunks)))
         left, kept = [k for k in range(len(chunks)) if k not in done], len(done)
         lanes = sum(chunk.lanes for chunk in chunks)
         # Of more rounds than there were to be, the last one goes on.
@@ -184,12 +184,12 @@ class Work:
         groups = [left[k : k + width] for k in range(0, len(left), width)]
 
         def work(group: list[int]) -> dict[int, Lanes]:
-            results = self._kept(stage, group)  # another process may have been here by now
+            results = self._kept(stage, chunks, group)  # another process may have been here by now
             group = [k for k in group if k not in results]
             if group:
                 new = function([chunks[k] for k in group])
                 for k, result in zip(group, new, strict=True):
-                    self._keep(stage, k, result)
+                    self._keep(stage, k, chunks[k], result)
                     results[k] = result
             return results
 
@@ -249,7 +249,7 @@ class Work:
                             continue
                         if isinstance(result, Exception):
                             raise result
-                        self._keep(stage, k, result)
+                        self._keep(stage, k, chunks[k], result)
                         yield {k: result}
             finally:
                 for future, *_ in waiting:
@@ -278,26 +278,28 @@ class Work:
             for future in futures:
                 future.result()
 
-    def _file(self, stage: str, k: int) -> tuple[Path, np.ndarray]:
-        """A chunk's file, and the digest of batch and name in it: a renamed file's differs."""
+    def _file(self, stage: str, k: int, chunk: Chunk) -> tuple[Path, np.ndarray]:
+        """A chunk's file, and the digest in it of what it is of: that of a renamed file differs."""
         file = self.folder / f"{stage}-{k:06d}.npz"
-        digested = hashlib.sha256(self._batch + file.name.encode()).digest()
-        return file, np.frombuffer(digested, np.uint8)
+        named = f"{file.name} {chunk.problems} {chunk.starts}".encode()
+        return file, np.frombuffer(hashlib.sha256(self._batch + named).digest(), np.uint8)
 
-    def _kept(self, stage: str, indices: Iterable[int]) -> dict[int, Lanes]:
+    def _kept(
+        self, stage: str, chunks: Sequence[Chunk], indices: Iterable[int]
+    ) -> dict[int, Lanes]:
         """Results of those of these chunks that are in the folder, whole."""
         found: dict[int, Lanes] = {}
         for k in indices if self.folder is not None else ():
-            file, name = self._file(stage, k)
+            file, name = self._file(stage, k, chunks[k])
             with contextlib.suppress(OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
                 archive = np.load(io.BytesIO(file.read_bytes()), allow_pickle=False)
                 if np.array_equal(archive[NAME], name):
                     found[k] = Lanes(**{field: archive[field] for field in Lanes._fields})
         return found
 
-    def _keep(self, stage: str, k: int, result: Lanes) -> None:
+    def _keep(self, stage: str, k: int, chunk: Chunk, result: Lanes) -> None:
         if self.folder is not None:
-            file, name = self._file(stage, k)
+            file, name = self._file(stage, k, chunk)
             buffer = io.BytesIO()
             np.savez(buffer, **result._asdict(), **{NAME: name})
             _write(file, buffer.getvalue())

@@ -107,8 +107,7 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
             than nine in ten of them agree, more are solved, up to 65,536 rows × starts, and
             (8/p)² of that for a law of p > 8 parameters. None or False solves all starts, as they
             are.
-        solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers;
-            ``"lbfgs-optax"`` for optax's.
+        solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers.
         delta: Huber threshold; the law's own if None; ``inf`` for least squares.
         residuals: ``"log"`` for residuals of the target's logarithm, ``"linear"`` for the
             target's own; the law's choice if None.

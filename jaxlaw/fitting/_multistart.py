@@ -19,24 +19,21 @@ way only where a few starts of its own say that its optimum lies elsewhere.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
 
-from jaxlaw._jit import compiled, installed, next_power_of_two, on_accelerator
+from jaxlaw._jit import installed, next_power_of_two, on_accelerator
 from jaxlaw._version import __version__
-from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import Work, digest
 from jaxlaw.fitting._engine import (
     LANES,
     OWN,
-    PROBLEMS,
     STARTS,
     Chunk,
     Lanes,
@@ -52,11 +49,9 @@ from jaxlaw.fitting._objective import (
     Problem,
     predict,
     rounding_floor,
-    scale_on_host,
-    scaled_value,
     shared_fields,
 )
-from jaxlaw.fitting._transform import Array, Model
+from jaxlaw.fitting._transform import Model
 from jaxlaw.fitting._variable_projection import solved_coordinates
 from jaxlaw.fitting.solvers import POLISH, Solver, Status, with_usable
 
@@ -227,10 +222,7 @@ def find_optima(
         )
         ends, solved[unsure] = distinct(lanes, floors), chosen.shape[1]
     polished = _solve(POLISH, batch, _to_polish(ends), work)
-    optima = _optima(lanes, ends, polished, floors, np.full(batch.count, n_starts), solved)
-    if work.folder is not None:
-        _check_answers(batch, optima, work.folder)
-    return optima
+    return _optima(lanes, ends, polished, floors, np.full(batch.count, n_starts), solved)
 
 
 def find_optima_warm(
@@ -337,10 +329,7 @@ def find_optima_warm(
     lanes_of_all = _side_by_side(*found)
     ends = distinct(lanes_of_all, floors)
     polished = solved(batch, _to_polish(ends), "polish", POLISH)
-    optima = _optima(lanes_of_all, ends, polished, floors, tried, n_each)
-    if work.folder is not None:
-        _check_answers(batch, optima, work.folder)
-    return optima
+    return _optima(lanes_of_all, ends, polished, floors, tried, n_each)
 
 
 # ---------------------------------------------------------------- chunks of a stage
@@ -663,78 +652,20 @@ def _optima(
     return optima
 
 
-# ---------------------------------------------------------------- what a folder holds
-
-
-def _check_answers(batch: Batch, optima: Sequence[Optimum], folder: Path) -> None:
-    """Refuse answers of a work folder whose objective the law does not give; raises UsageError.
-
-    The manifest distinguishes batches by their description. This check needs no description: it
-    finds whatever else lies in a folder that is not this work's.
-    """
-    at = np.stack([optimum.coordinates for optimum in optima])
-    kept = np.array([optimum.objective for optimum in optima])
-    fields = {name: getattr(batch.problems, name) for name in batch.batched}
-    actual = np.asarray(_objectives(batch.model, shared_fields(batch.problems, fields), fields, at))
-    tie = np.maximum(AGREE * kept, batch.floors)
-    wrong = np.isfinite(kept) & ~(np.abs(actual - kept) <= tie)
-    if wrong.any():
-        k = int(np.argmax(wrong))
-        scale = scale_on_host(batch.problems)
-        raise UsageError(
-            f"work folder {folder} holds answers that are not of this work: an objective of "
-            f"{kept[k] * scale:.8g} is kept, and at the parameters kept with it the law "
-            f"{batch.model.law.name} gives {actual[k] * scale:.8g}: delete the folder, or name "
-            "another"
-        )
-
-
-@compiled(optimised=False, static_argnames="model")
-def _objectives(model: Model, shared: Problem, fields: dict[str, Any], at: Array) -> Array:
-    """Scaled objectives (P,) at one point each, one problem after another to save memory."""
-
-    def of_one(problem: tuple[dict[str, Any], Array]) -> Array:
-        fields, coordinates = problem
-        return scaled_value(model, shared._replace(**fields), coordinates)
-
-    return jax.lax.map(of_one, (fields, at))
-
-
 def _description(
     method: Solver, batch: Batch, starts: np.ndarray, n_local: int | Literal[False] | None
 ) -> dict[str, str]:
     """What a batch is made of, in the words of a work folder's manifest."""
-    first = jax.tree.map(np.asarray, batch.problems)
-    single = first._replace(
-        **{n: jax.tree.map(lambda leaf: leaf[0], getattr(first, n)) for n in batch.batched}
-    )
-    coordinates = tuple(starts[0])
-    traced = jax.make_jaxpr(partial(predict, batch.model))(single, coordinates)
-    # The text of a trace holds a formula's operations and numbers, but of arrays that it closes
-    # over only the shapes, and of functions that are called back their addresses in this process.
-    formula = re.sub(r" at 0x[0-9a-f]+", "", str(traced)).encode()
-    versions = [f"jaxlaw {__version__}", *installed("jax", "jaxopt")]
+    problem = batch.only(0).problems if batch.batched else batch.problems
+    # The text holds a formula's operations, numbers and the arrays that it closes over.
+    formula = jax.jit(partial(predict, batch.model)).lower(problem, tuple(starts[0])).as_text()
     settings = (method.name, method.settings, POLISH.settings, n_local, batch.model.residuals)
-    sizes = (
-        CANDIDATES, KEPT, MEMBERS, SCREEN_LANES, SOLVE_LANES, LANES_ON_ACCELERATOR,
-        ROWS_ON_ACCELERATOR, OWN_PART, OWN_SCREENED, REFITS, PROBLEMS, LANES, SURE, CHEAP,
-        EFFICIENT, jax.default_backend(),
-    )  # fmt: skip
+    versions = [f"jaxlaw {__version__}", *installed("jax", "jaxopt"), jax.default_backend()]
     return {
         "law": batch.model.law.name,
-        "formula": digest([np.frombuffer(formula, np.uint8), *_constants(traced)]),
+        "formula": hashlib.sha256(formula.encode()).hexdigest(),
         "data": digest(batch.problems),
         "starts": digest([starts]),
         "options": str(settings),
         "versions": ", ".join(versions),
-        "sizes": str(sizes),
     }
-
-
-def _constants(traced: Any) -> Iterator[np.ndarray]:
-    """Arrays that a traced formula closes over, those of the formulas inside it among them."""
-    yield from map(np.asarray, getattr(traced, "consts", ()))
-    for equation in traced.eqns:
-        for inner in jax.tree.leaves(list(equation.params.values())):
-            if hasattr(inner, "eqns"):
-                yield from _constants(inner)

@@ -23,8 +23,6 @@ from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._engine import Lanes
 from jaxlaw.fitting._multistart import Batch, find_optima
 from jaxlaw.fitting._objective import Problem
-from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._problem import build_problem
 from jaxlaw.fitting.solvers import SOLVERS, Status
 from tests.fixtures.fit_problems import fit_problem, screened
 
@@ -285,39 +283,6 @@ def test_a_folder_does_not_answer_for_a_law_of_other_constants(
     asked(level_law([1.0, 2.0], looked_up))  # the same law, made again
     with pytest.raises(UsageError, match="another batch .its formula differ"):
         asked(level_law([2.0, 1.0], looked_up))
-
-
-def test_answers_of_a_folder_that_the_law_does_not_give_are_refused(own_laws, level_runs, tmp_path):
-    law = level_law([1.0, 2.0])
-    jl.fit(law, level_runs, work_dir=tmp_path, **FEW)
-    for path in [*tmp_path.glob("newton-*.npz"), *tmp_path.glob("polish-*.npz")]:
-        held = dict(np.load(path))
-        np.savez(path, **{**held, "coordinates": held["coordinates"] * 1.001})
-    with pytest.raises(UsageError, match="answers that are not of this work.*delete the folder"):
-        jl.fit(law, level_runs, work_dir=tmp_path, **FEW)
-
-
-def test_a_law_that_calls_back_to_python_finds_its_folder_again(own_laws, level_runs):
-    """Its text names an address, which is another one in every process."""
-
-    def described(address):
-        def twice(values):
-            return 2 * np.asarray(values)
-
-        twice.__qualname__ = address
-
-        @jl.law(name="own-callback", replace=True)
-        def own(N, *, E=jl.laws.positive(0.5, 3), A=jl.laws.positive(0.1, 10)):
-            shape = jax.ShapeDtypeStruct(N.shape, N.dtype)
-            return E + A * jax.lax.stop_gradient(jax.pure_callback(twice, shape, N)) / 1e9
-
-        with jax.enable_x64(True):
-            seen = level_runs["N"].to_numpy(), level_runs["loss"].to_numpy(), np.ones(24)
-            p = build_problem(own, {"N": seen[0]}, *seen[1:], FitOptions(), True)
-            batch = Batch(p.model, jax.tree.map(np.asarray, p.data))
-            return searching._description(NEWTON, batch, np.ones((1, 2)), False)["formula"]
-
-    assert described("twice") == described("twice") != described("another")
 
 
 def test_rows_that_a_table_is_padded_with_do_not_count_as_work():
