@@ -222,13 +222,13 @@ class Rows:
         for kind in (np.float64, np.float32):
             cast = lambda leaf: np.asarray(leaf, kind) if np.ndim(leaf) else kind(leaf)  # noqa: B023, E731
             data = jax.tree.map(cast, problem.data)
-            queue = _engine.Queue({}, starts.astype(kind), np.zeros(count, np.int32))
+            chunk = _engine.Chunk((0, 1), (0, count), {}, starts.astype(kind), (1, count))
             with jax.enable_x64(kind == np.float64):
-                (values,), cold, seconds = timed(
-                    lambda: _engine.evaluate_queues(problem.model, data, [queue], count),  # noqa: B023
+                ((values, _),), cold, seconds = timed(
+                    lambda: _engine.evaluate_chunks(problem.model, data, [chunk], {}),  # noqa: B023
                     3,
                 )
-            value = np.nan_to_num(values.value[0], nan=np.inf)
+            value = np.nan_to_num(values[0], nan=np.inf)
             best[kind] = np.argsort(value, kind="stable")[:64]
             same = len(np.intersect1d(best[kind], best[np.float64])) / 64
             show(f"262,144 starts of dcpt screened in {kind.__name__}", cold, seconds,

@@ -266,10 +266,10 @@ def near_optima():
     """The scaled objectives that versions come to from the optima of their data set alone."""
     found, solve = [], search._solve
 
-    def kept(method, task, points, work, stage=None, layout=None):
-        solved = solve(method, task, points, work, stage, layout)
+    def kept(method, task, points, work, stage=None, *shape):
+        solved = solve(method, task, points, work, stage, *shape)
         if stage.startswith("near-"):
-            found.append(solved["value"][:, 0].copy())
+            found.append(solved.value.min(axis=1))
         return solved
 
     search._solve = kept

@@ -1,69 +1,51 @@
 """Progress of long work: what is done of it, and how it is shown on stderr, on request.
 
-Work says which part it is in (:func:`parts`, :func:`part`) and what share of that is done. Nobody
-need listen. A :class:`Display` shows it: as a bar on a terminal and in a notebook, elsewhere as a
-line every ten seconds.
+Work says which part it is in and what share of that is done. A :class:`Display` shows it: on a
+terminal and in a notebook as a bar of rich, which the command brings, elsewhere as lines.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from jaxlaw import _cache
 
-T = TypeVar("T")
-
 EVERY = 10.0  # seconds between lines
-REFRESH = 0.5  # seconds between two states of a bar
-_LOOK = 0.05  # seconds between looks for something to say
-_BAR = 20  # characters
-_LEAST, _SOON = 0.04, 5.0  # share and seconds of the work after which the rest is estimated
+_parts: list[Part] = []  # of the work, from the outside to the inside
+_displays: list[Display] = []
 
 
 class Part:
-    """The k-th of n equal parts of some work.
-
-    Attributes:
-        text: what it is, such as ``law 2 of 5 (skaling)``.
-        k, n: which of how many it is, from 0.
-        share: share of it that is done; parts inside it are counted by themselves.
-        detail: how much of it is done, in words.
-    """
+    """The k-th of n equal parts, from 0, of some work: what it is, and what of it is done."""
 
     def __init__(self, text: str, k: int, n: int) -> None:
-        self.text, self.k, self.n = text, k, n
-        self.share, self.detail = 0.0, ""
-        self.began = time.monotonic()
+        self.text, self.k, self.n, self.share, self.detail = text, k, n, 0.0, ""
 
-
-_parts: list[Part] = []  # from the outside to the inside
-_displays: list[Display] = []
+    def now(self, share: float, detail: str = "") -> None:
+        """Say what share of it is done, and in words."""
+        self.share, self.detail = share, detail
+        for display in _displays:
+            display.show()
 
 
 @contextlib.contextmanager
 def part(text: str = "", k: int = 0, n: int = 1) -> Iterator[Part]:
     """The body is the k-th of n equal parts of what is done."""
-    one = Part(text, k, n)
-    _parts.append(one)
+    _parts.append(one := Part(text, k, n))
     try:
         yield one
     finally:
         _parts.remove(one)
         if _parts:  # what comes next goes on from here
-            _parts[-1].share = (one.k + 1) / one.n
-        else:
-            for display in _displays:
-                display.clear()
+            _parts[-1].share = (k + 1) / n
 
 
-def parts(items: Sequence[T], name: Callable[[T], str], kind: str) -> Iterator[T]:
+def parts(items: Sequence[Any], name: Callable[[Any], str], kind: str) -> Iterator[Any]:
     """The items, each of which is a part of the work: ``law 2 of 5 (skaling)``."""
     for k, item in enumerate(items):
         of = f"{k + 1} of {len(items)} ({name(item)})" if len(items) > 1 else name(item)
@@ -71,142 +53,62 @@ def parts(items: Sequence[T], name: Callable[[T], str], kind: str) -> Iterator[T
             yield item
 
 
-def say(text: str) -> None:
-    """Show a line at once, where anything is shown."""
-    for display in _displays:
-        display.say(text)
-
-
-def done() -> float:
-    """The share of the work that is done."""
+def state() -> tuple[float, str]:
+    """The share of the work that is done, and in words; no words where nothing is known of it."""
     share, size = 0.0, 1.0
-    for one in list(_parts):
-        share += size * one.k / one.n
-        size /= one.n
-    return share + size * (_parts[-1].share if _parts else 0.0)
+    for one in _parts:
+        share, size = share + size * one.k / one.n, size / one.n
+    words = [one.text for one in _parts] + [one.detail for one in _parts]
+    return share + size * (_parts[-1].share if _parts else 0.0), ", ".join(filter(None, words))
 
 
-def state() -> str:
-    """What is done, in words; empty where nothing is known of it."""
-    here = list(_parts)
-    words = [one.text for one in here if one.text] + [one.detail for one in here if one.detail]
-    # Its module imports JAX, and a command that has not yet done so compiles nothing.
-    if getattr(sys.modules.get("jaxlaw._jit"), "compiling", None):
-        once = "" if _cache.folder() is None else ", once on this machine"
-        words.append(f"compiling{once}")
-    if here and time.monotonic() - here[0].began > _SOON and done() > _LEAST:
-        seconds, share = time.monotonic() - here[0].began, done()
-        words.append(f"about {_duration(seconds * (1 - share) / share)} left")
-    return ", ".join(words)
+def _print(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # a stream is closed: no reason to fail
+        print(f"jaxlaw: {text}", file=sys.stderr, flush=True)
 
 
 def say_compiling() -> None:
-    """Say that programs are compiled, to a person who sits before a terminal or a notebook.
-
-    In Python progress is shown on request. A first forecast on a machine takes ten seconds all the
-    same, and would be taken for what forecasts take.
-    """
-    if not _displays and _overwrites(sys.stderr) and not os.environ.get("JAXLAW_QUIET"):
+    """Say, to a person at a terminal too, why what takes seconds later takes longer at first."""
+    if _displays or (sys.stderr and sys.stderr.isatty() and not os.environ.get("JAXLAW_QUIET")):
         once = "" if _cache.folder() is None else " once on this machine,"
-        with contextlib.suppress(OSError, ValueError):
-            print(f"jaxlaw: compiling,{once} before it computes", file=sys.stderr, flush=True)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(5, 5 * round(seconds / 5))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+        _print(f"compiling,{once} before it computes")
 
 
 class Display:
-    """Shows progress on stderr from a thread of its own, until it is closed.
+    """Shows progress until it is closed; ``idle`` where nothing is known of the work."""
 
-    Args:
-        idle: what it says where nothing is known of the work; empty to say nothing.
-        began: when the work began, by ``time.monotonic()``; now if None.
-    """
+    def __init__(self, idle: str = "") -> None:
+        self._idle, self._due, self._named, self._bar = idle, 0.0, "", None
+        with contextlib.suppress(ModuleNotFoundError):  # only a display needs it
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    def __init__(self, idle: str = "", began: float | None = None) -> None:
-        self._idle = idle
-        self._began = time.monotonic() if began is None else began
-        self._stream: Any = sys.stderr
-        self._bar = _overwrites(self._stream)
-        self._width = 0  # of the bar that is on the screen
-        self._lock, self._closed = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+            console = Console(stderr=True)
+            if console.is_terminal or console.is_jupyter:
+                columns = BarColumn(20), TextColumn("{task.description}"), TimeRemainingColumn()
+                self._bar: Any = Progress(*columns, console=console, transient=True)
+                self._bar.add_task(idle, total=1.0)
+                self._bar.start()
         _displays.append(self)
-        self._thread.start()
+        self.show()
+
+    def show(self) -> None:
+        """Show what is done; as a line, where the work has another name or the last is old."""
+        (share, text), named = state(), _parts[0].text if _parts else ""
+        if self._bar:
+            self._bar.update(self._bar.task_ids[0], completed=share, description=text or self._idle)
+        elif time.monotonic() >= self._due or named != self._named:
+            self._due, self._named = time.monotonic() + EVERY, named
+            if text or self._idle:
+                _print(f"{text or self._idle}, {share:.0%}")
 
     def close(self) -> None:
         """Show nothing more, and leave no bar behind."""
-        if self in _displays:
-            _displays.remove(self)
-        self._closed.set()
-        self._thread.join(1.0)
-        self.clear()
-
-    def clear(self) -> None:
-        """Take the bar off the screen."""
-        with self._lock:
-            if self._width:
-                self._write(" " * self._width + "\r")
-                self._width = 0
-
-    def say(self, text: str) -> None:
-        """Write a line."""
-        self.clear()
-        with self._lock:
-            self._write(f"jaxlaw: {text}\n")
-
-    def _run(self) -> None:
-        wait, due, named = 0.0, 0.0, False  # when the next line is due; whether one named the work
-        while not self._closed.wait(wait):
-            known = bool(_parts)
-            text, wait, now = state() or self._idle, _LOOK, time.monotonic()
-            if text and self._bar:
-                self._show_bar(text)
-                wait = REFRESH
-            # The first line that can name the work does not wait for its turn: a line that only
-            # says that something is going on would else stand alone for ten seconds.
-            elif text and (now >= due or (known and not named)):
-                since = f", {now - self._began:.0f} s"
-                self.say(text if text.endswith("left") else text + since)
-                due, named = now + EVERY, named or known
-
-    def _show_bar(self, text: str) -> None:
-        """Write the bar and go back to the start of its line: what is printed next covers it."""
-        columns = shutil.get_terminal_size().columns - 1
-        full, bar = round(_BAR * done()), _parts and columns > 3 * _BAR
-        line = f"[{'#' * full}{'-' * (_BAR - full)}] {text}" if bar else text
-        line = line[:columns]
-        with self._lock:
-            if not self._closed.is_set():
-                self._write(line.ljust(self._width) + "\r")
-                self._width = len(line)
-
-    def _write(self, text: str) -> None:
-        # A stream may be closed, or full, and progress is no reason to fail.
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            self._stream.write(text)
-            self._stream.flush()
+        _displays.remove(self)
+        if self._bar:
+            self._bar.stop()
 
 
-def _overwrites(stream: Any) -> bool:
-    """Whether a carriage return goes back to the start of a line, as in notebooks."""
-    try:
-        return stream.isatty() or "ipykernel" in sys.modules
-    except (AttributeError, ValueError):
-        return False
-
-
-@contextlib.contextmanager
-def shown(wanted: bool) -> Iterator[None]:
+def shown(wanted: bool) -> contextlib.AbstractContextManager[Any]:
     """Progress of the body is shown at once where it is wanted, and not shown already."""
-    if not wanted or _displays:
-        yield
-        return
-    display = Display()
-    try:
-        yield
-    finally:
-        display.close()
+    return contextlib.closing(Display()) if wanted and not _displays else contextlib.nullcontext()

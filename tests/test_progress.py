@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 
 import jax
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import _cache, _jit, _progress
-from jaxlaw._progress import Display, part, parts
+from jaxlaw._progress import part, parts
 
 
 class Terminal(io.StringIO):
@@ -27,51 +26,47 @@ def test_parts_inside_parts_add_up_and_say_where_the_work_is():
     for _ in parts(["a", "b"], str, "law"):
         for k in range(4):
             with part(k=k, n=4) as inner:
-                inner.share, inner.detail = 0.5, f"{k} of 8 fits"
-                seen.append((_progress.done(), _progress.state()))
-            between = _progress.done()
-            assert between == pytest.approx((len(seen)) / 8)  # it never goes back
+                inner.now(0.5, f"{k} of 8 fits")
+                seen.append(_progress.state())
+            assert _progress.state()[0] == pytest.approx(len(seen) / 8)  # it never goes back
     assert [done for done, _ in seen] == [(k + 0.5) / 8 for k in range(8)]
     assert seen[0][1] == "law 1 of 2 (a), 0 of 8 fits"
     assert seen[-1][1] == "law 2 of 2 (b), 3 of 8 fits"
-    assert (_progress.done(), _progress.state()) == (0.0, "")
+    assert _progress.state() == (0.0, "")
 
 
-def test_the_rest_is_estimated_from_what_is_done(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    with part("law 1 of 4", 0, 4) as law:
-        assert "left" not in _progress.state()
-        for now[0], law.share, said in (
-            (3.0, 0.5, "law 1 of 4"),  # too early
-            (60.0, 0.01, "law 1 of 4"),  # too little
-            (60.0, 0.5, "law 1 of 4, about 7 min left"),
-            (60.0, 1.0, "law 1 of 4, about 3 min left"),
-            (6.0, 1.0, "law 1 of 4, about 20 s left"),
-            (36e3, 1.0, "law 1 of 4, about 30.0 h left"),
-        ):
-            assert _progress.state() == said
-
-
-def test_a_pipe_gets_lines_that_say_how_long_it_has_been(monkeypatch):
+@pytest.mark.parametrize("rich", [True, False])
+def test_a_pipe_gets_a_line_for_each_name_and_now_and_then(monkeypatch, rich):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(_progress, "EVERY", 0.02)
-    display = Display(idle="working")
-    try:
-        time.sleep(0.1)
+    if not rich:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
+    with _progress.shown(True):
         for _ in parts(["a", "b"], str, "law"):
-            time.sleep(0.1)
-            _progress.say("work folder w: 1 of 3 parts are there")
-    finally:
-        display.close()
-    lines = stream.getvalue().splitlines()
-    assert lines[0] == "jaxlaw: working, 0 s" and "jaxlaw: law 2 of 2 (b), 0 s" in lines
-    assert lines.count("jaxlaw: work folder w: 1 of 3 parts are there") == 2
-    assert "\r" not in stream.getvalue()
-    before = stream.getvalue()
-    time.sleep(0.1)
-    assert stream.getvalue() == before
+            for k in range(2):
+                with part(k=k, n=2) as inner:
+                    inner.now(0.5)
+        monkeypatch.setattr(_progress, "EVERY", 0.0)
+        with part("later") as last:
+            last.now(0.0)
+            last.now(1.0, "4 of 4 fits")
+    assert stream.getvalue().splitlines() == [
+        "jaxlaw: law 1 of 2 (a), 12%", "jaxlaw: law 2 of 2 (b), 62%", "jaxlaw: later, 0%",
+        "jaxlaw: later, 4 of 4 fits, 100%",
+    ]  # fmt: skip
+    with part("nobody listens") as last:
+        last.now(1.0)
+    assert "nobody" not in stream.getvalue()
+
+
+def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with _progress.shown(True), part("law a") as one:
+        one.now(0.5, "2 of 4 fits")
+    said = stream.getvalue()
+    assert "law a, 2 of 4 fits" in said and "jaxlaw: law" not in said
+    assert said.endswith("\x1b[2K")  # the line is erased
 
 
 def test_nothing_is_shown_in_python_unless_asked_for(capfd):

@@ -262,8 +262,6 @@ def _call(
         for name, one in arguments.items()
         if given.get(name) is not None and given[name] != one.default
     }
-    if values.get("distributed"):
-        jl.fitting.init_distributed()
     if "fill" in arguments:
         _read_curves(values)
     if "laws" in values:

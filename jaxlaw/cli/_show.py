@@ -45,11 +45,6 @@ def run(
         run_file(law_file)
     with _told(verbose), _progress(quiet):
         result = call()
-    if given.get("distributed"):
-        import jax
-
-        if jax.process_index():  # the first process speaks for all
-            return 0
     return show(result, None if writes else out, json, verbose, given)
 
 
@@ -139,14 +134,14 @@ def _progress(quiet: bool) -> Iterator[None]:
             os.environ.pop("JAXLAW_QUIET") if before is None else None
         return
     displays: list[Any] = []
-    lock, over, began = threading.Lock(), threading.Event(), time.monotonic()
+    lock, over = threading.Lock(), threading.Event()
 
     def begin() -> None:
         from jaxlaw._progress import Display
 
         with lock:
             if not over.is_set():
-                displays.append(Display(idle="working", began=began))
+                displays.append(Display(idle="working"))
 
     timer = threading.Timer(_SILENT, begin)
     timer.daemon = True

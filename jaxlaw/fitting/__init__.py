@@ -6,7 +6,6 @@ from jaxlaw._faces import face
 
 if TYPE_CHECKING:
     from jaxlaw.fitting._checkpoint import folder_name as folder_name
-    from jaxlaw.fitting._checkpoint import init_distributed as init_distributed
     from jaxlaw.fitting._experiment_checks import experiment_notes as experiment_notes
     from jaxlaw.fitting._extrapolation import joint_ranges as joint_ranges
     from jaxlaw.fitting._extrapolation import outside_range as outside_range

@@ -1,10 +1,10 @@
 """The engine: many starts of many problems, through one compiled program.
 
-A lane is one start of one problem. Lanes wait in a queue; a fixed number of slots works on
-them, each slot in its own state of the solver, one evaluation an iteration. Every few iterations
-the lanes that have ended hand in their result and the next in the queue take their slots, all on
-the device; when the queue is empty, the last few are packed into fewer slots. So no lane waits
-for another, and shapes, hence programs, are few. Every device has a queue of its own.
+A lane is one start of one problem. The lanes of a chunk wait in a queue; a fixed number of slots
+works on them, each slot in its own state of the solver, one evaluation an iteration. Every few
+iterations the lanes that have ended hand in their result and the next in the queue take their
+slots, all on the device; when the queue is empty, the last few are packed into fewer slots. So no
+lane waits for another, and shapes, hence programs, are few. Every device has a queue of its own.
 
 The result of a lane depends on its start and its problem, never on its neighbours: the same chunk
 of work gives the same bits on any device, in any process and at any attempt.
@@ -12,6 +12,7 @@ of work gives the same bits on any device, in any process and at any attempt.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -28,7 +29,8 @@ from jaxlaw.fitting._objective import Problem, shared_fields
 from jaxlaw.fitting._transform import Array, Model
 from jaxlaw.fitting._variable_projection import solve_coefficients, solved_coordinates, terms
 from jaxlaw.fitting.solvers import Solver, Status
-from jaxlaw.notes import Note
+
+_log = logging.getLogger(__name__)
 
 #: Of a round, after which lanes that have ended are replaced: on a CPU and on an accelerator, where
 #: replacing them takes as many kernels as an iteration.
@@ -63,76 +65,98 @@ Result = TypeVar("Result")
 
 
 class Lanes(NamedTuple):
-    """Results of lanes: leading axes (P, S), or (L,) inside the engine."""
-
-    coordinates: Array  # (…, p)
-    value: Array  # scaled objective
-    status: Array  # a Status
-    iterations: Array
-
-
-class Queue(NamedTuple):
-    """Lanes that one device is to run: their starts, and the problem that each belongs to.
+    """Starts of problems and how far each has come: leading axes (P, S), (L,) inside the engine.
 
     Attributes:
-        fields: fields of a :class:`Problem` that differ between problems, (B, …) by name; {} for
-            those of a single problem.
-        starts: (L, p) coordinates.
-        owner: (L,) which of the B problems each start is of.
+        coordinates: (…, p); NaN where there is no start.
+        value: scaled objective.
+        status: a :class:`Status`, RUNNING before it is solved.
+        iterations: those that it took.
+        count: number of starts that it stands for; None inside the engine.
     """
 
-    fields: dict[str, Any]
-    starts: np.ndarray
-    owner: np.ndarray
+    coordinates: Any
+    value: Any
+    status: Any
+    iterations: Any
+    count: Any = None
 
 
-class DeviceMemory:
-    """How many lanes a device has memory for at once, by stage, as far as that was met."""
+def nowhere(shape: tuple[int, int], size: int, kind: Any = float) -> Lanes:
+    """Lanes (P, S) of ``size`` coordinates from no start."""
+    return Lanes(
+        np.full((*shape, size), np.nan, kind),
+        np.full(shape, np.inf, kind),
+        np.full(shape, Status.NON_FINITE, np.int32),
+        np.zeros(shape, np.int32),
+        np.zeros(shape, np.int32),
+    )
 
-    def __init__(self) -> None:
-        self._most: dict[str, int] = {}
-        self._wanted: dict[str, int] = {}
 
-    def retry_smaller_on_oom(self, stage: str, work: Callable[[int], Result], lanes: int) -> Result:
-        """``work(lanes)``, or with half as many while the device has no memory for them.
+class Chunk(NamedTuple):
+    """A range of problems and a range of starts: the lanes that a device is given at once.
 
-        Args:
-            stage: name of the stage; what did not fit is not tried again in it.
-            work: work to do with so many lanes at once.
-            lanes: how many are wanted.
+    It holds the arrays that they are computed from and no others, for it may travel to a worker.
+    Here they are views of the whole, so that all chunks together take no memory of their own.
 
-        Raises:
-            WorkError: there is no memory for a single lane.
-        """
-        wanted = lanes
-        lanes = min(lanes, self._most.get(stage, lanes))
-        while True:
-            try:
-                return work(lanes)
-            except jax.errors.JaxRuntimeError as error:
-                if "RESOURCE_EXHAUSTED" not in str(error):
-                    raise
-                if lanes == 1:
-                    raise WorkError(
-                        f"the device has no memory for a single start ({stage}): free some of it, "
-                        "fit fewer rows, or set JAX_PLATFORMS=cpu; chunks finished before are kept"
-                    ) from error
-            # Outside of the except block: the error holds on to what it had allocated.
-            lanes = max(1, lanes // 2)
-            self._most[stage] = min(lanes, self._most.get(stage, lanes))
-            self._wanted.setdefault(stage, wanted)
+    Attributes:
+        problems, starts: the ranges; their upper limits are exclusive.
+        fields: fields of a :class:`Problem` that differ between the problems, (B, …) by name.
+        coordinates: (S, p) starts for all its problems, or (B, S, p) with NaN for those that there
+            are not.
+        most: problems, and lanes, of any chunk of its stage at most: what programs depend on.
+    """
+
+    problems: tuple[int, int]
+    starts: tuple[int, int]
+    fields: dict[str, np.ndarray] = {}  # noqa: RUF012
+    coordinates: np.ndarray = np.empty((0, 0))
+    most: tuple[int, int] = (1, 1)
 
     @property
-    def notes(self) -> tuple[Note, ...]:
-        """The note of a result that was made with fewer lanes at once."""
-        if not self._most:
-            return ()
-        parts = [
-            f"{self._wanted[stage]} starts at once ({stage}): {most} were taken instead"
-            for stage, most in sorted(self._most.items())
-        ]
-        message = f"the device had no memory for {'; for '.join(parts)}; slower, the same result"
-        return (Note("memory-short", "info", message),)
+    def count(self) -> int:
+        """Number of problems."""
+        return self.problems[1] - self.problems[0]
+
+    @property
+    def lanes(self) -> int:
+        """Number of (problem, start) pairs."""
+        return self.count * (self.starts[1] - self.starts[0])
+
+
+def retry_smaller_on_oom(
+    memory: dict[str, int], stage: str, work: Callable[[int], Result], lanes: int
+) -> Result:
+    """``work(lanes)``, or with half as many while the device has no memory for them.
+
+    Args:
+        memory: stage → lanes that devices had memory for, so far; what did not fit is not tried
+            again.
+        stage: name of the stage.
+        work: work to do with so many lanes at once.
+        lanes: how many are wanted.
+
+    Raises:
+        WorkError: there is no memory for a single lane.
+    """
+    while True:
+        lanes = min(lanes, memory.get(stage, lanes))
+        try:
+            return work(lanes)
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            if lanes == 1:
+                raise WorkError(
+                    f"the device has no memory for a single start ({stage}): free some of it, "
+                    "fit fewer rows, or set JAX_PLATFORMS=cpu; chunks finished before are kept"
+                ) from error
+        # Outside of the except block: the error holds on to what it had allocated.
+        memory[stage] = lanes // 2
+        _log.warning(
+            "no memory on the device for %d starts at once (%s): %d are taken, slower, with the "
+            "same result", lanes, stage, lanes // 2,
+        )  # fmt: skip
 
 
 # ---------------------------------------------------------------- solving
@@ -154,80 +178,84 @@ def solve(
     Returns:
         :class:`Lanes` of numpy arrays (P, S, …).
     """
-    starts = np.asarray(starts)
-    count = problem_count(problems, batched)
+    starts, count = np.asarray(starts), problem_count(problems, batched)
     starts = np.broadcast_to(starts, (count, *starts.shape[-2:]))
     each = starts.shape[1]
     fields = {name: getattr(problems, name) for name in batched}
-    owner = np.repeat(np.arange(count, dtype=np.int32), each)
-    queue = Queue(fields, starts.reshape(count * each, -1), owner)
-    (lanes,) = solve_queues(solver, model, problems, [queue], len(owner), most_problems=count)
-    return Lanes(*(leaf.reshape(count, each, *leaf.shape[1:]) for leaf in lanes))
+    chunk = Chunk((0, count), (0, each), fields, starts, (count, count * each))
+    return solve_chunks(solver, model, problems, [chunk], {})[0]
 
 
-def solve_queues(
-    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], most_lanes: int,
-    memory: DeviceMemory | None = None, most_problems: int = 1,
+def solve_chunks(
+    solver: Solver, model: Model, problems: Problem, chunks: Sequence[Chunk],
+    memory: dict[str, int],
 ) -> list[Lanes]:  # fmt: skip
-    """Run every lane of every queue to its end, a queue on each of the first local devices.
+    """Run every lane of every chunk to its end, a chunk on each of the first local devices.
 
     Args:
         solver: the method.
         model: the law and its coordinates.
-        problems: the fields that all problems share; others are taken from the queues.
-        queues: with at most ``most_problems`` problems each.
-        most_lanes: no queue has more lanes. Programs depend on its size class, and not on the
-            queues' lengths.
-        memory: how many slots the devices had memory for, so far.
-        most_problems: no queue has more problems; see ``most_lanes``.
+        problems: the fields that all problems share; others are taken from the chunks.
+        chunks: chunks of one stage, at most one for each local device.
+        memory: see :func:`retry_smaller_on_oom`.
 
     Returns:
-        For each queue :class:`Lanes` of numpy arrays (L, …), whatever the other queues are.
+        For each chunk :class:`Lanes` of numpy arrays (B, S, …), whatever the other chunks are;
+        infinite where there is no start.
     """
-    most = most_problems, most_lanes
-    work = partial(_solve_queues, solver, model, problems, queues, most)
-    slots = _slot_count(problems, queues[0].starts.shape[1], most_lanes)
-    return (memory or DeviceMemory()).retry_smaller_on_oom(solver.name, work, slots)
+    mesh, (most_problems, most_lanes) = _mesh(), chunks[0].most
+    started = [~np.isnan(chunk.coordinates).any(axis=-1) for chunk in chunks]
+    lengths = np.zeros(mesh.size, np.int32)
+    lengths[: len(chunks)] = list(map(np.count_nonzero, started))
+    shared, batched = _split(problems, chunks, most_problems)
 
-
-def _solve_queues(
-    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue],
-    most: tuple[int, int], slot_count: int,
-) -> list[Lanes]:  # fmt: skip
-    # Results have a row for every lane of the padded queue; lanes beyond its length never run.
-    least = 2 * slot_count if on_accelerator() else LANES
-    padded = next_power_of_two(max(most[1], least))
-    starts = _stacked([queue.starts for queue in queues], padded)
-    owner = _stacked([queue.owner for queue in queues], padded)
-    lengths = [len(queue.owner) for queue in queues]
-    waiting = (starts, owner, np.asarray(lengths, np.int32))
-    shared, batched = _split(problems, queues, most[0])
-    results = Lanes(
-        np.zeros_like(starts),
-        np.full(owner.shape, np.inf, starts.dtype),
-        np.full(owner.shape, Status.NON_FINITE, np.int32),
-        np.zeros_like(owner),
-    )
-    # Settings travel as an argument, so that other tolerances need no other program.
-    key, mesh = solver._replace(settings=None), _mesh(len(queues))
-    slots, begun = None, np.zeros(len(queues), np.int32)
-    while True:
-        rounds = _rounds_program(solver, problems, slot_count, first=slots is None)
-        run_rounds, count, most_rounds = rounds
-        slots = _widened(slots, count)
-        fewer = slot_count // PACK if slot_count >= FEWEST else 0
-        common = (shared, solver.settings, np.int32(most_rounds))
-        work = (batched, waiting, np.full(len(queues), fewer, np.int32))
-        slots, results, begun = run_rounds(
-            key, model, mesh, count, common, work, slots, results, begun
+    def work(slot_count: int) -> list[np.ndarray]:
+        # Results have a row for every lane of the padded queue; lanes beyond its length never run.
+        least = 2 * slot_count if on_accelerator() else LANES
+        padded = next_power_of_two(max(most_lanes, least))
+        starts = _stacked([c.coordinates[h] for c, h in zip(chunks, started, strict=True)], padded)
+        owner = _stacked([np.nonzero(here)[0].astype(np.int32) for here in started], padded)
+        results = Lanes(
+            np.zeros_like(starts),
+            np.full(owner.shape, np.inf, starts.dtype),
+            np.full(owner.shape, Status.NON_FINITE, np.int32),
+            np.zeros_like(owner),
         )
-        waiting_lanes = np.sum(lengths - np.asarray(begun))
-        if not waiting_lanes + np.count_nonzero(np.asarray(slots.index) >= 0):
-            break
-        if fewer:
-            slots, slot_count = _pack(mesh, slots, fewer), fewer
-    ended = Lanes(*map(np.asarray, results))
-    return [Lanes(*(leaf[k, :length] for leaf in ended)) for k, length in enumerate(lengths)]
+        # Settings travel as an argument, so that other tolerances need no other program.
+        key, rows = solver._replace(settings=None), _points(problems)
+        program, count, rounds = _run_rounds, slot_count, np.iinfo(np.int32).max
+        if solver.brief and rows <= SMALL_TABLES[-1] and not on_accelerator():
+            program, count, rounds = _run_brief_rounds, BRIEF_SLOTS, BRIEF // rows
+        slots, begun = None, np.zeros(mesh.size, np.int32)
+        while True:
+            fewer = slot_count // PACK if slot_count >= FEWEST else 0
+            own = batched, (starts, owner, lengths), np.full(mesh.size, fewer, np.int32)
+            common = shared, solver.settings, np.int32(rounds)
+            slots, results, begun = program(
+                key, model, mesh, count, common, own, slots, results, begun
+            )
+            waiting = np.sum(lengths - np.asarray(begun))
+            if not waiting + np.count_nonzero(np.asarray(slots.index) >= 0):
+                return list(map(np.asarray, results[:4]))
+            if fewer:
+                slots, slot_count = _pack(mesh, slots, fewer), fewer
+            program, count, rounds = _run_rounds, slot_count, np.iinfo(np.int32).max
+            if (idle := count - slots.index.shape[1]) > 0:  # after a brief solver's few
+                slots = jax.tree.map(
+                    lambda leaf: np.pad(leaf, [(0, 0), (0, idle), *[(0, 0)] * (leaf.ndim - 2)]),  # noqa: B023
+                    slots,
+                )
+                slots.index[:, -idle:] = -1
+
+    slots = _slot_count(problems, chunks[0].coordinates.shape[-1], most_lanes)
+    ended = retry_smaller_on_oom(memory, solver.name, work, slots)
+    found = []
+    for k, here in enumerate(started):
+        whole = nowhere(here.shape, ended[0].shape[-1], ended[0].dtype)
+        for leaf, results in zip(whole[:4], ended, strict=True):
+            leaf[here] = results[k, : lengths[k]]
+        found.append(whole._replace(count=here.astype(np.int32)))
+    return found
 
 
 class _Slots(NamedTuple):
@@ -345,28 +373,6 @@ _run_brief_rounds = compiled(
 )(_run_rounds.__wrapped__)
 
 
-def _rounds_program(
-    solver: Solver, problems: Problem, slot_count: int, first: bool
-) -> tuple[Any, int, int]:
-    """The program of the ``first`` or of later rounds, its slots, and its rounds at most."""
-    rows = _points(problems)
-    if first and solver.brief and rows <= SMALL_TABLES[-1] and not on_accelerator():
-        return _run_brief_rounds, BRIEF_SLOTS, BRIEF // rows
-    return _run_rounds, slot_count, np.iinfo(np.int32).max
-
-
-def _widened(slots: _Slots | None, count: int) -> _Slots | None:
-    """The slots of each device, with idle ones up to ``count``."""
-    if slots is None or (missing := count - slots.index.shape[1]) <= 0:
-        return slots
-
-    def more(leaf: Any, value: int = 0) -> np.ndarray:
-        widths = [(0, 0), (0, missing), *[(0, 0)] * (leaf.ndim - 2)]
-        return np.pad(np.asarray(leaf), widths, constant_values=value)
-
-    return _Slots(jax.tree.map(more, slots.lane), more(slots.index, -1))
-
-
 @compiled(static_argnames=("mesh", "size"))
 def _pack(mesh: Mesh, slots: _Slots, size: int) -> _Slots:
     """The slots of each device that work on a lane, in ``size`` slots."""
@@ -381,65 +387,58 @@ def _pack(mesh: Mesh, slots: _Slots, size: int) -> _Slots:
 # ---------------------------------------------------------------- screening
 
 
-class Values(NamedTuple):
-    """Objectives of starts and the linear coefficients they were evaluated with.
+def evaluate_chunks(
+    model: Model, problems: Problem, chunks: Sequence[Chunk], memory: dict[str, int]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The objective of each of a chunk's starts (S, p) in each of its problems, before solving.
 
-    Attributes:
-        value: (P, S) scaled objective, its offset profiled out (``objective.profiled_value``).
-        linear: (P, S, k) coefficients, see :mod:`jaxlaw.fitting._variable_projection`.
+    The problems share their inputs. Args as those of :func:`solve_chunks`.
+
+    Returns:
+        For each chunk (B, S) the scaled objective, its offset profiled out
+        (``objective.profiled_value``), and (B, S, k) the linear coefficients that it was evaluated
+        with, see :mod:`jaxlaw.fitting._variable_projection`.
     """
+    mesh, (most_problems, most_lanes) = _mesh(), chunks[0].most
+    most_starts = most_lanes // most_problems
+    # How much there is of each chunk, whatever it is padded to; nothing for other devices.
+    counts = np.zeros((mesh.size, 2), np.int32)
+    counts[: len(chunks)] = [(chunk.count, len(chunk.coordinates)) for chunk in chunks]
 
-    value: Array
-    linear: Array
-
-
-def evaluate_queues(
-    model: Model, problems: Problem, queues: Sequence[Queue], most_starts: int,
-    memory: DeviceMemory | None = None, most_problems: int = 1,
-) -> list[Values]:  # fmt: skip
-    """For each queue the objective of each of its starts in each of its problems.
-
-    The problems share their inputs. Args as those of :func:`solve_queues`; no queue has more than
-    ``most_starts`` starts, and nothing is done for those without owners.
-    """
-    # How much there is of each queue, whatever it is padded to.
-    counts = [(_count(queue), len(queue.starts) if len(queue.owner) else 0) for queue in queues]
-
-    def work(at_once: int) -> list[Values]:
+    def work(at_once: int) -> tuple[np.ndarray, ...]:
         block, several, padded = at_once, 1, max(STARTS, -(-most_starts // BLOCK) * BLOCK)
         if on_accelerator():  # all starts of a chunk, and as many problems as memory has room for
             block = min(at_once, next_power_of_two(most_starts))
             several = min(at_once // block, next_power_of_two(most_problems))
             padded = -(-most_starts // block) * block
-        shared, batched = _split(problems, queues, most_problems, several)
-        starts = _stacked([queue.starts for queue in queues], padded)
-        each = batched, starts, np.asarray(counts, np.int32)
-        values = _evaluate(model, _mesh(len(queues)), block, several, shared, each)
-        value, linear = map(np.asarray, values)
-        return [
-            Values(value[k, :problems, :starts], linear[k, :problems, :starts])
-            for k, (problems, starts) in enumerate(counts)
-        ]
+        shared, batched = _split(problems, chunks, most_problems, several)
+        starts = _stacked([chunk.coordinates for chunk in chunks], padded)
+        each = batched, starts, counts
+        return tuple(map(np.asarray, _evaluate(model, mesh, block, several, shared, each)))
 
     at_once = _lanes_in_memory(problems, 1) if on_accelerator() else BLOCK
-    return (memory or DeviceMemory()).retry_smaller_on_oom("screen", work, at_once)
+    value, linear = retry_smaller_on_oom(memory, "screen", work, at_once)
+    return [
+        (value[k, :problems, :starts], linear[k, :problems, :starts])
+        for k, (problems, starts) in enumerate(counts[: len(chunks)])
+    ]
 
 
 @compiled(static_argnames=("model", "mesh", "block", "several"))
 def _evaluate(
     model: Model, mesh: Mesh, block: int, several: int, shared: Problem, each: Any
-) -> Values:
-    """Values of all starts in all problems: ``block`` starts of ``several`` problems at once.
+) -> tuple[Array, Array]:
+    """Values and coefficients of all starts: ``block`` starts of ``several`` problems at once.
 
-    ``each`` has for every queue its fields, its starts, and how many problems and starts there
+    ``each`` has for every chunk its fields, its starts, and how many problems and starts there
     are: the loops end there, and what the arrays are padded with takes no time.
     """
 
-    def one_problem(parts: Array, fields: dict[str, Array]) -> Values:
+    def one_problem(parts: Array, fields: dict[str, Array]) -> tuple[Array, Array]:
         problem = shared._replace(**fields)
-        return Values(*jax.vmap(partial(solve_coefficients, model, problem))(parts))
+        return jax.vmap(partial(solve_coefficients, model, problem))(parts)
 
-    def one_queue(shared: Problem, each: Any) -> Values:
+    def one_chunk(shared: Problem, each: Any) -> tuple[Array, Array]:
         fields, starts, (n_problems, n_starts) = each
 
         def group_of(k: Array) -> dict[str, Array]:
@@ -447,7 +446,7 @@ def _evaluate(
                 lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k * several, several), fields
             )
 
-        def one_group(parts: Array, k: Array) -> Values:
+        def one_group(parts: Array, k: Array) -> tuple[Array, Array]:
             if several > 1:
                 return jax.vmap(one_problem, (None, 0))(parts, group_of(k))
             only = jax.tree.map(lambda leaf: leaf[0], group_of(k))
@@ -459,10 +458,10 @@ def _evaluate(
             return jax.vmap(partial(terms, model, shared))(at)
 
         # In blocks, so that no array of all starts × all points is in memory at once.
-        def one_block(b: Array, values: Values) -> Values:
+        def one_block(b: Array, values: tuple[Array, Array]) -> tuple[Array, Array]:
             parts = parts_of(b * block)
 
-            def write(k: Array, values: Values) -> Values:
+            def write(k: Array, values: tuple[Array, Array]) -> tuple[Array, Array]:
                 at = [k * several, b * block, 0 * k]
                 return jax.tree.map(
                     lambda old, new: jax.lax.dynamic_update_slice(old, new, at[: old.ndim]),
@@ -473,17 +472,17 @@ def _evaluate(
 
         shape = jax.tree.leaves(fields)[0].shape[0] if fields else 1, len(starts)
         linear = len(solved_coordinates(model))
-        nothing = Values(jnp.zeros(shape, starts.dtype), jnp.zeros((*shape, linear), starts.dtype))
+        nothing = jnp.zeros(shape, starts.dtype), jnp.zeros((*shape, linear), starts.dtype)
         return jax.lax.fori_loop(0, -(-n_starts // block), one_block, nothing)
 
-    return _on_each(mesh, one_queue)(shared, each)
+    return _on_each(mesh, one_chunk)(shared, each)
 
 
 # ---------------------------------------------------------------- devices, problems, slots
 
 
-def _mesh(count: int) -> Mesh:
-    return Mesh(np.array(jax.local_devices()[:count]), ("device",))
+def _mesh() -> Mesh:
+    return Mesh(np.array(jax.local_devices()), ("device",))
 
 
 def _on_each(mesh: Mesh, function: Any) -> Any:
@@ -503,33 +502,27 @@ def _on_each(mesh: Mesh, function: Any) -> Any:
 
 
 def _split(
-    problems: Problem, queues: Sequence[Queue], most_problems: int = 1, several: int = 1
+    problems: Problem, chunks: Sequence[Chunk], most_problems: int, several: int = 1
 ) -> tuple[Problem, dict[str, Any]]:
     """What all problems share, and what they do not with a leading device axis.
 
     The second is padded, see :data:`PROBLEMS`, on accelerators to a multiple of ``several``.
     """
-    own = set(queues[0].fields)
+    own, count = {*chunks[0].fields}, most_problems
     if on_accelerator():
         count = -(-most_problems // several) * several
     elif is_padded(problems):
         own |= {*OWN}
         count = max(problems_of_queue(problems), next_power_of_two(most_problems))
-    else:
-        count = most_problems
 
-    def of_queue(queue: Queue, name: str) -> Any:
-        if name in queue.fields:
-            return queue.fields[name]
-        return jax.tree.map(  # all problems of the queue share it
-            lambda leaf: np.broadcast_to(leaf, (count, *np.shape(leaf))), getattr(problems, name)
-        )
+    def of_chunk(chunk: Chunk, name: str) -> Any:
+        if name in chunk.fields:
+            return chunk.fields[name]
+        values = np.asarray(getattr(problems, name))  # all problems of the chunk share it
+        return np.broadcast_to(values, (chunk.count, *values.shape))
 
     batched = {
-        name: jax.tree.map(
-            lambda *leaves: _stacked(leaves, count), *(of_queue(queue, name) for queue in queues)
-        )
-        for name in sorted(own)
+        name: _stacked([of_chunk(chunk, name) for chunk in chunks], count) for name in sorted(own)
     }
     return shared_fields(problems, batched), batched
 
@@ -545,17 +538,11 @@ def is_padded(problems: Problem) -> bool:
     return not on_accelerator() and _points(problems) <= MOST_ROWS
 
 
-def _count(queue: Queue) -> int:
-    """Number of problems of a queue."""
-    leaves = jax.tree.leaves(queue.fields)
-    return leaves[0].shape[0] if leaves else 1
-
-
 def _stacked(arrays: Sequence[Any], length: int) -> np.ndarray:
-    """Arrays of queues as one, (queues, length, …); what is behind their own lengths is 0."""
+    """Arrays of chunks as one, (devices, length, …); what is behind their own lengths is 0."""
     first = np.asarray(arrays[0])
-    stacked = np.zeros((len(arrays), length, *first.shape[1:]), first.dtype)
-    for row, array in zip(stacked, arrays, strict=True):
+    stacked = np.zeros((len(jax.local_devices()), length, *first.shape[1:]), first.dtype)
+    for row, array in zip(stacked, arrays, strict=False):
         row[: len(array)] = array
     return stacked
 

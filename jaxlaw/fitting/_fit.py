@@ -60,7 +60,7 @@ from jaxlaw.fitting._problem import (
 )
 from jaxlaw.fitting._result import Fit, RunnerUp
 from jaxlaw.fitting._scores import metrics
-from jaxlaw.fitting._starts import first_starts, grid_notes
+from jaxlaw.fitting._starts import first_starts
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note, warns_of_errors
@@ -96,8 +96,9 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
             everywhere) or ``"observed"`` (over the observed range). The default is none:
             on real mixtures the paper's form halves R², and a fit without it reports where
             the loss rises with r.
-        starts: ``"sobol"``, ``"grid"`` (the source's; where that prints none and jaxlaw has its
-            own, a note says so), (S, p) array, DataFrame, or dict of the values to combine.
+        starts: ``"sobol"``, ``"grid"`` (the source's; where that prints none, jaxlaw's own, see
+            :func:`jaxlaw.laws.law_table`), (S, p) array, DataFrame, or dict of the values to
+            combine.
         n_starts: size of the Sobol sample. Coefficients that the law is linear in are solved for at
             every start, so that the sample has to cover the others alone: for k of them it has
             64 · 2^k starts by default, at most 2,048, and 4,096 where all are solved as they are.
@@ -106,8 +107,7 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
             than nine in ten of them agree, more are solved, up to 65,536 rows × starts, and
             (8/p)² of that for a law of p > 8 parameters. None or False solves all starts, as they
             are.
-        solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers;
-            ``"lbfgs-optax"`` for optax's.
+        solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers.
         delta: Huber threshold; the law's own if None; ``inf`` for least squares.
         residuals: ``"log"`` for residuals of the target's logarithm, ``"linear"`` for the
             target's own; the law's choice if None.
@@ -123,14 +123,14 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
             values, which are then taken as known. ``fixed={}`` fits all six.
         seed: seed of the Sobol sequence.
         work_dir: folder that keeps finished parts of a long fit. The same call after a crash goes
-            on from there, and ends with the same result to the last bit.
+            on from there, and ends with the same result to the last bit. Processes that make the
+            same call with the same folder share the work.
         progress: whether progress is shown on stderr; the command shows it by itself.
-        distributed: whether the processes of ``jax.distributed`` share the work. All of them make
-            this call and get the result.
-        executor: executor whose workers do the work in place of this process:
+        executor: what does the work in place of this process: anything with a method ``submit``
+            that returns futures with ``result``, such as
             ``concurrent.futures.ProcessPoolExecutor`` (with ``spawn``), dask's
-            ``client.get_executor()``, loky's, ``mpi4py.futures``'. What a lost worker had under way
-            is done again; the result is the same to the last bit.
+            ``client.get_executor()``, loky's, submitit's, ``mpi4py.futures``'. What a lost worker
+            had under way is done again; the result is the same to the last bit.
         compile_cache: folder that keeps compiled programs for later processes, in place of the
             user's cache folder (the environment variable ``JAXLAW_CACHE``); False for none.
 
@@ -194,7 +194,7 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
             )
         result = _report(problem, observations, optimum)
     sampled = () if sample is None else (sample.note,)
-    notes = (*result.notes, *sampled, *grid_notes(law, options.starts), *work.notes)
+    notes = (*result.notes, *sampled, *work.notes)
     result = dataclasses.replace(result, notes=notes)
     _log.info("law %s: objective %.8g, %s", law.name, result.objective, result.status)
     return result, law.constraint is not None and _binds(problem, optimum.coordinates)

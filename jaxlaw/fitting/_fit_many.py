@@ -172,7 +172,7 @@ def compiled_ahead(fits: Sequence[tuple[Law, Observations, FitOptions]]) -> Iter
         fits: law, runs and options of each; the first is fitted first.
     """
     options = fits[0][2] if len(fits) > 1 else None
-    if options is None or options.executor or options.distributed:
+    if options is None or options.executor:
         yield
         return
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -57,8 +56,7 @@ class FitOptions:
     seed: Seed = 0
     work_dir: str | Path | None = None
     progress: bool | None = None
-    distributed: bool = False
-    executor: Executor | None = None
+    executor: Any = None
     compile_cache: str | Path | Literal[False] | None = None
 
     @property
@@ -69,7 +67,7 @@ class FitOptions:
     def work(self, *folders: str) -> Work:
         """Devices, processes, bar, and a folder inside the work folder, if there is one."""
         folder = None if self.work_dir is None else Path(self.work_dir, *folders)
-        return Work(folder, self.progress, self.distributed, self.executor, self.compile_cache)
+        return Work(folder, self.progress, self.executor, self.compile_cache)
 
     def within(self, *folders: str) -> FitOptions:
         """The same options, with a folder inside the work folder in its place."""
@@ -132,18 +130,12 @@ class FitOptions:
             )
 
     def _check_work(self) -> None:
-        if not isinstance(self.executor, Executor | None):
+        if self.executor is not None and not hasattr(self.executor, "submit"):
             raise UsageError(
-                f"executor is a {type(self.executor).__name__}; it must be a "
-                "concurrent.futures.Executor, such as client.get_executor() of a dask Client",
+                f"executor is a {type(self.executor).__name__}; it must have a method submit, as "
+                "an executor of concurrent.futures or dask's client.get_executor()",
                 argument="executor",
                 value=self.executor,
-            )
-        if self.executor is not None and self.distributed:
-            raise UsageError(
-                "distributed= and executor= are two ways to share the work, of processes that all "
-                "make this call and of workers that take tasks: pass one of them",
-                argument="executor",
             )
 
     def _check_parameters(self, law: Law) -> None:
@@ -179,8 +171,7 @@ class WorkKeywords(TypedDict, total=False):
     solver: str
     work_dir: str | Path | None
     progress: bool | None
-    distributed: bool
-    executor: Executor | None
+    executor: Any
     compile_cache: str | Path | Literal[False] | None
 
 

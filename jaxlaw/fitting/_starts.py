@@ -21,7 +21,6 @@ from jaxlaw.fitting._problem import FitProblem
 from jaxlaw.fitting._transform import at_centre
 from jaxlaw.fitting._variable_projection import solved_coordinates
 from jaxlaw.laws import Law
-from jaxlaw.notes import Note
 
 LEAST_STARTS = 64  # of a fit by default: times two for each nonlinear parameter, …
 MOST_STARTS = 2048  # … and no more
@@ -67,17 +66,6 @@ def nonlinear_count(problem: FitProblem) -> int:
     """Number of free coordinates that screening does not solve for."""
     free = np.asarray(problem.data.low) < np.asarray(problem.data.high)
     return int(free.sum() - free[list(solved_coordinates(problem.model))].sum())
-
-
-def grid_notes(law: Law, starts: Any) -> list[Note]:
-    """A note where the starting grid of a fit is not that of the law's source."""
-    if not (isinstance(starts, str) and starts == "grid" and law.own_grid):
-        return []
-    message = (
-        f"{law.source} prints no starting grid: that of law {law.name} is jaxlaw's own, "
-        f"{law.own_grid}"
-    )
-    return [Note("own-grid", "info", message)]
 
 
 def grid_of(law: Law, centre: Mapping[str, float]) -> np.ndarray:

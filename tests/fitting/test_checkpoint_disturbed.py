@@ -3,26 +3,20 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
 import jaxlaw as jl
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._checkpoint import MANIFEST, Work, split
+from jaxlaw.fitting._checkpoint import MANIFEST, Work
 from tests.conftest import HEEDS
+from tests.fixtures.chunks import CHUNKS, added, lanes, sums
 
-CHUNKS = split(6, 10, 1, 4)
 PARTS = {"law": "dcpt", "data": "a"}
 posix = pytest.mark.skipif(sys.platform == "win32", reason="users and limits are POSIX")
-
-
-def sums(group):
-    return [{"sum": np.array([sum(c.problems) + sum(c.starts)])} for c in group]
 
 
 def python(script, *arguments, **environment):
@@ -79,8 +73,8 @@ def test_a_child_forked_after_jax_was_used_says_so_and_does_not_hang(used):
 BOTH = """
 import sys, time
 from pathlib import Path
-from tests.fitting.test_checkpoint_disturbed import CHUNKS, PARTS, Work, sums
-import numpy as np
+from jaxlaw.fitting._checkpoint import Work
+from tests.fixtures.chunks import CHUNKS, added, sums
 done = 0
 def slowly(group):
     global done
@@ -90,9 +84,9 @@ def slowly(group):
 work = Work(sys.argv[1], progress=False)
 while len(list(Path(sys.argv[1]).glob("s-*.npz"))) < int(sys.argv[3]):
     time.sleep(0.001)
-work.claim(PARTS)
+work.claim({"law": "dcpt"})
 found = work.map(sys.argv[2], slowly, CHUNKS)
-print(done, [int(result["sum"][0]) for result in found])
+print(done, added(found))
 """
 
 
@@ -103,7 +97,7 @@ def test_two_processes_on_one_folder_get_the_same(tmp_path):
     ends = [process.communicate(timeout=120) for process in both]
     assert [process.returncode for process in both] == [0, 0], ends
     counts, results = zip(*(out.splitlines()[-1].split(" ", 1) for out, _ in ends), strict=True)
-    assert results[0] == results[1] == str([int(r["sum"][0]) for r in sums(CHUNKS)])
+    assert results[0] == results[1] == str(added(sums(CHUNKS)))
     assert sum(map(int, counts)) < 2 * len(CHUNKS)
     assert not list((tmp_path / "work").glob("*.part"))
 
@@ -114,10 +108,10 @@ def test_a_chunk_of_another_batch_is_not_taken_for_ones_own(tmp_path):
     mine, other = Work(folder), Work(tmp_path / "other")
     mine.claim(PARTS)
     other.claim(PARTS | {"data": "b"})
-    other.map("s", lambda group: [{"sum": np.array([-1])} for _ in group], CHUNKS)
+    other.map("s", lambda group: [lanes([-1]) for _ in group], CHUNKS)
     for path in (tmp_path / "other").glob("s-*"):
         path.rename(folder / path.name)
-    assert [r["sum"] for r in mine.map("s", sums, CHUNKS)] == [r["sum"] for r in sums(CHUNKS)]
+    assert added(mine.map("s", sums, CHUNKS)) == added(sums(CHUNKS))
 
 
 def test_of_two_batches_that_begin_at_once_one_is_refused(tmp_path, monkeypatch):
@@ -172,56 +166,6 @@ def test_ctrl_c_at_the_command_keeps_what_is_done_and_it_goes_on(command):
     assert json.loads(out)["status"] == "converged"
     assert len(list(folder.glob("newton-*.npz"))) > len(kept) > 0
     assert all((folder / name).read_bytes() == content for name, content in kept.items())
-
-
-LOSING = """
-import os, signal, sys, time
-from pathlib import Path
-import jax
-jax.distributed.initialize(heartbeat_timeout_seconds=5, num_processes=2,
-                           process_id=int(os.environ["JAX_PROCESS_ID"]))
-from tests.fitting.test_checkpoint_disturbed import CHUNKS, PARTS, Work, sums
-lost = bool(sys.argv[2]) and jax.process_index() == int(sys.argv[2])
-other, done = Path(sys.argv[1], str(1 - jax.process_index())), []
-def counted(group):
-    if lost and len(done) >= 5:
-        while len(list(other.glob("s-*.npz"))) < len(CHUNKS) // 2:  # it may begin late
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGKILL)
-    done.extend(group)
-    return sums(group)
-work = Work(f"{sys.argv[1]}/{jax.process_index()}", progress=False, distributed=True)
-work.claim(PARTS)
-found = work.map("s", counted, CHUNKS)
-print(len(done), [int(result["sum"][0]) for result in found])
-"""
-
-
-@posix
-@pytest.mark.full
-@pytest.mark.parametrize("victim", [1])
-def test_a_process_lost_ends_the_others_by_name_and_they_go_on_when_started_again(tmp_path, victim):
-    def both(lost):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{free.getsockname()[1]}"
-        started = [
-            python(LOSING, tmp_path, lost, JAX_COORDINATOR_ADDRESS=address, JAX_PROCESS_ID=str(k))
-            for k in range(2)
-        ]
-        return [(*p.communicate(timeout=200), p.returncode) for p in started]
-
-    ends = both(str(victim))
-    assert ends[victim][2] == -signal.SIGKILL
-    out, err, code = ends[1 - victim]
-    assert code != 0 and out == "" and "another task died" in err
-    kept = [len(list((tmp_path / str(k)).glob("s-*.npz"))) for k in range(2)]
-    assert 0 < kept[victim] < kept[1 - victim] == len(CHUNKS) // 2
-    again = both("")
-    whole = str([int(result["sum"][0]) for result in sums(CHUNKS)])
-    for k, (out, err, code) in enumerate(again):
-        assert code == 0, err
-        assert out.splitlines()[-1] == f"{len(CHUNKS) // 2 - kept[k]} {whole}"
 
 
 @pytest.mark.full

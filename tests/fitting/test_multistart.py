@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,14 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import jaxlaw as jl
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import _multistart as searching
 from jaxlaw.fitting._checkpoint import Work
+from jaxlaw.fitting._engine import Lanes
 from jaxlaw.fitting._multistart import Batch, find_optima
-from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._problem import build_problem
+from jaxlaw.fitting._objective import Problem
 from jaxlaw.fitting.solvers import SOLVERS, Status
 from tests.fixtures.fit_problems import fit_problem, screened
 
@@ -90,39 +91,55 @@ def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch):
         np.testing.assert_allclose(parts, whole, rtol=1e-14)  # the last bit may differ
 
 
-def joined(*of_one, starts=64):
-    """The distinct optima of one problem, without the axis of problems."""
-    found = searching._distinct(*(np.asarray(one)[None] for one in of_one), np.zeros(1), starts)
-    return {key: values[0] for key, values in found.items()}
+@given(st.integers(1, 40), st.integers(1, 60), st.integers(1, 50), st.integers(1, 80))
+def test_chunks_hold_every_lane_once(problems, starts, block, width):
+    data = Problem(*[np.zeros((problems, 1))] * len(Problem._fields))
+    batch, seen = Batch(None, data, frozenset({"low", "high"})), np.zeros((problems, starts), int)
+    for chunk in batch.chunks(np.zeros((1, starts, 1)), (block, width)):
+        seen[slice(*chunk.problems), slice(*chunk.starts)] += 1
+        assert chunk.lanes <= block * width and chunk.coordinates.size == chunk.lanes
+    assert (seen == 1).all()
+
+
+def lanes_at(value, status, count=None):
+    """Lanes of one problem, each at the number of its place in a single coordinate."""
+    value, status = np.asarray(value)[None], np.asarray(status, np.int32)[None]
+    places, ones = np.arange(value.size, dtype=float)[None, :, None], np.ones_like(status)
+    return Lanes(places, value, status, ones, ones if count is None else np.asarray(count)[None])
+
+
+ROUNDING = np.zeros(1)
 
 
 def test_ends_are_joined_where_their_objectives_agree():
-    value = np.array([3.0, 1.0, np.nan, 1.0 + 1e-9, np.inf, 3.0 + 1e-7, 2.0])
-    status = np.array([2, 2, 3, Status.CONVERGED, 3, 2, Status.CONVERGED], np.int32)
-    members = np.arange(7.0).reshape(7, 1, 1)
-    found = joined(value, np.ones(7, int), status, members)
-    assert found["value"][:4].tolist() == [1.0, 2.0, 3.0, np.inf]
-    assert found["count"][:4].tolist() == [2, 1, 2, 0]
-    assert found["status"][:3].tolist() == [Status.CONVERGED, Status.CONVERGED, 2]
-    assert found["members"][0, :2, 0].tolist() == [1.0, 3.0]
-    halves = [
-        joined(value[h], np.ones(len(h), int), status[h], members[h])
-        for h in ([0, 1, 2], [3, 4, 5, 6])
-    ]
-    again = joined(*(np.concatenate([half[key] for half in halves]) for key in found))
-    for key in ("value", "count", "status"):
-        np.testing.assert_array_equal(again[key], found[key])
+    value = [3.0, 1.0, np.inf, 1.0 + 1e-9, np.inf, 3.0 + 1e-7, 2.0]
+    status = [2, 2, 3, Status.CONVERGED, 3, 2, Status.CONVERGED]
+    ends = searching.distinct(lanes_at(value, status, [1, 1, 1, 0, 1, 1, 1]), ROUNDING)
+    assert ends.value[0, :4].tolist() == [1.0, 2.0, 3.0, np.inf]
+    assert ends.count[0, :4].tolist() == [1, 1, 2, 0]
+    assert ends.status[0, :3].tolist() == [Status.CONVERGED, Status.CONVERGED, 2]
+    assert ends.coordinates[0, :3, 0].tolist() == [1.0, 6.0, 0.0]
+    assert np.isnan(ends.coordinates[0, 3:]).all()
 
 
-@pytest.mark.parametrize("value, at", [(0.9, 7.0), (1.0, 7.0), (2.0, 3.0), (np.inf, 3.0)])
+def test_of_many_lanes_few_are_kept_and_all_are_counted(monkeypatch):
+    monkeypatch.setattr(searching, "MEMBERS", 3)
+    monkeypatch.setattr(searching, "KEPT", 2)
+    lanes = lanes_at([1.0, 2.0, 1.0, 3.0, 2.0, 1.0, 1.0, 1.0, np.inf], [1] * 9)
+    few = searching._thinned(lanes, ROUNDING)
+    assert few.value[0].tolist() == [1.0, 1.0, 1.0, 2.0, 2.0, np.inf]
+    assert few.count[0, :5].tolist() == [3, 1, 1, 1, 1]
+    ends, whole = (searching.distinct(one, ROUNDING) for one in (few, lanes))
+    np.testing.assert_array_equal(ends.count, whole.count)
+    np.testing.assert_array_equal(ends.value, whole.value)
+
+
+@pytest.mark.parametrize("value, at", [(0.9, 7.0), (1.0, 7.0), (2.0, 0.0), (np.inf, 0.0)])
 def test_place_and_objective_of_an_optimum_belong_together(value, at):
-    def ends(value, place):
-        status = np.array([Status.CONVERGED], np.int32)
-        place = np.full((1, 1, 1, 1), place)
-        ones = np.ones((1, 1), int)
-        return searching._distinct(np.array([[value]]), ones, status[None], place, np.zeros(1), 1)
-
-    (best,) = searching._optima(ends(1.0, 3.0), ends(value, 7.0), np.zeros(1), 1, 1)
+    lanes, polished = lanes_at([1.0], [1]), lanes_at([value], [1])
+    polished.coordinates[:] = 7.0
+    ends, one = searching.distinct(lanes, ROUNDING), np.ones(1, int)
+    (best,) = searching._optima(lanes, ends, polished, ROUNDING, one, one)
     assert (best.objective, best.coordinates) == (min(value, 1.0), at)
 
 
@@ -149,12 +166,10 @@ import sys, json
 import numpy as np
 import pandas as pd
 import jaxlaw as jl
-if len(sys.argv) > 2:
-    jl.fitting.init_distributed()
 table = jl.simulate.experiment("loss-compute").table
 starts = {"a": np.geomspace(10, 1e4, 75), "b": np.linspace(0.01, 1, 60)}
 fit = jl.fit("loss-compute", table, starts=starts, n_local=False, progress=False,
-             work_dir=sys.argv[1] or None, distributed=len(sys.argv) > 2)
+             work_dir=sys.argv[1] or None)
 import jax
 found = {name: value.hex() for name, value in fit.params.items()}
 print(json.dumps(found | {"objective": fit.objective.hex(), "agreement": fit.agreement,
@@ -162,9 +177,9 @@ print(json.dumps(found | {"objective": fit.objective.hex(), "agreement": fit.agr
 """
 
 
-def start(work_dir="", *more, **environment):
+def start(work_dir="", **environment):
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(work_dir), *more],
+        [sys.executable, "-c", SCRIPT, str(work_dir)],
         env=os.environ | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -199,19 +214,9 @@ def test_any_number_of_devices_gives_the_same(devices, undisturbed):
 
 
 @pytest.mark.full
-def test_two_processes_give_the_same_and_share_the_chunks(undisturbed, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    both = [
-        start(tmp_path / str(k), "distributed", JAX_COORDINATOR_ADDRESS=address,
-              JAX_NUM_PROCESSES="2", JAX_PROCESS_ID=str(k))
-        for k in range(2)
-    ]  # fmt: skip
-    for process in both:
-        same(ended(process), undisturbed)
-    mine, other = ({f.name for f in (tmp_path / str(k)).glob("newton-*.npz")} for k in range(2))
-    assert len(mine) == len(other) == 4 and not mine & other
+def test_processes_with_one_folder_share_the_work_and_get_the_same_bits(undisturbed, tmp_path):
+    both = [start(tmp_path / "work") for _ in range(2)]
+    assert [ended(process) for process in both] == [undisturbed] * 2
 
 
 @pytest.mark.full
@@ -278,39 +283,6 @@ def test_a_folder_does_not_answer_for_a_law_of_other_constants(
     asked(level_law([1.0, 2.0], looked_up))  # the same law, made again
     with pytest.raises(UsageError, match="another batch .its formula differ"):
         asked(level_law([2.0, 1.0], looked_up))
-
-
-def test_answers_of_a_folder_that_the_law_does_not_give_are_refused(own_laws, level_runs, tmp_path):
-    law = level_law([1.0, 2.0])
-    jl.fit(law, level_runs, work_dir=tmp_path, **FEW)
-    for path in [*tmp_path.glob("newton-*.npz"), *tmp_path.glob("polish-*.npz")]:
-        held = dict(np.load(path))
-        np.savez(path, **{**held, "members": held["members"] * 1.001})
-    with pytest.raises(UsageError, match="answers that are not of this work.*delete the folder"):
-        jl.fit(law, level_runs, work_dir=tmp_path, **FEW)
-
-
-def test_a_law_that_calls_back_to_python_finds_its_folder_again(own_laws, level_runs):
-    """Its text names an address, which is another one in every process."""
-
-    def described(address):
-        def twice(values):
-            return 2 * np.asarray(values)
-
-        twice.__qualname__ = address
-
-        @jl.law(name="own-callback", replace=True)
-        def own(N, *, E=jl.laws.positive(0.5, 3), A=jl.laws.positive(0.1, 10)):
-            shape = jax.ShapeDtypeStruct(N.shape, N.dtype)
-            return E + A * jax.lax.stop_gradient(jax.pure_callback(twice, shape, N)) / 1e9
-
-        with jax.enable_x64(True):
-            seen = level_runs["N"].to_numpy(), level_runs["loss"].to_numpy(), np.ones(24)
-            p = build_problem(own, {"N": seen[0]}, *seen[1:], FitOptions(), True)
-            batch = Batch(p.model, jax.tree.map(np.asarray, p.data))
-            return searching._description(NEWTON, batch, np.ones((1, 2)), False)["formula"]
-
-    assert described("twice") == described("twice") != described("another")
 
 
 def test_rows_that_a_table_is_padded_with_do_not_count_as_work():

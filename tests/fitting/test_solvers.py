@@ -106,16 +106,16 @@ def test_a_coordinate_that_moves_much_does_not_make_the_others_converged(own_law
 # ------------------------------------------------------------- newton
 
 
-def test_a_lane_of_nan_ends_non_finite_and_harms_no_neighbour():
+def test_a_lane_that_is_not_finite_ends_so_and_harms_no_neighbour():
     with jax.enable_x64(True):
         p = fit_problem("chinchilla")
         first = screened(p, *LIKE_A_FIT)
         clean = engine.solve(NEWTON, p.model, p.data, first)
         spoilt = first.copy()
-        spoilt[5] = np.nan
+        spoilt[5] = p.data.low  # predicts 0, which has no logarithm
         lanes = engine.solve(NEWTON, p.model, p.data, spoilt)
     assert lanes.status[0, 5] == Status.NON_FINITE
-    assert lanes.iterations[0, 5] == 1
+    assert lanes.iterations[0, 5] == 1 and lanes.count.sum() == len(first)
     others = np.arange(len(first)) != 5
     np.testing.assert_array_equal(lanes.status[0, others], clean.status[0, others])
     np.testing.assert_allclose(lanes.value[0, others], clean.value[0, others], rtol=1e-12)
@@ -220,28 +220,12 @@ def test_optax_polishes_to_the_same_optimum(law):
     assert ended.iterations.max() < 100  # of 1000
 
 
-@pytest.mark.full
-def test_optax_comes_as_far_as_jaxopt_from_anywhere():
-    with jax.enable_x64(True):
-        p = fit_problem("kaplan", linear=False)
-        first = screened(p, *LIKE_A_FIT)[:4]
-        values = [
-            engine.solve(SOLVERS[name], p.model, p.data, first).value.min()
-            for name in ("lbfgs", "lbfgs-optax")
-        ]
-    assert values[1] == pytest.approx(values[0], rel=1e-9)
-
-
 def test_without_jaxopt_a_fit_is_polished_by_optax_and_says_so(without_jaxopt):
     runs = jl.simulate.experiment("loss-compute", noise=0.004).table
     law = dataclasses.replace(jl.laws.get("loss-compute"), formula="its programs are not kept")
     fit = jl.fit(law, runs, n_starts=16, n_local=8, compile_cache=False)
     assert "polished-by-optax" in {note.code for note in fit.notes}
     assert fit.status == "converged"
-    solvers._missing.clear()
-    other = jl.fit(law, runs, n_starts=16, n_local=8, solver="lbfgs", compile_cache=False)
-    assert "polished-by-optax" in {note.code for note in other.notes}
-    assert other.objective == pytest.approx(fit.objective, rel=1e-9)
 
 
 @pytest.mark.full

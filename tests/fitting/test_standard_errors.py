@@ -53,7 +53,7 @@ def test_they_are_those_of_the_covariance(count):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("solver", ["newton", "lbfgs-optax"])
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
 def test_of_a_thousand_rows_by_either_solver(solver):
     """Their search coordinates differ: coefficients as they are, and as logarithms."""
     draw = np.random.default_rng(0)

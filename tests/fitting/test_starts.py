@@ -39,20 +39,6 @@ def test_only_what_these_papers_print_counts_as_printed():
     assert set(printed["name"]) == {"chinchilla", "dcpt"}
 
 
-@pytest.mark.full
-def test_a_fit_says_that_its_grid_is_jaxlaws_own():
-    """In a word for every law; one fit, of few parameters left free, carries it."""
-    said = {name: starts.grid_notes(laws.get(name), "grid") for name in laws.names()}
-    assert {name for name, notes in said.items() if notes} == {"dcpt-l1", "dcpt-l2", "dcpt-l4"}
-    assert starts.grid_notes(laws.get("dcpt-l1"), "sobol") == []
-    truth = jl.simulate.TRUTHS["dcpt"]
-    held = {name: truth[name] for name in ("E", "A", "B", "alpha", "beta", "gamma", "eps")}
-    runs = jl.simulate.experiment("dcpt").table
-    fit = jl.fit("dcpt-l1", runs, starts="grid", fixed=held)
-    (note,) = [note for note in fit.notes if note.code == "own-grid"]
-    assert note.severity == "info" and "L1" in note.message and "for L3" in note.message
-
-
 def test_hoffmanns_grid_is_hoffmanns():
     law = laws.get("chinchilla")
     grid = starts.grid_of(law, NOWHERE)

@@ -110,12 +110,10 @@ def test_several_problems_are_screened_at_once(name, accelerated):
         problem, at = problem_of(name)
         starts = at + np.random.default_rng(0).uniform(0, 0.1, (5, len(at)))
         weights = np.random.default_rng(1).integers(0, 3, (7, problem.n_rows)).astype(float)
-        queue = _engine.Queue(problem.many(weights=weights), starts, np.zeros(5, np.int32))
+        chunk = _engine.Chunk((0, 7), (0, 5), problem.many(weights=weights), starts, (7, 35))
 
         def evaluated():
-            return _engine.evaluate_queues(
-                problem.model, problem.data, [queue], 5, most_problems=7
-            )[0]
+            return _engine.evaluate_chunks(problem.model, problem.data, [chunk], {})[0]
 
         expected = evaluated()
         accelerated()
@@ -128,13 +126,13 @@ def lowered_for_cuda(name):
     problem, at = problem_of(name)
     lanes, slots = 64, 32
     starts, owner = np.tile(at, (1, lanes, 1)), np.zeros((1, lanes), np.int32)
-    shared, own = _engine._split(problem.data, [_engine.Queue({}, starts[0], owner[0])])
+    shared, own = _engine._split(problem.data, [_engine.Chunk((0, 1), (0, lanes))], 1)
     results = _engine.Lanes(starts, np.zeros((1, lanes)), owner, owner)
     program = jax.jit(
         _engine._run_rounds.__wrapped__, static_argnames=("solver", "model", "mesh", "count")
     )
     traced = program.trace(
-        NEWTON._replace(settings=None), problem.model, _engine._mesh(1), slots,
+        NEWTON._replace(settings=None), problem.model, _engine._mesh(), slots,
         (shared, NEWTON.settings, np.int32(99)), (own, (starts, owner, owner[:, 0]), owner[:, 0]),
         None, results, owner[:, 0],
     )  # fmt: skip

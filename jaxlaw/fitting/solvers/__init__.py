@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from jaxlaw.fitting.solvers import _lbfgs as lbfgs
 from jaxlaw.fitting.solvers import _newton as newton
-from jaxlaw.fitting.solvers import _optax_lbfgs as optax_lbfgs
-from jaxlaw.fitting.solvers._lbfgs import NoJaxoptError as NoJaxoptError
 from jaxlaw.fitting.solvers._status import Status as Status
 from jaxlaw.notes import Note
 
@@ -29,6 +28,7 @@ class Solver(NamedTuple):
         settings: default tolerances; dynamic, so that others need no other program.
         linear_coefficients: whether it moves the coefficients a law is linear in as they are, or
             as logarithms like the papers.
+        brief: whether it is soon done, so that a program without optimisation will do.
     """
 
     name: str
@@ -42,34 +42,39 @@ class Solver(NamedTuple):
 SOLVERS = {
     "newton": Solver("newton", newton.init, newton.step, newton.Settings(), True),
     "lbfgs": Solver("lbfgs", lbfgs.init, lbfgs.step, lbfgs.Settings(), False),
-    "lbfgs-optax": Solver(
-        "lbfgs-optax", optax_lbfgs.init, optax_lbfgs.step, lbfgs.Settings(), False
-    ),
 }
 
-#: L-BFGS from a candidate optimum, jaxopt's and optax's. Every reported optimum has gone through
-#: one of them, so that two independent methods agree on it.
-_POLISHING = {"linear_coefficients": True, "settings": lbfgs.Settings(patience=3), "brief": True}
-POLISH = Solver("polish", lbfgs.init_near, lbfgs.step_near, **_POLISHING)
-POLISH_BY_OPTAX = Solver("polish-optax", optax_lbfgs.init_near, optax_lbfgs.step_near, **_POLISHING)
-
-_BY_OPTAX = {"polish": POLISH_BY_OPTAX, "lbfgs": SOLVERS["lbfgs-optax"]}
+#: L-BFGS from a candidate optimum, jaxopt's or optax's. Every reported optimum has gone through one
+#: of them, so that two independent methods agree on it.
+POLISH = Solver(
+    "polish", lbfgs.init_near, lbfgs.step_near, lbfgs.Settings(patience=3), True, brief=True
+)
+POLISH_BY_OPTAX = POLISH._replace(
+    name="polish-optax",
+    init=partial(lbfgs.init_near, remember=lbfgs.optax_memory),
+    step=partial(lbfgs.step_near, advance=lbfgs.optax_advanced),
+)
 _missing: list[str] = []  # why jaxopt cannot be used in this process
 
 
 def with_usable(method: Solver, work: Callable[[Solver], Result]) -> Result:
-    """``work(method)``, or by optax's L-BFGS where jaxopt's is wanted and cannot be imported."""
-    if not (_missing and method.name in _BY_OPTAX):
+    """``work(method)``; a polish by optax's L-BFGS where jaxopt cannot be imported."""
+    if method.name != POLISH.name:
+        return work(method)
+    if not _missing:
         try:
             return work(method)
-        except NoJaxoptError as error:
+        except lbfgs.NoJaxoptError as error:
             _missing.append(str(error))
-    return work(_BY_OPTAX[method.name]._replace(settings=method.settings))
+    return work(POLISH_BY_OPTAX._replace(settings=method.settings))
 
 
 def notes() -> tuple[Note, ...]:
     """The note of a fit in a process without jaxopt."""
     if not _missing:
         return ()
-    message = f"{_missing[0]}: optax's L-BFGS is used in its place, with the same tolerances"
+    message = (
+        f"{_missing[0]}: optax's L-BFGS is used in its place, with the same tolerances; install "
+        "a jaxopt that knows this version of JAX"
+    )
     return (Note("polished-by-optax", "info", message),)

@@ -1,5 +1,7 @@
 """jaxopt's L-BFGS, one update an iteration: the papers' method, and the polish of an optimum.
 
+jaxopt is no longer maintained: where it cannot be imported, its heir, optax's, polishes.
+
 L-BFGS moves an unbounded vector z. One of two frames maps it to coordinates in the search box:
 
 - ``_Box``: every coordinate is a sine over its range (as in MINUIT), for starts anywhere;
@@ -100,21 +102,17 @@ class _Whitened(NamedTuple):
         return jnp.clip(self.centre + self.matrix @ z, self.low, self.high)
 
 
-def init(
-    model: Model, problem: Problem, start: Array, remember: Remember | None = None
-) -> Lane:  # fmt: skip
+def init(model: Model, problem: Problem, start: Array) -> Lane:
     """Make a lane anywhere in the box; starts at a bound are moved inside by a thousandth.
 
     Args:
         model: the law and its coordinates.
         problem: one problem.
         start: (p,) coordinates.
-        remember: function that makes the memory of another L-BFGS than jaxopt's.
     """
     frame = _Box(problem.low, problem.high)
     z = frame.inverse(start)
-    fun = partial(_value_and_gradient, model, problem, frame)
-    memory = (remember or _jaxopt_memory)(fun, z)
+    memory = _jaxopt_memory(partial(_value_and_gradient, model, problem, frame), z)
     return _new_lane(frame, z, memory, memory.value)
 
 
@@ -122,6 +120,8 @@ def init_near(
     model: Model, problem: Problem, candidate: Array, remember: Remember | None = None
 ) -> Lane:
     """Make a lane at a candidate optimum, in coordinates whitened by its Hessian.
+
+    ``remember`` makes the memory of another L-BFGS than jaxopt's.
 
     Whitened, L-BFGS's first step is Newton's. Where little is left to gain, that step is taken
     whatever the value after it: the last steps change values by less than their rounding, and
@@ -156,12 +156,10 @@ def _new_lane(frame: Any, z: Array, memory: Any, value: Array) -> Lane:
     return Lane(frame.coordinates(z), value, z, frame, memory, whole, none, none, status)
 
 
-def step(
-    model: Model, problem: Problem, lane: Lane, settings: Settings, advance: Advance | None = None
-) -> Lane:
-    """Make one update of jaxopt's L-BFGS, or of another's, its line search included."""
+def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
+    """Make one update of jaxopt's L-BFGS, its line search included."""
     fun = partial(_value_and_gradient, model, problem, lane.frame)
-    z, memory = (advance or _searched)(fun, lane)
+    z, memory = _lbfgs(fun, linesearch="zoom", maxls=MAXLS).update(lane.z, lane.memory)
     # In the box frame half the squared gradient says nothing of what is left to gain.
     return _updated(model, problem, settings, lane, z, memory, jnp.inf)
 
@@ -248,10 +246,6 @@ def _jaxopt_memory(fun: Any, z: Array) -> Any:
     return _lbfgs(fun).init_state(z)
 
 
-def _searched(fun: Any, lane: Lane) -> tuple[Array, Any]:
-    return _lbfgs(fun, linesearch="zoom", maxls=MAXLS).update(lane.z, lane.memory)
-
-
 def _advanced(fun: Any, lane: Lane) -> tuple[Array, Any]:
     """One step of the lane's length, without a line search."""
     once = _lbfgs(fun, stepsize=lambda _: lane.step_length, jit=False)  # part of this trace
@@ -286,3 +280,42 @@ def jaxopt() -> Any:
         # What an unmaintained package raises under a later JAX is anyone's guess.
         except Exception as error:
             raise NoJaxoptError(f"jaxopt cannot be imported ({error})") from error
+
+
+# ---------------------------------------------------------------- optax's in its place
+
+
+class OptaxMemory(NamedTuple):
+    """Where optax's L-BFGS stands.
+
+    Attributes:
+        value, grad: objective and gradient (p,) at the lane's ``z``.
+        state: optax's state from before the step at ``z`` is proposed, so that a step that is
+            refused leaves no trace.
+    """
+
+    value: Array
+    grad: Array
+    state: Any
+
+
+def optax_memory(fun: Any, z: Array) -> OptaxMemory:
+    """What :func:`init_near` remembers by optax."""
+    return OptaxMemory(*fun(z), _optax_lbfgs().init(z))
+
+
+def optax_advanced(fun: Any, lane: Lane) -> tuple[Array, OptaxMemory]:
+    """What :func:`step_near` does by optax: a step of the lane's length."""
+    direction, state = _optax_lbfgs().update(lane.memory.grad, lane.memory.state, lane.z)
+    z = lane.z - lane.step_length * direction
+    value, new = fun(z)
+    # optax learns of this step at its next update; if sᵀy ≤ 0 it is to begin anew.
+    curved = (z - lane.z) @ (new - lane.memory.grad) > 0
+    state = jax.tree.map(partial(jnp.where, curved), state, _optax_lbfgs().init(z))
+    return z, OptaxMemory(value, new, state)
+
+
+@cache
+def _optax_lbfgs() -> Any:
+    """Without a scale of its own: whitened, the identity is the right first matrix."""
+    return importlib.import_module("optax").scale_by_lbfgs(scale_init_precond=False)
