@@ -229,7 +229,7 @@ def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:
     share = without.mean()
     message = f"{share:.1%} of {without.size} draws have no {what}; intervals leave them out"
     severity = "warning" if share > MISSING else "info"
-    return [Note("draws-without-answer", severity, message)]
+    return [Note("draws-disagree", severity, message)]
 
 
 def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> list[Note]:
@@ -252,7 +252,7 @@ def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> l
         f"and normal draws of them bend the law; the interval of the {what} (and a regret) is too "
         "high. Plan with the covariance itself, made from the runs in place of read from a file"
     )
-    return [Note("draws-off-centre", "warning", message)]
+    return [Note("draws-disagree", "warning", message)]
 
 
 def source_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:

@@ -177,7 +177,7 @@ def optimal_mixture(
     notes += missing_draws_notes(share, "allowed share")
     flat = {}
     if of_domain.noise > 0 and not math.isnan(r_d):
-        near = question.near(of_domain.noise, share[:1])["r"]
+        near = question.near(of_domain.noise, {"r": share})["r"]
         flat = {"share": tuple(r * of_domain.units["r"] for r in near)}
     kept = "none" if general_loss[0] < limit * (1 - SAME) else "general loss"
     binding = {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}.get(r_d, kept)

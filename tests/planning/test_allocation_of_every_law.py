@@ -72,17 +72,17 @@ def test_of_a_law_that_falls_on_far_beyond_its_runs_the_plan_is_the_valley_befor
     """Farseer's floor falls to nothing with N: a huge model on hardly any tokens would be best."""
     law, truth = jl.laws.get("farseer"), dict(FARSEER[1])
     plan = planning.allocation(FARSEER, 1e22)
-    assert "falls-on" in codes(plan)
+    assert "several-solutions" in codes(plan)
     assert float(law(truth, N=1e18, D=1e22 / 6e18)) < plan.loss
     for factor in (0.97, 1.03):
         assert float(law(truth, N=plan.N * factor, D=plan.D / factor)) > plan.loss
     within = planning.allocation(FARSEER, 1e22, limits={"N": (1e8, 1e12)})
-    assert plan.N == pytest.approx(within.N, rel=1e-5) and "falls-on" not in codes(within)
+    assert plan.N == pytest.approx(within.N, rel=1e-5) and "several-solutions" not in codes(within)
     least = planning.min_compute(FARSEER, plan.loss)
     assert (least.N, least.compute) == (pytest.approx(plan.N, rel=1e-3), pytest.approx(1e22))
     run = planning.best_run("farseer", truth, 1e22)
     assert float(run.N) == pytest.approx(plan.N, rel=1e-3)
-    assert "falls-on" not in codes(planning.allocation(CHINCHILLA, 1e22))
+    assert "several-solutions" not in codes(planning.allocation(CHINCHILLA, 1e22))
 
 
 @pytest.mark.full
@@ -91,7 +91,7 @@ def test_epochs_are_limited_to_those_of_the_runs_or_as_the_user_says():
     assert free.D / 1e10 > 40 and "many-epochs" in codes(free)
     plan = planning.allocation(REPETITION, 1e23, at={"U": 1e10}, max_epochs=12)
     assert plan.D == pytest.approx(12e10) and plan.loss > free.loss
-    assert "D/U ≤ 12" in plan.binding and not {"epochs-limited", "many-epochs"} & {*codes(plan)}
+    assert "D/U ≤ 12" in plan.binding and "many-epochs" not in codes(plan)
     ranges = {"N": (1e7, 1e10), "D": (1e8, 1e12), "U": (1e8, 1e11)}
     # In billions of tokens, of which the runs went over at most 20 times.
     joint = {"U/D": (0.05, 1.0)}
@@ -99,10 +99,10 @@ def test_epochs_are_limited_to_those_of_the_runs_or_as_the_user_says():
         jl.laws.get("repetition"), dict(REPETITION[1]), ranges=ranges, joint_ranges=joint
     )
     of_runs = planning.allocation(fit, 1e23, at={"U": 1e10})
-    assert of_runs.D == pytest.approx(20e10) and "epochs-limited" in codes(of_runs)
+    assert of_runs.D == pytest.approx(20e10) and "many-epochs" in codes(of_runs)
     table = planning.frontier(fit, [1e18, 1e23], at={"U": 1e10})
-    assert table.table["D"][1] == pytest.approx(20e10) and "epochs-limited" in codes(table)
-    assert "epochs-limited" not in codes(planning.allocation(fit, 1e18, at={"U": 1e10}))
+    assert table.table["D"][1] == pytest.approx(20e10) and "many-epochs" in codes(table)
+    assert "many-epochs" not in codes(planning.allocation(fit, 1e18, at={"U": 1e10}))
     assert "U" in str(
         planning.allocation(fit, 1e20, at={"U": 1e13}).notes
     )  # beyond the runs' range

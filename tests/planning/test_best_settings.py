@@ -31,7 +31,7 @@ def test_values_ranges_and_bounds():
     wide = planning.best_settings(runs, tolerance=0.006).table
     assert wide["lr_from"].tolist() == [5e-4, 5e-4, 4e-3]
     assert wide["lr_to"].tolist() == [2e-3, 5e-4, 4e-3]
-    (note,) = [note for note in best.notes if note.code == "optimum-at-edge"]
+    (note,) = [note for note in best.notes if note.code == "optimum-at-limit"]
     assert "the best lr of 2 of 3 cells" in note.message
     assert "lr at an edge in 2, batch at an edge in 0" in best.headline
 
