@@ -45,7 +45,7 @@ from jaxlaw.planning._frame import (
     checked_compute,
     checked_tokens,
     in_unit_of_runs,
-    law_inputs,
+    law_inputs_of_each,
     require_loss,
     source_notes,
 )
@@ -64,8 +64,7 @@ LINE = 257  # points of the grid on one coordinate
 LIMITED_LINE = 1025  # where another loss is limited
 NEEDED_LINE = 129  # where each point has a root of its own
 KEPT = 1e-8  # relative: a limited loss that exceeds its limit by less keeps it
-REACHED = 1e-9  # relative: a lower loss elsewhere is lower by more
-_FAR = 1e24  # FLOPs at which the floor of a law is read off its formula
+_ENDS = (1e18, 1e24, math.inf)  # FLOPs at which the power of a law's best loss is read off
 POINTS = 513  # among which a loss is looked for
 LEAST_SHARE = 1e-9  # of a law that is infinite at 0: a smaller one is of no whole token
 
@@ -189,9 +188,9 @@ def lowest_on_line(
     points: int = LINE,
     ended: Callable[[Any], Any] | None = None,
     where: Callable[[Any], Any] | None = None,
-    near: Any = math.nan,
-) -> tuple[Any, Any]:
-    """Where a function of one number is lowest in [low, high], and the lowest value of a grid.
+    near: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Where a function of one number is lowest in [low, high].
 
     The best point of a grid, then the root of the derivative between its neighbours: to rounding
     where the function has one valley at that scale, in a kink or at an end as well. NaN counts as
@@ -205,9 +204,9 @@ def lowest_on_line(
             the function falls on beyond; the deepest valley elsewhere is taken, if there is one.
         where: condition, which must hold somewhere on the grid: the lowest of the numbers at which
             it holds, where the function falls across an edge of these, that edge.
-        near: a number: the valley that the function falls into from there, whatever lies beyond
-            the next rise. The lowest valley where it is NaN, or where the function only falls from
-            there to such an end.
+        near: distance from where to begin: the valley that the function falls into from the
+            nearest point, whatever lies beyond the next rise. The lowest valley where distances are
+            NaN, or where the function only falls from there to such an end.
     """
     grid = low + (high - low) * jnp.linspace(0.0, 1.0, points)
     values = jax.vmap(value)(grid)
@@ -215,28 +214,25 @@ def lowest_on_line(
     if where is not None:
         values = jnp.where(jax.vmap(where)(grid), values, math.inf)
     best, eps = jnp.argmin(values), jnp.finfo(values.dtype).eps
-    slack = 8 * eps * jnp.abs(values)  # rounding, which makes valleys where the function is flat
-
-    # The points that are reached from the nearest one without a rise; on a plain the nearest.
-    numbers, start = jnp.arange(points), jnp.argmin(jnp.abs(grid - near))
-    rises, falls = (
-        jnp.append(0, jnp.cumsum(higher))
-        for higher in (values[1:] > (values + slack)[:-1], values[:-1] > (values + slack)[1:])
-    )
-    reached = jnp.where(numbers >= start, rises == rises[start], falls == falls[start])
-    lowest = jnp.min(jnp.where(reached, values, math.inf))
-    ties = reached & (values <= lowest + 8 * eps * jnp.abs(lowest))
-    around = jnp.argmin(jnp.where(ties, jnp.abs(numbers - start), points))
-    known = jnp.isfinite(near) & jnp.isfinite(values[start])
+    at_end = jnp.zeros(points, bool) if ended is None else jax.vmap(ended)(grid)
+    at_end = at_end.at[1:].max(at_end[:-1]).at[:-1].max(at_end[1:])  # beside one, too
     if ended is not None:
-        at_end = jax.vmap(ended)(grid)
-        at_end = at_end.at[1:].max(at_end[:-1]).at[:-1].max(at_end[1:])  # beside one, too
-        least = (values + slack)[1:-1]
+        inner = values[1:-1]
+        # Deeper than rounding, which makes valleys where the function is flat.
+        least = inner + 8 * eps * jnp.abs(inner)
         valley = (least < values[:-2]) & (least < values[2:]) & ~at_end[1:-1]
-        deepest = 1 + jnp.argmin(jnp.where(valley, values[1:-1], math.inf))
+        deepest = 1 + jnp.argmin(jnp.where(valley, inner, math.inf))
         best = jnp.where(at_end[best] & valley.any(), deepest, best)
-        known &= ~at_end[around]
-    best = jnp.where(known, around, best)
+    if near is not None:
+        apart = jax.vmap(near)(grid)
+        start = jnp.nanargmin(jnp.where(jnp.isfinite(values), apart, jnp.nan))
+
+        def lower(k: Any) -> Any:
+            beside = jnp.clip(k + jnp.array([0, -1, 1]), 0, points - 1)  # first itself: on a plain
+            return beside[jnp.argmin(values[beside])]
+
+        found = jax.lax.while_loop(lambda k: lower(k) != k, lower, start)
+        best = jnp.where(jnp.isfinite(apart[start]) & ~at_end[found], found, best)
     left, right = grid[jnp.maximum(best - 1, 0)], grid[jnp.minimum(best + 1, points - 1)]
     if where is not None:
         left = root(where, left, grid[best])
@@ -244,7 +240,7 @@ def lowest_on_line(
     x = root(jax.grad(value), left, right)
     for end in (low, high):  # at an end itself, which bisection only comes close to
         x = jnp.where(jnp.abs(x - end) <= (high - low) * 2.0 * eps, end, x)
-    return x, values.min()
+    return x
 
 
 def lowest_in_box(
@@ -460,34 +456,18 @@ CONDITION = (
 )
 
 
-class ClosedForm(NamedTuple):
-    """The best runs of E + A/N^α + B/(D^β·N^γ) on 6·N·D FLOPs, in a law's own units.
+def closed_form(law: Law, params: Any, others: Mapping[str, Any], xp: Any = np) -> list[Any]:
+    """G, a, b of the best runs N = G·(C/6)^a and D = (C/6)^b/G of C FLOPs, in a law's own units.
 
-    NaN where there is no optimum that grows with compute.
-
-    Attributes:
-        G, a, b: N = G·(C/6)^a and D = (C/6)^b/G.
-        K, e: what the loss is above its floor there, K·(C/6)^−e.
+    Of a law that falls with E + A/N^α + B/(D^β·N^γ), its ``power_law_terms``; NaN where there is no
+    optimum that grows with compute. ``xp`` is the module of arrays, JAX's in programs.
     """
-
-    G: Any
-    a: Any
-    b: Any
-    K: Any
-    e: Any
-
-
-def closed_form(law: Law, params: Any, others: Mapping[str, Any], xp: Any = np) -> ClosedForm:
-    """Of a law with ``power_law_terms``; ``xp`` is the module of arrays, JAX's in programs."""
     terms = PowerLawTerms(*law.power_law_terms(params, others))  # type: ignore[misc]
     A, B, alpha, beta, gamma = map(xp.asarray, terms)
     total = alpha + beta - gamma
-    exists = (beta > gamma) & (alpha > gamma) & (B > 0)
     G = (alpha * A / ((beta - gamma) * B)) ** (1 / total)
-    K = A * G**-alpha + B * G ** (beta - gamma)
-    exists &= (G > 0) & xp.isfinite(G)
-    every = (G, beta / total, (alpha - gamma) / total, K, alpha * beta / total)
-    return ClosedForm(*(xp.where(exists, x, math.nan) for x in every))
+    exists = (beta > gamma) & (alpha > gamma) & (B > 0) & (G > 0) & xp.isfinite(G)
+    return [xp.where(exists, x, math.nan) for x in (G, beta / total, (alpha - gamma) / total)]
 
 
 # Programs of a question.
@@ -530,7 +510,7 @@ class Given(NamedTuple):
         log_C: budget; infinite without one.
         log_corpus: tokens of the corpus times its epochs; infinite without one.
         targets: largest value of each limited loss.
-        near: log D/N in the middle of those that were run; NaN where none is known.
+        tried: least and largest log D/N of the runs; NaN where they are unknown.
     """
 
     low: dict[str, float]
@@ -543,7 +523,7 @@ class Given(NamedTuple):
     log_C: float
     log_corpus: float = math.inf
     targets: tuple[float, ...] = ()
-    near: float = math.nan
+    tried: tuple[float, float] = (math.nan, math.nan)
 
 
 class Best(NamedTuple):
@@ -554,8 +534,6 @@ class Best(NamedTuple):
         losses: (draws, laws) losses there.
         ended: (draws,) whether it is the end of a search that nothing limits.
         kept: (draws,) whether it keeps all limits.
-        falls_on: (draws,) whether it is the valley next to the runs, and what is least is lower
-            still elsewhere; known of one coordinate.
 
     Of several budgets every array has an axis of them after that of the draws.
     """
@@ -564,7 +542,6 @@ class Best(NamedTuple):
     losses: Any
     ended: Any
     kept: Any
-    falls_on: Any
 
 
 def cost_with(form: Form, given: Given, raw: Mapping[str, Any]) -> Any:
@@ -591,12 +568,11 @@ class _Judged(NamedTuple):
     losses: list[Any]
 
 
-def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Any, Callable[..., _Judged]]:
+def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[Any], _Judged]]:
     """A question of one draw as a function of a point of its coordinates.
 
     Returns:
-        (d,) least and largest coordinates; the size of a run with a D/N as the runs had, NaN where
-        none is known; the function.
+        (d,) least and largest coordinates, and the function.
     """
     in_box, limited = len(form.free) > 1, int(form.goal == "loss")
     least, most = given.low.get("D"), given.high.get("D")
@@ -638,20 +614,12 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Any, Callab
             moved = moved - shortfall(moved) / slope
         return jnp.where(jnp.isfinite(log_D), moved, jnp.where(log_D > 0, jnp.inf, least))
 
-    ends, opened, near = dict(given.high), dict(given.open_high), jnp.nan
+    ends, opened = dict(given.high), dict(given.open_high)
     if form.paid == "budget":  # it pays for no larger model
         smallest = raw_of([given.low[name] for name in form.free])
         pays = log_size(cost_with(form, given, smallest), least, given.log_C)
         opened["N"] &= pays >= ends["N"]
         ends["N"] = jnp.minimum(ends["N"], pays)
-        near = (given.log_C - math.log(FLOPS_EACH) - given.near) / 2
-    elif form.paid and form.free == ("N",):
-
-        def reached(log_N: Any) -> Any:
-            at = {"N": jnp.exp(log_N), "D": jnp.exp(log_N + given.near)}
-            return -exceeded(limited, given.held | at)
-
-        near = root(reached, given.low["N"], ends["N"]) + 0 * given.near
     low, high = (jnp.array([side[name] for name in form.free]) for side in (given.low, ends))
     open_low, open_high = (
         jnp.array([side[name] for name in form.free], bool) for side in (given.open_low, opened)
@@ -687,16 +655,16 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Any, Callab
         excess = jnp.stack(over) if over else jnp.zeros(0)
         return _Judged(jnp.where(inside, value, jnp.inf), excess, ended, raw, losses)
 
-    return low, high, near, judged
+    return low, high, judged
 
 
 def best_point(form: Form, params: Any, given: Given) -> Best:
     """The best point of one draw, pure JAX."""
-    low, high, near, judged = _posed(form, params, given)
+    low, high, judged = _posed(form, params, given)
 
     @jax.jit  # traced once for all that is made of it
-    def at(u: Any) -> tuple[Any, Any, Any]:
-        return judged(low + u * (high - low))[:3]
+    def at(u: Any) -> tuple[Any, Any, Any, Any]:
+        return judged(low + u * (high - low))[:4]
 
     def value(u: Any) -> Any:
         return at(u)[0]
@@ -704,17 +672,22 @@ def best_point(form: Form, params: Any, given: Given) -> Best:
     def ended(u: Any) -> Any:
         return at(u)[2]
 
-    count, lowest = len(form.free), jnp.inf
+    def off_runs(t: Any) -> Any:
+        """How far D/N is from the middle of those that were run."""
+        raw = at(t[None])[3]
+        return jnp.abs(jnp.log(raw["D"] / raw["N"]) - (given.tried[0] + given.tried[1]) / 2)
+
+    count = len(form.free)
     u = jnp.zeros(count)
     limited = jax.eval_shape(at, u)[1].shape[0] > 0
     if count == 1:
-        points = NEEDED_LINE if form.paid == "loss" else LIMITED_LINE if limited else LINE
-        x, lowest = lowest_on_line(
-            lambda u: value(u[None]), 0.0, 1.0, points, lambda u: ended(u[None]),
-            (lambda u: jnp.all(at(u[None])[1] <= 0)) if limited else None,
-            (jnp.clip(near, low[0], high[0]) - low[0]) / (high[0] - low[0]),
-        )  # fmt: skip
-        u = x[None]
+        u = lowest_on_line(
+            lambda t: value(t[None]), 0.0, 1.0,
+            NEEDED_LINE if form.paid == "loss" else LIMITED_LINE if limited else LINE,
+            lambda t: ended(t[None]),
+            (lambda t: jnp.all(at(t[None])[1] <= 0)) if limited else None,
+            off_runs if form.paid and form.free == ("N",) else None,
+        )[None]  # fmt: skip
     elif count:
         axes = [jnp.linspace(0.0, 1.0, points) for points in GRIDS[count]]
         grid = jnp.stack([axis.ravel() for axis in jnp.meshgrid(*axes, indexing="ij")], axis=1)
@@ -725,8 +698,7 @@ def best_point(form: Form, params: Any, given: Given) -> Best:
             u = lowest_in_box(jnp.vectorize(value, signature="(d)->()"), grid, ended)
     best = judged(low + u * (high - low))
     kept = jnp.all(best.excess <= KEPT) & jnp.isfinite(best.value)
-    falls_on = lowest < best.value - REACHED * jnp.abs(best.value)
-    return Best(best.raw, jnp.stack(best.losses), best.ended, kept, falls_on)
+    return Best(best.raw, jnp.stack(best.losses), best.ended, kept)
 
 
 @for_each_draw("form", draws=("params", "log_C", "targets"))
@@ -763,9 +735,9 @@ def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None 
         return jnp.log(best.raw["N"]), jnp.log(best.raw["D"]), best.losses[0]
     least = jnp.maximum(ends[0][0], log_tokens(None, ends[1][1], log_C))
     most = jnp.minimum(ends[0][1], log_tokens(None, ends[1][0], log_C))
-    unit, known = _units(law), closed_form(law, params, others, jnp)
+    unit, (G, a, _) = _units(law), closed_form(law, params, others, jnp)
     log_x = log_C - math.log(FLOPS_EACH * unit["N"] * unit["D"])
-    best = jnp.clip(math.log(unit["N"]) + jnp.log(known.G) + known.a * log_x, least, most)
+    best = jnp.clip(math.log(unit["N"]) + jnp.log(G) + a * log_x, least, most)
     # Without an optimum that grows with compute the better end is the one to which it falls.
     none = jnp.isnan(best)
     sizes = jnp.stack([jnp.where(none, least, best), most])
@@ -889,23 +861,28 @@ class Question:
         params = {name: column[:, None] for name, column in self.reference.values.items()}
         # Laws write their terms with jl.laws.power, too; draws may be of what no run determines.
         with in_float64(), np.errstate(all="ignore"):
-            G, a, b, K, e = closed_form(law, params, others)
-            compute = np.exp(log_C) if target is None else np.full(log_C.shape, _FAR)
-            product = compute / (FLOPS_EACH * unit["N"] * unit["D"])
+            G, a, b = closed_form(law, params, others)
+            each = FLOPS_EACH * unit["N"] * unit["D"]
+            product = np.exp(log_C) / each
+            if target is not None:
+                if np.isnan(G[0, 0]):
+                    return None
+                # What lies between it and the floor is a power of the compute, also of laws such
+                # as skaling, of which the terms are a power of that.
+                ends = np.array(_ENDS) / each
+                losses = law.evaluate(params, N=G * ends**a, D=ends**b / G, **others)
+                low, high, floor = np.asarray(losses).T[..., None]
+                power = np.log((low - floor) / (high - floor)) / math.log(ends[1] / ends[0])
+                product = ends[1] * ((high - floor) / (target - floor)) ** (1 / power)
             N, D = G * product**a, product**b / G
             exists = np.isfinite(N * D) & (N * D > 0)
             N, D = np.where(exists, N, np.nan), np.where(exists, D, np.nan)
-            loss = np.asarray(law.evaluate(params, N=N, D=D, **others))
-            if target is not None:  # what lies between it and the floor is a power of the compute
-                if np.isnan(G[0, 0]):
-                    return None
-                floor = loss - K * product**-e
-                product = (K / (target - floor)) ** (1 / e)
-                N, D = G * product**a, product**b / G
-                exists = np.isfinite(N)
+            if target is None:
+                loss = np.asarray(law.evaluate(params, N=N, D=D, **others))
+            else:
                 loss = np.where(exists, target, floor)
-        raw, none = {"N": N * unit["N"], "D": D * unit["D"]}, np.zeros_like(exists)
-        return Best(raw, loss[..., None], ~exists if target is None else none, exists, none)
+        raw, ended = {"N": N * unit["N"], "D": D * unit["D"]}, ~exists & (target is None)
+        return Best(raw, loss[..., None], ended, exists)
 
     def values(self, best: Best) -> dict[str, np.ndarray]:
         """Name → (draws, K) inputs in the units of the runs, losses, compute; NaN where is none."""
@@ -927,8 +904,8 @@ class Question:
         name = "N" if "N" in self.order else self.order[0]
         what = "its loss" if self.form.goal == "loss" else "the compute"
         return (
-            f"law {law} has no best {name}: {what} falls all the way to the end of what is searched; "
-            f"{self.argument}={{'{name}': (least, largest)}} is where it ends"
+            f"law {law} has no best {name}: {what} falls all the way to the end of the search; "
+            f"{self.argument}={{'{name}': (least, largest)}} sets another end"
         )
 
     def not_allowed(self) -> str:
@@ -948,37 +925,64 @@ class Question:
         for label, most in zip(self.labels, given.targets, strict=True):
             reached = values.get(f"loss[{label}]", -math.inf)
             bound[f"{label} loss"] = reached >= most - AT_LIMIT * abs(most)
-        units = source.fit.input_units()
-        fractions = {spec.name for spec in source.law.inputs if spec.domain == "fraction"}
-        ends = {name: (0.0, 1 / source.units[name]) for name in self.order if name in fractions}
-        for name, (low, high) in (ends | self.limits).items():
-            for sign, word, end in ((1, "≥", low), (-1, "≤", high)):
-                if end is not None:
-                    at_end = sign * (values[name] - end) <= AT_LIMIT * abs(end)
-                    bound[f"{name} {word} {written(end, *units[name])}"] = at_end
+        for name, word, limit in self._reached(values):
+            bound[f"{name} {word} {written(limit, *source.fit.input_units()[name])}"] = True
         if self.corpus:
             raw = given.held | {name: values[name] * source.scale(name) for name in self.order}
             used = raw["D"] * (1.0 if self.epochs else raw.get("r", 1.0))
             bound[self.corpus] = used >= math.exp(given.log_corpus) * (1 - AT_LIMIT)
         return ", ".join(name for name, binds in bound.items() if binds) or "none"
 
-    def notes(self, best: Mapping[str, float]) -> list[Note]:
-        """Where the optimum lies, and what is to be known of the fits."""
-        notes: list[Note] = []
-        if not any(map(math.isnan, best.values())):
-            notes = bound_notes(self.reference, self.limits, best)
-            if "D" in best:
-                other = "a corpus with max_epochs in subject_to= sets another limit"
-                tokens, others = best["D"], self.given.others[0]
-                notes += epochs_notes(self.reference, others, tokens, self.epochs, other)
+    def _reached(self, values: Mapping[str, float]) -> list[tuple[str, str, float]]:
+        """Limits that searched inputs are at, also those of a share: input, ≥ or ≤, limit."""
+        units, specs = self.reference.units, self.reference.law.inputs
+        shares = {spec.name for spec in specs if spec.domain == "fraction"} & {*self.order}
+        ends = {name: (0.0, 1 / units[name]) for name in shares} | self.limits
+        return [
+            (name, word, limit)
+            for name, pair in ends.items()
+            for word, limit, sign in zip("≥≤", pair, (1, -1), strict=True)
+            if limit is not None and sign * (values[name] - limit) <= AT_LIMIT * abs(limit)
+        ]
+
+    def notes(self, values: Mapping[str, float]) -> list[Note]:
+        """Where the optimum lies, and what is to be known of the fits; as :meth:`binding`.
+
+        An optimum at a limit, or of a ratio that no run had, is no more than a bound of the best.
+        """
+        source, notes = self.reference, []
+        best, units = {name: values[name] for name in self.order}, source.fit.input_units()
+        for name, word, limit in self._reached(values):
+            if name in self.limits:
+                bound, more = ("an upper", "less") if word == "≥" else ("a lower", "more")
+                message = (
+                    f"{name} is at its limit of {written(limit, *units[name])}, where {more} of it "
+                    f"would do better: this is {bound} bound of the best {name}, not the best"
+                )
+                notes.append(Note("optimum-at-limit", "warning", message))
+        N, D = (best.get(name, math.nan) for name in ("N", "D"))
+        low, high = np.exp(self.given.tried)
+        ratio = D * source.scale("D") / (N * source.scale("N")) if N * D > 0 else math.nan
+        if ratio < low * (1 - AT_LIMIT) or ratio > high * (1 + AT_LIMIT):
+            side, edge, word = (
+                ("above", high, "an upper") if ratio > high else ("below", low, "a lower")
+            )
+            # The size at the same compute 6·N·D and the last ratio that was run.
+            size = written(N * math.sqrt(ratio / edge), *units["N"])
+            message = (
+                f"the best D/N, {ratio:.3g}, lies {side} all that were run ({low:.3g} to "
+                f"{high:.3g}): the runs speak for N = {size} as {word} bound of the best size, and "
+                "for none beyond it"
+            )
+            notes.append(Note("optimum-at-tried", "warning", message))
+        notes += epochs_notes(source, self.given.others[0], D, self.epochs)
         labels = [*[""] * (self.form.goal == "loss"), *self.labels]
-        for k, source in enumerate(self.sources):
-            at = {name: value / source.units[name] for name, value in self.given.others[k].items()}
-            for name in source.inputs_taken(best):
-                value = best[name] * self.reference.scale(name)
-                value = 1 - value if name in self.form.laws[k][1] else value
-                at[name] = value / source.scale(name)
-            notes += source_notes(source, labels[k], **at)
+        for k, one in enumerate(self.sources):
+            at = {name: value / one.units[name] for name, value in self.given.others[k].items()}
+            for name in one.inputs_taken(best):
+                value, (_, rest) = best[name] * source.scale(name), self.form.laws[k]
+                at[name] = (1 - value if name in rest else value) / one.scale(name)
+            notes += source_notes(one, labels[k] if len(labels) > 1 else "", **at)
         return notes
 
     def near(self, nats: float, raw: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
@@ -1005,7 +1009,7 @@ class Question:
                 cost = cost_with(form, given, given.held)
                 pays = float(log_size(cost, given.low["D"], given.log_C))
             around[0] = around[0][0], min(around[0][1], pays)
-        first = tuple({name: v[:1] for name, v in one.values.items()} for one in self.sources)
+        first = tuple(one.without().values for one in self.sources)
         count = NEAR_POINTS[len(point)]
         for _ in range(NEAR_ROUNDS):
             # The optimum is one of the points, whatever the others miss.
@@ -1057,7 +1061,10 @@ def question_of(
     ``argument`` is what the caller's user calls ``over``.
     """
     limited = [one for one in subject_to if isinstance(one, AtMost)]
-    budget, corpus = (_one(subject_to, kind) for kind in (Budget, Corpus))
+    only = {type(one): one for one in subject_to if not isinstance(one, AtMost)}
+    if len(limited) + len(only) < len(subject_to):
+        raise UsageError("subject_to holds two of a kind: give one Budget and one Corpus")
+    budget, corpus = only.get(Budget), only.get(Corpus)
     goal = "compute" if isinstance(fit, Compute) else "loss"
     if goal == "compute" and (not limited or budget is not None):
         raise UsageError(
@@ -1066,40 +1073,28 @@ def question_of(
         )
     asked = limited if goal == "compute" else [AtMost(fit, 0.0), *limited]
     sources = as_draws(*(one.fit for one in asked))
-    for one in sources:
-        require_loss(one)
-    source = sources[0]
+    for source in sources:
+        require_loss(source)
+    source, at = sources[0], dict(at or {})
     ranges = searched_ranges(source, over, argument)
-
-    # What is given, to each law in its own units.
-    at = dict(at or {})
-    known = {name for one in sources for name in one.law.input_names} - {*over}
-    for name in at:
-        if name not in known:
-            raise UsageError(
-                f"no law here takes an input '{name}' that is not searched.{nearest(name, known)}"
-            )
-    if corpus is not None and corpus.tokens is not None and "U" in known:
+    if corpus is not None and corpus.tokens is not None and "U" in source.law.input_names:
         if "U" in at:
             raise UsageError("U is the tokens of Corpus here: leave one of them out")
         at["U"] = corpus.tokens
-    others = []
-    for one, limit in zip(sources, asked, strict=True):
-        alone = limit.at or {}
-        own = law_inputs(one, {**one.inputs_taken(at), **alone}, tuple(over))
-        rest = {n: 1 - own[n] for n in limit.rest if n in own and n not in alone}
-        others.append(own | rest)
-    units = _units(source.law)
-    held = {name: value * units[name] for name, value in others[0].items()}
+    others = [
+        own | {name: 1 - own[name] for name in limit.rest if name in own}
+        for own, limit in zip(law_inputs_of_each(sources, at, over), asked, strict=True)
+    ]
+    held = {name: value * _units(source.law)[name] for name, value in others[0].items()}
 
     # What determines D, and the coordinates.
-    paid, sized = "", {"N", "D"} <= {*ranges, *held}
+    both, paid = {"N", "D"} <= {*ranges}, ""
     if goal == "compute":
         paid = "loss" if "D" in ranges else ""
     elif budget is not None:
-        if not sized or not {"N", "D"} & {*ranges}:
-            raise UsageError("a Budget limits N and D: search one of them or both, with over=")
-        paid = "budget" if {"N", "D"} <= {*ranges} else ""
+        if not both:
+            raise UsageError("a Budget is spent on N and D: search both, with over=")
+        paid = "budget"
     ahead = [name for name in ("N", "D", "r") if name in ranges]
     free = [*ahead, *(name for name in ranges if name not in ahead)]
     free = tuple(name for name in free if not (name == "D" and paid))
@@ -1108,12 +1103,9 @@ def question_of(
 
     counted = fit if goal == "compute" else budget
     cost, served = (None, None) if counted is None else (counted.cost, counted.served_tokens)
-    priced = _priced(cost, source.law)
-    cost = total_cost(cost, source, served)
     log_C = math.inf if budget is None else math.log(checked_compute(budget.compute))
     log_corpus, words, epochs = _corpus_limit(source, corpus, held, over)
-
-    # What budget and corpus cut off a coordinate is its end.
+    # What the corpus cuts off a coordinate is its end.
     high = {name: span.high for name, span in ranges.items()}
     shared = bool(words) and {"D", "r"} <= {*ranges}
     if words and not shared and "D" in ranges:
@@ -1121,28 +1113,21 @@ def question_of(
         high["D"] = min(high["D"], log_corpus - math.log(share) if share else math.inf)
     elif words and not shared:
         high["r"] = min(high["r"], math.exp(log_corpus) / held["D"])
-    if budget is not None and not paid:
-        if both := {*priced} & {*ranges}:
-            raise UsageError(f"the cost takes {', '.join(both)}: search N and D with it")
-        other, paid_for, pays = ("N", "D", log_tokens) if "D" in ranges else ("D", "N", log_size)
-        fixed = partial(cost, **{name: held[name] for name in priced}) if priced else cost
-        with in_float64():
-            top = float(pays(fixed, math.log(held[other]), log_C))
-        high[paid_for] = min(high[paid_for], top)
     open_high = {name: span.open[1] and high[name] == span.high for name, span in ranges.items()}
 
     form = Form(
         laws=tuple((one.law, limit.rest) for one, limit in zip(sources, asked, strict=True)),
         goal=goal, free=free, logs=tuple(name for name, span in ranges.items() if span.log),
-        paid=paid, shared=shared, priced=priced,
+        paid=paid, shared=shared, priced=_priced(cost, source.law),
         # On one coordinate a budget that buys more tokens than are allowed is not spent in full.
         capped=bool(paid) and (len(free) > 1 or paid == "loss") and not open_high["D"],
     )  # fmt: skip
     given = Given(
-        {name: span.low for name, span in ranges.items()}, high,
-        {name: span.open[0] for name, span in ranges.items()}, open_high, held, tuple(others), cost,
-        log_C, log_corpus, tuple(checked_number("loss of AtMost", x.loss, "real") for x in limited),
-        sum(tried_ratios(source)) / 2 if sized else math.nan,
+        low={name: span.low for name, span in ranges.items()}, high=high,
+        open_low={name: span.open[0] for name, span in ranges.items()}, open_high=open_high,
+        held=held, others=tuple(others), cost=total_cost(cost, source, served), log_C=log_C,
+        log_corpus=log_corpus, tried=tried_ratios(source) if both else (math.nan, math.nan),
+        targets=tuple(checked_number("loss of AtMost", one.loss, "real") for one in limited),
     )  # fmt: skip
     named = [x.label or one.law.name for one, x in zip(sources, asked, strict=True)]
     named = named[len(named) - len(limited) :]
@@ -1153,17 +1138,9 @@ def question_of(
     )  # fmt: skip
 
 
-def _one(constraints: Sequence[Constraint], kind: type) -> Any:
-    """The one constraint of a kind; None without one."""
-    own = [one for one in constraints if isinstance(one, kind)]
-    if len(own) > 1:
-        raise UsageError(f"subject_to holds {len(own)} of {kind.__name__}; give one")
-    return own[0] if own else None
-
-
 def _priced(cost: Cost | None, law: Law) -> tuple[str, ...]:
     """Inputs of the law that the cost takes by name, beside N and D."""
-    if not inspect.isroutine(cost):
+    if cost is None:
         return ()
     taken = [*inspect.signature(cost).parameters][2:]
     if {"N", "D"} & {*taken}:
@@ -1201,9 +1178,8 @@ def searched_ranges(
             raise UsageError(message, argument=argument)
         spec, scale, unit = specs[name], source.scale(name), source.units[name]
         if spec.levels or spec.per_drop or spec.mixture:
-            why = "one share of a mixture: optimal_weights searches all of them together"
-            why = why if spec.mixture else "no number that can be searched"
-            raise UsageError(f"{argument}: {name} is {why}", argument=argument)
+            message = f"{argument}: {name} is no number that can be searched on its own"
+            raise UsageError(message + "; optimal_weights searches all shares" * spec.mixture)
         what = f"{argument} of {name}"
         own = tuple(
             None if x is None
@@ -1283,9 +1259,8 @@ def tried_ratios(source: Draws) -> tuple[float, float]:
 
 
 def epochs_notes(
-    source: Draws, others: Mapping[str, float], D: Any, limit: tuple[float, bool] | None,
-    other: str = "max_epochs= sets another limit",
-) -> list[Note]:  # fmt: skip
+    source: Draws, others: Mapping[str, float], D: Any, limit: tuple[float, bool] | None
+) -> list[Note]:
     """How often the unique tokens are gone over, where that is often.
 
     Args:
@@ -1293,7 +1268,6 @@ def epochs_notes(
         others: values of its other inputs.
         D: tokens.
         limit: largest D/U, and whether it is that of the runs.
-        other: how the caller's user sets another limit.
     """
     if "U" not in source.law.input_names:
         return []
@@ -1302,7 +1276,7 @@ def epochs_notes(
     if of_runs and epochs >= most * (1 - AT_LIMIT):
         message = (
             f"held back at {most:.4g} epochs, the most that the runs have: the law goes on to "
-            f"more, which no run shows; {other}"
+            "more, which no run shows; max_epochs= sets another limit"
         )
     elif MANY_EPOCHS < epochs < math.inf:
         message = (
@@ -1312,39 +1286,3 @@ def epochs_notes(
     else:
         return []
     return [Note("many-epochs", "warning", message)]
-
-
-def bound_notes(
-    source: Draws, limits: Mapping[str, tuple[Any, Any]], at: Mapping[str, float]
-) -> list[Note]:
-    """An optimum at a limit, or of a ratio that no run had, is no more than a bound of the best.
-
-    Args:
-        source: the law, with the ratios D/N that were run.
-        limits: input → (least, largest) as the user gave them, None for an open side.
-        at: the optimum, in the units of the runs; of its ratio D/N only where it has both.
-    """
-    notes, units = [], source.fit.input_units()
-    for name, ends in limits.items():
-        for limit, word, further in zip(ends, ("an upper", "a lower"), ("less", "more")):  # noqa: B905
-            if limit is not None and abs(at[name] - limit) <= AT_LIMIT * max(limit, AT_LIMIT):
-                message = (
-                    f"{name} is at its limit of {written(limit, *units[name])}, where {further} of "
-                    f"it would do better: this is {word} bound of the best {name}, not the best"
-                )
-                notes.append(Note("optimum-at-limit", "warning", message))
-    low, high = np.exp(tried_ratios(source)) if {"N", "D"} <= {*at} else (math.nan, math.nan)
-    if not np.isfinite([low, high, at.get("N", 0) * at.get("D", 0)]).all():
-        return notes
-    ratio = at["D"] * source.scale("D") / (at["N"] * source.scale("N"))
-    if not low * (1 - AT_LIMIT) <= ratio <= high * (1 + AT_LIMIT):
-        side, edge, word = ("below", low, "a lower") if ratio < low else ("above", high, "an upper")
-        # The size at the same compute 6·N·D and the last ratio that was run.
-        size = written(at["N"] * math.sqrt(ratio / edge), *units["N"])
-        message = (
-            f"the best D/N, {ratio:.3g}, lies {side} all that were run ({low:.3g} to {high:.3g}): "
-            f"the runs speak for N = {size} as {word} bound of the best size, and for none beyond "
-            "it"
-        )
-        notes.append(Note("optimum-at-tried", "warning", message))
-    return notes

@@ -380,7 +380,7 @@ def _best_limited(law: Law, params: Any, tokens: Any, least: Any, limits: Any, o
     def decrease_at_1(log_tokens: Any) -> Any:
         return -jax.grad(loss)(1.0, jnp.exp(log_tokens))
 
-    log_r, _ = lowest_on_line(lambda log_r: loss(jnp.exp(log_r), tokens), jnp.log(least), 0.0, 513)
+    log_r = lowest_on_line(lambda log_r: loss(jnp.exp(log_r), tokens), jnp.log(least), 0.0, 513)
     share = jnp.where(log_r > -1e-12, 1.0, jnp.exp(log_r))
     below = jnp.exp(root_or_infinity(decrease_at_1, *limits))
     return share, loss(share, tokens), loss(1.0, tokens), below

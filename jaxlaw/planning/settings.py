@@ -118,7 +118,7 @@ def minimise(
     given = [name for name, column in values.items() if np.ptp(column) <= SAME * abs(column[0])]
     numbers = {name: float(column[0]) for name, column in values.items()}
     best = {name: numbers[name] for name in question.order}
-    notes = [*question.notes(best), *missing_draws_notes(values[question.order[0]], "optimum")]
+    notes = [*question.notes(numbers), *missing_draws_notes(values[question.order[0]], "optimum")]
     notes += off_centre_notes(reference, values.get("loss", np.empty(0)))
     facts, near, flat = {"binding": "none"}, {}, {}
     if found.kept[0, 0]:
@@ -186,24 +186,26 @@ def solve(
     (span,) = searched_ranges(source, {for_: between}, "between").values()
     target = checked_number("loss", loss, "real")
     others, low = law_inputs(source, at, (for_,)), span.low
-    if any(spec.name == for_ and spec.above_zero for spec in source.law.inputs):
-        low = max(low, LEAST_SHARE) if not span.log else low
+    if not span.log and any(spec.above_zero for spec in source.law.inputs if spec.name == for_):
+        low = max(low, LEAST_SHARE)
     x, _, count, lowest = crossing(source, for_, span.log, target, low, span.high, others)
     # Without a crossing it lies beyond an end of the search, where nothing limits that.
-    none = np.isnan(x) | (x == np.inf) & (not span.open[1]) | (x == -np.inf) & (not span.open[0])
-    raw = np.where(none, np.nan, np.exp(x) if span.log else x)
+    inside = np.isfinite(x) | np.where(x > 0, span.open[1], span.open[0]) & ~np.isnan(x)
+    raw = np.where(inside, np.exp(x) if span.log else x, np.nan)
     values = {for_: raw / source.scale(for_), "loss": np.full(len(raw), target)}
     units = {spec.name: spec.unit for spec in source.law.inputs}
-    known = {name: np.full(len(raw), value * units[name]) for name, value in others.items()}
+    known = {name: np.full_like(raw, value * units[name]) for name, value in others.items()}
     known[for_] = raw
-    if {"N", "D"} <= set(known):
+    if {"N", "D"} <= {*known}:
         with np.errstate(divide="ignore"):
-            cost = total_cost(None, source)
-            values["compute"] = flops(cost, np.log(known["N"]), np.log(known["D"]))
+            log_N, log_D = np.log(known["N"]), np.log(known["D"])
+        values["compute"] = flops(total_cost(None, source), log_N, log_D)
     value, notes = float(values[for_][0]), []
     if np.isinf(x[0]):
-        end = f"; it comes down to {lowest[0]:.5g}"
-        message = f"the law does not reach a loss of {target:g} at any {for_} that is searched{end}"
+        message = (
+            f"the law does not reach a loss of {target:g} at any {for_} that is searched; it comes "
+            f"down to {lowest[0]:.5g}"
+        )
         if x[0] < 0:
             message = f"the loss is below {target:g} at every {for_} that is searched"
         notes.append(Note("out-of-reach", "error", message))

@@ -6,6 +6,7 @@ and D, and of a share, that :mod:`jaxlaw.planning._optimise` answers.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -20,16 +21,17 @@ from jaxlaw import laws
 from jaxlaw._answer import Answer, Tables
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import Amount, checked_number, exponential, in_unit
+from jaxlaw._quantities import Amount, Quantity, checked_number, exponential, in_unit
 from jaxlaw._typed import ConfidenceLevel, as_array, checked
 from jaxlaw.errors import DataError, UsageError, nearest
-from jaxlaw.fitting import Array, outside_range
+from jaxlaw.fitting import Array
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus, Cost
 from jaxlaw.planning._frame import (
     MISSING,
     Inputs,
+    checked_compute,
     checked_input,
     inputs_as_numbers,
     law_inputs,
@@ -37,6 +39,7 @@ from jaxlaw.planning._frame import (
     off_centre_notes,
     over_budgets,
     plan_answer,
+    range_notes,
     require_inputs,
     source_notes,
 )
@@ -49,9 +52,7 @@ from jaxlaw.planning._optimise import (
     Best,
     Question,
     best_size,
-    bound_notes,
     closed_form,
-    crossing,
     epochs_notes,
     flops,
     log_size,
@@ -60,8 +61,8 @@ from jaxlaw.planning._optimise import (
     losses_at,
     question_of,
     total_cost,
-    tried_ratios,
 )
+from jaxlaw.planning.settings import solve
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
 
 UserLimits = Mapping[str, tuple[float | str | None, float | str | None]]
@@ -119,7 +120,7 @@ def _best_runs(
     Raises:
         DataError: the fit has no best run of any budget.
     """
-    given, source = question.given, question.reference
+    given = question.given
     least = float(flops(given.cost, given.low["N"], given.low["D"]))
     if not budgets.min() > least:
         raise UsageError(
@@ -128,27 +129,11 @@ def _best_runs(
         )
     found = question.best(budgets)
     best, notes = _held_at_tried(question, budgets, found)
-    values, ended = question.values(best), found.ended[0].any()
+    values = question.values(best)
     if np.isnan(values["N"][0]).all():
-        none = ended or question.has_closed_form
+        none = found.ended[0].any() or question.has_closed_form
         raise DataError(question.without_end() if none else question.not_allowed())
-    notes += epochs_notes(source, given.others[0], values["D"][0], question.epochs)
-    return best, values, [*notes, *_beyond_notes(question, ended, best.falls_on[0].any())]
-
-
-def _beyond_notes(question: Question, ended: Any, falls_on: Any) -> list[Note]:
-    """Whether there are lower losses far from the runs.
-
-    A limit of the user's own, or of a ratio that was run, is no side to which a law may fall.
-    """
-    own_limits = question.limits or question.epochs or ended
-    if own_limits or question.reference.law.power_law_terms is not None or not falls_on:
-        return []
-    message = (
-        "far from its runs this law has lower losses still, such as of huge models on hardly any "
-        "tokens: that is its form, and the plan is the valley next to the runs"
-    )
-    return [Note("several-solutions", "info", message)]
+    return best, values, notes
 
 
 def _held_at_tried(question: Question, budgets: np.ndarray, best: Best) -> tuple[Best, list[Note]]:
@@ -158,7 +143,7 @@ def _held_at_tried(question: Question, budgets: np.ndarray, best: Best) -> tuple
     their own.
     """
     source, given, ended = question.reference, question.given, best.ended
-    (low, high), log_C = tried_ratios(source), np.log(budgets)
+    (low, high), log_C = given.tried, np.log(budgets)
     apart = math.isnan(low) or question.limits or len(question.order) > 2
     if apart or question.has_closed_form or not ended.any():
         return best, []
@@ -201,10 +186,8 @@ def _allocation(
         values["r"], given = np.array([held["r"]]), [*given, "r"]
     run = held | {name: float(values[name][0]) for name in ("N", "D", "r") if name in values}
     rises = "loss" if np.ptp(values["loss"]) else "compute"  # the other one is given
-    notes = [
-        *notes, *source_notes(source, **run), *missing_draws_notes(values["compute"], what),
-        *off_centre_notes(source, values[rises], rises),
-    ]  # fmt: skip
+    notes = [*notes, *missing_draws_notes(values["compute"], what)]
+    notes += off_centre_notes(source, values[rises], rises)
     ratio = run["D"] * source.scale("D") / (run["N"] * source.scale("N"))
     spent = f"{{N}} and {{D}}, {exponential(ratio)} tokens/parameter"
     spent += ", {r} of the corpus" * ("r" in values)
@@ -263,8 +246,8 @@ def allocation(
     In closed form for chinchilla, cpt-chinchilla, skaling, kaplan-e and overtraining, and for dcpt,
     dcpt-l1 and dcpt-l4 at a given share; numerically for any other law with the inputs N and D, and
     wherever a limit, a cost or a free share is given: a grid, then the root of the derivative.
-    Far beyond its runs farseer's floor falls to nothing with N: the plan is the valley of its loss,
-    and the note ``several-solutions`` says that there are lower losses beyond.
+    Far beyond its runs farseer's floor falls to nothing with N: the plan is the valley of its loss
+    that is next to the runs.
 
     Args:
         fit: fit of the loss over N and D: a Fit, (law, params), or a bootstrap, whose draws give
@@ -319,7 +302,7 @@ def allocation(
     }
     return _allocation(
         "allocation", source, values, at, given, "optimum", level,
-        [*notes, *bound_notes(source, question.limits, found)], facts=facts,
+        [*notes, *question.notes(found)], facts=facts,
         flat=question.near(source.noise, best.raw),
         curves=lambda: _valley(question, values, level),
     )  # fmt: skip
@@ -379,6 +362,7 @@ def frontier(
     table, largest = pd.DataFrame(table), np.argmax(budgets)
     notes = [
         *runs_beyond(source, values, at), *source_notes(source), *notes,
+        *epochs_notes(source, question.given.others[0], values["D"][0], question.epochs),
         *missing_draws_notes(values["N"].min(axis=1), "optimum at some budget"),
         *off_centre_notes(source, values["loss"][:, largest]),
     ]  # fmt: skip
@@ -426,7 +410,7 @@ def allocation_law(
             f"law {source.law.name} has no closed form; use allocation or frontier, which solve it"
         )
     with in_float64(), np.errstate(all="ignore"):  # draws may be of what no run determines
-        G, a, b, *_ = closed_form(source.law, source.values, others)
+        G, a, b = closed_form(source.law, source.values, others)
     if np.isnan(G[0]):
         raise DataError(f"law {source.law.name} has no best size: {CONDITION}")
     each = {name: source.scale(name) / source.units[name] for name in ("N", "D")}
@@ -499,26 +483,26 @@ def min_compute(
     never, ended = ~best.kept[:, 0] & ~np.isnan(best.losses[:, 0, 0]), best.ended[0, 0]
     values["compute"] = np.where(never, np.inf, values["compute"])
     values["loss"] = np.full(len(never), target)
-    found, lowest, flat = {name: float(x[0]) for name, x in values.items()}, "", {}
-    if never[0]:
+    found, notes, flat = {name: float(x[0]) for name, x in values.items()}, [], {}
+    if not best.kept[0, 0]:
         # With a share of few tokens of a corpus more compute is not always better.
         ends = size_and_data(source.without(), **asked).best(np.geomspace(1e12, _MOST, 31))
         least = ends.losses[ends.kept].min(initial=math.inf)
-        lowest = f"{least:.5g} up to {_MOST:.0e} FLOPs"
-    notes = _reach_notes(values["compute"], target, lowest)
-    if not never[0]:
-        notes += epochs_notes(source, question.given.others[0], found["D"], question.epochs)
-        notes += _beyond_notes(question, ended, best.falls_on[0, 0])
-        if source.noise > 0 and found["compute"] == found["compute"]:
+        message = (
+            f"the law does not reach a loss of {target:g}; it comes down to {least:.5g} up to "
+        )
+        notes.append(Note("out-of-reach", "error", f"{message}{_MOST:.0e} FLOPs"))
+    else:
+        if ended:
+            message = (
+                "the least compute is that of the last size or tokens that are searched, for the "
+                "loss falls on beyond: limits={'N': (least, largest)} sets another end"
+            )
+            notes.append(Note("optimum-at-limit", "warning", message))
+        if source.noise > 0:
             spent = size_and_data(source, found["compute"], **asked)
             flat = spent.near(source.noise, best.raw)
-    if ended and not never[0]:
-        message = (
-            "the least compute is that of the last size or tokens that are searched, for the loss "
-            "falls on beyond: limits={'N': (least, largest)} puts an end to it"
-        )
-        notes.append(Note("optimum-at-limit", "warning", message))
-    notes += bound_notes(source, question.limits, found)
+    notes += question.notes(found)
     return _allocation(
         "least compute", source, values, at, _constant(values), "answer", level, notes,
         facts={"binding": "loss"}, flat=flat, curves=lambda: _valley(question, values, level),
@@ -533,8 +517,6 @@ def tokens_or_size_for(
     D: Amount | None = None,
     loss: float | None = None,
     compute: Amount | None = None,
-    cost: Cost | None = None,
-    served_tokens: Amount | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
@@ -549,8 +531,6 @@ def tokens_or_size_for(
         D: tokens, in the units of the fitted runs; or give N.
         loss: loss to reach, in nats; or give compute.
         compute: budget in FLOPs; or give loss.
-        cost: function ``f(N, D)`` in FLOPs, as for :func:`allocation`.
-        served_tokens: number of tokens that the model will serve, as for :func:`allocation`.
         at: values of the law's other inputs.
         level: confidence level of the intervals.
 
@@ -575,30 +555,30 @@ def tokens_or_size_for(
         raise UsageError("give one of N and D, and one of loss and compute")
     known, name = ("N", "D") if D is None else ("D", "N")
     size = checked_input(source, known, N if D is None else D)
-    others, cost = law_inputs(source, at, ("N", "D")), total_cost(cost, source, served_tokens)
-    log_known, each, notes = math.log(size * source.scale(known)), np.ones(source.rows), []
-    if compute is not None:
-        budget = checked_number("compute", in_unit(compute, 1.0, "FLOPs"))
-        with in_float64():
-            pays = (log_tokens if name == "D" else log_size)(cost, log_known, math.log(budget))
-        log_x = each * float(pays)
-    else:
-        target = checked_number("loss", loss)
-        held = {**others, known: size * source.units[known]}
-        limits = map(math.log, SEARCH_LIMITS[name])
-        log_x, _, _, lowest = crossing(source, name, True, target, *limits, held)
-        notes = _reach_notes(np.exp(log_x), target, f"{lowest[0]:.5g} however large {name} is")
-    log_N, log_D = (log_known, log_x) if name == "D" else (log_x, log_known)
-    values = {
-        "N": each * np.exp(log_N) / source.scale("N"),
-        "D": each * np.exp(log_D) / source.scale("D"),
-        "loss": losses_at(source, log_N, log_D, others) if loss is None else each * target,
-        "compute": flops(cost, log_N, log_D),
-    }  # fmt: skip
-    notes = [*epochs_notes(source, others, values["D"][0], None), *notes]
+    if loss is not None:
+        found = solve(source, name, loss, at={**(at or {}), known: size}, level=level)
+        quantities = {known: Quantity(size, *source.fit.input_units()[known]), **found.quantities}
+        quantities = {key: quantities[key] for key in ("N", "D", "loss", "compute")}
+        return dataclasses.replace(
+            found, kind="tokens or size", quantities=quantities,
+            sentence=f"loss {{loss}}: {{{name}}} for {{{known}}}, {{compute}}",
+            facts={"binding": f"{known} and loss"},
+        )  # fmt: skip
+    others, log_C = law_inputs(source, at, ("N", "D")), math.log(checked_compute(compute))
+    logs, pays = (
+        {known: math.log(size * source.scale(known))},
+        log_size if known == "D" else log_tokens,
+    )
+    with in_float64():
+        logs[name] = float(pays(total_cost(None, source), logs[known], log_C))
+    values = {n: np.full(source.rows, np.exp(logs[n]) / source.scale(n)) for n in ("N", "D")}
+    run = inputs_as_numbers(source, at or {}) | {n: float(x[0]) for n, x in values.items()}
+    values["loss"] = losses_at(source, logs["N"], logs["D"], others)
+    values["compute"] = np.full(source.rows, np.exp(log_C))
     return _allocation(
-        "tokens or size", source, values, at, _constant(values), "answer", level, notes,
-        facts={"binding": f"{known} and {'compute' if loss is None else 'loss'}"},
+        "tokens or size", source, values, at, ["N", "D", "compute"], "answer", level,
+        [*epochs_notes(source, others, values["D"][0], None), *source_notes(source, **run)],
+        facts={"binding": f"{known} and compute"},
     )  # fmt: skip
 
 
@@ -659,35 +639,9 @@ def _constant(values: Mapping[str, np.ndarray]) -> list[str]:
     return [name for name, column in values.items() if (column == column[0]).all()]
 
 
-def _reach_notes(reached: np.ndarray, target: float, lowest: str) -> list[Note]:
-    """What reaches no loss; ``lowest`` says how low the fit comes."""
-    never, share = np.isinf(reached), np.isinf(reached[1:]).mean() if len(reached) > 1 else 0.0
-    if np.isnan(reached[0]):
-        return [Note("out-of-reach", "error", "the search ended before the loss was met")]
-    if never[0]:
-        message = f"the law does not reach a loss of {target:g}; it comes down to {lowest}"
-        return [Note("out-of-reach", "error", message)]
-    message = f"{share:.1%} of {len(reached) - 1} draws never reach a loss of {target:g}"
-    return [Note("draws-disagree", "warning", message)] if share else []
-
-
 def runs_beyond(source: Draws, values: Mapping[str, np.ndarray], inputs: Inputs) -> list[Note]:
     """How many of a frontier's runs, at these inputs, lie outside the fitted ranges."""
-    at = {name: values[name][0] for name in ("N", "D")}
-    for name, value in inputs_as_numbers(source, inputs or {}).items():
-        at[name] = np.full_like(at["N"], value)
-    unknown = [n for n in at if np.isnan(source.ranges.get(n, (0.0, 0.0))).any()]
-    if unknown:  # of published coefficients
-        message = f"no fitted range of {', '.join(unknown)} is known: whether these runs are an "
-        return [Note("range-unknown", "warning", f"{message}extrapolation is unknown")]
-    flags = outside_range(source.ranges, source.joint, at)
-    outside = np.logical_or.reduce([*flags.values()])
-    if not outside.any():
-        return []
-    *most, last = [name for name, flag in flags.items() if name in at or flag.any()]
-    ranges = f"{', '.join(most)} or {last}"
-    message = f"{outside.sum()} of {outside.size} runs lie outside the fitted range of {ranges}"
-    return [Note("extrapolation", "warning", message)]
+    return range_notes(source, **{**(inputs or {}), "N": values["N"][0], "D": values["D"][0]})
 
 
 def budgets_of(compute: Any, name: str = "compute") -> np.ndarray:

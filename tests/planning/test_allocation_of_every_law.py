@@ -48,9 +48,9 @@ def test_and_of_the_least_compute_to_a_loss():
     sizes = []
     for served in (0.0, 1e12, 1e13):
         plan = planning.min_compute(CHINCHILLA, 2.2, served_tokens=served)
-        given = planning.tokens_or_size_for(CHINCHILLA, N=plan.N, loss=2.2, served_tokens=served)
+        given = planning.tokens_or_size_for(CHINCHILLA, N=plan.N, loss=2.2)
         assert given.D == pytest.approx(plan.D, rel=1e-6)
-        assert given.compute == pytest.approx(plan.compute, rel=1e-6)
+        assert given.compute + 2 * plan.N * served == pytest.approx(plan.compute, rel=1e-6)
         sizes.append(plan.N)
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > 2 * sizes[2]
     table = planning.frontier(CHINCHILLA, [1e21, 1e22], served_tokens=1e12).table
@@ -72,17 +72,15 @@ def test_of_a_law_that_falls_on_far_beyond_its_runs_the_plan_is_the_valley_befor
     """Farseer's floor falls to nothing with N: a huge model on hardly any tokens would be best."""
     law, truth = jl.laws.get("farseer"), dict(FARSEER[1])
     plan = planning.allocation(FARSEER, 1e22)
-    assert "several-solutions" in codes(plan)
     assert float(law(truth, N=1e18, D=1e22 / 6e18)) < plan.loss
     for factor in (0.97, 1.03):
         assert float(law(truth, N=plan.N * factor, D=plan.D / factor)) > plan.loss
     within = planning.allocation(FARSEER, 1e22, limits={"N": (1e8, 1e12)})
-    assert plan.N == pytest.approx(within.N, rel=1e-5) and "several-solutions" not in codes(within)
+    assert plan.N == pytest.approx(within.N, rel=1e-5)
     least = planning.min_compute(FARSEER, plan.loss)
     assert (least.N, least.compute) == (pytest.approx(plan.N, rel=1e-3), pytest.approx(1e22))
     run = planning.best_run("farseer", truth, 1e22)
     assert float(run.N) == pytest.approx(plan.N, rel=1e-3)
-    assert "several-solutions" not in codes(planning.allocation(CHINCHILLA, 1e22))
 
 
 @pytest.mark.full

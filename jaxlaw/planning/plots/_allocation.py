@@ -24,11 +24,9 @@ from jaxlaw._axes import (
     dots,
     finish,
     log_axis,
-    need_columns,
     new_axes,
     what_is_drawn,
     with_interval,
-    write,
 )
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import Between, ConfidenceLevel, checked
@@ -196,26 +194,10 @@ def valley(plan: Answer, ax: Axes | None = None) -> Axes:
 
 
 @picture("frontier")
-def loss_frontier(
-    plan: Answer, ax: Axes | None = None, *, observed: Any = None, label: str | None = None
-) -> Axes:
-    """The lowest loss over compute.
-
-    Args:
-        plan: answer of :func:`jaxlaw.planning.frontier`.
-        ax: axes to draw on; a new figure if None.
-        observed: table with ``C`` and ``loss``, such as
-            :func:`jaxlaw.papers.loss_envelope` returns, or None.
-        label: name of the line.
-    """
+def loss_frontier(plan: Answer, ax: Axes | None = None, *, label: str = "best run") -> Axes:
+    """The lowest loss over compute."""
     ax, table = ax or new_axes(), plan.table
-    if observed is not None:
-        need_columns(observed, ("C", "loss"), "jl.papers.loss_envelope")
-        dots(ax, observed["C"], observed["loss"], color=INK, s=14)
-        lowest = int(np.argmin(observed["loss"]))
-        at = np.asarray(observed["C"])[lowest], np.asarray(observed["loss"])[lowest]
-        write(ax, "lowest of the runs", at, xytext=(6, 6))
-    end = curve(ax, table, "compute", "loss", BLUE, label or "best run")
+    end = curve(ax, table, "compute", "loss", BLUE, label)
     ax.margins(x=0.02)
     log_axis(ax.xaxis, words=False)
     title = what_is_drawn({f"band: {plan.level:.0%} of draws": "loss_low" in table})
