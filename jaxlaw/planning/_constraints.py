@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxlaw._quantities import Amount
-from jaxlaw.planning._frame import Inputs
 
 Cost = Callable[..., Any]
 
@@ -60,14 +59,14 @@ class Budget:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """A limit on the tokens of a corpus: its share of D goes over it so many times at most.
+    """A limit on the tokens of a corpus: its share r of D goes over it so many times at most.
+
+    Of a law without r all tokens are of the corpus.
 
     Attributes:
         tokens: number of tokens of the corpus, in the units of D. Of a law with unique tokens U it
             is U; None where ``at`` gives U.
         max_epochs: largest number of times that the corpus is gone over.
-        share: name of the input that is the corpus's share of D; of a law without it all tokens
-            are of the corpus.
 
     Example:
         >>> fit = ("dcpt", jl.simulate.TRUTHS["dcpt"])
@@ -80,7 +79,6 @@ class Corpus:
 
     tokens: Amount | None = None
     max_epochs: float = 1.0
-    share: str = "r"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +92,6 @@ class AtMost:
         rest: names of inputs of which this law takes what is left to 1, such as the share ``r``
             of the other of two corpora.
         label: name of the loss in the answer; the law's by default.
-        at: values of inputs of this law alone.
 
     Example:
         >>> general, domain = (("dcpt", jl.simulate.TRUTHS[n]) for n in ("dcpt-general", "dcpt"))
@@ -109,7 +106,6 @@ class AtMost:
     loss: float
     rest: tuple[str, ...] = ()
     label: str = ""
-    at: Inputs = None
 
 
 Constraint = Budget | Corpus | AtMost

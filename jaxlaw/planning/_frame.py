@@ -222,14 +222,18 @@ def fewest_degrees(sources: Sequence[Draws]) -> float:
 
 
 def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:
-    """How many of the draws in (1 + R,) values have no answer."""
-    without = np.isnan(np.asarray(values)[1:])
-    if not without.any():
-        return []
-    share = without.mean()
-    message = f"{share:.1%} of {without.size} draws have no {what}; intervals leave them out"
-    severity = "warning" if share > MISSING else "info"
-    return [Note("draws-without-answer", severity, message)]
+    """How many of the draws in (1 + R,) values have no answer, or an infinite one."""
+    draws, notes = np.asarray(values)[1:], []
+    for lacking, words in (
+        (np.isnan(draws), f"no {what}; intervals leave them out"),
+        (np.isinf(draws), f"an infinite {what}"),
+    ):
+        if lacking.any():
+            share = lacking.mean()
+            message = f"{share:.1%} of {len(draws)} draws have {words}"
+            severity = "warning" if share > MISSING else "info"
+            notes.append(Note("draws-disagree", severity, message))
+    return notes
 
 
 def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> list[Note]:
@@ -252,7 +256,7 @@ def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> l
         f"and normal draws of them bend the law; the interval of the {what} (and a regret) is too "
         "high. Plan with the covariance itself, made from the runs in place of read from a file"
     )
-    return [Note("draws-off-centre", "warning", message)]
+    return [Note("draws-disagree", "warning", message)]
 
 
 def source_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
@@ -269,24 +273,30 @@ def source_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
     return notes
 
 
-def range_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
-    """Where an answer (in the user's units) is outside the fitted range."""
-    notes, known, unknown, of = [], {}, [], f" of the {what} loss" if what else ""
-    for name, value in inputs_as_numbers(source, at).items():
-        if np.isnan(source.ranges.get(name, (0.0, 0.0))).any():  # of published coefficients
-            unknown.append(name)
-        elif np.isfinite(value) and name in source.ranges:
-            known[name] = value
-    flags = outside_range(source.ranges, source.joint, known)
-    outside = [
-        range_message(label, source.ranges, source.joint, known, source.fit.input_units())
-        for label in flags
-        if flags[label]
-    ]
-    if outside:
-        message = f"outside the fitted range{of}: {', '.join(outside)}; an extrapolation"
+def range_notes(source: Draws, what: str = "", /, **at: Any) -> list[Note]:
+    """Where an answer (in the user's units), or some of (K,) runs, is outside the fitted range."""
+    numbers = inputs_as_numbers(source, at)
+    of, notes = f" of the {what} loss" if what else "", []
+    unknown = [n for n in numbers if np.isnan(source.ranges.get(n, (0.0, 0.0))).any()]
+    known = {
+        name: value
+        for name, value in numbers.items()
+        if name in source.ranges and name not in unknown and np.isfinite(value).any()
+    }
+    ranges, joint, units = source.ranges, source.joint, source.fit.input_units()
+    flags = outside_range(ranges, joint, known)
+    outside, beyond = (
+        sum(map(np.asarray, flags.values())),
+        [n for n, f in flags.items() if np.any(f)],
+    )
+    if beyond and np.ndim(outside):
+        message = f"{np.sum(outside > 0)} of {outside.size} runs lie outside the fitted range of "
+        notes.append(Note("extrapolation", "warning", message + " or ".join(beyond)))
+    elif beyond:
+        texts = (range_message(label, ranges, joint, known, units) for label in beyond)
+        message = f"outside the fitted range{of}: {', '.join(texts)}; an extrapolation"
         notes.append(Note("extrapolation", "warning", message))
-    if unknown:
+    if unknown:  # of published coefficients
         message = (
             f"no fitted range of {', '.join(unknown)} is known{of}: whether this is an "
             "extrapolation is unknown"

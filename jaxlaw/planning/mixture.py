@@ -177,7 +177,7 @@ def optimal_mixture(
     notes += missing_draws_notes(share, "allowed share")
     flat = {}
     if of_domain.noise > 0 and not math.isnan(r_d):
-        near = question.near(of_domain.noise, share[:1])["r"]
+        near = question.near(of_domain.noise, {"r": share})["r"]
         flat = {"share": tuple(r * of_domain.units["r"] for r in near)}
     kept = "none" if general_loss[0] < limit * (1 - SAME) else "general loss"
     binding = {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}.get(r_d, kept)
@@ -380,7 +380,7 @@ def _best_limited(law: Law, params: Any, tokens: Any, least: Any, limits: Any, o
     def decrease_at_1(log_tokens: Any) -> Any:
         return -jax.grad(loss)(1.0, jnp.exp(log_tokens))
 
-    log_r, _ = lowest_on_line(lambda log_r: loss(jnp.exp(log_r), tokens), jnp.log(least), 0.0, 513)
+    log_r = lowest_on_line(lambda log_r: loss(jnp.exp(log_r), tokens), jnp.log(least), 0.0, 513)
     share = jnp.where(log_r > -1e-12, 1.0, jnp.exp(log_r))
     below = jnp.exp(root_or_infinity(decrease_at_1, *limits))
     return share, loss(share, tokens), loss(1.0, tokens), below

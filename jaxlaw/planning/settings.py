@@ -46,8 +46,7 @@ from jaxlaw.planning._optimise import (
     relative_excess,
     root,
     root_or_infinity,
-    searched_inputs,
-    searched_range,
+    searched_ranges,
     total_cost,
 )
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, intervals
@@ -90,7 +89,7 @@ def minimise(
         the active constraints, and the table ``near``, whose two rows are the ends between which
         each input may lie so that the loss, or compute, is within ``tolerance`` of the lowest, all
         others at their best. Where no values keep all limits its numbers are NaN, with the note
-        ``none-allowed``, and there are no ends.
+        ``out-of-reach``, and there are no ends.
 
     Raises:
         UsageError: an input is missing or unknown, a range is empty or unknown, a constraint
@@ -113,23 +112,22 @@ def minimise(
     question = question_of(fit, over, subject_to, at)
     found = question.best()
     if found.ended[0, 0] and (question.has_closed_form or found.kept[0, 0]):
-        raise DataError(question.without_end(found))
+        raise DataError(question.without_end())
     reference = question.reference
     values = {name: column[:, 0] for name, column in question.values(found).items()}
     given = [name for name, column in values.items() if np.ptp(column) <= SAME * abs(column[0])]
     numbers = {name: float(column[0]) for name, column in values.items()}
     best = {name: numbers[name] for name in question.order}
-    notes = [*question.notes(best), *missing_draws_notes(values[question.order[0]], "optimum")]
+    notes = [*question.notes(numbers), *missing_draws_notes(values[question.order[0]], "optimum")]
     notes += off_centre_notes(reference, values.get("loss", np.empty(0)))
     facts, near, flat = {"binding": "none"}, {}, {}
     if found.kept[0, 0]:
-        limited = {label: numbers[f"loss[{label}]"] for label in question.labels}
-        facts["binding"] = question.binding(best, limited, numbers.get("compute", math.nan))
-        near = question.near(math.log1p(tolerance), found.point[0, 0])
-        if question.form.law is not None and reference.noise > 0:
-            flat = question.near(reference.noise, found.point[0, 0])
+        facts["binding"] = question.binding(numbers)
+        near = question.near(math.log1p(tolerance), found.raw)
+        if question.form.goal == "loss":
+            flat = question.near(reference.noise, found.raw)
     else:
-        notes.insert(0, Note("none-allowed", "error", question.not_allowed()))
+        notes.insert(0, Note("out-of-reach", "error", question.not_allowed()))
     sentence = "best " + ", ".join(f"{name} {{{name}}}" for name in best)
     known = [name for name in ("loss", "compute") if name in numbers]
     sentence += ": " + ", ".join(f"{name} {{{name}}}" for name in known)
@@ -185,29 +183,29 @@ def solve(
         jaxlaw plan solve fit.json --for D --loss 2.1 --at N=7e9
     """
     (source,) = as_draws(fit)
-    (spec,) = searched_inputs(source, (for_,), "for_").values()
+    (span,) = searched_ranges(source, {for_: between}, "between").values()
     target = checked_number("loss", loss, "real")
-    others = law_inputs(source, at, (for_,))
-    span = searched_range(source, spec, between, "between")
-    log, (low, high, *_) = span.log, span.sides
-    if spec.domain == "fraction" and spec.above_zero:
+    others, low = law_inputs(source, at, (for_,)), span.low
+    if not span.log and any(spec.above_zero for spec in source.law.inputs if spec.name == for_):
         low = max(low, LEAST_SHARE)
-    x, _, count, lowest = crossing(source, for_, log, target, low, high, others)
+    x, _, count, lowest = crossing(source, for_, span.log, target, low, span.high, others)
     # Without a crossing it lies beyond an end of the search, where nothing limits that.
-    none = np.isnan(x) | (x == np.inf) & ~span.open[1] | (x == -np.inf) & ~span.open[0]
-    raw = np.where(none, np.nan, np.exp(x) if log else x)
+    inside = np.isfinite(x) | np.where(x > 0, span.open[1], span.open[0]) & ~np.isnan(x)
+    raw = np.where(inside, np.exp(x) if span.log else x, np.nan)
     values = {for_: raw / source.scale(for_), "loss": np.full(len(raw), target)}
     units = {spec.name: spec.unit for spec in source.law.inputs}
-    known = {name: np.full(len(raw), value * units[name]) for name, value in others.items()}
+    known = {name: np.full_like(raw, value * units[name]) for name, value in others.items()}
     known[for_] = raw
-    if {"N", "D"} <= set(known):
+    if {"N", "D"} <= {*known}:
         with np.errstate(divide="ignore"):
-            cost = total_cost(None, source)
-            values["compute"] = flops(cost, np.log(known["N"]), np.log(known["D"]))
+            log_N, log_D = np.log(known["N"]), np.log(known["D"])
+        values["compute"] = flops(total_cost(None, source), log_N, log_D)
     value, notes = float(values[for_][0]), []
     if np.isinf(x[0]):
-        end = f"; it comes down to {lowest[0]:.5g}"
-        message = f"the law does not reach a loss of {target:g} at any {for_} that is searched{end}"
+        message = (
+            f"the law does not reach a loss of {target:g} at any {for_} that is searched; it comes "
+            f"down to {lowest[0]:.5g}"
+        )
         if x[0] < 0:
             message = f"the loss is below {target:g} at every {for_} that is searched"
         notes.append(Note("out-of-reach", "error", message))
@@ -255,7 +253,7 @@ def best_settings(
         ``lr_from`` and ``lr_to``, between which the loss is within the tolerance of the lowest,
         the other setting at its best, and ``lr_bound``: ``upper`` where the best is the smallest
         value of the cell's sweep, and so an upper bound of the optimum, ``lower`` where it is the
-        largest, ``only`` where no other was run, else empty. The note ``optimum-at-edge`` says
+        largest, ``only`` where no other was run, else empty. The note ``optimum-at-limit`` says
         that there are bounds.
 
     Raises:
@@ -292,7 +290,7 @@ def best_settings(
                 f"the best {name} of {len(at_edge)} of {len(found)} cells lies at the edge of its "
                 f"sweep, so that it bounds the optimum: {name}_bound says from which side"
             )
-            notes.append(Note("optimum-at-edge", "warning", message))
+            notes.append(Note("optimum-at-limit", "warning", message))
     counted = {"N": "parameters", "D": "tokens", "loss": "nats", "batch": "tokens"}
     units = {name: (counted.get(name.partition("_")[0], ""), 1.0) for name in found}
     return Answer(
@@ -493,7 +491,7 @@ def critical_batch_size(
         ``sqrt_rule``, the relative excess of the loss at the critical batch where the rate follows
         the √B rule from the best batch. The ``table`` has the same for several shares ``overhead``
         of more tokens. Where no batch is too large ``batch`` is infinite, with the note
-        ``no-critical-batch``.
+        ``out-of-reach``.
 
     Raises:
         UsageError: the law has no best batch, or an input is missing or unknown.
@@ -546,7 +544,7 @@ def critical_batch_size(
             "no batch up to a million times the best one needs so many more tokens: the runs do "
             "not show what a batch that is too large costs"
         )
-        notes.insert(0, Note("no-critical-batch", "error", message))
+        notes.insert(0, Note("out-of-reach", "error", message))
     else:
         sentence = (
             f"critical batch {{batch}}, {times(first['batch'] / first['best_batch'])} the best "

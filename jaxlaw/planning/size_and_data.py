@@ -6,6 +6,7 @@ and D, and of a share, that :mod:`jaxlaw.planning._optimise` answers.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -20,25 +21,25 @@ from jaxlaw import laws
 from jaxlaw._answer import Answer, Tables
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import Amount, checked_number, exponential, in_unit
+from jaxlaw._quantities import Amount, Quantity, checked_number, exponential, in_unit
 from jaxlaw._typed import ConfidenceLevel, as_array, checked
 from jaxlaw.errors import DataError, UsageError, nearest
-from jaxlaw.fitting import Array, outside_range
+from jaxlaw.fitting import Array
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus, Cost
 from jaxlaw.planning._frame import (
     MISSING,
     Inputs,
+    checked_compute,
     checked_input,
-    checked_tokens,
-    fewest_degrees,
     inputs_as_numbers,
     law_inputs,
     missing_draws_notes,
     off_centre_notes,
     over_budgets,
     plan_answer,
+    range_notes,
     require_inputs,
     source_notes,
 )
@@ -51,9 +52,7 @@ from jaxlaw.planning._optimise import (
     Best,
     Question,
     best_size,
-    bound_notes,
     closed_form,
-    crossing,
     epochs_notes,
     flops,
     log_size,
@@ -62,8 +61,8 @@ from jaxlaw.planning._optimise import (
     losses_at,
     question_of,
     total_cost,
-    tried_ratios,
 )
+from jaxlaw.planning.settings import solve
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
 
 UserLimits = Mapping[str, tuple[float | str | None, float | str | None]]
@@ -94,16 +93,10 @@ def size_and_data(
     share = isinstance(given.get("r"), str) and given.pop("r") == "best"
     free = ("N", "D", "r") if share else ("N", "D")
     require_inputs(source, *free)
-    for name in limits:
-        if name not in free:
-            raise UsageError(
-                f"there are no limits on {name} here; limit {' or '.join(free)}."
-                f"{nearest(str(name), free)}"
-            )
-    if corpus_tokens is not None:
-        if not share:
-            raise UsageError("corpus_tokens limits r·D; let r be searched: at={'r': 'best'}")
-        corpus_tokens = checked_tokens(source, "corpus_tokens", corpus_tokens)
+    for name in set(limits) - set(free):
+        raise UsageError(f"there are no limits on {name} here; limit {' or '.join(free)}")
+    if corpus_tokens is not None and not share:
+        raise UsageError("corpus_tokens limits r·D; let r be searched: at={'r': 'best'}")
     if max_epochs is not None and "U" not in source.law.input_names:
         raise UsageError(
             f"law {source.law.name} has no unique tokens U, which max_epochs is for; "
@@ -119,17 +112,15 @@ def size_and_data(
     return question_of(goal, over, subject_to, given, "limits")
 
 
-class _Runs(NamedTuple):
-    """The best runs of budgets: values (draws, K) by name, in the user's units, and notes."""
+def _best_runs(
+    question: Question, budgets: np.ndarray
+) -> tuple[Best, dict[str, np.ndarray], list[Note]]:
+    """The best runs of (K,) budgets, their values (draws, K) by name, in the user's units, notes.
 
-    values: dict[str, np.ndarray]
-    best: Best
-    notes: list[Note]
-
-
-def _best_runs(question: Question, budgets: np.ndarray) -> _Runs:
-    """Of (K,) budgets; a DataError where the fit has none of any."""
-    given, source = question.given, question.reference
+    Raises:
+        DataError: the fit has no best run of any budget.
+    """
+    given = question.given
     least = float(flops(given.cost, given.low["N"], given.low["D"]))
     if not budgets.min() > least:
         raise UsageError(
@@ -140,22 +131,9 @@ def _best_runs(question: Question, budgets: np.ndarray) -> _Runs:
     best, notes = _held_at_tried(question, budgets, found)
     values = question.values(best)
     if np.isnan(values["N"][0]).all():
-        ended = found.ended[0].any() or question.has_closed_form
-        raise DataError(question.without_end(found) if ended else question.not_allowed())
-    notes += epochs_notes(source, given.others[0], values["D"][0], question.epochs)
-    # A limit of the user's own, or of a ratio that was run, is no side to which a law may fall.
-    open_sides = not (question.limits or question.epochs or found.ended[0].any())
-    if open_sides and source.law.power_law_terms is None and best.falls_on[0].any():
-        notes.append(_FALLS_ON)
-    return _Runs(values, best, notes)
-
-
-_FALLS_ON = Note(
-    "falls-on",
-    "info",
-    "far from its runs this law has lower losses still, such as of huge models on hardly any "
-    "tokens: that is its form, and the plan is the valley next to the runs",
-)
+        none = found.ended[0].any() or question.has_closed_form
+        raise DataError(question.without_end() if none else question.not_allowed())
+    return best, values, notes
 
 
 def _held_at_tried(question: Question, budgets: np.ndarray, best: Best) -> tuple[Best, list[Note]]:
@@ -164,48 +142,38 @@ def _held_at_tried(question: Question, budgets: np.ndarray, best: Best) -> tuple
     Not where no D/N is known, or the user's limits or a share are searched: they have ends of
     their own.
     """
-    source, given = question.reference, question.given
-    low, high = tried_ratios(source)
+    source, given, ended = question.reference, question.given, best.ended
+    (low, high), log_C = given.tried, np.log(budgets)
     apart = math.isnan(low) or question.limits or len(question.order) > 2
-    if apart or question.has_closed_form or not best.ended.any():
+    if apart or question.has_closed_form or not ended.any():
         return best, []
-    (least, _), (_, most) = SEARCH_LIMITS["N"], SEARCH_LIMITS["D"]
-    smallest = (best.raw["N"] < 2 * least) | (best.raw["D"] > most / 2)
-    log_C, ratio = np.log(budgets), np.where(smallest, high, low)
-    log_N = (log_C - math.log(FLOPS_EACH) - ratio) / 2
+    small = best.raw["N"] < best.raw["D"]
+    log_N = (log_C - math.log(FLOPS_EACH) - np.where(small, high, low)) / 2
     log_N = np.clip(log_N, given.low["N"], given.high["N"])
     with in_float64():
         paid = np.asarray(jnp.vectorize(partial(log_tokens, given.cost))(log_N, log_C))
-        log_D = np.clip(paid, given.low["D"], min(given.high["D"], given.log_corpus))
+    log_D = np.clip(paid, given.low["D"], given.high["D"])
     loss = losses_at(source, log_N, log_D, given.others[0])
-    ended = best.ended
     raw = {"N": np.exp(log_N), "D": np.exp(log_D)}
-    raw = {name: np.where(ended, raw[name], value) for name, value in best.raw.items()}
-    point = np.where(ended, question.coordinate(log_N, log_C), best.point[..., 0])
     held = best._replace(
-        raw=raw, losses=np.where(ended, loss, best.losses[..., 0])[..., None],
-        ended=ended & False, kept=np.where(ended, np.isfinite(loss), best.kept),
-        point=point[..., None],
+        raw=best.raw | {name: np.where(ended, x, best.raw[name]) for name, x in raw.items()},
+        losses=np.where(ended, loss, best.losses[..., 0])[..., None],
+        ended=np.zeros_like(ended), kept=np.where(ended, np.isfinite(loss), best.kept),
     )  # fmt: skip
-    notes, draws = [], ended[1:].any(axis=1)
+    messages, share = [], ended[1:].any(axis=1).mean() if len(ended) > 1 else 0.0
     if ended[0].any():
-        size, edge, word = (
-            ("smallest", high, "an upper") if smallest[0].any() else ("largest", low, "a lower")
-        )
-        message = (
+        size, edge, word = ("smallest", high, "an upper") if small[0].any() else (
+            "largest", low, "a lower")  # fmt: skip
+        messages.append((
             f"the loss falls all the way to the {size} model that is searched: the plan is held at "
             f"{math.exp(edge):.3g} tokens a parameter, the last ratio that was run, {word} bound "
-            "of the best size"
-        )
-        notes.append(Note("optimum-at-tried", "warning", message))
-    if draws.any():
-        message = (
-            f"{draws.mean():.1%} of {draws.size} draws fall on to the end of the search: "
-            "they are held at the last ratio that was run"
-        )
-        severity = "warning" if draws.mean() > MISSING else "info"
-        notes.append(Note("draws-at-tried", severity, message))
-    return held, notes
+            "of the best size", "warning"))  # fmt: skip
+    if share:
+        messages.append((
+            f"{share:.1%} of {len(ended) - 1} draws fall on to the end of the search: they are "
+            "held at the last ratio that was run", "warning" if share > MISSING else "info",
+        ))  # fmt: skip
+    return held, [Note("optimum-at-tried", severity, text) for text, severity in messages]
 
 
 def _allocation(
@@ -213,26 +181,21 @@ def _allocation(
     what: str, level: float, notes: Sequence[Note], **more: Any,
 ) -> Answer:  # fmt: skip
     """An answer of values (1 + R,) of a run, with the notes that all plans of N and D have."""
-    held = inputs_as_numbers(source, at or {})
-    values = dict(values)
+    held, values = inputs_as_numbers(source, at or {}), dict(values)
     if "r" in held and "r" not in values:
-        values["r"] = np.array([held["r"]])
+        values["r"], given = np.array([held["r"]]), [*given, "r"]
     run = held | {name: float(values[name][0]) for name in ("N", "D", "r") if name in values}
-    notes = [*notes, *source_notes(source, **run), *missing_draws_notes(values["compute"], what)]
     rises = "loss" if np.ptp(values["loss"]) else "compute"  # the other one is given
+    notes = [*notes, *missing_draws_notes(values["compute"], what)]
     notes += off_centre_notes(source, values[rises], rises)
-    share = ", {r} of the corpus" if "r" in values else ""
     ratio = run["D"] * source.scale("D") / (run["N"] * source.scale("N"))
-    spent = f"{{N}} and {{D}}, {exponential(ratio)} tokens/parameter{share}"
-    reached = "loss" in more["facts"]["binding"].split()
-    sentence = (
-        f"loss {{loss}}: {{compute}}, by {spent}"
-        if reached
-        else (f"{{compute}}: {spent}, loss {{loss}}")
-    )
+    spent = f"{{N}} and {{D}}, {exponential(ratio)} tokens/parameter"
+    spent += ", {r} of the corpus" * ("r" in values)
+    to_loss = "loss" in more["facts"]["binding"].split()
     return plan_answer(
-        kind, sentence, source, values, level=level, at={**(at or {}), **run},
-        given=[*given, "r"] if "r" in held else given, notes=notes, **more,
+        kind, f"loss {{loss}}: {{compute}}, by {spent}" if to_loss
+        else f"{{compute}}: {spent}, loss {{loss}}",
+        source, values, level=level, at={**(at or {}), **run}, given=given, notes=notes, **more,
     )  # fmt: skip
 
 
@@ -248,17 +211,15 @@ def _valley(question: Question, values: Mapping[str, np.ndarray], level: float) 
         ``valley``: N and D in the units of the runs, ``loss``, ``loss_low``, ``loss_high``.
     """
     given, source = question.given, question.reference
-    size, compute = values["N"][0] * source.scale("N"), values["compute"][0]
-    if not math.isfinite(size * compute):
+    log_size_, log_C = math.log(values["N"][0] * source.scale("N")), np.log(values["compute"][0])
+    if not math.isfinite(log_size_ + log_C):
         return {}
-    ends = math.log(size) - math.log(10), math.log(size) + math.log(10)
-    log_N = np.linspace(max(ends[0], given.low["N"]), min(ends[1], given.high["N"]), 81)
+    decade = log_size_ + math.log(10) * np.array([-1, 1])
+    log_N = np.linspace(*np.clip(decade, given.low["N"], given.high["N"]), 81)
     with in_float64():
-        log_D = np.asarray(
-            jax.vmap(partial(log_tokens, given.cost))(log_N, log_N * 0 + np.log(compute))
-        )
-    others = dict(given.others[0]) | ({"r": float(values["r"][0])} if "r" in values else {})
-    losses = losses_at(source, *(np.tile(x, (source.rows, 1)) for x in (log_N, log_D)), others)
+        log_D = np.asarray(jax.vmap(lambda x: log_tokens(given.cost, x, log_C))(log_N))
+    others = given.others[0] | ({"r": float(values["r"][0])} if "r" in values else {})
+    losses = losses_at(source, log_N[None], log_D[None], others)
     valley = {"N": np.exp(log_N) / source.scale("N"), "D": np.exp(log_D) / source.scale("D")}
     valley |= interval_columns("loss", losses, level, source.degrees)
     return {"valley": pd.DataFrame(valley)}
@@ -285,8 +246,8 @@ def allocation(
     In closed form for chinchilla, cpt-chinchilla, skaling, kaplan-e and overtraining, and for dcpt,
     dcpt-l1 and dcpt-l4 at a given share; numerically for any other law with the inputs N and D, and
     wherever a limit, a cost or a free share is given: a grid, then the root of the derivative.
-    Far beyond its runs farseer's floor falls to nothing with N: the plan is the valley of its loss,
-    and the note ``falls-on`` says that there are lower losses beyond.
+    Far beyond its runs farseer's floor falls to nothing with N: the plan is the valley of its loss
+    that is next to the runs.
 
     Args:
         fit: fit of the loss over N and D: a Fit, (law, params), or a bootstrap, whose draws give
@@ -300,7 +261,7 @@ def allocation(
         served_tokens: number of tokens that the model will serve, in the units of D: 2·N FLOPs for
             each are a part of the budget (Sardana 2024, arXiv 2401.00448), and of ``compute``.
         max_epochs: largest D/U, of laws with unique tokens U. Left out: that of the fitted runs,
-            where it is known; the note ``epochs-limited`` says where it holds the plan back.
+            where it is known; the note ``many-epochs`` says where it holds the plan back.
         corpus_tokens: number of tokens of the corpus whose share r is: r·D stays below.
         at: values of the law's other inputs. ``{"r": "best"}`` searches the share with N and D.
         level: confidence level of the intervals.
@@ -329,19 +290,20 @@ def allocation(
         corpus_tokens=corpus_tokens, at=at,
     )  # fmt: skip
     question = size_and_data(fit, compute, **asked)
-    source, runs = question.reference, _best_runs(question, np.exp([question.given.log_C]))
-    values = {name: column[:, 0] for name, column in runs.values.items()}
-    best = {name: float(column[0]) for name, column in values.items()}
+    source, budgets = question.reference, np.exp([question.given.log_C])
+    best, runs, notes = _best_runs(question, budgets)
+    values = {name: column[:, 0] for name, column in runs.items()}
+    found = {name: float(column[0]) for name, column in values.items()}
     spent = values["compute"][~np.isnan(values["compute"])]
     given = ["compute"] if np.ptp(spent) <= AT_LIMIT * spent[0] else []
-    flat = question.near(source.noise, runs.best.point[0, 0]) if source.noise > 0 else {}
     facts = {
         "method": "closed form" if question.has_closed_form else "numerical",
-        "binding": question.binding(best, {}, best["compute"]),
+        "binding": question.binding(found),
     }
     return _allocation(
         "allocation", source, values, at, given, "optimum", level,
-        [*runs.notes, *bound_notes(source, question.limits, best)], facts=facts, flat=flat,
+        [*notes, *question.notes(found)], facts=facts,
+        flat=question.near(source.noise, best.raw),
         curves=lambda: _valley(question, values, level),
     )  # fmt: skip
 
@@ -390,23 +352,24 @@ def frontier(
         fit, budgets[0], limits=limits, cost=cost, served_tokens=served_tokens,
         max_epochs=max_epochs, corpus_tokens=corpus_tokens, at=at,
     )  # fmt: skip
-    source, runs = question.reference, _best_runs(question, budgets)
-    values = {name: column for name, column in runs.values.items() if name != "compute"}
-    values["tokens_per_parameter"] = (
-        values["D"] / values["N"] * (source.scale("D") / source.scale("N"))
-    )
+    source, (_, values, notes) = question.reference, _best_runs(question, budgets)
+    del values["compute"]
+    ratio = source.scale("D") / source.scale("N") * values["D"] / values["N"]
     table = {"compute": budgets} | {name: column[0] for name, column in values.items()}
-    for name, column in values.items():
+    table["tokens_per_parameter"] = ratio[0]
+    for name, column in (values | {"tokens_per_parameter": ratio}).items():
         table |= interval_columns(name, column, level, source.degrees)
-    notes = [*runs_beyond(source, values, at), *source_notes(source), *runs.notes]
-    notes += missing_draws_notes(values["N"].min(axis=1), "optimum at some budget")
-    largest = np.argmax(budgets)
-    notes += off_centre_notes(source, values["loss"][:, largest])
-    run = {name: table[name][largest] for name in question.order}
-    table = pd.DataFrame(table)
+    table, largest = pd.DataFrame(table), np.argmax(budgets)
+    notes = [
+        *runs_beyond(source, values, at), *source_notes(source), *notes,
+        *epochs_notes(source, question.given.others[0], values["D"][0], question.epochs),
+        *missing_draws_notes(values["N"].min(axis=1), "optimum at some budget"),
+        *off_centre_notes(source, values["loss"][:, largest]),
+    ]  # fmt: skip
     return plan_answer(
         "frontier", over_budgets(table, "{compute}: {N} and {D}, loss {loss}", source), source,
-        level=level, at={**(at or {}), **run}, tables={"table": table}, notes=notes,
+        level=level, at={**(at or {}), **table.loc[largest, [*question.order]]},
+        tables={"table": table}, notes=notes,
     )  # fmt: skip
 
 
@@ -441,31 +404,29 @@ def allocation_law(
     """
     (source,) = as_draws(fit)
     require_inputs(source, "N", "D")
-    form = closed_form(source.law, source.values, law_inputs(source, at, ("N", "D")))
-    if form is None:
+    others = law_inputs(source, at, ("N", "D"))
+    if source.law.power_law_terms is None:
         raise UsageError(
             f"law {source.law.name} has no closed form; use allocation or frontier, which solve it"
         )
-    G, a, b = form
+    with in_float64(), np.errstate(all="ignore"):  # draws may be of what no run determines
+        G, a, b = closed_form(source.law, source.values, others)
     if np.isnan(G[0]):
         raise DataError(f"law {source.law.name} has no best size: {CONDITION}")
-    unit = {spec.name: spec.unit for spec in source.law.inputs}
-    flops_of_units = FLOPS_EACH * unit["N"] * unit["D"]
-    values = {"a": a, "b": b, "G": G}
-    values["N_coefficient"] = G * flops_of_units**-a / source.units["N"]
-    values["D_coefficient"] = flops_of_units**-b / G / source.units["D"]
+    each = {name: source.scale(name) / source.units[name] for name in ("N", "D")}
+    flops_each = FLOPS_EACH * each["N"] * each["D"]
+    values = {
+        "a": a, "b": b, "G": G, "N_coefficient": G * flops_each**-a / source.units["N"],
+        "D_coefficient": flops_each**-b / G / source.units["D"],
+    }  # fmt: skip
     notes = [*source_notes(source), *missing_draws_notes(G, "optimum")]
     if source.fit.flops is not None:
         message = "the powers are of 6·N·D; allocation and frontier count the FLOPs of the runs"
         notes.append(Note("flops-differ", "warning", message))
-    budgets = np.geomspace(1e18, 1e25, 50)
-    sizes = values["N_coefficient"][:, None] * budgets ** values["a"][:, None]
-    sizes = {"compute": budgets, **interval_columns("N", sizes, level, source.degrees)}
     return plan_answer(
         "allocation law",
         "the best size grows as compute to the power of {a}, the tokens as that of {b}",
         source, values, level=level, notes=notes, units={"D_coefficient": "", "N_coefficient": ""},
-        curves={"sizes": pd.DataFrame(sizes)},
     )  # fmt: skip
 
 
@@ -517,33 +478,31 @@ def min_compute(
     )  # fmt: skip
     question = size_and_data(fit, loss=target, **asked)
     source, best = question.reference, question.best()
-    values = question.values(best._replace(ended=best.ended & False))
+    values = question.values(best._replace(ended=np.zeros_like(best.ended)))
     values = {name: values[name][:, 0] for name in (*question.order, "compute")}
-    never = ~best.kept[:, 0] & ~np.isnan(best.losses[:, 0, 0])
+    never, ended = ~best.kept[:, 0] & ~np.isnan(best.losses[:, 0, 0]), best.ended[0, 0]
     values["compute"] = np.where(never, np.inf, values["compute"])
     values["loss"] = np.full(len(never), target)
     found, notes, flat = {name: float(x[0]) for name, x in values.items()}, [], {}
-    if never[0]:
+    if not best.kept[0, 0]:
         # With a share of few tokens of a corpus more compute is not always better.
         ends = size_and_data(source.without(), **asked).best(np.geomspace(1e12, _MOST, 31))
-        lowest = ends.losses[ends.kept].min(initial=math.inf)
-        notes = _reach_notes(values["compute"], target, f"{lowest:.5g} up to {_MOST:.0e} FLOPs")
-    else:
-        notes = _reach_notes(values["compute"], target, "")
-        notes += epochs_notes(source, question.given.others[0], found["D"], question.epochs)
-        own_limits = question.limits or question.epochs or best.ended[0, 0]
-        if not own_limits and source.law.power_law_terms is None and best.falls_on[0, 0]:
-            notes.append(_FALLS_ON)
-        if source.noise > 0 and found["compute"] == found["compute"]:
-            spent = size_and_data(source, found["compute"], **asked)
-            flat = spent.near(source.noise, spent.point_of(found))
-    if best.ended[0, 0] and not never[0]:
+        least = ends.losses[ends.kept].min(initial=math.inf)
         message = (
-            "the least compute is that of the last size or tokens that are searched, for the loss "
-            "falls on beyond: limits={'N': (least, largest)} puts an end to it"
+            f"the law does not reach a loss of {target:g}; it comes down to {least:.5g} up to "
         )
-        notes.append(Note("optimum-at-limit", "warning", message))
-    notes += bound_notes(source, question.limits, found)
+        notes.append(Note("out-of-reach", "error", f"{message}{_MOST:.0e} FLOPs"))
+    else:
+        if ended:
+            message = (
+                "the least compute is that of the last size or tokens that are searched, for the "
+                "loss falls on beyond: limits={'N': (least, largest)} sets another end"
+            )
+            notes.append(Note("optimum-at-limit", "warning", message))
+        if source.noise > 0:
+            spent = size_and_data(source, found["compute"], **asked)
+            flat = spent.near(source.noise, best.raw)
+    notes += question.notes(found)
     return _allocation(
         "least compute", source, values, at, _constant(values), "answer", level, notes,
         facts={"binding": "loss"}, flat=flat, curves=lambda: _valley(question, values, level),
@@ -558,8 +517,6 @@ def tokens_or_size_for(
     D: Amount | None = None,
     loss: float | None = None,
     compute: Amount | None = None,
-    cost: Cost | None = None,
-    served_tokens: Amount | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
@@ -574,8 +531,6 @@ def tokens_or_size_for(
         D: tokens, in the units of the fitted runs; or give N.
         loss: loss to reach, in nats; or give compute.
         compute: budget in FLOPs; or give loss.
-        cost: function ``f(N, D)`` in FLOPs, as for :func:`allocation`.
-        served_tokens: number of tokens that the model will serve, as for :func:`allocation`.
         at: values of the law's other inputs.
         level: confidence level of the intervals.
 
@@ -600,41 +555,31 @@ def tokens_or_size_for(
         raise UsageError("give one of N and D, and one of loss and compute")
     known, name = ("N", "D") if D is None else ("D", "N")
     size = checked_input(source, known, N if D is None else D)
-    others, cost = law_inputs(source, at, ("N", "D")), total_cost(cost, source, served_tokens)
-    log_known, each = math.log(size * source.scale(known)), np.ones(source.rows)
-    if loss is None:
-        by, budget = "compute", checked_number("compute", in_unit(compute, 1.0, "FLOPs"))
-        with in_float64():
-            paid = (log_tokens if name == "D" else log_size)(cost, log_known, math.log(budget))
-        log_x = each * float(paid)
-    else:
-        by, target = "loss", checked_number("loss", loss)
-        held = {**others, known: size * source.units[known]}
-        limits = map(math.log, SEARCH_LIMITS[name])
-        log_x, _, _, lowest = crossing(source, name, True, target, *limits, held)
-    log_N, log_D = (log_known, log_x) if name == "D" else (log_x, log_known)
-    reached = losses_at(source, log_N, log_D, others)
-    values = {
-        name: np.exp(log_x) / source.scale(name), known: each * size,
-        "loss": each * target if by == "loss" else reached,
-        "compute": flops(cost, log_N, log_D),
-    }  # fmt: skip
-    values = {key: values[key] for key in ("N", "D", "loss", "compute")}
-    notes = epochs_notes(source, others, values["D"][0], None)
-    if by == "loss":
-        ends = f"{lowest[0]:.5g} however large {name} is"
-        notes += _reach_notes(values[name], target, ends)
-    return _allocation(
-        "tokens or size",
-        source,
-        values,
-        at,
-        _constant(values),
-        "answer",
-        level,
-        notes,
-        facts={"binding": f"{known} and {by}"},
+    if loss is not None:
+        found = solve(source, name, loss, at={**(at or {}), known: size}, level=level)
+        quantities = {known: Quantity(size, *source.fit.input_units()[known]), **found.quantities}
+        quantities = {key: quantities[key] for key in ("N", "D", "loss", "compute")}
+        return dataclasses.replace(
+            found, kind="tokens or size", quantities=quantities,
+            sentence=f"loss {{loss}}: {{{name}}} for {{{known}}}, {{compute}}",
+            facts={"binding": f"{known} and loss"},
+        )  # fmt: skip
+    others, log_C = law_inputs(source, at, ("N", "D")), math.log(checked_compute(compute))
+    logs, pays = (
+        {known: math.log(size * source.scale(known))},
+        log_size if known == "D" else log_tokens,
     )
+    with in_float64():
+        logs[name] = float(pays(total_cost(None, source), logs[known], log_C))
+    values = {n: np.full(source.rows, np.exp(logs[n]) / source.scale(n)) for n in ("N", "D")}
+    run = inputs_as_numbers(source, at or {}) | {n: float(x[0]) for n, x in values.items()}
+    values["loss"] = losses_at(source, logs["N"], logs["D"], others)
+    values["compute"] = np.full(source.rows, np.exp(log_C))
+    return _allocation(
+        "tokens or size", source, values, at, ["N", "D", "compute"], "answer", level,
+        [*epochs_notes(source, others, values["D"][0], None), *source_notes(source, **run)],
+        facts={"binding": f"{known} and compute"},
+    )  # fmt: skip
 
 
 @checked
@@ -681,31 +626,11 @@ def tokens_per_parameter(
         for name, one in best.quantities.items()
     }
     ratio = values["D"] * source.scale("D") / (values["N"] * source.scale("N"))
-    sentence = "loss {loss}: {ratio} tokens a parameter, {N} and {D} for {compute}"
-
-    def curves() -> Tables:
-        """The compute at which the loss is reached, over the ratio of tokens and parameters."""
-        if not math.isfinite(ratio[0]):
-            return {}
-        (alone,), cost = as_draws(source.without()), total_cost(None, source, served_tokens)
-        others = law_inputs(
-            alone, {**(at or {}), **({"r": best.r} if "r" in values else {})}, ("N", "D")
-        )
-        ratios = ratio[0] * np.geomspace(0.1, 10, 81)
-        log_sizes, log_N = np.linspace(*map(math.log, SEARCH_LIMITS["N"]), 2001), []
-        for log_ratio in np.log(ratios):
-            losses = losses_at(alone, log_sizes[None], log_sizes[None] + log_ratio, others)[0]
-            k = int((losses <= loss).argmax())  # 0 where none is
-            pair = slice(k - 1, k + 1)
-            log_N.append(np.interp(-loss, -losses[pair], log_sizes[pair]) if k else np.nan)
-        log_N = np.array(log_N)
-        spent = flops(cost, log_N, log_N + np.log(ratios))
-        return {"ratios": pd.DataFrame({"ratio": ratios, "compute": spent})}
-
     return plan_answer(
-        "tokens per parameter", sentence, source, {"ratio": ratio, **values}, level=level,
-        at=best.point, given=["loss", *_constant(values)], notes=best.notes, facts=best.facts,
-        degrees=fewest_degrees([source]), curves=curves,
+        "tokens per parameter",
+        "loss {loss}: {ratio} tokens a parameter, {N} and {D} for {compute}", source,
+        {"ratio": ratio, **values}, level=level, at=best.point,
+        given=["loss", *_constant(values)], notes=best.notes, facts=best.facts,
     )  # fmt: skip
 
 
@@ -714,38 +639,9 @@ def _constant(values: Mapping[str, np.ndarray]) -> list[str]:
     return [name for name, column in values.items() if (column == column[0]).all()]
 
 
-def _reach_notes(reached: np.ndarray, target: float, lowest: str) -> list[Note]:
-    if np.isinf(reached[0]):
-        message = f"the law does not reach a loss of {target:g}; it comes down to {lowest}"
-        return [Note("out-of-reach", "error", message)]
-    if np.isnan(reached[0]):
-        return [Note("not-converged", "error", "the search ended before the loss was met")]
-    if np.isinf(reached[1:]).any():
-        share = np.isinf(reached[1:]).mean()
-        message = f"{share:.1%} of {reached.size - 1} draws never reach a loss of {target:g}"
-        return [Note("draws-out-of-reach", "warning", message)]
-    return []
-
-
 def runs_beyond(source: Draws, values: Mapping[str, np.ndarray], inputs: Inputs) -> list[Note]:
     """How many of a frontier's runs, at these inputs, lie outside the fitted ranges."""
-    runs = {name: values[name][0] for name in ("N", "D")}
-    at = runs | {
-        name: np.full_like(runs["N"], v)
-        for name, v in inputs_as_numbers(source, inputs or {}).items()
-    }
-    unknown = [n for n in at if np.isnan(source.ranges.get(n, (0.0, 0.0))).any()]
-    if unknown:  # of published coefficients
-        message = f"no fitted range of {', '.join(unknown)} is known: whether these runs are an "
-        return [Note("range-unknown", "warning", f"{message}extrapolation is unknown")]
-    flags = outside_range(source.ranges, source.joint, at)
-    outside = np.logical_or.reduce([*flags.values()])
-    if not outside.any():
-        return []
-    *most, last = [name for name, flag in flags.items() if name in at or flag.any()]
-    ranges = f"{', '.join(most)} or {last}"
-    message = f"{outside.sum()} of {outside.size} runs lie outside the fitted range of {ranges}"
-    return [Note("extrapolation", "warning", message)]
+    return range_notes(source, **{**(inputs or {}), "N": values["N"][0], "D": values["D"][0]})
 
 
 def budgets_of(compute: Any, name: str = "compute") -> np.ndarray:

@@ -188,7 +188,7 @@ class Covariance(ParameterIntervals):
             Draws whose spread is known with :attr:`degrees` degrees of freedom. Those of a
             covariance that was read from a file, which holds no runs, are normal in the parameters,
             in the logarithms of positive ones: where these are hardly known they bend the law, and
-            the losses of plans come out too high (note ``draws-off-centre``).
+            the losses of plans come out too high (note ``draws-disagree``).
 
         Example:
             >>> table = jl.simulate.experiment("chinchilla").table

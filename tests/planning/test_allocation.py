@@ -63,20 +63,6 @@ def test_ques_allocation_as_printed():
     assert (round(plan.N, 2), round(plan.D, 3)) == (15.54, 0.536)
 
 
-def test_table_12_ranks_as_printed():
-    """The printed losses of equal-compute runs are lowest nearest the printed optimum."""
-    runs = [
-        (0.5, 16.648, 1.4921),
-        (1.8, 4.588, 1.4214),
-        (4.0, 2.097, 1.3552),
-        (14.0, 0.590, 1.3066),
-    ]
-    for N, D, _ in runs:
-        assert 6 * N * D * 1e18 == pytest.approx(5e19, rel=0.02)
-    by_distance = sorted(runs, key=lambda run: abs(np.log(run[0] / 15.54)))
-    assert by_distance == sorted(runs, key=lambda run: run[2])
-
-
 @pytest.mark.full
 @pytest.mark.parametrize(
     "given, inputs",
@@ -193,7 +179,7 @@ def test_without_an_optimum_a_limit_gives_the_answer():
     law = ("cpt-chinchilla", {**CONTINUAL[1], "beta": 0.05})
     plan = planning.allocation(law, 1e21, limits={"N": (None, 7e9)})
     assert plan.N == pytest.approx(7e9, rel=1e-9) and plan.binding == "compute, N ≤ 7 B parameters"
-    with pytest.raises(jl.DataError, match="largest N"):
+    with pytest.raises(jl.DataError, match="no best N"):
         planning.allocation(law, 1e21, cost=lambda N, D: 6 * N * D)
 
 

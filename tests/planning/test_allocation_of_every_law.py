@@ -48,9 +48,9 @@ def test_and_of_the_least_compute_to_a_loss():
     sizes = []
     for served in (0.0, 1e12, 1e13):
         plan = planning.min_compute(CHINCHILLA, 2.2, served_tokens=served)
-        given = planning.tokens_or_size_for(CHINCHILLA, N=plan.N, loss=2.2, served_tokens=served)
+        given = planning.tokens_or_size_for(CHINCHILLA, N=plan.N, loss=2.2)
         assert given.D == pytest.approx(plan.D, rel=1e-6)
-        assert given.compute == pytest.approx(plan.compute, rel=1e-6)
+        assert given.compute + 2 * plan.N * served == pytest.approx(plan.compute, rel=1e-6)
         sizes.append(plan.N)
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > 2 * sizes[2]
     table = planning.frontier(CHINCHILLA, [1e21, 1e22], served_tokens=1e12).table
@@ -72,17 +72,15 @@ def test_of_a_law_that_falls_on_far_beyond_its_runs_the_plan_is_the_valley_befor
     """Farseer's floor falls to nothing with N: a huge model on hardly any tokens would be best."""
     law, truth = jl.laws.get("farseer"), dict(FARSEER[1])
     plan = planning.allocation(FARSEER, 1e22)
-    assert "falls-on" in codes(plan)
     assert float(law(truth, N=1e18, D=1e22 / 6e18)) < plan.loss
     for factor in (0.97, 1.03):
         assert float(law(truth, N=plan.N * factor, D=plan.D / factor)) > plan.loss
     within = planning.allocation(FARSEER, 1e22, limits={"N": (1e8, 1e12)})
-    assert plan.N == pytest.approx(within.N, rel=1e-5) and "falls-on" not in codes(within)
+    assert plan.N == pytest.approx(within.N, rel=1e-5)
     least = planning.min_compute(FARSEER, plan.loss)
     assert (least.N, least.compute) == (pytest.approx(plan.N, rel=1e-3), pytest.approx(1e22))
     run = planning.best_run("farseer", truth, 1e22)
     assert float(run.N) == pytest.approx(plan.N, rel=1e-3)
-    assert "falls-on" not in codes(planning.allocation(CHINCHILLA, 1e22))
 
 
 @pytest.mark.full
@@ -91,7 +89,7 @@ def test_epochs_are_limited_to_those_of_the_runs_or_as_the_user_says():
     assert free.D / 1e10 > 40 and "many-epochs" in codes(free)
     plan = planning.allocation(REPETITION, 1e23, at={"U": 1e10}, max_epochs=12)
     assert plan.D == pytest.approx(12e10) and plan.loss > free.loss
-    assert "D/U ≤ 12" in plan.binding and not {"epochs-limited", "many-epochs"} & {*codes(plan)}
+    assert "D/U ≤ 12" in plan.binding and "many-epochs" not in codes(plan)
     ranges = {"N": (1e7, 1e10), "D": (1e8, 1e12), "U": (1e8, 1e11)}
     # In billions of tokens, of which the runs went over at most 20 times.
     joint = {"U/D": (0.05, 1.0)}
@@ -99,10 +97,10 @@ def test_epochs_are_limited_to_those_of_the_runs_or_as_the_user_says():
         jl.laws.get("repetition"), dict(REPETITION[1]), ranges=ranges, joint_ranges=joint
     )
     of_runs = planning.allocation(fit, 1e23, at={"U": 1e10})
-    assert of_runs.D == pytest.approx(20e10) and "epochs-limited" in codes(of_runs)
+    assert of_runs.D == pytest.approx(20e10) and "many-epochs" in codes(of_runs)
     table = planning.frontier(fit, [1e18, 1e23], at={"U": 1e10})
-    assert table.table["D"][1] == pytest.approx(20e10) and "epochs-limited" in codes(table)
-    assert "epochs-limited" not in codes(planning.allocation(fit, 1e18, at={"U": 1e10}))
+    assert table.table["D"][1] == pytest.approx(20e10) and "many-epochs" in codes(table)
+    assert "many-epochs" not in codes(planning.allocation(fit, 1e18, at={"U": 1e10}))
     assert "U" in str(
         planning.allocation(fit, 1e20, at={"U": 1e13}).notes
     )  # beyond the runs' range

@@ -9,7 +9,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
 from jaxlaw.planning import ContinualPretraining, Pretraining
-from jaxlaw.uncertainty import Draws, as_draws, fewest_for
+from jaxlaw.uncertainty import Draws, as_draws
 from tests.conftest import numbers
 from tests.fixtures.drawn_laws import CONTINUAL, SCRATCH, TRUTHS
 
@@ -20,11 +20,6 @@ SIZE = 300  # resamples; programs of this shape serve other tests too
 @pytest.fixture(scope="module")
 def drawn(chinchilla_fit) -> jl.Bootstrap:
     return jl.bootstrap(chinchilla_fit, TABLE, SIZE, progress=False)
-
-
-def test_enough_resamples_carry_no_note(drawn):
-    assert "few-resamples" not in {note.code for note in drawn.notes}
-    assert [fewest_for(level) for level in (0.8, 0.95, 0.99)] == [9, 39, 199]
 
 
 PLANS = {

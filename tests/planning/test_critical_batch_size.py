@@ -78,7 +78,7 @@ def test_a_law_without_a_rate_and_one_that_no_batch_is_too_large_for():
     reached = jl.FittedLaw(law, params).predict(N=1e9, D=plan.D, batch=plan.batch)
     assert reached == pytest.approx(plan.loss, rel=1e-9)
     flat = planning.critical_batch_size((law, params | {"h_batch": 1e-7, "s_batch": -5.0}), at=AT)
-    assert flat.batch == np.inf and flat.notes[0].code == "no-critical-batch"
+    assert flat.batch == np.inf and flat.notes[0].code == "out-of-reach"
     assert flat.headline.startswith("no batch up to a million times")
 
 

@@ -12,7 +12,12 @@ from tests.fixtures.drawn_laws import DOMAIN, SCRATCH, TRUTHS, scattered
 P = SCRATCH[1]
 
 
-@pytest.mark.parametrize("given, inputs", [(SCRATCH, {}), (DOMAIN, {"r": 0.5})])
+LAWS = [(name, TRUTHS[name]) for name in ("skaling", "kaplan-e", "overtraining")]
+
+
+@pytest.mark.parametrize(
+    "given, inputs", [(SCRATCH, {}), (DOMAIN, {"r": 0.5}), *((law, {}) for law in LAWS)]
+)
 def test_least_compute_undoes_the_allocation(given, inputs):
     budget = 2e20
     best = planning.allocation(given, budget, at=inputs)
@@ -65,8 +70,8 @@ def test_tokens_for_a_size_and_size_for_tokens():
     assert spent.loss == pytest.approx(
         P["E"] + P["A"] / 1e9 ** P["alpha"] + P["B"] / spent.D ** P["beta"], rel=1e-12
     )
-    own = planning.tokens_or_size_for(SCRATCH, D=1e11, compute=1e21, cost=lambda N, D: 12 * N * D)
-    assert own.N == pytest.approx(1e21 / 1.2e12, rel=1e-12)
+    size = planning.tokens_or_size_for(SCRATCH, D=1e11, compute=1e21)
+    assert size.N == pytest.approx(1e21 / 6e11, rel=1e-12)
 
 
 def test_no_number_of_tokens_reaches_the_loss():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import UsageError, simulate
+from jaxlaw import simulate
 from jaxlaw.planning import min_compute, tokens_per_parameter
 
 TRUTH = ("chinchilla", simulate.TRUTHS["chinchilla"])
@@ -22,15 +22,6 @@ def test_it_is_the_ratio_of_the_closed_form(loss):
     assert found.loss == loss and found.binding == "loss"
 
 
-def test_units_change_nothing_but_sizes(chinchilla_fit):
-    table = simulate.experiment("chinchilla", noise=0.004).table
-    in_billions = table.assign(N=table["N"] / 1e6, D=table["D"] / 1e9)
-    scaled = jl.fit("chinchilla", in_billions, units={"N": 1e6, "D": 1e9})
-    plain, other = (tokens_per_parameter(fit, 2.2) for fit in (chinchilla_fit, scaled))
-    assert other.ratio == pytest.approx(plain.ratio, rel=1e-5)
-    assert other.N == pytest.approx(plain.N / 1e6, rel=1e-5)
-
-
 def test_draws_give_the_interval_of_the_ratio(chinchilla_fit):
     table = simulate.experiment("chinchilla", noise=0.004).table
     drawn = jl.covariance(chinchilla_fit, table)
@@ -45,15 +36,3 @@ def test_draws_give_the_interval_of_the_ratio(chinchilla_fit):
 def test_what_is_out_of_reach_has_no_ratio():
     found = tokens_per_parameter(TRUTH, 1.0)
     assert np.isnan(found.ratio) and "out-of-reach" in {note.code for note in found.notes}
-
-
-def test_other_inputs_and_errors():
-    truth = ("dcpt", simulate.TRUTHS["dcpt"])
-    shares = [tokens_per_parameter(truth, 2.3, at={"r": r}).ratio for r in (0.2, 0.8)]
-    assert np.isfinite(shares).all() and shares[0] != shares[1]
-    with pytest.raises(UsageError, match="also needs r"):
-        tokens_per_parameter(truth, 2.3)
-    with pytest.raises(UsageError, match="no input N"):
-        tokens_per_parameter(("loss-compute", simulate.TRUTHS["loss-compute"]), 2.3)
-    with pytest.raises(UsageError, match="loss is -1"):
-        tokens_per_parameter(TRUTH, -1.0)

@@ -7,9 +7,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import planning
 from tests.conftest import DATA, needs_data, texts
-from tests.fixtures.drawn_laws import scattered
 
 pictures = pytest.importorskip("jaxlaw.plots")
 pytestmark = pytest.mark.usefixtures("closed")
@@ -74,23 +72,6 @@ def test_a_lowest_point_beyond_the_runs_is_a_bound(ax):
     assert hollow == [True, False, False] and "hollow: beyond its runs" in ax.get_title()
     assert at[0, 0] == pytest.approx(table["N"][first].max())
     assert len(bars(ax)) == 2
-
-
-def test_curves_of_a_law_are_lowest_where_the_plan_is(ax):
-    boot = scattered()
-    found = planning.allocation(boot, 1e24)
-    pictures.isoflops(None, ax, fit=boot, computes=[1e20, 1e21], mark=found)
-    at, hollow = diamonds(ax)
-    plans = [planning.allocation(boot, C) for C in (1e20, 1e21, 1e24)]
-    np.testing.assert_allclose(at, [(plan.N, plan.loss) for plan in plans], rtol=1e-9)
-    np.testing.assert_allclose(bars(ax), [plan.interval["N"] for plan in plans], rtol=1e-9)
-    curves = [line.get_xydata() for line in ax.lines if line.get_linewidth() == 1.4]
-    for plan, curve in zip(plans, curves, strict=True):
-        k = np.argmin(curve[:, 1])
-        assert curve[k, 1] == pytest.approx(plan.loss, rel=1e-3)
-        assert abs(np.log(curve[k, 0] / plan.N)) < 0.1
-    low, high = found.interval["loss"]
-    assert f"loss {found.loss:.4g} ({low:.4g} to {high:.4g})" in " ".join(texts(ax))
 
 
 @needs_data

@@ -84,8 +84,7 @@ def test_contours_with_the_best_size(ax):
 
 def test_loss_over_compute(ax):
     found = planning.frontier(scattered(), np.geomspace(1e19, 1e22, 7))
-    observed = {"C": np.array([1e20]), "loss": np.array([2.7])}
-    assert found.plot(ax, observed=observed) is ax
+    assert found.plot(ax) is ax
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), found.table["loss"])
 
 

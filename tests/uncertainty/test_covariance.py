@@ -394,11 +394,11 @@ def test_draws_of_few_runs_follow_the_law_and_normal_ones_bend_it():
     assert upper(from_file(covariance).draws())[2] > 1.15
     plan = jl.planning.allocation(covariance, 1e23)
     assert plan.interval["loss"][1] < 1.1 * plan.loss
-    assert "draws-off-centre" not in [note.code for note in plan.notes]
+    assert "draws-disagree" not in [note.code for note in plan.notes]
     bent = jl.planning.allocation(from_file(covariance), 1e23)
     assert bent.interval["loss"][1] > 1.5 * bent.loss and bent.loss == plan.loss
     for answer in (bent, jl.planning.frontier(from_file(covariance), [1e21, 1e23])):
-        (note,) = (note for note in answer.notes if note.code == "draws-off-centre")
+        (note,) = (note for note in answer.notes if note.code == "draws-disagree")
         assert "a higher loss than the fit" in note.message
 
 
