@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from jaxlaw.planning._constraints import Budget as Budget
     from jaxlaw.planning._constraints import Compute as Compute
     from jaxlaw.planning._constraints import Corpus as Corpus
-    from jaxlaw.planning._continual_pretraining import ContinualPretraining as ContinualPretraining
-    from jaxlaw.planning._continual_pretraining import Pretraining as Pretraining
+    from jaxlaw.planning.continual import ContinualPretraining as ContinualPretraining
+    from jaxlaw.planning.continual import Pretraining as Pretraining
     from jaxlaw.planning.continual import continual_run as continual_run
     from jaxlaw.planning.continual import final_losses as final_losses
     from jaxlaw.planning.continual import optimal_training as optimal_training

@@ -25,7 +25,7 @@ from jaxlaw._axes import (
     with_interval,
     write,
 )
-from jaxlaw.planning._continual_pretraining import SETTINGS
+from jaxlaw.planning.continual import SETTINGS
 
 _LABELS = {
     "loss_potential": "loss potential", "peak": "peak LR", "replay": "replay ratio",
