@@ -39,6 +39,5 @@ if TYPE_CHECKING:
     from jaxlaw.planning.transfer import compute_savings as compute_savings
     from jaxlaw.planning.transfer import data_transferred as data_transferred
     from jaxlaw.planning.transfer import frontier_savings as frontier_savings
-    from jaxlaw.planning.transfer import transfer_table as transfer_table
 else:
     __getattr__, __dir__, __all__ = face(__name__)

@@ -61,7 +61,7 @@ def test_plans_of_size_and_data(drawn, name):
 def test_tables_have_the_ends_of_intervals(drawn):
     table = planning.frontier(drawn, [1e20, 1e21]).table
     assert (table["N_low"] < table["N"]).all() and (table["N"] < table["N_high"]).all()
-    table = planning.transfer_table(drawn, CONTINUAL, [1e9], [1e9, 1e10]).table
+    table = planning.data_transferred(drawn, CONTINUAL, N=1e9, D=[1e9, 1e10]).table
     assert (table["saved_low"] < table["saved_high"]).all()
 
 

@@ -112,7 +112,7 @@ def test_contours_show_the_runs_and_the_fitted_range(ax):
 
 
 def test_saved_compute(ax):
-    table = planning.transfer_table(SCRATCH, CONTINUAL, [1e9, 4e9], [1e9, 3e9, 1e10])
+    table = planning.data_transferred(SCRATCH, CONTINUAL, N=[1e9, 4e9], D=[1e9, 3e9, 1e10])
     assert table.plot(ax) is ax
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), table.table["saved"][:3])
     assert texts(ax) == ["N = 1 B", "N = 4 B"]
