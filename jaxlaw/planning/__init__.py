@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from jaxlaw.planning._constraints import Budget as Budget
     from jaxlaw.planning._constraints import Compute as Compute
     from jaxlaw.planning._constraints import Corpus as Corpus
-    from jaxlaw.planning._continual_pretraining import ContinualPretraining as ContinualPretraining
-    from jaxlaw.planning._continual_pretraining import Pretraining as Pretraining
+    from jaxlaw.planning.continual import ContinualPretraining as ContinualPretraining
+    from jaxlaw.planning.continual import Pretraining as Pretraining
     from jaxlaw.planning.continual import continual_run as continual_run
     from jaxlaw.planning.continual import final_losses as final_losses
     from jaxlaw.planning.continual import optimal_training as optimal_training
@@ -39,6 +39,5 @@ if TYPE_CHECKING:
     from jaxlaw.planning.transfer import compute_savings as compute_savings
     from jaxlaw.planning.transfer import data_transferred as data_transferred
     from jaxlaw.planning.transfer import frontier_savings as frontier_savings
-    from jaxlaw.planning.transfer import transfer_table as transfer_table
 else:
     __getattr__, __dir__, __all__ = face(__name__)

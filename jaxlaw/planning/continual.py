@@ -1,6 +1,9 @@
 """Continual runs: losses at their end, best settings, the best run of tokens, turning lengths.
 
-Wang 2025, §4.4, §5 and figures 5, 7, 8 and 13.
+Wang 2025, §4.4, §5 and figures 5, 7, 8 and 13. A run is a few numbers. Its rates are straight lines
+and half cosines, so that its areas are closed forms, which cost the same for any number of steps
+and have derivatives in all numbers, the number of steps included (between whole steps they are what
+the closed form gives there): a plan searches the length like a rate.
 """
 
 from __future__ import annotations
@@ -8,36 +11,36 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._answer import Answer
+from jaxlaw import schedules
+from jaxlaw._answer import Answer, Tables
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import SHARE, Amount, checked_number, exponential, in_unit, written
 from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, checked
-from jaxlaw.data import AREAS, LossCurves, as_schedule, optimizer_steps
-from jaxlaw.errors import DataError, UsageError, listed, nearest
-from jaxlaw.fitting import Fit, fit
-from jaxlaw.notes import Note
-from jaxlaw.planning._continual_pretraining import (
-    SEARCHED,
-    SETTINGS,
-    ContinualPretraining,
-    Layout,
-    Shape,
-    compiled_areas,
-    counted_as,
-    final_areas,
-    layout_of,
-    predicted,
+from jaxlaw.data import (
+    AREAS,
+    UNKNOWN_BASE_RATE,
+    LossCurves,
+    areas_along,
+    as_schedule,
+    chosen_options,
+    for_unknown_base,
+    optimizer_steps,
 )
+from jaxlaw.errors import DataError, UsageError, listed, nearest
+from jaxlaw.fitting import Fit, FittedLaw, fit
+from jaxlaw.laws import Law
+from jaxlaw.notes import Note
 from jaxlaw.planning._frame import (
     Inputs,
     fewest_degrees,
@@ -46,24 +49,310 @@ from jaxlaw.planning._frame import (
     plan_answer,
     source_notes,
 )
-from jaxlaw.planning._optimise import as_good, lowest_in_box, root, root_or_infinity
-from jaxlaw.schedules import Schedule, cosine
+from jaxlaw.planning._optimise import as_good, lowest_in_box
+from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, bootstrap, interval_columns
 
-_CORPORA = ("pt", "cpt")
+#: What a plan may vary.
+SETTINGS = ("loss_potential", "peak", "replay", "steps")
+#: What a search may move: these, and of a ``wsd`` the share of the steps that decays.
+SEARCHED = (*SETTINGS, "decay")
+Shape = Literal["wsd", "cosine", "linear", "constant"]
+_LOGARITHMIC = ("peak", "steps")
+_CORPORA = {"pt": "general", "cpt": "domain"}  # as in names, and as in loss curves
 _LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in _CORPORA)
 _UNITS = {
     "loss_potential": SHARE, "replay": SHARE, "decay": SHARE, "steps": "steps",
-    "highest_at": "steps", "batch_tokens": "tokens",
+    "batch_tokens": "tokens",
     **dict.fromkeys(
         (*_LOSSES, "objective", "weighted", "start", "limit", "rise", "critical_point"), TARGET
     ),
 }  # fmt: skip
-_NAMES = {"loss_potential": "loss potential", "peak": "peak LR"}  # where they differ from these
 _TRADEOFF = tuple(np.linspace(0, 1, 21))  # weights λ1 along a trade-off
+# Steps of an endless run: every power of its S1 has its limit to rounding, and S1² no overflow.
+_ENDLESS = 1e150
 
 
-# What all these plans share: both losses of a run.
+@dataclass(frozen=True)
+class Pretraining:
+    """How the base model was trained, up to how far its rate was annealed.
+
+    Attributes:
+        steps: number of steps, warm-up included.
+        peak: highest rate.
+        shape: ``wsd``, ``cosine`` or ``linear`` (to the loss potential), or ``constant``.
+        decay: share of the steps after the warm-up that decays (``wsd``).
+        warmup: steps of a straight line from 0 to the peak.
+
+    Example:
+        >>> jl.planning.Pretraining(steps=40_000, peak=2e-4).shape
+        'wsd'
+    """
+
+    steps: float
+    peak: float
+    shape: Shape = "wsd"
+    decay: float = 0.2
+    warmup: float = 0
+
+
+@dataclass(frozen=True)
+class ContinualPretraining:
+    """A continual run: the settings that plans vary, and those that stay.
+
+    Attributes:
+        pretraining: training of the base model; a Schedule, whose loss potential is what it is; or
+            None where nobody describes it (laws of an unknown base): its last rate is then 0.
+        steps: number of steps of the continual phase, warm-up included.
+        peak: highest rate of a re-warm-up; None goes on from the last rate of pre-training.
+        loss_potential: last rate of pre-training over its peak, in [0, 1] (Wang 2025, §3.3).
+        replay: share of the pre-training corpus in the continual mixture, in [0, 1].
+        shape: ``cosine``, ``linear`` or ``wsd`` to ``final``, or ``constant``.
+        final: last rate as a share of the peak.
+        decay: share of the steps after the warm-up that decays (``wsd``).
+        warmup: steps of a straight line from ``start`` to the peak.
+        start: rate where the warm-up begins (0, Wang 2025, §4.1).
+
+    Raises:
+        UsageError: a number out of its range, or no peak without a pre-training.
+
+    Example:
+        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
+        >>> run = jl.planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> len(run.schedule()), run.schedule().boundary
+        (50000, 40000)
+    """
+
+    pretraining: Pretraining | Schedule | None
+    steps: float
+    peak: float | None = None
+    loss_potential: float = 0.0
+    replay: float = 0.0
+    shape: Shape = "cosine"
+    final: float = 0.0
+    decay: float = 0.2
+    warmup: float = 0
+    start: float = 0.0
+
+    def __post_init__(self) -> None:
+        for phase in (self.pretraining, self):
+            if phase is None or isinstance(phase, Schedule):
+                continue
+            if phase.shape not in (shapes := get_args(Shape)):
+                raise UsageError(f"shape is {phase.shape!r}; use {', '.join(shapes)}")
+            if not 0 <= phase.warmup < phase.steps < math.inf:
+                raise UsageError(
+                    f"steps is {phase.steps} and warmup {phase.warmup}; steps are finite and more "
+                    "than those of the warm-up"
+                )
+            checked_number("decay", phase.decay, "fraction")
+            if phase.peak is not None:
+                checked_number("peak", phase.peak)
+        for name in ("loss_potential", "replay", "final"):
+            checked_number(name, getattr(self, name), "fraction")
+        if self.peak is None and self.pretraining is None:
+            raise UsageError("give peak=: without a pre-training there is no rate to go on from")
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """Its own values of what plans may vary; the peak is NaN without a re-warm-up."""
+        values = {name: getattr(self, name) for name in SETTINGS}
+        if isinstance(self.pretraining, Schedule):
+            rates = self.pretraining.rates
+            values["loss_potential"] = rates[-1] / rates.max()
+        return {name: math.nan if x is None else float(x) for name, x in values.items()}
+
+    def schedule(self, **settings: float) -> Schedule:
+        """Both phases as rates per step (the second alone without a pre-training)."""
+        run = dataclasses.replace(self, **settings)
+        before, last = run.pretraining, UNKNOWN_BASE_RATE
+        if isinstance(before, Pretraining):
+            before = _rates(before, before.peak, run.loss_potential * before.peak)
+        if before is not None:
+            last = float(before.rates[-1])
+        peak = last if run.peak is None else run.peak
+        own = _rates(run, peak, run.final * peak, run.start)
+        return for_unknown_base(own) if before is None else schedules.join(before, own)
+
+
+def _rates(phase: Any, peak: float, final: float, start: float = 0.0) -> Schedule:
+    """The rates of one phase at whole steps."""
+    warmup = round(phase.warmup)
+    options: dict[str, float] = {} if phase.shape == "constant" else {"final": final}
+    if phase.shape == "wsd":
+        options["decay"] = phase.decay
+    rates = getattr(schedules, phase.shape)(peak, max(round(phase.steps) - warmup, 0), **options)
+    return schedules.warmup(rates, warmup, start) if phase.warmup else rates
+
+
+# Its areas in closed form.
+
+
+class Layout(NamedTuple):
+    """What a compiled program of a run depends on.
+
+    Attributes:
+        base: shape of the pre-training; ``given`` for a Schedule, ``itself`` where this run is it,
+            None where nobody describes it.
+        shape: shape of the run; ``lines`` for one straight line after another.
+    """
+
+    base: str | None
+    shape: str
+
+
+def layout_of(
+    run: ContinualPretraining, options: Mapping[str, Any]
+) -> tuple[Layout, dict[str, float]]:
+    """The layout of a run whose areas are counted by ``options``, and its other numbers."""
+    pt, numbers = run.pretraining, {"lambda": options["decay"]}
+    for name in ("carry_momentum", "count_warmup"):
+        numbers[name] = float(options[name])
+    numbers |= {name: float(getattr(run, name)) for name in ("final", "decay", "warmup", "start")}
+    if pt is None:
+        return Layout(None, run.shape), numbers
+    if isinstance(pt, Pretraining):
+        each = {name: float(getattr(pt, name)) for name in ("steps", "peak", "decay", "warmup")}
+        return Layout(pt.shape, run.shape), numbers | {f"pt_{name}": x for name, x in each.items()}
+    end, last = areas_along(pt, np.array([len(pt)]), options), float(pt.rates[-1])
+    drops = -np.diff(pt.rates, prepend=pt.initial_lr)
+    if not options["count_warmup"]:  # drops count even inside a warm-up
+        rise = int(np.argmax(pt.rates)) + 1
+        drops[:rise] = np.maximum(drops[:rise], 0)
+    numbers |= {"S1_pt": float(end["S1"][0]), "S2_pt": float(end["S2"][0])}
+    return Layout("given", run.shape), numbers | {"last": last, "first": last + float(drops.sum())}
+
+
+def counted_as(*fits: Any) -> dict[str, Any]:
+    """How areas are counted: as for the fits, else as a loss curve's are.
+
+    Raises:
+        UsageError: the fits differ, or their areas have no closed form.
+    """
+    fits = [source.fit for source in as_draws(*fits)]
+    known = [fit.area_options for fit in fits if isinstance(fit, FittedLaw) and fit.area_options]
+    if any(options != known[0] for options in known):
+        raise UsageError(
+            f"the fits counted their areas in different ways ({'; '.join(map(str, known))})"
+        )
+    options = chosen_options(known[0] if known else {})
+    if options["epsilon"] is not None or not 0 < options["decay"] < 1:
+        raise UsageError(
+            f"the fits counted their areas by {options}: such a run is planned with momentum that "
+            "is not weighted (epsilon=None) and a decay between 0 and 1; predict_curve of both "
+            "fits compares schedules"
+        )
+    return options
+
+
+def final_areas(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any]) -> PhaseAreas:
+    """Areas after the last step.
+
+    Args:
+        layout, numbers: the run, of :func:`layout_of`.
+        at: settings → arrays that broadcast; ``decay`` of a wsd; of the shape ``lines`` the
+            ``lines``, (steps, last rate) of one straight line after another.
+    """
+    zero, peak, decay = jnp.zeros_like(at["steps"]), at["peak"], numbers["lambda"]
+    counts, warmup, start = numbers["count_warmup"] > 0, numbers["warmup"], numbers["start"]
+    before, skip = (zero, zero), False
+    # The rate that the drops of pre-training count from, and its last one.
+    if layout.base == "itself":  # rises of the first warm-up count or not, falls always do
+        skip = ~counts & (start < peak)
+        first = last = jnp.where((warmup > 0) & ~skip, start, peak)
+    elif layout.base is None:
+        first = last = UNKNOWN_BASE_RATE
+    elif layout.base == "given":
+        first, last = numbers["first"], numbers["last"]
+        before = numbers["S1_pt"] + zero, numbers["S2_pt"] + zero
+    else:
+        highest, long = numbers["pt_peak"], numbers["pt_warmup"]
+        last = highest if layout.base == "constant" else at["loss_potential"] * highest
+        first = jnp.where((long > 0) & counts, 0.0, highest)
+        lines = _lines(layout.base, numbers["pt_steps"] - long, highest, last, numbers["pt_decay"])
+        before = _phase(
+            before, (first, decay), (long, 0.0, highest), lines, ~counts, layout.base == "cosine"
+        )
+    peak = jnp.where(jnp.isnan(peak), last, peak)  # without a re-warm-up
+    lines = at["lines"] if layout.shape == "lines" else _lines(
+        layout.shape, at["steps"] - warmup, peak,
+        peak if layout.shape == "constant" else numbers["final"] * peak,
+        at.get("decay", numbers["decay"]),
+    )  # fmt: skip
+    # With its momentum carried over, S2 goes on as if there were no boundary.
+    carried = numbers["carry_momentum"] * before[1]
+    reference = jnp.where(numbers["carry_momentum"] > 0, first, last)
+    S1, S2 = _phase(
+        (zero, carried), (reference, decay), (warmup, start, peak), lines, skip,
+        layout.shape == "cosine",
+    )  # fmt: skip
+    return PhaseAreas(before[0], S1, before[1], S2 - carried)
+
+
+compiled_areas = compiled(static_argnames="layout")(final_areas)
+
+
+def _lines(shape: str, steps: Any, peak: Any, end: Any, decay: Any) -> list[tuple[Any, Any]]:
+    """The steps and the last rate of each piece of a shape."""
+    if shape == "wsd":
+        return [((1 - decay) * steps, peak), (decay * steps, end)]
+    return [(steps, end)]
+
+
+def _phase(
+    areas: tuple[Any, Any], counting: tuple[Any, Any], warmup: tuple[Any, Any, Any], lines: Any,
+    skip: Any, cosine: bool,
+) -> tuple[Any, Any]:  # fmt: skip
+    """S1 and S2 after a phase.
+
+    Args:
+        areas: those before it.
+        counting: the rate that its drops count from, and λ.
+        warmup: steps of a line, none or more, and the rates from which and to which it goes.
+        lines: steps and last rate of each piece after it.
+        skip: whether the changes of the warm-up do not count.
+        cosine: whether the pieces are half cosines.
+    """
+    steps, start, peak = warmup
+    S1, S2 = _piece(areas, steps, start, peak, counting)
+    areas = S1, jnp.where(skip, 0.0, S2)
+    for steps, end in lines:
+        areas = _piece(areas, steps, peak, end, counting, cosine)
+        peak = end
+    return areas
+
+
+def _piece(
+    areas: tuple[Any, Any], n: Any, start: Any, end: Any, counting: tuple[Any, Any],
+    cosine: bool = False,
+) -> tuple[Any, Any]:  # fmt: skip
+    """After n steps of a straight line or half a cosine from one rate to another.
+
+    S2(t) = λ^t·S2(0) + Σ_k (η_0 − η_k)·λ^(t−k). Of a line the sum is that of k·λ^(t−k), which is
+    (t − λ·Σ λ^(t−k)) / (1 − λ); of a cosine it is the real part of a geometric sum of e^(iπ/n).
+    """
+    (S1, S2), (reference, decay), n = areas, counting, jnp.asarray(n) + 0.0
+    kept, whole = jnp.exp(n * jnp.log(decay)), -jnp.expm1(n * jnp.log(decay)) / (1 - decay)
+    if cosine:
+        level, half = (start + end) / 2, (start - end) / 2
+        bend = 2 * jnp.sin(jnp.pi / (2 * n)) ** 2  # 1 − cos(π/n), without cancellation
+        S1 = S1 + n * level - half
+        wave = -(1 + kept) * (1 - decay + decay * bend)
+        rise = half * wave / ((1 - decay) ** 2 + 2 * decay * bend)
+    else:
+        level, slope = start, (end - start) / jnp.maximum(n, 1e-9)
+        S1 = S1 + n * start + slope * n * ((n + 1) / 2)
+        rise = slope * ((n - decay * whole) / (1 - decay))
+    return S1, kept * S2 + (reference - level) * whole - rise
+
+
+def predicted(law: Law, params: Any, areas: PhaseAreas, inputs: Mapping[str, Any]) -> Any:
+    """What a law says of areas and of its other inputs, in its own units."""
+    values = {**areas._asdict(), **areas.whole._asdict(), **inputs}
+    return law(params, **{name: values[name] for name in law.input_names})
+
+
+# Both losses of a run.
 
 
 class _Losses(NamedTuple):
@@ -73,19 +362,19 @@ class _Losses(NamedTuple):
     run: ContinualPretraining
     layout: Layout
     numbers: dict[str, float]
-    params: tuple[dict[str, np.ndarray], ...]  # of each loss parameter → (1 + R,)
     inputs: tuple[dict[str, float], ...]  # of each loss beside areas and r, in its law's own units
 
     @property
     def arguments(self) -> tuple[Any, ...]:
         """The laws, the layout and the numbers that compiled functions take first."""
         laws = tuple(source.law for source in self.sources)
-        return laws, self.layout, self.params, self.numbers, self.inputs
+        params = tuple(source.values for source in self.sources)  # name → (1 + R,)
+        return laws, self.layout, params, self.numbers, self.inputs
 
     @property
     def alone(self) -> _Losses:
         """The same without draws."""
-        return self._replace(params=jax.tree.map(lambda rows: rows[:1], self.params))
+        return self._replace(sources=tuple(source.without() for source in self.sources))
 
     def evaluate(self, at: Mapping[str, Any]) -> np.ndarray:
         """Start and end of each loss, (losses, 2, 1 + R, points).
@@ -101,51 +390,41 @@ class _Losses(NamedTuple):
     def notes(self, at: Mapping[str, Any]) -> list[Note]:
         """Where areas and shares at (points,) settings leave the fitted ranges."""
         with in_float64():
-            areas = compiled_areas(self.layout, self.numbers, dict(at))
+            areas = compiled_areas(self.layout, self.numbers, dict(at))._asdict()
         notes, shares = [], (at["replay"], 1 - np.asarray(at["replay"]))
         for corpus, source, share in zip(_CORPORA, self.sources, shares, strict=False):
-            values, worst = {**areas._asdict(), "r": share}, {}
-            for name in sorted(set(values) & set(source.law.input_names)):
+            values, worst = {**areas, "r": share}, {}
+            for name in {*values} & {*source.law.input_names}:
                 each = np.ravel(np.asarray(values[name], float)) / source.units[name]
                 low, high = source.ranges.get(name, (-math.inf, math.inf))
                 worst[name] = each[np.argmax(np.fmax(low - each, each - high))]
-            notes += source_notes(source, corpus, **worst)
+            notes += source_notes(source, corpus, **dict(sorted(worst.items())))
         return notes
 
     def columns(self, values: Mapping[str, np.ndarray], level: float) -> pd.DataFrame:
         """A table of name → (rows,), or (1 + R, rows) with intervals."""
-        columns: dict[str, Any] = {}
+        degrees, columns = fewest_degrees(self.sources), {}
         for name, rows in values.items():
-            one = {name: rows}
-            columns |= one if rows.ndim < 2 else interval_columns(
-                name, rows, level, fewest_degrees(self.sources)
-            )  # fmt: skip
+            bounds = rows.ndim > 1
+            columns |= interval_columns(name, rows, level, degrees) if bounds else {name: rows}
         return pd.DataFrame(columns)
 
-    def answer(self, kind: str, sentence: str, values: Any = (), **more: Any) -> Answer:
+    def answer(
+        self, kind: str, sentence: str, values: Any = (), beyond: float | None = None, **more: Any
+    ) -> Answer:
         """As :func:`plan_answer`, of a run that is no point of the laws' own inputs."""
         source = self.sources[0]
         answer = plan_answer(
             kind, sentence, source, dict(values), units=_UNITS,
             degrees=fewest_degrees(self.sources), **more,
         )  # fmt: skip
-        # Notes say where it leaves the fitted ranges, as far as these are known.
-        return dataclasses.replace(
-            answer, beyond=source.fit.times_beyond(dict.fromkeys(source.ranges, 1.0))
-        )
-
-
-def _check_known(names: Sequence[str], known: Sequence[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise UsageError(
-                f"'{name}' is not a setting; settings: {', '.join(known)}.{nearest(name, known)}"
-            )
+        if beyond is None:  # notes say where it leaves the fitted ranges, as far as they are known
+            beyond = source.fit.times_beyond(dict.fromkeys(source.ranges, 1.0))
+        return dataclasses.replace(answer, beyond=beyond)
 
 
 def _losses_of(
-    fits: tuple[Any, ...], run: ContinualPretraining, inputs: Inputs,
-    area_options: Mapping[str, Any] | None = None, varied: Sequence[str] = (),
+    fits: Sequence[Any], run: ContinualPretraining, inputs: Inputs, varied: Sequence[str] = (),
     known: Sequence[str] = SETTINGS,
 ) -> _Losses:  # fmt: skip
     """Fits and run, checked for each other and for the settings that vary.
@@ -155,19 +434,18 @@ def _losses_of(
             run does not or the reverse, a replay ratio that a law does not take, an input that is
             missing or unknown, or a setting that the run has no place for.
     """
-    _check_known(varied, known)
-    if "peak" in varied and run.peak is None:
-        raise UsageError(
-            "without a re-warm-up the peak is the last rate of pre-training; give the run a "
-            "peak=, or vary loss_potential"
-        )
+    for name in varied:
+        if name not in known:
+            raise UsageError(
+                f"'{name}' is not a setting; settings: {', '.join(known)}.{nearest(name, known)}"
+            )
     if "loss_potential" in varied and getattr(run.pretraining, "shape", "constant") == "constant":
         raise UsageError(
             "the loss potential varies with a Pretraining that anneals (wsd, cosine, linear); "
             "this one is given as it is"
         )
-    each = as_draws(*fits)
-    for source in each:
+    sources = as_draws(*fits)
+    for source in sources:
         law = source.law
         if "S1_cpt" not in law.input_names or law.target != "loss":
             raise UsageError(
@@ -185,20 +463,20 @@ def _losses_of(
             raise UsageError(
                 f"law {law.name} knows no replay ratio; fit cpt-curve-replay-pt and -cpt"
             )
-    others = law_inputs_of_each(each, inputs, (*AREAS, "r"))
-    layout, numbers = layout_of(run, counted_as(*fits, **(area_options or {})))
-    return _Losses(each, run, layout, numbers, tuple(source.values for source in each), others)
+    others = law_inputs_of_each(sources, inputs, (*AREAS, "r"))
+    return _Losses(sources, run, *layout_of(run, counted_as(*sources)), others)
 
 
 def _checked_setting(name: str, values: Any, run: ContinualPretraining) -> np.ndarray:
     """The values of a setting as float64; raises UsageError on one it cannot have."""
     values = numbers_of(name, values)
-    share = _UNITS.get(name) == SHARE
-    low = run.warmup if name == "steps" else 0.0
-    good = (values >= 0) & (values <= 1) if share else (values > low) & np.isfinite(values)
-    if not values.size or not good.all():
-        must = "a share, in [0, 1]" if share else f"finite and above {low:g}"
-        raise UsageError(f"{name} must be {must}, not {values[~good].tolist() or 'nothing'}")
+    for value in values.flat:
+        checked_number(name, value, "fraction" if _UNITS.get(name) == SHARE else "positive")
+    if not values.size or name == "steps" and values.min() <= run.warmup:
+        raise UsageError(
+            f"{name} takes one value or several, and steps more than the {run.warmup:g} of the "
+            f"warm-up, not {values.tolist()}"
+        )
     return values
 
 
@@ -240,9 +518,6 @@ def _both(row: pd.Series) -> str:
     return f"{old_loss} on the old corpus and {new_loss} on the new one"
 
 
-# Losses at the end
-
-
 @checked
 def final_losses(
     pt: Any,
@@ -250,7 +525,6 @@ def final_losses(
     run: ContinualPretraining,
     *,
     at: Mapping[str, float | str] | None = None,
-    area_options: Mapping[str, Any] | None = None,
     level: ConfidenceLevel = LEVEL,
     **settings: Any,
 ) -> Answer:
@@ -264,7 +538,6 @@ def final_losses(
         cpt: fit of the loss on the new corpus.
         run: continual run, whose settings hold where they do not vary.
         at: values of what the laws take beside areas and r, in units of the fitted runs.
-        area_options: options by which areas are counted, for fits that do not know them.
         level: confidence level of the intervals.
         **settings: values of ``loss_potential``, ``peak``, ``replay`` and ``steps``, a number or
             several; all combinations. Left out: the run's.
@@ -286,23 +559,22 @@ def final_losses(
         >>> losses.table["loss_pt"].round(3).tolist()
         [3.399, 3.364]
     """
-    losses = _losses_of((pt, cpt), run, at, area_options, tuple(settings))
+    losses = _losses_of((pt, cpt), run, at, tuple(settings))
     given = run.settings | {n: _checked_setting(n, v, run) for n, v in settings.items()}
     mesh = np.meshgrid(*(np.atleast_1d(given[name]) for name in SETTINGS), indexing="ij")
     points = {name: axis.ravel() for name, axis in zip(SETTINGS, mesh, strict=True)}
     table = losses.columns(points | _by_name(losses.evaluate(points)), level)
-    lowest = table[["loss_pt", "loss_cpt"]].min()
-    sentence = f"losses {_both(lowest)}" if len(table) == 1 else f"lowest losses {_both(lowest)}"
+    lowest = "lowest " * (len(table) > 1)
     return losses.answer(
-        "final losses", sentence, level=level, tables={"table": table}, notes=losses.notes(points)
-    )
+        "final losses", f"{lowest}losses {_both(table[['loss_pt', 'loss_cpt']].min())}",
+        level=level, tables={"table": table}, notes=losses.notes(points),
+    )  # fmt: skip
 
 
-# Its best settings
+# Its best settings.
 
 Minimise = Literal["losses", "changes"]
 _AT_BOUND = 1e-3  # of a range, in its own scale
-_LOGARITHMIC = ("peak", "steps")
 _POINTS = {1: 257, 2: 33, 3: 13, 4: 8}  # a side of the grid
 
 
@@ -315,7 +587,6 @@ def optimal_training(
     over: Mapping[str, tuple[float, float]],
     *,
     at: Mapping[str, float | str] | None = None,
-    area_options: Mapping[str, Any] | None = None,
     minimise: Minimise = "losses",
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
@@ -335,7 +606,6 @@ def optimal_training(
         over: ranges to search, setting → (lowest, highest), of any of ``loss_potential``,
             ``peak``, ``replay`` and ``steps``. Peak and steps are searched in logarithms.
         at: values of what the laws take beside areas and r, in units of the fitted runs.
-        area_options: options by which areas are counted, for fits that do not know them.
         minimise: ``losses``, or as eq. 5 is printed ``changes``: λ1·ΔL_pt + λ2·ΔL_cpt, each ΔL the
             loss at the end less that at the start of the run. (The text calls ΔL_cpt a decrease;
             only where a decrease counts as negative does its least make sense.)
@@ -368,20 +638,16 @@ def optimal_training(
         jaxlaw plan optimal-training pt.json cpt.json --weight 0.5 --over replay=0:1
             --run wsd:steps=40000,peak=2e-4+cosine:steps=10000,peak=2e-5,warmup=500
     """
-    losses = _losses_of((pt, cpt), run, at, area_options, tuple(over))
+    losses = _losses_of((pt, cpt), run, at, tuple(over))
     names = [name for name in SETTINGS if name in over]
-
-    def tradeoff(weights: Sequence[float], found: Mapping[str, np.ndarray]) -> pd.DataFrame:
-        values = {name: found[name].T for name in (*names, *_LOSSES, "objective")}
-        table = losses.columns({"weight": np.asarray(weights, float), **values}, level)
-        return table.assign(
-            binding=[_binding(over, row)[0] for row in table[names].to_dict("records")]
-        )
-
     found = _best_settings(losses, over, weight, minimise)
     notes = losses.notes({name: found[name][:, 0] for name in SETTINGS})
+    best = [{name: float(found[name][k, 0]) for name in names} for k in range(np.size(weight))]
+    active = [_binding(over, one) for one in best]
     if np.ndim(weight):
-        table = tradeoff(weight, found)
+        values = {name: found[name].T for name in (*names, *_LOSSES, "objective")}
+        table = losses.columns({"weight": np.asarray(weight, float), **values}, level)
+        table = table.assign(binding=[words for words, _ in active])
         ends = table.iloc[[0, -1] if len(table) > 1 else [0]]
         return losses.answer(
             "tradeoff curve",
@@ -389,13 +655,7 @@ def optimal_training(
             level=level, tables={"table": table}, notes=notes, facts={"minimise": minimise},
         )  # fmt: skip
     values = {name: found[name][0] for name in (*SETTINGS, *_LOSSES, "objective")}
-    binding, limits = _binding(over, {name: float(values[name][0]) for name in names})
-
-    def curves() -> dict[str, pd.DataFrame]:
-        return {
-            "tradeoff": tradeoff(_TRADEOFF, _best_settings(losses.alone, over, _TRADEOFF, minimise))
-        }
-
+    ((binding, limits),) = active
     peak = "" if np.isnan(values["peak"][0]) else ", peak LR {peak}"
     return losses.answer(
         "optimal training",
@@ -403,16 +663,14 @@ def optimal_training(
         " on the old corpus and {loss_cpt} on the new one",
         {"weight": weight, **values}, given=[name for name in SETTINGS if name not in names],
         level=level, notes=[*limits, *notes, *missing_draws_notes(values["objective"], "optimum")],
-        facts={"binding": binding, "minimise": minimise}, curves=curves,
+        facts={"binding": binding, "minimise": minimise},
     )  # fmt: skip
 
 
 def _best_settings(
-    losses: _Losses,
-    over: Mapping[str, tuple[float, float]],
-    weight: Any,
+    losses: _Losses, over: Mapping[str, tuple[float, float]], weight: Any,
     minimise: Minimise = "losses",
-) -> dict[str, np.ndarray]:
+) -> dict[str, np.ndarray]:  # fmt: skip
     """Settings, losses and objective at the optima, each (weights, 1 + R).
 
     Args:
@@ -421,8 +679,7 @@ def _best_settings(
         weight: (weights,) λ1.
         minimise: see :func:`optimal_training`.
     """
-    run = losses.run
-    names = tuple(name for name in SEARCHED if name in over)
+    run, names = losses.run, tuple(name for name in SEARCHED if name in over)
     if not names:
         raise UsageError(f"over= needs a range of one or more of {', '.join(SETTINGS)}")
     for name in names:
@@ -435,19 +692,18 @@ def _best_settings(
     grid = np.stack([g.ravel() for g in np.meshgrid(*[side] * len(names), indexing="ij")], -1)
     limits = np.array([over[name] for name in names], float)
     laws, layout, params, numbers, others = losses.arguments
-    rows = len(jax.tree.leaves(params)[0])
+    shape = len(weights), losses.sources[0].rows
     lanes = jax.tree.map(lambda values: np.tile(values, len(weights)), params)
     # How many times the start is taken off the end.
     starts = 1.0 if minimise == "changes" else 0.0
     with in_float64():
         points = _optima(
-            laws, layout, names, lanes, np.repeat(weights, rows), numbers, others, fixed, limits,
-            grid, starts,
+            laws, layout, names, lanes, np.repeat(weights, shape[1]), numbers, others, fixed,
+            limits, grid, starts,
         )  # fmt: skip
         at = {k: np.array(v) for k, v in _settings(names, points, fixed, limits).items()}
     at["steps"] = np.clip(np.rint(at["steps"]), 1, None)
-    shape = (len(weights), rows)
-    at = {k: np.broadcast_to(v, len(weights) * rows).reshape(shape) for k, v in at.items()}
+    at = {k: np.broadcast_to(v, math.prod(shape)).reshape(shape) for k, v in at.items()}
     # Draws come before points: (losses, 2, 1 + R, weights).
     values = _by_name(losses.evaluate({name: v.T for name, v in at.items()}))
     values = {name: v.T for name, v in values.items()}
@@ -507,7 +763,8 @@ def _binding(
         if name == "steps" and side == "upper" and high >= most * (1 - 1e-9):
             active.append("the tokens")
             continue
-        what, value = _NAMES.get(name, name), exponential(best[name])
+        what = {"loss_potential": "loss potential", "peak": "peak LR"}.get(name, name)
+        value = exponential(best[name])
         active.append(f"{what} at its {side} bound ({value})")
         if _UNITS.get(name) != SHARE or (low, high)[share > 0.5] not in (0, 1):
             message = (
@@ -518,12 +775,10 @@ def _binding(
     return " and ".join(active) or "none: the optimum is inside its ranges", notes
 
 
-# The best run of so many tokens
+# The best run of so many tokens.
 
-_CORPUS_OF = {"pt": "general", "cpt": "domain"}
 _NUMBERS = ("tokens", "steps", "replay", "peak", "decay", "loss_pt", "loss_cpt")
 _RUNS = ["run", "replay", "peak", "steps", "tokens", "loss_pt", "loss_cpt"]
-_MOVED = ("replay", "peak", "steps", "decay")  # what a run of tokens searches
 _LINE = 257  # points along a setting at which the loss is looked at
 _LEAST = 0.05  # of the tokens, and of the steps after the warm-up: the least that is searched
 _WARMUP = 0.01  # of the tokens
@@ -541,8 +796,6 @@ def continual_run(
     weight: float,
     base: Schedule | str | None = None,
     over: Mapping[str, tuple[float, float]] | None = None,
-    warmup_tokens: Amount | None = None,
-    final: float | None = None,
     curves: Any = None,
     n_resamples: int = 100,
     at: Mapping[str, float | str] | None = None,
@@ -552,8 +805,8 @@ def continual_run(
 
     From the loss curves of runs at several replay ratios, or from fits of them, to the settings
     with the least λ1·L_pt + λ2·L_cpt at the end (Wang 2025, §5.1), the trade-off over λ1, and how
-    far each setting may move at no cost. The rate warms up, stays at its peak, and falls on a
-    straight line.
+    far each setting may move at no cost. The rate warms up over a hundredth of the tokens, stays at
+    its peak, and falls on a straight line to 0, or to what curves of one schedule fell to.
 
     Args:
         pt: fit of the loss on the pre-training corpus; or the loss curves of runs with both losses
@@ -570,8 +823,6 @@ def continual_run(
             of fits, replay in their range and peaks of a tenth of the base's to all of it; steps
             from a twentieth of the tokens on; decay from 0.05 on. Curves of one schedule show
             nothing of steps and decay, whose defaults are then those of that schedule.
-        warmup_tokens: tokens of the warm-up to the peak; a hundredth of the tokens by default.
-        final: last rate as a share of the peak; 0, or of curves of one schedule what it had.
         curves: loss curves of fits, for the trade-off's picture and for draws of the fits.
         n_resamples: number of resamples for intervals, by the wild bootstrap with runs as groups,
             where curves are given; 0 is none. Bootstraps in place of the fits bring their own.
@@ -612,12 +863,25 @@ def continual_run(
     """
     total = checked_number("tokens", in_unit(tokens, 1.0, "tokens"))
     batch = checked_number("batch_tokens", in_unit(batch_tokens, 1.0, "tokens"))
-    warmup = round(_WARMUP * total / batch)
-    if warmup_tokens is not None:
-        warmup_tokens = in_unit(warmup_tokens, 1.0, "tokens")
-        warmup = checked_number("warmup_tokens", warmup_tokens, "nonnegative") / batch
-    steps, over = float(total // batch), dict(over or {})
-    seen, fits, known = _given(pt, cpt, curves, base, batch)
+    steps, warmup = float(total // batch), round(_WARMUP * total / batch)
+    # 1. Both fits, and how the base was trained; of curves what they had.
+    fits = (pt, cpt)
+    if isinstance(pt, LossCurves):
+        if cpt is not None or curves is not None:
+            raise UsageError("loss curves have both losses: give no cpt= and no curves= with them")
+        curves = pt
+    elif cpt is None:
+        raise UsageError("give fits of both losses, or loss curves that have both", argument="cpt")
+    seen = None if curves is None else _seen(curves, batch)
+    if curves is pt:
+        needed = None not in seen.bases.values()
+    else:
+        needed = "S1_pt" in as_draws(pt)[0].law.input_names
+    known = _known_base(base, seen, needed)  # before the fits, which take a while
+    if curves is pt:
+        name = "cpt-curve" if seen.ends["replay"].nunique() < 2 else "cpt-curve-replay-{}"
+        name += "" if needed else "-unknown-base"
+        fits = tuple(fit(name.format(corpus), seen.of(corpus)) for corpus in _CORPORA)
     draws = as_draws(*fits)
     if seen is not None and n_resamples:
         # The wild bootstrap leaves every run in: without a base, or the only run of a share, the
@@ -631,13 +895,26 @@ def continual_run(
                 for corpus, each in zip(_CORPORA, fits, strict=True)
             )
         )
-    limits, held = _limits(over, seen, draws[0], known, steps, warmup)
-    shape, last = _shape(seen, over, final)
+    # 2. What is searched, and the shape of the rates: cosine where all runs had one, else a fall on
+    # a straight line in the end.
+    shape, last, of_runs = "wsd", 0.0, {}
+    if seen is not None and seen.shapes == 1:  # nothing tells annealing from training
+        own = seen.one_schedule
+        count = max(len(own) - 1, 1)
+        last = float(own[-1])
+        line = np.append(1.0, schedules.cosine(1.0, count, last).rates)[: len(own)]
+        if "decay" not in (over or {}) and np.abs(own - line).max() < _SAME_RATE:
+            shape = "cosine"
+        decay = max((len(own) - 1 - np.flatnonzero(own >= 1 - 1e-9)[-1]) / count, _LEAST)
+        of_runs = {"steps": (steps, steps), "decay": (decay, decay)}
+    limits = _limits(over or {}, seen, of_runs, draws[0], known, steps, warmup)
+    held = {name: low for name, (low, high) in limits.items() if low == high}
+    limits = {name: limits[name] for name in SEARCHED if name in limits and name not in held}
     # What is searched needs some value here as well.
     first = {"steps": steps, "peak": limits.get("peak", (0.0, 1.0))[1]}
     run = ContinualPretraining(known, shape=shape, final=last, warmup=warmup, **{**first, **held})
-    losses = _losses_of(draws, run, at, None, tuple(limits), SEARCHED)
-    # At the weight and then along the trade-off, (1 + weights, 1 + R).
+    losses = _losses_of(draws, run, at, tuple(limits), SEARCHED)
+    # 3. At the weight and then along the trade-off, (1 + weights, 1 + R).
     found = _best_settings(losses, limits, [weight, *_TRADEOFF])
     found |= {"tokens": found["steps"] * batch, "weighted": found["objective"]}
     found.setdefault("decay", np.full(found["steps"].shape, run.decay))
@@ -647,7 +924,7 @@ def continual_run(
     values = {name: found[name][0] for name in (*_NUMBERS, "weighted", "change_pt", "change_cpt")}
     best = {name: float(found[name][0, 0]) for name in SEARCHED}
     binding, edges = _binding(limits, best, steps)
-    line = {"peak": best["peak"], "steps": best["steps"], "warmup": round(warmup),
+    line = {"peak": best["peak"], "steps": best["steps"], "warmup": warmup,
             "final": last * best["peak"], "decay": best["decay"]}  # fmt: skip
     if shape == "cosine":
         del line["decay"]
@@ -660,7 +937,7 @@ def continual_run(
         beyond = max(best["steps"] / ends["steps"].max(), 1.0)
     falling = "falling all the way" if best["decay"] > _ALL else "falling over its last {decay}"
     paid = f"{written(best['steps'] * batch, 'tokens')} ({best['steps']:,.0f} steps)"
-    answer = losses.answer(
+    return losses.answer(
         "continual run",
         f"{paid}: replay {{replay}}, peak LR {{peak}}, {falling}; losses {{loss_pt}} on the "
         f"pre-training corpus and {{loss_cpt}} on the new one; active bounds: {binding}",
@@ -674,36 +951,8 @@ def continual_run(
             *edges, *losses.notes({name: np.array([value]) for name, value in best.items()}),
             *missing_draws_notes(values["weighted"], "optimum"),
         )),
-        flat=_flat(losses, limits, best, weight, batch),
+        flat=_flat(losses, limits, best, weight, batch), beyond=beyond,
     )  # fmt: skip
-    return dataclasses.replace(answer, beyond=beyond)
-
-
-def _given(
-    pt: Any, cpt: Any, curves: Any, base: Any, batch: float
-) -> tuple[_Seen | None, tuple[Any, Any], Schedule | None]:
-    """The runs, as far as there are curves, both fits, and how the base was trained."""
-    if isinstance(pt, LossCurves):
-        if cpt is not None or curves is not None:
-            raise UsageError("loss curves have both losses: give no cpt= and no curves= with them")
-        seen = _seen(pt, batch)
-        known = _known_base(base, seen, seen.known)  # before the fits, which take a while
-        end = "" if seen.known else "-unknown-base"
-        names = [f"cpt-curve-replay-{corpus}{end}" for corpus in _CORPUS_OF]
-        if seen.shares < 2:
-            names = [f"cpt-curve{end}"] * 2
-        pt, cpt = (
-            fit(name, seen.of(corpus)) for name, corpus in zip(names, _CORPUS_OF, strict=True)
-        )
-        return seen, (pt, cpt), known
-    if cpt is None:
-        raise UsageError("give fits of both losses, or loss curves that have both", argument="cpt")
-    seen = None if curves is None else _seen(curves, batch)
-    needed = "S1_pt" in as_draws(pt)[0].law.input_names
-    return seen, (pt, cpt), _known_base(base, seen, needed)
-
-
-# What the curves had.
 
 
 class _Seen(NamedTuple):
@@ -714,21 +963,16 @@ class _Seen(NamedTuple):
     bases: dict[str, Schedule | None]  # run → its pre-training; None where nobody describes it
     shapes: int  # number of different schedules of the continual phase, peaks apart
 
-    @property
-    def known(self) -> bool:
-        """Whether the pre-training is known."""
-        return None not in self.bases.values()
-
-    @property
-    def shares(self) -> int:
-        """Number of different shares of replay."""
-        return self.ends["replay"].nunique()
-
     def of(self, corpus: str) -> LossCurves:
         """The curves of one of the losses, ``pt`` or ``cpt``."""
-        return dataclasses.replace(
-            self.curves, rows=self.curves.rows.for_corpus(_CORPUS_OF[corpus])
-        )
+        return dataclasses.replace(self.curves, rows=self.curves.rows.for_corpus(_CORPORA[corpus]))
+
+    @property
+    def one_schedule(self) -> np.ndarray:
+        """The rates of the first run after its warm-up, over their peak."""
+        schedule = self.curves.schedules[next(iter(self.bases))]
+        own = schedule.rates[schedule.boundary or 0 :]
+        return own[np.argmax(own >= own.max() * (1 - 1e-9)) :] / own.max()
 
 
 def _seen(curves: LossCurves, batch: float) -> _Seen:
@@ -799,25 +1043,16 @@ def _known_base(base: Schedule | str | None, seen: _Seen | None, needed: bool) -
     return Schedule(schedule.rates[: schedule.boundary], schedule.initial_lr, None, schedule.name)
 
 
-# The search of a run.
-
-
 def _limits(
-    over: Mapping[str, tuple[float, float]], seen: _Seen | None, pt: Draws, base: Schedule | None,
-    steps: float, warmup: float,
-) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:  # fmt: skip
-    """Setting → range that is searched, and the settings that are held."""
-    _check_known(tuple(over), _MOVED)
-    # What the runs had; of fits alone, what is near their base.
+    over: Mapping[str, tuple[float, float]], seen: _Seen | None,
+    of_runs: Mapping[str, tuple[float, float]], pt: Draws, base: Schedule | None, steps: float,
+    warmup: float,
+) -> dict[str, tuple[float, float]]:  # fmt: skip
+    """Setting → range that is searched: the user's, what the runs had, what is near the base."""
     limits = {"steps": (max(_LEAST * steps, 2 * warmup, 1.0), steps), "decay": (_LEAST, 1.0)}
     if seen is not None:
-        for name in ("replay", "peak"):
-            limits[name] = (float(seen.ends[name].min()), float(seen.ends[name].max()))
-        if seen.shapes == 1:  # nothing tells annealing from training
-            own = _one_schedule(seen)
-            falling = len(own) - 1 - np.flatnonzero(own >= 1 - 1e-9)[-1]
-            decay = max(falling / max(len(own) - 1, 1), _LEAST)
-            limits |= {"steps": (steps, steps), "decay": (decay, decay)}
+        ends = seen.ends[["replay", "peak"]].agg(["min", "max"])
+        limits |= {name: tuple(ends[name]) for name in ends} | dict(of_runs)
     else:
         low, high = pt.ranges.get("r", (0.0, 1.0))
         limits["replay"] = (max(low, 0.0), min(high, 1.0)) if low < high else (0.0, 1.0)
@@ -826,37 +1061,17 @@ def _limits(
             limits["peak"] = (0.1 * peak, peak)
     if "r" not in pt.law.input_names:
         limits["replay"] = (0.0, 0.0)
-    limits |= {name: (float(low), float(high)) for name, (low, high) in over.items()}
+    for name, (low, high) in over.items():
+        if name not in SEARCHED[1:]:
+            raise UsageError(f"over: '{name}' is none of {', '.join(SEARCHED[1:])}")
+        limits[name] = (float(low), float(high))
     if limits["steps"][1] > steps * (1 + 1e-9):
         raise UsageError(
             f"over: steps of {limits['steps'][1]:,.0f} are more than the tokens make, {steps:,.0f}"
         )
     if "peak" not in limits:
         raise UsageError("say which peaks to search: over={'peak': (1e-5, 1e-4)}", argument="over")
-    held = {name: low for name, (low, high) in limits.items() if low == high}
-    return {name: limits[name] for name in SEARCHED if name in set(limits) - set(held)}, held
-
-
-def _one_schedule(seen: _Seen) -> np.ndarray:
-    """The rates of the first run after its warm-up, over their peak."""
-    schedule = seen.curves.schedules[next(iter(seen.bases))]
-    own = schedule.rates[schedule.boundary or 0 :]
-    highest = int(np.flatnonzero(own >= own.max() * (1 - 1e-9))[0])
-    return own[highest:] / own.max()
-
-
-def _shape(seen: _Seen | None, over: Mapping[str, Any], final: float | None) -> tuple[Shape, float]:
-    """The shape of a run's rates, and its last one over the peak.
-
-    ``cosine`` where all runs had one; else ``wsd``, which is a straight line at a decay of 1.
-    """
-    if seen is None or seen.shapes > 1:
-        return "wsd", final or 0.0
-    own = _one_schedule(seen)
-    final = float(own[-1]) if final is None else final
-    line = np.append(1.0, cosine(1.0, max(len(own) - 1, 1), own[-1]).rates)[: len(own)]
-    as_cosine = "decay" not in over and np.abs(own - line).max() < _SAME_RATE
-    return "cosine" if as_cosine else "wsd", final
+    return limits
 
 
 def _flat(
@@ -879,7 +1094,7 @@ def _flat(
     return flat
 
 
-# The way back
+# The way back.
 
 _LONGEST = 1e12  # steps; what takes longer is never
 _LENGTHS = 512  # numbers of steps among which the sign of the change is looked for
@@ -895,7 +1110,6 @@ def turning_length(
     cpt: Any = None,
     weight: float | Sequence[float] = 1.0,
     at: Mapping[str, float | str] | None = None,
-    area_options: Mapping[str, Any] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The fewest steps after which the loss is back at its start, and whether it ever is.
@@ -912,20 +1126,16 @@ def turning_length(
         cpt: fit of the loss on the new corpus, for a weight below 1.
         weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1; or several.
         at: values of what the laws take beside areas and r, in units of the fitted runs.
-        area_options: options by which areas are counted, for fits that do not know them.
         level: confidence level of the intervals.
 
     Returns:
         Answer with ``steps`` (infinite: never; 0: the loss is never lifted), ``weight``, the loss
         ``start`` before the run and ``limit`` at the end of an endless one, ``rise``, by which it
-        is lifted at most, in nats, and ``highest_at``, the steps after which it is (about 5 %;
-        infinite where it rises for ever); ``critical_point``, the limit of the loss without
-        annealing on the new mixture, and ``critical_S1``, the S1 of pre-training from which on
-        the loss without annealing, lower than the critical point by then, cannot come back
-        (infinite: it always can; NaN: the base is not known). Facts: ``never`` and ``pattern``,
-        which of Wang's three the loss follows over ever longer runs: ``rise``, it rises and stays
-        there; ``rise and partial fall``, after ``highest_at`` steps it falls again by 1e-4 nats
-        or more, and never back to its start; ``rise and return``; beyond the paper ``no rise``.
+        is lifted at most, in nats; and ``critical_point``, the limit of the loss without
+        annealing on the new mixture. Facts: ``never`` and ``pattern``, which of Wang's three the
+        loss follows over ever longer runs: ``rise``, it rises and stays there; ``rise and partial
+        fall``, it falls again by 1e-4 nats or more, and never back to its start; ``rise and
+        return``; beyond the paper ``no rise``.
         Of several weights a ``table`` with a row for each: ``weight``, ``steps``, ``pattern``,
         ``start``, ``limit``, ``rise``.
 
@@ -950,28 +1160,57 @@ def turning_length(
     if (weights < 1).any() and cpt is None:
         raise UsageError("a weight below 1 balances two losses: give cpt= and weight= together")
     fits = (pt,) if cpt is None else (pt, cpt)
-    losses = _losses_of(fits, run, at, area_options)
-    each = np.stack([weights, 1 - weights], axis=1)[:, : len(fits)]
+    losses = _losses_of(fits, run, at)
+    each = np.stack([weights, 1 - weights])[: len(fits)]
     fixed = {name: run.settings[name] for name in SETTINGS if name != "steps"}
-    lengths, found = np.geomspace(run.warmup + 1, _LONGEST, _LENGTHS), []
-    for both in each:
-        with in_float64():
-            answers = _turning(*losses.arguments, fixed, both, lengths)
-        values = {name: np.asarray(answer, float) for name, answer in answers.items()}
-        values["steps"] = np.ceil(values["steps"] - 1e-6) + 0.0  # of −0.0 it makes 0.0
-        found.append(values)
-    patterns = [_pattern(**{name: float(rows[0]) for name, rows in v.items()}) for v in found]
-    back = np.array([float(values["steps"][0]) for values in found])
+
+    def start_and_end(steps: Any) -> np.ndarray:
+        """(2, 1 + R, weights) of runs of so many steps, one of all weights or one of each."""
+        return np.einsum("lw,lsrw->srw", each, losses.evaluate({**fixed, "steps": steps}))
+
+    # 1. The sign of the change along ever longer runs; where it is lifted and then back, the fewest
+    # whole steps by bisection.
+    lengths = np.geomspace(run.warmup + 1, _LONGEST, _LENGTHS)
+    along = losses.evaluate({**fixed, "steps": lengths})
+    changes = np.einsum("lw,lrt->rwt", each, along[:, 1] - along[:, 0])
+    lifted = changes > _SAME
+    back = np.maximum.accumulate(lifted, axis=-1) & ~lifted
+    k = back.argmax(axis=-1)
+    low, high = np.floor(lengths[np.maximum(k - 1, 0)]), np.ceil(lengths[k])
+    while (high - low > 1).any():
+        middle = np.floor((low + high) / 2)
+        start, end = start_and_end(middle)
+        still = end - start > _SAME
+        low, high = np.where(still, middle, low), np.where(still, high, middle)
+    steps = np.where(back.any(axis=-1), high, np.where(lifted.any(axis=-1), np.inf, 0.0))
+    # 2. After endless training, and where the loss goes without annealing (Wang 2025, §4.4).
+    start, limit = start_and_end(endless := np.full(len(weights), _ENDLESS))
+    laws, layout, params, numbers, inputs = losses.arguments
+    shares = (fixed["replay"], 1 - fixed["replay"])
+    with in_float64():
+        base = compiled_areas(layout, numbers, {**fixed, "steps": endless[0]})
+        areas = PhaseAreas(base.S1_pt, _ENDLESS, 0.0, 0.0)
+        unannealed = [
+            predicted(law, p, areas, {"r": r, **x})
+            for law, p, x, r in zip(laws, params, inputs, shares, strict=False)
+        ]
+    values = {
+        "steps": steps, "start": start, "limit": limit, "rise": changes.max(axis=-1).clip(0.0),
+        "critical_point": np.stack(unannealed, axis=1) @ each,
+    }  # fmt: skip
+    patterns = [
+        "no rise" if steps == 0 else "rise and return" if steps < math.inf
+        else "rise and partial fall" if rise - (limit - start) >= _VISIBLE else "rise"
+        for steps, start, limit, rise, _ in np.stack([*values.values()])[:, 0].T
+    ]  # fmt: skip
+    back = steps[0]
     notes = losses.notes({
         **{name: np.full(len(back), value) for name, value in fixed.items()},
         "steps": np.clip(back, run.warmup + 1, _LONGEST),
     })  # fmt: skip
     if np.ndim(weight):
-        rows = {
-            name: np.stack([values[name] for values in found], axis=1)
-            for name in ("steps", "start", "limit", "rise")
-        }
-        table = losses.columns({"weight": weights, **rows}, level).assign(pattern=patterns)
+        del values["critical_point"]
+        table = losses.columns({"weight": weights, **values}, level).assign(pattern=patterns)
         never = weights[np.isinf(back)]
         sentence = f"from weight {never.min():g} on the loss never comes back" if len(never) else (
             "the loss comes back to its start at each of these weights"
@@ -980,22 +1219,17 @@ def turning_length(
             "turning lengths", sentence, level=level, tables={"table": table}, notes=notes
         )
 
-    def curves() -> dict[str, pd.DataFrame]:
+    def curves() -> Tables:
         """The loss over the steps, to well beyond the way back."""
         most = 5 * back[0] if 0 < back[0] < math.inf else 100 * max(run.steps, run.warmup + 1)
         steps = np.unique(np.geomspace(run.warmup + 1, most, 200))
         ends = losses.alone.evaluate({**fixed, "steps": steps})[:, 1, 0]
-        return {"recovery": pd.DataFrame({"steps": steps, "loss": each[0] @ ends})}
+        return {"recovery": pd.DataFrame({"steps": steps, "loss": each[:, 0] @ ends})}
 
-    names = ("steps", "start", "limit", "rise", "highest_at", "critical_point", "critical_S1")
-    values, never = {name: found[0][name] for name in names}, bool(np.isinf(back[0]))
-    short, lost = found[0]["short"][0], np.isinf(values["steps"][1:])
-    if short > 0 and back[0] > 0:
-        message = f"runs of up to {short:.4g} steps end below the start as well: they anneal"
-        notes.append(Note("short-runs-below", "info", message))
+    never, lost = bool(np.isinf(back[0])), np.isinf(steps[1:, 0])
     if (lost != never).any():
         message = f"{lost.mean():.1%} of the draws never come back"
-        notes.append(Note("draws-never", "warning", message))
+        notes.append(Note("draws-disagree", "warning", message))
     of = "the loss" if weight == 1 else f"the loss of weight {weight:g}"
     lifted = "{start}; it rises by up to {rise}"
     sentence = f"{of} is back at its start after {{steps}}, {lifted}"
@@ -1004,77 +1238,7 @@ def turning_length(
     elif not back[0]:
         sentence = f"{of} never rises above its start, {{start}}"
     return losses.answer(
-        "turning length", sentence, {"weight": weight, **values}, level=level, notes=notes,
-        curves=curves, facts={"pattern": patterns[0], "never": never},
+        "turning length", sentence,
+        {"weight": weight, **{name: column[:, 0] for name, column in values.items()}}, level=level,
+        notes=notes, curves=curves, facts={"pattern": patterns[0], "never": never},
     )  # fmt: skip
-
-
-def _pattern(steps: float, start: float, limit: float, rise: float, **_: float) -> str:
-    """Which pattern a loss follows over ever longer runs."""
-    if steps == 0:
-        return "no rise"
-    if math.isfinite(steps):
-        return "rise and return"
-    return "rise and partial fall" if rise - (limit - start) >= _VISIBLE else "rise"
-
-
-@compiled(static_argnames=("laws", "layout"))
-def _turning(
-    laws: Any, layout: Any, params: Any, numbers: Any, inputs: Any, fixed: Any, weights: Any,
-    times: Any,
-) -> Any:  # fmt: skip
-    """Each number of a turning length, (1 + R,), and the longest run that is not lifted."""
-
-    def lane(params: Any) -> Any:
-        def start_and_end(steps: Any) -> Any:
-            at = {**fixed, "steps": steps}
-            both = _start_and_end(laws, layout, params, numbers, inputs, at)
-            return jnp.tensordot(weights, both, 1)
-
-        def change(steps: Any) -> Any:
-            start, end = start_and_end(steps)
-            return end - start
-
-        changes = change(times)
-        lifted = changes > _SAME
-        first = jnp.argmax(lifted)
-        back = (jnp.arange(len(times)) > first) & ~lifted
-        k = jnp.argmax(back)
-        log = jnp.log(times)
-        crossing = root(lambda x: _SAME - change(jnp.exp(x)), log[jnp.maximum(k - 1, 0)], log[k])
-        steps = jnp.where(back.any(), jnp.exp(crossing), jnp.inf)
-        start, limit = start_and_end(jnp.inf)
-        highest = jnp.argmax(changes)
-        return {
-            "steps": jnp.where(lifted.any(), steps, 0.0),
-            "start": start,
-            "limit": limit,
-            "rise": jnp.maximum(changes.max(), 0.0),
-            "highest_at": jnp.where(highest < len(times) - 1, times[highest], jnp.inf),
-            "short": jnp.where(lifted[0], 0.0, times[jnp.maximum(first - 1, 0)]),
-            **_critical(laws, layout, params, numbers, inputs, fixed, weights),
-        }
-
-    return jax.lax.map(lane, params, batch_size=64)
-
-
-def _critical(
-    laws: Any, layout: Any, params: Any, numbers: Any, inputs: Any, fixed: Any, weights: Any
-) -> dict[str, Any]:
-    """Where the loss without annealing goes, and how much pre-training already ends there."""
-    shares = (fixed["replay"], 1 - fixed["replay"])
-
-    def unannealed(S1_pt: Any, S1_cpt: Any) -> Any:
-        areas = PhaseAreas(S1_pt, S1_cpt, 0.0, 0.0)
-        each = zip(weights, laws, params, shares, inputs, strict=False)
-        return sum(w * predicted(law, p, areas, {"r": r, **x}) for w, law, p, r, x in each)
-
-    S1_pt = final_areas(layout, numbers, {**fixed, "steps": numbers["warmup"] + 1.0}).S1_pt
-    point = unannealed(S1_pt, jnp.inf)
-    if layout.pretraining is None:
-        return {"critical_point": point, "critical_S1": jnp.nan * point}
-    # In log S1: without annealing the loss of a base falls with S1.
-    crossing = root_or_infinity(
-        lambda x: point - unannealed(jnp.exp(x), 0.0), math.log(1e-9), math.log(1e15)
-    )
-    return {"critical_point": point, "critical_S1": jnp.exp(crossing)}

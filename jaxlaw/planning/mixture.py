@@ -14,16 +14,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
 
 from jaxlaw._answer import Answer, Tables
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, in_unit, written
+from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, written
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import read_columns, refuse_rows
-from jaxlaw.errors import DataError, UsageError, listed
-from jaxlaw.fitting import FittedLaw
+from jaxlaw.errors import DataError, UsageError
 from jaxlaw.laws import Law, mixing
 from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import AtMost
@@ -34,7 +34,6 @@ from jaxlaw.planning._frame import (
     missing_draws_notes,
     numbers_by_name,
     plan_answer,
-    range_notes,
     require_inputs,
     source_notes,
 )
@@ -42,18 +41,16 @@ from jaxlaw.planning._optimise import (
     SEARCH_LIMITS,
     crossing,
     for_each_draw,
-    last_true,
     lowest_on_line,
     lowest_under_limits,
     question_of,
     root_or_infinity,
 )
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws, has_draws, interval_columns, intervals
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, intervals
 
 CURVE = 101  # points of a curve over shares
 LEAST = 1e-6  # share; an optimum there is none
 AT_LEAST = 1 + 1e-6  # times a least share: within it, at it
-MATTERS = 1e-6  # nats
 _UNITS = {
     "share": SHARE, "domain_loss": TARGET, "general_loss": TARGET, "change": SHARE,
     "limit": TARGET, "loss_alone": TARGET, "interior_below": "tokens", "corpus_tokens": "tokens",
@@ -87,12 +84,6 @@ def _allowed(start: float, threshold: float) -> float:
     return checked_number("start", start) * checked_number("1 + threshold", 1 + threshold)
 
 
-def _least_share(source: Draws, limit: float, others: Mapping[str, float]) -> np.ndarray:
-    """(draws,) least share of a corpus at which its loss keeps a limit; NaN where none does."""
-    share, below, *_ = crossing(source, "r", False, limit, 0.0, 1.0, others)
-    return np.where(below, 0.0, np.where(np.isinf(share), np.nan, share))
-
-
 @checked
 def optimal_mixture(
     general: Any,
@@ -100,14 +91,14 @@ def optimal_mixture(
     *,
     start: float,
     threshold: float = 0.03,
-    largest: bool = False,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The domain share with the lowest domain loss where the general loss keeps a limit.
 
     That is Que 2024, eq. 10: the general loss may rise by a factor 1 + T at most. Where the domain
-    loss falls with its share, as the paper's does, it is the largest share that keeps the limit.
+    loss falls with its share, as the paper's does, it is the largest share that keeps the limit;
+    that one is 1 less the :func:`critical_ratio` of the same threshold everywhere.
 
     Args:
         general: fit of the general loss over the general share: a Fit, (law, params), or a
@@ -115,8 +106,6 @@ def optimal_mixture(
         domain: fit of the domain loss over the domain share.
         start: general loss before the continual training, in nats.
         threshold: T, relative; 0 asks the loss to come back to its start.
-        largest: whether the largest share that keeps the limit is wanted, whatever the domain
-            loss is there.
         at: values of the laws' other inputs, such as N and D.
         level: confidence level of the intervals.
 
@@ -144,14 +133,11 @@ def optimal_mixture(
     of_general, of_domain = both = as_draws(general, domain)
     for source in both:
         require_inputs(source, "r")
-    limit = _allowed(start, threshold)
+    limit, degrees = _allowed(start, threshold), fewest_degrees(both)
     question = question_of(of_domain, {"r": None}, [AtMost(of_general, limit, rest=("r",))], at)
     domain_at, general_at = question.given.others
-    if largest:
-        share = 1 - _least_share(of_general, limit, general_at)
-    else:
-        best = question.best()
-        share = np.where(best.kept, best.raw["r"], np.nan)[:, 0]
+    best = question.best()
+    share = np.where(best.kept, best.raw["r"], np.nan)[:, 0]
     # The answer of every draw, then the whole trade-off.
     shares = np.linspace(0, 1, CURVE)
     r = np.column_stack([share, np.tile(shares, (len(share), 1))])
@@ -160,17 +146,26 @@ def optimal_mixture(
         "general_loss": _losses(of_general, r=1 - r, **general_at),
     }
     values = {"share": share} | {name: column[:, 0] for name, column in losses.items()}
-    general_loss, degrees = values["general_loss"], fewest_degrees(both)
+    general_loss = values["general_loss"]
     values |= {"change": general_loss / start - 1, "limit": limit}
     curve = {"share": shares} | {name: column[0, 1:] for name, column in losses.items()}
     curve["change"] = curve["general_loss"] / start - 1
-    curve["allowed"] = curve["general_loss"] <= limit
+    curve["allowed"] = allowed = curve["general_loss"] <= limit
     for name, column in losses.items():
         curve |= interval_columns(name, column[:, 1:], level, degrees)
-    curve = pd.DataFrame(curve)
 
-    r_d = share[0]
-    notes = _share_notes(r_d, values["domain_loss"][0], curve, limit)
+    r_d, notes = share[0], []
+    if math.isnan(r_d):
+        least = curve["general_loss"].argmin()
+        message = (
+            f"no share keeps the general loss at {limit:.5g}; it comes down to "
+            f"{curve['general_loss'][least]:.5g}, at r_d = {shares[least]:.2g}: allow more, or "
+            "train longer"
+        )
+        notes.append(Note("out-of-reach", "error", message))
+    elif (np.diff(allowed.astype(int)) > 0).any():
+        message = "the general loss does not rise steadily with r_d: smaller shares break the limit"
+        notes.append(Note("several-solutions", "warning", message))
     for source, what, own in ((of_general, "general", 1 - r_d), (of_domain, "domain", r_d)):
         at_r = source.inputs_taken(at) | {"r": own / source.units["r"]}
         notes += source_notes(source, what, **at_r)
@@ -180,49 +175,15 @@ def optimal_mixture(
         near = question.near(of_domain.noise, {"r": share})["r"]
         flat = {"share": tuple(r * of_domain.units["r"] for r in near)}
     kept = "none" if general_loss[0] < limit * (1 - SAME) else "general loss"
-    binding = {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}.get(r_d, kept)
     sign = "+" if general_loss[0] > start else ""
     return plan_answer(
         "mixture",
         "{share} of the domain: its loss {domain_loss}, the general loss {general_loss}, "
         f"{sign}{written(values['change'][0], SHARE)} from its start",
         of_domain, values, level=level, at=at_r, degrees=degrees, units=_UNITS,
-        facts={"binding": binding, **_tried(of_domain)}, flat=flat, notes=notes,
-        curves={"curve": curve},
+        facts={"binding": {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}.get(r_d, kept), **_tried(of_domain)},
+        flat=flat, notes=notes, curves={"curve": pd.DataFrame(curve)},
     )  # fmt: skip
-
-
-def _share_notes(share: float, loss: float, curve: pd.DataFrame, limit: float) -> list[Note]:
-    """What the trade-off says of the share beside its numbers."""
-    if math.isnan(share):
-        lowest = curve.loc[curve["general_loss"].idxmin()]
-        message = (
-            f"no share keeps the general loss at {limit:.5g}; it comes down to "
-            f"{lowest['general_loss']:.5g}, at r_d = {lowest['share']:.2g}: allow more, or train "
-            "longer"
-        )
-        return [Note("no-share-allowed", "error", message)]
-    notes, allowed = [], curve[curve["allowed"]]
-    if len(allowed) == len(curve):
-        message = f"every share keeps the general loss at or below {limit:.5g}"
-        notes.append(Note("every-share-allowed", "info", message))
-    elif len(allowed) <= allowed.index.max():
-        message = "the general loss does not rise steadily with r_d: smaller shares break the limit"
-        notes.append(Note("general-loss-not-monotone", "warning", message))
-    best, last = allowed.loc[allowed["domain_loss"].idxmin()], allowed.iloc[-1]
-    others = []
-    if best["domain_loss"] < loss - MATTERS and best["share"] < share:
-        others.append(("lower", "smaller", best, "warning"))
-    if last["domain_loss"] > loss + MATTERS and last["share"] > share:
-        others.append(("higher", "larger", last, "info"))
-    for level, size, other, severity in others:
-        message = (
-            f"the domain loss is {level} at the {size} share {other['share']:.2f} "
-            f"({other['domain_loss']:.5g}), which keeps the limit too: by this fit more of the "
-            "domain does not help"
-        )
-        notes.append(Note("domain-loss-rises", severity, message))
-    return notes
 
 
 @checked
@@ -264,13 +225,11 @@ def critical_ratio(
     """
     (source,) = as_draws(general)
     require_inputs(source, "r")
-    others, limit = law_inputs(source, at, ("r",)), _allowed(start, threshold)
-    share, notes = _least_share(source, limit, others), []
+    others, limit, notes = law_inputs(source, at, ("r",)), _allowed(start, threshold), []
+    share, below, *_ = crossing(source, "r", False, limit, 0.0, 1.0, others)
+    share = np.where(below, 0.0, np.where(np.isinf(share), np.nan, share))
     if math.isnan(share[0]):
-        notes = [Note("never-back", "error", f"no share brings the loss back to {limit:.5g}")]
-    elif share[0] == 0:
-        message = f"the loss is at or below {limit:.5g} without any of its corpus"
-        notes = [Note("always-back", "info", message)]
+        notes = [Note("out-of-reach", "error", f"no share brings the loss back to {limit:.5g}")]
     there = {**(at or {}), "r": share[0] / source.units["r"]}
     notes += [*source_notes(source, **there), *missing_draws_notes(share, "critical ratio")]
     return plan_answer(
@@ -327,19 +286,21 @@ def optimal_mixture_data_limited(
     (source,) = as_draws(domain)
     require_inputs(source, "D", "r")
     tokens = checked_tokens(source, "corpus_tokens", corpus_tokens)
-    total = None if total is None else checked_tokens(source, "total", total)
-    others = law_inputs(source, at, ("D", "r"))
-    least, unit = LEAST if total is None else tokens / total, source.units["D"]
-    if least > 1:
-        raise UsageError(f"total, {total:g}, is less than corpus_tokens, {tokens:g}")
+    others, unit, least = law_inputs(source, at, ("D", "r")), source.units["D"], LEAST
+    if total is not None:
+        total = checked_tokens(source, "total", total)
+        if (least := tokens / total) > 1:
+            raise UsageError(f"total, {total:g}, is less than corpus_tokens, {tokens:g}")
     limits = np.log(SEARCH_LIMITS["D"]) - math.log(source.scale("D") / unit)
     found = _best_limited(source.law, source.values, tokens * unit, least, limits, others)
     share, loss, alone, below = found
     if total is None:  # at the least share searched the loss still falls: there is no optimum
         none = share <= LEAST * AT_LEAST
         share, loss = np.where(none, np.nan, share), np.where(none, np.nan, loss)
-    values = {"share": share, "D": tokens / share, "loss": loss, "loss_alone": alone}
-    values |= {"interior_below": below / unit, "corpus_tokens": tokens}
+    values = {
+        "share": share, "D": tokens / share, "loss": loss, "loss_alone": alone,
+        "interior_below": below / unit, "corpus_tokens": tokens,
+    }  # fmt: skip
     sentence = "{share} of the domain in {D}: loss {loss}, {loss_alone} without a mixture"
     notes, bound = [], "domain tokens"
     if math.isnan(share[0]):
@@ -347,11 +308,9 @@ def optimal_mixture_data_limited(
             "the loss falls without end as the other corpus is added: total= says how many "
             "tokens there can be"
         )
-        notes = [Note("no-finite-answer", "error", message)]
+        notes = [Note("out-of-reach", "error", message)]
     elif share[0] == 1:
         sentence, bound = "the domain's data alone, without a mixture: loss {loss}", "r_d ≤ 1"
-        message = "mixing does not pay with so many tokens of the domain: see interior_below"
-        notes = [Note("no-interior-optimum", "info", message)]
     elif total is not None and share[0] <= least * AT_LEAST:
         bound = f"D ≤ {total:g}"
     there = {**(at or {}), "D": values["D"][0], "r": share[0] / source.units["r"]}
@@ -439,8 +398,8 @@ def optimal_weights(
         predicts the weighted loss of the natural and of the best observed mixture; ``kl``, the
         divergence from the natural mixture, in nats. Its ``table`` has a row for each corpus:
         ``share``, ``weight``, and, where given, ``natural`` and ``cap``; with draws ``weight_low``
-        and ``weight_high``. The note ``no-better-than-observed`` says where the interval of
-        ``gain_observed`` holds 0, ``held-at-tried`` which shares end at the largest that was run.
+        and ``weight_high``. The note ``draws-disagree`` says where the interval of
+        ``gain_observed`` holds 0, ``optimum-at-tried`` which shares end at the largest tried.
 
     Raises:
         UsageError: laws of different shares, unknown names, targets or natural shares of some
@@ -464,7 +423,7 @@ def optimal_weights(
     """
     if not fits:
         raise UsageError("fits is empty: give loss name → fit")
-    names, inputs, caps = list(fits), at or {}, caps or {}
+    names, inputs, caps, notes = list(fits), at or {}, caps or {}, []
     every = as_draws(*fits.values())
     degrees, (shares, columns) = fewest_degrees(every), _shares(names, every, inputs)
     weights = numbers_by_name(names, targets or dict.fromkeys(names, 1.0), "targets")
@@ -474,11 +433,55 @@ def optimal_weights(
         natural = natural / natural.sum()
     if max_kl is not None and (natural is None or not max_kl > 0):
         raise UsageError("max_kl is positive, and needs natural=, the mixture it is counted from")
-    least, cap, tried = _limits(shares, every, columns, caps, None if max_kl is None else natural)
+    # 1. Between which shares: up to the caps, else the largest that was run.
+    tried, least = np.ones(len(shares)), np.zeros(len(shares))
+    for source, of in zip(every, columns, strict=True):
+        for spec in source.law.inputs:
+            if (k := of.get(spec.name)) is not None:
+                high = source.ranges.get(spec.name, (0.0, 0.0))[1] * source.units[spec.name]
+                tried[k] = min(tried[k], high) if high > 0 else tried[k]
+                # Above 0 where the law is infinite without this corpus.
+                least[k] = max(least[k], _LEAST * spec.above_zero)
+    cap = numbers_by_name(shares, caps, "caps", tried, domain="fraction")
+    if cap.sum() < 1 - _KEPT:
+        raise UsageError(
+            f"caps add up to {cap.sum():.4g}: shares below them cannot add up to 1. A corpus that "
+            "is not in caps= has the largest share that was run",
+            argument="caps",
+            value=caps,
+        )
+    if max_kl is not None:
+        cap = np.where(natural > 0, cap, 0.0)  # of no other corpus is the divergence finite
+    if (least > cap).any():
+        raise UsageError(
+            f"without {shares[np.argmax(least > cap)]} its law has an infinite loss: allow a share "
+            "of it above 0"
+        )
+    # 2. The best mixture of every draw, (draws, k); NaN where the search fails.
     others = tuple(
         law_inputs(source, source.inputs_taken(inputs), [*of])
         for source, of in zip(every, columns, strict=True)
     )
+    even = cap / cap.sum()
+    near = even if natural is None else natural
+    spread = np.random.default_rng(0).dirichlet(np.ones(len(cap)), STARTS)
+    if max_kl is not None:
+        spread = 0.7 * near + 0.3 * spread
+    starts = np.clip([near, even, *spread], np.minimum(_INSIDE, cap), cap)
+    found, excess = _best_mixture(
+        tuple(source.law for source in every), tuple(tuple(of.items()) for of in columns),
+        tuple(source.values for source in every), others, weights, np.sqrt(least), np.sqrt(cap),
+        (near, math.inf if max_kl is None else max_kl), starts,
+    )  # fmt: skip
+    of_draws = np.where(excess <= _KEPT, found / found.sum(axis=1, keepdims=True), np.nan)
+    best = of_draws[0]
+    if np.isnan(best).any():
+        raise DataError(
+            "no mixture was found that keeps the caps and the divergence together: allow a "
+            "larger max_kl, or larger caps",
+            argument="max_kl",
+            value=max_kl,
+        )
 
     def losses(r: np.ndarray) -> np.ndarray:
         """Losses (draws, L) at one mixture (k,)."""
@@ -486,60 +489,56 @@ def optimal_weights(
         own = [_losses(one, **{n: r[k] for n, k in of.items()}, **more) for one, of, more in laws]
         return np.stack(own, axis=1)
 
-    of_draws = _best_mixtures(every, columns, others, weights, least, cap, natural, max_kl)
-    best, each = of_draws[0], losses(of_draws[0])
-    # Of the fit's own best mixture in every draw: the best mixture of each draw is better there
+    # 3. Of the fit's own best mixture in every draw: the best mixture of each draw is better there
     # than any other, so that a gain of these would never be none.
-    values, notes = {"loss": each @ weights}, []
-    compared = {} if natural is None else {"natural": natural[None]}
+    each = losses(best)
+    values, compared = {"loss": each @ weights}, {}
+    table = {"share": shares} | interval_columns("weight", of_draws, level, degrees)
+    if natural is not None:
+        values["kl"], table["natural"] = _divergence(best, natural), natural
+        compared["natural"] = natural[None]
+    if caps or (cap < 1).any():
+        table["cap"] = cap
+    table = pd.DataFrame(table)
     if observed is not None:
         runs = _observed_mixtures(observed, shares, every[0].law)
         runs = runs[(runs <= cap + _ROUNDING).all(axis=1)]
         if max_kl is not None:
             runs = runs[_divergence(runs, natural) <= max_kl + _ROUNDING]
-        if len(runs):
-            compared["observed"] = runs
-        else:
-            message = "no observed mixture keeps the caps and max_kl: there is none to compare with"
-            notes.append(Note("none-observed-allowed", "info", message))
+        compared |= {"observed": runs} if len(runs) else {}
     for name, mixtures in compared.items():
         # The best of them by the fit itself, the same mixture in every draw.
         lowest = np.argmin([losses(r)[0] @ weights for r in mixtures])
         values[f"gain_{name}"] = losses(mixtures[lowest]) @ weights - values["loss"]
     if len(names) > 1:
         values |= {f"loss[{name}]": each[:, k] for k, name in enumerate(names)}
-    table = {"share": shares} | interval_columns("weight", of_draws, level, degrees)
-    if natural is not None:
-        values["kl"], table["natural"] = _divergence(best, natural), natural
-    if caps or (cap < 1).any():
-        table["cap"] = cap
-    table = pd.DataFrame(table)
 
     held = [
         f"{name} ({limit:.4g})"
-        for name, share, limit in zip(shares, best, tried, strict=True)
-        if name not in caps and limit < 1 and share >= limit - _KEPT
+        for name, share, limit, most in zip(shares, best, tried, cap, strict=True)
+        if name not in caps and most == limit < 1 and share >= limit - _KEPT
     ]
     if held:
         message = (
             f"held at the largest share that was run: {', '.join(held)}; more may do better, "
             "which no run shows. caps= allows more"
         )
-        notes.append(Note("held-at-tried", "warning", message))
+        notes.append(Note("optimum-at-tried", "warning", message))
     notes += missing_draws_notes(of_draws[:, 0], "best mixture")
-    if bounds := intervals({"gain": values.get("gain_observed", [])}, level, degrees).get("gain"):
-        if bounds[0] <= 0:
-            message = (
-                f"the gain over the best observed mixture, {values['gain_observed'][0]:.4g}, has "
-                f"the interval {bounds[0]:.4g} to {bounds[1]:.4g}: it may be none"
-            )
-            notes.append(Note("no-better-than-observed", "warning", message))
-    if best.max() > 1 - 1e-6:
+    gain = values.get("gain_observed", np.empty(0))
+    low, high = intervals({"gain": gain}, level, degrees).get("gain", (math.inf, math.inf))
+    if low <= 0:
+        message = (
+            f"the gain over the best observed mixture, {gain[0]:.4g}, has the interval {low:.4g} "
+            f"to {high:.4g}: it may be none"
+        )
+        notes.append(Note("draws-disagree", "warning", message))
+    if best.max() > 1 - _KEPT:
         message = (
             f"all of the mixture is {shares[best.argmax()]}: caps, or max_kl with a natural "
             "mixture, keep the answer near what was run"
         )
-        notes.append(Note("one-corpus", "warning", message))
+        notes.append(Note("optimum-at-limit", "warning", message))
     points = [inputs | {name: best[k] for name, k in of.items()} for of in columns]
     for name, source, of, point in zip(names, every, columns, points, strict=True):
         what = name if "r" in of else ""  # of the corpus's own share, which others do not have
@@ -584,41 +583,6 @@ def _shares(
     return of_each[0], tuple({n: k for k, n in enumerate(of_each[0])} for _ in every)
 
 
-def _limits(
-    shares: Sequence[str], every: Sequence[Draws], columns: Sequence[Mapping[str, int]],
-    caps: Mapping[str, float], near: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """(k,) least and largest shares, and the largest that were run, where these are the caps.
-
-    ``near`` is the mixture from which the divergence is limited, if it is. Raises UsageError where
-    no mixture is left.
-    """
-    tried, least = np.ones(len(shares)), np.zeros(len(shares))
-    for source, of in zip(every, columns, strict=True):
-        for spec in source.law.inputs:
-            if (k := of.get(spec.name)) is not None:
-                high = source.ranges.get(spec.name, (0.0, 0.0))[1] * source.units[spec.name]
-                tried[k] = min(tried[k], high) if high > 0 else tried[k]
-                # Above 0 where the law is infinite without this corpus.
-                least[k] = max(least[k], _LEAST * spec.above_zero)
-    cap = numbers_by_name(shares, caps, "caps", tried, domain="fraction")
-    if cap.sum() < 1 - _KEPT:
-        raise UsageError(
-            f"caps add up to {cap.sum():.4g}: shares below them cannot add up to 1. A corpus that "
-            "is not in caps= has the largest share that was run",
-            argument="caps",
-            value=caps,
-        )
-    if near is not None:
-        cap = np.where(near > 0, cap, 0.0)  # of no other corpus is the divergence finite
-    if (least > cap).any():
-        raise UsageError(
-            f"without {shares[np.argmax(least > cap)]} its law has an infinite loss: allow a share "
-            "of it above 0"
-        )
-    return least, cap, np.where(cap < tried, np.nan, tried)
-
-
 def _observed_mixtures(table: Any, shares: Sequence[str], law: Law) -> np.ndarray:
     """(n, k) mixtures that were run, each whole; raises DataError where a row is none."""
     runs = read_columns(table, dict.fromkeys(shares, ", the share of a corpus"), name="observed")
@@ -633,39 +597,6 @@ def _observed_mixtures(table: Any, shares: Sequence[str], law: Law) -> np.ndarra
 def _divergence(r: Any, natural: Any, xp: Any = np) -> Any:
     """Σ r·log(r/natural) of mixtures (…, k), in nats; ``xp`` is NumPy or ``jax.numpy``."""
     return (r * xp.log(xp.maximum(r, _TINY) / xp.maximum(natural, 1e-300))).sum(-1)
-
-
-def _best_mixtures(
-    every: Sequence[Draws], columns: Sequence[Mapping[str, int]], others: Any,
-    weights: np.ndarray, least: np.ndarray, cap: np.ndarray, natural: np.ndarray | None,
-    max_kl: float | None,
-) -> np.ndarray:  # fmt: skip
-    """(draws, k) mixtures that make the weighted losses least; NaN where the search fails.
-
-    Raises:
-        DataError: it fails for the fit itself.
-    """
-    even = cap / cap.sum()
-    near = even if natural is None else natural
-    spread = np.random.default_rng(0).dirichlet(np.ones(len(cap)), STARTS)
-    if max_kl is not None:
-        spread = 0.7 * near + 0.3 * spread
-    starts = np.clip([near, even, *spread], np.minimum(_INSIDE, cap), cap)
-    laws = tuple(source.law for source in every)
-    params, order = tuple(one.values for one in every), tuple(tuple(of.items()) for of in columns)
-    limits = near, math.inf if max_kl is None else max_kl
-    found, excess = _best_mixture(
-        laws, order, params, others, weights, np.sqrt(least), np.sqrt(cap), limits, starts
-    )
-    best = np.where(excess <= _KEPT, found / found.sum(axis=1, keepdims=True), np.nan)
-    if np.isnan(best[0]).any():
-        raise DataError(
-            "no mixture was found that keeps the caps and the divergence together: allow a "
-            "larger max_kl, or larger caps",
-            argument="max_kl",
-            value=max_kl,
-        )
-    return best
 
 
 @for_each_draw("laws", "columns")
@@ -705,54 +636,42 @@ def _best_mixture(
 
 # Shares compared at equal tokens of the corpus.
 
-SPREADS = 257  # points at which the spread of losses is looked at
-ROWS = 41  # that a share has in the table
-
 
 @checked
 def compare_replay(
-    fit: Any,
-    shares: Sequence[float] | None = None,
+    observed: Any,
     *,
     start: float | None = None,
-    corpus_tokens: tuple[Amount, Amount] | None = None,
     tolerance: float = 0.01,
-    at: Mapping[str, float | str] | None = None,
-    level: ConfidenceLevel = LEVEL,
+    columns: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Whether a corpus' loss depends on its share, or on how much of it was seen.
+    """Whether a corpus' loss depends on its share, or on how much of it was seen (Zheng, fig. 4).
 
-    Runs with another share r of the corpus are compared at the same r·D. Where the losses
-    meet, replay of the other corpus costs this one nothing but the time for it.
-
-    Either by a law of that loss, or by observed losses alone (as in the paper): then nothing is
-    extrapolated, a loss between two points of a curve lies on the straight line over log r·D,
-    and there are no intervals.
+    Runs with another share r of the corpus are compared at the same r·D, as far as every share has
+    seen it. Where the losses meet, replay of the other corpus costs this one nothing but the time
+    for it. Nothing is extrapolated: a loss between two points of a curve lies on the straight line
+    over log r·D, and there are no intervals.
 
     Args:
-        fit: fit of the corpus' loss over its own share, with inputs D and r: a Fit,
-            (law, params), or a bootstrap. Or what was observed: a file or table with columns D, r,
-            loss, and N in raw parameters if compute is wanted.
-        shares: shares of the corpus, two or more, in (0, 1]; left out, all that were observed.
-        start: loss before training, with observed losses, for the least share that brings it
-            back. By a law, the critical ratio says that for any N and D.
-        corpus_tokens: (least, largest) tokens r·D to compare at, in the units of the fitted
-            runs; left out, those that every share has seen (within the fitted range of D).
+        observed: file or table with columns ``D`` (tokens in all), ``r`` and ``loss`` of the
+            corpus, of one size; and ``N`` in raw parameters if compute is wanted.
+        start: loss before training, for the least share that brings it back. By a law,
+            :func:`critical_ratio` says that for any N and D.
         tolerance: nats within which losses count as met.
-        at: values of the law's other inputs, such as N; observed: which rows.
-        level: confidence level of the intervals.
+        columns: name → column, where they are called otherwise.
 
     Returns:
         Answer with ``meet``, the tokens of the corpus from which on the losses lie within
-        ``tolerance`` of each other: 0 if everywhere, infinite if nowhere in the range looked at;
-        ``spread_first`` and ``spread_last``, largest less smallest loss at either end of that
-        range; with ``start``, ``least_back``, the least observed share whose run ends at or below
-        it, NaN where none does. Its ``table`` has the columns ``r``, ``corpus_tokens``,
-        ``corpus_compute`` (FLOPs, 6·N·r·D; NaN without N), ``D`` (tokens in all) and ``loss``.
+        ``tolerance`` of each other: 0 if everywhere, infinite if nowhere; ``spread_first`` and
+        ``spread_last``, largest less smallest loss at either end of what every share has seen; with
+        ``start``, ``least_back``, the least observed share whose run ends at or below it, NaN where
+        none does, and the fact ``back_between``, that share and the one below it. Its ``table`` has
+        the columns ``r``, ``corpus_tokens``, ``corpus_compute`` (FLOPs, 6·N·r·D; NaN without N),
+        ``D`` and ``loss``.
 
     Raises:
-        UsageError: shares, tokens or inputs that are invalid.
-        DataError: shares that have no tokens of the corpus in common.
+        DataError: fewer than two shares, several sizes, two losses of one run, or shares that have
+            no tokens of the corpus in common.
 
     Example:
         >>> D = np.tile(np.geomspace(1e9, 1e11, 9), 2)
@@ -762,83 +681,33 @@ def compare_replay(
         0.0
 
     Shell:
-        jaxlaw plan compare-replay domain.json --shares 0.2,0.5,0.8 --at N=1.8e9
+        jaxlaw plan compare-replay replay.csv --start 2.22
     """
-    inputs = at or {}
-    if not (isinstance(fit, tuple | FittedLaw) or has_draws(fit)):
-        return _compare_observed(fit, shares, start, corpus_tokens, tolerance, level, inputs)
-    if start is not None:
-        raise UsageError("start= is for observed losses; by a law, critical_ratio gives the share")
-    (source,) = as_draws(fit)
-    require_inputs(source, "D", "r")
-    r = np.array([checked_number("r", share, "fraction") for share in shares or ()])
-    if r.size < 2 or not (r > 0).all():
-        raise UsageError(
-            f"give shares= of the corpus, two or more in (0, 1], not {shares}",
-            argument="shares",
-            value=shares,
+    needed = {"D": ", the tokens", "r": ", the share", "loss": ""}
+    table = read_columns(observed, needed, ["N"], columns or {}, name="table").table
+    table = table[(table[["D", "r"]] > 0).all(axis=1)].dropna(subset="loss")
+    tokens = table["r"] * table["D"]
+    N = table["N"] if "N" in table else pd.Series(np.nan, table.index)
+    table = table.assign(corpus_tokens=tokens, corpus_compute=6 * N * tokens)
+    table = table.sort_values(["r", "corpus_tokens"], ignore_index=True)
+    if N.nunique() > 1 or table.duplicated(["r", "corpus_tokens"]).any():
+        raise DataError("runs of several sizes N, or several at the same r and D: keep one of each")
+    groups = table.groupby("r")
+    curves = [(np.log(rows["corpus_tokens"]), rows["loss"]) for _, rows in groups]
+    low = max((x.iloc[0] for x, _ in curves), default=0.0)
+    high = min((x.iloc[-1] for x, _ in curves), default=0.0)
+    if len(curves) < 2 or not low < high:
+        raise DataError(
+            f"{len(curves)} shares of the corpus above 0: compare two or more that have tokens of "
+            f"it in common (one begins at {math.exp(low):.3g}, one ends at {math.exp(high):.3g})"
         )
-    others, unit = law_inputs(source, inputs, ("D", "r")), source.units["D"]
-    if corpus_tokens is not None:
-        corpus_tokens = tuple(
-            checked_tokens(source, "corpus_tokens", tokens) for tokens in corpus_tokens
-        )
-    least, most = source.ranges.get("D", (math.nan, math.nan))
-    low, high = _token_range((least * r.max(), most * r.min()), corpus_tokens)
-    limits = tuple(math.log(tokens * unit) for tokens in (low, high))
-    meet, first, last = _meeting(source.law, source.values, r, limits, tolerance, others)
-    values = {"meet": meet / unit, "spread_first": first, "spread_last": last}
-    notes = []
-    for share in (r.min(), r.max()):
-        notes += range_notes(source, **inputs, D=high / share, r=float(share))
-    notes += [*source_notes(source), *missing_draws_notes(meet, "answer")]
-
-    seen = np.geomspace(low, high, ROWS)
-    share, seen = np.repeat(r, ROWS), np.tile(seen, len(r))
-    loss = _losses(source, D=(seen / share * unit)[None], r=share[None], **others)[0]
-    N = others["N"] / source.units["N"] * source.scale("N") if "N" in others else np.nan
-    table = {"r": share, "corpus_tokens": seen, "corpus_compute": 6 * N * seen * source.scale("D")}
-    table = pd.DataFrame(table | {"D": seen / share, "loss": loss})
-    return plan_answer(
-        "replay comparison", _meets(values["meet"][0]), source, values, level=level,
-        at={**inputs, "D": high / r.min(), "r": r.min()}, units=_REPLAY_UNITS,
-        tables={"table": table}, notes=tuple(dict.fromkeys(notes)),
-    )  # fmt: skip
-
-
-_REPLAY_UNITS = {
-    "meet": "tokens", "least_back": SHARE, "spread_first": TARGET, "spread_last": TARGET,
-    "r": SHARE, "corpus_tokens": "tokens", "corpus_compute": "FLOPs", "D": "tokens", "loss": TARGET,
-}  # fmt: skip
-
-
-def _compare_observed(
-    observed: Any, shares: Any, start: float | None, corpus_tokens: Any, tolerance: float,
-    level: float, inputs: Mapping[str, Any],
-) -> Answer:  # fmt: skip
-    """:func:`compare_replay` without a law."""
-    from scipy.optimize import brentq
-
-    table = _read_shares(observed, shares, inputs)
-    curves = [
-        (np.log(rows["corpus_tokens"].to_numpy()), rows["loss"].to_numpy())
-        for _, rows in table.groupby("r")
-    ]
-    ends = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
-    if corpus_tokens is not None:
-        corpus_tokens = tuple(
-            checked_number("corpus_tokens", in_unit(end, 1.0, "tokens")) for end in corpus_tokens
-        )
-    low, high = _token_range(tuple(map(math.exp, ends)), corpus_tokens, inside=True)
 
     def spread(log_tokens: Any) -> Any:
         return np.ptp([np.interp(log_tokens, *one) for one in curves], axis=0)
 
     # Between two points the spread of straight lines is convex: it is within the tolerance where
     # it is so at both, and else leaves it once.
-    knots = np.concatenate([x for x, _ in curves])
-    limits = np.log([low, high])
-    knots = np.unique([*limits, *knots[(knots > limits[0]) & (knots < limits[1])]])
+    knots = np.unique(np.clip(np.concatenate([x for x, _ in curves]), low, high))
     spreads, meet = spread(knots), 0.0
     apart = np.flatnonzero(spreads > tolerance)
     if apart.size:
@@ -846,128 +715,37 @@ def _compare_observed(
         if len(between) > 1:
             meet = math.exp(brentq(lambda x: spread(x) - tolerance, *between, xtol=1e-15))
     values = {"meet": meet, "spread_first": spreads[0], "spread_last": spreads[-1]}
-    notes: list[Note] = []
+    facts, notes = {}, []
     if start is not None:
-        values["least_back"], notes = _least_back(table, checked_number("start", start))
-    between = "observed losses; between two points of a curve straight over log r·D, beyond none"
-    units = {
-        name: ("nats" if unit == TARGET else unit, 1.0) for name, unit in _REPLAY_UNITS.items()
-    }
-    return Answer(
-        kind="replay comparison", sentence=_meets(meet), level=level, beyond=1.0, units=units,
-        quantities={name: Quantity(float(x), *units[name]) for name, x in values.items()},
-        tables={"table": table}, notes=(*notes, Note("interpolated", "info", between)),
-    )  # fmt: skip
-
-
-def _token_range(
-    seen: tuple[float, float], wanted: tuple[float, float] | None, inside: bool = False
-) -> tuple[float, float]:
-    """From and to which tokens of the corpus shares are compared.
-
-    Args:
-        seen: those that every share has seen; NaN where that is unknown.
-        wanted: those that the user asks for; None for all.
-        inside: whether nothing is known outside of the seen ones.
-    """
-    if (wanted is None or inside) and not seen[0] < seen[1]:
-        if math.isnan(seen[0]):
-            raise UsageError("(law, params) knows no fitted range: give corpus_tokens=(low, high)")
-        raise DataError(
-            f"the shares have no tokens of the corpus in common (one begins at {seen[0]:.3g}, one "
-            f"ends at {seen[1]:.3g}): leave shares out, or compare by a law at corpus_tokens="
-        )
-    low, high = wanted or seen
-    if not low < high:
-        raise UsageError(f"corpus_tokens are (least, largest), not ({low:g}, {high:g})")
-    if inside and not seen[0] * (1 - 1e-9) <= low < high <= seen[1] * (1 + 1e-9):
-        raise UsageError(
-            f"corpus_tokens must lie within {seen[0]:.4g} to {seen[1]:.4g}, which every share has "
-            "seen"
-        )
-    return low, high
-
-
-@for_each_draw("law")
-def _meeting(law: Law, params: Any, shares: Any, limits: Any, tolerance: Any, others: Any) -> Any:
-    """Tokens from which on the losses are within the tolerance; spread at both ends."""
-
-    def spread(log_tokens: Any) -> Any:
-        losses = law(params, D=jnp.exp(log_tokens) / shares, r=shares, **others)
-        return losses.max() - losses.min()
-
-    last_apart = last_true(lambda log_tokens: spread(log_tokens) > tolerance, *limits, SPREADS)
-    meet = jnp.where(last_apart == limits[1], jnp.inf, jnp.exp(last_apart))
-    first, last = (spread(log_tokens) for log_tokens in limits)
-    return jnp.where(jnp.isnan(first), jnp.nan, meet), first, last
-
-
-def _meets(meet: float) -> str:
-    """A sentence about where losses meet."""
+        ends = groups["loss"].last()
+        back, values["least_back"] = ends.index[ends <= checked_number("start", start)], math.nan
+        if len(back):
+            values["least_back"] = least = float(back[0])
+            if (ends.index < least).any():
+                facts["back_between"] = [float(ends.index[ends.index < least][-1]), least]
+            if (again := ends.index[(ends.index > least) & (ends > start)]).size:
+                message = f"share {again[0]:g}, above it, ends higher than the start again: noise?"
+                notes.append(Note("several-solutions", "warning", message))
+        else:
+            message = (
+                f"no share brings the loss back to {start:.5g}; {ends.idxmin():g} ends at "
+                f"{ends.min():.5g}"
+            )
+            notes.append(Note("out-of-reach", "error", message))
+    sentence = "from {meet} of the corpus on the losses of these shares are one, to {spread_last}"
     if math.isinf(meet):
-        return "the losses of these shares stay apart, by {spread_last} at equal tokens"
-    if meet == 0:
-        return "the losses of these shares are one at equal tokens of the corpus, to {spread_last}"
-    return "from {meet} of the corpus on the losses of these shares are one, to {spread_last}"
-
-
-def _read_shares(
-    observed: Any, shares: Sequence[float] | None, inputs: Mapping[str, Any]
-) -> pd.DataFrame:
-    """The rows compared, in the order of share and tokens, with what was spent on the corpus.
-
-    Args:
-        observed: columns ``D``, ``r``, ``loss`` and, if known, ``N``: a file, a table, a dict.
-        shares: those to keep; None keeps all above 0.
-        inputs: values of other columns, whose rows are kept.
-
-    Raises:
-        UsageError: several sizes, or a share that was not observed.
-        DataError: a column is missing, fewer than two shares, or two losses of one run.
-    """
-    near = partial(np.isclose, rtol=1e-9, atol=0)
-    needed = {"D": ", the tokens", "r": ", the share", "loss": "", **dict.fromkeys(inputs, "")}
-    table = read_columns(observed, needed, [] if "N" in needed else ["N"], name="table").table
-    for name, value in inputs.items():
-        table = table[near(table[name], checked_number(name, value))]
-    if "N" in table and table["N"].nunique() > 1:
-        sizes = ", ".join(f"{size:g}" for size in sorted(table["N"].unique()))
-        raise UsageError(f"the table has several sizes; say which with at={{'N': …}} ({sizes})")
-    table = table[(table[["D", "r"]] > 0).all(axis=1)].dropna(subset="loss")
-    if shares is not None:
-        for share in shares:
-            if not near(table["r"], share).any():
-                known = listed(f"{value:g}" for value in sorted(table["r"].unique()))
-                raise UsageError(f"share {share:g} was not observed; observed: {known}")
-        table = table[np.any([near(table["r"], share) for share in shares], axis=0)]
-    tokens = table["r"] * table["D"]
-    compute = 6 * (table["N"] if "N" in table else np.nan) * tokens
-    table = table.assign(corpus_tokens=tokens, corpus_compute=compute)
-    again = table[table.duplicated(["r", "corpus_tokens"])]
-    if len(again):
-        raise DataError(f"share {again['r'].iloc[0]:g} has several losses at the same tokens")
-    if (count := table["r"].nunique()) < 2:
-        raise DataError(f"{count} share of the corpus above 0 was observed; compare two or more")
-    columns = ["r", "corpus_tokens", "corpus_compute", "D", "loss"]
-    return table.sort_values(["r", "corpus_tokens"], ignore_index=True)[columns]
-
-
-def _least_back(table: pd.DataFrame, start: float) -> tuple[float, list[Note]]:
-    """The least share whose run ends at or below a loss, NaN if none does; and what to know."""
-    ends = table.groupby("r")["loss"].last()
-    back = ends[ends <= start]
-    if back.empty:
-        message = f"no share brings the loss back to {start:.5g}; {ends.idxmin():g} ends at "
-        return math.nan, [Note("never-back", "error", f"{message}{ends.min():.5g}")]
-    least, notes = back.index[0], []
-    if (below := ends[ends.index < least]).size:
-        message = (
-            f"the least share lies between {below.index[-1]:g}, which ends at "
-            f"{below.iloc[-1]:.5g}, and {least:g}, which ends at {back.iloc[0]:.5g}: the start was "
-            f"{start:.5g}"
+        sentence = "the losses of these shares stay apart, by {spread_last} at equal tokens"
+    elif meet == 0:
+        sentence = (
+            "the losses of these shares are one at equal tokens of the corpus, to {spread_last}"
         )
-        notes.append(Note("between-shares", "info", message))
-    if (above := ends[(ends.index > least) & (ends > start)]).size:
-        message = f"share {above.index[0]:g}, above it, ends higher than the start again: noise?"
-        notes.append(Note("not-monotone", "warning", message))
-    return least, notes
+    table = table[["r", "corpus_tokens", "corpus_compute", "D", "loss"]]
+    units = dict.fromkeys([*values, "loss"], ("nats", 1.0))
+    units |= dict.fromkeys(("r", "least_back"), (SHARE, 1.0))
+    units |= dict.fromkeys(("meet", "corpus_tokens", "D"), ("tokens", 1.0))
+    units["corpus_compute"] = ("FLOPs", 1.0)
+    return Answer(
+        kind="replay comparison", sentence=sentence, beyond=1.0, units=units,
+        quantities={name: Quantity(float(x), *units[name]) for name, x in values.items()},
+        tables={"table": table}, facts=facts, notes=tuple(notes),
+    )  # fmt: skip

@@ -3,12 +3,12 @@
 Beyond the papers; the balance of several losses is that of Wang 2025, eq. 5, over every rate of
 a run instead of its peak alone.
 
-Candidates rise to a level, keep it, fall once on a straight line, and keep the rate below. Where
-areas are plain (``epsilon=None``) no schedule that never rises after its warm-up is better: S1 and
-S2 at the end are linear in the rates, and such rates are mixtures of those that fall once, at step
-k, from the peak to the floor. Of these S2 over S1 is a concave curve (a fall at k adds Σ λ^j over
-the steps that remain), so that every pair of areas within reach belongs to three numbers: the
-level, the step at which the fall begins, and its depth.
+Candidates rise to a level, keep it, fall once on a straight line, and keep the rate below. No
+schedule that never rises after its warm-up is better: S1 and S2 at the end are linear in the rates,
+and such rates are mixtures of those that fall once, at step k, from the peak to the floor. Of these
+S2 over S1 is a concave curve (a fall at k adds Σ λ^j over the steps that remain), so that every
+pair of areas within reach belongs to three numbers: the level, the step at which the fall begins,
+and its depth.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from jaxlaw import schedules
 from jaxlaw._answer import Answer
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import checked_number, written
+from jaxlaw._quantities import written
 from jaxlaw._result import TARGET
 from jaxlaw._typed import ConfidenceLevel, StepCount, checked
 from jaxlaw.data import AREAS, UNKNOWN_BASE_RATE, areas_along
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._continual_pretraining import (
+from jaxlaw.planning._frame import fewest_degrees, law_inputs, plan_answer, source_notes
+from jaxlaw.planning.continual import (
     ContinualPretraining,
     Layout,
     counted_as,
@@ -39,16 +40,12 @@ from jaxlaw.planning._continual_pretraining import (
     layout_of,
     predicted,
 )
-from jaxlaw.planning._frame import fewest_degrees, law_inputs, plan_answer, source_notes
 from jaxlaw.schedules import Schedule
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws
+from jaxlaw.uncertainty import LEVEL, as_draws
 
-# Whether momentum is weighted with the rate → points of the first grid along the numbers of a
-# point, of the finer ones around the best, and by how much closer each of these is.
-_GRIDS = {
-    False: ((9, 257, 5), (7, 13, 7), 1 / 3),
-    True: ((3, 33, 3, 5, 4, 4), (3, 5, 3, 3, 3, 3), 1 / 2),
-}
+# Points of the first grid along the numbers of a point, of the finer ones around the best, and by
+# how much closer each of these is.
+_GRID, _FINER, _CLOSER = (9, 257, 5), (7, 13, 7), 1 / 3
 _MOST = 1000  # draws whose own best schedule is searched
 _SUDDEN = 0.05  # share of the steps; a fall within fewer is a cliff
 _IDLE = 0.05  # share of the steps; more of them without a rate are worth a warning
@@ -65,34 +62,29 @@ def optimal_schedule(
     at: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
     floor: float = 0.0,
     warmup: int = 0,
-    start: float | None = None,
     after: Schedule | None = None,
     shortest_decay: int = 1,
-    decay: float | None = None,
-    carry_momentum: bool | None = None,
-    count_warmup: bool | None = None,
-    epsilon: float | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The rates of a run of fixed length at whose end the predicted loss is lowest.
 
     What such a law cannot know:
 
-    - Where areas are plain (``epsilon=None``) and S2 lowers the loss, the best rates are always
-      the peak, then, at once, the floor. S1 does not ask when a rate was used, and momentum
-      forgets an early one: given its sum, every rate is best used early. The law was fitted to
-      smooth schedules and says nothing against a cliff; ``shortest_decay`` does.
+    - Where S2 lowers the loss, the best rates are always the peak, then, at once, the floor. S1
+      does not ask when a rate was used, and momentum forgets an early one: given its sum, every
+      rate is best used early. The law was fitted to smooth schedules and says nothing against a
+      cliff; ``shortest_decay`` does.
     - Nothing limits what S2 is worth, and it grows while the rate is at 0, where nothing is
-      trained: hence long tails at the floor. A floor above 0, or the variant that weights
-      momentum with the rate (``epsilon``, a law fitted with such areas), limits them.
+      trained: hence long tails at the floor. A floor above 0 limits them.
     - Stability at high rates, noise and batch size are not in it: by it more peak is better.
     - A schedule far from the fitted ones is an extrapolation. S1 and S2 outside the fitted
       ranges are noted; a new pair of values inside them is not. Try it at small scale first.
 
     Args:
         fit: Fit, (law, params) or bootstrap; or a list of them, whose losses are balanced.
-            The search is of the fit itself; a bootstrap adds intervals and, where areas are
-            plain, what is best for each of the first 1,000 draws.
+            The search is of the fit itself; a bootstrap adds intervals, and what is best for each
+            of the first 1,000 draws. Areas are counted as for the fit, and by
+            :func:`jaxlaw.data.area_options` where it does not say.
         steps: number of steps of the run, or of the continued phase; warm-up included.
         peak: highest rate.
         weights: weight λ of each loss, not negative, with sum 1 (Wang 2025, eq. 5). Changes since
@@ -101,22 +93,14 @@ def optimal_schedule(
             ``{"r": 0.2}``, in the units of the fitted runs (of the law for (law, params)); for
             several losses, one mapping for all or a list.
         floor: lowest rate after the warm-up.
-        warmup: steps of a straight line from ``start`` up to the first free rate, which is at
-            most the peak. 0: the first step has it, and areas count no jump before it, except
-            after a pre-training, from whose last rate it rises or falls at once, and for laws of
-            an unknown base, whose last rate is 0 (Wang 2025, App. G).
-        start: rate where the warm-up begins: 0, or the last rate of ``after``.
+        warmup: steps of a straight line from 0, or from the last rate of ``after``, up to the first
+            free rate, which is at most the peak. 0: the first step has it, and areas count no jump
+            before it, except after a pre-training, from whose last rate it rises or falls at once,
+            and for laws of an unknown base, whose last rate is 0 (Wang 2025, App. G).
         after: pre-training that went before; its rates are kept. For rates that never
             rise, let ``peak`` be its last one; a higher peak bounds the re-warm-up.
         shortest_decay: steps that a fall from peak to floor takes at least: no step's fall is
             larger than (peak − floor) / shortest_decay.
-        decay: decay λ of the areas; left out, that of the fit, or 0.999 where it knows none.
-        carry_momentum: whether momentum goes on over the boundary
-            (:func:`jaxlaw.data.phase_areas`); left out, as for the fit, or False.
-        count_warmup: whether rises of a warm-up count (:func:`jaxlaw.areas`); left out, as for the
-            fit, or False.
-        epsilon: exponent of the rate that weights momentum (Wang 2025, App. J); left out, as for
-            the fit, or None. With it the length of the fall is searched too.
         level: confidence level of the intervals.
 
     Returns:
@@ -145,34 +129,43 @@ def optimal_schedule(
     """
     pair = isinstance(fit, tuple) and len(fit) == 2 and isinstance(fit[1], Mapping)
     fits = list(fit) if isinstance(fit, list | tuple) and not pair else [fit]
-    sources, inputs = _targets(fits, at, after)
+    sources, inputs = as_draws(*fits), []
+    each_at = [at] * len(fits) if at is None or isinstance(at, Mapping) else at
+    for source, own in zip(sources, each_at, strict=True):
+        law = source.law
+        if not {"S1", "S1_cpt"} & {*law.input_names} or law.target != "loss" or law.inputs_per_drop:
+            raise UsageError(
+                f"law {law.name} takes no areas of a schedule, or predicts no loss from them "
+                "alone; use one such as annealing or cpt-curve, or compare by predict_curve"
+            )
+        if after is None and "S1_pt" in law.input_names:
+            raise UsageError(f"law {law.name} needs the pre-training: give after=, its Schedule")
+        inputs.append(law_inputs(source, own, AREAS))
     weights = (1.0,) if weights is None and len(fits) == 1 else tuple(weights or ())
     whole = math.isclose(sum(weights), 1.0, abs_tol=1e-9) and min(weights, default=0) >= 0
     if len(weights) != len(fits) or not whole:
         raise UsageError(
             f"{len(fits)} losses need a weight each, with sum 1, such as (0.3, 0.7), not {weights}"
         )
-    if start is None:
-        start = 0.0 if after is None else float(after.rates[-1])
-    checked_number("start", start, "nonnegative")
     if not 0 <= floor < peak:
         raise UsageError(f"floor is {floor}; it must be 0 or more, and below the peak, {peak}")
     if not (shortest_decay >= 1 and shortest_decay == int(shortest_decay)):
         raise UsageError(f"shortest_decay is {shortest_decay}; it is a number of steps, 1 or more")
-    options = counted_as(
-        *fits, decay=decay, carry_momentum=carry_momentum, count_warmup=count_warmup,
-        epsilon=epsilon,
-    )  # fmt: skip
+    # 1. The best schedule of the fit, and of each draw.
+    options = counted_as(*sources)
     # Of a law of an unknown base this run is the continued phase; any other begins by itself.
     based = after is not None or all("S1" not in source.law.input_names for source in sources)
+    start = 0.0 if after is None else float(after.rates[-1])
     run = ContinualPretraining(after, steps, peak, shape="wsd", warmup=warmup, start=start)
     layout, numbers = layout_of(run, options)
-    layout = layout._replace(shape="lines", **{} if based else {"pretraining": "itself"})
+    layout = Layout(layout.base if based else "itself", "lines")
     laws = tuple(source.law for source in sources)
-    falls = _Falls(laws, inputs, weights, layout, numbers, run, floor, shortest_decay)
-    best = falls.lowest(tuple({k: v[0] for k, v in source.values.items()} for source in sources))
-
-    each = {"optimal": falls.schedule(best)}
+    falls = _Falls(laws, tuple(inputs), weights, layout, numbers, run, floor, shortest_decay)
+    params = tuple({k: v[:, None] for k, v in source.values.items()} for source in sources)
+    few = tuple({k: v[: _MOST + 1] for k, v in own.items()} for own in params)
+    found = falls.lowest(few)
+    # 2. Beside the usual ones: areas as any schedule's, and what the laws say of them.
+    each = {"optimal": falls.schedule(found[0])}
     for name in ("wsd", "linear", "cosine", "constant"):
         end = {} if name == "constant" else {"final": floor}
         usual = getattr(schedules, name)(peak, steps - warmup, **end)
@@ -185,34 +178,32 @@ def optimal_schedule(
         for one in each.values()
     )  # fmt: skip
     areas = PhaseAreas(*(ends[name].to_numpy() for name in PhaseAreas._fields))
-    params = tuple(source.values for source in sources)
     with in_float64():
         # (losses, 1 + R, schedules)
         alone = np.stack([
-            np.broadcast_to(predicted(law, _column(p), areas, x), (sources[0].rows, len(each)))
+            np.broadcast_to(predicted(law, p, areas, x), (sources[0].rows, len(each)))
             for law, p, x in zip(laws, params, inputs, strict=True)
         ])  # fmt: skip
     losses = np.tensordot(weights, alone, 1)
     if not np.isfinite(losses[0, 0]):
         raise UsageError("no schedule has a finite predicted loss; check the law's parameters")
-    comparison = pd.DataFrame({"schedule": [*each], "loss": losses[0]})
-    if len(fits) > 1:
-        comparison = comparison.assign(**{f"loss_{k}": x[0] for k, x in enumerate(alone, 1)})
-    comparison = comparison.assign(**(areas.whole if after is None else areas)._asdict())
-
-    values = {"loss": losses[:, 0], **falls.dated(best)}
-    if len(losses) > 1 and not layout.weighted:
-        few = tuple(_column({k: v[1 : _MOST + 1] for k, v in p.items()}) for p in params)
-        own = falls.lowest(few, len(losses[1 : _MOST + 1]))
-        theirs, ours = (falls.losses(x, few)[:, 0] for x in (own[:, None], best[None, None]))
-        own = np.where((ours > theirs)[:, None], own, best)
-        regret = np.maximum(ours - theirs, 0.0)
+    of_each = {f"loss_{k}": x[0] for k, x in enumerate(alone, 1)} if len(fits) > 1 else {}
+    shown = (areas.whole if after is None else areas)._asdict()
+    comparison = pd.DataFrame({"schedule": [*each], "loss": losses[0], **of_each, **shown})
+    # 3. What the fit's own schedule costs by each draw, beside that draw's own best.
+    theirs, ours = (falls.losses(x, few)[:, 0] for x in (found[:, None], found[:1]))
+    own = np.where((ours > theirs)[:, None], found, found[0])
+    values = {"loss": losses[:, 0], **falls.dated(own)}
+    if len(losses) > 1:
+        regret = np.maximum(ours - theirs, 0.0)[1:]
         values["regret"] = np.append(np.median(regret), regret)
-        for name, dates in falls.dated(own).items():
-            values[name] = np.append(values[name], dates)
+    rates, notes = each["optimal"], []
+    for k, (source, own) in enumerate(zip(sources, inputs, strict=True), 1):
+        points = {n: float(x[0]) for n, x in {**areas._asdict(), **areas.whole._asdict()}.items()}
+        points = {n: (points | own)[n] / source.units[n] for n in source.law.input_names}
+        notes += source_notes(source, f"loss_{k}" * (len(fits) > 1), **points)
     usual = comparison.loc[1:, "loss"]
     gain = written(usual.min() - losses[0, 0], sources[0].fit.target_unit)
-    rates = each["optimal"]
     drawn = np.unique(np.linspace(1, steps, _DRAWN).astype(int))
     return plan_answer(
         "optimal schedule",
@@ -229,37 +220,11 @@ def optimal_schedule(
             "comparison": comparison,
         },
         facts={"initial_lr": UNKNOWN_BASE_RATE if based and after is None else rates.initial_lr},
-        notes=[
-            *_range_notes(sources, inputs, areas),
-            *_shape_notes(rates.rates[max(warmup, 1) - 1 :], peak),
-        ],
+        notes=[*notes, *_shape_notes(rates.rates[max(warmup, 1) - 1 :], peak)],
         curves={"rates": pd.DataFrame({
             "step": drawn, **{name: one.rates[drawn - 1] for name, one in each.items()}
         })},
     )  # fmt: skip
-
-
-def _column(params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Parameters (rows,) as (rows, 1), beside an axis of schedules."""
-    return {name: rows[:, None] for name, rows in params.items()}
-
-
-def _targets(
-    fits: Sequence[Any], at: Any, after: Schedule | None
-) -> tuple[tuple[Draws, ...], tuple[dict[str, float], ...]]:
-    """The losses, and of each its inputs beside areas, in its law's own units."""
-    sources = as_draws(*fits)
-    each = [at] * len(fits) if at is None or isinstance(at, Mapping) else at
-    for source in sources:
-        law = source.law
-        if not {"S1", "S1_cpt"} & {*law.input_names} or law.target != "loss" or law.inputs_per_drop:
-            raise UsageError(
-                f"law {law.name} takes no areas of a schedule, or predicts no loss from them "
-                "alone; use one such as annealing or cpt-curve, or compare by predict_curve"
-            )
-        if after is None and "S1_pt" in law.input_names:
-            raise UsageError(f"law {law.name} needs the pre-training: give after=, its Schedule")
-    return sources, tuple(law_inputs(*one, AREAS) for one in zip(sources, each, strict=True))
 
 
 class _Falls(NamedTuple):
@@ -267,9 +232,7 @@ class _Falls(NamedTuple):
 
     A point is (level, step, depth), each in [0, 1]: the rate before the fall as a share of the way
     from floor to peak; where the fall begins, 1 for none; the share of that rate (above the floor)
-    that falls off. Where momentum is weighted with the rate, three more numbers bend the fall: how
-    long it takes beyond the shortest, and at which shares of its steps and of its depth it goes on
-    at another slope.
+    that falls off.
     """
 
     laws: tuple[Law, ...]
@@ -282,82 +245,62 @@ class _Falls(NamedTuple):
     shortest: int
 
     def lines(self, points: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Steps and last rate of each line of points (…, d): level, two of the fall, the rest."""
-        level, step, depth, *bend = np.moveaxis(points, -1, 0)
-        longer, share, of_depth = bend or (0.0, 1.0, 1.0)
-        span, free = self.run.peak - self.floor, self.run.steps - self.run.warmup
-        level = self.floor + level * span
+        """Steps and last rate of each line of points (…, 3): the level, the fall, the rest."""
+        level, step, depth = np.moveaxis(points, -1, 0)
+        level = self.floor + level * (self.run.peak - self.floor)
         # The first step has the level. Denser towards the end, where each step counts.
         to_go = np.rint((self.run.steps - max(self.run.warmup, 1)) * (1 - step) ** 2)
-        whole = self.shortest + np.rint(longer * np.maximum(to_go - self.shortest, 0))
-        first, drop = np.rint(share * whole), depth * (level - self.floor)
-        # Neither line may fall faster than from peak to floor in the shortest time.
-        most, rest = (n * span / self.shortest for n in (first, whole - first))
-        bent = np.clip(of_depth * drop, drop - rest, most)
-
-        def rate(n: np.ndarray) -> np.ndarray:
-            second = (drop - bent) * (n - first) / np.maximum(whole - first, 1)
-            return level - np.where(n <= first, bent * n / np.maximum(first, 1), bent + second)
-
-        lasts = np.minimum(to_go, whole)  # a late fall is cut off by the end
-        begun = np.minimum(first, lasts)
-        middle, end = rate(begun), rate(lasts)
-        return [(free - to_go, level), (begun, middle), (lasts - begun, end), (to_go - lasts, end)]
+        falling = np.minimum(to_go, self.shortest)  # a late fall is cut off by the end
+        end = level - depth * (level - self.floor) * falling / self.shortest
+        before = self.run.steps - self.run.warmup - to_go
+        return [(before, level), (falling, end), (to_go - falling, end)]
 
     def losses(self, points: np.ndarray, params: Any) -> np.ndarray:
-        """The weighted sum of the losses of points (…, d)."""
+        """The weighted sum of the losses, (rows, n), of points (n, 3), or (rows, n, 3)."""
         lines = self.lines(points)
         at = {"steps": np.full_like(lines[0][1], self.run.steps), "peak": lines[0][1]}
         with in_float64():
-            losses = _losses(
+            return np.asarray(_losses(
                 self.laws, self.layout, params, self.inputs, self.weights, self.numbers,
                 {**at, "lines": lines},
-            )  # fmt: skip
-        return np.broadcast_to(losses, (*np.shape(losses)[: points.ndim - 2], points.shape[-2]))
+            ))  # fmt: skip
 
-    def lowest(self, params: Any, rows: int = 0) -> np.ndarray:
-        """The best points (d,), or (rows, d) where parameters have rows (rows, 1).
+    def lowest(self, params: Any) -> np.ndarray:
+        """The best points (rows, 3) of parameters (rows, 1).
 
         A grid over everything, then ever finer ones around the best point. The loss is smooth in
         the numbers of a point, so that no optimum hides between the points of the first grid.
         """
 
         def best_of(points: np.ndarray) -> np.ndarray:
-            losses = np.broadcast_to(self.losses(points, params), points.shape[:-1])
+            losses = self.losses(points, params)
             best = np.where(np.isnan(losses), np.inf, losses).argmin(axis=-1)
-            return np.take_along_axis(points, best[..., None, None], axis=-2)[..., 0, :]
+            return points[best] if points.ndim == 2 else points[np.arange(len(best)), best]
 
-        def grid(counts: Sequence[int]) -> np.ndarray:
-            sides = [np.linspace(0, 1, count) for count in counts]
-            return np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, len(counts))
-
-        first, finer, closer = _GRIDS[self.layout.weighted]
-        coarse, fine = grid(first), grid(finer) - 0.5
-        best = best_of(np.broadcast_to(coarse, (*[rows] * bool(rows), *coarse.shape)))
-        width = 3 / (np.array(first) - 1)  # a cell and a half to either side
+        coarse, fine = (
+            np.stack(np.meshgrid(*(np.linspace(0, 1, n) for n in counts), indexing="ij"), axis=-1)
+            for counts in (_GRID, _FINER)
+        )
+        best, width = best_of(coarse.reshape(-1, 3)), 3 / (np.array(_GRID) - 1)
         while width[0] > 1e-9 or width[1] * self.run.steps > 0.25:
-            # The best point itself is in the middle: no step makes it worse.
-            best = best_of(np.clip(best[..., None, :] + fine * width, 0, 1))
-            width = width * closer
+            # A cell and a half to either side; the best point itself is in the middle, so that no
+            # step makes it worse.
+            best = best_of(np.clip(best[:, None] + (fine.reshape(-1, 3) - 0.5) * width, 0, 1))
+            width = width * _CLOSER
         return best
 
     def dated(self, points: np.ndarray) -> dict[str, np.ndarray]:
         """Steps (…) by which a tenth and nine tenths of the fall are done; without one the last."""
-        (begin, level), (first, middle), (second, end), _ = self.lines(points)
-        fall, bent = level - end, level - middle
-        least, dates = 1e-300, {}
-        for name, share in (("decay_start", 0.1), ("decay_end", 0.9)):
-            beyond = share * fall - bent  # of the first line
-            steps = np.where(
-                beyond <= 1e-12 * fall, first * share * fall / np.maximum(bent, least),
-                first + second * beyond / np.maximum(fall - bent, least),
-            )  # fmt: skip
-            date = self.run.warmup + begin + np.ceil(steps - 1e-9)
-            dates[name] = np.where(fall > 1e-6 * self.run.peak, date, self.run.steps)
-        return dates
+        (before, level), (falling, end), _ = self.lines(points)
+        begin, falls = self.run.warmup + before, level - end > 1e-6 * self.run.peak
+        dates = {"decay_start": 0.1, "decay_end": 0.9}
+        return {
+            name: np.where(falls, begin + np.ceil(share * falling - 1e-9), self.run.steps)
+            for name, share in dates.items()
+        }
 
     def schedule(self, point: np.ndarray) -> Schedule:
-        """The schedule of a point (d,)."""
+        """The schedule of a point (3,)."""
         lines, warmup, start = self.lines(point), int(self.run.warmup), self.run.start
         free, before = [], lines[0][1]
         for steps, rate in lines:
@@ -382,33 +325,19 @@ def _losses(
     return sum(weight * predicted(law, p, areas, x) for weight, law, p, x in each)
 
 
-def _range_notes(
-    sources: Sequence[Draws], inputs: Sequence[Mapping[str, float]], areas: PhaseAreas
-) -> list[Note]:
-    """Where the best schedule is outside what a fit has seen; the fits' own warnings."""
-    notes, ends = [], areas._asdict() | areas.whole._asdict()
-    for k, (source, own) in enumerate(zip(sources, inputs, strict=True), 1):
-        values = {name: float(area[0]) for name, area in ends.items()} | dict(own)
-        at = {name: values[name] / source.units[name] for name in source.law.input_names}
-        notes += source_notes(source, "" if len(sources) == 1 else f"loss_{k}", **at)
-    return notes
-
-
 def _shape_notes(free: np.ndarray, peak: float) -> list[Note]:
-    """Falls that are cliffs and tails that train nothing."""
-    notes, fall = [], free[0] - free[-1]
+    """Falls that are cliffs and tails that train nothing, which no fitted schedule had."""
+    messages, fall = [], free[0] - free[-1]
     begun, ended = ((free >= free[0] - share * fall).sum() for share in (0.1, 0.9))
     if fall > 0.1 * peak and ended - begun < _SUDDEN * len(free):
-        message = (
+        messages.append(
             f"the rate falls from {free[0]:.3g} to {free[-1]:.3g} in {ended - begun + 1} steps: "
             "the law, fitted to smooth schedules, says nothing against it; shortest_decay= does"
         )
-        notes.append(Note("cliff", "warning", message))
     idle = int((free <= 1e-3 * peak).sum())
     if idle > _IDLE * len(free):
-        message = (
+        messages.append(
             f"the last {idle} steps have a rate below a thousandth of the peak, where nothing is "
             "trained; the law credits their annealing area all the same: use a floor above 0"
         )
-        notes.append(Note("idle-tail", "warning", message))
-    return notes
+    return [Note("extrapolation", "warning", message) for message in messages]

@@ -72,20 +72,21 @@ def data_transferred(
     scratch: Any,
     continual: Any,
     *,
-    N: Amount,
-    D: Amount | None = None,
+    N: Amount | Sequence[Amount],
+    D: Amount | Sequence[Amount] | None = None,
     loss: float | None = None,
     cost: Cost | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
-    """Effective data transferred and compute saved of one continual run.
+    """Effective data transferred and compute saved of continual runs (Zheng 2024, figure 2).
 
     Args:
         scratch: fit of the loss over N and D, from scratch: a Fit, (law, params), or a bootstrap.
         continual: fit of the loss over N and D, from a base.
         N: size, in the units of the continual fit's runs.
-        D: tokens of the continual run, in those units; or give loss.
+        D: tokens of the continual run, in those units; or give loss. Several, or several sizes,
+            are a table.
         loss: loss of the continual run; or give D.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
         at: values of the laws' other inputs: each law takes those that it has.
@@ -96,7 +97,8 @@ def data_transferred(
         tokens from scratch to that loss, ``transferred`` = scratch_D − D, and ``saved``, the share
         (C_scratch − C_continual) / C_scratch. Where scratch never reaches the loss at this size,
         ``scratch_D`` and ``transferred`` are infinite, ``saved`` is 1, and the note
-        ``no-finite-answer`` says where it ends.
+        ``out-of-reach`` says where it ends. Of several runs a ``table`` with a row for each pair of
+        N and D: all these, with draws ``…_low`` and ``…_high`` of the last two.
 
     Raises:
         UsageError: not one of D and loss, or an input of a law that is missing.
@@ -106,77 +108,90 @@ def data_transferred(
         >>> plan = jl.planning.data_transferred(*fits, N=1e9, D=1e9)
         >>> print(f"{plan.transferred:.3g} tokens, {plan.saved:.0%} of the compute")
         3.62e+08 tokens, 27% of the compute
+        >>> plan = jl.planning.data_transferred(*fits, N=1e9, D=[1e9, 1e10])
+        >>> plan.table["saved"].round(2).tolist()
+        [0.27, -0.58]
 
     Shell:
         jaxlaw plan data-transferred scratch.json continual.json --N 1.4e9 --D 1e10
     """
     both, others = _size_and_data_laws(scratch, continual, at)
-    ours = both[1]
+    ours, counted = both[1], total_cost(cost, both[1])
     if (D is None) == (loss is None):
         raise UsageError("give one of D, the continual run's tokens, and loss")
-    size = checked_input(ours, "N", N)
-    log_N = math.log(size * ours.scale("N"))
 
-    def tokens_to(source: Draws, held: Mapping[str, float], target: np.ndarray) -> Any:
-        """(draws,) log tokens at which a law comes down to losses, ∞ for none, and the lowest."""
-        held = {**held, "N": size * ours.scale("N") / source.scale("N") * source.units["N"]}
-        limits = map(math.log, SEARCH_LIMITS["D"])
-        log_D, _, _, lowest = crossing(source, "D", True, target, *limits, held)
-        return log_D, lowest[0]
+    def worth(size: float, tokens: float | None) -> tuple[dict[str, np.ndarray], float]:
+        """Name → (1 + R,) numbers of a run; the loss at which scratch ends at this size."""
+        log_N = math.log(size * ours.scale("N"))
 
-    if D is None:
-        target = np.full(ours.rows, checked_number("loss", loss))
-        log_D, _ = tokens_to(ours, others[1], target)
-    else:
-        log_D = np.full(ours.rows, math.log(checked_input(ours, "D", D) * ours.scale("D")))
-        target = losses_at(ours, log_N, log_D, others[1])
-    needed, lowest = tokens_to(both[0], others[0], target)
-    counted = total_cost(cost, ours)
-    with np.errstate(invalid="ignore"):
-        spent = flops(counted, log_N, log_D) / flops(counted, log_N, needed)
-        values = {
-            "N": np.full(len(log_D), size), "D": np.exp(log_D) / ours.scale("D"), "loss": target,
-            "scratch_D": np.exp(needed) / ours.scale("D"),
-        }  # fmt: skip
-        values["transferred"] = values["scratch_D"] - values["D"]
-        values["saved"] = np.where(np.isinf(needed), 1.0, 1 - spent)
-    for name in ("transferred", "saved"):
-        values[name] = np.where(np.isfinite(log_D), values[name], np.nan)
-    first = {name: float(column[0]) for name, column in values.items()}
-    notes, never = [], np.isinf(needed)
+        def tokens_to(k: int, target: Any) -> tuple[np.ndarray, float]:
+            """(1 + R,) log tokens at which a law is down at losses, ∞ for none; its lowest one."""
+            N = math.exp(log_N) / both[k].scale("N") * both[k].units["N"]
+            limits = map(math.log, SEARCH_LIMITS["D"])
+            log_D, *_, lowest = crossing(both[k], "D", True, target, *limits, {**others[k], "N": N})
+            return log_D, lowest[0]
+
+        if tokens is None:
+            target = np.full(ours.rows, checked_number("loss", loss))
+            log_D, _ = tokens_to(1, target)
+        else:
+            log_D = np.full(ours.rows, math.log(tokens * ours.scale("D")))
+            target = losses_at(ours, log_N, log_D, others[1])
+        needed, lowest = tokens_to(0, target)
+        own, theirs = (np.exp(log_x) / ours.scale("D") for log_x in (log_D, needed))
+        with np.errstate(invalid="ignore"):
+            saved = 1 - flops(counted, log_N, log_D) / flops(counted, log_N, needed)
+            gains = {
+                "transferred": theirs - own, "saved": np.where(np.isinf(needed), 1.0, saved)
+            }  # fmt: skip
+        gains = {name: np.where(np.isfinite(log_D), x, np.nan) for name, x in gains.items()}
+        run = {"N": np.full(len(own), size), "D": own, "loss": target, "scratch_D": theirs}
+        return run | gains, lowest
+
+    def table(sizes: Sequence[float], tokens: Sequence[float | None]) -> Tables:
+        every = [worth(*run)[0] for run in itertools.product(sizes, tokens)]
+        columns = {name: np.stack([one[name] for one in every], axis=1) for name in every[0]}
+        rows = {name: column[0] for name, column in columns.items()}
+        for name in ("transferred", "saved"):
+            rows |= interval_columns(name, columns[name], level, fewest_degrees(both))
+        return {"table": pd.DataFrame(rows)}
+
+    sizes = [checked_input(ours, "N", size) for size in np.atleast_1d(N)]
+    tokens = [None] if D is None else [checked_input(ours, "D", one) for one in np.atleast_1d(D)]
+    if np.ndim(N) or np.ndim(D):
+        return plan_answer(
+            "transfer table", "", ours, level=level, tables=table(sizes, tokens), units=_UNITS
+        )
+    (size,), (values, lowest) = sizes, worth(sizes[0], tokens[0])
+    first, notes = {name: float(column[0]) for name, column in values.items()}, []
+    never = np.isinf(values["scratch_D"])
+    sentence = (
+        "{N} and {D} from a base: worth {transferred} more from scratch, {saved} of the compute"
+    )
     if math.isinf(first["D"]):
         message = f"the continual runs do not reach a loss of {first['loss']:.5g}"
-        notes.append(Note("no-finite-answer", "error", message))
+        notes.append(Note("out-of-reach", "error", message))
     elif never[0]:
         message = (
             f"from scratch no number of tokens reaches a loss of {first['loss']:.5g} at this "
             f"size: it ends at {lowest:.5g}"
         )
-        notes.append(Note("no-finite-answer", "error", message))
-    elif first["transferred"] < 0:
-        message = "scratch reaches this loss with fewer tokens: the base costs more than it gives"
-        notes.append(Note("negative-transfer", "warning", message))
-    if never.any() and not never[0]:
+        notes.append(Note("out-of-reach", "error", message))
+    elif never.any():
         message = f"in {never[1:].mean():.1%} of the draws scratch never reaches this loss"
-        notes.append(Note("draws-out-of-reach", "warning", message))
+        notes.append(Note("draws-disagree", "warning", message))
+    elif first["transferred"] < 0:
+        sentence = "{N} and {D} from a base: scratch is at its loss, {loss}, sooner, by {scratch_D}"
     raw = {"N": size * ours.scale("N"), "D": first["D"] * ours.scale("D")}
     notes += _notes_of_both(both, raw | {"D": first["scratch_D"] * ours.scale("D")}, raw)
     notes += missing_draws_notes(values["saved"], "answer") + base_notes(scratch, continual)
-
-    def around() -> Tables:
-        """What the base saves at this size, over the tokens around its own."""
-        tokens = first["D"] * np.geomspace(0.01, 10, 41)
-        if not math.isfinite(first["D"]):
-            return {}
-        options = {"cost": cost, "at": at, "level": level}
-        return transfer_table(scratch, continual, [size], tokens.tolist(), **options).tables
-
+    around = [first["D"] * x for x in np.geomspace(0.01, 10, 41)]
     return plan_answer(
-        "data transferred",
-        "{N} and {D} from a base: worth {transferred} more from scratch, {saved} of the compute",
-        ours, values, level=level, degrees=fewest_degrees(both), notes=notes, units=_UNITS,
-        at={**(at or {}), "N": size, "D": first["D"]}, given=("N", "D" if loss is None else "loss"),
-        curves=around,
+        "data transferred", sentence, ours, values, level=level, degrees=fewest_degrees(both),
+        notes=notes, units=_UNITS, at={**(at or {}), "N": size, "D": first["D"]},
+        given=("N", "D" if loss is None else "loss"),
+        # What the base saves at this size, over the tokens around its own.
+        curves=lambda: table([size], around) if math.isfinite(first["D"]) else {},
     )  # fmt: skip
 
 
@@ -184,50 +199,6 @@ _UNITS = {
     "scratch_D": "tokens", "transferred": "tokens", "scratch_compute": "FLOPs",
     "continual_compute": "FLOPs",
 }  # fmt: skip
-
-
-@checked
-def transfer_table(
-    scratch: Any,
-    continual: Any,
-    N: Sequence[Amount],
-    D: Sequence[Amount],
-    *,
-    cost: Cost | None = None,
-    at: Mapping[str, float | str] | None = None,
-    level: ConfidenceLevel = LEVEL,
-) -> Answer:
-    """Data transferred and compute saved for every N and D (Zheng's figure 2).
-
-    Args:
-        scratch: fit of the loss over N and D, from scratch.
-        continual: fit of the loss over N and D, from a base.
-        N: sizes, in the units of the continual fit's runs.
-        D: tokens of the continual runs, in those units.
-        cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
-        at: values of the laws' other inputs: each law takes those that it has.
-        level: confidence level of the intervals.
-
-    Returns:
-        Answer whose ``table`` has a row for each pair: ``N``, ``D``, ``loss``, ``scratch_D``,
-        ``transferred``, ``saved``; with draws ``…_low`` and ``…_high`` of the last two.
-
-    Example:
-        >>> fits = [jl.published()[f"zheng-2024-{base}"] for base in ("scratch", "cpt")]
-        >>> plan = jl.planning.transfer_table(*fits, [1e9], [1e9, 1e10])
-        >>> plan.table["saved"].round(2).tolist()
-        [0.27, -0.58]
-    """
-    both, options = as_draws(scratch, continual), {"cost": cost, "at": at, "level": level}
-    rows = []
-    for size, tokens in itertools.product(N, D):
-        plan = data_transferred(*both, N=size, D=tokens, **options)
-        rows.append({name: one.value for name, one in plan.quantities.items()})
-        for name in ("transferred", "saved"):
-            if name in plan.interval:
-                rows[-1][f"{name}_low"], rows[-1][f"{name}_high"] = plan.interval[name]
-    table = {"table": pd.DataFrame(rows)}
-    return plan_answer("transfer table", "", both[1], level=level, tables=table, units=_UNITS)
 
 
 @checked
@@ -286,8 +257,7 @@ def compute_savings(
     theirs, ours = np.broadcast_arrays(*rows)
     with np.errstate(invalid="ignore"):
         saved = np.where(np.isinf(theirs) & np.isfinite(ours), 1.0, 1 - ours / theirs)
-    values = {"loss": np.full(len(saved), loss), "scratch_compute": theirs,
-              "continual_compute": ours, "saved": saved}  # fmt: skip
+    values = {"loss": loss, "scratch_compute": theirs, "continual_compute": ours, "saved": saved}
     notes = [
         Note(note.code, note.severity, f"{way}: {note.message}")
         for way, plan in zip(("from scratch", "continual"), plans, strict=True)
@@ -348,17 +318,14 @@ def frontier_savings(
         loss = np.asarray(both[0].law.evaluate(params, C=budgets))
     ours = [crossing(both[1], "C", True, each, *LOG_COMPUTES, {})[0] for each in loss.T]
     values = {"loss": loss, "continual_compute": np.exp(np.stack(ours, axis=1))}
-    values["saved"] = saved = 1 - values["continual_compute"] / budgets
+    values["saved"] = 1 - values["continual_compute"] / budgets
     table = {"compute": budgets}
     for name, columns in values.items():
         table |= interval_columns(name, columns, level, fewest_degrees(both))
     notes, spent = [], values["continual_compute"][0]
-    if np.isneginf(saved[0]).any():
+    if np.isinf(spent).any():
         message = "by its law no compute brings the continual runs to some of these losses"
-        notes.append(Note("no-finite-answer", "warning", message))
-    elif (saved[0] < -SAME).any():
-        message = "scratch reaches some of these losses with less compute than the base does"
-        notes.append(Note("negative-transfer", "warning", message))
+        notes.append(Note("out-of-reach", "warning", message))
     for end in (np.min, np.max):
         notes += _notes_of_both(both, {"C": end(budgets)}, {"C": end(spent)})
     said = "{compute} from scratch, loss {loss}: {saved} saved from a base"
@@ -399,7 +366,7 @@ def break_even(
         the lower loss: ``below`` or ``above`` this point, ``always`` or ``never``, and ``along``,
         over what they were compared: ``D``, ``N`` or ``compute``. Intervals are of the draws that
         break even on the same side. Where the two cross more than once, it is the crossing nearest
-        the fitted range of the continual runs, and there is the note ``several-crossings``; within
+        the fitted range of the continual runs, and there is the note ``several-solutions``; within
         it, or where no range is known, the first at which continual training stops paying.
 
     Raises:
@@ -431,9 +398,17 @@ def break_even(
         limits = (least, min(most, compute / (6 * SEARCH_LIMITS["D"][0])))
     else:
         along, fixed, limits = "compute", 0.0, BUDGETS
+    with np.errstate(divide="ignore"):
+        seen = {
+            name: np.log(np.array(continued.ranges.get(name, (math.nan,) * 2), float))
+            + math.log(continued.scale(name))
+            for name in ("N", "D")
+        }
+    fitted = (seen | {"compute": math.log(6) + seen["N"] + seen["D"]})[along]
+    fitted = fitted if np.isfinite(fitted).all() else (-math.inf, math.inf)  # where it is unknown
     log_N, log_D, loss, side, count = _crossings(
         tuple(source.law for source in both), cost, along, tuple(source.values for source in both),
-        fixed, tuple(map(math.log, limits)), _fitted_range(continued, along), others,
+        fixed, tuple(map(math.log, limits)), tuple(fitted), others,
     )  # fmt: skip
     values = {"N": np.exp(log_N) / continued.scale("N"), "D": np.exp(log_D) / continued.scale("D"),
               "compute": flops(cost, log_N, log_D), "loss": loss}  # fmt: skip
@@ -455,7 +430,7 @@ def break_even(
             f"the two cross {count[0]} times over all that was searched: this is the crossing "
             "nearest the fitted runs"
         )
-        notes.append(Note("several-crossings", "warning", message))
+        notes.append(Note("several-solutions", "warning", message))
     raw = {name: value * continued.scale(name) for name, value in run.items()}
     notes += [*_notes_of_both(both, raw, raw), *base_notes(scratch, continual)]
     sentence = f"continual training {pays} pays, over all that was searched"
@@ -501,8 +476,8 @@ def compute_multiplier(
     Returns:
         Answer whose ``table`` has a row a budget: ``compute``, the reference's ``loss`` there and
         the ``multiplier``; with draws ``…_low`` and ``…_high`` of the last two. It is 0 where the
-        recipe never reaches that loss. The note ``order-turns`` says where the multiplier passes 1
-        among the budgets.
+        recipe never reaches that loss. The note ``several-solutions`` says where the multiplier
+        passes 1 among the budgets.
 
     Raises:
         UsageError: the law lacks N or D, or an input is missing or unknown.
@@ -541,7 +516,7 @@ def compute_multiplier(
             f"the better recipe changes between {budgets[k]:.3g} and {budgets[k + 1]:.3g} FLOPs: "
             "which one to take depends on the budget"
         )
-        notes.append(Note("order-turns", "warning", message))
+        notes.append(Note("several-solutions", "warning", message))
     notes += [*runs_beyond(source, runs, reference), *source_notes(source)]
     for question, values in ((first, runs), (second, own)):
         others, tokens = question.given.others[0], values["D"][0]
@@ -600,14 +575,6 @@ def base_notes(scratch: Any, continual: Any) -> list[Note]:
         "jl.bootstrap(…, base=…) of the continual runs, with the bootstrap from scratch as base"
     )
     return [Note("base-held", "warning", message)]
-
-
-def _fitted_range(continued: Draws, along: str) -> tuple[float, float]:
-    """Logarithms between which runs were fitted; everything where that is not known."""
-    N, D = (np.array(continued.ranges.get(k, (0, np.inf))) * continued.scale(k) for k in ("N", "D"))
-    with np.errstate(all="ignore"):
-        low, high = np.log({"N": N, "D": D, "compute": 6 * N * D}[along])
-    return (low, high) if np.isfinite([low, high]).all() else (-math.inf, math.inf)
 
 
 @for_each_draw("laws", "along")

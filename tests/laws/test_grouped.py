@@ -134,7 +134,7 @@ def test_an_order_that_turns_with_compute_is_noted():
     asked = dict(reference={"group": "c4"}, at={"group": "pile"})
     result = planning.compute_multiplier((LAW, PARAMS), [1e18, 1e26], **asked)
     assert result.table["multiplier"][0] > 1 > result.table["multiplier"][1]
-    assert "order-turns" in [note.code for note in result.notes]
+    assert "several-solutions" in [note.code for note in result.notes]
     law = jl.laws.grouped("chinchilla", OWN, own="E")
     floors = TRUTH | {"E[c4]": 1.0, "E[pile]": 3.0}
     never = {name: floors[name] for name in law.parameter_names}

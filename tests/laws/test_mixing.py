@@ -87,7 +87,7 @@ def test_targets_weigh_the_losses():
         for weight in (100, 0.01)
     )
     assert code[1] > 0.95 and web[0] > 0.95
-    assert "one-corpus" in [
+    assert "optimum-at-limit" in [
         note.code for note in planning.optimal_weights({"python": BOTH["python"]}).notes
     ]
 
@@ -106,7 +106,7 @@ def test_a_bootstrap_says_whether_it_beats_what_was_run():
     best = plan.table.set_index("share")["weight"]
     again = planning.optimal_weights(boots, observed=pd.DataFrame([best]))
     assert again.gain_observed == pytest.approx(0, abs=1e-9)
-    assert "no-better-than-observed" in [note.code for note in again.notes]
+    assert "draws-disagree" in [note.code for note in again.notes]
     said = " ".join(plan.summary().split())
     assert "less than the best observed mixture" in said
 
@@ -261,11 +261,11 @@ def test_no_share_goes_beyond_the_largest_that_was_run_unless_a_cap_allows_it():
     assert plan.table["weight"].to_numpy() == pytest.approx([0.474, 0.026, 0.5])
     assert plan.table["cap"].tolist() == [0.9, 0.026, 0.5]
     (note,) = plan.notes
-    assert note.code == "held-at-tried"
+    assert note.code == "optimum-at-tried"
     assert "was run: code (0.026), math (0.5); more may do better" in note.message
     wider = planning.optimal_weights(fits, targets={"python": 1, "wiki": 0}, caps={"code": 0.2})
     assert wider.table["weight"].to_numpy() == pytest.approx([0.3, 0.2, 0.5])
-    assert [note.code for note in wider.notes] == ["held-at-tried", "extrapolation"]
+    assert [note.code for note in wider.notes] == ["optimum-at-tried", "extrapolation"]
     assert "code = 20 % (fitted 0 to 2.6 %)" in wider.notes[1].message
     few = {name: dataclasses.replace(fit, ranges={"web": (0, 0.3)}) for name, fit in fits.items()}
     with pytest.raises(UsageError, match="has the largest share that was run"):
@@ -300,7 +300,7 @@ def test_fits_over_own_shares_plan_one_mixture():
     assert "of the math loss: r = " in note.message
     limited = planning.optimal_weights(fits_of_few, at={"D": 20})
     assert limited.table["weight"][2] == pytest.approx(0.1)
-    assert [note.code for note in limited.notes] == ["held-at-tried"]
+    assert [note.code for note in limited.notes] == ["optimum-at-tried"]
     with pytest.raises(UsageError, match="without code its law has an infinite loss"):
         planning.optimal_weights(fits, at={"D": 20}, caps={"code": 0})
     # Laws that exist at a share of 0 may leave a corpus out.

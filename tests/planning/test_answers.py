@@ -199,12 +199,6 @@ SHARES = jl.FittedLaw(
             "100M", 0.1, 1e8,
         ),
         (
-            lambda x: planning.compare_replay(
-                SHARES, [0.2, 0.5], corpus_tokens=("1B", x), at={"N": "1.8B"}
-            ),
-            "10B", 10.0, 1e10,
-        ),
-        (
             lambda x: planning.critical_ratio(SHARES, start=2.9, at={"N": x, "D": "2B"}),
             "1.8B", 1.8, 1.8e9,
         ),

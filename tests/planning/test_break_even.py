@@ -70,8 +70,8 @@ def test_of_two_crossings_the_one_nearest_the_runs_is_the_answer():
     assert twice.N == pytest.approx(N[np.argmax(ahead)], rel=1e-4)
     low, high = twice.interval["N"]
     assert low < twice.N < high
-    assert "several-crossings" in [n.code for n in twice.notes]
-    assert "several-crossings" not in [n.code for n in once.notes]
+    assert "several-solutions" in [n.code for n in twice.notes]
+    assert "several-solutions" not in [n.code for n in once.notes]
 
 
 def test_what_resamples_hold_of_the_base_is_noted():

@@ -16,7 +16,7 @@ from jaxlaw.data import areas_along
 from jaxlaw.data._row_areas import area_options
 from jaxlaw.planning import ContinualPretraining, optimal_schedule
 from jaxlaw.planning import schedule as searching
-from jaxlaw.planning._continual_pretraining import compiled_areas, layout_of
+from jaxlaw.planning.continual import Layout, compiled_areas, layout_of
 from jaxlaw.schedules import Schedule, constant, cosine, join, warmup, wsd
 from tests.conftest import simulated_fit
 
@@ -26,7 +26,7 @@ CPT = ("cpt-curve-replay-cpt", simulate.TRUTHS["cpt-curve-replay-cpt"])
 SHARES = [{"r": 0.2}, {"r": 0.8}]  # of the replayed corpus, for each loss its own
 
 # 200 steps whose S2 remembers 20 of them: the best switch lies well inside the run.
-SHORT = {"steps": 200, "peak": 0.01, "decay": 0.95}
+STEPS, PEAK, DECAY = 200, 0.01, 0.95
 STRONG = ("annealing", {"L0": 2.0, "A": 0.5, "alpha": 0.5, "C": 2.0})
 
 
@@ -36,34 +36,35 @@ def loss_of(rates, law=STRONG, initial="first", **options):
     return laws.get(law[0])(law[1], S1=S1[0], S2=S2[0])
 
 
-def cliff(switch, steps, peak, decay, floor=0.0):
-    return np.where(np.arange(steps) < switch, peak, floor)
+def cliff(switch, steps=STEPS):
+    return np.where(np.arange(steps) < switch, PEAK, 0.0)
+
+
+def best_of(law=STRONG, steps=STEPS, peak=PEAK, counted=None, **limits):
+    """The best schedule by a law whose areas are counted so."""
+    options = area_options(**{"decay": DECAY, **(counted or {})})
+    return optimal_schedule(jl.FittedLaw(*law, area_options=options), steps, peak, **limits)
 
 
 @pytest.mark.parametrize("shortest", [1, 7, 500])
 @pytest.mark.parametrize("change", [
     {"count_warmup": True}, {"after": constant(0.01, 30)}, {"start": 0.005},
     {"start": 0.02, "after": constant(0.01, 30)}, {"start": 0.02}, {"warmup": 0},
-    {"based": True}, {"based": True, "warmup": 0}, {"epsilon": 0.1}, {"epsilon": 0.1, "warmup": 0},
+    {"based": True}, {"based": True, "warmup": 0},
 ])  # fmt: skip
 def test_areas_of_candidates_are_those_of_their_rates(change, shortest):
     """Also with warm-ups that rise and that fall, in which rises may not count."""
-    given = {"after": None, "start": 0.0, "warmup": 10, "based": False, "count_warmup": False,
-             "epsilon": None} | change  # fmt: skip
+    given = {"after": None, "start": 0.0, "warmup": 10, "based": False} | change
     after, warmup, based = given["after"], given["warmup"], given["based"]
-    options = area_options(0.95, True, given["count_warmup"], given["epsilon"])
+    options = area_options(0.95, True, "count_warmup" in change)
     run = ContinualPretraining(after, 120, 0.01, warmup=warmup, start=given["start"])
     layout, numbers = layout_of(run, options)
-    layout = layout._replace(shape="lines")
-    if after is None and not based:
-        layout = layout._replace(pretraining="itself")
+    layout = Layout("itself" if after is None and not based else layout.base, "lines")
     falls = searching._Falls((), (), (), layout, numbers, run, 1e-3, shortest)
     random = np.random.default_rng(0)
     points = np.concatenate(
         [random.random((20, 3)), [[0, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0.99, 1]]]
     )
-    if layout.weighted:
-        points = np.concatenate([points, random.random((len(points), 3))], axis=1)
     lines, dates = falls.lines(points), falls.dated(points)
     at = {"steps": np.full(len(points), 120.0), "peak": lines[0][1], "lines": lines}
     with jax.enable_x64(True):
@@ -79,8 +80,8 @@ def test_areas_of_candidates_are_those_of_their_rates(change, shortest):
         if after is None and not based:
             names = ("S1_cpt", "S1", "S2_cpt", "S2")
         expected = [ends[name][0] for name in names]
-        close = {"rtol": 1e-6, "atol": 1e-9} if layout.weighted else {"rtol": 1e-11, "atol": 1e-15}
-        np.testing.assert_allclose([one[k] for one in found], expected, **close)
+        ours = [one[k] for one in found]
+        np.testing.assert_allclose(ours, expected, rtol=1e-11, atol=1e-15)
         done = (free[0] - free) / max(free[0] - free[-1], 1e-300) + 1e-9
         if free[0] - free[-1] > 1e-6 * run.peak:
             for name, share in (("decay_start", 0.1), ("decay_end", 0.9)):
@@ -91,17 +92,15 @@ def test_areas_of_candidates_are_those_of_their_rates(change, shortest):
 def test_a_gain_in_the_last_steps_alone_is_found():
     """Momentum that remembers 10 of 3,000 steps: the best fall begins near the end."""
     law = ("annealing", {"L0": 2.0, "A": 0.5, "alpha": 0.3, "C": 4.0})
-    best = optimal_schedule(law, 3_000, 0.01, decay=0.9)
+    best = best_of(law, 3_000, counted={"decay": 0.9})
     with jax.enable_x64(True):
-        tried = [
-            float(loss_of(cliff(k, 3_000, 0.01, 0.9), law, decay=0.9)) for k in range(2_950, 3_001)
-        ]
+        tried = [float(loss_of(cliff(k, 3_000), law, decay=0.9)) for k in range(2_950, 3_001)]
     assert np.argmin(tried) < 50
     assert best.loss <= min(tried) * (1 + 1e-12)
 
 
 def test_nothing_else_is_better():
-    best = optimal_schedule(STRONG, **SHORT)
+    best = best_of()
     assert best.loss == pytest.approx(
         float(loss_of(best.schedule["lr"].to_numpy(), decay=0.95)), rel=1e-6
     )
@@ -113,27 +112,25 @@ def test_nothing_else_is_better():
 
 def test_plain_areas_like_a_cliff():
     """The peak, then nothing: found by trying every switch."""
-    best = optimal_schedule(STRONG, **SHORT)
+    best = best_of()
     with jax.enable_x64(True):
-        tried = [float(loss_of(cliff(k, **SHORT), decay=0.95)) for k in range(1, 201)]
+        tried = [float(loss_of(cliff(k), decay=DECAY)) for k in range(1, 201)]
     switch = int(np.argmin(tried)) + 1
     assert 20 < 200 - switch < 150
     assert best.loss <= min(tried) * (1 + 1e-12)  # the last step of the peak may be in between
-    np.testing.assert_allclose(
-        best.schedule["lr"].to_numpy(), cliff(switch, **SHORT), atol=1e-2 * 0.01
-    )
-    assert {"cliff", "idle-tail"} == {note.code for note in best.notes}
+    np.testing.assert_allclose(best.schedule["lr"].to_numpy(), cliff(switch), atol=1e-2 * 0.01)
+    fall, tail = best.notes
+    assert fall.code == tail.code == "extrapolation"
+    assert "shortest_decay= does" in fall.message and "use a floor above 0" in tail.message
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("epsilon", [None, 0.2])
-def test_scipy_finds_the_same_over_all_rates(epsilon):
+def test_scipy_finds_the_same_over_all_rates():
     """SLSQP on the shares of the fall at every step: every monotone schedule there is."""
     floor, peak, steps = 1e-3, 0.01, 80
-    options = {"decay": 0.95, "epsilon": epsilon}
 
     def loss(shares):
-        return loss_of(peak - (peak - floor) * jnp.cumsum(shares)[:-1], **options)
+        return loss_of(peak - (peak - floor) * jnp.cumsum(shares)[:-1], decay=DECAY)
 
     both = jax.jit(jax.value_and_grad(loss))
 
@@ -152,7 +149,7 @@ def test_scipy_finds_the_same_over_all_rates(epsilon):
             method="SLSQP",
             options={"maxiter": 300, "ftol": 1e-12},
         )  # fmt: skip
-    best = optimal_schedule(STRONG, steps, peak, floor=floor, **options)
+    best = best_of(steps=steps, floor=floor)
     assert found.success
     assert best.loss == pytest.approx(found.fun, rel=1e-4)
 
@@ -163,17 +160,14 @@ def test_scipy_finds_the_same_over_all_rates(epsilon):
     peak=st.floats(1e-5, 1.0),
     floor=st.floats(0, 0.9),
     warmup=st.integers(0, 5),
-    start=st.none() | st.floats(0, 1.0),
     shortest=st.integers(1, 100),
     C=st.floats(0.0, 10.0),
 )
-def test_limits_hold_exactly(steps, peak, floor, warmup, start, shortest, C):
+def test_limits_hold_exactly(steps, peak, floor, warmup, shortest, C):
     law = ("annealing", STRONG[1] | {"C": C})
     floor = floor * peak
-    best = optimal_schedule(
-        law, steps, peak, floor=floor, warmup=warmup, start=start, shortest_decay=shortest,
-        count_warmup=True,
-    )  # fmt: skip
+    counted = {"count_warmup": True}
+    best = best_of(law, steps, peak, counted, floor=floor, warmup=warmup, shortest_decay=shortest)
     rates, first = best.schedule["lr"].to_numpy(), max(warmup, 1) - 1
     free = rates[first:]
     assert len(rates) == steps and free.min() >= floor and free.max() <= peak
@@ -181,7 +175,7 @@ def test_limits_hold_exactly(steps, peak, floor, warmup, start, shortest, C):
     assert (falls >= 0).all()
     assert falls.max() <= (peak - floor) / shortest * (1 + 1e-9) + 1e-15 * peak
     if warmup:
-        assert best.initial_lr == (start or 0.0)
+        assert best.initial_lr == 0.0
         line = np.linspace(best.initial_lr, free[0], warmup + 1)[1:]
         np.testing.assert_allclose(rates[:warmup], line, rtol=1e-12)
     else:
@@ -195,19 +189,20 @@ def test_few_steps_down_to_one():
 
 
 def test_a_bounded_fall_gives_a_decay():
-    best = optimal_schedule(STRONG, **SHORT, shortest_decay=40)
+    best = best_of(shortest_decay=40)
     by_hand = [
         float(loss_of(np.clip(1 - (np.arange(200) - k) / 40, 0, 1) * 0.01, decay=0.95))
         for k in range(200)
     ]
     assert best.loss == pytest.approx(min(by_hand), rel=1e-4)
-    assert "cliff" not in {note.code for note in best.notes}
+    assert not any("shortest_decay" in note.message for note in best.notes)
 
 
-def continued(weights, fits=(PT, CPT), **options):
+def continued(weights, fits=(PT, CPT), carry=False, at=SHARES):
+    options = area_options(carry_momentum=carry)
+    fits = [jl.FittedLaw(*pair, area_options=options) for pair in fits]
     after = wsd(2e-4, 4_000, 0.2, final=2e-5)
-    options = {"after": after, "warmup": 50, "at": SHARES, **options}
-    return optimal_schedule(list(fits), 1_000, 2e-4, weights=weights, **options)
+    return optimal_schedule(fits, 1_000, 2e-4, weights=weights, after=after, warmup=50, at=at)
 
 
 @pytest.mark.full
@@ -233,7 +228,7 @@ def test_a_balance_is_a_weighted_sum_and_trades():
 
 def test_areas_are_those_after_the_rates_before():
     for carry in (False, True):
-        best = continued((0.3, 0.7), carry_momentum=carry)
+        best = continued((0.3, 0.7), carry=carry)
         after = wsd(2e-4, 4_000, 0.2, final=2e-5)
         assert len(best.schedule) == 1_000 and best.schedule["lr"].max() <= 2e-4
         whole = join(after, Schedule(best.schedule["lr"], best.initial_lr))
@@ -253,27 +248,16 @@ def test_without_rewarmup_rates_never_rise():
     )
 
 
-@pytest.mark.full
-def test_momentum_weighted_with_the_rate_leaves_no_idle_tail():
-    options = {**SHORT, "epsilon": 0.2, "floor": 1e-4}
-    best = optimal_schedule(STRONG, **options)
-    assert best.comparison["loss"].idxmin() == 0
-    assert "idle-tail" not in {note.code for note in best.notes}
-
-
 @pytest.mark.parametrize("carry", [False, True])
 def test_rises_of_the_first_warmup_may_be_ignored(carry):
-    options = {"warmup": 50, "carry_momentum": carry}
     counted, ignored = (
-        optimal_schedule(STRONG, **SHORT, **options, count_warmup=count) for count in (True, False)
+        best_of(counted={"carry_momentum": carry, "count_warmup": count}, warmup=50)
+        for count in (True, False)
     )
     assert ignored.comparison["S2"][0] > counted.comparison["S2"][0]
     assert ignored.loss < counted.loss
-    # A warm-up that may or may not be a rise takes the way through every rate.
-    above = optimal_schedule(STRONG, **SHORT, **options, start=1e-3)
-    assert above.loss == pytest.approx(ignored.loss, rel=1e-2)
     after = warmup(constant(1e-3, 60), 20)
-    again = optimal_schedule(STRONG, **SHORT, **options, after=after)
+    again = best_of(counted={"carry_momentum": carry}, warmup=50, after=after)
     # Nothing else is forgotten: the areas after a pre-training that never rose.
     level = join(constant(1e-3, 80), Schedule(again.schedule["lr"], 1e-3))
     expected = jl.data.phase_areas(level, 0.95, at=[280], carry_momentum=carry)
@@ -281,12 +265,9 @@ def test_rises_of_the_first_warmup_may_be_ignored(carry):
     assert again.comparison["S2_pt"][0] == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("epsilon", [None, 0.1])
-def test_no_usual_schedule_is_better(epsilon):
+def test_no_usual_schedule_is_better():
     """Not even one that keeps the limits exactly."""
-    best = optimal_schedule(ANNEALING, 20_000, 2e-4, floor=2e-5, shortest_decay=4_000,
-                            epsilon=epsilon)  # fmt: skip
+    best = optimal_schedule(ANNEALING, 20_000, 2e-4, floor=2e-5, shortest_decay=4_000)
     assert best.comparison["loss"].idxmin() == 0
 
 
@@ -296,16 +277,17 @@ def around(pair, count, scale=0.05):
     return {k: v * np.exp(scale * random.standard_normal(count)) for k, v in pair[1].items()}
 
 
-def fit_with(draws):
-    fit = dataclasses.replace(simulated_fit("annealing"), params=dict(STRONG[1]))
+def fit_with(draws, decay):
+    fit = simulated_fit("annealing")
+    fit = dataclasses.replace(fit, params=dict(STRONG[1]), area_options=area_options(decay))
     return uncertainty.Draws(fit, draws)
 
 
 def test_each_replicate_is_given_its_own_best():
     """Plain areas like a cliff: of each draw the best switch by trying all of them."""
     steps, peak, draws = 400, 0.01, around(STRONG, 40)
-    best = optimal_schedule(fit_with(draws), steps, peak, decay=0.97)
-    cliffs = np.array([cliff(k, steps, peak, 0.97) for k in range(1, steps + 1)])
+    best = optimal_schedule(fit_with(draws, 0.97), steps, peak)
+    cliffs = np.array([cliff(k, steps) for k in range(1, steps + 1)])
     S1, S2 = jl.areas(cliffs, 0.97, "first", at=[steps])
     with jax.enable_x64(True):
         losses = laws.get("annealing")({k: v[:, None] for k, v in draws.items()},
@@ -332,23 +314,23 @@ def test_each_replicate_is_given_its_own_best():
 @pytest.mark.full
 def test_draws_alike_regret_nothing():
     alike = {name: np.full(1_001, value) for name, value in STRONG[1].items()}
-    best = optimal_schedule(fit_with(alike), 100, 0.01, decay=0.9)
+    best = optimal_schedule(fit_with(alike, 0.9), 100, 0.01)
     assert len(best.draws["regret"]) == 1_000 and best.draws["regret"].max() < 1e-8
     low, high = best.interval["decay_start"]
     assert high - low <= 1 and low - 1 <= best.decay_start <= high + 1
-    alone = optimal_schedule(STRONG, 100, 0.01, decay=0.9)
+    alone = best_of(steps=100, counted={"decay": 0.9})
     assert alone.decay_start == best.decay_start
     assert not alone.interval and not alone.draws
 
 
 def test_the_fall_is_dated_by_its_tenths():
     """Exactly by all rates; a run that never falls has its last step."""
-    best = optimal_schedule(STRONG, 2_000, 0.01, decay=0.99, shortest_decay=300, warmup=20)
+    best = best_of(steps=2_000, counted={"decay": 0.99}, shortest_decay=300, warmup=20)
     free = best.schedule["lr"].to_numpy()[19:]
     done = (free[0] - free) / (free[0] - free[-1])
     by_rates = [20 + int(np.argmax(done >= share)) for share in (0.1, 0.9)]
     assert [best.decay_start, best.decay_end] == pytest.approx(by_rates, abs=1)
-    flat = optimal_schedule(("annealing", STRONG[1] | {"C": 0.0}), 200, 0.01, decay=0.95)
+    flat = best_of(("annealing", STRONG[1] | {"C": 0.0}))
     assert flat.decay_start == flat.decay_end == 200
 
 
@@ -362,11 +344,10 @@ def test_another_length_and_peak_compile_nothing():
 
 def test_areas_are_counted_as_for_the_fit():
     fit = simulated_fit("annealing")
-    counted = dataclasses.replace(fit, area_options=area_options(decay=0.99))
-    given = optimal_schedule(fit, 40_000, 2e-4, decay=0.99)
-    known = optimal_schedule(counted, 40_000, 2e-4)
-    other = optimal_schedule(fit, 40_000, 2e-4)
-    assert known.loss == given.loss != other.loss
+    counted, other = (
+        dataclasses.replace(fit, area_options=area_options(decay)) for decay in (0.99, 0.9)
+    )
+    default, known = (optimal_schedule(one, 40_000, 2e-4) for one in (fit, counted))
+    assert known.loss != default.loss
     with pytest.raises(UsageError, match="different ways"):
-        both = [counted, dataclasses.replace(fit, area_options=area_options(decay=0.9))]
-        optimal_schedule(both, 400, 2e-4, weights=(0.5, 0.5))
+        optimal_schedule([counted, other], 400, 2e-4, weights=(0.5, 0.5))

@@ -33,20 +33,20 @@ def test_a_loss_that_scratch_never_reaches():
     better = ("cpt-chinchilla", {**C, "A": 300.0})
     plan = planning.data_transferred(SCRATCH, better, N=1e9, loss=floor - 0.01)
     assert plan.scratch_D == np.inf and plan.transferred == np.inf and plan.saved == 1
-    assert [(n.code, n.severity) for n in plan.notes] == [("no-finite-answer", "error")]
+    assert [(n.code, n.severity) for n in plan.notes] == [("out-of-reach", "error")]
     neither = planning.data_transferred(SCRATCH, CONTINUAL, N=1e9, loss=floor - 0.01)
     assert neither.D == np.inf and np.isnan(neither.saved)
-    assert neither.notes[0].code == "no-finite-answer"
+    assert neither.notes[0].code == "out-of-reach"
 
 
 def test_past_the_crossing_transfer_is_negative():
     plan = planning.data_transferred(SCRATCH, CONTINUAL, N=1.4e9, D=1e10)
-    assert plan.transferred < 0 and plan.notes[0].code == "negative-transfer"
+    assert plan.transferred < 0 and "sooner" in plan.headline
 
 
 def test_the_table_holds_the_single_answers():
     scratch, continual = drawn(SCRATCH), drawn(CONTINUAL)
-    table = planning.transfer_table(scratch, continual, [1e9, 4e9], [1e9, 1e10]).table
+    table = planning.data_transferred(scratch, continual, N=[1e9, 4e9], D=[1e9, 1e10]).table
     plan = planning.data_transferred(scratch, continual, N=4e9, D=1e9)
     row = table[(table["N"].round() == 4e9) & (table["D"].round() == 1e9)].iloc[0]
     assert row["saved"] == pytest.approx(plan.saved, rel=1e-12)

@@ -27,8 +27,6 @@ def test_the_best_replay_over_weights(ax):
     found = optimal_training(PT, CPT, RUN, (0.2, 0.6, 0.8), {"replay": (0, 1)})
     assert found.plot(ax) is ax
     np.testing.assert_allclose(ax.lines[-1].get_ydata(), found.table["replay"])
-    one = optimal_training(PT, CPT, RUN, 0.6, {"replay": (0, 1)})
-    assert any(text.startswith("λ1 = 0.6: replay ratio 0.672") for text in texts(one.plot()))
 
 
 def test_the_way_back(ax):

@@ -70,9 +70,8 @@ PT, CPT = (jl.published()[f"wang-2025-{name}"] for name in ("pt", "cpt"))
 def test_a_continual_run_is_drawn_from_its_file(tmp_path):
     base = planning.Pretraining(steps=40_000, peak=2e-4)
     run = planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
-    best = planning.optimal_training(PT, CPT, run, 0.6, {"replay": (0, 1)})
-    ax = from_its_file(best, tmp_path)
-    assert last_dot(ax) == pytest.approx((0.6, best.replay))
+    best = planning.optimal_training(PT, CPT, run, (0.3, 0.6), {"replay": (0, 1)})
+    assert from_its_file(best, tmp_path).get_ylabel() == "best replay ratio"
     given = planning.ContinualPretraining(
         jl.schedules.constant(1e-3, 50), 1, 1e-3, shape="constant"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from matplotlib.axes import Axes
 
 from jaxlaw._answer import Answer, picture
@@ -22,10 +21,8 @@ from jaxlaw._axes import (
     step_axis,
     vertical,
     what_is_drawn,
-    with_interval,
     write,
 )
-from jaxlaw.planning._continual_pretraining import SETTINGS
 
 _LABELS = {
     "loss_potential": "loss potential", "peak": "peak LR", "replay": "replay ratio",
@@ -34,20 +31,18 @@ _LABELS = {
 _ON = {"pt": "loss on the pre-training corpus (nats)", "cpt": "loss on the new corpus (nats)"}
 
 
-@picture("optimal training")
 @picture("tradeoff curve")
 def balance(plan: Answer, ax: Axes | None = None, *, setting: str | None = None) -> Axes:
-    """The best value of a setting over λ1 (Wang 2025, figure 8), with that of the weight given.
+    """The best value of a setting over λ1 (Wang 2025, figure 8).
 
     Args:
-        plan: answer of :func:`jaxlaw.planning.optimal_training`, of one weight or several.
+        plan: answer of :func:`jaxlaw.planning.optimal_training`, of several weights.
         ax: axes to draw on; a new figure if None. For the replay ratio the dashed line is a
             share equal to the weight.
         setting: one of the settings that it searched; None takes the first.
     """
-    (table,) = {**plan.points, **plan.tables}.values()
-    setting = setting or next(name for name in SETTINGS if name in table)
-    ax = ax or new_axes()
+    ax, table = ax or new_axes(), plan.table
+    setting = setting or next(name for name in _LABELS if name in table)
     if setting == "replay":
         ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle="--")
         write(
@@ -57,20 +52,6 @@ def balance(plan: Answer, ax: Axes | None = None, *, setting: str | None = None)
     curve(ax, table, "weight", setting, BLUE, marker="o", markersize=3)
     if setting in ("peak", "steps"):
         log_axis(ax.yaxis, words=setting == "steps")
-    best = plan.quantities.get(setting)
-    if best is not None and np.isfinite(best.value):
-        interval = plan.interval.get(setting)
-        if interval is not None:
-            ax.vlines(plan.weight, *interval, color=RED, linewidth=1.4)
-        ax.axvline(plan.weight, color=RED, linewidth=0.9, linestyle=":", zorder=1)
-        shown = with_interval(best.value, interval, ".3g")
-        # Beside the curve, which rises: above it to the left, or below it to the right.
-        left = plan.weight > np.mean(ax.get_xlim())
-        side = {"va": "bottom", "ha": "right", "xytext": (-7, 5)} if left else {
-            "va": "top", "ha": "left", "xytext": (7, -5),
-        }  # fmt: skip
-        text = f"λ1 = {plan.weight:g}: {_LABELS[setting]} {shown}"
-        answer(ax, plan.weight, best.value, text, zorder=4, **side)
     title = what_is_drawn({f"band: {plan.level:.0%} of draws": f"{setting}_low" in table})
     label = "λ1, the weight of the pre-training corpus"
     return finish(ax, label, f"best {_LABELS[setting]}", title)

@@ -33,15 +33,15 @@ def transfer(
     """What a base saves, over the tokens of the continual run (Zheng's figure 2), or over budgets.
 
     Args:
-        answer: answer of :func:`jaxlaw.planning.transfer_table`, ``data_transferred`` or
-            ``frontier_savings``, or table of :func:`jaxlaw.papers.observed_transfer`.
+        answer: answer of :func:`jaxlaw.planning.data_transferred` or ``frontier_savings``, or table
+            of :func:`jaxlaw.papers.observed_transfer`.
         ax: axes to draw on; a new figure if None.
         quantity: ``saved``, the share of the compute, or ``transferred``, the tokens.
 
     Example:
         >>> from jaxlaw import plots
         >>> scratch, base = (jl.published()[f"zheng-2024-{name}"] for name in ("scratch", "cpt"))
-        >>> table = jl.planning.transfer_table(scratch, base, [1e9, 4e9], [1e9, 1e10])
+        >>> table = jl.planning.data_transferred(scratch, base, N=[1e9, 4e9], D=[1e9, 1e10])
         >>> plots.transfer(table, quantity="transferred").get_ylabel()
         'tokens transferred'
     """
