@@ -55,7 +55,7 @@ from jaxlaw.uncertainty import Draws
 PARTS = ("from_parameters", "from_prior", "from_misfit", "from_noise")
 _COLUMNS = dict.fromkeys(("distance", "estimate", "low", "high", *PARTS), float)
 _ROUNDING = 1e-6  # of a distance
-_SLOPES = 64  # draws that show in which directions a law varies
+_SLOPES = 32  # draws that show in which directions a law varies; of 64 numpy's threads take .5 s
 _FARTHER = 1.5  # times the e-folds that the runs themselves span
 _WIDE = 0.05  # half-width of an interval, relative, from which on a larger run is worth its price
 
