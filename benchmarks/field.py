@@ -2,7 +2,8 @@
 
 Every public experiment is fitted by skaling and chinchilla, and the frontier of its skaling law by
 loss-compute-e; what the fits say of a next experiment is written to ``jaxlaw/fitting/field.json``:
-numbers, counts, ranges and sources, no runs.
+numbers, counts, ranges and sources, no runs. What published recipes say of how the best learning
+rate and batch move is there, too.
 
 An experiment is one recipe, one corpus, one evaluation, runs trained to their end. Left out are
 tables whose rows are checkpoints of a schedule (slimpajama_mixtures, mix2, model_curves): a loss
@@ -29,7 +30,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw._json import plain
 from jaxlaw.fitting import Experiment, run_hashes
 from jaxlaw.fitting._fit import LEAST_NOISE
-from jaxlaw.fitting._prior import experiment_of
+from jaxlaw.fitting._prior import SPREAD, TUNED, experiment_of
 
 LAWS = ("skaling", "chinchilla")
 OUT = Path(__file__).parents[1] / "jaxlaw" / "fitting" / "field.json"
@@ -171,6 +172,44 @@ def made_of(runs: Runs) -> list[Experiment]:
     return [*found, frontier(found[0])]
 
 
+PRINTED = 0.05  # standard error of an exponent that is printed without one
+#: Source, reference, number of optima that it rests on (0 where it does not say), and (power of N,
+#: power of D, value, standard error) for the rate, and for the batch: the value is that of the sum
+#: of the two exponents, so weighted, that the source knows.
+RECIPES = (
+    ("openeurollm", "dense_english_scaling_laws: least squares of the minima of its sweeps", 45,
+     ((1, 0, -0.417, 0.034), (0, 1, 0.086, 0.030)), ((1, 0, 0.145, 0.022), (0, 1, 0.460, 0.019))),
+    ("lingle", "Lingle 2025, optimal LR and batch size, III: least squares of its best runs", 18,
+     ((1, 0, -0.477, 0.023), (0, 1, 0.262, 0.040)), ((1, 0, 0.050, 0.045), (0, 1, 0.574, 0.078))),
+    # Powers of the compute at its own best sizes, N ∝ C^0.524 and D ∝ C^0.476.
+    ("deepseek", "Bi 2024, eq. 1", 0,
+     ((0.524, 0.476, -0.125, PRINTED),), ((0.524, 0.476, 0.327, PRINTED),)),
+    # Powers of the size at some 20 tokens a parameter.
+    ("porian", "Porian 2024, the tuned optimiser", 0,
+     ((1, 1, -0.36, PRINTED),), ((1, 1, 0.703, PRINTED),)),
+    # Its rates are of µP, which holds them fixed over sizes: another parametrisation.
+    ("cerebras", "Bergsma 2025, figure 1", 0,
+     (), ((1, 0, 0.0, PRINTED), (0, 1, 0.383, PRINTED))),
+)  # fmt: skip
+
+
+def recipes() -> Iterator[Experiment]:
+    """Recipes as experiments: of what a source leaves open it says something wide."""
+    names = ("lr_N", "lr_D", "batch_N", "batch_D")
+    for source, reference, optima, lr, batch in RECIPES:
+        known = np.diag([(10 * SPREAD[name]) ** -2.0 for name in names])
+        shift = np.zeros(4)
+        for first, exponents in ((0, lr), (2, batch)):
+            for size, tokens, value, error in exponents:
+                row = np.zeros(4)
+                row[first : first + 2] = size, tokens
+                known, shift = known + np.outer(row, row) / error**2, shift + row * value / error**2
+        covariance = np.zeros((5, 5))  # the floor, of which it says nothing, first
+        covariance[1:, 1:] = np.linalg.inv(known)
+        mean = np.concatenate([[np.nan], covariance[1:, 1:] @ shift])
+        yield Experiment(source, source, "", TUNED, mean, covariance, np.nan, optima, {}, reference)
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--out", type=Path, default=OUT)
@@ -189,7 +228,8 @@ def main() -> None:
          "ranges": {k: [float(f"{v:.4g}") for v in pair] for k, pair in one["ranges"].items()}}
         for one in plain(known)
     ]  # fmt: skip
-    given.out.write_text(json.dumps({"experiments": rounded}, indent=1, ensure_ascii=False) + "\n")
+    record = {"experiments": rounded, "recipes": plain([*recipes()])}
+    given.out.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -338,7 +338,7 @@ def of_tasks() -> list[str]:
 
 
 #: Ways from runs to scores, as the page of scores has them.
-WAYS = ("plain", "published", "flops", "free", "two-steps")
+WAYS = ("plain", "published", "two-steps")
 METRICS = (
     ("Mean absolute error on the held-out runs, per cent", "error", 2),
     ("Bias: mean signed error there, per cent", "bias", 2),

@@ -5,10 +5,7 @@ A split fits the cheap end of a data set and forecasts the scores of all runs of
 already is not made again. Without ways the page's tables are printed of what the file has. Ways:
 
 - ``two-steps``: ``jl.forecast_scores`` as it is, its prior being made of the other sources;
-- ``free``: the same without a prior of the losses;
-- ``flops``: from FLOPs alone, the laws of the loss being those of compute;
-- ``c4``: each task by the loss on C4 in place of its own; ``chosen``: by the one of the two
-  of which there is more evidence;
+- ``c4``: each task by the loss on C4 in place of its own;
 - ``plain``: ``jl.fit`` of chinchilla and of a sigmoid to the final models, without intervals;
 - ``published``: OLMo's two steps as its authors fit them (arXiv 2412.04403 and their code).
 
@@ -31,7 +28,6 @@ import numpy as np
 import pandas as pd
 
 import jaxlaw as jl
-from jaxlaw.forecasting._tasks import Ladder
 
 DATA = Path(os.environ.get("JAXLAW_DATA", "."))
 SCORES = ("test_acc", "test_len_norm")  # ends of the columns of scores of loss_to_tasks.csv
@@ -91,14 +87,10 @@ def forecasts(way: str, split: Split, save: Path) -> pd.DataFrame:
     if way in ("plain", "published"):
         steps = _plain if way == "plain" else _published
         return steps(split, at).assign(observed=observed)
-    if way == "flops":
-        at = {"C": 6 * at["N"] * at["D"]}
     # The field's library holds fits of these very experiments, later runs included.
-    prior = None if way == "free" else jl.fitting.field_prior(without=split.source)
-    c4, tasks = C4[split.source], split.tasks
-    if way in ("c4", "chosen"):
-        losses = {task: [own, c4] if way == "chosen" else c4 for task, (own, _) in tasks.items()}
-        tasks = {task: (losses[task], score) for task, (_, score) in tasks.items()}
+    prior, tasks = jl.fitting.field_prior(without=split.source), split.tasks
+    if way == "c4":
+        tasks = {task: (C4[split.source], score) for task, (_, score) in tasks.items()}
     made = jl.forecast_scores(split.fitted, tasks, at, groups=split.groups, prior=prior)
     mean = made.mean.assign(task="mean", chance=np.nan)
     known = made.table.loc[made.table["score"].notna(), "task"].unique()
@@ -214,22 +206,23 @@ def tasks_in_trouble() -> None:
     """
     counts: dict[tuple[str, str], list[str]] = {}
     for name, split in splits():
-        runs = jl.read_runs(split.fitted)
-        table = Ladder.of(runs, split.groups, {"N": [1e9], "D": [1e10]})
+        tasks = {}
         for score in (c for c in split.fitted if c.startswith("acc_") or c.endswith(SCORES)):
             loss = score.replace("acc_", "bpb_")
             if split.groups is None:
                 own = re.sub("_(acc|len_norm)$", "_ctx_ce_loss", score)
-                loss = own if own in split.fitted else "eval/c4_val/CrossEntropyLoss"
+                loss = own if own in split.fitted else C4["kempner"]
             task = score.rpartition("/")[2]
-            seen = table.task(task, loss, score, None, {})
-            if np.isnan(seen.chance):
-                continue
-            above = split.later[score].mean() - seen.chance
+            if np.isfinite(jl.forecasting.chance_of(task)):
+                tasks[task] = loss, score
+        at = {"N": split.later["N"].max(), "D": split.later["D"].max()}
+        made = jl.forecast_scores(split.fitted, tasks, at, groups=split.groups).table
+        for row in made.itertuples():
+            above = split.later[tasks[row.task][1]].mean() - row.chance
             later = "at chance later" if above < 0.01 else "above chance later"
-            way = seen.trouble().partition(":")[0].partition(";")[0]
-            way = way or ("forecast" if seen.has_trend() else "forecast, noted: no trend")
-            counts.setdefault((way, later), []).append(f"{task} of {name} ({above:+.3f})")
+            way = row.note.partition(":")[0].partition(";")[0]
+            way = f"forecast, noted: {way}" * (way and np.isfinite(row.score)) or way or "forecast"
+            counts.setdefault((way, later), []).append(f"{row.task} of {name} ({above:+.3f})")
     for (way, later), found in sorted(counts.items()):
         few = f": {', '.join(found)}" if len(found) < 25 else ""
         print(f"- {way}, {later}: {len(found)}{few}")

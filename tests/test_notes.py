@@ -95,7 +95,7 @@ def texts_of_notes():
 def test_what_notes_advise_exists():
     """``name=`` is an argument of a public function; options of the shell have these names."""
     public = [jl.read_runs, jl.read_loss_curves, ReadingOptions, FitKeywords]
-    public += [jl.forecasting.score, jl.forecasting.compute_for_score]
+    public += [jl.forecasting.score]
     public += public_functions().values()
     for kind in (jl.LossCurves, jl.Runs, jl.FittedLaw):
         public += [value for value in vars(kind).values() if inspect.isfunction(value)]

@@ -34,7 +34,6 @@ COMMANDS = {
         "backtest": "jaxlaw:backtest",
         "score": "jaxlaw.forecasting:score",
         "forecast-scores": "jaxlaw:forecast_scores",
-        "compute-for-score": "jaxlaw.forecasting:compute_for_score",
     },
     "Uncertainty and comparison": {
         "study": "jaxlaw:cross_validate",

@@ -16,6 +16,7 @@ fit or of its runs, which are known by their hashes.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -129,16 +130,6 @@ class Prior(Result):
     made_of: tuple[Experiment, ...] = ()
     notes: tuple[Note, ...] = ()
 
-    @classmethod
-    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
-        for of, names in values["coordinates"].items():
-            k, known = len(names), values["covariances"].get(of, np.zeros(0))
-            if np.shape(values["means"].get(of)) != (k,) or known.shape != (k, k):
-                raise ValueError(f"means and covariances of {of} are not (k,) and (k, k), k = {k}")
-            if not (np.allclose(known, known.T) and (np.linalg.eigvalsh(known) > 0).all()):
-                raise ValueError(f"covariances of {of}: the matrix is not positive definite")
-        return values
-
     def knows(self, law: Law) -> bool:
         """Whether it says something of a law, or of each group of a law of groups."""
         return law.scale_free is not None and all(name in self.means for name in _parts(law))
@@ -157,32 +148,15 @@ class Prior(Result):
         """(k, k) covariance of the same; the parts of a law are apart."""
         return block_diag(*(self.covariances[part] for part in _parts(law)))
 
-    def sample(self, law: Law, count: int, seed: int = 0) -> np.ndarray:
-        """Draws (count, k) of the coordinates of a law, the first of them the mean.
-
-        Args:
-            law: a law that it knows.
-            count: how many.
-            seed: seed of the draws.
-        """
-        factor = np.linalg.cholesky(self.covariance_of(law))
-        normal = np.random.default_rng(seed).standard_normal((count, len(factor)))
-        normal[0] = 0.0
-        return self.mean_of(law) + normal @ factor.T
-
     def rests_on(self, law: Law) -> str:
-        """What it knows of a law rests on, in words.
-
-        Of an older file, which does not say it by law: what the whole rests on.
-        """
+        """What it knows of a law rests on, in words."""
         known = dict.fromkeys(self.basis[name] for name in _parts(law) if name in self.basis)
-        return " and ".join(known) or _in_words(self.experiments["source"], self.evaluation)
+        return " and ".join(known)
 
     @property
     def headline(self) -> str:
         """How many experiments it rests on, and the noise of a run."""
         rests = ", ".join(dict.fromkeys(self.basis.values()))
-        rests = rests or _in_words(self.experiments["source"], self.evaluation)
         return f"{rests}; a run lies {self.noise:.2%} off its law"
 
     def without_runs(self, hashes: Iterable[int]) -> Prior:
@@ -276,56 +250,7 @@ def _field_prior(without: frozenset[str]) -> Prior:
 @cache
 def field_experiments() -> tuple[Experiment, ...]:
     """The experiments of the library of the field, as they are shipped."""
-    given = records.parse_json(_FIELD.read_text("utf-8"))
-    return load_typed(given["experiments"], tuple[Experiment, ...], "experiments")
-
-
-@dataclass(frozen=True)
-class _Recipe:
-    """How the best rate and batch of a recipe move, as its source says it or its optima show.
-
-    Attributes:
-        source: who made it.
-        reference: where it is printed, or what was fitted.
-        optima: number of optima that it rests on; 0 where the source does not say.
-        exponents: (power of N, power of D, value, standard error) for the rate, and for the batch:
-            the value is that of the sum of the two exponents, so weighted, that the source knows.
-    """
-
-    source: str
-    reference: str
-    optima: int
-    lr: tuple[tuple[float, float, float, float], ...] = ()
-    batch: tuple[tuple[float, float, float, float], ...] = ()
-
-
-#: Standard error of an exponent that is printed without one.
-_PRINTED = 0.05
-_RECIPES = (
-    _Recipe(
-        "openeurollm", "dense_english_scaling_laws: least squares of the minima of its sweeps", 45,
-        ((1, 0, -0.417, 0.034), (0, 1, 0.086, 0.030)), ((1, 0, 0.145, 0.022), (0, 1, 0.460, 0.019)),
-    ),
-    _Recipe(
-        "lingle", "Lingle 2025, optimal LR and batch size, III: least squares of its best runs", 18,
-        ((1, 0, -0.477, 0.023), (0, 1, 0.262, 0.040)), ((1, 0, 0.050, 0.045), (0, 1, 0.574, 0.078)),
-    ),
-    # Powers of the compute at its own best sizes, N ∝ C^0.524 and D ∝ C^0.476.
-    _Recipe(
-        "deepseek", "Bi 2024, eq. 1", 0,
-        ((0.524, 0.476, -0.125, _PRINTED),), ((0.524, 0.476, 0.327, _PRINTED),),
-    ),
-    # Powers of the size at some 20 tokens a parameter.
-    _Recipe(
-        "porian", "Porian 2024, the tuned optimiser", 0,
-        ((1, 1, -0.36, _PRINTED),), ((1, 1, 0.703, _PRINTED),),
-    ),
-    # Its rates are of µP, which holds them fixed over sizes: another parametrisation.
-    _Recipe(
-        "cerebras", "Bergsma 2025, figure 1", 0,
-        (), ((1, 0, 0.0, _PRINTED), (0, 1, 0.383, _PRINTED)),
-    ),
-)  # fmt: skip
+    return _shipped("experiments")
 
 
 @cache
@@ -336,25 +261,12 @@ def recipes() -> tuple[Experiment, ...]:
     a batch that is held (Bjorck 2024) are of another optimum, and Step Law's runs are what tuned
     laws are tested on: neither is here.
     """
-    made, names = [], _names(TUNED)
-    for one in _RECIPES:
-        known = np.diag([(10 * SPREAD[name]) ** -2.0 for name in names])
-        shift = np.zeros(len(names))
-        for setting, said in (("lr", one.lr), ("batch", one.batch)):
-            for size, tokens, value, error in said:
-                weights = {f"{setting}_N": size, f"{setting}_D": tokens}
-                row = np.array([weights.get(name, 0.0) for name in names])
-                known, shift = known + np.outer(row, row) / error**2, shift + row * value / error**2
-        covariance = np.zeros((len(names) + 1,) * 2)  # the floor, of which it says nothing, first
-        covariance[1:, 1:] = np.linalg.inv(known)
-        mean = np.concatenate([[np.nan], covariance[1:, 1:] @ shift])
-        made.append(
-            Experiment(
-                one.source, one.source, "", TUNED, mean, covariance, np.nan, one.optima, {},
-                one.reference,
-            )
-        )  # fmt: skip
-    return tuple(made)
+    return _shipped("recipes")
+
+
+def _shipped(key: str) -> tuple[Experiment, ...]:
+    given = records.parse_json(_FIELD.read_text("utf-8"))
+    return load_typed(given[key], tuple[Experiment, ...], key)
 
 
 def prior_of(given: Any) -> Prior | None:
@@ -422,7 +334,12 @@ def _experiments_of(fits: str | Path | Sequence[Fit], evaluation: str | None) ->
         UsageError, DataError: as :func:`ledger_prior` raises.
     """
     if isinstance(fits, str | Path):
-        fits = _fits_in(Path(fits))
+        if not Path(fits).is_dir():
+            raise UsageError(f"there is no folder {fits}", argument="prior", value=fits)
+        paths, fits = sorted(Path(fits).glob("*.json")), []
+        for path in paths:
+            with contextlib.suppress(DataError):  # another file: what it is does not matter here
+                fits.append(load(path))
     known = [fit.experiment for fit in fits if getattr(fit, "experiment", None) is not None]
     known = [one for one in known if evaluation in (None, one.evaluation)]
     names = sorted({one.evaluation for one in known})
@@ -441,18 +358,6 @@ def _experiments_of(fits: str | Path | Sequence[Fit], evaluation: str | None) ->
         dataclasses.replace(one, source=OWN_SOURCE, name=f"{k + 1}: {one.source}, {one.name}")
         for k, one in enumerate(known)
     ]
-
-
-def _fits_in(folder: Path) -> list[Any]:
-    if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}", argument="prior", value=folder)
-    read = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            read.append(load(path))
-        except DataError:  # another file: what it is does not matter here
-            continue
-    return read
 
 
 def _prior_from(known: Sequence[Experiment]) -> Prior:

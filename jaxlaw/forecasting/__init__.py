@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from jaxlaw.forecasting._forecast import score as score
     from jaxlaw.forecasting._tasks import CHANCE as CHANCE
     from jaxlaw.forecasting._tasks import chance_of as chance_of
-    from jaxlaw.forecasting._tasks import compute_for_score as compute_for_score
     from jaxlaw.forecasting._tasks import forecast_scores as forecast_scores
     from jaxlaw.forecasting.posterior import posteriors as posteriors
 else:

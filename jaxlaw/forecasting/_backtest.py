@@ -192,9 +192,24 @@ def backtest_of(
     cutoffs: Any = N_CUTOFFS, first: int | None = None,
 ) -> Backtest:  # fmt: skip
     """The back-test of a question; arguments as of :func:`backtest`."""
-    name, z = _along(asked, along)
+    seen, runs, table = asked.first, asked.runs, asked.table()
+    name = getattr(along, "__name__", "along") if callable(along) else along
+    if callable(along):
+        z = np.asarray(along(runs.table.iloc[seen.positions]), float)
+    elif along == "compute":
+        z = np.exp(asked.size(table))
+    else:
+        column = next((c for c in runs.table if along in (str(c), str(runs.user_name(c)))), None)
+        if column is None:
+            raise missing_column("along", " (along=)", along, runs.table, runs.source, False)
+        z = numbers(runs.table[column], runs.location(column))[seen.positions]
+    if not (np.isfinite(z) & (z >= 0)).all():
+        raise DataError(f"{runs.source}: {name} is negative or missing in some rows")
+    members = np.arange(len(seen)) if asked.members is None else asked.members
+    # A run's value is its largest. Budgets of 6·N·D are equal on paper: a cut-off divides none by
+    # its rounding.
+    z = merged(pd.Series(z).groupby(members).transform("max"))
     at = _cutoffs(asked, name, z, cutoffs, first)
-    seen, table = asked.first, asked.table()
     active, fitted = seen.weight > 0, z <= at[:, None]
     prior = known_beforehand(prior, seen)
     frames = []
@@ -221,30 +236,6 @@ def frame_of(
         "inside": (low <= observed) & (observed <= high),
         "below": probability_below(quantiles, observed),
     })  # fmt: skip
-
-
-def _along(asked: Question, along: Along) -> tuple[str, np.ndarray]:
-    """What cut-offs are of: its name, and its (n,) values; those of a run are its largest.
-
-    Raises:
-        DataError: there is no such column, or a value is missing.
-    """
-    seen, runs = asked.first, asked.runs
-    name = getattr(along, "__name__", "along") if callable(along) else along
-    if callable(along):
-        z = np.asarray(along(runs.table.iloc[seen.positions]), float)
-    elif along == "compute":
-        z = np.exp(asked.size(asked.table()))
-    else:
-        column = next((c for c in runs.table if along in (str(c), str(runs.user_name(c)))), None)
-        if column is None:
-            raise missing_column("along", " (along=)", along, runs.table, runs.source, False)
-        z = numbers(runs.table[column], runs.location(column))[seen.positions]
-    if not (np.isfinite(z) & (z >= 0)).all():
-        raise DataError(f"{runs.source}: {name} is negative or missing in some rows")
-    members = np.arange(len(seen)) if asked.members is None else asked.members
-    # Budgets of 6·N·D are equal on paper: a cut-off divides none by its rounding.
-    return name, merged(pd.Series(z).groupby(members).transform("max"))
 
 
 def _cutoffs(

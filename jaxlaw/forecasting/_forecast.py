@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Unpack
@@ -26,7 +26,6 @@ from jaxlaw._version import __version__
 from jaxlaw.data import ReadingOptions
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
-    FittedLaw,
     Prior,
     Residuals,
     experiment_notes,
@@ -37,7 +36,6 @@ from jaxlaw.fitting import (
 )
 from jaxlaw.forecasting._backtest import Backtest, backtest_of, frame_of
 from jaxlaw.forecasting._ensemble import (
-    LEVELS,
     OVERRULED,
     Question,
     ask,
@@ -54,7 +52,7 @@ from jaxlaw.uncertainty import Draws
 
 PARTS = ("from_parameters", "from_prior", "from_misfit", "from_noise")
 _ROUNDING = 1e-6  # of a distance
-_SLOPES = 64  # draws that show in which directions a law varies
+_SLOPES = 32  # draws that show in which directions a law varies; of 64 numpy's threads take .5 s
 _FARTHER = 1.5  # times the e-folds that the runs themselves span
 _WIDE = 0.05  # half-width of an interval, relative, from which on a larger run is worth its price
 
@@ -224,19 +222,12 @@ class Forecast(Result):
             f"{len(self.observed)} runs from {self.source}; law {laws}; run-to-run noise "
             f"{self.posterior.noise:.2%}",
         ]
-        lines += [note.message for note in self.notes if note.code == COLUMNS_TAKEN]
         lines += [f"prior: {self.prior}"] if self.prior else []
         lines += [f"backtest: {self.backtest.headline}"] if self.backtest is not None else []
         for _, row in self.table.iterrows():
             lines += [self._point(row)] * (len(self.table) > 1)
             lines.append(f"interval width: {_width(row)}")
         return lines
-
-    @classmethod
-    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
-        if values["quantiles"].shape != (len(LEVELS), len(values["table"])):
-            raise ValueError(f"field 'quantiles' has shape {values['quantiles'].shape}")
-        return values
 
 
 def _width(row: pd.Series, most: int = len(PARTS)) -> str:
@@ -302,29 +293,61 @@ def forecast(
     notes = _experiment_notes(asked, draws)
     counts = None if draws.conflict < OVERRULED else prior
     table, quantiles = _predicted(asked, draws, counts, points, level, seed)
+    far, unit, fitted = table["distance"].idxmax(), draws.fit.target_unit, asked.fitted()
     if other is not None:
         instead, _ = _predicted(asked, other, None, points, level, seed)
-        notes.append(_conflict_note(table, instead, draws))
-    notes += [*_notes_of_points(draws.fit, asked, points, table), *draws.notes]
+        words = [("with it", table), ("without it", instead)]
+        if counts is None:
+            words = [("without it", table), ("with it", instead)]
+        (where, answer), (elsewhere, opposite) = (
+            (word, f"{written(one['estimate'][far], unit)} "
+             f"({written_range(one['low'][far], one['high'][far], unit)})")
+            for word, one in words
+        )  # fmt: skip
+        notes.append(Note(
+            "prior-conflict", "warning",
+            f"these runs contradict the prior (p = {draws.conflict:.2g}): the forecast is {answer} "
+            f"{where}, and would be {opposite} {elsewhere}; see what is odd about the runs, or "
+            "take prior=None",
+            inherited=True,
+        ))  # fmt: skip
+    away, span = table["distance"][far], np.ptp(asked.size(fitted))
+    if away > _FARTHER * span:
+        notes.append(Note(
+            "farther-than-tested", "warning",
+            f"the farthest point is {times(np.exp(away))} beyond the largest run, and the runs "
+            f"span {times(np.exp(span))}: no back-test on them reaches that far, and the width "
+            "there rests on the prior",
+            inherited=True,
+        ))  # fmt: skip
+    # The misfit is along the inputs by which runs grow, and along epochs.
+    growing = {"U", *(name for law in asked.laws.values() for name in growing_inputs(law))}
+    inputs = {n: v / asked.fit.units[n] for n, v in asked.in_own_units(points).items()}
+    for name, out in outside_range(draws.fit.ranges, {}, inputs).items():
+        if name not in growing and out.any():
+            at_worst = {n: float(v[np.argmax(out)]) for n, v in inputs.items()}
+            seen = range_message(name, draws.fit.ranges, {}, at_worst, draws.fit.input_units())
+            notes.append(Note(
+                "unseen-input", "warning",
+                f"{seen}: the interval has no term for what the law misses in that direction; add "
+                "a run there",
+                inherited=False,
+            ))  # fmt: skip
+    notes += draws.notes
     notes += [note for note in asked.runs.notes if note.code == COLUMNS_TAKEN]
     tested = backtest_of(asked, prior=prior, level=level, seed=seed) if backtest else None
     weights = {label: draws.fit.params.get(weight_of(label), 1.0) for label in asked.laws}
     known = [law for law in asked.laws.values() if counts is not None and counts.knows(law)]
+    rows = sorted(fitted.itertuples(index=False, name=None), key=repr)  # in whatever order
     return Forecast(
         table=table, level=level, target=asked.first.target_name, posterior=draws,
-        weights=weights, quantiles=quantiles, observed=asked.fitted(),
-        source=asked.runs.source, fingerprint=fingerprint(asked.fitted()),
+        weights=weights, quantiles=quantiles, observed=fitted, source=asked.runs.source,
+        fingerprint=hashlib.sha256(repr((list(fitted), rows)).encode()).hexdigest(),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
         notes=tuple(dict.fromkeys(notes)),
         prior=counts.rests_on(known[0]) if known else "", backtest=tested,
     )  # fmt: skip
-
-
-def fingerprint(runs: pd.DataFrame) -> str:
-    """SHA-256 of inputs and targets, whatever the order of the rows."""
-    rows = sorted(runs.itertuples(index=False, name=None), key=repr)
-    return hashlib.sha256(repr((list(runs), rows)).encode()).hexdigest()
 
 
 def _predicted(
@@ -349,52 +372,6 @@ def _predicted(
         "distance": distance, "estimate": np.exp(np.median(moved, axis=0)),
         "low": low, "high": high, **dict(zip(PARTS, parts / parts.sum(axis=0), strict=True)),
     }), quantiles  # fmt: skip
-
-
-def _conflict_note(table: pd.DataFrame, instead: pd.DataFrame, draws: Draws) -> Note:
-    """What the runs say against the prior, and the other answer."""
-    far, unit = table["distance"].idxmax(), draws.fit.target_unit
-    answer, other = (
-        f"{written(one['estimate'][far], unit)} "
-        f"({written_range(one['low'][far], one['high'][far], unit)})"
-        for one in (table, instead)
-    )
-    words = ("without it", "with it") if draws.conflict < OVERRULED else ("with it", "without it")
-    return Note(
-        "prior-conflict", "warning",
-        f"these runs contradict the prior (p = {draws.conflict:.2g}): the forecast is {answer} "
-        f"{words[0]}, and would be {other} {words[1]}; see what is odd about the runs, or take "
-        "prior=None",
-        inherited=True,
-    )  # fmt: skip
-
-
-def _notes_of_points(
-    fit: FittedLaw, asked: Question, points: dict[str, np.ndarray], table: pd.DataFrame
-) -> Iterator[Note]:
-    """Points that lie beyond the runs by more than these show, or where the misfit says nothing."""
-    size = asked.size(asked.fitted())
-    span, far = size.max() - size.min(), table["distance"].max()
-    if far > _FARTHER * span:
-        yield Note(
-            "farther-than-tested", "warning",
-            f"the farthest point is {times(np.exp(far))} beyond the largest run, and the runs span "
-            f"{times(np.exp(span))}: no back-test on them reaches that far, and the width there "
-            "rests on the prior",
-            inherited=True,
-        )  # fmt: skip
-    growing = {"U", *(n for law in asked.laws.values() for n in growing_inputs(law))}
-    label = {spec.name: spec for spec in asked.fit.law.inputs if spec.levels}
-    inputs = {n: label[n].codes(v) if n in label else v for n, v in points.items()}
-    for name, out in outside_range(fit.ranges, {}, inputs).items():
-        if name not in growing and out.any():
-            where = {n: float(v[np.argmax(out)]) for n, v in inputs.items()}
-            yield Note(
-                "unseen-input", "warning",
-                f"{range_message(name, fit.ranges, {}, where, fit.input_units())}: the interval "
-                "has no term for what the law misses in that direction; add a run there",
-                inherited=False,
-            )  # fmt: skip
 
 
 def _experiment_notes(asked: Question, draws: Draws) -> list[Note]:
@@ -501,11 +478,6 @@ def score(
     if fitted:
         message = f"{fitted} runs that a forecast was fitted to are no forecasts and left out"
         notes.append(Note("fitted-runs", "info", message))
-    if waiting := len(forecasts) - frame["forecast"].nunique():
-        message = (
-            f"{waiting} of {len(forecasts)} forecasts are copies of another or have no run yet"
-        )
-        notes.append(Note("not-made-yet", "info", message))
     return Backtest(frame, forecast.level, forecast.target, "", tuple(notes))
 
 
@@ -517,12 +489,14 @@ def _apart(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 def load_all(paths: Iterable[str | Path]) -> dict[str, Forecast]:
     """Forecasts of files, by the names of these; of a folder those files that are forecasts."""
-    found: dict[str, Forecast] = {}
+    files: list[str | Path] = []
     for path in paths:
-        files = sorted(Path(path).glob("*.json")) if Path(path).is_dir() else [path]
         if Path(path).is_dir():
-            files = [f for f in files if records.kind_of(records.read_record(f)) == "forecast"]
-            if not files:
+            inside = sorted(Path(path).glob("*.json"))
+            inside = [f for f in inside if records.kind_of(records.read_record(f)) == "forecast"]
+            if not inside:
                 raise UsageError(f"folder {path} has no forecast among its files *.json")
-        found |= {str(file): Forecast.load(file) for file in files}
-    return found
+            files += inside
+        else:
+            files.append(path)
+    return {str(file): Forecast.load(file) for file in files}

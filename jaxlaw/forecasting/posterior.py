@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 from jaxlaw import laws
-from jaxlaw._jit import compiled, in_float64, padded, size_class
+from jaxlaw._jit import compiled, in_float64, many_rows, padded
 from jaxlaw.data import Observations, Runs, read_runs
 from jaxlaw.fitting import FittedLaw, Prior, field_prior, joint_ranges, prior_of, run_hashes
 from jaxlaw.fitting._prior import SPREAD, WITHIN
@@ -61,6 +61,7 @@ _ROUNDS, _PROPOSED = 2, 2000  # of importance sampling
 _STRETCH = 1.25  # of its proposal, beyond the spread that it is of
 _CHAINS, _MOVES, _BLOCKS = 512, 10, 100  # chains, moves of each in a block, and blocks at most
 ENOUGH, _WANTED = 400.0, 420.0  # effective draws
+_BLOCK = 32  # rows that are looked at together
 
 
 def posterior(
@@ -150,14 +151,8 @@ def posteriors(
     law, seen = laws.get(law), observations
     space = Space(law, prior is not None and prior.knows(law))
     with in_float64():
-        one = _problem(space, seen, prior)
-        shape = (len(weights), len(one.target))
-        many = one._replace(
-            weight=np.pad(weights, ((0, 0), (0, shape[1] - len(seen)))),
-            target=np.broadcast_to(one.target, shape),
-        )
         random = _random_numbers(len(space.levels), seed)
-        each = jax.device_get(_sample_each(space, many, random))
+        each = jax.device_get(_sample_each(space, _problems(space, seen, weights, prior), random))
     users = {name: values / seen.scale[name] for name, values in seen.inputs.items()}
     fit = FittedLaw(
         law,
@@ -306,13 +301,20 @@ class Space(NamedTuple):
         return values
 
 
-class _Runs(NamedTuple):
-    """The arrays of one problem, rows padded with weight 0."""
+class _Rows(NamedTuple):
+    """Rows of runs: arrays (n, …)."""
 
     inputs: dict[str, Any]
-    target: Any  # (n,), its logarithm where residuals are
-    weight: Any  # (n,)
-    size: Any  # (n,) log of compute, or of what grows in its place
+    target: Any  # its logarithm where residuals are
+    weight: Any  # of the log-likelihood; 0 of rows that are left out, and of padding
+    below: Any  # e-folds of compute, or of what grows in its place, below the largest run
+
+
+class _Runs(NamedTuple):
+    """The arrays of one problem."""
+
+    rows: _Rows
+    blocks: Any  # number of blocks of rows that hold any
     scale: Any  # of residuals that are linear; else 1
     centre: dict[str, Any]
     context: dict[str, Any]
@@ -323,12 +325,16 @@ class _Runs(NamedTuple):
     noise: Any  # log of the noise that the prior expects
 
 
-def _problem(space: Space, seen: Observations, prior: Prior | None) -> _Runs:
-    """The arrays of a problem, of the length that programs are compiled for."""
-    law, active = space.law, seen.weight > 0
-    widths = [values.reshape(len(values), -1).shape[1] for values in seen.inputs.values()]
-    rows = size_class(len(seen), max(widths))
-    inputs = {name: padded(values, rows).astype(float) for name, values in seen.inputs.items()}
+def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prior | None) -> _Runs:
+    """The arrays of P problems, of a length for which one program serves nearly all tables.
+
+    Only weights (P, n) and what follows from them differ. Of rows of numbers there is room for
+    thousands: a program goes over the blocks that hold any.
+    """
+    law, count, active = space.law, len(seen), seen.weight > 0
+    wide = any(values.ndim > 1 for values in seen.inputs.values())
+    length = -(-count // _BLOCK) * _BLOCK if wide else many_rows(count)
+    inputs = {name: padded(values, length).astype(float) for name, values in seen.inputs.items()}
     log = law.residuals == "log"
     centre = {}
     for name in centred_inputs(law):
@@ -336,7 +342,7 @@ def _problem(space: Space, seen: Observations, prior: Prior | None) -> _Runs:
         centre[name] = np.exp(np.mean(np.log(values))) if len(values) else 1.0
     context = {}
     if law.constraint or (law.chart and space.open):
-        context = _context(law, {name: values[: len(seen)] for name, values in inputs.items()})
+        context = _context(law, {name: values[:count] for name, values in inputs.items()})
     mean, whiten, between = np.zeros(0), np.zeros((0, 0)), np.zeros(0)
     if space.known:
         mean, covariance = prior.mean_of(law), prior.covariance_of(law)
@@ -346,12 +352,18 @@ def _problem(space: Space, seen: Observations, prior: Prior | None) -> _Runs:
             of_mean = np.exp(2 * between[-len(mean) :]) / space.groups
             covariance = covariance + np.diag(of_mean)
         whiten = np.linalg.inv(np.linalg.cholesky(covariance))
-    logs = [np.log(inputs[name]) for name in growing_inputs(law)]
+    weights = np.pad(weights, ((0, 0), (0, length - count)))
+    size = sum((np.log(inputs[name]) for name in growing_inputs(law)), np.zeros(length))
+    largest = np.where(weights > 0, size, -np.inf).max(axis=1, keepdims=True)
     return _Runs(
-        inputs=inputs,
-        target=padded(np.log(seen.target) if log else np.asarray(seen.target, float), rows),
-        weight=np.pad(seen.weight, (0, rows - len(seen))),
-        size=sum(logs, np.zeros(rows)),
+        rows=_Rows(
+            inputs,
+            padded(np.log(seen.target) if log else np.asarray(seen.target, float), length),
+            # Of many runs each counts less.
+            weights / np.hypot(1.0, weights.sum(axis=1, keepdims=True) / MOST_RUNS),
+            np.where(weights > 0, largest - size, 0.0),
+        ),
+        blocks=np.array(-(-count // _BLOCK)),
         scale=np.array(1.0 if log else np.median(np.abs(seen.target[active])) or 1.0),
         centre=centre,
         context=context,
@@ -371,35 +383,54 @@ def _context(law: Law, inputs: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------- the density
 
 
-class _Parts(NamedTuple):
-    """What the density at a point of the coordinates is made of."""
+class _Known(NamedTuple):
+    """What the density before the runs is made of, at a point of the coordinates."""
 
-    rows: Any  # (n,) residuals of the runs
-    scales: Any  # (n,) logs of the scales of their errors
     known: Any  # coordinates under the prior, whitened
     normal: Any  # coordinates under normals, whitened
     volume: Any  # (1,) log of the volume that whitening takes
 
 
-def _rows(space: Space, data: _Runs, at: Any) -> Any:
-    """(n,) target minus law."""
-    law = space.law
-    value = law.function(*(data.inputs[n] for n in law.input_names), **space.natural(at, data))
+class _Errors(NamedTuple):
+    """What the likelihood of some rows is made of."""
+
+    off: Any  # target minus law
+    scales: Any  # logs of the scales of the errors
+
+
+def _over_rows(data: _Runs, each: Callable[[_Rows], Any], zero: Any) -> Any:
+    """The sum of a function of blocks of rows."""
+
+    def add(k: Any, total: Any) -> Any:
+        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=k * _BLOCK, slice_size=_BLOCK)
+        return jax.tree.map(jnp.add, total, each(jax.tree.map(cut, data.rows)))
+
+    return jax.lax.fori_loop(0, data.blocks, add, zero)
+
+
+def _errors(space: Space, data: _Runs, at: Any, rows: _Rows) -> _Errors:
+    law, (noise, misfit) = space.law, at[-2:]
+    value = law.function(*(rows.inputs[n] for n in law.input_names), **space.natural(at, data))
     value = jnp.log(value) if law.residuals == "log" else value
-    return (data.target - jnp.broadcast_to(value, data.target.shape)) / data.scale
+    off = (rows.target - jnp.broadcast_to(value, rows.target.shape)) / data.scale
+    square = jnp.exp(2 * noise) + (jnp.exp(misfit) * rows.below) ** 2 + LEAST_NOISE**2
+    return _Errors(off, jnp.log(square) / 2)
 
 
 def _at_level(space: Space, data: _Runs, at: Any) -> Any:
     """A point of the coordinates, raised to the level of the runs."""
     if space.law.residuals != "log":
         return at
-    counted = data.weight > 0
-    off = jnp.sum(jnp.where(counted, _rows(space, data, at), 0.0)) / counted.sum()
-    return at + jnp.where(jnp.isfinite(off), off, 0.0) * space.levels
+
+    def off(rows: _Rows) -> Any:
+        return jnp.sum(jnp.where(rows.weight > 0, _errors(space, data, at, rows).off, 0.0))
+
+    mean = _over_rows(data, off, jnp.zeros(())) / (data.rows.weight > 0).sum()
+    return at + jnp.where(jnp.isfinite(mean), mean, 0.0) * space.levels
 
 
 def _middle(space: Space, data: _Runs) -> tuple[Any, Any]:
-    """Means and standard deviations of the coordinates before the runs, at the runs' level."""
+    """Means and standard deviations of the coordinates before the runs, at any level."""
     law = space.law
     values = dict(zip(space.open, data.starts.T, strict=True))
     if law.chart and space.open:
@@ -418,15 +449,11 @@ def _middle(space: Space, data: _Runs) -> tuple[Any, Any]:
     spread = jnp.where(jnp.arange(len(each)) % max(len(space.names), 1) == 0, LEVEL_SD, 0.4)
     between, hyper = jnp.full(len(data.between), GROUP_SD), jnp.array([NOISE_SD, MISFIT_SD])
     spread = jnp.concatenate([spread, between, columns.std(axis=0), hyper])
-    return _at_level(space, data, mean), spread
+    return mean, spread
 
 
-def _parts(space: Space, data: _Runs, middle: Any, spread: Any, at: Any) -> _Parts:
-    """Parts of the density, with means and spreads of the normals."""
-    active, (noise, misfit) = data.weight > 0, at[-2:]
-    below = jnp.max(jnp.where(active, data.size, -jnp.inf)) - data.size
-    below = jnp.where(active, jnp.maximum(below, 0.0), 0.0)
-    square = jnp.exp(2 * noise) + (jnp.exp(misfit) * below) ** 2 + LEAST_NOISE**2
+def _known(space: Space, data: _Runs, middle: Any, spread: Any, at: Any) -> _Known:
+    """Parts of the density before the runs, with means and spreads of the normals."""
     normal, known = (at - middle) / spread, jnp.zeros(0)
     first = len(space.names) * max(space.groups, 1)
     volume = -jnp.sum(jnp.log(spread[first:]))
@@ -446,13 +473,7 @@ def _parts(space: Space, data: _Runs, middle: Any, spread: Any, at: Any) -> _Par
         normal = jnp.concatenate([((groups - centre) / jnp.exp(between)).ravel(), normal])
         volume -= (space.groups - 1) * jnp.sum(between)
         volume += len(space.names) / 2 * (np.log(2 * np.pi) - np.log(space.groups))
-    return _Parts(_rows(space, data, at), jnp.log(square) / 2, known, normal, volume[None])
-
-
-def _weights(data: _Runs) -> Any:
-    """(n,) weights of the runs' log-likelihoods: of many runs each counts less."""
-    weight = jnp.where(data.weight > 0, data.weight, 0.0)
-    return weight / jnp.hypot(1.0, weight.sum() / MOST_RUNS)
+    return _Known(known, normal, volume[None])
 
 
 def _log_t(square: Any, size: int, nu: float) -> Any:
@@ -461,34 +482,57 @@ def _log_t(square: Any, size: int, nu: float) -> Any:
     return constant - (nu + size) / 2 * jnp.log1p(square / nu)
 
 
-def _log_density(data: _Runs, parts: _Parts) -> Any:
-    rows, scales, known, normal, volume = parts
-    each = _log_t((rows * jnp.exp(-scales)) ** 2, 1, NU) - scales
-    total = jnp.sum(jnp.where(data.weight > 0, _weights(data) * each, 0.0))
-    total += _log_t(known @ known, len(known), PRIOR_NU) + volume[0]
-    total -= 0.5 * (normal @ normal + len(normal) * np.log(2 * np.pi))
-    return jnp.where(jnp.isfinite(total), total, -jnp.inf)
+def _log_prior(parts: _Known) -> Any:
+    known, normal, volume = parts
+    total = _log_t(known @ known, len(known), PRIOR_NU) + volume[0]
+    return total - 0.5 * (normal @ normal + len(normal) * np.log(2 * np.pi))
+
+
+def _log_likelihood(rows: _Rows, errors: _Errors) -> Any:
+    each = _log_t((errors.off * jnp.exp(-errors.scales)) ** 2, 1, NU) - errors.scales
+    return jnp.sum(jnp.where(rows.weight > 0, rows.weight * each, 0.0))
 
 
 # ---------------------------------------------------------------- the sampler
 
 
-def _climb(data: _Runs, parts: Callable[[Any], _Parts], start: Any) -> tuple[Any, Any, Any]:
+def _slopes_of_prior(parts: _Known) -> tuple[Any, _Known, _Known]:
+    """Log density, its slopes in the parts, and its expected curvature there."""
+    known, normal, volume = parts
+    bend = (PRIOR_NU + len(known)) / (PRIOR_NU + known @ known)
+    slopes = _Known(-bend * known, -normal, jnp.ones_like(volume))
+    return _log_prior(parts), slopes, _Known(bend, 1.0, 0.0)
+
+
+def _slopes_of_likelihood(rows: _Rows, errors: _Errors) -> tuple[Any, _Errors, _Errors]:
+    bend = rows.weight * (NU + 1) / (NU * jnp.exp(2 * errors.scales) + errors.off**2)
+    slopes = _Errors(-bend * errors.off, bend * errors.off**2 - rows.weight)
+    return _log_likelihood(rows, errors), slopes, _Errors(bend, rows.weight * 2 * NU / (NU + 3))
+
+
+def _curved(slopes_of: Callable[[Any], Any], parts: Callable[[Any], Any], at: Any) -> Any:
+    """The log density of some parts at a point, its gradient and its curvature."""
+    slopes, found = jax.jacfwd(lambda at: (parts(at),) * 2, has_aux=True)(at)
+    value, pulls, bends = slopes_of(found)
+    gradient = sum(slope.T @ pull for slope, pull in zip(slopes, pulls, strict=True))
+    return value, gradient, sum((s.T * bend) @ s for s, bend in zip(slopes, bends, strict=True))
+
+
+def _climb(
+    space: Space, data: _Runs, known: Callable[[Any], _Known], start: Any
+) -> tuple[Any, Any, Any]:
     """A mode, the log density and its expected curvature there, by damped Fisher scoring."""
+    size = len(start)
+    zero = jnp.zeros(()), jnp.zeros(size), jnp.zeros((size, size))
 
     def look(at: Any) -> tuple[Any, Any, Any, Any]:
-        slopes, found = jax.jacfwd(lambda at: (parts(at),) * 2, has_aux=True)(at)
-        value, pull = jax.value_and_grad(lambda found: _log_density(data, found))(found)
-        weight, known = _weights(data), found.known
-        bends = _Parts(
-            weight * (NU + 1) / (NU * jnp.exp(2 * found.scales) + found.rows**2),
-            weight * 2 * NU / (NU + 3),
-            (PRIOR_NU + len(known)) / (PRIOR_NU + known @ known),
-            1.0,
-            0.0,
+        def of_rows(rows: _Rows) -> Any:
+            errors = lambda at: _errors(space, data, at, rows)  # noqa: E731
+            return _curved(partial(_slopes_of_likelihood, rows), errors, at)
+
+        value, gradient, bent = jax.tree.map(
+            jnp.add, _over_rows(data, of_rows, zero), _curved(_slopes_of_prior, known, at)
         )
-        gradient = sum(slope.T @ one for slope, one in zip(slopes, pull, strict=True))
-        bent = sum((slope.T * bend) @ slope for slope, bend in zip(slopes, bends, strict=True))
         fine = jnp.isfinite(value) & jnp.isfinite(gradient).all() & jnp.isfinite(bent).all()
         return at, jnp.where(fine, value, -jnp.inf), gradient, bent
 
@@ -501,7 +545,6 @@ def _climb(data: _Runs, parts: Callable[[Any], _Parts], start: Any) -> tuple[Any
         return *kept, jnp.where(better, damping / 5, jnp.minimum(damping * 4, 1e6))
 
     # Before the first step nothing is known: with no gradient it evaluates the start.
-    size = len(start)
     state = (start, -jnp.inf, jnp.zeros(size), jnp.eye(size), jnp.array(1e-2))
     at, value, _, bent, _ = jax.lax.fori_loop(0, _CLIMBS, step, state)
     return at, value, bent
@@ -513,13 +556,18 @@ def _solve(matrix: Any, values: Any) -> Any:
 
 def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...]:
     middle, spread = _middle(space, data)
-    parts = lambda at: _parts(space, data, middle, spread, at)  # noqa: E731
-    density = jax.vmap(lambda at: _log_density(data, parts(at)))
+    # The first of the starts is the middle itself, at the level of the runs.
+    starts = jax.vmap(partial(_at_level, space, data))(middle + spread * random["starts"])
+    known = partial(_known, space, data, starts[0], spread)
     size = len(middle)
 
-    # Modes, from starts at the level of the runs.
-    starts = jax.vmap(lambda at: _at_level(space, data, at))(middle + spread * random["starts"])
-    at, values, bent = jax.vmap(lambda start: _climb(data, parts, start))(starts)
+    @jax.vmap
+    def density(at: Any) -> Any:
+        likely = lambda rows: _log_likelihood(rows, _errors(space, data, at, rows))  # noqa: E731
+        total = _over_rows(data, likely, jnp.zeros(())) + _log_prior(known(at))
+        return jnp.where(jnp.isfinite(total), total, -jnp.inf)
+
+    at, values, bent = jax.vmap(partial(_climb, space, data, known))(starts)
     best = jnp.argmax(values)
     inverse = _solve(bent[best] + 1e-6 * jnp.eye(size), jnp.eye(size))
     factor = jnp.linalg.cholesky((inverse + inverse.T) / 2)
@@ -581,13 +629,12 @@ def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...
     draws = jnp.concatenate([last[0], before[0]]).reshape(-1, size)
     natural = jax.vmap(lambda at: space.natural(at, data))(draws)
     centre = space.natural(draws.mean(axis=0), data)
-    known = jax.vmap(lambda at: parts(at).known)(draws)
-    return draws[:, -2:], natural, centre, known, effective, evidence
+    return draws[:, -2:], natural, centre, jax.vmap(known)(draws).known, effective, evidence
 
 
 @compiled(static_argnames="space")
 def _sample_each(space: Space, many: _Runs, random: dict[str, Any]) -> tuple[Any, ...]:
-    axes = _Runs(*(None,) * len(_Runs._fields))._replace(weight=0, target=0)
+    axes = _Runs(*(None,) * len(_Runs._fields))._replace(rows=_Rows(None, None, 0, 0))
     return jax.vmap(lambda data: _sample(space, data, random), in_axes=(axes,))(many)
 
 

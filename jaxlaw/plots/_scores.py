@@ -1,4 +1,4 @@
-"""Pictures of scores: of runs, of folds, of tasks over chance and over compute."""
+"""Pictures of scores: errors of runs, folds, and tasks' intervals over chance."""
 
 from __future__ import annotations
 
@@ -14,21 +14,16 @@ from jaxlaw._axes import (
     INK,
     RED,
     VEIL,
-    answer,
     count_in_words,
-    curve,
     dots,
     finish,
-    log_axis,
     new_axes,
     shades,
-    stripe_outside,
     what_is_drawn,
     write,
 )
-from jaxlaw._quantities import written
 from jaxlaw._typed import checked
-from jaxlaw.errors import UsageError, nearest
+from jaxlaw.errors import UsageError
 from jaxlaw.fitting import SCORES
 from jaxlaw.validation import Study
 
@@ -110,7 +105,7 @@ def fold_scores(
 
 
 @picture("score forecast")
-def scores(plan: Answer, ax: Axes, *, task: str | None = None) -> Axes:
+def scores(plan: Answer, ax: Axes) -> Axes:
     """Every task's score with its interval, a dot a point, over its chance (grey).
 
     A task without a forecast has its reason in place of the dots.
@@ -118,14 +113,7 @@ def scores(plan: Answer, ax: Axes, *, task: str | None = None) -> Axes:
     Args:
         plan: what :func:`jaxlaw.forecast_scores` returned.
         ax: axes to draw on.
-        task: one of its tasks, of which the score over the loss is drawn: black dots are final
-            models, red ones the forecast; the band is for a run of that loss.
-
-    Raises:
-        UsageError: that task has no forecast.
     """
-    if task is not None:
-        return _score_over_loss(plan, task, ax)
     table = plan.table
     tasks, count = list(dict.fromkeys(table["task"])), len(plan.mean)
     steps = _APART * (np.arange(count) - (count - 1) / 2) / max(count - 1, 1)
@@ -159,56 +147,3 @@ def scores(plan: Answer, ax: Axes, *, task: str | None = None) -> Axes:
     title = f"{plan.level:.0%} intervals of a new run{where}; grey: chance{many}"
     labels = zip(named, points if count <= _NAMED else [], colors, strict=False)
     return finish(ax, "score", "", title, labels, margins={"x": 0.04})
-
-
-def _score_over_loss(plan: Answer, task: str, ax: Axes) -> Axes:
-    known = plan.points["laws"]["task"].unique() if "laws" in plan.points else []
-    if task not in known:
-        raise UsageError(
-            f"task {task} has no forecast; {', '.join(known) or 'none'} have."
-            f"{nearest(str(task), list(known))}"
-        )
-    law, runs, rows = (
-        one[one["task"] == task] for one in (plan.points["laws"], plan.points["finals"], plan.table)
-    )
-    curve(ax, law, "loss", "score", BLUE)
-    dots(ax, runs["loss"], runs["score"], color=[INK], s=14, alpha=1, zorder=4)
-    ax.vlines(rows["loss"], rows["low"], rows["high"], color=RED, linewidth=1.2, zorder=5)
-    dots(ax, rows["loss"], rows["score"], color=[RED], s=22, alpha=1, zorder=6)
-    chance = rows["chance"].iloc[0]
-    if np.isfinite(chance):
-        ax.axhline(chance, color=FAINT, linewidth=1.2)
-    ax.invert_xaxis()  # losses fall as runs grow
-    title = f"{plan.level:.0%} band of a run of that loss; red: forecast; grey: chance"
-    return finish(ax, f"loss on {task}", f"score of {task}", title)
-
-
-@picture("score compute")
-def score_compute(plan: Answer, ax: Axes) -> Axes:
-    """Scores over the compute of models of one ratio, and where each reaches the one asked for.
-
-    A dot is where every second new run reaches it, the line through it goes from where few do to
-    where nearly all do. Striped is what lies beyond the runs.
-    """
-    ends = []
-    tasks = list(plan.points["scores"].groupby("task", sort=False))
-    few = len(tasks) < _NAMED  # bands and numbers of more lie over one another
-    for (task, rows), color in zip(tasks, shades(len(tasks)), strict=True):
-        bands = {"score_low": rows["low"], "score_high": rows["high"]} if few else {}
-        ends.append(
-            curve(ax, {"score": rows["score"], **bands}, rows["compute"], "score", color, task)
-        )
-        (row,) = plan.table[plan.table["task"] == task].itertuples()
-        if not np.isfinite(row.compute):
-            continue
-        most = min(row.compute_high, rows["compute"].max())
-        ax.hlines(row.score, row.compute_low, most, color=RED, linewidth=1.6, zorder=4)
-        text = f"{row.score:g} at {written(row.compute, 'FLOPs')}" if few else ""
-        answer(ax, row.compute, row.score, text, s=30, zorder=5, xytext=(-6, 5), ha="right")
-    ax.margins(x=0)
-    log_axis(ax.xaxis, words=False)
-    striped = stripe_outside(ax, 0.0, plan.largest)
-    said = {f"{plan.ratio:.3g} tokens a parameter": True,
-            f"{'bands, ' * few}bars: {plan.level:.0%} of new runs": True}  # fmt: skip
-    title = what_is_drawn(said) + "\n" * striped  # whose own words lie there
-    return finish(ax, "training compute (FLOPs)", "score", title, ends)

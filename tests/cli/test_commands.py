@@ -79,7 +79,6 @@ SLOW = {
     "backtest": "few.csv --laws chinchilla --first 3",
     "study": f"dcpt,dcpt-l1 mixtures.csv --folds k-fold:3 {QUICK} --fixed alpha=0.5,beta=0.5",
     "forecast-scores": "ladder.csv --tasks acc_*:bpb_* --groups run --at N=7e9,D=4e12",
-    "compute-for-score": "ladder.csv --tasks acc_*:bpb_* --score 0.6 --options groups=run",
     "inflection": "shares.csv --corpus general -c r_d=domain_ratio,loss_g=general_loss "
     f"--n-resamples 2 {QUICK}",
     "plan continual": f"{WANG} --tokens 20B --batch-tokens 2M --weight 0.6 "

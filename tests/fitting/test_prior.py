@@ -1,6 +1,5 @@
 """Priors: coordinates without units, the library of the field, one's own ledger."""
 
-import copy
 import dataclasses
 import json
 
@@ -156,16 +155,8 @@ def test_what_a_prior_rests_on_is_said_of_each_law():
 
 def test_broken_files_of_priors_are_refused():
     record = json.loads(json.dumps(field_prior().to_dict()))
-    broken = copy.deepcopy(record)
-    del broken["noise"]
+    del record["noise"]
     with pytest.raises(jl.DataError, match="noise"):
-        jl.fitting.Prior.from_dict(broken)
-    broken = copy.deepcopy(record)
-    broken["covariances"]["skaling"][0][0] = -1.0
-    with pytest.raises(jl.DataError, match="skaling: the matrix is not positive definite"):
-        jl.fitting.Prior.from_dict(broken)
-    record["means"]["skaling"].append(0.0)
-    with pytest.raises(jl.DataError, match="k = 5"):
         jl.fitting.Prior.from_dict(record)
 
 

@@ -15,8 +15,8 @@ from scipy import stats
 import jaxlaw as jl
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting import _tasks as chain
-from jaxlaw.forecasting._forecast import LEVELS
-from jaxlaw.forecasting._tasks import NO_TREND, WIDE_SCORE, TaskRuns
+from jaxlaw.forecasting._ensemble import LEVELS
+from jaxlaw.forecasting._tasks import TaskRuns
 
 SIZES, LENGTHS = (1e8, 2e8, 4e8, 8e8), (10.0, 20.0, 40.0, 100.0)
 DATA = Path(os.environ.get("JAXLAW_DATA", ""))
@@ -46,10 +46,10 @@ def ladder(seed=0, checkpoints=(0.7, 0.9, 1.0)):
     return pd.DataFrame(rows, columns=columns)
 
 
-def task_runs(loss, score, chance=np.nan, questions=np.nan):
+def task_runs(loss, score, chance=np.nan):
     rows, one = np.arange(len(loss)), np.ones(len(loss))
     arrays = (np.asarray(loss, float), np.asarray(score, float), one)
-    return TaskRuns("task", *arrays, rows, chance, questions)
+    return TaskRuns("task", *arrays, rows, chance)
 
 
 AT = {"N": [3e9, 6e9], "D": [6e10, 3e11]}
@@ -81,8 +81,7 @@ def test_tasks_without_a_forecast_say_why(found):
     assert notes["none"] == "no run is above chance; no forecast"
     assert notes["falls"].startswith("broken: the score falls as the loss falls")
     assert found.table.loc[found.table["task"] != "rises", "score"].isna().all()
-    said = [note.message for note in found.notes if note.code == "no-forecast"]
-    assert [text.partition(":")[0] for text in said] == ["none", "falls"]
+    assert found.headline.endswith("; 2 without a forecast")
     # In the picture a reason stands beside its chance, and not over the names of the tasks.
     ax = found.plot()
     ax.figure.canvas.draw()
@@ -104,9 +103,6 @@ def test_it_is_saved_read_and_shown(found, tmp_path):
     assert again.summary() == found.summary()
     pd.testing.assert_frame_equal(again.table, found.table, check_dtype=False)
     assert "6 B parameters" in found.headline and "rises" in found.headline
-    assert again.plot(task="rises").get_xlabel() == "loss on rises"
-    with pytest.raises(UsageError, match="task none has no forecast; rises have"):
-        found.plot(task="none")
 
 
 @pytest.mark.full
@@ -125,24 +121,6 @@ def test_other_units_and_names_of_columns_change_nothing(found):
 
 
 @pytest.mark.full
-def test_of_several_losses_the_one_that_predicts_is_chosen():
-    table = ladder()
-    # As close to the score among the runs, and no law of N and D.
-    random = np.random.default_rng(3)
-    table["odd"] = 2.0 + 0.2 * random.permutation(np.linspace(-1, 1, len(table)))
-    table["odd"] -= 0.2 * (table["acc"] - table["acc"].mean())
-    found = jl.forecast_scores(
-        table, {"rises": (["odd", "bpb"], "acc"), "again": ("bpb", "acc")}, AT, groups="run",
-        chance=0.25,
-    )  # fmt: skip
-    chosen = found.choices.set_index("loss")["chosen"]
-    assert chosen["bpb"] and set(found.choices["task"]) == {"rises"}
-    # Two tasks that are predicted by one loss share its forecast.
-    losses = found.table.groupby("task")["loss"].apply(list)
-    assert losses["rises"] == losses["again"]
-
-
-@pytest.mark.full
 def test_three_runs_have_a_wider_answer_than_all():
     runs, widths = ladder(checkpoints=(1.0,)), []
     for part in (runs.iloc[[0, 6, 15]], runs):
@@ -156,8 +134,9 @@ def test_three_runs_have_a_wider_answer_than_all():
 
 @pytest.mark.full
 def test_flops_alone_are_enough():
+    table = ladder().assign(C=lambda t: 6 * t["N"] * t["D"]).drop(columns=["N", "D"])
     found = jl.forecast_scores(
-        ladder(), {"rises": TASKS["rises"]}, {"C": 2e21}, groups="run", chance=0.25
+        table, {"rises": TASKS["rises"]}, {"C": 2e21}, groups="run", chance=0.25
     )
     row = found.table.iloc[0]
     assert list(found.table)[:4] == ["task", "C", "loss", "score"]
@@ -170,7 +149,7 @@ def test_runs_in_the_lower_half_of_the_rise_do_not_make_a_ceiling_of_their_best(
 
     def later(score, at):
         runs = task_runs(loss, score, 0.25)
-        return np.median(chain._chain(None, loss, runs, 0).law(np.array(at)[:, None]), axis=1)
+        return np.median(chain._Chain.of(runs, None, loss, 0).law(np.array(at)[:, None]), axis=1)
 
     def truth(loss):
         return 0.25 + 0.7 / (1 + (loss / 1.3) ** 4)
@@ -197,10 +176,10 @@ def test_checkpoints_are_grouped_by_the_column_run_where_no_task_has_a_forecast(
     tasks = {"none": TASKS["none"]}
     found = jl.forecast_scores(ladder(), tasks, {"N": ["70B"], "D": "1.4T"}, chance=0.25)
     assert found.table["N"].tolist() == [7e10] and found.headline == "no task has a forecast"
-    assert len(found.points["finals"]) == 16
-    assert "grouped-by-run" in [note.code for note in found.notes]
+    (note,) = [note for note in found.notes if note.code == "columns-taken"]
+    assert "48 rows are checkpoints of 16 runs by column run" in note.message
     every = jl.forecast_scores(ladder(), tasks, {"N": 7e10, "D": 1.4e12}, chance=0.25, groups=[])
-    assert len(every.points["finals"]) == 48
+    assert not every.notes
 
 
 def test_runs_far_below_chance_are_said():
@@ -215,13 +194,6 @@ def test_a_task_at_chance_is_one_whose_best_runs_are_no_better_than_guesses():
     guesses = 0.25 + 0.01 * random.normal(size=12)
     assert "above chance" in task_runs(loss, guesses, 0.25).trouble()
     assert task_runs(loss, guesses + np.linspace(0, 0.1, 12), 0.25).trouble() == ""
-    # Two points above chance are nothing of 100 questions, and much of 10,000.
-    risen = 0.25 + np.linspace(0.0, 0.03, 12)
-    assert "above chance" in task_runs(loss, risen, 0.25, 100).trouble()
-    assert task_runs(loss, risen, 0.25, 10_000).trouble() == ""
-    assert (
-        task_runs(loss, guesses).trouble() == "" or "broken" in task_runs(loss, guesses).trouble()
-    )
 
 
 def test_a_broken_task_is_one_whose_score_falls_with_the_loss():
@@ -229,49 +201,21 @@ def test_a_broken_task_is_one_whose_score_falls_with_the_loss():
     assert "broken" in task_runs(loss, np.linspace(0.6, 0.4, 8)).trouble()
     assert task_runs(loss, np.linspace(0.4, 0.6, 8)).trouble() == ""
     flat = task_runs(loss, 0.5 + 0.01 * np.array([1, -1, 1, -1, -1, 1, -1, 1]))
-    assert flat.trouble() == "" and not flat.has_trend()
+    assert flat.trouble() == "" and flat.doubt().startswith("the score hardly follows the loss")
 
 
 def test_tasks_are_named_by_patterns_of_columns():
-    columns = ["N", "acc_mmlu", "bpb_mmlu", "acc_piqa", "bpb_piqa", "acc_alone", "bpb_c4"]
+    columns = ["N", "acc_mmlu", "bpb_mmlu", "acc_piqa", "bpb_piqa", "acc_alone", "acc_norm_piqa"]
     runs = jl.read_runs(pd.DataFrame({name: [0.5, 0.6] for name in columns}))
     found = chain._tasks_of("acc_*:bpb_*", runs)
-    assert found == {"mmlu": (["bpb_mmlu"], "acc_mmlu"), "piqa": (["bpb_piqa"], "acc_piqa")}
-    found = chain._tasks_of(["mmlu=acc_mmlu:bpb_mmlu,bpb_c4", "acc_alone:bpb_c4"], runs)
-    assert found["mmlu"] == (["bpb_mmlu", "bpb_c4"], "acc_mmlu")
-    assert found["acc_alone"] == (["bpb_c4"], "acc_alone")
-    assert chain._tasks_of("acc_*:bpb_*,bpb_c4", runs)["piqa"][0] == ["bpb_piqa", "bpb_c4"]
-    # A task without a loss of its own is predicted by that of all.
-    assert chain._tasks_of("acc_*:bpb_*,bpb_c4", runs)["alone"][0] == ["bpb_c4"]
-    assert chain._tasks_of("acc_*:bpb_*,bpb_c5", runs)["piqa"][0] == ["bpb_piqa", "bpb_c5"]
-    # Another metric of a task is no task.
-    both = jl.read_runs(runs.table.assign(acc_norm_piqa=0.5))
-    assert "norm_piqa" not in chain._tasks_of("acc_*:bpb_*,bpb_c4", both)
-    assert set(chain._tasks_of("acc_norm_*:bpb_*,bpb_c4", both)) == {"piqa"}
-    for text, message in (
-        ("acc_*", "not 'acc_\\*'"),
-        ("score_*:bpb_*", "no two columns fit sc"),
-    ):
-        with pytest.raises(UsageError, match=message):
+    assert found == {"mmlu": ("bpb_mmlu", "acc_mmlu"), "piqa": ("bpb_piqa", "acc_piqa")}
+    assert chain._tasks_of(["acc_alone:c4"], runs) == {"acc_alone": ("c4", "acc_alone")}
+    # One loss for all; another metric of a task is no task.
+    assert [*chain._tasks_of("acc_*:bpb_mmlu", runs)] == ["mmlu", "piqa", "alone"]
+    assert chain._tasks_of("acc_norm_*:bpb_*", runs) == {"piqa": ("bpb_piqa", "acc_norm_piqa")}
+    for text in ("acc_none", "score_*:bpb_*"):
+        with pytest.raises(UsageError, match="no columns are called .* a score and a loss"):
             chain._tasks_of(text, runs)
-
-
-def test_a_task_of_which_little_is_known_says_so():
-    loss = np.linspace(2.0, 1.0, 8)
-    risen = task_runs(loss, np.linspace(0.5, 0.6, 8), 0.5)
-    assert risen.doubt(0.1) == "" and risen.doubt(0.2).startswith("little is known: the interval")
-    assert task_runs(loss, np.linspace(0.5, 0.6, 8)).doubt(0.2) == ""  # chance may be 0
-    flat = task_runs(loss, 0.5 + 0.01 * np.array([1, -1, 1, -1, -1, 1, -1, 1]))
-    assert flat.doubt(0.01).startswith("the score hardly follows the loss")
-
-
-def test_tasks_of_one_doubt_share_a_note():
-    doubts = ["no run is above chance; no forecast", NO_TREND, "", WIDE_SCORE]
-    table = pd.DataFrame({"task": list("abcdef"), "note": [*doubts, doubts[0], WIDE_SCORE]})
-    notes = chain._notes(table, {}, {})
-    assert [note.code for note in notes] == ["no-forecast", "no-trend", "wide-score"]
-    assert notes[0].message == "a, e: no run is above chance; no forecast"
-    assert all(note.severity == "warning" for note in notes)
 
 
 @pytest.mark.parametrize("together,width", [(0.0, np.sqrt(2)), (1.0, 0.0)])
@@ -288,13 +232,14 @@ def test_noise_of_the_loss_that_the_score_does_not_follow_counts_once(together, 
         {name: np.full(1000, value) for name, value in params.items()},
         np.full(1000, 0.01 / np.sqrt(5 / 3)), *errors,
     )  # fmt: skip
-    drawn = made.draws(0, *normal.T)["score"]  # which falls by a hundredth with 0.04 of the loss
+    drawn = made.draws(0, *normal.T)[0]  # which falls by a hundredth with 0.04 of the loss
     assert drawn.std() / 0.01 == pytest.approx(width, abs=0.3)
 
 
 def test_late_checkpoints_count_more_and_many_of_a_run_little_more_than_one():
     table = pd.DataFrame({"run": list("aaaab"), "N": 1e9, "D": [1e9, 6e9, 9e9, 1e10, 1e10]})
-    weight = chain.Ladder.of(jl.read_runs(table), "run", {"N": [1e9], "D": [1e9]}).weight
+    final, weight, _ = chain._ladder(jl.read_runs(table), "D", "run")
+    assert final.tolist() == [3, 4]
     assert weight[0] == 0 and (np.diff(weight[:4]) > 0).all() and weight[4] == 1
     assert 1 < weight[:4].sum() < 1.5
 
@@ -307,41 +252,18 @@ def test_tasks_go_together_as_their_errors_do():
     assert few[0, 1] < 0.3  # two runs say little
 
 
-def test_compute_is_where_the_scores_first_reach_the_goal():
-    grid, scores = np.array([1e20, 1e21, 1e22]), np.array([0.3, 0.4, 0.6])
-    assert chain._first(grid, scores, 0.5) == pytest.approx(10**21.5)
-    assert chain._first(grid, scores, 0.2) == pytest.approx(1e20)
-    assert chain._first(grid, scores, 0.7) == np.inf
-
-
-@pytest.mark.full
-def test_the_compute_for_a_score_is_where_models_have_it():
-    answer = jl.forecasting.compute_for_score(
-        ladder(), {"rises": TASKS["rises"]}, 0.7, groups="run", chance=0.25, ratio=20.0
-    )
-    row = answer.table.iloc[0]
-    N = np.sqrt(row["compute"] / 120)
-    assert score_of(loss_of(N, 20 * N)) == pytest.approx(0.7, rel=0.03)
-    assert row["compute_low"] < row["compute"] < row["compute_high"]
-    with pytest.raises(UsageError, match="score says nothing of task rises"):
-        jl.forecasting.compute_for_score(
-            ladder(), {"rises": TASKS["rises"]}, {"x": 0.7}, groups="run", chance=0.25
-        )
-
-
 @pytest.mark.parametrize(
     "change,message",
     [
-        ({"at": {"N": 1e9}}, "at has N; scores are forecast from N and D"),
+        ({"at": {"N": 1e9}}, "input D is missing"),
         ({"at": 3}, "at is a dict"),
-        ({"at": {"N": "much", "D": 1e12}}, "at: N must be numbers: .*much"),
+        ({"at": {"N": "much", "D": 1e12}}, "no number"),
         ({"chance": {"b": 0.25}}, "chance names task b; tasks are a"),
-        ({"questions": {"b": 100}}, "questions names task b; tasks are a"),
         ({"tasks": {}}, "tasks is a dict"),
         ({"groups": "rum"}, r"no column rum \(groups=\).*'run'"),
         ({"tasks": {"a": ("bpp", "acc")}}, r"no column bpp \(tasks=\)"),
         ({"tasks": {"a": ("bpb", "percent")}}, "column percent: rows .* divide percent by 100"),
-        ({"tasks": {"a": ("zero", "acc")}}, "column zero: rows .* a loss is positive"),
+        ({"tasks": {"a": ("zero", "acc")}}, "column zero: rows .* a loss is a positive number"),
         ({"tasks": {"a": ("gap", "acc")}}, "column gap: row.* leave the row out"),
     ],
 )
