@@ -231,7 +231,8 @@ def _shown(result: Result) -> list[Any]:
         if not any(one.interval for one in numbers.values()):
             rows, head = [(*row[:2], row[-1]) for row in rows], (*head[:2], head[-1])
         parts.append(table(head, rows, "In the units of the runs", words=(len(head) - 1,)))
-    if words := [(name.replace("_", " "), text) for name, text in result.words.items() if text]:
+    facts = getattr(result, "facts", {}).items()
+    if words := [(n.replace("_", " "), one) for n, one in facts if one and isinstance(one, str)]:
         parts.append(pairs(words, "In words"))
     parts += [_frame(result, frame, name.capitalize()) for name, frame in result.shown().items()]
     return [*parts, *([note_list(result.notes)] if result.notes else [])]

@@ -93,7 +93,7 @@ def isoflops(runs: Any, ax: Axes | None = None, *, level: ConfidenceLevel = LEVE
         inside = x.min() <= at <= x.max()
         k = int(np.argmin(losses))  # a bound, where the vertex is a guess
         best = (np.exp(at + centre), c - b**2 / (4 * a)) if inside else (sizes[k], losses[k])
-        path += [best] * inside
+        path += [best] * bool(inside)
         said["hollow: beyond its runs"] = said.get("hollow: beyond its runs", False) or not inside
         ax.scatter(*best, s=34, facecolor=[color if inside else "white"], edgecolor=[color],
                    marker="D", zorder=4)  # fmt: skip
