@@ -4,7 +4,7 @@
     python benchmarks/bad_experiments.py --real        # the notes on public experiments
 
 Eleven defects of tables of runs, on simulated experiments of 12 to 250 rows. The constants of
-`jaxlaw/fitting/_experiment_checks.py` were chosen on the half ``choose``: other designs, other
+`jaxlaw/fitting/_checks.py` were chosen on the half ``choose``: other designs, other
 truths and other seeds than those of the half ``score``, which bad_experiments.md reports.
 """
 
@@ -24,7 +24,7 @@ from jaxlaw.notes import FitWarning
 FAR = {"N": 70e9, "D": 1.4e12}
 #: Notes on the experiment, and those on law and rows that there were before them.
 OF_EXPERIMENT = ("doubtful-values", "mixed-runs")
-OF_LAW = ("lack-of-fit", "outliers", "weak-fit", "poor-fit")
+OF_LAW = ("lack-of-fit", "outliers", "poor-fit")
 _HEALTHY = 3  # times as many healthy tables as of each defect
 # Another corpus: its floor and its terms are a little higher.
 OTHER = 1.06

@@ -21,8 +21,11 @@ import numpy as np
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.fitting._fit_many import fit_many, refit_near
+from jaxlaw.fitting._engine import solve
+from jaxlaw.fitting._fit_many import Refits, fit_many
+from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting.solvers import SOLVERS
 from jaxlaw.uncertainty import _bootstrap as bootstrapping
 from jaxlaw.uncertainty._fit_problem import fit_with_data
 from jaxlaw.uncertainty._groups import group_numbers
@@ -35,6 +38,48 @@ POINTS = {
     "chinchilla": {"N": np.array([1e9, 1e11]), "D": np.array([2e10, 2e12])},
     "dcpt": {"N": np.array([1.8, 7.0]), "D": np.array([1.5, 10.0]), "r": np.array([0.4, 0.15])},
 }
+
+
+def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refits:
+    """Fit every refit again to other targets, from its optimum: quick, and without evidence.
+
+    Each is solved from its own optimum and from that of another refit, in case the best optimum
+    is another one; there is no screening and no polishing by L-BFGS.
+
+    Args:
+        refits: what :func:`fit_many` returned for P refits.
+        weights: (P, n), of the refits.
+        targets: (P, R, n).
+
+    Returns:
+        :class:`Refits` of P·R refits, those of the first one first; nothing in ``agreeing``.
+    """
+    count, draws, points = targets.shape
+    with jax.enable_x64(True):
+        problem = refits.problem
+        fields = problem.many(
+            weights=np.repeat(weights, draws, axis=0),
+            targets=problem.transformed(targets).reshape(-1, points),
+        )
+        number = np.repeat(np.arange(count), draws)
+        other = (number + 1 + np.tile(np.arange(draws), count) % max(count - 1, 1)) % count
+        starts = np.stack([refits.coordinates[number], refits.coordinates[other]], axis=1)
+        problems = problem.data._replace(**fields)
+        lanes = solve(SOLVERS["newton"], problem.model, problems, starts, frozenset(fields))
+        values = np.where(np.isfinite(lanes.value), lanes.value, np.inf)
+        best = values.argmin(axis=1)
+        each = np.arange(len(best))
+        coordinates = lanes.coordinates[each, best]
+        return Refits(
+            problem=problem,
+            params=problem.params(coordinates),
+            coordinates=coordinates,
+            objective=values[each, best] * scale_on_host(problem.data),
+            status=lanes.status[each, best],
+            agreement=np.full(len(best), np.nan),
+            agreeing=(),
+            n_solved=np.full(len(best), starts.shape[1]),
+        )
 
 
 def curves_of(table):

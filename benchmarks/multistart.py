@@ -95,7 +95,8 @@ def fit_problem(name: str, runs: Any, linear: bool = True) -> Any:
     """A law on its runs as jaxlaw solves it; without ``linear`` in the papers' coordinates."""
     law = laws.get(name)
     seen = jl.read_runs(runs).observations(law)
-    return build_problem(law, seen.inputs, seen.target, seen.weight, FitOptions(), linear)
+    options = FitOptions(solver="newton" if linear else "lbfgs")
+    return build_problem(law, seen.inputs, seen.target, seen.weight, options)
 
 
 class Case(NamedTuple):

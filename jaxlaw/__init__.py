@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from jaxlaw.errors import UsageError as UsageError
     from jaxlaw.fitting._fit import fit as fit
     from jaxlaw.fitting._fit_batch import fit_batch as fit_batch
-    from jaxlaw.fitting._fit_decay import fit_decay as fit_decay
     from jaxlaw.fitting._fitted_law import FittedLaw as FittedLaw
     from jaxlaw.fitting._published import published as published
     from jaxlaw.fitting._published import published_table as published_table
+    from jaxlaw.fitting._shift_and_decay import fit_decay as fit_decay
     from jaxlaw.fitting._result import Fit as Fit
     from jaxlaw.forecasting import Forecast as Forecast
     from jaxlaw.forecasting import backtest as backtest

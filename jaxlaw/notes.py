@@ -26,7 +26,7 @@ _ORDER = ("error", "warning", "info")
 #: Codes of one severity by what their remedy would change: first what the runs are, which changes
 #: every number; last what changes intervals or single parameters alone. All others are between.
 _OF_RUNS = (
-    "objective-disagrees", "doubtful-values", "several-sizes", "checkpoints-as-runs", "mixed-runs",
+    "objective-disagrees", "doubtful-values", "checkpoints-as-runs", "mixed-runs",
     "implausible-value",
 )  # fmt: skip
 _OF_INTERVALS = ("dropped-invalid", "loose", DEPENDENT_ROWS)

@@ -22,7 +22,7 @@ def known(pair=("chinchilla", TRUTHS["chinchilla"])):
 
 
 UNSEEN = Note("unseen-ratio", "warning", "D/N of 900, which no run had")
-OTHER = Note("ridge", "warning", "rely on predictions")
+OTHER = Note("unidentifiable", "warning", "rely on predictions")
 
 
 @pytest.mark.parametrize(

@@ -353,7 +353,8 @@ def _read_as_fitted(values: dict[str, Any]) -> None:
     """Laws of fits in place of these, and the runs read as the first fit's were."""
     import jaxlaw as jl
     from jaxlaw.data import ReadingOptions
-    from jaxlaw.fitting import READ_AS_FITTED, runs_of
+    from jaxlaw.fitting import runs_of
+    from jaxlaw.notes import COLUMNS_TAKEN
 
     laws = values["laws"]
     for fit in [law for law in laws if isinstance(law, jl.FittedLaw)][:1]:
@@ -361,7 +362,7 @@ def _read_as_fitted(values: dict[str, Any]) -> None:
         values["laws"] = [getattr(law, "law", law) for law in laws]
         values["runs"] = runs_of(fit, values["runs"], reading)
         for note in values["runs"].notes:
-            if note.code == READ_AS_FITTED:
+            if note.code == COLUMNS_TAKEN:
                 print(note.message, file=sys.stderr)
 
 

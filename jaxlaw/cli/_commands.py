@@ -88,7 +88,7 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, 80, initial_indent=indent, subsequent_indent=indent)
 
 
-@lists_options(FitKeywords)
+@lists_options
 def fit(
     law: Any,
     runs: Any,
@@ -128,7 +128,7 @@ def fit(
     return jl.fit(law, runs.runs(decay, **counted), strict=strict, **options)
 
 
-@lists_options(FitKeywords)
+@lists_options
 def influence(
     law: Any,
     runs: Any,
@@ -163,7 +163,7 @@ def influence(
                   notes=fitted.notes, facts={"law": fitted.law.name})  # fmt: skip
 
 
-@lists_options(FitKeywords)
+@lists_options
 def identifiability(
     law: Any, runs: Any, *, groups: Any = None, **options: Unpack[FitKeywords]
 ) -> Answer:

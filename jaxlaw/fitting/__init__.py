@@ -6,7 +6,9 @@ from jaxlaw._faces import face
 
 if TYPE_CHECKING:
     from jaxlaw.fitting._checkpoint import folder_name as folder_name
-    from jaxlaw.fitting._experiment_checks import experiment_notes as experiment_notes
+    from jaxlaw.fitting._checks import Residuals as Residuals
+    from jaxlaw.fitting._checks import experiment_notes as experiment_notes
+    from jaxlaw.fitting._checks import residual_notes as residual_notes
     from jaxlaw.fitting._extrapolation import joint_ranges as joint_ranges
     from jaxlaw.fitting._extrapolation import outside_range as outside_range
     from jaxlaw.fitting._extrapolation import range_message as range_message
@@ -17,14 +19,10 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._fit_many import compiled_ahead as compiled_ahead
     from jaxlaw.fitting._fit_many import fit_many as fit_many
     from jaxlaw.fitting._fit_many import predict_each as predict_each
-    from jaxlaw.fitting._fit_many import refit_near as refit_near
     from jaxlaw.fitting._fitted_law import FittedLaw as FittedLaw
-    from jaxlaw.fitting._observed_shift import observed_shift as observed_shift
     from jaxlaw.fitting._options import FitKeywords as FitKeywords
     from jaxlaw.fitting._options import FitOptions as FitOptions
     from jaxlaw.fitting._options import SharedKeywords as SharedKeywords
-    from jaxlaw.fitting._options import WorkKeywords as WorkKeywords
-    from jaxlaw.fitting._options import fitted_by as fitted_by
     from jaxlaw.fitting._options import law_and_options as law_and_options
     from jaxlaw.fitting._options import lists_options as lists_options
     from jaxlaw.fitting._options import split_options as split_options
@@ -38,20 +36,19 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._problem import Linearisation as Linearisation
     from jaxlaw.fitting._problem import build_problem as build_problem
     from jaxlaw.fitting._problem import linearise as linearise
+    from jaxlaw.fitting._problem import problem_of as problem_of
     from jaxlaw.fitting._problem import rows_around as rows_around
-    from jaxlaw.fitting._residual_checks import Residuals as Residuals
-    from jaxlaw.fitting._residual_checks import residual_notes as residual_notes
     from jaxlaw.fitting._result import Fit as Fit
     from jaxlaw.fitting._result import StandardErrors as StandardErrors
     from jaxlaw.fitting._result import moved_params as moved_params
     from jaxlaw.fitting._result import student_interval as student_interval
-    from jaxlaw.fitting._runs_of_fit import READ_AS_FITTED as READ_AS_FITTED
     from jaxlaw.fitting._runs_of_fit import read_as_fitted as read_as_fitted
     from jaxlaw.fitting._runs_of_fit import runs_for as runs_for
     from jaxlaw.fitting._runs_of_fit import runs_of as runs_of
     from jaxlaw.fitting._scores import SCORES as SCORES
     from jaxlaw.fitting._scores import metrics as metrics
     from jaxlaw.fitting._scores import score_text as score_text
+    from jaxlaw.fitting._shift_and_decay import observed_shift as observed_shift
     from jaxlaw.fitting._standard_errors import moves_of_base as moves_of_base
     from jaxlaw.fitting._standard_errors import sandwich_root as sandwich_root
     from jaxlaw.fitting._transform import Array as Array

@@ -37,8 +37,11 @@ def joint_ranges(specs: Sequence[Input], inputs: Mapping[str, np.ndarray]) -> Ra
     Returns:
         ``"N*D"`` and ``"D/N"`` → (lowest, highest), for each pair.
     """
-    names = [spec.name for spec in specs if _has_logarithm(spec, inputs[spec.name])]
-    ranges = {}
+    ranges, names = {}, []
+    for spec in specs:
+        positive = spec.domain == "real" and inputs[spec.name].min() > 0
+        if (positive or spec.domain == "positive") and not spec.per_drop and spec.name not in AREAS:
+            names.append(spec.name)
     with np.errstate(over="ignore", under="ignore"):
         for first, second in itertools.combinations(names, 2):
             for label in (f"{first}*{second}", f"{second}/{first}"):
@@ -46,11 +49,6 @@ def joint_ranges(specs: Sequence[Input], inputs: Mapping[str, np.ndarray]) -> Ra
                 if np.isfinite(values).all() and (values > 0).all():
                     ranges[label] = (float(values.min()), float(values.max()))
     return ranges
-
-
-def _has_logarithm(spec: Input, values: np.ndarray) -> bool:
-    positive = spec.domain == "positive" or (spec.domain == "real" and values.min() > 0)
-    return positive and not spec.per_drop and spec.name not in AREAS
 
 
 def parts_of(label: str) -> tuple[str, str]:
@@ -87,24 +85,17 @@ def outside_range(
             # Not S1: a law is a power of it, and steps before the first fitted one are far away.
             slack = max(slack, ANNEALED * (high - low))
         outside[name] = np.logical_not((value >= low - slack) & (value <= high + slack))
-    for label in joint:
+    for label, (low, high) in joint.items():
         pair = parts_of(label)
-        if set(pair) <= set(values) and all(ranges[name][0] > 0 for name in pair):
-            out = _beyond_jointly(label, ranges, joint, values)
-            outside[label] = out & np.logical_not(outside[pair[0]] | outside[pair[1]])
+        if not (set(pair) <= set(values) and all(ranges[name][0] > 0 for name in pair)):
+            continue
+        with np.errstate(all="ignore"):
+            span = min(np.log(ranges[name][1] / ranges[name][0]) for name in pair)
+            near, at = np.exp(SPAN * span) * (1 + SAME), _joint(label, values)
+            inside = (at >= low / near) & (at <= high * near)
+        # Where a single range is left, that says it.
+        outside[label] = np.logical_not(inside | outside[pair[0]] | outside[pair[1]])
     return outside
-
-
-def _beyond_jointly(
-    label: str, ranges: Ranges, joint: Ranges, values: Mapping[str, np.ndarray]
-) -> np.ndarray:
-    """Which points lie beyond a product or ratio of two inputs by a part of their ranges."""
-    low, high = joint[label]
-    with np.errstate(all="ignore"):
-        spans = [np.log(ranges[name][1] / ranges[name][0]) for name in parts_of(label)]
-        near = np.exp(SPAN * min(spans))
-        at = _joint(label, values)
-        return np.logical_not((at >= low / near * (1 - SAME)) & (at <= high * near * (1 + SAME)))
 
 
 def range_message(

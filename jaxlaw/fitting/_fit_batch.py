@@ -23,7 +23,7 @@ from jaxlaw.fitting._objective import (
     scaled_value,
 )
 from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._problem import FitProblem, build_problem
+from jaxlaw.fitting._problem import FitProblem, build_problem, model_of
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import Array, Model, in_own_units
 from jaxlaw.fitting.solvers import SOLVERS, Solver, Status
@@ -127,53 +127,13 @@ def fit_batch(
         raise UsageError(
             f"weights have shape {weights.shape}, targets {targets.shape}: give (P, n) or (n,)"
         ) from None
-    missing = [name for name in law.input_names if name not in inputs]
-    if missing:
+    if missing := [name for name in law.input_names if name not in inputs]:
         raise UsageError(f"law {law.name} also needs the inputs {', '.join(missing)}")
-    inputs = {name: as_array(f"input {name}", inputs[name], kind) for name in law.input_names}
-    batched = _inputs_of_each(law, inputs, targets)
-    options = FitOptions(
-        delta=None if delta is None else _scalar("delta", delta, kind),  # type: ignore[arg-type]
-        residuals=residuals,
-        asymmetry=_scalar("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
-    )
-    starts = _checked_starts(law, starts, len(targets))
-    if not batched:
-        problem = build_problem(law, inputs, targets, weights, options)
-        return _solve(problem.model, problem.data, _starts(problem, starts), ("target", "weight"))
-    return _fit_each(law, inputs, batched, targets, weights, starts, options)
-
-
-def _checked_starts(law: Law, starts: Any, count: int) -> Any:
-    """Starts as an array (S, p) or (count, S, p), or the size of a sample."""
-    if isinstance(starts, int | np.integer):
-        return starts
-    if isinstance(starts, Mapping):
-        starts = _stacked(law, starts)
-    starts = jnp.atleast_2d(as_array("starts", starts))
-    if starts.ndim > 3 or (starts.ndim == 3 and len(starts) != count):
-        raise UsageError(
-            f"starts have shape {starts.shape}: give (S, p), or (P, S, p) of {count} problems"
-        )
-    return starts
-
-
-def _stacked(law: Law, starts: Mapping[str, Any]) -> Array:
-    """Starts by name, (S,) or (P, S), with the law's parameters as the last axis."""
-    for name in starts:
-        law.parameter(name)
-    if missing := [name for name in law.parameter_names if name not in starts]:
-        raise UsageError(f"starts lack {', '.join(missing)}")
-    columns = [jnp.atleast_1d(as_array("starts", starts[name])) for name in law.parameter_names]
-    return jnp.stack(jnp.broadcast_arrays(*columns), axis=-1)
-
-
-def _inputs_of_each(law: Law, inputs: Mapping[str, Array], targets: Array) -> frozenset[str]:
-    """Names of the inputs that differ between problems; refuses shapes that do not fit."""
     count, rows = targets.shape
-    batched = set()
+    arrays, own = {}, set()
     for spec in law.inputs:
-        shape = inputs[spec.name].shape
+        arrays[spec.name] = values = as_array(f"input {spec.name}", inputs[spec.name], kind)
+        shape = values.shape
         if shape[:1] == (rows,) and len(shape) <= 1 + spec.per_drop:
             continue
         if shape[:2] != (count, rows) or len(shape) > 2 + spec.per_drop:
@@ -181,36 +141,32 @@ def _inputs_of_each(law: Law, inputs: Mapping[str, Array], targets: Array) -> fr
                 f"input {spec.name} has shape {shape}; targets {targets.shape} need "
                 f"{(rows,)} or {(count, rows)}"
             )
-        batched.add(spec.name)
-    return frozenset(batched)
+        own.add(spec.name)
+    options = FitOptions(
+        delta=None if delta is None else _scalar("delta", delta, kind),  # type: ignore[arg-type]
+        residuals=residuals,
+        asymmetry=_scalar("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
+    )
+    starts = _checked_starts(law, starts, count)
+    if not own:
+        problem = build_problem(law, arrays, targets, weights, options)
+        return _solve(problem.model, problem.data, _starts(problem, starts), ("target", "weight"))
+    # Problems that differ in their inputs differ in all that is computed from these.
+    arrays = {
+        name: values if name in own else jnp.broadcast_to(values, (count, *values.shape))
+        for name, values in arrays.items()
+    }
+    model = model_of(law, options)
 
-
-def _fit_each(
-    law: Law, inputs: Mapping[str, Array], batched: frozenset[str], targets: Array, weights: Array,
-    starts: Any, options: FitOptions,
-) -> BatchFit:  # fmt: skip
-    """Fit problems that differ in their inputs, and so in all that is computed from these."""
-
-    def built(inputs: Mapping[str, Array], target: Array, weight: Array) -> FitProblem:
-        return build_problem(law, inputs, target, weight, options)
-
-    def arrays(inputs: Any, target: Array, weight: Array, starts: Any) -> tuple[Problem, Array]:
-        problem = built(inputs, target, weight)
+    def built(inputs: Any, target: Array, weight: Array, starts: Any) -> tuple[Problem, Array]:
+        problem = build_problem(law, inputs, target, weight, options)
         return problem.data, _starts(problem, starts)
 
-    count = len(targets)
-    inputs = {
-        name: values if name in batched else jnp.broadcast_to(values, (count, *values.shape))
-        for name, values in inputs.items()
-    }
-    model = built(
-        {name: values[0] for name, values in inputs.items()}, targets[0], weights[0]
-    ).model
-    if isinstance(starts, int | np.integer):  # the size of a sample is static
-        problems, starts = jax.vmap(partial(arrays, starts=starts))(inputs, targets, weights)
+    if isinstance(starts, int):  # the size of a sample is static
+        problems, starts = jax.vmap(partial(built, starts=starts))(arrays, targets, weights)
     else:
         starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
-        problems, starts = jax.vmap(arrays)(inputs, targets, weights, starts)
+        problems, starts = jax.vmap(built)(arrays, targets, weights, starts)
     return _solve(model, problems, starts, Problem._fields)
 
 
@@ -221,21 +177,39 @@ def _scalar(name: str, given: Any, kind: Any) -> Array:
     return value
 
 
+def _checked_starts(law: Law, starts: Any, count: int) -> Any:
+    """Starts as an array (S, p) or (count, S, p), or the size of a sample."""
+    if isinstance(starts, int | np.integer):
+        if not 1 <= starts <= _MOST_STARTS:
+            raise UsageError(
+                f"starts is a number from 1 to {_MOST_STARTS}, not {starts}",
+                argument="starts",
+                value=starts,
+            )
+        return int(starts)
+    if isinstance(starts, Mapping):
+        for name in starts:
+            law.parameter(name)
+        if missing := [name for name in law.parameter_names if name not in starts]:
+            raise UsageError(f"starts lack {', '.join(missing)}")
+        columns = [jnp.atleast_1d(as_array("starts", starts[n])) for n in law.parameter_names]
+        starts = jnp.stack(jnp.broadcast_arrays(*columns), axis=-1)
+    starts = jnp.atleast_2d(as_array("starts", starts))
+    if starts.ndim > 3 or (starts.ndim == 3 and len(starts) != count):
+        raise UsageError(
+            f"starts have shape {starts.shape}: give (S, p), or (P, S, p) of {count} problems"
+        )
+    if starts.shape[-1] != len(law.parameters):
+        raise UsageError(f"starts need {len(law.parameters)} columns, not {starts.shape[-1]}")
+    return starts
+
+
 def _starts(problem: FitProblem, starts: Any) -> Array:
     """Search coordinates (S, p) of a Sobol sample, or (…, S, p) of the user's natural values."""
     law, kind = problem.law, problem.data.target.dtype
-    sampled = isinstance(starts, int | np.integer)
-    if sampled and not 1 <= starts <= _MOST_STARTS:
-        raise UsageError(
-            f"starts is a number from 1 to {_MOST_STARTS}, not {starts}",
-            argument="starts",
-            value=starts,
-        )
-    rows = sobol(law, int(starts), 0) if sampled else starts
-    columns = jnp.moveaxis(jnp.asarray(rows, kind), -1, 0)
-    if len(columns) != len(law.parameters):
-        raise UsageError(f"starts need {len(law.parameters)} columns, not {len(columns)}")
-    params = dict(zip(law.parameter_names, columns, strict=True))
+    sampled = isinstance(starts, int)
+    rows = jnp.asarray(sobol(law, starts, 0) if sampled else starts, kind)
+    params = dict(zip(law.parameter_names, jnp.moveaxis(rows, -1, 0), strict=True))
     if sampled:  # a sample is of sizes at the centre of the data
         params = in_own_units(law, params, problem.means)
     return problem.transform.from_start(params).astype(kind)
@@ -299,11 +273,9 @@ def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _optimum(model: Model, problem: Problem, at: Array) -> Array:
     """One Newton step from an optimum (p,); its derivative is below."""
-    evaluation = _around(model, problem, at)
-    free = _free(problem, at, evaluation)
-    root = _root(evaluation)
+    evaluation, free, root, matrix = _around(model, problem, at)
     scaled = free * evaluation.gradient / root
-    step = solve_definite(_scaled_hessian(evaluation, free, root), scaled)
+    step = solve_definite(matrix, scaled)
     promised = scaled @ step / 2
     little = (at.dtype == jnp.float64) & (jnp.abs(promised) <= ALMOST * jnp.abs(evaluation.value))
     return jnp.clip(jnp.where(little, at - step / root, at), problem.low, problem.high)
@@ -319,40 +291,31 @@ def _optimum_jvp(model: Model, primals: Any, tangents: Any) -> tuple[Array, Arra
     """
     problem, at = primals
     optimum = _optimum(model, problem, at)
-    evaluation = _around(model, problem, optimum)
-    free = jax.lax.stop_gradient(_free(problem, optimum, evaluation))
-    root = jax.lax.stop_gradient(_root(evaluation))
+    _, free, root, matrix = _around(model, problem, optimum)
 
     def gradient(problem: Problem) -> Array:
-        return _around(model, problem, optimum).gradient
+        return _around(model, problem, optimum)[0].gradient
 
     _, moved = jax.jvp(gradient, (problem,), (tangents[0],))
-    matrix = _scaled_hessian(evaluation, free, root)
     return optimum, -solve_definite(matrix, free * moved / root) / root
 
 
-def _around(model: Model, problem: Problem, at: Array) -> Evaluation:
-    """The objective around a point (p,), with its exact Hessian."""
+def _around(model: Model, problem: Problem, at: Array) -> tuple[Evaluation, Array, Array, Array]:
+    """The objective around a point (p,), with its exact Hessian.
+
+    Returns:
+        The evaluation; (p,) 0 for coordinates that the gradient presses against a bound, 1 for the
+        others; (p,) what brings the Hessian's diagonal to one; and the Hessian (p, p) of unit
+        scale, rows and columns of bound coordinates those of 1.
+    """
     problem = problem._replace(rows=None)  # what is differentiated backwards has no such loop
-    return evaluate(model, problem, at, problem.delta, problem.delta)[1]
-
-
-def _free(problem: Problem, at: Array, evaluation: Evaluation) -> Array:
-    """(p,) 0 for coordinates that the gradient presses against a bound, 1 for the others."""
-    gradient = evaluation.gradient
+    evaluation = evaluate(model, problem, at, problem.delta, problem.delta)[1]
+    gradient, hessian = evaluation.gradient, evaluation.hessian
     low, high = (at <= problem.low) & (gradient >= 0), (at >= problem.high) & (gradient <= 0)
-    return (~low & ~high).astype(at.dtype)
-
-
-def _root(evaluation: Evaluation) -> Array:
-    """(p,) what brings the Hessian's diagonal to one."""
-    return jnp.sqrt(jnp.maximum(jnp.abs(jnp.diagonal(evaluation.hessian)), 1e-30))
-
-
-def _scaled_hessian(evaluation: Evaluation, free: Array, root: Array) -> Array:
-    """The Hessian (p, p) of unit scale, rows and columns of bound coordinates those of 1."""
-    matrix = evaluation.hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
-    return matrix + jnp.diag(1.0 - free)
+    root = jnp.sqrt(jnp.maximum(jnp.abs(jnp.diagonal(hessian)), 1e-30))
+    free, root = jax.lax.stop_gradient(((~low & ~high).astype(at.dtype), root))
+    matrix = hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
+    return evaluation, free, root, matrix + jnp.diag(1.0 - free)
 
 
 def solve_inside(

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -22,20 +21,17 @@ from jaxlaw._jit import compiled, in_float64, padded, size_class
 from jaxlaw.data import Observations
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._elementwise import check_elementwise
-from jaxlaw.fitting._engine import solve
 from jaxlaw.fitting._multistart import (
     OWN_STARTS,
     Batch,
-    Optimum,
     compile_search,
     find_optima,
     find_optima_warm,
 )
 from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._problem import FitProblem, build_problem
+from jaxlaw.fitting._problem import FitProblem, problem_of
 from jaxlaw.fitting._starts import first_starts
-from jaxlaw.fitting.solvers import SOLVERS
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
@@ -134,32 +130,62 @@ def fit_many(
     """
     options = options or FitOptions()
     options.check(law)
-    given = _given_rows(weights, targets, len(observations))
+    named = {"weights": weights, "targets": targets}
+    given = {name: np.asarray(v, float) for name, v in named.items() if v is not None}
+    shapes = {values.shape for values in given.values()}
+    if len(shapes) != 1 or len(shape := shapes.pop()) != 2 or shape[1] != len(observations):
+        raise UsageError(
+            f"weights and targets need the shape (refits, {len(observations)}); they have "
+            f"{', '.join(str(values.shape) for values in given.values()) or 'none'}"
+        )
     method, work = options.method, options.work()
     with cache_folder(options.compile_cache), in_float64():
-        problem = build_problem(
-            law, observations.inputs, observations.target, observations.weight, options,
-            method.linear_coefficients,
-        )  # fmt: skip
+        problem = problem_of(law, observations, options)
         check_elementwise(problem, observations.inputs)
-        batch = _refit_batch(problem, given, fixed)
+        if targets is not None:
+            given["targets"] = problem.transformed(given["targets"])
+        fields = problem.many(**given)
+        if fixed:
+            fields["low"], fields["high"] = problem.bounds_with(fixed)
+        batch = Batch(problem.model, problem.data._replace(**fields), frozenset(fields))
         starts, points = first_starts(problem), None
         if extra_starts is not None:
             columns = dict(zip(law.parameter_names, np.transpose(extra_starts), strict=True))
             points = problem.coordinates(columns)
         of_set = np.zeros(batch.count, int) if data_sets is None else np.asarray(data_sets)
-        if _worth_a_warm_start(batch, options.n_local, len(starts), of_set):
-            full_data = _data_sets_of(batch, problem, data_sets)
+        # Where every start is solved as it is, the options demand a search of each refit.
+        screened = options.n_local and options.n_local < len(starts)
+        if screened and batch.count >= MANY * (of_set.max() + 1):
+            if data_sets is None:
+                fields = {k: np.asarray(getattr(problem.data, k))[None] for k in batch.batched}
+                whole = batch._replace(problems=batch.problems._replace(**fields))
+            else:
+                each = [of_set == k for k in range(of_set.max() + 1)]
+                whole = batch.only(np.array([int(np.argmax(members)) for members in each]))
+                if weights is not None:
+                    rows = np.asarray(batch.problems.weight)
+                    most = np.stack([rows[members].max(axis=0) for members in each])
+                    whole = whole._replace(problems=whole.problems._replace(weight=most))
             optima = find_optima_warm(
-                method, batch, full_data, of_set, starts, options.n_local, work, points,
-                n_own_starts,
-            )  # fmt: skip
+                method, batch, whole, of_set, starts, options.n_local, work, points, n_own_starts
+            )
         else:
             starts = starts if points is None else np.concatenate([starts, points])
             optima = find_optima(method, batch, starts, options.n_local, work)
-        # What the fixed values of a refit are stands in its bounds, and so in its coordinates, to
-        # the rounding of the transform alone: reported are the values themselves.
-        return _refits(problem, optima, dict(fixed or {}), work.notes)
+        coordinates = np.stack([optimum.coordinates for optimum in optima])
+        return Refits(
+            problem=problem,
+            # What the fixed values of a refit are stands in its bounds, and so in its coordinates,
+            # to the rounding of the transform alone: reported are the values themselves.
+            params=problem.params(coordinates) | dict(fixed or {}),
+            coordinates=coordinates,
+            objective=np.array([one.objective for one in optima]) * scale_on_host(problem.data),
+            status=np.array([optimum.status for optimum in optima]),
+            agreement=np.array([optimum.agreement for optimum in optima]),
+            agreeing=tuple(optimum.agreeing for optimum in optima),
+            n_solved=np.array([optimum.solved for optimum in optima]),
+            notes=work.notes,
+        )
 
 
 @contextlib.contextmanager
@@ -179,10 +205,7 @@ def compiled_ahead(fits: Sequence[tuple[Law, Observations, FitOptions]]) -> Iter
     def compile_one(law: Law, observations: Observations, options: FitOptions) -> None:
         # An error is met again, and reported, by the fit itself.
         with contextlib.suppress(Exception), in_float64():
-            problem = build_problem(
-                law, observations.inputs, observations.target, observations.weight, options,
-                options.method.linear_coefficients,
-            )  # fmt: skip
+            problem = problem_of(law, observations, options)
             starts = np.zeros((2, len(law.parameters)))
             compile_search(options.method, Batch(problem.model, problem.data), starts, 1)
 
@@ -193,114 +216,3 @@ def compiled_ahead(fits: Sequence[tuple[Law, Observations, FitOptions]]) -> Iter
             yield
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _given_rows(
-    weights: np.ndarray | None, targets: np.ndarray | None, n: int
-) -> dict[str, np.ndarray]:
-    """Weights and targets, those that are given, as (P, n) of one P; raises UsageError."""
-    named = {"weights": weights, "targets": targets}
-    given = {name: np.asarray(v, float) for name, v in named.items() if v is not None}
-    shapes = {v.shape for v in given.values()}
-    if len(shapes) != 1 or len(shape := shapes.pop()) != 2 or shape[1] != n:
-        raise UsageError(
-            f"weights and targets need the shape (refits, {n}); they have "
-            f"{', '.join(str(v.shape) for v in given.values()) or 'none'}"
-        )
-    return given
-
-
-def _refit_batch(
-    problem: FitProblem, given: dict[str, np.ndarray], fixed: Mapping[str, np.ndarray] | None
-) -> Batch:
-    """The problem with the rows and the fixed values of every refit."""
-    if "targets" in given:
-        given = given | {"targets": problem.transformed(given["targets"])}
-    fields = problem.many(**given)
-    if fixed:
-        fields["low"], fields["high"] = problem.bounds_with(fixed)
-    return Batch(problem.model, problem.data._replace(**fields), frozenset(fields))
-
-
-def _worth_a_warm_start(batch: Batch, n_local: Any, starts: int, of_set: np.ndarray) -> bool:
-    """Whether refits are many enough for a search of their data sets, and are screened at all.
-
-    Where every start is solved as it is, the options demand a search of each.
-    """
-    return bool(n_local and n_local < starts and batch.count >= MANY * (of_set.max() + 1))
-
-
-def _refits(
-    problem: FitProblem, optima: list[Optimum], fixed: dict[str, np.ndarray], notes: Any
-) -> Refits:
-    coordinates = np.stack([optimum.coordinates for optimum in optima])
-    return Refits(
-        problem=problem,
-        params=problem.params(coordinates) | fixed,
-        coordinates=coordinates,
-        objective=np.array([one.objective for one in optima]) * scale_on_host(problem.data),
-        status=np.array([optimum.status for optimum in optima]),
-        agreement=np.array([optimum.agreement for optimum in optima]),
-        agreeing=tuple(optimum.agreeing for optimum in optima),
-        n_solved=np.array([optimum.solved for optimum in optima]),
-        notes=notes,
-    )
-
-
-def _data_sets_of(batch: Batch, problem: FitProblem, data_sets: np.ndarray | None) -> Batch:
-    """The whole data sets, with the same fields as the refits."""
-    if data_sets is None:
-        fields = {
-            name: jax.tree.map(lambda leaf: np.asarray(leaf)[None], getattr(problem.data, name))
-            for name in batch.batched
-        }
-        return batch._replace(problems=batch.problems._replace(**fields))
-    firsts = np.array([int(np.argmax(data_sets == k)) for k in range(data_sets.max() + 1)])
-    full_data = batch.only(firsts)
-    if "weight" in batch.batched:
-        weight = np.asarray(batch.problems.weight)
-        most = np.stack([weight[data_sets == k].max(axis=0) for k in range(data_sets.max() + 1)])
-        full_data = full_data._replace(problems=full_data.problems._replace(weight=most))
-    return full_data
-
-
-def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refits:
-    """Fit every refit again to other targets, from its optimum: quick, and without evidence.
-
-    Each is solved from its own optimum and from that of another refit, in case the best optimum
-    is another one; there is no screening and no polishing by L-BFGS.
-
-    Args:
-        refits: what :func:`fit_many` returned for P refits.
-        weights: (P, n), of the refits.
-        targets: (P, R, n).
-
-    Returns:
-        :class:`Refits` of P·R refits, those of the first one first; nothing in ``agreeing``.
-    """
-    count, draws, points = targets.shape
-    with in_float64():
-        problem = refits.problem
-        fields = problem.many(
-            weights=np.repeat(weights, draws, axis=0),
-            targets=problem.transformed(targets).reshape(-1, points),
-        )
-        number = np.repeat(np.arange(count), draws)
-        other = (number + 1 + np.tile(np.arange(draws), count) % max(count - 1, 1)) % count
-        starts = np.stack([refits.coordinates[number], refits.coordinates[other]], axis=1)
-        problems = problem.data._replace(**fields)
-        lanes = solve(SOLVERS["newton"], problem.model, problems, starts, frozenset(fields))
-        values = np.where(np.isfinite(lanes.value), lanes.value, np.inf)
-        best = values.argmin(axis=1)
-        each = np.arange(len(best))
-        coordinates = lanes.coordinates[each, best]
-        return Refits(
-            problem=problem,
-            params=problem.params(coordinates),
-            coordinates=coordinates,
-            objective=values[each, best] * scale_on_host(problem.data),
-            status=lanes.status[each, best],
-            agreement=np.full(len(best), np.nan),
-            agreeing=(),
-            n_solved=np.full(len(best), starts.shape[1]),
-        )

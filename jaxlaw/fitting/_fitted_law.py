@@ -430,7 +430,7 @@ class FittedLaw(Result):
 
         Example:
             >>> print(jl.published()["kaplan-2020"].summary().splitlines()[0])
-            kaplan: as printed: Kaplan 2020, eq. 1.5 and table 2
+            kaplan: parameters from: Kaplan 2020, eq. 1.5 and table 2
         """
         formula = f"{self.law.target} = {self.law.formula}"
         return [formula, "", *table_lines(self.shown()["parameters"]), "", *self._evidence()]
@@ -443,9 +443,7 @@ class FittedLaw(Result):
         """Where the parameters come from, in words."""
         if not self.source:
             return "parameters without runs"
-        codes = {note.code for note in self.notes}
-        printed = "published" in codes and "of-the-field" not in codes
-        return f"{'as printed' if printed else 'parameters from'}: {self.source}"
+        return f"parameters from: {self.source}"
 
     def _evidence(self) -> list[str]:
         """Lines of the summary on how good the fit is, and how areas are counted."""

@@ -33,6 +33,7 @@ from jaxlaw.fitting._transform import (
 from jaxlaw.laws import Law
 
 if TYPE_CHECKING:
+    from jaxlaw.data import Observations
     from jaxlaw.fitting._options import FitOptions
 
 _AT_BOUND = 1e-9  # distance in coordinates from a bound at which a parameter is at it
@@ -88,9 +89,7 @@ class FitProblem:
         return data._replace(inputs=inputs, **cut)
 
     def many(
-        self,
-        weights: np.ndarray | None = None,
-        targets: np.ndarray | None = None,
+        self, weights: np.ndarray | None = None, targets: np.ndarray | None = None
     ) -> dict[str, Any]:
         """Fields of the data for many problems at once: folds, resamples, other targets.
 
@@ -101,12 +100,12 @@ class FitProblem:
         Returns:
             ``weight`` and ``target``, as far as given, with the rows of the data.
         """
-        given = {"weight": (weights, 0.0), "target": (targets, None)}
-        return {
-            name: _as_rows(values, self.data.target.shape[-1], fill=fill)
-            for name, (values, fill) in given.items()
-            if values is not None
-        }
+        rows, fields = self.data.target.shape[-1], {}
+        if weights is not None:
+            fields["weight"] = _as_rows(weights, rows, fill=0.0)
+        if targets is not None:
+            fields["target"] = _as_rows(targets, rows)
+        return fields
 
     def transformed(self, targets: Any) -> Any:
         """Targets in the space of the residuals: their logarithms, or as they are."""
@@ -150,17 +149,13 @@ class FitProblem:
         """
         low, high = np.asarray(self.data.low), np.asarray(self.data.high)
         sides = np.where(at <= low + _AT_BOUND, "low", np.where(at >= high - _AT_BOUND, "high", ""))
-        return {
-            name: str(side)
-            for name, side, free in zip(self.law.parameter_names, sides, low < high, strict=True)
-            if free and side
-        }
+        named = zip(self.law.parameter_names, sides, low < high, strict=True)
+        return {name: str(side) for name, side, free in named if free and side}
 
     def free_and_inside(self, at: np.ndarray) -> np.ndarray:
         """(k,) indices of the coordinates that the data determine: free, and at no bound."""
-        low, high, bound = self.data.low, self.data.high, self.active_bounds(at)
-        inside = np.array([name not in bound for name in self.law.parameter_names])
-        return np.flatnonzero((np.asarray(low) < np.asarray(high)) & inside)
+        low, high = np.asarray(self.data.low), np.asarray(self.data.high)
+        return np.flatnonzero((low < high) & (at > low + _AT_BOUND) & (at < high - _AT_BOUND))
 
     def bounds_with(self, fixed: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Search boxes (P, p), low and high, of problems with values of their own.
@@ -201,13 +196,13 @@ def _natural(model: Model, rows: Any, centre: Any, context: Any) -> dict[str, An
     return {name: jnp.broadcast_to(value, len(rows)) for name, value in params.items()}
 
 
+def problem_of(law: Law, seen: Observations, options: FitOptions) -> FitProblem:
+    """The problem of a law on observations; to be called in float64."""
+    return build_problem(law, seen.inputs, seen.target, seen.weight, options)
+
+
 def build_problem(
-    law: Law,
-    inputs: Mapping[str, Any],
-    target: Any,
-    weight: Any,
-    options: FitOptions,
-    linear_coefficients: bool = True,
+    law: Law, inputs: Mapping[str, Any], target: Any, weight: Any, options: FitOptions
 ) -> FitProblem:
     """Build the problem of a law on its data.
 
@@ -221,18 +216,23 @@ def build_problem(
         target: (n,), positive where residuals are logarithmic; of many problems (P, n).
         weight: weights, of the target's shape; 0 leaves a row out.
         options: the user's options, checked.
-        linear_coefficients: whether coefficients the law is linear in are moved as they are
-            (the batch solver), rather than as their logarithms (the papers' L-BFGS).
     """
     xp, kind = (jnp, target.dtype) if isinstance(target, Array) else (np, float)
     inputs = {name: xp.asarray(values, kind) for name, values in inputs.items()}
     target, weight = xp.asarray(target, kind), xp.asarray(weight, kind)
-    pinned = {*options.fixed, *options.tied, *options.tied.values(), *options.bounds}
-    model = _model(law, options, pinned, linear_coefficients)
+    model, pinned = model_of(law, options), _pinned(options)
     # Weights of many problems say only together which rows count: then all of them do.
     counts = weight > 0 if weight.ndim == 1 else np.ones(weight.shape[-1], bool)
     means = {name: _geometric_mean(inputs[name], counts, xp) for name in centred_inputs(law)}
-    centre = {name: mean for name, mean in means.items() if _may_centre(law, name, options, pinned)}
+    # An input is centred where no pinned parameter's meaning moves with a free one's.
+    uncentred = {
+        name
+        for spec in law.parameters
+        for name in spec.centre or {}
+        if spec.name in pinned
+        and not {spec.name, *exponents_of(spec, name)} <= options.fixed.keys()
+    }
+    centre = {name: mean for name, mean in means.items() if name not in uncentred}
     low, high = Transform(model, centre, {}).bounds(options.bounds, options.fixed)
     delta = law.delta if options.delta is None else options.delta
     context = {}
@@ -263,16 +263,24 @@ def build_problem(
     return FitProblem(model, data, options, means, target.shape[-1])
 
 
-def _model(law: Law, options: FitOptions, pinned: set[str], linear_coefficients: bool) -> Model:
-    """What is static of a problem. A law's chart needs its parameters free: ``pinned`` are not."""
+def _pinned(options: FitOptions) -> set[str]:
+    return {*options.fixed, *options.tied, *options.tied.values(), *options.bounds}
+
+
+def model_of(law: Law, options: FitOptions) -> Model:
+    """What is static of a problem.
+
+    The batch solver moves coefficients that the law is linear in as they are, the papers' L-BFGS
+    their logarithms. A law's chart needs its parameters free.
+    """
+    linear = law.linear_parameters if options.method.linear_coefficients else ()
     index = {name: k for k, name in enumerate(law.parameter_names)}
-    linear = law.linear_parameters if linear_coefficients else ()
     return Model(
         law=law,
         residuals=options.residuals or law.residuals,
         scales=tuple("linear" if s.name in linear else s.scale for s in law.parameters),
         tied=tuple(index[options.tied.get(name, name)] for name in law.parameter_names),
-        chart=law.chart is not None and not pinned & set(law.chart.low),
+        chart=law.chart is not None and not _pinned(options) & set(law.chart.low),
     )
 
 
@@ -292,9 +300,8 @@ def _as_rows(values: Any, rows: int, axis: int = -1, fill: float | None = None) 
     """
     if isinstance(values, Array):
         return values
-    missing = rows - values.shape[axis]
     widths = [(0, 0)] * values.ndim
-    widths[axis] = (0, missing)
+    widths[axis] = (0, rows - values.shape[axis])
     if fill is None:
         return np.pad(values, widths, mode="edge")
     return np.pad(values, widths, constant_values=fill)
@@ -317,16 +324,6 @@ def _geometric_mean(values: Any, counts: Any, xp: Any) -> Any:
     counts = (values != 0) & counts.reshape(-1, *(1,) * (values.ndim - 1))
     logs = xp.where(counts, xp.log(xp.where(counts, xp.abs(values), 1.0)), 0.0)
     return xp.exp(xp.sum(logs) / xp.maximum(xp.sum(counts), 1))
-
-
-def _may_centre(law: Law, name: str, options: FitOptions, pinned: set[str]) -> bool:
-    """Whether an input can be centred: no pinned parameter's meaning moves with a free one's."""
-    for spec in law.parameters:
-        if spec.name in pinned and name in (spec.centre or {}):
-            only_fixed = spec.name in options.fixed
-            if not only_fixed or not exponents_of(spec, name) <= set(options.fixed):
-                return False
-    return True
 
 
 # ---------------------------------------------------------------- around one point
@@ -382,15 +379,20 @@ def linearise(
     )
 
 
+def _in_residual_space(model: Model, problem: Problem, at: Any) -> jax.Array:
+    """(n,) the law at coordinates (p,): its logarithm where residuals are of logarithms."""
+    prediction = jnp.broadcast_to(predict(model, problem, at), problem.target.shape)
+    return jnp.log(prediction) if model.residuals == "log" else prediction
+
+
 @compiled(optimised=False, static_argnames="model")
 def _linearised(model: Model, problem: Problem, coordinates: jax.Array) -> tuple[jax.Array, ...]:
     """Prediction, natural parameters and the slopes of both, by one forward pass."""
 
     def values(at: jax.Array) -> Any:
         params = problem.transform(model).to_natural(tuple(at))
-        prediction = jnp.broadcast_to(predict(model, problem, at), problem.target.shape)
-        prediction = jnp.log(prediction) if model.residuals == "log" else prediction
-        both = prediction, jnp.stack([params[name] for name in model.law.parameter_names])
+        natural = jnp.stack([params[name] for name in model.law.parameter_names])
+        both = _in_residual_space(model, problem, at), natural
         return both, both
 
     (rows, parameters), (prediction, params) = jax.jacfwd(values, has_aux=True)(coordinates)
@@ -440,10 +442,8 @@ def _rows_around(
 ) -> tuple[jax.Array, jax.Array]:
     def of_one(point: jax.Array) -> tuple[jax.Array, jax.Array]:
         def rows(values: jax.Array) -> tuple[jax.Array, jax.Array]:
-            at = tuple(point.at[jnp.array(moved)].set(values))
-            prediction = jnp.broadcast_to(predict(model, problem, at), problem.target.shape)
-            prediction = jnp.log(prediction) if model.residuals == "log" else prediction
-            weighted = jnp.sqrt(problem.weight) * prediction
+            at = point.at[jnp.array(moved)].set(values)
+            weighted = jnp.sqrt(problem.weight) * _in_residual_space(model, problem, tuple(at))
             return weighted, weighted
 
         slopes, here = jax.jacfwd(rows, has_aux=True)(point[jnp.array(moved)])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,36 +13,10 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._quantities import written_range
-from jaxlaw.data import area_options
+from jaxlaw.data import area_options as options_of_areas
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._prior import Experiment, field_experiments
 from jaxlaw.notes import Note
-
-
-@dataclass(frozen=True)
-class _Printed:
-    """What a source prints.
-
-    Attributes:
-        law: its name.
-        params: parameter → value in the law's own units.
-        source: paper and place.
-        notes: notes beside the source's own.
-        uncertainty: uncertainty as the source gives it.
-        ranges: input → (lowest, highest) of its runs, where it says so.
-        area_options: options of its areas.
-        search: where the values are from.
-    """
-
-    law: str
-    params: Mapping[str, float]
-    source: str
-    notes: tuple[Note, ...] = ()
-    uncertainty: str = "none given"
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    area_options: Mapping[str, Any] | None = None
-    search: str = "no data, no search"
-
 
 #: Begins the names of fits of the library of the field.
 FIELD = "field-"
@@ -72,7 +45,7 @@ def published() -> dict[str, FittedLaw]:
         >>> bool(0.3 < floor < 0.6)  # per byte
         True
     """
-    return {name: _fitted(name, printed) for name, printed in _all().items()}
+    return {name: _fitted(name, **entry) for name, entry in _all().items()}
 
 
 def published_table() -> pd.DataFrame:
@@ -87,31 +60,28 @@ def published_table() -> pd.DataFrame:
         True
     """
     rows = []
-    for name, printed in _all().items():
-        params = ", ".join(f"{key} {value:.6g}" for key, value in printed.params.items())
-        left_out = "; ".join(note.message for note in printed.notes)
-        units = laws.units_of(laws.built_in(printed.law))
-        rows.append(
-            (name, printed.law, params, units, printed.source, printed.uncertainty, left_out)
-        )
-    names = ["name", "law", "parameters", "units", "source", "uncertainty", "left_out"]
-    return pd.DataFrame(rows, columns=names)
+    for name, entry in _all().items():
+        rows.append({
+            "name": name,
+            "law": entry["law"],
+            "parameters": ", ".join(f"{k} {value:.6g}" for k, value in entry["params"].items()),
+            "units": laws.units_of(laws.built_in(entry["law"])),
+            "source": entry["source"],
+            "uncertainty": entry["uncertainty"],
+            "left_out": "; ".join(note.message for note in entry["notes"]),
+        })  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 @cache
-def _all() -> dict[str, _Printed]:
-    """What papers print (``published.toml``), then the library of the field."""
+def _all() -> dict[str, dict[str, Any]]:
+    """What papers print (``published.toml``), then the library of the field, for ``_fitted``."""
     read = tomllib.loads(Path(__file__).with_name("published.toml").read_text("utf-8"))
     known = {name: Note(**note) for name, note in read.pop("notes").items()}
+    plain = {"uncertainty": "none given", "ranges": {}, "search": "no data, no search"}
     printed = {
-        name: _Printed(
-            **entry
-            | {"notes": tuple(known[key] for key in entry.get("notes", ()))}
-            | {"ranges": {key: tuple(ends) for key, ends in entry.get("ranges", {}).items()}}
-            | ({"area_options": area_options(**options)} if options else {})
-        )
+        name: plain | entry | {"notes": [known[key] for key in entry.get("notes", ())]}
         for name, entry in read.items()
-        for options in [entry.get("area_options")]
     }
     return printed | {field_name(one): _of_field(one) for one in field_experiments()}
 
@@ -121,7 +91,7 @@ def field_name(one: Experiment) -> str:
     return f"{FIELD}{one.source}-{one.name}-{one.law}"
 
 
-def _of_field(one: Experiment) -> _Printed:
+def _of_field(one: Experiment) -> dict[str, Any]:
     """The fit of an experiment: natural parameters of its coordinates, and what is known of it."""
     law = laws.built_in(one.law)
     names = ("log_floor", *law.scale_free.words)
@@ -138,32 +108,45 @@ def _of_field(one: Experiment) -> _Printed:
         f"{one.runs} runs of {one.source}, evaluation {one.evaluation}; {ranges}; a run lies "
         f"{one.noise:.2%} off the law"
     )
-    return _Printed(
-        one.law,
-        {name: float(params[name]) for name in law.parameter_names},
-        one.reference,
-        (Note("of-the-field", "info", message),),
-        "standard errors of the coordinates "
+    return {
+        "law": one.law,
+        "params": {name: float(params[name]) for name in law.parameter_names},
+        "source": one.reference,
+        "notes": [Note("published", "info", message)],
+        "uncertainty": "standard errors of the coordinates "
         + ", ".join(f"{name} {error:.2g}" for name, error in errors),
-        ranges=one.ranges,
-        search="fitted by jaxlaw to runs that are not shipped",
+        "ranges": one.ranges,
+        "search": "fitted by jaxlaw to runs that are not shipped",
+    }
+
+
+def _fitted(
+    name: str, law: str, params: Mapping[str, float], source: str, notes: Sequence[Note],
+    uncertainty: str, ranges: Mapping[str, Sequence[float]], search: str,
+    area_options: Mapping[str, Any] | None = None,
+) -> FittedLaw:  # fmt: skip
+    """A law by coefficients in its own units, with notes on where they are from.
+
+    Args:
+        name: what it is called.
+        law: the law's name.
+        params: parameter → value.
+        source: paper and place.
+        notes: what the source leaves out.
+        uncertainty: uncertainty as the source gives it.
+        ranges: input → lowest and highest of its runs, where it says so.
+        search: where the values are from.
+        area_options: options of its areas.
+    """
+    messages = [f"{name}: {source}; {search}", f"of the coefficients: {uncertainty}"]
+    unknown = ", ".join(key for key in laws.built_in(law).input_names if key not in ranges)
+    ends = [f"the source prints no range of {unknown}: every point counts as outside"]
+    before, after = (
+        [Note("published", "info", message) for message in texts]
+        for texts in (messages, ends if unknown else ())
     )
-
-
-def _fitted(name: str, printed: _Printed) -> FittedLaw:
-    law = laws.built_in(printed.law)
-    notes = [
-        Note("published", "info", f"{name}: {printed.source}; {printed.search}"),
-        Note("published", "info", f"of the coefficients: {printed.uncertainty}"),
-        *printed.notes,
-    ]
-    unknown = [key for key in law.input_names if key not in printed.ranges]
-    if unknown:
-        missing = ", ".join(unknown)
-        message = f"the source prints no range of {missing}: every point counts as outside"
-        notes.append(Note("range-unknown", "info", message))
     return FittedLaw(
-        law, dict(printed.params), ranges=dict(printed.ranges), source=printed.source,
-        notes=tuple(notes),
-        area_options=None if printed.area_options is None else dict(printed.area_options),
+        law, dict(params), ranges={key: tuple(pair) for key, pair in ranges.items()},
+        source=source, notes=(*before, *notes, *after),
+        area_options=None if area_options is None else options_of_areas(**area_options),
     )  # fmt: skip

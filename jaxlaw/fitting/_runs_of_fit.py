@@ -11,10 +11,7 @@ from jaxlaw.data import SIDES, LossCurves, Runs, read_runs, usual_columns
 from jaxlaw.data._runs import RunsSource
 from jaxlaw.data.formats import read_source
 from jaxlaw.errors import DataError, JaxlawError, listed
-from jaxlaw.notes import Note
-
-#: Code of the note that says what of a fit's reading was taken over.
-READ_AS_FITTED = "read-as-fitted"
+from jaxlaw.notes import COLUMNS_TAKEN, Note
 
 
 def runs_of(fit: Any, runs: Any, given: Mapping[str, Any] | None = None) -> Runs:
@@ -27,7 +24,7 @@ def runs_of(fit: Any, runs: Any, given: Mapping[str, Any] | None = None) -> Runs
         given: options of :func:`jaxlaw.read_runs`, which win.
 
     Returns:
-        :class:`jaxlaw.Runs`, with a note (``read-as-fitted``) on what was taken over.
+        :class:`jaxlaw.Runs`, with a note (``columns-taken``) on what was taken over.
 
     Raises:
         UsageError, DataError: as :func:`jaxlaw.read_runs` raises; the table lacks columns that
@@ -46,7 +43,7 @@ def runs_of(fit: Any, runs: Any, given: Mapping[str, Any] | None = None) -> Runs
     except JaxlawError as error:
         error.args = (f"{error} ({taken})",)
         raise
-    note = Note(READ_AS_FITTED, "info", f"{read.source}: {taken}")
+    note = Note(COLUMNS_TAKEN, "info", f"{read.source}: {taken}")
     return dataclasses.replace(read, notes=(note, *read.notes))
 
 
@@ -62,20 +59,14 @@ def read_as_fitted(
     table = read_source(source, given.get("name"), form)
     options, taken = fit.reading.options({**given, "format": None}, table.frame.columns)
     options.pop("format", None)
-    _check_there(fit, table, options)
-    return table, options, taken and f"read as the fit's data were: {taken}"
-
-
-def _check_there(fit: Any, table: Table, options: Mapping[str, Any]) -> None:
-    """Refuse a table without the columns that the fit's runs had, all of them in one message."""
+    # All columns that the fit's runs had and this table lacks, in one message.
     present, mapped = table.frame.columns, options.get("columns") or {}
     group = {name: {plain, *sides} for plain, sides in SIDES.items() for name in (plain, *sides)}
-    needed = {name: group.get(name, {name}) for name in (*fit.law.input_names, fit.law.target)}
+    needed = [group.get(name, {name}) for name in (*fit.law.input_names, fit.law.target)]
     lacking = {
         name: column
         for name, column in fit.reading.columns.items()
-        for plain, names in needed.items()
-        if name in names and not names & {*present, *mapped}
+        if any(name in names and not names & {*present, *mapped} for names in needed)
     }
     if lacking:
         were = ", ".join(f"{column} for {name}" for name, column in lacking.items())
@@ -86,6 +77,7 @@ def _check_there(fit: Any, table: Table, options: Mapping[str, Any]) -> None:
             file=table.source,
             column=lacking[first],
         )
+    return table, options, taken and f"read as the fit's data were: {taken}"
 
 
 def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> Runs:

@@ -10,7 +10,6 @@ a search that did not converge.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 
@@ -34,6 +33,10 @@ def standard_errors(
 ) -> StandardErrors:
     """Standard errors of an optimum.
 
+    A coefficient that is counted at the centre of the data moves with its exponent: where the runs
+    do not determine the exponent, they do not determine the coefficient in its own unit either,
+    whatever is known of its coordinate.
+
     Args:
         problem: the problem.
         coordinates: (p,) the optimum.
@@ -43,12 +46,20 @@ def standard_errors(
         runs: (n rows) runs whose rows share their noise; None where rows are independent.
     """
     data, moving = problem.in_numpy, problem.free_and_inside(coordinates)
-    kept = data.weight > 0
+    kept, names, fixed = data.weight > 0, problem.law.parameter_names, problem.options.fixed
     slopes, residuals = linear.jacobian[kept][:, moving], linear.residuals[kept]
-    of_params = linear.params_jacobian[:, moving]
-    if reason := _why_none(problem, slopes, residuals, of_params, status):
+    of_params, count = linear.params_jacobian[:, moving], len(residuals)
+    reason, free = "", len(problem.options.free(problem.law))
+    if not free:
+        reason = "every parameter is fixed"
+    elif count <= free:  # though some are at a bound: the fit passes through all runs
+        reason = f"{count} rows for {free} parameters leave no scatter"
+    elif status != Status.CONVERGED:
+        reason = f"the search ended with status '{status.label}'"
+    elif not all(np.isfinite(values).all() for values in (slopes, residuals, of_params)):
+        reason = "the law has no slope at some row"
+    if reason:
         return StandardErrors(reason=reason)
-    count, size = slopes.shape
     members = np.arange(count) if runs is None else runs.members[kept]
     total = len(np.unique(members))
     score, score_slope = smoothed_score(residuals, float(data.delta), float(data.asymmetry))
@@ -58,12 +69,28 @@ def standard_errors(
         return StandardErrors(
             reason=f"{alone.sum()} of {total} {what} alone determine some parameter"
         )
-    missing = _missing(problem, coordinates, of_params, moving, undetermined)
     of_base = moves_of_base(problem, coordinates, linear, data.weight[kept] * score_slope)
     moves = np.concatenate([root @ of_params.T, of_base @ linear.params_jacobian.T])
-    degrees, base = count - size if runs is None else total - 1, problem.options.base
+    errors = dict(zip(names, np.linalg.norm(moves, axis=0), strict=True))
+    bound = problem.active_bounds(coordinates)
+    unseen = [column for column, k in enumerate(moving) if names[k] in undetermined]
+    missing = {}
+    for name, row in zip(names, of_params, strict=True):
+        if name in fixed:
+            continue
+        if name in bound or not row.any():
+            missing[name] = "at a bound"
+        elif name in undetermined or row[unseen].any() or not np.isfinite(errors[name]):
+            missing[name] = "not determined"
+    values = {name: float(e) for name, e in errors.items() if name not in {*missing, *fixed}}
+    # Values from a base have their errors there; with them the others move, whom plans draw beside.
+    degrees, base = count - slopes.shape[1] if runs is None else total - 1, problem.options.base
+    moved = [*values, *(() if base is None else base.values)]
+    columns = [names.index(name) for name in moved]
+    matrix = (moves.T @ moves)[np.ix_(columns, columns)].tolist()
     return StandardErrors(
-        **_values(problem, moves, missing),
+        values=values,
+        covariance={name: dict(zip(moved, matrix[k], strict=True)) for k, name in enumerate(moved)},
         missing=missing,
         degrees=min(degrees, base.degrees) if len(of_base) else degrees,
         groups=() if runs is None else runs.columns,
@@ -96,68 +123,6 @@ def moves_of_base(
         follow = np.linalg.lstsq(rows[:, moving] / size, rows @ moves.T, rcond=None)[0]
         moves[:, moving] = -(follow / size[:, None]).T
     return moves
-
-
-def _values(problem: FitProblem, moves: np.ndarray, missing: dict[str, str]) -> dict[str, Any]:
-    """Standard errors and covariance by parameter, from a root (m, p) of the covariance.
-
-    Those that are no finite number go into ``missing``.
-    """
-    errors = np.linalg.norm(moves, axis=0)
-    without = {*missing, *problem.options.fixed}
-    named = dict(zip(problem.law.parameter_names, errors, strict=True))
-    wild = [name for name, error in named.items() if not np.isfinite(error)]
-    missing.update(dict.fromkeys(set(wild) - without, "not determined"))
-    without |= {*wild}
-    values = {name: float(error) for name, error in named.items() if name not in without}
-    # Values from a base have their errors there; with them the others move, whom plans draw beside.
-    base = problem.options.base
-    moved = [*values, *(() if base is None else base.values)]
-    columns = [problem.law.parameter_names.index(name) for name in moved]
-    matrix = (moves.T @ moves)[np.ix_(columns, columns)].tolist()
-    rows = [dict(zip(moved, row, strict=True)) for row in matrix]
-    return {"values": values, "covariance": dict(zip(moved, rows, strict=True))}
-
-
-def _why_none(
-    problem: FitProblem, slopes: np.ndarray, residuals: np.ndarray, of_params: np.ndarray,
-    status: Status,
-) -> str:  # fmt: skip
-    """Why no parameter has a standard error; empty where some have."""
-    count, free = len(slopes), len(problem.options.free(problem.law))
-    if not free:
-        return "every parameter is fixed"
-    # Though some are at a bound: the fit passes through all runs.
-    if count <= free:
-        return f"{count} rows for {free} parameters leave no scatter"
-    if status != Status.CONVERGED:
-        return f"the search ended with status '{status.label}'"
-    if not all(np.isfinite(values).all() for values in (slopes, residuals, of_params)):
-        return "the law has no slope at some row"
-    return ""
-
-
-def _missing(
-    problem: FitProblem, coordinates: np.ndarray, of_params: np.ndarray, moving: np.ndarray,
-    undetermined: Collection[str],
-) -> dict[str, str]:  # fmt: skip
-    """Parameter → why it has no standard error, though others have one.
-
-    A coefficient that is counted at the centre of the data moves with its exponent: where the runs
-    do not determine the exponent, they do not determine the coefficient in its own unit either,
-    whatever is known of its coordinate.
-    """
-    names, bound = problem.law.parameter_names, problem.active_bounds(coordinates)
-    open_ = [column for column, k in enumerate(moving) if names[k] in undetermined]
-    missing = {}
-    for name, row in zip(names, of_params, strict=True):
-        if name in problem.options.fixed:
-            continue
-        if name in bound or not row.any():
-            missing[name] = "at a bound"
-        elif name in undetermined or row[open_].any():
-            missing[name] = "not determined"
-    return missing
 
 
 def sandwich_root(

@@ -142,9 +142,16 @@ class Transform:
         """
         law, given = self.model.law, given or {}
         uncentred = set(centred_inputs(law)) - set(self.centre)
-        low, high = [], []
+        chart, box = law.chart if self.model.chart else None, []
         for k, (spec, scale) in enumerate(zip(law.parameters, self.model.scales, strict=True)):
-            sides = self._range(spec, scale, bool(uncentred & set(spec.centre or {})))
+            least, most = 0.0 if spec.scale == "log" != scale else spec.low, spec.high
+            if spec.scale == "log" and uncentred & set(spec.centre or {}):
+                # The law's range is that of sizes at the centre; A itself may be almost anything.
+                least, most = (1 / _WIDE if scale == "log" else 0.0), _WIDE
+            elif chart and spec.name in chart.low:
+                least, most = chart.low[spec.name], chart.high[spec.name]
+                least = max(least, spec.low) if scale == "log" else least
+            sides = [np.log(least), np.log(most)] if scale == "log" else [least, most]
             sides = [
                 own if side is None else _coordinate(side, scale)
                 for own, side in zip(sides, given.get(spec.name, (None, None)), strict=True)
@@ -153,9 +160,8 @@ class Transform:
                 sides = [_coordinate(spec.start[0], scale)] * 2
             if sides[0] > sides[1]:
                 raise UsageError(f"bounds of {spec.name} leave nothing of its range")
-            low.append(sides[0])
-            high.append(sides[1])
-        low, high = np.array(low, float), np.array(high, float)
+            box.append(sides)
+        low, high = np.array(box, float).T.copy()
         for k, value in self.fixed_coordinates(fixed or {}).items():
             low[k] = high[k] = value
         return low, high
@@ -175,19 +181,6 @@ class Transform:
             for k, name in enumerate(law.parameter_names)
             if name in fixed
         }
-
-    def _range(self, spec: Parameter, scale: str, uncentred: bool) -> list[float]:
-        """The law's own range of a parameter, in coordinates."""
-        chart, low, high = self.model.law.chart, spec.low, spec.high
-        if uncentred and spec.scale == "log":
-            # The law's range is that of sizes at the centre; A itself may be almost anything.
-            low, high = 1 / _WIDE, _WIDE
-        elif self.model.chart and spec.name in chart.low:
-            low, high = chart.low[spec.name], chart.high[spec.name]
-            return [np.log(max(low, spec.low)), np.log(high)] if scale == "log" else [low, high]
-        if scale == "log":
-            return [np.log(low), np.log(high)]
-        return [0.0 if spec.scale == "log" else low, high]
 
 
 # Called on the host as they are, the two methods would compile each of their operations.
@@ -230,7 +223,9 @@ def _moved(spec: Parameter, params: Mapping[str, Any], centre: Mapping[str, Any]
     for name, exponent in (spec.centre or {}).items():
         if name not in centre:
             continue
-        power = _exponent(exponent, params) * sign
+        turned = isinstance(exponent, str) and exponent.startswith("-")
+        power = params[exponent.lstrip("-")] if isinstance(exponent, str) else exponent
+        power = -power * sign if turned else power * sign
         # In JAX not by ``**``: the derivative of exp is one product, that of pow many operations.
         exp, log = (jnp.exp, jnp.log) if isinstance(centre[name], jax.Array) else (np.exp, np.log)
         if spec.scale != "log":
@@ -252,12 +247,6 @@ def exponents_of(spec: Parameter, name: str) -> set[str]:
     """Parameters that a parameter's unit in one input depends on."""
     exponent = (spec.centre or {}).get(name, 0)
     return {exponent.lstrip("-")} if isinstance(exponent, str) else set()
-
-
-def _exponent(exponent: str | float, params: Mapping[str, Any]) -> Any:
-    if not isinstance(exponent, str):
-        return exponent
-    return -params[exponent[1:]] if exponent.startswith("-") else params[exponent]
 
 
 def _coordinate(value: Any, scale: str) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
-from jaxlaw._typed import ResampleCount, Seed, StartCount, checked, option_kinds
+from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
 from jaxlaw.data import without_dependence_note
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import (
@@ -19,7 +19,6 @@ from jaxlaw.fitting import (
     FittedLaw,
     Refits,
     SharedKeywords,
-    WorkKeywords,
     fit_many,
     lists_options,
     moved_params,
@@ -27,6 +26,7 @@ from jaxlaw.fitting import (
 from jaxlaw.fitting._fit_many import predict_each
 from jaxlaw.fitting._multistart import OWN_STARTS
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
+from jaxlaw.fitting._options import OF_WORK
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import moved_by_leaving_out
@@ -229,7 +229,7 @@ class Bootstrap(ParameterIntervals):
         return interval_of(estimate, draws, confidence_level, self.degrees)
 
 
-@lists_options(SharedKeywords)
+@lists_options
 @checked
 def bootstrap(
     law: str | Law | FittedLaw,
@@ -319,7 +319,7 @@ def bootstrap(
                 f"same number (n_resamples={size})"
             )
     of_fit: dict[str, Any] = dict(options)
-    work = {name: of_fit.pop(name) for name in option_kinds(WorkKeywords) if name in of_fit}
+    work = {name: of_fit.pop(name) for name in OF_WORK if name in of_fit}
     if base is not None and not (drawn and isinstance(law, FittedLaw)):  # such a fit has its base's
         of_fit["base"] = base
     if not isinstance(law, FittedLaw):

@@ -264,7 +264,7 @@ def _predict_with_slopes(law: Law, params: Any, inputs: Any) -> tuple[Any, dict[
     return values(params), jax.jacfwd(values)(params)
 
 
-@lists_options(FitKeywords)
+@lists_options
 @checked
 def covariance(
     law: str | Law | FittedLaw,

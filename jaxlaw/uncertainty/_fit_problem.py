@@ -18,10 +18,10 @@ from jaxlaw.fitting import (
     FitProblem,
     FittedLaw,
     Linearisation,
-    build_problem,
     fit_with,
     law_and_options,
     linearise,
+    problem_of,
     runs_of,
     split_options,
 )
@@ -123,7 +123,7 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
         )
     seen = runs.observations(law, free=fit_options.free(law))
     with in_float64():
-        built = build_problem(law, seen.inputs, seen.target, seen.weight, fit_options)
+        built = problem_of(law, seen, fit_options)
         problem = FitWithData(fit, runs, seen, fit_options, built, built.coordinates(fit.params))
         _check_same(problem)
     return problem

@@ -27,7 +27,7 @@ _FEW = 3  # values of an input that may be too few
 _ALIKE = 1e-6  # share of the largest by which parts that are equal on paper may differ
 
 
-@lists_options(FitKeywords)
+@lists_options
 @checked
 def identifiability(
     law: str | Law | FittedLaw, runs: Any, *, groups: Any = None, **options: Unpack[FitKeywords]

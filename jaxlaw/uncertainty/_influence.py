@@ -30,7 +30,7 @@ from jaxlaw.uncertainty._groups import group_names, group_numbers
 Function = Callable[[Mapping[str, Any]], Any]
 
 
-@lists_options(FitKeywords)
+@lists_options
 @checked
 def influence(
     law: str | Law | FittedLaw,

@@ -30,9 +30,9 @@ from jaxlaw.fitting import (
     FitKeywords,
     FitProblem,
     FittedLaw,
-    build_problem,
     lists_options,
     predict_each,
+    problem_of,
 )
 from jaxlaw.fitting._engine import solve
 from jaxlaw.fitting._objective import Problem, scale_on_host
@@ -90,7 +90,7 @@ def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
     return float(np.interp(limit, root[k - 1 : k + 1], value[k - 1 : k + 1]))
 
 
-@lists_options(FitKeywords)
+@lists_options
 @checked
 def profile(
     law: str | Law | FittedLaw,
@@ -171,7 +171,7 @@ def profile(
     with in_float64():
         for k, value in enumerate(values):
             held = replace(problem.options, fixed={**fit.fixed, name: float(value)})
-            built = build_problem(fit.law, seen.inputs, seen.target, seen.weight, held)
+            built = problem_of(fit.law, seen, held)
             near = {key: column[k] for key, column in along.items()} | {name: value}
             solved.append(built)
             starts.append([built.coordinates(one) for one in (near, fit.params | {name: value})])

@@ -44,7 +44,7 @@ _OWN_STARTS = 7  # of a fold's own: how far apart those end that agree is a scor
 _FEW_VALUES = 3  # of an input in what a fold fits: checked whether they suffice
 
 
-@lists_options(FitKeywords)
+@lists_options
 @checked
 def cross_validate(
     laws: Any,

@@ -13,7 +13,7 @@ from jaxlaw._result import Result, table_lines
 from jaxlaw._where import rows_where
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import SCORES, score_text
-from jaxlaw.fitting._diagnostics import FEW
+from jaxlaw.fitting._checks import FEW
 from jaxlaw.notes import Note
 from jaxlaw.validation._comparison import rank
 

@@ -287,13 +287,13 @@ def test_a_fit_of_several_sizes_says_so():
     named = {"columns": {"run": ["run", "model"]}, "schedule": SPECS["fall"]}
     both = jl.read_loss_curves(table, **named)
     options = {"n_starts": 4, "n_local": 2}
-    (note,) = [n for n in jl.fit("annealing", both, **options).notes if n.code == "several-sizes"]
+    (note,) = [n for n in jl.fit("annealing", both, **options).notes if n.code == "mixed-runs"]
     assert "2 sizes in one fit (model is m-25M, m-400M)" in note.message
     where = "`model` == 'm-400M'"
     assert where in note.message
     one = jl.read_loss_curves(table, **named, where=where)
     codes = [note.code for note in jl.fit("annealing", one, **options).notes]
-    assert "several-sizes" not in codes
+    assert "mixed-runs" not in codes
 
 
 # ---------------------------------------------------------------- files

@@ -9,8 +9,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.fitting._experiment_checks import experiment_notes
-from jaxlaw.fitting._residual_checks import Residuals
+from jaxlaw.fitting._checks import Residuals, experiment_notes
 
 LAW = laws.get("chinchilla")
 TRUTH = simulate.TRUTHS["chinchilla"]
@@ -182,15 +181,6 @@ def test_a_law_that_passes_through_rounded_losses_says_nothing_of_their_scatter(
     some = slice(0, 42, 8)
     assert messages(fitted(N[some], D[some], digits=2)) == []
     assert "rounded to 0.1" in str(messages(fitted(N, D, digits=1)))
-
-
-def test_losses_of_few_bits_are_rounded():
-    residuals = fitted(N, D, noise=0.001)
-    loss = np.round(np.exp(residuals.target) * 32) / 32
-    off = residuals.off + np.log(loss) - residuals.target
-    coarse = Residuals(np.log(loss), off, residuals.slopes, residuals.inputs, residuals.weight,
-                       residuals.rows, "line", True)  # fmt: skip
-    assert "rounded to 0.03125" in str(messages(coarse))
 
 
 def test_tokens_recorded_up_to_a_cap():

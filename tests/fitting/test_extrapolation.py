@@ -43,7 +43,6 @@ def test_a_plan_says_so_too(compute_optimal):
     assert note.code == "extrapolation"
     assert "D/N = 1000 (fitted 10 to 40)" in note.message and "(fitted 1e+08" not in note.message
     assert source_notes(source, N=1e9, D=2e10) == []
-    assert "N*D = " not in str(source_notes(source, N=1e12, D=2e10))  # N alone says it
 
 
 def test_units_of_the_runs_are_those_of_the_ranges(compute_optimal):
@@ -111,9 +110,6 @@ def test_saved_fits_keep_it(compute_optimal, tmp_path):
     again = jl.load(tmp_path / "fit.json")
     assert again.joint_ranges == compute_optimal.joint_ranges
     assert again.is_extrapolation(N=2e8, D=2e11)
-    unknown = jl.Fit.from_dict(compute_optimal.to_dict() | {"joint_ranges": None})
-    assert not unknown.is_extrapolation(N=2e8, D=2e11)
-    assert unknown.is_extrapolation(N=2e8, D=2e12)
     with pytest.raises(jl.DataError, match="'x/y', which is not of two inputs"):
         jl.Fit.from_dict(compute_optimal.to_dict() | {"joint_ranges": {"x/y": [1.0, 2.0]}})
 

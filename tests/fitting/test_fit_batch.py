@@ -232,13 +232,6 @@ def test_tables_arrays_and_lists_go_in_and_the_same_comes_out(as_):
     found = jl.fit_batch("chinchilla", inputs, as_(LOSS), starts=16, delta=jnp.inf)
     assert found.objective.dtype == jnp.float64
     np.testing.assert_array_equal(found.params["A"], fitted(LOSS).params["A"])
-    fit = simulated_fit("chinchilla")
-    at = {name: as_(INPUTS[name][:3]) for name in ("N", "D")}
-    predicted = fit.predict(**at)
-    assert isinstance(predicted, np.ndarray) and predicted.dtype == np.float64
-    np.testing.assert_array_equal(predicted, fit.predict(TABLE[:3]))
-    observed = jl.read_runs(at | {"loss": as_(LOSS[:3])}).table
-    pd.testing.assert_frame_equal(observed[["N", "D", "loss"]], TABLE[["N", "D", "loss"]][:3])
 
 
 @pytest.mark.full

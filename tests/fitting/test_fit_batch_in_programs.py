@@ -6,54 +6,27 @@ What is compiled is little: two programs a law. What a backend would run is lowe
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import jaxlaw as jl
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws import _base as base
-from tests.fixtures.solver_problems import SIGNED, Problem, problem
+from tests.fixtures.solver_problems import SIGNED, problem
 
 ROWS = 40
 MESH = Mesh(np.array(jax.devices()[:1]), ("experiment",))
 
 
-class Made(Problem):
-    """The problem of a law that is made, on runs of a design of its own."""
-
-    def table(self, noise: float = 0.0, seed: int = 0) -> pd.DataFrame:
-        runs = jl.simulate.experiment("chinchilla").table[["N", "D"]]
-        if "group" in self.law.input_names:
-            design = pd.concat([runs[::2].assign(group=0), runs[1::2].assign(group=1)])
-        else:
-            drawn = np.random.default_rng(0).dirichlet(np.ones(2), 60)
-            design = pd.DataFrame(drawn, columns=["web", "code"])
-            design = design.assign(N=runs["N"][::4][:60].values, D=runs["D"][::4][:60].values)
-            design = design[[*self.law.input_names]]
-        return jl.simulate.simulate_runs(self.law, self.truth, design, noise=noise, seed=seed)
-
-
-def made_law(name: str) -> Problem:
-    """A law of groups or of shares by its name, with a truth."""
-    law, truth = jl.laws.get(name), dict(jl.simulate.TRUTHS["chinchilla"])
-    truth |= {"E[c4]": 1.7, "E[pile]": 1.8, "c": 1.2, "t[web]": 0.9, "t[code]": -1.0}
-    truth |= {"C[web]": 1.0, "C[code]": 3.0, "gamma[web]": 0.3, "gamma[code]": 0.6}
-    return Made(name, law, {name: truth[name] for name in law.parameter_names})
-
-
-MADE = ("chinchilla[E of c4|pile]", "mixing[web|code]")
-
-
 #: One of each form: free exponents, one term, a share, a constraint, a schedule's areas, a score.
-SEVERAL = ("chinchilla", "kaplan", "dcpt:paper", "annealing", "sigmoid", *MADE)
+SEVERAL = ("chinchilla", "kaplan", "dcpt:paper", "annealing", "sigmoid")
 
 
 @pytest.fixture(scope="module", params=SEVERAL)
 def case(request):
     """A law with inputs, targets (2, n) and starts (2, p)."""
-    law = jl.laws.get(request.param) if request.param in MADE else base._REGISTRY[request.param]
-    made = made_law(law.name) if request.param in MADE else problem(law.name)
+    law = base._REGISTRY[request.param]
+    made = problem(law.name)
     inputs, target = made.arrays(noise=0.004)
     rows = np.random.default_rng(0).permutation(len(target))[:ROWS]
     inputs, target = {name: values[rows] for name, values in inputs.items()}, target[rows]
@@ -125,12 +98,3 @@ def test_every_transform_in_double_an_eager_call_in_single_precision(case):
         assert kinds(single) == {np.dtype(np.float32)}
         again = np.asarray(levels(law, inputs, single.params))
     np.testing.assert_allclose(again, level, atol=1e-4)
-
-
-@pytest.mark.full
-def test_a_number_of_starts_lowers_for_every_backend_in_single_precision(case):
-    law, inputs, targets, _ = case
-    with jax.enable_x64(False):
-        one = jax.jit(lambda inputs, targets: fitted(law, inputs, targets, 2))
-        program = jax.export.export(one, platforms=("cpu", "cuda", "tpu"))(inputs, targets)
-    assert {leaf.dtype for leaf in program.out_avals} == {np.dtype(np.float32), np.dtype(np.int32)}

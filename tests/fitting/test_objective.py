@@ -40,7 +40,8 @@ def fit_problem(name, constraint=None, linear=True, noise=0.01, **options):
     table = experiment.table.iloc[::7]
     inputs = {key: table[key].to_numpy() for key in law.input_names}
     target = table[law.target].to_numpy()
-    return build_problem(law, inputs, target, np.ones(len(table)), FitOptions(**options), linear)
+    options |= {} if linear else {"solver": "lbfgs"}
+    return build_problem(law, inputs, target, np.ones(len(table)), FitOptions(**options))
 
 
 def a_point(problem):
@@ -194,7 +195,7 @@ def problem_of_groups(**options):
     table = simulate.experiment("chinchilla", noise=0.01).table.iloc[::7]
     inputs = {name: table[name].to_numpy() for name in "ND"} | {"group": np.arange(len(table)) % 2}
     loss = table["loss"].to_numpy()
-    return build_problem(law, inputs, loss, np.ones(len(loss)), FitOptions(**options), True)
+    return build_problem(law, inputs, loss, np.ones(len(loss)), FitOptions(**options))
 
 
 def test_groups_couple_only_their_own_parameters():

@@ -1,7 +1,5 @@
 """Published coefficients: what they predict, what they do not know, and that they can be kept."""
 
-import json
-
 import jax
 import numpy as np
 import pandas as pd
@@ -29,8 +27,6 @@ def test_each_says_where_it_is_from_and_what_it_leaves_out(name, tmp_path):
     fit.save(tmp_path / "fit.json")
     again = jl.load(tmp_path / "fit.json")
     assert type(again) is jl.FittedLaw and again.to_dict() == fit.to_dict()
-    assert again.params == fit.params and again.notes == fit.notes
-    json.loads((tmp_path / "fit.json").read_text(), parse_constant=pytest.fail)
 
 
 def test_the_table_has_them_all():
@@ -51,8 +47,7 @@ def test_the_library_of_the_field_is_there_with_what_its_prior_knows():
         values = [float(back[name]) for name in ("log_floor", *fit.law.scale_free.words)]
         np.testing.assert_allclose(values, one.mean, atol=1e-9)
         assert fit.source == one.reference and fit.ranges == one.ranges
-        note = next(note for note in fit.notes if note.code == "of-the-field")
-        assert f"{one.runs} runs of {one.source}" in note.message
+        assert any(f"{one.runs} runs of {one.source}" in note.message for note in fit.notes)
     row = jl.published_table().set_index("name").loc["field-olmo-loss_c4_en-chinchilla"]
     assert "Apache-2.0" in row["source"] and "25 runs" in row["left_out"]
     assert "alpha 0." in row["uncertainty"] and row["law"] == "chinchilla"
@@ -81,8 +76,8 @@ def test_ranges_that_are_not_printed_have_no_inside():
         N=1e12, D=2e10
     )
     assert zheng.is_extrapolation(N=1e9, D=2e10).all()
-    assert "range-unknown" in {note.code for note in zheng.notes}
-    assert "range-unknown" not in {note.code for note in hoffmann.notes}
+    assert "prints no range of" in " ".join(note.message for note in zheng.notes)
+    assert "prints no range" not in " ".join(note.message for note in hoffmann.notes)
 
 
 def test_chinchilla_itself():

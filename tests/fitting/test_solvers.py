@@ -237,7 +237,7 @@ def test_polishing_takes_no_step_out_of_sight_where_nothing_curves():
     C, loss = np.geomspace(5.76e15, 3.675e21, 20), np.array(loss)
     law = jl.laws.get("loss-compute")
     with jax.enable_x64(True):
-        p = build_problem(law, {"C": C}, loss, np.ones(20), FitOptions(), True)
+        p = build_problem(law, {"C": C}, loss, np.ones(20), FitOptions())
         for b in (0.073, 0.0745, 0.076):
             middle = np.median(np.log(loss) + b * np.log(C))
             candidate = jnp.asarray(p.coordinates({"a": np.exp(middle), "b": b}))

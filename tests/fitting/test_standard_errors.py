@@ -41,15 +41,6 @@ def test_they_are_those_of_the_covariance(count):
     fit = jl.fit("chinchilla", runs, **FAST)
     assert set(fit.standard_errors.values) == set(fit.law.parameter_names)
     assert_those_of_the_covariance(fit, runs)
-    shown = fit.summary().splitlines()
-    (head,) = (line for line in shown if line.endswith("std err  95 % interval"))
-    alpha = fit.conf_int().set_index("parameter").loc["alpha"]
-    (row,) = (line.split() for line in shown if line.startswith("  alpha"))
-    assert float(row[2]) == float(f"{alpha['std_err']:.1e}") and float(row[3]) == float(
-        f"{alpha['low']:.3e}"
-    )
-    assert "std err</th>" in fit._repr_html_() and f"<td>{row[2]}</td>" in fit._repr_html_()
-    assert f"{fit.standard_errors.degrees} degrees of freedom" in fit.summary()
 
 
 @pytest.mark.full
@@ -76,8 +67,6 @@ def test_what_is_held_or_at_a_bound_has_none():
     fit = jl.fit("chinchilla", TABLE, bounds={"alpha": (0.4, None)}, **FAST)
     assert fit.standard_errors.missing == {"alpha": "at a bound"}
     assert_those_of_the_covariance(fit, TABLE)
-    (row,) = (line for line in fit.summary().splitlines() if line.startswith("  alpha"))
-    assert row.split()[1:] == ["0.4", "at", "a", "bound"]
 
     held = jl.fit("chinchilla", TABLE, fixed=simulate.TRUTHS["chinchilla"])
     assert held.standard_errors.reason == "every parameter is fixed"
@@ -99,7 +88,6 @@ def test_of_as_many_rows_as_parameters_there_are_none():
     assert len(few) == 5
     fit = jl.fit("chinchilla", few, **FAST)
     assert fit.standard_errors.reason == "5 rows for 5 parameters leave no scatter"
-    assert "no standard errors: 5 rows" in fit.summary() and "std err" not in fit.summary()
     assert fit.conf_int()["std_err"].isna().all()
 
 
@@ -136,7 +124,6 @@ def test_rows_of_one_run_are_one_group():
     assert "dependent-rows" in {note.code for note in fit.notes}
     assert fit.standard_errors.groups == ("run",) and fit.standard_errors.degrees == 26
     assert_those_of_the_covariance(fit, table, groups="run")
-    assert "t with 26 degrees of freedom, rows in groups by run" in fit.summary()
 
 
 def test_what_one_run_alone_decides_has_none():

@@ -7,7 +7,7 @@ import pytest
 
 from jaxlaw import laws
 from jaxlaw.fitting import _starts as starts
-from jaxlaw.fitting._transform import at_centre, exponents_of, in_own_units
+from jaxlaw.fitting._transform import at_centre, in_own_units
 from tests.fixtures.fit_problems import fit_problem
 from tests.fixtures.solver_problems import problem
 
@@ -116,10 +116,3 @@ def test_a_pinned_coefficient_keeps_its_input_uncentred():
             "N",
             "D",
         }
-
-
-def test_exponents_of_a_parameter():
-    assert exponents_of(laws.get("chinchilla").parameter("A"), "N") == {"alpha"}
-    assert exponents_of(laws.get("chinchilla").parameter("A"), "D") == set()
-    assert exponents_of(laws.get("downstream-bleu").parameter("log_A"), "Dp") == {"alpha"}
-    assert exponents_of(laws.get("kaplan").parameter("Nc"), "N") == set()

@@ -37,9 +37,7 @@ def accelerated(monkeypatch):
 def problem_of(name):
     table = simulate.experiment(name).table
     seen = jl.read_runs(table).observations(laws.get(name))
-    problem = build_problem(
-        laws.get(name), seen.inputs, seen.target, seen.weight, FitOptions(), True
-    )
+    problem = build_problem(laws.get(name), seen.inputs, seen.target, seen.weight, FitOptions())
     natural = np.array([[spec.start[0] for spec in problem.law.parameters]])
     return problem, problem.coordinates_of_starts(natural)[0]
 

@@ -56,7 +56,7 @@ def test_a_fit_that_ends_at_a_power_law_of_size_says_so():
     designs = [jl.simulate.experiment(name).table[["N", "D"]] for name in ("skaling", "farseer")]
     truth = jl.simulate.TRUTHS["overtraining"]
     fit = jl.fit("farseer", jl.simulate.simulate_runs("overtraining", truth, pd.concat(designs)))
-    assert "limiting-form" in [note.code for note in fit.notes]
+    assert "at-bound" in [note.code for note in fit.notes]
 
 
 @pytest.mark.full
@@ -68,7 +68,7 @@ def test_published_numbers_of_repeated_data_are_those_of_a_local_optimum():
     assert scores.r2 == pytest.approx(0.7722, abs=5e-5)
     fit = jl.fit("repetition", runs)
     assert fit.r2 > 0.93 and fit.objective < 0.5 * scores.huber
-    assert "limiting-form" in [note.code for note in fit.notes]
+    assert "at-bound" in [note.code for note in fit.notes]
     assert fit.params["R_D"] == pytest.approx(25.2, abs=0.1)
 
 

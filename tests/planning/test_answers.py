@@ -52,11 +52,11 @@ def test_notes_say_where_an_answer_is_an_extrapolation_and_what_the_fit_doubts()
     (note,) = (n for n in planning.allocation(fit, 1e25).notes if n.code == "extrapolation")
     assert "N = " in note.message and "D = " in note.message
     doubtful = dataclasses.replace(
-        fit, notes=(Note("ridge", "warning", "E and A trade off", inherited=True),)
+        fit, notes=(Note("unidentifiable", "warning", "E and A trade off", inherited=True),)
     )
     (note,) = planning.allocation(doubtful, 1e20).notes
     assert note.code == "doubtful-fit"
-    assert note.message == "the fit has warnings, which its own notes explain: ridge"
+    assert note.message == "the fit has warnings, which its own notes explain: unidentifiable"
 
 
 @pytest.mark.full

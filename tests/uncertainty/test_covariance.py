@@ -11,8 +11,7 @@ from scipy import stats
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.fitting._diagnostics import AGREE
-from jaxlaw.fitting._objective import leave_group_out_steps
+from jaxlaw.fitting._objective import AGREE, leave_group_out_steps
 from jaxlaw.uncertainty._covariance import sandwich_parts
 from jaxlaw.uncertainty._fit_problem import fit_with_data
 from jaxlaw.uncertainty._followed import followed
