@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 from jaxlaw._arrays import check_level
 from jaxlaw._quantities import SHARE, written
@@ -299,8 +300,6 @@ def student_interval(
     estimate: np.ndarray, spread: np.ndarray, confidence_level: float, degrees: float, log: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bounds estimate ± t · spread; of the logarithm, to first order, where ``log``."""
-    from scipy.special import stdtrit
-
     reach = stdtrit(degrees, (1 + confidence_level) / 2) * spread
     if log:
         with np.errstate(over="ignore"):  # of what is not known at all the upper one is infinite
