@@ -237,9 +237,7 @@ class FittedLaw(Result):
             False
         """
         if "r" not in self.law.input_names:
-            raise UsageError(
-                f"law {self.law.name} takes no r: requirements are of laws of mixtures"
-            )
+            raise UsageError(f"law {self.law.name} takes no r: this is for laws of mixtures")
         unknown = {"r": (0.0, 1.0)}  # of coefficients whose ranges are not printed
         ranges = {
             name: [end * self.units[name] for end in limits]
