@@ -125,7 +125,7 @@ class Result:
         """The answer in one sentence, what to do next, its numbers and its notes, for people.
 
         Args:
-            verbose: whether all notes are listed whole: without, the two that decide most, and the
+            verbose: whether all notes are listed whole: without, one or two that decide, and the
                 others by code.
             next_step: what to do next in other words, as those of the shell.
         """

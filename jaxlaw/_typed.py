@@ -20,7 +20,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin
 
@@ -94,6 +94,8 @@ class _Wrong(Exception):
 def checked(function: Callable[P, T]) -> Callable[P, T]:
     """The function, with a UsageError where an argument is not of the annotated kind."""
     signature = inspect.signature(function)
+    own = [name for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
+    more = len(own) < len(signature.parameters)
 
     # Hints are read at the first call: a name in them may be defined below the function, and
     # reading those of all public functions would slow down the import.
@@ -110,7 +112,8 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            _refuse_unknown(function.__name__, kwargs, (), signature)
+            if not more:
+                _refuse_unknown(function.__name__, kwargs, own)
             raise UsageError(f"{function.__name__}: {error}") from None
         with _raise_wrong_kind(function.__name__):
             for name, value in bound.arguments.items():
@@ -121,7 +124,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
                     kinds = dict.fromkeys(value, hints()[name])
                     if get_origin(hints()[name]) is Unpack:
                         kinds = option_kinds(get_args(hints()[name])[0])
-                        _refuse_unknown(function.__name__, value, kinds, signature)
+                        _refuse_unknown(function.__name__, value, [*own, *kinds])
                     many = {key: _check(item, kinds[key], key) for key, item in value.items()}
                     bound.arguments[name] = many
                 elif kind is not inspect.Parameter.VAR_POSITIONAL:
@@ -161,18 +164,8 @@ def option_kinds(options: type) -> dict[str, Any]:
     return typing.get_type_hints(options, include_extras=True)
 
 
-def _refuse_unknown(
-    function: str, options: Mapping[str, Any], more: Iterable[str], signature: inspect.Signature
-) -> None:
-    """Refuse keywords that are neither parameters nor one of ``more``.
-
-    Without ``more`` a function whose last parameter takes any keyword takes these, too.
-    """
-    kinds = {parameter.kind for parameter in signature.parameters.values()}
-    if not more and inspect.Parameter.VAR_KEYWORD in kinds:
-        return
-    names = [*more, *(name for name, parameter in signature.parameters.items()
-                      if parameter.kind is not parameter.VAR_KEYWORD)]  # fmt: skip
+def _refuse_unknown(function: str, options: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Refuse keywords that are none of the names."""
     for name, value in options.items():
         if name in names:
             continue

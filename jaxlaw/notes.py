@@ -30,7 +30,7 @@ _OF_RUNS = (
     "implausible-value",
 )  # fmt: skip
 _OF_INTERVALS = ("dropped-invalid", "loose", DEPENDENT_ROWS)
-_WHOLE = 2  # notes of a summary that are not named by their code alone
+_ROOM = 300  # characters, four lines, for the second of a summary's notes to be whole, too
 _DETAILS = "(details: --verbose or .notes)"
 #: Code of a note that says no remedy in its message → what to do about it, in Python's words.
 REMEDIES = {
@@ -142,7 +142,7 @@ def by_weight(notes: Iterable[Note]) -> list[Note]:
 
 
 def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
-    """Notes as a summary lists them: the two that decide most whole, all others by code.
+    """Notes as a summary lists them: the one or two that decide most whole, others by code.
 
     Args:
         notes: the notes of a result.
@@ -159,7 +159,8 @@ def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
     """
     ordered = by_weight(dict.fromkeys(notes))
     whole = [note for note in ordered if verbose or note.decides]
-    whole = whole if verbose else whole[:_WHOLE]
+    if not verbose:
+        whole = whole[: 2 if sum(len(str(note)) for note in whole[:2]) <= _ROOM else 1]
     codes = dict.fromkeys(note.code for note in ordered if note not in whole)
     more = f"{'also' if whole else 'notes'}: {', '.join(codes)} {_DETAILS}"
     return [*map(str, whole), *[more] * bool(codes)]

@@ -24,7 +24,7 @@ from jax.tree_util import GetAttrKey
 
 from jaxlaw import laws
 from jaxlaw._answer import Answer
-from jaxlaw._arrays import is_number, numbers_of, real_numbers
+from jaxlaw._arrays import is_number, real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain
 from jaxlaw._quantities import SHARE, Quantity, in_unit, mistaken_unit, says_unit, two_readings
@@ -32,24 +32,18 @@ from jaxlaw._result import Result, table_lines
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Finite, NotNegative, load, only
 from jaxlaw.data import (
-    AREAS,
     ReadingOptions,
     RunFlops,
-    areas_along,
-    as_schedule,
     chosen_options,
-    drops_along,
-    for_unknown_base,
     input_columns,
     name_rows,
-    relative_batch,
     training_flops,
 )
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._extrapolation import outside_range, parts_of
+from jaxlaw.fitting._schedule_areas import areas_of_schedule
 from jaxlaw.laws import Input, Law, check_requirements
 from jaxlaw.notes import Note
-from jaxlaw.schedules import Schedule
 
 _INTERVAL = "95 % interval"
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
@@ -234,18 +228,24 @@ class FittedLaw(Result):
             and ``everywhere``, at all shares from 0 to 1, both over the fitted ranges of N and
             D; ``where`` it is not, in words.
 
+        Raises:
+            UsageError: the law takes no share r.
+
         Example:
             >>> truth = jl.FittedLaw("dcpt-l1", jl.simulate.TRUTHS["dcpt-l1"])
             >>> bool(truth.requirements()["everywhere"]["implicit trend"])
             False
         """
+        if "r" not in self.law.input_names:
+            raise UsageError(f"law {self.law.name} takes no r: this is for laws of mixtures")
         unknown = {"r": (0.0, 1.0)}  # of coefficients whose ranges are not printed
         ranges = {
-            name: limits if math.isfinite(sum(limits)) else unknown.get(name, (1.0, 1.0))
+            name: [end * self.units[name] for end in limits]
+            if math.isfinite(sum(limits))
+            else unknown.get(name, (1.0, 1.0))
             for name, limits in self.ranges.items()
         }
-        own = {name: [end * self.units[name] for end in limits] for name, limits in ranges.items()}
-        checks = check_requirements(self.law, self.numbers(), own)
+        checks = check_requirements(self.law, self.numbers(), ranges)
         return pd.DataFrame(checks).set_index("name").rename_axis("requirement")
 
     def predict_curve(
@@ -290,60 +290,16 @@ class FittedLaw(Result):
             >>> list(curve.columns)
             ['step', 'lr', 'phase', 'loss', 'base', 'annealing', 'shift', 'outside']
         """
-        columns, areas = self.areas_along(
-            schedule, at, first_step=first_step, S1_before=S1_before, area_options=area_options,
-            batch=batch,
+        columns, areas = areas_of_schedule(
+            self, schedule, at, first_step=first_step, S1_before=S1_before,
+            area_options=area_options, batch=batch,
         )  # fmt: skip
         target = self.predict(areas, **inputs)
         unshifted = self.without("shift").predict(areas, **inputs)
         base = self.without("shift", "annealing").predict(areas, **inputs)
         columns |= {self.law.target: target, "base": base, "annealing": unshifted - base}
-        columns |= {
-            "shift": target - unshifted,
-            "outside": self.is_extrapolation(areas, **inputs),
-        }
-        return pd.DataFrame(columns)
-
-    def areas_along(
-        self, schedule: Any, at: Any = None, *, first_step: int = 0, S1_before: float = 0.0,
-        area_options: Mapping[str, Any] | None = None, batch: Any = None,
-    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:  # fmt: skip
-        """Steps of a schedule (``step``, ``lr``, ``phase``), and the law's areas after them.
-
-        Arguments and errors are those of :meth:`predict_curve`; areas are in the fit's units.
-        """
-        schedule, law = as_schedule(schedule), self.law
-        wanted = [name for name in law.input_names if name in AREAS]
-        if not wanted:
-            raise UsageError(
-                f"law {law.name} takes no areas of learning rates, so it predicts no curve; "
-                f"use predict({', '.join(f'{name}=…' for name in law.input_names)})"
-            )
-        options = chosen_options(self._counted_with(area_options))
-        steps, done = _steps(at, schedule, first_step)
-        # A law of an unknown base takes the areas of the continual phase alone.
-        alone = "pt" if {"S1", "S1_pt"} & set(wanted) else "cpt"
-        if alone == "cpt" and schedule.boundary is None:
-            schedule = for_unknown_base(schedule)
-        worth = relative_batch(batch, schedule.boundary is None)
-        counted = areas_along(schedule, done, options, S1_before, alone, worth)
-        areas = {name: counted[name] / self.units[name] for name in wanted}
-        if law.inputs_per_drop:
-            areas |= drops_along(schedule, done, options, worth)
-        columns = {"step": steps, "lr": np.append(schedule.initial_lr, schedule.rates)[done]}
-        if schedule.boundary is not None:
-            columns["phase"] = np.where(done > schedule.boundary, "cpt", "pt")
-        return columns, areas
-
-    def _counted_with(self, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        if self.area_options is not None and given is not None:
-            raise UsageError("this fit knows how its areas were counted; leave area_options= out")
-        if (options := self.area_options if given is None else given) is None:
-            raise UsageError(
-                "this fit does not know how its areas were counted; pass "
-                "area_options={'decay': 0.999}, or fit what jl.read_loss_curves returns"
-            )
-        return options
+        columns["shift"] = target - unshifted
+        return pd.DataFrame(columns | {"outside": self.is_extrapolation(areas, **inputs)})
 
     def without(self, *components: str) -> FittedLaw:
         """Take components out of the law, such as ``shift``: Wang's hidden curve (2025, eq. 2).
@@ -841,20 +797,3 @@ def _middle(low: float, high: float, positive: bool) -> float:
     if not math.isfinite(low + high):
         return 1.0 if positive else 0.5
     return math.sqrt(low) * math.sqrt(high) if positive else low + (high - low) / 2
-
-
-def _steps(at: Any, schedule: Schedule, first_step: int) -> tuple[np.ndarray, np.ndarray]:
-    """Steps as they are called, and counted from the schedule's beginning."""
-    if at is None:
-        done = np.arange(1, len(schedule) + 1)
-        return done + int(first_step), done
-    steps = np.atleast_1d(numbers_of("at", at))
-    done = steps - first_step
-    bad = ~((done == np.floor(done)) & (done >= 0) & (done <= len(schedule)))
-    if steps.ndim != 1 or not len(steps) or bad.any():
-        which = f"step {steps[bad][0]:g} is not one" if steps.ndim == 1 and bad.any() else "not so"
-        raise UsageError(
-            f"at has whole steps of the schedule, {first_step} to {first_step + len(schedule)}, "
-            f"(points,): {which}"
-        )
-    return steps.astype(int), done.astype(int)

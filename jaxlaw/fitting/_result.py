@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 from jaxlaw._arrays import check_level
 from jaxlaw._quantities import SHARE, written
@@ -51,7 +52,6 @@ class StandardErrors:
         degrees: degrees of freedom of Student's t: n−p of n rows, G−1 of G groups.
         groups: columns that name the groups of rows whose noise is shared; of independent rows
             there are none.
-        method: ``sandwich``.
         covariance: parameter → parameter → covariance, of those that have a standard error, and of
             values from a base.
 
@@ -67,7 +67,6 @@ class StandardErrors:
     reason: str = ""
     degrees: int = 0
     groups: tuple[str, ...] = ()
-    method: Literal["sandwich"] = "sandwich"
     covariance: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def root(self) -> np.ndarray:
@@ -92,7 +91,7 @@ class StandardErrors:
         """How they were made, in words."""
         groups = f", rows in groups by {', '.join(self.groups)}" if self.groups else ""
         degrees = f"{self.degrees} degree{'' if self.degrees == 1 else 's'} of freedom"
-        return f"{self.method} covariance, t with {degrees}{groups}"
+        return f"sandwich covariance, t with {degrees}{groups}"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -299,8 +298,6 @@ def student_interval(
     estimate: np.ndarray, spread: np.ndarray, confidence_level: float, degrees: float, log: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bounds estimate ± t · spread; of the logarithm, to first order, where ``log``."""
-    from scipy.special import stdtrit
-
     reach = stdtrit(degrees, (1 + confidence_level) / 2) * spread
     if log:
         with np.errstate(over="ignore"):  # of what is not known at all the upper one is infinite

@@ -48,6 +48,7 @@ from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._draws import Draws
 from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
+from jaxlaw.uncertainty._followed import followed
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._intervals import (
     Interval,
@@ -215,8 +216,6 @@ class Covariance(ParameterIntervals):
         )
         kind = "normal"
         if self.problem is not None:
-            from jaxlaw.uncertainty._followed import followed  # which a covariance alone can spare
-
             kind, base = "covariance", self.fit.base
             of_base = {name: drawn[name] for name in (() if base is None else base.values)}
             drawn = self.problem.fit_problem.params(followed(self.problem, moves, of_base))

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+from scipy.optimize import brentq
 
 #: A seed, or a generator where draws go on from those before.
 Seed = int | np.random.Generator
@@ -119,7 +120,6 @@ def score_centre(residuals: np.ndarray, delta: float, asymmetry: float) -> float
 
     Residuals are prediction minus target, and the score is the slope of their Huber loss.
     """
-    from scipy.optimize import brentq
 
     def score(shift: float) -> float:
         moved = residuals - shift

@@ -12,9 +12,10 @@ from jaxlaw._answer import Answer
 from jaxlaw._jit import in_float64
 from jaxlaw._quantities import Quantity, with_unit, written_range
 from jaxlaw._typed import ConfidenceLevel, checked
-from jaxlaw.data import ReadingOptions, read_runs, usual_columns
+from jaxlaw.data import ReadingOptions, as_schedule, read_runs, usual_columns
 from jaxlaw.data.formats import read_source
 from jaxlaw.errors import UsageError
+from jaxlaw.fitting._schedule_areas import areas_of_schedule
 from jaxlaw.uncertainty._draws import Draws, as_draws
 from jaxlaw.uncertainty._intervals import LEVEL, interval_columns
 
@@ -180,8 +181,6 @@ def predicted_curve(
     Shell:
         jaxlaw curve curve-fit.json wsd:peak=3e-4,steps=24000,warmup=2000
     """
-    from jaxlaw.data import as_schedule
-
     (draws,) = as_draws(fit)
     fitted, schedule = draws.fit, as_schedule(schedule)
     target, inputs = fitted.law.target, dict(at or {})
@@ -197,7 +196,7 @@ def predicted_curve(
     def along(at_steps: Any) -> pd.DataFrame:
         table = fitted.predict_curve(schedule, at_steps, **options, **inputs)
         if draws.rows > 1:
-            areas = fitted.areas_along(schedule, at_steps, **options)[1]
+            areas = areas_of_schedule(fitted, schedule, at_steps, **options)[1]
             points = fitted.checked_inputs(areas, inputs)
             arrays = np.broadcast_arrays(*points.values())
             values = _of_every_draw(draws, dict(zip(points, arrays, strict=True)))
