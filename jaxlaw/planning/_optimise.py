@@ -738,13 +738,14 @@ def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None 
     unit, (G, a, _) = _units(law), closed_form(law, params, others, jnp)
     log_x = log_C - math.log(FLOPS_EACH * unit["N"] * unit["D"])
     best = jnp.clip(math.log(unit["N"]) + jnp.log(G) + a * log_x, least, most)
+
+    def run(log_N: Any) -> tuple[Any, Any, Any]:
+        log_D = log_tokens(None, log_N, log_C)
+        return log_N, log_D, loss_at(law, params, log_N, log_D, others)
+
     # Without an optimum that grows with compute the better end is the one to which it falls.
-    none = jnp.isnan(best)
-    sizes = jnp.stack([jnp.where(none, least, best), most])
-    tokens = log_tokens(None, sizes, log_C)
-    losses = jax.vmap(lambda *run: loss_at(law, params, *run, others))(sizes, tokens)
-    k = jnp.where(none, jnp.argmin(losses), 0)
-    return sizes[k], tokens[k], losses[k]
+    end = jnp.where(run(least)[2] <= run(most)[2], least, most)
+    return run(jnp.where(jnp.isnan(best), end, best))
 
 
 def crossing(

@@ -384,14 +384,13 @@ def optimal_inputs(
     if not found.sentence:
         return dataclasses.replace(found, kind="optimal inputs")
     best, held = found.best, source.inputs_taken(at or {})
-    for name in set(grid or {}) - set(best):
-        message = f"grid: '{name}' is not searched.{nearest(name, best)}"
-        raise UsageError(message, argument="grid")
-    axes = [
-        [(name, in_unit_of_runs(source, name, value)) for value in values]
+    for name in {*(grid or {})} - {*best}:
+        raise UsageError(f"grid: '{name}' is not searched.{nearest(name, best)}", argument="grid")
+    grid = {
+        name: [in_unit_of_runs(source, name, value) for value in values]
         for name, values in (grid or {}).items()
-    ]
-    settings = [{**best, **dict(values)} for values in product(*axes)]
+    }
+    settings = [best | dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     run = settings[int(np.argmin(_losses(source.without(), held, settings)[0]))]
     positive = {spec.name for spec in source.law.inputs if spec.domain == "positive"}
     names = [name for name in best if name in positive - {"N", "D"}]

@@ -72,6 +72,7 @@ def test_ques_allocation_as_printed():
         (DOMAIN, {"r": 0.5}),
         (("dcpt-l1", TRUTHS["dcpt-l1"]), {"r": 0.3}),
         (("dcpt-l4", TRUTHS["dcpt-l4"]), {"r": 0.7}),
+        *(((name, TRUTHS[name]), {}) for name in ("skaling", "kaplan-e", "overtraining")),
     ],
 )
 def test_closed_forms_are_what_the_search_finds(given, inputs):
