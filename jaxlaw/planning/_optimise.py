@@ -167,20 +167,6 @@ def first_root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
     return root_or_infinity(rising, low, jnp.where(above.any(), grid[jnp.argmax(above)], high))
 
 
-def last_true(condition: Callable[[Any], Any], low: float, high: float, points: int) -> Any:
-    """The largest number of [low, high] at which a condition holds; −∞ where it nowhere does.
-
-    The last such point of a grid, then bisection towards the next one. ``high`` exactly, where
-    the condition holds there.
-    """
-    grid = jnp.linspace(low, high, points)
-    true = jax.vmap(condition)(grid)
-    last = points - 1 - jnp.argmax(true[::-1])
-    edge = root(lambda x: ~condition(x), grid[last], grid[jnp.minimum(last + 1, points - 1)])
-    edge = jnp.where(true[-1], grid[-1], edge)
-    return jnp.where(true.any(), edge, -jnp.inf)
-
-
 def lowest_on_line(
     value: Callable[[Any], Any],
     low: Any,
@@ -1282,7 +1268,7 @@ def epochs_notes(
     elif MANY_EPOCHS < epochs < math.inf:
         message = (
             f"the tokens are {epochs:.3g} epochs of U; Muennighoff 2023 finds repeating worthless "
-            f"at {MANY_EPOCHS}"
+            f"at {MANY_EPOCHS}, to which max_epochs= limits them"
         )
     else:
         return []
