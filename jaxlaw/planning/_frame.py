@@ -23,7 +23,6 @@ from jaxlaw._quantities import (
 from jaxlaw._result import TARGET
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
-from jaxlaw.laws import Law
 from jaxlaw.notes import (
     LOOSE_FIT,
     OWN_FLOPS,
