@@ -39,7 +39,6 @@ REMEDIES = {
     "poor-fit": "jl.cross_validate(…) compares other laws on these runs",
     "no-floor": "jl.cross_validate(…) compares it with the law that has an irreducible loss",
     "at-bound": "bounds= sets another range, fixed= takes the value as known",
-    "out-of-reach": "allow a higher loss, or widen what is searched",
     "draws-disagree": "add runs: those that there are leave the answer open",
     "optimum-at-tried": "add runs on the far side of that optimum: none was made there",
 }

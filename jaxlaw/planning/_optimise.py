@@ -576,10 +576,6 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
         }
         return law(params[k], **taken, **others)
 
-    def exceeded(k: int, raw: Mapping[str, Any]) -> Any:
-        target = given.targets[k - limited]
-        return (loss(k, raw) - target) / jnp.abs(target)
-
     def needed(raw: dict[str, Any]) -> Any:
         """Log tokens at which the first limited loss is reached; infinite where none are.
 
@@ -588,7 +584,7 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
         """
 
         def shortfall(log_D: Any) -> Any:
-            return -exceeded(limited, {**raw, "D": jnp.exp(log_D)})
+            return given.targets[0] - loss(limited, {**raw, "D": jnp.exp(log_D)})
 
         # The first crossing costs twice as much, and only tuned laws have several.
         crossing = first_root if form.laws[limited][0].best_settings else root_or_infinity
@@ -842,7 +838,7 @@ class Question:
         """The best runs (draws, K) of budgets, or those that reach losses.
 
         None where the fit itself has none by its formula, and a loss is to be reached: there the
-        search may find one at its end.
+        search may find one at its end; and where the runs do not reach the losses.
         """
         law, others, unit = self.reference.law, self.given.others[0], _units(self.reference.law)
         params = {name: column[:, None] for name, column in self.reference.values.items()}
@@ -864,9 +860,10 @@ class Question:
             N, D = G * product**a, product**b / G
             exists = np.isfinite(N * D) & (N * D > 0)
             N, D = np.where(exists, N, np.nan), np.where(exists, D, np.nan)
-            if target is None:
-                loss = np.asarray(law.evaluate(params, N=N, D=D, **others))
-            else:
+            loss = np.asarray(law.evaluate(params, N=N, D=D, **others))
+            if target is not None:
+                if not np.allclose(np.where(exists, loss, target), target, rtol=KEPT):
+                    return None
                 loss = np.where(exists, target, floor)
         raw, ended = {"N": N * unit["N"], "D": D * unit["D"]}, ~exists & (target is None)
         return Best(raw, loss[..., None], ended, exists)

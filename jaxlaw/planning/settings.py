@@ -540,8 +540,8 @@ def critical_batch_size(
     sentence = ""
     if math.isinf(first["batch"]):
         message = (
-            "no batch up to a million times the best one needs so many more tokens: the runs do "
-            "not show what a batch that is too large costs"
+            "no batch up to a million times the best one needs so many more tokens: add runs with "
+            "larger batches, which show what those cost"
         )
         notes.insert(0, Note("out-of-reach", "error", message))
     else:
