@@ -36,7 +36,6 @@ def test_zhengs_allocations_as_printed():
     [
         lambda law: planning.allocation(law, 1e27),
         lambda law: planning.frontier(law, [1e21, 1e27]),
-        lambda law: planning.min_compute(law, 1.85),
         lambda law: planning.tokens_per_parameter(law, 1.85),
         lambda law: planning.tokens_or_size_for(law, N="5T", compute=1e27),
     ],

@@ -114,9 +114,7 @@ def test_a_law_that_is_weighted_alone_as_in_its_forecast_says_the_same():
     [
         (("chinchilla", simulate.TRUTHS["chinchilla"]), {}, "has no input batch"),
         (LAW, {"overhead": 0.0}, "above 0, such as 0.2"),
-        (LAW, {"at": {"N": 1e9}}, "also needs D"),
         (LAW, {"at": AT | {"lr": 1e-3}}, "searches lr itself"),
-        (("cpt-curve-batch", simulate.TRUTHS["cpt-curve-batch"]), {}, "has no input D"),
     ],
 )
 def test_what_has_no_critical_batch_is_said(fit, options, message):
