@@ -339,7 +339,7 @@ def optimal_inputs(
         at: values of all other inputs, in the units of the fitted runs.
         grid: input → values that can be run, such as powers of 2 of a batch; the combination with
             the lowest loss is what is to be run.
-        compute: budget in FLOPs, where N, D or both are searched too.
+        compute: budget in FLOPs, where N and D are searched too.
         tolerance: relative excess of the loss within which values count as near the best.
         level: confidence level of the intervals.
 
