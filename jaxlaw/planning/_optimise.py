@@ -1163,7 +1163,7 @@ def searched_ranges(
         spec, scale, unit = specs[name], source.scale(name), source.units[name]
         if spec.levels or spec.per_drop or spec.mixture:
             message = f"{argument}: {name} is no number that can be searched on its own"
-            raise UsageError(message + "; optimal_weights searches all shares" * spec.mixture)
+            raise UsageError(message + "; optimal_weights searches all shares" * bool(spec.mixture))
         what = f"{argument} of {name}"
         own = tuple(
             None if x is None
