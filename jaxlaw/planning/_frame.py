@@ -23,7 +23,6 @@ from jaxlaw._quantities import (
 from jaxlaw._result import TARGET
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
-from jaxlaw.laws import Law
 from jaxlaw.notes import (
     LOOSE_FIT,
     OWN_FLOPS,
@@ -63,14 +62,6 @@ def require_loss(source: Draws) -> None:
         )
 
 
-def _where_settings_are_searched(law: Law, missing: Sequence[str], free: Sequence[str]) -> str:
-    """What else than ``at=`` helps a plan of N and D with other positive inputs; empty for none."""
-    positive = {spec.name for spec in law.inputs if spec.domain == "positive"}
-    if not {"N", "D"} <= {*free} or not positive & {*missing}:
-        return ""
-    return ", or search it with N and D by optimal_inputs(…, compute=…)"
-
-
 def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, float]:
     """Inputs the user holds, in the law's own units: all but the free ones, and no others.
 
@@ -88,7 +79,9 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
             )
     missing = [name for name in law.input_names if name not in free and name not in given]
     if missing:
-        also = _where_settings_are_searched(law, missing, free)
+        settings = {spec.name for spec in law.inputs if spec.domain == "positive"} & {*missing}
+        also = ", or search it with N and D by optimal_inputs(…, compute=…)"
+        also *= bool(settings) and {"N", "D"} <= {*free}
         raise UsageError(f"law {law.name} also needs {', '.join(missing)}; give it in at={also}")
     given = {
         spec.name: float(spec.codes(given[spec.name])) if spec.levels else given[spec.name]

@@ -167,20 +167,6 @@ def first_root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
     return root_or_infinity(rising, low, jnp.where(above.any(), grid[jnp.argmax(above)], high))
 
 
-def last_true(condition: Callable[[Any], Any], low: float, high: float, points: int) -> Any:
-    """The largest number of [low, high] at which a condition holds; −∞ where it nowhere does.
-
-    The last such point of a grid, then bisection towards the next one. ``high`` exactly, where
-    the condition holds there.
-    """
-    grid = jnp.linspace(low, high, points)
-    true = jax.vmap(condition)(grid)
-    last = points - 1 - jnp.argmax(true[::-1])
-    edge = root(lambda x: ~condition(x), grid[last], grid[jnp.minimum(last + 1, points - 1)])
-    edge = jnp.where(true[-1], grid[-1], edge)
-    return jnp.where(true.any(), edge, -jnp.inf)
-
-
 def lowest_on_line(
     value: Callable[[Any], Any],
     low: Any,
@@ -590,10 +576,6 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
         }
         return law(params[k], **taken, **others)
 
-    def exceeded(k: int, raw: Mapping[str, Any]) -> Any:
-        target = given.targets[k - limited]
-        return (loss(k, raw) - target) / jnp.abs(target)
-
     def needed(raw: dict[str, Any]) -> Any:
         """Log tokens at which the first limited loss is reached; infinite where none are.
 
@@ -602,7 +584,7 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
         """
 
         def shortfall(log_D: Any) -> Any:
-            return -exceeded(limited, {**raw, "D": jnp.exp(log_D)})
+            return given.targets[0] - loss(limited, {**raw, "D": jnp.exp(log_D)})
 
         # The first crossing costs twice as much, and only tuned laws have several.
         crossing = first_root if form.laws[limited][0].best_settings else root_or_infinity
@@ -738,13 +720,14 @@ def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None 
     unit, (G, a, _) = _units(law), closed_form(law, params, others, jnp)
     log_x = log_C - math.log(FLOPS_EACH * unit["N"] * unit["D"])
     best = jnp.clip(math.log(unit["N"]) + jnp.log(G) + a * log_x, least, most)
+
+    def run(log_N: Any) -> tuple[Any, Any, Any]:
+        log_D = log_tokens(None, log_N, log_C)
+        return log_N, log_D, loss_at(law, params, log_N, log_D, others)
+
     # Without an optimum that grows with compute the better end is the one to which it falls.
-    none = jnp.isnan(best)
-    sizes = jnp.stack([jnp.where(none, least, best), most])
-    tokens = log_tokens(None, sizes, log_C)
-    losses = jax.vmap(lambda *run: loss_at(law, params, *run, others))(sizes, tokens)
-    k = jnp.where(none, jnp.argmin(losses), 0)
-    return sizes[k], tokens[k], losses[k]
+    end = jnp.where(run(least)[2] <= run(most)[2], least, most)
+    return run(jnp.where(jnp.isnan(best), end, best))
 
 
 def crossing(
@@ -855,7 +838,7 @@ class Question:
         """The best runs (draws, K) of budgets, or those that reach losses.
 
         None where the fit itself has none by its formula, and a loss is to be reached: there the
-        search may find one at its end.
+        search may find one at its end; and where the runs do not reach the losses.
         """
         law, others, unit = self.reference.law, self.given.others[0], _units(self.reference.law)
         params = {name: column[:, None] for name, column in self.reference.values.items()}
@@ -877,9 +860,10 @@ class Question:
             N, D = G * product**a, product**b / G
             exists = np.isfinite(N * D) & (N * D > 0)
             N, D = np.where(exists, N, np.nan), np.where(exists, D, np.nan)
-            if target is None:
-                loss = np.asarray(law.evaluate(params, N=N, D=D, **others))
-            else:
+            loss = np.asarray(law.evaluate(params, N=N, D=D, **others))
+            if target is not None:
+                if not np.allclose(np.where(exists, loss, target), target, rtol=KEPT):
+                    return None
                 loss = np.where(exists, target, floor)
         raw, ended = {"N": N * unit["N"], "D": D * unit["D"]}, ~exists & (target is None)
         return Best(raw, loss[..., None], ended, exists)
@@ -1179,7 +1163,7 @@ def searched_ranges(
         spec, scale, unit = specs[name], source.scale(name), source.units[name]
         if spec.levels or spec.per_drop or spec.mixture:
             message = f"{argument}: {name} is no number that can be searched on its own"
-            raise UsageError(message + "; optimal_weights searches all shares" * spec.mixture)
+            raise UsageError(message + "; optimal_weights searches all shares" * bool(spec.mixture))
         what = f"{argument} of {name}"
         own = tuple(
             None if x is None
@@ -1281,7 +1265,7 @@ def epochs_notes(
     elif MANY_EPOCHS < epochs < math.inf:
         message = (
             f"the tokens are {epochs:.3g} epochs of U; Muennighoff 2023 finds repeating worthless "
-            f"at {MANY_EPOCHS}"
+            f"at {MANY_EPOCHS}, to which max_epochs= limits them"
         )
     else:
         return []

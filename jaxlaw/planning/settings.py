@@ -339,7 +339,7 @@ def optimal_inputs(
         at: values of all other inputs, in the units of the fitted runs.
         grid: input → values that can be run, such as powers of 2 of a batch; the combination with
             the lowest loss is what is to be run.
-        compute: budget in FLOPs, where N, D or both are searched too.
+        compute: budget in FLOPs, where N and D are searched too.
         tolerance: relative excess of the loss within which values count as near the best.
         level: confidence level of the intervals.
 
@@ -384,14 +384,13 @@ def optimal_inputs(
     if not found.sentence:
         return dataclasses.replace(found, kind="optimal inputs")
     best, held = found.best, source.inputs_taken(at or {})
-    for name in set(grid or {}) - set(best):
-        message = f"grid: '{name}' is not searched.{nearest(name, best)}"
-        raise UsageError(message, argument="grid")
-    axes = [
-        [(name, in_unit_of_runs(source, name, value)) for value in values]
+    for name in {*(grid or {})} - {*best}:
+        raise UsageError(f"grid: '{name}' is not searched.{nearest(name, best)}", argument="grid")
+    grid = {
+        name: [in_unit_of_runs(source, name, value) for value in values]
         for name, values in (grid or {}).items()
-    ]
-    settings = [{**best, **dict(values)} for values in product(*axes)]
+    }
+    settings = [best | dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     run = settings[int(np.argmin(_losses(source.without(), held, settings)[0]))]
     positive = {spec.name for spec in source.law.inputs if spec.domain == "positive"}
     names = [name for name in best if name in positive - {"N", "D"}]
@@ -541,8 +540,8 @@ def critical_batch_size(
     sentence = ""
     if math.isinf(first["batch"]):
         message = (
-            "no batch up to a million times the best one needs so many more tokens: the runs do "
-            "not show what a batch that is too large costs"
+            "no batch up to a million times the best one needs so many more tokens: add runs with "
+            "larger batches, which show what those cost"
         )
         notes.insert(0, Note("out-of-reach", "error", message))
     else:

@@ -36,7 +36,6 @@ def test_zhengs_allocations_as_printed():
     [
         lambda law: planning.allocation(law, 1e27),
         lambda law: planning.frontier(law, [1e21, 1e27]),
-        lambda law: planning.min_compute(law, 1.85),
         lambda law: planning.tokens_per_parameter(law, 1.85),
         lambda law: planning.tokens_or_size_for(law, N="5T", compute=1e27),
     ],
@@ -72,6 +71,7 @@ def test_ques_allocation_as_printed():
         (DOMAIN, {"r": 0.5}),
         (("dcpt-l1", TRUTHS["dcpt-l1"]), {"r": 0.3}),
         (("dcpt-l4", TRUTHS["dcpt-l4"]), {"r": 0.7}),
+        *(((name, TRUTHS[name]), {}) for name in ("skaling", "kaplan-e", "overtraining")),
     ],
 )
 def test_closed_forms_are_what_the_search_finds(given, inputs):

@@ -57,16 +57,6 @@ def test_and_of_the_least_compute_to_a_loss():
     assert (6 * table["N"] * table["D"] < table["compute"]).all()
 
 
-@pytest.mark.parametrize("name", ["skaling", "kaplan-e", "overtraining"])
-def test_the_closed_form_is_what_a_search_finds(name):
-    pair, budgets = (name, TRUTHS[name]), np.array([1e20, 1e24])
-    found = planning.frontier(pair, budgets, cost=lambda N, D: 6 * N * D).table
-    for k, budget in enumerate(budgets):
-        plan = planning.allocation(pair, budget)
-        assert plan.N == pytest.approx(found["N"][k], rel=1e-5)
-        assert plan.loss == pytest.approx(found["loss"][k], rel=1e-9)
-
-
 @pytest.mark.full
 def test_of_a_law_that_falls_on_far_beyond_its_runs_the_plan_is_the_valley_before():
     """Farseer's floor falls to nothing with N: a huge model on hardly any tokens would be best."""

@@ -155,11 +155,6 @@ def test_a_loss_has_the_unit_of_the_runs_column(column, unit):
     assert plan.unit_of("loss") == (unit, 1.0) and fit.quantities["E"].unit == unit
 
 
-def test_an_answer_that_there_is_not_says_why_first():
-    plan = planning.min_compute(scattered().fit, 1.0)
-    assert plan.headline.startswith("the law does not reach a loss of 1")
-
-
 def test_a_published_law_says_what_is_not_known_of_it():
     (known,) = as_draws(jl.published()["zheng-2024-cpt"])
     notes = {note.code: note.message for note in source_notes(known, N=1e9, D=1e10)}

@@ -73,21 +73,6 @@ def test_what_the_bootstrap_doubts_is_in_the_answer(drawn):
     assert "at-bound" in named.split(", ")
 
 
-@pytest.mark.full
-def test_parameters_that_no_run_determines_are_in_the_answer():
-    flat = TABLE.assign(N=1e9)  # nothing is known of A and α
-    blind = jl.bootstrap("chinchilla", flat, SIZE, progress=False)
-    assert "unidentifiable" in {note.code for note in blind.notes}
-    notes = {note.code: note.message for note in planning.allocation(blind, 1e21).notes}
-    assert "unidentifiable" in notes["doubtful-fit"] and len(notes["doubtful-fit"].split()) < 40
-
-
-def test_a_bootstrap_with_failed_resamples_says_how_many(drawn):
-    params = {name: np.where(np.arange(SIZE) < 30, np.nan, v) for name, v in drawn.params.items()}
-    notes = planning.allocation(replace(drawn, params=params), 1e21).notes
-    assert "10.0% of 300 draws have no optimum" in notes[0].message
-
-
 def test_saved_draws_stand_in_place_of_a_fit(drawn, tmp_path, command):
     TABLE.to_csv("runs.csv", index=False)
     drawn.fit.save("fit.json")

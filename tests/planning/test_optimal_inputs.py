@@ -106,33 +106,13 @@ def test_units_of_the_runs():
     assert plan.excess == pytest.approx(rise(1e-3), rel=1e-5)
 
 
-@pytest.mark.full
-def test_size_tokens_rate_and_batch_in_one_answer():
-    fit = ("tuned-skaling", simulate.TRUTHS["tuned-skaling"])
-    over = {"N": None, "D": None, "lr": (1e-5, 1e-1), "batch": (1e4, 1e8)}
-    plan = planning.optimal_inputs(fit, over, compute=1e21)
-    alone = planning.allocation(("skaling", simulate.TRUTHS["skaling"]), 1e21)
-    assert (plan.N, plan.D) == pytest.approx((alone.N, alone.D), rel=1e-4)
-    p, n, d = fit[1], plan.N / 1e9, plan.D / 2e10
-    assert plan.batch == pytest.approx(
-        p["batch_0"] * n ** p["batch_N"] * d ** p["batch_D"], rel=1e-3
-    )
-    assert set(plan.off["input"]) == {"lr", "batch"} and plan.loss == pytest.approx(
-        alone.loss, rel=1e-6
-    )
-    with pytest.raises(UsageError, match="needs lr, batch; give .* or search .* optimal_inputs"):
-        planning.allocation(fit, 1e21)
-
-
 @pytest.mark.parametrize(
     "asked, message",
     [
         ({"grid": {"batch": [1.0]}}, "'batch' is not searched"),
         ({"grid": {"lr": [-1e-3]}}, "lr is -0.001"),
         ({"at": {"N": 4e9}}, "also needs D"),
-        ({"over": {"rate": (1e-4, 1e-2)}}, "rate"),
-        ({"over": {"lr": (1e-2, 1e-4)}}, "is not below the largest"),
-        ({"compute": 1e21}, "a Budget limits N and D"),
+        ({"compute": 1e21}, "a Budget is spent on N and D"),
     ],
 )
 def test_misuse_says_what_to_do(asked, message):
