@@ -173,7 +173,7 @@ class LossCurves(RunsSource):
         """
         return self._kept(~self._chosen(runs, where)[0])
 
-    def thinned(self, points: int | None = None, *, design: str | None = None) -> LossCurves:
+    def thinned(self, points: int) -> LossCurves:
         """Fewer points of every curve (of each phase of it), with the weight of all of them.
 
         A point left out gives its weight to the nearest one kept, so that curves, and stretches
@@ -181,10 +181,9 @@ class LossCurves(RunsSource):
 
         Args:
             points: number of points, about, their steps in equal ratios.
-            design: name of a sampling method of Que 2024, App. I.1, ``M1`` to ``M4``.
 
         Raises:
-            UsageError: not one of the two is given, or it makes no sense.
+            UsageError: fewer than two points.
 
         Example:
             >>> curves = jl.read_loss_curves(jl.simulate.continual_curves().table)
@@ -192,16 +191,13 @@ class LossCurves(RunsSource):
             >>> len(curves.only("wsd").table), len(few.table), float(few.rows.weight.sum())
             (80, 10, 80.0)
         """
-        if (points is None) == (design is None) or not (points is None or points >= 2):
-            raise UsageError(f"say how to thin: points=n, 2 or more, or design='M4', not {points}")
-        if design is not None and design not in DESIGNS:
-            message = f"there is no design {design!r}; designs: {', '.join(DESIGNS)}."
-            raise UsageError(message, argument="design", value=design)
+        if not points >= 2:
+            raise UsageError(f"points is 2 or more, not {points}", argument="points", value=points)
         old = np.ones(len(self.table)) if self.rows.weight is None else self.rows.weight
         weight, keep = np.zeros(len(old)), np.zeros(len(old), bool)
         for index in self._phases():
             steps = self.table["step"].to_numpy()[index]
-            kept = keep_design(steps, design) if points is None else keep_spaced(steps, points)
+            kept = keep_spaced(steps, int(points))
             keep[index[kept]] = True
             weight[index[kept]] = inherited_weight(steps, kept, old[index])
         message = f"{int(keep.sum())} of {len(keep)} points kept; they have the weight of all"
@@ -620,36 +616,7 @@ def keep_spaced(steps: np.ndarray, points: int) -> np.ndarray:
 
     Fewer where one is the nearest to several.
     """
-    return np.unique(_nearest(steps, np.geomspace(max(steps[0], 1), steps[-1], int(points))))
-
-
-def keep_design(steps: np.ndarray, design: str) -> np.ndarray:
-    """Indices of the points nearest to a sampling method of Que 2024, App. I.1.
-
-    Their runs have 200,000 steps; taken as shares of the last step: M1 every 1,000; M2 every
-    5,000; M3 every 4,000 up to 60 % and every 8,000 after it; M4, of the points of M1 with a
-    density e^(−0.02·x) at the x-th, 48 of them (theirs, drawn by a rule that is not printed, are
-    45). The last point is always kept.
-    """
-    return np.union1d(_nearest(steps, DESIGNS[design] * steps[-1]), len(steps) - 1)
-
-
-def decaying(count: int, rate: float) -> np.ndarray:
-    """Which of so many evaluations, counted from 1, a density e^(−rate·x) keeps (M4).
-
-    Those at which the summed density passes a whole number.
-    """
-    with np.errstate(over="ignore"):  # e^−∞ is what is meant
-        density = np.cumsum(np.exp(-rate * np.arange(1, count + 1)))
-    return 1 + np.searchsorted(density, np.arange(1, np.floor(density[-1]) + 1))
-
-
-DESIGNS = {
-    "M1": np.arange(1, 201) / 200,
-    "M2": np.arange(1, 41) / 40,
-    "M3": np.concatenate([np.arange(1, 31) / 50, 0.6 + np.arange(1, 11) / 25]),
-    "M4": decaying(200, 0.02) / 200,
-}
+    return np.unique(_nearest(steps, np.geomspace(max(steps[0], 1), steps[-1], points)))
 
 
 def inherited_weight(steps: np.ndarray, kept: np.ndarray, weight: np.ndarray) -> np.ndarray:
