@@ -163,16 +163,6 @@ def test_correlations_of_what_is_known():
     assert successive_correlation(alternating, np.zeros(1000, int), np.arange(1000))[0] == -1
 
 
-@pytest.mark.full
-@needs_data
-def test_real_checkpoints_are_recognised():
-    table = pd.read_csv(Path(DATA) / "mix2_github_pilecc.csv").query("domain == 'Github'")
-    columns = {"N": "n_params", "D": "n_tokens", "r": "github_ratio"}
-    runs = jl.read_runs(table, columns, {"N": 1, "D": 1})
-    (note,) = of(jl.fit("dcpt-l1", runs, n_starts=256).notes)
-    assert "110 rows are of 10 runs (column run_id)" in note.message
-
-
 @needs_data
 def test_a_real_grid_of_separate_runs_is_left_alone():
     runs = jl.read_runs(Path(DATA) / "farseer.csv", where="split == 'train'")

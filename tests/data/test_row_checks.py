@@ -52,13 +52,6 @@ def test_invalid_values(tmp_path, column, value):
     np.testing.assert_array_equal(dropped.rows, [2, 3, 5, 6, 7, 8, 10, 11, 12, 13])
 
 
-def test_only_the_columns_a_law_needs_are_checked():
-    frame = simple().assign(r="text")
-    assert len(read_runs(frame).observations("chinchilla")) == 12
-    with pytest.raises(DataError, match="column r"):
-        read_runs(frame, units={"N": 1, "D": 1}).observations("dcpt")
-
-
 def test_shares_outside_zero_and_one(tmp_path):
     units = {"N": 1, "D": 1}
     path = write_csv(tmp_path, simple().assign(r=np.linspace(0, 100, 12)))
@@ -111,14 +104,6 @@ def test_duplicate_rows(tmp_path):
     assert codes(result) == ["duplicate-rows"] and len(result) == 15
     assert "runs.csv: inputs and target equal" in result.notes[0].message
     assert "lines 14, 15;" in result.notes[0].message
-
-
-def test_describe():
-    runs = read_runs(simple().rename(columns={"N": "n"}), {"N": "n"}, {"N": 1, "D": 1})
-    table = runs.observations("dcpt").describe()
-    assert list(table["name"]) == ["N", "D", "r", "loss"]
-    assert table.loc[0].to_list() == ["N", "n", 1.0, 1e8, 8e8, 4]
-    assert table.loc[3, "distinct"] == 12
 
 
 def test_the_users_table_stays_as_it_is():

@@ -88,10 +88,7 @@ def test_declared_units_have_some_slack():
     toy = simple().assign(N=[50, 100, 200, 400] * 3)
     with pytest.raises(DataError):
         read_runs(toy).observations("chinchilla")
-    noted = read_runs(toy, units={"N": 1}).observations("chinchilla")
-    assert codes(noted) == ["implausible-value"]
-    with pytest.raises(DataError, match="units={'N': 1}"):
-        read_runs(simple().assign(N=simple()["N"] * 10), units={"N": 1e12}).observations("dcpt")
+    assert codes(read_runs(toy, units={"N": 1}).observations("chinchilla")) == ["implausible-value"]
     mixed = with_cell(3, "N", 0.8)
     assert "row 3 (0.8)" in read_runs(mixed).observations("chinchilla").notes[0].message
 

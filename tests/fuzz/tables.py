@@ -194,16 +194,13 @@ _CHANGES: list[Callable[[Any, list, list], None]] = [
     _any_float, _whole_column, _scaled, _header,
     _drop_column, _add_column, _ragged,
 ]  # fmt: skip
-_OPTIONS: list[dict[str, Any]] = [
-    {"columns": {"N": "D", "D": "N"}}, {"columns": {"N": "nope"}}, {"columns": 3},
-    {"columns": {"N": ["N"]}}, {"columns": {3: "N"}}, {"columns": {"N": None}},
-    {"units": {"N": "B"}},
-    {"units": {"N": -1}}, {"units": {"N": "x"}}, {"units": {"q": 1}}, {"units": []},
-    {"where": "loss > 2"}, {"where": "loss >"}, {"where": ""}, {"where": "N.sum()"}, {"where": 3},
-    {"where": "@x"}, {"where": "__import__('os')"}, {"where": [True]}, {"where": np.ones(12)},
-    {"weight": "N"}, {"weight": "q"}, {"weight": [1, 2]}, {"weight": -np.ones(12)},
-    {"weight": np.zeros(12)}, {"weight": ["a"] * 12}, {"weight": {}}, {"weight": 5},
-    {"corpus": "general"}, {"corpus": 1}, {"drop_invalid": True}, {"name": "x.csv"}, {"name": ""},
+_OPTIONS: list[dict[str, Any]] = [  # beside those of calls, of any type
+    {"columns": {"N": "D", "D": "N"}}, {"columns": {"N": "nope"}}, {"columns": {"N": ["N"]}},
+    {"columns": {3: "N"}}, {"columns": {"N": None}}, {"units": {"N": "B"}}, {"units": {"N": -1}},
+    {"units": {"q": 1}}, {"where": "loss > 2"}, {"where": "loss >"}, {"where": "N.sum()"},
+    {"where": "__import__('os')"}, {"where": np.ones(12)}, {"weight": "N"}, {"weight": "q"},
+    {"weight": -np.ones(12)}, {"weight": np.zeros(12)}, {"weight": ["a"] * 12},
+    {"corpus": "general"}, {"drop_invalid": True}, {"name": "x.csv"},
 ]  # fmt: skip
 
 
