@@ -70,9 +70,9 @@ def plain_array(values: Any) -> np.ndarray:
     if isinstance(values, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
         return _from_pandas(values)
     if isinstance(values, list | tuple):
-        return _without_masks(np.asarray([_unmask(value) for value in values]))
+        return np.asarray([None if value is np.ma.masked else value for value in values])
     if not isinstance(values, np.ma.MaskedArray):
-        return _without_masks(np.asarray(values))
+        return np.asarray(values)
     missing, data = np.ma.getmaskarray(values), values.data
     if data.dtype.names is not None or not missing.any():
         return data
@@ -87,23 +87,9 @@ def plain_array(values: Any) -> np.ndarray:
     return data
 
 
-def _unmask(value: Any) -> Any:
-    if value is np.ma.masked:
-        return None
-    return plain_array(value) if isinstance(value, np.ma.MaskedArray) else value
-
-
-def _without_masks(array: np.ndarray) -> np.ndarray:
-    """The array, None in place of the word ``masked`` among objects."""
-    if array.dtype != object or not any(cell is np.ma.masked for cell in array.flat):
-        return array
-    cells = [None if cell is np.ma.masked else cell for cell in array.flat]
-    return np.array(cells, object).reshape(array.shape)
-
-
 def _from_pandas(values: Any) -> np.ndarray:
     if not isinstance(values.dtype, pd.api.extensions.ExtensionDtype):
-        return _without_masks(np.asarray(values))
+        return np.asarray(values)
     kind = pd.api.types
     if kind.is_numeric_dtype(values.dtype) and not kind.is_bool_dtype(values.dtype):
         if not values.isna().any():

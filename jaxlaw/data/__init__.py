@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from jaxlaw.data._join_scores import join_scores as join_scores
     from jaxlaw.data._learnability import learnability_coefficients as learnability_coefficients
     from jaxlaw.data._loss_curves import LossCurves as LossCurves
-    from jaxlaw.data._loss_curves import decaying as decaying
     from jaxlaw.data._loss_curves import read_loss_curves as read_loss_curves
     from jaxlaw.data._row_areas import AREAS as AREAS
     from jaxlaw.data._row_areas import MOST_DROPS as MOST_DROPS

@@ -69,70 +69,49 @@ def learnability_coefficients(
     labels = {} if by is None else {by: ", which names the domain"}
     runs = read_columns(curves, {"step": ", the updates done", "loss": ""} | labels, texts=labels)
     parts = [("the curve", runs.table)] if by is None else runs.table.groupby(by, sort=False)
-    rows = {
-        domain: _coefficients(part, runs.source, domain, needed, k1_step) for domain, part in parts
-    }
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=needed)
-    return table.reset_index(drop=True) if by is None else table.rename_axis(by)
-
-
-def _coefficients(
-    part: pd.DataFrame, file: str, domain: Any, needed: list[str], k1_step: int
-) -> list[float]:
-    """The coefficients of one domain, in the order of ``needed``."""
-    what = f"{file}: {domain}"
-    loss = _losses(part, file, what, needed, k1_step)
-
-    def fall(start: int, stop: int) -> float:
-        return loss[1000 * start] - loss[1000 * stop]
-
-    formulas = {
-        "k1": lambda: loss[k1_step],
-        "k2": lambda: fall(0, 5),
-        # ΔL_i is minus the fall from i to i + 1 thousand.
-        "k3": lambda: (fall(0, 1) - fall(10, 11)) / 10,
-    }
-    values = [formulas[name]() for name in needed]
-    for name, value in zip(needed, values, strict=True):
-        if not value > 0:
-            raise DataError(
-                f"{what}: {name} is {value:.3g}: {_NOT_POSITIVE[name]}, and K would not be "
-                "positive; take its curve from a run with a larger share of the domain, or leave "
-                "the domain out",
-                file=file,
-                column="loss",
-            )
-    return values
-
-
-def _losses(
-    part: pd.DataFrame, file: str, what: str, needed: list[str], k1_step: int
-) -> dict[int, float]:
-    """Step → loss, at the steps that are needed."""
-    steps, losses = part["step"].to_numpy(), part["loss"].to_numpy()
     wanted = sorted({1000 * k for name in needed for k in _STEPS[name]} | {k1_step})
-    missing = [step for step in wanted if step not in steps]
-    if missing:
-        raise DataError(
-            f"{what}: {', '.join(needed)} need the loss after {', '.join(map(str, wanted))} steps; "
-            f"there is none after {', '.join(map(str, missing))}. Evaluate there, or give the "
-            "losses between evaluations yourself",
-            file=file,
-            column="step",
-        )
-    at = {step: np.flatnonzero(steps == step) for step in wanted}
-    for step, rows in at.items():
-        value, label = losses[rows[0]], part.index[rows[-1]]
-        if len(rows) > 1:
+    rows = {}
+    for domain, part in parts:
+        what, at = f"{runs.source}: {domain}", part[part["step"].isin(wanted)]
+        missing = [step for step in wanted if step not in {*at["step"]}]
+        if missing:
             raise DataError(
-                f"{what}: {len(rows)} losses after {step} steps; keep one, or say by= which "
-                "column names the domain",
-                file=file,
-                row=label,
+                f"{what}: {', '.join(needed)} need the loss after {', '.join(map(str, wanted))} "
+                f"steps; there is none after {', '.join(map(str, missing))}. Evaluate there, or "
+                "give the losses between evaluations yourself",
+                file=runs.source,
+                column="step",
+            )
+        for label, step, value in zip(at.index, at["step"], at["loss"], strict=True):
+            if not 0 < value < np.inf:
+                message = f"{what}: the loss after {step:.0f} steps is {value}"
+                raise DataError(message, file=runs.source, row=label, column="loss", value=value)
+        if (again := at["step"].duplicated()).any():
+            step = at["step"][again].iloc[0]
+            raise DataError(
+                f"{what}: several losses after {step:.0f} steps; keep one, or say by= which column "
+                "names the domain",
+                file=runs.source,
+                row=at.index[again][0],
                 column="step",
                 value=step,
             )
-        if not 0 < value < np.inf:
-            message = f"{what}: the loss after {step} steps is {value}"
-            raise DataError(message, file=file, row=label, column="loss", value=value)
-    return {step: float(losses[rows[0]]) for step, rows in at.items()}
+        loss = at.set_index("step")["loss"]
+        # ΔL_i is minus the fall from i to i + 1 thousand.
+        formulas = {
+            "k1": lambda loss=loss: loss[k1_step],
+            "k2": lambda loss=loss: loss[0] - loss[5000],
+            "k3": lambda loss=loss: (loss[0] - loss[1000] - (loss[10_000] - loss[11_000])) / 10,
+        }
+        rows[domain] = [formulas[name]() for name in needed]
+        for name, value in zip(needed, rows[domain], strict=True):
+            if not value > 0:
+                raise DataError(
+                    f"{what}: {name} is {value:.3g}: {_NOT_POSITIVE[name]}, and K would not be "
+                    "positive; take its curve from a run with a larger share of the domain, or "
+                    "leave the domain out",
+                    file=runs.source,
+                    column="loss",
+                )
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=needed)
+    return table.reset_index(drop=True) if by is None else table.rename_axis(by)

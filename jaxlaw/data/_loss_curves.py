@@ -173,7 +173,7 @@ class LossCurves(RunsSource):
         """
         return self._kept(~self._chosen(runs, where)[0])
 
-    def thinned(self, points: int | None = None, *, design: str | None = None) -> LossCurves:
+    def thinned(self, points: int) -> LossCurves:
         """Fewer points of every curve (of each phase of it), with the weight of all of them.
 
         A point left out gives its weight to the nearest one kept, so that curves, and stretches
@@ -181,10 +181,9 @@ class LossCurves(RunsSource):
 
         Args:
             points: number of points, about, their steps in equal ratios.
-            design: name of a sampling method of Que 2024, App. I.1, ``M1`` to ``M4``.
 
         Raises:
-            UsageError: not one of the two is given, or it makes no sense.
+            UsageError: fewer than two points.
 
         Example:
             >>> curves = jl.read_loss_curves(jl.simulate.continual_curves().table)
@@ -192,16 +191,13 @@ class LossCurves(RunsSource):
             >>> len(curves.only("wsd").table), len(few.table), float(few.rows.weight.sum())
             (80, 10, 80.0)
         """
-        if (points is None) == (design is None) or not (points is None or points >= 2):
-            raise UsageError(f"say how to thin: points=n, 2 or more, or design='M4', not {points}")
-        if design is not None and design not in DESIGNS:
-            message = f"there is no design {design!r}; designs: {', '.join(DESIGNS)}."
-            raise UsageError(message, argument="design", value=design)
+        if not points >= 2:
+            raise UsageError(f"points is 2 or more, not {points}", argument="points", value=points)
         old = np.ones(len(self.table)) if self.rows.weight is None else self.rows.weight
         weight, keep = np.zeros(len(old)), np.zeros(len(old), bool)
         for index in self._phases():
             steps = self.table["step"].to_numpy()[index]
-            kept = keep_design(steps, design) if points is None else keep_spaced(steps, points)
+            kept = keep_spaced(steps, int(points))
             keep[index[kept]] = True
             weight[index[kept]] = inherited_weight(steps, kept, old[index])
         message = f"{int(keep.sum())} of {len(keep)} points kept; they have the weight of all"
@@ -224,32 +220,26 @@ class LossCurves(RunsSource):
         """(rows,) mask of the rows of some runs that a condition keeps, and a note on others."""
         if not runs and where is None:
             raise UsageError("name the runs, or say where=, a query such as \"split == 'fit'\"")
+        known = [*self.run_schedules]
         for run in runs:
-            if run not in self.run_schedules:
-                known = list(self.run_schedules)
-                raise UsageError(
-                    f"there is no run '{run}'; runs: {listed(known)}.{nearest(str(run), known)}",
-                    argument="runs",
-                    value=run,
-                )
-        keep = self.table["run"].isin(runs or self.run_schedules).to_numpy()
+            if run not in known:
+                message = f"there is no run '{run}'; runs: {listed(known)}.{nearest(run, known)}"
+                raise UsageError(message, argument="runs", value=run)
+        keep = self.table["run"].isin(runs or known).to_numpy()
         if where is None:
             return keep, ()
         source, table = self.rows.source, dict(self.table.items())
         fulfilled, left_out = rows_where(where, table, source, self.rows.word)
-        message = (
-            f"{source}: where ({where}) keeps {int(fulfilled.sum()) or 'none'} of the {len(keep)} "
-            f"rows{left_out}"
-        )
+        message = f"{source}: where ({where}) keeps {fulfilled.sum() or 'none'} of the {len(keep)} "
+        message += f"rows{left_out}"
         if not fulfilled.any():
             raise DataError(message, file=source, argument="where", value=where)
         return keep & fulfilled, (Note("filtered", "info", message),) * bool(left_out)
 
     def _kept(self, keep: np.ndarray, notes: tuple[Note, ...] = ()) -> LossCurves:
+        source = self.rows.source
         if not keep.any():
-            raise DataError(
-                f"{self.rows.source}: no row is left of {len(keep)}", file=self.rows.source
-            )
+            raise DataError(f"{source}: no row is left of {len(keep)}", file=source)
         weight = self.rows.weight
         rows = dataclasses.replace(
             self.rows,
@@ -260,11 +250,8 @@ class LossCurves(RunsSource):
                 "rows chosen by only(), without() or thinned()"
             ),
         )
-        left = set(rows.table["run"])
-        schedules = {
-            run: run_schedule for run, run_schedule in self.run_schedules.items() if run in left
-        }
-        return dataclasses.replace(self, rows=rows, run_schedules=schedules)
+        left = {*rows.table["run"]}
+        return LossCurves(rows, {r: one for r, one in self.run_schedules.items() if r in left})
 
 
 @checked
@@ -386,7 +373,8 @@ def read_loss_curves(
                 file=rows.source,
                 argument="S1_before",
             )
-        phase = _of_run("phase", "phase", own, rows) if _one_phase(own, one) else "pt"
+        alone = "phase" in own and one.schedule.boundary is None
+        phase = _of_run("phase", "phase", own, rows) if alone else "pt"
         one = dataclasses.replace(one, S1_before=before or 0.0, phase=phase)
         one = dataclasses.replace(one, batch=_batch(batch, one, log, rows))
         done = one.steps_done(own)
@@ -400,10 +388,6 @@ def read_loss_curves(
 def _is_line(cell: Any) -> bool:
     """Whether a cell of a column ``schedule`` says the rates, and is no mere name."""
     return isinstance(cell, Schedule) or (isinstance(cell, str) and ":" in cell)
-
-
-def _one_phase(rows: pd.DataFrame, followed: RunSchedule) -> bool:
-    return "phase" in rows and followed.schedule.boundary is None
 
 
 def _with_run(table: Table, parts: list[Any]) -> tuple[Table, str]:
@@ -597,47 +581,31 @@ def _by_schedule(
 
     Areas of a long schedule cost more than all else here; runs that share one share its areas.
     """
-    groups: dict[Any, list[str]] = {}
-    for run, run_schedule in run_schedules.items():
-        key = (
-            id(run_schedule.schedule),
-            run_schedule.S1_before,
-            run_schedule.phase,
-            run_schedule.batch,
-        )
-        groups.setdefault(key, []).append(run)
-    done, runs = optimizer_steps(table, run_schedules), table["run"]
-    for members in groups.values():
-        index = np.flatnonzero(runs.isin(members))
-        if len(index):
-            yield run_schedules[members[0]], index, *np.unique(done[index], return_inverse=True)
+    numbered = {one: k for k, one in enumerate(dict.fromkeys(run_schedules.values()))}
+    of_run = {run: numbered[one] for run, one in run_schedules.items()}
+    done, which = optimizer_steps(table, run_schedules), table["run"].map(of_run).to_numpy()
+    for one, k in numbered.items():
+        if len(index := np.flatnonzero(which == k)):
+            yield one, index, *np.unique(done[index], return_inverse=True)
 
 
 def _drops(
     run_schedules: Mapping[str, RunSchedule], options: Mapping[str, Any], table: pd.DataFrame
 ) -> dict[str, np.ndarray]:
     """The drops before each row, name → (rows, K), with as many columns as the fullest needs."""
-    parts = [
-        (index, {name: values[back] for name, values in drops.items()})
-        for run_schedule, index, at, back in _by_schedule(table, run_schedules)
-        for drops in [
-            drops_along(run_schedule.schedule, at, options, _batch_for_drops(run_schedule))
-        ]
-    ]
-    most = max(len(drops["drop"].T) for _, drops in parts)
+    parts = []
+    for one, index, at, back in _by_schedule(table, run_schedules):
+        # A continual phase alone is the first of its schedule, and has the batch of the second.
+        alone = one.schedule.boundary is None and one.phase == "cpt"
+        batch = (one.batch[1],) * 2 if alone else one.batch
+        parts.append((index, back, drops_along(one.schedule, at, options, batch)))
+    most = max(len(drops["drop"].T) for _, _, drops in parts)
     columns = {name: np.empty((len(table), most)) for name in DROPS}
-    for index, drops in parts:
+    for index, back, drops in parts:
         for name, values in drops.items():
-            missing = ((0, 0), (0, most - len(values.T)))
-            padding = {"mode": "constant"} if name == "drop" else {"mode": "edge"}
-            columns[name][index] = np.pad(values, missing, **padding)
+            missing, mode = most - len(values.T), "constant" if name == "drop" else "edge"
+            columns[name][index] = np.pad(values, ((0, 0), (0, missing)), mode=mode)[back]
     return columns
-
-
-def _batch_for_drops(run_schedule: RunSchedule) -> Batch:
-    """Relative batch sizes for drops: a continual phase alone has its own for both phases."""
-    alone = run_schedule.schedule.boundary is None and run_schedule.phase == "cpt"
-    return (run_schedule.batch[1],) * 2 if alone else run_schedule.batch
 
 
 # ---------------------------------------------------------------- thinning
@@ -648,36 +616,7 @@ def keep_spaced(steps: np.ndarray, points: int) -> np.ndarray:
 
     Fewer where one is the nearest to several.
     """
-    return np.unique(_nearest(steps, np.geomspace(max(steps[0], 1), steps[-1], int(points))))
-
-
-def keep_design(steps: np.ndarray, design: str) -> np.ndarray:
-    """Indices of the points nearest to a sampling method of Que 2024, App. I.1.
-
-    Their runs have 200,000 steps; taken as shares of the last step: M1 every 1,000; M2 every
-    5,000; M3 every 4,000 up to 60 % and every 8,000 after it; M4, of the points of M1 with a
-    density e^(−0.02·x) at the x-th, 48 of them (theirs, drawn by a rule that is not printed, are
-    45). The last point is always kept.
-    """
-    return np.union1d(_nearest(steps, DESIGNS[design] * steps[-1]), len(steps) - 1)
-
-
-def decaying(count: int, rate: float) -> np.ndarray:
-    """Which of so many evaluations, counted from 1, a density e^(−rate·x) keeps (M4).
-
-    Those at which the summed density passes a whole number.
-    """
-    with np.errstate(over="ignore"):  # e^−∞ is what is meant
-        density = np.cumsum(np.exp(-rate * np.arange(1, count + 1)))
-    return 1 + np.searchsorted(density, np.arange(1, np.floor(density[-1]) + 1))
-
-
-DESIGNS = {
-    "M1": np.arange(1, 201) / 200,
-    "M2": np.arange(1, 41) / 40,
-    "M3": np.concatenate([np.arange(1, 31) / 50, 0.6 + np.arange(1, 11) / 25]),
-    "M4": decaying(200, 0.02) / 200,
-}
+    return np.unique(_nearest(steps, np.geomspace(max(steps[0], 1), steps[-1], points)))
 
 
 def inherited_weight(steps: np.ndarray, kept: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -58,14 +58,11 @@ def relative_batch(batch: Any, alone: bool) -> Batch:
         UsageError: it is neither, or not above 0.
     """
     try:
-        values = np.atleast_1d(real_numbers(1.0 if batch is None else batch))
+        first, *rest = np.atleast_1d(real_numbers(1.0 if batch is None else batch)).tolist()
+        valid = len(rest) < 2 and all(0 < value < np.inf for value in (first, *rest))
     except (TypeError, ValueError, OverflowError):
-        values = np.zeros(0)
-    if (
-        len(values) not in (1, 2)
-        or values.ndim != 1
-        or not (np.isfinite(values).all() and (values > 0).all())
-    ):
+        valid = False
+    if not valid:
         raise UsageError(
             "batch is the batch size relative to the reference batch (0.25 for a quarter of its "
             "tokens): a number above 0, or a pair (pre-training, continual), not "
@@ -73,8 +70,8 @@ def relative_batch(batch: Any, alone: bool) -> Batch:
             argument="batch",
             value=batch,
         )
-    first, last = float(values[0]), float(values[-1])
-    return (first, last) if len(values) == 2 or alone else (1.0, last)
+    last = rest[0] if rest else first
+    return (first, last) if rest or alone else (1.0, last)
 
 
 def area_options(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -113,30 +113,24 @@ class Reading:
             and not same.get(name, {name}) & {*named}
         }
         there = {*present, *columns, *named}
-        sided = {plain: bool({*sides} & there) for plain, sides in SIDES.items()}
-        taken: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("where", "weight", "corpus", "drop_invalid", "format", "target", "last_of")
-            if name not in options
-        }
-        if not any(sided.values()) or ("r" in there and not sided["r"]):
-            taken.pop("corpus", None)  # there is nothing to choose
-        if self.target not in there:
-            taken.pop("target", None)
+        sided = {plain for plain, sides in SIDES.items() if {*sides} & there}
+        taken = {name: value for name, value in vars(self).items() if name not in options}
+        lost = [what for what in taken.pop("lost", ()) if what.partition("=")[0] not in options]
+        if not sided or ("r" in there and "r" not in sided):
+            taken["corpus"] = None  # there is nothing to choose
+        taken["target"] = taken.get("target") if self.target in there else None
         taken["columns"] = columns
         taken["units"] = {n: u for n, u in self.units.items() if n in there - {*units}}
         taken["values"] = {n: value for n, value in self.values.items() if n not in there}
-        taken = {name: value for name, value in taken.items() if value}
-        said = [
-            f"{name} {', '.join(f'{k}={v}' for k, v in value.items())}"
-            if isinstance(value, dict)
-            else f"{name} {value}"
-            for name, value in taken.items()
-        ]
-        lost = [what for what in self.lost if what.partition("=")[0] not in options]
-        said += [f"not saved with the fit: {', '.join(lost)}"] * bool(lost)
+        said = []
         for name, value in taken.items():
-            options[name] = value | options.get(name, {}) if isinstance(value, dict) else value
+            if not value:
+                continue
+            is_dict = isinstance(value, dict)
+            shown = ", ".join(f"{k}={v}" for k, v in value.items()) if is_dict else value
+            said.append(f"{name} {shown}")
+            options[name] = value | options.get(name, {}) if is_dict else value
+        said += [f"not saved with the fit: {', '.join(lost)}"] * bool(lost)
         return options, "; ".join(said)
 
     def incomplete(self, what: str) -> Reading:
@@ -487,8 +481,8 @@ def read_runs(
     name: str | None = None,
     format: str | None = None,
     values: Mapping[str, Any] | None = None,
-    target: Any = None,
-    last_of: Any = None,
+    target: str | None = None,
+    last_of: str | Sequence[str] | None = None,
 ) -> Runs:
     """Read runs.
 
@@ -553,7 +547,11 @@ def read_runs(
         return _with_target(source, target)
     table = with_values(read_source(source, name, format), values)
     frame, file, word = table.frame, table.source, table.word
-    given, scales = _given_columns(columns or {}, frame, file), _given_units(units or {})
+    inputs, targets = _canonical_names()
+    _check_names(units or {}, "units", [name for name in inputs if name not in targets])
+    scales = {name: raw_units(name, unit) for name, unit in (units or {}).items()}
+    known = dict.fromkeys([*inputs, *targets, *CURVE_COLUMNS])
+    given = _given_columns(columns or {}, known, file)
     mapping, scales, notes = _taken(frame, file, given, scales, target)
     mapping |= {name: column for name, column in given.items() if column in frame}
     frame, scales = _counted(frame, partial(Location, file, word), mapping, scales)
@@ -592,19 +590,19 @@ def read_runs(
         notes.append(note)
     weights = None
     if weight is not None:
-        column = mapping.get(weight, weight) if isinstance(weight, str) else "weight"
-        if isinstance(weight, str) and column not in frame:
+        named_by = isinstance(weight, str)
+        column = mapping.get(weight, weight) if named_by else "weight"
+        if named_by and column not in frame:
             raise missing_column("weight", " to weigh rows by", weight, frame, file, False)
-        of_rows = isinstance(weight, str) or _aligned(weight, frame, file, word, "weight")
+        given_weights = None if named_by else _aligned(weight, frame, file, word, "weight")
+        cells = frame[column] if named_by else pd.Series(given_weights, frame.index)
         location = Location(file, word, column, "weight")
-        given_weights = frame[column] if of_rows is True else pd.Series(of_rows, frame.index)
-        weights = numbers(given_weights, location)[keep]
+        weights = numbers(cells, location)[keep]
         bad = ~np.isfinite(weights) | (weights < 0)
         remedy = "weights negative, missing or infinite; give numbers ≥ 0, 0 to leave a row out"
         location.refuse(bad, frame.index[keep], weights, remedy)
         if not weights.any():
             raise location.error(f"{location}: all weights are 0; give some row a positive weight")
-    _log.info("%s: %d rows read, %d kept", file, len(keep), int(keep.sum()))
     by_row = {"where": where, "weight": weight}
     texts = {name: value or None for name, value in by_row.items() if isinstance(value, str)}
     lost = [f"{n}= (one value a row)" for n, v in by_row.items() if not isinstance(v, str | None)]
@@ -640,8 +638,6 @@ def _with_target(runs: Runs, target: Any) -> Runs:
     """The same runs, of which laws predict one column, by the user's name or the canonical one."""
     if target is None:
         return runs
-    if not isinstance(target, str):
-        raise UsageError(f"target is {target!r:.60}; it must be the name of a column")
     names = {runs.user_name(column): column for column in runs.table}
     column = target if target in runs.table else names.get(target)
     if column is None:
@@ -673,7 +669,6 @@ def read_columns(
     columns: Mapping[str, Any] | None = None,
     *,
     texts: Collection[str] = (),
-    where: Any = None,
     name: str | None = None,
 ) -> Runs:
     """The columns that a function takes of a table which is not for a law.
@@ -684,7 +679,6 @@ def read_columns(
         optional: names of columns that may be missing, unless ``columns`` maps them.
         columns: name → the user's column; None where the function has no such argument.
         texts: those of the columns that are labels, which stay as they are.
-        where: see :func:`read_runs`; None where the function has no such argument.
         name: name in messages of a table that is no file.
 
     Returns:
@@ -695,7 +689,7 @@ def read_columns(
         UsageError: ``columns`` maps another name.
         DataError: a column is missing, or a cell is no number.
     """
-    runs = read_runs(source, where=where, name=name if is_table(source) else None)
+    runs = read_runs(source, name=name if is_table(source) else None)
     mapping = dict(columns or {})
     _check_names(mapping, "columns", [*needed, *optional])
     present, own = runs.table.columns, {column: name for name, column in runs.columns.items()}
@@ -708,9 +702,8 @@ def read_columns(
                 continue
             shown, doc = map(runs.user_name, present), needed.get(key, "")
             raise missing_column(key, doc, column, shown, runs.source, columns is not None)
-        names[key] = runs.user_name(column)
-        series = runs.table[column]
-        location = Location(runs.source, runs.word, names[key], key)
+        names[key], series = runs.user_name(column), runs.table[column]
+        location = runs.location(column)
         read[key] = series.to_numpy() if key in texts else merged(numbers(series, location))
     table = pd.DataFrame(read, index=runs.table.index)
     return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
@@ -739,10 +732,9 @@ def _check_names(names: Collection[Any], argument: str, known: Collection[str]) 
             )
 
 
-def _given_columns(columns: Mapping[str, Any], frame: pd.DataFrame, file: str) -> dict[str, Any]:
+def _given_columns(columns: Mapping[str, Any], known: Collection[str], file: str) -> dict[str, Any]:
     """The user's mapping, of names that jaxlaw knows to a column each."""
-    inputs, targets = _canonical_names()
-    _check_names(columns, "columns", dict.fromkeys([*inputs, *targets, *CURVE_COLUMNS]))
+    _check_names(columns, "columns", known)
     by_column: dict[Any, str] = {}
     for name, column in columns.items():
         if not isinstance(column, Hashable):
@@ -760,12 +752,6 @@ def _given_columns(columns: Mapping[str, Any], frame: pd.DataFrame, file: str) -
                 value=columns,
             )
     return dict(columns)
-
-
-def _given_units(units: Mapping[str, Any]) -> dict[str, float]:
-    inputs, targets = _canonical_names()
-    _check_names(units, "units", [name for name in inputs if name not in targets])
-    return {name: raw_units(name, unit) for name, unit in units.items()}
 
 
 def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
@@ -890,20 +876,17 @@ def _renamed(frame: pd.DataFrame, mapping: Mapping[str, Any]) -> pd.DataFrame:
 
 def _aligned(values: Any, frame: pd.DataFrame, file: str, word: str, argument: str) -> np.ndarray:
     """One value per row of the source."""
-    if isinstance(values, pd.Series) and word == "row" and not values.index.equals(frame.index):
-        raise UsageError(
-            f"{argument}: the Series has another index than {file}; pass .to_numpy() if it is in "
-            "the order of the rows",
-            argument=argument,
-            value=values,
-        )
     try:
         array = plain_array(values)
     except ValueError:  # lists of different lengths
         array = np.empty(0)
-    if array.shape != (len(frame),):
+    hint = ""
+    if isinstance(values, pd.Series) and word == "row" and not values.index.equals(frame.index):
+        hint = "; the Series has another index, pass .to_numpy() if it is in the order of the rows"
+    if hint or array.shape != (len(frame),):
         message = f"{argument}: give a column, or one value for each of the {len(frame)} rows of "
-        raise UsageError(f"{message}{file}, not {array.shape}", argument=argument, value=values)
+        message += f"{file}, not {array.shape}{hint}"
+        raise UsageError(message, argument=argument, value=values)
     return array
 
 
@@ -914,11 +897,9 @@ def _last_rows(
     """(n,) mask of the last of the kept rows of each run, and a note on how many."""
     canonical = {column: name for name, column in mapping.items()}
     names = parts_of(last_of, {*frame, *canonical})
-    for k, name in enumerate(names):
-        if isinstance(name, str):
-            names[k] = name if name in frame else canonical.get(name, name)
-    for name in names or [last_of]:
-        if not isinstance(name, str) or name not in frame:
+    names = [name if name in frame else canonical.get(name, name) for name in names]
+    for name in names:
+        if name not in frame:
             doc = " that names runs (last_of=)"
             raise missing_column("run", doc, name, frame.columns, file, False)
     frame = frame.set_axis(range(len(frame)))[keep]

@@ -11,7 +11,6 @@ import pandas as pd
 from jaxlaw._answer import Answer
 from jaxlaw._quantities import Quantity
 from jaxlaw._typed import Between, checked
-from jaxlaw.data import decaying
 from jaxlaw.errors import UsageError
 
 Count = Annotated[int, Between(1, 10**9)]
@@ -69,10 +68,10 @@ def evaluation_steps(
         )
     if method == "M4" and rate is None:
         rate = decay_rate(budget, count)
-        kept = decaying(count, rate)[: budget - 1]
+        kept = _decaying(count, rate)[: budget - 1]
         kept = np.append(kept, count) if budget < count else np.arange(1, count + 1)
     else:
-        kept = decaying(count, rate) if method == "M4" else _KEPT[method](count, budget)
+        kept = _decaying(count, rate) if method == "M4" else _KEPT[method](count, budget)
     if not 1 <= len(kept) <= budget:
         with_rate = "" if rate is None else f" with λ = {rate:g}"
         raise UsageError(
@@ -129,6 +128,16 @@ def _thin_late_steps(count: int, budget: int) -> np.ndarray:
         if len(kept) <= budget:
             break
     return kept
+
+
+def _decaying(count: int, rate: float) -> np.ndarray:
+    """Which of so many evaluations, counted from 1, a density e^(−rate·x) keeps (M4).
+
+    Those at which the summed density passes a whole number.
+    """
+    with np.errstate(over="ignore"):  # e^−∞ is what is meant
+        density = np.cumsum(np.exp(-rate * np.arange(1, count + 1)))
+    return 1 + np.searchsorted(density, np.arange(1, np.floor(density[-1]) + 1))
 
 
 _KEPT = {

@@ -14,7 +14,6 @@ from jaxlaw.data import Reading
 from jaxlaw.data._dependence import correlation_within, run_groups, successive_correlation
 from jaxlaw.errors import ColumnError
 from jaxlaw.notes import DEPENDENT_ROWS
-from jaxlaw.uncertainty import Draws
 from tests.conftest import DATA, needs_data
 
 SIZES, STEPS = 22, 35
@@ -77,11 +76,6 @@ def test_a_smooth_misfit_is_not_taken_for_checkpoints():
     assert [note.code for note in fit.notes] == ["lack-of-fit"]
 
 
-def test_what_runs_share_is_no_lack_of_fit(grouped_fit):
-    """Runs are held out whole: what 34 rows of a run say of the 35th is not the law's fault."""
-    assert [note.code for note in grouped_fit[0].notes] == [DEPENDENT_ROWS]
-
-
 def test_a_column_of_the_users_own_name_and_few_rows():
     table = pd.DataFrame({"N": [1.0, 1, 2, 2, 3, 3], "D": [1.0, 2, 1, 2, 1, 2]})
     inputs = {name: table[name].to_numpy() for name in "ND"}
@@ -103,13 +97,6 @@ def test_a_line_that_stands_twice_makes_no_checkpoints(rows):
     for runs in (twice, twice.assign(run=[*range(rows - 1), 3])):
         notes = jl.fit("chinchilla", runs, n_starts=64).notes
         assert not of(notes) and "duplicate-rows" in {note.code for note in notes}
-
-
-def test_a_line_that_stands_twice_hides_no_named_checkpoints():
-    table = named(checkpoints())
-    twice = pd.concat([table, table.iloc[[3]]], ignore_index=True)
-    (note,) = of(jl.fit("chinchilla", twice, n_starts=64).notes)
-    assert "771 rows are of 22 runs (column run)" in note.message
 
 
 def test_seeds_tell_runs_of_equal_inputs_apart():
@@ -176,16 +163,6 @@ def test_correlations_of_what_is_known():
     assert successive_correlation(alternating, np.zeros(1000, int), np.arange(1000))[0] == -1
 
 
-@pytest.mark.full
-@needs_data
-def test_real_checkpoints_are_recognised():
-    table = pd.read_csv(Path(DATA) / "mix2_github_pilecc.csv").query("domain == 'Github'")
-    columns = {"N": "n_params", "D": "n_tokens", "r": "github_ratio"}
-    runs = jl.read_runs(table, columns, {"N": 1, "D": 1})
-    (note,) = of(jl.fit("dcpt-l1", runs, n_starts=256).notes)
-    assert "110 rows are of 10 runs (column run_id)" in note.message
-
-
 @needs_data
 def test_a_real_grid_of_separate_runs_is_left_alone():
     runs = jl.read_runs(Path(DATA) / "farseer.csv", where="split == 'train'")
@@ -204,20 +181,3 @@ def test_standard_errors_by_run_answer_the_note(grouped_fit):
     assert errors[1]["E"] > 2 * errors[0]["E"]
     known = [jl.identifiability(fit, runs, groups=g)["std_err"][0] for g in (None, "run")]
     assert known[1] > 2 * known[0]
-
-
-@pytest.mark.full
-def test_draws_remember_how_they_were_drawn(grouped_fit, tmp_path):
-    fit, runs = grouped_fit
-    draws = jl.bootstrap(fit, runs, 40, groups=["run"], n_starts=4, n_local=1)
-    assert (draws.kind, draws.groups) == ("case", ("run",)) and not of(draws.notes)
-    whole = Draws(fit, draws.params, draws.notes, draws.kind, draws.groups)
-    whole.save(tmp_path / "draws.json")
-    again = Draws.load(tmp_path / "draws.json")
-    assert (again.kind, again.groups) == ("case", ("run",))
-    plan = jl.planning.allocation(again, 1e20)
-    assert DEPENDENT_ROWS not in str(plan.notes)
-    by_row = Draws(fit, draws.params, draws.notes, "case", None)
-    assert DEPENDENT_ROWS in str(jl.planning.allocation(by_row, 1e20).notes)
-    labels = jl.bootstrap(fit, runs, 4, groups=runs.table["run"].to_numpy(), n_starts=2, n_local=1)
-    assert labels.groups == ("labels",)

@@ -11,7 +11,6 @@
 
 import csv
 import json
-import sys
 
 import numpy as np
 import pandas as pd
@@ -81,21 +80,10 @@ def test_trainer_logs_are_recognised_by_their_name(trainer_runs):
     table = jl.read_runs(trainer_runs, format="hf-trainer").table
     pd.testing.assert_frame_equal(jl.read_runs(trainer_runs).table, table)
     (file,) = (trainer_runs / "small").glob("*.json")
-    for source in (trainer_runs, file, [file]):
-        with pytest.raises(DataError, match="S1 .*by jl.read_loss_curves"):
-            jl.fit("annealing", source)
-    assert len(jl.read_loss_curves(trainer_runs, fill="linear", first_step=0)) == 2
-    renamed = file.rename(file.with_name("state.json"))  # nothing of it has a hash, nor a name
-    with pytest.raises(DataError, match="by jl.read_loss_curves"):
-        jl.fit("annealing", renamed)
-
-
-def test_trainer_logs_are_curves(trainer_runs):
-    curves = jl.read_loss_curves(
-        trainer_runs, format="hf-trainer", fill="linear", first_step=99, S1_before=0.0
-    )
-    assert set(curves.schedules) == {"small", "large"}
-    assert curves.schedules["small"].rates[-1] == pytest.approx(RATES[-1])
+    with pytest.raises(DataError, match="S1 .*by jl.read_loss_curves"):
+        jl.fit("annealing", file)
+    curves = jl.read_loss_curves(trainer_runs, fill="linear", first_step=0)
+    assert curves.schedules["small"].rates[-1] == pytest.approx(RATES[-1]) and len(curves) == 2
 
 
 def chart(path, runs, axis="Step"):
@@ -127,11 +115,11 @@ def test_wandb_charts_of_loss_and_rate_are_joined(tmp_path):
 
 
 def test_wandb_history(tmp_path):
-    history = pd.DataFrame({"_step": STEPS, "_runtime": 1.0, "train_loss": LOSS, "val/acc": 0.5})
+    history = pd.DataFrame({"_step": STEPS, "train_loss": LOSS, "val/acc": 0.5})
     history.to_csv(tmp_path / "run-1.csv")  # with its index, as users do
     table = jl.read_runs(tmp_path / "run-1.csv", format="wandb").table
-    assert set(table) == {"run", "step", "loss", "_runtime", "val/acc"}
-    assert table["loss"].tolist() == LOSS.tolist() and set(table["run"]) == {"run-1"}
+    assert set(table) == {"run", "step", "loss", "val/acc"} and set(table["run"]) == {"run-1"}
+    assert table["loss"].tolist() == LOSS.tolist()
 
 
 def test_wandb_table_of_runs(tmp_path):
@@ -204,14 +192,11 @@ def test_tensorboard_event_files(event_folders):
 
 def test_tensorboard_csv(tmp_path):
     for tag, values in (("loss", LOSS), ("learning_rate", RATES)):
-        table = pd.DataFrame({"Wall time": 1.7e9, "Step": STEPS, "Value": values})
+        table = pd.DataFrame({"Value": values, "Wall time": 1.7e9, "Step": STEPS})
         table.to_csv(tmp_path / f"run-small-tag-{tag}.csv", index=False)
     table = jl.read_runs(tmp_path, format="tensorboard").table
     assert table["loss"].tolist() == LOSS.tolist() and table["lr"].tolist() == RATES.tolist()
     assert set(table["run"]) == {"small"}
-    for path in tmp_path.iterdir():  # the columns in another order
-        pd.read_csv(path)[["Value", "Wall time", "Step"]].to_csv(path, index=False)
-    pd.testing.assert_frame_equal(jl.read_runs(tmp_path, format="tensorboard").table, table)
 
 
 # --- runs of one name in several folders stay apart
@@ -242,9 +227,6 @@ def test_trainer_runs_of_one_name_stay_apart(tmp_path):
         (path.parent / "checkpoint-400" / "trainer_state.json").write_text(json.dumps(record))
         losses[run] = LOSS + shift
     assert_every_run_is_there(tmp_path, "hf-trainer", losses)
-    sizes = {"N": {run: 1e8 * (k + 1) for k, run in enumerate(SIX)}}
-    runs = jl.read_runs(tmp_path, format="hf-trainer", values=sizes)
-    assert len(runs) == 60 and runs.table["N"].nunique() == 6
 
 
 def test_checkpoints_of_another_run_are_refused(tmp_path):
@@ -295,25 +277,6 @@ def test_wandb_histories_of_one_name_stay_apart(tmp_path):
         history = pd.DataFrame({"_step": STEPS, "train_loss": LOSS + shift})
         history.to_csv(tmp_path / folder / "history.csv", index=False)
     assert_every_run_is_there(tmp_path, "wandb", losses)
-    listed = [tmp_path / folder / "history.csv" for folder in ("small", "large")]
-    table = jl.read_runs(listed, format="wandb").table
-    assert len(table) == 20 and set(table["run"]) == {"small/history", "large/history"}
-
-
-def test_lm_eval_results_of_one_model_that_differ_are_refused(tmp_path):
-    results(tmp_path / "results_1.json", "model", 0.5)
-    results(tmp_path / "results_2.json", "model", 0.5)
-    assert len(jl.read_runs(tmp_path, format="lm-eval")) == 2
-    results(tmp_path / "results_2.json", "model", 0.75)
-    with pytest.raises(DataError) as error:
-        jl.read_runs(tmp_path, format="lm-eval")
-    said = (
-        "results_1.json",
-        "results_2.json",
-        "run model, task hellaswag, n_shot 10",
-        "acc is 0.5",
-    )
-    assert all(part in str(error.value) for part in said)
 
 
 # --- what is refused
@@ -323,16 +286,13 @@ def test_lm_eval_results_of_one_model_that_differ_are_refused(tmp_path):
     ("name", "file", "content", "said"),
     [
         ("hf-trainer", "trainer_state.json", "{}", "'log_history' should hold a list"),
-        ("hf-trainer", "trainer_state.json", "{", "not a JSON file"),
         ("hf-trainer", "trainer_state.json", '{"log_history": [{}]}', "key 'step'"),
         ("hf-trainer", "trainer_state.json", '{"log_history": []}', "nothing logged"),
         ("wandb", "runs.csv", "a,b\n1,2\n", "'run - metric'"),
         ("tensorboard", "runs.csv", "a,b\n1,2\n", "Wall time, Step, Value"),
-        ("lm-eval", "results_1.json", '{"results": []}', "'results' should hold an object"),
         ("lm-eval", "results_1.json", '{"results": {"a": 1}}', "'results.a'"),
         ("lm-eval", "results_1.json", '{"results": {}}', "names no task"),
         ("lm-eval", "results_1.json", '{"results": {}, "config": []}', "'config' should hold"),
-        ("lm-eval", "results_1.json", '{"results": {}, "n-shot": [5]}', "'n-shot' should hold"),
     ],
 )
 def test_an_unknown_layout_is_named(tmp_path, name, file, content, said):
@@ -341,21 +301,6 @@ def test_an_unknown_layout_is_named(tmp_path, name, file, content, said):
         with pytest.raises(DataError) as error:
             read_format(source, name)
         assert said in str(error.value) and file in str(error.value)
-
-
-def test_formats_from_the_shell(trainer_runs, monkeypatch, capsys):
-    pytest.importorskip("cyclopts")
-    from jaxlaw import cli
-
-    arguments = ["plan", "loss-envelope", str(trainer_runs), "--format", "hf-trainer", "--json"]
-    monkeypatch.setattr(sys, "argv", ["jaxlaw", *arguments, "--values", "N=small:1e8,large:1e9"])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    assert stop.value.code == 0
-    assert {row["N"] for row in json.loads(capsys.readouterr().out)["tables"]["table"]} <= {
-        1e8,
-        1e9,
-    }
 
 
 def test_scores_join_a_table_of_models_by_name(tmp_path):
@@ -397,13 +342,7 @@ def test_scores_of_checkpoints_join_the_curve_of_their_run(tmp_path):
 
 def test_results_of_several_numbers_of_shots_are_columns_of_their_own(tmp_path):
     for shots, accuracy in ((0, 0.4), (5, 0.6)):
-        path = tmp_path / f"{shots}" / "results_1.json"
-        results(path, "small", accuracy)
-        record = json.loads(path.read_text())
-        record["n-shot"]["hellaswag"] = shots
-        if shots:
-            del record["results"]["gsm8k"]
-        path.write_text(json.dumps(record))
+        record = {"results": {"piqa": {"acc": accuracy}}, "n-shot": {"piqa": shots}}
+        (tmp_path / f"{shots}.json").write_text(json.dumps(record | {"model_name": "small"}))
     table = jl.data.join_scores({"model": ["small"]}, tmp_path)
-    assert table["acc_hellaswag_0shot"][0] == 0.4 and table["acc_hellaswag_5shot"][0] == 0.6
-    assert table["exact_match,strict-match_gsm8k"][0] == 0.1
+    assert table["acc_piqa_0shot"][0] == 0.4 and table["acc_piqa_5shot"][0] == 0.6

@@ -69,9 +69,8 @@ def test_a_column_may_hold_lines_or_schedules():
 
 
 def test_all_curves_at_once_are_the_curves_one_by_one():
-    whole = areas_of(read())
     alone = [areas_of(read().only(run)) for run in SPECS]
-    pd.testing.assert_frame_equal(whole, pd.concat(alone), check_exact=True)
+    pd.testing.assert_frame_equal(areas_of(read()), pd.concat(alone), check_exact=True)
 
 
 def test_a_warmup_in_the_log_and_one_before_it_have_the_same_areas():
@@ -247,11 +246,9 @@ def test_a_run_may_be_named_by_several_columns():
     alone = read(two_sizes().query("size == 400"), None)
     pd.testing.assert_frame_equal(areas_of(curves.only("400 fall")), areas_of(alone))
     assert "schedule" in curves.table and "size" in curves.table
-    # A text with commas is the same, unless a column has that name.
+    # A text with commas is the same.
     in_shell = read(table, None, columns={"run": "size, schedule"})
     assert list(in_shell.run_schedules) == list(curves.run_schedules)
-    odd = two_sizes().assign(**{"size,run": lambda f: "r" + f["size"].astype(str)})
-    assert len(read(odd, None, columns={"run": "size,run"})) == 2
     # A fit keeps it: the same columns name the runs of the next table.
     again, _ = in_shell.rows.reading.options({}, table.columns)
     assert again["columns"] == {"run": "size,schedule"}
@@ -270,8 +267,6 @@ def test_steps_may_be_counted_in_tokens(unit):
     curves = read(tokens, SPECS["fall"], **read_so)
     pd.testing.assert_frame_equal(areas_of(curves), areas_of(read(table, SPECS["fall"])))
     assert curves.rows.reading.units["step"] == pytest.approx(1 / 2_097_152)
-    late = read(tokens, SPECS["fall"], where="tokens > 4e9", **read_so)
-    assert late.table["step"].min() == 2000
     with pytest.raises(jl.UsageError, match="'1/0' is not a unit"):
         read(tokens, columns={"step": "tokens"}, units={"step": "1/0"})
 
@@ -310,10 +305,6 @@ def test_files_of_one_run_each_are_one_table(tmp_path):
     part.assign(step=1.5).drop(columns="run").to_csv(paths[1], index=False)
     with pytest.raises(jl.DataError, match=r"lines hold\.csv:2 \(1\.5\)"):
         jl.read_loss_curves(paths)
-    with pytest.raises(jl.UsageError, match="in the list twice"):
-        jl.read_loss_curves([paths[0], paths[0]])
-    with pytest.raises(jl.UsageError, match="cannot read runs from list"):
-        jl.read_loss_curves([frame])
 
 
 rate = st.floats(0, 1, allow_subnormal=False)
@@ -333,11 +324,7 @@ def test_a_log_of_every_step_is_the_schedule_it_was_written_from(values, first, 
 
 def test_only_and_without_part_the_rows():
     curves = read()
-    assert (
-        list(curves.only("hold").run_schedules)
-        == ["hold"]
-        == list(curves.without("fall").run_schedules)
-    )
+    assert list(curves.only("hold").schedules) == list(curves.without("fall").schedules) == ["hold"]
     late = curves.only(where="step > 2500")
     assert late.table["step"].min() == 2600 and len(late) == 2
     both = [curves.only("fall", where="step > 2500"), curves.without("fall", where="step > 2500")]
@@ -346,19 +333,16 @@ def test_only_and_without_part_the_rows():
     np.testing.assert_array_equal(weighted.rows.weight, weighted.table["loss"])
     with pytest.raises(jl.UsageError, match="Did you mean 'fall'"):
         curves.only("fal")
-    with pytest.raises(jl.UsageError, match="name the runs"):
-        curves.without()
     with pytest.raises(jl.DataError, match="no row is left"):
         curves.without("fall", "hold")
     with pytest.raises(jl.DataError, match="keeps none"):
         curves.only(where="step > 1e9")
 
 
-@pytest.mark.parametrize("how", [{"points": 9}, {"design": "M4"}])
 @pytest.mark.parametrize("weight", [None, "loss"])
-def test_thinned_curves_keep_their_weight_and_last_point(how, weight):
+def test_thinned_curves_keep_their_weight_and_last_point(weight):
     curves = read(weight=weight)
-    thin = curves.thinned(**how)
+    thin = curves.thinned(points=9)
     old = np.ones(len(curves.table)) if weight is None else curves.rows.weight
     for run in SPECS:
         mine, left = curves.table["run"] == run, thin.table["run"] == run
@@ -381,8 +365,6 @@ def test_a_fit_of_curves_finds_the_truth_and_keeps_how_areas_were_counted(tmp_pa
     assert "λ 0.999" in fit.summary()
     fit.save(tmp_path / "fit.json")
     assert jl.load(tmp_path / "fit.json").area_options == fit.area_options
-    with pytest.raises(jl.UsageError, match="read already"):
-        jl.fit("annealing", curves, where="step > 5")
 
 
 @needs_data

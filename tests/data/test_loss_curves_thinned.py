@@ -5,24 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxlaw.data._loss_curves import (
-    DESIGNS,
     inherited_weight,
-    keep_design,
     keep_spaced,
 )
 
 increasing = st.lists(st.integers(1, 10**6), min_size=1, max_size=60, unique=True).map(sorted)
-
-
-def test_designs_are_those_of_the_paper():
-    steps = np.arange(1, 201) * 1000
-    sizes = {name: len(keep_design(steps, name)) for name in DESIGNS}
-    assert sizes == {"M1": 200, "M2": 40, "M3": 40, "M4": 49}  # 48 and the last
-    assert steps[keep_design(steps, "M2")].tolist() == list(range(5000, 200_001, 5000))
-    M3 = steps[keep_design(steps, "M3")]
-    assert set(np.diff(M3[M3 <= 120_000])) == {4000} and set(np.diff(M3[M3 >= 120_000])) == {8000}
-    gaps = np.diff(steps[keep_design(steps, "M4")][:-1])
-    assert gaps[0] == 1000 and gaps[-1] > 10_000
 
 
 @given(increasing, st.integers(2, 20))

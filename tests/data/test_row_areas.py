@@ -6,7 +6,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import schedules
-from jaxlaw.data._row_areas import AREAS, area_options, areas_along, drops_along, relative_batch
+from jaxlaw.data._row_areas import AREAS, area_options, areas_along, drops_along
 from tests.fixtures.curve_tables import SPECS, TWO, logged
 from tests.fixtures.curve_tables import read as read_short
 from tests.fixtures.fits_at_truth import COUNTED, at_truth
@@ -128,9 +128,3 @@ def test_a_row_before_the_first_update_is_refused_with_advice():
         curves.runs().observations("annealing")
     kept = curves.only(where="step > 0").runs().observations("annealing")
     assert len(kept) == len(logged())
-
-
-def test_batch_of_a_number_or_a_pair():
-    assert relative_batch(None, False) == (1.0, 1.0)
-    assert relative_batch(0.5, False) == (1.0, 0.5) and relative_batch(0.5, True) == (0.5, 0.5)
-    assert relative_batch((2, 1), True) == (2.0, 1.0)

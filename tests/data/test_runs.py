@@ -88,10 +88,7 @@ def test_declared_units_have_some_slack():
     toy = simple().assign(N=[50, 100, 200, 400] * 3)
     with pytest.raises(DataError):
         read_runs(toy).observations("chinchilla")
-    noted = read_runs(toy, units={"N": 1}).observations("chinchilla")
-    assert codes(noted) == ["implausible-value"]
-    with pytest.raises(DataError, match="units={'N': 1}"):
-        read_runs(simple().assign(N=simple()["N"] * 10), units={"N": 1e12}).observations("dcpt")
+    assert codes(read_runs(toy, units={"N": 1}).observations("chinchilla")) == ["implausible-value"]
     mixed = with_cell(3, "N", 0.8)
     assert "row 3 (0.8)" in read_runs(mixed).observations("chinchilla").notes[0].message
 
@@ -120,21 +117,6 @@ def test_one_set_of_runs_two_fits():
     assert_same(asked.observations("dcpt"), general)
 
 
-def test_percent_shares_by_unit():
-    frame = sided().assign(share=sided()["share"] * 100)
-    runs = read_runs(frame, columns=SIDED, units={"N": 1, "D": 1, "r_d": 0.01}, corpus="general")
-    observations = runs.observations("dcpt")
-    np.testing.assert_allclose(observations.inputs["r"], 1 - sided()["share"], atol=1e-15)
-    assert observations.ranges["r"] == (0.0, 100.0)
-
-
-def test_both_shares_are_taken_as_given():
-    frame = sided().assign(r_g=0.5 - sided()["share"] / 2)
-    runs = read_runs(frame, columns=SIDED | {"r_g": "r_g"}, units={"N": 1, "D": 1})
-    general = runs.for_corpus("general").observations("dcpt")
-    np.testing.assert_array_equal(general.inputs["r"], frame["r_g"])
-
-
 def test_tokens_of_either_corpus_are_tokens_and_a_share():
     """Que 2024, eq. 19 to 22: D = D_d + D_g, r_d = D_d/D."""
     whole = simulate.experiment("dcpt").table.rename(columns={"r": "r_d"})
@@ -158,11 +140,9 @@ def test_share_mistakes():
     with pytest.raises(UsageError) as error:
         read_runs(simple(), corpus="general")
     assert_says(error, "r_d, r_g, loss_d, loss_g", "columns={'r_d': 'domain_share'}")
-    plain = read_runs(sided(), columns={"r": "share", "loss_g": "general"}, corpus="general",
-                      units={"N": 1, "D": 1})  # fmt: skip
-    with pytest.raises(UsageError) as error:
+    plain = read_runs(sided(), {"r": "share", "loss_g": "general"}, corpus="general")
+    with pytest.raises(UsageError, match="column share does not say whose share"):
         plain.observations("dcpt")
-    assert_says(error, "column share does not say whose share", "columns={'r_d': …}")
     one = read_runs(sided(), columns={"r_d": "share", "loss_d": "domain"}, corpus="general",
                     units={"N": 1, "D": 1})  # fmt: skip
     with pytest.raises(DataError, match="no column loss_g"):
@@ -199,12 +179,6 @@ def test_a_mapped_name_goes_before_a_column_of_the_file():
         read_runs(frame, columns, where="n_params < 3e8").observations("chinchilla"),
         low.observations("chinchilla"),
     )
-
-
-def test_where_that_leaves_nothing(tmp_path):
-    with pytest.raises(DataError) as error:
-        read_runs(write_csv(tmp_path, simple()), where="loss > 100")
-    assert_says(error, "runs.csv", "loss > 100", "none of the 12 rows", "check the condition")
 
 
 def test_weights():
@@ -262,12 +236,3 @@ def test_target_names_the_column_that_laws_predict():
     np.testing.assert_array_equal(again.target, table["loss"])
     score = read_runs(table, {"task_loss": "bpb", "accuracy": "acc"}, target="acc")
     np.testing.assert_array_equal(score.observations("sigmoid", free=()).target, table["acc"])
-
-
-def test_a_fit_keeps_its_target_for_the_same_table_again():
-    runs = simulate.experiment("chinchilla").table.rename(columns={"loss": "bpb"})
-    reading = read_runs(runs, target="bpb").reading
-    options, taken = reading.options({}, runs.columns)
-    assert options["target"] == "bpb" and "target bpb" in taken
-    options, _ = reading.options({}, ["N", "D", "loss"])  # a table without that column
-    assert "target" not in options

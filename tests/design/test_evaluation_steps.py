@@ -9,7 +9,6 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.data._loss_curves import DESIGNS
 from jaxlaw.design._evaluation_steps import decay_rate, evaluation_steps
 from jaxlaw.design._next_runs import next_runs
 from jaxlaw.fitting._fit_many import fit_many
@@ -22,17 +21,24 @@ GRID = [(N, D) for N in (1e9, 1e10) for D in (1e10, 1e11, 1e12)]
 CANDIDATES = pd.DataFrame(GRID, columns=["N", "D"]).assign(flops=lambda t: 6 * t["N"] * t["D"])
 
 
-@pytest.mark.parametrize("method", ["M1", "M2", "M3"])
-def test_plans_are_the_papers_at_its_budgets(method):
-    budget = {"M1": 200, "M2": 40, "M3": 40}[method]
-    plan = evaluation_steps(budget, 200_000, method=method)
-    np.testing.assert_allclose(plan.steps["step"], DESIGNS[method] * 200_000)
+@pytest.mark.parametrize(
+    ("method", "steps"),
+    [
+        ("M1", range(1000, 200_001, 1000)),
+        ("M2", range(5000, 200_001, 5000)),
+        ("M3", [*range(4000, 120_001, 4000), *range(128_000, 200_001, 8000)]),
+    ],
+)
+def test_plans_are_the_papers_at_its_budgets(method, steps):
+    """Que 2024, App. I.1, for runs of 200,000 steps."""
+    plan = evaluation_steps(len(steps), 200_000, method=method)
+    np.testing.assert_allclose(plan.steps["step"], steps)
     assert not plan.quantities
 
 
 def test_m4_with_the_papers_rate_is_the_design():
     steps = evaluation_steps(200, 200_000, rate=0.02).steps["step"]
-    np.testing.assert_allclose(steps, DESIGNS["M4"] * 200_000)
+    assert steps.iloc[[0, 1, 2, -2, -1]].tolist() == [2000, 3000, 4000, 150_000, 175_000]
     assert len(steps) == 48  # the paper's rule, unstated, gives 45
 
 

@@ -124,7 +124,7 @@ def test_other_schedules_are_predicted_as_by_the_published_protocol():
 
 @needs_data
 def test_a_thinned_fit_is_close_to_the_whole_one():
-    thin = real_curves().only(where="split == 'fit'").thinned(design="M3")
+    thin = real_curves().only(where="split == 'fit'").thinned(points=36)
     fit, whole = jl.fit("annealing", thin), real_fit()
     assert fit.n_observations < whole.n_observations / 3
     for name, value in whole.params.items():
