@@ -55,7 +55,7 @@ def default_laws(runs: Runs) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Runs and laws that a forecast or a back-test is asked of; rows that are valid for all laws.
+    """Runs and laws, all of the same inputs, that a forecast or a back-test is asked of.
 
     Attributes:
         runs: the table.
@@ -125,16 +125,21 @@ class Question:
 
 
 def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Question:
-    """The question of an entry point: laws, and the rows that are valid for all of them.
+    """The question of an entry point: its rows, and its laws by their labels.
 
     Raises:
         UsageError, DataError: as :func:`jaxlaw.forecast` raises.
     """
-    given = {name: value for name, value in reading.items() if value is not None}
-    named = None if laws is None else _by_label(laws)
-    if not isinstance(runs, Runs) or given:
-        runs = read_runs(runs, **given)
-    named = named or _by_label(default_laws(runs))
+    runs = read_runs(runs, **reading)
+    if not isinstance(laws, Mapping):
+        listed = default_laws(runs) if laws is None else laws
+        listed = [listed] if isinstance(listed, str | Law) else list(listed)
+        laws = {label_of(law): law for law in listed}
+        if len(laws) != len(listed):
+            raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
+    named = {str(label): all_laws.get(law) for label, law in laws.items()}
+    if not named:
+        raise UsageError("laws is empty: name one, or leave it out")
     inputs = next(iter(named.values())).input_names
     for label, law in named.items():
         if law.inputs_per_drop:
@@ -149,16 +154,6 @@ def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Questi
                 argument="laws",
             )
     seen = {label: runs.observations(law, free=()) for label, law in named.items()}
-    rows = [pd.Index(one.rows[one.weight > 0]) for one in seen.values()]
-    common = rows[0]
-    for more in rows[1:]:
-        common = common.intersection(more, sort=False)
-    if not len(common):
-        raise DataError(f"{runs.source}: no row is valid for all of these laws")
-    if len(seen) > 1:
-        seen = {
-            label: one.at(pd.Index(one.rows).get_indexer(common)) for label, one in seen.items()
-        }
     first = next(iter(seen.values()))
     if (first.target <= 0).any():
         raise DataError(
@@ -167,17 +162,6 @@ def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Questi
         )
     members = None if groups is None else group_numbers(runs, first, groups)
     return Question(runs, named, seen, members)
-
-
-def _by_label(laws: Any) -> dict[str, Law]:
-    if not isinstance(laws, Mapping):
-        listed = [laws] if isinstance(laws, str | Law) else list(laws)
-        laws = {label_of(law): law for law in listed}
-        if len(laws) != len(listed):
-            raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
-    if not laws:
-        raise UsageError("laws is empty: name one, or leave it out")
-    return {str(label): all_laws.get(law) for label, law in laws.items()}
 
 
 class Posterior(NamedTuple):
