@@ -213,9 +213,9 @@ def backtest_of(
     active, fitted = seen.weight > 0, z <= at[:, None]
     prior = known_beforehand(prior, seen)
     frames = []
-    for k, (draws, _) in enumerate(draws_each(asked, fitted * seen.weight, prior, seed)):
+    for k, (draws, *_) in enumerate(draws_each(asked, fitted * seen.weight, prior, seed)):
         rows = np.flatnonzero(~fitted[k] & active)
-        logs = logs_of(asked, draws, table)
+        logs = logs_of(draws, table)
         quantiles = quantiles_of(logs[:, rows], draws.sigma, seed)
         frames.append(frame_of(
             f"{name} ≤ {at[k]:.3g}", seen.rows[rows], np.log(z[rows] / at[k]), seen.target[rows],

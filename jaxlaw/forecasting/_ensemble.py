@@ -1,4 +1,4 @@
-"""Laws, runs and points of a forecast, and the draws of one or several laws together."""
+"""Laws, runs and points of a forecast, and the draws of the law that predicts best."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,14 +20,7 @@ from jaxlaw.data import Observations, Runs, known_columns, read_runs, training_f
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FittedLaw, Prior, predict_each
 from jaxlaw.forecasting.posterior import NU, posteriors, shared_weights
-from jaxlaw.laws import (
-    Law,
-    growing_inputs,
-    parameter_of,
-    slope_of,
-    weight_of,
-    weighted,
-)
+from jaxlaw.laws import Law, growing_inputs, slope_of, without_misfit
 from jaxlaw.uncertainty import Draws, group_numbers
 from jaxlaw.validation import label_of
 
@@ -62,7 +55,7 @@ def default_laws(runs: Runs) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Runs and laws that a forecast or a back-test is asked of; rows that are valid for all laws.
+    """Runs and laws, all of the same inputs, that a forecast or a back-test is asked of.
 
     Attributes:
         runs: the table.
@@ -83,19 +76,15 @@ class Question:
 
     @cached_property
     def fit(self) -> FittedLaw:
-        """All laws as one, without parameters yet: its inputs and their units."""
-        law = weighted(self.laws) if len(self.laws) > 1 else next(iter(self.laws.values()))
-        units, columns = {}, {}
-        for seen in reversed(self.seen.values()):
-            units, columns = units | dict(seen.scale), columns | dict(seen.mapped)
+        """The first law, without parameters yet: the inputs of all, and their units."""
+        law, seen = next(iter(self.laws.values())), self.first
         params = dict.fromkeys(law.parameter_names, np.nan)
-        return FittedLaw(law, params, units=units, columns=columns)
+        return FittedLaw(law, params, units=dict(seen.scale), columns=dict(seen.mapped))
 
     def table(self) -> pd.DataFrame:
         """The n rows: inputs in the units of the runs, labels as they are, and the target."""
-        own = {name: v for seen in reversed(self.seen.values()) for name, v in seen.inputs.items()}
         columns = {
-            spec.name: spec.labels_of(own[spec.name] / self.fit.units[spec.name])
+            spec.name: spec.labels_of(self.first.inputs[spec.name] / self.fit.units[spec.name])
             for spec in self.fit.law.inputs
         }
         return pd.DataFrame(columns | {self.first.target_name: self.first.target})
@@ -104,19 +93,9 @@ class Question:
         """The rows of :meth:`table` that count."""
         return self.table()[self.first.weight > 0].reset_index(drop=True)
 
-    def in_own_units(self, points: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Input → (m,) of points in the units of the runs, as the laws take them."""
-        return {
-            spec.name: np.asarray(
-                spec.codes(points[spec.name]) if spec.levels else points[spec.name]
-            )
-            * self.fit.units[spec.name]
-            for spec in self.fit.law.inputs
-        }
-
     def size(self, points: Mapping[str, Any]) -> np.ndarray:
         """(m,) log of how large runs are: of their FLOPs, or of what else they grow by."""
-        own, names = self.in_own_units(points), growing_inputs(next(iter(self.laws.values())))
+        own, names = in_own_units(self.fit, points), growing_inputs(self.fit.law)
         raw = {spec.name: own[spec.name] * spec.unit for spec in self.fit.law.inputs}
         if len(names) > 1:
             return np.log(training_flops({name: raw[name] for name in names}, self.first.flops))
@@ -146,33 +125,35 @@ class Question:
 
 
 def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Question:
-    """The question of an entry point: laws, and the rows that are valid for all of them.
+    """The question of an entry point: its rows, and its laws by their labels.
 
     Raises:
         UsageError, DataError: as :func:`jaxlaw.forecast` raises.
     """
-    given = {name: value for name, value in reading.items() if value is not None}
-    named = None if laws is None else _by_label(laws)
-    if not isinstance(runs, Runs) or given:
-        runs = read_runs(runs, **given)
-    named = named or _by_label(default_laws(runs))
+    runs = read_runs(runs, **reading)
+    if not isinstance(laws, Mapping):
+        listed = default_laws(runs) if laws is None else laws
+        listed = [listed] if isinstance(listed, str | Law) else list(listed)
+        laws = {label_of(law): law for law in listed}
+        if len(laws) != len(listed):
+            raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
+    named = {str(label): all_laws.get(law) for label, law in laws.items()}
+    if not named:
+        raise UsageError("laws is empty: name one, or leave it out")
+    inputs = next(iter(named.values())).input_names
     for label, law in named.items():
         if law.inputs_per_drop:
             raise UsageError(
                 f"law {label} takes every drop of a learning rate, which points cannot carry: "
                 "forecast by a law of areas: annealing"
             )
+        if {*law.input_names} != {*inputs}:
+            raise UsageError(
+                f"laws of one forecast have the same inputs: {label} takes "
+                f"{', '.join(law.input_names)}, not {', '.join(inputs)}",
+                argument="laws",
+            )
     seen = {label: runs.observations(law, free=()) for label, law in named.items()}
-    rows = [pd.Index(one.rows[one.weight > 0]) for one in seen.values()]
-    common = rows[0]
-    for more in rows[1:]:
-        common = common.intersection(more, sort=False)
-    if not len(common):
-        raise DataError(f"{runs.source}: no row is valid for all of these laws")
-    if len(seen) > 1:
-        seen = {
-            label: one.at(pd.Index(one.rows).get_indexer(common)) for label, one in seen.items()
-        }
     first = next(iter(seen.values()))
     if (first.target <= 0).any():
         raise DataError(
@@ -183,20 +164,24 @@ def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Questi
     return Question(runs, named, seen, members)
 
 
-def _by_label(laws: Any) -> dict[str, Law]:
-    if not isinstance(laws, Mapping):
-        listed = [laws] if isinstance(laws, str | Law) else list(laws)
-        laws = {label_of(law): law for law in listed}
-        if len(laws) != len(listed):
-            raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
-    if not laws:
-        raise UsageError("laws is empty: name one, or leave it out")
-    return {str(label): all_laws.get(law) for label, law in laws.items()}
+class Posterior(NamedTuple):
+    """The answer to a problem.
+
+    Attributes:
+        draws: those of the law of most evidence.
+        weights: label of a law → its posterior probability.
+        other: where runs and prior disagree, draws of the other answer: ``draws`` are those under
+            the prior, or, where the runs overrule it, those without.
+    """
+
+    draws: Draws
+    weights: dict[str, float]
+    other: Draws | None = None
 
 
 def draws_each(
     asked: Question, weights: np.ndarray, prior: Prior | None, seed: int
-) -> list[tuple[Draws, Draws | None]]:
+) -> list[Posterior]:
     """Draws of P problems: of each law those of all problems in one program.
 
     Args:
@@ -204,101 +189,74 @@ def draws_each(
         weights: (P, n) of the rows: 0 leaves one out.
         prior: what is known beforehand.
         seed: seed of the draws.
-
-    Returns:
-        The answer to each problem, and where runs and prior disagree another one: the answer is
-        that under the prior, or, where they overrule it, that without.
     """
     under = _draws_under(asked, weights, prior, seed)
-    odd = [k for k, draws in enumerate(under) if draws.conflict < CONFLICT]
-    found: list[tuple[Draws, Draws | None]] = [(draws, None) for draws in under]
-    for k, draws in zip(odd, _draws_under(asked, weights[odd], None, seed), strict=True):
-        p = under[k].conflict
-        without = dataclasses.replace(draws, conflict=p)
-        found[k] = (without, under[k]) if p < OVERRULED else (under[k], without)
-    return found
+    odd = [k for k, one in enumerate(under) if one.draws.conflict < CONFLICT]
+    for k, without in zip(odd, _draws_under(asked, weights[odd], None, seed), strict=True):
+        one, p = under[k], under[k].draws.conflict
+        without = without._replace(draws=dataclasses.replace(without.draws, conflict=p))
+        if p < OVERRULED:
+            under[k] = without._replace(other=one.draws)
+        else:
+            under[k] = one._replace(other=without.draws)
+    return under
 
 
 def _draws_under(
     asked: Question, weights: np.ndarray, prior: Prior | None, seed: int
-) -> list[Draws]:
-    """The draws of several laws are draws of one law each, as often as its evidence says."""
+) -> list[Posterior]:
     count = len(weights)
     if not count:
         return []
     weights = weights * shared_weights(asked.first, asked.members)
     if count > 1:  # one program serves so many cut-offs and fewer
         weights = padded(weights, -(-count // _TOGETHER) * _TOGETHER)
-    each = {
-        label: posteriors(law, asked.seen[label], weights, prior=prior, seed=seed)
+    each = [
+        posteriors(law, asked.seen[label], weights, prior=prior, seed=seed)[:count]
         for label, law in asked.laws.items()
+    ]
+    found = []
+    for of_laws in zip(*each, strict=True):
+        shares = softmax([draws.log_evidence for draws in of_laws])
+        named = dict(zip(asked.laws, shares.tolist(), strict=True))
+        found.append(Posterior(of_laws[int(np.argmax(shares))], named))
+    return found
+
+
+def in_own_units(fit: FittedLaw, points: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Input → (m,) of points in the units of the runs, as the law of a fit takes them."""
+    return {
+        spec.name: np.asarray(spec.codes(points[spec.name]) if spec.levels else points[spec.name])
+        * fit.units[spec.name]
+        for spec in fit.law.inputs
     }
-    if len(each) == 1:
-        return next(iter(each.values()))[:count]
-    return [_together({label: one[k] for label, one in each.items()}) for k in range(count)]
 
 
-def _together(each: dict[str, Draws]) -> Draws:
-    law = weighted({label: draws.law for label, draws in each.items()})
-    weights = softmax([draws.log_evidence for draws in each.values()])
-    first = next(iter(each.values()))
-    evenly = (np.arange(len(first.sigma)) + 0.5) / len(first.sigma)
-    chosen = np.minimum(np.searchsorted(np.cumsum(weights), evenly), len(weights) - 1)
-    params, centre = {}, {}
-    for j, (label, draws) in enumerate(each.items()):
-        params[weight_of(label)] = (chosen == j).astype(float)
-        centre[weight_of(label)] = float(weights[j])
-        params |= {parameter_of(name, label): values for name, values in draws.params.items()}
-        centre |= {parameter_of(name, label): v for name, v in draws.fit.params.items()}
-    # Of an input that several laws take, what the first one says.
-    merged = {
-        field: {n: v for one in reversed(each.values()) for n, v in getattr(one.fit, field).items()}
-        for field in ("units", "ranges", "joint_ranges", "columns")
-    }
-    sigma = np.choose(chosen, [draws.sigma for draws in each.values()])
-    notes = dict.fromkeys(note for draws in each.values() for note in draws.notes)
-    return dataclasses.replace(
-        first, fit=dataclasses.replace(first.fit, law=law, params=centre, **merged), params=params,
-        sigma=sigma, noise=float(np.median(sigma)), notes=tuple(notes),
-        effective=min(draws.effective for draws in each.values()),
-        conflict=min(draws.conflict for draws in each.values()),
-    )  # fmt: skip
-
-
-def logs_of(
-    asked: Question, draws: Draws, points: Mapping[str, Any], *, misfit: bool = True
-) -> np.ndarray:
+def logs_of(draws: Draws, points: Mapping[str, Any], *, misfit: bool = True) -> np.ndarray:
     """(R, m) logs of the target at points in the units of the runs, with and without misfit."""
     slope = slope_of("")
     params = {
         name: values if misfit or not name.startswith(slope) else np.zeros(len(values))
         for name, values in draws.params.items()
     }
-    return np.log(predict_each(draws.law, params, asked.in_own_units(points)))
+    return np.log(predict_each(draws.law, params, in_own_units(draws.fit, points)))
 
 
-def share_of_prior(
-    asked: Question, draws: Draws, prior: Prior | None, plain: np.ndarray
-) -> np.ndarray:
+def share_of_prior(draws: Draws, prior: Prior | None, logs: np.ndarray) -> np.ndarray:
     """(m,) share of the variance of logs (R, m), without misfit, for which the prior stands.
 
     With c the covariance of a draw's coordinates z and its log at a point, and P that of the
     prior, cᵀP⁻¹c is the part that the prior's term of the posterior's precision has.
     """
-    total, several = np.zeros(plain.shape[1]), len(asked.laws) > 1
-    for label, law in asked.laws.items():
-        of = draws.params[weight_of(label)] > 0 if several else np.ones(len(plain), bool)
-        if prior is None or not prior.knows(law) or law.scale_free.of or of.sum() < 2:
-            continue
-        names = {n: parameter_of(n, label) if several else n for n in law.parameter_names}
-        with in_float64():
-            found = law.scale_free.of_params({n: draws.params[m][of] for n, m in names.items()})
-        z = np.stack([found[name] for name in prior.coordinates_of(law)], axis=1)
-        logs = plain[of]
-        c = (z - z.mean(axis=0)).T @ (logs - logs.mean(axis=0)) / of.sum()
-        part = (c * np.linalg.solve(prior.covariance_of(law), c)).sum(axis=0)
-        total += of.mean() * np.minimum(part / np.maximum(logs.var(axis=0), 1e-300), 1.0)
-    return total
+    law = without_misfit(draws.law)
+    if prior is None or not prior.knows(law) or law.scale_free.of:
+        return np.zeros(logs.shape[1])
+    with in_float64():
+        found = law.scale_free.of_params({n: draws.params[n] for n in law.parameter_names})
+    z = np.stack([found[name] for name in prior.coordinates_of(law)], axis=1)
+    c = (z - z.mean(axis=0)).T @ (logs - logs.mean(axis=0)) / len(logs)
+    part = (c * np.linalg.solve(prior.covariance_of(law), c)).sum(axis=0)
+    return np.minimum(part / np.maximum(logs.var(axis=0), 1e-300), 1.0)
 
 
 def quantiles_of(logs: np.ndarray, sigma: np.ndarray, seed: int) -> np.ndarray:

@@ -40,13 +40,14 @@ from jaxlaw.forecasting._ensemble import (
     Question,
     ask,
     draws_each,
+    in_own_units,
     interval_at,
     logs_of,
     quantiles_of,
     share_of_prior,
 )
 from jaxlaw.forecasting.posterior import NU, known_beforehand
-from jaxlaw.laws import growing_inputs, weight_of
+from jaxlaw.laws import growing_inputs, without_misfit
 from jaxlaw.notes import COLUMNS_TAKEN, Note, largest_run_step, remedy_of
 from jaxlaw.uncertainty import Draws
 
@@ -70,7 +71,7 @@ class Forecast(Result):
             the runs; ``from_misfit``, what laws miss beyond the runs; ``from_noise`` of a run.
         level: share of such intervals that should hold the run.
         target: name of what is predicted.
-        posterior: draws of the laws, their misfit and the noise.
+        posterior: draws of the law of most evidence, its misfit and the noise.
         weights: label of a law → its posterior probability.
         quantiles: (265, m) quantiles of the target at Φ(z), z even from −3.3 to 3.3.
         observed: the fitted runs: inputs as in ``table``, and the target.
@@ -259,9 +260,9 @@ def forecast(
         runs: what :func:`jaxlaw.read_runs` takes or returns.
         at: points: a dict of numbers or arrays that broadcast, or a table, with every input of the
             laws, in the units of the runs.
-        laws: law or its name, a list of them or a dict label → law, which count by how well they
-            predict; None takes the one of :data:`jaxlaw.forecasting.DEFAULT_LAWS` that suits the
-            columns.
+        laws: law or its name; of a list of them or a dict label → law, all of the same inputs, the
+            one is taken of which there is most evidence; None takes the one of
+            :data:`jaxlaw.forecasting.DEFAULT_LAWS` that suits the columns.
         prior: as :func:`jaxlaw.posterior` takes it: ``"field"``, what public experiments say; one's
             own earlier fits, or a folder of them; a :class:`jaxlaw.fitting.Prior`; or None.
         level: share of such intervals that should hold the run.
@@ -289,7 +290,7 @@ def forecast(
     asked = ask(runs, laws, groups, reading)
     points = asked.points(at)
     prior = known_beforehand(prior, asked.first)
-    ((draws, other),) = draws_each(asked, asked.first.weight[None], prior, seed)
+    ((draws, weights, other),) = draws_each(asked, asked.first.weight[None], prior, seed)
     notes = _experiment_notes(asked, draws)
     counts = None if draws.conflict < OVERRULED else prior
     table, quantiles = _predicted(asked, draws, counts, points, level, seed)
@@ -321,8 +322,8 @@ def forecast(
             inherited=True,
         ))  # fmt: skip
     # The misfit is along the inputs by which runs grow, and along epochs.
-    growing = {"U", *(name for law in asked.laws.values() for name in growing_inputs(law))}
-    inputs = {n: v / asked.fit.units[n] for n, v in asked.in_own_units(points).items()}
+    growing = {"U", *growing_inputs(draws.law)}
+    inputs = {n: v / draws.fit.units[n] for n, v in in_own_units(draws.fit, points).items()}
     for name, out in outside_range(draws.fit.ranges, {}, inputs).items():
         if name not in growing and out.any():
             at_worst = {n: float(v[np.argmax(out)]) for n, v in inputs.items()}
@@ -336,8 +337,7 @@ def forecast(
     notes += draws.notes
     notes += [note for note in asked.runs.notes if note.code == COLUMNS_TAKEN]
     tested = backtest_of(asked, prior=prior, level=level, seed=seed) if backtest else None
-    weights = {label: draws.fit.params.get(weight_of(label), 1.0) for label in asked.laws}
-    known = [law for law in asked.laws.values() if counts is not None and counts.knows(law)]
+    law = without_misfit(draws.law)
     rows = sorted(fitted.itertuples(index=False, name=None), key=repr)  # in whatever order
     return Forecast(
         table=table, level=level, target=asked.first.target_name, posterior=draws,
@@ -346,7 +346,7 @@ def forecast(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
         notes=tuple(dict.fromkeys(notes)),
-        prior=counts.rests_on(known[0]) if known else "", backtest=tested,
+        prior=counts.rests_on(law) if counts and counts.knows(law) else "", backtest=tested,
     )  # fmt: skip
 
 
@@ -355,13 +355,13 @@ def _predicted(
     level: float, seed: int,
 ) -> tuple[pd.DataFrame, np.ndarray]:  # fmt: skip
     """The table of a forecast, and the quantiles (265, m) of new runs at its points."""
-    plain, moved = (logs_of(asked, draws, points, misfit=misfit) for misfit in (False, True))
+    plain, moved = (logs_of(draws, points, misfit=misfit) for misfit in (False, True))
     if not np.isfinite(moved).all():
         raise DataError("the law has no positive finite prediction at some of these points")
     quantiles = quantiles_of(moved, draws.sigma, seed)
     low, high = interval_at(quantiles, level)
     parameters, noise = plain.var(axis=0), np.mean(draws.sigma**2) * NU / (NU - 2)
-    of_prior = share_of_prior(asked, draws, prior, plain) * parameters
+    of_prior = share_of_prior(draws, prior, plain) * parameters
     parts = np.stack([
         parameters - of_prior, of_prior, (moved - plain).var(axis=0), np.full(len(low), noise)
     ])  # fmt: skip
@@ -376,8 +376,8 @@ def _predicted(
 
 def _experiment_notes(asked: Question, draws: Draws) -> list[Note]:
     """What the runs say against the experiment: the checks that a fit runs, about the draws."""
-    seen, law = asked.first, next(iter(asked.laws.values()))
-    logs = logs_of(asked, draws, asked.table(), misfit=False)
+    seen, law = asked.first, without_misfit(draws.law)
+    logs = logs_of(draws, asked.table(), misfit=False)
     centre = logs.mean(axis=0)
     # The directions in which draws vary are the slopes of the law, which take up no group of rows.
     count = min(len(law.parameters), len(seen))

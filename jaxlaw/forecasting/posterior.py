@@ -31,7 +31,7 @@ from scipy.special import gammaln
 
 from jaxlaw import laws
 from jaxlaw._jit import compiled, in_float64, many_rows, padded
-from jaxlaw.data import Observations, Runs, read_runs
+from jaxlaw.data import Observations, read_runs
 from jaxlaw.fitting import FittedLaw, Prior, field_prior, joint_ranges, prior_of, run_hashes
 from jaxlaw.fitting._prior import SPREAD, WITHIN
 from jaxlaw.fitting._starts import sobol
@@ -103,8 +103,7 @@ def posterior(
         (1000, True)
     """
     law = laws.get(law)
-    given = {name: value for name, value in reading.items() if value is not None}
-    read = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
+    read = read_runs(runs, **reading)
     seen = read.observations(law, free=())
     members = None if groups is None else group_numbers(read, seen, groups)
     weight = seen.weight * shared_weights(seen, members)

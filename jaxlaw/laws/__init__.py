@@ -41,11 +41,6 @@ from jaxlaw.laws._grouped import grouped
 from jaxlaw.laws._mixing import additive, mixing
 from jaxlaw.laws._parameters import Input, Parameter, exponent, positive, real
 from jaxlaw.laws._requirements import check_requirements
-from jaxlaw.laws._weighted import (
-    parameter_of,
-    weight_of,
-    weighted,
-)
 from jaxlaw.laws.best_settings import REFERENCE
 
 if TYPE_CHECKING:
@@ -73,7 +68,6 @@ __all__ = [
     "mixing",
     "names",
     "names_a_file",
-    "parameter_of",
     "positive",
     "power",
     "real",
@@ -83,8 +77,6 @@ __all__ = [
     "slope_of",
     "top_of",
     "tuned",
-    "weight_of",
-    "weighted",
     "without_misfit",
 ]
 

@@ -251,7 +251,7 @@ def allocation(
 
     Args:
         fit: fit of the loss over N and D: a Fit, (law, params), or a bootstrap, whose draws give
-            the intervals; or a :class:`jaxlaw.Forecast`, whose draws go over its weighted laws.
+            the intervals; or a :class:`jaxlaw.Forecast`, whose draws have its misfit.
         compute: budget in FLOPs.
         limits: least and largest value of an input, in the units of the fitted runs, None where
             a side is open. For ``N``, ``D``, and ``r`` where it is searched.

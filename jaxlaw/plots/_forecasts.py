@@ -155,4 +155,4 @@ def _curve_of_law(
     ends = [(1 - forecast.level) / 2, 0.5, (1 + forecast.level) / 2]
     low, middle, high = np.quantile(logs, ends, axis=0)
     return [curve(ax, {"y": middle, "y_low": low, "y_high": high}, along, "y", INK,
-                  " and ".join(forecast.weights), 1.1)]  # fmt: skip
+                  max(forecast.weights, key=forecast.weights.__getitem__), 1.1)]  # fmt: skip

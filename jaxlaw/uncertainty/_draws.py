@@ -1,6 +1,6 @@
 """Draws: a fitted law with the values that its parameters took on resampled runs.
 
-Every uncertain law is one: a bootstrap, the weighted laws of a forecast, draws of a file, a fit
+Every uncertain law is one: a bootstrap, the posterior of a forecast, draws of a file, a fit
 with draws of its covariance, and coefficients without any. Plans take nothing else, by
 :func:`as_draws`.
 """

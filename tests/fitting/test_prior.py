@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import jaxlaw as jl
 from jaxlaw.fitting import _prior, field_prior, ledger_prior, run_hashes
-from jaxlaw.fitting._prior import FLOOR, LAWS, SPREAD, Experiment
+from jaxlaw.fitting._prior import FLOOR, LAWS, Experiment
 
 TRUTH = {"E": 1.7, "A": 400.0, "B": 410.0, "alpha": 0.34, "beta": 0.30}
 
@@ -138,21 +138,6 @@ def test_what_a_fit_leaves_open_weighs_little():
     np.testing.assert_allclose(moved, mean, atol=0.05)
 
 
-def test_what_a_prior_rests_on_is_said_of_each_law():
-    """Experiments of runs say nothing of how best settings move, recipes nothing of the rest."""
-    prior, fewer = field_prior(), field_prior(without=["kempner", "lingle"])
-    assert prior.rests_on(jl.laws.get("skaling")) == "27 experiments of 8 sources"
-    of_settings = prior.rests_on(jl.laws.tuned("skaling"))
-    assert of_settings == "27 experiments of 8 sources and 5 published recipes"
-    assert fewer.rests_on(jl.laws.tuned("chinchilla")) == (
-        "21 experiments of 7 sources and 4 published recipes"
-    )
-    assert prior.headline.startswith("27 experiments of 8 sources, 5 published recipes; a run")
-    own = ledger_prior([Fitted(ladder(1.5))])
-    assert own.rests_on(jl.laws.get("chinchilla")) == "1 experiment of 1 source, evaluation paloma"
-    assert own.rests_on(jl.laws.get("skaling")) == "27 experiments of 8 sources"
-
-
 def test_broken_files_of_priors_are_refused():
     record = json.loads(json.dumps(field_prior().to_dict()))
     del record["noise"]
@@ -266,11 +251,6 @@ def test_a_ledger_is_a_folder_of_saved_fits(tmp_path):
     again = jl.fit("chinchilla", billions, units={"N": 1e9, "D": 1}, evaluation="c4").experiment
     np.testing.assert_allclose(again.mean, fit.experiment.mean, atol=1e-4)
     np.testing.assert_allclose(again.covariance, fit.experiment.covariance, rtol=0.02)
-
-
-def test_every_coordinate_has_a_spread_before_any_experiment():
-    for law in LAWS:
-        assert {FLOOR, *_prior._names(law)} <= set(SPREAD)
 
 
 # --- how best settings move

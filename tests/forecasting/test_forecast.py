@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw._json import add_digest
 from jaxlaw.forecasting import score
 from jaxlaw.forecasting._ensemble import quantiles_of
 from tests.fixtures.command_files import a_forecast
@@ -106,12 +105,10 @@ def test_without_a_prior_few_runs_are_not_refused_but_wide():
 # --- what is said of it
 
 
-def test_the_summary_of_one_run_is_short_and_says_what_it_rests_on(ladder):
-    text = jl.forecast(ladder, {"N": 2e10, "D": 4e11}).summary()
-    assert len(text.splitlines()) <= 12
-    for part in ("loss 2.", "90% for a new run", "law skaling", "run-to-run noise", "prior: ",
-                 "interval width: "):  # fmt: skip
-        assert part in text, part
+def test_columns_that_are_taken_are_said_once(ladder):
+    named = ladder.rename(columns={"N": "n_params", "D": "tokens"})
+    text = jl.forecast(named, {"N": 2e10, "D": 4e11}).summary()
+    assert text.count("columns-taken") == 1 and "n_params" not in text
 
 
 @pytest.mark.full
@@ -186,7 +183,7 @@ def test_a_saved_forecast_is_read_again_as_it_was(made_forecast, tmp_path):
     assert plans[0] == plans[1]
 
 
-def test_files_that_are_changed_or_of_an_earlier_version_are_refused(made_forecast, tmp_path):
+def test_files_that_are_changed_are_refused(made_forecast, tmp_path):
     path = tmp_path / "forecast.json"
     made_forecast.save(path)
     record = json.loads(path.read_text())
@@ -197,9 +194,6 @@ def test_files_that_are_changed_or_of_an_earlier_version_are_refused(made_foreca
     del record["digest"]
     path.write_text(json.dumps(record))
     with pytest.raises(jl.DataError, match="is not sealed"):
-        jl.load(path)
-    path.write_text(json.dumps(add_digest({**record, "level": "high"})))
-    with pytest.raises(jl.DataError, match="level"):
         jl.load(path)
 
 
@@ -271,7 +265,6 @@ def test_a_folder_of_forecasts_is_scored_together(made_forecast, tmp_path, comma
     [
         ({"N": 1e10}, jl.UsageError, "input D is missing"),
         ({"N": 1e10, "D": 1e12, "x": 1}, jl.UsageError, "no input 'x'"),
-        ({"N": "many", "D": 1e12}, jl.DataError, "no number"),
         ({"N": -1.0, "D": 1e12}, jl.DataError, "N"),
         ({"N": [], "D": 1e12}, jl.UsageError, "at has no point"),
         (7, jl.UsageError, "at is a dict"),

@@ -99,17 +99,6 @@ def test_each_draw_has_its_own_loss_and_the_same_tokens():
     assert loss == pytest.approx(alone.loss, rel=1e-9)
 
 
-def test_a_law_that_is_weighted_alone_as_in_its_forecast_says_the_same():
-    law = jl.laws.weighted({"one": jl.laws.get("tuned-skaling")})
-    params = {f"{name}[one]": value for name, value in TRUTH.items()}
-    plan = planning.critical_batch_size((law, params | {"weight[one]": 1.0}), at=AT)
-    alone = planning.critical_batch_size(LAW, at=AT)
-    assert (plan.batch, plan.lr) == pytest.approx((alone.batch, alone.lr), rel=1e-9)
-    assert plan.loss == pytest.approx(alone.loss, rel=1e-9)
-    two = {name: jl.laws.get(f"tuned-{name}") for name in ("skaling", "chinchilla")}
-    assert jl.laws.weighted(two).best_settings == {}
-
-
 @pytest.mark.parametrize(
     "fit,options,message",
     [
