@@ -197,29 +197,6 @@ def test_slopes_over_the_share_are_those_of_the_table():
         plots.slopes_over_share(made, N=7)
 
 
-# --- designs, scores, turning points
-
-
-def test_scores_are_errors_of_the_observed_and_hollow_beyond_the_ranges(demo, ax):
-    fit, runs = demo.fits["domain"], demo.runs.for_corpus("domain")
-    narrow = replace(fit, ranges=fit.ranges | {"N": (0.0, float(runs.table["N"].median()))})
-    scores = narrow.score(runs)
-    scores.plot(ax)
-    inside, outside = ax.collections
-    flags = scores.table["outside"].to_numpy(bool)
-    assert 0 < flags.sum() < len(flags)
-    for drawn, own in ((inside, ~flags), (outside, flags)):
-        expected = scores.table.loc[own, ["predicted", "relative_error"]] * [1, 100]
-        np.testing.assert_allclose(drawn.get_offsets(), expected)
-    assert any(
-        f"off by {100 * scores.mean_absolute_relative_error:.3g} %" in text for text in texts(ax)
-    )
-    assert "○ beyond the fitted ranges" in ax.get_title()
-    nothing = replace(scores, tables={"table": scores.table.iloc[:0]})
-    with pytest.raises(jl.UsageError, match="no run has both"):
-        nothing.plot()
-
-
 # --- what is no picture
 
 
