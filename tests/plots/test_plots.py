@@ -57,21 +57,6 @@ def test_every_run_is_a_point_of_the_scatter(demo, ax):
     assert np.abs(percent).max() < below.get_ylim()[1] == -below.get_ylim()[0]
 
 
-def test_curves_over_share_are_the_law_through_the_data(demo, ax):
-    fit = demo.fits["domain"]
-    plots.loss_over_input(fit, demo.runs.for_corpus("domain"), "r", ax, by="D")
-    tokens = np.unique(demo.runs.table["D"])
-    assert len(ax.lines) == 4
-    assert named(ax)[0] == "D = 131 M"
-    assert ax.get_title() == "N = 4 B"
-    for line, D in ((ax.lines[0], tokens[0]), (ax.lines[-1], tokens[-1])):
-        r, curve = line.get_data()
-        np.testing.assert_allclose(curve, fit.predict(N=4e9, D=D, r=r), rtol=1e-12)
-    shown, table = points(ax), demo.runs.table
-    assert len(shown) == 4 * table["r_d"].nunique()
-    assert set(shown[:, 1]) <= set(table["loss_d"][table["N"] == 4e9])
-
-
 def continual():
     """A fit of cpt-curve without a search, and its curve over two phases."""
     law = jl.laws.get("cpt-curve")
@@ -195,20 +180,3 @@ def test_slopes_over_the_share_are_those_of_the_table():
     assert "per unit of D" in ax.get_ylabel() and ax.get_title() == "N = 1.8"
     with pytest.raises(jl.UsageError, match="no run has N = 7"):
         plots.slopes_over_share(made, N=7)
-
-
-# --- what is no picture
-
-
-def test_what_is_missing_from_a_picture_is_named_or_taken_from_the_fit(chinchilla_fit, ax):
-    low, high = chinchilla_fit.joint_ranges["N*D"]  # of the runs, which are off the edges
-    plots.isoloss(chinchilla_fit, ax=ax)
-    assert ax.get_xlim() == pytest.approx((6 * low / 1.3, 6 * high * 1.3))
-    with pytest.raises(jl.UsageError, match=r"computes is missing.*give computes=\(1e19, 1e23\)"):
-        plots.isoloss(("chinchilla", chinchilla_fit.params))
-    for wrong in ([1e19, 1e20, 1e21], 1e20, (0.0, 1e20), (1e21, 1e20), ("a", "b")):
-        with pytest.raises(jl.UsageError, match="isoloss: computes"):
-            plots.isoloss(chinchilla_fit, wrong)
-    shifts = pd.DataFrame({"run": ["a"] * 3, "S1_cpt": [0.1, 0.5, 1.0], "shift": [0.05, 0.2, 0.2]})
-    with pytest.raises(jl.UsageError, match="shift_curves: ax is .*must be an Axes of matplotlib"):
-        plots.shift_curves(shifts, chinchilla_fit, chinchilla_fit)
