@@ -13,6 +13,7 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
+    VEIL,
     count_in_words,
     dots,
     finish,
@@ -92,12 +93,8 @@ def scores(plan: Answer, ax: Axes) -> Axes:
         if np.isfinite(chance):
             ax.plot([chance] * 2, [at - 0.4, at + 0.4], color=FAINT, linewidth=4, zorder=1)
         if rows["score"].isna().all():
-            # The reason, on the side of its chance where there is room.
-            middle = (table["low"].min() + table["high"].max()) / 2  # NaN where no task has one
-            left = np.nan_to_num(chance) > middle
-            side = {"xytext": (-8, 0)} if left else {"xytext": (8, 0), "ha": "left"}
-            style = {"ha": "right", "va": "center", "annotation_clip": False}
-            write(ax, rows["note"].iloc[0], (np.nan_to_num(chance), at), **style | side)
+            place = {"xycoords": ("axes fraction", "data"), "va": "center", "bbox": VEIL}
+            write(ax, rows["note"].iloc[0], (0.02, at), **place)
             continue
         named = named or [at + step for step in steps]
         for step, color, row in zip(steps, colors, rows.itertuples(), strict=True):

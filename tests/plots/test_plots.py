@@ -57,22 +57,10 @@ def test_every_run_is_a_point_of_the_scatter(demo, ax):
     assert np.abs(percent).max() < below.get_ylim()[1] == -below.get_ylim()[0]
 
 
-def continual():
-    """A fit of cpt-curve without a search, and its curve over two phases."""
-    law = jl.laws.get("cpt-curve")
-    fit = jl.Fit(
-        law=law, params=dict(jl.simulate.TRUTHS["cpt-curve"]), objective=0.0,
-        metrics={"r2": 1.0, "rmse": 0.0}, status="converged", agreement=1.0, n_starts=1,
-        n_solved=1, runner_up=None, notes=(), units=dict.fromkeys(law.input_names, 1.0),
-        ranges=dict.fromkeys(law.input_names, (0.0, 10.0)), n_observations=1, n_dropped=0,
-        delta=1e-3, residuals="log", asymmetry=1.0,
-    )  # fmt: skip
-    line = "wsd:peak=2e-4,steps=4000+cosine:peak=1e-4,steps=1000"
-    return fit.predict_curve(line, area_options={"decay": 0.999})
-
-
 def test_a_loss_curve_is_shown_with_its_parts_and_its_rates(ax):
-    table = continual()
+    fit = jl.FittedLaw("cpt-curve", jl.simulate.TRUTHS["cpt-curve"])
+    line = "wsd:peak=2e-4,steps=4000+cosine:peak=1e-4,steps=1000"
+    table = fit.predict_curve(line, area_options={"decay": 0.999})
     observed = {"step": [1000, 4500], "loss": [4.4, 4.2]}
     assert plots.loss_curve(table, observed, ax) is ax
     lines = {line.get_label(): line.get_ydata() for line in ax.lines}
