@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -123,7 +123,6 @@ class Prior(Result):
     means: dict[str, np.ndarray]
     covariances: dict[str, np.ndarray]
     noise: float
-    picture: ClassVar[str] = "prior_and_runs"
     experiments: pd.DataFrame
     evaluation: str = ""
     basis: dict[str, str] = field(default_factory=dict)

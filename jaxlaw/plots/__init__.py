@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from jaxlaw.plots._forecasts import forecast_intervals as forecast_intervals
     from jaxlaw.plots._intervals import objective_profile as objective_profile
     from jaxlaw.plots._intervals import parameter_intervals as parameter_intervals
-    from jaxlaw.plots._intervals import prior_and_runs as prior_and_runs
     from jaxlaw.plots._scores import fold_scores as fold_scores
 else:
     _find, __dir__, __all__ = face(__name__)

@@ -367,9 +367,7 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
 
 
 @checked
-def shift_curves(
-    points: pd.DataFrame, fits: Any = (), ax: Axes | None = None, *, over: str = "S1_cpt"
-) -> Axes:
+def shift_curves(points: pd.DataFrame, fits: Any = (), ax: Axes | None = None) -> Axes:
     """Observed shifts, one over the other, and laws of the shift (Wang 2025, figures 2, 6, 14).
 
     Where the shift does not depend on where the base was left, on its size or on how the run was
@@ -377,11 +375,9 @@ def shift_curves(
 
     Args:
         points: table that :func:`jaxlaw.fitting.observed_shift` returned: columns ``run``,
-            ``shift`` (nats) and ``over``.
+            ``shift`` (nats) and ``S1_cpt``.
         fits: fits of the laws ``shift`` and ``shift-exp``, or one of them, drawn beside the points.
         ax: axes to draw on; a new figure if None.
-        over: column to draw over: ``S1_cpt``, or ``step`` from the boundary. Laws take the
-            former, so with ``step`` they are drawn for the first run.
 
     Raises:
         UsageError: a column is missing, or a fit predicts no shift.
@@ -393,27 +389,21 @@ def shift_curves(
         >>> plots.shift_curves(pd.DataFrame(points)).get_ylabel()
         'shift ΔL (nats)'
     """
-    need_columns(points, ("run", "shift", "S1_cpt", over), "jl.fitting.observed_shift")
+    need_columns(points, ("run", "shift", "S1_cpt"), "jl.fitting.observed_shift")
     fits = [fits] if isinstance(fits, FittedLaw) else list(fits)
     for fit in fits:
         if fit.law.target != "shift":
             raise UsageError(f"law {fit.law.name} predicts no shift; fit shift or shift-exp")
     ax, end_labels = ax or new_axes(), []
-    runs = dict(list(points.sort_values(over, kind="stable").groupby("run", sort=False)))
-    runs = {run: runs[run] for run in points["run"].unique()}
-    for (run, rows), color in zip(runs.items(), shades(len(runs)), strict=True):
-        dots(ax, rows[over], rows["shift"], color=[color], s=9)
-        end_labels.append((rows["shift"].iloc[-1], str(run), color))
-    at = areas = np.linspace(0, points["S1_cpt"].max(), _FINE)
-    if over != "S1_cpt":
-        first = next(iter(runs.values()))
-        at, areas = first[over].to_numpy(), first["S1_cpt"].to_numpy()
+    runs = points.groupby("run", sort=False)
+    for (run, rows), color in zip(runs, shades(runs.ngroups), strict=True):
+        dots(ax, rows["S1_cpt"], rows["shift"], color=[color], s=9)
+        last = rows["shift"].iloc[rows["S1_cpt"].argmax()]
+        end_labels.append((last, str(run), color))
+    areas = np.linspace(0, points["S1_cpt"].max(), _FINE)
     for fit, color, line in zip(fits, (INK, RED), ("-", "--"), strict=False):
         law = {"shift": fit.predict(S1_cpt=areas / fit.units["S1_cpt"])}
-        end_labels.append(curve(ax, law, at, "shift", color, fit.law.name, 1.4, linestyle=line))
+        end_labels.append(curve(ax, law, areas, "shift", color, fit.law.name, 1.4, linestyle=line))
     ax.axhline(0, color=FAINT, linewidth=0.6, zorder=0)
-    ax.set_xlim(0, points[over].max())
-    if over == "step":
-        step_axis(ax.xaxis)
-    xlabel = f"{'S1' if over == 'S1_cpt' else 'step'} of the continual phase"
-    return finish(ax, xlabel, "shift ΔL (nats)", end_labels=end_labels)
+    ax.set_xlim(0, areas[-1])
+    return finish(ax, "S1 of the continual phase", "shift ΔL (nats)", end_labels=end_labels)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
 
 from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
@@ -17,29 +16,17 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
-    count_in_words,
     curve,
     dots,
     finish,
     need_columns,
     new_axes,
-    power_of_ten,
-    what_is_drawn,
     with_interval,
     write,
     write_right,
 )
-from jaxlaw._jit import in_float64
-from jaxlaw._quantities import SHARE, number_of
 from jaxlaw._typed import checked
-from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting import FittedLaw, Prior, field_prior
-from jaxlaw.forecasting import Forecast
-from jaxlaw.laws import Law, get, without_misfit
-from jaxlaw.uncertainty import Bootstrap, Covariance, Draws, as_draws
-
-_OF_A_GROUP = "log of the floor"  # the coordinates of groups that are not listed
-_FARTHEST = 6.0  # standard deviations from the prior's mean, up to which values are drawn
+from jaxlaw.errors import UsageError
 
 
 @checked
@@ -146,105 +133,3 @@ def objective_profile(profile: Answer, ax: Axes | None = None) -> Axes:
     )  # fmt: skip
     label = "standard errors from the optimum"
     return finish(ax, f"{profile.quantity}, fixed", label, end_labels=end_labels)
-
-
-@checked
-def prior_and_runs(
-    made: Prior | FittedLaw | Bootstrap | Covariance | Draws | Forecast,
-    ax: Axes | None = None,
-    *,
-    law: str | None = None,
-    prior: Prior | None = None,
-    level: float = 0.95,
-) -> Axes:
-    """What was known of a law before the runs, and what is known with them.
-
-    A row for each coordinate of the prior, which means the same in every experiment: in grey what
-    earlier experiments say, in blue what a fit says, where one is given. A short blue line is what
-    the runs added, one as long as the grey bar rests on the prior, and one beside it contradicts
-    it. Rows share an axis, in standard deviations of the prior; numbers are natural values.
-
-    Args:
-        made: a prior alone; or what was made of runs by one law, such as a posterior or a forecast,
-            with draws for the length of its lines.
-        ax: axes to draw on; a new figure if None.
-        law: another law of a prior alone.
-        prior: prior that is drawn beside what was made of runs; the field's if None.
-        level: confidence level of both.
-
-    Raises:
-        UsageError: the prior says nothing of the law.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> runs = jl.simulate.experiment("chinchilla").table.iloc[::40]
-        >>> draws = jl.posterior("chinchilla", runs)
-        >>> plots.prior_and_runs(draws).get_title()
-        'chinchilla; grey: 27 experiments of 8 sources; blue: with these runs'
-    """
-    own = None if isinstance(made, Prior) else as_draws(made)[0]
-    known = prior or (made if own is None else field_prior())
-    of = get(law or next(iter(known.means))) if own is None else without_misfit(own.law)
-    if not known.knows(of):
-        raise UsageError(
-            f"the prior says nothing of law {of.name}; it knows {', '.join(known.means)}."
-            f"{nearest(of.name, known.means)}"
-        )
-    ax, names, mean = ax or new_axes(), known.coordinates_of(of), known.mean_of(of)
-    spread, width = np.sqrt(np.diag(known.covariance_of(of))), float(ndtri((1 + level) / 2))
-    rows = np.arange(len(names))
-    ax.hlines(rows, -width, width, color=FAINT, linewidth=13, alpha=0.3)
-    before = np.stack([mean - width * spread, mean, mean + width * spread])
-    values = before if own is None else _coordinates_of_draws(own, names, level)
-    z = np.clip((values - mean) / spread, -_FARTHEST, _FARTHEST)
-    reach = max(width, np.abs(z).max())
-    color = FAINT if own is None else BLUE
-    ax.hlines(rows, z[0], z[2], color=color, linewidth=2.6 * (own is not None), zorder=3)
-    dots(ax, z[1], rows, color=[color], s=34, alpha=1, zorder=4)
-    # The ends of the prior's bars, and on the right the values, in natural numbers.
-    for row, name in enumerate(names):
-        (least, _, most), (low, text, high) = (
-            [_natural(of, name, value) for value in column[:, row]] for column in (before, values)
-        )
-        write(ax, least, (-width, row), ha="right", va="center", xytext=(-4, 0), color=FAINT)
-        write(ax, most, (width, row), va="center", xytext=(4, 0), color=FAINT)
-        text += f"  ({low} to {high})" * (low != high)
-        write_right(ax, text, row, color=color)
-    ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
-    ax.set(xlim=(-reach - 1.5, reach + 1.5), ylim=(len(names) - 0.4, -0.6))
-    ax.set_yticks(rows, [_coordinate_in_words(of, name) for name in names])
-    ax.tick_params(left=False)
-    said = {f"{of.name}; grey: {known.rests_on(of)}": True,
-            "blue: with these runs": own is not None and own.kind == "posterior",
-            "blue: these runs alone": own is not None and own.kind != "posterior"}  # fmt: skip
-    label = f"standard deviations of earlier experiments; {level:.0%} intervals"
-    return finish(ax, label, "", what_is_drawn(said))
-
-
-def _coordinates_of_draws(own: Draws, names: tuple[str, ...], level: float) -> np.ndarray:
-    """(3, k): lower limit, value and upper limit of every coordinate; alike without draws."""
-    with in_float64():
-        found = without_misfit(own.law).scale_free.of_params(own.values)
-    every = np.array([np.broadcast_to(found[name], own.rows) for name in names]).T
-    drawn = every[1:] if own.rows > 1 else every
-    limits = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return np.stack([limits[0], every[0], limits[1]])
-
-
-def _natural(law: Law, name: str, value: float) -> str:
-    """A coordinate as people read it: of log-odds the share, of a log the number."""
-    if name.partition("[")[0] == "share":  # of a group share[c4]
-        return number_of(1 / (1 + np.exp(-value)), SHARE)
-    words = law.scale_free.words.get(name, _OF_A_GROUP)
-    return f"{np.exp(value) if words.startswith('log ') else value:.3g}"
-
-
-def _coordinate_in_words(law: Law, name: str) -> str:
-    """What a coordinate is, without its log, in lines, and its name."""
-    words = law.scale_free.words.get(name, _OF_A_GROUP)
-    if words.startswith("log"):
-        words = words.partition(" of the ")[2]
-    form = {"C": power_of_ten}
-    at = (f"{n} = {form.get(n, count_in_words)(x)}" for n, x in law.scale_free.reference.items())
-    known = ", ".join(at).replace(" ", "\N{NO-BREAK SPACE}")
-    return textwrap.fill(f"{words.replace('the reference point', known)} ({name})", 32)

@@ -1,4 +1,4 @@
-"""Pictures of scores: errors of runs, folds, and tasks' intervals over chance."""
+"""Pictures of scores: of folds, and of tasks over chance."""
 
 from __future__ import annotations
 
@@ -23,42 +23,11 @@ from jaxlaw._axes import (
     write,
 )
 from jaxlaw._typed import checked
-from jaxlaw.errors import UsageError
 from jaxlaw.fitting import SCORES
 from jaxlaw.validation import Study
 
 _APART = 0.6  # of the room of a task, for its points
 _NAMED = 4  # points, beside which there is room for what they are
-
-
-@picture("scores")
-def errors_of_runs(scores: Answer, ax: Axes) -> Axes:
-    """How far predictions were off, run by run; hollow is what lies beyond the fitted ranges.
-
-    Raises:
-        UsageError: there are no runs.
-    """
-    table = scores.table[np.isfinite(scores.table["relative_error"])]
-    if table.empty:
-        raise UsageError("no run has both a prediction and an observation")
-    error, outside = 100 * table["relative_error"], table["outside"].to_numpy(bool)
-    mean = 100 * scores.mean_absolute_relative_error
-    ax.axhspan(-mean, mean, color=BLUE, alpha=0.1, linewidth=0, zorder=0)
-    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    dots(ax, table["predicted"][~outside], error[~outside], color=BLUE)
-    dots(ax, table["predicted"][outside], error[outside], facecolors="white", edgecolors=RED,
-         linewidths=1.0, alpha=1)  # fmt: skip
-    reach = 1.15 * max(float(error.abs().max()), mean, 1e-9)
-    ax.set_ylim(-reach, reach)
-    bias = 100 * scores.mean_relative_error
-    write(
-        ax, f"off by {mean:.3g} % in the mean\nbias {bias:+.3g} %".replace("-", "−"), (0.04, 0.96),
-        xycoords="axes fraction", va="top", fontsize="medium", bbox=VEIL,
-    )  # fmt: skip
-    where = "; ○ beyond the fitted ranges" if outside.any() else ""
-    target = list(table)[list(table).index("predicted") - 1]
-    title = f"{scores.law}, {len(table)} runs{where}; band: mean error"
-    return finish(ax, f"predicted {target}", "observed − predicted (% of observed)", title)
 
 
 @checked
@@ -124,12 +93,8 @@ def scores(plan: Answer, ax: Axes) -> Axes:
         if np.isfinite(chance):
             ax.plot([chance] * 2, [at - 0.4, at + 0.4], color=FAINT, linewidth=4, zorder=1)
         if rows["score"].isna().all():
-            # The reason, on the side of its chance where there is room.
-            middle = (table["low"].min() + table["high"].max()) / 2  # NaN where no task has one
-            left = np.nan_to_num(chance) > middle
-            side = {"xytext": (-8, 0)} if left else {"xytext": (8, 0), "ha": "left"}
-            style = {"ha": "right", "va": "center", "annotation_clip": False}
-            write(ax, rows["note"].iloc[0], (np.nan_to_num(chance), at), **style | side)
+            place = {"xycoords": ("axes fraction", "data"), "va": "center", "bbox": VEIL}
+            write(ax, rows["note"].iloc[0], (0.02, at), **place)
             continue
         named = named or [at + step for step in steps]
         for step, color, row in zip(steps, colors, rows.itertuples(), strict=True):

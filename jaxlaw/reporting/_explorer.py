@@ -10,12 +10,10 @@ import math
 from importlib.resources import files
 from typing import Any
 
-import jax
 import numpy as np
 from scipy.stats import norm
 
-from jaxlaw._jit import in_float64
-from jaxlaw.fitting import FittedLaw
+from jaxlaw.fitting import FittedLaw, predict_each
 from jaxlaw.forecasting import Forecast
 from jaxlaw.laws import Input
 from jaxlaw.reporting._html import Html, element
@@ -85,8 +83,7 @@ def _predicted(
     params = {name: values[kept] for name, values in draws.values.items()}
     given = {name: values * draws.units[name] for name, values in inputs.items()}
     given |= {name: given[name][:, None] for name in law.inputs_per_drop}
-    with in_float64():
-        every = np.array(jax.vmap(lambda one: law.evaluate(one, **given))(params), float)
+    every = np.array(predict_each(law, params, given))
     if rows == 1:
         return every[0], np.full((2, every.shape[1]), np.nan)
     # Quantiles of a run's noise, one for each draw, in an order that has nothing to do with theirs.

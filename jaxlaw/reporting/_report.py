@@ -300,9 +300,7 @@ def _picture(result: Any, source: Any, runs: Any = None) -> list[Html]:
     draw, kind, words = result.plot, result.kind_name, "The numbers are in the tables."
     inputs = set() if isinstance(source, Study) else set(as_draws(source)[0].law.input_names)
     if kind == "allocation" and {"N", "D"} <= inputs <= {"N", "D", "r"}:
-        ranges = as_draws(source)[0].ranges
-        bare = not np.isfinite([ranges.get(name, (np.nan, np.nan)) for name in ("N", "D")]).all()
-        computes = (result.compute / 100, result.compute * 10) if bare else None
+        computes = result.compute / 10, result.compute * 3  # and where the runs lie
         at = {"r": result.r} if "r" in inputs else {}
 
         def draw(ax: Any) -> Any:
@@ -369,13 +367,22 @@ def _fit(
         items += [(name, f"tied to {other}") for name, other in fit.tied.items()]
         items += [(n, f"bounded, {low} to {high}") for n, (low, high) in fit.bounds.items()]
     formula = element("p", f"{law.target} = {law.formula}", class_="formula")
+    ranges = [
+        (spec.name, spec.doc, (fit.columns or {}).get(spec.name, ""), fit.units[spec.name],
+         *fit.ranges[spec.name])
+        for spec in law.inputs
+    ]  # fmt: skip
+    data = table(("input", "what it is", "column", "one is worth", "lowest", "highest"), ranges,
+                 "Fitted ranges, in the units of the runs")  # fmt: skip
     sections = [
         *([Section("Fit", main)] if main else []),
         Section("Parameters", [_parameters(fit, frame, level), element("p", origin)]),
         Section("Try it", explorer(intervals if has_draws(intervals) else fit, level)),
         Section("Law", [formula, pairs(items, "The law and its constraints")]),
         Section("Evidence", [_evidence(fit), element("div", *others, class_="figures")]),
-        Section("Bookkeeping", [_data(fit, runs), _record(fit)]),
+        Section(
+            "Bookkeeping", [folded("Data, and the ranges that were fitted", data), _record(fit)]
+        ),
     ]
     return notes, first, sections
 
@@ -412,23 +419,6 @@ def _evidence(fit: FittedLaw) -> Html:
     if fit.area_options is not None:
         items.append(("areas", f"counted with λ {fit.area_options['decay']:.6g}"))
     return pairs(items, "What the fit rests on")
-
-
-def _data(fit: FittedLaw, runs: Runs | None) -> Html:
-    docs = {spec.name: spec.doc for spec in fit.law.inputs}
-    if runs is None:
-        rows = [(name, docs[name], fit.units[name], *ends) for name, ends in fit.ranges.items()]
-        head = ("input", "what it is", "one is worth", "lowest", "highest")
-    else:
-        seen = runs.observations(fit.law).describe().drop(columns="role", errors="ignore")
-        columns = ["column", "unit", "min", "max", "distinct"]
-        rows = [
-            (row["name"], docs.get(row["name"], "what is predicted"), *(row[c] for c in columns))
-            for row in seen.to_dict("records")
-        ]
-        head = ("name", "what it is", "column", "one is worth", "lowest", "highest", "distinct")
-    summary = "Data, and the ranges that were fitted"
-    return folded(summary, table(head, rows, "Fitted ranges, in the units of the runs"))
 
 
 def _fit_figures(

@@ -21,146 +21,53 @@ from jaxlaw.schedules import constant, parse, two_stage, warmup, wsd
 Inputs = dict[str, np.ndarray]
 
 
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
+
+
+#: Experiment → its true parameters, in the law's own units; the file says where they are from.
+TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {name: MappingProxyType(params) for name, params in _read("truths.toml").items()}
+)
+
+
 def _cross(**axes: Any) -> Inputs:
     """All combinations of the axes, the last one fastest."""
     grids = np.meshgrid(*(np.asarray(axis, float) for axis in axes.values()), indexing="ij")
     return {name: grid.ravel() for name, grid in zip(axes, grids, strict=True)}
 
 
-# Que 2024, §4.1: three sizes of Qwen-1.5, 20,000 steps of 64 sequences of 2,048 tokens,
-# evaluated every 1,000, at nine mixture ratios: 540 points for either corpus.
-_QUE = {
-    "N": [0.5, 1.8, 4.0],
-    "D": np.arange(1, 21) * 1000 * 64 * 2048 * 1e-9,
-    "r": [0.0, 0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 0.9, 1.0],
+def _table(design: Mapping[str, Any]) -> Inputs:
+    """The runs of a design of designs.toml, which says what its keys mean."""
+    axes = {
+        name: np.geomspace(*axis["geom"]) if isinstance(axis, dict) else axis
+        for name, axis in design["axes"].items()
+    }
+    runs = pd.DataFrame(_cross(**axes))
+    for axis, columns in design.get("of", {}).items():
+        for name, values in columns.items():
+            runs[name] = np.asarray(values, float)[runs[axis].astype(int)]
+    for name, formula in design.get("columns", {}).items():
+        runs[name] = runs.eval(formula, engine="python")
+    return {name: runs[name].to_numpy() for name in runs if not name.startswith("_")}
+
+
+_TABLES = {
+    name: partial(_table, design)
+    for design in _read("designs.toml")["design"]
+    for name in design["names"]
 }
 
 
-def _que() -> Inputs:
-    return _cross(**_QUE)
-
-
-# Ge 2024 draws its shares and steps only: these are ours.
-def _bimix() -> Inputs:
-    return _cross(D=np.geomspace(0.5, 50, 12), r=[0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5])
-
-
 def _que_general() -> Inputs:
-    domain = _que()
+    domain = _TABLES["dcpt"]()
     return domain | {"r": np.round(1 - domain["r"], 12)}
 
 
-# Hoffmann 2022, figure 3: nine compute budgets, and on each a range of sizes around the
-# best one (near 20 tokens a parameter). 9 × 27 runs; the size of the range is ours.
-def _hoffmann() -> Inputs:
-    runs = _cross(
-        C=[6e18, 1e19, 3e19, 6e19, 1e20, 3e20, 6e20, 1e21, 3e21],
-        ratio=np.geomspace(1 / 6, 6, 27),
-    )
-    N = np.sqrt(runs["C"] / 120) * runs["ratio"]
-    return {"N": N, "D": runs["C"] / (6 * N)}
-
-
-# Farseer 2025: dense models from 0.2 to 6.4 billion parameters, and tokens, in steps of √2.
-def _farseer() -> Inputs:
-    return _cross(N=2e8 * 2 ** (np.arange(11) / 2), D=2e9 * 2 ** (np.arange(15) / 2))
-
-
-# Step Law 2025, arXiv 2503.04715, sweeps rates and batches in steps of √2 at many sizes and tokens;
-# nine cells of 20 settings are ours.
-def _sweeps() -> Inputs:
-    settings = {"lr": 5e-4 * 2.0 ** np.arange(5), "batch": 2.0 ** np.arange(16, 23, 2)}
-    return _cross(N=[1e8, 3e8, 1e9], D=[4e9, 2e10, 1e11], **settings)
-
-
-# Muennighoff 2023: corpora of 0.1 to 44 billion unique tokens, gone over up to 60 times, and sizes
-# from far below to far beyond what these need. The grid is ours.
-def _repeated_tokens() -> Inputs:
-    runs = _cross(
-        N=[5e7, 2e8, 8e8, 3e9, 8e9], U=[1e8, 5e8, 2e9, 9e9, 4.4e10], epochs=[1, 2, 4, 8, 20, 60]
-    )
-    return {"N": runs["N"], "D": runs["U"] * runs["epochs"], "U": runs["U"]}
-
-
-# Clark 2022, figure 1: dense sizes of 15 to 1300 million parameters with up to 512 experts, here
-# those that its published data have.
-_CLARK_SIZES = [16.5e6, 27.3e6, 57.4e6, 132e6, 368e6]
-
-
-def _clark() -> Inputs:
-    return _cross(N=_CLARK_SIZES, experts=2.0 ** np.arange(10))
-
-
-# Tao 2024: six sizes without the vocabulary, with the width of each and the tokens of its longest
-# run. It has ten vocabularies of 4 to 96 thousand, and twenty checkpoints of a run; these are ours.
-_TAO = (
-    (33.2e6, 512, 1.2e9), (84.8e6, 768, 3e9), (151e6, 768, 5.3e9), (316e6, 1024, 11.7e9),
-    (632e6, 1536, 27.7e9), (1.13e9, 2048, 54.8e9),
-)  # fmt: skip
-
-
-def _vocabularies() -> Inputs:
-    runs = _cross(size=range(6), words=[4096, 12288, 32768, 98304], seen=[0.05, 0.2, 0.5, 1.0])
-    N, width, tokens = np.array(_TAO)[runs["size"].astype(int)].T
-    return {"N": N, "N_v": width * runs["words"], "D": tokens * runs["seen"]}
-
-
-# The tokens are ours.
-def _clark_tokens() -> Inputs:
-    return _cross(N=_CLARK_SIZES, D=[2e9, 1e10, 5e10, 2.5e11], experts=2.0 ** np.arange(0, 10, 3))
-
-
-# Zheng 2024, table 4: it lists 42 sizes (the text counts 40), in millions of parameters.
-# fmt: off
-_ZHENG_SIZES = (
-    49, 66, 86, 105, 125, 137, 166, 194, 208, 234, 259, 301, 334, 368, 512, 591, 616, 670,
-    711, 766, 806, 879, 992, 1085, 1239, 1393, 1542, 1736, 1743, 1944, 1963, 2112, 2191,
-    2452, 2791, 2808, 3227, 3647, 4016, 4248, 4657, 5534,
-)
-# fmt: on
-
-
-# §2.1: every model sees 20 tokens a parameter. Ten points along each curve are ours.
-def _zheng() -> Inputs:
-    runs = _cross(N=np.asarray(_ZHENG_SIZES) * 1e6, seen=np.geomspace(0.02, 1.0, 10))
-    return {"N": runs["N"], "D": 20 * runs["N"] * runs["seen"]}
-
-
-# §4.2: the lowest loss at each level of compute, from the smallest run to the largest.
-def _zheng_frontier() -> Inputs:
-    smallest, largest = (120 * (size * 1e6) ** 2 for size in (_ZHENG_SIZES[0], _ZHENG_SIZES[-1]))
-    return {"C": np.geomspace(smallest, largest, 30)}
-
-
-# Kaplan 2020, figure 9: sizes without embeddings, and subsets of the data.
-def _kaplan() -> Inputs:
-    return _cross(
-        N=[393.2e3, 3e6, 25e6, 85e6, 302e6, 708e6],
-        D=[21e6, 43e6, 86e6, 172e6, 344e6, 688e6, 1.4e9, 22e9],
-    )
-
-
-# Isik 2024, §4: up to a million steps of 256 sequences of 512 tokens. Which checkpoints
-# were finetuned is only drawn, not printed: these, one doubling apart, are ours.
-def _isik() -> Inputs:
-    steps = np.array([10, 20, 40, 80, 160, 320, 640, 1000]) * 1000
-    return {"Dp": steps * 256.0 * 512.0}
-
-
-# The losses that downstream-ce has there.
 def _isik_losses() -> Inputs:
+    """The losses that downstream-ce has there."""
     p = TRUTHS["downstream-ce"]
-    return {"cross_entropy": p["E"] + p["A"] / _isik()["Dp"] ** p["alpha"]}
-
-
-# Losses on a task, in bits per byte, of the size of those of OLMo's ladder (Bhagia 2024, figure 2).
-def _task_losses() -> Inputs:
-    return {"task_loss": np.geomspace(1.8, 0.7, 32)}
-
-
-# Lin 2024, §4: no sample, 200, and on by doubling.
-def _lin() -> Inputs:
-    return {"Df": np.concatenate([[0.0], 200.0 * 2.0 ** np.arange(14)])}
+    return {"cross_entropy": p["E"] + p["A"] / _TABLES["downstream-ce"]()["Dp"] ** p["alpha"]}
 
 
 # ---------------------------------------------------------------- several domains
@@ -221,8 +128,9 @@ def _learnabilities() -> pd.DataFrame:
 def several_domains(law: str, steps: Sequence[int] = (1000, 2000, 5000, 10_000, 20_000)) -> Inputs:
     """Six domains × the runs of Que 2024, §4.1, at some of its 20 evaluations: 810 points."""
     names = [name for name in laws.get(law).input_names if name in _learnabilities()]
-    axes = _QUE | {"D": np.asarray(steps) * 64 * 2048 * 1e-9}
-    runs = _cross(domain=np.arange(len(_PROBES)), **axes)
+    que = _TABLES["dcpt"]()
+    axes = {"N": np.unique(que["N"]), "D": np.asarray(steps) * 64 * 2048 * 1e-9}
+    runs = _cross(domain=np.arange(len(_PROBES)), **axes, r=np.unique(que["r"]))
     domain = runs.pop("domain").astype(int)
     return runs | {name: _learnabilities()[name].to_numpy()[domain] for name in names}
 
@@ -355,41 +263,10 @@ _CROSS = ("-k1", "-k2", "", "-k4")
 #: Experiment → its design.
 DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
     {
-        "kaplan": _kaplan,
-        "chinchilla": _hoffmann,
-        "skaling": _hoffmann,
-        "tuned-skaling": _sweeps,
-        "best-lr": _hoffmann,
-        "best-batch": _hoffmann,
-        "kaplan-e": _hoffmann,
-        "overtraining": _hoffmann,
-        "farseer": _farseer,
-        "loss-size": lambda: {"N": np.geomspace(1e7, 3e9, 20)},
-        "clark": _clark,
-        "routed-chinchilla": _clark_tokens,
-        "vocabulary": _vocabularies,
-        "repetition": _repeated_tokens,
-        "repetition-geometric": _repeated_tokens,
-        "from-scratch": _zheng,
-        "cpt-chinchilla": _zheng,
-        "loss-compute": _zheng_frontier,
-        "loss-compute-e": _zheng_frontier,
-        "optimum-compute": _zheng_frontier,
-        "dcpt": _que,
+        **_TABLES,
         "dcpt-general": _que_general,
-        "dcpt-l1": _que,
-        "dcpt-l2": _que,
-        "dcpt-l4": _que,
-        "dcpt-l5": _que,
-        "bimix": _bimix,
         **{f"dcpt-cross{k}": partial(several_domains, f"dcpt-cross{k}") for k in _CROSS},
-        "downstream-ce": _isik,
-        "downstream-bleu": _isik,
         "downstream-bleu-ce": _isik_losses,
-        "sigmoid": _task_losses,
-        "score-exponential": _task_losses,
-        "score-log-linear": _task_losses,
-        "rectified": _lin,
         "annealing": _annealing_design,
         "multi-power": _stages,
         "cpt-curve": _both_phases,
@@ -409,13 +286,3 @@ DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
 
 #: Experiments that are not named after their law.
 OTHER_LAW = {"dcpt-general": "dcpt", "from-scratch": "chinchilla"}
-
-#: Experiment → its true parameters, in the law's own units; the file says where they are from.
-TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {
-        name: MappingProxyType(params)
-        for name, params in tomllib.loads(
-            Path(__file__).with_name("truths.toml").read_text("utf-8")
-        ).items()
-    }
-)

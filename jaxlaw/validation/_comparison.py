@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtr
 
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import SCORES
@@ -129,8 +130,6 @@ def paired_p(difference: np.ndarray, ratio: float) -> float:
     Returns:
         The p-value; 1 if nothing differs, NaN for fewer than two folds.
     """
-    from scipy.special import stdtr
-
     count = len(difference)
     if not np.any(difference):
         return 1.0

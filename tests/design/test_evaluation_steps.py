@@ -9,7 +9,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.design._evaluation_steps import decay_rate, evaluation_steps
+from jaxlaw.design._evaluation_steps import evaluation_steps
 from jaxlaw.design._next_runs import next_runs
 from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._options import FitOptions
@@ -55,12 +55,6 @@ def test_no_plan_spends_more_than_its_budget(method, budget):
     if method == "M4" and 1 < budget < 20:
         x = np.arange(1, 21)
         assert np.exp(-plan.rate * x).sum() == pytest.approx(budget, rel=1e-9)
-
-
-def test_m4_is_dense_at_the_start():
-    gaps = np.diff(evaluation_steps(45, 200_000).steps["step"])
-    assert gaps[:20].mean() < 0.4 * gaps[-10:].mean()
-    assert decay_rate(45, 200) > decay_rate(60, 200) > decay_rate(200, 200) == 0.0
 
 
 def rows_of(params, inputs):

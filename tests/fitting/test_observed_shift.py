@@ -130,9 +130,8 @@ def test_shifts_are_drawn_over_each_other_with_their_laws():
     assert {"early", "late", "shift", "shift-exp"} <= {text.get_text() for text in ax.texts}
     drawn = np.concatenate([one.get_offsets() for one in ax.collections])
     np.testing.assert_allclose(drawn, points[["S1_cpt", "shift"]])
-    over = plots.shift_curves(points, fits[0], over="step")
-    line = over.lines[0].get_xydata()
-    np.testing.assert_allclose(line[:, 1], fits[0].predict(S1_cpt=RATE * line[:, 0]))
+    line = ax.lines[0].get_xydata()
+    np.testing.assert_allclose(line[:, 1], fits[0].predict(S1_cpt=line[:, 0]))
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import fitting, papers, planning
+from jaxlaw import papers, planning
 from tests.conftest import named, texts
-from tests.fixtures.drawn_laws import SCRATCH, drawn
+from tests.fixtures.drawn_laws import drawn
 
 plots = pytest.importorskip("jaxlaw.plots")
 pytestmark = pytest.mark.usefixtures("closed")
@@ -88,32 +88,3 @@ def test_a_law_of_the_data_transferred_goes_through_its_points(tmp_path):
     assert [len(c.get_offsets()) for c in ax.collections] == [4, 5, 5]
     assert named(ax) == ["N = 1 B", "N = 300 M", "N = 100 M"]
     assert "1 points that transfer nothing are not shown" in ax.get_title()
-
-
-# --- the prior
-
-
-def test_a_prior_alone_shows_what_earlier_experiments_say(tmp_path):
-    prior = fitting.field_prior()
-    ax = from_its_file(prior, tmp_path)
-    assert len(ax.get_yticklabels()) == len(prior.coordinates["skaling"])
-    assert "27 experiments of 8 sources" in ax.get_title() and "blue" not in ax.get_title()
-    assert "N\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}100" in ax.get_yticklabels()[0].get_text()
-    with pytest.raises(jl.UsageError, match="nothing of law kaplan"):
-        prior.plot(law="kaplan")
-
-
-def test_a_fit_beside_the_prior_has_its_natural_values():
-    """Of draws the interval is theirs; of a fit of parameters alone there is none."""
-    made = drawn(SCRATCH)
-    ax = plots.prior_and_runs(made)
-    prior, params = fitting.field_prior(), made.values
-    alpha = np.quantile(params["alpha"][1:], [0.025, 0.975])
-    assert f"{params['alpha'][0]:.3g}  ({alpha[0]:.3g} to {alpha[1]:.3g})" in texts(ax)
-    assert "these runs alone" in ax.get_title()
-    row = prior.coordinates["chinchilla"].index("alpha")
-    centre, spread = prior.means["chinchilla"], np.sqrt(np.diag(prior.covariances["chinchilla"]))
-    z = (np.log(params["alpha"][0]) - centre[row]) / spread[row]
-    dots = next(c.get_offsets() for c in ax.collections if len(c.get_offsets()) == 4)
-    assert tuple(dots[row]) == pytest.approx((z, row))
-    assert f"{params['alpha'][0]:.3g}" in texts(plots.prior_and_runs(made.fit))

@@ -57,37 +57,10 @@ def test_every_run_is_a_point_of_the_scatter(demo, ax):
     assert np.abs(percent).max() < below.get_ylim()[1] == -below.get_ylim()[0]
 
 
-def test_curves_over_share_are_the_law_through_the_data(demo, ax):
-    fit = demo.fits["domain"]
-    plots.loss_over_input(fit, demo.runs.for_corpus("domain"), "r", ax, by="D")
-    tokens = np.unique(demo.runs.table["D"])
-    assert len(ax.lines) == 4
-    assert named(ax)[0] == "D = 131 M"
-    assert ax.get_title() == "N = 4 B"
-    for line, D in ((ax.lines[0], tokens[0]), (ax.lines[-1], tokens[-1])):
-        r, curve = line.get_data()
-        np.testing.assert_allclose(curve, fit.predict(N=4e9, D=D, r=r), rtol=1e-12)
-    shown, table = points(ax), demo.runs.table
-    assert len(shown) == 4 * table["r_d"].nunique()
-    assert set(shown[:, 1]) <= set(table["loss_d"][table["N"] == 4e9])
-
-
-def continual():
-    """A fit of cpt-curve without a search, and its curve over two phases."""
-    law = jl.laws.get("cpt-curve")
-    fit = jl.Fit(
-        law=law, params=dict(jl.simulate.TRUTHS["cpt-curve"]), objective=0.0,
-        metrics={"r2": 1.0, "rmse": 0.0}, status="converged", agreement=1.0, n_starts=1,
-        n_solved=1, runner_up=None, notes=(), units=dict.fromkeys(law.input_names, 1.0),
-        ranges=dict.fromkeys(law.input_names, (0.0, 10.0)), n_observations=1, n_dropped=0,
-        delta=1e-3, residuals="log", asymmetry=1.0,
-    )  # fmt: skip
-    line = "wsd:peak=2e-4,steps=4000+cosine:peak=1e-4,steps=1000"
-    return fit.predict_curve(line, area_options={"decay": 0.999})
-
-
 def test_a_loss_curve_is_shown_with_its_parts_and_its_rates(ax):
-    table = continual()
+    fit = jl.FittedLaw("cpt-curve", jl.simulate.TRUTHS["cpt-curve"])
+    line = "wsd:peak=2e-4,steps=4000+cosine:peak=1e-4,steps=1000"
+    table = fit.predict_curve(line, area_options={"decay": 0.999})
     observed = {"step": [1000, 4500], "loss": [4.4, 4.2]}
     assert plots.loss_curve(table, observed, ax) is ax
     lines = {line.get_label(): line.get_ydata() for line in ax.lines}
@@ -195,43 +168,3 @@ def test_slopes_over_the_share_are_those_of_the_table():
     assert "per unit of D" in ax.get_ylabel() and ax.get_title() == "N = 1.8"
     with pytest.raises(jl.UsageError, match="no run has N = 7"):
         plots.slopes_over_share(made, N=7)
-
-
-# --- designs, scores, turning points
-
-
-def test_scores_are_errors_of_the_observed_and_hollow_beyond_the_ranges(demo, ax):
-    fit, runs = demo.fits["domain"], demo.runs.for_corpus("domain")
-    narrow = replace(fit, ranges=fit.ranges | {"N": (0.0, float(runs.table["N"].median()))})
-    scores = narrow.score(runs)
-    scores.plot(ax)
-    inside, outside = ax.collections
-    flags = scores.table["outside"].to_numpy(bool)
-    assert 0 < flags.sum() < len(flags)
-    for drawn, own in ((inside, ~flags), (outside, flags)):
-        expected = scores.table.loc[own, ["predicted", "relative_error"]] * [1, 100]
-        np.testing.assert_allclose(drawn.get_offsets(), expected)
-    assert any(
-        f"off by {100 * scores.mean_absolute_relative_error:.3g} %" in text for text in texts(ax)
-    )
-    assert "○ beyond the fitted ranges" in ax.get_title()
-    nothing = replace(scores, tables={"table": scores.table.iloc[:0]})
-    with pytest.raises(jl.UsageError, match="no run has both"):
-        nothing.plot()
-
-
-# --- what is no picture
-
-
-def test_what_is_missing_from_a_picture_is_named_or_taken_from_the_fit(chinchilla_fit, ax):
-    low, high = chinchilla_fit.joint_ranges["N*D"]  # of the runs, which are off the edges
-    plots.isoloss(chinchilla_fit, ax=ax)
-    assert ax.get_xlim() == pytest.approx((6 * low / 1.3, 6 * high * 1.3))
-    with pytest.raises(jl.UsageError, match=r"computes is missing.*give computes=\(1e19, 1e23\)"):
-        plots.isoloss(("chinchilla", chinchilla_fit.params))
-    for wrong in ([1e19, 1e20, 1e21], 1e20, (0.0, 1e20), (1e21, 1e20), ("a", "b")):
-        with pytest.raises(jl.UsageError, match="isoloss: computes"):
-            plots.isoloss(chinchilla_fit, wrong)
-    shifts = pd.DataFrame({"run": ["a"] * 3, "S1_cpt": [0.1, 0.5, 1.0], "shift": [0.05, 0.2, 0.2]})
-    with pytest.raises(jl.UsageError, match="shift_curves: ax is .*must be an Axes of matplotlib"):
-        plots.shift_curves(shifts, chinchilla_fit, chinchilla_fit)

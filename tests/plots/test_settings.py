@@ -31,16 +31,6 @@ def test_curves_of_a_tuned_law_are_at_the_best_settings_beside_the_best_runs():
     assert "lr = 0.001" in ax.get_title() and "at their best" not in ax.get_title()
 
 
-def test_curves_of_a_law_of_shares_tuned_over_the_rate():
-    own = {"h_lr": 0.02, "s_lr": 0.9, "k": 0.0, "lr_0": 1e-3, "lr_N": -0.5, "lr_D": 0.2}
-    fit = drawn((jl.laws.tuned("dcpt", "lr"), simulate.TRUTHS["dcpt"] | own)).fit
-    ax = fit.plot(along="D", by="N", at={"r": 0.5})
-    assert ax.get_title() == "r = 0.5, lr at its best"
-    plain = drawn(("dcpt", simulate.TRUTHS["dcpt"])).fit
-    D, loss = ax.lines[0].get_xydata().T
-    np.testing.assert_allclose(loss, plain.predict(N=fit.ranges["N"][0], D=D, r=0.5), rtol=1e-12)
-
-
 def test_cells_over_the_size_with_bounds_hollow():
     runs = simulate.experiment("tuned-skaling", noise=0.001).table
     best = jl.planning.best_settings(runs.query("lr <= 2e-3"))

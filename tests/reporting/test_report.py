@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import re
-from functools import partial
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -18,7 +17,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
 from tests.fixtures import command_files
 from tests.fixtures.curve_tables import SPECS, logged, scheduled
-from tests.fixtures.drawn_laws import DOMAIN, GENERAL, TRUTHS, drawn
+from tests.fixtures.drawn_laws import TRUTHS, drawn
 from tests.fixtures.studies import EVIL, a_profile, a_study
 
 pytest.importorskip("matplotlib")
@@ -117,7 +116,7 @@ def test_a_fit_has_its_own_standard_errors(chinchilla_fit, runs):
     table = jl.covariance(chinchilla_fit, runs).conf_int().set_index("parameter")
     seen = Seen(jl.report(chinchilla_fit, runs=runs))
     assert seen.row("beta")[2:5] == [f"{v:.4g}" for v in table.loc["beta"].iloc[1:]]
-    assert seen.row("loss")[2] == "loss" and seen.row("D")[6] == "243"
+    assert float(seen.row("D")[5]) == pytest.approx(chinchilla_fit.ranges["D"][1], rel=1e-3)
 
 
 def test_a_plan_is_shown_with_its_interval(draws, whole):
@@ -126,20 +125,6 @@ def test_a_plan_is_shown_with_its_interval(draws, whole):
     assert rows[0][1] == f"{plan.N:.6g}"
     assert rows[0][4] == str(plan.quantities["N"]) and "B parameters" in rows[0][4]
     assert rows[0][2:4] == [f"{end:.4g}" for end in plan.interval["N"]]
-
-
-@pytest.mark.full
-def test_a_mixture_has_its_trade_off():
-    general, domain = drawn(GENERAL), drawn(DOMAIN)
-    plan = planning.optimal_mixture(general, domain, start=2.8602, at={"N": 1.8e9, "D": 1e10})
-    fit = dataclasses.replace(
-        domain.fit, metrics=dict.fromkeys(("r2", "rmse", "r2_log", "rmse_log"), 1.0)
-    )
-    page, without = jl.report(fit, plans=[plan]), jl.report(fit)
-    assert Seen(page).row("share")[1] == f"{plan.share:.6g}"
-    assert page.count("<svg") == without.count("<svg") + 1
-    with pytest.raises(UsageError, match="answer of jaxlaw.planning"):
-        jl.report(fit, plans=[3])
 
 
 @pytest.mark.full
@@ -246,29 +231,6 @@ def test_a_study_stands_alone_and_says_its_scores(tmp_path):
     assert any(f"{ranked.loc['dcpt', 'ratio']:.4g}" in row for row in seen.rows)
     assert len([row for row in seen.rows if row[0].startswith("r = ")]) == len(study.frame)
     assert "<script" not in text
-
-
-@pytest.fixture
-def command(command, chinchilla_fit, draws):
-    """Run ``jaxlaw report …`` beside a fit, its data, its draws and a study."""
-    chinchilla_fit.save("fit.json")
-    simulate.experiment("chinchilla", noise=0.004).table.to_csv("runs.csv", index=False)
-    pd.DataFrame(draws.params).to_csv("draws.csv", index=False)
-    a_study().save("study.json")
-    return partial(command, "report")
-
-
-@pytest.mark.full
-def test_the_command_writes_what_python_writes(command, chinchilla_fit, draws, runs, tmp_path):
-    draws.save("draws.json")
-    planning.allocation(chinchilla_fit, 1e21).save("plan.json")
-    asked = ("fit.json", "runs.csv", "--intervals", "draws.json", "--plans", "plan.json")
-    code, out, _ = command(*asked, "-o", "page.html", "--json")
-    text = (tmp_path / "page.html").read_text("utf-8")
-    assert code == 0 and json.loads(out)["facts"] == {"report": "page.html"}
-    seen = Seen(text)
-    assert seen.row("alpha")[3] == f"{np.quantile(draws.params['alpha'], 0.025):.4g}"
-    assert_alone(text)
 
 
 # --- forecasts
