@@ -49,7 +49,6 @@ from jaxlaw.fitting._objective import (
     Problem,
     predict,
     rounding_floor,
-    shared_fields,
 )
 from jaxlaw.fitting._transform import Model
 from jaxlaw.fitting._variable_projection import solved_coordinates
@@ -97,13 +96,12 @@ class Batch(NamedTuple):
     @property
     def floors(self) -> np.ndarray:
         """Objectives (P,) of rounding alone: smaller differences mean nothing."""
-        floors = rounding_floor(self.model, jax.device_get(self.problems))
-        return np.broadcast_to(floors, self.count)
+        return np.broadcast_to(rounding_floor(self.model, self.problems), self.count)
 
     @property
     def shared(self) -> Problem:
-        """What all problems share."""
-        return shared_fields(self.problems, self.batched)
+        """What all problems share; the others' fields are None."""
+        return self.problems._replace(**dict.fromkeys(self.batched))
 
     def on_host(self) -> Batch:
         """The same with arrays of numpy."""

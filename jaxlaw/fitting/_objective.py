@@ -9,7 +9,7 @@ tolerances are met long before the optimum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -64,11 +64,6 @@ class Problem(NamedTuple):
     def transform(self, model: Model) -> Transform:
         """The way between search coordinates and natural parameters."""
         return Transform(model, self.centre, self.context)
-
-
-def shared_fields(problems: Problem, batched: Iterable[str]) -> Problem:
-    """What problems share, of numpy (of JAX's arrays: another program); None is their ``own``."""
-    return jax.tree.map(np.asarray, problems._replace(**dict.fromkeys(batched)))
 
 
 class Evaluation(NamedTuple):
