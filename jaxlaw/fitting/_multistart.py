@@ -365,7 +365,8 @@ def compile_search(method: Solver, batch: Batch, starts: np.ndarray, n_local: An
     """Compile the programs of searches on these rows, unless that was done before."""
     if not is_padded(batch.problems):  # programs depend on the size of the search
         return
-    memory, keep = {}, min(int(n_local or len(starts)), len(starts))
+    memory: dict[str, int] = {}
+    batch, keep = batch.on_host(), min(int(n_local or len(starts)), len(starts))
     later = _programs(batch, starts.shape[1], memory, _stages(method, batch, keep))
     if later:
         chunk = batch.chunks(starts[:0], _chunk_shape(batch, len(starts), SCREEN_LANES))
