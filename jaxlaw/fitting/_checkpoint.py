@@ -242,7 +242,12 @@ class Work:
                         waiting.remove(one)
                         future, k, call = one
                         try:
-                            result = _answer_to(call, future.result())
+                            match future.result():
+                                case (str(answered), Lanes() | Exception() as result):
+                                    if answered != call:
+                                        raise WorkError("it gave the answer to another call")
+                                case other:
+                                    raise WorkError(f"it gave {other!r:.40} and no lanes")
                         except (Exception, CancelledError) as error:
                             lost.append(k)
                             loss = error
@@ -367,16 +372,6 @@ def _do_chunk(packed: bytes, chunk: Chunk, call: str) -> tuple[str, Lanes | Jaxl
         return call, error
     except Exception as error:  # of classes that this process may not be able to read
         return call, WorkError(f"a worker: {_named(error)}")
-
-
-def _answer_to(call: str, answer: Any) -> Lanes | Exception:
-    """What a worker answered to a call; raises WorkError where it is not its whole answer."""
-    match answer:
-        case (str(answered), Lanes() | Exception() as result) if answered == call:
-            return result
-        case (str(), Lanes() | Exception()):
-            raise WorkError("the executor gave the answer to another call")
-    raise WorkError(f"the executor gave {answer!r:.40} in place of the chunk's result")
 
 
 def _named(error: BaseException | None) -> str:

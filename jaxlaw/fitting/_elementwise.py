@@ -34,10 +34,15 @@ def check_elementwise(problem: FitProblem, inputs: Mapping[str, Any]) -> None:
     Raises:
         UsageError: the law is not elementwise, or fails on some of the rows.
     """
-    law = problem.law
+    law, spread = problem.law, {}
     if is_built_in(law):  # the tests check these
         return
-    spread = {spec.name: _spread_rows(spec, np.asarray(inputs[spec.name])) for spec in law.inputs}
+    for spec in law.inputs:
+        # Five rows or more, no two alike: runs may share their value. They stay within its domain.
+        values = np.asarray(inputs[spec.name])
+        values = values[np.arange(max(len(values), len(_ORDER))) % len(values)]
+        step = np.linspace(0.0, -0.04 if spec.domain == "fraction" else 0.04, len(values))
+        spread[spec.name] = values * (1 + step.reshape(-1, *(1,) * (values.ndim - 1)))
     size = max(map(len, spread.values()))
     # As many as the fit sees, which the law may count; then some of them, and each alone.
     every = np.arange(max(problem.data.target.shape[-1], size)) % size
@@ -47,40 +52,26 @@ def check_elementwise(problem: FitProblem, inputs: Mapping[str, Any]) -> None:
     points = problem.params(problem.coordinates_of_starts(sobol(law, _POINTS, 0)))
     for k in range(_POINTS):
         params = {name: float(values[k]) for name, values in points.items()}
-        of_many, together, alone = map(np.asarray, _three_ways(law, params, many, rows))
-        for values, count in ((together, len(picked)), (of_many, len(every))):
+        of_many, of_few, alone = map(np.asarray, _three_ways(law, params, many, rows))
+        for values, count in ((of_few, len(picked)), (of_many, len(every))):
             if values.shape != (count,):
                 raise UsageError(
                     f"law {law.name} gives an array of shape {values.shape} for {count} rows: it "
                     "is to give one value a row"
                 )
-        for values, count in ((together, len(picked)), (of_many[picked], len(every))):
-            _compare(law, rows, values, alone, count)
-
-
-def _compare(
-    law: Law, rows: Mapping[str, np.ndarray], together: np.ndarray, alone: np.ndarray, count: int
-) -> None:
-    size = np.abs(together[np.isfinite(together)]).max(initial=0.0)
-    same = np.isclose(together, alone, _SAME, 1e-9 * size, equal_nan=True)
-    if not same.all():
-        row = int(np.argmin(same))
-        at = ", ".join(f"{name}={rows[name][row]:.6g}" for name in law.inputs_per_row)
-        raise UsageError(
-            f"law {law.name} is not elementwise: at {at} it gives {alone[row]:.6g} for that "
-            f"row alone and {together[row]:.6g} for the same row among {count}, so a "
-            "fit would hold for the table as a whole and predict no run. A law computes a row "
-            "from that row's inputs: replace what goes over rows (mean, max, sum, cumsum, "
-            "sort, shape) by a constant or by an input of its own"
-        )
-
-
-def _spread_rows(spec: Any, values: np.ndarray) -> np.ndarray:
-    """The rows of an input, five or more and no two alike, (m,) or (m, K)."""
-    values = values[np.arange(max(len(values), len(_ORDER))) % len(values)]
-    # Runs may share their value: these rows do not, and stay within an input's domain.
-    step = np.linspace(0.0, -0.04 if spec.domain == "fraction" else 0.04, len(values))
-    return values * (1 + step.reshape(-1, *(1,) * (values.ndim - 1)))
+            together = values if values is of_few else values[picked]
+            scale = np.abs(together[np.isfinite(together)]).max(initial=0.0)
+            same = np.isclose(together, alone, _SAME, 1e-9 * scale, equal_nan=True)
+            if not same.all():
+                row = int(np.argmin(same))
+                at = ", ".join(f"{name}={rows[name][row]:.6g}" for name in law.inputs_per_row)
+                raise UsageError(
+                    f"law {law.name} is not elementwise: at {at} it gives {alone[row]:.6g} for "
+                    f"that row alone and {together[row]:.6g} for the same row among {count}, so a "
+                    "fit would hold for the table as a whole and predict no run. A law computes a "
+                    "row from that row's inputs: replace what goes over rows (mean, max, sum, "
+                    "cumsum, sort, shape) by a constant or by an input of its own"
+                )
 
 
 @compiled(optimised=False, static_argnames="law")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -25,7 +25,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from jaxlaw._jit import SMALL_TABLES, compiled, next_power_of_two, on_accelerator, traced_once
 from jaxlaw.errors import WorkError
-from jaxlaw.fitting._objective import Problem, shared_fields
+from jaxlaw.fitting._objective import Problem
 from jaxlaw.fitting._transform import Array, Model
 from jaxlaw.fitting._variable_projection import solve_coefficients, solved_coordinates, terms
 from jaxlaw.fitting.solvers import Solver, Status
@@ -178,7 +178,8 @@ def solve(
     Returns:
         :class:`Lanes` of numpy arrays (P, S, …).
     """
-    starts, count = np.asarray(starts), problem_count(problems, batched)
+    starts, problems = np.asarray(starts), jax.tree.map(np.asarray, problems)
+    count = problem_count(problems, batched)
     starts = np.broadcast_to(starts, (count, *starts.shape[-2:]))
     each = starts.shape[1]
     fields = {name: getattr(problems, name) for name in batched}
@@ -195,7 +196,8 @@ def solve_chunks(
     Args:
         solver: the method.
         model: the law and its coordinates.
-        problems: the fields that all problems share; others are taken from the chunks.
+        problems: the fields that all problems share, of numpy (of JAX's arrays: another program);
+            others are taken from the chunks.
         chunks: chunks of one stage, at most one for each local device.
         memory: see :func:`retry_smaller_on_oom`.
 
@@ -481,6 +483,7 @@ def _evaluate(
 # ---------------------------------------------------------------- devices, problems, slots
 
 
+@cache
 def _mesh() -> Mesh:
     return Mesh(np.array(jax.local_devices()), ("device",))
 
@@ -503,7 +506,7 @@ def _on_each(mesh: Mesh, function: Any) -> Any:
 
 def _split(
     problems: Problem, chunks: Sequence[Chunk], most_problems: int, several: int = 1
-) -> tuple[Problem, dict[str, Any]]:
+) -> tuple[Problem, dict[str, np.ndarray]]:
     """What all problems share, and what they do not with a leading device axis.
 
     The second is padded, see :data:`PROBLEMS`, on accelerators to a multiple of ``several``.
@@ -514,17 +517,15 @@ def _split(
     elif is_padded(problems):
         own |= {*OWN}
         count = max(problems_of_queue(problems), next_power_of_two(most_problems))
-
-    def of_chunk(chunk: Chunk, name: str) -> Any:
-        if name in chunk.fields:
-            return chunk.fields[name]
-        values = np.asarray(getattr(problems, name))  # all problems of the chunk share it
-        return np.broadcast_to(values, (chunk.count, *values.shape))
-
-    batched = {
-        name: _stacked([of_chunk(chunk, name) for chunk in chunks], count) for name in sorted(own)
-    }
-    return shared_fields(problems, batched), batched
+    batched = {}
+    for name in sorted(own):
+        # A field that all problems of the chunks share is written into the row of each.
+        values = [chunk.fields.get(name, getattr(problems, name)) for chunk in chunks]
+        shape = values[0].shape[1:] if name in chunks[0].fields else values[0].shape
+        batched[name] = np.zeros((_mesh().size, count, *shape), values[0].dtype)
+        for rows, chunk, each in zip(batched[name], chunks, values, strict=False):
+            rows[: chunk.count] = each
+    return problems._replace(**dict.fromkeys(batched)), batched
 
 
 def problems_of_queue(problems: Problem) -> int:
@@ -538,10 +539,10 @@ def is_padded(problems: Problem) -> bool:
     return not on_accelerator() and _points(problems) <= MOST_ROWS
 
 
-def _stacked(arrays: Sequence[Any], length: int) -> np.ndarray:
+def _stacked(arrays: Sequence[np.ndarray], length: int) -> np.ndarray:
     """Arrays of chunks as one, (devices, length, …); what is behind their own lengths is 0."""
-    first = np.asarray(arrays[0])
-    stacked = np.zeros((len(jax.local_devices()), length, *first.shape[1:]), first.dtype)
+    first = arrays[0]
+    stacked = np.zeros((_mesh().size, length, *first.shape[1:]), first.dtype)
     for row, array in zip(stacked, arrays, strict=False):
         row[: len(array)] = array
     return stacked

@@ -49,7 +49,6 @@ from jaxlaw.fitting._objective import (
     Problem,
     predict,
     rounding_floor,
-    shared_fields,
 )
 from jaxlaw.fitting._transform import Model
 from jaxlaw.fitting._variable_projection import solved_coordinates
@@ -97,13 +96,12 @@ class Batch(NamedTuple):
     @property
     def floors(self) -> np.ndarray:
         """Objectives (P,) of rounding alone: smaller differences mean nothing."""
-        floors = rounding_floor(self.model, jax.device_get(self.problems))
-        return np.broadcast_to(floors, self.count)
+        return np.broadcast_to(rounding_floor(self.model, self.problems), self.count)
 
     @property
     def shared(self) -> Problem:
-        """What all problems share."""
-        return shared_fields(self.problems, self.batched)
+        """What all problems share; the others' fields are None."""
+        return self.problems._replace(**dict.fromkeys(self.batched))
 
     def on_host(self) -> Batch:
         """The same with arrays of numpy."""
@@ -191,12 +189,12 @@ def find_optima(
     work.expect(batch.count, 3)  # screened, solved, polished
     if work.folder is not None:
         work.claim(_description(method, batch, starts, n_local))
-    batch, n_starts = batch.on_host(), len(starts)
+    batch, (n_starts, size) = batch.on_host(), starts.shape
     floors, first = batch.floors, min(n_starts, int(n_local or n_starts))
     # Programs depend on shapes alone: what comes later is compiled while starts are screened.
-    with work.in_background(*_later_programs(method, batch, starts, first, work.memory)):
+    with work.in_background(*_programs(batch, size, work.memory, _stages(method, batch, first))):
         # Of several problems, folds or cut-offs, more starts would each cost as much again.
-        most = _most_solved(batch, first, *starts.shape) if batch.count == 1 else first
+        most = _most_solved(batch, first, n_starts, size) if batch.count == 1 else first
         chosen = starts[None] if first == n_starts else _screen(batch, starts, most, work)
         lanes = _solve(method, batch, chosen[:, :first], work)
     # Where the best of the first ran out of iterations these are solved again, with ten times as
@@ -207,9 +205,8 @@ def find_optima(
         limit = 10 * method.settings.max_iterations
         longer = method._replace(settings=method.settings._replace(max_iterations=limit))
         again = np.where(ran_out[:, None, None], chosen[:, :first], np.nan)
-        for old, new in zip(
-            lanes, _solve(longer, batch, again, work, f"{method.name}-longer"), strict=True
-        ):
+        again = _solve(longer, batch, again, work, f"{method.name}-longer")
+        for old, new in zip(lanes, again, strict=True):
             old[ran_out] = new[ran_out]
         ends = distinct(lanes, floors)
     # Where fewer than ``SURE`` of the first agree, further starts follow, by the same program.
@@ -217,9 +214,8 @@ def find_optima(
     if unsure.any() and first < chosen.shape[1]:
         others = np.where(unsure[:, None, None], chosen[:, first:], np.nan)
         shape = _chunk_shape(batch, first)
-        lanes = _side_by_side(
-            lanes, _solve(method, batch, others, work, f"{method.name}-more", shape)
-        )
+        more = _solve(method, batch, others, work, f"{method.name}-more", shape)
+        lanes = _side_by_side(lanes, more)
         ends, solved[unsure] = distinct(lanes, floors), chosen.shape[1]
     polished = _solve(POLISH, batch, _to_polish(ends), work)
     return _optima(lanes, ends, polished, floors, np.full(batch.count, n_starts), solved)
@@ -296,7 +292,7 @@ def find_optima_warm(
         return _solve(method, batch, chosen, work, name, *shape(chosen.shape[1]))
 
     stages = (method, *shape(n_solved + len(extra))), (POLISH, *shape(CANDIDATES))
-    with work.in_background(*_solving_programs(full_data, starts, stages, work.memory)):
+    with work.in_background(*_programs(full_data, size, work.memory, stages)):
         chosen = screened(full_data, starts, n_solved, "whole")
         points = np.broadcast_to(extra, (full_data.count, *extra.shape))
         whole = solved(full_data, np.concatenate([chosen, points], axis=1), "whole")
@@ -369,8 +365,9 @@ def compile_search(method: Solver, batch: Batch, starts: np.ndarray, n_local: An
     """Compile the programs of searches on these rows, unless that was done before."""
     if not is_padded(batch.problems):  # programs depend on the size of the search
         return
-    memory, keep = {}, min(int(n_local or len(starts)), len(starts))
-    later = _later_programs(method, batch, starts, keep, memory)
+    memory: dict[str, int] = {}
+    batch, keep = batch.on_host(), min(int(n_local or len(starts)), len(starts))
+    later = _programs(batch, starts.shape[1], memory, _stages(method, batch, keep))
     if later:
         chunk = batch.chunks(starts[:0], _chunk_shape(batch, len(starts), SCREEN_LANES))
         _screen_chunks(batch.model, batch.shared, keep, memory, chunk)
@@ -378,18 +375,17 @@ def compile_search(method: Solver, batch: Batch, starts: np.ndarray, n_local: An
         prepare()
 
 
-def _later_programs(
-    method: Solver, batch: Batch, starts: np.ndarray, first: int, memory: dict[str, int]
-) -> list[Callable[[], Any]]:
-    """Functions that compile what :func:`find_optima` runs after screening."""
-    shapes = [_chunk_shape(batch, each) for each in (first, min(CANDIDATES, first))]
-    stages = zip((method, POLISH), shapes, (None, None), strict=True)
-    return _solving_programs(batch, starts, stages, memory)
+def _stages(
+    method: Solver, batch: Batch, first: int
+) -> list[tuple[Solver, tuple[int, int], int | None]]:
+    """What :func:`find_optima` does after screening: solvers, shapes of chunks and their lanes."""
+    each = (method, first), (POLISH, min(CANDIDATES, first))
+    return [(solver, _chunk_shape(batch, starts), None) for solver, starts in each]
 
 
-def _solving_programs(
-    batch: Batch, starts: np.ndarray, stages: Iterable[tuple[Solver, tuple[int, int], int | None]],
-    memory: dict[str, int],
+def _programs(
+    batch: Batch, size: int, memory: dict[str, int],
+    stages: Iterable[tuple[Solver, tuple[int, int], int | None]],
 ) -> list[Callable[[], Any]]:  # fmt: skip
     """Functions that compile what these stages run; none for what this process has compiled."""
     shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(batch.problems.inputs))
@@ -398,11 +394,10 @@ def _solving_programs(
         # Where queues are padded, sizes are no part of this; elsewhere some are compiled in vain.
         key = (method.name, batch.model, shapes, batch.batched - set(OWN))
         if key not in _prepared:
-            # By a chunk without lanes.
-            chunks = batch.chunks(starts[None, :0], shape, lanes)[:1]
+            _prepared.add(key)
+            chunks = batch.chunks(np.empty((1, 0, size)), shape, lanes)[:1]  # without lanes
             one = partial(_solve_chunks, method, batch.model, batch.shared, memory, chunks)
             programs.append(one)
-            _prepared.add(key)
     return programs
 
 
@@ -606,10 +601,11 @@ def _optima(
     at = np.where(sound[:, None], polished.coordinates[:, 0], ends.coordinates[:, 0])
     share = np.sum(ends.count * agree, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        apart = AGREE * (value[:, 0] - best) / tie
+        apart = np.where(finite, AGREE * (value[:, 0] - best) / tie, 0.0)
     # The polish says how it ended, unless only the batch solver converged there.
     converged = agree[:, 0] & (ends.status[:, 0] == Status.CONVERGED)
     status = np.where(converged, int(Status.CONVERGED), polished.status[:, 0])
+    status = np.where(finite, status, -1)
     other = np.isfinite(value) & ~agree
     ended = np.isin(ends.status, (Status.CONVERGED, Status.STALLED))
     # Lanes at an optimum that agrees: it may reach a little further than the best one's tie.
@@ -617,22 +613,13 @@ def _optima(
     within = (_optimum_of_each(lanes.value, floors) < agree.sum(axis=1)[:, None]).sum(axis=1)
     optima = []
     for k in range(len(value)):
-        if not finite[k]:
-            nowhere = np.full(at.shape[1], np.nan)
-            counts = int(tried[k]), int(solved[k])
-            optima.append(
-                Optimum(nowhere, float(best[k]), -1, 0.0, 0.0, nowhere[None], None, *counts)
-            )
-            continue
-        shares = [
-            (best[k], share[k]),
-            *zip(value[k, other[k]], ends.count[k, other[k]], strict=True),
-        ]
-        next_best = np.flatnonzero(other[k] & ended[k])[:1]
+        shares = [(best[k], share[k])]
+        shares += zip(value[k, other[k]], ends.count[k, other[k]], strict=True)
         runners_up = [
             (ends.coordinates[k, j], float(value[k, j]), float(ends.count[k, j] / solved[k]))
-            for j in next_best
+            for j in np.flatnonzero(other[k] & ended[k])[:1]
         ]
+        agreeing = lanes.coordinates[k, : min(within[k], MEMBERS)]
         optima.append(
             Optimum(
                 coordinates=at[k],
@@ -640,9 +627,7 @@ def _optima(
                 status=int(status[k]),
                 agreement=float(share[k] / solved[k]),
                 disagreement=float(apart[k]),
-                agreeing=lanes.coordinates[k, : min(within[k], MEMBERS)]
-                if within[k]
-                else at[k][None],
+                agreeing=agreeing if within[k] else at[k][None],
                 runner_up=runners_up[0] if runners_up else None,
                 tried=int(tried[k]),
                 solved=int(solved[k]),

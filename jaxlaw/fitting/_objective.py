@@ -9,7 +9,7 @@ tolerances are met long before the optimum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -64,11 +64,6 @@ class Problem(NamedTuple):
     def transform(self, model: Model) -> Transform:
         """The way between search coordinates and natural parameters."""
         return Transform(model, self.centre, self.context)
-
-
-def shared_fields(problems: Problem, batched: Iterable[str]) -> Problem:
-    """What problems share, of numpy (of JAX's arrays: another program); None is their ``own``."""
-    return jax.tree.map(np.asarray, problems._replace(**dict.fromkeys(batched)))
 
 
 class Evaluation(NamedTuple):
@@ -138,12 +133,17 @@ def rounding_floor(model: Model, problem: Problem) -> Array:
     return problem.weight.sum(axis=-1) * size**2 / 2 / scale_of(problem.delta)
 
 
+def huber_losses(difference: Any, delta: Any) -> Any:
+    """The Huber loss of each residual, of any shape, of numpy or of JAX; δ is finite."""
+    within = difference.clip(-delta, delta)
+    return within * (difference - within / 2)
+
+
 def huber(problem: Problem, difference: Array, delta: Array) -> Array:
     """Summed, weighted Huber loss of residuals (n,)."""
     # Not optax's: its derivative is that of r²/2 plus δ less δ, of which at the δ of least squares
     # rounding leaves four digits in float64 and none in float32.
-    within = jnp.clip(difference, -delta, delta)
-    losses = within * (difference - within / 2)
+    losses = huber_losses(difference, delta)
     # A product with the weights, not a sum of products: XLA would compute the logarithm of the
     # residual inside the sum, one point at a time.
     return (_asymmetric(problem, difference) * losses) @ problem.weight
@@ -321,7 +321,11 @@ def _products_by_matrices(
     hessian = (rows * first_order) @ rows.T
     if seconds:
         sums = stack_rows(list(seconds.values()), len(score)) @ second_order
-        hessian += jnp.tensordot(sums, _matrices(list(seconds), len(rows), sums.dtype), 1)
+        # For each pair (i, j) a symmetric matrix (p, p) of 1 at (i, j) and (j, i), else of 0.
+        matrices = np.zeros((len(seconds), len(rows), len(rows)), sums.dtype)
+        for k, (i, j) in enumerate(seconds):
+            matrices[k, i, j] = matrices[k, j, i] = 1.0
+        hessian += jnp.tensordot(sums, matrices, 1)
     return rows @ score, hessian, rows**2 @ weight
 
 
@@ -392,7 +396,7 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
     within a term, and ∂f/∂i then does not mention j. Parameters of different groups have no row in
     common, which the trace does not show: the program of six groups would be six times as large.
     """
-    law, size, apart = model.law, len(model.law.parameters), _apart(model)
+    law, size = model.law, len(model.law.parameters)
 
     def prediction(inputs, centre, *us):
         params = Transform(model, centre, law.context(inputs)).to_natural(us)
@@ -409,25 +413,11 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
         traced = jax.make_jaxpr(slope)(inputs, centre, *[scalar] * size).jaxpr
         mentioned, us = _mentioned(traced), traced.invars[-size:]
         pairs |= {(max(i, j), min(i, j)) for j in range(size) if us[j] in mentioned}
-    return frozenset(pair for pair in pairs if not apart[pair])
-
-
-def _apart(model: Model) -> np.ndarray:
-    """(p, p) whether two parameters are of different groups, and of no row together."""
-    law, size = model.law, len(model.law.parameters)
-    if model.tied != tuple(range(size)):  # a group may have the parameter of another
-        return np.zeros((size, size), bool)
-    number = {name: k for k, names in enumerate(law.of_groups.values(), 1) for name in names}
-    group = np.array([number.get(name, 0) for name in law.parameter_names])
-    return (group[:, None] != group) & (group[:, None] * group > 0)
-
-
-def _matrices(pairs: list[tuple[int, int]], size: int, kind: Any) -> np.ndarray:
-    """For each pair (i, j) a symmetric matrix (p, p) of 1 at (i, j) and (j, i), else of 0."""
-    matrices = np.zeros((len(pairs), size, size), kind)
-    for k, (i, j) in enumerate(pairs):
-        matrices[k, i, j] = matrices[k, j, i] = 1.0
-    return matrices
+    if model.tied == tuple(range(size)):  # else a group may have the parameter of another
+        groups = law.of_groups.values()
+        of = {law.parameter_names.index(n): k for k, names in enumerate(groups) for n in names}
+        pairs = {(i, j) for i, j in pairs if not {i, j} <= {*of} or of[i] == of[j]}
+    return frozenset(pairs)
 
 
 def _mentioned(traced: Any) -> set[Any]:
@@ -458,13 +448,6 @@ def residual_huber(problem: Problem, difference: np.ndarray) -> float:
     factor = np.where(difference > 0, float(problem.asymmetry), 1.0)
     losses = factor * huber_losses(difference, float(problem.delta))
     return float(np.sum(np.where(weight > 0, weight * losses, 0.0)))
-
-
-def huber_losses(difference: np.ndarray, delta: float) -> np.ndarray:
-    """The Huber loss of each residual, of any shape, on the host; δ is finite."""
-    size = np.abs(difference)
-    small = np.minimum(size, delta)
-    return 0.5 * small**2 + delta * (size - small)
 
 
 def kernel_width(residuals: np.ndarray) -> float:

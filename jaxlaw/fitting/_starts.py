@@ -7,7 +7,7 @@ the law; a parameter that a constraint raises is given by its excess.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,16 +35,16 @@ def first_starts(problem: FitProblem) -> np.ndarray:
         UsageError: another word, or no values for this law.
     """
     law, starts = problem.law, problem.options.starts
-    if isinstance(starts, str) and starts == "sobol":
+    if not isinstance(starts, str):
+        natural = from_user(law, starts, problem.means)
+    elif starts == "grid":
+        natural = grid_of(law, problem.means)
+    elif starts == "sobol":
         count = problem.options.n_starts or default_count(problem)
         natural = sobol(law, count, problem.options.seed)
-    elif isinstance(starts, str) and starts == "grid":
-        natural = grid_of(law, problem.means)
-    elif isinstance(starts, str):
+    else:
         hint = nearest(starts, ("sobol", "grid"))
         raise UsageError(f"starts is 'sobol', 'grid' or values, not '{starts}'.{hint}")
-    else:
-        natural = from_user(law, starts, problem.means)
     return problem.coordinates_of_starts(natural)
 
 
@@ -59,13 +59,9 @@ def default_count(problem: FitProblem) -> int:
     """
     if not problem.options.n_local:
         return UNSCREENED
-    return min(MOST_STARTS, LEAST_STARTS * 2 ** nonlinear_count(problem))
-
-
-def nonlinear_count(problem: FitProblem) -> int:
-    """Number of free coordinates that screening does not solve for."""
     free = np.asarray(problem.data.low) < np.asarray(problem.data.high)
-    return int(free.sum() - free[list(solved_coordinates(problem.model))].sum())
+    nonlinear = int(free.sum() - free[list(solved_coordinates(problem.model))].sum())
+    return min(MOST_STARTS, LEAST_STARTS * 2**nonlinear)
 
 
 def grid_of(law: Law, centre: Mapping[str, float]) -> np.ndarray:
@@ -84,8 +80,7 @@ def grid_of(law: Law, centre: Mapping[str, float]) -> np.ndarray:
             f"the source of law {law.name} gives no starting grid (none for "
             f"{', '.join(missing)}); use starts='sobol', or a dict of your own values"
         )
-    grids = {spec.name: spec.grid for spec in law.parameters}
-    return to_centre(law, _product(grids, law), centre)
+    return to_centre(law, _product([spec.grid for spec in law.parameters]), centre)
 
 
 def sobol(law: Law, count: int, seed: int) -> np.ndarray:
@@ -144,14 +139,19 @@ def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
     """
     names = law.parameter_names
     if isinstance(given, Mapping | pd.DataFrame):
-        _check_names(given, law)
+        for name in given:
+            law.parameter(name)
+        if missing := [name for name in names if name not in given]:
+            raise UsageError(
+                f"starts lack {', '.join(missing)}; law {law.name} needs {', '.join(names)}"
+                f"{nearest(missing[0], given)}"
+            )
     try:
         if isinstance(given, Mapping):
-            values = _product({k: np.atleast_1d(real_numbers(given[k])) for k in names}, law)
+            given = _product([np.atleast_1d(real_numbers(given[name])) for name in names])
         elif isinstance(given, pd.DataFrame):
-            values = given[list(names)].to_numpy(float)
-        else:
-            values = np.atleast_2d(real_numbers(given))
+            given = given[list(names)]
+        values = np.atleast_2d(real_numbers(given))
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"starts are numbers, one column a parameter: {error}") from None
     if values.ndim != 2 or values.shape[1] != len(names) or not len(values):
@@ -172,17 +172,6 @@ def to_centre(law: Law, values: np.ndarray, centre: Mapping[str, float]) -> np.n
     return np.stack([values[name] for name in law.parameter_names], axis=-1)
 
 
-def _product(values: Mapping[str, Any], law: Law) -> np.ndarray:
-    axes = np.meshgrid(*(np.asarray(values[name]) for name in law.parameter_names), indexing="ij")
-    return np.stack([axis.ravel() for axis in axes], axis=-1)
-
-
-def _check_names(given: Any, law: Law) -> None:
-    for name in given:
-        law.parameter(name)
-    missing = [name for name in law.parameter_names if name not in given]
-    if missing:
-        raise UsageError(
-            f"starts lack {', '.join(missing)}; law {law.name} needs "
-            f"{', '.join(law.parameter_names)}{nearest(missing[0], given)}"
-        )
+def _product(values: Sequence[Any]) -> np.ndarray:
+    """Every combination of some values of each parameter, (S, p)."""
+    return np.stack([axis.ravel() for axis in np.meshgrid(*values, indexing="ij")], axis=-1)

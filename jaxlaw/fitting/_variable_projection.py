@@ -54,9 +54,9 @@ def terms(model: Model, problem: Problem, coordinates: Array) -> Array:
 
 
 def solve_coefficients(model: Model, problem: Problem, parts: Array) -> tuple[Array, Array]:
-    """Profiled objective and best coefficients (k,) of a start with such :func:`terms`."""
+    """Profiled objective of a start with such :func:`terms`, with its best coefficients (k,)."""
     coefficients = best_coefficients(model, problem, parts)
-    predicted = prediction(parts, coefficients)
+    predicted = parts[0] + coefficients @ parts[1:]
     return profiled_value(model.residuals, problem, predicted), coefficients
 
 
@@ -121,8 +121,3 @@ def _solve(matrix: Array, right: Array) -> Array:
         above = sum(rows[k][j] * values[j] for j in range(k + 1, size))
         values[k] = (values[k] - above) / jnp.maximum(rows[k][k], 1e-14)
     return jnp.stack(values)
-
-
-def prediction(parts: Array, coefficients: Array) -> Array:
-    """The law at every observation, (n,), from its terms and coefficients."""
-    return parts[0] + coefficients @ parts[1:]

@@ -86,9 +86,9 @@ class Answering(Executor):
 @pytest.mark.parametrize(
     ("instead", "said"),
     [
-        (lambda answers: None, "gave None in place of the chunk's result"),
-        (lambda answers: answers[-1][1], "in place of the chunk's result"),  # without its call
-        (lambda answers: (answers[-1][0], [1.0]), "in place of the chunk's result"),
+        (lambda answers: None, "gave None and no lanes"),
+        (lambda answers: answers[-1][1], "and no lanes"),  # without its call
+        (lambda answers: (answers[-1][0], [1.0]), "and no lanes"),
         (lambda answers: answers[0], "the answer to another call"),
     ],
     ids=["None", "no name", "a list", "stale"],

@@ -9,7 +9,6 @@ import jaxlaw as jl
 from jaxlaw import laws
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._elementwise import _three_ways
-from jaxlaw.notes import FitWarning
 
 FEW = {"n_starts": 16, "n_local": 4}
 
@@ -34,14 +33,10 @@ def of_rows(change):
 
 ACROSS = {
     "mean": lambda N, x: N / jnp.mean(N),
-    "largest": lambda N, x: N / N.max(),
     "first": lambda N, x: N / N[0],
     "cumsum": lambda N, x: jnp.cumsum(N) / 1e8,
-    "sorted": lambda N, x: jnp.sort(N) / 1e8,
     "reversed": lambda N, x: N[::-1] / 1e8,
-    "count": lambda N, x: N / 1e8 * N.shape[0],
     "count where there are many": lambda N, x: N / (1e8 if len(N) < 10 else 2e8),
-    "mean where there are many": lambda N, x: N / 1e8 * (x / x.mean() if len(N) > 10 else 1),
     "mean of a constant": lambda N, x: N / 1e8 * x / x.mean(),
 }
 
@@ -68,14 +63,6 @@ def test_a_law_for_one_number_of_rows_is_refused(own_laws, runs):
         jl.fit(of_rows(lambda N, x: N[:, None] / N), runs, **FEW)
 
 
-@pytest.mark.full
-def test_an_elementwise_law_passes_however_it_is_written(own_laws, runs):
-    grid = np.linspace(16.0, 21.0, 6)
-    law = of_rows(lambda N, x: jnp.where(N > 1e8, N / 1e8, jnp.interp(jnp.log(N), grid, grid)))
-    with pytest.warns(FitWarning, match="poor-fit"):
-        assert jl.fit(law, runs, **FEW).n_observations == 12
-
-
 @pytest.mark.parametrize("name", laws.names())
 def test_built_in_laws_are_elementwise(name):
     import jax
@@ -98,7 +85,7 @@ def test_built_in_laws_are_elementwise(name):
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore::jaxlaw.notes.FitWarning")  # a level describes no runs
-def test_a_law_that_ignores_inputs_has_a_value_for_each_row(own_laws, runs, tmp_path):
+def test_a_law_that_ignores_inputs_has_a_value_for_each_row(own_laws, runs):
     @jl.law(name="own-level")
     def level(N, x, *, E=jl.laws.positive(0.5, 3)):
         return E
@@ -120,6 +107,5 @@ def test_a_law_that_ignores_inputs_has_a_value_for_each_row(own_laws, runs, tmp_
         assert np.isfinite(jl.covariance(fit, table).conf_int()["std_err"]).all()
         study = jl.cross_validate(law, table, "leave-one-group-out:x", **FEW)
         assert np.isfinite(study.frame["huber"]).all()
-        jl.report(fit, tmp_path / f"{law.name}.html", runs=table, intervals=drawn)
     best = jl.fit(level, table, delta=np.inf, **FEW).params["E"]
     assert np.log(best) == pytest.approx(np.log(table["loss"]).mean(), rel=1e-8)

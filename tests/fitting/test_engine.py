@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlaw import simulate
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._fit_batch import solve_inside
@@ -61,36 +60,6 @@ def test_padding_changes_no_result(monkeypatch):
     assert padded[1].value.shape == (3, 12)
 
 
-@pytest.mark.parametrize(
-    ("solver", "rows", "problems", "optimised"),
-    [(NEWTON, 64, 1, True), (POLISH, 64, 1, False), (POLISH, 1024, 256, False),
-     (POLISH, 1025, 1, True)],
-)  # fmt: skip
-def test_the_polish_of_few_rows_alone_is_compiled_without_optimisation(
-    monkeypatch, solver, rows, problems, optimised
-):
-    class Chosen(Exception):
-        pass
-
-    def choose(choice):
-        def run(*_):
-            raise Chosen(choice)
-
-        return run
-
-    monkeypatch.setattr(engine, "_run_rounds", choose(True))
-    monkeypatch.setattr(engine, "_run_brief_rounds", choose(False))
-    with jax.enable_x64(True):
-        p = fit_problem("loss-compute")
-        inputs = {name: np.ones(rows) for name in p.data.inputs}
-        data = p.data._replace(
-            inputs=inputs, target=np.ones(rows), weight=np.ones((problems, rows))
-        )
-        with pytest.raises(Chosen) as chosen:
-            engine.solve(solver, p.model, data, screened(p, count=4), frozenset({"weight"}))
-    assert chosen.value.args == (optimised,)
-
-
 @pytest.mark.full
 def test_a_long_polish_is_ended_by_the_optimised_program(wide, monkeypatch):
     p, first = wide
@@ -119,18 +88,6 @@ def test_a_problem_alone_and_in_a_batch(wide):
             together.coordinates[k, other], alone.coordinates[0, best], rtol=1e-5
         )
     assert len({round(float(v), 9) for v in together.value.min(axis=1)}) == 3
-
-
-@pytest.mark.full
-def test_targets_in_a_batch_too(wide):
-    p, first = wide
-    targets = np.stack([np.log(simulate.experiment("chinchilla", seed=k).table["loss"])
-                        for k in (0, 4)])  # fmt: skip
-    both = p.data._replace(**p.many(targets=targets))
-    together = engine.solve(NEWTON, p.model, both, first, frozenset({"target"}))
-    alone = engine.solve(NEWTON, p.model, p.data, first)
-    np.testing.assert_allclose(together.value[0].min(), alone.value.min(), rtol=1e-12)
-    assert abs(together.value[1].min() / alone.value.min() - 1) > 1e-6
 
 
 def test_each_result_stands_where_its_start_does(wide):
@@ -205,12 +162,5 @@ def test_tolerances_data_and_delta_are_no_reason_to_compile(wide):
         asymmetry=3 * p.data.asymmetry,
     )
     engine.solve(NEWTON._replace(settings=settings), p.model, other, first[::-1])
-    assert kept_programs() == programs
-
-
-def test_data_of_numpy_and_of_jax_share_programs(wide):
-    p, first = wide
-    engine.solve(NEWTON, p.model, p.data, first)
-    programs = kept_programs()
     engine.solve(NEWTON, p.model, jax.tree.map(np.asarray, p.data), first)
     assert kept_programs() == programs

@@ -132,14 +132,6 @@ def _residuals(p, at):
     return found[: p.n_rows]
 
 
-def test_gradient_in_the_linear_part_of_huber():
-    with jax.enable_x64(True):
-        p = fit_problem("dcpt")
-        at = a_point(p)
-        _, gradient, found = value_and_gradients(p.model, p.data, at)
-        np.testing.assert_allclose(found, gradient, rtol=1e-9)
-
-
 @pytest.mark.parametrize("residuals", ["log", "linear"])
 def test_asymmetry_in_the_linear_part_of_huber(residuals):
     """Every residual beyond the threshold: the value is linear, and steeper below the curve."""
