@@ -35,7 +35,7 @@ from jaxlaw.papers._inflection import loss_slopes
 
 @checked
 def slopes_over_share(
-    runs: Any, ax: Axes | None = None, *, every: float | None = None, N: float | None = None
+    runs: Any, ax: Axes | None = None, *, every: float = 0.0, N: float | None = None
 ) -> Axes:
     """ΔL/ΔD over the share, a curve for each D, at one size: figure 10 of Que 2024.
 

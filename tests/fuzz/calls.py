@@ -168,7 +168,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
         "pairs": None,
         "corpus": None,
     },
-    "papers.loss_slopes": lambda: {"runs": turning(), "every": None},
+    "papers.loss_slopes": lambda: {"runs": turning(), "every": 0.0},
     "law_table": dict,
     "data.join_scores": lambda: {
         "models": {"model": ["a"], "N": [1e9]},

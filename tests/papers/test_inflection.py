@@ -65,7 +65,7 @@ NAN = np.nan
         (0.08, [0.081, 0.085], 0.95, (0.0811, 0.0849), [NARROW, ASIDE]),
         (0.99, np.linspace(0, 1, 100), 0.95, (0.025, 0.975), [ASIDE]),
         (0.17, [0.07, NAN], 0.95, (NAN, NAN), [NARROW]),
-        (0.17, [NAN, NAN], 0.95, (NAN, NAN), [NARROW]),
+        (0.17, [NAN, NAN], 0.95, (NAN, NAN), []),
         (NAN, [0.07, 0.08], 0.95, (NAN, NAN), []),
     ],
 )
@@ -81,7 +81,7 @@ def test_what_it_rests_on_is_in_the_result(found):
     assert found.trends["r"].tolist() == SHARES[1:]
     assert (found.trends["slope"] > 0).tolist() == [r < TURN for r in SHARES[1:]]
     assert len(found.draws["ratio"]) == 20
-    assert {"zero-share", NARROW} <= {note.code for note in found.notes}  # 20 are too few
+    assert found.left_out == 30 and NARROW in {note.code for note in found.notes}  # 20 are too few
     assert "at a share of 5 to 10 %" in found.headline and "(95 %: " in found.headline
 
 
@@ -146,7 +146,7 @@ def test_slopes_in_d_by_share_are_the_differences_of_figure_10():
     # In other units and order, with rows twice: the same rows of runs.
     again = pd.concat([made, made]).sample(frac=1, random_state=0)
     again = again.assign(D=again["D"] * 1e9)
-    same = papers.loss_slopes(again, units={"D": 1})
+    same = papers.loss_slopes(jl.read_runs(again, units={"D": 1}))
     np.testing.assert_allclose(same["slope"] * 1e9, table["slope"], rtol=1e-9)
     level = simulate.TRUTHS["dcpt-l1"]
     flat = papers.loss_slopes(simulate.simulate_runs("dcpt-l1", level, inputs))
@@ -154,7 +154,7 @@ def test_slopes_in_d_by_share_are_the_differences_of_figure_10():
     assert spread.max() < 1e-4
     low = simulate.simulate_runs("dcpt", lower(), inputs | {"r": inputs["r"] / 20})
     assert (papers.loss_slopes(low)["slope"] > 0).all()
-    with pytest.raises(jl.DataError, match="two evaluations 9 of D apart"):
+    with pytest.raises(jl.DataError, match="two evaluations of different D, 9 of it"):
         papers.loss_slopes(made, every=9.0)
     with pytest.raises(jl.DataError, match="two evaluations of different D"):
         papers.loss_slopes(made[made["D"] == 0.25])
@@ -175,13 +175,11 @@ def test_slopes_are_those_of_a_regression():
 def test_no_inflection_within_the_data_is_an_answer():
     falling = papers.inflection_ratio(runs(UPPER))
     assert not falling.quantities and "bracket" not in falling.facts
-    (note,) = [note for note in falling.notes if note.code == "no-inflection"]
-    assert "falls with D at every share down to r = 0.01" in note.message
-    assert falling.summary().startswith("no inflection within the data")
+    assert "no inflection within the data: the loss falls with D at every" in falling.headline
+    assert "down to 1 %" in falling.headline
     table = runs(lower())
     rising = papers.inflection_ratio(table[table["r"] < TURN])
-    (note,) = [note for note in rising.notes if note.code == "no-inflection"]
-    assert "rises with D up to r = 0.05, and at no share above it" in note.message
+    assert "rises with D up to 5 %, and falls at no share above it" in rising.headline
 
 
 def test_shares_without_a_trend_are_refused():

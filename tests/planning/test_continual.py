@@ -358,7 +358,7 @@ def test_negative_weights_are_free_or_held_at_zero():
     table = curves(weights=(-0.2, 1.2))
     free = out_of_domain(table, nonnegative=False)
     assert free.weight_pt == pytest.approx(-0.2) and "balance" not in free.quantities
-    assert "negative-weight" in {note.code for note in free.notes}
+    assert "poor-mixture" in {note.code for note in free.notes}
     held = out_of_domain(table)
     from scipy.optimize import nnls
 
