@@ -227,58 +227,6 @@ def piecewise_law(turn: Answer, ratio: float | None = None) -> FittedLaw:
     )  # fmt: skip
 
 
-@checked
-def loss_slopes(runs: Any, *, every: float = 0.0) -> pd.DataFrame:
-    """How fast the loss moves with D at every share: ΔL/ΔD between evaluations of a run.
-
-    The implicit trend of Que 2024 (eq. 5) is that ∂L/∂D falls with r. The paper reads it off
-    these differences over every 5,000 steps, drawn over r (App. E.2, figure 10).
-
-    Args:
-        runs: runs as :func:`jaxlaw.read_runs` takes or returns them, with columns N, D, r, loss;
-            rows of one N, r and D are averaged.
-        every: least D from one evaluation to the next, in the unit of the runs.
-
-    Returns:
-        One row a size, step of D and share, in the units of the runs: ``N``, ``D_low``,
-        ``D_high``, ``r``, ``slope`` (nats per unit of D) and ``falls``, 1 where the slope is below
-        that at the next smaller share, else 0; NaN at the smallest. ``attrs["units"]`` has what one
-        of N and of D is worth in single parameters and tokens.
-
-    Raises:
-        DataError: no run has two evaluations that far apart.
-
-    Example:
-        >>> runs = jl.simulate.experiment("dcpt", noise=0.0).table
-        >>> float(jl.papers.loss_slopes(runs)["falls"].mean())  # the implicit trend holds
-        1.0
-    """
-    seen = read_runs(runs).observations("dcpt", free=())
-    table = pd.DataFrame({name: v / seen.scale[name] for name, v in seen.inputs.items()})
-    table = table.assign(loss=seen.target)[seen.weight > 0]
-    records = []
-    for (N, r), run in table.groupby(["N", "r"]):
-        loss = run.groupby("D")["loss"].mean()
-        kept = [0]  # evaluations at least so far apart, from the first on; steps may be rounded
-        for k, D in enumerate(loss.index):
-            if k and D - loss.index[kept[-1]] >= every * (1 - 1e-9):
-                kept.append(k)
-        D = loss.index[kept]
-        steps = zip(D[:-1], D[1:], np.diff(loss.iloc[kept]) / np.diff(D), strict=True)
-        records += [(N, first, last, r, slope) for first, last, slope in steps]
-    if not records:
-        raise DataError(
-            f"{seen.source}: no run (rows of one N and r) has two evaluations of different D, "
-            f"{every:g} of it apart (every=)"
-        )
-    table = pd.DataFrame(records, columns=["N", "D_low", "D_high", "r", "slope"])
-    table = table.sort_values(["N", "D_low", "D_high", "r"], ignore_index=True)
-    change = table.groupby(["N", "D_low", "D_high"])["slope"].diff()
-    table = table.assign(falls=np.where(change.isna(), np.nan, change < 0))
-    table.attrs["units"] = {name: seen.units[name] for name in ("N", "D")}
-    return table
-
-
 def _trends(seen: Observations, used: np.ndarray) -> pd.DataFrame:
     """Slope of log loss over log D at every share, with a level of its own for every size."""
     records = []

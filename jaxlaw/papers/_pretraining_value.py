@@ -88,8 +88,9 @@ def pretraining_value(
     Returns:
         Answer with the facts ``advice`` (``continue``, ``stop: target reached``,
         ``stop: gains below the target``, ``stop: the score is saturated``,
-        ``suspect misalignment`` or ``finetuning data alone suffice``), ``reasons``, its grounds in sentences, ``monotone``,
-        whether the score never falls by more than its scatter explains, and ``params`` of the law
+        ``suspect misalignment`` or ``finetuning data alone suffice``), ``reasons``, its grounds in
+        sentences, ``monotone``, whether the score never falls by more than its scatter explains,
+        and ``params`` of the law
         ``downstream-bleu`` on the checkpoints before a break. Quantities: ``predicted``, the score
         at ``at`` tokens, and ``gain``, that less the law's score at the last checkpoint;
         ``tokens_to_target``, the Dp at which the law reaches the ``target`` (infinite: at none

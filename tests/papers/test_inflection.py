@@ -129,37 +129,6 @@ def test_runs_in_other_units_have_the_same_pieces(found, tmp_path):
     assert again.predict(N=1.8, D=1.0, r=0.02) == expected
 
 
-def test_slopes_in_d_by_share_are_the_differences_of_figure_10():
-    """∂²L/∂D∂r < 0 in the upper law: ΔL/ΔD falls with r; of L1 it is the same at every r."""
-    grid = np.meshgrid([0.5, 1.8], np.arange(1, 11) * 0.25, [0.1, 0.33, 0.5, 0.9], indexing="ij")
-    inputs = dict(zip("NDr", (axis.ravel() for axis in grid), strict=True))
-    made = simulate.simulate_runs("dcpt", UPPER, inputs)
-    table = papers.loss_slopes(made)
-    assert list(table) == ["N", "D_low", "D_high", "r", "slope", "falls"]
-    assert len(table) == 2 * 9 * 4 and table["falls"].isna().sum() == 2 * 9
-    assert (table["falls"].dropna() == 1).all()
-    one = table.query("N == 1.8 and r == 0.33 and D_low == 0.5").iloc[0]
-    at = {D: float(laws.get("dcpt")(UPPER, N=1.8, D=D, r=0.33)) for D in (0.5, 0.75)}
-    assert one["slope"] == pytest.approx((at[0.75] - at[0.5]) / 0.25, rel=1e-4)
-    wide = papers.loss_slopes(made, every=0.5)
-    assert set(np.round(wide["D_high"] - wide["D_low"], 9)) == {0.5}
-    # In other units and order, with rows twice: the same rows of runs.
-    again = pd.concat([made, made]).sample(frac=1, random_state=0)
-    again = again.assign(D=again["D"] * 1e9)
-    same = papers.loss_slopes(jl.read_runs(again, units={"D": 1}))
-    np.testing.assert_allclose(same["slope"] * 1e9, table["slope"], rtol=1e-9)
-    level = simulate.TRUTHS["dcpt-l1"]
-    flat = papers.loss_slopes(simulate.simulate_runs("dcpt-l1", level, inputs))
-    spread = flat.groupby(["N", "D_low"])["slope"].agg(lambda s: np.ptp(s) / abs(s.mean()))
-    assert spread.max() < 1e-4
-    low = simulate.simulate_runs("dcpt", lower(), inputs | {"r": inputs["r"] / 20})
-    assert (papers.loss_slopes(low)["slope"] > 0).all()
-    with pytest.raises(jl.DataError, match="two evaluations of different D, 9 of it"):
-        papers.loss_slopes(made, every=9.0)
-    with pytest.raises(jl.DataError, match="two evaluations of different D"):
-        papers.loss_slopes(made[made["D"] == 0.25])
-
-
 def test_slopes_are_those_of_a_regression():
     table = runs(lower())
     law = papers.inflection_ratio(table[table["r"] > 0.1])
