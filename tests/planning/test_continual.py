@@ -295,7 +295,7 @@ def test_a_weight_on_the_new_corpus_brings_the_sum_back():
     table = turning_length(PT, LEVEL, cpt=CPT, weight=(0.2, 0.7, 1.0)).table
     assert table["steps"].tolist() == [plan.steps for plan in kinds]
     assert table["pattern"].tolist() == [plan.pattern for plan in kinds]
-    with pytest.raises(UsageError, match="it lies in"):
+    with pytest.raises(UsageError, match="weight is one number or several"):
         turning_length(PT, LEVEL, cpt=CPT, weight=())
 
 
