@@ -232,22 +232,14 @@ def _read_checkpoints(checkpoints: Any, columns: Mapping[str, str]) -> pd.DataFr
     for name, values in runs.table.items():
         bad = ~(np.isfinite(values) & (values > 0)).to_numpy()
         refuse_rows(runs, str(name), bad, "checkpoints need finite numbers above 0")
-    table = runs.table.sort_values("Dp", kind="stable", ignore_index=True)
-    if len(table) < FEWEST:
+    again = runs.table["Dp"].duplicated().to_numpy()
+    refuse_rows(runs, "Dp", again, "several checkpoints have it; give their mean score once")
+    if len(runs.table) < FEWEST:
         raise DataError(
-            f"{len(table)} checkpoints cannot determine the law's three parameters; finetune "
+            f"{len(runs.table)} checkpoints cannot determine the law's three parameters; finetune "
             f"{FEWEST} or more"
         )
-    if table["Dp"].duplicated().any():
-        again = table["Dp"][table["Dp"].duplicated()].iloc[0]
-        raise DataError(
-            "several checkpoints have the same Dp; give their mean score once",
-            file=runs.source,
-            row=runs.table.index[runs.table["Dp"] == again][1],
-            column=runs.columns["Dp"],
-            value=again,
-        )
-    return table
+    return runs.table.sort_values("Dp", kind="stable", ignore_index=True)
 
 
 class _Order(NamedTuple):
