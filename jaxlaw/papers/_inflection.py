@@ -9,10 +9,8 @@ between, whatever the law.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -22,8 +20,7 @@ from jaxlaw._quantities import SHARE, Quantity, written, written_range
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
 from jaxlaw.data import Observations, read_runs
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import FitOptions, FittedLaw, Refits, fit_many
-from jaxlaw.laws import Law, real
+from jaxlaw.fitting import FitOptions, Refits, fit_many
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import few_resamples_notes, percentile_interval, resampled_weights
 
@@ -70,10 +67,9 @@ def inflection_ratio(
         share, ``r``, ``slope`` of log loss over log D, ``error``, its standard error. Facts:
         ``bracket``, the largest share at which the loss surely rises with D and the smallest above
         it at which it surely falls; ``below`` and ``above``, the parameters of the two fits, in
-        the law's own units; ``ranges`` of the runs; ``left_out``, the number of runs with r = 0.
-        Notes say where the interval is too narrow,
-        or does not hold the ratio, and where no share's trend turns. :func:`piecewise_law` makes a
-        law of it.
+        the law's own units, each a law by ``jl.FittedLaw("dcpt", …)``; ``left_out``, the number of
+        runs with r = 0. Notes say where the interval is too narrow,
+        or does not hold the ratio, and where no share's trend turns.
 
     Raises:
         UsageError: the call makes no sense, or the split leaves one side empty.
@@ -99,7 +95,7 @@ def inflection_ratio(
     trends = _trends(seen, used)
     bracket, between, flat = _bracket(trends)
     quantities: dict[str, Quantity] = {}
-    facts: dict[str, Any] = {"ranges": {name: [*ends] for name, ends in seen.ranges.items()}}
+    facts: dict[str, Any] = {}
     if count := int((shares <= 0).sum()):  # there the law has no data term
         facts["left_out"] = count
     if np.isnan(flat):
@@ -166,64 +162,6 @@ def inflection_ratio(
             "N": ("parameters", units["N"]), "D": ("tokens", units["D"]), "r": (SHARE, units["r"]),
             "slope": ("", 1.0), "error": ("", 1.0),
         },
-    )  # fmt: skip
-
-
-@checked
-def piecewise_law(turn: Answer, ratio: float | None = None) -> FittedLaw:
-    """The law on both sides of the inflection ratio, as one that predicts.
-
-    Que 2024, App. I.3: below r_i, B is negative and the loss rises with D. The pieces were fitted
-    apart and meet at the N and D at which their fits were compared; elsewhere the loss takes a
-    step at r_i.
-
-    Args:
-        turn: what :func:`inflection_ratio` returned.
-        ratio: share at which the pieces change; if None, where the two fits meet, or, where they
-            do not, where the slopes in D pass zero.
-
-    Returns:
-        Law of the inputs N, D and r with the one parameter ``ratio``.
-
-    Raises:
-        UsageError: there is no inflection within the data, so that there are no pieces, or
-            ``ratio`` is no share.
-
-    Example:
-        >>> truth = jl.simulate.TRUTHS["dcpt"]
-        >>> facts = {"below": truth | {"B": -0.1}, "above": truth, "ranges": {}}
-        >>> law = jl.papers.piecewise_law(jl.Answer(facts=facts), ratio=0.1)
-        >>> law.predict(N=1.8, D=[1.0, 2.0], r=0.05).round(3).tolist()
-        [2.534, 2.535]
-    """
-    if "below" not in turn.facts:
-        raise UsageError(
-            "there is no inflection within these runs, and so no law in two pieces: fit the "
-            "law dcpt to all of them, or give split= to fit two sides all the same"
-        )
-    if ratio is None:
-        found = [name for name in ("ratio", "zero_slope", "split") if name in turn.quantities]
-        ratio = turn.quantities[found[0]].value
-    if not 0 < ratio < 1:
-        raise UsageError(
-            f"ratio is {ratio}; it must be a share between 0 and 1", argument="ratio", value=ratio
-        )
-    piece = laws.built_in("dcpt")
-
-    def loss(N: Any, D: Any, r: Any, *, ratio: Any) -> Any:
-        sides = (piece.function(N, D, r, **turn.facts[side]) for side in ("below", "above"))
-        return jnp.where(r < ratio, *sides)
-
-    law = Law(
-        "dcpt-piecewise", loss, piece.inputs, (replace(real(0.0, 1.0), name="ratio"),),
-        formula="dcpt of one fit below a share, of another from it on", source="Que 2024, App. I.3",
-    )  # fmt: skip
-    single = {spec.name: turn.units.get(spec.name, ("", spec.unit))[1] for spec in law.inputs}
-    return FittedLaw(
-        law, {"ratio": float(ratio)}, notes=turn.notes,
-        units={spec.name: single[spec.name] / spec.unit for spec in law.inputs},
-        ranges={name: (low, high) for name, (low, high) in turn.facts["ranges"].items()},
-        source="the two fits of an inflection ratio",
     )  # fmt: skip
 
 

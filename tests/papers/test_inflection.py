@@ -1,7 +1,5 @@
 """Where the trend with D turns: found where it is known, denied where there is none."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -85,48 +83,17 @@ def test_what_it_rests_on_is_in_the_result(found):
     assert "at a share of 5 to 10 %" in found.headline and "(95 %: " in found.headline
 
 
-@pytest.mark.full
-def test_both_pieces_are_one_law_that_predicts(found):
-    law = papers.piecewise_law(found)
-    assert law.params["ratio"] == found.ratio
-    table = runs(lower(), noise=0.0)
-    table = table[(table["r"] > 0) & ~table["r"].between(*found.bracket)]
-    losses = law.predict(table)
-    assert np.abs(losses / table["loss"] - 1).max() < 0.005
-    below, above = (jl.FittedLaw("dcpt", side) for side in (found.below, found.above))
-    for side, one in ((table["r"] < TURN, below), (table["r"] >= TURN, above)):
-        np.testing.assert_allclose(losses[side], one.predict(table[side]), rtol=1e-12)
-    # It rises with D below the ratio and falls above it, which no D-CPT law does alone.
-    ends = law.predict(N=1.8, D=[[0.3], [2.6]], r=[0.02, 0.3])
-    assert ends[1, 0] > ends[0, 0] and ends[1, 1] < ends[0, 1]
-    # The pieces meet where they were compared.
-    met = [law.predict(**AT, r=found.ratio * side) for side in (1 - 1e-9, 1 + 1e-9)]
-    assert abs(met[1] - met[0]) < 1e-4
-    scores = law.score(table)
-    assert scores.r2 > 0.99 and scores.mean_absolute_relative_error < 0.005
-    np.testing.assert_array_equal(scores.table["predicted"], losses)
-    assert law.is_extrapolation(N=1.8, D=1.0, r=[0.02, 0.9]).tolist() == [False, True]
-    by_hand = papers.piecewise_law(found, 0.09)
-    assert by_hand.predict(N=1.8, D=1.0, r=0.08) == pytest.approx(
-        float(below.predict(N=1.8, D=1.0, r=0.08))
-    )
-    unmet = replace(found, quantities={"zero_slope": found.quantities["zero_slope"]})
-    assert papers.piecewise_law(unmet).params["ratio"] == found.zero_slope
-    for ratio in (0.0, 1.5):
-        with pytest.raises(jl.UsageError, match="must be a share between 0 and 1"):
-            papers.piecewise_law(found, ratio)
-    with pytest.raises(jl.UsageError, match="no inflection within these runs"):
-        papers.piecewise_law(replace(found, facts={}))
-
-
-def test_runs_in_other_units_have_the_same_pieces(found, tmp_path):
-    single = {"N": ("parameters", 1.0), "D": ("tokens", 1.0)}
-    law = papers.piecewise_law(replace(found, units=found.units | single))
-    expected = papers.piecewise_law(found).predict(N=1.8, D=1.0, r=0.02)
-    assert law.predict(N=1.8e9, D=1e9, r=0.02) == pytest.approx(float(expected), rel=1e-12)
+def test_both_laws_predict_their_side(found, tmp_path):
     found.save(tmp_path / "turn.json")
-    again = papers.piecewise_law(jl.load(tmp_path / "turn.json"))
-    assert again.predict(N=1.8, D=1.0, r=0.02) == expected
+    again, table = jl.load(tmp_path / "turn.json"), runs(lower(), noise=0.0)
+    table = table[(table["r"] > 0) & ~table["r"].between(*found.bracket)]
+    for side, rows in ((again.below, table["r"] < TURN), (again.above, table["r"] >= TURN)):
+        losses = jl.FittedLaw("dcpt", side).predict(table[rows])
+        assert np.abs(losses / table["loss"][rows] - 1).max() < 0.005
+    # They meet where they were compared.
+    both = [jl.FittedLaw("dcpt", side) for side in (found.below, found.above)]
+    met = [float(law.predict(**AT, r=found.ratio)) for law in both]
+    assert met[1] == pytest.approx(met[0], abs=1e-4)
 
 
 def test_slopes_are_those_of_a_regression():
