@@ -70,7 +70,6 @@ COMMANDS = {
         "plan compare-replay": "jaxlaw.planning:compare_replay",
         "plan optimal-weights": "jaxlaw.planning:optimal_weights",
         "plan data-transferred": "jaxlaw.planning:data_transferred",
-        "plan compute-savings": "jaxlaw.planning:compute_savings",
         "plan frontier-savings": "jaxlaw.planning:frontier_savings",
         "plan break-even": "jaxlaw.planning:break_even",
         "plan compute-multiplier": "jaxlaw.planning:compute_multiplier",

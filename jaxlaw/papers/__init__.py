@@ -6,8 +6,6 @@ from jaxlaw._faces import face
 
 if TYPE_CHECKING:
     from jaxlaw.papers._inflection import inflection_ratio as inflection_ratio
-    from jaxlaw.papers._inflection import loss_slopes as loss_slopes
-    from jaxlaw.papers._inflection import piecewise_law as piecewise_law
     from jaxlaw.papers._observed import loss_envelope as loss_envelope
     from jaxlaw.papers._observed import observed_transfer as observed_transfer
     from jaxlaw.papers._observed import transfer_law as transfer_law

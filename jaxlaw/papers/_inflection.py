@@ -9,28 +9,26 @@ between, whatever the law.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Literal, Unpack
+from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._answer import Answer
-from jaxlaw._quantities import SHARE, Quantity, written_range
+from jaxlaw._quantities import SHARE, Quantity, written, written_range
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
-from jaxlaw.data import Observations, ReadingOptions, read_runs
+from jaxlaw.data import Observations, read_runs
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import FitOptions, FittedLaw, Refits, fit_many
-from jaxlaw.laws import Law, real
+from jaxlaw.fitting import FitOptions, Refits, fit_many
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty import fewest_for, percentile_interval, resampled_weights
+from jaxlaw.uncertainty import few_resamples_notes, percentile_interval, resampled_weights
 
 _CLEAR = 2.0  # standard errors of a slope
 _SIGNED = {"B": (-1e3, 1e3)}  # nats at a billion tokens
 _FINE = 512  # shares at which the two laws are compared
 _NONE = (np.nan, np.nan)
+_BRACKET = "rely on the bracket, or give another split="
 
 
 @checked
@@ -41,7 +39,6 @@ def inflection_ratio(
     at: dict[str, float] | None = None,
     n_resamples: ResampleCount = 100,
     level: ConfidenceLevel = 0.95,
-    resample: Literal["points", "runs"] = "points",
     n_starts: StartCount = 512,
     n_local: int = 16,
     seed: Seed = 0,
@@ -59,8 +56,6 @@ def inflection_ratio(
         n_resamples: number of resamples of the runs, each with random weights (exponential, a
             Bayesian bootstrap); two or more; below 39 an interval of 95 % is too narrow.
         level: confidence level of the interval.
-        resample: ``points``, which get weights of their own, or whole ``runs`` (all D of one N
-            and r), for noise that a run's points share.
         n_starts: number of starts of every fit.
         n_local: number of starts that are solved, as for :func:`jaxlaw.fit`.
         seed: seed of the starts and of the weights.
@@ -72,18 +67,17 @@ def inflection_ratio(
         share, ``r``, ``slope`` of log loss over log D, ``error``, its standard error. Facts:
         ``bracket``, the largest share at which the loss surely rises with D and the smallest above
         it at which it surely falls; ``below`` and ``above``, the parameters of the two fits, in
-        the law's own units; ``ranges`` of the runs. Notes say where the interval is too narrow,
-        or does not hold the ratio, and where no share's trend turns. :func:`piecewise_law` makes a
-        law of it.
+        the law's own units, each a law by ``jl.FittedLaw("dcpt", …)``; ``left_out``, the number of
+        runs with r = 0. Notes say where the interval is too narrow,
+        or does not hold the ratio, and where no share's trend turns.
 
     Raises:
         UsageError: the call makes no sense, or the split leaves one side empty.
         DataError: shares without two values of D, or too few runs.
 
     Example:
-        >>> answer = jl.papers.inflection_ratio(jl.simulate.experiment("dcpt").table)
-        >>> answer.notes[-1].code, answer.headline
-        ('no-inflection', 'no inflection within the data')
+        >>> jl.papers.inflection_ratio(jl.simulate.experiment("dcpt").table).headline
+        'no inflection within the data: the loss falls with D at every share down to 10 %'
 
     Shell:
         jaxlaw inflection shares.csv --corpus general -c r_d=domain_ratio,loss_g=general_loss
@@ -96,26 +90,21 @@ def inflection_ratio(
     seen = read_runs(runs).observations("dcpt")
     shares, law = seen.inputs["r"], laws.built_in("dcpt")
     notes, used = [*seen.notes], np.where(shares <= 0, 0.0, seen.weight)
-    if count := int((shares <= 0).sum()):
-        message = f"{count} runs with r = 0 left out: there the law has no data term"
-        notes.append(Note("zero-share", "info", message))
     # 1. The data alone: at which shares the loss rises with D. With no change of sign nothing is
     # fitted, unless the user gives the share at which to split.
     trends = _trends(seen, used)
     bracket, between, flat = _bracket(trends)
     quantities: dict[str, Quantity] = {}
-    facts: dict[str, Any] = {"ranges": {name: [*ends] for name, ends in seen.ranges.items()}}
+    facts: dict[str, Any] = {}
+    if count := int((shares <= 0).sum()):  # there the law has no data term
+        facts["left_out"] = count
     if np.isnan(flat):
-        sentence = "no inflection within the data"
-        r, slope = trends["r"], trends["slope"]
-        rising = r[slope > _CLEAR * trends["error"]]
-        how = (
-            f"the loss rises with D up to r = {rising.max():.3g}, and at no share above it does it "
-            "surely fall"
-            if len(rising)
-            else f"the loss falls with D at every share down to r = {r.min():.3g}, or is flat"
+        r, clear = trends["r"], trends["slope"] > _CLEAR * trends["error"]
+        sentence = "no inflection within the data: the loss " + (
+            f"rises with D up to {written(r[clear].max(), SHARE)}, and falls at no share above it"
+            if clear.any()
+            else f"falls with D at every share down to {written(r.min(), SHARE)}"
         )
-        notes.append(Note("no-inflection", "info", how))
     else:
         sentence = (
             f"the loss turns from rising to falling with D at a share of "
@@ -133,11 +122,7 @@ def inflection_ratio(
                     f"{(side > 0).sum()} runs have a share {word} {split:.4g}; the law's "
                     f"{len(law.parameters)} parameters need more: choose another split"
                 )
-        groups = np.arange(len(seen))
-        if resample == "runs":
-            table = pd.DataFrame({name: seen.inputs[name] for name in "Nr"})
-            groups = table.groupby([*"Nr"]).ngroup().to_numpy()
-        drawn = resampled_weights(groups, n_resamples, seed, "bayesian")
+        drawn = resampled_weights(np.arange(len(seen)), n_resamples, seed, "bayesian")
         weights = [side * each for each in (np.ones(len(seen)), *drawn) for side in sides]
         options = FitOptions(bounds=_SIGNED, n_starts=n_starts, n_local=n_local, seed=seed)
         fits = fit_many(law, seen, np.stack(weights), options=options)
@@ -148,9 +133,23 @@ def inflection_ratio(
         crossings, several = _crossings(fits, at, split, shares[used > 0])
         below, above = ({name: float(v[k]) for name, v in fits.params.items()} for k in (0, 1))
         facts |= {"below": below, "above": above}
-        ratio = float(crossings[0])
-        interval, doubts = _interval(ratio, crossings[1:], level)
-        notes += [*_crossing_notes(crossings, several, bracket, below, above), *doubts]
+        ratio, missing = float(crossings[0]), float(np.isnan(crossings[1:]).mean())
+        doubts = []
+        if np.isnan(ratio):
+            doubts.append("the two fits do not meet near the split")
+        elif several or missing > 0.1:
+            more = "the two fits meet more than once"
+            doubts.append(more if several else f"{missing:.0%} of the resampled fits do not meet")
+        if np.isfinite(ratio) and not bracket[0] <= ratio <= bracket[1]:
+            doubts.append("the fits meet outside the shares between which the trend turns")
+        if below["B"] >= 0 or above["B"] <= 0:
+            doubts.append(
+                f"B is {below['B']:.3g} below the split and {above['B']:.3g} above it, where "
+                "negative and positive are expected"
+            )
+        interval, narrow = _interval(ratio, crossings[1:], level)
+        notes += [Note("crossing-unclear", "warning", f"{one}: {_BRACKET}") for one in doubts]
+        notes += narrow
         quantities["split"] = Quantity(split, SHARE)
         if np.isfinite(ratio):
             quantities["ratio"] = Quantity(ratio, SHARE, 1.0, *interval, crossings[1:])
@@ -164,122 +163,6 @@ def inflection_ratio(
             "slope": ("", 1.0), "error": ("", 1.0),
         },
     )  # fmt: skip
-
-
-@checked
-def piecewise_law(turn: Answer, ratio: float | None = None) -> FittedLaw:
-    """The law on both sides of the inflection ratio, as one that predicts.
-
-    Que 2024, App. I.3: below r_i, B is negative and the loss rises with D. The pieces were fitted
-    apart and meet at the N and D at which their fits were compared; elsewhere the loss takes a
-    step at r_i.
-
-    Args:
-        turn: what :func:`inflection_ratio` returned.
-        ratio: share at which the pieces change; if None, where the two fits meet, or, where they
-            do not, where the slopes in D pass zero.
-
-    Returns:
-        Law of the inputs N, D and r with the one parameter ``ratio``.
-
-    Raises:
-        UsageError: there is no inflection within the data, so that there are no pieces, or
-            ``ratio`` is no share.
-
-    Example:
-        >>> truth = jl.simulate.TRUTHS["dcpt"]
-        >>> facts = {"below": truth | {"B": -0.1}, "above": truth, "ranges": {}}
-        >>> law = jl.papers.piecewise_law(jl.Answer(facts=facts), ratio=0.1)
-        >>> law.predict(N=1.8, D=[1.0, 2.0], r=0.05).round(3).tolist()
-        [2.534, 2.535]
-    """
-    if "below" not in turn.facts:
-        raise UsageError(
-            "there is no inflection within these runs, and so no law in two pieces: fit the "
-            "law dcpt to all of them, or give split= to fit two sides all the same"
-        )
-    if ratio is None:
-        found = [name for name in ("ratio", "zero_slope", "split") if name in turn.quantities]
-        ratio = turn.quantities[found[0]].value
-    if not 0 < ratio < 1:
-        raise UsageError(
-            f"ratio is {ratio}; it must be a share between 0 and 1", argument="ratio", value=ratio
-        )
-    piece = laws.built_in("dcpt")
-
-    def loss(N: Any, D: Any, r: Any, *, ratio: Any) -> Any:
-        sides = (piece.function(N, D, r, **turn.facts[side]) for side in ("below", "above"))
-        return jnp.where(r < ratio, *sides)
-
-    law = Law(
-        "dcpt-piecewise", loss, piece.inputs, (replace(real(0.0, 1.0), name="ratio"),),
-        formula="dcpt of one fit below a share, of another from it on", source="Que 2024, App. I.3",
-    )  # fmt: skip
-    single = {spec.name: turn.units.get(spec.name, ("", spec.unit))[1] for spec in law.inputs}
-    return FittedLaw(
-        law, {"ratio": float(ratio)}, notes=turn.notes,
-        units={spec.name: single[spec.name] / spec.unit for spec in law.inputs},
-        ranges={name: (low, high) for name, (low, high) in turn.facts["ranges"].items()},
-        source="the two fits of an inflection ratio",
-    )  # fmt: skip
-
-
-@checked
-def loss_slopes(
-    runs: Any, *, every: float | None = None, **reading: Unpack[ReadingOptions]
-) -> pd.DataFrame:
-    """How fast the loss moves with D at every share: ΔL/ΔD between evaluations of a run.
-
-    The implicit trend of Que 2024 (eq. 5) is that ∂L/∂D falls with r. The paper reads it off
-    these differences over every 5,000 steps, drawn over r (App. E.2, figure 10).
-
-    Args:
-        runs: runs as :func:`jaxlaw.read_runs` takes or returns them, with columns N, D, r, loss;
-            rows of one N, r and D are averaged.
-        every: least D from one evaluation to the next, in the unit of the runs; None takes all.
-        **reading: options of :func:`jaxlaw.read_runs`.
-
-    Returns:
-        One row a size, step of D and share, in the units of the runs: ``N``, ``D_low``,
-        ``D_high``, ``r``, ``slope`` (nats per unit of D) and ``falls``, 1 where the slope is below
-        that at the next smaller share, else 0; NaN at the smallest. ``attrs["units"]`` has what one
-        of N and of D is worth in single parameters and tokens.
-
-    Raises:
-        DataError: no run has two evaluations that far apart.
-
-    Example:
-        >>> runs = jl.simulate.experiment("dcpt", noise=0.0).table
-        >>> float(jl.papers.loss_slopes(runs)["falls"].mean())  # the implicit trend holds
-        1.0
-    """
-    seen = read_runs(runs, **reading).observations("dcpt", free=())
-    table = pd.DataFrame({name: v / seen.scale[name] for name, v in seen.inputs.items()})
-    table = table.assign(loss=seen.target)[seen.weight > 0]
-    records = []
-    for (N, r), run in table.groupby(["N", "r"]):
-        loss = run.groupby("D")["loss"].mean()
-        kept = [0]  # evaluations at least so far apart, from the first on
-        for k, D in enumerate(loss.index):
-            if k and D - loss.index[kept[-1]] >= (every or 0.0) * (
-                1 - 1e-9
-            ):  # steps may be rounded
-                kept.append(k)
-        D = loss.index[kept]
-        slopes = np.diff(loss.iloc[kept]) / np.diff(D)
-        steps = zip(D[:-1], D[1:], slopes, strict=True)
-        records += [(N, first, last, r, slope) for first, last, slope in steps]
-    if not records:
-        raise DataError(
-            f"{seen.source}: no run (rows of one N and r) has two evaluations "
-            + (f"{every:g} of D apart; ask for less (every=)" if every else "of different D")
-        )
-    table = pd.DataFrame(records, columns=["N", "D_low", "D_high", "r", "slope"])
-    table = table.sort_values(["N", "D_low", "D_high", "r"], ignore_index=True)
-    change = table.groupby(["N", "D_low", "D_high"])["slope"].diff()
-    table = table.assign(falls=np.where(change.isna(), np.nan, change < 0))
-    table.attrs["units"] = {name: seen.units[name] for name in ("N", "D")}
-    return table
 
 
 def _trends(seen: Observations, used: np.ndarray) -> pd.DataFrame:
@@ -355,46 +238,11 @@ def _interval(
     met = crossings[np.isfinite(crossings)]
     if not np.isfinite(ratio):
         return _NONE, []
-    needed, notes = fewest_for(level), []
-    if len(met) < needed:
-        message = (
-            f"{len(met)} of {len(crossings)} resampled fits meet; a {level:.0%} interval of fewer "
-            f"than {needed} is too narrow: ask for more resamples"
-        )
-        notes.append(Note("few-resamples", "warning", message))
+    notes = few_resamples_notes(len(met), level)
     if len(met) < 2:
         return _NONE, notes
     low, high = percentile_interval(met, level)
     if not low <= ratio <= high:
-        message = "the resampled fits meet to one side of the ratio; rely on the bracket"
+        message = f"the resampled fits meet to one side of the ratio: {_BRACKET}"
         notes.append(Note("crossing-unclear", "warning", message))
     return (float(low), float(high)), notes
-
-
-def _crossing_notes(
-    crossings: np.ndarray, several: bool, bracket: tuple[float, float], below: dict[str, float],
-    above: dict[str, float],
-) -> list[Note]:  # fmt: skip
-    """What is wrong with where the fits meet, all runs' first."""
-    notes, ratio = [], crossings[0]
-    missing = float(np.isnan(crossings[1:]).mean())
-    if np.isnan(ratio) or missing > 0.1 or several:
-        what = (
-            "the two fits do not meet"
-            if np.isnan(ratio)
-            else "the two fits meet more than once"
-            if several
-            else f"{missing:.0%} of the resampled fits do not meet"
-        )
-        message = f"{what} near the split: the trend turns smoothly there; rely on the bracket"
-        notes.append(Note("crossing-unclear", "warning", message))
-    if np.isfinite(ratio) and not bracket[0] <= ratio <= bracket[1]:
-        message = "the fits meet outside the shares between which the trend turns; rely on these"
-        notes.append(Note("crossing-unclear", "warning", message))
-    if below["B"] >= 0 or above["B"] <= 0:
-        message = (
-            f"B is {below['B']:.3g} below the split and {above['B']:.3g} above it, where negative "
-            "and positive are expected: the split may be wrong"
-        )
-        notes.append(Note("unexpected-sign", "warning", message))
-    return notes

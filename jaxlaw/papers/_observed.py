@@ -7,7 +7,7 @@ The loss envelope (Hoffmann 2022, §3.1; Zheng 2024, §4.2), data transferred be
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,6 @@ from jaxlaw.errors import DataError, UsageError, listed
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import LEVEL
 
-Cost = Callable[[Any, Any], Any]
-
 
 @checked
 def loss_envelope(
@@ -32,7 +30,6 @@ def loss_envelope(
     levels: ResampleCount | Sequence[float] = 30,
     *,
     run: str | None = None,
-    cost: Callable[..., Any] | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """The lowest loss at each level of compute, over all runs: what compute laws are fitted to.
@@ -46,10 +43,10 @@ def loss_envelope(
 
     Args:
         table: columns ``N``, ``D`` (raw counts) and ``loss``, a row for each point of a
-            curve; or ``C`` in place of ``D``, FLOPs. A file, a DataFrame, or a dict of arrays.
+            curve; or ``C``, FLOPs, which are 6·N·D without it. A file, a DataFrame, or a dict of
+            arrays.
         levels: FLOPs, or how many, evenly in log compute over all runs.
         run: column that distinguishes runs; left out, every N is a run.
-        cost: function ``f(N, D)`` in FLOPs, on arrays; 6·N·D if None.
         columns: name → column, where they are called otherwise.
 
     Returns:
@@ -58,7 +55,7 @@ def loss_envelope(
         the form without an irreducible loss that Zheng 2024, §4.2, prints.
 
     Raises:
-        UsageError: levels that are none, or N and D that give no FLOPs.
+        UsageError: levels that are none.
         DataError: a column is missing, or no run passes any level.
 
     Example:
@@ -76,7 +73,7 @@ def loss_envelope(
         missing = [name for name in ("N", "D") if name not in table]
         if missing:
             raise DataError(f"{read.source} has neither {' and '.join(missing)} nor C, FLOPs")
-        table = table.assign(C=_flops(cost, table["N"], table["D"]))
+        table = table.assign(C=6.0 * table["N"] * table["D"])
     table = table[np.isfinite(table[["C", "loss"]].to_numpy(float)).all(axis=1) & (table["C"] > 0)]
     if not table.size:
         raise DataError("no row has a finite loss and compute above 0")
@@ -115,7 +112,6 @@ def observed_transfer(
     continual: Any,
     *,
     by: str = "N",
-    cost: Cost | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Effective data transferred and compute saved of observed curves (Zheng 2024, figure 2).
@@ -131,14 +127,13 @@ def observed_transfer(
             a file, a DataFrame, or a dict of arrays.
         continual: the same columns of curves from a base.
         by: column that pairs the curves; one curve from scratch for each of its values.
-        cost: function ``f(N, D)`` in FLOPs, on arrays; 6·N·D if None.
         columns: name → column of both tables, where they are called otherwise.
 
     Returns:
         A row for each point of the continual curves whose size has one from scratch: ``N`` (or
         ``by``), ``D``, ``loss``, ``scratch_D``, ``transferred`` (scratch_D − D) and ``saved``
-        ((C_scratch − C_continual)/C_scratch). NaN where the curve from scratch has no such loss:
-        it has not come down to it, or starts below it.
+        ((C_scratch − C_continual)/C_scratch at 6·N·D FLOPs). NaN where the curve from scratch has
+        no such loss: it has not come down to it, or starts below it.
 
     Raises:
         DataError: a column is missing, no curve has a partner, or none of their losses meet.
@@ -151,37 +146,25 @@ def observed_transfer(
         >>> print(f"{table['saved'].median():.0%}")
         50%
     """
-    continual_runs, theirs = (
-        _curves(table, what, by, cost, columns or {})
+    ours, theirs = (
+        _curves(table, what, by, columns or {})
         for table, what in ((continual, "continual"), (scratch, "scratch"))
     )
-    shared = [value for value in continual_runs if value in theirs]
+    shared = [value for value in ours if value in theirs]
     if not shared:
         raise DataError(
-            f"no {by} has a curve of both kinds: scratch has {listed(theirs)}, "
-            f"continual {listed(continual_runs)}"
+            f"no {by} has a curve of both kinds: scratch has {listed(theirs)}, continual "
+            f"{listed(ours)}"
         )
-    transfers = pd.concat(
-        [
-            continual_runs[value].assign(
-                scratch_D=_tokens_at(theirs[value], continual_runs[value]["loss"].to_numpy())
-            )
-            for value in shared
-        ],
-        ignore_index=True,
+    table = pd.concat([ours[value] for value in shared], ignore_index=True)
+    table["scratch_D"] = np.concatenate(
+        [_tokens_at(theirs[value], ours[value]["loss"].to_numpy()) for value in shared]
     )
-    if transfers["scratch_D"].isna().all():
+    if table["scratch_D"].isna().all():
         raise DataError("no continual loss lies within the losses of the curve from scratch")
-    transfers["transferred"] = transfers["scratch_D"] - transfers["D"]
-    if cost is None:  # at equal size; N need not be known
-        ratio = transfers["D"] / transfers["scratch_D"]
-    else:
-        spent, needed = (
-            _flops(cost, transfers["N"], transfers[name]) for name in ("D", "scratch_D")
-        )
-        ratio = spent / needed
-    transfers["saved"] = 1 - ratio
-    return transfers[[by, "D", "loss", "scratch_D", "transferred", "saved"]]
+    table["transferred"] = table["scratch_D"] - table["D"]
+    table["saved"] = 1 - table["D"] / table["scratch_D"]
+    return table[[by, "D", "loss", "scratch_D", "transferred", "saved"]]
 
 
 @checked
@@ -251,8 +234,8 @@ def transfer_law(
         interval = dict(zip("kab", zip(low, high, strict=True), strict=True))
         interval["k"] = np.exp(interval["k"])
     else:
-        message = f"{len(sizes)} sizes do not show how far the law moves: there is no interval"
-        notes.append(Note("no-interval", "warning", message))
+        message = f"{len(sizes)} sizes are too few to leave one out: no interval; add sizes"
+        notes.append(Note("few-resamples", "warning", message))
     log_k, a, b = coefficients.tolist()
     values = {"k": math.exp(log_k), "a": a, "b": b, "scatter": scatter}
     none = (math.nan, math.nan)
@@ -280,36 +263,18 @@ def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
     def left(coefficients: np.ndarray) -> np.ndarray:
         return np.logaddexp(log_D, inputs @ coefficients) - needed
 
-    def slopes(coefficients: np.ndarray) -> np.ndarray:
-        of_sum = log_D - inputs @ coefficients
-        return inputs / (1 + np.exp(np.minimum(of_sum, 700.0)))[:, None]
-
     start = np.linalg.lstsq(inputs[more], np.log(table["transferred"][more]), rcond=None)[0]
-    best = least_squares(left, start, slopes, xtol=1e-12, ftol=1e-12, gtol=1e-12)
+    best = least_squares(left, start, "3-point", xtol=1e-12, ftol=1e-12, gtol=1e-12)
     log_k = best.x[0] - best.x[1] * log_D.mean() - best.x[2] * log_N.mean()
     scatter = math.sqrt(2 * best.cost / max(len(table) - 3, 1))
     return np.append(log_k, best.x[1:]), scatter
 
 
-def _flops(cost: Callable[..., Any] | None, N: pd.Series, D: pd.Series) -> np.ndarray:
-    """FLOPs of observed runs, 6·N·D or what the user's own function has them cost."""
-    sizes, tokens = N.to_numpy(float), D.to_numpy(float)
-    try:
-        return np.asarray(6 * sizes * tokens if cost is None else cost(sizes, tokens), float)
-    except Exception as error:  # of the user's own function, which may raise anything
-        raise UsageError(f"cost(N, D) ended in {type(error).__name__}: {error}") from error
-
-
-def _curves(
-    table: Any, what: str, by: str, cost: Cost | None, columns: Mapping[str, str]
-) -> dict[Any, pd.DataFrame]:
+def _curves(table: Any, what: str, by: str, columns: Mapping[str, str]) -> dict[Any, pd.DataFrame]:
     """The points of each curve, tokens rising, by what pairs it."""
     needed = {by: ", which pairs the curves", "D": ", the tokens", "loss": ""}
-    if cost is not None:
-        needed["N"] = ", which the cost takes"
-    texts = [] if by == "N" and cost is not None else [by]
     name = f"the {what} table"
-    table = read_columns(table, needed, (), columns, texts=texts, name=name).table
+    table = read_columns(table, needed, (), columns, texts=[by], name=name).table
     good = np.isfinite(table[["D", "loss"]]).all(axis=1) & (table["D"] > 0)
     if not good.any():
         raise DataError(f"no row of {name} has a finite loss and tokens above 0")

@@ -96,19 +96,17 @@ def out_of_domain(
         for name, column in values.items()
         if name != "balance" or valid[0]
     }
-    notes = []
+    doubts = []
     if r2 < _POOR:
-        message = (
+        doubts.append(
             f"the mixture explains little of these losses (R² {r2:.3f}, RMSE {rmse:.3g}); the "
-            "paper too warns that not every validation set is one"
+            "paper too warns that not every validation set is one: plan by its own curves"
         )
-        notes.append(Note("poor-mixture", "warning", message))
     if (weights[0] < 0).any():
-        message = (
+        doubts.append(
             "a weight is negative: this is no balance of the two losses, and what lowers one of "
-            "them lifts this one"
+            "them lifts this one; leave nonnegative= at True for a balance"
         )
-        notes.append(Note("negative-weight", "warning", message))
     zero = [name for name, w in zip(("λ1'", "λ2'"), weights[0], strict=True) if w == 0]
     shown = table.assign(mixture=mixture).iloc[:: -(-len(table) // _POINTS)]
     return Answer(
@@ -116,8 +114,9 @@ def out_of_domain(
         sentence="the loss is {weight_pt} of that on the pre-training corpus and {weight_cpt} of "
         "that on the new one, R² {r2}, RMSE {rmse}",
         quantities=quantities | {"r2": Quantity(r2), "rmse": Quantity(rmse, "nats")},
+        notes=tuple(Note("poor-mixture", "warning", doubt) for doubt in doubts),
         facts={"binding": f"{zero[0]} at 0"} if zero else {},
-        level=level, notes=tuple(notes), curves={"losses": shown},
+        level=level, curves={"losses": shown},
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from jaxlaw import laws
 from jaxlaw._answer import Answer
 from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, Quantity, checked_number
-from jaxlaw._typed import Between, ConfidenceLevel, NotNegative, ResampleCount, Seed, checked
+from jaxlaw._typed import Between, ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data import read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FitOptions, fit, fit_many
@@ -33,10 +33,15 @@ MISALIGNED = "suspect misalignment"
 REACHED = "stop: target reached"
 ALONE = "finetuning data alone suffice"
 SATURATED = "stop: the score is saturated"
+BELOW = "stop: gains below the target"
 CONTINUE = "continue"
 
 FEWEST = 3  # checkpoints that determine the law's three parameters
 FIRST = 4  # checkpoints whose law the later ones are compared with, as in Isik 2024, §4
+#: Log of predicted over observed score beyond which the law breaks. Scores that obey the law break
+#: it by chance in at most 3 of 100 corpora where they scatter by 1 %, in 6 to 21 where by 2 %
+#: (eight checkpoints over two decades).
+SHORTFALL = 0.1
 LEVEL_OF_ORDER = 0.01  # of the test whether scores fall, and of that whether they rise
 PRIOR_DEGREES = 4  # of the scatter that the user knows, beside those of the rows
 
@@ -49,11 +54,9 @@ def pretraining_value(
     *,
     at: float | None = None,
     target: float | None = None,
-    least_gain: float | None = None,
     baseline: float | None = None,
     columns: Mapping[str, str] | None = None,
     noise: Annotated[float, Between(0, 1)] = 0.01,
-    shortfall: NotNegative = 0.1,
     n_resamples: ResampleCount = 400,
     seed: Seed = 0,
     level: ConfidenceLevel = LEVEL,
@@ -73,24 +76,21 @@ def pretraining_value(
             another that grows); ``cross_entropy`` where there is one. Three rows or more.
         at: larger Dp to predict; left out, twice the last one.
         target: score that is wanted.
-        least_gain: least gain, from the last checkpoint to ``at``, that is worth the tokens.
         baseline: score of the same model without pretraining, trained on the task alone.
         columns: name → column, where they are called otherwise.
         noise: share of the highest score by which one score scatters, as known beforehand
             (finetuned again, say); it weighs as much as four further checkpoints. Where scores
             scatter by more, give it: four of 2 % are taken for falling in 3 of 10 corpora.
-        shortfall: log of predicted over observed score beyond which the law breaks. At 0.1,
-            scores that obey the law break it by chance in at most 3 of 100 corpora where they
-            scatter by 1 %, in 6 to 21 where by 2 % (eight checkpoints over two decades).
         n_resamples: number of resamples of the residuals, for intervals; 0 for none.
         seed: seed of the resamples.
         level: confidence level of the intervals.
 
     Returns:
         Answer with the facts ``advice`` (``continue``, ``stop: target reached``,
-        ``stop: gains below …``, ``stop: the score is saturated``, ``suspect misalignment`` or
-        ``finetuning data alone suffice``), ``reasons``, its grounds in sentences, ``monotone``,
-        whether the score never falls by more than its scatter explains, and ``params`` of the law
+        ``stop: gains below the target``, ``stop: the score is saturated``,
+        ``suspect misalignment`` or ``finetuning data alone suffice``), ``reasons``, its grounds in
+        sentences, ``monotone``, whether the score never falls by more than its scatter explains,
+        and ``params`` of the law
         ``downstream-bleu`` on the checkpoints before a break. Quantities: ``predicted``, the score
         at ``at`` tokens, and ``gain``, that less the law's score at the last checkpoint;
         ``tokens_to_target``, the Dp at which the law reaches the ``target`` (infinite: at none
@@ -113,8 +113,7 @@ def pretraining_value(
     Shell:
         jaxlaw plan pretraining-value checkpoints.csv --target 25 --baseline 12 --at 1e12
     """
-    given = {"target": target, "baseline": baseline, "least_gain": least_gain}
-    for name, value in given.items():
+    for name, value in {"target": target, "baseline": baseline}.items():
         if value is not None:
             checked_number(name, value, "positive" if name == "target" else "nonnegative")
     check_resamples(n_resamples)
@@ -128,10 +127,64 @@ def pretraining_value(
             value=at,
         )
     best, order = float(scores.max()), _order(np.log(Dp), scores / scores.max(), noise)
-    law = _Law({}, {}, [], {}, math.nan)
+    values: dict[str, np.ndarray] = {}
+    band, facts, notes, broken = {}, {}, [], math.nan
     if not order.falls:
-        law = _by_law(table, order.flat, at, target, shortfall, n_resamples, seed, level)
-    notes = law.notes
+        # 1. What the law of the first few says of the others. It is fitted as often as there will
+        # be resamples, so that both are one program.
+        law, count = laws.built_in("downstream-bleu"), max(n_resamples, 1)
+        renamed = table[["Dp", "score"]].rename(columns={"score": "BLEU"})
+        seen, here = read_runs(renamed).observations(law), np.arange(len(Dp))
+        predicted, every = np.full(len(Dp), np.nan), np.ones((count, 1))
+        if len(Dp) > FIRST:
+            few = fit_many(law, seen, every * (here < FIRST), every * scores, _VALUE_SEARCH).params
+            few = {name: column[0] for name, column in few.items()}
+            predicted[FIRST:] = _scores(few, Dp[FIRST:])
+        table["predicted"] = predicted
+        kept, short = len(Dp), np.log(predicted / scores) > SHORTFALL
+        if short.any() and not order.flat:  # else the first four rose by scatter
+            kept = int(np.argmax(short))
+            broken = float(Dp[kept])
+        # 2. The law of all before a break, and its draws.
+        with warnings.catch_warnings():
+            if order.flat:  # no law explains what is scatter alone
+                warnings.simplefilter("ignore", FitWarning)
+            law_fit = fit(law, renamed[:kept])
+        facts["params"] = law_fit.params
+        params = {name: np.array([value]) for name, value in law_fit.params.items()}
+        if not order.flat:  # the parameters of a constant are loose, and its R² is nothing
+            notes += [note for note in law_fit.notes if note.severity != "info"]
+        if (spare := kept - len(params)) < 1:
+            message = f"{kept} checkpoints determine the law exactly: no interval; add checkpoints"
+            notes.append(Note("few-resamples", "warning", message))
+        elif n_resamples:
+            # Residuals resampled around the law, as wide as if it had not seen them.
+            middle = np.log(law_fit.predict(Dp=Dp))
+            residuals = (np.log(scores) - middle)[:kept]
+            residuals = (residuals - residuals.mean()) * math.sqrt(kept / spare)
+            # jaxlaw.bootstrap would compile for every number of rows kept: these are versions of
+            # one shape, refitted by the program that has fitted the first checkpoints.
+            drawn = resampled_residuals(residuals, n_resamples, seed, size=len(Dp), degrees=spare)
+            weights = np.tile(here < kept, (n_resamples, 1)).astype(float)
+            refits = fit_many(law, seen, weights, np.exp(middle + drawn), _VALUE_SEARCH)
+            params = {name: np.append(x, refits.params[name]) for name, x in params.items()}
+            notes += few_resamples_notes(n_resamples, level)
+        # 3. What it predicts.
+        if at > 10 * Dp[kept - 1]:
+            ends = f"{Dp[0]:.3g} to {Dp[kept - 1]:.3g}"
+            message = f"Dp = {at:.3g} is far beyond the checkpoints ({ends})"
+            notes.append(Note("extrapolation", "warning", message))
+        values["predicted"] = _scores(params, at)
+        values["gain"] = values["predicted"] - _scores(params, Dp[-1])
+        if target is not None:
+            with np.errstate(over="ignore"):
+                logarithm = target ** (1 / params["beta"])  # of A·Dp^α
+                tokens = np.exp((logarithm - params["log_A"]) / params["alpha"])
+            values["tokens_to_target"] = tokens
+        along = np.geomspace(Dp[0], at, 99)
+        each = _scores({name: column[:, None] for name, column in params.items()}, along)
+        band = {"law": pd.DataFrame({"Dp": along, **interval_columns("predicted", each, level)})}
+    # 4. The cross-entropy, the advice, and all numbers.
     if "cross_entropy" in table:
         worse = np.append(False, np.diff(scores) < -(noise * best if order.falls else math.inf))
         table["disagree"] = worse & np.append(False, np.diff(table["cross_entropy"]) < 0)
@@ -139,113 +192,37 @@ def pretraining_value(
             listed = ", ".join(f"{value:.3g}" for value in Dp[table["disagree"]])
             message = (
                 f"the cross-entropy fell and the score with it at Dp = {listed}: by the "
-                "cross-entropy alone the corpus would seem to help (Isik 2024, §3.2)"
+                "cross-entropy alone the corpus would seem to help (Isik 2024, §3.2); rely on the "
+                "score"
             )
             notes.append(Note("metrics-disagree", "warning", message))
-    advice, reasons = _advice(table, order, law, at, target, least_gain, baseline)
-    bounds, units = intervals(law.values, level), {"tokens_to_target": "tokens"}
-    found = {
+    first = {name: float(column[0]) for name, column in values.items()}
+    advice, reasons = _advice(table, order, first, broken, at, target, baseline)
+    bounds, none = intervals(values, level), (math.nan, math.nan)
+    quantities = {
         name: Quantity(
-            float(column[0]), units.get(name, ""), 1.0,
-            *map(float, bounds.get(name, (math.nan, math.nan))), column[1:],
+            first[name], "tokens" if name == "tokens_to_target" else "", 1.0,
+            *map(float, bounds.get(name, none)), column[1:],
         )
-        for name, column in law.values.items()
+        for name, column in values.items()
     }  # fmt: skip
-    others = {
+    quantities |= {
         "best": Quantity(best), "at": Quantity(at, "tokens"),
-        "scatter": Quantity(order.scatter, SHARE), "broken_at": Quantity(law.broken, "tokens"),
-        "target": Quantity(math.nan if target is None else float(target)),
-        "baseline": Quantity(math.nan if baseline is None else float(baseline)),
+        "scatter": Quantity(order.scatter, SHARE),
     }  # fmt: skip
-    found |= {name: one for name, one in others.items() if not math.isnan(one.value)}
-    score = "score {predicted} at {at}, {best} so far" if law.values else "best score so far {best}"
+    given = {"broken_at": (broken, "tokens"), "target": (target, ""), "baseline": (baseline, "")}
+    for name, (value, unit) in given.items():
+        if value is not None and not math.isnan(value):
+            quantities[name] = Quantity(float(value), unit)
+    score = "score {predicted} at {at}, {best} so far" if values else "best score so far {best}"
     return Answer(
-        kind="valuation", sentence=f"{advice}; {score}: {'; '.join(reasons)}", quantities=found,
-        tables={"checkpoints": table},
-        facts={"advice": advice, "reasons": reasons, "monotone": not order.falls}
-        | ({"params": law.params} if law.params else {}),
+        kind="valuation", sentence=f"{advice}; {score}: {'; '.join(reasons)}",
+        quantities=quantities, tables={"checkpoints": table}, level=level, notes=tuple(notes),
+        facts={"advice": advice, "reasons": reasons, "monotone": not order.falls, **facts},
         units={"Dp": ("tokens", 1.0), "cross_entropy": ("nats", 1.0),
                "score": ("", 1.0), "predicted": ("", 1.0)},
-        level=level, notes=tuple(notes), curves={"law": pd.DataFrame(law.band)} if law.band else {},
+        curves=band,
     )  # fmt: skip
-
-
-class _Law(NamedTuple):
-    """What the law of the scores says.
-
-    Attributes:
-        values: predicted score, gain and tokens to the target, each (1 + R,).
-        params: of the law downstream-bleu.
-        notes: findings on the law.
-        band: the law along Dp, with its bounds.
-        broken: Dp at which it breaks; NaN where it does not.
-    """
-
-    values: dict[str, np.ndarray]
-    params: dict[str, float]
-    notes: list[Note]
-    band: dict[str, np.ndarray]
-    broken: float
-
-
-def _by_law(
-    table: pd.DataFrame, flat: bool, at: float, target: float | None, shortfall: float,
-    n_resamples: int, seed: int, level: float,
-) -> _Law:  # fmt: skip
-    """The law of scores that do not fall; the table gets what that of the first few says."""
-    Dp, scores = table["Dp"].to_numpy(), table["score"].to_numpy()
-    notes, broken = [], math.nan
-    law = laws.built_in("downstream-bleu")
-    renamed = table[["Dp", "score"]].rename(columns={"score": "BLEU"})
-    seen, here = read_runs(renamed).observations(law), np.arange(len(Dp))
-    # What the law of the first few says of the others. It is fitted as often as there will be
-    # resamples, so that both are one program.
-    predicted, every = np.full(len(Dp), np.nan), np.ones((max(n_resamples, 1), 1))
-    if len(Dp) > FIRST:
-        few = fit_many(law, seen, every * (here < FIRST), every * scores, _VALUE_SEARCH)
-        few = {name: column[0] for name, column in few.params.items()}
-        predicted[FIRST:] = _scores(few, Dp[FIRST:])
-    table["predicted"] = predicted
-    kept, short = len(Dp), np.log(predicted / scores) > shortfall
-    if short.any() and not flat:  # else the first four rose by scatter
-        kept = int(np.argmax(short))
-        broken = float(Dp[kept])
-    with warnings.catch_warnings():
-        if flat:  # no law explains what is scatter alone
-            warnings.simplefilter("ignore", FitWarning)
-        law_fit = fit(law, renamed[:kept])
-    params = {name: np.array([value]) for name, value in law_fit.params.items()}
-    if not flat:  # the parameters of a constant are loose, and its R² is nothing
-        notes += [note for note in law_fit.notes if note.severity != "info"]
-    if (spare := kept - len(params)) < 1:
-        message = f"{kept} checkpoints determine the law exactly: there is no interval"
-        notes.append(Note("no-interval", "warning", message))
-    elif n_resamples:
-        # Residuals resampled around the law, as wide as if it had not seen them.
-        middle = np.log(law_fit.predict(Dp=Dp))
-        residuals = (np.log(scores) - middle)[:kept]
-        residuals = (residuals - residuals.mean()) * math.sqrt(kept / spare)
-        # jaxlaw.bootstrap would compile for every number of rows kept: these are versions of
-        # one shape, refitted by the program that has fitted the first checkpoints.
-        drawn = resampled_residuals(residuals, n_resamples, seed, size=len(Dp), degrees=spare)
-        weights = np.tile(here < kept, (n_resamples, 1)).astype(float)
-        refits = fit_many(law, seen, weights, np.exp(middle + drawn), _VALUE_SEARCH)
-        params = {name: np.append(x, refits.params[name]) for name, x in params.items()}
-        notes += few_resamples_notes(n_resamples, level)
-    if at > 10 * Dp[kept - 1]:
-        message = f"Dp = {at:.3g} is far beyond the checkpoints ({Dp[0]:.3g} to {Dp[kept - 1]:.3g})"
-        notes.append(Note("extrapolation", "warning", message))
-    values = {"predicted": _scores(params, at)}
-    values["gain"] = values["predicted"] - _scores(params, Dp[-1])
-    if target is not None:
-        with np.errstate(over="ignore"):
-            logarithm = target ** (1 / params["beta"])  # of A·Dp^α
-            tokens = np.exp((logarithm - params["log_A"]) / params["alpha"])
-        values["tokens_to_target"] = tokens
-    along = np.geomspace(Dp[0], at, 99)
-    each = _scores({name: column[:, None] for name, column in params.items()}, along)
-    band = {"Dp": along, **interval_columns("predicted", each, level)}
-    return _Law(values, law_fit.params, notes, band, broken)
 
 
 def _read_checkpoints(checkpoints: Any, columns: Mapping[str, str]) -> pd.DataFrame:
@@ -255,22 +232,14 @@ def _read_checkpoints(checkpoints: Any, columns: Mapping[str, str]) -> pd.DataFr
     for name, values in runs.table.items():
         bad = ~(np.isfinite(values) & (values > 0)).to_numpy()
         refuse_rows(runs, str(name), bad, "checkpoints need finite numbers above 0")
-    table = runs.table.sort_values("Dp", kind="stable", ignore_index=True)
-    if len(table) < FEWEST:
+    again = runs.table["Dp"].duplicated().to_numpy()
+    refuse_rows(runs, "Dp", again, "several checkpoints have it; give their mean score once")
+    if len(runs.table) < FEWEST:
         raise DataError(
-            f"{len(table)} checkpoints cannot determine the law's three parameters; finetune "
+            f"{len(runs.table)} checkpoints cannot determine the law's three parameters; finetune "
             f"{FEWEST} or more"
         )
-    if table["Dp"].duplicated().any():
-        again = table["Dp"][table["Dp"].duplicated()].iloc[0]
-        raise DataError(
-            "several checkpoints have the same Dp; give their mean score once",
-            file=runs.source,
-            row=runs.table.index[runs.table["Dp"] == again][1],
-            column=runs.columns["Dp"],
-            value=again,
-        )
-    return table
+    return runs.table.sort_values("Dp", kind="stable", ignore_index=True)
 
 
 class _Order(NamedTuple):
@@ -329,14 +298,11 @@ def _scores(params: Mapping[str, Any], Dp: Any) -> np.ndarray:
 
 
 def _advice(
-    table: pd.DataFrame, order: _Order, law: _Law, at: float, target: float | None,
-    least_gain: float | None, baseline: float | None,
+    table: pd.DataFrame, order: _Order, found: Mapping[str, float], broken: float, at: float,
+    target: float | None, baseline: float | None,
 ) -> tuple[str, list[str]]:  # fmt: skip
-    """The advice, and why."""
+    """The advice, and why; ``found`` is what the law says, if there is one."""
     reasons, scores = [], table["score"].to_numpy()
-    predicted, gain = (
-        float(law.values[name][0]) if law.values else math.nan for name in ("predicted", "gain")
-    )
     # Of constant scores the highest is so by chance.
     level, what = (
         (scores.mean(), "the mean score") if order.flat else (scores.max(), "the best checkpoint")
@@ -360,26 +326,24 @@ def _advice(
             "the corpus is not needed, and with enough finetuning data none is"
             + ("; baseline= would show it" if baseline is None else "")
         )
-    elif not math.isnan(law.broken):
+    elif not math.isnan(broken):
         reasons.append(
-            f"the law breaks at Dp = {law.broken:.3g}: the score falls short of what the law of "
+            f"the law breaks at Dp = {broken:.3g}: the score falls short of what the law of "
             f"the first {FIRST} checkpoints predicts"
         )
     else:
+        gain = found["gain"]
         reasons.append(f"the law holds, and predicts a gain of {gain:.4g} up to Dp = {at:.3g}")
     if target is not None and scores.max() >= target:
         return REACHED, [f"the score of {scores.max():.4g} is at the target, {target:g}", *reasons]
-    if order.falls or not math.isnan(law.broken):
+    if order.falls or not math.isnan(broken):
         return MISALIGNED, reasons
-    if alone and (order.flat or predicted <= baseline + slack):
+    if alone and (order.flat or found["predicted"] <= baseline + slack):
         return ALONE, reasons
     if order.flat:
         return SATURATED, reasons
-    if target is not None and predicted < target:
-        tokens = law.values["tokens_to_target"][0]
-        reasons.append(f"the target {target:g} would take Dp = {tokens:.3g}")
-        if least_gain is None and at > 2 * table["Dp"].iloc[-1]:
-            return "stop: gains below the target", reasons
-    if least_gain is not None and gain < least_gain:
-        return f"stop: gains below {least_gain:g}", reasons
+    if target is not None and found["predicted"] < target:
+        reasons.append(f"the target {target:g} would take Dp = {found['tokens_to_target']:.3g}")
+        if at > 2 * table["Dp"].iloc[-1]:
+            return BELOW, reasons
     return CONTINUE, reasons

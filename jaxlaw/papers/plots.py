@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
 from jaxlaw._answer import Answer, picture
@@ -16,71 +12,16 @@ from jaxlaw._axes import (
     GREEN,
     INK,
     RED,
-    count_in_words,
     curve,
     dots,
     finish,
-    log_axis,
     new_axes,
     percent,
     shades,
     vertical,
     write,
 )
-from jaxlaw._quantities import SHARE, written, written_range
-from jaxlaw._typed import checked
-from jaxlaw.errors import UsageError
-from jaxlaw.papers._inflection import loss_slopes
-
-
-@checked
-def slopes_over_share(
-    runs: Any, ax: Axes | None = None, *, every: float | None = None, N: float | None = None
-) -> Axes:
-    """ΔL/ΔD over the share, a curve for each D, at one size: figure 10 of Que 2024.
-
-    A law of mixtures has the implicit trend (eq. 5) where the curves fall.
-
-    Args:
-        runs: runs as :func:`jaxlaw.read_runs` takes or returns them, with N, D, r, loss; or the
-            table of :func:`jaxlaw.papers.loss_slopes`.
-        ax: axes to draw on; a new figure if None.
-        every: least D from one evaluation to the next, as for :func:`jaxlaw.papers.loss_slopes`.
-        N: size, in the unit of the runs; the largest if None.
-
-    Raises:
-        UsageError: no run has that size.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> plots.slopes_over_share(jl.simulate.experiment("dcpt", noise=0).table).get_xlabel()
-        'share of the corpus r'
-    """
-    made = isinstance(runs, pd.DataFrame) and {"slope", "D_low"} <= set(runs)
-    table = runs if made else loss_slopes(runs, every=every)
-    units = table.attrs.get("units")  # none of a table that was read from a file
-    size = table["N"].max() if N is None else N
-    table = table[np.isclose(table["N"], size)]
-    if table.empty:
-        raise UsageError(f"no run has N = {size:g}")
-    ax = ax or new_axes()
-    groups = list(table.groupby(["D_low", "D_high"]))
-    end_labels = [
-        curve(ax, rows, "r", "slope", color, _counted("D", D, units), 1.2, marker="o", markersize=3)
-        for ((_, D), rows), color in zip(groups, shades(len(groups)), strict=True)
-    ]
-    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    of = "unit of D" if units is None else written(1.0, "tokens", units["D"])
-    of = "token" if of == "1 tokens" else of
-    labels = "share of the corpus r", f"ΔL/ΔD (nats per {of})", _counted("N", size, units)
-    return finish(ax, *labels, end_labels[:1] + end_labels[1:][-1:])
-
-
-def _counted(name: str, value: float, units: Mapping[str, float] | None) -> str:
-    """A size or tokens as people read them; in the unit of the table where that is unknown."""
-    if units is None:
-        return f"{name} = {value:.3g}"
-    return f"{name} {written(value, 'parameters' if name == 'N' else 'tokens', units[name])}"
+from jaxlaw._quantities import SHARE, written_range
 
 
 @picture("inflection ratio")
@@ -106,27 +47,6 @@ def inflection_ratio(turn: Answer, ax: Axes | None = None) -> Axes:
         vertical(ax, at.value, f"{'the fits meet' if met else 'slopes pass zero'} at {at}")
     ax.set_title(f"{title}; bars: 2 standard errors", fontsize="medium", color=INK)
     return ax
-
-
-@picture("transfer law")
-def transfer_law(law: Answer, ax: Axes | None = None) -> Axes:
-    """Tokens that a base stands for as curves show them, and the law through them, by size."""
-    ax, end_labels = ax or new_axes(), []
-    shown = law.table[law.table["transferred"] > 0]
-    D = np.geomspace(shown["D"].min(), shown["D"].max(), 50)
-    sizes = list(shown.groupby("N"))
-    for (N, rows), color in zip(sizes, shades(len(sizes)), strict=True):
-        dots(ax, rows["D"], rows["transferred"], color=[color], alpha=1)
-        line = {"transferred": law.k * D**law.a * N**law.b}
-        name = f"N = {count_in_words(float(N))}"
-        end_labels.append(curve(ax, line, D, "transferred", color, name, 1.2))
-    ax.margins(x=0.03)
-    log_axis(ax.yaxis)
-    left = len(law.table) - len(shown)
-    title = f"{law.k:.3g}·D^{law.a:.3g}·N^{law.b:.3g}"
-    title += f"\n{left} points that transfer nothing are not shown" if left else ""
-    return finish(ax, "tokens of the continual run", "tokens transferred", title, end_labels,
-                  log_x={})  # fmt: skip
 
 
 @picture("out of domain")

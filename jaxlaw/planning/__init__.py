@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.size_and_data import tokens_per_parameter as tokens_per_parameter
     from jaxlaw.planning.transfer import break_even as break_even
     from jaxlaw.planning.transfer import compute_multiplier as compute_multiplier
-    from jaxlaw.planning.transfer import compute_savings as compute_savings
     from jaxlaw.planning.transfer import data_transferred as data_transferred
     from jaxlaw.planning.transfer import frontier_savings as frontier_savings
 else:

@@ -38,7 +38,7 @@ from jaxlaw.data import (
     optimizer_steps,
 )
 from jaxlaw.errors import DataError, UsageError, listed, nearest
-from jaxlaw.fitting import Fit, FittedLaw, fit
+from jaxlaw.fitting import Fit, fit
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._frame import (
@@ -68,6 +68,7 @@ _UNITS = {
         (*_LOSSES, "objective", "weighted", "start", "limit", "rise", "critical_point"), TARGET
     ),
 }  # fmt: skip
+_SHARES = ("loss_potential", "replay", "decay", "weight")
 _TRADEOFF = tuple(np.linspace(0, 1, 21))  # weights λ1 along a trade-off
 # Steps of an endless run: every power of its S1 has its limit to rounding, and S1² no overflow.
 _ENDLESS = 1e150
@@ -223,14 +224,13 @@ def layout_of(
     return Layout("given", run.shape), numbers | {"last": last, "first": last + float(drops.sum())}
 
 
-def counted_as(*fits: Any) -> dict[str, Any]:
+def counted_as(*sources: Draws) -> dict[str, Any]:
     """How areas are counted: as for the fits, else as a loss curve's are.
 
     Raises:
         UsageError: the fits differ, or their areas have no closed form.
     """
-    fits = [source.fit for source in as_draws(*fits)]
-    known = [fit.area_options for fit in fits if isinstance(fit, FittedLaw) and fit.area_options]
+    known = [source.fit.area_options for source in sources if source.fit.area_options]
     if any(options != known[0] for options in known):
         raise UsageError(
             f"the fits counted their areas in different ways ({'; '.join(map(str, known))})"
@@ -467,25 +467,17 @@ def _losses_of(
     return _Losses(sources, run, *layout_of(run, counted_as(*sources)), others)
 
 
-def _checked_setting(name: str, values: Any, run: ContinualPretraining) -> np.ndarray:
-    """The values of a setting as float64; raises UsageError on one it cannot have."""
+def _checked(name: str, values: Any, above: float = 0.0) -> np.ndarray:
+    """The values of a setting, or of λ1, as float64; raises UsageError on one it cannot have."""
     values = numbers_of(name, values)
     for value in values.flat:
-        checked_number(name, value, "fraction" if _UNITS.get(name) == SHARE else "positive")
-    if not values.size or name == "steps" and values.min() <= run.warmup:
+        checked_number(name, value, "fraction" if name in _SHARES else "positive")
+    if not values.size or name == "steps" and values.min() <= above:
         raise UsageError(
-            f"{name} takes one value or several, and steps more than the {run.warmup:g} of the "
-            f"warm-up, not {values.tolist()}"
+            f"{name} is one number or several, steps more than the {above:g} of the warm-up, not "
+            f"{values.tolist()}"
         )
     return values
-
-
-def _checked_weights(weight: Any) -> np.ndarray:
-    """(weights,) of λ1."""
-    weights = np.atleast_1d(numbers_of("weight", weight))
-    if weights.ndim != 1 or not len(weights) or not ((weights >= 0) & (weights <= 1)).all():
-        raise UsageError(f"weight λ1 is {weights.tolist()}; it lies in [0, 1], and λ2 is 1 − λ1")
-    return weights
 
 
 def _start_and_end(
@@ -560,7 +552,7 @@ def final_losses(
         [3.399, 3.364]
     """
     losses = _losses_of((pt, cpt), run, at, tuple(settings))
-    given = run.settings | {n: _checked_setting(n, v, run) for n, v in settings.items()}
+    given = run.settings | {n: _checked(n, v, run.warmup) for n, v in settings.items()}
     mesh = np.meshgrid(*(np.atleast_1d(given[name]) for name in SETTINGS), indexing="ij")
     points = {name: axis.ravel() for name, axis in zip(SETTINGS, mesh, strict=True)}
     table = losses.columns(points | _by_name(losses.evaluate(points)), level)
@@ -642,12 +634,9 @@ def optimal_training(
     names = [name for name in SETTINGS if name in over]
     found = _best_settings(losses, over, weight, minimise)
     notes = losses.notes({name: found[name][:, 0] for name in SETTINGS})
-    best = [{name: float(found[name][k, 0]) for name in names} for k in range(np.size(weight))]
-    active = [_binding(over, one) for one in best]
     if np.ndim(weight):
         values = {name: found[name].T for name in (*names, *_LOSSES, "objective")}
         table = losses.columns({"weight": np.asarray(weight, float), **values}, level)
-        table = table.assign(binding=[words for words, _ in active])
         ends = table.iloc[[0, -1] if len(table) > 1 else [0]]
         return losses.answer(
             "tradeoff curve",
@@ -655,7 +644,7 @@ def optimal_training(
             level=level, tables={"table": table}, notes=notes, facts={"minimise": minimise},
         )  # fmt: skip
     values = {name: found[name][0] for name in (*SETTINGS, *_LOSSES, "objective")}
-    ((binding, limits),) = active
+    binding, limits = _binding(over, {name: float(values[name][0]) for name in names})
     peak = "" if np.isnan(values["peak"][0]) else ", peak LR {peak}"
     return losses.answer(
         "optimal training",
@@ -683,10 +672,10 @@ def _best_settings(
     if not names:
         raise UsageError(f"over= needs a range of one or more of {', '.join(SETTINGS)}")
     for name in names:
-        limits = _checked_setting(name, over[name], run)
+        limits = _checked(name, over[name], run.warmup)
         if limits.shape != (2,) or not limits[0] < limits[1]:
             raise UsageError(f"over={{'{name}': …}} takes (lowest, highest), not {over[name]}")
-    weights = _checked_weights(weight)
+    weights = np.atleast_1d(_checked("weight", weight))
     fixed = {name: value for name, value in run.settings.items() if name not in names}
     side = np.linspace(0, 1, _POINTS[len(names)])
     grid = np.stack([g.ravel() for g in np.meshgrid(*[side] * len(names), indexing="ij")], -1)
@@ -766,7 +755,7 @@ def _binding(
         what = {"loss_potential": "loss potential", "peak": "peak LR"}.get(name, name)
         value = exponential(best[name])
         active.append(f"{what} at its {side} bound ({value})")
-        if _UNITS.get(name) != SHARE or (low, high)[share > 0.5] not in (0, 1):
+        if name not in _SHARES or (low, high)[share > 0.5] not in (0, 1):
             message = (
                 f"{what} is at the {side} bound of its range, {value}: this is {bound} bound of "
                 f"the best {what}, which may lie beyond it; widen over= where that is possible"
@@ -1025,18 +1014,13 @@ def _known_base(base: Schedule | str | None, seen: _Seen | None, needed: bool) -
         return None
     if isinstance(base, str) and seen is not None:
         base = seen.curves.schedules.get(base, base)
-    if base is None and seen is not None:
-        runs = {one.rates.tobytes() if one else b"": run for run, one in seen.bases.items()}
-        if len(runs) > 1:
-            raise UsageError(
-                f"the curves have {len(runs)} bases; say which the run goes on from, base='RUN': "
-                f"{listed(runs.values())} each have another",
-                argument="base",
-            )
-        base = next(iter(seen.bases.values()))
+    elif base is None and seen is not None:
+        every = {one.rates.tobytes() if one else b"": one for one in seen.bases.values()}
+        base = next(iter(every.values())) if len(every) == 1 else None
     if base is None:
         raise UsageError(
-            "say how the base was trained: base='wsd:peak=2e-4,steps=40000', or a Schedule",
+            "say which base the run goes on from: the name of one of the curves that has it, "
+            "base='RUN', a line such as 'wsd:peak=2e-4,steps=40000', or a Schedule",
             argument="base",
         )
     schedule = as_schedule(base, "base")
@@ -1156,7 +1140,7 @@ def turning_length(
         jaxlaw plan turning-length pt.json
             --run wsd:steps=10000,peak=2e-4+cosine:steps=10000,peak=2e-4,replay=0.9
     """
-    weights = _checked_weights(weight)
+    weights = np.atleast_1d(_checked("weight", weight))
     if (weights < 1).any() and cpt is None:
         raise UsageError("a weight below 1 balances two losses: give cpt= and weight= together")
     fits = (pt,) if cpt is None else (pt, cpt)

@@ -58,7 +58,7 @@ from jaxlaw.planning._optimise import (
     root,
     total_cost,
 )
-from jaxlaw.planning.size_and_data import budgets_of, min_compute, runs_beyond, size_and_data
+from jaxlaw.planning.size_and_data import budgets_of, runs_beyond, size_and_data
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, has_draws, interval_columns
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
@@ -196,80 +196,8 @@ def data_transferred(
 
 
 _UNITS = {
-    "scratch_D": "tokens", "transferred": "tokens", "scratch_compute": "FLOPs",
-    "continual_compute": "FLOPs",
+    "scratch_D": "tokens", "transferred": "tokens", "continual_compute": "FLOPs",
 }  # fmt: skip
-
-
-@checked
-def compute_savings(
-    scratch: Any,
-    continual: Any,
-    loss: float,
-    *,
-    cost: Cost | None = None,
-    served_tokens: Amount | None = None,
-    max_epochs: float | None = None,
-    at: Mapping[str, float | str] | None = None,
-    level: ConfidenceLevel = LEVEL,
-) -> Answer:
-    """Compute saved at equal loss where either way takes the size that suits it best.
-
-    At equal size :func:`data_transferred` answers.
-
-    Args:
-        scratch: fit of the loss over N and D, from scratch.
-        continual: fit of the loss over N and D, from a base.
-        loss: loss of both, in nats.
-        cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
-        served_tokens: number of tokens that the model will serve, a part of either's compute.
-        max_epochs: largest D/U of a law that has U, as for :func:`jaxlaw.planning.allocation`.
-        at: values of the laws' other inputs: each law takes those that it has.
-        level: confidence level of the intervals.
-
-    Returns:
-        Answer with the ``loss``, ``scratch_compute`` and ``continual_compute`` in FLOPs, and the
-        share ``saved``. Out of reach of scratch, ``scratch_compute`` is infinite and ``saved``
-        is 1; out of reach of both, ``saved`` is NaN.
-
-    Example:
-        >>> scratch = jl.simulate.TRUTHS["chinchilla"]
-        >>> continual = scratch | {"B": scratch["B"] / 2}
-        >>> fits = [("chinchilla", params) for params in (scratch, continual)]
-        >>> print(f"{jl.planning.compute_savings(*fits, loss=2.3).saved:.0%}")
-        92%
-
-    Shell:
-        jaxlaw plan compute-savings scratch.json continual.json --loss 2.3
-    """
-    both, _ = _size_and_data_laws(scratch, continual, at)
-    of_epochs = ["U" in source.law.input_names for source in both]
-    plans = [
-        min_compute(
-            fit, loss, cost=cost, served_tokens=served_tokens, level=level,
-            max_epochs=max_epochs if limited or not any(of_epochs) else None,
-            at=source.inputs_taken(at or {}),
-        )
-        for fit, source, limited in zip((scratch, continual), both, of_epochs, strict=True)
-    ]  # fmt: skip
-    # One without draws stays as it is beside the draws of the other.
-    rows = [np.append(plan.compute, plan.draws.get("compute", ())) for plan in plans]
-    theirs, ours = np.broadcast_arrays(*rows)
-    with np.errstate(invalid="ignore"):
-        saved = np.where(np.isinf(theirs) & np.isfinite(ours), 1.0, 1 - ours / theirs)
-    values = {"loss": loss, "scratch_compute": theirs, "continual_compute": ours, "saved": saved}
-    notes = [
-        Note(note.code, note.severity, f"{way}: {note.message}")
-        for way, plan in zip(("from scratch", "continual"), plans, strict=True)
-        for note in plan.notes
-    ]
-    return plan_answer(
-        "compute savings",
-        "loss {loss}: {continual_compute} from a base, {scratch_compute} from scratch, "
-        "{saved} saved",
-        both[1], values, level=level, degrees=fewest_degrees(both), at=plans[1].point,
-        given=("loss",), notes=[*notes, *base_notes(scratch, continual)], units=_UNITS,
-    )  # fmt: skip
 
 
 @checked
@@ -310,7 +238,7 @@ def frontier_savings(
             raise UsageError(
                 f"law {source.law.name} takes {', '.join(source.law.input_names)}; savings between "
                 "frontiers need laws of the compute C alone, such as loss-compute; for laws of N "
-                "and D use compute_savings or data_transferred"
+                "and D use data_transferred or break_even"
             )
         require_loss(source)
     budgets, params = budgets_of(compute), {n: v[:, None] for n, v in both[0].values.items()}

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from jaxlaw._faces import face
 
 if TYPE_CHECKING:
-    from jaxlaw.papers.plots import slopes_over_share as slopes_over_share
     from jaxlaw.planning.plots import isoflops as isoflops
     from jaxlaw.planning.plots import isoloss as isoloss
     from jaxlaw.planning.plots import transfer as transfer

@@ -55,7 +55,6 @@ LINES = {
     "plan optimal-weights": "python=python.json,wiki=wiki.json --caps code=0.3 "
     "--natural web=8,code=1,math=1 --max-kl 0.15",
     "plan data-transferred": "scratch.json continual.json --N 1.4e9 --D 1e10",
-    "plan compute-savings": "scratch.json continual.json --loss 2.3",
     "plan frontier-savings": "published:zheng-2024-frontier-scratch "
     "published:zheng-2024-frontier-cpt --compute 1e17,1e20,1e23",
     "plan break-even": "scratch.json continual.json --N 1.4e9",

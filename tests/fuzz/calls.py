@@ -95,21 +95,6 @@ def curve() -> pd.DataFrame:
     return pd.DataFrame({"step": step, "loss": 3 + step**-0.5, "lr": np.full(40, 1e-3)})
 
 
-@cache
-def turning() -> pd.DataFrame:
-    """48 runs whose loss rises with D at small shares, and falls at large ones."""
-    N, D, r = (axis.ravel() for axis in np.meshgrid([0.5, 4.0], [0.3, 0.6, 1.2, 2.4],
-                                                    [0.01, 0.02, 0.05, 0.2, 0.4, 0.8]))  # fmt: skip
-    rising, falling = (
-        dict(_TRUTHS["dcpt"]) | {"B": -0.06, "eta": 0.2},
-        dict(_TRUTHS["dcpt"]) | {"B": 0.1, "eta": 1.0},
-    )
-    given = {"N": N, "D": D, "r": r}
-    below, above = (simulate.simulate_runs("dcpt", each, given, noise=0.002) for each in (
-        rising, falling))  # fmt: skip
-    return below.where(below["r"] < 0.1, above)
-
-
 def _design(name: str) -> Callable[..., Any]:
     """A design made, and cut: what it is made of is refused at the latest there."""
 
@@ -155,7 +140,6 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
         "continual": _phases(continued=True),
         "hidden": _phases(),
     },
-    "papers.loss_slopes": lambda: {"runs": turning()},
     "law_table": dict,
     "data.join_scores": lambda: {
         "models": {"model": ["a"], "N": [1e9]},

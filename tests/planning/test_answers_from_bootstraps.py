@@ -29,7 +29,6 @@ PLANS = {
     "min_compute": lambda fit: planning.min_compute(fit, 2.3),
     "tokens_or_size_for": lambda fit: planning.tokens_or_size_for(fit, N=1e9, loss=2.5),
     "transferred": lambda fit: planning.data_transferred(fit, CONTINUAL, N=1e9, D=1e9),
-    "compute_savings": lambda fit: planning.compute_savings(fit, CONTINUAL, 2.3),
     "break_even": lambda fit: planning.break_even(SCRATCH, fit, N=1e9),
 }
 

@@ -5,12 +5,9 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.errors import UsageError
 from tests.fixtures.drawn_laws import CONTINUAL, SCRATCH, drawn
 
 S, C = SCRATCH[1], CONTINUAL[1]
-# With equal exponents of the data continual runs stay ahead by a factor, at every budget.
-AHEAD = ("cpt-chinchilla", {**C, "beta": 0.30, "B": 450.0, "gamma": 0.0})
 
 
 def test_transferred_data_in_closed_form():
@@ -54,28 +51,6 @@ def test_the_table_holds_the_single_answers():
     # Zheng 2024, §4.3: saved compute falls along a run, and larger models transfer more.
     saved = table.pivot(index="N", columns="D", values="saved").to_numpy()
     assert (saved[:, 0] > saved[:, 1]).all() and (saved[1] > saved[0]).all()
-
-
-@pytest.mark.full
-def test_saved_compute_at_each_ones_best_size():
-    plan = planning.compute_savings(SCRATCH, AHEAD, 2.2)
-    ways = [planning.min_compute(law, 2.2).compute for law in (SCRATCH, AHEAD)]
-    assert (plan.scratch_compute, plan.continual_compute) == tuple(ways)
-    assert plan.saved == pytest.approx(1 - ways[1] / ways[0])
-    lower = ("cpt-chinchilla", {**AHEAD[1], "E": 1.4})
-    # Served tokens are a part of either's compute.
-    served = planning.compute_savings(SCRATCH, AHEAD, 2.2, served_tokens=1e12)
-    least = [planning.min_compute(fit, 2.2, served_tokens=1e12).compute for fit in (SCRATCH, AHEAD)]
-    assert served.saved == pytest.approx(1 - least[1] / least[0]) and served.saved < plan.saved
-    with pytest.raises(UsageError, match="which max_epochs is for"):
-        planning.compute_savings(SCRATCH, AHEAD, 2.2, max_epochs=4)
-    alone = planning.compute_savings(SCRATCH, lower, 1.5)
-    assert alone.scratch_compute == np.inf and alone.saved == 1
-    assert "from scratch" in alone.notes[0].message
-    assert np.isnan(planning.compute_savings(SCRATCH, AHEAD, 1.5).saved)
-    draws = planning.compute_savings(drawn(SCRATCH), drawn(AHEAD), 2.2)
-    low, high = draws.interval["saved"]
-    assert low < draws.saved < high
 
 
 def test_the_papers_frontiers_save_what_its_text_says():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import papers, planning
+from jaxlaw import planning
 from tests.conftest import named, texts
 from tests.fixtures.drawn_laws import drawn
 
@@ -77,14 +77,3 @@ def test_a_continual_run_is_drawn_from_its_file(tmp_path):
     )
     back = planning.turning_length(PT, given)
     assert from_its_file(back, tmp_path).get_xlabel() == "continual steps"
-
-
-def test_a_law_of_the_data_transferred_goes_through_its_points(tmp_path):
-    D, N = np.tile(np.geomspace(1e8, 1e10, 5), 3), np.repeat([1e8, 3e8, 1e9], 5)
-    transferred = 2 * D**0.6 * N**0.3
-    transferred[0] = -1.0
-    law = papers.transfer_law({"N": N, "D": D, "transferred": transferred})
-    ax = from_its_file(law, tmp_path)
-    assert [len(c.get_offsets()) for c in ax.collections] == [4, 5, 5]
-    assert named(ax) == ["N = 1 B", "N = 300 M", "N = 100 M"]
-    assert "1 points that transfer nothing are not shown" in ax.get_title()

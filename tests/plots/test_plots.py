@@ -150,21 +150,3 @@ def test_every_fold_is_a_dot(ax):
     np.testing.assert_allclose(
         np.sort(np.concatenate(hollow)), np.sort(mine["huber"][mine["extrapolates"]])
     )
-
-
-def test_slopes_over_the_share_are_those_of_the_table():
-    grid = np.meshgrid([0.5, 1.8], [0.5, 1.0, 1.5, 2.0], [0.1, 0.5, 0.9], indexing="ij")
-    inputs = dict(zip("NDr", (axis.ravel() for axis in grid), strict=True))
-    made = jl.simulate.simulate_runs("dcpt", jl.simulate.TRUTHS["dcpt"], inputs)
-    table = jl.papers.loss_slopes(made).query("N == 1.8")
-    for ax in (plots.slopes_over_share(made), plots.slopes_over_share(table, N=1.8)):
-        lines = [line.get_ydata() for line in ax.lines if len(line.get_ydata()) == 3]
-        np.testing.assert_array_equal(np.concatenate(lines), table["slope"])
-        named = [text.get_text() for text in ax.texts if text.get_text()]
-        assert named == ["D 1 B tokens", "D 2 B tokens"] and ax.get_title() == "N 1.8 B parameters"
-        assert "nats per 1 B tokens" in ax.get_ylabel()
-    bare = pd.DataFrame(table.to_dict("list"))  # as of a file, which says no unit
-    ax = plots.slopes_over_share(bare)
-    assert "per unit of D" in ax.get_ylabel() and ax.get_title() == "N = 1.8"
-    with pytest.raises(jl.UsageError, match="no run has N = 7"):
-        plots.slopes_over_share(made, N=7)

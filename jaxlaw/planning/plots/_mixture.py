@@ -43,29 +43,26 @@ def trade_off(plan: Answer, ax: Axes | None = None) -> Axes:
         ax: axes to draw on; a new figure if None.
     """
     ax, table, share = ax or new_axes(), plan.points["curve"], plan.share
-    tried = plan.facts.get("tried")
-    if tried:
-        low, high = np.nanmin([*tried, share]), np.nanmax([*tried, share])
-        room = _BEYOND * (high - low) or _BEYOND
-        table = table[table["share"].between(low - room, high + room)]
-    run = table["share"].between(*(tried or (0, 1)))
+    tried = plan.facts.get("tried", (0.0, 1.0))
+    low, high = np.nanmin([*tried, share]), np.nanmax([*tried, share])
+    room = _BEYOND * (high - low) or _BEYOND
+    table = table[table["share"].between(low - room, high + room)]
+    run = table["share"].between(*tried)
     x, y = table["general_loss"], table["domain_loss"]
     if banded := "domain_loss_low" in table:
         ax.fill_between(x, table["domain_loss_low"], table["domain_loss_high"], color=BLUE,
                         alpha=0.16, linewidth=0)  # fmt: skip
-    ax.plot(x, y, color=BLUE, linewidth=1.2, linestyle="--" if tried else "-")
+    ax.plot(x, y, color=BLUE, linewidth=1.2, linestyle="-" if run.all() else "--")
     ax.plot(x.where(run), y.where(run), color=BLUE, linewidth=2)
     ax.margins(x=0.1, y=0.12)
-    ax.set_xlim(min(ax.get_xlim()[0], plan.limit), max(ax.get_xlim()[1], plan.limit))
     left, right = ax.get_xlim()
+    left, right = min(left, plan.limit), max(right, plan.limit)
+    ax.set_xlim(left, right)
     ax.axvspan(plan.limit, right, color=RED, alpha=0.08, linewidth=0, zorder=0)
     late = plan.limit > left + 0.8 * (right - left)
     beside = {"xytext": (-4, 0), "ha": "right"} if late else {"ha": "left"}
     vertical(ax, plan.limit, f"limit {plan.limit:.4g}", linestyle="--", zorder=1, **beside)
-
-    span = np.ptp(table["share"])  # round shares along the curve, as many as can be read
-    parts = table["share"] / (0.2 if span > 0.6 else 0.1 if span > 0.25 else 0.05)
-    named = table[np.isclose(parts, parts.round(), atol=1e-6)]
+    named = table.iloc[:: max(1, len(table) // 6)]  # some shares along the curve
     dots(ax, named["general_loss"], named["domain_loss"], color=BLUE, s=14, alpha=1, zorder=3)
     for row in named.itertuples():
         place = row.general_loss, row.domain_loss
