@@ -221,7 +221,8 @@ def tasks_in_trouble() -> None:
             above = split.later[tasks[row.task][1]].mean() - row.chance
             later = "at chance later" if above < 0.01 else "above chance later"
             way = row.note.partition(":")[0].partition(";")[0]
-            way = f"forecast, noted: {way}" * (way and np.isfinite(row.score)) or way or "forecast"
+            if np.isfinite(row.score):
+                way = f"forecast, noted: {way}" if way else "forecast"
             counts.setdefault((way, later), []).append(f"{row.task} of {name} ({above:+.3f})")
     for (way, later), found in sorted(counts.items()):
         few = f": {', '.join(found)}" if len(found) < 25 else ""
