@@ -318,7 +318,7 @@ def forecast(
             "farther-than-tested", "warning",
             f"the farthest point is {times(np.exp(away))} beyond the largest run, and the runs "
             f"span {times(np.exp(span))}: no back-test on them reaches that far, and the width "
-            "there rests on the prior",
+            "there rests on the prior; make a larger run first",
             inherited=True,
         ))  # fmt: skip
     # The misfit is along the inputs by which runs grow, and along epochs.

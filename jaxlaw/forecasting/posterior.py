@@ -178,7 +178,8 @@ def posteriors(
             notes.append(Note(
                 "few-effective-draws", "warning",
                 f"the posterior of {law.name} has {effective:.0f} effective draws of "
-                f"{len(sigma)}: its intervals are uncertain themselves",
+                f"{len(sigma)}: its intervals are uncertain themselves; another seed= shows by how "
+                "much, a law of fewer parameters has more",
                 inherited=True,
             ))  # fmt: skip
         made.append(Draws(
