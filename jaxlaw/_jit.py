@@ -70,9 +70,6 @@ MOST_MAPS = 30_000
 #: Programs that a process keeps, at most: those of a dozen laws take a gigabyte.
 MOST_PROGRAMS = 160
 
-#: Programs that are being compiled now, in any thread: what is shown of progress looks here.
-compiling: list[Program] = []
-
 #: Seconds that each program took to compile, and those after which a line says so, once a process.
 _compiled_for: list[float] = []
 _PATIENCE = 2.0
@@ -86,6 +83,7 @@ _programs: weakref.WeakSet[Program] = weakref.WeakSet()
 #: The functions of :func:`traced_once`, whose traces JAX keeps for ever.
 _parts: list[Any] = []
 _clock, _lock = itertools.count(), threading.Lock()
+_inside = threading.local()  # whether a thread is inside of :func:`in_float64`
 
 
 def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Program]:
@@ -205,13 +203,11 @@ class Program:
         if program is None:
             _say_a_long_wait()
             _watch_cache_of_jax()
-            compiling.append(self)
             began = time.monotonic()
             try:
                 _found_by_jax.here = False
                 program = (lowered or self._lowered(args, named)).compile()
             finally:
-                compiling.remove(self)
                 _compiled_for.append(time.monotonic() - began)
             if not _found_by_jax.here:
                 _keep(key, program)
@@ -238,7 +234,7 @@ def _say_a_long_wait() -> None:
 def _needs_jit(leaves: list[Any]) -> bool:
     config = jax.config
     checks = config.jax_disable_jit or config.jax_debug_nans or config.jax_debug_infs
-    return checks or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+    return checks or any([isinstance(leaf, jax.core.Tracer) for leaf in leaves])  # noqa: C419
 
 
 def _kind(leaf: Any) -> Any:
@@ -548,6 +544,10 @@ def in_float64() -> Iterator[None]:
     these errors (``JAX_DEBUG_NANS``, ``JAX_DEBUG_INFS``, ``JAX_NUMPY_RANK_PROMOTION``,
     ``JAX_NUMPY_DTYPE_PROMOTION``, ``JAX_TRANSFER_GUARD``) are for the caller's code, outside.
     """
+    before = getattr(_inside, "float64", False)
+    if before and jax.config.jax_enable_x64:  # this thread is inside already
+        yield
+        return
     with (
         jax.enable_x64(True),
         jax.debug_nans(False),
@@ -556,4 +556,8 @@ def in_float64() -> Iterator[None]:
         jax.numpy_dtype_promotion("standard"),
         jax.transfer_guard("allow"),
     ):
-        yield
+        _inside.float64 = True
+        try:
+            yield
+        finally:
+            _inside.float64 = before
