@@ -176,7 +176,7 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
         if options.n_local and (seen.weight > 0).sum() > MANY_ROWS:
             sampled = _search_sample(problem, seen, work)
             # The sample's work is in the folder itself, where other files would be refused.
-            work = options.work("all-rows")
+            work = options.within("all-rows").work()
         if sampled is None:
             optimum = _search(problem, first_starts(problem), options.n_local, work)
         else:

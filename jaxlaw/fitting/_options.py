@@ -67,9 +67,9 @@ class FitOptions:
         folder = None if self.work_dir is None else Path(self.work_dir, *folders)
         return dataclasses.replace(self, work_dir=folder)
 
-    def work(self, *folders: str) -> Work:
-        """Devices, processes, bar, and a folder inside the work folder, if there is one."""
-        folder = None if self.work_dir is None else Path(self.work_dir, *folders)
+    def work(self) -> Work:
+        """Devices, processes, bar, and the work folder, if there is one."""
+        folder = None if self.work_dir is None else Path(self.work_dir)
         return Work(folder, self.progress, self.executor, self.compile_cache)
 
     def free(self, law: Law) -> tuple[str, ...]:

@@ -154,9 +154,6 @@ def test_the_three_patterns_have_names(steps, A, pattern):
         loss = np.asarray(laws.get("cpt-curve")(truth, S1_cpt=later, **at))
     change = loss - loss[0]
     assert change.max() > 0
-    highest = later[change.argmax()] / RATE
-    far = pattern == "rise"
-    assert found.highest_at == pytest.approx(np.inf if far else highest, rel=0.1)
     falls = change.max() - change[-1] > 1e-4
     said = "rise and return" if change[-1] < 0 else "rise and partial fall" if falls else "rise"
     assert said == pattern

@@ -6,10 +6,8 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import planning
 from jaxlaw.fitting._prior import field_experiments
 from jaxlaw.fitting._published import field_name
-from jaxlaw.planning import ContinualPretraining, Pretraining
 from tests.conftest import DATA, needs_data
 
 FITS = jl.published()
@@ -127,13 +125,3 @@ def test_a_misread_number_says_so():
     assert "misprint" in notes
     at = [FITS[f"isik-2024-en-ro-{size}"].predict(Dp=1e10) for size in ("625K", "3M", "312M")]
     assert at[0] < at[1] < at[2]  # more finetuning, higher scores
-
-
-def test_plans_take_them_without_data():
-    pair = FITS["wang-2025-pt"], FITS["wang-2025-cpt"]
-    run = ContinualPretraining(Pretraining(40_000, 2e-4), 10_000, 2e-5, warmup=500)
-    best = planning.optimal_training(*pair, run, 0.5, {"replay": (0.0, 1.0)})
-    assert 0 < best.replay < 1 and best.interval == {}
-    table = pair[0].predict_curve("constant:lr=2e-4,steps=2000+linear:peak=2e-4,steps=500", r=0.3)
-    assert table["outside"].all() and len(table) == 2_500
-    assert {"misprint"} <= {note.code for note in pair[1].notes}

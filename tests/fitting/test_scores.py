@@ -130,14 +130,3 @@ def test_all_parameters_fixed_is_a_call():
             ask(fit, RUNS)
     with pytest.raises(jl.UsageError, match="every parameter .* is fixed"):
         jl.profile(fit, RUNS, "E")
-
-
-def test_printed_numbers_compete_with_a_law_that_is_fitted():
-    study = jl.cross_validate(
-        {"printed": "chinchilla", "fitted": "chinchilla"}, RUNS, "contiguous-blocks:D:3",
-        per_law={"printed": {"fixed": TRUTH}}, n_starts=256, n_local=16,
-    )  # fmt: skip
-    assert study.sizes == {"printed": 0, "fitted": 5} and study.n_failed == 0
-    printed = study.frame.query("law == 'printed'")
-    whole = jl.fit("chinchilla", RUNS, fixed=TRUTH)
-    assert printed["huber"].sum() == pytest.approx(whole.metrics["huber"], rel=1e-9)
