@@ -108,15 +108,11 @@ def beyond_step(point: Mapping[str, float | str], *, intervals: bool) -> str:
         point: the run, input → number in the unit of the runs, or label.
         intervals: whether the answer has intervals.
     """
-    values = ", ".join(f"'{name}': {_in_python(value)}" for name, value in point.items())
+    texts = {k: repr(v) if isinstance(v, str) else _short(v) for k, v in point.items()}
+    values = ", ".join(f"'{name}': {text}" for name, text in texts.items())
     if intervals:
         return f"jl.design.next_runs(…, predict={{{values}}}) says which runs narrow it most"
     return f"jl.forecast(…, at={{{values}}}) gives the interval of a new run there"
-
-
-def _in_python(value: float | str) -> str:
-    """A label, or a number to three digits, as Python has it."""
-    return repr(value) if isinstance(value, str) else _short(value)
 
 
 def _short(value: float) -> str:

@@ -425,15 +425,17 @@ class FittedLaw(Result):
         return {name: float(value) for name, value in self.params.items()}
 
     def _file_record(self) -> dict[str, Any]:
-        return {**self.to_dict(), "probe": plain(self._probe())}
-
-    def _probe(self) -> dict[str, Any]:
-        """One point and what the law gives there, so that another formula is found out."""
-        point = {
-            spec.name: _middle(*self.ranges[spec.name], spec.domain == "positive")
-            for spec in self.law.inputs
-        }
-        return {"inputs": point, self.law.target: float(self.at_point(point))}
+        # With one point and what the law gives there, so that another formula is found out.
+        point = {}
+        for spec in self.law.inputs:
+            (low, high), positive = self.ranges[spec.name], spec.domain == "positive"
+            if not math.isfinite(low + high):
+                point[spec.name] = 1.0 if positive else 0.5
+            else:
+                inside = math.sqrt(low) * math.sqrt(high) if positive else low + (high - low) / 2
+                point[spec.name] = inside
+        probe = {"inputs": point, self.law.target: float(self.at_point(point))}
+        return {**self.to_dict(), "probe": plain(probe)}
 
     def at_point(self, point: Mapping[str, float]) -> float:
         """The target at one point, whole mixture or not; of inputs per drop it has one."""
@@ -525,24 +527,21 @@ class FittedLaw(Result):
     def _read_fields(cls, record: dict[str, Any]) -> Self:
         fields = {name: value for name, value in record.items() if name != "probe"}
         fitted = super()._read_fields(fields)
-        if "probe" in record:
-            fitted._check_probe(record["probe"])
-        return fitted
-
-    def _check_probe(self, probe: Any) -> None:
-        """Refuse a law that does not give again what it gave when the fit was written."""
-        target = self.law.target
-        probe = only(load(probe, dict[str, Any], "probe"), ("inputs", target), "probe.")
+        if "probe" not in record:
+            return fitted
+        law, target = fitted.law, fitted.law.target
+        probe = load(record["probe"], dict[str, Any], "probe")
+        only(probe, ("inputs", target), "probe.")
         point = load(probe["inputs"], dict[str, float], "probe.inputs")
-        point = only(point, self.law.input_names, "probe.inputs.")
-        then = load(probe[target], float, f"probe.{target}")
-        now = self.at_point(point)
+        only(point, law.input_names, "probe.inputs.")
+        then, now = load(probe[target], float, f"probe.{target}"), fitted.at_point(point)
         if not np.isclose(now, then, rtol=_SAME_LAW, atol=0.0, equal_nan=True):
             at = ", ".join(f"{name} {value:.6g}" for name, value in point.items())
             raise ValueError(
-                f"law {self.law.name} gives {now:.10g} at {at}, and gave {then:.10g} when the fit "
-                "was written: its formula here is another, fit again"
+                f"law {law.name} gives {now:.10g} at {at}, and gave {then:.10g} when the fit was "
+                "written: its formula here is another, fit again"
             )
+        return fitted
 
     @classmethod
     def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -551,11 +550,14 @@ class FittedLaw(Result):
         of_law = {"params": law.parameter_names, "units": inputs, "ranges": inputs}
         for name, keys in of_law.items():
             only(values[name], keys, f"{name}.")
-        for label in values["joint_ranges"] or ():
+        joint = values["joint_ranges"] or {}
+        for label in joint:
             if not set(parts_of(label)) <= set(inputs):
                 raise ValueError(f"field 'joint_ranges' has '{label}', which is not of two inputs")
-        _check_order("ranges", values["ranges"])
-        _check_order("joint_ranges", values["joint_ranges"] or {})
+        for field_, ranges in (("ranges", values["ranges"]), ("joint_ranges", joint)):
+            for name, (low, high) in ranges.items():
+                if low > high:
+                    raise ValueError(f"field '{field_}.{name}' is not in order: {low}, {high}")
         for name in values["columns"] or ():
             if name not in (*inputs, law.target):
                 raise ValueError(f"field 'columns.{name}' is no input of law {law.name}")
@@ -581,14 +583,33 @@ class FittedLaw(Result):
             names = [name for name in self.law.input_names if name not in inputs]
             named = input_columns(self, table, names)
             given |= {name: table[column] for name, column in named.items()}
-        _check_input_names(self.law, given)
+        law = self.law
+        for name in given:
+            if name not in law.input_names:
+                raise UsageError(
+                    f"law {law.name} has no input '{name}'; it takes {', '.join(law.input_names)}."
+                    f"{nearest(name, law.input_names)}"
+                )
+        missing = [name for name in law.input_names if name not in given]
+        if missing:
+            raise UsageError(f"input {', '.join(missing)} is missing for law {law.name}")
         values = {
             spec.name: _checked(spec, given[spec.name], self.units[spec.name])
             for spec in self.law.inputs
         }
         for spec in self.law.inputs:
             self._check_unit(spec, given[spec.name], values[spec.name])
-        _check_shapes(self.law, values)
+        try:  # an input per drop has an axis of its own, the last
+            drops = [values[name].shape for name in law.inputs_per_drop]
+            others = [values[name].shape for name in law.inputs_per_row]
+            np.broadcast_shapes(*others, *(shape[:-1] for shape in drops))
+            np.broadcast_shapes(*(shape[-1:] for shape in drops))
+        except ValueError:
+            shapes = ", ".join(f"{name} {value.shape}" for name, value in values.items())
+            raise DataError(
+                f"inputs of shapes that do not belong together: {shapes}; give each a value per "
+                "point, or one value"
+            ) from None
         labels = table.index if isinstance(table, pd.DataFrame) else None
         return self.law.whole_mixtures(values, partial(_not_whole, self.law, labels))
 
@@ -632,12 +653,6 @@ class FittedLaw(Result):
             raise DataError(message, argument=spec.name, value=value)
 
 
-def _check_order(field: str, ranges: Mapping[str, tuple[float, float]]) -> None:
-    for name, (low, high) in ranges.items():
-        if low > high:
-            raise ValueError(f"field '{field}.{name}' is not in order: {low}, {high}")
-
-
 def digits(value: float, count: int) -> str:
     """A number to so many significant digits, zeros too; powers of ten where it is far from 1."""
     text = f"{value:.{count - 1}e}"
@@ -650,34 +665,6 @@ def digits(value: float, count: int) -> str:
 def of_parameters(law: Law, values: dict[str, Any]) -> dict[str, Any]:
     """Values by the law's own names of its parameters, which may be written in other ways too."""
     return {law.parameter(name).name: value for name, value in values.items()}
-
-
-def _check_input_names(law: Law, given: Mapping[str, Any]) -> None:
-    """Refuse inputs that a law does not take, and the lack of one; raises UsageError."""
-    for name in given:
-        if name not in law.input_names:
-            raise UsageError(
-                f"law {law.name} has no input '{name}'; it takes {', '.join(law.input_names)}."
-                f"{nearest(name, law.input_names)}"
-            )
-    missing = [name for name in law.input_names if name not in given]
-    if missing:
-        raise UsageError(f"input {', '.join(missing)} is missing for law {law.name}")
-
-
-def _check_shapes(law: Law, values: Mapping[str, np.ndarray]) -> None:
-    """Refuse inputs that do not broadcast. An input per drop has an axis of its own, the last."""
-    try:
-        drops = [values[name].shape for name in law.inputs_per_drop]
-        others = [values[name].shape for name in law.inputs_per_row]
-        np.broadcast_shapes(*others, *(shape[:-1] for shape in drops))
-        np.broadcast_shapes(*(shape[-1:] for shape in drops))
-    except ValueError:
-        shapes = ", ".join(f"{name} {value.shape}" for name, value in values.items())
-        raise DataError(
-            f"inputs of shapes that do not belong together: {shapes}; give each a value per "
-            "point, or one value"
-        ) from None
 
 
 # To JAX: the leaves are the parameters. A Fit comes back as a FittedLaw, for its evidence was true
@@ -790,10 +777,3 @@ def _not_whole(
         column=", ".join(law.shares),
         value=float(total[0]),
     )
-
-
-def _middle(low: float, high: float, positive: bool) -> float:
-    """A value well inside a range; of one not known, 1 or 0.5."""
-    if not math.isfinite(low + high):
-        return 1.0 if positive else 0.5
-    return math.sqrt(low) * math.sqrt(high) if positive else low + (high - low) / 2

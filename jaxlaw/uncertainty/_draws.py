@@ -245,7 +245,12 @@ def as_draws(*given: Any) -> tuple[Draws, ...]:
         for one, draws, seed in zip(given, every, first, strict=True)
     ]
     uncertain = any(draws.params for draws in every)
-    return tuple(_repeat_fit(one, size) if uncertain and not one.params else one for one in every)
+    for k, one in enumerate(every):
+        if uncertain and not one.params:  # each of its draws is the fit itself
+            params = {name: np.repeat(values, size) for name, values in one.values.items()}
+            # Nothing was resampled, so that no rows were resampled one by one.
+            every[k] = dataclasses.replace(one, params=params, groups=())
+    return tuple(every)
 
 
 def _draws_of(given: Any) -> Draws:
@@ -286,10 +291,3 @@ def _of_covariance(fit: Fit, count: int, seed: int) -> Draws:
         drawn = moved_params(fit.law, fit.params, steps)
     params = {name: np.full(count, value) for name, value in own.items()} | drawn
     return Draws(fit, params, (), "normal", errors.groups or None, errors.degrees)
-
-
-def _repeat_fit(draws: Draws, count: int) -> Draws:
-    """A law without draws beside others: each of its draws is the fit itself."""
-    params = {name: np.repeat(values, count) for name, values in draws.values.items()}
-    # Nothing was resampled, so that no rows were resampled one by one.
-    return dataclasses.replace(draws, params=params, groups=())

@@ -13,7 +13,7 @@ from jaxlaw._rounding import first_largest
 from jaxlaw._typed import checked
 from jaxlaw.fitting import Fit, FitKeywords, FittedLaw, lists_options
 from jaxlaw.fitting._objective import leave_group_out_steps
-from jaxlaw.laws import Input, Law
+from jaxlaw.laws import Law
 from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import sandwich_parts
@@ -178,20 +178,17 @@ def _more_runs(
         if spec.levels:
             continue
         low, high = inputs[spec.name].min(), inputs[spec.name].max()
-        for word, end in _further(spec, low, high):
+        # Values on either side of the range; they may be at its limits.
+        ends = {"smaller": low / 4, "larger": high * 4}
+        if spec.domain == "fraction":
+            ends = {"smaller": low / 4 if spec.above_zero else 0.0, "larger": 1.0}
+        for word, end in ends.items():
             if low <= end <= high:
                 continue
             gain = abs(_change(fit, middle | {spec.name: end}, move, names))
             if gain > largest:
                 best, largest = f"{word} {spec.name}", gain
     return f"add runs with {best}" if best else "add runs"
-
-
-def _further(spec: Input, low: float, high: float) -> tuple[tuple[str, float], ...]:
-    """Values of an input on either side of its range; they may be at its limits."""
-    if spec.domain == "fraction":
-        return ("smaller", low / 4 if spec.above_zero else 0.0), ("larger", 1.0)
-    return ("smaller", low / 4), ("larger", high * 4)
 
 
 def _change(fit: Fit, at: dict[str, float], move: np.ndarray, names: Sequence[str]) -> float:

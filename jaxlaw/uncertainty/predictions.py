@@ -78,7 +78,8 @@ def prediction(
         zip(inputs, map(np.atleast_1d, np.broadcast_arrays(*inputs.values())), strict=True)
     )
     values = _of_every_draw(draws, points)
-    table = pd.DataFrame({name: given[name] if name in _labels(law) else points[name]
+    labels = {spec.name for spec in law.inputs if spec.levels}
+    table = pd.DataFrame({name: given[name] if name in labels else points[name]
                           for name in points})  # fmt: skip
     found = interval_columns(target, values, level, draws.degrees)
     outside = np.broadcast_to(draws.fit.is_extrapolation(**points), values[0].shape)
@@ -92,10 +93,6 @@ def prediction(
     return Answer(
         kind="prediction", sentence=sentence, tables={"points": table}, units=units, level=level
     )  # fmt: skip
-
-
-def _labels(law: Any) -> set[str]:
-    return {spec.name for spec in law.inputs if spec.levels}
 
 
 def _of_one(

@@ -399,8 +399,8 @@ def test_draws_of_few_runs_follow_the_law_and_normal_ones_bend_it():
     bent = jl.planning.allocation(from_file(covariance), 1e23)
     assert bent.interval["loss"][1] > 1.5 * bent.loss and bent.loss == plan.loss
     for answer in (bent, jl.planning.frontier(from_file(covariance), [1e21, 1e23])):
-        (note,) = (note for note in answer.notes if note.code == "draws-disagree")
-        assert "a higher loss than the fit" in note.message
+        said = [note.message for note in answer.notes if note.code == "draws-disagree"]
+        assert any("a higher loss than the fit" in message for message in said)
 
 
 def test_a_draw_is_the_same_alone_and_among_others_and_again(chinchilla_fit):
