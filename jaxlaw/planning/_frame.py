@@ -278,11 +278,9 @@ def range_notes(source: Draws, what: str = "", /, **at: Any) -> list[Note]:
     }
     ranges, joint, units = source.ranges, source.joint, source.fit.input_units()
     flags = outside_range(ranges, joint, known)
-    outside, beyond = (
-        sum(map(np.asarray, flags.values())),
-        [n for n, f in flags.items() if np.any(f)],
-    )
-    if beyond and np.ndim(outside):
+    outside = np.asarray(sum(map(np.asarray, flags.values())))
+    beyond = [label for label, flag in flags.items() if np.any(flag)]
+    if beyond and outside.ndim:
         message = f"{np.sum(outside > 0)} of {outside.size} runs lie outside the fitted range of "
         notes.append(Note("extrapolation", "warning", message + " or ".join(beyond)))
     elif beyond:

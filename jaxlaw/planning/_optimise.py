@@ -561,7 +561,7 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
         (d,) least and largest coordinates, and the function.
     """
     in_box, limited = len(form.free) > 1, int(form.goal == "loss")
-    least, most = given.low.get("D"), given.high.get("D")
+    least, most = (side.get("D", math.nan) for side in (given.low, given.high))
 
     def raw_of(x: Any) -> dict[str, Any]:
         free = zip(form.free, x, strict=True)
@@ -1045,7 +1045,7 @@ def question_of(
     ``argument`` is what the caller's user calls ``over``.
     """
     limited = [one for one in subject_to if isinstance(one, AtMost)]
-    only = {type(one): one for one in subject_to if not isinstance(one, AtMost)}
+    only: dict[type, Any] = {type(one): one for one in subject_to if not isinstance(one, AtMost)}
     if len(limited) + len(only) < len(subject_to):
         raise UsageError("subject_to holds two of a kind: give one Budget and one Corpus")
     budget, corpus = only.get(Budget), only.get(Corpus)

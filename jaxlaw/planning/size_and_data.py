@@ -368,7 +368,7 @@ def frontier(
     ]  # fmt: skip
     return plan_answer(
         "frontier", over_budgets(table, "{compute}: {N} and {D}, loss {loss}", source), source,
-        level=level, at={**(at or {}), **table.loc[largest, [*question.order]]},
+        level=level, at={**(at or {}), **table.loc[largest, [*question.order]].to_dict()},
         tables={"table": table}, notes=notes,
     )  # fmt: skip
 

@@ -123,7 +123,6 @@ def test_bootstraps_of_different_length_are_refused():
 def test_what_people_read_is_the_same_in_every_unit_of_the_runs():
     """The number is in the unit of the runs; what is read of it is what it means."""
     fit = scattered().fit
-    table = jl.simulate.experiment("chinchilla", noise=0.0).table
     in_billions = jl.FittedLaw(
         fit.law, fit.params, units={"N": 1e9, "D": 1e12}, source="runs",
         ranges={"N": (0.01, 10.0), "D": (1e-4, 0.1)}, joint_ranges={"N*D": (1e-5, 0.5)},
@@ -133,21 +132,18 @@ def test_what_people_read_is_the_same_in_every_unit_of_the_runs():
         joint_ranges={"N*D": (1e16, 5e20)},
     )  # fmt: skip
     plans = [planning.allocation(each, 1e24) for each in (in_billions, one_by_one)]
-    assert plans[1].N == pytest.approx(1e9 * plans[0].N) and len(table)
+    assert plans[1].N == pytest.approx(1e9 * plans[0].N)
     assert plans[0].headline == plans[1].headline and plans[0].lines() == plans[1].lines()
     assert "B parameters and" in plans[0].headline and "T tokens" in plans[0].headline
     assert plans[0].headline.endswith("330 × beyond the largest run")
     assert plans[0].unit_of("N") == ("parameters", 1e9) and plans[1].unit_of("N")[1] == 1.0
     tables = [planning.frontier(each, [1e20, 1e22]) for each in (in_billions, one_by_one)]
-    assert (
-        tables[0].summary() == tables[1].summary() and tables[0].to_latex() == tables[1].to_latex()
-    )
-    assert list(tables[0].readable(tables[0].table))[:2] == ["compute (FLOPs)", "N (parameters)"]
+    assert tables[0].summary() == tables[1].summary()
 
 
 @pytest.mark.parametrize(
     "column, unit",
-    [("val_loss", "nats"), ("bpb_c4", "bits per byte"), ("perplexity", ""), ("final", "nats")],
+    [("val_loss", "nats"), ("bpb_c4", "bits per byte"), ("perplexity", "")],
 )
 def test_a_loss_has_the_unit_of_the_runs_column(column, unit):
     fit = dataclasses.replace(scattered().fit, columns={"loss": column})
