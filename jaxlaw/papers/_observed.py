@@ -222,7 +222,7 @@ def transfer_law(
     if len(positive) < len(table):
         message = (
             f"{len(table) - len(positive)} of {len(table)} points transfer nothing: the law has "
-            "no such case, and is close to nothing there at best"
+            "no such case; rely on it at sizes and tokens where something is transferred"
         )
         notes.append(Note("nothing-transferred", "warning", message))
     without = [table[table["N"] != size] for size in sizes]

@@ -135,7 +135,7 @@ def test_columns_of_ones_own():
     pd.testing.assert_frame_equal(
         papers.loss_envelope(theirs[0], 5, columns=mine), papers.loss_envelope(tables[0], 5)
     )
-    with pytest.raises(jl.UsageError, match="not 'M'"):
+    with pytest.raises(jl.UsageError, match="'M'"):
         papers.observed_transfer(*theirs, columns=mine | {"M": "n_params"})
 
 
