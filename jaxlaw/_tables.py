@@ -84,8 +84,7 @@ def read_table(source: Any, name: str | None = None) -> Table:
     elif is_table(source):
         table = Table(_as_pandas(source, name), name or type(source).__name__)
     elif files := _several(source):
-        several = isinstance(source, list | tuple)
-        label = f"{len(files)} files" if several else os.fspath(source)
+        label = f"{len(files)} files" if isinstance(source, list | tuple) else os.fspath(source)
         table = _one_below_the_other(files, name or label)
     else:
         table = _parse(*_content(source, name))
@@ -111,9 +110,6 @@ def read_table(source: Any, name: str | None = None) -> Table:
 
 def _error(label: str, message: str, **where: Any) -> DataError:
     return DataError(f"{label}: {message}", file=label, **where)
-
-
-# ---------------------------------------------------------------- several files
 
 
 def _several(source: Any) -> list[Path]:
@@ -170,9 +166,6 @@ def short_names(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     return {path: "/".join(path[max(shared, len(path) - depth) :]) for path in distinct}
 
 
-# ---------------------------------------------------------------- tables in memory
-
-
 def is_table(source: Any) -> bool:
     """Whether an object in memory is a whole table: not a path, and not a column."""
     if isinstance(source, pd.DataFrame | Mapping):
@@ -220,9 +213,6 @@ def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
         raise _error(label, message) from error
 
 
-# ---------------------------------------------------------------- files
-
-
 def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
     """Content, name for messages and kind (maybe ``""``) of a path or stream."""
     if isinstance(source, str) and source == "-":
@@ -230,9 +220,9 @@ def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
         return standard_input(), label, _kind(label)
     if isinstance(source, str | os.PathLike):
         path, label = Path(source), name or os.fspath(source)
+        packed = path.suffix == ".gz"
         try:
             content = path.read_bytes()
-            packed = path.suffix == ".gz"
             content = gzip.decompress(content) if packed else content
         except (FileNotFoundError, NotADirectoryError) as error:
             raise UsageError(

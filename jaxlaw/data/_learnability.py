@@ -6,7 +6,6 @@ compare domains by runs of one base model, one mixture and one schedule.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ _NOT_POSITIVE = {
 
 @checked
 def learnability_coefficients(
-    curves: Any, by: Hashable | None = None, *, law: str | Law = "dcpt-cross", k1_step: int = 1000
+    curves: Any, by: str | None = None, *, law: str | Law = "dcpt-cross", k1_step: int = 1000
 ) -> pd.DataFrame:
     """The coefficients a cross-domain law needs, from domains' own early curves.
 

@@ -338,8 +338,9 @@ def read_loss_curves(
     rows = _with_losses(every)
     _check_order(rows)
     # Parsed once, so that runs of one line share it, and their areas are computed once.
+    schedule = None if schedule is None else as_schedule(schedule)
     cells = every.table["schedule"] if "schedule" in every.table and schedule is None else []
-    parsed = {cell: as_schedule(cell) for cell in {*cells} if _is_line(cell)}
+    parsed = {cell: as_schedule(cell) for cell in dict.fromkeys(filter(_is_line, cells))}
     own_names = {column: canonical for canonical, column in every.columns.items()}
     first_step, S1_before, batch = (
         own_names.get(one, one) if isinstance(one, str) else one
@@ -351,7 +352,6 @@ def read_loss_curves(
         before = _number("S1_before", _of_run("S1_before", S1_before, own, rows))
         log, rates = logs[run], rows.location("lr")
         if schedule is not None:
-            schedule = as_schedule(schedule)
             one = RunSchedule(schedule, first or 0)
         elif parsed:
             one = RunSchedule(parsed[_of_run("schedule", "schedule", own, rows)], first or 0)

@@ -775,8 +775,8 @@ def _taken(
     """Columns taken by their names: the mapping, all units, and a note that says which."""
     there = {*given, *frame}
     there |= {plain for plain, sides in SIDES.items() if {*sides} & there}
-    used = {*given.values(), target if isinstance(target, str) else None}
-    free = frame.drop(columns=[column for column in used if column in frame])
+    used = {*given.values(), target}
+    free = frame.loc[:, [column not in used for column in frame]]
     taken, units, words = {}, dict(units), []
     for name, found in known_columns(free).items():
         if name in there or len(found) > 1:  # of several, where a law needs one, it is an error
@@ -896,7 +896,7 @@ def _last_rows(
 ) -> tuple[np.ndarray, Note]:  # fmt: skip
     """(n,) mask of the last of the kept rows of each run, and a note on how many."""
     canonical = {column: name for name, column in mapping.items()}
-    names = parts_of(last_of, {*frame, *canonical})
+    names = parts_of(last_of, {*frame, *canonical}) or [""]
     names = [name if name in frame else canonical.get(name, name) for name in names]
     for name in names:
         if name not in frame:
