@@ -212,7 +212,7 @@ def test_a_frontier_is_the_allocation_of_every_budget():
     [
         ({"limits": {"C": (1, 2)}}, "limits on C"),
         ({"limits": {"N": (2e9, 1e9)}}, "not below the largest"),
-        ({"limits": {"N": 1e9}}, "it must be 2 values"),
+        ({"limits": {"N": 1e9}}, "it must be"),
         ({"limits": {"N": (1e12, None), "D": (1e12, None)}}, "does not pay for"),
         ({"corpus_tokens": 1e9}, "'r': 'best'"),
     ],
