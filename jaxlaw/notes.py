@@ -36,7 +36,6 @@ _DETAILS = "(details: --verbose or .notes)"
 REMEDIES = {
     LOOSE_FIT: "plan with jl.forecast(runs) in place of the fit",
     "optimum-at-limit": "widen the limits where that is possible",
-    "draws-disagree": "jl.design.next_runs(…) says which runs narrow the draws most",
     "poor-fit": "jl.cross_validate(…) compares other laws on these runs",
     "no-floor": "jl.cross_validate(…) compares it with the law that has an irreducible loss",
     "at-bound": "bounds= sets another range, fixed= takes the value as known",
