@@ -40,7 +40,6 @@ REMEDIES = {
     "poor-fit": "jl.cross_validate(…) compares other laws on these runs",
     "no-floor": "jl.cross_validate(…) compares it with the law that has an irreducible loss",
     "at-bound": "bounds= sets another range, fixed= takes the value as known",
-    "draws-disagree": "add runs: those that there are leave the answer open",
     "optimum-at-tried": "add runs on the far side of that optimum: none was made there",
 }
 #: Times the largest run from which on the distance decides what to do next.
