@@ -89,7 +89,9 @@ class Work:
         compile_cache: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         self.folder: Path | None = None if folder is None else Path(folder)
-        self.progress, self.executor, self.compile_cache = progress, executor, compile_cache
+        self.progress: bool | None = progress
+        self.executor: Any = executor
+        self.compile_cache: str | os.PathLike[str] | Literal[False] | None = compile_cache
         self.memory: dict[str, int] = {}
         self._batch = b""
         self._fits, self._rounds, self._round = 1, 1, 0

@@ -289,7 +289,7 @@ def final_areas(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any
     return PhaseAreas(before[0], S1, before[1], S2 - carried)
 
 
-compiled_areas = compiled(static_argnames="layout")(final_areas)
+_compiled_areas = compiled(static_argnames="layout")(final_areas)
 
 
 def _lines(shape: str, steps: Any, peak: Any, end: Any, decay: Any) -> list[tuple[Any, Any]]:
@@ -390,7 +390,7 @@ class _Losses(NamedTuple):
     def notes(self, at: Mapping[str, Any]) -> list[Note]:
         """Where areas and shares at (points,) settings leave the fitted ranges."""
         with in_float64():
-            areas = compiled_areas(self.layout, self.numbers, dict(at))._asdict()
+            areas = _compiled_areas(self.layout, self.numbers, dict(at))._asdict()
         notes, shares = [], (at["replay"], 1 - np.asarray(at["replay"]))
         for corpus, source, share in zip(_CORPORA, self.sources, shares, strict=False):
             values, worst = {**areas, "r": share}, {}
@@ -1172,7 +1172,7 @@ def turning_length(
     laws, layout, params, numbers, inputs = losses.arguments
     shares = (fixed["replay"], 1 - fixed["replay"])
     with in_float64():
-        base = compiled_areas(layout, numbers, {**fixed, "steps": endless[0]})
+        base = _compiled_areas(layout, numbers, {**fixed, "steps": endless[0]})
         areas = PhaseAreas(base.S1_pt, _ENDLESS, 0.0, 0.0)
         unannealed = [
             predicted(law, p, areas, {"r": r, **x})

@@ -59,7 +59,7 @@ def test_uncertainty_is_the_same_in_float64():
     there = through(cov)
     assert there.problem.fit_problem.data.target.dtype == np.float64
     pd.testing.assert_frame_equal(there.prediction(POINT), cov.prediction(POINT))
-    assert through(profile).interval() == profile.interval()
+    assert through(profile).interval == profile.interval
     pd.testing.assert_frame_equal(jl.influence(through(fit), table), jl.influence(fit, table))
 
 
