@@ -21,7 +21,7 @@ from jaxlaw.planning import (
     optimal_training,
     turning_length,
 )
-from jaxlaw.planning.continual import compiled_areas, layout_of
+from jaxlaw.planning.continual import _compiled_areas, layout_of
 from jaxlaw.uncertainty import Draws
 
 TRUTHS = simulate.TRUTHS
@@ -81,7 +81,7 @@ def test_areas_are_those_of_the_steps(shape, warmup):
             layout, numbers = layout_of(each, options)
             with jax.enable_x64(True):
                 at = {name: np.asarray(value) for name, value in each.settings.items()}
-                found = compiled_areas(layout, numbers, at)
+                found = _compiled_areas(layout, numbers, at)
             expected = [one[0] for one in expected]
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
 
@@ -89,7 +89,7 @@ def test_areas_are_those_of_the_steps(shape, warmup):
 def test_areas_of_an_unknown_base_rise_from_no_rate():
     run = dataclasses.replace(RUN, pretraining=None)
     with jax.enable_x64(True):
-        found = compiled_areas(*layout_of(run, area_options()), run.settings | {"steps": 10_000.0})
+        found = _compiled_areas(*layout_of(run, area_options()), run.settings | {"steps": 10_000.0})
     S1, S2 = jl.areas(run.schedule(), at=[10_000], count_warmup=True)
     np.testing.assert_allclose(found, [0, S1[0], 0, S2[0]], rtol=1e-12)
     assert run.schedule().initial_lr == 0 and len(run.schedule()) == 10_000

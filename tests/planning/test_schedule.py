@@ -16,7 +16,7 @@ from jaxlaw.data import areas_along
 from jaxlaw.data._row_areas import area_options
 from jaxlaw.planning import ContinualPretraining, optimal_schedule
 from jaxlaw.planning import schedule as searching
-from jaxlaw.planning.continual import Layout, compiled_areas, layout_of
+from jaxlaw.planning.continual import Layout, _compiled_areas, layout_of
 from jaxlaw.schedules import Schedule, constant, cosine, join, warmup, wsd
 from tests.conftest import simulated_fit
 
@@ -68,7 +68,7 @@ def test_areas_of_candidates_are_those_of_their_rates(change, shortest):
     lines, dates = falls.lines(points), falls.dated(points)
     at = {"steps": np.full(len(points), 120.0), "peak": lines[0][1], "lines": lines}
     with jax.enable_x64(True):
-        found = compiled_areas(layout, numbers, at)
+        found = _compiled_areas(layout, numbers, at)
     for k, point in enumerate(points):
         schedule = falls.schedule(point)
         free = schedule.rates[max(warmup, 1) - 1 :]
