@@ -211,6 +211,9 @@ def areas(
         schedule: such as wsd:peak=2e-4,steps=50000,warmup=500.
         steps: steps of the table; 20 of the schedule's by default.
         decay: λ of the annealing area.
+        carry_momentum: whether momentum goes on over the boundary of two phases.
+        count_warmup: whether the rises of pre-training's warm-up count in S2.
+        epsilon: power of the rate with which momentum is weighted in S2.
         batch: batch size relative to the reference batch: a number, or a pair for both phases.
 
     Shell:

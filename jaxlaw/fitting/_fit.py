@@ -71,7 +71,8 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
 
     Args:
         law: law or its name.
-        runs: whatever :func:`jaxlaw.read_runs` takes or returns.
+        runs: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns.
         strict: whether to raise where the result is too poor to use, rather than to note it.
         columns, units, weight, where, corpus, drop_invalid, name, format, values, target, last_of:
             options of :func:`jaxlaw.read_runs`.

@@ -154,8 +154,9 @@ def backtest(
     each cut-off says of those beyond it. All cut-offs are one call.
 
     Args:
-        runs: what :func:`jaxlaw.read_runs` takes or returns.
-        laws: as :func:`jaxlaw.forecast` takes them.
+        runs: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns.
+        laws: laws to forecast by, as for :func:`jaxlaw.forecast`.
         along: what the cut-offs are of: ``"compute"`` (C in FLOPs, or 6·N·D), a column (``"D"``,
             ``"step"`` for the rest of loss curves, ``"r"`` for shares of a mixture), or a function
             of the table of the runs to (n,) numbers.
@@ -165,7 +166,7 @@ def backtest(
             next forecast has one budget more.
         groups: columns whose rows are checkpoints of one run, or a label for each row: a run is
             then beyond a cut-off with all its rows if one is.
-        prior, level, seed: as :func:`jaxlaw.forecast` takes them.
+        prior, level, seed: prior, level of the intervals and seed, as for :func:`jaxlaw.forecast`.
         **reading: options of :func:`jaxlaw.read_runs`.
 
     Raises:

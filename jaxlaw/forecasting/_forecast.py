@@ -257,7 +257,8 @@ def forecast(
     are enough: what they leave open is wide.
 
     Args:
-        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        runs: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns.
         at: points: a dict of numbers or arrays that broadcast, or a table, with every input of the
             laws, in the units of the runs.
         laws: law or its name; of a list of them or a dict label → law, all of the same inputs, the
@@ -406,8 +407,9 @@ def score(
     Args:
         forecasts: forecast, a list of them, or a dict name → forecast; or the name of a file or a
             folder of files (:meth:`jaxlaw.Forecast.save`).
-        runs: what :func:`jaxlaw.read_runs` takes or returns, with the inputs of the forecasts and
-            the target, in the forecasts' units unless ``units`` says otherwise.
+        runs: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns, with the inputs of the forecasts and the target, in
+            the forecasts' units unless ``units`` says otherwise.
         rtol: relative difference of each input up to which a run is one that was forecast: what
             was planned is rarely hit to the token.
         **reading: options of :func:`jaxlaw.read_runs`: columns, units, where …

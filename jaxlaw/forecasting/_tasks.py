@@ -82,8 +82,9 @@ def forecast_scores(
     and its limits.
 
     Args:
-        runs: what :func:`jaxlaw.read_runs` takes or returns: a row a model or checkpoint, with N
-            and D, or else C, and a column for each loss and score; scores are shares of 1.
+        runs: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns: a row a model or checkpoint, with N and D, or else C,
+            and a column for each loss and score; scores are shares of 1.
         tasks: task → columns of its loss (bits per byte of the right answers, a cross-entropy) and
             of its score. Or texts ``"score:loss"``: ``"acc_*:bpb_*"`` for every column ``acc_…``
             that has a ``bpb_…``, ``"acc_*:loss_c4"`` for all by one loss.

@@ -256,7 +256,8 @@ def bootstrap(
     Args:
         law: law or its name, fitted first as :func:`jaxlaw.fit` does; or a fit of these runs,
             which brings its settings.
-        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        runs: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns.
         n_resamples: number of resamples R; with fewer than 39 an interval of 95 % is too narrow.
         kind: ``case`` draws rows with replacement: nothing is taken for granted but that rows
             (or groups) are independent. ``residual`` draws residuals with replacement and puts

@@ -280,7 +280,8 @@ def covariance(
 
     Args:
         law: fit of these runs; or a law or its name, to be fitted first.
-        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        runs: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns.
         groups: columns or labels of rows that share noise, as for :func:`jaxlaw.bootstrap`; of a
             sweep, whose cells a law of rate and batch misses each in its own way, ``["N", "D"]``.
         robust: whether noise may differ from row to row, each row or group taken as if it had

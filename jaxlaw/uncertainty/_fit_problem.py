@@ -84,8 +84,9 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
 
     Args:
         law: fit; or a law or its name, to be fitted.
-        runs: what :func:`jaxlaw.read_runs` takes or returns; of Curves a fit's areas are counted
-            as they were for it, and a table is read as the fit's was.
+        runs: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns; of Curves a fit's areas are counted as they were for
+            it, and a table is read as the fit's was.
         **options: as :func:`jaxlaw.fit` takes them; with a fit only those about reading.
 
     Raises:

@@ -41,7 +41,8 @@ def identifiability(
 
     Args:
         law: fit of these runs; or a law or its name, to be fitted first.
-        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        runs: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns.
         groups: columns or labels of rows that share noise, as for :func:`jaxlaw.bootstrap`.
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 

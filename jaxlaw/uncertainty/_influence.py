@@ -43,7 +43,8 @@ def influence(
 
     Args:
         law: fit of these runs; or a law or its name, to be fitted first.
-        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        runs: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns.
         on: what moves: every parameter unless given; or the prediction at these inputs, in the
             runs' units.
         groups: columns or labels of rows that are left out together, as for

@@ -107,7 +107,8 @@ def profile(
 
     Args:
         law: fit of these runs; or a law or its name, to be fitted first.
-        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        runs: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns.
         quantity: name of a parameter.
         at: inputs of a point whose prediction is followed as the parameter is fixed elsewhere: how
             much a loss far out rests on the floor ``E``, for one.

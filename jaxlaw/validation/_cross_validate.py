@@ -61,8 +61,9 @@ def cross_validate(
 
     Args:
         laws: law or its name, a list of them, or a dict label → law.
-        runs: what :func:`jaxlaw.read_runs` takes or returns, or a dict name → such: several
-            data sets. A name may be a pair, such as ``("code", "domain")``.
+        runs: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns, or a dict name → such: several data sets. A name may
+            be a pair, such as ``("code", "domain")``.
         folds: design of :mod:`jaxlaw.folds` or its name (``"leave-p-groups-out:r:2"``), a
             scikit-learn splitter, or (folds, rows) masks of 0 and 1.
         per_law: label of a law → options of its own, such as
@@ -356,7 +357,8 @@ def data_set(
 
     Args:
         name: name of the data set; that of its runs if None.
-        source: what :func:`jaxlaw.read_runs` takes or returns.
+        source: table of the runs: a file, a DataFrame or dict of columns, or what
+            :func:`jaxlaw.read_runs` returns.
         design: design of the folds.
         candidates: the laws.
         reading: options for :func:`jaxlaw.read_runs`.
