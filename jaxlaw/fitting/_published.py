@@ -146,7 +146,7 @@ def _fitted(
         for texts in (messages, ends if unknown else ())
     )
     return FittedLaw(
-        law, dict(params), ranges={key: tuple(pair) for key, pair in ranges.items()},
+        laws.built_in(law), dict(params), ranges={key: tuple(pair) for key, pair in ranges.items()},
         source=source, notes=(*before, *notes, *after),
         area_options=None if area_options is None else options_of_areas(**area_options),
     )  # fmt: skip
