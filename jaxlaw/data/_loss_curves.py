@@ -64,7 +64,7 @@ class LossCurves(RunsSource):
         >>> columns = {"r_g": "replay", "loss_d": "loss_cpt"}
         >>> curves = jl.read_loss_curves(table, columns, corpus="domain")
         >>> len(curves), len(curves.only("wsd")), len(curves.thinned(points=9).table)
-        (23, 1, 160)
+        (23, 1, 207)
         >>> curves.only("wsd")
         1 loss curve, 80 points from DataFrame
           steps    500 to 40000
