@@ -21,7 +21,7 @@ EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
 
 def is_number(value: Any) -> bool:
     """Whether a value is a real number, or an array of one, traced ones too."""
-    if isinstance(value, bool | np.bool_ | str | bytes):
+    if isinstance(value, bool | np.bool_ | str | bytes | type):  # classes have __float__, too
         return False
     if getattr(value, "ndim", None) == 0 and hasattr(value, "dtype"):
         return getattr(value.dtype, "kind", "") in "iufV"  # V: of bfloat16 and its like

@@ -77,7 +77,7 @@ ResampleCount = Annotated[int, Between(0, 10**6)]
 RepeatCount = Annotated[int, Between(0, 10**4)]
 StepCount = Annotated[int, Between(0, 10**9)]
 LogNoise = Annotated[float, Between(0, 10, must="a standard deviation of a logarithm, 0 to 10")]
-Finite = Annotated[float, Between(-sys.float_info.max, sys.float_info.max)]
+Finite = Annotated[float, Between(-sys.float_info.max, sys.float_info.max, must="a finite number")]
 NotNegative = Annotated[float, Between(0)]
 
 
@@ -376,7 +376,7 @@ def _check(value: Any, kind: Any, where: str, stored: bool = False) -> Any:
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         of = "" if package == "jaxlaw" else f" of {package}"
         raise _Wrong(where, value, f"{article} {kind.__name__}{of}")
-    if origin is Callable and not callable(value):
+    if origin is Callable and (not callable(value) or isinstance(value, type)):
         raise _Wrong(where, value, "a function")
     return value
 

@@ -56,6 +56,8 @@ def evaluation_steps(
     Shell:
         jaxlaw design steps --budget 10 --steps 20000
     """
+    if method not in ("M4", *_KEPT):
+        raise UsageError(f"method is M1, M2, M3 or M4, not {method!r}", argument="method")
     if rate is not None and (method != "M4" or not rate >= 0):
         raise UsageError(
             f"rate is λ ≥ 0 of method M4, not {rate} of {method}", argument="rate", value=rate
