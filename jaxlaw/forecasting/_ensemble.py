@@ -1,4 +1,4 @@
-"""Laws, runs and points of a forecast, and the draws of the law that predicts best."""
+"""Laws, runs, points and quantiles of a forecast; draws of the law with the most evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws: a fitted law with the values that its parameters took on resampled runs.
+"""Draws: a fitted law with values of its parameters, of resamples, a posterior or a covariance.
 
 Every uncertain law is one: a bootstrap, the posterior of a forecast, draws of a file, a fit
 with draws of its covariance, and coefficients without any. Plans take nothing else, by
