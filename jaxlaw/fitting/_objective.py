@@ -1,4 +1,4 @@
-"""The objective: a summed Huber loss of residuals, its derivatives, and steps without a group of rows.
+"""The objective: a summed Huber loss of residuals, and its derivatives; steps without a group.
 
 Everything here is for one lane: one start of one problem. The engine batches.
 
