@@ -264,7 +264,10 @@ def _report(problem: FitProblem, seen: Observations, optimum: Optimum) -> Fit:
     measured = metrics(seen.target, predicted, seen.weight, delta)
     measured = {name: float(value) for name, value in measured.items()}
     found, errors = diagnosed(problem, seen, optimum, linear, natural, measured)
-    notes = [*several_sizes(law, seen), *seen.notes, *found]
+    sizes = several_sizes(law, seen)
+    if sizes:  # which residuals that follow the size say again
+        found = [note for note in found if note.code != sizes[0].code]
+    notes = [*sizes, *seen.notes, *found]
     # Objectives of the search are sums over the scale of the problem, see _objective.scale_of; a
     # fit reports the sums.
     objective = optimum.objective * scale

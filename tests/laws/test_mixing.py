@@ -130,7 +130,7 @@ def test_a_bootstrap_says_whether_it_beats_what_was_run():
         (
             dict(observed={"web": [True], "code": [0], "math": [0]}),
             DataError,
-            "column of type bool",
+            "'True' is not a number",
         ),
         (
             dict(natural={"web": 9, "code": 0.5, "math": 0.5}, max_kl=0.01, caps={"web": 0.1}),
