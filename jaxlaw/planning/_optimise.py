@@ -223,7 +223,13 @@ def lowest_on_line(
     if where is not None:
         left = root(where, left, grid[best])
         right = root(lambda x: ~where(x), grid[best], right)
-    x = root(jax.grad(value), left, right)
+
+    def slope(x: Any) -> Any:
+        # Where there is no value, as of sizes too small for a loss, it is beside the valley.
+        here, rise = jax.value_and_grad(value)(x)
+        return jnp.where(jnp.isfinite(here), rise, x - grid[best])
+
+    x = root(slope, left, right)
     for end in (low, high):  # at an end itself, which bisection only comes close to
         x = jnp.where(jnp.abs(x - end) <= (high - low) * 2.0 * eps, end, x)
     return x

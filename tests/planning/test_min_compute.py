@@ -44,6 +44,16 @@ def test_limits_raise_the_compute_of_a_loss():
     assert small.compute == pytest.approx(law.compute, rel=1e-6)
 
 
+@pytest.mark.parametrize("loss", [2.05, 2.1, 2.15])  # the last two once came out as out of reach
+def test_least_compute_in_the_kink_of_a_least_number_of_tokens(loss):
+    # The best size lies between one that never reaches the loss and one with tokens to spare, both
+    # next to each other on the grid: the smallest that reaches it with the least tokens allowed.
+    fit = ("kaplan-e", TRUTHS["kaplan-e"])
+    plan = planning.min_compute(fit, loss, limits={"D": (1e11, None)})
+    smallest = planning.tokens_or_size_for(fit, D=1e11, loss=loss)
+    assert plan.compute == pytest.approx(smallest.compute, rel=1e-9)
+
+
 def test_a_loss_below_what_the_law_reaches():
     plan = planning.min_compute(SCRATCH, 1.54)
     assert plan.compute == np.inf and np.isnan(plan.N)
