@@ -471,7 +471,7 @@ def min_compute(
     Shell:
         jaxlaw plan min-compute fit.json --loss 2.1
     """
-    target = checked_number("loss", loss)
+    target = checked_number("loss", loss, "real")
     asked = dict(
         limits=limits, cost=cost, served_tokens=served_tokens, max_epochs=max_epochs,
         corpus_tokens=corpus_tokens, at=at,

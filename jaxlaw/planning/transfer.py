@@ -132,7 +132,7 @@ def data_transferred(
             return log_D, lowest[0]
 
         if tokens is None:
-            target = np.full(ours.rows, checked_number("loss", loss))
+            target = np.full(ours.rows, checked_number("loss", loss, "real"))
             log_D, _ = tokens_to(1, target)
         else:
             log_D = np.full(ours.rows, math.log(tokens * ours.scale("D")))

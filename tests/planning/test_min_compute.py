@@ -54,6 +54,13 @@ def test_least_compute_in_the_kink_of_a_least_number_of_tokens(loss):
     assert plan.compute == pytest.approx(smallest.compute, rel=1e-9)
 
 
+def test_least_compute_to_a_normalised_loss_below_zero():
+    law, at = ("vocabulary", TRUTHS["vocabulary"]), {"N_v": 1e7}
+    best = planning.allocation(law, 1e21, at=at)
+    assert best.loss < 0
+    assert planning.min_compute(law, best.loss, at=at).compute == pytest.approx(1e21, rel=1e-6)
+
+
 def test_a_loss_below_what_the_law_reaches():
     plan = planning.min_compute(SCRATCH, 1.54)
     assert plan.compute == np.inf and np.isnan(plan.N)
