@@ -1,6 +1,5 @@
 """Checkpoints of one run are no independent runs: recognised, said, grouped, remembered."""
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +8,6 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw._typed import load
-from jaxlaw.data import Reading
 from jaxlaw.data._dependence import correlation_within, run_groups, successive_correlation
 from jaxlaw.errors import ColumnError
 from jaxlaw.notes import DEPENDENT_ROWS
@@ -141,9 +138,6 @@ def test_the_last_row_of_each_run_counts(named):
     assert runs.weight.tolist() == runs.table["D"].tolist() and runs.dropped == 117
     options, taken = runs.reading.options({}, logged.columns)
     assert jl.read_runs(logged, **options).table.equals(runs.table) and "last_of" in taken
-    older = {**dataclasses.asdict(runs.reading), "lost": []}
-    del older["last_of"]
-    assert load(older, Reading, "reading").last_of is None
     kept = jl.read_runs(logged, last_of=named, where="D < 2e10").table
     assert (kept["D"] == 1.9e10).all()
     with pytest.raises(ColumnError, match="there is no column rum"):
