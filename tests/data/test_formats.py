@@ -11,6 +11,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -336,6 +337,18 @@ def test_scores_of_checkpoints_join_the_curve_of_their_run(tmp_path):
     curve = pd.DataFrame({"run": "small", "step": [500, 1000, 2000], "loss": [4.0, 3.5, 3.2]})
     scores = jl.data.join_scores(curve, tmp_path, model="run")["acc_piqa"]
     assert scores.tolist()[1:] == [0.3, 0.4] and np.isnan(scores[0])
+    with pytest.raises(DataError, match="several revisions of one model"):
+        jl.data.join_scores({"model": ["small"]}, tmp_path)
+    with pytest.raises(DataError, match="at its step.*lab/small at 1000.*lab/small at 7"):
+        jl.data.join_scores({"model": ["small"], "step": [7]}, tmp_path)
+    # Results without a step: of another model by its name alone, of this one where none is asked.
+    for name, accuracy in (("lab/small", 0.5), ("lab/large", 0.9)):
+        record = {"results": {"piqa": {"acc": accuracy}}}
+        record["config"] = {"model_args": f"pretrained={name}"}
+        (tmp_path / f"{Path(name).name}.json").write_text(json.dumps(record))
+    models = pd.DataFrame({"model": ["small", "small", "large"], "step": [2000, np.nan, 2000]})
+    assert jl.data.join_scores(models, tmp_path)["acc_piqa"].tolist() == [0.4, 0.5, 0.9]
+    (tmp_path / "small-2000.json").unlink()
     with pytest.raises(DataError, match="several revisions of one model"):
         jl.data.join_scores({"model": ["small"]}, tmp_path)
 
