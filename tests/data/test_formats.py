@@ -205,6 +205,22 @@ def test_tensorboard_csv(tmp_path):
 SIX = [f"lr{rate}/seed{seed}" for rate in ("1e-4", "3e-4", "1e-3") for seed in (0, 1)]
 
 
+@pytest.mark.parametrize(
+    "format, name, head, row",
+    [
+        ("tensorboard", "run-version_0-tag-loss.csv", "Wall time,Step,Value", "1,{},3"),
+        ("wandb", "chart.csv", "Step,version_0 - loss", "{},3"),
+    ],
+)
+def test_curves_of_two_folders_and_one_name_do_not_mix(tmp_path, format, name, head, row):
+    for folder, step in (("a", 100), ("b", 150)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text(f"{head}\n{row.format(step)}\n")
+    with pytest.raises(DataError, match="both log loss of a run version_0"):
+        read_format(tmp_path, format)
+    assert len(read_format(tmp_path / "a", format).frame) == 1
+
+
 def assert_every_run_is_there(source, name, losses, **options):
     """Each run has its own rows and losses: {name: (rows,)}."""
     table = jl.read_runs(source, format=name, **options).table
