@@ -21,7 +21,8 @@ def join_scores(models: Any, results: Any, *, model: str = "model") -> pd.DataFr
     Args:
         models: table with a row for each model: its name, N, D, and its losses; or for each
             checkpoint, such as the rows of a loss curve, whose ``step`` is then the one that the
-            harness's revision says (``revision=step1000``).
+            harness's revision says (``revision=step1000``). Models of which no revision says a
+            step are found by their names alone.
         results: folder with the files ``results_*.json`` that lm-evaluation-harness wrote, or a
             list of such files.
         model: column of ``models`` with the names that the harness has; the last part of a name
@@ -34,8 +35,8 @@ def join_scores(models: Any, results: Any, *, model: str = "model") -> pd.DataFr
 
     Raises:
         UsageError: there is no such column, or no such folder.
-        DataError: no model of the table has a result, a column is in both, or there are several
-            revisions of a model and no column says which.
+        DataError: no model of the table has a result, or none at its step, a column is in both, or
+            there are several revisions of a model and no column says which.
 
     Example:
         >>> import json
@@ -59,7 +60,10 @@ def join_scores(models: Any, results: Any, *, model: str = "model") -> pd.DataFr
             argument="model",
         )
     by_step = "step" in read and "step" in frame
-    if "revision" in read and not by_step and read.groupby("run")["revision"].nunique().max() > 1:
+    if by_step:  # −1 of results without one, such as those of a model's last state
+        read = read.assign(step=read["step"].fillna(-1))
+    rows = ["run", "step"] if by_step else ["run"]
+    if "revision" in read and read.groupby(rows)["revision"].nunique(dropna=False).max() > 1:
         raise DataError(
             f"{results.source} has several revisions of one model: {table.source} needs a column "
             "step to say which, or give the files of one"
@@ -69,7 +73,7 @@ def join_scores(models: Any, results: Any, *, model: str = "model") -> pd.DataFr
     several = shots.groupby(read["task"]).transform("nunique") > 1
     suffix = ("_" + shots.astype("Int64").astype(str) + "shot").where(several, "")
     wide = read.assign(task=read["task"] + suffix).pivot(
-        index=["run", "step"] if by_step else "run",
+        index=rows,
         columns="task",
         values=[c for c in read if c not in _OF_A_RUN and "_stderr" not in str(c)],
     ).dropna(axis=1, how="all")  # fmt: skip
@@ -86,5 +90,14 @@ def join_scores(models: Any, results: Any, *, model: str = "model") -> pd.DataFr
         )
     if both := [column for column in wide if column in frame]:
         raise DataError(f"{table.source} has {listed(both)} already; drop or rename it")
-    at = pd.MultiIndex.from_arrays([found, frame["step"]]) if by_step else found
+    at: Any = found
+    if by_step:
+        stepped = found.isin(read["run"][read["step"] >= 0])
+        at = pd.MultiIndex.from_arrays([found, frame["step"].where(stepped).fillna(-1)])
+        if not at.isin(wide.index).any():
+            (run, step), (row, own) = wide.index[0], at[0]
+            raise DataError(
+                f"no model of {table.source} has a result in {results.source} at its step: "
+                f"results there are such as of {run} at {step:.0f}, rows as of {row} at {own:.0f}"
+            )
     return pd.concat([frame, wide.reindex(at).set_axis(frame.index)], axis=1)

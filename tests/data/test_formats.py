@@ -11,6 +11,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -204,6 +205,22 @@ def test_tensorboard_csv(tmp_path):
 SIX = [f"lr{rate}/seed{seed}" for rate in ("1e-4", "3e-4", "1e-3") for seed in (0, 1)]
 
 
+@pytest.mark.parametrize(
+    "format, name, head, row",
+    [
+        ("tensorboard", "run-version_0-tag-loss.csv", "Wall time,Step,Value", "1,{},3"),
+        ("wandb", "chart.csv", "Step,version_0 - loss", "{},3"),
+    ],
+)
+def test_curves_of_two_folders_and_one_name_do_not_mix(tmp_path, format, name, head, row):
+    for folder, step in (("a", 100), ("b", 150)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text(f"{head}\n{row.format(step)}\n")
+    with pytest.raises(DataError, match="both log loss of a run version_0"):
+        read_format(tmp_path, format)
+    assert len(read_format(tmp_path / "a", format).frame) == 1
+
+
 def assert_every_run_is_there(source, name, losses, **options):
     """Each run has its own rows and losses: {name: (rows,)}."""
     table = jl.read_runs(source, format=name, **options).table
@@ -336,6 +353,18 @@ def test_scores_of_checkpoints_join_the_curve_of_their_run(tmp_path):
     curve = pd.DataFrame({"run": "small", "step": [500, 1000, 2000], "loss": [4.0, 3.5, 3.2]})
     scores = jl.data.join_scores(curve, tmp_path, model="run")["acc_piqa"]
     assert scores.tolist()[1:] == [0.3, 0.4] and np.isnan(scores[0])
+    with pytest.raises(DataError, match="several revisions of one model"):
+        jl.data.join_scores({"model": ["small"]}, tmp_path)
+    with pytest.raises(DataError, match="at its step.*lab/small at 1000.*lab/small at 7"):
+        jl.data.join_scores({"model": ["small"], "step": [7]}, tmp_path)
+    # Results without a step: of another model by its name alone, of this one where none is asked.
+    for name, accuracy in (("lab/small", 0.5), ("lab/large", 0.9)):
+        record = {"results": {"piqa": {"acc": accuracy}}}
+        record["config"] = {"model_args": f"pretrained={name}"}
+        (tmp_path / f"{Path(name).name}.json").write_text(json.dumps(record))
+    models = pd.DataFrame({"model": ["small", "small", "large"], "step": [2000, np.nan, 2000]})
+    assert jl.data.join_scores(models, tmp_path)["acc_piqa"].tolist() == [0.4, 0.5, 0.9]
+    (tmp_path / "small-2000.json").unlink()
     with pytest.raises(DataError, match="several revisions of one model"):
         jl.data.join_scores({"model": ["small"]}, tmp_path)
 

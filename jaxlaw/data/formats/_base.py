@@ -82,9 +82,12 @@ def join_logs(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.Data
         the keys (a chart over another axis) are put one below the other.
 
     Raises:
-        DataError: two rows of one run and key differ, or only some logs have the keys.
+        DataError: two rows of one run and key differ, only some logs have the keys, or two folders
+            log the same of runs of one name.
     """
     logs = list(logs)
+    if "step" in keys:
+        _refuse_namesakes(logs)
     names = short_names(log.run for log in logs)
     frames = [
         with_canonical(log.frame.drop(columns="run", errors="ignore")).assign(run=names[log.run])
@@ -129,3 +132,21 @@ def join_logs(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.Data
     # last() takes of each column the last value that is there, whichever file logged it.
     merged = frame.groupby(by, sort=False, as_index=False, dropna=False).last()
     return merged.sort_values(by, kind="stable", ignore_index=True) if "step" in keys else merged
+
+
+def _refuse_namesakes(logs: list[Log]) -> None:
+    """Raise where two folders log one thing of runs of one name: steps of two runs would mix."""
+    first: dict[Any, Path] = {}
+    for log in logs:
+        if len(log.run) > 1:  # named by its path
+            continue
+        for column in log.frame.columns.difference(["step", "run"], sort=False):
+            other = first.setdefault((log.run, column), log.file)
+            if other.parent != log.file.parent and not _CLOCK.search(str(column)):
+                raise DataError(
+                    f"{other} and {log.file} both log {column} of a run {log.run[0]}: read two "
+                    "runs apart, or give them different names; put the files of one into one "
+                    "folder",
+                    file=log.file,
+                    column=column,
+                )
