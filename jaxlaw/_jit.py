@@ -43,6 +43,7 @@ from jax.experimental import serialize_executable
 
 from jaxlaw import _cache
 from jaxlaw._typed import refuse_forked
+from jaxlaw.errors import UsageError
 
 _log = logging.getLogger(__name__)
 
@@ -227,8 +228,8 @@ def _say_a_long_wait() -> None:
     if sum(_compiled_for) > _PATIENCE:
         from jaxlaw import _progress  # short commands do without it
 
-        _compiled_for[:] = [-math.inf]
-        _progress.say_compiling()
+        if _progress.say_compiling():  # else when progress is shown, and more is compiled
+            _compiled_for[:] = [-math.inf]
 
 
 def _needs_jit(leaves: list[Any]) -> bool:
@@ -265,8 +266,17 @@ def compiler_options(optimised: bool = True) -> dict[str, Any]:
 
 
 def _wanted_options(optimised: bool) -> dict[str, Any]:
-    if jax.default_backend() != "cpu":
-        return GPU if jax.default_backend() == "gpu" else {}
+    try:
+        backend = jax.default_backend()
+    except (RuntimeError, AssertionError) as error:  # of cuda without its plugin JAX says nothing
+        named = os.environ.get("JAX_PLATFORMS") or jax.config.jax_platforms
+        raise UsageError(
+            f"JAX cannot run on the platform it has to use (JAX_PLATFORMS={named}): "
+            f"{str(error) or 'it has no such backend here'}; install jaxlib for it, or set "
+            "JAX_PLATFORMS=cpu"
+        ) from None
+    if backend != "cpu":
+        return GPU if backend == "gpu" else {}
     return QUICK if optimised else QUICK | UNOPTIMISED
 
 

@@ -67,11 +67,13 @@ def _print(text: str) -> None:
         print(f"jaxlaw: {text}", file=sys.stderr, flush=True)
 
 
-def say_compiling() -> None:
-    """Say, to a person at a terminal too, why what takes seconds later takes longer at first."""
-    if _displays or (sys.stderr and sys.stderr.isatty() and not os.environ.get("JAXLAW_QUIET")):
+def say_compiling() -> bool:
+    """Say why what takes seconds later takes longer at first; whether anybody is there to see."""
+    seen = _displays or (sys.stderr and sys.stderr.isatty() and not os.environ.get("JAXLAW_QUIET"))
+    if seen:
         once = "" if _cache.folder() is None else " once on this machine,"
         _print(f"compiling,{once} before it computes")
+    return bool(seen)
 
 
 class Display:
