@@ -234,7 +234,7 @@ class Answer(Result):
         return dataclasses.replace(super()._read_fields(saved), kind=kind, curves=points)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw it, on ``ax`` or a new figure; the options are of the function that draws its kind."""
+        """Draw it, on ``ax`` or a new figure; options are those of the picture of its kind."""
         if not self.picture:
             return super().plot(ax)  # which refuses it
         try:
