@@ -191,7 +191,7 @@ class Fit(FittedLaw):
             f"{agreeing} starts agree" if self.status == "converged" else self.status,
         ]
         deciding = [note for note in by_weight(self.notes) if note.decides][:1]
-        words = {"error": "do not use it", "warning": "first to look at"}
+        words = {"error": "do not use it", "warning": "caution"}
         parts += [f"{words[note.severity]}: {note.code}" for note in deciding]
         return "; ".join(parts)
 

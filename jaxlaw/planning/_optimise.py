@@ -954,15 +954,12 @@ class Question:
         low, high = np.exp(self.given.tried)
         ratio = D * source.scale("D") / (N * source.scale("N")) if N * D > 0 else math.nan
         if ratio < low * (1 - AT_LIMIT) or ratio > high * (1 + AT_LIMIT):
-            side, edge, word = (
-                ("above", high, "an upper") if ratio > high else ("below", low, "a lower")
-            )
+            side, edge, word = ("above", high, "most") if ratio > high else ("below", low, "least")
             # The size at the same compute 6·N·D and the last ratio that was run.
             size = written(N * math.sqrt(ratio / edge), *units["N"])
             message = (
                 f"the best D/N, {ratio:.3g}, lies {side} all that were run ({low:.3g} to "
-                f"{high:.3g}): the runs speak for N = {size} as {word} bound of the best size, and "
-                "for none beyond it"
+                f"{high:.3g}): these runs only support a best N of at {word} {size}"
             )
             notes.append(Note("optimum-at-tried", "warning", message))
         notes += epochs_notes(source, self.given.others[0], D, self.epochs)
