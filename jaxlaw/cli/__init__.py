@@ -57,8 +57,6 @@ COMMANDS = {
         "plan allocation-law": "jaxlaw.planning:allocation_law",
         "plan frontier": "jaxlaw.planning:frontier",
         "plan min-compute": "jaxlaw.planning:min_compute",
-        "plan tokens-or-size-for": "jaxlaw.planning:tokens_or_size_for",
-        "plan tokens-per-parameter": "jaxlaw.planning:tokens_per_parameter",
         "plan minimise": "jaxlaw.planning:minimise",
         "plan solve": "jaxlaw.planning:solve",
         "plan hyperparameters": "jaxlaw.planning:optimal_inputs",

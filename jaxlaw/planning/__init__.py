@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.size_and_data import best_run as best_run
     from jaxlaw.planning.size_and_data import frontier as frontier
     from jaxlaw.planning.size_and_data import min_compute as min_compute
-    from jaxlaw.planning.size_and_data import tokens_or_size_for as tokens_or_size_for
-    from jaxlaw.planning.size_and_data import tokens_per_parameter as tokens_per_parameter
     from jaxlaw.planning.transfer import break_even as break_even
     from jaxlaw.planning.transfer import compute_multiplier as compute_multiplier
     from jaxlaw.planning.transfer import data_transferred as data_transferred

@@ -153,8 +153,7 @@ def solve(
 ) -> Answer:
     """The value of one input at which a law reaches a loss, all others given.
 
-    For any law and any of its inputs. :func:`tokens_or_size_for` answers for N and D, also by a
-    budget.
+    For any law and any of its inputs.
 
     Args:
         fit: fit of the loss: a Fit, (law, params), a bootstrap, draws or a forecast.

@@ -6,7 +6,6 @@ and D, and of a share, that :mod:`jaxlaw.planning._optimise` answers.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -21,7 +20,7 @@ from jaxlaw import laws
 from jaxlaw._answer import Answer, Tables
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import Amount, Quantity, checked_number, exponential, in_unit
+from jaxlaw._quantities import Amount, checked_number, exponential, in_unit
 from jaxlaw._typed import ConfidenceLevel, as_array, checked
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import Array
@@ -31,8 +30,6 @@ from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus, Cost
 from jaxlaw.planning._frame import (
     MISSING,
     Inputs,
-    checked_compute,
-    checked_input,
     inputs_as_numbers,
     law_inputs,
     missing_draws_notes,
@@ -55,14 +52,11 @@ from jaxlaw.planning._optimise import (
     closed_form,
     epochs_notes,
     flops,
-    log_size,
     log_tokens,
     loss_at,
     losses_at,
     question_of,
-    total_cost,
 )
-from jaxlaw.planning.settings import solve
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
 
 UserLimits = Mapping[str, tuple[float | str | None, float | str | None]]
@@ -506,131 +500,6 @@ def min_compute(
     return _allocation(
         "least compute", source, values, at, _constant(values), "answer", level, notes,
         facts={"binding": "loss"}, flat=flat, curves=lambda: _valley(question, values, level),
-    )  # fmt: skip
-
-
-@checked
-def tokens_or_size_for(
-    fit: Any,
-    *,
-    N: Amount | None = None,
-    D: Amount | None = None,
-    loss: float | None = None,
-    compute: Amount | None = None,
-    at: Mapping[str, float | str] | None = None,
-    level: ConfidenceLevel = LEVEL,
-) -> Answer:
-    """The tokens for a given model, or the model for given tokens.
-
-    A model alone asks for no number of tokens: more is always better. So one more thing is
-    given, the ``loss`` to reach or the ``compute`` to spend.
-
-    Args:
-        fit: fit of the loss over N and D: a Fit, (law, params), or a bootstrap.
-        N: size, in the units of the fitted runs; or give D.
-        D: tokens, in the units of the fitted runs; or give N.
-        loss: loss to reach, in nats; or give compute.
-        compute: budget in FLOPs; or give loss.
-        at: values of the law's other inputs.
-        level: confidence level of the intervals.
-
-    Returns:
-        Answer as of :func:`allocation`. A loss that no number of tokens (no size) reaches makes it
-        infinite, with the note ``out-of-reach``.
-
-    Raises:
-        UsageError: not one of N and D, or not one of loss and compute.
-
-    Example:
-        >>> fit = ("chinchilla", jl.simulate.TRUTHS["chinchilla"])
-        >>> print(f"{jl.planning.tokens_or_size_for(fit, N=7e9, loss=2.2).D:.3g} tokens")
-        1.16e+11 tokens
-
-    Shell:
-        jaxlaw plan tokens-or-size-for fit.json --loss 2.1 --N 7e9
-    """
-    (source,) = as_draws(fit)
-    require_inputs(source, "N", "D")
-    if (N is None) == (D is None) or (loss is None) == (compute is None):
-        raise UsageError("give one of N and D, and one of loss and compute")
-    known, name = ("N", "D") if D is None else ("D", "N")
-    size = checked_input(source, known, N if D is None else D)
-    if loss is not None:
-        found = solve(source, name, loss, at={**(at or {}), known: size}, level=level)
-        quantities = {known: Quantity(size, *source.fit.input_units()[known]), **found.quantities}
-        quantities = {key: quantities[key] for key in ("N", "D", "loss", "compute")}
-        return dataclasses.replace(
-            found, kind="tokens or size", quantities=quantities,
-            sentence=f"loss {{loss}}: {{{name}}} for {{{known}}}, {{compute}}",
-            facts={"binding": f"{known} and loss"},
-        )  # fmt: skip
-    others, log_C = law_inputs(source, at, ("N", "D")), math.log(checked_compute(compute))
-    logs, pays = (
-        {known: math.log(size * source.scale(known))},
-        log_size if known == "D" else log_tokens,
-    )
-    with in_float64():
-        logs[name] = float(pays(total_cost(None, source), logs[known], log_C))
-    values = {n: np.full(source.rows, np.exp(logs[n]) / source.scale(n)) for n in ("N", "D")}
-    run = inputs_as_numbers(source, at or {}) | {n: float(x[0]) for n, x in values.items()}
-    values["loss"] = losses_at(source, logs["N"], logs["D"], others)
-    values["compute"] = np.full(source.rows, np.exp(log_C))
-    return _allocation(
-        "tokens or size", source, values, at, ["N", "D", "compute"], "answer", level,
-        [*epochs_notes(source, others, values["D"][0], None), *source_notes(source, **run)],
-        facts={"binding": f"{known} and compute"},
-    )  # fmt: skip
-
-
-@checked
-def tokens_per_parameter(
-    fit: Any,
-    loss: float,
-    *,
-    served_tokens: Amount | None = None,
-    at: Mapping[str, float | str] | None = None,
-    level: ConfidenceLevel = LEVEL,
-) -> Answer:
-    """The tokens per parameter at which a loss is reached with the least compute.
-
-    Hoffmann 2022 finds about 20 at every budget, for its two exponents are nearly equal; where they
-    differ, the ratio moves with the loss.
-
-    Args:
-        fit: fit of the loss over N and D, draws, a bootstrap, a covariance, a forecast, or
-            (law, params).
-        loss: loss to be reached, in nats.
-        served_tokens: number of tokens that the model will serve, whose compute counts too.
-        at: values of the law's other inputs; ``{"r": "best"}`` searches the share.
-        level: confidence level of the intervals.
-
-    Returns:
-        Answer with ``ratio``, single tokens per single parameter (NaN where the loss is out of
-        reach), and the quantities and notes of :func:`min_compute`.
-
-    Raises:
-        UsageError: as :func:`min_compute`.
-
-    Example:
-        >>> plan = jl.planning.tokens_per_parameter(jl.published()["besiroglu-2024"], loss=2.1)
-        >>> f"{plan.ratio:.1f} tokens per parameter"
-        '19.6 tokens per parameter'
-
-    Shell:
-        jaxlaw plan tokens-per-parameter fit.json --loss 2.1
-    """
-    best = min_compute(fit, loss, served_tokens=served_tokens, at=at, level=level)
-    (source,) = as_draws(fit)
-    values = {
-        name: np.append(one.value, () if one.draws is None else one.draws)
-        for name, one in best.quantities.items()
-    }
-    ratio = values["D"] * source.scale("D") / (values["N"] * source.scale("N"))
-    return plan_answer(
-        "tokens per parameter",
-        "loss {loss}: {ratio} tokens a parameter, {N} and {D} for {compute}", source,
-        {"ratio": ratio, **values}, level=level, at=best.point,
-        given=["loss", *_constant(values)], notes=best.notes, facts=best.facts,
     )  # fmt: skip
 
 

@@ -41,8 +41,6 @@ LINES = {
     "plan allocation-law": "fit.json",
     "plan frontier": "fit.json --computes 1e19:1e23",
     "plan min-compute": "fit.json --loss 2.1",
-    "plan tokens-or-size-for": "fit.json --loss 2.1 --N 7B",
-    "plan tokens-per-parameter": "fit.json --loss 2.1",
     "plan minimise": "fit.json --over N --over D=:1e12 --subject-to budget:1e22",
     "plan solve": "fit.json --for D --loss 2.1 --at N=7e9",
     "plan hyperparameters": "tuned.json --at N=7e9,D=1e12 --over lr=1e-5:1e-1,batch=1e4:1e8",

@@ -167,12 +167,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
         "compute": 1e21,
         "level": 0.9,
     },
-    "planning.tokens_or_size_for": lambda: {
-        "fit": _SCRATCH,
-        "N": 1e9,
-        "loss": 2.5,
-        "level": 0.9,
-    },
+    "planning.min_compute": lambda: {"fit": _SCRATCH, "loss": 2.5, "level": 0.9},
     "planning.allocation_law": lambda: {"fit": _SCRATCH, "level": 0.9},
     "planning.frontier": lambda: {
         "fit": _SCRATCH,

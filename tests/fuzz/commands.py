@@ -21,7 +21,7 @@ SOUND = (
     "areas constant:lr=1e-4,steps=9 --decay 0.99",
     "design steps --budget 10 --steps 20000",
     "plan allocation fit.json --compute 1e21",
-    "plan tokens-or-size-for fit.json --loss 2.3 --N 1e9",
+    "plan solve fit.json --for D --loss 2.3 --at N=1e9",
     "plan frontier fit.json --computes 1e19,1e20",
     "score forecast.json later.csv",
     "plan loss-envelope runs.csv --levels 3",

@@ -36,8 +36,7 @@ def test_zhengs_allocations_as_printed():
     [
         lambda law: planning.allocation(law, 1e27),
         lambda law: planning.frontier(law, [1e21, 1e27]),
-        lambda law: planning.tokens_per_parameter(law, 1.85),
-        lambda law: planning.tokens_or_size_for(law, N="5T", compute=1e27),
+        lambda law: planning.min_compute(law, 1.85),
     ],
 )
 def test_answers_of_trillions_are_not_doubted_where_runs_count_millions(plan):
@@ -48,7 +47,7 @@ def test_answers_of_trillions_are_not_doubted_where_runs_count_millions(plan):
     )  # fmt: skip
     assert re.search(r"[3-7](\.\d+)? T parameters", plan(law).headline)
     with pytest.raises(jl.UsageError, match="5e12 is 5e18 parameters"):
-        planning.tokens_or_size_for(law, N=5e12, compute=1e27)
+        planning.solve(law, "D", 2.0, at={"N": 5e12})
 
 
 def test_ques_allocation_as_printed():

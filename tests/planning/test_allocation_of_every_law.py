@@ -48,7 +48,7 @@ def test_and_of_the_least_compute_to_a_loss():
     sizes = []
     for served in (0.0, 1e12, 1e13):
         plan = planning.min_compute(CHINCHILLA, 2.2, served_tokens=served)
-        given = planning.tokens_or_size_for(CHINCHILLA, N=plan.N, loss=2.2)
+        given = planning.solve(CHINCHILLA, "D", 2.2, at={"N": plan.N})
         assert given.D == pytest.approx(plan.D, rel=1e-6)
         assert given.compute + 2 * plan.N * served == pytest.approx(plan.compute, rel=1e-6)
         sizes.append(plan.N)
@@ -120,4 +120,3 @@ def test_plans_from_a_base_take_the_other_inputs_of_their_laws():
     assert mixed == pytest.approx(planning.break_even(*alone, N=1e9).D, nan_ok=True)
     with pytest.raises(UsageError, match="also needs group; give"):
         planning.break_even(*pair, N=1e9)
-    assert planning.tokens_or_size_for(pair[0], N=1e9, loss=2.5, at={"group": "pile"}).D > 0

@@ -183,7 +183,6 @@ SHARES = jl.FittedLaw(
     [
         (lambda x: planning.allocation(IN_BILLIONS, 1e25, served_tokens=x), "2T", 2000.0, 2e12),
         (lambda x: planning.allocation(IN_BILLIONS, 1e22, limits={"N": (None, x)}), "7B", 7.0, 7e9),
-        (lambda x: planning.tokens_or_size_for(IN_BILLIONS, N=x, loss=2.2), "7B", 7.0, 7e9),
         (lambda x: planning.solve(IN_BILLIONS, "D", 2.1, at={"N": x}), "7B", 7.0, 7e9),
         (
             lambda x: planning.optimal_mixture_data_limited(SHARES, x, at={"N": "1.8B"}),

@@ -27,7 +27,7 @@ PLANS = {
     "searched": lambda fit: planning.allocation(fit, 1e21, limits={"N": (1e8, None)}),
     "allocation_law": planning.allocation_law,
     "min_compute": lambda fit: planning.min_compute(fit, 2.3),
-    "tokens_or_size_for": lambda fit: planning.tokens_or_size_for(fit, N=1e9, loss=2.5),
+    "solve": lambda fit: planning.solve(fit, "D", 2.5, at={"N": 1e9}),
     "transferred": lambda fit: planning.data_transferred(fit, CONTINUAL, N=1e9, D=1e9),
     "break_even": lambda fit: planning.break_even(SCRATCH, fit, N=1e9),
 }

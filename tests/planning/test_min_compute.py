@@ -40,7 +40,7 @@ def test_limits_raise_the_compute_of_a_loss():
     free = planning.min_compute(SCRATCH, 2.0)
     small = planning.min_compute(SCRATCH, 2.0, limits={"N": (None, free.N / 2)})
     assert small.N == pytest.approx(free.N / 2, rel=1e-6) and small.compute > free.compute
-    law = planning.tokens_or_size_for(SCRATCH, N=free.N / 2, loss=2.0)
+    law = planning.solve(SCRATCH, "D", 2.0, at={"N": free.N / 2})
     assert small.compute == pytest.approx(law.compute, rel=1e-6)
 
 
@@ -50,7 +50,7 @@ def test_least_compute_in_the_kink_of_a_least_number_of_tokens(loss):
     # next to each other on the grid: the smallest that reaches it with the least tokens allowed.
     fit = ("kaplan-e", TRUTHS["kaplan-e"])
     plan = planning.min_compute(fit, loss, limits={"D": (1e11, None)})
-    smallest = planning.tokens_or_size_for(fit, D=1e11, loss=loss)
+    smallest = planning.solve(fit, "N", loss, at={"D": 1e11})
     assert plan.compute == pytest.approx(smallest.compute, rel=1e-9)
 
 
@@ -72,47 +72,6 @@ def test_a_loss_below_what_the_law_reaches():
     # The last thousandths of a nat above E cost more than the 1e42 FLOPs that are searched.
     assert beyond[boot.params["E"] >= near].all()
     assert not beyond[boot.params["E"] < near - 2e-3].any() and not beyond.all()
-
-
-def test_tokens_for_a_size_and_size_for_tokens():
-    tokens = planning.tokens_or_size_for(SCRATCH, N=1e9, loss=2.1)
-    rest = 2.1 - P["E"] - P["A"] / 1e9 ** P["alpha"]
-    assert tokens.D == pytest.approx((P["B"] / rest) ** (1 / P["beta"]), rel=1e-10)
-    assert tokens.compute == pytest.approx(6e9 * tokens.D, rel=1e-12)
-    assert tokens.binding == "N and loss"
-    size = planning.tokens_or_size_for(SCRATCH, D=tokens.D, loss=2.1)
-    assert size.N == pytest.approx(1e9, rel=1e-8)
-    spent = planning.tokens_or_size_for(SCRATCH, N=1e9, compute=1e21)
-    assert spent.D == pytest.approx(1e21 / 6e9, rel=1e-12)
-    assert spent.loss == pytest.approx(
-        P["E"] + P["A"] / 1e9 ** P["alpha"] + P["B"] / spent.D ** P["beta"], rel=1e-12
-    )
-    size = planning.tokens_or_size_for(SCRATCH, D=1e11, compute=1e21)
-    assert size.N == pytest.approx(1e21 / 6e11, rel=1e-12)
-
-
-def test_no_number_of_tokens_reaches_the_loss():
-    floor = P["E"] + P["A"] / 1e9 ** P["alpha"]
-    plan = planning.tokens_or_size_for(SCRATCH, N=1e9, loss=floor - 1e-3)
-    assert plan.D == np.inf and plan.compute == np.inf
-    (note,) = plan.notes
-    assert note.code == "out-of-reach" and f"{floor:.4f}"[:5] in note.message
-
-
-def test_intervals_are_of_what_was_found():
-    found = planning.tokens_or_size_for(scattered(), N=1e9, loss=2.5)
-    assert set(found.interval) == {"D", "compute"}
-    low, high = found.interval["D"]
-    assert low < found.D < high
-
-
-TWICE = {"N": 1e9, "loss": 2.0, "compute": 1e20}
-
-
-@pytest.mark.parametrize("given", [{}, {"N": 1e9}, {**TWICE, "D": 1e9}, TWICE, {"loss": 2.0}])
-def test_exactly_two_are_given(given):
-    with pytest.raises(jl.UsageError, match="one of N and D"):
-        planning.tokens_or_size_for(SCRATCH, **given)
 
 
 def test_the_share_is_kept():

@@ -190,6 +190,16 @@ def test_a_loss_that_several_values_reach(tuned):
     assert f"{best.loss:.4f}" in none.notes[0].message
 
 
+def test_tokens_of_a_loss_are_the_inverse_of_the_law():
+    p = TRUTH[1]
+    found = solve(drawn(TRUTH), for_="D", loss=2.2, at={"N": 7e9})
+    rest = 2.2 - p["E"] - p["A"] / 7e9 ** p["alpha"]
+    assert found.D == pytest.approx((p["B"] / rest) ** (1 / p["beta"]), rel=1e-10)
+    assert found.compute == pytest.approx(42e9 * found.D, rel=1e-12)
+    assert {*found.interval} == {"D", "compute"}
+    assert found.interval["D"][0] < found.D < found.interval["D"][1]
+
+
 def test_what_no_number_of_tokens_reaches_is_infinite():
     never = solve(TRUTH, for_="D", loss=1.0, at={"N": 7e9})
     assert never.D == np.inf and never.compute == np.inf and "out-of-reach" in codes(never)

@@ -124,12 +124,10 @@ def test_tokens_to_a_loss_at_a_held_rate_are_found_though_the_loss_rises_again()
     """Far beyond the tokens that the rate and the batch are for, the loss of a tuned law rises."""
     fit = jl.FittedLaw("tuned-skaling", simulate.TRUTHS["tuned-skaling"])
     at = {"lr": 1e-3, "batch": 3.5e5}
-    tokens = planning.tokens_or_size_for(fit, N=1e9, loss=2.2, at=at)
-    by_solve = planning.solve(fit, "D", 2.2, at={"N": 1e9, **at}).D
-    assert tokens.D == pytest.approx(by_solve, rel=1e-9)
-    size = planning.tokens_or_size_for(fit, D=2e10, loss=2.2, at=at)
+    tokens = planning.solve(fit, "D", 2.2, at={"N": 1e9, **at})
+    size = planning.solve(fit, "N", 2.2, at={"D": 2e10, **at})
     assert fit.predict(N=size.N, D=2e10, **at) == pytest.approx(2.2)
-    never = planning.tokens_or_size_for(fit, N=1e9, loss=1.6, at=at)
+    never = planning.solve(fit, "D", 1.6, at={"N": 1e9, **at})
     lowest = planning.optimal_inputs(fit, {"D": (1e8, 1e16)}, at={"N": 1e9, **at}).loss
     said = never.notes[0].message.partition("comes down to ")[2].split()[0]
     assert float(said) == pytest.approx(lowest, rel=1e-3)
