@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._answer import Answer
+from jaxlaw._jit import in_float64
 from jaxlaw._quantities import (
     SHARE,
     Quantity,
@@ -212,6 +213,19 @@ def numbers_by_name(
 def fewest_degrees(sources: Sequence[Draws]) -> float:
     """Degrees of freedom of what several sources' draws say together, with care."""
     return min(source.degrees for source in sources)
+
+
+def losses_of(source: Draws, **inputs: Any) -> np.ndarray:
+    """Losses (draws,) of a run, or of one a draw; (draws, K) of (1, K) runs.
+
+    Args:
+        source: the law and its draws.
+        **inputs: all inputs, in the law's own units.
+    """
+    axes = (1,) * (max(map(np.ndim, inputs.values())) - 1)
+    params = {name: column.reshape(-1, *axes) for name, column in source.values.items()}
+    with in_float64():
+        return np.asarray(source.law.evaluate(params, **inputs))
 
 
 def table_of(columns: Mapping[str, Any], level: float, degrees: float) -> pd.DataFrame:

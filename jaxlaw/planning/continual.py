@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import SHARE, Amount, checked_number, exponential, in_unit, written
 from jaxlaw._result import TARGET
-from jaxlaw._typed import ConfidenceLevel, checked
+from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.data import (
     AREAS,
     UNKNOWN_BASE_RATE,
@@ -366,7 +366,9 @@ class _Losses(NamedTuple):
         return laws, self.layout, tuple(values), self.numbers, self.inputs
 
     def evaluate(self, at: Mapping[str, Any]) -> np.ndarray:
-        """Start, end and end without annealing of each loss, (losses, 3, 1 + R, points).
+        """Losses (losses, 3, 1 + R, points) at the start, at the end, and where they go.
+
+        The third is after endless training without annealing (Wang 2025, §4.4).
 
         Args:
             at: settings → (points,), or (1 + R, points).
@@ -466,10 +468,11 @@ def _checked(name: str, values: Any, above: float = 0.0) -> np.ndarray:
 
 
 def _ends(laws: Any, layout: Layout, params: Any, numbers: Any, inputs: Any, at: Any) -> Any:
-    """Start, end and end without annealing of each loss, (losses, 3, …): pure JAX, broadcasts."""
+    """Losses (losses, 3, …) at the start, at the end, and after endless training; pure JAX."""
     end = final_areas(layout, numbers, at)
     none = jnp.zeros_like(end.S1_cpt)
-    runs = end._replace(S1_cpt=none, S2_cpt=none), end, end._replace(S2_pt=none, S2_cpt=none)
+    start = end._replace(S1_cpt=none, S2_cpt=none)
+    runs = start, end, start._replace(S1_cpt=none + _ENDLESS, S2_pt=none)
     shares = (at["replay"], 1 - at["replay"])  # of a loss's own corpus
     each = [
         [predicted(law, p, areas, {"r": r, **x}) for areas in runs]
@@ -1029,7 +1032,7 @@ def turning_length(
     run: ContinualPretraining,
     *,
     cpt: Any = None,
-    weight: float | Sequence[float] = 1.0,
+    weight: Annotated[float, Between(0, 1)] = 1.0,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
@@ -1045,7 +1048,7 @@ def turning_length(
         pt: fit of the loss on the pre-training corpus.
         run: continual run; its steps do not matter.
         cpt: fit of the loss on the new corpus, for a weight below 1.
-        weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1; or several.
+        weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1.
         at: values of what the laws take beside areas and r, in units of the fitted runs.
         level: confidence level of the intervals.
 
@@ -1057,8 +1060,6 @@ def turning_length(
         loss follows over ever longer runs: ``rise``, it rises and stays there; ``rise and partial
         fall``, it falls again by 1e-4 nats or more, and never back to its start; ``rise and
         return``; beyond the paper ``no rise``.
-        Of several weights a ``table`` with a row for each: ``weight``, ``steps``, ``pattern``,
-        ``start``, ``limit``, ``rise``.
 
     Raises:
         UsageError: a weight below 1 without ``cpt``, or fits that do not belong to the run.
@@ -1069,83 +1070,64 @@ def turning_length(
         >>> run = jl.planning.ContinualPretraining(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
         >>> jl.planning.turning_length(pt, run).steps
         8730.0
-        >>> lengths = jl.planning.turning_length(pt, run, cpt=cpt, weight=(0.5, 0.9, 1))
-        >>> lengths.table["steps"].tolist()
-        [0.0, 4002.0, 8730.0]
+        >>> jl.planning.turning_length(pt, run, cpt=cpt, weight=0.9).steps
+        4002.0
 
     Shell:
         jaxlaw plan turning-length pt.json
             --run wsd:steps=10000,peak=2e-4+cosine:steps=10000,peak=2e-4,replay=0.9
     """
-    weights = np.atleast_1d(_checked("weight", weight))
-    if (weights < 1).any() and cpt is None:
+    if weight < 1 and cpt is None:
         raise UsageError("a weight below 1 balances two losses: give cpt= and weight= together")
     fits = (pt,) if cpt is None else (pt, cpt)
-    losses = _losses_of(fits, run, at)
-    each = np.stack([weights, 1 - weights])[: len(fits)]
+    losses, weights = _losses_of(fits, run, at), (weight, 1 - weight)[: len(fits)]
     fixed = {name: run.settings[name] for name in SETTINGS if name != "steps"}
 
     def ends(steps: Any) -> np.ndarray:
-        """(3, 1 + R, weights) of runs of so many steps, one of all weights or one of each."""
-        return np.einsum("lw,lsrw->srw", each, losses.evaluate({**fixed, "steps": steps}))
+        """The weighted loss of runs of so many steps, (3, 1 + R, points)."""
+        return np.tensordot(weights, losses.evaluate({**fixed, "steps": steps}), 1)
 
     # 1. The sign of the change along ever longer runs; where it is lifted and then back, the fewest
     # whole steps by bisection.
     lengths = np.geomspace(run.warmup + 1, _LONGEST, _LENGTHS)
-    along = losses.evaluate({**fixed, "steps": lengths})
-    changes = np.einsum("lw,lrt->rwt", each, along[:, 1] - along[:, 0])
-    lifted = changes > _SAME
+    start, end, _ = ends(lengths)
+    rise, lifted = (end - start).max(axis=-1).clip(0.0), end - start > _SAME
     back = np.maximum.accumulate(lifted, axis=-1) & ~lifted
-    k = back.argmax(axis=-1)
+    k = back.argmax(axis=-1)[:, None]
     low, high = np.floor(lengths[np.maximum(k - 1, 0)]), np.ceil(lengths[k])
     while (high - low > 1).any():
         middle = np.floor((low + high) / 2)
         start, end, _ = ends(middle)
         still = end - start > _SAME
         low, high = np.where(still, middle, low), np.where(still, high, middle)
-    steps = np.where(back.any(axis=-1), high, np.where(lifted.any(axis=-1), np.inf, 0.0))
-    # 2. After endless training, and where the loss goes without annealing (Wang 2025, §4.4).
-    start, limit, unannealed = ends(np.full(len(weights), _ENDLESS))
-    values = {"steps": steps, "start": start, "limit": limit,
-              "rise": changes.max(axis=-1).clip(0.0), "critical_point": unannealed}  # fmt: skip
-    patterns = [
-        "no rise" if steps == 0 else "rise and return" if steps < math.inf
-        else "rise and partial fall" if rise - (limit - start) >= _VISIBLE else "rise"
-        for steps, start, limit, rise, _ in np.stack([*values.values()])[:, 0].T
-    ]  # fmt: skip
-    back = steps[0]
-    notes = losses.notes(fixed | {"steps": np.clip(back, run.warmup + 1, _LONGEST)})
-    if np.ndim(weight):
-        del values["critical_point"]
-        table = losses.table({"weight": weights, **values}, level).assign(pattern=patterns)
-        never = weights[np.isinf(back)]
-        sentence = f"from weight {never.min():g} on the loss never comes back" if len(never) else (
-            "the loss comes back to its start at each of these weights"
-        )  # fmt: skip
-        return losses.answer(
-            "turning lengths", sentence, level=level, tables={"table": table}, notes=notes
-        )
+    steps = np.where(lifted.any(axis=-1), np.inf, 0.0)
+    steps = np.where(back.any(axis=-1), high[:, 0], steps)
+    # 2. At the end of an endless run, and where the loss goes without annealing.
+    start, limit, unannealed = ends(np.array([_ENDLESS]))[..., 0]
+    values = {"weight": weight, "steps": steps, "start": start, "limit": limit, "rise": rise,
+              "critical_point": unannealed}  # fmt: skip
 
     def curves() -> Tables:
         """The loss over the steps, to well beyond the way back."""
-        most = 5 * back[0] if 0 < back[0] < math.inf else 100 * max(run.steps, run.warmup + 1)
+        most = 5 * back if 0 < back < math.inf else 100 * max(run.steps, run.warmup + 1)
         steps = np.unique(np.geomspace(run.warmup + 1, most, 200))
-        of_each = losses.evaluate({**fixed, "steps": steps})[:, 1, 0]
-        return {"recovery": pd.DataFrame({"steps": steps, "loss": each[:, 0] @ of_each})}
+        return {"recovery": pd.DataFrame({"steps": steps, "loss": ends(steps)[1, 0]})}
 
-    never, lost = bool(np.isinf(back[0])), np.isinf(steps[1:, 0])
-    if (lost != never).any():
+    back, never = float(steps[0]), bool(np.isinf(steps[0]))
+    notes = losses.notes(fixed | {"steps": np.clip(back, run.warmup + 1, _LONGEST)})
+    if ((lost := np.isinf(steps[1:])) != never).any():
         message = f"{lost.mean():.1%} of the draws never come back"
         notes.append(Note("draws-disagree", "warning", message))
     of = "the loss" if weight == 1 else f"the loss of weight {weight:g}"
     lifted = "{start}; it rises by up to {rise}"
-    sentence = f"{of} is back at its start after {{steps}}, {lifted}"
+    pattern, sentence = "rise and return", f"is back at its start after {{steps}}, {lifted}"
     if never:
-        sentence = f"{of} never comes back to its start, {lifted}"
-    elif not back[0]:
-        sentence = f"{of} never rises above its start, {{start}}"
+        falls = rise[0] - (limit[0] - start[0]) >= _VISIBLE
+        pattern = "rise and partial fall" if falls else "rise"
+        sentence = f"never comes back to its start, {lifted}"
+    elif not back:
+        pattern, sentence = "no rise", "never rises above its start, {start}"
     return losses.answer(
-        "turning length", sentence,
-        {"weight": weight, **{name: column[:, 0] for name, column in values.items()}}, level=level,
-        notes=notes, curves=curves, facts={"pattern": patterns[0], "never": never},
+        "turning length", f"{of} {sentence}", values, level=level, notes=notes, curves=curves,
+        facts={"pattern": pattern, "never": never},
     )  # fmt: skip

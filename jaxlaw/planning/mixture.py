@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._answer import Answer, Tables
-from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, Amount, checked_number, written
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
@@ -29,6 +28,7 @@ from jaxlaw.planning._frame import (
     checked_tokens,
     fewest_degrees,
     law_inputs,
+    losses_of,
     missing_draws_notes,
     numbers_by_name,
     plan_answer,
@@ -55,19 +55,6 @@ _UNITS = {
     "weight": SHARE, "natural": SHARE, "cap": SHARE, "kl": "nats", "gain_natural": TARGET,
     "gain_observed": TARGET, "loss": TARGET,
 }  # fmt: skip
-
-
-def _losses(source: Draws, **inputs: Any) -> np.ndarray:
-    """Losses (draws,) of a run, or of one a draw; (draws, K) of (1, K) runs.
-
-    Args:
-        source: the law and its draws.
-        **inputs: all inputs, in the law's own units.
-    """
-    axes = (1,) * (max(map(np.ndim, inputs.values())) - 1)
-    params = {name: column.reshape(-1, *axes) for name, column in source.values.items()}
-    with in_float64():
-        return np.asarray(source.law.evaluate(params, **inputs))
 
 
 def _tried(source: Draws) -> dict[str, list[float]]:
@@ -142,8 +129,8 @@ def optimal_mixture(
     shares = np.linspace(0, 1, CURVE)
     r = np.column_stack([share, np.tile(shares, (len(share), 1))])
     of_r = {
-        "share": r, "domain_loss": _losses(of_domain, r=r, **domain_at),
-        "general_loss": (general_loss := _losses(of_general, r=1 - r, **general_at)),
+        "share": r, "domain_loss": losses_of(of_domain, r=r, **domain_at),
+        "general_loss": (general_loss := losses_of(of_general, r=1 - r, **general_at)),
         "change": general_loss / start - 1,
     }  # fmt: skip
     values = {name: column[:, 0] for name, column in of_r.items()} | {"limit": limit}
@@ -232,7 +219,7 @@ def critical_ratio(
     notes += [*source_notes(source, **there), *missing_draws_notes(share, "critical ratio")]
     return plan_answer(
         "critical ratio", "{share} of the general corpus: its loss {loss}", source,
-        {"share": share, "loss": _losses(source, r=share, **others)}, level=level, at=there,
+        {"share": share, "loss": losses_of(source, r=share, **others)}, level=level, at=there,
         units=_UNITS, facts={"binding": "r_g ≥ 0" if share[0] == 0 else "general loss"},
         notes=notes,
     )  # fmt: skip
@@ -309,7 +296,7 @@ def optimal_mixture_data_limited(
     def curves() -> Tables:
         """The loss over the share, all of the domain's tokens used."""
         r = np.linspace(0.02, 1, 197)
-        losses = _losses(source, D=tokens * unit / r[None], r=r[None], **others)
+        losses = losses_of(source, D=tokens * unit / r[None], r=r[None], **others)
         return {"curve": table_of({"share": r, "loss": losses}, level, source.degrees)}
 
     return plan_answer(
@@ -482,7 +469,7 @@ def optimal_weights(
         """(draws, n, losses) of (n, k) mixtures."""
         r = mixtures[None]
         return np.stack([
-            _losses(one.source, **{n: r[..., k] for n, k in one.shares.items()}, **one.others)
+            losses_of(one.source, **{n: r[..., k] for n, k in one.shares.items()}, **one.others)
             for one in every
         ], axis=-1)  # fmt: skip
 

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._answer import Answer, Tables
-from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, times, written
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
@@ -28,6 +27,7 @@ from jaxlaw.planning._frame import (
     fewest_degrees,
     in_unit_of_runs,
     law_inputs,
+    losses_of,
     missing_draws_notes,
     off_centre_notes,
     plan_answer,
@@ -371,13 +371,10 @@ def optimal_inputs(
         return dataclasses.replace(found, kind="optimal inputs")
     best, held = found.best, source.inputs_taken(at)
 
-    def losses_of(points: Sequence[Mapping[str, float]]) -> np.ndarray:
+    def losses_at(points: Sequence[Mapping[str, float]]) -> np.ndarray:
         """Losses (1 + R, S) of settings, by the fit and each of its draws."""
         every = [law_inputs(source, {**held, **one}, ()) for one in points]
-        inputs = {name: np.array([one[name] for one in every]) for name in every[0]}
-        params = {name: values[:, None] for name, values in source.values.items()}
-        with in_float64():
-            return np.asarray(source.law.evaluate(params, **inputs), float)
+        return losses_of(source, **{n: np.array([[x[n] for x in every]]) for n in every[0]})
 
     for name in {*(grid or {})} - {*best}:
         raise UsageError(f"grid: '{name}' is not searched.{nearest(name, best)}", argument="grid")
@@ -386,7 +383,7 @@ def optimal_inputs(
         for name, values in (grid or {}).items()
     }
     runs = [best, *(best | dict(zip(grid, some, strict=True)) for some in product(*grid.values()))]
-    losses, costs, draws = losses_of(runs), {}, found.draws.get("loss")
+    losses, costs, draws = losses_at(runs), {}, found.draws.get("loss")
     k = 1 + losses[0, 1:].argmin()
     if grid:
         costs["excess"] = Quantity(float(relative_excess(losses[0, k], losses[0, 0])), SHARE)
@@ -415,7 +412,7 @@ def optimal_inputs(
         ]
         points = [dict(zip(names, values)) for values in product(*drawn)]  # noqa: B905
         columns = pd.DataFrame(points).to_dict("series")
-        losses = losses_of([best | one for one in points])
+        losses = losses_at([best | one for one in points])
         return {"around": table_of(columns | {"loss": losses}, level, source.degrees)}
 
     return dataclasses.replace(

@@ -22,7 +22,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._answer import Answer, Tables
-from jaxlaw._jit import in_float64
 from jaxlaw._quantities import Amount
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
@@ -35,6 +34,7 @@ from jaxlaw.planning._frame import (
     checked_input,
     fewest_degrees,
     law_inputs_of_each,
+    losses_of,
     missing_draws_notes,
     over_budgets,
     plan_answer,
@@ -218,9 +218,8 @@ def frontier_savings(
                 "and D use data_transferred or break_even"
             )
         require_loss(source)
-    budgets, params = budgets_of(compute), {n: v[:, None] for n, v in both[0].values.items()}
-    with in_float64():
-        loss = np.asarray(both[0].law.evaluate(params, C=budgets))
+    budgets = budgets_of(compute)
+    loss = losses_of(both[0], C=budgets[None])
     ours = [crossing(both[1], "C", True, each, *LOG_COMPUTES, {})[0] for each in loss.T]
     needed = np.exp(np.stack(ours, axis=1))
     columns = {"compute": budgets, "loss": loss, "continual_compute": needed}
