@@ -65,7 +65,6 @@ COMMANDS = {
         "plan optimal-mixture": "jaxlaw.planning:optimal_mixture",
         "plan optimal-mixture-data-limited": "jaxlaw.planning:optimal_mixture_data_limited",
         "plan critical-ratio": "jaxlaw.planning:critical_ratio",
-        "plan compare-replay": "jaxlaw.planning:compare_replay",
         "plan optimal-weights": "jaxlaw.planning:optimal_weights",
         "plan data-transferred": "jaxlaw.planning:data_transferred",
         "plan frontier-savings": "jaxlaw.planning:frontier_savings",

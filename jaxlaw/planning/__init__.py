@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from jaxlaw.planning.continual import final_losses as final_losses
     from jaxlaw.planning.continual import optimal_training as optimal_training
     from jaxlaw.planning.continual import turning_length as turning_length
-    from jaxlaw.planning.mixture import compare_replay as compare_replay
     from jaxlaw.planning.mixture import critical_ratio as critical_ratio
     from jaxlaw.planning.mixture import optimal_mixture as optimal_mixture
     from jaxlaw.planning.mixture import optimal_mixture_data_limited as optimal_mixture_data_limited

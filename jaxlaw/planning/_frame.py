@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._answer import Answer
+from jaxlaw._jit import in_float64
 from jaxlaw._quantities import (
     SHARE,
     Quantity,
@@ -28,7 +29,7 @@ from jaxlaw.notes import (
     OWN_FLOPS,
     Note,
 )
-from jaxlaw.uncertainty import Draws, intervals
+from jaxlaw.uncertainty import Draws, interval_columns, intervals
 
 #: Ratio of the ends of an interval from which on a fit is loose. In 504 fits
 #: of 7 to 120 simulated runs, planned at ten times the largest, one size in four was off by more
@@ -212,6 +213,28 @@ def numbers_by_name(
 def fewest_degrees(sources: Sequence[Draws]) -> float:
     """Degrees of freedom of what several sources' draws say together, with care."""
     return min(source.degrees for source in sources)
+
+
+def losses_of(source: Draws, **inputs: Any) -> np.ndarray:
+    """Losses (draws,) of a run, or of one a draw; (draws, K) of (1, K) runs.
+
+    Args:
+        source: the law and its draws.
+        **inputs: all inputs, in the law's own units.
+    """
+    axes = (1,) * (max(map(np.ndim, inputs.values())) - 1)
+    params = {name: column.reshape(-1, *axes) for name, column in source.values.items()}
+    with in_float64():
+        return np.asarray(source.law.evaluate(params, **inputs))
+
+
+def table_of(columns: Mapping[str, Any], level: float, degrees: float) -> pd.DataFrame:
+    """A table of name → (rows,) values, or (1 + R, rows) of fit and draws with intervals."""
+    table = {}
+    for name, rows in columns.items():
+        bounded = np.ndim(rows) > 1
+        table |= interval_columns(name, rows, level, degrees) if bounded else {name: rows}
+    return pd.DataFrame(table)
 
 
 def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import SHARE, Amount, checked_number, exponential, in_unit, written
 from jaxlaw._result import TARGET
-from jaxlaw._typed import ConfidenceLevel, checked
+from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.data import (
     AREAS,
     UNKNOWN_BASE_RATE,
@@ -35,7 +35,6 @@ from jaxlaw.data import (
     as_schedule,
     chosen_options,
     for_unknown_base,
-    optimizer_steps,
 )
 from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.fitting import Fit, fit
@@ -48,10 +47,11 @@ from jaxlaw.planning._frame import (
     missing_draws_notes,
     plan_answer,
     source_notes,
+    table_of,
 )
 from jaxlaw.planning._optimise import as_good, lowest_in_box
 from jaxlaw.schedules import Schedule
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws, bootstrap, interval_columns
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, bootstrap
 
 #: What a plan may vary.
 SETTINGS = ("loss_potential", "peak", "replay", "steps")
@@ -210,11 +210,11 @@ def layout_of(
     for name in ("carry_momentum", "count_warmup"):
         numbers[name] = float(options[name])
     numbers |= {name: float(getattr(run, name)) for name in ("final", "decay", "warmup", "start")}
+    if isinstance(pt, Pretraining):
+        own = {f"pt_{name}": float(x) for name, x in vars(pt).items() if name != "shape"}
+        return Layout(pt.shape, run.shape), numbers | own
     if pt is None:
         return Layout(None, run.shape), numbers
-    if isinstance(pt, Pretraining):
-        each = {name: float(getattr(pt, name)) for name in ("steps", "peak", "decay", "warmup")}
-        return Layout(pt.shape, run.shape), numbers | {f"pt_{name}": x for name, x in each.items()}
     end, last = areas_along(pt, np.array([len(pt)]), options), float(pt.rates[-1])
     drops = -np.diff(pt.rates, prepend=pt.initial_lr)
     if not options["count_warmup"]:  # drops count even inside a warm-up
@@ -266,25 +266,21 @@ def final_areas(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any
         first, last = numbers["first"], numbers["last"]
         before = numbers["S1_pt"] + zero, numbers["S2_pt"] + zero
     else:
-        highest, long = numbers["pt_peak"], numbers["pt_warmup"]
+        highest, rising = numbers["pt_peak"], numbers["pt_warmup"]
         last = highest if layout.base == "constant" else at["loss_potential"] * highest
-        first = jnp.where((long > 0) & counts, 0.0, highest)
-        lines = _lines(layout.base, numbers["pt_steps"] - long, highest, last, numbers["pt_decay"])
+        first = jnp.where((rising > 0) & counts, 0.0, highest)
         before = _phase(
-            before, (first, decay), (long, 0.0, highest), lines, ~counts, layout.base == "cosine"
-        )
+            layout.base, before, (first, decay), ~counts, (rising, 0.0, highest),
+            numbers["pt_steps"], last, numbers["pt_decay"],
+        )  # fmt: skip
     peak = jnp.where(jnp.isnan(peak), last, peak)  # without a re-warm-up
-    lines = at["lines"] if layout.shape == "lines" else _lines(
-        layout.shape, at["steps"] - warmup, peak,
-        peak if layout.shape == "constant" else numbers["final"] * peak,
-        at.get("decay", numbers["decay"]),
-    )  # fmt: skip
+    final = peak if layout.shape == "constant" else numbers["final"] * peak
     # With its momentum carried over, S2 goes on as if there were no boundary.
     carried = numbers["carry_momentum"] * before[1]
     reference = jnp.where(numbers["carry_momentum"] > 0, first, last)
     S1, S2 = _phase(
-        (zero, carried), (reference, decay), (warmup, start, peak), lines, skip,
-        layout.shape == "cosine",
+        layout.shape, (zero, carried), (reference, decay), skip, (warmup, start, peak),
+        at["steps"], final, at.get("decay", numbers["decay"]), at.get("lines"),
     )  # fmt: skip
     return PhaseAreas(before[0], S1, before[1], S2 - carried)
 
@@ -292,32 +288,31 @@ def final_areas(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any
 _compiled_areas = compiled(static_argnames="layout")(final_areas)
 
 
-def _lines(shape: str, steps: Any, peak: Any, end: Any, decay: Any) -> list[tuple[Any, Any]]:
-    """The steps and the last rate of each piece of a shape."""
-    if shape == "wsd":
-        return [((1 - decay) * steps, peak), (decay * steps, end)]
-    return [(steps, end)]
-
-
 def _phase(
-    areas: tuple[Any, Any], counting: tuple[Any, Any], warmup: tuple[Any, Any, Any], lines: Any,
-    skip: Any, cosine: bool,
+    shape: str, areas: tuple[Any, Any], counting: tuple[Any, Any], skip: Any,
+    warmup: tuple[Any, Any, Any], steps: Any, final: Any, decay: Any, lines: Any = None,
 ) -> tuple[Any, Any]:  # fmt: skip
     """S1 and S2 after a phase.
 
     Args:
+        shape: shape of its rates after the warm-up.
         areas: those before it.
         counting: the rate that its drops count from, and λ.
-        warmup: steps of a line, none or more, and the rates from which and to which it goes.
-        lines: steps and last rate of each piece after it.
         skip: whether the changes of the warm-up do not count.
-        cosine: whether the pieces are half cosines.
+        warmup: steps of a line, none or more, and the rates from which and to which it goes.
+        steps: number of steps, warm-up included.
+        final: last rate.
+        decay: share of the steps after the warm-up that decays (``wsd``).
+        lines: steps and last rate of each piece after the warm-up (``lines``).
     """
-    steps, start, peak = warmup
-    S1, S2 = _piece(areas, steps, start, peak, counting)
-    areas = S1, jnp.where(skip, 0.0, S2)
-    for steps, end in lines:
-        areas = _piece(areas, steps, peak, end, counting, cosine)
+    rising, start, peak = warmup
+    S1, S2 = _piece(areas, rising, start, peak, counting)
+    areas, left = (S1, jnp.where(skip, 0.0, S2)), steps - rising
+    if shape != "lines":
+        falling = decay * left if shape == "wsd" else left
+        lines = [((1 - decay) * left, peak)] * (shape == "wsd") + [(falling, final)]
+    for n, end in lines:
+        areas = _piece(areas, n, peak, end, counting, shape == "cosine")
         peak = end
     return areas
 
@@ -364,28 +359,27 @@ class _Losses(NamedTuple):
     numbers: dict[str, float]
     inputs: tuple[dict[str, float], ...]  # of each loss beside areas and r, in its law's own units
 
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """The laws, the layout and the numbers that compiled functions take first."""
+    def arguments(self, params: Callable[[np.ndarray], np.ndarray]) -> tuple[Any, ...]:
+        """What compiled functions take first; ``params`` shapes (1 + R,) values of parameters."""
         laws = tuple(source.law for source in self.sources)
-        params = tuple(source.values for source in self.sources)  # name → (1 + R,)
-        return laws, self.layout, params, self.numbers, self.inputs
-
-    @property
-    def alone(self) -> _Losses:
-        """The same without draws."""
-        return self._replace(sources=tuple(source.without() for source in self.sources))
+        values = [jax.tree.map(params, source.values) for source in self.sources]
+        return laws, self.layout, tuple(values), self.numbers, self.inputs
 
     def evaluate(self, at: Mapping[str, Any]) -> np.ndarray:
-        """Start and end of each loss, (losses, 2, 1 + R, points).
+        """Losses (losses, 3, 1 + R, points) at the start, at the end, and where they go.
+
+        The third is after endless training without annealing (Wang 2025, §4.4).
 
         Args:
             at: settings → (points,), or (1 + R, points).
         """
-        laws, layout, params, *rest = self.arguments
-        params = jax.tree.map(lambda rows: rows[:, None], params)
         with in_float64():
-            return np.asarray(_compiled_losses(laws, layout, params, *rest, dict(at)))
+            return np.asarray(_compiled_losses(*self.arguments(lambda x: x[:, None]), dict(at)))
+
+    def named(self, at: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Losses at the end and changes since the start by the names of ``_LOSSES``."""
+        start, end, _ = np.moveaxis(self.evaluate(at), 1, 0)
+        return dict(zip(_LOSSES, (*end, *(end - start)), strict=True))
 
     def notes(self, at: Mapping[str, Any]) -> list[Note]:
         """Where areas and shares at (points,) settings leave the fitted ranges."""
@@ -401,13 +395,9 @@ class _Losses(NamedTuple):
             notes += source_notes(source, corpus, **dict(sorted(worst.items())))
         return notes
 
-    def columns(self, values: Mapping[str, np.ndarray], level: float) -> pd.DataFrame:
+    def table(self, columns: Mapping[str, np.ndarray], level: float) -> pd.DataFrame:
         """A table of name → (rows,), or (1 + R, rows) with intervals."""
-        degrees, columns = fewest_degrees(self.sources), {}
-        for name, rows in values.items():
-            bounds = rows.ndim > 1
-            columns |= interval_columns(name, rows, level, degrees) if bounds else {name: rows}
-        return pd.DataFrame(columns)
+        return table_of(columns, level, fewest_degrees(self.sources))
 
     def answer(
         self, kind: str, sentence: str, values: Any = (), beyond: float | None = None, **more: Any
@@ -445,20 +435,17 @@ def _losses_of(
             "this one is given as it is"
         )
     sources = as_draws(*fits)
-    for source in sources:
-        law = source.law
+    for law in (source.law for source in sources):
         if "S1_cpt" not in law.input_names or law.target != "loss":
             raise UsageError(
                 f"law {law.name} takes no areas of a continual phase, or predicts no loss; use "
                 "cpt-curve, cpt-curve-replay-pt and -cpt, or theirs of an unknown base"
             )
-        if ("S1_pt" in law.input_names) != (run.pretraining is not None):
-            raise UsageError(
-                f"law {law.name} needs the pre-training: give the run pretraining="
-                if run.pretraining is None
-                else f"law {law.name} is of an unknown base, whose last rate is taken as 0: give "
-                "the run pretraining=None"
-            )
+        if (based := "S1_pt" in law.input_names) != (run.pretraining is not None):
+            needs = "needs the pre-training: give the run" if based else (
+                "is of an unknown base, whose last rate is taken as 0: leave out the run's"
+            )  # fmt: skip
+            raise UsageError(f"law {law.name} {needs} pretraining=")
         if (run.replay or "replay" in varied) and "r" not in law.input_names:
             raise UsageError(
                 f"law {law.name} knows no replay ratio; fit cpt-curve-replay-pt and -cpt"
@@ -480,29 +467,22 @@ def _checked(name: str, values: Any, above: float = 0.0) -> np.ndarray:
     return values
 
 
-def _start_and_end(
-    laws: Any, layout: Layout, params: Any, numbers: Any, inputs: Any, at: Any
-) -> Any:
-    """Start and end of each loss, (losses, 2, …): pure JAX, for anything that broadcasts."""
+def _ends(laws: Any, layout: Layout, params: Any, numbers: Any, inputs: Any, at: Any) -> Any:
+    """Losses (losses, 3, …) at the start, at the end, and after endless training; pure JAX."""
     end = final_areas(layout, numbers, at)
     none = jnp.zeros_like(end.S1_cpt)
     start = end._replace(S1_cpt=none, S2_cpt=none)
+    runs = start, end, start._replace(S1_cpt=none + _ENDLESS, S2_pt=none)
     shares = (at["replay"], 1 - at["replay"])  # of a loss's own corpus
     each = [
-        jnp.stack(
-            jnp.broadcast_arrays(*(predicted(law, p, a, {"r": r, **x}) for a in (start, end)))
-        )
+        [predicted(law, p, areas, {"r": r, **x}) for areas in runs]
         for law, p, x, r in zip(laws, params, inputs, shares, strict=False)
     ]
-    return jnp.stack(jnp.broadcast_arrays(*each))
+    whole = jnp.broadcast_arrays(*sum(each, []))
+    return jnp.stack(whole).reshape(len(each), len(runs), *whole[0].shape)
 
 
-_compiled_losses = compiled(static_argnames=("laws", "layout"))(_start_and_end)
-
-
-def _by_name(values: np.ndarray) -> dict[str, np.ndarray]:
-    """(losses, 2, …) starts and ends as the losses and the changes of ``_LOSSES``."""
-    return dict(zip(_LOSSES, (*values[:, 1], *(values[:, 1] - values[:, 0])), strict=True))
+_compiled_losses = compiled(static_argnames=("laws", "layout"))(_ends)
 
 
 def _both(row: pd.Series) -> str:
@@ -553,9 +533,9 @@ def final_losses(
     """
     losses = _losses_of((pt, cpt), run, at, tuple(settings))
     given = run.settings | {n: _checked(n, v, run.warmup) for n, v in settings.items()}
-    mesh = np.meshgrid(*(np.atleast_1d(given[name]) for name in SETTINGS), indexing="ij")
+    mesh = np.meshgrid(*(given[name] for name in SETTINGS), indexing="ij")
     points = {name: axis.ravel() for name, axis in zip(SETTINGS, mesh, strict=True)}
-    table = losses.columns(points | _by_name(losses.evaluate(points)), level)
+    table = losses.table(points | losses.named(points), level)
     lowest = "lowest " * (len(table) > 1)
     return losses.answer(
         "final losses", f"{lowest}losses {_both(table[['loss_pt', 'loss_cpt']].min())}",
@@ -633,18 +613,18 @@ def optimal_training(
     losses = _losses_of((pt, cpt), run, at, tuple(over))
     names = [name for name in SETTINGS if name in over]
     found = _best_settings(losses, over, weight, minimise)
-    notes = losses.notes({name: found[name][:, 0] for name in SETTINGS})
+    notes, facts = losses.notes({name: found[name][0] for name in SETTINGS}), {"minimise": minimise}
     if np.ndim(weight):
-        values = {name: found[name].T for name in (*names, *_LOSSES, "objective")}
-        table = losses.columns({"weight": np.asarray(weight, float), **values}, level)
+        columns = {name: found[name] for name in (*names, *_LOSSES, "objective")}
+        table = losses.table({"weight": np.asarray(weight, float), **columns}, level)
         ends = table.iloc[[0, -1] if len(table) > 1 else [0]]
         return losses.answer(
             "tradeoff curve",
             "; ".join(f"weight {row['weight']:g}: {_both(row)}" for _, row in ends.iterrows()),
-            level=level, tables={"table": table}, notes=notes, facts={"minimise": minimise},
+            level=level, tables={"table": table}, notes=notes, facts=facts,
         )  # fmt: skip
-    values = {name: found[name][0] for name in (*SETTINGS, *_LOSSES, "objective")}
-    binding, limits = _binding(over, {name: float(values[name][0]) for name in names})
+    values = {name: found[name][:, 0] for name in (*SETTINGS, *_LOSSES, "objective")}
+    facts["binding"], limits = _binding(over, {name: float(values[name][0]) for name in names})
     peak = "" if np.isnan(values["peak"][0]) else ", peak LR {peak}"
     return losses.answer(
         "optimal training",
@@ -652,7 +632,7 @@ def optimal_training(
         " on the old corpus and {loss_cpt} on the new one",
         {"weight": weight, **values}, given=[name for name in SETTINGS if name not in names],
         level=level, notes=[*limits, *notes, *missing_draws_notes(values["objective"], "optimum")],
-        facts={"binding": binding, "minimise": minimise},
+        facts=facts,
     )  # fmt: skip
 
 
@@ -660,7 +640,7 @@ def _best_settings(
     losses: _Losses, over: Mapping[str, tuple[float, float]], weight: Any,
     minimise: Minimise = "losses",
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """Settings, losses and objective at the optima, each (weights, 1 + R).
+    """Settings, losses and objective at the optima, each (1 + R, weights).
 
     Args:
         losses: both losses of a run.
@@ -676,58 +656,48 @@ def _best_settings(
         if limits.shape != (2,) or not limits[0] < limits[1]:
             raise UsageError(f"over={{'{name}': …}} takes (lowest, highest), not {over[name]}")
     weights = np.atleast_1d(_checked("weight", weight))
-    fixed = {name: value for name, value in run.settings.items() if name not in names}
+    shape = losses.sources[0].rows, len(weights)
     side = np.linspace(0, 1, _POINTS[len(names)])
     grid = np.stack([g.ravel() for g in np.meshgrid(*[side] * len(names), indexing="ij")], -1)
-    limits = np.array([over[name] for name in names], float)
-    laws, layout, params, numbers, others = losses.arguments
-    shape = len(weights), losses.sources[0].rows
-    lanes = jax.tree.map(lambda values: np.tile(values, len(weights)), params)
-    # How many times the start is taken off the end.
-    starts = 1.0 if minimise == "changes" else 0.0
+    kind = "change" if minimise == "changes" else "loss"
     with in_float64():
-        points = _optima(
-            laws, layout, names, lanes, np.repeat(weights, shape[1]), numbers, others, fixed,
-            limits, grid, starts,
+        found = _optima(
+            *losses.arguments(lambda x: np.repeat(x, shape[1])), names, np.tile(weights, shape[0]),
+            run.settings, np.array([over[name] for name in names], float), grid,
+            float(kind == "change"),
         )  # fmt: skip
-        at = {k: np.array(v) for k, v in _settings(names, points, fixed, limits).items()}
+    at = {name: np.array(values).reshape(shape) for name, values in found.items()}
     at["steps"] = np.clip(np.rint(at["steps"]), 1, None)
-    at = {k: np.broadcast_to(v, math.prod(shape)).reshape(shape) for k, v in at.items()}
-    # Draws come before points: (losses, 2, 1 + R, weights).
-    values = _by_name(losses.evaluate({name: v.T for name, v in at.items()}))
-    values = {name: v.T for name, v in values.items()}
-    pt, cpt = (values[f"{'change' if starts else 'loss'}_{corpus}"] for corpus in _CORPORA)
-    objective = weights[:, None] * pt + (1 - weights[:, None]) * cpt
+    values = losses.named(at)
+    objective = weights * values[f"{kind}_pt"] + (1 - weights) * values[f"{kind}_cpt"]
     return at | values | {"objective": objective}
-
-
-def _settings(names: tuple[str, ...], points: Any, fixed: Mapping[str, Any], limits: Any) -> Any:
-    """Settings from points in the unit box, (…, settings)."""
-    at = dict(fixed)
-    for k, name in enumerate(names):
-        low, high, share = limits[k, 0], limits[k, 1], points[..., k]
-        rising = low * (high / low) ** share if name in _LOGARITHMIC else low + (high - low) * share
-        at[name] = rising
-    return at
 
 
 @compiled(static_argnames=("laws", "layout", "names"))
 def _optima(
-    laws: Any, layout: Any, names: tuple[str, ...], params: Any, weights: Any, numbers: Any,
-    inputs: Any, fixed: Any, limits: Any, grid: Any, starts: Any,
+    laws: Any, layout: Layout, params: Any, numbers: Any, inputs: Any, names: tuple[str, ...],
+    weights: Any, fixed: Any, limits: Any, grid: Any, starts: Any,
 ) -> Any:  # fmt: skip
-    """The optima as points of the unit box, (lanes, settings)."""
+    """Settings at the optima, each (lanes,); ``starts`` times the start is taken off the end."""
+
+    def settings(points: Any) -> dict[str, Any]:
+        """Settings from points in the unit box, (…, names)."""
+        at = dict(fixed)
+        for k, name in enumerate(names):
+            (low, high), x = limits[k], points[..., k]
+            logarithmic = name in _LOGARITHMIC
+            at[name] = low * (high / low) ** x if logarithmic else low + (high - low) * x
+        return at
 
     def lane(each: Any) -> Any:
         params, weight = each
 
         def objective(points: Any) -> Any:
-            at = _settings(names, points, fixed, limits)
-            both = _start_and_end(laws, layout, params, numbers, inputs, at)
+            both = _ends(laws, layout, params, numbers, inputs, settings(points))
             pt, cpt = both[:, 1] - starts * both[:, 0]
             return weight * pt + (1 - weight) * cpt
 
-        return lowest_in_box(objective, grid)
+        return settings(lowest_in_box(objective, grid))
 
     return jax.lax.map(lane, (params, weights), batch_size=64)
 
@@ -743,19 +713,21 @@ def _binding(
         most: steps that the tokens pay for.
     """
     active, notes = [], []
-    for name, (low, high) in limits.items():
-        scale = math.log if name in _LOGARITHMIC else float
-        share = (scale(best[name]) - scale(low)) / (scale(high) - scale(low))
+    for name, ends in limits.items():
+        scale = np.log if name in _LOGARITHMIC else float
+        low, at, high = map(scale, (ends[0], best[name], ends[1]))
+        share = (at - low) / (high - low)
         if not math.isfinite(share) or _AT_BOUND < share < 1 - _AT_BOUND:
             continue
-        side, bound = ("upper", "a lower") if share > 0.5 else ("lower", "an upper")
-        if name == "steps" and side == "upper" and high >= most * (1 - 1e-9):
+        upper = bool(share > 0.5)
+        if name == "steps" and upper and ends[1] >= most * (1 - 1e-9):
             active.append("the tokens")
             continue
+        side, bound = ("upper", "a lower") if upper else ("lower", "an upper")
         what = {"loss_potential": "loss potential", "peak": "peak LR"}.get(name, name)
         value = exponential(best[name])
         active.append(f"{what} at its {side} bound ({value})")
-        if name not in _SHARES or (low, high)[share > 0.5] not in (0, 1):
+        if name not in _SHARES or ends[upper] not in (0, 1):
             message = (
                 f"{what} is at the {side} bound of its range, {value}: this is {bound} bound of "
                 f"the best {what}, which may lie beyond it; widen over= where that is possible"
@@ -852,78 +824,107 @@ def continual_run(
     """
     total = checked_number("tokens", in_unit(tokens, 1.0, "tokens"))
     batch = checked_number("batch_tokens", in_unit(batch_tokens, 1.0, "tokens"))
-    steps, warmup = float(total // batch), round(_WARMUP * total / batch)
+    steps, warmup, over = float(total // batch), round(_WARMUP * total / batch), over or {}
     # 1. Both fits, and how the base was trained; of curves what they had.
     fits = (pt, cpt)
-    if isinstance(pt, LossCurves):
+    if of_curves := isinstance(pt, LossCurves):
         if cpt is not None or curves is not None:
             raise UsageError("loss curves have both losses: give no cpt= and no curves= with them")
         curves = pt
     elif cpt is None:
         raise UsageError("give fits of both losses, or loss curves that have both", argument="cpt")
     seen = None if curves is None else _seen(curves, batch)
-    if curves is pt:
-        needed = None not in seen.bases.values()
-    else:
-        needed = "S1_pt" in as_draws(pt)[0].law.input_names
-    known = _known_base(base, seen, needed)  # before the fits, which take a while
-    if curves is pt:
+    needed = "S1_pt" in as_draws(pt)[0].law.input_names if not of_curves else (
+        None not in seen.bases.values()
+    )  # fmt: skip
+    known = _known_base(base, seen) if needed or base is not None else None
+    if of_curves:  # after what may be refused: fits take a while
         name = "cpt-curve" if seen.ends["replay"].nunique() < 2 else "cpt-curve-replay-{}"
         name += "" if needed else "-unknown-base"
         fits = tuple(fit(name.format(corpus), seen.of(corpus)) for corpus in _CORPORA)
-    draws = as_draws(*fits)
     if seen is not None and n_resamples:
         # The wild bootstrap leaves every run in: without a base, or the only run of a share, the
         # laws would be open. One seed for both losses: row k of either is of the same resample.
-        groups = "run" if len(seen.curves) > 1 else None
-        draws = as_draws(
-            *(
-                bootstrap(each, seen.of(corpus), n_resamples, kind="wild", groups=groups)
-                if isinstance(each, Fit)
-                else each
-                for corpus, each in zip(_CORPORA, fits, strict=True)
-            )
+        groups = "run" if len(curves) > 1 else None
+        fits = tuple(
+            bootstrap(each, seen.of(corpus), n_resamples, kind="wild", groups=groups)
+            if isinstance(each, Fit)
+            else each
+            for corpus, each in zip(_CORPORA, fits, strict=True)
         )
+    draws = as_draws(*fits)
     # 2. What is searched, and the shape of the rates: cosine where all runs had one, else a fall on
     # a straight line in the end.
-    shape, last, of_runs = "wsd", 0.0, {}
-    if seen is not None and seen.shapes == 1:  # nothing tells annealing from training
-        own = seen.one_schedule
-        count = max(len(own) - 1, 1)
+    shape, last = "wsd", 0.0
+    limits = {"steps": (max(_LEAST * steps, 2 * warmup, 1.0), steps), "decay": (_LEAST, 1.0)}
+    if seen is None:
+        low, high = draws[0].ranges.get("r", (0.0, 1.0))
+        limits["replay"] = (max(low, 0.0), min(high, 1.0)) if low < high else (0.0, 1.0)
+        if known is not None:
+            limits["peak"] = (0.1 * (highest := float(known.rates.max())), highest)
+    else:
+        limits |= {n: (seen.ends[n].min(), seen.ends[n].max()) for n in ("replay", "peak")}
+    if seen is not None and seen.shape is not None:  # nothing tells annealing from training
+        own, count = seen.shape, max(len(seen.shape) - 1, 1)
         last = float(own[-1])
         line = np.append(1.0, schedules.cosine(1.0, count, last).rates)[: len(own)]
-        if "decay" not in (over or {}) and np.abs(own - line).max() < _SAME_RATE:
+        if "decay" not in over and np.abs(own - line).max() < _SAME_RATE:
             shape = "cosine"
         decay = max((len(own) - 1 - np.flatnonzero(own >= 1 - 1e-9)[-1]) / count, _LEAST)
-        of_runs = {"steps": (steps, steps), "decay": (decay, decay)}
-    limits = _limits(over or {}, seen, of_runs, draws[0], known, steps, warmup)
+        limits |= {"steps": (steps, steps), "decay": (decay, decay)}
+    if "r" not in draws[0].law.input_names:
+        limits["replay"] = (0.0, 0.0)
+    for name, (low, high) in over.items():
+        if name not in SEARCHED[1:]:
+            raise UsageError(f"over: '{name}' is none of {', '.join(SEARCHED[1:])}")
+        limits[name] = (float(low), float(high))
+    if limits["steps"][1] > steps * (1 + 1e-9):
+        raise UsageError(
+            f"over: steps of {limits['steps'][1]:,.0f} are more than the tokens make, {steps:,.0f}"
+        )
+    if "peak" not in limits:
+        raise UsageError("say which peaks to search: over={'peak': (1e-5, 1e-4)}", argument="over")
     held = {name: low for name, (low, high) in limits.items() if low == high}
     limits = {name: limits[name] for name in SEARCHED if name in limits and name not in held}
     # What is searched needs some value here as well.
-    first = {"steps": steps, "peak": limits.get("peak", (0.0, 1.0))[1]}
-    run = ContinualPretraining(known, shape=shape, final=last, warmup=warmup, **{**first, **held})
+    first = {"steps": steps, "peak": limits.get("peak", (0.0, 1.0))[1]} | held
+    run = ContinualPretraining(known, shape=shape, final=last, warmup=warmup, **first)
     losses = _losses_of(draws, run, at, tuple(limits), SEARCHED)
-    # 3. At the weight and then along the trade-off, (1 + weights, 1 + R).
+    # 3. At the weight and then along the trade-off, (1 + R, 1 + weights).
     found = _best_settings(losses, limits, [weight, *_TRADEOFF])
     found |= {"tokens": found["steps"] * batch, "weighted": found["objective"]}
     found.setdefault("decay", np.full(found["steps"].shape, run.decay))
     if seen is not None and "r" not in draws[0].law.input_names:
         # Laws without a share are of the one that all runs had.
         found["replay"] = np.full(found["steps"].shape, seen.ends["replay"].iloc[0])
-    values = {name: found[name][0] for name in (*_NUMBERS, "weighted", "change_pt", "change_cpt")}
+    values = {n: found[n][:, 0] for n in (*_NUMBERS, "weighted", "change_pt", "change_cpt")}
     best = {name: float(found[name][0, 0]) for name in SEARCHED}
     binding, edges = _binding(limits, best, steps)
     line = {"peak": best["peak"], "steps": best["steps"], "warmup": warmup,
             "final": last * best["peak"], "decay": best["decay"]}  # fmt: skip
     if shape == "cosine":
         del line["decay"]
-    table = {"weight": np.array(_TRADEOFF), **{name: found[name][1:].T for name in _NUMBERS}}
-    tables, beyond = {"table": losses.columns(table, level)}, math.nan
+    columns = {"weight": np.array(_TRADEOFF), **{name: found[name][:, 1:] for name in _NUMBERS}}
+    tables, beyond = {"table": losses.table(columns, level)}, math.nan
     if seen is not None:
         ends = seen.ends
         whole = weight * ends["loss_pt"] + (1 - weight) * ends["loss_cpt"]
         tables["runs"] = ends.assign(weighted=whole)
         beyond = max(best["steps"] / ends["steps"].max(), 1.0)
+    # 4. The range of each setting, the others held, in which the weighted loss rises by no more
+    # than noise.
+    metrics = [source.fit.metrics for source in draws if isinstance(source.fit, Fit)]
+    noise, flat = max((one.get("rmse_log", 0.0) for one in metrics), default=0.0), {}
+    for name, ends in limits.items() if noise else ():
+        spread = np.geomspace if name in _LOGARITHMIC else np.linspace
+        points = np.unique([*spread(*ends, _LINE), best[name]])
+        each = losses.evaluate(best | {name: points})[:, 1, 0]
+        low, high = as_good(
+            weight * each[0] + (1 - weight) * each[1], np.searchsorted(points, best[name]), noise
+        )
+        unit = batch if name == "steps" else 1.0
+        said = "tokens" if name == "steps" else name
+        flat[said] = float(points[low] * unit), float(points[high] * unit)
     falling = "falling all the way" if best["decay"] > _ALL else "falling over its last {decay}"
     paid = f"{written(best['steps'] * batch, 'tokens')} ({best['steps']:,.0f} steps)"
     return losses.answer(
@@ -940,7 +941,7 @@ def continual_run(
             *edges, *losses.notes({name: np.array([value]) for name, value in best.items()}),
             *missing_draws_notes(values["weighted"], "optimum"),
         )),
-        flat=_flat(losses, limits, best, weight, batch), beyond=beyond,
+        flat=flat, beyond=beyond,
     )  # fmt: skip
 
 
@@ -950,18 +951,11 @@ class _Seen(NamedTuple):
     curves: LossCurves
     ends: pd.DataFrame  # a row for each: columns _RUNS
     bases: dict[str, Schedule | None]  # run → its pre-training; None where nobody describes it
-    shapes: int  # number of different schedules of the continual phase, peaks apart
+    shape: np.ndarray | None  # rates after the warm-up over their peak, if all runs share them
 
     def of(self, corpus: str) -> LossCurves:
         """The curves of one of the losses, ``pt`` or ``cpt``."""
         return dataclasses.replace(self.curves, rows=self.curves.rows.for_corpus(_CORPORA[corpus]))
-
-    @property
-    def one_schedule(self) -> np.ndarray:
-        """The rates of the first run after its warm-up, over their peak."""
-        schedule = self.curves.schedules[next(iter(self.bases))]
-        own = schedule.rates[schedule.boundary or 0 :]
-        return own[np.argmax(own >= own.max() * (1 - 1e-9)) :] / own.max()
 
 
 def _seen(curves: LossCurves, batch: float) -> _Seen:
@@ -981,37 +975,34 @@ def _seen(curves: LossCurves, batch: float) -> _Seen:
         )
     if "N" in table and table["N"].nunique() > 1:
         raise UsageError(f"{source}: the curves are of several sizes N; choose one with where=")
-    done = optimizer_steps(table, curves.run_schedules)
-    rows, bases, shapes = [], {}, set()
+    rows, bases, shapes = [], {}, {}
     for run, followed in curves.run_schedules.items():
         schedule, boundary = followed.schedule, followed.schedule.boundary
         if boundary is None and followed.phase == "pt":
             continue  # a base by itself
-        own = schedule.rates[boundary or 0 :]
-        last = int(np.flatnonzero(table["run"] == run)[-1])
-        steps = float(done[last] - (boundary or 0))
+        own, last = schedule.rates[boundary or 0 :], table[table["run"] == run].iloc[[-1]]
+        steps, replay = float(followed.steps_done(last)[0] - (boundary or 0)), 0.0
         bases[run] = Schedule(schedule.rates[:boundary], schedule.initial_lr) if boundary else None
-        shapes.add((own / own.max()).round(9).tobytes())
-        cells, replay = table.iloc[last], 0.0
+        relative = own / own.max()
+        shapes[relative.round(9).tobytes()] = relative[np.argmax(relative >= 1 - 1e-9) :]
         for name in ("r_d", "r_g"):  # the share of the pre-training corpus, where a column has it
             if name in table:
-                share = float(cells[name]) * curves.rows.units.get(name, 1.0)
+                share = float(last[name].item()) * curves.rows.units.get(name, 1.0)
                 replay = share if name == "r_g" else 1 - share
-        rows.append((run, replay, own.max(), steps, steps * batch,
-                     float(cells["loss_g"]), float(cells["loss_d"])))  # fmt: skip
+        losses = map(float, last[["loss_g", "loss_d"]].to_numpy()[0])
+        rows.append((run, replay, own.max(), steps, steps * batch, *losses))
     if not rows:
         raise DataError(
             f"{source}: no run has a continual phase: give schedules of both phases, "
             "first+second, or a column phase that says cpt",
             file=source,
         )
-    return _Seen(curves, pd.DataFrame(rows, columns=_RUNS), bases, len(shapes))
+    shape = next(iter(shapes.values())) if len(shapes) == 1 else None
+    return _Seen(curves, pd.DataFrame(rows, columns=_RUNS), bases, shape)
 
 
-def _known_base(base: Schedule | str | None, seen: _Seen | None, needed: bool) -> Schedule | None:
-    """The pre-training that the run goes on from; None where nobody describes it."""
-    if base is None and not needed:
-        return None
+def _known_base(base: Schedule | str | None, seen: _Seen | None) -> Schedule:
+    """The pre-training that the run goes on from."""
     if isinstance(base, str) and seen is not None:
         base = seen.curves.schedules.get(base, base)
     elif base is None and seen is not None:
@@ -1025,57 +1016,6 @@ def _known_base(base: Schedule | str | None, seen: _Seen | None, needed: bool) -
         )
     schedule = as_schedule(base, "base")
     return Schedule(schedule.rates[: schedule.boundary], schedule.initial_lr, None, schedule.name)
-
-
-def _limits(
-    over: Mapping[str, tuple[float, float]], seen: _Seen | None,
-    of_runs: Mapping[str, tuple[float, float]], pt: Draws, base: Schedule | None, steps: float,
-    warmup: float,
-) -> dict[str, tuple[float, float]]:  # fmt: skip
-    """Setting → range that is searched: the user's, what the runs had, what is near the base."""
-    limits = {"steps": (max(_LEAST * steps, 2 * warmup, 1.0), steps), "decay": (_LEAST, 1.0)}
-    if seen is not None:
-        ends = seen.ends[["replay", "peak"]].agg(["min", "max"])
-        limits |= {name: tuple(ends[name]) for name in ends} | dict(of_runs)
-    else:
-        low, high = pt.ranges.get("r", (0.0, 1.0))
-        limits["replay"] = (max(low, 0.0), min(high, 1.0)) if low < high else (0.0, 1.0)
-        if base is not None:
-            peak = float(base.rates.max())
-            limits["peak"] = (0.1 * peak, peak)
-    if "r" not in pt.law.input_names:
-        limits["replay"] = (0.0, 0.0)
-    for name, (low, high) in over.items():
-        if name not in SEARCHED[1:]:
-            raise UsageError(f"over: '{name}' is none of {', '.join(SEARCHED[1:])}")
-        limits[name] = (float(low), float(high))
-    if limits["steps"][1] > steps * (1 + 1e-9):
-        raise UsageError(
-            f"over: steps of {limits['steps'][1]:,.0f} are more than the tokens make, {steps:,.0f}"
-        )
-    if "peak" not in limits:
-        raise UsageError("say which peaks to search: over={'peak': (1e-5, 1e-4)}", argument="over")
-    return limits
-
-
-def _flat(
-    losses: _Losses, limits: Mapping[str, tuple[float, float]], best: Mapping[str, float],
-    weight: float, batch: float,
-) -> dict[str, tuple[float, float]]:  # fmt: skip
-    """Setting → range in which the weighted loss, the others held, rises by no more than noise."""
-    fits = [source.fit for source in losses.sources if isinstance(source.fit, Fit)]
-    noise, flat = max((each.metrics.get("rmse_log", 0.0) for each in fits), default=0.0), {}
-    for name, (low, high) in limits.items() if noise else ():
-        spread = np.geomspace if name in _LOGARITHMIC else np.linspace
-        line = np.unique([*spread(low, high, _LINE), best[name]])
-        at = {key: np.full(len(line), value) for key, value in best.items()} | {name: line}
-        whole = np.array([weight, 1 - weight]) @ losses.alone.evaluate(at)[:, 1, 0]
-        first, last = as_good(whole, int(np.searchsorted(line, best[name])), noise)
-        flat[name] = (float(line[first]), float(line[last]))
-    if "steps" in flat:
-        low, high = flat.pop("steps")
-        flat["tokens"] = (low * batch, high * batch)
-    return flat
 
 
 # The way back.
@@ -1092,7 +1032,7 @@ def turning_length(
     run: ContinualPretraining,
     *,
     cpt: Any = None,
-    weight: float | Sequence[float] = 1.0,
+    weight: Annotated[float, Between(0, 1)] = 1.0,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
@@ -1108,7 +1048,7 @@ def turning_length(
         pt: fit of the loss on the pre-training corpus.
         run: continual run; its steps do not matter.
         cpt: fit of the loss on the new corpus, for a weight below 1.
-        weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1; or several.
+        weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1.
         at: values of what the laws take beside areas and r, in units of the fitted runs.
         level: confidence level of the intervals.
 
@@ -1120,8 +1060,6 @@ def turning_length(
         loss follows over ever longer runs: ``rise``, it rises and stays there; ``rise and partial
         fall``, it falls again by 1e-4 nats or more, and never back to its start; ``rise and
         return``; beyond the paper ``no rise``.
-        Of several weights a ``table`` with a row for each: ``weight``, ``steps``, ``pattern``,
-        ``start``, ``limit``, ``rise``.
 
     Raises:
         UsageError: a weight below 1 without ``cpt``, or fits that do not belong to the run.
@@ -1132,97 +1070,64 @@ def turning_length(
         >>> run = jl.planning.ContinualPretraining(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
         >>> jl.planning.turning_length(pt, run).steps
         8730.0
-        >>> lengths = jl.planning.turning_length(pt, run, cpt=cpt, weight=(0.5, 0.9, 1))
-        >>> lengths.table["steps"].tolist()
-        [0.0, 4002.0, 8730.0]
+        >>> jl.planning.turning_length(pt, run, cpt=cpt, weight=0.9).steps
+        4002.0
 
     Shell:
         jaxlaw plan turning-length pt.json
             --run wsd:steps=10000,peak=2e-4+cosine:steps=10000,peak=2e-4,replay=0.9
     """
-    weights = np.atleast_1d(_checked("weight", weight))
-    if (weights < 1).any() and cpt is None:
+    if weight < 1 and cpt is None:
         raise UsageError("a weight below 1 balances two losses: give cpt= and weight= together")
     fits = (pt,) if cpt is None else (pt, cpt)
-    losses = _losses_of(fits, run, at)
-    each = np.stack([weights, 1 - weights])[: len(fits)]
+    losses, weights = _losses_of(fits, run, at), (weight, 1 - weight)[: len(fits)]
     fixed = {name: run.settings[name] for name in SETTINGS if name != "steps"}
 
-    def start_and_end(steps: Any) -> np.ndarray:
-        """(2, 1 + R, weights) of runs of so many steps, one of all weights or one of each."""
-        return np.einsum("lw,lsrw->srw", each, losses.evaluate({**fixed, "steps": steps}))
+    def ends(steps: Any) -> np.ndarray:
+        """The weighted loss of runs of so many steps, (3, 1 + R, points)."""
+        return np.tensordot(weights, losses.evaluate({**fixed, "steps": steps}), 1)
 
     # 1. The sign of the change along ever longer runs; where it is lifted and then back, the fewest
     # whole steps by bisection.
     lengths = np.geomspace(run.warmup + 1, _LONGEST, _LENGTHS)
-    along = losses.evaluate({**fixed, "steps": lengths})
-    changes = np.einsum("lw,lrt->rwt", each, along[:, 1] - along[:, 0])
-    lifted = changes > _SAME
+    start, end, _ = ends(lengths)
+    rise, lifted = (end - start).max(axis=-1).clip(0.0), end - start > _SAME
     back = np.maximum.accumulate(lifted, axis=-1) & ~lifted
-    k = back.argmax(axis=-1)
+    k = back.argmax(axis=-1)[:, None]
     low, high = np.floor(lengths[np.maximum(k - 1, 0)]), np.ceil(lengths[k])
     while (high - low > 1).any():
         middle = np.floor((low + high) / 2)
-        start, end = start_and_end(middle)
+        start, end, _ = ends(middle)
         still = end - start > _SAME
         low, high = np.where(still, middle, low), np.where(still, high, middle)
-    steps = np.where(back.any(axis=-1), high, np.where(lifted.any(axis=-1), np.inf, 0.0))
-    # 2. After endless training, and where the loss goes without annealing (Wang 2025, §4.4).
-    start, limit = start_and_end(endless := np.full(len(weights), _ENDLESS))
-    laws, layout, params, numbers, inputs = losses.arguments
-    shares = (fixed["replay"], 1 - fixed["replay"])
-    with in_float64():
-        base = _compiled_areas(layout, numbers, {**fixed, "steps": endless[0]})
-        areas = PhaseAreas(base.S1_pt, _ENDLESS, 0.0, 0.0)
-        unannealed = [
-            predicted(law, p, areas, {"r": r, **x})
-            for law, p, x, r in zip(laws, params, inputs, shares, strict=False)
-        ]
-    values = {
-        "steps": steps, "start": start, "limit": limit, "rise": changes.max(axis=-1).clip(0.0),
-        "critical_point": np.stack(unannealed, axis=1) @ each,
-    }  # fmt: skip
-    patterns = [
-        "no rise" if steps == 0 else "rise and return" if steps < math.inf
-        else "rise and partial fall" if rise - (limit - start) >= _VISIBLE else "rise"
-        for steps, start, limit, rise, _ in np.stack([*values.values()])[:, 0].T
-    ]  # fmt: skip
-    back = steps[0]
-    notes = losses.notes({
-        **{name: np.full(len(back), value) for name, value in fixed.items()},
-        "steps": np.clip(back, run.warmup + 1, _LONGEST),
-    })  # fmt: skip
-    if np.ndim(weight):
-        del values["critical_point"]
-        table = losses.columns({"weight": weights, **values}, level).assign(pattern=patterns)
-        never = weights[np.isinf(back)]
-        sentence = f"from weight {never.min():g} on the loss never comes back" if len(never) else (
-            "the loss comes back to its start at each of these weights"
-        )  # fmt: skip
-        return losses.answer(
-            "turning lengths", sentence, level=level, tables={"table": table}, notes=notes
-        )
+    steps = np.where(lifted.any(axis=-1), np.inf, 0.0)
+    steps = np.where(back.any(axis=-1), high[:, 0], steps)
+    # 2. At the end of an endless run, and where the loss goes without annealing.
+    start, limit, unannealed = ends(np.array([_ENDLESS]))[..., 0]
+    values = {"weight": weight, "steps": steps, "start": start, "limit": limit, "rise": rise,
+              "critical_point": unannealed}  # fmt: skip
 
     def curves() -> Tables:
         """The loss over the steps, to well beyond the way back."""
-        most = 5 * back[0] if 0 < back[0] < math.inf else 100 * max(run.steps, run.warmup + 1)
+        most = 5 * back if 0 < back < math.inf else 100 * max(run.steps, run.warmup + 1)
         steps = np.unique(np.geomspace(run.warmup + 1, most, 200))
-        ends = losses.alone.evaluate({**fixed, "steps": steps})[:, 1, 0]
-        return {"recovery": pd.DataFrame({"steps": steps, "loss": each[:, 0] @ ends})}
+        return {"recovery": pd.DataFrame({"steps": steps, "loss": ends(steps)[1, 0]})}
 
-    never, lost = bool(np.isinf(back[0])), np.isinf(steps[1:, 0])
-    if (lost != never).any():
+    back, never = float(steps[0]), bool(np.isinf(steps[0]))
+    notes = losses.notes(fixed | {"steps": np.clip(back, run.warmup + 1, _LONGEST)})
+    if ((lost := np.isinf(steps[1:])) != never).any():
         message = f"{lost.mean():.1%} of the draws never come back"
         notes.append(Note("draws-disagree", "warning", message))
     of = "the loss" if weight == 1 else f"the loss of weight {weight:g}"
     lifted = "{start}; it rises by up to {rise}"
-    sentence = f"{of} is back at its start after {{steps}}, {lifted}"
+    pattern, sentence = "rise and return", f"is back at its start after {{steps}}, {lifted}"
     if never:
-        sentence = f"{of} never comes back to its start, {lifted}"
-    elif not back[0]:
-        sentence = f"{of} never rises above its start, {{start}}"
+        falls = rise[0] - (limit[0] - start[0]) >= _VISIBLE
+        pattern = "rise and partial fall" if falls else "rise"
+        sentence = f"never comes back to its start, {lifted}"
+    elif not back:
+        pattern, sentence = "no rise", "never rises above its start, {start}"
     return losses.answer(
-        "turning length", sentence,
-        {"weight": weight, **{name: column[:, 0] for name, column in values.items()}}, level=level,
-        notes=notes, curves=curves, facts={"pattern": patterns[0], "never": never},
+        "turning length", f"{of} {sentence}", values, level=level, notes=notes, curves=curves,
+        facts={"pattern": pattern, "never": never},
     )  # fmt: skip

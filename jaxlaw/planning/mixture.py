@@ -1,24 +1,21 @@
-"""The shares of corpora: of one domain beside a general corpus, of many, and of replay compared.
+"""The shares of corpora: of one domain beside a general corpus, and of many.
 
-Que 2024, §4.3, usages 1 and 2, and App. G.1 and G.2; Zheng 2024, §5.2.
+Que 2024, §4.3, usages 1 and 2, and App. G.1 and G.2.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
-from scipy.optimize import brentq
 
 from jaxlaw._answer import Answer, Tables
-from jaxlaw._jit import in_float64
-from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, written
+from jaxlaw._quantities import SHARE, Amount, checked_number, written
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
@@ -31,11 +28,13 @@ from jaxlaw.planning._frame import (
     checked_tokens,
     fewest_degrees,
     law_inputs,
+    losses_of,
     missing_draws_notes,
     numbers_by_name,
     plan_answer,
     require_inputs,
     source_notes,
+    table_of,
 )
 from jaxlaw.planning._optimise import (
     SEARCH_LIMITS,
@@ -46,28 +45,16 @@ from jaxlaw.planning._optimise import (
     question_of,
     root_or_infinity,
 )
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, intervals
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws, intervals
 
 CURVE = 101  # points of a curve over shares
 LEAST = 1e-6  # share; an optimum there is none
-AT_LEAST = 1 + 1e-6  # times a least share: within it, at it
 _UNITS = {
     "share": SHARE, "domain_loss": TARGET, "general_loss": TARGET, "change": SHARE,
     "limit": TARGET, "loss_alone": TARGET, "interior_below": "tokens", "corpus_tokens": "tokens",
+    "weight": SHARE, "natural": SHARE, "cap": SHARE, "kl": "nats", "gain_natural": TARGET,
+    "gain_observed": TARGET, "loss": TARGET,
 }  # fmt: skip
-
-
-def _losses(source: Draws, **inputs: Any) -> np.ndarray:
-    """Losses (draws,) of a run, or of one a draw; (draws, K) of (1, K) runs.
-
-    Args:
-        source: the law and its draws.
-        **inputs: all inputs, in the law's own units.
-    """
-    axes = (1,) * (max(map(np.ndim, inputs.values())) - 1)
-    params = {name: column.reshape(-1, *axes) for name, column in source.values.items()}
-    with in_float64():
-        return np.asarray(source.law.evaluate(params, **inputs))
 
 
 def _tried(source: Draws) -> dict[str, list[float]]:
@@ -137,52 +124,50 @@ def optimal_mixture(
     question = question_of(of_domain, {"r": None}, [AtMost(of_general, limit, rest=("r",))], at)
     domain_at, general_at = question.given.others
     best = question.best()
-    share = np.where(best.kept, best.raw["r"], np.nan)[:, 0]
+    share = np.where(best.kept, best.raw["r"], np.nan)
     # The answer of every draw, then the whole trade-off.
     shares = np.linspace(0, 1, CURVE)
     r = np.column_stack([share, np.tile(shares, (len(share), 1))])
-    losses = {
-        "domain_loss": _losses(of_domain, r=r, **domain_at),
-        "general_loss": _losses(of_general, r=1 - r, **general_at),
-    }
-    values = {"share": share} | {name: column[:, 0] for name, column in losses.items()}
-    general_loss = values["general_loss"]
-    values |= {"change": general_loss / start - 1, "limit": limit}
-    curve = {"share": shares} | {name: column[0, 1:] for name, column in losses.items()}
-    curve["change"] = curve["general_loss"] / start - 1
-    curve["allowed"] = allowed = curve["general_loss"] <= limit
-    for name, column in losses.items():
-        curve |= interval_columns(name, column[:, 1:], level, degrees)
+    of_r = {
+        "share": r, "domain_loss": losses_of(of_domain, r=r, **domain_at),
+        "general_loss": (general_loss := losses_of(of_general, r=1 - r, **general_at)),
+        "change": general_loss / start - 1,
+    }  # fmt: skip
+    values = {name: column[:, 0] for name, column in of_r.items()} | {"limit": limit}
+    allowed, lowest = general_loss[0, 1:] <= limit, general_loss[0, 1:].argmin()
+    curve = {name: column[:, 1:] for name, column in of_r.items()}
+    curve |= {"share": shares, "change": curve["change"][0], "allowed": allowed}
 
-    r_d, notes = share[0], []
+    first, notes, flat = {name: float(np.ravel(x)[0]) for name, x in values.items()}, [], {}
+    r_d = first["share"]
     if math.isnan(r_d):
-        least = curve["general_loss"].argmin()
         message = (
             f"no share keeps the general loss at {limit:.5g}; it comes down to "
-            f"{curve['general_loss'][least]:.5g}, at r_d = {shares[least]:.2g}: allow more, or "
+            f"{general_loss[0, 1 + lowest]:.5g}, at r_d = {shares[lowest]:.2g}: allow more, or "
             "train longer"
         )
         notes.append(Note("out-of-reach", "error", message))
-    elif (np.diff(allowed.astype(int)) > 0).any():
-        message = "the general loss does not rise steadily with r_d: smaller shares break the limit"
-        notes.append(Note("several-solutions", "warning", message))
+    else:
+        near = question.near(of_domain.noise, best.raw)
+        flat = {"share": tuple(x * of_domain.units["r"] for x in near["r"])} if near else {}
+        if (allowed[1:] & ~allowed[:-1]).any():
+            message = (
+                "the general loss does not rise steadily with r_d: smaller shares break the limit"
+            )
+            notes.append(Note("several-solutions", "warning", message))
     for source, what, own in ((of_general, "general", 1 - r_d), (of_domain, "domain", r_d)):
         at_r = source.inputs_taken(at) | {"r": own / source.units["r"]}
         notes += source_notes(source, what, **at_r)
-    notes += missing_draws_notes(share, "allowed share")
-    flat = {}
-    if of_domain.noise > 0 and not math.isnan(r_d):
-        near = question.near(of_domain.noise, {"r": share})["r"]
-        flat = {"share": tuple(r * of_domain.units["r"] for r in near)}
-    kept = "none" if general_loss[0] < limit * (1 - SAME) else "general loss"
-    sign = "+" if general_loss[0] > start else ""
+    kept = "none" if first["general_loss"] < limit * (1 - SAME) else "general loss"
+    sign = "+" if first["general_loss"] > start else ""
     return plan_answer(
         "mixture",
         "{share} of the domain: its loss {domain_loss}, the general loss {general_loss}, "
-        f"{sign}{written(values['change'][0], SHARE)} from its start",
+        f"{sign}{written(first['change'], SHARE)} from its start",
         of_domain, values, level=level, at=at_r, degrees=degrees, units=_UNITS,
         facts={"binding": {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}.get(r_d, kept), **_tried(of_domain)},
-        flat=flat, notes=notes, curves={"curve": pd.DataFrame(curve)},
+        flat=flat, notes=[*notes, *missing_draws_notes(values["share"], "allowed share")],
+        curves={"curve": table_of(curve, level, degrees)},
     )  # fmt: skip
 
 
@@ -234,7 +219,7 @@ def critical_ratio(
     notes += [*source_notes(source, **there), *missing_draws_notes(share, "critical ratio")]
     return plan_answer(
         "critical ratio", "{share} of the general corpus: its loss {loss}", source,
-        {"share": share, "loss": _losses(source, r=share, **others)}, level=level, at=there,
+        {"share": share, "loss": losses_of(source, r=share, **others)}, level=level, at=there,
         units=_UNITS, facts={"binding": "r_g ≥ 0" if share[0] == 0 else "general loss"},
         notes=notes,
     )  # fmt: skip
@@ -245,7 +230,6 @@ def optimal_mixture_data_limited(
     domain: Any,
     corpus_tokens: Amount,
     *,
-    total: Amount | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
@@ -253,13 +237,13 @@ def optimal_mixture_data_limited(
 
     All of the domain data are used: D = corpus_tokens / r_d. An optimum inside (0, 1) exists
     where the loss rises with the share at r_d = 1; for dcpt that is
-    corpus_tokens < (B(η+β)(1+ε)^(γ+1) / (γC))^(1/β). Otherwise the answer is r_d = 1.
+    corpus_tokens < (B(η+β)(1+ε)^(γ+1) / (γC))^(1/β). Otherwise the answer is r_d = 1. With a limit
+    on the tokens in all, :func:`minimise` searches r and D under a :class:`Corpus`.
 
     Args:
         domain: fit of the domain loss over the domain share, with inputs D and r: a Fit,
             (law, params), or a bootstrap.
         corpus_tokens: number of tokens of the domain, in the units of the fitted runs.
-        total: largest number of tokens that can be trained on in all, in the same units.
         at: values of the law's other inputs, such as N.
         level: confidence level of the intervals.
 
@@ -271,7 +255,7 @@ def optimal_mixture_data_limited(
         Facts: ``binding``, and ``tried`` as of :func:`optimal_mixture`.
 
     Raises:
-        UsageError: an input is missing or unknown, or less tokens in all than of the domain.
+        UsageError: an input is missing or unknown.
 
     Example:
         >>> domain = ("dcpt", jl.simulate.TRUTHS["dcpt"])
@@ -286,42 +270,34 @@ def optimal_mixture_data_limited(
     (source,) = as_draws(domain)
     require_inputs(source, "D", "r")
     tokens = checked_tokens(source, "corpus_tokens", corpus_tokens)
-    others, unit, least = law_inputs(source, at, ("D", "r")), source.units["D"], LEAST
-    if total is not None:
-        total = checked_tokens(source, "total", total)
-        if (least := tokens / total) > 1:
-            raise UsageError(f"total, {total:g}, is less than corpus_tokens, {tokens:g}")
+    others, unit = law_inputs(source, at, ("D", "r")), source.units["D"]
     limits = np.log(SEARCH_LIMITS["D"]) - math.log(source.scale("D") / unit)
-    found = _best_limited(source.law, source.values, tokens * unit, least, limits, others)
-    share, loss, alone, below = found
-    if total is None:  # at the least share searched the loss still falls: there is no optimum
-        none = share <= LEAST * AT_LEAST
-        share, loss = np.where(none, np.nan, share), np.where(none, np.nan, loss)
+    found = _best_limited(source.law, source.values, tokens * unit, limits, others)
+    share, loss, loss_alone, below = found
+    # At the least share that is searched the loss still falls: there is no optimum.
+    share, loss = (np.where(share > LEAST * (1 + 1e-6), x, np.nan) for x in (share, loss))
     values = {
-        "share": share, "D": tokens / share, "loss": loss, "loss_alone": alone,
+        "share": share, "D": tokens / share, "loss": loss, "loss_alone": loss_alone,
         "interior_below": below / unit, "corpus_tokens": tokens,
     }  # fmt: skip
     sentence = "{share} of the domain in {D}: loss {loss}, {loss_alone} without a mixture"
     notes, bound = [], "domain tokens"
     if math.isnan(share[0]):
         message = (
-            "the loss falls without end as the other corpus is added: total= says how many "
-            "tokens there can be"
+            "the loss falls without end as the other corpus is added: minimise over r and D under "
+            "a Corpus, with a limit on D, says how much of it a longest run takes"
         )
         notes = [Note("out-of-reach", "error", message)]
     elif share[0] == 1:
         sentence, bound = "the domain's data alone, without a mixture: loss {loss}", "r_d ≤ 1"
-    elif total is not None and share[0] <= least * AT_LEAST:
-        bound = f"D ≤ {total:g}"
     there = {**(at or {}), "D": values["D"][0], "r": share[0] / source.units["r"]}
     notes += [*source_notes(source, **there), *missing_draws_notes(share, "optimum")]
 
     def curves() -> Tables:
         """The loss over the share, all of the domain's tokens used."""
         r = np.linspace(0.02, 1, 197)
-        losses = _losses(source, D=tokens * unit / r[None], r=r[None], **others)
-        columns = interval_columns("loss", losses, level, source.degrees)
-        return {"curve": pd.DataFrame({"share": r, **columns})}
+        losses = losses_of(source, D=tokens * unit / r[None], r=r[None], **others)
+        return {"curve": table_of({"share": r, "loss": losses}, level, source.degrees)}
 
     return plan_answer(
         "limited mixture", sentence, source, values, level=level, at=there, units=_UNITS,
@@ -330,7 +306,7 @@ def optimal_mixture_data_limited(
 
 
 @for_each_draw("law")
-def _best_limited(law: Law, params: Any, tokens: Any, least: Any, limits: Any, others: Any) -> Any:
+def _best_limited(law: Law, params: Any, tokens: Any, limits: Any, others: Any) -> Any:
     """Best share, its loss, loss at share 1, tokens below which the best share lies inside."""
 
     def loss(r: Any, tokens: Any) -> Any:
@@ -339,7 +315,7 @@ def _best_limited(law: Law, params: Any, tokens: Any, least: Any, limits: Any, o
     def decrease_at_1(log_tokens: Any) -> Any:
         return -jax.grad(loss)(1.0, jnp.exp(log_tokens))
 
-    log_r = lowest_on_line(lambda log_r: loss(jnp.exp(log_r), tokens), jnp.log(least), 0.0, 513)
+    log_r = lowest_on_line(lambda x: loss(jnp.exp(x), tokens), math.log(LEAST), 0.0, 513)
     share = jnp.where(log_r > -1e-12, 1.0, jnp.exp(log_r))
     below = jnp.exp(root_or_infinity(decrease_at_1, *limits))
     return share, loss(share, tokens), loss(1.0, tokens), below
@@ -354,6 +330,15 @@ _TINY = 1e-12
 _INSIDE = 1e-4  # share at least that a search starts from: at the root of 0 no slope leads away
 _NAMED = 4  # shares that the headline names
 _LEAST = 1e-9  # share of a corpus without which a law is infinite
+
+
+class _Loss(NamedTuple):
+    """One of the losses of a mixture."""
+
+    name: str
+    source: Draws
+    shares: dict[str, int]  # its inputs that are shares → which of them
+    others: dict[str, float]  # its other inputs, in the law's own units
 
 
 @checked
@@ -423,9 +408,10 @@ def optimal_weights(
     """
     if not fits:
         raise UsageError("fits is empty: give loss name → fit")
-    names, inputs, caps, notes = list(fits), at or {}, caps or {}, []
-    every = as_draws(*fits.values())
-    degrees, (shares, columns) = fewest_degrees(every), _shares(names, every, inputs)
+    at, caps, notes = at or {}, caps or {}, []
+    shares, every = _losses_of_shares(fits, at)
+    source, names = every[0].source, list(fits)
+    degrees = fewest_degrees([one.source for one in every])
     weights = numbers_by_name(names, targets or dict.fromkeys(names, 1.0), "targets")
     weights = weights / weights.sum()
     if natural is not None:
@@ -435,10 +421,10 @@ def optimal_weights(
         raise UsageError("max_kl is positive, and needs natural=, the mixture it is counted from")
     # 1. Between which shares: up to the caps, else the largest that was run.
     tried, least = np.ones(len(shares)), np.zeros(len(shares))
-    for source, of in zip(every, columns, strict=True):
-        for spec in source.law.inputs:
-            if (k := of.get(spec.name)) is not None:
-                high = source.ranges.get(spec.name, (0.0, 0.0))[1] * source.units[spec.name]
+    for one in every:
+        for spec in one.source.law.inputs:
+            if (k := one.shares.get(spec.name)) is not None:
+                high = one.source.ranges.get(spec.name, (0.0, 0.0))[1] * one.source.units[spec.name]
                 tried[k] = min(tried[k], high) if high > 0 else tried[k]
                 # Above 0 where the law is infinite without this corpus.
                 least[k] = max(least[k], _LEAST * spec.above_zero)
@@ -458,10 +444,6 @@ def optimal_weights(
             "of it above 0"
         )
     # 2. The best mixture of every draw, (draws, k); NaN where the search fails.
-    others = tuple(
-        law_inputs(source, source.inputs_taken(inputs), [*of])
-        for source, of in zip(every, columns, strict=True)
-    )
     even = cap / cap.sum()
     near = even if natural is None else natural
     spread = np.random.default_rng(0).dirichlet(np.ones(len(cap)), STARTS)
@@ -469,9 +451,9 @@ def optimal_weights(
         spread = 0.7 * near + 0.3 * spread
     starts = np.clip([near, even, *spread], np.minimum(_INSIDE, cap), cap)
     found, excess = _best_mixture(
-        tuple(source.law for source in every), tuple(tuple(of.items()) for of in columns),
-        tuple(source.values for source in every), others, weights, np.sqrt(least), np.sqrt(cap),
-        (near, math.inf if max_kl is None else max_kl), starts,
+        tuple(one.source.law for one in every), tuple(tuple(one.shares.items()) for one in every),
+        tuple(one.source.values for one in every), tuple(one.others for one in every), weights,
+        np.sqrt(least), np.sqrt(cap), (near, math.inf if max_kl is None else max_kl), starts,
     )  # fmt: skip
     of_draws = np.where(excess <= _KEPT, found / found.sum(axis=1, keepdims=True), np.nan)
     best = of_draws[0]
@@ -483,33 +465,43 @@ def optimal_weights(
             value=max_kl,
         )
 
-    def losses(r: np.ndarray) -> np.ndarray:
-        """Losses (draws, L) at one mixture (k,)."""
-        laws = zip(every, columns, others, strict=True)
-        own = [_losses(one, **{n: r[k] for n, k in of.items()}, **more) for one, of, more in laws]
-        return np.stack(own, axis=1)
+    def losses(mixtures: np.ndarray) -> np.ndarray:
+        """(draws, n, losses) of (n, k) mixtures."""
+        r = mixtures[None]
+        return np.stack([
+            losses_of(one.source, **{n: r[..., k] for n, k in one.shares.items()}, **one.others)
+            for one in every
+        ], axis=-1)  # fmt: skip
 
     # 3. Of the fit's own best mixture in every draw: the best mixture of each draw is better there
     # than any other, so that a gain of these would never be none.
-    each = losses(best)
+    each = losses(best[None])[:, 0]
     values, compared = {"loss": each @ weights}, {}
-    table = {"share": shares} | interval_columns("weight", of_draws, level, degrees)
+    table = {"share": shares, "weight": of_draws}
     if natural is not None:
         values["kl"], table["natural"] = _divergence(best, natural), natural
         compared["natural"] = natural[None]
     if caps or (cap < 1).any():
         table["cap"] = cap
-    table = pd.DataFrame(table)
+    table = table_of(table, level, degrees)
     if observed is not None:
-        runs = _observed_mixtures(observed, shares, every[0].law)
-        runs = runs[(runs <= cap + _ROUNDING).all(axis=1)]
+        runs = read_columns(
+            observed, dict.fromkeys(shares, ", the share of a corpus"), name="observed"
+        )
+        for name in shares:
+            bad = ~(runs.table[name].to_numpy() >= 0)
+            refuse_rows(runs, name, bad, "give a share of 0 or more, or leave the row out")
+        law = source.law if source.law.shares else mixing(shares)
+        whole = law.whole_mixtures(runs.table, partial(runs.mixture_error, law))
+        mixtures = np.stack([whole[name] for name in shares], axis=1)
+        kept = (mixtures <= cap + _ROUNDING).all(axis=1)
         if max_kl is not None:
-            runs = runs[_divergence(runs, natural) <= max_kl + _ROUNDING]
-        compared |= {"observed": runs} if len(runs) else {}
+            kept &= _divergence(mixtures, natural) <= max_kl + _ROUNDING
+        compared |= {"observed": mixtures[kept]} if kept.any() else {}
     for name, mixtures in compared.items():
+        of_each = losses(mixtures) @ weights
         # The best of them by the fit itself, the same mixture in every draw.
-        lowest = np.argmin([losses(r)[0] @ weights for r in mixtures])
-        values[f"gain_{name}"] = losses(mixtures[lowest]) @ weights - values["loss"]
+        values[f"gain_{name}"] = of_each[:, of_each[0].argmin()] - values["loss"]
     if len(names) > 1:
         values |= {f"loss[{name}]": each[:, k] for k, name in enumerate(names)}
 
@@ -539,10 +531,13 @@ def optimal_weights(
             "mixture, keep the answer near what was run"
         )
         notes.append(Note("optimum-at-limit", "warning", message))
-    points = [inputs | {name: best[k] for name, k in of.items()} for of in columns]
-    for name, source, of, point in zip(names, every, columns, points, strict=True):
-        what = name if "r" in of else ""  # of the corpus's own share, which others do not have
-        notes += source_notes(source, what, **source.inputs_taken(point))
+    points = [
+        one.source.inputs_taken(at) | {name: best[k] for name, k in one.shares.items()}
+        for one in every
+    ]
+    for one, point in zip(every, points, strict=True):
+        what = one.name if "r" in one.shares else ""  # of its own share, which others do not have
+        notes += source_notes(one.source, what, **point)
     rows = table.sort_values("weight", ascending=False).head(_NAMED)
     largest = [f"{written(round(row.weight, 6), SHARE)} {row.share}" for row in rows.itertuples()]
     largest += [f"{len(table) - len(rows)} more"] * (len(table) > len(rows))
@@ -551,47 +546,41 @@ def optimal_weights(
         for name in compared
     ]
     return plan_answer(
-        "optimal weights", f"{', '.join(largest)}: loss {{loss}}{''.join(gains)}", every[0],
-        values, level=level, at=every[0].inputs_taken(points[0]), degrees=degrees,
-        units={"weight": SHARE, "natural": SHARE, "cap": SHARE, "kl": "nats",
-               "gain_natural": TARGET, "gain_observed": TARGET, "loss": TARGET},
-        tables={"table": table}, notes=tuple(dict.fromkeys(notes)),
+        "optimal weights", f"{', '.join(largest)}: loss {{loss}}{''.join(gains)}", source, values,
+        level=level, at=points[0], degrees=degrees, tables={"table": table},
+        units={name: unit for name, unit in _UNITS.items() if name != "share"},
+        notes=tuple(dict.fromkeys(notes)),
     )  # fmt: skip
 
 
-def _shares(
-    names: Sequence[str], every: Sequence[Draws], inputs: Mapping[str, Any]
-) -> tuple[list[str], tuple[dict[str, int], ...]]:
-    """Names of the shares, and of each law its inputs that are shares → which of them.
+def _losses_of_shares(
+    fits: Mapping[str, Any], at: Mapping[str, Any]
+) -> tuple[list[str], list[_Loss]]:
+    """Names of the shares, and the losses.
 
-    They are the inputs that are fractions, the same of every law, or the names of the losses,
-    where each law takes the share of its own corpus.
+    Shares are the inputs that are fractions, the same of every law, or they have the names of the
+    losses, where each law takes the share of its own corpus.
     """
+    names, sources = list(fits), as_draws(*fits.values())
     of_each = [
-        [s.name for s in source.law.inputs if s.domain == "fraction" and s.name not in inputs]
-        for source in every
+        [s.name for s in source.law.inputs if s.domain == "fraction" and s.name not in at]
+        for source in sources
     ]
-    if len(names) > 1 and all(own == ["r"] for own in of_each):
-        return list(names), tuple({"r": k} for k in range(len(names)))
-    for name, own in zip(names, of_each, strict=True):
-        if len(own) < 2 or set(own) != set(of_each[0]):
+    if own_shares := len(names) > 1 and all(of == ["r"] for of in of_each):
+        columns = [{"r": k} for k in range(len(names))]
+    else:
+        columns = [{n: k for k, n in enumerate(of_each[0])}] * len(names)
+    for name, of in zip(names, of_each, strict=True):
+        if not own_shares and (len(of) < 2 or set(of) != set(of_each[0])):
             raise UsageError(
-                f"the fit of {name} takes the shares {', '.join(own) or '—'}, that of {names[0]} "
+                f"the fit of {name} takes the shares {', '.join(of) or '—'}, that of {names[0]} "
                 f"{', '.join(of_each[0])}: give fits over the same shares, two or more, or of two "
                 "corpora or more fits over the own share r of each"
             )
-    return of_each[0], tuple({n: k for k, n in enumerate(of_each[0])} for _ in every)
-
-
-def _observed_mixtures(table: Any, shares: Sequence[str], law: Law) -> np.ndarray:
-    """(n, k) mixtures that were run, each whole; raises DataError where a row is none."""
-    runs = read_columns(table, dict.fromkeys(shares, ", the share of a corpus"), name="observed")
-    for name in shares:
-        bad = ~(runs.table[name].to_numpy() >= 0)
-        refuse_rows(runs, name, bad, "give a share of 0 or more, or leave the row out")
-    law = law if law.shares else mixing(shares)
-    whole = law.whole_mixtures(runs.table, partial(runs.mixture_error, law))
-    return np.stack([whole[name] for name in shares], axis=1)
+    return names if own_shares else of_each[0], [
+        _Loss(name, source, of, law_inputs(source, source.inputs_taken(at), [*of]))
+        for name, source, of in zip(names, sources, columns, strict=True)
+    ]
 
 
 def _divergence(r: Any, natural: Any, xp: Any = np) -> Any:
@@ -632,120 +621,3 @@ def _best_mixture(
     point = lowest_under_limits(lambda points: (total(points), excess(points)), grid)
     over = jnp.where(jnp.isfinite(total(point)), excess(point).max(), jnp.inf)
     return shares(point), over[None]
-
-
-# Shares compared at equal tokens of the corpus.
-
-
-@checked
-def compare_replay(
-    observed: Any,
-    *,
-    start: float | None = None,
-    tolerance: float = 0.01,
-    columns: Mapping[str, str] | None = None,
-) -> Answer:
-    """Whether a corpus' loss depends on its share, or on how much of it was seen (Zheng, fig. 4).
-
-    Runs with another share r of the corpus are compared at the same r·D, as far as every share has
-    seen it. Where the losses meet, replay of the other corpus costs this one nothing but the time
-    for it. Nothing is extrapolated: a loss between two points of a curve lies on the straight line
-    over log r·D, and there are no intervals.
-
-    Args:
-        observed: file or table with columns ``D`` (tokens in all), ``r`` and ``loss`` of the
-            corpus, of one size; and ``N`` in raw parameters if compute is wanted.
-        start: loss before training, for the least share that brings it back. By a law,
-            :func:`critical_ratio` says that for any N and D.
-        tolerance: nats within which losses count as met.
-        columns: name → column, where they are called otherwise.
-
-    Returns:
-        Answer with ``meet``, the tokens of the corpus from which on the losses lie within
-        ``tolerance`` of each other: 0 if everywhere, infinite if nowhere; ``spread_first`` and
-        ``spread_last``, largest less smallest loss at either end of what every share has seen; with
-        ``start``, ``least_back``, the least observed share whose run ends at or below it, NaN where
-        none does, and the fact ``back_between``, that share and the one below it. Its ``table`` has
-        the columns ``r``, ``corpus_tokens``, ``corpus_compute`` (FLOPs, 6·N·r·D; NaN without N),
-        ``D`` and ``loss``.
-
-    Raises:
-        DataError: fewer than two shares, several sizes, two losses of one run, or shares that have
-            no tokens of the corpus in common.
-
-    Example:
-        >>> D = np.tile(np.geomspace(1e9, 1e11, 9), 2)
-        >>> r = np.repeat([0.5, 0.9], 9)
-        >>> seen = {"D": D, "r": r, "loss": 2 + 400 / (r * D) ** 0.3}
-        >>> jl.planning.compare_replay(seen).meet  # the losses are equal at equal r·D
-        0.0
-
-    Shell:
-        jaxlaw plan compare-replay replay.csv --start 2.22
-    """
-    needed = {"D": ", the tokens", "r": ", the share", "loss": ""}
-    table = read_columns(observed, needed, ["N"], columns or {}, name="table").table
-    table = table[(table[["D", "r"]] > 0).all(axis=1)].dropna(subset="loss")
-    tokens = table["r"] * table["D"]
-    N = table["N"] if "N" in table else pd.Series(np.nan, table.index)
-    table = table.assign(corpus_tokens=tokens, corpus_compute=6 * N * tokens)
-    table = table.sort_values(["r", "corpus_tokens"], ignore_index=True)
-    if N.nunique() > 1 or table.duplicated(["r", "corpus_tokens"]).any():
-        raise DataError("runs of several sizes N, or several at the same r and D: keep one of each")
-    groups = table.groupby("r")
-    curves = [(np.log(rows["corpus_tokens"]), rows["loss"]) for _, rows in groups]
-    low = max((x.iloc[0] for x, _ in curves), default=0.0)
-    high = min((x.iloc[-1] for x, _ in curves), default=0.0)
-    if len(curves) < 2 or not low < high:
-        raise DataError(
-            f"{len(curves)} shares of the corpus above 0: compare two or more that have tokens of "
-            f"it in common (one begins at {math.exp(low):.3g}, one ends at {math.exp(high):.3g})"
-        )
-
-    def spread(log_tokens: Any) -> Any:
-        return np.ptp([np.interp(log_tokens, *one) for one in curves], axis=0)
-
-    # Between two points the spread of straight lines is convex: it is within the tolerance where
-    # it is so at both, and else leaves it once.
-    knots = np.unique(np.clip(np.concatenate([x for x, _ in curves]), low, high))
-    spreads, meet = spread(knots), 0.0
-    apart = np.flatnonzero(spreads > tolerance)
-    if apart.size:
-        meet, between = math.inf, knots[apart[-1] : apart[-1] + 2]
-        if len(between) > 1:
-            meet = math.exp(brentq(lambda x: spread(x) - tolerance, *between, xtol=1e-15))
-    values = {"meet": meet, "spread_first": spreads[0], "spread_last": spreads[-1]}
-    facts, notes = {}, []
-    if start is not None:
-        ends = groups["loss"].last()
-        back, values["least_back"] = ends.index[ends <= checked_number("start", start)], math.nan
-        if len(back):
-            values["least_back"] = least = float(back[0])
-            if (ends.index < least).any():
-                facts["back_between"] = [float(ends.index[ends.index < least][-1]), least]
-            if (again := ends.index[(ends.index > least) & (ends > start)]).size:
-                message = f"share {again[0]:g}, above it, ends higher than the start again: noise?"
-                notes.append(Note("several-solutions", "warning", message))
-        else:
-            message = (
-                f"no share brings the loss back to {start:.5g}; {ends.idxmin():g} ends at "
-                f"{ends.min():.5g}"
-            )
-            notes.append(Note("out-of-reach", "error", message))
-    sentence = "from {meet} of the corpus on the losses of these shares are one, to {spread_last}"
-    if math.isinf(meet):
-        sentence = "the losses of these shares stay apart, by {spread_last} at equal tokens"
-    elif meet == 0:
-        sentence = (
-            "the losses of these shares are one at equal tokens of the corpus, to {spread_last}"
-        )
-    table = table[["r", "corpus_tokens", "corpus_compute", "D", "loss"]]
-    units = dict.fromkeys([*values, "loss"], ("nats", 1.0))
-    units |= dict.fromkeys(("r", "least_back"), (SHARE, 1.0))
-    units |= dict.fromkeys(("meet", "corpus_tokens", "D"), ("tokens", 1.0))
-    units["corpus_compute"] = ("FLOPs", 1.0)
-    return Answer(
-        kind="replay comparison", sentence=sentence, beyond=1.0, units=units,
-        quantities={name: Quantity(float(x), *units[name]) for name, x in values.items()},
-        tables={"table": table}, facts=facts, notes=tuple(notes),
-    )  # fmt: skip

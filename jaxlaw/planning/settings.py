@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._answer import Answer, Tables
-from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, times, written
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
@@ -28,11 +27,13 @@ from jaxlaw.planning._frame import (
     fewest_degrees,
     in_unit_of_runs,
     law_inputs,
+    losses_of,
     missing_draws_notes,
     off_centre_notes,
     plan_answer,
     require_inputs,
     source_notes,
+    table_of,
     unit_of,
 )
 from jaxlaw.planning._optimise import (
@@ -49,7 +50,7 @@ from jaxlaw.planning._optimise import (
     searched_ranges,
     total_cost,
 )
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns, intervals
+from jaxlaw.uncertainty import LEVEL, as_draws, intervals
 
 # Any inputs of any law.
 
@@ -110,34 +111,29 @@ def minimise(
         jaxlaw plan minimise fit.json --over N --over D=:1e12 --subject-to budget:1e22
     """
     question = question_of(fit, over, subject_to, at)
-    found = question.best()
-    if found.ended[0, 0] and (question.has_closed_form or found.kept[0, 0]):
+    found, reference = question.best(), question.reference
+    kept = found.kept[0, 0]
+    if found.ended[0, 0] and (question.has_closed_form or kept):
         raise DataError(question.without_end())
-    reference = question.reference
     values = {name: column[:, 0] for name, column in question.values(found).items()}
-    given = [name for name, column in values.items() if np.ptp(column) <= SAME * abs(column[0])]
     numbers = {name: float(column[0]) for name, column in values.items()}
     best = {name: numbers[name] for name in question.order}
-    notes = [*question.notes(numbers), *missing_draws_notes(values[question.order[0]], "optimum")]
+    notes = [] if kept else [Note("out-of-reach", "error", question.not_allowed())]
+    notes += question.notes(numbers) + missing_draws_notes(values[question.order[0]], "optimum")
     notes += off_centre_notes(reference, values.get("loss", np.empty(0)))
-    facts, near, flat = {"binding": "none"}, {}, {}
-    if found.kept[0, 0]:
-        facts["binding"] = question.binding(numbers)
-        near = question.near(math.log1p(tolerance), found.raw)
-        if question.form.goal == "loss":
-            flat = question.near(reference.noise, found.raw)
-    else:
-        notes.insert(0, Note("out-of-reach", "error", question.not_allowed()))
-    sentence = "best " + ", ".join(f"{name} {{{name}}}" for name in best)
-    known = [name for name in ("loss", "compute") if name in numbers]
-    sentence += ": " + ", ".join(f"{name} {{{name}}}" for name in known)
-    if near:
-        near = {"near": pd.DataFrame({f"within {100 * tolerance:.3g}%": ("from", "to"), **near})}
+    near = question.near(math.log1p(tolerance), found.raw) if kept else {}
+    within = {f"within {100 * tolerance:.3g}%": ("from", "to"), **near}
+    of_loss = kept and question.form.goal == "loss"
+    said = ", ".join(f"{name} {{{name}}}" for name in best)
+    known = ", ".join(f"{name} {{{name}}}" for name in ("loss", "compute") if name in numbers)
     return plan_answer(
-        "minimum", sentence, reference, values, level=level, given=given, flat=flat,
+        "minimum", f"best {said}: {known}", reference, values, level=level,
+        given=[name for name, column in values.items() if np.ptp(column) <= SAME * abs(column[0])],
+        flat=question.near(reference.noise, found.raw) if of_loss else {},
         degrees=fewest_degrees(question.sources), at={**reference.inputs_taken(at), **best},
-        notes=dict.fromkeys(notes), facts={**facts, "best": best}, tables=near,
-        units={"loss": TARGET}
+        tables={"near": pd.DataFrame(within)} if near else {}, notes=dict.fromkeys(notes),
+        facts={"binding": question.binding(numbers) if kept else "none", "best": best},
+        units={"loss": TARGET},
     )  # fmt: skip
 
 
@@ -184,22 +180,23 @@ def solve(
     (source,) = as_draws(fit)
     (span,) = searched_ranges(source, {for_: between}, "between").values()
     target = checked_number("loss", loss, "real")
+    specs = {spec.name: spec for spec in source.law.inputs}
     others, low = law_inputs(source, at, (for_,)), span.low
-    if not span.log and any(spec.above_zero for spec in source.law.inputs if spec.name == for_):
+    if not span.log and specs[for_].above_zero:
         low = max(low, LEAST_SHARE)
     x, _, count, lowest = crossing(source, for_, span.log, target, low, span.high, others)
     # Without a crossing it lies beyond an end of the search, where nothing limits that.
     inside = np.isfinite(x) | np.where(x > 0, span.open[1], span.open[0]) & ~np.isnan(x)
     raw = np.where(inside, np.exp(x) if span.log else x, np.nan)
     values = {for_: raw / source.scale(for_), "loss": np.full(len(raw), target)}
-    units = {spec.name: spec.unit for spec in source.law.inputs}
-    known = {name: np.full_like(raw, value * units[name]) for name, value in others.items()}
-    known[for_] = raw
-    if {"N", "D"} <= {*known}:
+    sentence = f"loss {{loss}}: {for_} {{{for_}}}"
+    if {"N", "D"} <= {*specs}:
+        known = others | {for_: raw / specs[for_].unit}
         with np.errstate(divide="ignore"):
-            log_N, log_D = np.log(known["N"]), np.log(known["D"])
-        values["compute"] = flops(total_cost(None, source), log_N, log_D)
-    value, notes = float(values[for_][0]), []
+            logs = [np.log(np.full_like(raw, known[n] * specs[n].unit)) for n in ("N", "D")]
+        values["compute"] = flops(total_cost(None, source), *logs)
+        sentence += ", {compute}"
+    notes = []
     if np.isinf(x[0]):
         message = (
             f"the law does not reach a loss of {target:g} at any {for_} that is searched; it comes "
@@ -214,13 +211,11 @@ def solve(
             "between= says where another is to be searched"
         )
         notes.append(Note("several-solutions", "warning", message))
-    there = {**(at or {}), for_: value}
+    there = {**(at or {}), for_: float(values[for_][0])}
     notes += [*source_notes(source, **there), *missing_draws_notes(raw, "solution")]
-    notes += epochs_notes(source, others, value, None) if for_ == "D" else []
-    spent = ", {compute}" * ("compute" in values)
+    notes += epochs_notes(source, others, there["D"], None) if for_ == "D" else []
     return plan_answer(
-        "solution", f"loss {{loss}}: {for_} {{{for_}}}{spent}", source, values, level=level,
-        at=there, given=["loss"], notes=notes,
+        "solution", sentence, source, values, level=level, at=there, given=["loss"], notes=notes
     )  # fmt: skip
 
 
@@ -274,11 +269,19 @@ def best_settings(
     names = law.input_names[2:]
     observed = read_runs(runs).observations(law, free=())
     table = pd.DataFrame({**observed.inputs, "loss": observed.target})
-    rows = [
-        {"N": N, "D": D, "runs": len(cell), "loss": cell["loss"].min()}
-        | {key: value for name in names for key, value in _best_of(cell, name, tolerance).items()}
-        for (N, D), cell in table.groupby(["N", "D"])
-    ]
+    rows = []
+    for (N, D), cell in table.groupby(["N", "D"]):
+        row = {"N": N, "D": D, "runs": len(cell), "loss": cell["loss"].min()}
+        for name in names:
+            # Of each value that was run the lowest loss counts, whatever the other setting.
+            lowest = cell.groupby(name)["loss"].min()
+            best, last = int(lowest.argmin()), len(lowest) - 1
+            low, high = as_good(lowest.to_numpy(), best, math.log1p(tolerance))
+            bound = {0: "upper", last: "lower"}.get(best, "") if last else "only"
+            own = {"": best, "_from": low, "_to": high}
+            row |= {f"{name}{end}": lowest.index[k] for end, k in own.items()}
+            row[f"{name}_bound"] = bound
+        rows.append(row)
     found = pd.DataFrame(rows)
     notes, said = list(observed.notes), []
     for name in names:
@@ -296,21 +299,6 @@ def best_settings(
         kind="best settings", sentence=f"{len(found)} cells of N and D; {', '.join(said)}",
         tables={"table": found}, facts={"tolerance": tolerance}, units=units, notes=notes,
     )  # fmt: skip
-
-
-def _best_of(cell: pd.DataFrame, name: str, tolerance: float) -> dict[str, Any]:
-    """The best value of a setting in a cell, the range that is as good, and whether it is a bound.
-
-    Of each value that was run the lowest loss counts, whatever the other setting.
-    """
-    lowest = cell.groupby(name)["loss"].min().sort_index()
-    best, last = int(lowest.argmin()), len(lowest) - 1
-    low, high = as_good(lowest.to_numpy(), best, math.log1p(tolerance))
-    bound = "only" if not last else {0: "upper", last: "lower"}.get(best, "")
-    return {
-        name: lowest.index[best], f"{name}_from": lowest.index[low],
-        f"{name}_to": lowest.index[high], f"{name}_bound": bound,
-    }  # fmt: skip
 
 
 @checked
@@ -346,10 +334,8 @@ def optimal_inputs(
         Answer as of :func:`minimise`, and the fact ``run``, input → value to run: the best of the
         ``grid``, or the best itself without one. With a grid ``excess`` is how far the loss of
         ``run`` lies above the lowest, relative; with draws ``regret`` is its mean over them, each
-        beside its own lowest: what not knowing the law costs. The table ``off`` has the relative
-        excess at half the best value of each input and at twice, all others at their best; N, D
-        and shares have none. An optimum at the edge of what is searched is what the headline
-        begins with.
+        beside its own lowest: what not knowing the law costs. An optimum at the edge of what is
+        searched is what the headline begins with.
 
     Raises:
         UsageError: as :func:`minimise`; also where ``over`` is left out for a law that has no
@@ -382,75 +368,62 @@ def optimal_inputs(
     found = minimise(fit, over, subject_to=budget, at=at, tolerance=tolerance, level=level)
     if not found.sentence:
         return dataclasses.replace(found, kind="optimal inputs")
-    best, held = found.best, source.inputs_taken(at or {})
+    best, held = found.best, source.inputs_taken(at)
+
+    def losses_at(points: Sequence[Mapping[str, float]]) -> np.ndarray:
+        """Losses (1 + R, S) of settings, by the fit and each of its draws."""
+        every = [law_inputs(source, {**held, **one}, ()) for one in points]
+        return losses_of(source, **{n: np.array([[x[n] for x in every]]) for n in every[0]})
+
     for name in {*(grid or {})} - {*best}:
         raise UsageError(f"grid: '{name}' is not searched.{nearest(name, best)}", argument="grid")
     grid = {
         name: [in_unit_of_runs(source, name, value) for value in values]
         for name, values in (grid or {}).items()
     }
-    settings = [best | dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-    run = settings[int(np.argmin(_losses(source.without(), held, settings)[0]))]
-    positive = {spec.name for spec in source.law.inputs if spec.domain == "positive"}
-    names = [name for name in best if name in positive - {"N", "D"}]
-    halves = [{**best, name: factor * best[name]} for name in names for factor in (0.5, 2)]
-    losses = _losses(source, held, [best, run, *halves])
-    excess = relative_excess(losses[0], losses[0, 0])
-    off = {"input": names, "excess_at_half": excess[2::2], "excess_at_twice": excess[3::2]}
-    costs, draws = {}, found.draws.get("loss")
+    runs = [best, *(best | dict(zip(grid, some, strict=True)) for some in product(*grid.values()))]
+    losses, costs, draws = losses_at(runs), {}, found.draws.get("loss")
+    k = 1 + losses[0, 1:].argmin()
     if grid:
-        costs["excess"] = Quantity(float(excess[1]), SHARE)
+        costs["excess"] = Quantity(float(relative_excess(losses[0, k], losses[0, 0])), SHARE)
     if draws is not None:
         # Of each draw beside its own lowest; the mean alone says what to expect.
         lowest = np.append(found.loss, draws)
-        regret = np.maximum(relative_excess(losses[:, 1], lowest), 0.0)
+        regret = np.maximum(relative_excess(losses[:, k], lowest), 0.0)
         bounds = intervals({"regret": regret}, level, source.degrees).get("regret", ())
         mean = float(np.nanmean(regret[1:]))
-        costs["regret"] = Quantity(mean, SHARE, 1.0, *map(float, bounds), draws=regret[1:])
+        costs["regret"] = Quantity(mean, SHARE, 1.0, *bounds, draws=regret[1:])
     sentence = [note.message for note in found.notes if note.code == "optimum-at-limit"]
     sentence.append(found.sentence)
-    if run != best:
+    if (run := runs[k]) != best:
         values = (f"{name} {written(x, *unit_of(source, name))}" for name, x in run.items())
         sentence.append(f"run {', '.join(values)}")
 
+    positive = {spec.name for spec in source.law.inputs if spec.domain == "positive"}
+    names = [name for name in best if name in positive - {"N", "D"}]
+
     def around() -> Tables:
         """The loss over one setting, or over two, where it is up to some 2 % above the lowest."""
-        drawn = {
-            name: np.geomspace(
-                *(best[name] * (end / best[name]) ** 5 for end in found.near[name]),
-                101 if len(names) == 1 else 14,
-            )
-            for name in names[:2]
-        }
-        points = [dict(zip(drawn, values, strict=True)) for values in product(*drawn.values())]
-        losses = _losses(source, {**held, **best}, points)
-        table = {name: [point[name] for point in points] for name in drawn}
-        table |= interval_columns("loss", losses, level, source.degrees)
-        return {"around": pd.DataFrame(table)} if names else {}
+        count = 101 if len(names) == 1 else 14
+        drawn = [
+            np.geomspace(*(best[n] * (end / best[n]) ** 5 for end in found.near[n]), count)
+            for n in names[:2]
+        ]
+        points = [dict(zip(names, values)) for values in product(*drawn)]  # noqa: B905
+        columns = pd.DataFrame(points).to_dict("series")
+        losses = losses_at([best | one for one in points])
+        return {"around": table_of(columns | {"loss": losses}, level, source.degrees)}
 
     return dataclasses.replace(
-        found, kind="optimal inputs", curves=around, sentence="; ".join(sentence),
+        found, kind="optimal inputs", curves=around if names else {}, sentence="; ".join(sentence),
         quantities={**found.quantities, **costs}, facts={**found.facts, "run": run},
-        tables=found.tables | ({"off": pd.DataFrame(off)} if names else {}),
-        units=found.units | {"excess_at_half": (SHARE, 1.0), "excess_at_twice": (SHARE, 1.0)},
     )  # fmt: skip
-
-
-def _losses(
-    source: Draws, held: Mapping[str, Any], settings: Sequence[Mapping[str, float]]
-) -> np.ndarray:
-    """Losses (1 + R, S) of settings, by the fit and each of its draws."""
-    every = [law_inputs(source, {**held, **one}, ()) for one in settings]
-    inputs = {name: np.array([one[name] for one in every]) for name in source.law.input_names}
-    params = {name: values[:, None] for name, values in source.values.items()}
-    with in_float64():
-        return np.asarray(source.law.evaluate(params, **inputs), float)
 
 
 _TABLE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # shares of more tokens, a row each
 _WIDEST = math.log(1e6)  # times the best batch or rate, up to which one is searched
 _HALVINGS = 44  # of such a bracket: 1e-12
-_COLUMNS = ("batch", "lr", "D", "steps", "lr_power", "sqrt_rule")
+_COLUMNS = ("batch", "lr", "D", "steps", "lr_power", "loss")
 
 
 @checked
@@ -484,10 +457,9 @@ def critical_batch_size(
         Answer with ``batch``, the critical one, in the unit of the runs, ``D`` and ``steps`` of a
         run with it, ``best_batch`` and ``best_steps``, the same of the batch that needs the fewest
         tokens, and the ``loss`` that both reach. Of laws with a rate also ``lr``, the best one
-        there, ``best_lr``, ``lr_power``, the power of the batch with which the best rate grows from
-        the best batch to the critical one (0.5 by the √B rule, 1 by the linear one), and
-        ``sqrt_rule``, the relative excess of the loss at the critical batch where the rate follows
-        the √B rule from the best batch. The ``table`` has the same for several shares ``overhead``
+        there, ``best_lr``, and ``lr_power``, the power of the batch with which the best rate grows
+        from the best batch to the critical one (0.5 by the √B rule, 1 by the linear one). The
+        ``table`` has the same for several shares ``overhead``
         of more tokens. Where no batch is too large ``batch`` is infinite, with the note
         ``out-of-reach``.
 
@@ -524,12 +496,13 @@ def critical_batch_size(
     found = _largest_batch(law, settings, params, shares, held)
     of_D = source.scale("D") / source.units["D"]  # tokens in one of the law's own units
     worth = {"steps": 1 / of_D, **{name: source.units[name] for name in ("D", *settings)}}
-    found = {
-        name: found[name] / worth.get(name, 1.0) for name in (*_COLUMNS, "loss") if name in found
-    }
-    values = {name: column[count : 2 * count] for name, column in found.items()}
-    values |= {f"best_{n}": found[n][:count] for n in ("batch", "lr", "steps") if n in found}
-    table = {name: found[name][2 * count :] for name in _COLUMNS if name in found}
+    found = {name: found[name] / worth.get(name, 1.0) for name in _COLUMNS if name in found}
+    best, values, table = (
+        {name: column[part] for name, column in found.items()}
+        for part in (slice(count), slice(count, 2 * count), slice(2 * count, None))
+    )
+    values |= {f"best_{name}": best[name] for name in ("batch", "lr", "steps") if name in best}
+    del table["loss"]
     first = {name: float(column[0]) for name, column in values.items()}
     there = {**(at or {}), **{name: first[name] for name in ("D", *settings)}}
     notes = [
@@ -554,7 +527,7 @@ def critical_batch_size(
         "critical batch size", sentence, source, values, level=level, at=there, given=["D"],
         notes=notes, facts={"overhead": overhead},
         units={"steps": "steps", "best_steps": "steps", "best_batch": "batch", "best_lr": "lr",
-               "sqrt_rule": SHARE, "overhead": SHARE},
+               "overhead": SHARE},
         tables={"table": pd.DataFrame({"overhead": _TABLE, **table})},
     )  # fmt: skip
 
@@ -572,32 +545,24 @@ def _largest_batch(
     def best(D: Any) -> dict[str, Any]:
         return {name: law.best_settings[name](params, {**held, "D": D}) for name in settings}
 
-    def loss(D: Any, above: Mapping[str, Any]) -> Any:
-        at = {name: value * jnp.exp(above.get(name, 0.0)) for name, value in best(D).items()}
+    def loss(D: Any, batch: Any, lr: Any = 0.0) -> Any:
+        """The loss at a batch and a rate so far above the best ones, in logarithms."""
+        above = {"batch": batch, "lr": lr}
+        at = {name: value * jnp.exp(above[name]) for name, value in best(D).items()}
         return law(params, **{**held, "D": D}, **at)
 
     def rate(batch: Any) -> Any:
         if "lr" not in settings:
-            return jnp.zeros(())
-        slope = jax.grad(lambda lr: loss(D, {"lr": lr, "batch": batch}))
-        return root(slope, -_WIDEST, _WIDEST, _HALVINGS)
+            return 0.0
+        return root(jax.grad(lambda lr: loss(D, batch, lr)), -_WIDEST, _WIDEST, _HALVINGS)
 
-    reached, D = loss(held["D"], {}), held["D"] * (1 + overhead)
-    widest = root_or_infinity(
-        lambda batch: loss(D, {"lr": rate(batch), "batch": batch}) - reached, 0.0, _WIDEST
-    )
-    batch = jnp.where(overhead > 0, widest, 0.0)
-    lr, known = rate(batch), jnp.isfinite(batch)
-    at_best = best(D)
+    reached, D = loss(held["D"], 0.0), held["D"] * (1 + overhead)
+    widest = root_or_infinity(lambda batch: loss(D, batch, rate(batch)) - reached, 0.0, _WIDEST)
+    batch, at_best = jnp.where(overhead > 0, widest, 0.0), best(D)
     found = {"D": D, "batch": at_best["batch"] * jnp.exp(batch), "loss": reached}
     found["steps"] = D / found["batch"]
-    if "lr" not in settings:
-        return found
-    by_rule = loss(D, {"lr": batch / 2, "batch": batch})
-    sqrt_rule = by_rule / loss(D, {"lr": lr, "batch": batch}) - 1
-    known_beyond = known & (overhead > 0)
-    return found | {
-        "lr": jnp.where(known, at_best["lr"] * jnp.exp(lr), jnp.nan),
-        "lr_power": jnp.where(known_beyond, lr / batch, jnp.nan),
-        "sqrt_rule": jnp.where(known_beyond, sqrt_rule, jnp.nan),
-    }
+    if "lr" in settings:
+        lr, known = rate(batch), jnp.isfinite(batch)
+        found["lr"] = jnp.where(known, at_best["lr"] * jnp.exp(lr), jnp.nan)
+        found["lr_power"] = jnp.where(known & (overhead > 0), lr / batch, jnp.nan)
+    return found

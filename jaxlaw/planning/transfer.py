@@ -20,12 +20,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 
 from jaxlaw._answer import Answer, Tables
-from jaxlaw._jit import in_float64
-from jaxlaw._quantities import Amount, checked_number
-from jaxlaw._rounding import SAME
+from jaxlaw._quantities import Amount
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
@@ -33,17 +30,18 @@ from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import Cost
 from jaxlaw.planning._frame import (
     MISSING,
-    Inputs,
     checked_compute,
     checked_input,
     fewest_degrees,
     law_inputs_of_each,
+    losses_of,
     missing_draws_notes,
     over_budgets,
     plan_answer,
     require_inputs,
     require_loss,
     source_notes,
+    table_of,
 )
 from jaxlaw.planning._optimise import (
     SEARCH_LIMITS,
@@ -59,12 +57,13 @@ from jaxlaw.planning._optimise import (
     total_cost,
 )
 from jaxlaw.planning.size_and_data import budgets_of, runs_beyond, size_and_data
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws, has_draws, interval_columns
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
 BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared
 LOG_COMPUTES = (0.0, math.log(1e60))  # in which two laws of compute are compared
 TIE = 1e-13  # relative difference of losses that rounding may make
+_UNITS = {"scratch_D": "tokens", "transferred": "tokens", "continual_compute": "FLOPs"}
 
 
 @checked
@@ -73,8 +72,7 @@ def data_transferred(
     continual: Any,
     *,
     N: Amount | Sequence[Amount],
-    D: Amount | Sequence[Amount] | None = None,
-    loss: float | None = None,
+    D: Amount | Sequence[Amount],
     cost: Cost | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
@@ -85,9 +83,8 @@ def data_transferred(
         scratch: fit of the loss over N and D, from scratch: a Fit, (law, params), or a bootstrap.
         continual: fit of the loss over N and D, from a base.
         N: size, in the units of the continual fit's runs.
-        D: tokens of the continual run, in those units; or give loss. Several, or several sizes,
-            are a table.
-        loss: loss of the continual run; or give D.
+        D: tokens of the continual run, in those units. Several, or several sizes, are a table.
+            Those of a loss are found by :func:`jaxlaw.planning.solve`.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
         at: values of the laws' other inputs: each law takes those that it has.
         level: confidence level of the intervals.
@@ -101,7 +98,7 @@ def data_transferred(
         N and D: all these, with draws ``…_low`` and ``…_high`` of the last two.
 
     Raises:
-        UsageError: not one of D and loss, or an input of a law that is missing.
+        UsageError: an input of a law that is missing.
 
     Example:
         >>> fits = [jl.published()[f"zheng-2024-{base}"] for base in ("scratch", "cpt")]
@@ -115,89 +112,69 @@ def data_transferred(
     Shell:
         jaxlaw plan data-transferred scratch.json continual.json --N 1.4e9 --D 1e10
     """
-    both, others = _size_and_data_laws(scratch, continual, at)
-    ours, counted = both[1], total_cost(cost, both[1])
-    if (D is None) == (loss is None):
-        raise UsageError("give one of D, the continual run's tokens, and loss")
+    both = as_draws(scratch, continual)
+    for source in both:
+        require_inputs(source, "N", "D")
+    others, ours = law_inputs_of_each(both, at, ("N", "D")), both[1]
+    cost, degrees = total_cost(cost, ours), fewest_degrees(both)
 
-    def worth(size: float, tokens: float | None) -> tuple[dict[str, np.ndarray], float]:
+    def worth(size: float, tokens: float) -> tuple[dict[str, np.ndarray], float]:
         """Name → (1 + R,) numbers of a run; the loss at which scratch ends at this size."""
-        log_N = math.log(size * ours.scale("N"))
+        log_N, log_D = (
+            np.full(ours.rows, math.log(x * ours.scale(name)))
+            for name, x in (("N", size), ("D", tokens))
+        )
+        loss = losses_at(ours, log_N, log_D, others[1])
+        at_size = {"N": size * ours.scale("N") / both[0].scale("N") * both[0].units["N"]}
+        limits = map(math.log, SEARCH_LIMITS["D"])
+        needed, *_, lowest = crossing(both[0], "D", True, loss, *limits, others[0] | at_size)
+        D, scratch_D = np.full(ours.rows, tokens), np.exp(needed) / ours.scale("D")
+        return {
+            "N": np.full(ours.rows, size), "D": D, "loss": loss, "scratch_D": scratch_D,
+            "transferred": scratch_D - D,
+            "saved": 1 - flops(cost, log_N, log_D) / flops(cost, log_N, needed),
+        }, lowest[0]  # fmt: skip
 
-        def tokens_to(k: int, target: Any) -> tuple[np.ndarray, float]:
-            """(1 + R,) log tokens at which a law is down at losses, ∞ for none; its lowest one."""
-            N = math.exp(log_N) / both[k].scale("N") * both[k].units["N"]
-            limits = map(math.log, SEARCH_LIMITS["D"])
-            log_D, *_, lowest = crossing(both[k], "D", True, target, *limits, {**others[k], "N": N})
-            return log_D, lowest[0]
-
-        if tokens is None:
-            target = np.full(ours.rows, checked_number("loss", loss, "real"))
-            log_D, _ = tokens_to(1, target)
-        else:
-            log_D = np.full(ours.rows, math.log(tokens * ours.scale("D")))
-            target = losses_at(ours, log_N, log_D, others[1])
-        needed, lowest = tokens_to(0, target)
-        own, theirs = (np.exp(log_x) / ours.scale("D") for log_x in (log_D, needed))
-        with np.errstate(invalid="ignore"):
-            saved = 1 - flops(counted, log_N, log_D) / flops(counted, log_N, needed)
-            gains = {
-                "transferred": theirs - own, "saved": np.where(np.isinf(needed), 1.0, saved)
-            }  # fmt: skip
-        gains = {name: np.where(np.isfinite(log_D), x, np.nan) for name, x in gains.items()}
-        run = {"N": np.full(len(own), size), "D": own, "loss": target, "scratch_D": theirs}
-        return run | gains, lowest
-
-    def table(sizes: Sequence[float], tokens: Sequence[float | None]) -> Tables:
+    def table(tokens: Sequence[float]) -> Tables:
         every = [worth(*run)[0] for run in itertools.product(sizes, tokens)]
         columns = {name: np.stack([one[name] for one in every], axis=1) for name in every[0]}
-        rows = {name: column[0] for name, column in columns.items()}
-        for name in ("transferred", "saved"):
-            rows |= interval_columns(name, columns[name], level, fewest_degrees(both))
-        return {"table": pd.DataFrame(rows)}
+        columns |= {name: columns[name][0] for name in ("N", "D", "loss", "scratch_D")}
+        return {"table": table_of(columns, level, degrees)}
 
-    sizes = [checked_input(ours, "N", size) for size in np.atleast_1d(N)]
-    tokens = [None] if D is None else [checked_input(ours, "D", one) for one in np.atleast_1d(D)]
+    sizes, tokens = (
+        [checked_input(ours, name, one) for one in np.atleast_1d(given)]
+        for name, given in (("N", N), ("D", D))
+    )
     if np.ndim(N) or np.ndim(D):
         return plan_answer(
-            "transfer table", "", ours, level=level, tables=table(sizes, tokens), units=_UNITS
+            "transfer table", "", ours, level=level, tables=table(tokens), units=_UNITS
         )
     (size,), (values, lowest) = sizes, worth(sizes[0], tokens[0])
     first, notes = {name: float(column[0]) for name, column in values.items()}, []
-    never = np.isinf(values["scratch_D"])
     sentence = (
         "{N} and {D} from a base: worth {transferred} more from scratch, {saved} of the compute"
     )
-    if math.isinf(first["D"]):
-        message = f"the continual runs do not reach a loss of {first['loss']:.5g}"
-        notes.append(Note("out-of-reach", "error", message))
-    elif never[0]:
+    if math.isinf(first["scratch_D"]):
         message = (
             f"from scratch no number of tokens reaches a loss of {first['loss']:.5g} at this "
             f"size: it ends at {lowest:.5g}"
         )
         notes.append(Note("out-of-reach", "error", message))
-    elif never.any():
-        message = f"in {never[1:].mean():.1%} of the draws scratch never reaches this loss"
-        notes.append(Note("draws-disagree", "warning", message))
-    elif first["transferred"] < 0:
-        sentence = "{N} and {D} from a base: scratch is at its loss, {loss}, sooner, by {scratch_D}"
-    raw = {"N": size * ours.scale("N"), "D": first["D"] * ours.scale("D")}
+    else:
+        notes += missing_draws_notes(values["scratch_D"], "number of tokens from scratch")
+        if first["transferred"] < 0:
+            sentence = (
+                "{N} and {D} from a base: scratch is at its loss, {loss}, sooner, by {scratch_D}"
+            )
+    raw = {name: first[name] * ours.scale(name) for name in ("N", "D")}
     notes += _notes_of_both(both, raw | {"D": first["scratch_D"] * ours.scale("D")}, raw)
-    notes += missing_draws_notes(values["saved"], "answer") + base_notes(scratch, continual)
-    around = [first["D"] * x for x in np.geomspace(0.01, 10, 41)]
+    around = tokens[0] * np.geomspace(0.01, 10, 41)
     return plan_answer(
-        "data transferred", sentence, ours, values, level=level, degrees=fewest_degrees(both),
-        notes=notes, units=_UNITS, at={**(at or {}), "N": size, "D": first["D"]},
-        given=("N", "D" if loss is None else "loss"),
+        "data transferred", sentence, ours, values, level=level, degrees=degrees, notes=notes,
+        units=_UNITS, at={**(at or {}), "N": size, "D": tokens[0]}, given=("N", "D"),
         # What the base saves at this size, over the tokens around its own.
-        curves=lambda: table([size], around) if math.isfinite(first["D"]) else {},
+        curves=lambda: table(around),
     )  # fmt: skip
-
-
-_UNITS = {
-    "scratch_D": "tokens", "transferred": "tokens", "continual_compute": "FLOPs",
-}  # fmt: skip
 
 
 @checked
@@ -241,16 +218,13 @@ def frontier_savings(
                 "and D use data_transferred or break_even"
             )
         require_loss(source)
-    budgets, params = budgets_of(compute), {n: v[:, None] for n, v in both[0].values.items()}
-    with in_float64():
-        loss = np.asarray(both[0].law.evaluate(params, C=budgets))
+    budgets = budgets_of(compute)
+    loss = losses_of(both[0], C=budgets[None])
     ours = [crossing(both[1], "C", True, each, *LOG_COMPUTES, {})[0] for each in loss.T]
-    values = {"loss": loss, "continual_compute": np.exp(np.stack(ours, axis=1))}
-    values["saved"] = 1 - values["continual_compute"] / budgets
-    table = {"compute": budgets}
-    for name, columns in values.items():
-        table |= interval_columns(name, columns, level, fewest_degrees(both))
-    notes, spent = [], values["continual_compute"][0]
+    needed = np.exp(np.stack(ours, axis=1))
+    columns = {"compute": budgets, "loss": loss, "continual_compute": needed}
+    table = table_of(columns | {"saved": 1 - needed / budgets}, level, fewest_degrees(both))
+    notes, spent = [], needed[0]
     if np.isinf(spent).any():
         message = "by its law no compute brings the continual runs to some of these losses"
         notes.append(Note("out-of-reach", "warning", message))
@@ -258,8 +232,8 @@ def frontier_savings(
         notes += _notes_of_both(both, {"C": end(budgets)}, {"C": end(spent)})
     said = "{compute} from scratch, loss {loss}: {saved} saved from a base"
     return plan_answer(
-        "frontier savings", over_budgets(frame := pd.DataFrame(table), said, both[1]), both[1],
-        level=level, at={"C": spent.max() / both[1].scale("C")}, tables={"table": frame},
+        "frontier savings", over_budgets(table, said, both[1]), both[1], level=level,
+        at={"C": spent.max() / both[1].scale("C")}, tables={"table": table},
         notes=dict.fromkeys(notes), units=_UNITS,
     )  # fmt: skip
 
@@ -309,49 +283,46 @@ def break_even(
     Shell:
         jaxlaw plan break-even scratch.json continual.json --N 1.4e9
     """
-    both, others = _size_and_data_laws(scratch, continual, at)
+    both = as_draws(scratch, continual)
+    for source in both:
+        require_inputs(source, "N", "D")
     if N is not None and compute is not None:
         raise UsageError("give N or compute, not both: the two fix the run")
-    continued = both[1]
-    cost = total_cost(cost, continued)
+    others, ours = law_inputs_of_each(both, at, ("N", "D")), both[1]
+    scale, cost = {name: ours.scale(name) for name in ("N", "D")}, total_cost(cost, ours)
     # The two losses are compared along one line: over D at a size, over N at a budget, or over
     # budgets, each law at its own best size.
+    along, fixed, limits = "compute", 0.0, BUDGETS
     if N is not None:
-        along, fixed = "D", math.log(checked_input(continued, "N", N) * continued.scale("N"))
-        limits = SEARCH_LIMITS["D"]
+        along, limits = "D", SEARCH_LIMITS["D"]
+        fixed = math.log(checked_input(ours, "N", N) * scale["N"])
     elif compute is not None:
-        compute = checked_compute(compute)
-        along, fixed = "N", math.log(compute)
+        along, fixed = "N", math.log(compute := checked_compute(compute))
         least, most = SEARCH_LIMITS["N"]
         limits = (least, min(most, compute / (6 * SEARCH_LIMITS["D"][0])))
-    else:
-        along, fixed, limits = "compute", 0.0, BUDGETS
     with np.errstate(divide="ignore"):
-        seen = {
-            name: np.log(np.array(continued.ranges.get(name, (math.nan,) * 2), float))
-            + math.log(continued.scale(name))
-            for name in ("N", "D")
-        }
+        seen = {n: np.log(np.multiply(ours.ranges.get(n, math.nan), scale[n])) for n in scale}
     fitted = (seen | {"compute": math.log(6) + seen["N"] + seen["D"]})[along]
-    fitted = fitted if np.isfinite(fitted).all() else (-math.inf, math.inf)  # where it is unknown
+    if not np.isfinite(fitted).all():  # it is unknown
+        fitted = (-math.inf, math.inf)
     log_N, log_D, loss, side, count = _crossings(
         tuple(source.law for source in both), cost, along, tuple(source.values for source in both),
         fixed, tuple(map(math.log, limits)), tuple(fitted), others,
     )  # fmt: skip
-    values = {"N": np.exp(log_N) / continued.scale("N"), "D": np.exp(log_D) / continued.scale("D"),
-              "compute": flops(cost, log_N, log_D), "loss": loss}  # fmt: skip
     # A draw counts where it pays on the same side as the fit: others cross elsewhere, or nowhere,
     # and an interval over both sides would mean nothing.
     same, crosses = side == side[0], np.isin(side, (1, 2))
+    values = {"N": np.exp(log_N) / scale["N"], "D": np.exp(log_D) / scale["D"],
+              "compute": flops(cost, log_N, log_D), "loss": loss}  # fmt: skip
     values = {name: np.where(crosses & same, column, np.nan) for name, column in values.items()}
     if not crosses[0]:
         values["compute"] = np.where(same, np.inf, np.nan)
-    run = {name: float(values[name][0]) for name in ("N", "D")}
+    run = {name: float(values[name][0]) for name in scale}
     notes, pays = [], _PAYS[int(side[0])]
     if not same.all():
-        seen = (f"{_PAYS[k]}: {np.mean(side[1:] == k):.1%}" for k in np.unique(side[1:]))
+        shares = (f"{_PAYS[k]}: {np.mean(side[1:] == k):.1%}" for k in np.unique(side[1:]))
         severity = "warning" if np.mean(~same[1:]) > MISSING else "info"
-        message = f"of the draws, continual training pays {', '.join(seen)} of that {along}"
+        message = f"of the draws, continual training pays {', '.join(shares)} of that {along}"
         notes.append(Note("draws-disagree", severity, message))
     if count[0] >= 2:
         message = (
@@ -359,15 +330,14 @@ def break_even(
             "nearest the fitted runs"
         )
         notes.append(Note("several-solutions", "warning", message))
-    raw = {name: value * continued.scale(name) for name, value in run.items()}
-    notes += [*_notes_of_both(both, raw, raw), *base_notes(scratch, continual)]
+    notes += _notes_of_both(both, *[{name: run[name] * scale[name] for name in run}] * 2)
     sentence = f"continual training {pays} pays, over all that was searched"
     if crosses[0]:
         rest = ", ".join(f"{{{name}}}" for name in ("N", "D", "compute") if name != along)
         sentence = f"continual training pays {pays} {{{along}}} ({rest}, loss {{loss}})"
     given = ["N"] * (N is not None) + ["compute"] * (compute is not None or not crosses[0])
     return plan_answer(
-        "break even", sentence, continued, values, level=level, degrees=fewest_degrees(both),
+        "break even", sentence, ours, values, level=level, degrees=fewest_degrees(both),
         at={**(at or {}), **run}, given=given, notes=notes, facts={"pays": pays, "along": along},
     )  # fmt: skip
 
@@ -434,11 +404,8 @@ def compute_multiplier(
     own = second.values(needed._replace(ended=needed.ended & False))
     multiplier = np.where(needed.kept, budgets / own["compute"], 0.0)
     multiplier = np.where(np.isnan(runs["loss"]), np.nan, multiplier)
-    table = {"compute": budgets}
-    for name, values in (("loss", runs["loss"]), ("multiplier", multiplier)):
-        table |= interval_columns(name, values, level, source.degrees)
-    frame = pd.DataFrame(table)
-    notes, better = [], multiplier[0] > 1
+    columns = {"compute": budgets, "loss": runs["loss"], "multiplier": multiplier}
+    table, notes, better = table_of(columns, level, source.degrees), [], multiplier[0] > 1
     for k in np.flatnonzero(better[1:] != better[:-1]):
         message = (
             f"the better recipe changes between {budgets[k]:.3g} and {budgets[k + 1]:.3g} FLOPs: "
@@ -452,22 +419,9 @@ def compute_multiplier(
     largest = {name: runs[name][0][budgets.argmax()] for name in ("N", "D")}
     said = "{compute}: the recipe is worth {multiplier} × the compute"
     return plan_answer(
-        "compute multiplier", over_budgets(frame, said, source), source, level=level,
-        at={**reference, **largest}, tables={"table": frame}, notes=dict.fromkeys(notes),
+        "compute multiplier", over_budgets(table, said, source), source, level=level,
+        at={**reference, **largest}, tables={"table": table}, notes=dict.fromkeys(notes),
     )  # fmt: skip
-
-
-# What two laws have in common.
-
-
-def _size_and_data_laws(
-    scratch: Any, continual: Any, inputs: Inputs
-) -> tuple[tuple[Draws, ...], tuple[dict[str, float], ...]]:
-    """Two laws of N and D, and the other inputs of each, in its own units; or UsageError."""
-    both = as_draws(scratch, continual)
-    for source in both:
-        require_inputs(source, "N", "D")
-    return both, law_inputs_of_each(both, inputs, ("N", "D"))
 
 
 def _notes_of_both(both: Sequence[Draws], *runs: Mapping[str, float]) -> list[Note]:
@@ -477,32 +431,6 @@ def _notes_of_both(both: Sequence[Draws], *runs: Mapping[str, float]) -> list[No
         for source, what, run in zip(both, ("from-scratch", "continual"), runs, strict=True)
         for note in source_notes(source, what, **{n: x / source.scale(n) for n, x in run.items()})
     ]
-
-
-def base_notes(scratch: Any, continual: Any) -> list[Note]:
-    """What draws of two laws that are compared do not know of each other.
-
-    Two bootstraps of which one holds what the other was free to fit, and not as
-    that has it.
-    """
-    if not (has_draws(scratch) and has_draws(continual)):
-        return []
-    theirs, ours, fit = scratch.draws().params, continual.draws().params, continual.draws().fit
-    unpaired = []
-    for name in fit.law.from_base:
-        held, free = (np.asarray(draws.get(name, ()), float) for draws in (ours, theirs))
-        paired = held.shape == free.shape and np.all(
-            np.isnan(held) | np.isclose(held, free, rtol=SAME, atol=0.0)
-        )
-        unpaired += [name] * (name in (fit.fixed or {}) and not paired)
-    if not unpaired:
-        return []
-    message = (
-        f"the draws of the continual fit do not hold {', '.join(unpaired)} of those from scratch: "
-        "intervals of sizes, tokens and savings come out too wide; right ones are of "
-        "jl.bootstrap(…, base=…) of the continual runs, with the bootstrap from scratch as base"
-    )
-    return [Note("base-held", "warning", message)]
 
 
 @for_each_draw("laws", "along")
@@ -534,7 +462,7 @@ def _crossings(
     # Two laws fitted apart cross once more where one of their terms is all that counts: at
     # sizes of a few thousand parameters, say. That is no answer to anybody.
     middle = (grid[:-1] + grid[1:]) / 2
-    distance = jnp.maximum(jnp.maximum(fitted[0] - middle, middle - fitted[1]), 0.0)
+    distance = jnp.abs(middle - jnp.clip(middle, *fitted))
     # Of equally near ones, where continual stops being lower.
     distance = jnp.where(stops, distance, jnp.where(begins, distance + 1e-6, jnp.inf))
     cell = jnp.argmin(distance)

@@ -49,7 +49,6 @@ LINES = {
     "plan optimal-mixture": "general.json domain.json --start 2.86 --at N=2e9,D=1e10",
     "plan optimal-mixture-data-limited": "domain.json --corpus-tokens 5e7 --at N=1.8e9",
     "plan critical-ratio": "general.json --start 2.86 --at N=1.8e9,D=1e10",
-    "plan compare-replay": "replay.csv --start 1.8",
     "plan optimal-weights": "python=python.json,wiki=wiki.json --caps code=0.3 "
     "--natural web=8,code=1,math=1 --max-kl 0.15",
     "plan data-transferred": "scratch.json continual.json --N 1.4e9 --D 1e10",

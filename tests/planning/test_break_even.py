@@ -1,14 +1,10 @@
 """Where a base stops paying."""
 
-import dataclasses
-from functools import partial
-
 import numpy as np
 import pytest
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.planning.transfer import base_notes
 from tests.fixtures.drawn_laws import CONTINUAL, SCRATCH, drawn
 
 S, C = SCRATCH[1], CONTINUAL[1]
@@ -72,24 +68,6 @@ def test_of_two_crossings_the_one_nearest_the_runs_is_the_answer():
     assert low < twice.N < high
     assert "several-solutions" in [n.code for n in twice.notes]
     assert "several-solutions" not in [n.code for n in once.notes]
-
-
-def test_what_resamples_hold_of_the_base_is_noted():
-    boot = drawn(CONTINUAL)
-    fixed = {name: C[name] for name in ("E", "A", "alpha")}
-    fit = dataclasses.replace(boot.fit, fixed=fixed)
-    same = {name: np.full(len(boot.params[name]), value) for name, value in fixed.items()}
-    held = dataclasses.replace(boot, fit=fit, params={**boot.params, **same})
-    paired = dataclasses.replace(
-        boot,
-        fit=fit,
-        params={**boot.params, **{name: drawn(SCRATCH).params[name] for name in same}},
-    )
-    for ask in (planning.break_even, partial(planning.data_transferred, D=1e9)):
-        for ours, noted in ((held, True), (paired, False), (boot, False), (fit, False)):
-            notes = {n.code: n.message for n in ask(drawn(SCRATCH), ours, N=1.4e9).notes}
-            assert ("base-held" in notes) == noted
-    assert "E, A, alpha" in base_notes(drawn(SCRATCH), held)[0].message
 
 
 def test_size_and_budget_together_are_refused():

@@ -292,11 +292,10 @@ def test_a_weight_on_the_new_corpus_brings_the_sum_back():
     assert kinds[0].steps == 0 and 0 < kinds[1].steps < math.inf and kinds[2].never
     assert "never rises above its start" in kinds[0].headline and kinds[0].rise == 0
     assert math.copysign(1, kinds[0].steps) == 1  # no −0 steps
-    table = turning_length(PT, LEVEL, cpt=CPT, weight=(0.2, 0.7, 1.0)).table
-    assert table["steps"].tolist() == [plan.steps for plan in kinds]
-    assert table["pattern"].tolist() == [plan.pattern for plan in kinds]
-    with pytest.raises(UsageError, match="weight is one number or several"):
-        turning_length(PT, LEVEL, cpt=CPT, weight=())
+    patterns = [plan.pattern for plan in kinds]
+    assert patterns == ["no rise", "rise and return", "rise and partial fall"]
+    with pytest.raises(UsageError, match="weight="):
+        turning_length(PT, LEVEL, weight=0.5)
 
 
 def test_draws_may_never_come_back():

@@ -51,10 +51,6 @@ def test_near_the_best_batch_the_rate_grows_with_the_power_of_the_bowl():
     at = {"N": 1e9, "D": rows["D"].iloc[5], "batch": rows["batch"].iloc[5]}
     best = planning.optimal_inputs(LAW, {"lr": (1e-5, 0.1)}, at=at)
     assert best.lr == pytest.approx(rows["lr"].iloc[5], rel=1e-5)
-    law = jl.FittedLaw(*LAW)
-    lr, batch = (float(of(TRUTH, at)) for of in law.law.best_settings.values())
-    excess = law.predict(lr=lr * np.sqrt(at["batch"] / batch), **at) / best.loss - 1
-    assert rows["sqrt_rule"].iloc[5] == pytest.approx(excess, rel=1e-4)
 
 
 def test_runs_in_other_units_have_the_same_critical_batch():

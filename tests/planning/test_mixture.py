@@ -139,13 +139,6 @@ def test_an_interior_optimum_exists_where_the_paper_says():
     assert plan.binding == "r_d ≤ 1" and "without a mixture" in plan.headline
 
 
-def test_tokens_in_all_bound_the_share():
-    plan = planning.optimal_mixture_data_limited(DOMAIN, 0.005, total=0.006, at={"N": 1.8})
-    assert plan.share == pytest.approx(5 / 6, rel=1e-9) and plan.binding == "D ≤ 0.006"
-    with pytest.raises(jl.UsageError, match="less than corpus_tokens"):
-        planning.optimal_mixture_data_limited(DOMAIN, 5.0, total=4.0, at={"N": 1.8})
-
-
 def test_a_loss_that_falls_without_end_has_no_finite_answer():
     # Without the pull of the share term more of the other corpus is always better.
     falls = ("dcpt", {**P, "C": 1e-12})

@@ -5,7 +5,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import planning
-from tests.conftest import named, texts
+from tests.conftest import texts
 from tests.fixtures.drawn_laws import drawn
 
 plots = pytest.importorskip("jaxlaw.plots")
@@ -46,21 +46,6 @@ def test_two_settings_are_contours_around_the_best(tmp_path):
     one = planning.optimal_inputs(drawn(tuned), {"lr": (1e-5, 0.1)}, at={**AT, "batch": 4e5})
     ax = from_its_file(one, tmp_path)
     assert last_dot(ax) == pytest.approx((one.lr, one.loss)) and "band: 95%" in ax.get_title()
-
-
-def test_larger_batches_need_more_tokens_and_fewer_steps(tmp_path):
-    source = drawn(("tuned-skaling", jl.simulate.TRUTHS["tuned-skaling"]))
-    plan = planning.critical_batch_size(source, at={"N": 7e9, "D": 1e12})
-    ax = from_its_file(plan, tmp_path)
-    assert last_dot(ax) == pytest.approx((plan.batch, 1.2))
-    (x, tokens), (_, steps), (_, at_no_cost) = (line.get_data() for line in ax.lines[:3])
-    assert np.interp(plan.batch, x, tokens) == pytest.approx(1.2)
-    assert np.interp(plan.batch, x, steps) == pytest.approx(plan.steps / plan.best_steps)
-    assert (steps[1:] > at_no_cost[1:]).all() and {"tokens", "steps"} <= {*named(ax)}
-    law = jl.laws.tuned("skaling", "batch")
-    flat = {n: source.fit.params[n] for n in law.parameter_names} | {"h_batch": 1e-7, "s_batch": -5}
-    none = planning.critical_batch_size((law, flat), at={"N": 7e9, "D": 1e12})
-    assert np.isinf(none.batch) and not texts(none.plot())
 
 
 PT, CPT = (jl.published()[f"wang-2025-{name}"] for name in ("pt", "cpt"))

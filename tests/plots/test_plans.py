@@ -122,12 +122,3 @@ def test_saved_compute(ax):
     fits = [jl.published()[f"zheng-2024-frontier-{name}"] for name in ("scratch", "cpt")]
     frontier = planning.frontier_savings(*fits, [1e17, 1e20]).plot()
     assert frontier.get_xlabel() == "compute from scratch (FLOPs)"
-
-
-def test_replay(ax):
-    seen = {"N": [1.8e9] * 4, "r": [0.5] * 2 + [1.0] * 2, "D": [2.0, 200.0, 1.0, 100.0]}
-    seen["loss"] = [3, 2, 3.4, 2]
-    plan = planning.compare_replay(seen, tolerance=0.5)
-    assert plan.plot(ax) is ax and len(ax.lines) == 2
-    assert "compute" in ax.get_xlabel()
-    assert len(planning.compare_replay(seen, tolerance=0.1).plot().lines) == 3

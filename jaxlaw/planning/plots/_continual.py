@@ -15,7 +15,6 @@ from jaxlaw._axes import (
     dots,
     finish,
     log_axis,
-    new_axes,
     percent,
     shades,
     step_axis,
@@ -32,16 +31,16 @@ _ON = {"pt": "loss on the pre-training corpus (nats)", "cpt": "loss on the new c
 
 
 @picture("tradeoff curve")
-def balance(plan: Answer, ax: Axes | None = None, *, setting: str | None = None) -> Axes:
+def balance(plan: Answer, ax: Axes, *, setting: str | None = None) -> Axes:
     """The best value of a setting over λ1 (Wang 2025, figure 8).
 
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_training`, of several weights.
-        ax: axes to draw on; a new figure if None. For the replay ratio the dashed line is a
+        ax: axes to draw on. For the replay ratio the dashed line is a
             share equal to the weight.
         setting: one of the settings that it searched; None takes the first.
     """
-    ax, table = ax or new_axes(), plan.table
+    table = plan.table
     setting = setting or next(name for name in _LABELS if name in table)
     if setting == "replay":
         ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle="--")
@@ -58,9 +57,9 @@ def balance(plan: Answer, ax: Axes | None = None, *, setting: str | None = None)
 
 
 @picture("continual run")
-def continual_run(plan: Answer, ax: Axes | None = None) -> Axes:
+def continual_run(plan: Answer, ax: Axes) -> Axes:
     """The new corpus' loss over the pre-training corpus' along λ1, with the runs and the answer."""
-    ax, table, runs = ax or new_axes(), plan.table, plan.tables.get("runs", ())
+    table, runs = plan.table, plan.tables.get("runs", ())
     ax.plot(table["loss_pt"], table["loss_cpt"], color=BLUE, linewidth=1.6, marker="o",
             markersize=3)  # fmt: skip
     for row in (table.iloc[0], table.iloc[-1]):
@@ -94,9 +93,9 @@ def continual_run(plan: Answer, ax: Axes | None = None) -> Axes:
 
 
 @picture("turning length")
-def recovery(plan: Answer, ax: Axes | None = None) -> Axes:
+def recovery(plan: Answer, ax: Axes) -> Axes:
     """The loss over steps: start, critical point, turning length (Wang 2025, figure 7 c)."""
-    ax, line = ax or new_axes(), plan.points["recovery"]
+    line = plan.points["recovery"]
     ax.plot(line["steps"], line["loss"], color=BLUE, linewidth=1.6)
     for height, text, style in (
         (plan.start, "start", {"color": INK, "linewidth": 0.8}),
@@ -115,9 +114,9 @@ def recovery(plan: Answer, ax: Axes | None = None) -> Axes:
 
 
 @picture("optimal schedule")
-def best_rates(plan: Answer, ax: Axes | None = None) -> Axes:
+def best_rates(plan: Answer, ax: Axes) -> Axes:
     """The rates of the best schedule over the steps, and the usual ones with their losses."""
-    ax, rates, end_labels = ax or new_axes(), plan.points["rates"], []
+    rates, end_labels = plan.points["rates"], []
     losses = dict(zip(plan.comparison["schedule"], plan.comparison["loss"], strict=True))
     *usual, best = [name for name in losses if name != "optimal"] + ["optimal"]
     for name, color in [*zip(usual, shades(len(usual)), strict=True), (best, BLUE)]:

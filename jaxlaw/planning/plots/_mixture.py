@@ -17,11 +17,8 @@ from jaxlaw._axes import (
     curve,
     dots,
     finish,
-    new_axes,
     percent,
-    shades,
     stripe_outside,
-    vertical,
     what_is_drawn,
     with_interval,
     write,
@@ -32,7 +29,7 @@ _UNKNOWN = (np.nan, np.nan)
 
 
 @picture("mixture")
-def trade_off(plan: Answer, ax: Axes | None = None) -> Axes:
+def trade_off(plan: Answer, ax: Axes) -> Axes:
     """Domain loss over general loss along the domain share, and where the limit cuts it.
 
     Shares that were never run are dashed, and drawn only so far as the answer needs: far from the
@@ -40,9 +37,9 @@ def trade_off(plan: Answer, ax: Axes | None = None) -> Axes:
 
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_mixture`.
-        ax: axes to draw on; a new figure if None.
+        ax: axes to draw on.
     """
-    ax, table, share = ax or new_axes(), plan.points["curve"], plan.share
+    table, share = plan.points["curve"], plan.share
     tried = plan.facts.get("tried", (0.0, 1.0))
     low, high = np.nanmin([*tried, share]), np.nanmax([*tried, share])
     room = _BEYOND * (high - low) or _BEYOND
@@ -59,26 +56,18 @@ def trade_off(plan: Answer, ax: Axes | None = None) -> Axes:
     left, right = min(left, plan.limit), max(right, plan.limit)
     ax.set_xlim(left, right)
     ax.axvspan(plan.limit, right, color=RED, alpha=0.08, linewidth=0, zorder=0)
-    late = plan.limit > left + 0.8 * (right - left)
-    beside = {"xytext": (-4, 0), "ha": "right"} if late else {"ha": "left"}
-    vertical(ax, plan.limit, f"limit {plan.limit:.4g}", linestyle="--", zorder=1, **beside)
     named = table.iloc[:: max(1, len(table) // 6)]  # some shares along the curve
     dots(ax, named["general_loss"], named["domain_loss"], color=BLUE, s=14, alpha=1, zorder=3)
     for row in named.itertuples():
         place = row.general_loss, row.domain_loss
         write(ax, percent(row.share), place, xytext=(5, 4), color=FAINT)
     if np.isfinite(share):
-        room = plan.general_loss < (left + right) / 2
         said = with_interval(share, plan.interval.get("share"), ".3f")
-        answer(
-            ax, plan.general_loss, plan.domain_loss,
-            f"r_d = {said}\ndomain loss {plan.domain_loss:.4g}",
-            # The curve falls: above it to the right, or below it to the left.
-            s=44, zorder=4, va="bottom" if room else "top", ha="left" if room else "right",
-            fontsize="medium", xytext=(7, 7) if room else (-7, -7),
-        )  # fmt: skip
+        text = f"r_d = {said}\ndomain loss {plan.domain_loss:.4g}"
+        answer(ax, plan.general_loss, plan.domain_loss, text, s=44, zorder=4, fontsize="medium")
     said = {
         "domain share along the curve": True,
+        f"red: above the limit, {plan.limit:.4g}": True,
         f"band: {plan.level:.0%} of draws": banded,
         "dashed: shares never run": not run.all(),
     }
@@ -86,22 +75,20 @@ def trade_off(plan: Answer, ax: Axes | None = None) -> Axes:
 
 
 @picture("limited mixture")
-def limited_domain(plan: Answer, ax: Axes | None = None, *, color: Any = BLUE) -> Axes:
+def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
     """Domain loss over the domain share, all of the domain's tokens used, and the best share.
 
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_mixture_data_limited`.
-        ax: axes to draw on, such as those of a corpus of another size; a new figure if None.
+        ax: axes to draw on, such as those of a corpus of another size.
         color: colour of the curve.
     """
-    ax, table = ax or new_axes(), plan.points["curve"]
+    table = plan.points["curve"]
     tokens = plan.quantities["corpus_tokens"].number
     end = curve(ax, table, "share", "loss", color, tokens, 1.5)
     if np.isfinite(plan.share):
-        late = plan.share > 0.95
-        beside = {"xytext": (-3, 5), "ha": "right"} if late else {"xytext": (0, 6), "ha": "center"}
         said = f"r_d = {with_interval(plan.share, plan.interval.get('share'), '.3f')}"
-        answer(ax, plan.share, plan.loss, said, color=color, **beside)
+        answer(ax, plan.share, plan.loss, said, color=color)
     ax.margins(x=0.02, y=0.12)
     ax.set_xlim(right=1)
     finish(ax, "domain share r_d, all of the domain's tokens used", "domain loss (nats)",
@@ -111,14 +98,14 @@ def limited_domain(plan: Answer, ax: Axes | None = None, *, color: Any = BLUE) -
 
 
 @picture("optimal weights")
-def mixture_weights(plan: Answer, ax: Axes | None = None) -> Axes:
+def mixture_weights(plan: Answer, ax: Axes) -> Axes:
     """The best mixture of many corpora: weights with intervals, natural shares, and caps.
 
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_weights`.
-        ax: axes to draw on; a new figure if None.
+        ax: axes to draw on.
     """
-    ax, table = ax or new_axes(), plan.table.iloc[::-1].reset_index(drop=True)  # the first on top
+    table = plan.table.iloc[::-1].reset_index(drop=True)  # the first on top
     rows, edge = table.index, table["weight"]
     ax.barh(rows, table["weight"], color=BLUE, height=0.55)
     if "weight_low" in table:
@@ -139,27 +126,3 @@ def mixture_weights(plan: Answer, ax: Axes | None = None) -> Axes:
     ax.set_xlim(0, 1.2 * edge.max())
     marks = {"red: its cap": "cap" in table, "dotted: natural": "natural" in table}
     return finish(ax, "share of the mixture", "", what_is_drawn(marks))
-
-
-@picture("replay comparison")
-def replay_losses(plan: Answer, ax: Axes | None = None) -> Axes:
-    """Loss of a corpus over the compute spent on it, a line for each share (Zheng's fig. 4).
-
-    Args:
-        plan: answer of :func:`jaxlaw.planning.compare_replay`.
-        ax: axes to draw on; a new figure if None.
-    """
-    ax, table = ax or new_axes(), plan.table
-    by, label = "corpus_tokens", "its tokens"
-    if table["corpus_compute"].notna().all():
-        by, label = "corpus_compute", "compute on this corpus (FLOPs)"
-    groups = table.groupby("r")
-    end_labels = [
-        curve(ax, rows, by, "loss", color, f"r = {r:.3g}", 1.5)
-        for color, (r, rows) in zip(shades(len(groups)), groups, strict=True)
-    ]
-    if 0 < plan.meet < np.inf:
-        at = plan.meet * (table[by] / table["corpus_tokens"]).iloc[0]
-        vertical(ax, at, "meet", color=INK, linewidth=0.8, linestyle="--")
-    return finish(ax, label, "loss of this corpus (nats)", end_labels=end_labels,
-                  margins={"x": 0.02}, log_x={"words": False})  # fmt: skip

@@ -1,4 +1,4 @@
-"""Pictures of a lowest loss over one or two inputs, of sweeps, and of larger batches."""
+"""Pictures of a lowest loss over one or two inputs, and of sweeps."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
-from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
     BLUE,
     FAINT,
-    INK,
     RED,
     answer,
     answer_below,
@@ -22,7 +20,6 @@ from jaxlaw._axes import (
     finish,
     log_axis,
     need_columns,
-    new_axes,
     percent,
     what_is_drawn,
 )
@@ -33,12 +30,12 @@ _LEVELS = (0.1, 0.25, 0.5, 1, 2)  # contours, in per cent above the lowest loss
 
 
 @picture("optimal inputs")
-def settings(plan: Answer, ax: Axes | None = None) -> Axes:
+def settings(plan: Answer, ax: Axes) -> Axes:
     """The loss over a setting, or contours over two of how far it lies above the lowest.
 
     All other inputs are at their best. Blue bars are the values that are nearly as good.
     """
-    ax, table = ax or new_axes(), plan.points["around"]
+    table = plan.points["around"]
     x, y = table.columns[:2]
     at = plan.best[x], plan.loss if y == "loss" else plan.best[y]
     text = "\n".join(f"{name} {plan.quantities[name]}" for name in (*plan.best, "loss"))
@@ -65,7 +62,7 @@ def settings(plan: Answer, ax: Axes | None = None) -> Axes:
 
 
 @picture("best settings")
-def best_settings(best: Answer, ax: Axes | None = None, *, setting: str | None = None) -> Axes:
+def best_settings(best: Answer, ax: Axes, *, setting: str | None = None) -> Axes:
     """The best value of a setting in each cell of a sweep, over the size of the cell.
 
     Colours are tokens, bars the range that is as good, as the table has it. Hollow dots lie at the
@@ -74,7 +71,7 @@ def best_settings(best: Answer, ax: Axes | None = None, *, setting: str | None =
     """
     name = setting or next(name.removesuffix("_bound") for name in best.table if "_bound" in name)
     need_columns(best.table, [name], f"jl.planning.best_settings(…, over=['{name}'])")
-    table, ax = best.table, ax or new_axes()
+    table = best.table
     ax.set(xscale="log", yscale="log")
     # Cells of one size lie side by side, in the order of their tokens.
     rank = table.groupby("N")["D"].rank() - table.groupby("N")["D"].transform("size") / 2 - 0.5
@@ -96,35 +93,6 @@ def best_settings(best: Answer, ax: Axes | None = None, *, setting: str | None =
         "hollow: a bound, at the edge of the sweep": bool(is_bound.any()),
     }
     return finish(ax, "parameters N", f"best {_label(best, name)}", what_is_drawn(said))
-
-
-@picture("critical batch size")
-def larger_batches(plan: Answer, ax: Axes | None = None) -> Axes:
-    """The tokens and the steps to a loss over the batch, each at the best rate for it.
-
-    Both are multiples of those at the best batch. Dotted are the steps if a larger batch cost no
-    tokens.
-    """
-    ax, rows, ends = ax or new_axes(), plan.table[np.isfinite(plan.table["batch"])], []
-    ax.set(xscale="log", yscale="log")
-    x = rows["batch"].to_numpy()
-    if len(x) > 1:
-        rows = {"tokens": 1 + rows["overhead"], "steps": rows["steps"] / plan.best_steps}
-        ends = [curve(ax, rows, x, y, color, y) for y, color in (("tokens", BLUE), ("steps", INK))]
-        ax.plot(x, x[0] / x, color=INK, linestyle=":", linewidth=0.9)
-        ax.set(xlim=(x[0] / 1.5, x[-1] * 1.5), ylim=(None, 4.0))
-        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        ax.yaxis.set_minor_locator(NullLocator())
-    if np.isfinite(plan.batch):
-        if limits := plan.interval.get("batch"):
-            ax.hlines(1 + plan.overhead, *limits, color=RED, linewidth=1.6, zorder=3)
-        named = [name for name in ("batch", "lr", "steps") if name in plan.quantities]
-        text = "\n".join(f"{name} {plan.quantities[name]}" for name in named)
-        answer_below(ax, plan.batch, 1 + plan.overhead, text)
-    title = f"to the loss {plan.quantities['loss']}\ndotted: steps if tokens stayed the same"
-    _scale(plan, ax.xaxis, "batch")
-    return finish(ax, _label(plan, "batch"), "relative to the best batch", title, ends)
 
 
 def _label(plan: Answer, name: str) -> str:

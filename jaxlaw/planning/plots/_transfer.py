@@ -21,8 +21,6 @@ from jaxlaw._axes import (
     write,
 )
 
-_NAMED = 5  # lines of a plot of many
-
 
 @picture("data transferred")
 @picture("transfer table")
@@ -50,10 +48,9 @@ def transfer(
     ax, by, over = ax or new_axes(), answer.columns[0], "D" if "D" in answer else "compute"
     seen = answer[np.isfinite(answer[quantity])]
     groups = [("", seen)] if by == over else list(seen.groupby(by))
-    every = max(1, -(-(len(groups) - 1) // (_NAMED - 1)))  # of many sizes only some are named
-    for k, (color, (size, rows)) in enumerate(zip(shades(len(groups)), groups, strict=True)):
+    for color, (size, rows) in zip(shades(len(groups)), groups, strict=True):
         curve(ax, rows, over, quantity, color, width=1.5)
-        if by != over and (len(groups) - 1 - k) % every == 0:
+        if by != over:
             label = f"N = {count_in_words(size)}" if by == "N" else f"{by} {size}"
             start = rows.iloc[0]  # the other ends may lie far below
             write(ax, label, (start[over], start[quantity]), color=color, xytext=(2, 5))
@@ -73,9 +70,8 @@ def _signed_count(value: float, _: Any = None) -> str:
 
 
 @picture("compute multiplier")
-def compute_multiplier(plan: Answer, ax: Axes | None = None) -> Axes:
+def compute_multiplier(plan: Answer, ax: Axes) -> Axes:
     """What a recipe is worth against a reference, over the reference's compute; 1 is no gain."""
-    ax = ax or new_axes()
     curve(ax, plan.table, "compute", "multiplier", BLUE, marker="o", markersize=3)
     ax.axhline(1.0, color=INK, linewidth=0.8, linestyle="--")
     ax.yaxis.set_major_formatter(lambda value, _: f"×{value:g}")
