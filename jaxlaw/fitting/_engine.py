@@ -26,8 +26,8 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxlaw._jit import SMALL_TABLES, compiled, next_power_of_two, on_accelerator, traced_once
 from jaxlaw.errors import WorkError
 from jaxlaw.fitting._objective import Problem
+from jaxlaw.fitting._starts import solve_coefficients, solved_coordinates, terms
 from jaxlaw.fitting._transform import Array, Model
-from jaxlaw.fitting._variable_projection import solve_coefficients, solved_coordinates, terms
 from jaxlaw.fitting.solvers import Solver, Status
 
 _log = logging.getLogger(__name__)
@@ -399,7 +399,7 @@ def evaluate_chunks(
     Returns:
         For each chunk (B, S) the scaled objective, its offset profiled out
         (``objective.profiled_value``), and (B, S, k) the linear coefficients that it was evaluated
-        with, see :mod:`jaxlaw.fitting._variable_projection`.
+        with, see :mod:`jaxlaw.fitting._starts`.
     """
     mesh, (most_problems, most_lanes) = _mesh(), chunks[0].most
     most_starts = most_lanes // most_problems

@@ -30,7 +30,6 @@ from jaxlaw.data import Observations, Runs, read_runs
 from jaxlaw.errors import DataError
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._checks import diagnosed, several_sizes
-from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._extrapolation import joint_ranges
 from jaxlaw.fitting._multistart import Batch, Optimum, find_optima
 from jaxlaw.fitting._objective import (
@@ -173,7 +172,6 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
     work, sampled = options.work(), None
     with in_float64():
         problem = problem_of(law, seen, options)
-        check_elementwise(problem, seen.inputs)
         if options.n_local and (seen.weight > 0).sum() > MANY_ROWS:
             sampled = _search_sample(problem, seen, work)
             # The sample's work is in the folder itself, where other files would be refused.

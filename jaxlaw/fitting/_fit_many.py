@@ -20,7 +20,6 @@ from jaxlaw._cache import cache_folder
 from jaxlaw._jit import compiled, in_float64, padded, size_class
 from jaxlaw.data import Observations
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._multistart import (
     OWN_STARTS,
     Batch,
@@ -141,7 +140,6 @@ def fit_many(
     method, work = options.method, options.work()
     with cache_folder(options.compile_cache), in_float64():
         problem = problem_of(law, observations, options)
-        check_elementwise(problem, observations.inputs)
         if targets is not None:
             given["targets"] = problem.transformed(given["targets"])
         fields = problem.many(**given)

@@ -50,8 +50,8 @@ from jaxlaw.fitting._objective import (
     predict,
     rounding_floor,
 )
+from jaxlaw.fitting._starts import solved_coordinates
 from jaxlaw.fitting._transform import Model
-from jaxlaw.fitting._variable_projection import solved_coordinates
 from jaxlaw.fitting.solvers import POLISH, Solver, Status, with_usable
 
 CANDIDATES = 4  # distinct optima that L-BFGS polishes

@@ -19,8 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._jit import compiled, in_float64, many_rows, padded, size_class
-from jaxlaw.errors import DataError
+from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict
+from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import (
     Array,
     Model,
@@ -30,13 +31,14 @@ from jaxlaw.fitting._transform import (
     exponents_of,
     in_own_units,
 )
-from jaxlaw.laws import Law
+from jaxlaw.laws import Law, is_built_in
 
 if TYPE_CHECKING:
     from jaxlaw.data import Observations
     from jaxlaw.fitting._options import FitOptions
 
 _AT_BOUND = 1e-9  # distance in coordinates from a bound at which a parameter is at it
+_ALONE = 5  # rows that a user's law is evaluated at one by one
 _ROWS = ("target", "weight")  # fields of a Problem with an axis of rows, beside the inputs
 
 
@@ -197,8 +199,68 @@ def _natural(model: Model, rows: Any, centre: Any, context: Any) -> dict[str, An
 
 
 def problem_of(law: Law, seen: Observations, options: FitOptions) -> FitProblem:
-    """The problem of a law on observations; to be called in float64."""
-    return build_problem(law, seen.inputs, seen.target, seen.weight, options)
+    """The problem of a law on observations; to be called in float64.
+
+    Raises:
+        UsageError: a user's law is not elementwise, or fails on some of the rows.
+    """
+    problem = build_problem(law, seen.inputs, seen.target, seen.weight, options)
+    if not is_built_in(law):  # the tests check these
+        _check_elementwise(problem, seen.inputs)
+    return problem
+
+
+def _check_elementwise(problem: FitProblem, inputs: Mapping[str, Any]) -> None:
+    """Refuse a law whose value at a row depends on the other rows.
+
+    A law that takes a mean over its rows, or a cumulative sum, is another law on other rows: what
+    is fitted on all of them predicts other numbers for one. Nothing in such a formula fails, so it
+    is evaluated on as many rows as the fit sees, in an order of their own, and on each alone.
+    """
+    law, spread = problem.law, {}
+    for spec in law.inputs:
+        # Five rows or more, no two alike: runs may share their value. They stay within its domain.
+        values = np.asarray(inputs[spec.name])
+        values = values[np.arange(max(len(values), _ALONE)) % len(values)]
+        step = np.linspace(0.0, -0.04 if spec.domain == "fraction" else 0.04, len(values))
+        spread[spec.name] = values * (1 + step.reshape(-1, *(1,) * (values.ndim - 1)))
+    size = max(map(len, spread.values()))
+    count = max(problem.data.target.shape[-1], size)
+    order = np.random.default_rng(0).permutation(count) % size
+    rows = {name: values[order] for name, values in spread.items()}
+    points = problem.params(problem.coordinates_of_starts(sobol(law, 4, 0)))
+    for k in range(4):
+        params = {name: float(values[k]) for name, values in points.items()}
+        together, alone = map(np.asarray, _together_and_alone(law, params, rows))
+        if together.shape != (count,):
+            raise UsageError(
+                f"law {law.name} gives an array of shape {together.shape} for {count} rows: it "
+                "is to give one value a row"
+            )
+        together = together[:_ALONE]
+        scale = np.abs(together[np.isfinite(together)]).max(initial=0.0)
+        # One row may be rounded otherwise than many.
+        same = np.isclose(together, alone, 1e-6, 1e-9 * scale, equal_nan=True)
+        if not same.all():
+            row = int(np.argmin(same))
+            at = ", ".join(f"{name}={rows[name][row]:.6g}" for name in law.inputs_per_row)
+            raise UsageError(
+                f"law {law.name} is not elementwise: at {at} it gives {alone[row]:.6g} for "
+                f"that row alone and {together[row]:.6g} for the same row among {count}, so a "
+                "fit would hold for the table as a whole and predict no run. A law computes a "
+                "row from that row's inputs: replace what goes over rows (mean, max, sum, "
+                "cumsum, sort, shape) by a constant or by an input of its own"
+            )
+
+
+@compiled(optimised=False, static_argnames="law")
+def _together_and_alone(law: Law, params: dict[str, Any], rows: dict[str, Any]) -> tuple[Any, Any]:
+    """The law on all rows together, and on each of the first few alone."""
+    each = [
+        law(params, **{name: values[k : k + 1] for name, values in rows.items()}).reshape(())
+        for k in range(_ALONE)
+    ]
+    return law(params, **rows), jnp.stack(each)
 
 
 def build_problem(

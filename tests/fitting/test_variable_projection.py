@@ -9,11 +9,7 @@ from jaxlaw import laws, simulate
 from jaxlaw._jit import compiled
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._objective import predict
-from jaxlaw.fitting._variable_projection import (
-    best_coefficients,
-    solved_coordinates,
-    terms,
-)
+from jaxlaw.fitting._starts import best_coefficients, solved_coordinates, terms
 from tests.fixtures.fit_problems import fit_problem, solved_for
 
 

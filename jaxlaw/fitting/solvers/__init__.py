@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from jaxlaw.fitting.solvers import _lbfgs as lbfgs
 from jaxlaw.fitting.solvers import _newton as newton
-from jaxlaw.fitting.solvers._status import Status as Status
+from jaxlaw.fitting.solvers._newton import Status as Status
 from jaxlaw.notes import Note
 
 Result = TypeVar("Result")

@@ -21,8 +21,7 @@ import jax.numpy as jnp
 
 from jaxlaw.fitting._objective import Problem, evaluate, rounding_floor, value_and_gradient
 from jaxlaw.fitting._transform import Array, Model
-from jaxlaw.fitting.solvers._newton import definite_inverse_root
-from jaxlaw.fitting.solvers._status import PROMISE, Status
+from jaxlaw.fitting.solvers._newton import PROMISE, Status, definite_inverse_root
 
 #: Makes the memory of an L-BFGS from a function (z → value, gradient) and a point; it has ``value``
 #: and ``grad`` there.
