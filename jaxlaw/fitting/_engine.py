@@ -217,12 +217,7 @@ def solve_chunks(
         padded = next_power_of_two(max(most_lanes, least))
         starts = _stacked([c.coordinates[h] for c, h in zip(chunks, started, strict=True)], padded)
         owner = _stacked([np.nonzero(here)[0].astype(np.int32) for here in started], padded)
-        results = Lanes(
-            np.zeros_like(starts),
-            np.full(owner.shape, np.inf, starts.dtype),
-            np.full(owner.shape, Status.NON_FINITE, np.int32),
-            np.zeros_like(owner),
-        )
+        results = nowhere(owner.shape, starts.shape[-1], starts.dtype)._replace(count=None)
         # Settings travel as an argument, so that other tolerances need no other program.
         key, rows = solver._replace(settings=None), _points(problems)
         program, count, rounds = _run_rounds, slot_count, np.iinfo(np.int32).max

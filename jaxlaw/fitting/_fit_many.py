@@ -140,8 +140,6 @@ def fit_many(
     method, work = options.method, options.work()
     with cache_folder(options.compile_cache), in_float64():
         problem = problem_of(law, observations, options)
-        if targets is not None:
-            given["targets"] = problem.transformed(given["targets"])
         fields = problem.many(**given)
         if fixed:
             fields["low"], fields["high"] = problem.bounds_with(fixed)

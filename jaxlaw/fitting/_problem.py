@@ -97,7 +97,7 @@ class FitProblem:
 
         Args:
             weights: (P, n) in place of the problem's own.
-            targets: (P, n) in place of the problem's own, in the space of the residuals.
+            targets: (P, n) in place of the problem's own.
 
         Returns:
             ``weight`` and ``target``, as far as given, with the rows of the data.
@@ -106,12 +106,9 @@ class FitProblem:
         if weights is not None:
             fields["weight"] = _as_rows(weights, rows, fill=0.0)
         if targets is not None:
+            targets = np.log(targets) if self.model.residuals == "log" else targets
             fields["target"] = _as_rows(targets, rows)
         return fields
-
-    def transformed(self, targets: Any) -> Any:
-        """Targets in the space of the residuals: their logarithms, or as they are."""
-        return np.log(targets) if self.model.residuals == "log" else targets
 
     def coordinates_of_starts(self, starts: np.ndarray) -> np.ndarray:
         """Search coordinates of starts (…, p), which are natural values at the centre."""
@@ -149,15 +146,17 @@ class FitProblem:
         Args:
             at: (p,) search coordinates.
         """
-        low, high = np.asarray(self.data.low), np.asarray(self.data.high)
-        sides = np.where(at <= low + _AT_BOUND, "low", np.where(at >= high - _AT_BOUND, "high", ""))
-        named = zip(self.law.parameter_names, sides, low < high, strict=True)
-        return {name: str(side) for name, side, free in named if free and side}
+        sides = zip(self.law.parameter_names, self._side(at), strict=True)
+        return {name: str(side) for name, side in sides if side in ("low", "high")}
 
     def free_and_inside(self, at: np.ndarray) -> np.ndarray:
         """(k,) indices of the coordinates that the data determine: free, and at no bound."""
+        return np.flatnonzero(self._side(at) == "")
+
+    def _side(self, at: np.ndarray) -> np.ndarray:
         low, high = np.asarray(self.data.low), np.asarray(self.data.high)
-        return np.flatnonzero((low < high) & (at > low + _AT_BOUND) & (at < high - _AT_BOUND))
+        at_high = np.where(at >= high - _AT_BOUND, "high", "")
+        return np.where(low < high, np.where(at <= low + _AT_BOUND, "low", at_high), "fixed")
 
     def bounds_with(self, fixed: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Search boxes (P, p), low and high, of problems with values of their own.
@@ -297,9 +296,8 @@ def build_problem(
     centre = {name: mean for name, mean in means.items() if name not in uncentred}
     low, high = Transform(model, centre, {}).bounds(options.bounds, options.fixed)
     delta = law.delta if options.delta is None else options.delta
-    context = {}
-    if law.chart or law.constraint:  # of the user's rows alone: a law's context may be a mean
-        context = _context(law, {name: _array(values, kind) for name, values in inputs.items()})
+    # Of the user's rows alone: a law's context may be a mean.
+    context = _context(law, inputs) if law.chart or law.constraint else {}
     width = max((math.prod(values.shape[1:]) for values in inputs.values()), default=1)
     rows = size_class(target.shape[-1], width)
     if xp is np and model.residuals != law.residuals == "linear" and (target <= 0).any():
@@ -309,17 +307,21 @@ def build_problem(
         )
     transformed = xp.log(target) if model.residuals == "log" else target
     data = Problem(
-        inputs={name: _array(_as_rows(values, rows, 0), kind) for name, values in inputs.items()},
-        target=_array(_as_rows(transformed, rows), kind),
-        weight=_array(_as_rows(weight, rows, fill=0.0), kind),
-        low=_array(low, kind),
-        high=_array(high, kind),
-        delta=_array(xp.minimum(delta, LARGEST_DELTA), kind),
-        asymmetry=_array(options.asymmetry, kind),
-        context={name: _array(value, kind) for name, value in context.items()},
-        centre={name: _array(mean, kind) for name, mean in centre.items()},
-        rows=None if xp is jnp else jax.device_put(np.int32(target.shape[-1])),
+        inputs={name: _as_rows(values, rows, 0) for name, values in inputs.items()},
+        target=_as_rows(transformed, rows),
+        weight=_as_rows(weight, rows, fill=0.0),
+        low=low,
+        high=high,
+        delta=xp.minimum(delta, LARGEST_DELTA),
+        asymmetry=options.asymmetry,
+        context=dict(context),
+        centre=centre,
     )
+    data = jax.tree.map(
+        lambda leaf: leaf.astype(kind) if isinstance(leaf, Array) else np.asarray(leaf, kind), data
+    )
+    if xp is np:  # ``jnp.asarray`` would compile a copy for every shape
+        data = jax.device_put(data._replace(rows=np.int32(target.shape[-1])))
     # The problem outlives the executor, and results that hold it can be pickled.
     options = replace(options, executor=None)
     return FitProblem(model, data, options, means, target.shape[-1])
@@ -367,13 +369,6 @@ def _as_rows(values: Any, rows: int, axis: int = -1, fill: float | None = None) 
     if fill is None:
         return np.pad(values, widths, mode="edge")
     return np.pad(values, widths, constant_values=fill)
-
-
-def _array(values: Any, kind: Any) -> Array:
-    """An array of JAX. Of numpy's, ``jnp.asarray`` would compile a copy for every shape."""
-    if isinstance(values, Array):
-        return values.astype(kind)
-    return jax.device_put(np.asarray(values, kind))
 
 
 @compiled(optimised=False, static_argnames="law")
