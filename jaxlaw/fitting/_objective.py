@@ -165,18 +165,6 @@ def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
 
 
-def profiled_value(residuals: str, problem: Problem, predicted: Array) -> Array:
-    """Scaled objective of a prediction (n,), its offset profiled out; for choosing among starts.
-
-    Of residuals in logarithms the weighted mean is taken off: a start that is only too high or
-    too low is no worse than its best multiple.
-    """
-    difference = residual(residuals, problem, predicted)
-    if residuals == "log":
-        difference -= (difference @ problem.weight) / jnp.sum(problem.weight)
-    return huber(problem, difference, problem.delta) / scale_of(problem.delta)
-
-
 @traced_once(static_argnames="model")
 def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, Array]:
     """Scaled value and its gradient (p,), forwards: cheaper than backwards for few parameters."""
@@ -411,8 +399,12 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
     for i in range(size):
         slope = _derivative(prediction, i + 2)
         traced = jax.make_jaxpr(slope)(inputs, centre, *[scalar] * size).jaxpr
-        mentioned, us = _mentioned(traced), traced.invars[-size:]
-        pairs |= {(max(i, j), min(i, j)) for j in range(size) if us[j] in mentioned}
+        needed = {var for var in traced.outvars if not hasattr(var, "val")}
+        for equation in reversed(traced.eqns):  # all that the slope depends on
+            if needed & set(equation.outvars):
+                needed |= {var for var in equation.invars if not hasattr(var, "val")}
+        us = traced.invars[-size:]
+        pairs |= {(max(i, j), min(i, j)) for j in range(size) if us[j] in needed}
     if model.tied == tuple(range(size)):  # else a group may have the parameter of another
         groups = law.of_groups.values()
         of = {law.parameter_names.index(n): k for k, names in enumerate(groups) for n in names}
@@ -420,30 +412,8 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
     return frozenset(pairs)
 
 
-def _mentioned(traced: Any) -> set[Any]:
-    """Variables that the output of a traced function depends on."""
-    needed = {var for var in traced.outvars if not hasattr(var, "val")}
-    for equation in reversed(traced.eqns):
-        if needed & set(equation.outvars):
-            needed |= {var for var in equation.invars if not hasattr(var, "val")}
-    return needed
-
-
-def summed_huber(problem: Problem, residuals: str, prediction: np.ndarray) -> float:
-    """The objective of a prediction (n,), on the host: what solvers minimise, not scaled.
-
-    Args:
-        problem: one problem.
-        residuals: residuals in ``log`` or ``linear``, as the problem's target.
-        prediction: (n,) at its observations, in their order.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        transformed = np.log(prediction) if residuals == "log" else prediction
-    return residual_huber(problem, transformed - np.asarray(problem.target))
-
-
-def residual_huber(problem: Problem, difference: np.ndarray) -> float:
-    """The objective of residuals (n,), on the host, not scaled."""
+def summed_huber(problem: Problem, difference: np.ndarray) -> float:
+    """The objective of residuals (n,), on the host: what solvers minimise, not scaled."""
     weight = np.asarray(problem.weight)
     factor = np.where(difference > 0, float(problem.asymmetry), 1.0)
     losses = factor * huber_losses(difference, float(problem.delta))

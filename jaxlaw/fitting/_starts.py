@@ -31,7 +31,7 @@ from jaxlaw._arrays import real_numbers
 from jaxlaw._cse import share_across_cases
 from jaxlaw._jit import traced_once
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._objective import Problem, predict, profiled_value, stack_rows
+from jaxlaw.fitting._objective import Problem, huber, predict, residual, scale_of, stack_rows
 from jaxlaw.fitting._transform import Array, Model, at_centre, linear_coordinates
 from jaxlaw.laws import Law
 
@@ -225,10 +225,15 @@ def terms(model: Model, problem: Problem, coordinates: Array) -> Array:
 
 
 def solve_coefficients(model: Model, problem: Problem, parts: Array) -> tuple[Array, Array]:
-    """Profiled objective of a start with such :func:`terms`, with its best coefficients (k,)."""
+    """Objective of a start with such :func:`terms`, its offset profiled out; its coefficients (k,).
+
+    Of residuals in logarithms the weighted mean is taken off.
+    """
     coefficients = best_coefficients(model, problem, parts)
-    predicted = parts[0] + coefficients @ parts[1:]
-    return profiled_value(model.residuals, problem, predicted), coefficients
+    difference = residual(model.residuals, problem, parts[0] + coefficients @ parts[1:])
+    if model.residuals == "log":  # a start that is only too high or too low is no worse for it
+        difference -= (difference @ problem.weight) / jnp.sum(problem.weight)
+    return huber(problem, difference, problem.delta) / scale_of(problem.delta), coefficients
 
 
 def best_coefficients(model: Model, problem: Problem, parts: Array) -> Array:

@@ -132,8 +132,8 @@ def test_experiments_of_other_designs_and_lengths_are_fitted_as_each_alone():
     "inputs,starts,message",
     [
         ({"C": np.ones((3, 24))}, 16, r"need \(24,\) or \(2, 24\)"),
-        ({"C": COMPUTE}, np.ones((3, 1, 3)), r"\(P, S, p\) of 2 problems"),
-        ({"C": COMPUTE}, {"E": 1.0, "A": 1.0}, "starts lack gamma"),
+        ({"C": COMPUTE}, np.ones((3, 1, 3)), r"\(S, 3\) or \(2, S, 3\)"),
+        ({"C": COMPUTE}, {"E": 1.0, "A": 1.0}, "starts need the parameters E, A, gamma"),
     ],
 )
 def test_shapes_of_another_number_of_problems_are_refused(inputs, starts, message):

@@ -136,8 +136,7 @@ def test_related_refits_reach_the_optima_of_a_whole_search(wave, monkeypatch):
     monkeypatch.setattr(many, "MANY", 1000)
     whole = fit_many(law, seen, targets=targets, options=FEW)
     monkeypatch.setattr(many, "MANY", 16)
-    for sets, refits in ((None, 8), (of, 8), (of, 32)):
-        monkeypatch.setattr(searching, "REFITS", refits)
+    for sets in (None, of):
         extra = np.array([[2.0, 0.3, 0.9]])
         found = fit_many(
             law, seen, targets=targets, options=FEW, data_sets=sets, extra_starts=extra

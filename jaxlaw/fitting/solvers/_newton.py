@@ -192,8 +192,14 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
         (lane.coordinates, lane.evaluation, lane.threshold),
     )
 
-    # 4. Propose the next point, from the new point or, more damped, again from the old one.
-    damping = jnp.where(first | stuck, FIRST_DAMPING, _damping(lane, taken, ratio))
+    # 4. Propose the next point, from the new point or, more damped, again from the old one. Good
+    # steps ease the damping off slowly. A refused step has met more curvature than the quadratic
+    # model has along it: multiplying a tiny damping by 4 would take many evaluations to notice;
+    # three times the curvature along the step is on its scale at once.
+    eased = lane.damping * jnp.where(ratio > 0.75, 0.3, jnp.where(ratio > 0.25, 1.0, 4.0))
+    raised = jnp.maximum(4.0 * lane.damping, 3.0 * lane.curvature_along_step)
+    damping = jnp.clip(jnp.where(taken, eased, raised), 1e-12, 1e12)
+    damping = jnp.where(first | stuck, FIRST_DAMPING, damping)
     longest = jnp.asarray(max_step(model), damping.dtype)
     trial, expected, curvature = _propose(
         (problem.low, problem.high, longest), coordinates, evaluation, damping
@@ -242,18 +248,6 @@ def max_step(model: Model) -> np.ndarray:
         width = spec.start[1] - spec.start[0] if scale == "linear" and not charted else 0.0
         limits.append(math.inf if k in linear else max(MAX_STEP, width))
     return np.array(limits)
-
-
-def _damping(lane: Lane, taken: Array, ratio: Array) -> Array:
-    """Ease off slowly after good steps; after a refused one, damp at least its curvature.
-
-    A refused step has met more curvature than the quadratic model has along it. Multiplying a
-    tiny damping by 4 would take many evaluations to notice; three times the curvature along the
-    step is on its scale at once.
-    """
-    eased = lane.damping * jnp.where(ratio > 0.75, 0.3, jnp.where(ratio > 0.25, 1.0, 4.0))
-    raised = jnp.maximum(4.0 * lane.damping, 3.0 * lane.curvature_along_step)
-    return jnp.clip(jnp.where(taken, eased, raised), 1e-12, 1e12)
 
 
 @traced_once()  # for all laws of so many parameters
