@@ -170,17 +170,12 @@ def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tu
     """Scaled value and its gradient (p,), forwards: cheaper than backwards for few parameters."""
 
     def of_rows(problem: Problem, coordinates: Array) -> tuple[Array, Array]:
-        def prediction(*us: Array) -> Array:
-            return predict(model, problem, us)
-
-        us = tuple(coordinates)
-        predicted = prediction(*us)
-        difference = residual(model.residuals, problem, predicted)
+        _, predicted, slopes, difference = _around(model, problem, coordinates)
         score = _score(problem, difference, problem.delta)
         if model.residuals == "log":
             score = score / predicted
         value = huber(problem, difference, problem.delta) / scale_of(problem.delta)
-        return value, stack_rows(_slopes(prediction, us), len(score)) @ score
+        return value, stack_rows(slopes, len(score)) @ score
 
     of_rows = share_subexpressions(of_rows)
     shapes, joined = ((), coordinates.shape), (jnp.add, jnp.add)
@@ -222,14 +217,9 @@ def evaluate(
     def of_rows(
         problem: Problem, coordinates: Array, delta: Array, next_delta: Array, curvature: Any
     ) -> tuple[Array, ...]:
-        def prediction(*us: Array) -> Array:
-            return predict(model, problem, us)
-
-        us = tuple(coordinates)
-        predicted, slopes = prediction(*us), _slopes(prediction, us)
+        prediction, predicted, slopes, difference = _around(model, problem, coordinates)
         inverse = 1.0 / predicted if model.residuals == "log" else 1.0
         jacobian = [slope * inverse for slope in slopes]  # p rows (n,)
-        difference = residual(model.residuals, problem, predicted)
         weight = _scaled_weight(problem, difference)
         score = _score(problem, difference, next_delta)
         first_order = weight * (jnp.abs(difference) <= next_delta)  # w·ψ': 0 beyond the threshold
@@ -239,7 +229,7 @@ def evaluate(
             # product and joins it.
             first_order, second_order = first_order - second_order, second_order * inverse
         pairs = sorted(coupled_pairs(model))
-        each = [_derivative(_derivative(prediction, i), j)(*us) for i, j in pairs]
+        each = [_derivative(_derivative(prediction, i), j)(*coordinates) for i, j in pairs]
         seconds = dict(zip(pairs, each, strict=True))
         products = _products_by_sums if on_accelerator() else _products_by_matrices
         gradient, hessian, diagonal = products(
@@ -346,8 +336,16 @@ def _score(problem: Problem, difference: Array, delta: Array) -> Array:
     return _scaled_weight(problem, difference) * jnp.clip(difference, -delta, delta)
 
 
-def _slopes(prediction: Any, us: tuple[Array, ...]) -> list[Array]:
-    return [_derivative(prediction, i)(*us) for i in range(len(us))]
+def _around(model: Model, problem: Problem, coordinates: Array) -> tuple[Any, ...]:
+    """The law as a function of each coordinate; there its value, p slopes, and residual, (n,)."""
+
+    def prediction(*us: Array) -> Array:
+        return predict(model, problem, us)
+
+    us = tuple(coordinates)
+    predicted = prediction(*us)
+    slopes = [_derivative(prediction, i)(*us) for i in range(len(us))]
+    return prediction, predicted, slopes, residual(model.residuals, problem, predicted)
 
 
 def stack_rows(arrays: list[Array], points: int) -> Array:

@@ -14,16 +14,6 @@ from jaxlaw.fitting._checkpoint import MANIFEST, Work, folder_name
 from tests.fixtures.chunks import CHUNKS, added, sums
 
 
-def test_results_come_in_the_order_of_the_chunks(monkeypatch):
-    def slow_at_first(group):
-        time.sleep(0.05 if group and group[0] == CHUNKS[0] else 0.0)
-        return sums(group)
-
-    monkeypatch.setattr("jaxlaw.fitting._checkpoint._threads", lambda devices: 3)
-    found = Work().map("s", slow_at_first, CHUNKS)
-    assert added(found) == added(sums(CHUNKS))
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_in_a_chunk_comes_out_and_ends_the_work(threads, monkeypatch):
     begun = []

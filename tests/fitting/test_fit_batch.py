@@ -224,16 +224,6 @@ def test_a_batch_is_a_tree_of_arrays(batch):
     assert pd.DataFrame(host.params).shape == (8, 5)
 
 
-@pytest.mark.parametrize(
-    "as_", [list, np.asarray, jnp.asarray, pd.Series], ids=lambda f: f.__name__
-)
-def test_tables_arrays_and_lists_go_in_and_the_same_comes_out(as_):
-    inputs = {name: as_(values) for name, values in INPUTS.items()}
-    found = jl.fit_batch("chinchilla", inputs, as_(LOSS), starts=16, delta=jnp.inf)
-    assert found.objective.dtype == jnp.float64
-    np.testing.assert_array_equal(found.params["A"], fitted(LOSS).params["A"])
-
-
 @pytest.mark.full
 def test_it_follows_the_dtype_of_the_targets():
     found = fitted(np.asarray(LOSS, np.float32), delta=1e-3)

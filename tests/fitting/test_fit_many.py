@@ -1,5 +1,6 @@
 """Versions of the same runs, fitted at once: the same numbers as one fit each."""
 
+import dataclasses
 import itertools
 import tracemalloc
 
@@ -180,6 +181,9 @@ def test_a_folder_of_other_starts_or_another_version_is_refused(wave, tmp_path, 
 
     refused("options", n_own_starts=searching.OWN_STARTS + 1)
     refused("data", extra_starts=np.ones((1, 3)))
+    options = dataclasses.replace(options, seed=1)
+    refused("starts")
+    options = dataclasses.replace(options, seed=0)
     with monkeypatch.context() as other:
         other.setattr(searching, "__version__", "0.0")
         refused("versions")

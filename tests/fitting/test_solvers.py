@@ -230,16 +230,6 @@ def test_the_whole_box_frame_covers_the_box_and_nothing_else():
     np.testing.assert_allclose(np.diag(slope)[:2], 1.0, rtol=1e-6)  # coordinates in the middle
 
 
-def test_a_start_at_the_wall_is_moved_inside():
-    with jax.enable_x64(True):
-        p = fit_problem("chinchilla", linear=False)
-        model, data = p.model, p.data
-        lane = lbfgs.init(model, data, data.low)
-        width = np.asarray(data.high - data.low)
-        inside = np.asarray(lane.coordinates - data.low)
-        np.testing.assert_allclose(inside, 0.0005 * width, rtol=1e-6)
-
-
 def scipy_best(p, first):
     """The best of L-BFGS-B on the same objective, from the same starts."""
     jitted = jitted_for_once(partial(value_and_gradient, p.model))

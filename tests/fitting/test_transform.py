@@ -98,15 +98,6 @@ def test_params_are_at_the_users_values_to_the_last_bit():
     assert (params["beta"] == params["alpha"]).all()
 
 
-def test_starts_at_the_centre_become_parameters_in_the_laws_own_units():
-    with jax.enable_x64(True):
-        p = fit_problem("chinchilla")
-        values, given = sample(p.model.law)
-        params = p.params(p.coordinates_of_starts(values))
-    np.testing.assert_allclose(params["A"], given["A"] * p.means["N"] ** given["alpha"], rtol=1e-10)
-    np.testing.assert_allclose(params["E"], given["E"], rtol=1e-12)
-
-
 def test_a_pinned_coefficient_keeps_its_input_uncentred():
     with jax.enable_x64(True):
         assert set(fit_problem("chinchilla").data.centre) == {"N", "D"}

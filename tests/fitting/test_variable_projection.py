@@ -96,13 +96,6 @@ def test_points_of_no_weight_do_not_count():
         )
 
 
-def test_laws_without_linear_coefficients_are_left_alone():
-    with jax.enable_x64(True):
-        p = fit_problem("kaplan")
-        at = a_start(p, 0)
-        np.testing.assert_array_equal(solved_for(p.model, p.data, at), at)
-
-
 def solved_names(tied):
     with jax.enable_x64(True):
         model = fit_problem("chinchilla", tied=tied).model
