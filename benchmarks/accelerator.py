@@ -225,7 +225,7 @@ class Rows:
             chunk = _engine.Chunk((0, 1), (0, count), {}, starts.astype(kind), (1, count))
             with jax.enable_x64(kind == np.float64):
                 ((values, _),), cold, seconds = timed(
-                    lambda: _engine.evaluate_chunks(problem.model, data, [chunk], {}),  # noqa: B023
+                    lambda: _engine.evaluate_chunks(problem.model, data, [chunk]),  # noqa: B023
                     3,
                 )
             value = np.nan_to_num(values[0], nan=np.inf)

@@ -59,7 +59,7 @@ def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refi
         problem = refits.problem
         fields = problem.many(
             weights=np.repeat(weights, draws, axis=0),
-            targets=problem.transformed(targets).reshape(-1, points),
+            targets=targets.reshape(-1, points),
         )
         number = np.repeat(np.arange(count), draws)
         other = (number + 1 + np.tile(np.arange(draws), count) % max(count - 1, 1)) % count

@@ -175,7 +175,7 @@ def study():
     for (name, side), (found, weights, losses) in all_found.items():
         some = np.random.default_rng(0).permutation(len(weights))[:CHECKED]
         p = found.problem
-        fields = p.many(weights=weights[some], targets=np.log(losses[some]))
+        fields = p.many(weights=weights[some], targets=losses[some])
         first = p.coordinates_of_starts(starts.sobol(p.model.law, 4096, 0))
         batch = Batch(p.model, p.data._replace(**fields), frozenset(fields))
         whole = find_optima(NEWTON, batch, first, False, SILENT)

@@ -24,11 +24,9 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from jaxlaw._version import __version__
-from jaxlaw.errors import UsageError
 
 _log = logging.getLogger(__name__)
 
@@ -39,42 +37,9 @@ OLDEST = 90  # days: what was not used for so long, whatever its version, is del
 _SUFFIX = ".kept"
 _DIGEST = 32  # bytes of the digest at the beginning of a file
 
-#: The folder of :func:`cache_folder`: None outside, for the user's own; False for none.
-_chosen: Path | bool | None = None
-
-
-@contextlib.contextmanager
-def cache_folder(where: str | os.PathLike[str] | bool | None) -> Iterator[None]:
-    """Use another folder inside the ``with`` block.
-
-    Args:
-        where: folder; False for none; None or True for the one that is in use.
-
-    Raises:
-        UsageError: others than the user can write to the folder.
-    """
-    global _chosen
-    before = _chosen
-    if where is False:
-        _chosen = False
-    elif where is not None and where is not True:
-        _chosen = Path(where)
-        if _chosen.exists() and not _only_the_user_writes(_chosen.stat()):
-            _chosen = before
-            raise UsageError(
-                f"compile_cache={str(where)!r}: others can write to this folder, and programs "
-                f"loaded from it run as you; use a folder of your own, or: chmod go-w {where}"
-            )
-    try:
-        yield
-    finally:
-        _chosen = before
-
 
 def folder() -> Path | None:
     """The folder in use; None if there is none."""
-    if _chosen is not None:
-        return _chosen if isinstance(_chosen, Path) else None
     named = os.environ.get(VARIABLE)
     if named is not None:
         return None if named.lower() in OFF else Path(named)

@@ -189,13 +189,6 @@ def test_the_folder_is_the_users_own(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "platform", "linux")
     assert _cache.folder() == tmp_path / "jaxlaw"
-    with _cache.cache_folder(tmp_path / "other"):
-        assert _cache.folder() == tmp_path / "other"
-        with _cache.cache_folder(False):
-            assert _cache.folder() is None
-        with _cache.cache_folder(None):
-            assert _cache.folder() == tmp_path / "other"
-    assert _cache.folder() == tmp_path / "jaxlaw"
 
 
 def test_the_folder_is_bounded_and_what_was_used_last_stays(folder, monkeypatch):

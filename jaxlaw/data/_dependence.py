@@ -8,7 +8,7 @@ as well be a grid of separate runs: only their residuals distinguish them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +71,7 @@ def run_groups(
         names: canonical name of a column → the user's own.
     """
     for column in RUN_COLUMNS:
-        members = _members(table[[column]]) if column in table else None
+        members = _members([table[column]]) if column in table else None
         if members is not None and members.max() > 0 and _rows_shared(members) > _SHARED:
             name = str(names.get(column, column))
             return RunGroups((name,), members, order_along(table, inputs), True)
@@ -99,18 +99,25 @@ def _unnamed_groups(
     others = {name: values for name, values in inputs.items() if name != growing}
     labels = [name for name in _LABELS if name in table]
     for more in ([], *([label] for label in labels)):
-        frame = pd.DataFrame(others | {f" {name}": table[name].to_numpy() for name in more})
-        members = _members(frame)
+        members = _members([*others.values(), *(table[name] for name in more)])
         if members is not None and _looks_like_checkpoints(members, inputs[growing]):
             columns = (*others, *(str(names.get(name, name)) for name in more))
             return RunGroups(columns, members, inputs[growing], False)
     return None
 
 
-def _members(frame: pd.DataFrame) -> np.ndarray | None:
-    if frame.isna().any(axis=None):
-        return None
-    return frame.groupby(list(frame), sort=False).ngroup().to_numpy()
+def _members(columns: Sequence[Any]) -> np.ndarray | None:
+    """(n,) the numbers of :func:`equal_rows`; None where a cell is empty."""
+    return None if any(pd.isna(values).any() for values in columns) else equal_rows(columns)
+
+
+def equal_rows(columns: Sequence[Any]) -> np.ndarray:
+    """(n,) number, from 0 in the order of the rows, of the group of rows equal in all columns."""
+    members = np.zeros(len(columns[0]), int)
+    for values in columns:
+        codes, levels = pd.factorize(np.asarray(values), use_na_sentinel=False)
+        members = pd.factorize(members * len(levels) + codes)[0]
+    return members
 
 
 def _rows_shared(members: np.ndarray) -> float:
@@ -122,8 +129,8 @@ def _looks_like_checkpoints(members: np.ndarray, along: np.ndarray) -> bool:
     """Several rows of each of several groups, no two of a group at one number of tokens."""
     sizes = np.bincount(members)
     # Not even the same loss: grids of separate runs (farseer.csv) have a run in them twice.
-    once = not pd.DataFrame({"run": members, "along": along}).duplicated().any()
-    return once and len(sizes) >= _EACH and np.median(sizes) >= _EACH
+    several = len(sizes) >= _EACH and np.median(sizes) >= _EACH
+    return bool(several and equal_rows([members, along]).max() == len(members) - 1)
 
 
 def history_notes(law: Law, runs: RunGroups | None, table: pd.DataFrame) -> list[Note]:

@@ -12,7 +12,6 @@ at any time.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import io
 import itertools
@@ -21,7 +20,6 @@ import logging
 import os
 import pickle
 import random
-import re
 import threading
 import time
 import zipfile
@@ -29,19 +27,17 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import jax
 import numpy as np
 
 from jaxlaw import _progress
-from jaxlaw._cache import cache_folder
 from jaxlaw._jit import in_float64
 from jaxlaw.errors import JaxlawError, UsageError, WorkError
-from jaxlaw.fitting import solvers
 from jaxlaw.fitting._engine import Chunk, Lanes
-from jaxlaw.notes import Note
 
 _log = logging.getLogger(__name__)
 
@@ -57,13 +53,11 @@ def folder_name(label: str) -> str:
     Example:
         >>> from jaxlaw.fitting import folder_name
         >>> folder_name("dcpt-l1"), folder_name("../dcpt"), folder_name("..")
-        ('dcpt-l1', '%2E.%2Fdcpt', '%2E%2E')
+        ('dcpt-l1', '%2E%2E%2Fdcpt', '%2E%2E')
     """
-    name = re.sub(r"^\.|[^\w .+,=()-]|[ .]$", lambda match: f"%{ord(match[0]):02X}", label) or "%"
-    if len(name.encode("utf-8", "surrogatepass")) <= 200:  # file systems take 255 bytes
-        return name
-    digest = hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{name[:40]}%{digest[:32]}"
+    name = quote(label, "+,=()", errors="surrogatepass").replace(".", "%2E") or "%"
+    # File systems take 255 bytes.
+    return name if len(name) <= 200 else f"{name[:40]}%{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 class Work:
@@ -74,11 +68,6 @@ class Work:
             others alone, and that other processes of the same call may share; None keeps nothing.
         progress: whether progress is shown on stderr.
         executor: executor whose workers do the chunks; None does them here.
-        compile_cache: folder where workers keep compiled programs; None for that of their user,
-            False for none.
-
-    Attributes:
-        memory: see :func:`jaxlaw.fitting._engine.retry_smaller_on_oom`.
     """
 
     def __init__(
@@ -86,20 +75,12 @@ class Work:
         folder: str | os.PathLike[str] | None = None,
         progress: bool | None = None,
         executor: Any = None,
-        compile_cache: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         self.folder: Path | None = None if folder is None else Path(folder)
         self.progress: bool | None = progress
         self.executor: Any = executor
-        self.compile_cache: str | os.PathLike[str] | Literal[False] | None = compile_cache
-        self.memory: dict[str, int] = {}
         self._batch = b""
         self._fits, self._rounds, self._round = 1, 1, 0
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """Notes on how the work was done."""
-        return solvers.notes()
 
     def claim(self, parts: Mapping[str, str]) -> None:
         """Make the folder this batch's own.
@@ -216,7 +197,7 @@ class Work:
         A worker returns errors of the work itself: what is raised here is its loss, by the name
         that each executor has for it (BrokenProcessPool, KilledWorker), or an answer that is none.
         """
-        packed, batch = _pickled((function, self.compile_cache)), uuid4().hex
+        packed, batch = _pickled(function), uuid4().hex
         advice = "make the call again with a new executor; work_dir= would keep finished chunks"
         if self.folder is not None:
             advice = f"finished chunks are kept in {self.folder}; the same call with a new "
@@ -363,11 +344,11 @@ def _pickled(work: Any) -> bytes:
 def _do_chunk(packed: bytes, chunk: Chunk, call: str) -> tuple[str, Lanes | JaxlawError]:
     """The call's name, and the result of one chunk or the error of its work; runs at a worker."""
     try:
-        function, compile_cache = pickle.loads(packed)
+        function = pickle.loads(packed)
     except Exception as error:
         return call, UsageError(f"a worker cannot read the law ({_named(error)}): {_IMPORTABLE}")
     try:
-        with cache_folder(compile_cache), in_float64():
+        with in_float64():
             (result,) = function([chunk])
         return call, result
     except JaxlawError as error:
@@ -402,10 +383,8 @@ def _write(path: Path, content: bytes, keep: bool = False) -> None:
         if not (keep and os.path.exists(path)):
             os.replace(part, path)
     except OSError as error:
-        may_not = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
-        advice = "get the right to write there" if may_not else "make room"
         raise WorkError(
-            f"cannot write {path} ({error.strerror}): {advice}, or name another folder; chunks "
+            f"cannot write {path} ({error.strerror}): mend that, or name another folder; chunks "
             "finished before are kept, and the same call goes on from them"
         ) from error
     finally:

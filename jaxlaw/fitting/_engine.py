@@ -26,8 +26,8 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxlaw._jit import SMALL_TABLES, compiled, next_power_of_two, on_accelerator, traced_once
 from jaxlaw.errors import WorkError
 from jaxlaw.fitting._objective import Problem
+from jaxlaw.fitting._starts import solve_coefficients, solved_coordinates, terms
 from jaxlaw.fitting._transform import Array, Model
-from jaxlaw.fitting._variable_projection import solve_coefficients, solved_coordinates, terms
 from jaxlaw.fitting.solvers import Solver, Status
 
 _log = logging.getLogger(__name__)
@@ -124,15 +124,20 @@ class Chunk(NamedTuple):
         return self.count * (self.starts[1] - self.starts[0])
 
 
+#: Stage and rows of a problem → lanes that devices had memory for, so far.
+_room: dict[tuple[str, int], int] = {}
+
+
 def retry_smaller_on_oom(
-    memory: dict[str, int], stage: str, work: Callable[[int], Result], lanes: int
+    stage: str, rows: int, work: Callable[[int], Result], lanes: int
 ) -> Result:
     """``work(lanes)``, or with half as many while the device has no memory for them.
 
+    What did not fit is not tried again.
+
     Args:
-        memory: stage → lanes that devices had memory for, so far; what did not fit is not tried
-            again.
         stage: name of the stage.
+        rows: of a problem.
         work: work to do with so many lanes at once.
         lanes: how many are wanted.
 
@@ -140,7 +145,7 @@ def retry_smaller_on_oom(
         WorkError: there is no memory for a single lane.
     """
     while True:
-        lanes = min(lanes, memory.get(stage, lanes))
+        lanes = min(lanes, _room.get((stage, rows), lanes))
         try:
             return work(lanes)
         except jax.errors.JaxRuntimeError as error:
@@ -152,7 +157,7 @@ def retry_smaller_on_oom(
                     "fit fewer rows, or set JAX_PLATFORMS=cpu; chunks finished before are kept"
                 ) from error
         # Outside of the except block: the error holds on to what it had allocated.
-        memory[stage] = lanes // 2
+        _room[stage, rows] = lanes // 2
         _log.warning(
             "no memory on the device for %d starts at once (%s): %d are taken, slower, with the "
             "same result", lanes, stage, lanes // 2,
@@ -184,13 +189,12 @@ def solve(
     each = starts.shape[1]
     fields = {name: getattr(problems, name) for name in batched}
     chunk = Chunk((0, count), (0, each), fields, starts, (count, count * each))
-    return solve_chunks(solver, model, problems, [chunk], {})[0]
+    return solve_chunks(solver, model, problems, [chunk])[0]
 
 
 def solve_chunks(
-    solver: Solver, model: Model, problems: Problem, chunks: Sequence[Chunk],
-    memory: dict[str, int],
-) -> list[Lanes]:  # fmt: skip
+    solver: Solver, model: Model, problems: Problem, chunks: Sequence[Chunk]
+) -> list[Lanes]:
     """Run every lane of every chunk to its end, a chunk on each of the first local devices.
 
     Args:
@@ -199,7 +203,6 @@ def solve_chunks(
         problems: the fields that all problems share, of numpy (of JAX's arrays: another program);
             others are taken from the chunks.
         chunks: chunks of one stage, at most one for each local device.
-        memory: see :func:`retry_smaller_on_oom`.
 
     Returns:
         For each chunk :class:`Lanes` of numpy arrays (B, S, …), whatever the other chunks are;
@@ -217,12 +220,7 @@ def solve_chunks(
         padded = next_power_of_two(max(most_lanes, least))
         starts = _stacked([c.coordinates[h] for c, h in zip(chunks, started, strict=True)], padded)
         owner = _stacked([np.nonzero(here)[0].astype(np.int32) for here in started], padded)
-        results = Lanes(
-            np.zeros_like(starts),
-            np.full(owner.shape, np.inf, starts.dtype),
-            np.full(owner.shape, Status.NON_FINITE, np.int32),
-            np.zeros_like(owner),
-        )
+        results = nowhere(owner.shape, starts.shape[-1], starts.dtype)._replace(count=None)
         # Settings travel as an argument, so that other tolerances need no other program.
         key, rows = solver._replace(settings=None), _points(problems)
         program, count, rounds = _run_rounds, slot_count, np.iinfo(np.int32).max
@@ -250,7 +248,7 @@ def solve_chunks(
                 slots.index[:, -idle:] = -1
 
     slots = _slot_count(problems, chunks[0].coordinates.shape[-1], most_lanes)
-    ended = retry_smaller_on_oom(memory, solver.name, work, slots)
+    ended = retry_smaller_on_oom(solver.name, _points(problems), work, slots)
     found = []
     for k, here in enumerate(started):
         whole = nowhere(here.shape, ended[0].shape[-1], ended[0].dtype)
@@ -390,16 +388,15 @@ def _pack(mesh: Mesh, slots: _Slots, size: int) -> _Slots:
 
 
 def evaluate_chunks(
-    model: Model, problems: Problem, chunks: Sequence[Chunk], memory: dict[str, int]
+    model: Model, problems: Problem, chunks: Sequence[Chunk]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """The objective of each of a chunk's starts (S, p) in each of its problems, before solving.
 
     The problems share their inputs. Args as those of :func:`solve_chunks`.
 
     Returns:
-        For each chunk (B, S) the scaled objective, its offset profiled out
-        (``objective.profiled_value``), and (B, S, k) the linear coefficients that it was evaluated
-        with, see :mod:`jaxlaw.fitting._variable_projection`.
+        For each chunk what ``_starts.solve_coefficients`` gives: (B, S) the scaled objective, its
+        offset profiled out, and (B, S, k) the linear coefficients that it was evaluated with.
     """
     mesh, (most_problems, most_lanes) = _mesh(), chunks[0].most
     most_starts = most_lanes // most_problems
@@ -419,7 +416,7 @@ def evaluate_chunks(
         return tuple(map(np.asarray, _evaluate(model, mesh, block, several, shared, each)))
 
     at_once = _lanes_in_memory(problems, 1) if on_accelerator() else BLOCK
-    value, linear = retry_smaller_on_oom(memory, "screen", work, at_once)
+    value, linear = retry_smaller_on_oom("screen", _points(problems), work, at_once)
     return [
         (value[k, :problems, :starts], linear[k, :problems, :starts])
         for k, (problems, starts) in enumerate(counts[: len(chunks)])

@@ -23,14 +23,12 @@ from typing import Any, Unpack
 import numpy as np
 
 from jaxlaw import laws
-from jaxlaw._cache import cache_folder
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
 from jaxlaw.data import Observations, Runs, read_runs
 from jaxlaw.errors import DataError
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._checks import diagnosed, several_sizes
-from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._extrapolation import joint_ranges
 from jaxlaw.fitting._multistart import Batch, Optimum, find_optima
 from jaxlaw.fitting._objective import (
@@ -115,8 +113,6 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
             ``concurrent.futures.ProcessPoolExecutor`` (with ``spawn``), dask's
             ``client.get_executor()``, loky's, submitit's, ``mpi4py.futures``'. What a lost worker
             had under way is done again; the result is the same to the last bit.
-        compile_cache: folder that keeps compiled programs for later processes, in place of the
-            user's cache folder (the environment variable ``JAXLAW_CACHE``); False for none.
 
     Returns:
         The :class:`Fit`.
@@ -139,18 +135,17 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
 
 def fit_with(law: Law, runs: Runs, options: FitOptions, strict: bool = False) -> Fit:
     """As :func:`fit`, of runs that are read and options that are checked."""
-    with cache_folder(options.compile_cache):
-        result, binds = _fitted(law, runs, options)
-        if binds:
-            free = dataclasses.replace(options.within("without-constraint"), starts="sobol")
-            without, _ = _fitted(laws.get(law.name), runs, free)
-            message = (
-                f"constraint '{law.constraint.name}' binds: objective {result.objective:.4g} "
-                f"against {without.objective:.4g} without it, R² {result.r2:.3f} against "
-                f"{without.r2:.3f}"
-            )
-            note = Note("constraint-binds", "warning", message)
-            result = dataclasses.replace(result, notes=(*result.notes, note))
+    result, binds = _fitted(law, runs, options)
+    if binds:
+        free = dataclasses.replace(options.within("without-constraint"), starts="sobol")
+        without, _ = _fitted(laws.get(law.name), runs, free)
+        message = (
+            f"constraint '{law.constraint.name}' binds: objective {result.objective:.4g} "
+            f"against {without.objective:.4g} without it, R² {result.r2:.3f} against "
+            f"{without.r2:.3f}"
+        )
+        note = Note("constraint-binds", "warning", message)
+        result = dataclasses.replace(result, notes=(*result.notes, note))
     if strict and not result.success:
         raise DataError(
             "; ".join(
@@ -170,19 +165,27 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
     # Rows in an order of their own, so that sums do not see the table's.
     columns = law.one_number_a_row(seen.inputs).values()
     seen = seen.at(np.lexsort([seen.weight, seen.target, *columns]))
-    work, sampled = options.work(), None
+    work, few, note = options.work(), None, ()
+    active = np.flatnonzero(seen.weight > 0)
     with in_float64():
-        problem = problem_of(law, seen, options)
-        check_elementwise(problem, seen.inputs)
-        if options.n_local and (seen.weight > 0).sum() > MANY_ROWS:
-            sampled = _search_sample(problem, seen, work)
+        problem, n_local = problem_of(law, seen, options), options.n_local
+        if n_local and len(active) > MANY_ROWS:
+            # The rows are ordered by weight, target and inputs, and every k-th of them is taken:
+            # all levels of the target are in the sample as they are in the whole.
+            every = -(-len(active) // MANY_ROWS)
+            rows = active[every // 2 :: every]
+            few = problem_of(law, seen.at(rows), options)
+            on_sample = _search(few, first_starts(few), n_local, work)
             # The sample's work is in the folder itself, where other files would be refused.
             work = options.within("all-rows").work()
-        if sampled is None:
-            optimum = _search(problem, first_starts(problem), options.n_local, work)
+        if few is None or not np.isfinite(on_sample.objective):
+            optimum = _search(problem, first_starts(problem), n_local, work)
         else:
-            on_sample, starts, note = sampled
-            optimum = _search(problem, starts, False, work)
+            agreeing = np.linspace(0, len(on_sample.agreeing) - 1, _FROM_SAMPLE).round().astype(int)
+            points = [on_sample.coordinates, *on_sample.agreeing[np.unique(agreeing)]]
+            points += [] if on_sample.runner_up is None else [on_sample.runner_up[0]]
+            natural = few.params(np.stack(points))  # its centre is not that of all rows
+            optimum = _search(problem, problem.coordinates(natural), False, work)
             # Of all rows the optimum, of the sample the evidence of the search that led there.
             other = 0.0 if on_sample.runner_up is None else on_sample.runner_up[2]
             shares, runner_up = (on_sample.agreement, other), optimum.runner_up
@@ -194,15 +197,19 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
                 ),
                 runner_up=None if runner_up is None else (*runner_up[:2], other),
             )  # fmt: skip
+            message = (
+                f"{seen.source}: the starts were searched on {len(rows)} of {len(active)} rows, "
+                "and the best optima were solved on all of them; the agreement of starts and the "
+                "shares of other optima are those of the search"
+            )
+            note = (Note("searched-on-sample", "info", message),)
         if not np.isfinite(optimum.objective):
             raise DataError(
                 f"law {law.name} reaches no finite objective from any of {optimum.solved} "
                 "starts: check units, bounds and fixed values"
             )
         result = _report(problem, seen, optimum)
-    notes = [] if sampled is None else [note]
-    notes = (*result.notes, *notes, *work.notes)
-    result = dataclasses.replace(result, notes=notes)
+    result = dataclasses.replace(result, notes=(*result.notes, *note))
     _log.info("law %s: objective %.8g, %s", law.name, result.objective, result.status)
     if law.constraint is None:
         return result, False
@@ -218,37 +225,6 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
 def _search(problem: FitProblem, starts: np.ndarray, n_local: Any, work: Work) -> Optimum:
     batch = Batch(problem.model, problem.data)
     return find_optima(problem.options.method, batch, starts, n_local, work)[0]
-
-
-def _search_sample(
-    problem: FitProblem, seen: Observations, work: Work
-) -> tuple[Optimum, np.ndarray, Note] | None:
-    """Where the starts lead on a sample of the rows; None where that is nowhere finite.
-
-    The rows are ordered by weight, target and inputs, and every k-th of them is taken: all levels
-    of the target are in the sample as they are in the whole.
-
-    Returns:
-        The optimum on the sample, (S, p) starts on all rows, and a note.
-    """
-    active = np.flatnonzero(seen.weight > 0)
-    every = -(-len(active) // MANY_ROWS)
-    rows = active[every // 2 :: every]
-    few = problem_of(problem.law, seen.at(rows), problem.options)
-    optimum = _search(few, first_starts(few), problem.options.n_local, work)
-    if not np.isfinite(optimum.objective):
-        return None
-    agreeing = np.linspace(0, len(optimum.agreeing) - 1, _FROM_SAMPLE).round().astype(int)
-    points = [optimum.coordinates, *optimum.agreeing[np.unique(agreeing)]]
-    if optimum.runner_up is not None:
-        points.append(optimum.runner_up[0])
-    natural = few.params(np.stack(points))  # the centre of the sample is not that of all rows
-    message = (
-        f"{seen.source}: the starts were searched on {len(rows)} of {len(active)} rows, "
-        "and the best optima were solved on all of them; the agreement of starts and the shares "
-        "of other optima are those of the search"
-    )
-    return optimum, problem.coordinates(natural), Note("searched-on-sample", "info", message)
 
 
 def _report(problem: FitProblem, seen: Observations, optimum: Optimum) -> Fit:
@@ -271,7 +247,9 @@ def _report(problem: FitProblem, seen: Observations, optimum: Optimum) -> Fit:
     # Objectives of the search are sums over the scale of the problem, see _objective.scale_of; a
     # fit reports the sums.
     objective = optimum.objective * scale
-    recomputed = summed_huber(data, problem.model.residuals, predicted)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        predicted = np.log(predicted) if problem.model.residuals == "log" else predicted
+    recomputed = summed_huber(data, predicted - data.target)
     floor = float(rounding_floor(problem.model, data)) * scale
     if not abs(recomputed - objective) <= max(AGREE * objective, floor):
         message = (

@@ -181,26 +181,19 @@ def _checked_starts(law: Law, starts: Any, count: int) -> Any:
     """Starts as an array (S, p) or (count, S, p), or the size of a sample."""
     if isinstance(starts, int | np.integer):
         if not 1 <= starts <= _MOST_STARTS:
-            raise UsageError(
-                f"starts is a number from 1 to {_MOST_STARTS}, not {starts}",
-                argument="starts",
-                value=starts,
-            )
+            raise UsageError(f"starts is a number from 1 to {_MOST_STARTS}, not {starts}")
         return int(starts)
     if isinstance(starts, Mapping):
-        for name in starts:
-            law.parameter(name)
-        if missing := [name for name in law.parameter_names if name not in starts]:
-            raise UsageError(f"starts lack {', '.join(missing)}")
+        if {*starts} != {*law.parameter_names}:
+            raise UsageError(f"starts need the parameters {', '.join(law.parameter_names)}")
         columns = [jnp.atleast_1d(as_array("starts", starts[n])) for n in law.parameter_names]
         starts = jnp.stack(jnp.broadcast_arrays(*columns), axis=-1)
     starts = jnp.atleast_2d(as_array("starts", starts))
-    if starts.ndim > 3 or (starts.ndim == 3 and len(starts) != count):
+    each = len(law.parameters)
+    if starts.ndim > 3 or starts.shape[-1] != each or starts.ndim == 3 and len(starts) != count:
         raise UsageError(
-            f"starts have shape {starts.shape}: give (S, p), or (P, S, p) of {count} problems"
+            f"starts have shape {starts.shape}: give (S, {each}) or ({count}, S, {each})"
         )
-    if starts.shape[-1] != len(law.parameters):
-        raise UsageError(f"starts need {len(law.parameters)} columns, not {starts.shape[-1]}")
     return starts
 
 
@@ -212,7 +205,7 @@ def _starts(problem: FitProblem, starts: Any) -> Array:
     params = dict(zip(law.parameter_names, jnp.moveaxis(rows, -1, 0), strict=True))
     if sampled:  # a sample is of sizes at the centre of the data
         params = in_own_units(law, params, problem.means)
-    return problem.transform.from_start(params).astype(kind)
+    return problem.transform.from_natural(params, start=True).astype(kind)
 
 
 @compiled(static_argnames=("model", "own"))

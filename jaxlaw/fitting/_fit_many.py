@@ -16,11 +16,9 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from jaxlaw._cache import cache_folder
 from jaxlaw._jit import compiled, in_float64, padded, size_class
 from jaxlaw.data import Observations
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._multistart import (
     OWN_STARTS,
     Batch,
@@ -33,7 +31,6 @@ from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import FitProblem, problem_of
 from jaxlaw.fitting._starts import first_starts
 from jaxlaw.laws import Law
-from jaxlaw.notes import Note
 
 _FEW = 256  # refits, and points, up to which predictions are by one program of that size
 MANY = 16  # refits of a data set from which on they start from its optima
@@ -54,7 +51,6 @@ class Refits:
         n_solved: (P,) number of these starts: few where they ended at the optimum near that of the
             whole data set.
         agreeing: (k, p) coordinates of starts that agree on the objective, for each refit.
-        notes: on the work itself.
     """
 
     problem: FitProblem
@@ -65,7 +61,6 @@ class Refits:
     agreement: np.ndarray
     agreeing: tuple[np.ndarray, ...]
     n_solved: np.ndarray
-    notes: tuple[Note, ...] = ()
 
     def predict(self, **inputs: np.ndarray) -> np.ndarray:
         """The target at (m,) points in the law's own units, from each refit: (P, m)."""
@@ -139,11 +134,8 @@ def fit_many(
             f"{', '.join(str(values.shape) for values in given.values()) or 'none'}"
         )
     method, work = options.method, options.work()
-    with cache_folder(options.compile_cache), in_float64():
+    with in_float64():
         problem = problem_of(law, observations, options)
-        check_elementwise(problem, observations.inputs)
-        if targets is not None:
-            given["targets"] = problem.transformed(given["targets"])
         fields = problem.many(**given)
         if fixed:
             fields["low"], fields["high"] = problem.bounds_with(fixed)
@@ -184,7 +176,6 @@ def fit_many(
             agreement=np.array([optimum.agreement for optimum in optima]),
             agreeing=tuple(optimum.agreeing for optimum in optima),
             n_solved=np.array([optimum.solved for optimum in optima]),
-            notes=work.notes,
         )
 
 
@@ -206,10 +197,9 @@ def compiled_ahead(fits: Sequence[tuple[Law, Observations, FitOptions]]) -> Iter
         # An error is met again, and reported, by the fit itself.
         with contextlib.suppress(Exception), in_float64():
             problem = problem_of(law, observations, options)
-            starts = np.zeros((2, len(law.parameters)))
-            compile_search(options.method, Batch(problem.model, problem.data), starts, 1)
+            compile_search(options.method, Batch(problem.model, problem.data))
 
-    with cache_folder(options.compile_cache), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for one in fits:
             pool.submit(compile_one, *one)
         try:

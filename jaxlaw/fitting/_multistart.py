@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -32,7 +33,6 @@ from jaxlaw._jit import installed, next_power_of_two, on_accelerator
 from jaxlaw._version import __version__
 from jaxlaw.fitting._checkpoint import Work, digest
 from jaxlaw.fitting._engine import (
-    LANES,
     OWN,
     STARTS,
     Chunk,
@@ -50,9 +50,11 @@ from jaxlaw.fitting._objective import (
     predict,
     rounding_floor,
 )
+from jaxlaw.fitting._starts import solved_coordinates
 from jaxlaw.fitting._transform import Model
-from jaxlaw.fitting._variable_projection import solved_coordinates
-from jaxlaw.fitting.solvers import POLISH, Solver, Status, with_usable
+from jaxlaw.fitting.solvers import POLISH, SOLVERS, Solver, Status
+
+_say_once = cache(logging.getLogger(__name__).warning)
 
 CANDIDATES = 4  # distinct optima that L-BFGS polishes
 KEPT = 8  # distinct optima kept of a problem
@@ -68,7 +70,6 @@ OWN_SCREENED = 64  # … not less than this
 SURE = 0.9  # of the solved starts agree: no more of a single problem are solved
 CHEAP = 2**22  # rows × parameters² × starts that are solved where they do not, at most, …
 FEW_PARAMETERS = 8  # … which no law counts less than
-REFITS = 2**3  # of a chunk, at least
 
 
 #: What this process has compiled ahead of its use: solver, model and shapes.
@@ -192,7 +193,7 @@ def find_optima(
     batch, (n_starts, size) = batch.on_host(), starts.shape
     floors, first = batch.floors, min(n_starts, int(n_local or n_starts))
     # Programs depend on shapes alone: what comes later is compiled while starts are screened.
-    with work.in_background(*_programs(batch, size, work.memory, _stages(method, batch, first))):
+    with work.in_background(*_programs(batch, size, _stages(method, batch, first))):
         # Of several problems, folds or cut-offs, more starts would each cost as much again.
         most = _most_solved(batch, first, n_starts, size) if batch.count == 1 else first
         chosen = starts[None] if first == n_starts else _screen(batch, starts, most, work)
@@ -270,29 +271,25 @@ def find_optima_warm(
     batch, full_data = batch.on_host(), full_data.on_host()
     n_solved, size = min(n_local, len(starts)), starts.shape[1]
     n_screened = min(len(starts), max(OWN_SCREENED, len(starts) // OWN_PART))
-    most = problems_of_queue(batch.problems)
-    block = max(REFITS, min(most, next_power_of_two(-(-batch.count // 8))))
-    if on_accelerator():
-        rows = batch.problems.weight.shape[-1]
-        block = min(next_power_of_two(batch.count), max(1, ROWS_ON_ACCELERATOR // rows), 2**14)
     extra = np.empty((0, size)) if extra_starts is None else extra_starts
+    rows = batch.problems.weight.shape[-1]
+    block = min(next_power_of_two(batch.count), max(1, ROWS_ON_ACCELERATOR // rows), 2**14)
     lanes = block * max(n_solved + len(extra), CANDIDATES, n_own_starts)
 
-    def shape(each: int) -> tuple[tuple[int, int], int]:
-        if not is_padded(batch.problems):
-            return (block, each), lanes
-        problems = max(1, min(block, LANES // each))
-        return (problems, each), problems * each
+    def shape(each: int) -> tuple[tuple[int, int], int | None]:
+        # On an accelerator programs are made for the shape: one for all stages.
+        return ((block, each), lanes) if on_accelerator() else (_chunk_shape(batch, each), None)
 
     def screened(batch: Batch, starts: np.ndarray, keep: int, stage: str) -> np.ndarray:
-        return _screen(batch, starts, keep, work, f"{stage}-screen", (block, n_screened))
+        chunk = (block, n_screened) if on_accelerator() else None
+        return _screen(batch, starts, keep, work, f"{stage}-screen", chunk)
 
     def solved(batch: Batch, chosen: np.ndarray, stage: str, method: Solver = method) -> Lanes:
         name = stage if method is POLISH else f"{stage}-{method.name}"
         return _solve(method, batch, chosen, work, name, *shape(chosen.shape[1]))
 
     stages = (method, *shape(n_solved + len(extra))), (POLISH, *shape(CANDIDATES))
-    with work.in_background(*_programs(full_data, size, work.memory, stages)):
+    with work.in_background(*_programs(full_data, size, stages)):
         chosen = screened(full_data, starts, n_solved, "whole")
         points = np.broadcast_to(extra, (full_data.count, *extra.shape))
         whole = solved(full_data, np.concatenate([chosen, points], axis=1), "whole")
@@ -358,19 +355,19 @@ def _chunk_shape(batch: Batch, each: int, limits: tuple[int, int] | None = None)
         # starts: what a chunk returns has a row for each of 64 problems, however few there are,
         # and beyond these widths it is no longer in the caches.
         width = min(each, 8 * STARTS if 64 * STARTS <= each else STARTS)
-    return max(1, min(batch.count, lanes // width)), width
+    # No more problems than the program of a queue has room for.
+    room = problems_of_queue(batch.problems) if is_padded(batch.problems) else batch.count
+    return max(1, min(batch.count, lanes // width, room)), width
 
 
-def compile_search(method: Solver, batch: Batch, starts: np.ndarray, n_local: Any) -> None:
+def compile_search(method: Solver, batch: Batch) -> None:
     """Compile the programs of searches on these rows, unless that was done before."""
     if not is_padded(batch.problems):  # programs depend on the size of the search
         return
-    memory: dict[str, int] = {}
-    batch, keep = batch.on_host(), min(int(n_local or len(starts)), len(starts))
-    later = _programs(batch, starts.shape[1], memory, _stages(method, batch, keep))
+    batch, size = batch.on_host(), len(batch.model.scales)
+    later = _programs(batch, size, _stages(method, batch, 1))
     if later:
-        chunk = batch.chunks(starts[:0], _chunk_shape(batch, len(starts), SCREEN_LANES))
-        _screen_chunks(batch.model, batch.shared, keep, memory, chunk)
+        _screen_chunks(batch.model, batch.shared, 1, batch.chunks(np.empty((0, size)), (1, 1)))
     for prepare in later:
         prepare()
 
@@ -384,9 +381,8 @@ def _stages(
 
 
 def _programs(
-    batch: Batch, size: int, memory: dict[str, int],
-    stages: Iterable[tuple[Solver, tuple[int, int], int | None]],
-) -> list[Callable[[], Any]]:  # fmt: skip
+    batch: Batch, size: int, stages: Iterable[tuple[Solver, tuple[int, int], int | None]]
+) -> list[Callable[[], Any]]:
     """Functions that compile what these stages run; none for what this process has compiled."""
     shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(batch.problems.inputs))
     programs = []
@@ -396,8 +392,7 @@ def _programs(
         if key not in _prepared:
             _prepared.add(key)
             chunks = batch.chunks(np.empty((1, 0, size)), shape, lanes)[:1]  # without lanes
-            one = partial(_solve_chunks, method, batch.model, batch.shared, memory, chunks)
-            programs.append(one)
+            programs.append(partial(_solve_chunks, method, batch.model, batch.shared, chunks))
     return programs
 
 
@@ -408,17 +403,17 @@ def _screen(
     """The starts of best objective, with their linear coefficients solved for, (P, keep, p)."""
     keep = min(keep, len(starts))
     chunks = batch.chunks(starts, shape or _chunk_shape(batch, len(starts), SCREEN_LANES))
-    function = partial(_screen_chunks, batch.model, batch.shared, keep, work.memory)
+    function = partial(_screen_chunks, batch.model, batch.shared, keep)
     lanes = _joined(chunks, work.map(stage, function, chunks))
     return _best(lanes, keep).coordinates
 
 
 def _screen_chunks(
-    model: Model, problems: Problem, keep: int, memory: dict[str, int], chunks: Sequence[Chunk]
+    model: Model, problems: Problem, keep: int, chunks: Sequence[Chunk]
 ) -> list[Lanes]:
     """The best ``keep`` starts of each chunk's problems, not solved yet but for coefficients."""
     solved, found = list(solved_coordinates(model)), []
-    each = evaluate_chunks(model, problems, chunks, memory)
+    each = evaluate_chunks(model, problems, chunks)
     for chunk, (value, linear) in zip(chunks, each, strict=True):
         value = np.where(np.isfinite(value), value, np.inf)
         best = np.argsort(value, axis=1, kind="stable")[:, :keep]
@@ -442,7 +437,7 @@ def _solve(
     method: Solver, batch: Batch, starts: np.ndarray, work: Work, stage: str | None = None,
     shape: tuple[int, int] | None = None, lanes: int | None = None,
 ) -> Lanes:  # fmt: skip
-    """Lanes (P, S) at their ends, of many the best, see :func:`_thinned`.
+    """Lanes (P, S) at their ends, of the many of a chunk the best, see :func:`_thinned`.
 
     Args:
         method: the solver.
@@ -453,18 +448,20 @@ def _solve(
         shape, lanes: as :meth:`Batch.chunks` takes them.
     """
     chunks = batch.chunks(starts, shape or _chunk_shape(batch, starts.shape[1]), lanes)
-    function = partial(_solve_chunks, method, batch.model, batch.shared, work.memory)
-    found = _joined(chunks, work.map(stage or method.name, function, chunks))
-    return _thinned(found, batch.floors) if found.value.shape[1] > KEPT * MEMBERS else found
+    function = partial(_solve_chunks, method, batch.model, batch.shared)
+    return _joined(chunks, work.map(stage or method.name, function, chunks))
 
 
 def _solve_chunks(
-    method: Solver, model: Model, problems: Problem, memory: dict[str, int],
-    chunks: Sequence[Chunk],
-) -> list[Lanes]:  # fmt: skip
-    found = with_usable(
-        method, lambda usable: solve_chunks(usable, model, problems, chunks, memory)
-    )
+    method: Solver, model: Model, problems: Problem, chunks: Sequence[Chunk]
+) -> list[Lanes]:
+    try:
+        found = solve_chunks(method, model, problems, chunks)
+    except ImportError as error:  # jaxopt is no longer maintained
+        if method.name != POLISH.name:
+            raise
+        _say_once(f"{error}: Newton's method polishes; install a jaxopt that knows this JAX")
+        found = solve_chunks(SOLVERS["newton"], model, problems, chunks)
     for k, (lanes, chunk) in enumerate(zip(found, chunks, strict=True)):
         value = np.where(np.isfinite(lanes.value), lanes.value, np.inf)
         found[k] = lanes._replace(value=value)

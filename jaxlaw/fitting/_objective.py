@@ -165,34 +165,17 @@ def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
 
 
-def profiled_value(residuals: str, problem: Problem, predicted: Array) -> Array:
-    """Scaled objective of a prediction (n,), its offset profiled out; for choosing among starts.
-
-    Of residuals in logarithms the weighted mean is taken off: a start that is only too high or
-    too low is no worse than its best multiple.
-    """
-    difference = residual(residuals, problem, predicted)
-    if residuals == "log":
-        difference -= (difference @ problem.weight) / jnp.sum(problem.weight)
-    return huber(problem, difference, problem.delta) / scale_of(problem.delta)
-
-
 @traced_once(static_argnames="model")
 def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, Array]:
     """Scaled value and its gradient (p,), forwards: cheaper than backwards for few parameters."""
 
     def of_rows(problem: Problem, coordinates: Array) -> tuple[Array, Array]:
-        def prediction(*us: Array) -> Array:
-            return predict(model, problem, us)
-
-        us = tuple(coordinates)
-        predicted = prediction(*us)
-        difference = residual(model.residuals, problem, predicted)
+        _, predicted, slopes, difference = _around(model, problem, coordinates)
         score = _score(problem, difference, problem.delta)
         if model.residuals == "log":
             score = score / predicted
         value = huber(problem, difference, problem.delta) / scale_of(problem.delta)
-        return value, stack_rows(_slopes(prediction, us), len(score)) @ score
+        return value, stack_rows(slopes, len(score)) @ score
 
     of_rows = share_subexpressions(of_rows)
     shapes, joined = ((), coordinates.shape), (jnp.add, jnp.add)
@@ -234,14 +217,9 @@ def evaluate(
     def of_rows(
         problem: Problem, coordinates: Array, delta: Array, next_delta: Array, curvature: Any
     ) -> tuple[Array, ...]:
-        def prediction(*us: Array) -> Array:
-            return predict(model, problem, us)
-
-        us = tuple(coordinates)
-        predicted, slopes = prediction(*us), _slopes(prediction, us)
+        prediction, predicted, slopes, difference = _around(model, problem, coordinates)
         inverse = 1.0 / predicted if model.residuals == "log" else 1.0
         jacobian = [slope * inverse for slope in slopes]  # p rows (n,)
-        difference = residual(model.residuals, problem, predicted)
         weight = _scaled_weight(problem, difference)
         score = _score(problem, difference, next_delta)
         first_order = weight * (jnp.abs(difference) <= next_delta)  # w·ψ': 0 beyond the threshold
@@ -251,7 +229,7 @@ def evaluate(
             # product and joins it.
             first_order, second_order = first_order - second_order, second_order * inverse
         pairs = sorted(coupled_pairs(model))
-        each = [_derivative(_derivative(prediction, i), j)(*us) for i, j in pairs]
+        each = [_derivative(_derivative(prediction, i), j)(*coordinates) for i, j in pairs]
         seconds = dict(zip(pairs, each, strict=True))
         products = _products_by_sums if on_accelerator() else _products_by_matrices
         gradient, hessian, diagonal = products(
@@ -358,8 +336,16 @@ def _score(problem: Problem, difference: Array, delta: Array) -> Array:
     return _scaled_weight(problem, difference) * jnp.clip(difference, -delta, delta)
 
 
-def _slopes(prediction: Any, us: tuple[Array, ...]) -> list[Array]:
-    return [_derivative(prediction, i)(*us) for i in range(len(us))]
+def _around(model: Model, problem: Problem, coordinates: Array) -> tuple[Any, ...]:
+    """The law as a function of each coordinate; there its value, p slopes, and residual, (n,)."""
+
+    def prediction(*us: Array) -> Array:
+        return predict(model, problem, us)
+
+    us = tuple(coordinates)
+    predicted = prediction(*us)
+    slopes = [_derivative(prediction, i)(*us) for i in range(len(us))]
+    return prediction, predicted, slopes, residual(model.residuals, problem, predicted)
 
 
 def stack_rows(arrays: list[Array], points: int) -> Array:
@@ -411,8 +397,12 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
     for i in range(size):
         slope = _derivative(prediction, i + 2)
         traced = jax.make_jaxpr(slope)(inputs, centre, *[scalar] * size).jaxpr
-        mentioned, us = _mentioned(traced), traced.invars[-size:]
-        pairs |= {(max(i, j), min(i, j)) for j in range(size) if us[j] in mentioned}
+        needed = {var for var in traced.outvars if not hasattr(var, "val")}
+        for equation in reversed(traced.eqns):  # all that the slope depends on
+            if needed & set(equation.outvars):
+                needed |= {var for var in equation.invars if not hasattr(var, "val")}
+        us = traced.invars[-size:]
+        pairs |= {(max(i, j), min(i, j)) for j in range(size) if us[j] in needed}
     if model.tied == tuple(range(size)):  # else a group may have the parameter of another
         groups = law.of_groups.values()
         of = {law.parameter_names.index(n): k for k, names in enumerate(groups) for n in names}
@@ -420,30 +410,8 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
     return frozenset(pairs)
 
 
-def _mentioned(traced: Any) -> set[Any]:
-    """Variables that the output of a traced function depends on."""
-    needed = {var for var in traced.outvars if not hasattr(var, "val")}
-    for equation in reversed(traced.eqns):
-        if needed & set(equation.outvars):
-            needed |= {var for var in equation.invars if not hasattr(var, "val")}
-    return needed
-
-
-def summed_huber(problem: Problem, residuals: str, prediction: np.ndarray) -> float:
-    """The objective of a prediction (n,), on the host: what solvers minimise, not scaled.
-
-    Args:
-        problem: one problem.
-        residuals: residuals in ``log`` or ``linear``, as the problem's target.
-        prediction: (n,) at its observations, in their order.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        transformed = np.log(prediction) if residuals == "log" else prediction
-    return residual_huber(problem, transformed - np.asarray(problem.target))
-
-
-def residual_huber(problem: Problem, difference: np.ndarray) -> float:
-    """The objective of residuals (n,), on the host, not scaled."""
+def summed_huber(problem: Problem, difference: np.ndarray) -> float:
+    """The objective of residuals (n,), on the host: what solvers minimise, not scaled."""
     weight = np.asarray(problem.weight)
     factor = np.where(difference > 0, float(problem.asymmetry), 1.0)
     losses = factor * huber_losses(difference, float(problem.delta))

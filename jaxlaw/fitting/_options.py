@@ -13,14 +13,14 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
 from jaxlaw import laws
-from jaxlaw._typed import Seed, StartCount, option_kinds
+from jaxlaw._typed import Between, Seed, StartCount, option_kinds
 from jaxlaw.data import ReadingOptions, read_runs
-from jaxlaw.errors import UsageError, nearest
+from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._result import StandardErrors
@@ -29,6 +29,9 @@ from jaxlaw.laws import Law
 
 P = ParamSpec("P")
 T = TypeVar("T")
+#: Its square must not vanish.
+Positive = Annotated[float, Between(1e-100, must="above 0")]
+LocalCount = Annotated[int, Between(1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,23 +42,22 @@ class FitOptions:
     :class:`StandardErrors` of its values, once an entry point has read what was given.
     """
 
-    delta: float | None = None
+    delta: Positive | None = None
     residuals: Literal["log", "linear"] | None = None
-    asymmetry: float = 1.0
+    asymmetry: Positive = 1.0
     evaluation: str = ""
     base: Any = None
     fixed: Mapping[str, float] = field(default_factory=dict)
     tied: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     starts: Any = "sobol"
-    n_starts: StartCount | None = None
-    n_local: int | Literal[False] | None = 64
-    solver: str = "newton"
+    n_starts: Annotated[StartCount, Between(1)] | None = None
+    n_local: LocalCount | Literal[False] | None = 64
+    solver: Literal["newton", "lbfgs"] = "newton"
     seed: Seed = 0
     work_dir: str | Path | None = None
     progress: bool | None = None
     executor: Any = None
-    compile_cache: str | Path | Literal[False] | None = None
 
     @property
     def method(self) -> Solver:
@@ -70,7 +72,7 @@ class FitOptions:
     def work(self) -> Work:
         """Devices, processes, bar, and the work folder, if there is one."""
         folder = None if self.work_dir is None else Path(self.work_dir)
-        return Work(folder, self.progress, self.executor, self.compile_cache)
+        return Work(folder, self.progress, self.executor)
 
     def free(self, law: Law) -> tuple[str, ...]:
         """Names of the parameters that are fitted."""
@@ -82,25 +84,8 @@ class FitOptions:
         """Refuse options that make no sense for a law.
 
         Raises:
-            UsageError: unknown words and parameters, contradictions, numbers that are not positive.
+            UsageError: unknown parameters, contradictions.
         """
-        for name, words in {"residuals": ("log", "linear"), "solver": tuple(SOLVERS)}.items():
-            value = getattr(self, name)
-            if value not in (None, *words):
-                message = f"{name} is one of {', '.join(words)}, not {value!r}."
-                raise UsageError(message + nearest(str(value), words), argument=name, value=value)
-        # The square of delta must not vanish.
-        for name, least in {"delta": 1e-100, "asymmetry": 0, "n_starts": 0, "n_local": 0}.items():
-            value = getattr(self, name)
-            if value is not None and value is not False and not value > least:
-                raise UsageError(f"{name} must be above 0, not {value}", argument=name, value=value)
-        if self.executor is not None and not hasattr(self.executor, "submit"):
-            raise UsageError(
-                f"executor is a {type(self.executor).__name__}; it must have a method submit, as "
-                "an executor of concurrent.futures or dask's client.get_executor()",
-                argument="executor",
-                value=self.executor,
-            )
         for name in (*self.fixed, *self.tied, *self.tied.values(), *self.bounds):
             law.parameter(name)
         if law.constraint is not None and law.constraint.raises in (*self.fixed, *self.bounds):
@@ -126,27 +111,26 @@ class SharedKeywords(ReadingOptions, total=False):
     """Keywords of :func:`jaxlaw.fit` that all that fits hands on."""
 
     constraint: Literal["paper", "observed"] | None
-    delta: float | None
+    delta: Positive | None
     residuals: Literal["log", "linear"] | None
-    asymmetry: float
+    asymmetry: Positive
     evaluation: str
     fixed: Mapping[str, float] | None
     tied: Mapping[str, str] | None
     bounds: Mapping[str, tuple[float | None, float | None]] | None
     starts: Any
-    solver: str
+    solver: Literal["newton", "lbfgs"]
     work_dir: str | Path | None
     progress: bool | None
     executor: Any
-    compile_cache: str | Path | Literal[False] | None
 
 
 class FitKeywords(SharedKeywords, total=False):
     """Keywords of :func:`jaxlaw.fit`, and of studies and covariances."""
 
     base: Any
-    n_starts: StartCount | None
-    n_local: int | Literal[False] | None
+    n_starts: Annotated[StartCount, Between(1)] | None
+    n_local: LocalCount | Literal[False] | None
     seed: Seed
 
 
@@ -155,7 +139,7 @@ OBJECTIVE = ("delta", "residuals", "asymmetry", "base", "fixed", "tied", "bounds
 #: Keywords that say what is fitted: those that a law of a study may have of its own.
 OF_LAW = ("constraint", *OBJECTIVE)
 #: Options that say how it is done, whatever is fitted.
-OF_WORK = ("solver", "work_dir", "progress", "executor", "compile_cache")
+OF_WORK = ("solver", "work_dir", "progress", "executor")
 _NAMES = {*OF_LAW, *(field.name for field in dataclasses.fields(FitOptions))}
 
 

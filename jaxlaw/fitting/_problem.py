@@ -19,8 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._jit import compiled, in_float64, many_rows, padded, size_class
-from jaxlaw.errors import DataError
+from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict
+from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import (
     Array,
     Model,
@@ -30,13 +31,14 @@ from jaxlaw.fitting._transform import (
     exponents_of,
     in_own_units,
 )
-from jaxlaw.laws import Law
+from jaxlaw.laws import Law, is_built_in
 
 if TYPE_CHECKING:
     from jaxlaw.data import Observations
     from jaxlaw.fitting._options import FitOptions
 
 _AT_BOUND = 1e-9  # distance in coordinates from a bound at which a parameter is at it
+_ALONE = 5  # rows that a user's law is evaluated at one by one
 _ROWS = ("target", "weight")  # fields of a Problem with an axis of rows, beside the inputs
 
 
@@ -95,7 +97,7 @@ class FitProblem:
 
         Args:
             weights: (P, n) in place of the problem's own.
-            targets: (P, n) in place of the problem's own, in the space of the residuals.
+            targets: (P, n) in place of the problem's own.
 
         Returns:
             ``weight`` and ``target``, as far as given, with the rows of the data.
@@ -104,12 +106,9 @@ class FitProblem:
         if weights is not None:
             fields["weight"] = _as_rows(weights, rows, fill=0.0)
         if targets is not None:
+            targets = np.log(targets) if self.model.residuals == "log" else targets
             fields["target"] = _as_rows(targets, rows)
         return fields
-
-    def transformed(self, targets: Any) -> Any:
-        """Targets in the space of the residuals: their logarithms, or as they are."""
-        return np.log(targets) if self.model.residuals == "log" else targets
 
     def coordinates_of_starts(self, starts: np.ndarray) -> np.ndarray:
         """Search coordinates of starts (…, p), which are natural values at the centre."""
@@ -147,15 +146,17 @@ class FitProblem:
         Args:
             at: (p,) search coordinates.
         """
-        low, high = np.asarray(self.data.low), np.asarray(self.data.high)
-        sides = np.where(at <= low + _AT_BOUND, "low", np.where(at >= high - _AT_BOUND, "high", ""))
-        named = zip(self.law.parameter_names, sides, low < high, strict=True)
-        return {name: str(side) for name, side, free in named if free and side}
+        sides = zip(self.law.parameter_names, self._side(at), strict=True)
+        return {name: str(side) for name, side in sides if side in ("low", "high")}
 
     def free_and_inside(self, at: np.ndarray) -> np.ndarray:
         """(k,) indices of the coordinates that the data determine: free, and at no bound."""
+        return np.flatnonzero(self._side(at) == "")
+
+    def _side(self, at: np.ndarray) -> np.ndarray:
         low, high = np.asarray(self.data.low), np.asarray(self.data.high)
-        return np.flatnonzero((low < high) & (at > low + _AT_BOUND) & (at < high - _AT_BOUND))
+        at_high = np.where(at >= high - _AT_BOUND, "high", "")
+        return np.where(low < high, np.where(at <= low + _AT_BOUND, "low", at_high), "fixed")
 
     def bounds_with(self, fixed: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Search boxes (P, p), low and high, of problems with values of their own.
@@ -197,8 +198,68 @@ def _natural(model: Model, rows: Any, centre: Any, context: Any) -> dict[str, An
 
 
 def problem_of(law: Law, seen: Observations, options: FitOptions) -> FitProblem:
-    """The problem of a law on observations; to be called in float64."""
-    return build_problem(law, seen.inputs, seen.target, seen.weight, options)
+    """The problem of a law on observations; to be called in float64.
+
+    Raises:
+        UsageError: a user's law is not elementwise, or fails on some of the rows.
+    """
+    problem = build_problem(law, seen.inputs, seen.target, seen.weight, options)
+    if not is_built_in(law):  # the tests check these
+        _check_elementwise(problem, seen.inputs)
+    return problem
+
+
+def _check_elementwise(problem: FitProblem, inputs: Mapping[str, Any]) -> None:
+    """Refuse a law whose value at a row depends on the other rows.
+
+    A law that takes a mean over its rows, or a cumulative sum, is another law on other rows: what
+    is fitted on all of them predicts other numbers for one. Nothing in such a formula fails, so it
+    is evaluated on as many rows as the fit sees, in an order of their own, and on each alone.
+    """
+    law, spread = problem.law, {}
+    for spec in law.inputs:
+        # Five rows or more, no two alike: runs may share their value. They stay within its domain.
+        values = np.asarray(inputs[spec.name])
+        values = values[np.arange(max(len(values), _ALONE)) % len(values)]
+        step = np.linspace(0.0, -0.04 if spec.domain == "fraction" else 0.04, len(values))
+        spread[spec.name] = values * (1 + step.reshape(-1, *(1,) * (values.ndim - 1)))
+    size = max(map(len, spread.values()))
+    count = max(problem.data.target.shape[-1], size)
+    order = np.random.default_rng(0).permutation(count) % size
+    rows = {name: values[order] for name, values in spread.items()}
+    points = problem.params(problem.coordinates_of_starts(sobol(law, 4, 0)))
+    for k in range(4):
+        params = {name: float(values[k]) for name, values in points.items()}
+        together, alone = map(np.asarray, _together_and_alone(law, params, rows))
+        if together.shape != (count,):
+            raise UsageError(
+                f"law {law.name} gives an array of shape {together.shape} for {count} rows: it "
+                "is to give one value a row"
+            )
+        together = together[:_ALONE]
+        scale = np.abs(together[np.isfinite(together)]).max(initial=0.0)
+        # One row may be rounded otherwise than many.
+        same = np.isclose(together, alone, 1e-6, 1e-9 * scale, equal_nan=True)
+        if not same.all():
+            row = int(np.argmin(same))
+            at = ", ".join(f"{name}={rows[name][row]:.6g}" for name in law.inputs_per_row)
+            raise UsageError(
+                f"law {law.name} is not elementwise: at {at} it gives {alone[row]:.6g} for "
+                f"that row alone and {together[row]:.6g} for the same row among {count}, so a "
+                "fit would hold for the table as a whole and predict no run. A law computes a "
+                "row from that row's inputs: replace what goes over rows (mean, max, sum, "
+                "cumsum, sort, shape) by a constant or by an input of its own"
+            )
+
+
+@compiled(optimised=False, static_argnames="law")
+def _together_and_alone(law: Law, params: dict[str, Any], rows: dict[str, Any]) -> tuple[Any, Any]:
+    """The law on all rows together, and on each of the first few alone."""
+    each = [
+        law(params, **{name: values[k : k + 1] for name, values in rows.items()}).reshape(())
+        for k in range(_ALONE)
+    ]
+    return law(params, **rows), jnp.stack(each)
 
 
 def build_problem(
@@ -235,9 +296,8 @@ def build_problem(
     centre = {name: mean for name, mean in means.items() if name not in uncentred}
     low, high = Transform(model, centre, {}).bounds(options.bounds, options.fixed)
     delta = law.delta if options.delta is None else options.delta
-    context = {}
-    if law.chart or law.constraint:  # of the user's rows alone: a law's context may be a mean
-        context = _context(law, {name: _array(values, kind) for name, values in inputs.items()})
+    # Of the user's rows alone: a law's context may be a mean.
+    context = _context(law, inputs) if law.chart or law.constraint else {}
     width = max((math.prod(values.shape[1:]) for values in inputs.values()), default=1)
     rows = size_class(target.shape[-1], width)
     if xp is np and model.residuals != law.residuals == "linear" and (target <= 0).any():
@@ -247,17 +307,21 @@ def build_problem(
         )
     transformed = xp.log(target) if model.residuals == "log" else target
     data = Problem(
-        inputs={name: _array(_as_rows(values, rows, 0), kind) for name, values in inputs.items()},
-        target=_array(_as_rows(transformed, rows), kind),
-        weight=_array(_as_rows(weight, rows, fill=0.0), kind),
-        low=_array(low, kind),
-        high=_array(high, kind),
-        delta=_array(xp.minimum(delta, LARGEST_DELTA), kind),
-        asymmetry=_array(options.asymmetry, kind),
-        context={name: _array(value, kind) for name, value in context.items()},
-        centre={name: _array(mean, kind) for name, mean in centre.items()},
-        rows=None if xp is jnp else jax.device_put(np.int32(target.shape[-1])),
+        inputs={name: _as_rows(values, rows, 0) for name, values in inputs.items()},
+        target=_as_rows(transformed, rows),
+        weight=_as_rows(weight, rows, fill=0.0),
+        low=low,
+        high=high,
+        delta=xp.minimum(delta, LARGEST_DELTA),
+        asymmetry=options.asymmetry,
+        context=dict(context),
+        centre=centre,
     )
+    data = jax.tree.map(
+        lambda leaf: leaf.astype(kind) if isinstance(leaf, Array) else np.asarray(leaf, kind), data
+    )
+    if xp is np:  # ``jnp.asarray`` would compile a copy for every shape
+        data = jax.device_put(data._replace(rows=np.int32(target.shape[-1])))
     # The problem outlives the executor, and results that hold it can be pickled.
     options = replace(options, executor=None)
     return FitProblem(model, data, options, means, target.shape[-1])
@@ -305,13 +369,6 @@ def _as_rows(values: Any, rows: int, axis: int = -1, fill: float | None = None) 
     if fill is None:
         return np.pad(values, widths, mode="edge")
     return np.pad(values, widths, constant_values=fill)
-
-
-def _array(values: Any, kind: Any) -> Array:
-    """An array of JAX. Of numpy's, ``jnp.asarray`` would compile a copy for every shape."""
-    if isinstance(values, Array):
-        return values.astype(kind)
-    return jax.device_put(np.asarray(values, kind))
 
 
 @compiled(optimised=False, static_argnames="law")

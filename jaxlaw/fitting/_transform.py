@@ -102,21 +102,16 @@ class Transform:
             params[raised] = params[raised] + law.constraint.least(params, self.context)
         return params
 
-    def from_natural(self, params: Mapping[str, Any]) -> Array:
+    def from_natural(self, params: Mapping[str, Any], start: bool = False) -> Array:
         """Search coordinates (…, p) of natural parameters (…): the inverse of the other way.
 
-        Coefficients at or below zero, which a logarithm cannot hold, become 1e-12.
+        Coefficients at or below zero, which a logarithm cannot hold, become 1e-12. Of a start the
+        parameter that a constraint raises is given as its excess.
         """
-        constraint = self.model.law.constraint
-        if constraint is not None:
-            excess = params[constraint.raises] - constraint.least(params, self.context)
-            params = {**params, constraint.raises: excess}
-        return self.from_start(params)
-
-    def from_start(self, params: Mapping[str, Any]) -> Array:
-        """As :meth:`from_natural`, of a start: what a constraint raises is given as its excess."""
         law = self.model.law
         values = {name: jnp.asarray(value) for name, value in params.items()}
+        if law.constraint is not None and not start:
+            values[law.constraint.raises] -= law.constraint.least(values, self.context)
         values = at_centre(law, values, self.centre)
         if self.model.chart:
             values |= law.chart.from_natural(values, self.context)
@@ -183,15 +178,14 @@ class Transform:
         }
 
 
-# Called on the host as they are, the two methods would compile each of their operations.
+# Called on the host as it is, the method would compile each of its operations.
 @compiled(optimised=False, static_argnames=("model", "start"))
 def coordinates_of(
     model: Model, centre: Mapping[str, Any], context: Mapping[str, Any],
     params: Mapping[str, Any], start: bool = False,
 ) -> Array:  # fmt: skip
     """Search coordinates (…, p) of natural parameters, or of a start; see :class:`Transform`."""
-    transform = Transform(model, centre, context)
-    return transform.from_start(params) if start else transform.from_natural(params)
+    return Transform(model, centre, context).from_natural(params, start)
 
 
 def at_centre(

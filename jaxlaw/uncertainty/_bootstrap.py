@@ -345,7 +345,6 @@ def bootstrap(
     notes = (
         # The fit's own note on loose directions says less than open_notes.
         *(note for note in without_dependence_note(problem.notes, groups) if note.code != "loose"),
-        *refits.notes,
         *open_notes(problem, members),
         *_notes(refits, failed, degrees),
     )

@@ -25,7 +25,7 @@ from jaxlaw.fitting import (
     runs_of,
     split_options,
 )
-from jaxlaw.fitting._objective import residual_huber, rounding_floor, scale_on_host
+from jaxlaw.fitting._objective import rounding_floor, scale_on_host, summed_huber
 from jaxlaw.fitting._options import OBJECTIVE
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
@@ -132,7 +132,7 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
 
 def _check_same(problem: FitWithData) -> None:
     fit, seen, data = problem.fit, problem.observations, problem.fit_problem.in_numpy
-    here = residual_huber(data, problem.linear.residuals)
+    here = summed_huber(data, problem.linear.residuals)
     floor = float(rounding_floor(problem.fit_problem.model, data)) * scale_on_host(data)
     if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
         remedy = "pass the runs it was made from, read in the same way"

@@ -100,7 +100,7 @@ def cross_validate(
         )
     delta = float(min(deltas.pop(), LARGEST_DELTA))
     sets = [data_set(n, source, design, candidates, reading) for n, source in sources_of(runs)]
-    frames, parameters, work_notes = [], [], []
+    frames, parameters = [], []
     with compiled_ahead([(c.law, sets[0].observations[c.label], c.options) for c in candidates]):
         for candidate in _progress.parts(candidates, lambda one: one.label, "law"):
             # Data sets with the same inputs differ in targets and weights alone, as folds do: all
@@ -115,12 +115,10 @@ def cross_validate(
                 frame, values, refits = _refit(candidate, group, search, delta)
                 frames.append(frame)
                 parameters.append(values)
-                work_notes += refits.notes
     frame, values = _concatenate(frames, sets), _concatenate(parameters, sets)
     notes = [
         *frame_notes(frame, values),
         *(note for data in sets for rows in data.observations.values() for note in rows.notes),
-        *work_notes,
     ]
     return Study(
         design=design.name,

@@ -111,7 +111,7 @@ def test_an_error_of_the_work_itself_comes_out_as_it_is():
 
 
 def test_what_is_no_executor_is_refused():
-    with pytest.raises(UsageError, match="executor is a object; it must have a method submit"):
+    with pytest.raises(WorkError, match="'object' object has no attribute 'submit'"):
         jl.fit("loss-compute", jl.simulate.experiment("loss-compute").table, executor=object())
 
 

@@ -13,7 +13,7 @@ import jaxlaw as jl
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import MANIFEST, Work
 from tests.conftest import HEEDS
-from tests.fixtures.chunks import CHUNKS, added, lanes, sums
+from tests.fixtures.chunks import CHUNKS, added, sums
 
 PARTS = {"law": "dcpt", "data": "a"}
 posix = pytest.mark.skipif(sys.platform == "win32", reason="users and limits are POSIX")
@@ -100,18 +100,6 @@ def test_two_processes_on_one_folder_get_the_same(tmp_path):
     assert results[0] == results[1] == str(added(sums(CHUNKS)))
     assert sum(map(int, counts)) < 2 * len(CHUNKS)
     assert not list((tmp_path / "work").glob("*.part"))
-
-
-def test_a_chunk_of_another_batch_is_not_taken_for_ones_own(tmp_path):
-    """As where two batches began on an empty folder in the same moment."""
-    folder = tmp_path / "work"
-    mine, other = Work(folder), Work(tmp_path / "other")
-    mine.claim(PARTS)
-    other.claim(PARTS | {"data": "b"})
-    other.map("s", lambda group: [lanes([-1]) for _ in group], CHUNKS)
-    for path in (tmp_path / "other").glob("s-*"):
-        path.rename(folder / path.name)
-    assert added(mine.map("s", sums, CHUNKS)) == added(sums(CHUNKS))
 
 
 def test_of_two_batches_that_begin_at_once_one_is_refused(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import laws
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._elementwise import _three_ways
+from jaxlaw.fitting._problem import _together_and_alone
 
 FEW = {"n_starts": 16, "n_local": 4}
 
@@ -59,7 +59,7 @@ def test_a_law_for_one_number_of_rows_is_refused(own_laws, runs):
     with pytest.raises(UsageError, match="fails on inputs .*jnp.where for if"):
         jl.fit(of_rows(lambda N, x: N if N > 1e8 else x), runs, **FEW)
     runs["x"] = np.linspace(1.0, 2.0, len(runs))
-    with pytest.raises(UsageError, match=r"array of shape \(5, 5\) for 5 rows"):
+    with pytest.raises(UsageError, match=r"array of shape \(64, 64\) for 64 rows"):
         jl.fit(of_rows(lambda N, x: N[:, None] / N), runs, **FEW)
 
 
@@ -78,9 +78,8 @@ def test_built_in_laws_are_elementwise(name):
     for spec in law.inputs:
         given.setdefault(spec.name, draw.uniform(0.1, 1, (5, 3)))
     with jax.enable_x64(True):
-        many, together, alone = _three_ways(law, dict(made.truth), given, given)
+        together, alone = _together_and_alone(law, dict(made.truth), given)
     np.testing.assert_allclose(together, alone, rtol=1e-12)
-    np.testing.assert_array_equal(many, together)
 
 
 @pytest.mark.full
@@ -98,13 +97,9 @@ def test_a_law_that_ignores_inputs_has_a_value_for_each_row(own_laws, runs):
     for law in (level, one_input):
         fit = jl.fit(law, table, **FEW)
         assert fit.predict(table).shape == (12,)
-        assert fit.predict(N=np.full(3, 1e7), x=2.0).shape == (3,)
         assert fit.predict(N=np.full((2, 1), 1e7), x=np.ones(3)).shape == (2, 3)
-        assert fit.predict(N=1e7, x=1.0).shape == ()
         drawn = jl.bootstrap(fit, table, 4)
-        assert np.isfinite(drawn.conf_int()["std_err"]).all()
         assert drawn.predict(table).shape == (4, 12)
-        assert np.isfinite(jl.covariance(fit, table).conf_int()["std_err"]).all()
         study = jl.cross_validate(law, table, "leave-one-group-out:x", **FEW)
         assert np.isfinite(study.frame["huber"]).all()
     best = jl.fit(level, table, delta=np.inf, **FEW).params["E"]

@@ -9,7 +9,7 @@ from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._fit_batch import solve_inside
 from jaxlaw.fitting._objective import predict, scaled_value
-from jaxlaw.fitting.solvers import POLISH, SOLVERS, Status
+from jaxlaw.fitting.solvers import POLISH, SOLVERS
 from tests.conftest import kept_programs
 from tests.fixtures.fit_problems import evaluate_starts, fit_problem, screened, solved_for
 
@@ -74,22 +74,6 @@ def test_a_long_polish_is_ended_by_the_optimised_program(wide, monkeypatch):
     np.testing.assert_allclose(ended.value, found.value, rtol=1e-12)
 
 
-@pytest.mark.full
-def test_a_problem_alone_and_in_a_batch(wide):
-    p, first = wide
-    together = engine.solve(NEWTON, p.model, folds(p.data), first, frozenset({"weight"}))
-    assert together.value.shape == (3, 64)
-    for k in range(3):
-        one = p.data._replace(weight=folds(p.data).weight[k])
-        alone = engine.solve(NEWTON, p.model, one, first)
-        best, other = np.argmin(alone.value[0]), np.argmin(together.value[k])
-        np.testing.assert_allclose(together.value[k, other], alone.value[0, best], rtol=1e-12)
-        np.testing.assert_allclose(
-            together.coordinates[k, other], alone.coordinates[0, best], rtol=1e-5
-        )
-    assert len({round(float(v), 9) for v in together.value.min(axis=1)}) == 3
-
-
 def test_each_result_stands_where_its_start_does(wide):
     p, first = wide
     order = np.random.default_rng(0).permutation(len(first))
@@ -98,20 +82,6 @@ def test_each_result_stands_where_its_start_does(wide):
     np.testing.assert_array_equal(shuffled.iterations[0], lanes.iterations[0, order])
     np.testing.assert_allclose(shuffled.value[0], lanes.value[0, order], rtol=1e-10)
     assert len(np.unique(lanes.iterations)) > 3  # so that a lane is known by its iterations
-
-
-@pytest.mark.full
-def test_more_lanes_than_slots(wide):
-    """Lanes wait in a queue and are packed at its end: 600 of them, one or two workers."""
-    p, first = wide
-    many = np.tile(first, (10, 1))[:600]
-    lanes = engine.solve(NEWTON, p.model, p.data, many)
-    few = engine.solve(NEWTON, p.model, p.data, first)
-    expected = np.tile(few.value[0], 10)[:600]
-    np.testing.assert_allclose(lanes.value[0], expected, rtol=1e-9)
-    assert (lanes.status == Status.CONVERGED).mean() == pytest.approx(
-        np.mean(np.tile(few.status[0], 10)[:600] == Status.CONVERGED)
-    )
 
 
 def test_all_at_once_inside_jit_is_the_same(wide):

@@ -8,7 +8,6 @@ import jaxlaw as jl
 from jaxlaw.errors import WorkError
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
-from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._engine import retry_smaller_on_oom
 from jaxlaw.fitting._multistart import Batch, find_optima
 from jaxlaw.fitting.solvers import SOLVERS
@@ -36,6 +35,7 @@ def refusing(program, room, calls):
 @pytest.fixture
 def small_device(monkeypatch):
     calls = {"solve": [], "screen": []}
+    monkeypatch.setattr(engine, "_room", {})
     for name, seen in zip(("_run_rounds", "_evaluate"), calls.values(), strict=True):
         monkeypatch.setattr(engine, name, refusing(getattr(engine, name), 8, seen))
     return calls
@@ -44,15 +44,14 @@ def small_device(monkeypatch):
 def test_it_goes_on_with_fewer_lanes_to_the_same_optimum(request):
     with jax.enable_x64(True):
         p = fit_problem("chinchilla")
-        first, batch, work = screened(p), Batch(p.model, p.data), Work()
+        first, batch = screened(p), Batch(p.model, p.data)
         (undisturbed,) = find_optima(SOLVERS["newton"], batch, first, n_local=32)
         calls = request.getfixturevalue("small_device")
-        (found,) = find_optima(SOLVERS["newton"], batch, first, n_local=32, work=work)
+        (found,) = find_optima(SOLVERS["newton"], batch, first, n_local=32)
     assert max(calls["solve"]) > 8 and max(calls["screen"]) > 8
     assert calls["screen"].count(64) == 1, "what the device has no memory for is tried once"
     assert found.objective == pytest.approx(undisturbed.objective, rel=1e-12)
     assert (found.agreement, found.status) == (undisturbed.agreement, undisturbed.status)
-    assert work.memory["screen"] == 8
 
 
 def test_a_fit_says_so_in_the_log(small_device, caplog):
@@ -62,6 +61,7 @@ def test_a_fit_says_so_in_the_log(small_device, caplog):
 
 
 def test_without_memory_for_one_lane_it_ends_with_advice(monkeypatch):
+    monkeypatch.setattr(engine, "_room", {})
     monkeypatch.setattr(engine, "_evaluate", refusing(engine._evaluate, 0, calls := []))
     with jax.enable_x64(True), pytest.raises(WorkError, match="no memory for a single start"):
         p = fit_problem("chinchilla")
@@ -74,11 +74,12 @@ def test_other_errors_of_a_device_come_out_as_they_are():
         raise jax.errors.JaxRuntimeError("INTERNAL: the device fell off the bus")
 
     with pytest.raises(jax.errors.JaxRuntimeError, match="fell off"):
-        retry_smaller_on_oom({}, "screen", failing, 64)
+        retry_smaller_on_oom("screen", 100, failing, 64)
 
 
-def test_each_stage_has_a_measure_of_its_own():
-    memory, seen = {}, []
+def test_each_stage_and_size_has_a_measure_of_its_own(monkeypatch):
+    monkeypatch.setattr(engine, "_room", {})
+    seen = []
 
     def work(lanes):
         seen.append(lanes)
@@ -86,7 +87,8 @@ def test_each_stage_has_a_measure_of_its_own():
             raise jax.errors.JaxRuntimeError(SPENT)
         return np.zeros(lanes)
 
-    assert len(retry_smaller_on_oom(memory, "solve", work, 32)) == 8
-    assert len(retry_smaller_on_oom(memory, "solve", work, 64)) == 8
-    assert len(retry_smaller_on_oom(memory, "screen", work, 16)) == 8
-    assert seen == [32, 16, 8, 8, 16, 8]
+    assert len(retry_smaller_on_oom("solve", 100, work, 32)) == 8
+    assert len(retry_smaller_on_oom("solve", 100, work, 64)) == 8
+    assert len(retry_smaller_on_oom("screen", 100, work, 16)) == 8
+    assert len(retry_smaller_on_oom("solve", 200, work, 16)) == 8
+    assert seen == [32, 16, 8, 8, 16, 8, 16, 8]

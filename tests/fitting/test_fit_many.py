@@ -1,5 +1,6 @@
 """Versions of the same runs, fitted at once: the same numbers as one fit each."""
 
+import dataclasses
 import itertools
 import tracemalloc
 
@@ -136,8 +137,7 @@ def test_related_refits_reach_the_optima_of_a_whole_search(wave, monkeypatch):
     monkeypatch.setattr(many, "MANY", 1000)
     whole = fit_many(law, seen, targets=targets, options=FEW)
     monkeypatch.setattr(many, "MANY", 16)
-    for sets, refits in ((None, 8), (of, 8), (of, 32)):
-        monkeypatch.setattr(searching, "REFITS", refits)
+    for sets in (None, of):
         extra = np.array([[2.0, 0.3, 0.9]])
         found = fit_many(
             law, seen, targets=targets, options=FEW, data_sets=sets, extra_starts=extra
@@ -181,6 +181,9 @@ def test_a_folder_of_other_starts_or_another_version_is_refused(wave, tmp_path, 
 
     refused("options", n_own_starts=searching.OWN_STARTS + 1)
     refused("data", extra_starts=np.ones((1, 3)))
+    options = dataclasses.replace(options, seed=1)
+    refused("starts")
+    options = dataclasses.replace(options, seed=0)
     with monkeypatch.context() as other:
         other.setattr(searching, "__version__", "0.0")
         refused("versions")

@@ -143,22 +143,6 @@ def test_place_and_objective_of_an_optimum_belong_together(value, at):
     assert (best.objective, best.coordinates) == (min(value, 1.0), at)
 
 
-def test_a_folder_of_other_data_starts_or_options_is_refused(many, tmp_path):
-    p, batch, starts = many
-    find_optima(NEWTON, batch, starts, work=Work(tmp_path / "work"))
-    other = batch._replace(problems=batch.problems._replace(target=batch.problems.target + 0.1))
-    with pytest.raises(UsageError, match=r"\(its data differ\)"):
-        find_optima(NEWTON, other, starts, work=Work(tmp_path / "work"))
-    with pytest.raises(UsageError, match=r"\(its starts differ\)"):
-        find_optima(NEWTON, batch, starts[:32], work=Work(tmp_path / "work"))
-    with pytest.raises(UsageError, match=r"\(its options differ\)"):
-        find_optima(NEWTON, batch, starts, n_local=8, work=Work(tmp_path / "work"))
-    with pytest.raises(UsageError, match="law"):
-        other = fit_problem("kaplan")
-        batch = Batch(other.model, other.data)
-        find_optima(NEWTON, batch, screened(other), work=Work(tmp_path / "work"))
-
-
 # A fit in a process of its own: 4,500 starts in chunks, printed to the last bit. Of a law of two
 # parameters: its program is soon there.
 SCRIPT = """

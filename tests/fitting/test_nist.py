@@ -17,15 +17,6 @@ def half_a_last_digit(values: np.ndarray) -> np.ndarray:
     return 0.5 * 10.0 ** (np.floor(np.log10(np.abs(values))) - 10)
 
 
-def test_there_is_a_model_for_each_of_the_27_problems():
-    assert len(nist.LAWS) == 27
-
-
-@needs_data
-def test_there_is_a_file_for_each_model():
-    assert {path.stem for path in nist.folder().glob("*.dat")} == set(nist.LAWS)
-
-
 @needs_data
 @each_problem
 def test_the_reader_finds_what_the_file_says_it_holds(name):

@@ -13,7 +13,6 @@ from scipy.optimize import minimize
 import jaxlaw as jl
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
-from jaxlaw.fitting import solvers
 from jaxlaw.fitting._objective import Evaluation, value_and_gradient
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
@@ -167,27 +166,17 @@ def test_exact_data_end_at_zero():
     assert lanes.status[0, np.argmin(lanes.value[0])] == Status.CONVERGED
 
 
-# ------------------------------------------------------------- L-BFGS, jaxopt's and optax's
+# ------------------------------------------------------------- L-BFGS, jaxopt's
 
 
-@pytest.fixture
-def without_jaxopt(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jaxopt", None)
-    monkeypatch.setattr(solvers, "_missing", [])
-    lbfgs.jaxopt.cache_clear()
-    yield
-    lbfgs.jaxopt.cache_clear()
-
-
-@pytest.mark.parametrize("polish", [POLISH, solvers.POLISH_BY_OPTAX], ids=lambda one: one.name)
 @pytest.mark.parametrize("law", ["chinchilla", pytest.param("dcpt", marks=pytest.mark.full)])
-def test_polishing_stays_at_an_optimum_and_comes_back_from_nearby(law, polish):
+def test_polishing_stays_at_an_optimum_and_comes_back_from_nearby(law):
     with jax.enable_x64(True):
         p = fit_problem(law)
         lanes = engine.solve(NEWTON, p.model, p.data, screened(p, *LIKE_A_FIT))
         best = int(np.argmin(lanes.value[0]))
         near = lanes.coordinates[0, best] * (1 + 1e-3 * np.array([[0], [1], [-1], [2], [-2]]))
-        ended = engine.solve(polish, p.model, p.data, near)
+        ended = engine.solve(POLISH, p.model, p.data, near)
     np.testing.assert_allclose(ended.value[0], lanes.value[0, best], rtol=1e-10)
     np.testing.assert_allclose(ended.coordinates[0, 0], lanes.coordinates[0, best], rtol=1e-6)
     assert (ended.value[0, 0] <= lanes.value[0, best] * (1 + 1e-14)).all()
@@ -195,12 +184,15 @@ def test_polishing_stays_at_an_optimum_and_comes_back_from_nearby(law, polish):
     assert ended.iterations[0, 0] < 20 and ended.iterations.max() < 100  # of 1000
 
 
-def test_without_jaxopt_a_fit_is_polished_by_optax_and_says_so(without_jaxopt):
+def test_without_jaxopt_a_fit_is_polished_by_newtons_method_and_says_so(monkeypatch, caplog):
+    monkeypatch.setenv("JAXLAW_CACHE", "off")
+    monkeypatch.setitem(sys.modules, "jaxopt", None)
     runs = jl.simulate.experiment("loss-compute", noise=0.004).table
     law = dataclasses.replace(jl.laws.get("loss-compute"), formula="its programs are not kept")
-    fit = jl.fit(law, runs, n_starts=16, n_local=8, compile_cache=False)
-    assert "polished-by-optax" in {note.code for note in fit.notes}
+    fit = jl.fit(law, runs, n_starts=16, n_local=8)
+    assert "jaxopt cannot be imported" in caplog.text and "Newton's method polishes" in caplog.text
     assert fit.status == "converged"
+    assert fit.objective == pytest.approx(jl.fit("loss-compute", runs).objective, rel=1e-9)
 
 
 @pytest.mark.full
@@ -236,16 +228,6 @@ def test_the_whole_box_frame_covers_the_box_and_nothing_else():
     assert at[:, 0].min() < -0.99 and at[:, 1].max() > 4.95
     slope = jax.jacfwd(frame.coordinates)(jnp.zeros(3))
     np.testing.assert_allclose(np.diag(slope)[:2], 1.0, rtol=1e-6)  # coordinates in the middle
-
-
-def test_a_start_at_the_wall_is_moved_inside():
-    with jax.enable_x64(True):
-        p = fit_problem("chinchilla", linear=False)
-        model, data = p.model, p.data
-        lane = lbfgs.init(model, data, data.low)
-        width = np.asarray(data.high - data.low)
-        inside = np.asarray(lane.coordinates - data.low)
-        np.testing.assert_allclose(inside, 0.0005 * width, rtol=1e-6)
 
 
 def scipy_best(p, first):

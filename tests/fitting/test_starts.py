@@ -16,25 +16,6 @@ from tests.fixtures.fit_problems import fit_problem
 NOWHERE = {}  # a centre of nothing: values stay as they are
 
 
-@pytest.mark.parametrize(
-    "name,size,own",
-    [
-        ("chinchilla", 4500, 0),
-        ("dcpt", 277_830, 0),
-        ("kaplan", 0, 0),
-        ("dcpt-l1", 0, 92_610),
-        ("dcpt-l2", 0, 277_830),
-        ("dcpt-l4", 0, 138_915),
-        ("dcpt-l5", 0, 0),
-    ],
-)
-def test_grids_of_the_sources_and_of_jaxlaw_are_distinguished(name, size, own):
-    """Hoffmann 2022, App. D.2, and Que 2024, App. E.3, print theirs; Que's is for L3 alone."""
-    row = laws.law_table().set_index("name").loc[name]
-    assert set(laws.law_table().query("grid > 0")["name"]) == {"chinchilla", "dcpt"}
-    assert (row["grid"], row["own_grid"]) == (size, own)
-
-
 def test_hoffmanns_grid_is_hoffmanns():
     law = laws.get("chinchilla")
     grid = starts.grid_of(law, NOWHERE)

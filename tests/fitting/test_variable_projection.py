@@ -9,11 +9,7 @@ from jaxlaw import laws, simulate
 from jaxlaw._jit import compiled
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._objective import predict
-from jaxlaw.fitting._variable_projection import (
-    best_coefficients,
-    solved_coordinates,
-    terms,
-)
+from jaxlaw.fitting._starts import best_coefficients, solved_coordinates, terms
 from tests.fixtures.fit_problems import fit_problem, solved_for
 
 
@@ -98,13 +94,6 @@ def test_points_of_no_weight_do_not_count():
         np.testing.assert_allclose(
             solved_for(p.model, spoilt, at), solved_for(p.model, some, at), rtol=1e-9
         )
-
-
-def test_laws_without_linear_coefficients_are_left_alone():
-    with jax.enable_x64(True):
-        p = fit_problem("kaplan")
-        at = a_start(p, 0)
-        np.testing.assert_array_equal(solved_for(p.model, p.data, at), at)
 
 
 def solved_names(tied):

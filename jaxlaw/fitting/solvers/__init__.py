@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from jaxlaw.fitting.solvers import _lbfgs as lbfgs
 from jaxlaw.fitting.solvers import _newton as newton
-from jaxlaw.fitting.solvers._status import Status as Status
-from jaxlaw.notes import Note
-
-Result = TypeVar("Result")
+from jaxlaw.fitting.solvers._newton import Status as Status
 
 
 class Solver(NamedTuple):
@@ -44,37 +40,8 @@ SOLVERS = {
     "lbfgs": Solver("lbfgs", lbfgs.init, lbfgs.step, lbfgs.Settings(), False),
 }
 
-#: L-BFGS from a candidate optimum, jaxopt's or optax's. Every reported optimum has gone through one
-#: of them, so that two independent methods agree on it.
+#: L-BFGS from a candidate optimum. Every reported optimum has gone through it, so that two
+#: independent methods agree on it.
 POLISH = Solver(
     "polish", lbfgs.init_near, lbfgs.step_near, lbfgs.Settings(patience=3), True, brief=True
 )
-POLISH_BY_OPTAX = POLISH._replace(
-    name="polish-optax",
-    init=partial(lbfgs.init_near, remember=lbfgs.optax_memory),
-    step=partial(lbfgs.step_near, advance=lbfgs.optax_advanced),
-)
-_missing: list[str] = []  # why jaxopt cannot be used in this process
-
-
-def with_usable(method: Solver, work: Callable[[Solver], Result]) -> Result:
-    """``work(method)``; a polish by optax's L-BFGS where jaxopt cannot be imported."""
-    if method.name != POLISH.name:
-        return work(method)
-    if not _missing:
-        try:
-            return work(method)
-        except lbfgs.NoJaxoptError as error:
-            _missing.append(str(error))
-    return work(POLISH_BY_OPTAX._replace(settings=method.settings))
-
-
-def notes() -> tuple[Note, ...]:
-    """The note of a fit in a process without jaxopt."""
-    if not _missing:
-        return ()
-    message = (
-        f"{_missing[0]}: optax's L-BFGS is used in its place, with the same tolerances; install "
-        "a jaxopt that knows this version of JAX"
-    )
-    return (Note("polished-by-optax", "info", message),)

@@ -1,7 +1,5 @@
 """jaxopt's L-BFGS, one update an iteration: the papers' method, and the polish of an optimum.
 
-jaxopt is no longer maintained: where it cannot be imported, its heir, optax's, polishes.
-
 L-BFGS moves an unbounded vector z. One of two frames maps it to coordinates in the search box:
 
 - ``_Box``: every coordinate is a sine over its range (as in MINUIT), for starts anywhere;
@@ -12,8 +10,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,14 +18,7 @@ import jax.numpy as jnp
 
 from jaxlaw.fitting._objective import Problem, evaluate, rounding_floor, value_and_gradient
 from jaxlaw.fitting._transform import Array, Model
-from jaxlaw.fitting.solvers._newton import definite_inverse_root
-from jaxlaw.fitting.solvers._status import PROMISE, Status
-
-#: Makes the memory of an L-BFGS from a function (z → value, gradient) and a point; it has ``value``
-#: and ``grad`` there.
-Remember = Callable[[Any, Array], Any]
-#: Makes the next point and memory from such a function and a lane.
-Advance = Callable[[Any, Any], tuple[Array, Any]]
+from jaxlaw.fitting.solvers._newton import PROMISE, Status, definite_inverse_root
 
 MAXLS = 15  # evaluations of one line search
 FLAT = 1e-20  # share of the value: a whitened gradient that expects to gain less is zero
@@ -112,16 +102,12 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
     """
     frame = _Box(problem.low, problem.high)
     z = frame.inverse(start)
-    memory = _jaxopt_memory(partial(_value_and_gradient, model, problem, frame), z)
+    memory = _lbfgs(partial(_value_and_gradient, model, problem, frame)).init_state(z)
     return _new_lane(frame, z, memory, memory.value)
 
 
-def init_near(
-    model: Model, problem: Problem, candidate: Array, remember: Remember | None = None
-) -> Lane:
+def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
     """Make a lane at a candidate optimum, in coordinates whitened by its Hessian.
-
-    ``remember`` makes the memory of another L-BFGS than jaxopt's.
 
     Whitened, L-BFGS's first step is Newton's. Where little is left to gain, that step is taken
     whatever the value after it: the last steps change values by less than their rounding, and
@@ -143,7 +129,7 @@ def init_near(
     blindly = short & (jnp.sum(newton**2) / 2 <= ALMOST * jnp.abs(at_candidate.value))
     z = jnp.zeros_like(candidate)
     known = at_candidate.value, matrix.T @ at_candidate.gradient
-    memory = (remember or _jaxopt_memory)(lambda _: known, z)
+    memory = _lbfgs(lambda _: known).init_state(z)
     # From an infinite value any step is taken.
     return _new_lane(frame, z, memory, jnp.where(blindly, jnp.inf, at_candidate.value))
 
@@ -164,9 +150,7 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
     return _updated(model, problem, settings, lane, z, memory, jnp.inf)
 
 
-def step_near(
-    model: Model, problem: Problem, lane: Lane, settings: Settings, advance: Advance | None = None
-) -> Lane:
+def step_near(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
     """Evaluate once: a step of jaxopt's L-BFGS that gains enough is taken, another is halved.
 
     Whitened, the first length tried near an optimum is the right one. A line search inside the
@@ -174,8 +158,17 @@ def step_near(
     there twice.
     """
     fun = partial(_value_and_gradient, model, problem, lane.frame)
-    z, memory = (advance or _advanced)(fun, lane)
-    before, move = lane.memory, z - lane.z
+    before = lane.memory
+    # One step of the lane's length, without a line search; a part of this trace.
+    once = _lbfgs(fun, stepsize=lambda _: lane.step_length, jit=False)
+    z, memory = once.update(lane.z, before)
+    move = z - lane.z
+    # If sᵀy ≤ 0, skip the update and reset the L-BFGS memory.
+    curved = move @ (memory.grad - before.grad) > 0
+    memory = memory._replace(
+        rho_history=jnp.where(curved, memory.rho_history, 0.0),
+        gamma=jnp.where(curved, memory.gamma, 1.0),
+    )
     slope = before.grad @ move
     decreases = (slope <= 0) & (memory.value <= before.value + ENOUGH * slope)
     first = jnp.isinf(lane.value) & jnp.isfinite(memory.value)
@@ -242,80 +235,17 @@ def _value_and_gradient(
     return value, to_frame(gradient)[0]
 
 
-def _jaxopt_memory(fun: Any, z: Array) -> Any:
-    return _lbfgs(fun).init_state(z)
-
-
-def _advanced(fun: Any, lane: Lane) -> tuple[Array, Any]:
-    """One step of the lane's length, without a line search."""
-    once = _lbfgs(fun, stepsize=lambda _: lane.step_length, jit=False)  # part of this trace
-    z, memory = once.update(lane.z, lane.memory)
-    # If sᵀy ≤ 0, skip the update and reset the L-BFGS memory.
-    curved = (z - lane.z) @ (memory.grad - lane.memory.grad) > 0
-    return z, memory._replace(
-        rho_history=jnp.where(curved, memory.rho_history, 0.0),
-        gamma=jnp.where(curved, memory.gamma, 1.0),
-    )
-
-
 def _lbfgs(fun: Any, **options: Any) -> Any:
-    common = {"value_and_grad": True, "tol": 0.0, "implicit_diff": False, "unroll": False}
-    return jaxopt().LBFGS(fun, **common, **options)
-
-
-class NoJaxoptError(ImportError):
-    """jaxopt cannot be imported: it is not installed, or does not know this version of JAX."""
-
-
-@cache
-def jaxopt() -> Any:
-    """The package, imported when a program that uses it is traced.
+    """jaxopt's, imported when a program that uses it is traced.
 
     With scipy's optimisers it takes as long as all the rest of a fit whose programs are kept.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="JAXopt is no longer maintained")
         try:
-            return importlib.import_module("jaxopt")
+            jaxopt = importlib.import_module("jaxopt")
         # What an unmaintained package raises under a later JAX is anyone's guess.
         except Exception as error:
-            raise NoJaxoptError(f"jaxopt cannot be imported ({error})") from error
-
-
-# ---------------------------------------------------------------- optax's in its place
-
-
-class OptaxMemory(NamedTuple):
-    """Where optax's L-BFGS stands.
-
-    Attributes:
-        value, grad: objective and gradient (p,) at the lane's ``z``.
-        state: optax's state from before the step at ``z`` is proposed, so that a step that is
-            refused leaves no trace.
-    """
-
-    value: Array
-    grad: Array
-    state: Any
-
-
-def optax_memory(fun: Any, z: Array) -> OptaxMemory:
-    """What :func:`init_near` remembers by optax."""
-    return OptaxMemory(*fun(z), _optax_lbfgs().init(z))
-
-
-def optax_advanced(fun: Any, lane: Lane) -> tuple[Array, OptaxMemory]:
-    """What :func:`step_near` does by optax: a step of the lane's length."""
-    direction, state = _optax_lbfgs().update(lane.memory.grad, lane.memory.state, lane.z)
-    z = lane.z - lane.step_length * direction
-    value, new = fun(z)
-    # optax learns of this step at its next update; if sᵀy ≤ 0 it is to begin anew.
-    curved = (z - lane.z) @ (new - lane.memory.grad) > 0
-    state = jax.tree.map(partial(jnp.where, curved), state, _optax_lbfgs().init(z))
-    return z, OptaxMemory(value, new, state)
-
-
-@cache
-def _optax_lbfgs() -> Any:
-    """Without a scale of its own: whitened, the identity is the right first matrix."""
-    return importlib.import_module("optax").scale_by_lbfgs(scale_init_precond=False)
+            raise ImportError(f"jaxopt cannot be imported ({error})") from error
+    common = {"value_and_grad": True, "tol": 0.0, "implicit_diff": False, "unroll": False}
+    return jaxopt.LBFGS(fun, **common, **options)

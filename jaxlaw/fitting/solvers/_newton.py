@@ -9,6 +9,7 @@ around in the factorisation, and the search box is kept by an active set of boun
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 from functools import reduce
 from typing import NamedTuple
 
@@ -25,7 +26,6 @@ from jaxlaw.fitting._objective import (
     rounding_floor,
 )
 from jaxlaw.fitting._transform import Array, Model, linear_coordinates
-from jaxlaw.fitting.solvers._status import PROMISE, Status
 
 FIRST_THRESHOLD = 1.0  # first Huber threshold, in the space of the residuals
 TIGHTEN = 0.3  # factor on the threshold, once near the optimum at the present one
@@ -48,6 +48,58 @@ PATIENCE = 12  # iterations in a row without progress before a lane tightens all
 #: whose steps are damped and gain 1e-5 at a threshold far above δ: of those of dcpt-l2's general
 #: losses seven in ten ran into the limit of iterations.
 SLOW, SLOW_AT_DELTA = 1e-3, 1e-10
+#: A lane that goes no further has converged if it expects to gain less than this share of the
+#: objective.
+PROMISE = 1e-7
+
+
+class Status(IntEnum):
+    """How a lane ended; ``label`` is what results say, ``message`` what it means and what to do."""
+
+    RUNNING = (
+        0,
+        "running",
+        "The search is not over.",
+    )
+    CONVERGED = (
+        1,
+        "converged",
+        "The solver stands at an optimum: a further step would gain next to nothing.",
+    )
+    STEP_LIMIT = (
+        2,
+        "step limit",
+        "The largest number of iterations was reached before an optimum: solve more starts "
+        "(n_local), or fix a parameter that the data do not determine.",
+    )
+    NON_FINITE = (
+        3,
+        "non-finite",
+        "The law is infinite or NaN at the start: check units, bounds and fixed values, and solve "
+        "more starts (n_local).",
+    )
+    STALLED = (
+        4,
+        "stalled",
+        "No step lowers the objective any more, though its slope says that one should: solve more "
+        "starts (n_local); the law may have a kink there, or be computed with much rounding.",
+    )
+    INVALID = (
+        5,
+        "invalid data",
+        "Some target or input that counts is NaN, infinite or out of its domain, a weight is "
+        "negative, or all are 0: correct them.",
+    )
+
+    label: str
+    message: str
+
+    def __new__(cls, value: int, label: str, message: str) -> Status:
+        """A member that is a number, with its texts."""
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.label, member.message = label, message
+        return member
 
 
 class Settings(NamedTuple):
@@ -140,8 +192,14 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
         (lane.coordinates, lane.evaluation, lane.threshold),
     )
 
-    # 4. Propose the next point, from the new point or, more damped, again from the old one.
-    damping = jnp.where(first | stuck, FIRST_DAMPING, _damping(lane, taken, ratio))
+    # 4. Propose the next point, from the new point or, more damped, again from the old one. Good
+    # steps ease the damping off slowly. A refused step has met more curvature than the quadratic
+    # model has along it: multiplying a tiny damping by 4 would take many evaluations to notice;
+    # three times the curvature along the step is on its scale at once.
+    eased = lane.damping * jnp.where(ratio > 0.75, 0.3, jnp.where(ratio > 0.25, 1.0, 4.0))
+    raised = jnp.maximum(4.0 * lane.damping, 3.0 * lane.curvature_along_step)
+    damping = jnp.clip(jnp.where(taken, eased, raised), 1e-12, 1e12)
+    damping = jnp.where(first | stuck, FIRST_DAMPING, damping)
     longest = jnp.asarray(max_step(model), damping.dtype)
     trial, expected, curvature = _propose(
         (problem.low, problem.high, longest), coordinates, evaluation, damping
@@ -190,18 +248,6 @@ def max_step(model: Model) -> np.ndarray:
         width = spec.start[1] - spec.start[0] if scale == "linear" and not charted else 0.0
         limits.append(math.inf if k in linear else max(MAX_STEP, width))
     return np.array(limits)
-
-
-def _damping(lane: Lane, taken: Array, ratio: Array) -> Array:
-    """Ease off slowly after good steps; after a refused one, damp at least its curvature.
-
-    A refused step has met more curvature than the quadratic model has along it. Multiplying a
-    tiny damping by 4 would take many evaluations to notice; three times the curvature along the
-    step is on its scale at once.
-    """
-    eased = lane.damping * jnp.where(ratio > 0.75, 0.3, jnp.where(ratio > 0.25, 1.0, 4.0))
-    raised = jnp.maximum(4.0 * lane.damping, 3.0 * lane.curvature_along_step)
-    return jnp.clip(jnp.where(taken, eased, raised), 1e-12, 1e12)
 
 
 @traced_once()  # for all laws of so many parameters
