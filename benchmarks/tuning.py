@@ -31,6 +31,7 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +186,7 @@ def few(draws: int, prior: bool, known_law: bool) -> pd.DataFrame:
             low = high = np.nan
             if source is not fit:  # the loss there by the delta method, whose intervals do not bend
                 there = {"N": N, "D": D, "lr": plan.lr, "batch": plan.batch}
-                said = source.prediction(there, confidence_level=LEVEL)
-                low, high = said["low"].item(), said["high"].item()
+                low, high = source.interval(partial(source.fit.law, **there), LEVEL)[2:]
             known_best = not np.isnan([low, found["loss"]]).any()
             row |= {"delta_low": low, "delta_high": high}
             row |= {"delta_inside": low <= found["loss"] <= high if known_best else np.nan}

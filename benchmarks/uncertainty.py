@@ -48,7 +48,7 @@ def main():
     runs, kind = chinchilla_runs()
     fit = jl.fit("chinchilla", runs, progress=False)
     print(f"# {kind}, {len(runs)} runs; A and B compared on the log scale")
-    for way in ("case", "residual", "wild"):
+    for way in ("case", "wild"):
         print(f"\n## Bootstrap, {way}, 4,000 resamples", end="")
         found, seconds = timed(lambda w=way: jl.bootstrap(fit, runs, 4000, kind=w, progress=False))
         print(f" ({np.mean(found.refits.agreement == 1):.1%} with all starts at one optimum)")

@@ -135,7 +135,6 @@ def influence(
     *,
     on: Mapping[str, Any] | None = None,
     groups: Any = None,
-    refits: bool = False,
     **options: Unpack[FitKeywords],
 ) -> Answer:
     """How far the parameters or a prediction would move if a run were left out.
@@ -145,13 +144,12 @@ def influence(
         runs: table of the runs.
         on: prediction that moves, such as N=7e9,D=1e12; every parameter if left out.
         groups: columns whose rows are left out together, such as run or N,r.
-        refits: whether each is left out and the law fitted again; else to first order.
 
     Shell:
         jaxlaw influence fit.json runs.csv --on N=7e9,D=1e12
     """
     fitted, reading = _fitted(law, runs, options)
-    table = jl.influence(fitted, runs, on, groups=groups, refits=refits, **reading)
+    table = jl.influence(fitted, runs, on, groups=groups, **reading)
     estimates = {"value": float(fitted.predict(**on))} if on else fitted.params
     relative = table / [estimates[name] for name in table]
     name = relative.abs().max().idxmax()

@@ -23,7 +23,7 @@ from jaxlaw._typed import not_of_parameters
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Fit, FitProblem, linearise
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty import covariance_of, fit_with_data, pooled_noise, residual_slopes
+from jaxlaw.uncertainty import covariance_of, fit_with_data, pooled_noise
 
 _SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not determined at all
 
@@ -110,8 +110,7 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
     """
     problem = fit_with_data(fit, runs)
     at, free, seen = problem.coordinates, problem.free_and_inside, problem.observations
-    jacobian, _ = residual_slopes(problem)
-    jacobian = jacobian[:, free]
+    jacobian = problem.linear.jacobian[:, free]
     scale = np.sqrt(seen.weight @ jacobian**2)
     scale = np.where(scale > 0, scale, 1.0)
     jacobian = jacobian / scale

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._result import StandardErrors as StandardErrors
     from jaxlaw.fitting._result import moved_params as moved_params
     from jaxlaw.fitting._result import student_interval as student_interval
+    from jaxlaw.fitting._result import student_rows as student_rows
     from jaxlaw.fitting._runs_of_fit import read_as_fitted as read_as_fitted
     from jaxlaw.fitting._runs_of_fit import runs_for as runs_for
     from jaxlaw.fitting._runs_of_fit import runs_of as runs_of

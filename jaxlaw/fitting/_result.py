@@ -226,17 +226,8 @@ class Fit(FittedLaw):
             >>> bool(rows["low"]["alpha"] < fit.params["alpha"] < rows["high"]["alpha"])
             True
         """
-        check_level(confidence_level)
         errors = self.standard_errors or StandardErrors()
-        rows = []
-        for spec in self.law.parameters:
-            if spec.name not in self.fixed:
-                value, error = self.params[spec.name], errors.values.get(spec.name, math.nan)
-                between = student_interval(
-                    value, error, confidence_level, errors.degrees, spec.scale == "log"
-                )
-                rows.append((spec.name, value, error, *map(float, between)))
-        return pd.DataFrame(rows, columns=["parameter", "estimate", "std_err", "low", "high"])
+        return student_rows(self, errors.values, confidence_level, errors.degrees)
 
     def _spreads(self) -> dict[str, tuple[str, str]]:
         errors = self.standard_errors
@@ -303,6 +294,20 @@ def student_interval(
         with np.errstate(over="ignore"):  # of what is not known at all the upper one is infinite
             return estimate * np.exp(-reach / estimate), estimate * np.exp(reach / estimate)
     return estimate - reach, estimate + reach
+
+
+def student_rows(
+    fit: Fit, errors: Mapping[str, float], confidence_level: float, degrees: float
+) -> pd.DataFrame:
+    """A row for each fitted parameter: value, standard error (NaN of none), bounds."""
+    check_level(confidence_level)
+    rows = []
+    for spec in fit.law.parameters:
+        if spec.name not in fit.fixed:
+            known = fit.params[spec.name], errors.get(spec.name, math.nan)
+            ends = student_interval(*known, confidence_level, degrees, spec.scale == "log")
+            rows.append((spec.name, *known, *map(float, ends)))
+    return pd.DataFrame(rows, columns=["parameter", "estimate", "std_err", "low", "high"])
 
 
 def moved_params(

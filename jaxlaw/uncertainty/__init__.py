@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from jaxlaw.uncertainty._covariance import covariance as covariance
     from jaxlaw.uncertainty._covariance import covariance_of as covariance_of
     from jaxlaw.uncertainty._covariance import pooled_noise as pooled_noise
-    from jaxlaw.uncertainty._covariance import residual_slopes as residual_slopes
     from jaxlaw.uncertainty._draws import Draws as Draws
     from jaxlaw.uncertainty._draws import as_draws as as_draws
     from jaxlaw.uncertainty._draws import has_draws as has_draws
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from jaxlaw.uncertainty._intervals import interval_of as interval_of
     from jaxlaw.uncertainty._intervals import intervals as intervals
     from jaxlaw.uncertainty._intervals import percentile_interval as percentile_interval
-    from jaxlaw.uncertainty._intervals import with_units as with_units
     from jaxlaw.uncertainty._profile import profile as profile
     from jaxlaw.uncertainty._profile import profile_interval as profile_interval
     from jaxlaw.uncertainty._resampling import resampled_residuals as resampled_residuals

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Unpack, get_args
+from typing import Annotated, Any, Literal, Unpack
 
 import numpy as np
-import pandas as pd
 
-from jaxlaw._jit import in_float64
-from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
+from jaxlaw._typed import Between, Seed, StartCount, checked
 from jaxlaw.data import without_dependence_note
-from jaxlaw.errors import UsageError, nearest
+from jaxlaw.errors import UsageError
 from jaxlaw.fitting import (
     Fit,
     FittedLaw,
@@ -23,41 +21,31 @@ from jaxlaw.fitting import (
     lists_options,
     moved_params,
 )
-from jaxlaw.fitting._fit_many import predict_each
 from jaxlaw.fitting._multistart import OWN_STARTS
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
 from jaxlaw.fitting._options import OF_WORK
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import moved_by_leaving_out
-from jaxlaw.uncertainty._draws import Draws, has_draws
+from jaxlaw.uncertainty._draws import DrawnParameters, Draws, has_draws
 from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._identifiability import open_notes
 from jaxlaw.uncertainty._intervals import (
     LEVEL,
-    Interval,
     ParameterIntervals,
     expanded_tail,
     fewest_for,
-    interval_of,
-    parameter_rows,
-    point_rows,
 )
-from jaxlaw.uncertainty._resampling import (
-    kernel_draws,
-    resampled_residuals,
-    resampled_weights,
-    score_centre,
-)
+from jaxlaw.uncertainty._resampling import resampled_weights, wild_residuals
 
-Kind = Literal["case", "residual", "wild"]
+Kind = Literal["case", "wild"]
 ONE_START = 0.05  # share of resamples whose best optimum a single start reached: noted beyond
 AT_BOUND = 0.05  # share of resamples in which a parameter is at an active bound: noted beyond
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Bootstrap(ParameterIntervals):
+class Bootstrap(DrawnParameters, ParameterIntervals):
     """R resamples of the runs, each with the law fitted to it.
 
     Attributes:
@@ -66,13 +54,11 @@ class Bootstrap(ParameterIntervals):
             to no finite objective, so that paired bootstraps stay paired.
         objective: (R,) summed Huber loss of each resample; infinite where it failed.
         agreement: (R,) share of a resample's own starts that ended at its optimum.
-        kind: ``case``, ``residual`` or ``wild``.
+        kind: ``case`` or ``wild``.
         n_groups: number of rows, or groups of rows, that were resampled.
         degrees: degrees of freedom of the intervals: G−1 of groups, n−p of ``wild`` single rows.
             Few groups, or rows that keep their own residual, say roughly how wide the noise is.
-            Infinite for ``case``, whose draws bring that doubt with them, and for ``residual``:
-            residuals of rows left out are wider than the noise by as much as Student's t is
-            wider than the normal.
+            Infinite for ``case``, whose draws bring that doubt with them.
         notes: what to know before relying on the intervals.
         base_params: parameter → (R,) value that each resample took over from its resample, or
             its draw, of the base.
@@ -125,116 +111,13 @@ class Bootstrap(ParameterIntervals):
         """The number of resamples R."""
         return len(self.objective)
 
-    def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
-        """The target at new points from every resample, (R, …).
-
-        Args:
-            table, **inputs: points as for :meth:`jaxlaw.Fit.predict`, in units of the fitted
-                runs.
-
-        Returns:
-            float64 of the resamples and the broadcast shape of the inputs.
-
-        Example:
-            >>> table = jl.simulate.experiment("chinchilla").table
-            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
-            >>> boot.predict(N=[7e9, 7e10], D=1e12).shape
-            (40, 2)
-        """
-        values = self.fit.checked_inputs(table, inputs)
-        scaled = [value * self.fit.units[name] for name, value in values.items()]
-        arrays = np.broadcast_arrays(*scaled)
-        flat = {name: array.ravel() for name, array in zip(values, arrays, strict=True)}
-        predicted = predict_each(self.fit.law, self.params, flat)
-        return predicted.reshape(len(predicted), *arrays[0].shape)
-
-    def conf_int(self, confidence_level: float = LEVEL) -> pd.DataFrame:
-        """Confidence interval of every fitted parameter: percentiles of the draws.
-
-        Args:
-            confidence_level: share of such intervals that should hold the truth.
-
-        Returns:
-            One row a parameter, in the law's own units: ``parameter``, ``estimate``,
-            ``std_err``, ``low``, ``high``.
-
-        Raises:
-            UsageError: a level outside (0, 1).
-
-        Example:
-            >>> table = jl.simulate.experiment("chinchilla").table
-            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
-            >>> row = boot.conf_int(0.9).set_index("parameter").loc["alpha"]
-            >>> bool(row["low"] < row["estimate"] < row["high"])
-            True
-        """
-
-        def interval(name: str, log: bool) -> Interval:
-            return interval_of(
-                self.fit.params[name], self.params[name], confidence_level, self.degrees
-            )
-
-        return parameter_rows(self.fit, interval)
-
-    def prediction(
-        self, table: Any = None, /, *, confidence_level: float = LEVEL, **inputs: Any
-    ) -> pd.DataFrame:
-        """The law's interval at new points: of the mean, without the noise of a new run.
-
-        Args:
-            table, **inputs: points as for :meth:`jaxlaw.Fit.predict`, in units of the fitted
-                runs.
-            confidence_level: as for :meth:`conf_int`.
-
-        Returns:
-            One row a point: the inputs, then the columns of :meth:`conf_int`.
-
-        Example:
-            >>> table = jl.simulate.experiment("chinchilla").table
-            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
-            >>> list(boot.prediction(N=[7e9, 7e10], D=1e12))
-            ['N', 'D', 'estimate', 'std_err', 'low', 'high']
-        """
-
-        def interval(points: dict[str, np.ndarray]) -> Interval:
-            points = self.fit.law.labelled(points)
-            estimate, draws = self.fit.predict(**points), self.predict(**points)
-            return interval_of(estimate, draws, confidence_level, self.degrees)
-
-        return point_rows(self.fit, table, inputs, interval)
-
-    def interval(
-        self, function: Callable[[Mapping[str, Any]], Any], confidence_level: float = LEVEL
-    ) -> Interval:
-        """The interval of any function of the parameters.
-
-        Args:
-            function: function of a dict name → (R,) natural values in the law's own units, to
-                (R, …).
-            confidence_level: as for :meth:`conf_int`.
-
-        Returns:
-            ``estimate``, ``std_err``, ``low`` and ``high``, each of the function's shape.
-
-        Example:
-            >>> table = jl.simulate.experiment("chinchilla").table
-            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
-            >>> exponent = boot.interval(lambda p: p["beta"] / (p["alpha"] + p["beta"]))
-            >>> bool(exponent.low < exponent.high)
-            True
-        """
-        own = {name: np.array([value]) for name, value in self.fit.params.items()}
-        with in_float64():  # the function may be one of jax.numpy
-            estimate, draws = np.asarray(function(own))[0], np.asarray(function(self.params))
-        return interval_of(estimate, draws, confidence_level, self.degrees)
-
 
 @lists_options
 @checked
 def bootstrap(
     law: str | Law | FittedLaw,
     runs: Any,
-    n_resamples: ResampleCount = 1000,
+    n_resamples: Annotated[int, Between(2, 10**6)] = 1000,
     *,
     kind: Kind = "case",
     groups: Any = None,
@@ -260,13 +143,11 @@ def bootstrap(
             :func:`jaxlaw.read_runs` returns.
         n_resamples: number of resamples R; with fewer than 39 an interval of 95 % is too narrow.
         kind: ``case`` draws rows with replacement: nothing is taken for granted but that rows
-            (or groups) are independent. ``residual`` draws residuals with replacement and puts
-            them on the fitted curve: the design stays as it is, noise is taken to be the same
-            everywhere. ``wild`` leaves every residual where it is and multiplies it by a random
-            number of mean 0 and variance 1: noise may differ from row to row. Residuals are
-            those of a fit without the row or its group, and where δ is small beside them they
-            are smoothed by a kernel; intervals of ``wild``, and of groups, take Student's t
-            (see :attr:`Bootstrap.degrees`).
+            (or groups) are independent. ``wild`` keeps the design: it leaves every residual where
+            it is and multiplies it by a random number of mean 0 and variance 1, so that noise may
+            differ from row to row. Residuals are those of a fit without the row or its group, and
+            where δ is small beside them they are smoothed by a kernel; intervals of ``wild``, and
+            of groups, take Student's t (see :attr:`Bootstrap.degrees`).
         groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
             ``wild`` multiplies whole groups by one number.
@@ -297,20 +178,6 @@ def bootstrap(
     Shell:
         jaxlaw bootstrap fit.json runs.csv --groups run --out boot.json
     """
-    if n_resamples < 2:
-        raise UsageError(
-            f"n_resamples must be at least 2, not {n_resamples}",
-            argument="n_resamples", value=n_resamples,
-        )  # fmt: skip
-    if kind not in (kinds := get_args(Kind)):
-        raise UsageError(
-            f"kind is 'case', 'residual' or 'wild', not {kind!r}.{nearest(kind, kinds)}",
-            argument="kind", value=kind,
-        )  # fmt: skip
-    if kind == "residual" and groups is not None:
-        raise UsageError(
-            "residuals drawn one by one do not keep groups together: use kind='case' or 'wild'"
-        )
     drawn = has_draws(base)
     if drawn:
         base = base.draws()
@@ -403,21 +270,18 @@ def resamples(
         counts = resampled_weights(members[active], n_resamples, seed)
         weights[:, active] = counts * observations.weight[active]
         return weights, None
-    predicted = problem.linear.prediction
-    log = problem.fit_problem.model.residuals == "log"
-    residuals = predicted - (np.log(observations.target) if log else observations.target)
-    residuals = residuals[active] + moved_by_leaving_out(problem, members[active])
-    delta = min(problem.fit.delta, LARGEST_DELTA)
-    if kind == "residual":  # wild draws have mean 0 by their factors, these by their centre
-        residuals = residuals - score_centre(residuals, delta, problem.fit.asymmetry)
-    drawn = resampled_residuals(residuals, n_resamples, seed, kind, groups=members[active])
-    if delta < residuals.std():
+    left_out = moved_by_leaving_out(problem, members[active])
+    residuals = problem.linear.residuals[active] + left_out
+    drawn = wild_residuals(residuals, n_resamples, seed, members[active])
+    if min(problem.fit.delta, LARGEST_DELTA) < residuals.std():
         # How far such a fit moves rests on the density of the noise at 0, which a few residuals
         # there are poor estimates: they are spread by the kernel that the sandwich has for it.
-        drawn = drawn + kernel_width(residuals) * kernel_draws(drawn.shape, seed)
-    targets = np.tile(predicted, (n_resamples, 1))
+        # The numbers are independent of those that multiply the residuals.
+        normal = np.random.default_rng([seed, 1]).standard_normal(drawn.shape)
+        drawn = drawn + kernel_width(residuals) * normal
+    targets = np.tile(problem.linear.prediction, (n_resamples, 1))
     targets[:, active] -= drawn
-    return None, np.exp(targets) if log else targets
+    return None, np.exp(targets) if problem.fit_problem.model.residuals == "log" else targets
 
 
 def degrees_of(problem: FitWithData, kind: str, members: np.ndarray) -> float:

@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._arrays import check_level
-from jaxlaw._jit import compiled, in_float64
+from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
 from jaxlaw.data import without_dependence_note
 from jaxlaw.errors import DataError
@@ -42,6 +42,7 @@ from jaxlaw.fitting import (
     moves_of_base,
     sandwich_root,
     student_interval,
+    student_rows,
 )
 from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
 from jaxlaw.laws import Law
@@ -50,12 +51,7 @@ from jaxlaw.uncertainty._draws import Draws
 from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._followed import followed
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
-from jaxlaw.uncertainty._intervals import (
-    Interval,
-    ParameterIntervals,
-    parameter_rows,
-    point_rows,
-)
+from jaxlaw.uncertainty._intervals import LEVEL, Interval, ParameterIntervals
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,16 +101,8 @@ class Covariance(ParameterIntervals):
         kept = [name for name, moves in zip(names, moved, strict=True) if moves]
         return pd.DataFrame(covariance[np.ix_(moved, moved)], index=kept, columns=kept)
 
-    def _along(self, outer: Mapping[str, Any]) -> np.ndarray:
-        """Slopes (…, k) in the moving coordinates, of slopes (…) in the parameters by name."""
-        by_name = np.stack([outer[name] for name in self.fit.law.parameter_names], axis=-1)
-        moved = self.jacobian.any(axis=1)  # what is held moves nothing
-        return by_name[..., moved] @ self.jacobian[moved]
-
     def interval(
-        self,
-        function: Callable[[Mapping[str, Any]], Any],
-        confidence_level: float = 0.95,
+        self, function: Callable[[Mapping[str, Any]], Any], confidence_level: float = LEVEL
     ) -> Interval:
         """The interval of any function of the parameters, by the delta method.
 
@@ -136,17 +124,15 @@ class Covariance(ParameterIntervals):
         with in_float64():
             params = {name: np.asarray(value) for name, value in self.fit.params.items()}
             estimate, outer = np.asarray(function(params), float), jax.jacfwd(function)(params)
-        return self._interval(estimate, self._along(outer), confidence_level, log=False)
-
-    def _interval(
-        self, estimate: np.ndarray, slopes: np.ndarray, confidence_level: float, log: bool
-    ) -> Interval:
         check_level(confidence_level)
+        by_name = np.stack([outer[name] for name in self.fit.law.parameter_names], axis=-1)
+        moved = self.jacobian.any(axis=1)  # what is held moves nothing
+        slopes = by_name[..., moved] @ self.jacobian[moved]
         spread = np.sqrt(np.einsum("...i,ij,...j", slopes, self.coordinates, slopes))
-        low, high = student_interval(estimate, spread, confidence_level, self.degrees, log)
-        return Interval(estimate, spread, low, high)
+        between = student_interval(estimate, spread, confidence_level, self.degrees, log=False)
+        return Interval(estimate, spread, *between)
 
-    def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
+    def conf_int(self, confidence_level: float = LEVEL) -> pd.DataFrame:
         """Confidence interval of every fitted parameter, on the log scale if positive by nature.
 
         Args:
@@ -165,14 +151,9 @@ class Covariance(ParameterIntervals):
             >>> list(jl.covariance("chinchilla", table).conf_int(0.9))
             ['parameter', 'estimate', 'std_err', 'low', 'high']
         """
-        of = dict(zip(self.fit.law.parameter_names, self.jacobian, strict=True))
-
-        def one(name: str, log: bool) -> Interval:
-            return self._interval(
-                np.asarray(self.fit.params[name]), of[name], confidence_level, log
-            )
-
-        return parameter_rows(self.fit, one)
+        spread = np.sqrt(np.einsum("...i,ij,...j", self.jacobian, self.coordinates, self.jacobian))
+        errors = dict(zip(self.fit.law.parameter_names, spread.tolist(), strict=True))
+        return student_rows(self.fit, errors, confidence_level, self.degrees)
 
     def draws(self, n_draws: int = 1000, seed: int = 0) -> Draws:
         """Draws of the parameters with this covariance, for plans and pictures.
@@ -198,69 +179,25 @@ class Covariance(ParameterIntervals):
             ['D', 'N', 'loss']
         """
         if (n_draws, seed) not in self._kept:
-            self._kept[n_draws, seed] = self._draw(n_draws, seed)
+            sizes, axes = np.linalg.eigh(self.coordinates)
+            root = axes * np.sqrt(np.maximum(sizes, 0.0))
+            moves = np.random.default_rng(seed).standard_normal((n_draws, len(sizes))) @ root.T
+            fit, steps = self.fit, (moves @ self.jacobian.T).T
+            named = dict(zip(fit.law.parameter_names, steps, strict=True))
+            drawn, kind = moved_params(fit.law, fit.params, named), "normal"
+            if self.problem is not None:
+                kind, values = "covariance", () if fit.base is None else fit.base.values
+                of_base = {name: drawn[name] for name in values}
+                drawn = self.problem.fit_problem.params(followed(self.problem, moves, of_base))
+                drawn |= of_base
+            made = Draws(fit, drawn, self.notes, kind, self.groups, self.degrees)
+            self._kept[n_draws, seed] = made
         return self._kept[n_draws, seed]
 
     @cached_property
     def _kept(self) -> dict[tuple[int, int], Draws]:
         """Number and seed → draws: a plan asks for the same ones several times."""
         return {}
-
-    def _draw(self, n_draws: int, seed: int) -> Draws:
-        sizes, axes = np.linalg.eigh(self.coordinates)
-        root = axes * np.sqrt(np.maximum(sizes, 0.0))
-        moves = np.random.default_rng(seed).standard_normal((n_draws, len(sizes))) @ root.T
-        law, steps = self.fit.law, (moves @ self.jacobian.T).T
-        drawn = moved_params(
-            law, self.fit.params, dict(zip(law.parameter_names, steps, strict=True))
-        )
-        kind = "normal"
-        if self.problem is not None:
-            kind, base = "covariance", self.fit.base
-            of_base = {name: drawn[name] for name in (() if base is None else base.values)}
-            drawn = self.problem.fit_problem.params(followed(self.problem, moves, of_base))
-            drawn |= of_base
-        return Draws(self.fit, drawn, self.notes, kind, self.groups, self.degrees)
-
-    def prediction(
-        self, table: Any = None, /, *, confidence_level: float = 0.95, **inputs: Any
-    ) -> pd.DataFrame:
-        """The law's interval at new points: of the mean, without the noise of a new run.
-
-        Args:
-            table, **inputs: points as for :meth:`jaxlaw.Fit.predict`, in units of the fitted
-                runs.
-            confidence_level: share of such intervals that should hold the truth.
-
-        Returns:
-            One row a point: the inputs, then the columns of :meth:`conf_int`.
-
-        Example:
-            >>> table = jl.simulate.experiment("chinchilla").table
-            >>> len(jl.covariance("chinchilla", table).prediction(N=[7e9, 7e10], D=1e12))
-            2
-        """
-        law, units = self.fit.law, self.fit.units
-
-        def at(points: dict[str, np.ndarray]) -> Interval:
-            inputs = {name: values.ravel() * units[name] for name, values in points.items()}
-            with in_float64():
-                estimate, outer = jax.device_get(_predict_with_slopes(law, self.fit.params, inputs))
-            return self._interval(
-                estimate, self._along(outer), confidence_level, law.residuals == "log"
-            )
-
-        return point_rows(self.fit, table, inputs, at)
-
-
-@compiled(optimised=False, static_argnames="law")
-def _predict_with_slopes(law: Law, params: Any, inputs: Any) -> tuple[Any, dict[str, Any]]:
-    """Values (n,) of a law at points, and their slopes (n,) in its parameters by name."""
-
-    def values(params: Any) -> Any:
-        return law(params, **inputs)
-
-    return values(params), jax.jacfwd(values)(params)
 
 
 @lists_options
@@ -270,10 +207,12 @@ def covariance(
     runs: Any,
     *,
     groups: Any = None,
-    robust: bool = True,
     **options: Unpack[FitKeywords],
 ) -> Covariance:
     """The sandwich covariance of a fit, whose law is taken as right.
+
+    Noise may differ from row to row: each row or group is taken as if it had not been fitted (HC3;
+    CR3 of groups).
 
     Its intervals are of the parameters of a law that is taken as right: the interval of a new run
     is that of :func:`jaxlaw.forecast`, which adds what laws miss beyond their runs.
@@ -284,10 +223,6 @@ def covariance(
             :func:`jaxlaw.read_runs` returns.
         groups: columns or labels of rows that share noise, as for :func:`jaxlaw.bootstrap`; of a
             sweep, whose cells a law of rate and batch misses each in its own way, ``["N", "D"]``.
-        robust: whether noise may differ from row to row, each row or group taken as if it had
-            not been fitted (HC3; CR3 of groups); False takes it to be the same everywhere, and
-            for least squares gives the textbook's s² (JᵀJ)⁻¹. Groups are always taken as
-            robust.
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
@@ -306,48 +241,35 @@ def covariance(
     Shell:
         jaxlaw covariance fit.json runs.csv --groups N,r
     """
-    return covariance_of(fit_with_data(law, runs, **options), groups, robust)
+    return covariance_of(fit_with_data(law, runs, **options), groups)
 
 
-def covariance_of(problem: FitWithData, groups: Any = None, robust: bool = True) -> Covariance:
+def covariance_of(problem: FitWithData, groups: Any = None) -> Covariance:
     """:func:`covariance` of a fit that is at hand with its data."""
-    notes: list[Note] = []
     slopes, weight, score, score_slope = sandwich_parts(problem)
     count, size = slopes.shape
-    degrees = max(count - size, 1)
+    bread = inverse((slopes.T * (weight * score_slope)) @ slopes, problem)
+    members, total, degrees = np.arange(count), count, max(count - size, 1)
+    notes, what = [*without_dependence_note(problem.notes, groups)], "rows"
     if groups is not None:
         members = group_numbers(problem.runs, problem.observations, groups)[problem.active]
-        total = len(np.unique(members))
+        total, what = len(np.unique(members)), "groups"
         degrees = max(total - 1, 1)
         notes += few_groups(total, "their spread is known roughly, and intervals are wide for it")
-    elif robust:
-        members, total = np.arange(count), count
-    else:
-        score_slope = np.full(count, _pooled_score_slope(problem))
-    bread = inverse((slopes.T * (weight * score_slope)) @ slopes, problem)
     # H⁻¹ S H⁻¹ with S = Σ sᵢ sᵢᵀ of the scores at the optimum (HC0) is too small, most for rows of
     # high leverage, whose residuals the fit has made small. HC3 takes the score of each row at the
     # optimum of the others instead, for the step from there to here is −(H − Hᵢ)⁻¹ sᵢ; CR3 does it
     # by whole groups, where dividing rows by 1 − h would miss what the rows of a group share. The
     # factor (G−1)/G is the jackknife's. A group without which H is singular has no such step.
-    if groups is None and not robust:
-        scores = slopes * (weight * np.sqrt(np.average(score**2, weights=weight)))[:, None]
-        whole = count / degrees * bread @ (scores.T @ scores) @ bread
-    else:
-        root, decided = sandwich_root(slopes, weight, score, score_slope, members)
-        whole = root.T @ root
-        if decided.any():
-            what = "rows" if groups is None else "groups"
-            message = (
-                f"without {decided.sum()} of the {total} {what} some combination of the parameters "
-                "is open: what they alone decide is not known from their spread, and standard "
-                "errors come out too small"
-            )
-            notes.append(Note("decided-by-one", "warning", message, inherited=False))
-    known, named = (
-        without_dependence_note(problem.notes, groups),
-        names_of(groups, len(problem.runs)),
-    )
+    root, decided = sandwich_root(slopes, weight, score, score_slope, members)
+    whole = root.T @ root
+    if decided.any():
+        message = (
+            f"without {decided.sum()} of the {total} {what} some combination of the parameters "
+            "is open: what they alone decide is not known from their spread, and standard "
+            "errors come out too small"
+        )
+        notes.append(Note("decided-by-one", "warning", message, inherited=False))
     _, jacobian = problem.natural()
     of_base = moves_of_base(
         problem.fit_problem, problem.coordinates, problem.linear, weight * score_slope
@@ -358,36 +280,26 @@ def covariance_of(problem: FitWithData, groups: Any = None, robust: bool = True)
         whole = np.pad(whole, (0, len(of_base))) + of_base[:, moving].T @ of_base[:, moving]
         jacobian = problem.linear.params_jacobian[:, moving]
         degrees = min(degrees, base.degrees)
-    return Covariance(
-        problem.fit, whole, jacobian, bread, degrees, (*known, *notes), named, problem
-    )
+    named = names_of(groups, len(problem.runs))
+    return Covariance(problem.fit, whole, jacobian, bread, degrees, tuple(notes), named, problem)
 
 
 def pooled_noise(problem: FitWithData) -> float:
     """τ: the noise of a row as the Huber loss weighs it, taken to be the same everywhere.
 
-    :func:`covariance` with ``robust=False`` is τ²·(JᵀWJ)⁻¹ where weights are 1.
+    With a small δ as many residuals as there are parameters lie within it, whatever the noise: the
+    curve goes through their points, and their density there would come out too high. So each is
+    the geometric mean of the residual and that of a fit without its row; of least squares this is
+    the standardised residual e/√(1−h).
     """
     slopes, weight, score, _ = sandwich_parts(problem)
     count, size = slopes.shape
     widened = np.average(score**2, weights=weight) * count / max(count - size, 1)
-    return float(np.sqrt(widened) / max(_pooled_score_slope(problem), 1e-300))
-
-
-def _pooled_score_slope(problem: FitWithData) -> float:
-    """E[ψ'], of residuals as wide as the noise.
-
-    With a small δ as many residuals as there are parameters lie within it, whatever the noise:
-    the curve goes through their points. Their density there would come out too high. So each is
-    the geometric mean of the residual and that of a fit without its row; of least squares this
-    is the standardised residual e/√(1−h).
-    """
-    _, off = residual_slopes(problem)
-    off = off[problem.active]
-    left_out = off + moved_by_leaving_out(problem, np.arange(len(off)))
+    off = problem.linear.residuals[problem.active]
+    left_out = off + moved_by_leaving_out(problem, np.arange(count))
     standard = np.sign(left_out) * np.sqrt(np.abs(off * left_out))
     _, score_slope = smoothed_score(standard, problem.fit.delta, problem.fit.asymmetry)
-    return float(np.average(score_slope, weights=problem.observations.weight[problem.active]))
+    return float(np.sqrt(widened) / max(np.average(score_slope, weights=weight), 1e-300))
 
 
 def sandwich_parts(problem: FitWithData) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -397,11 +309,12 @@ def sandwich_parts(problem: FitWithData) -> tuple[np.ndarray, np.ndarray, np.nda
         Slopes (n, k) of the residuals in the moving coordinates; weights, slope of the loss at
         each residual and its smoothed curvature (n,).
     """
-    active = problem.active
-    slopes, off = residual_slopes(problem)
-    score, score_slope = smoothed_score(off[active], problem.fit.delta, problem.fit.asymmetry)
+    active, linear = problem.active, problem.linear
+    score, score_slope = smoothed_score(
+        linear.residuals[active], problem.fit.delta, problem.fit.asymmetry
+    )
     weight = problem.observations.weight[active]
-    return slopes[active][:, problem.free_and_inside], weight, score, score_slope
+    return linear.jacobian[active][:, problem.free_and_inside], weight, score, score_slope
 
 
 def moved_by_leaving_out(problem: FitWithData, members: np.ndarray) -> np.ndarray:
@@ -415,11 +328,6 @@ def moved_by_leaving_out(problem: FitWithData, members: np.ndarray) -> np.ndarra
     moves, _ = leave_group_out_steps(slopes, weight, score, score_slope, members)
     _, members = np.unique(members, return_inverse=True)
     return np.sum(slopes * moves[members], axis=1)
-
-
-def residual_slopes(problem: FitWithData) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes (n, p) of the residuals in all coordinates, and the residuals (n,)."""
-    return problem.linear.jacobian, problem.linear.residuals
 
 
 def inverse(hessian: np.ndarray, problem: FitWithData) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,21 +18,110 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw._jit import in_float64
 from jaxlaw._quantities import Quantity
 from jaxlaw._result import Result
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import Fit, FittedLaw, StandardErrors, moved_params
+from jaxlaw.fitting import Fit, FittedLaw, StandardErrors, moved_params, predict_each
 from jaxlaw.laws import Law
 from jaxlaw.notes import DEPENDENT_ROWS, LOOSE_FIT, Note
-from jaxlaw.uncertainty._intervals import COLUMNS, interval_of
+from jaxlaw.uncertainty._intervals import COLUMNS, LEVEL, Interval, interval_of
 
 #: Of the covariance of a fit: the ends of a 95 % interval have an error of 0.13 of its standard
 #: deviation, and a plan that is searched draw by draw takes half a minute at 1,000.
 N_DRAWS = 400
 
 
+class DrawnParameters:
+    """What draws of the parameters show, of a bootstrap as of :class:`Draws`."""
+
+    fit: FittedLaw
+    params: Mapping[str, np.ndarray]
+    degrees: float
+
+    def conf_int(self, confidence_level: float = LEVEL) -> pd.DataFrame:
+        """Confidence interval of every fitted parameter that moves: percentiles of the draws.
+
+        Args:
+            confidence_level: share of such intervals that should hold the truth.
+
+        Returns:
+            One row a parameter, in the law's own units: ``parameter``, ``estimate``,
+            ``std_err``, ``low``, ``high``.
+
+        Raises:
+            UsageError: there are no draws, or the level is outside (0, 1).
+
+        Example:
+            >>> runs = {"C": [1e18, 1e19, 1e20, 1e21], "loss": [3.0, 2.7, 2.5, 2.2]}
+            >>> boot = jl.bootstrap("loss-compute", runs, n_resamples=10, n_starts=16)
+            >>> boot.conf_int()["parameter"].tolist()
+            ['a', 'b']
+        """
+        if not self.params:
+            raise UsageError("a fit without draws has no intervals: bootstrap it")
+        own, rows = self.fit.numbers(), []
+        for name in self.fit.law.parameter_names:
+            draws = np.asarray(self.params.get(name, own[name]), float)
+            if name not in self.fit.fixed and np.ptp(draws):
+                found = interval_of(own[name], draws, confidence_level, self.degrees)
+                rows.append((name, *map(float, found)))
+        return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
+
+    def interval(
+        self, function: Callable[[Mapping[str, Any]], Any], confidence_level: float = LEVEL
+    ) -> Interval:
+        """The interval of any function of the parameters.
+
+        Args:
+            function: function of a dict name → (R,) natural values in the law's own units, to
+                (R, …).
+            confidence_level: as for :meth:`conf_int`.
+
+        Returns:
+            ``estimate``, ``std_err``, ``low`` and ``high``, each of the function's shape.
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
+            >>> exponent = boot.interval(lambda p: p["beta"] / (p["alpha"] + p["beta"]))
+            >>> bool(exponent.low < exponent.high)
+            True
+        """
+        own = {name: np.array([value]) for name, value in self.fit.params.items()}
+        with in_float64():  # the function may be one of jax.numpy
+            estimate, draws = np.asarray(function(own))[0], np.asarray(function(self.params))
+        return interval_of(estimate, draws, confidence_level, self.degrees)
+
+    def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
+        """The target at new points by every draw, (R, …).
+
+        Args:
+            table, **inputs: points as for :meth:`jaxlaw.Fit.predict`, in units of the fitted
+                runs.
+
+        Returns:
+            float64 of the draws and the broadcast shape of the inputs.
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
+            >>> boot.predict(N=[7e9, 7e10], D=1e12).shape
+            (40, 2)
+        """
+        fit, values = self.fit, self.fit.checked_inputs(table, inputs)
+        if fit.law.inputs_per_drop:  # such inputs have an axis that parameters have not
+            each = pd.DataFrame(dict(self.params)).to_dict("records")
+            return np.stack([fit.with_params(params).predict(**values) for params in each])
+        scaled = [value * fit.units[name] for name, value in values.items()]
+        arrays = np.broadcast_arrays(*scaled)
+        flat = {name: array.ravel() for name, array in zip(values, arrays, strict=True)}
+        predicted = predict_each(fit.law, self.params, flat)
+        return predicted.reshape(len(predicted), *arrays[0].shape)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Draws(Result):
+class Draws(DrawnParameters, Result):
     """A fit and its parameters on resampled runs: all that a plan needs of a bootstrap.
 
     Attributes:
@@ -71,36 +160,6 @@ class Draws(Result):
     conflict: float = math.nan
     log_evidence: float = math.nan
     picture = "parameter_intervals"
-
-    def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
-        """Percentile interval of every fitted parameter, as :meth:`jaxlaw.Bootstrap.conf_int`.
-
-        Args:
-            confidence_level: share of such intervals that should hold the truth.
-
-        Returns:
-            One row a parameter, in the law's own units: ``parameter``, ``estimate``,
-            ``std_err``, ``low``, ``high``.
-
-        Raises:
-            UsageError: there are no draws, or the level is outside (0, 1).
-
-        Example:
-            >>> runs = {"C": [1e18, 1e19, 1e20, 1e21], "loss": [3.0, 2.7, 2.5, 2.2]}
-            >>> boot = jl.bootstrap("loss-compute", runs, n_resamples=10, n_starts=16)
-            >>> boot.draws().conf_int()["parameter"].tolist()
-            ['a', 'b']
-        """
-        if not self.params:
-            raise UsageError("a fit without draws has no intervals: bootstrap it")
-
-        own, rows = self.fit.numbers(), []
-        for name in self.law.parameter_names:
-            draws = np.asarray(self.params.get(name, own[name]), float)
-            if np.ptp(draws):  # a parameter that was held has no interval
-                found = interval_of(own[name], draws, confidence_level, self.degrees)
-                rows.append((name, *map(float, found)))
-        return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
 
     @property
     def standard_errors(self) -> StandardErrors:

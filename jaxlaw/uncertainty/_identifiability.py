@@ -8,11 +8,9 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from jaxlaw._jit import in_float64
 from jaxlaw._rounding import first_largest
 from jaxlaw._typed import checked
-from jaxlaw.fitting import Fit, FitKeywords, FittedLaw, lists_options
-from jaxlaw.fitting._objective import leave_group_out_steps
+from jaxlaw.fitting import FitKeywords, FittedLaw, lists_options, sandwich_root
 from jaxlaw.laws import Law
 from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note
@@ -69,7 +67,12 @@ def identifiability(
 
 def directions(problem: FitWithData, members: np.ndarray) -> pd.DataFrame:
     """:func:`identifiability` of a fit with its data, given the group (n,) of every observation."""
-    names, slopes, (weight, score, score_slope) = _relative_slopes(problem)
+    moving = problem.free_and_inside
+    names = [problem.fit.law.parameter_names[k] for k in moving]
+    here, inner = (values[moving] for values in problem.natural())
+    slopes, weight, score, score_slope = sandwich_parts(problem)
+    # In log |parameter|.
+    slopes = slopes @ np.linalg.solve(inner, np.diag(np.where(here == 0, 1.0, np.abs(here))))
     curved = slopes * np.sqrt(weight * score_slope)[:, None]
     _, singular, rotation = np.linalg.svd(curved, full_matrices=False)
     open_ = singular < 1e-9 * singular.max(initial=1e-300)
@@ -77,17 +80,13 @@ def directions(problem: FitWithData, members: np.ndarray) -> pd.DataFrame:
     # In coordinates in which the Hessian is 1 no direction is lost to rounding. The sandwich
     # covariance is VᵀV there, the rows of V being the steps of the optimum when a row is left out.
     units = settled.T / singular[~open_]
-    _, members = np.unique(members[problem.active], return_inverse=True)
-    count = int(members.max()) + 1
-    moves, _ = leave_group_out_steps(slopes @ units, weight, score, score_slope, members)
-    along = moves / singular[~open_] * np.sqrt((count - 1) / count)
-    _, spread, turn = np.linalg.svd(along, full_matrices=False)
+    groups = members[problem.active]
+    root, _ = sandwich_root(slopes @ units, weight, score, score_slope, groups)
+    _, spread, turn = np.linalg.svd(root / singular[~open_], full_matrices=False)
     error = np.append(np.full(open_.sum(), np.inf), spread)
     rotation = np.concatenate([rotation[open_], turn @ settled])
     largest = [row[first_largest(np.abs(row), _ALIKE)] for row in rotation]
-    rotation = (
-        rotation * np.sign(largest)[:, None]
-    )  # a direction has no sign: the largest move is upwards
+    rotation = rotation * np.sign(largest)[:, None]  # no sign: the largest move is upwards
     known = np.minimum(error, 1e9)
     parts = (known[:, None] * rotation) ** 2
     shares = parts / parts.sum(axis=0)
@@ -117,30 +116,28 @@ def open_notes(problem: FitWithData, members: np.ndarray) -> list[Note]:
     ]
 
 
-def _relative_slopes(problem: FitWithData) -> tuple[list[str], np.ndarray, tuple[np.ndarray, ...]]:
-    """Names (k), slopes (n, k) in log |parameter|; weights, pulls and curvatures (n,)."""
-    moving = problem.free_and_inside
-    names = [problem.fit.law.parameter_names[k] for k in moving]
-    here, inner = (values[moving] for values in problem.natural())
-    slopes, *rows = sandwich_parts(problem)
-    size = np.where(here == 0, 1.0, np.abs(here))
-    return names, slopes @ np.linalg.solve(inner, np.diag(size)), tuple(rows)
-
-
 def _advice(
     problem: FitWithData, names: Sequence[str], error: float, move: np.ndarray, share: np.ndarray
 ) -> str:
     if error < LOOSE:
         return ""
-    mixed = [name for name, part in zip(names, share, strict=True) if part > _SHARE]
-    if not mixed:
-        mixed = [names[first_largest(share, _ALIKE)]]
-    unknown = error > OPEN
     best = names[first_largest(share, _ALIKE)]
-    few = _few_values(problem, mixed)
+    mixed = [name for name, part in zip(names, share, strict=True) if part > _SHARE] or [best]
+    # An input with too few values to tell these parameters apart.
+    law, more = problem.fit.law, "add runs (jl.design.next_runs says which)"
+    for spec in law.inputs:
+        values = np.unique(problem.observations.inputs[spec.name][problem.active])
+        count = len(values)
+        known = (count,) if spec.domain == "positive" else tuple(values)
+        free = problem.options.free(law)
+        if count <= _FEW and {*mixed} <= {*inseparable(law, spec.name, known, free)}:
+            plural = "s" * (count > 1)
+            more = f"add runs with another {spec.name} (it has {count} value{plural})"
+            break
+    unknown = error > OPEN
     if len(mixed) == 1:
         head = f"{best} is not determined" if unknown else f"{best} is known to ±{error:.0%} only"
-        return f"{head}: fix it, or {_more_runs(problem, few, move, names)}"
+        return f"{head}: fix it, or {more}"
     listed = f"{', '.join(mixed[:-1])} and {mixed[-1]}"
     if unknown:
         head = f"{listed} cannot be distinguished"
@@ -148,57 +145,4 @@ def _advice(
         signed = dict(zip(names, move * np.sign(move[names.index(best)]), strict=True))
         steps = ", ".join(f"{name} ×{np.exp(signed[name]):.3g}" for name in mixed)
         head = f"{listed} are known only together (the fit hardly changes by {steps})"
-    return f"{head}: fix one (best {best}), or {_more_runs(problem, few, move, names)}"
-
-
-def _few_values(problem: FitWithData, mixed: Sequence[str]) -> str | None:
-    """The input that has too few values to tell these parameters apart."""
-    fit, seen = problem.fit, problem.observations
-    free = problem.options.free(fit.law)
-    for spec in fit.law.inputs:
-        values = np.unique(seen.inputs[spec.name][problem.active])
-        if len(values) > _FEW:
-            continue
-        known = (len(values),) if spec.domain == "positive" else tuple(values)
-        if set(mixed) <= set(inseparable(fit.law, spec.name, known, free)):
-            return spec.name
-    return None
-
-
-def _more_runs(
-    problem: FitWithData, few: str | None, move: np.ndarray, names: Sequence[str]
-) -> str:
-    """Which runs would settle a direction: the input, and the end of its range, that tells most."""
-    if few is not None:
-        count = len(np.unique(problem.observations.inputs[few][problem.active]))
-        return f"add runs with another {few} (it has {count} value{'s' * (count > 1)})"
-    fit, best, largest = problem.fit, "", 0.0
-    inputs = {k: v[problem.active] for k, v in problem.observations.inputs.items()}
-    middle = {name: float(np.median(values)) for name, values in inputs.items()}
-    for spec in fit.law.inputs:
-        if spec.levels:
-            continue
-        low, high = inputs[spec.name].min(), inputs[spec.name].max()
-        # Values on either side of the range; they may be at its limits.
-        ends = {"smaller": low / 4, "larger": high * 4}
-        if spec.domain == "fraction":
-            ends = {"smaller": low / 4 if spec.above_zero else 0.0, "larger": 1.0}
-        for word, end in ends.items():
-            if low <= end <= high:
-                continue
-            gain = abs(_change(fit, middle | {spec.name: end}, move, names))
-            if gain > largest:
-                best, largest = f"{word} {spec.name}", gain
-    return f"add runs with {best}" if best else "add runs"
-
-
-def _change(fit: Fit, at: dict[str, float], move: np.ndarray, names: Sequence[str]) -> float:
-    """How far a move of the parameters changes the log prediction at a point, to first order."""
-    step = 1e-4 / np.abs(move).max()
-    moved = fit.params | {
-        name: fit.params[name] * (1 + step * part) for name, part in zip(names, move, strict=True)
-    }
-    both = {name: np.array([value, moved[name]]) for name, value in fit.params.items()}
-    with in_float64():
-        before, after = map(float, fit.law.evaluate(both, **at))
-    return (after / before - 1) / step if before and np.isfinite(after / before) else 0.0
+    return f"{head}: fix one (best {best}), or {more}"

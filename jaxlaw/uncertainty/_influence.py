@@ -7,7 +7,6 @@ being the exact Hessian there; leaving the run out is, to first order, that time
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Unpack
 
 import jax
@@ -19,7 +18,7 @@ from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import Amount
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import FitKeywords, FittedLaw, fit_many, lists_options
+from jaxlaw.fitting import FitKeywords, FittedLaw, lists_options
 from jaxlaw.fitting._fit_batch import as_optimum
 from jaxlaw.fitting._objective import Problem
 from jaxlaw.fitting._transform import Model
@@ -36,10 +35,12 @@ def influence(
     on: Mapping[str, Amount] | None = None,
     *,
     groups: Any = None,
-    refits: bool = False,
     **options: Unpack[FitKeywords],
 ) -> pd.DataFrame:
-    """How far a parameter or a prediction would move if a run were left out.
+    """How far a parameter or a prediction would move if a run were left out, to first order.
+
+    It falls short where runs are few: each of five determines much of its own curve.
+    :func:`jaxlaw.cross_validate` leaves runs out and fits again.
 
     Args:
         law: fit of these runs; or a law or its name, to be fitted first.
@@ -49,15 +50,12 @@ def influence(
             runs' units.
         groups: columns or labels of rows that are left out together, as for
             :func:`jaxlaw.bootstrap`.
-        refits: whether every run (or group) is left out and the law fitted again, all by one
-            call; the derivative, which is the default, approximates that, and falls short where
-            runs are few: each of five determines much of its own curve.
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
         One row a run (indexed by what rows are called) or group (by its label: the name of a
         run, or ``1e+09/0.5`` of columns N and r): the change of every parameter, or of
-        ``value``. NaN for refits that reached no optimum.
+        ``value``.
 
     Raises:
         UsageError: the call makes no sense, or these are not the fit's runs.
@@ -74,7 +72,7 @@ def influence(
     if groups is not None:
         members = group_numbers(problem.runs, seen, groups)
         names = group_names(problem.runs, seen, groups)
-    left_out, first, number = np.unique(members, return_index=True, return_inverse=True)
+    _, first, number = np.unique(members, return_index=True, return_inverse=True)
     values = {} if on is None else fit.checked_inputs(None, on)
     if any(np.ndim(value) for value in values.values()):
         raise UsageError("influence is on one prediction: give a number for each input")
@@ -85,29 +83,14 @@ def influence(
         """The numbers whose change is wanted, by name."""
         return {"value": fit.law(params, **at)} if at else {name: params[name] for name in free}
 
-    if refits:
-        found = fit_many(
-            fit.law, seen, np.where(members == left_out[:, None], 0.0, seen.weight),
-            options=replace(problem.options, n_starts=64, n_local=8),
-            extra_starts=np.array([[*fit.params.values()]]),
-        )  # fmt: skip
-        lost = ~np.isfinite(found.objective)
-        drawn = {name: np.where(lost, np.nan, one) for name, one in found.params.items()}
     with in_float64():
-        before = wanted(fit.params)  # in their order, which jax does not keep
-        if refits:
-            after = jax.vmap(wanted)({name: jnp.asarray(one) for name, one in drawn.items()})
-            change = {
-                name: np.asarray(after[name]) - np.asarray(one) for name, one in before.items()
-            }
-        else:
-            here = jnp.asarray(problem.coordinates)
-            slopes = _moves(solved.model, solved.data, here)[:, : solved.n_rows]
-            outer = jax.jacfwd(lambda u: wanted(solved.transform.to_natural(tuple(u))))(here)
-            change = {
-                name: np.bincount(number, -np.asarray(outer[name] @ slopes) * seen.weight)
-                for name in before
-            }
+        here = jnp.asarray(problem.coordinates)
+        slopes = _moves(solved.model, solved.data, here)[:, : solved.n_rows]
+        outer = jax.jacfwd(lambda u: wanted(solved.transform.to_natural(tuple(u))))(here)
+        change = {
+            name: np.bincount(number, -np.asarray(outer[name] @ slopes) * seen.weight)
+            for name in (["value"] if at else free)
+        }
     index = names[first].rename("group") if names.name in change else names[first]
     return pd.DataFrame(change, index=index)
 

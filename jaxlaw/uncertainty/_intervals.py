@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
 
 if TYPE_CHECKING:
-    from jaxlaw.fitting import Fit
+    pass
 
 LEVEL = 0.95  # default confidence level
 #: Names of the fields of an :class:`Interval` in tables.
@@ -146,63 +146,26 @@ class ParameterIntervals(Result):
 
     def shown(self) -> dict[str, pd.DataFrame]:
         """The intervals, with the units of the parameters."""
-        return {"parameters": with_units(self.fit, self.conf_int())}
+        table = self.conf_int()
+        units = [self.fit.quantities[name].unit for name in table["parameter"]]
+        return {"parameters": table.assign(unit=units) if any(units) else table}
 
     @property
     def headline(self) -> str:
         """How they were made, and which parameter is known best and least."""
-        known = best_and_least_known(self.fit, self.conf_int(), LEVEL)
-        return f"{self.fit.law.name}, {self.how()}: {known}"
-
-
-def parameter_rows(fit: Fit, interval: Callable[[str, bool], Interval]) -> pd.DataFrame:
-    """A row for each fitted parameter; ``interval`` takes its name and whether it is positive."""
-    rows = [
-        (spec.name, *map(float, interval(spec.name, spec.scale == "log")))
-        for spec in fit.law.parameters
-        if spec.name not in fit.fixed
-    ]
-    return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
-
-
-def with_units(fit: Fit, table: pd.DataFrame) -> pd.DataFrame:
-    """A table of parameters with a column of their units, where any has one."""
-    units = [fit.quantities[name].unit for name in table["parameter"]]
-    return table.assign(unit=units) if any(units) else table
-
-
-def best_and_least_known(fit: Fit, table: pd.DataFrame, level: float) -> str:
-    """Which parameters of :func:`parameter_rows` are known best and least, in words.
-
-    Args:
-        fit: the fit.
-        table: intervals of its parameters.
-        level: confidence level of the intervals.
-    """
-    known = table[(table["std_err"] > 0) & np.isfinite(table["std_err"])]
-    if known.empty:
-        return "no parameter has a standard error"
-    relative = (known["std_err"] / known["estimate"].abs()).to_numpy()
-    best, least = int(relative.argmin()), int(relative.argmax())
-    row = known.iloc[best]
-    name, unit = row["parameter"], fit.quantities[row["parameter"]].unit
-    between = written_range(row["low"], row["high"], unit)
-    sentence = (
-        f"{name} {written(row['estimate'], unit)} ({100 * level:g} %: {between}) is known best"
-    )
-    if least == best:
-        return sentence
-    return f"{sentence}, {known.iloc[least]['parameter']} least (±{100 * relative[least]:.2g} %)"
-
-
-def point_rows(
-    fit: Fit, table: Any, inputs: Mapping[str, Any], interval: Callable[[dict], Interval]
-) -> pd.DataFrame:
-    """A row for each point; ``interval`` takes the inputs, of one shape and in the runs' units."""
-    values = fit.checked_inputs(table, inputs)
-    arrays = dict(zip(values, np.broadcast_arrays(*values.values()), strict=True))
-    columns = dict(zip(COLUMNS, interval(arrays), strict=True))
-    return pd.DataFrame({name: np.ravel(v) for name, v in (arrays | columns).items()})
+        start, table = f"{self.fit.law.name}, {self.how()}: ", self.conf_int()
+        known = table[(table["std_err"] > 0) & np.isfinite(table["std_err"])]
+        if known.empty:
+            return f"{start}no parameter has a standard error"
+        relative = (known["std_err"] / known["estimate"].abs()).to_numpy()
+        best, least = int(relative.argmin()), int(relative.argmax())
+        row, unit = known.iloc[best], self.fit.quantities[known["parameter"].iloc[best]].unit
+        between = written_range(row["low"], row["high"], unit)
+        start += f"{row['parameter']} {written(row['estimate'], unit)} ({100 * LEVEL:g} %: "
+        start += f"{between}) is known best"
+        if least == best:
+            return start
+        return f"{start}, {known['parameter'].iloc[least]} least (±{100 * relative[least]:.2g} %)"
 
 
 def intervals(

@@ -11,7 +11,6 @@ The profile's shape, and so the interval's asymmetry, is the objective's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -23,7 +22,7 @@ from scipy.special import stdtrit
 from jaxlaw._answer import Answer
 from jaxlaw._arrays import check_level
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import Amount, Quantity, written_range
+from jaxlaw._quantities import Quantity
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import (
@@ -31,7 +30,6 @@ from jaxlaw.fitting import (
     FitProblem,
     FittedLaw,
     lists_options,
-    predict_each,
     problem_of,
 )
 from jaxlaw.fitting._engine import solve
@@ -74,20 +72,17 @@ def _between(
     table: pd.DataFrame, estimate: float, degrees: int, confidence_level: float
 ) -> tuple[float, float]:
     check_level(confidence_level)
-    limit = float(stdtrit(degrees, (1 + confidence_level) / 2))
+    limit, ends = float(stdtrit(degrees, (1 + confidence_level) / 2)), []
     value, root = (table[name].to_numpy() for name in ("value", "root"))
     middle = int(np.argmin(np.abs(value - estimate)))
-    high = _crossing(value[middle:], root[middle:], limit)
-    return -_crossing(-value[middle::-1], -root[middle::-1], limit), high
-
-
-def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
-    """Where a root that rises from the estimate on first reaches the limit."""
-    beyond = np.flatnonzero(root > limit)
-    if not len(beyond) or beyond[0] == 0:
-        return np.inf
-    k = beyond[0]
-    return float(np.interp(limit, root[k - 1 : k + 1], value[k - 1 : k + 1]))
+    for sign in (-1, 1):  # where a root that rises from the estimate on first reaches the limit
+        at, rising = sign * value[middle::sign], sign * root[middle::sign]
+        beyond = np.flatnonzero(rising > limit)
+        k = beyond[0] if len(beyond) else 0
+        near = slice(k - 1, k + 1)
+        ends.append(sign * float(np.interp(limit, rising[near], at[near]) if k else np.inf))
+    low, high = ends
+    return low, high
 
 
 @lists_options
@@ -97,9 +92,7 @@ def profile(
     runs: Any,
     quantity: str,
     *,
-    at: Mapping[str, Amount] | None = None,
     groups: Any = None,
-    robust: bool = True,
     level: ConfidenceLevel = LEVEL,
     **options: Unpack[FitKeywords],
 ) -> Answer:
@@ -110,18 +103,15 @@ def profile(
         runs: table of the runs: a file, a DataFrame or dict of columns, or what
             :func:`jaxlaw.read_runs` returns.
         quantity: name of a parameter.
-        at: inputs of a point whose prediction is followed as the parameter is fixed elsewhere: how
-            much a loss far out rests on the floor ``E``, for one.
-        groups, robust: model of the noise for the calibration, see :func:`jaxlaw.covariance`.
+        groups: rows that share noise, for the calibration, see :func:`jaxlaw.covariance`.
         level: confidence level of the interval.
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
         Answer of kind ``profile``: the parameter by its name, with its interval at ``level``;
         ``estimate`` and ``std_err`` (of the sandwich covariance), ``degrees`` of Student's t,
-        ``quantity``, the ``law`` and ``params`` of the fit, and ``at``. Table ``table``
-        over 5 standard errors to either side: ``value``, ``objective`` (summed Huber loss) and
-        ``root`` (signed); with ``at=`` also ``prediction`` there.
+        ``quantity``, and the ``law`` and ``params`` of the fit. Table ``table`` over 5 standard
+        errors to either side: ``value``, ``objective`` (summed Huber loss) and ``root`` (signed).
 
     Raises:
         UsageError: no such parameter, or one that cannot be fixed.
@@ -132,21 +122,17 @@ def profile(
         >>> alpha = jl.profile("chinchilla", table, "alpha")
         >>> bool(alpha.interval["alpha"][0] < alpha.estimate < alpha.interval["alpha"][1])
         True
-        >>> floor = jl.profile("chinchilla", table, "E", at={"N": 7e10, "D": 1e12})
-        >>> list(floor.table)
-        ['value', 'objective', 'root', 'prediction']
+        >>> list(alpha.table)
+        ['value', 'objective', 'root']
 
     Shell:
         jaxlaw profile fit.json runs.csv --quantity alpha
     """
-    cov = covariance(law, runs, groups=groups, robust=robust, **options)
+    cov = covariance(law, runs, groups=groups, **options)
     problem, fit, spec = cov.problem, cov.fit, cov.fit.law.parameter(quantity)
     name, estimate = spec.name, fit.params[spec.name]
     if name in {**fit.fixed, **fit.tied, **fit.bounds}:
         raise UsageError(f"parameter {name} is fixed, tied or bounded already: profile another")
-    followed = {} if at is None else fit.checked_inputs(None, at)
-    if any(np.ndim(value) for value in followed.values()):
-        raise UsageError("at is one point: give a number for each input")
     # A Huber objective is no log likelihood: 2(Q(v) − Q) is not χ² of one degree, even in large
     # samples. To second order it is (v − v̂)²/(gᵀH⁻¹g), g the slope of the parameter in the
     # coordinates and H the smoothed Hessian, while v − v̂ has the sandwich variance gᵀVg. So
@@ -196,27 +182,14 @@ def profile(
             "it: fit again with more starts (n_starts=)"
         )
         notes.append(Note("few-starts-agree", "warning", message, inherited=False))
-    unit, target = (fit.quantities[name].unit, 1.0), fit.law.target
-    units = fit.input_units() | {"value": unit}
-    low, high = _between(table, estimate, cov.degrees, level)
-    quantities = {name: Quantity(estimate, *unit, low, high), "std_err": Quantity(error, *unit)}
-    sentence = f"{name}: {{{name}}}, standard error {{std_err}}"
-    if followed:
-        params = solved[0].params(optima) | {name: values}
-        inputs = {key: np.array([value * fit.units[key]]) for key, value in followed.items()}
-        table["prediction"] = predict_each(fit.law, params, inputs)[:, 0]
-        units["prediction"] = units[target]
-        there = map(float, np.interp([low, high], values, table["prediction"]))
-        where = ", ".join(f"{key}={float(value):g}" for key, value in followed.items())
-        sentence += (
-            f"; over that range the {target} at {where} goes from "
-            f"{written_range(*there, *units[target])} {units[target][0]}".rstrip()
-        )
+    unit, between = (fit.quantities[name].unit, 1.0), _between(table, estimate, cov.degrees, level)
+    quantities = {name: Quantity(estimate, *unit, *between), "std_err": Quantity(error, *unit)}
     return Answer(
-        kind="profile", sentence=sentence, tables={"table": table}, level=level,
-        notes=notes, quantities=quantities, units=units,
+        kind="profile", sentence=f"{name}: {{{name}}}, standard error {{std_err}}",
+        tables={"table": table}, level=level, notes=notes, quantities=quantities,
+        units=fit.input_units() | {"value": unit},
         facts={"quantity": name, "estimate": estimate, "degrees": cov.degrees, "law": fit.law.name,
-               "params": dict(fit.params), "at": {k: float(v) for k, v in followed.items()}},
+               "params": dict(fit.params)},
     )  # fmt: skip
 
 

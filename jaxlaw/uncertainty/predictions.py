@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._answer import Answer
-from jaxlaw._jit import in_float64
 from jaxlaw._quantities import Quantity, with_unit, written_range
 from jaxlaw._typed import ConfidenceLevel, checked
-from jaxlaw.data import ReadingOptions, as_schedule, read_runs, usual_columns
-from jaxlaw.data.formats import read_source
+from jaxlaw.data import ReadingOptions, as_schedule
 from jaxlaw.errors import UsageError
+from jaxlaw.fitting import runs_for
 from jaxlaw.fitting._schedule_areas import areas_of_schedule
 from jaxlaw.uncertainty._draws import Draws, as_draws
 from jaxlaw.uncertainty._intervals import LEVEL, interval_columns
@@ -59,79 +58,56 @@ def prediction(
         jaxlaw predict fit.json --at N=1e9,7e9,D=1e12
     """  # noqa: E501
     (draws,) = as_draws(fit)
-    law, target = draws.fit.law, draws.fit.law.target
+    fitted, law, target = draws.fit, draws.fit.law, draws.fit.law.target
     if (runs is None) == (at is None):
         raise UsageError("say where to predict: a table of points, or at={'N': …}, not both")
-    if runs is None:
-        given = {name: at[name] for name in at}
-    else:
-        source = read_source(runs, None, reading.get("format"))
-        own = {**reading, "format": None}
-        columns = dict(own.pop("columns", None) or {})
-        columns = usual_columns(draws.fit, source.frame, columns, reading.get("corpus"))
-        given = read_runs(source, columns, **own).table
-        if target in given and np.isfinite(given[target].to_numpy(float)).all():
-            return draws.fit.score(runs, **reading)
-    inputs = draws.fit.checked_inputs(None, {name: given[name] for name in law.input_names}
-                                      if runs is not None else given)  # fmt: skip
-    points = dict(
-        zip(inputs, map(np.atleast_1d, np.broadcast_arrays(*inputs.values())), strict=True)
-    )
-    values = _of_every_draw(draws, points)
-    labels = {spec.name for spec in law.inputs if spec.levels}
-    table = pd.DataFrame({name: given[name] if name in labels else points[name]
-                          for name in points})  # fmt: skip
+    given = at
+    if runs is not None:
+        read = runs_for(fitted, runs, reading).table
+        if target in read and np.isfinite(read[target].to_numpy(float)).all():
+            return fitted.score(runs, **reading)
+        given = {name: read[name] for name in law.input_names if name in read}
+    inputs = fitted.checked_inputs(None, given)
+    arrays = map(np.atleast_1d, np.broadcast_arrays(*inputs.values()))
+    points = law.labelled(dict(zip(inputs, arrays, strict=True)))
+    values, table = _by_every_draw(draws, points), pd.DataFrame(points)
     found = interval_columns(target, values, level, draws.degrees)
-    outside = np.broadcast_to(draws.fit.is_extrapolation(**points), values[0].shape)
-    units = draws.fit.input_units()
-    if len(table) == 1:
-        return _of_one(draws, table.iloc[0].to_dict(), found, bool(outside[0]), units, level)
-    table = table.assign(**found, outside=outside)
-    between = written_range(values[0].min(), values[0].max(), *units[target])
-    sentence = f"{len(table):,} points: {target} {between} {units[target][0]}".rstrip()
-    sentence += f"; {int(outside.sum()):,} of them outside the fitted range"
-    return Answer(
-        kind="prediction", sentence=sentence, tables={"points": table}, units=units, level=level
-    )  # fmt: skip
-
-
-def _of_one(
-    draws: Draws, row: dict[str, Any], found: Mapping[str, np.ndarray], outside: bool,
-    units: dict[str, tuple[str, float]], level: float,
-) -> Answer:  # fmt: skip
-    """The answer of a single point: its inputs, the prediction, and how far it is from the runs."""
-    fit, target = draws.fit, draws.fit.law.target
+    outside = np.broadcast_to(fitted.is_extrapolation(**points), values[0].shape)
+    units = fitted.input_units()
+    if len(table) > 1:
+        table = table.assign(**found, outside=outside)
+        between = written_range(values[0].min(), values[0].max(), *units[target])
+        sentence = f"{len(table):,} points: {target} {between} {units[target][0]}".rstrip()
+        sentence += f"; {int(outside.sum()):,} of them outside the fitted range"
+        return Answer(
+            kind="prediction", sentence=sentence, tables={"points": table}, units=units, level=level
+        )  # fmt: skip
+    # Of a single point: its inputs, the prediction, and how far it is from the runs.
+    row = table.iloc[0].to_dict()
     where = ", ".join(
         with_unit(spec.name, row[spec.name], units[spec.name][1], spec.counts)
         if not spec.levels
         else f"{spec.name} {row[spec.name]}"
-        for spec in fit.law.inputs
+        for spec in law.inputs
     )
     bounds = [float(found[f"{target}_{end}"][0]) for end in ("low", "high") if len(found) > 1]
     quantity = Quantity(float(found[target][0]), *units[target], *bounds)
-    numbers = {name: value for name, value in row.items() if not isinstance(value, str)}
-    beyond = fit.times_beyond(numbers)
+    beyond = fitted.times_beyond({k: v for k, v in row.items() if not isinstance(v, str)})
+    far = beyond > 1
     sentence = f"{where}: {target} {{{target}}}"
-    if outside and not beyond > 1:
+    if outside[0] and not far:
         sentence += "; outside the fitted range"
     return Answer(
         kind="prediction", sentence=sentence, quantities={target: quantity}, units=units,
-        level=level, beyond=beyond if not outside or beyond > 1 else np.nan, point=row,
-        facts={"outside": outside},
+        level=level, beyond=beyond if far or not outside[0] else np.nan, point=row,
+        facts={"outside": bool(outside[0])},
     )  # fmt: skip
 
 
-def _of_every_draw(draws: Draws, points: Mapping[str, np.ndarray]) -> np.ndarray:
+def _by_every_draw(draws: Draws, points: Mapping[str, Any]) -> np.ndarray:
     """(1 + R, k) predictions at k points in the units of the runs, of the fit and of its draws."""
-    fit, values = draws.fit, draws.values
-    size = len(next(iter(points.values())))
-    if fit.law.inputs_per_drop:  # their inputs have an axis that parameters have not
-        every = [{name: one[row] for name, one in values.items()} for row in range(draws.rows)]
-        return np.stack([fit.with_params(params).predict(**points) for params in every])
-    params = {name: np.repeat(one, size) for name, one in values.items()}
-    inputs = {name: np.tile(one * fit.units[name], draws.rows) for name, one in points.items()}
-    with in_float64():
-        return np.asarray(fit.law.evaluate(params, **inputs)).reshape(draws.rows, size)
+    own = draws.fit.predict(**points)[None]
+    return np.concatenate([own, draws.predict(**points)]) if draws.params else own
 
 
 @checked
@@ -194,9 +170,7 @@ def predicted_curve(
         table = fitted.predict_curve(schedule, at_steps, **options, **inputs)
         if draws.rows > 1:
             areas = areas_of_schedule(fitted, schedule, at_steps, **options)[1]
-            points = fitted.checked_inputs(areas, inputs)
-            arrays = np.broadcast_arrays(*points.values())
-            values = _of_every_draw(draws, dict(zip(points, arrays, strict=True)))
+            values = _by_every_draw(draws, areas | inputs)
             table = table.assign(**interval_columns(target, values, level, draws.degrees))
         return table
 
@@ -206,14 +180,11 @@ def predicted_curve(
     parts = [f"{target} {{{target}}}"]
     parts += [f"{name} {end[name]:+.3g}" for name in ("annealing", "shift") if end[name]]
     share = table["outside"].mean()
-    where = (
-        f"{share:.0%} of these steps lie beyond the fitted curves"
-        if share
-        else ("within the fitted curves")
-    )
+    where = f"{share:.0%} of these steps lie beyond" if share else "within"
+    sentence = f"after {end['step']:,} steps: {', '.join(parts)}; {where} the fitted curves"
     units = dict.fromkeys((target, "base", "annealing", "shift"), fitted.input_units()[target])
     return Answer(
-        kind="curve", sentence=f"after {end['step']:,} steps: {', '.join(parts)}; {where}",
+        kind="curve", sentence=sentence,
         quantities={target: Quantity(float(end[target]), *units[target], *bounds)},
         tables={"curve": table}, units=units, level=level,
         curves=lambda: {"curve": along(None)},

@@ -123,8 +123,9 @@ def noisier_at_large_sizes():
 def test_the_deviation_before_new_runs_is_the_covariances(noisier_at_large_sizes, groups):
     fit, table = noisier_at_large_sizes
     selection = next_runs(fit, table, CANDIDATES, predict=FAR, n=2, groups=groups)
-    predicted = jl.covariance(fit, table, groups=groups).prediction(FAR)
-    relative = predicted["std_err"].item() / predicted["estimate"].item()
+    covariance = jl.covariance(fit, table, groups=groups)
+    predicted = covariance.interval(lambda params: fit.law(params, **FAR))
+    relative = float(predicted.std_err / predicted.estimate)
     assert selection.before == pytest.approx(relative, rel=1e-6)
     assert selection.after < selection.before
 

@@ -58,7 +58,7 @@ def test_uncertainty_is_the_same_in_float64():
     pd.testing.assert_frame_equal(again.conf_int(), boot.conf_int())
     there = through(cov)
     assert there.problem.fit_problem.data.target.dtype == np.float64
-    pd.testing.assert_frame_equal(there.prediction(POINT), cov.prediction(POINT))
+    np.testing.assert_array_equal(there.draws().predict(POINT), cov.draws().predict(POINT))
     assert through(profile).interval == profile.interval
     pd.testing.assert_frame_equal(jl.influence(through(fit), table), jl.influence(fit, table))
 

@@ -11,15 +11,14 @@ from jaxlaw import simulate
 from jaxlaw.fitting import student_interval
 from jaxlaw.fitting._objective import kernel_width
 from jaxlaw.uncertainty._bootstrap import degrees_of, resamples
-from jaxlaw.uncertainty._covariance import moved_by_leaving_out, residual_slopes
+from jaxlaw.uncertainty._covariance import moved_by_leaving_out
 from jaxlaw.uncertainty._fit_problem import fit_with_data
 from jaxlaw.uncertainty._groups import group_numbers
 from jaxlaw.uncertainty._intervals import interval_of, percentile_interval
 from jaxlaw.uncertainty._resampling import (
     resampled_residuals,
     resampled_weights,
-    score_centre,
-    student_scales,
+    wild_residuals,
 )
 from tests.conftest import chinchilla_runs, needs_data
 
@@ -33,22 +32,22 @@ def drawn(chinchilla_fit) -> jl.Bootstrap:
 
 
 def test_what_a_file_holds_gives_the_same_intervals(drawn, chinchilla_fit, tmp_path):
-    """Of a bootstrap and of a covariance; what needs the runs says so."""
-    at = {"N": [7e9, 7e10], "D": 1e12}
+    """Of a bootstrap and of a covariance."""
     for result in (drawn, jl.covariance(chinchilla_fit, TABLE)):
         result.save(tmp_path / "kept.json")
         again = jl.load(tmp_path / "kept.json")
         pd.testing.assert_frame_equal(again.conf_int(0.9), result.conf_int(0.9))
-        pd.testing.assert_frame_equal(again.prediction(**at), result.prediction(**at))
         assert again.to_dict() == result.to_dict() and again.summary() == result.summary()
         result.save(tmp_path / "kept.csv")
         kept = pd.read_csv(tmp_path / "kept.csv")
         pd.testing.assert_frame_equal(kept, result.conf_int(), check_dtype=False)
     drawn.save(tmp_path / "kept.json")
-    again = jl.load(tmp_path / "kept.json")
+    again, at = jl.load(tmp_path / "kept.json"), {"N": [7e9, 7e10], "D": 1e12}
     assert (
         jl.planning.allocation(again, 1e21).interval == jl.planning.allocation(drawn, 1e21).interval
     )
+    before, after = (jl.uncertainty.prediction(one, at=at).points for one in (drawn, again))
+    pd.testing.assert_frame_equal(after, before)
 
 
 @pytest.mark.full
@@ -72,10 +71,10 @@ def test_predictions_are_known_better_than_parameters(drawn):
         predicted[7], one["E"] + one["A"] / np.array(at["N"]) ** one["alpha"]
         + one["B"] / 1e12 ** one["beta"], rtol=1e-9,
     )  # fmt: skip
-    table = drawn.prediction(**at)
+    table = jl.uncertainty.prediction(drawn, at=at).points
     truth = TRUTH["E"] + 406.4 / table["N"] ** 0.34 + 410.7 / 1e12**0.28
-    assert ((table["low"] < truth) & (truth < table["high"])).all()
-    assert (table["std_err"] / table["estimate"] < 0.02).all()
+    assert ((table["loss_low"] < truth) & (truth < table["loss_high"])).all()
+    assert (predicted.std(axis=0) / table["loss"] < 0.02).all()
     assert drawn.params["A"].std() / TRUTH["A"] > 0.02
 
 
@@ -99,11 +98,9 @@ def test_bootstraps_of_the_same_runs_are_paired(chinchilla_fit, drawn):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", ["residual", "wild"])
-def test_other_kinds_are_as_wide_as_the_sandwich_of_their_noise(chinchilla_fit, kind):
-    bootstrap = jl.bootstrap(chinchilla_fit, TABLE, 300, kind=kind, progress=False)
-    reference = jl.covariance(chinchilla_fit, TABLE, robust=kind == "wild").conf_int()
-    errors = reference.set_index("parameter")["std_err"]
+def test_the_wild_bootstrap_is_as_wide_as_the_sandwich(chinchilla_fit):
+    bootstrap = jl.bootstrap(chinchilla_fit, TABLE, 300, kind="wild", progress=False)
+    errors = jl.covariance(chinchilla_fit, TABLE).conf_int().set_index("parameter")["std_err"]
     for name, values in bootstrap.params.items():
         assert np.std(values) == pytest.approx(errors[name], rel=0.15)
 
@@ -112,7 +109,7 @@ def test_residuals_as_if_left_out_are_those_of_fits_without_them(chinchilla_fit)
     """In least squares; of groups, by the block of the hat matrix."""
     squares = replace(chinchilla_fit, delta=np.inf)
     problem = replace(fit_with_data(chinchilla_fit, TABLE), fit=squares)
-    slopes, off = residual_slopes(problem)
+    slopes, off = problem.linear.jacobian, problem.linear.residuals
     basis, _ = np.linalg.qr(slopes)
     hat = basis @ basis.T
     rows = moved_by_leaving_out(problem, np.arange(len(TABLE)))
@@ -131,12 +128,12 @@ def test_whole_groups_are_drawn():
     by_group = counts.reshape(50, 9, 27)
     assert (by_group == by_group[:, :, :1]).all()
     assert (counts.sum(axis=1) == 243).all() and len(np.unique(counts)) > 2
-    factors = resampled_residuals(np.ones(243), 2000, 0, "wild", groups=groups).reshape(2000, 9, 27)
+    factors = wild_residuals(np.ones(243), 2000, 0, groups).reshape(2000, 9, 27)
     assert (factors == factors[:, :, :1]).all()
     np.testing.assert_allclose(np.unique(factors) ** 2, [1.5, 1, 0.5, 0.5, 1, 1.5])
     assert factors.mean() == pytest.approx(0, abs=0.02)
     assert factors.var() == pytest.approx(1, abs=0.02)
-    signs = resampled_residuals(np.ones(243), 50, 0, "wild")
+    signs = wild_residuals(np.ones(243), 50, 0, np.arange(243))
     assert set(signs.flat) == {-1.0, 1.0}
 
 
@@ -149,7 +146,7 @@ def test_residuals_are_smoothed_where_the_fit_sees_their_density(chinchilla_fit)
         _, targets = resamples(one, 200, "wild", rows, 0)
         drawn[name] = np.abs(np.log(targets) - one.linear.prediction)
     np.testing.assert_allclose(drawn["squares"], drawn["squares"][:1].repeat(200, 0), rtol=1e-6)
-    off = residual_slopes(problem)[1] + moved_by_leaving_out(problem, rows)
+    off = problem.linear.residuals + moved_by_leaving_out(problem, rows)
     spread = (drawn["huber"] ** 2).mean() - (off**2).mean()
     assert np.sqrt(spread) == pytest.approx(kernel_width(off), rel=0.05)
 
@@ -159,8 +156,6 @@ def test_draws_depend_on_rows_groups_and_seed_alone():
     counts = resampled_weights(rows, 100, 3)
     np.testing.assert_array_equal(counts[:40], resampled_weights(rows[::-1], 40, 3)[:, ::-1])
     assert (counts != resampled_weights(rows, 100, 4)).any()
-    residuals = resampled_residuals(np.arange(20.0), 100, 3)
-    assert residuals.shape == (100, 20) and set(residuals.flat) == set(range(20))
 
 
 def test_bayesian_weights_leave_no_group_out():
@@ -171,17 +166,13 @@ def test_bayesian_weights_leave_no_group_out():
     assert weights.var() == pytest.approx(1, abs=0.05)
 
 
-def test_parametric_noise_of_few_degrees_is_that_of_students_t():
-    from scipy.stats import t
-
-    drawn = resampled_residuals(np.full(2, 3.0), 20_000, 0, "parametric", degrees=4)[:, 0]
-    expected = 3 * t.ppf([0.05, 0.25, 0.75, 0.95], 4)
-    np.testing.assert_allclose(np.quantile(drawn, [0.05, 0.25, 0.75, 0.95]), expected, rtol=0.05)
+def test_residuals_have_one_scale_a_resample_and_students_t_degrees():
     left = np.array([1.0, -1.0])
     more = resampled_residuals(left, 50, 0, size=5, degrees=3)
-    assert more.shape == (50, 5) and len(np.unique(np.abs(more))) == 50  # one scale a resample
-    scales = student_scales(np.array([0, 5]), (6, 2), np.random.default_rng(0))
-    assert (scales[:, 0] == 0).all() and (scales[:, 1] > 0).all()
+    assert more.shape == (50, 5)
+    np.testing.assert_allclose(np.abs(more), np.abs(more[:, :1]).repeat(5, 1))
+    square = resampled_residuals(left, 20_000, 0, size=1, degrees=9) ** 2
+    assert square.mean() == pytest.approx(9 / 7, rel=0.03)  # the variance of t with 9 degrees
 
 
 def test_groups_are_columns_or_labels():
@@ -206,15 +197,6 @@ def test_groups_are_columns_or_labels():
     table.loc[3, "run"] = None
     with pytest.raises(jl.DataError, match="row 3: no group"):
         group_numbers(jl.read_runs(table.iloc[:9], {"N": "size"}), seen, "run")
-
-
-def test_scores_about_their_centre_sum_to_nothing():
-    residuals = np.random.default_rng(0).standard_t(2, 101)
-    assert score_centre(residuals, np.inf, 1.0) == pytest.approx(residuals.mean())
-    assert score_centre(residuals, 1e-9, 1.0) == pytest.approx(np.median(residuals), abs=1e-6)
-    moved = residuals - score_centre(residuals, 0.5, 3.0)
-    pull = np.where(moved > 0, 3.0, 1.0) * np.clip(moved, -0.5, 0.5)
-    assert pull.sum() == pytest.approx(0, abs=1e-9)
 
 
 def test_percentiles_that_are_infinite_are_draws():
@@ -255,8 +237,8 @@ def test_intervals_of_few_degrees_go_as_far_out_as_students_t():
 def test_degrees_are_those_of_what_is_drawn(chinchilla_fit):
     problem = fit_with_data(chinchilla_fit, TABLE)
     rows, nine = np.arange(243), np.arange(243) // 27
-    result = [degrees_of(problem, kind, rows) for kind in ("case", "residual", "wild")]
-    assert result == [np.inf, np.inf, 238]
+    result = [degrees_of(problem, kind, rows) for kind in ("case", "wild")]
+    assert result == [np.inf, 238]
     assert [degrees_of(problem, kind, nine) for kind in ("case", "wild")] == [8, 8]
 
 
