@@ -89,6 +89,7 @@ class Column:
         unit: raw units per unit of the user's column.
         declared: whether the user declared the unit.
         spec: the law's specification of the input.
+        complement: whether it is 1 minus the user's column.
     """
 
     location: Location
@@ -97,6 +98,7 @@ class Column:
     unit: float
     declared: bool
     spec: Input
+    complement: bool = False
 
     @property
     def values(self) -> np.ndarray:
@@ -199,9 +201,7 @@ def raw_units(name: str, unit: Any) -> float:
     if not 0 < scale < np.inf:
         raise UsageError(
             f"units: {name}: {unit!r} is not a unit; give the raw units per unit of the column "
-            "(1, 1e6, 1e9) or K, M, B, T",
-            argument="units",
-            value=unit,
+            "(1, 1e6, 1e9) or K, M, B, T"
         )
     return scale
 
