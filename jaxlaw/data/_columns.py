@@ -70,6 +70,12 @@ class Location:
         """
         return DataError(message, file=self.source, row=label, column=self.column, value=value)
 
+    def of_run(self, run: Any, rows: pd.DataFrame, k: int, problem: str) -> DataError:
+        """The error of the row at place k of those of a run."""
+        label = rows.index[k]
+        message = f"{self}: run {run}: {self.rows([label])}: {problem}"
+        return self.error(message, label, rows[self.name].iloc[k])
+
     def refuse(self, bad: np.ndarray, labels: Any, values: Any, remedy: str) -> None:
         """Raise DataError where rows (n,) are bad: names them, their values, and what to do."""
         if bad.any():

@@ -437,7 +437,8 @@ def read_runs(
             DataFrame of pandas or polars, pyarrow table, dict of arrays, list of dicts, structured
             array; or Runs or LossCurves, if nothing else is given.
         columns: canonical name → the user's column, such as ``{"N": "n_params"}``, or an
-            expression of columns: ``{"D": "compute/(6*n_params)"}``. A column that has the
+            expression of columns: ``{"D": "compute/(6*n_params)"}``; of ``run`` also several
+            columns that name it together: ``["size", "seed"]``. A column that has the
             canonical name needs no entry, nor does the only one of a known name (``n_params``,
             ``val_loss``), which a note names. In place of ``r`` and ``loss`` also ``r_d``,
             ``r_g``, ``loss_d``, ``loss_g``, for the domain and the general corpus; ``corpus`` says
@@ -492,7 +493,18 @@ def read_runs(
         return _with_target(source, target)
     table = with_values(read_source(source, name, format), values)
     frame, file, word = table.frame, table.source, table.word
-    given, scales = _declared(columns or {}, units or {}, file)
+    columns = dict(columns or {})
+    if len(parts := parts_of(columns.get("run"), frame.columns)) > 1:
+        for part in parts:
+            if part not in frame:
+                raise missing_column("run", " (for run)", part, frame.columns, file)
+        cells = frame[parts].astype(object)
+        # A run of which one part is missing has no name, which is refused with its row.
+        joined = cells.map(str).agg(" ".join, axis=1).where(cells.notna().all(axis=1), None)
+        columns["run"] = ",".join(map(str, parts))
+        frame = frame.assign(**{columns["run"]: joined})
+        table = dataclasses.replace(table, frame=frame)
+    given, scales = _declared(columns, units or {}, file)
     mapping, scales, notes = _taken(frame, file, given, scales, target)
     mapping |= {name: column for name, column in given.items() if column in frame}
     frame, scales = _counted(table, mapping, scales)
@@ -685,7 +697,8 @@ def _declared(
     every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
     inputs = [*INPUTS, *(spec.name for law in every for spec in law.inputs), *SIDES["r"]]
     targets = ["loss", *(law.target for law in every), *SIDES["loss"]]
-    _check_names(units, "units", dict.fromkeys(name for name in inputs if name not in targets))
+    counted = dict.fromkeys([*(name for name in inputs if name not in targets), "step"])
+    _check_names(units, "units", counted)
     _check_names(columns, "columns", dict.fromkeys([*inputs, *targets, *CURVE_COLUMNS]))
     by_column: dict[Any, str] = {}
     for name, column in columns.items():
