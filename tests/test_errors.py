@@ -110,18 +110,6 @@ def test_a_bad_cell_of_a_loss_curve(cells, options, row, column, value):
     assert (error.row, error.column, error.value) == (row, column, value)
 
 
-def test_a_wrong_argument_is_named_with_its_value():
-    for call, argument, value in (
-        (lambda: jl.read_runs(GOOD, units={"N": "X"}), "units", "X"),
-        (lambda: jl.read_runs(GOOD, {"size": "params"}), "columns", "size"),
-        (lambda: jl.read_loss_curves(CURVE, fill="x"), "fill",
-         "x"),
-    ):  # fmt: skip
-        with pytest.raises(jl.UsageError) as caught:
-            call()
-        assert (caught.value.argument, caught.value.value) == (argument, value)
-
-
 def test_other_tables_name_the_cell_too():
     steps = {"step": [0, 1000, 5000], "loss": [3.0, -1.0, 2.0]}
     error = error_of(jl.data.learnability_coefficients, steps)

@@ -21,6 +21,8 @@ from jaxlaw.laws._parameters import INPUTS
 
 #: Shares and losses of the two sides of a two-corpus mixture, by the plain name they stand for.
 SIDES = {"r": ("r_d", "r_g"), "loss": ("loss_d", "loss_g")}
+#: Each of these names → all that stand for the same.
+SAME = {name: {plain, *sides} for plain, sides in SIDES.items() for name in (plain, *sides)}
 
 #: Columns that say where on which curve a row is (:mod:`jaxlaw.data`).
 CURVE_COLUMNS = ("run", "step", "lr", "schedule", "phase")

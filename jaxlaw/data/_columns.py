@@ -70,6 +70,12 @@ class Location:
         """
         return DataError(message, file=self.source, row=label, column=self.column, value=value)
 
+    def of_run(self, run: Any, rows: pd.DataFrame, k: int, problem: str) -> DataError:
+        """The error of the row at place k of those of a run."""
+        label = rows.index[k]
+        message = f"{self}: run {run}: {self.rows([label])}: {problem}"
+        return self.error(message, label, rows[self.name].iloc[k])
+
     def refuse(self, bad: np.ndarray, labels: Any, values: Any, remedy: str) -> None:
         """Raise DataError where rows (n,) are bad: names them, their values, and what to do."""
         if bad.any():
@@ -89,6 +95,7 @@ class Column:
         unit: raw units per unit of the user's column.
         declared: whether the user declared the unit.
         spec: the law's specification of the input.
+        complement: whether it is 1 minus the user's column.
     """
 
     location: Location
@@ -97,6 +104,7 @@ class Column:
     unit: float
     declared: bool
     spec: Input
+    complement: bool = False
 
     @property
     def values(self) -> np.ndarray:
@@ -199,9 +207,7 @@ def raw_units(name: str, unit: Any) -> float:
     if not 0 < scale < np.inf:
         raise UsageError(
             f"units: {name}: {unit!r} is not a unit; give the raw units per unit of the column "
-            "(1, 1e6, 1e9) or K, M, B, T",
-            argument="units",
-            value=unit,
+            "(1, 1e6, 1e9) or K, M, B, T"
         )
     return scale
 

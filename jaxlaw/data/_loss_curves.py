@@ -18,11 +18,10 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._rounding import ROUNDING
-from jaxlaw._tables import Table
 from jaxlaw._typed import checked
 from jaxlaw._where import rows_where
-from jaxlaw.data._aliases import known_columns, parts_of
-from jaxlaw.data._columns import Corpus, missing_column, numbers, raw_units
+from jaxlaw.data._aliases import known_columns
+from jaxlaw.data._columns import Corpus, missing_column, numbers
 from jaxlaw.data._row_areas import (
     AREAS,
     DROPS,
@@ -41,7 +40,6 @@ from jaxlaw.data._run_schedules import (
     optimizer_steps,
 )
 from jaxlaw.data._runs import Reading, Runs, RunsSource, has_loss, read_runs, refuse_rows
-from jaxlaw.data.formats import read_source, with_values
 from jaxlaw.errors import ColumnError, DataError, UsageError, listed, nearest
 from jaxlaw.notes import Note, by_weight
 from jaxlaw.schedules import Schedule
@@ -192,27 +190,22 @@ class LossCurves(RunsSource):
             (80, 10, 80.0)
         """
         if not points >= 2:
-            raise UsageError(f"points is 2 or more, not {points}", argument="points", value=points)
+            raise UsageError(f"points is 2 or more, not {points}")
         old = np.ones(len(self.table)) if self.rows.weight is None else self.rows.weight
         weight, keep = np.zeros(len(old)), np.zeros(len(old), bool)
-        for index in self._phases():
-            steps = self.table["step"].to_numpy()[index]
-            kept = keep_spaced(steps, int(points))
-            keep[index[kept]] = True
-            weight[index[kept]] = inherited_weight(steps, kept, old[index])
+        all_steps, runs = self.table["step"].to_numpy(), self.table["run"].to_numpy()
+        done = optimizer_steps(self.table, self.run_schedules)
+        for run, followed in self.run_schedules.items():
+            late = done > (followed.schedule.boundary or np.inf)
+            for phase in (~late, late):
+                if len(index := np.flatnonzero((runs == run) & phase)):
+                    steps = all_steps[index]
+                    kept = keep_spaced(steps, int(points))
+                    keep[index[kept]] = True
+                    weight[index[kept]] = inherited_weight(steps, kept, old[index])
         message = f"{int(keep.sum())} of {len(keep)} points kept; they have the weight of all"
         rows = self.rows.noted("filtered", message, weight=weight)
         return dataclasses.replace(self, rows=rows)._kept(keep)
-
-    def _phases(self) -> Iterator[np.ndarray]:
-        """Positions of the rows of each phase of each run."""
-        done, runs = optimizer_steps(self.table, self.run_schedules), self.table["run"].to_numpy()
-        for run, run_schedule in self.run_schedules.items():
-            boundary = run_schedule.schedule.boundary
-            late = done > (np.inf if boundary is None else boundary)
-            for phase in (~late, late):
-                if len(index := np.flatnonzero((runs == run) & phase)):
-                    yield index
 
     def _chosen(
         self, runs: tuple[str, ...], where: str | None
@@ -224,7 +217,7 @@ class LossCurves(RunsSource):
         for run in runs:
             if run not in known:
                 message = f"there is no run '{run}'; runs: {listed(known)}.{nearest(run, known)}"
-                raise UsageError(message, argument="runs", value=run)
+                raise UsageError(message)
         keep = self.table["run"].isin(runs or known).to_numpy()
         if where is None:
             return keep, ()
@@ -233,22 +226,21 @@ class LossCurves(RunsSource):
         message = f"{source}: where ({where}) keeps {fulfilled.sum() or 'none'} of the {len(keep)} "
         message += f"rows{left_out}"
         if not fulfilled.any():
-            raise DataError(message, file=source, argument="where", value=where)
+            raise DataError(message, file=source)
         return keep & fulfilled, (Note("filtered", "info", message),) * bool(left_out)
 
     def _kept(self, keep: np.ndarray, notes: tuple[Note, ...] = ()) -> LossCurves:
         source = self.rows.source
         if not keep.any():
             raise DataError(f"{source}: no row is left of {len(keep)}", file=source)
-        weight = self.rows.weight
+        weight, reading = self.rows.weight, self.rows.reading or Reading()
+        lost = dict.fromkeys((*reading.lost, "rows chosen by only(), without() or thinned()"))
         rows = dataclasses.replace(
             self.rows,
             table=self.table[keep],
             weight=None if weight is None else weight[keep],
             notes=(*self.rows.notes, *notes),
-            reading=(self.rows.reading or Reading()).incomplete(
-                "rows chosen by only(), without() or thinned()"
-            ),
+            reading=dataclasses.replace(reading, lost=tuple(lost)),
         )
         left = {*rows.table["run"]}
         return LossCurves(rows, {r: one for r, one in self.run_schedules.items() if r in left})
@@ -317,26 +309,14 @@ def read_loss_curves(
         >>> curves.runs().table[["run", "step", "S1"]].round(4).values.tolist()
         [['a', 50.0, 0.05], ['a', 100.0, 0.1], ['b', 100.0, 0.099]]
     """
-    table = with_values(read_source(source, name, format), values)
-    columns, units = dict(columns or {}), dict(units or {})
-    step_unit = raw_units("step", units.pop("step")) if "step" in units else None
-    parts = parts_of(columns.get("run"), table.frame.columns)
-    if len(parts) > 1:
-        table, columns["run"] = _with_run(table, parts)
     # All rows, which may log rates, and those with a loss: trainers log other metrics in rows of
     # their own, at any step.
-    every = read_runs(
-        table, columns, units,
-        weight=weight, where=where, corpus=corpus, drop_invalid=drop_invalid,
-    )  # fmt: skip
-    every = _curve_columns(every, step_unit)
-    if format is not None or values or step_unit is not None:
-        old = every.reading or Reading()
-        steps = {} if step_unit is None else {"step": step_unit}
-        given = {"format": format, "values": dict(values or {}), "units": old.units | steps}
-        every = dataclasses.replace(every, reading=dataclasses.replace(old, **given))
+    every = _curve_columns(read_runs(
+        source, columns, units, weight=weight, where=where, corpus=corpus,
+        drop_invalid=drop_invalid, name=name, format=format, values=values,
+    ))  # fmt: skip
     rows = _with_losses(every)
-    _check_order(rows)
+    file, at_step, rates = rows.source, rows.location("step"), rows.location("lr")
     # Parsed once, so that runs of one line share it, and their areas are computed once.
     schedule = None if schedule is None else as_schedule(schedule)
     cells = every.table["schedule"] if "schedule" in every.table and schedule is None else []
@@ -348,37 +328,59 @@ def read_loss_curves(
     )
     followed, logs = {}, dict(list(every.table.groupby("run", sort=False)))
     for run, own in rows.table.groupby("run", sort=False):
-        first = _number("first_step", _of_run("first_step", first_step, own, rows))
-        before = _number("S1_before", _of_run("S1_before", S1_before, own, rows))
-        log, rates = logs[run], rows.location("lr")
+        phases = [own]
+        if "phase" in own:
+            phases = [own[own["phase"] == name] for name in ("pt", "cpt")]
+        for part in phases:
+            if len(back := np.flatnonzero(np.diff(part["step"]) <= 0)):
+                before, step = part["step"].iloc[back[0] : back[0] + 2]
+                raise at_step.of_run(
+                    run, part, back[0] + 1,
+                    f"step {step:.0f} after {before:.0f}; one curve has one loss a step, in order: "
+                    "sort the rows, give each curve its own name in column run, and choose one of "
+                    "several losses with where=",
+                )  # fmt: skip
+        first = _number("first_step", first_step, own, rows)
+        before = _number("S1_before", S1_before, own, rows)
         if schedule is not None:
             one = RunSchedule(schedule, first or 0)
         elif parsed:
             one = RunSchedule(parsed[_of_run("schedule", "schedule", own, rows)], first or 0)
         else:
-            one = logged_schedule(log, rates, run, fill, first)
+            one = logged_schedule(logs[run], rates, run, fill, first)
         if one is None:
             raise UsageError(
-                f"{rows.source}: no schedule for run {run}; pass a line, "
-                "schedule='cosine:peak=…,steps=…', or one for each run in a column schedule, or "
-                "log the rate of every step in a column lr",
-                file=rows.source,
-                argument="schedule",
+                f"{file}: no schedule for run {run}; pass a line, schedule='cosine:peak=…,steps=…',"
+                " or one for each run in a column schedule, or log the rate of every step in a "
+                "column lr"
             )
         if before is None and one.first_step > 0:
             raise UsageError(
-                f"{rows.source}: run {run}: its schedule begins after step {one.first_step}; pass "
+                f"{file}: run {run}: its schedule begins after step {one.first_step}; pass "
                 "S1_before=, the sum of the rates up to there (about peak × steps / 2 for a linear "
-                "warm-up)",
-                file=rows.source,
-                argument="S1_before",
+                "warm-up)"
             )
         alone = "phase" in own and one.schedule.boundary is None
         phase = _of_run("phase", "phase", own, rows) if alone else "pt"
         one = dataclasses.replace(one, S1_before=before or 0.0, phase=phase)
-        one = dataclasses.replace(one, batch=_batch(batch, one, log, rows))
+        one = dataclasses.replace(one, batch=_batch(batch, one, logs[run], rows))
         done = one.steps_done(own)
-        _check_reach(rows, own, done, run, one)
+        if len(phases) == 2 and one.schedule.boundary is not None and all(map(len, phases)):
+            if phases[1]["step"].min() > phases[0]["step"].max():
+                raise at_step.of_run(
+                    run, phases[1], 0,
+                    "its step goes on from those of phase pt; with a column phase the steps of cpt "
+                    "count from the boundary. Where steps count over both phases leave the column "
+                    "out: the schedule has the boundary",
+                )  # fmt: skip
+        if len(outside := np.flatnonzero((done < 0) | (done > len(one.schedule)))):
+            raise at_step.of_run(
+                run, own, outside[0],
+                f"step {own['step'].iloc[outside[0]]:.0f} lies outside its schedule, which is of "
+                f"the steps after {one.first_step} up to {one.last_step}; does it leave out a "
+                "warm-up before the log? Then pass first_step= and S1_before=, or add warmup= to "
+                "its line, whose steps count it",
+            )  # fmt: skip
         if "lr" in own:
             compare_rates(one, run, own, done, rates)
         followed[run] = one
@@ -390,40 +392,29 @@ def _is_line(cell: Any) -> bool:
     return isinstance(cell, Schedule) or (isinstance(cell, str) and ":" in cell)
 
 
-def _with_run(table: Table, parts: list[Any]) -> tuple[Table, str]:
-    """The table with one column that names the runs, where several do so together; its name."""
-    frame, name = table.frame, ",".join(map(str, parts))
-    for part in parts:
-        if part not in frame:
-            raise missing_column("run", " (for run)", part, frame.columns, table.source)
-    cells = frame[parts].astype(object)
-    # A run of which one part is missing has no name, which is refused with its row.
-    made = cells.map(str).agg(" ".join, axis=1).where(cells.notna().all(axis=1), None)
-    return Table(frame.assign(**{name: made}), table.source, table.word), name
-
-
-def _curve_columns(runs: Runs, step_unit: float | None) -> Runs:
+def _curve_columns(runs: Runs) -> Runs:
     """The runs with checked columns run (strings), step (whole numbers), lr, phase (pt, cpt).
 
     Steps in a unit of their own, such as tokens, are rounded to whole ones.
     """
     table = runs.table.rename(columns={name: f"{name} (as in the file)" for name in AREAS})
     runs = dataclasses.replace(runs, table=table)
+    refuse = partial(refuse_rows, runs)
     if "step" not in table:
         shown = map(runs.user_name, table.columns)
         raise missing_column("step", ", the updates done at each loss", "step", shown, runs.source)
-    step = numbers(table["step"], runs.location("step")) * (step_unit or 1.0)
+    unit = runs.units.get("step")
+    step = numbers(table["step"], runs.location("step")) * (unit or 1.0)
     near = np.rint(step)  # steps of tokens over the batch are whole but for rounding
-    step = np.where((np.abs(step - near) <= ROUNDING * np.abs(near)) | bool(step_unit), near, step)
-    bad = ~(step == np.floor(step)) | ~np.isfinite(step)
-    refuse_rows(runs, "step", bad, "steps are whole numbers of updates", step)
+    step = np.where((np.abs(step - near) <= ROUNDING * np.abs(near)) | bool(unit), near, step)
+    bad = ~((step == np.floor(step)) & np.isfinite(step))
+    refuse("step", bad, "steps are whole numbers of updates", step)
     made = {"step": step}
     lines = "schedule" in table and table["schedule"].map(_is_line)
     if np.any(lines):
-        bad = ~np.asarray(lines, bool)
-        refuse_rows(runs, "schedule", bad, "every row needs its schedule, a line")
+        refuse("schedule", ~np.asarray(lines, bool), "every row needs its schedule, a line")
     if "run" in table:
-        refuse_rows(runs, "run", table["run"].isna().to_numpy(), "every row needs its run")
+        refuse("run", table["run"].isna().to_numpy(), "every row needs its run")
         made["run"] = table["run"].map(str)
     elif "file" in table:  # a run a file, called so without its ending
         files = table["file"].map(str)
@@ -435,13 +426,12 @@ def _curve_columns(runs: Runs, step_unit: float | None) -> Runs:
         made["run"] = Path(runs.source).stem
     if "lr" in table:
         made["lr"] = lr = numbers(table["lr"], runs.location("lr"))
-        with np.errstate(invalid="ignore"):
-            bad = (lr < 0) | np.isinf(lr)
-        refuse_rows(runs, "lr", bad, "rates are finite and not negative", lr)
+        bad = ~(np.isnan(lr) | ((lr >= 0) & (lr < np.inf)))
+        refuse("lr", bad, "rates are finite and not negative", lr)
     if "phase" in table:
         made["phase"] = table["phase"].map(lambda text: str(text).strip().lower())
         remedy = "phases are pt (pre-training) and cpt; rename the column if it says something else"
-        refuse_rows(runs, "phase", ~made["phase"].isin(["pt", "cpt"]).to_numpy(), remedy)
+        refuse("phase", ~made["phase"].isin(["pt", "cpt"]).to_numpy(), remedy)
     return dataclasses.replace(runs, table=table.assign(**made))
 
 
@@ -466,35 +456,33 @@ def _with_losses(runs: Runs) -> Runs:
     return runs.noted("filtered", message, table=runs.table[keep], weight=weight)
 
 
-def _of_run(argument: str, value: Any, rows: pd.DataFrame, runs: Runs) -> Any:
+def _of_run(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
     """The value of a run: as it is, or, of the name of a column, the one that its rows have."""
     if not isinstance(value, str):
         return value
-    if value not in rows:
+    if value not in own:
         raise ColumnError(
-            f"{argument}: there is no column {value}; columns: {listed(rows)}."
-            f"{nearest(value, map(str, rows))}",
-            argument=argument,
+            f"{argument}: there is no column {value}; columns: {listed(own)}."
+            f"{nearest(value, map(str, own))}",
             column=value,
         )
-    several, column = rows[value].unique(), runs.user_name(value)
+    several = own[value].drop_duplicates()
     if len(several) > 1:
-        raise DataError(
-            f"{argument}: column {column} has several values for run {rows['run'].iloc[0]} "
-            f"({several[0]}, {several[1]}); a run has one (two phases are one schedule, "
-            "first+second): give each its own name in column run",
-            argument=argument,
-            column=column,
-            row=rows.index[rows[value] == several[1]][0],
-            value=several[1],
+        raise runs.location(value).error(
+            f"{argument}: column {runs.user_name(value)} has several values for run "
+            f"{own['run'].iloc[0]} ({several.iloc[0]}, {several.iloc[1]}); a run has one (two "
+            "phases are one schedule, first+second): give each its own name in column run",
+            several.index[1],
+            several.iloc[1],
         )
-    return several[0]
+    return several.iloc[0]
 
 
-def _number(argument: str, value: Any) -> Any:
-    """A whole number of steps, or a sum of rates; None where it is not given."""
+def _number(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
+    """A run's whole number of steps, or sum of rates; None where it is not given."""
     if value is None:
         return None
+    value = _of_run(argument, value, own, runs)
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -505,7 +493,7 @@ def _number(argument: str, value: Any) -> Any:
     elif 0 <= number < np.inf:
         return number
     what = "a whole number of steps" if argument == "first_step" else "a sum of rates, ≥ 0"
-    raise UsageError(f"{argument} is {what}, not {value!r}", argument=argument, value=value)
+    raise UsageError(f"{argument} is {what}, not {value!r}")
 
 
 def _batch(batch: Any, followed: RunSchedule, log: pd.DataFrame, runs: Runs) -> Batch:
@@ -520,58 +508,6 @@ def _batch(batch: Any, followed: RunSchedule, log: pd.DataFrame, runs: Runs) -> 
     return relative_batch(
         [_of_run("batch", batch, part, runs) if len(part) else 1.0 for part in of_phase], False
     )
-
-
-def _check_order(rows: Runs) -> None:
-    """Refuse steps that do not increase, in a run or in a phase that counts its own."""
-    table, location = rows.table, rows.location("step")
-    for key, part in table.groupby([n for n in ("run", "phase") if n in table], sort=False):
-        steps = part["step"].to_numpy()
-        if (back := np.diff(steps) <= 0).any():
-            k = int(np.argmax(back))
-            raise location.error(
-                f"{location}: run {key[0]}: {location.rows(part.index[k : k + 2])}: step "
-                f"{steps[k + 1]:.0f} after {steps[k]:.0f}; one curve has one loss a step, in "
-                "order: sort the rows, give each curve its own name in column run, and choose one "
-                "of several losses with where=",
-                part.index[k + 1],
-                steps[k + 1],
-            )
-
-
-def _check_reach(
-    rows: Runs, own: pd.DataFrame, done: np.ndarray, run: str, followed: RunSchedule
-) -> None:
-    """Refuse rows of a run outside its schedule; names the first, and what may be missing."""
-    location, steps, last = rows.location("step"), own["step"].to_numpy(), len(followed.schedule)
-    hint, beyond = "", int(steps.max()) - last
-    if "phase" in own and followed.schedule.boundary is not None:
-        hint = "; steps of phase cpt count from the boundary"
-        first, second = (own.loc[own["phase"] == name, "step"] for name in ("pt", "cpt"))
-        if len(first) and len(second) and second.min() > first.max():
-            raise location.error(
-                f"{location}: run {run}: {location.rows(second.index[:1])}: step "
-                f"{second.iloc[0]:.0f} of phase cpt goes on from those of pt; with a column phase "
-                "its steps count from the boundary. Where steps count over both phases leave the "
-                "column out: the schedule has the boundary",
-                second.index[0],
-                second.iloc[0],
-            )
-    elif followed.first_step < beyond <= steps[0]:
-        hint = (
-            "; does it leave out a warm-up before the log? Then pass first_step= (such as "
-            f"{beyond}) and S1_before=, or add warmup= to its line, whose steps count it"
-        )
-    outside = (done < 0) | (done > last)
-    if outside.any():
-        k = int(np.argmax(outside))
-        raise location.error(
-            f"{location}: run {run}: {location.rows(own.index[k : k + 1])}: step {steps[k]:.0f} "
-            f"lies outside its schedule, which is of the steps after {followed.first_step} up to "
-            f"{followed.last_step}{hint}",
-            own.index[k],
-            steps[k],
-        )
 
 
 def _by_schedule(

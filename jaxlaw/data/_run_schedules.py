@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -127,30 +128,30 @@ def _filled(
 ) -> RunSchedule:
     """The rates after step ``first`` (the step before the first logged if None)."""
     steps = rows["step"].to_numpy(float)
-
-    def refuse(k: int, problem: str) -> None:
-        message = f"{location}: run {run}: {location.rows(rows.index[k : k + 1])}: {problem}"
-        raise location.error(message, rows.index[k], rows["lr"].iloc[k])
-
+    at_row = partial(location.of_run, run, rows)
     gaps = np.diff(steps)
     if (gaps <= 0).any():
         k = int(np.argmax(gaps <= 0)) + 1
-        refuse(k, f"step {steps[k]:.0f} after {steps[k - 1]:.0f}; a run logs one rate a step, in "
-                  "order: correct these rows")  # fmt: skip
+        raise at_row(k, f"step {steps[k]:.0f} after {steps[k - 1]:.0f}; a run logs one rate a step,"
+                        " in order: correct these rows")  # fmt: skip
     first = max(int(steps[0]) - 1, 0) if first is None else first
     if steps[0] > first + 1:
-        refuse(0, f"the rates of steps {first + 1} to {steps[0] - 1:.0f} are not logged; pass "
-                  f"first_step={steps[0] - 1:.0f} and S1_before=, or a line, schedule=; with "
-                  "fill='linear' and first_step=0 they are a linear warm-up from 0")  # fmt: skip
+        before = f"{steps[0] - 1:.0f}"
+        raise at_row(
+            0,
+            f"the rates of steps {first + 1} to {before} are not logged; pass "
+            f"first_step={before} and S1_before=, or a line, schedule=; with "
+            "fill='linear' and first_step=0 they are a linear warm-up from 0",
+        )
     if fill is None and (gaps > 1).any():
         k = int(np.argmax(gaps > 1))
-        refuse(k, f"no rate of steps {steps[k] + 1:.0f} to {steps[k + 1] - 1:.0f} (rows left out "
-                  "by where= log none); pass a line, schedule=, or fill='linear' (a line between) "
-                  "or fill='hold' (the rate logged last)")  # fmt: skip
+        raise at_row(k, f"no rate of steps {steps[k] + 1:.0f} to {steps[k + 1] - 1:.0f} (rows left "
+                        "out by where= log none); pass a line, schedule=, or fill='linear' (a line "
+                        "between) or fill='hold' (the rate logged last)")  # fmt: skip
     log = shapes.from_column(np.column_stack([steps, rows["lr"]]), fill=fill)
     before = first - int(steps[0]) + 1  # rates logged at steps up to `first`
     if before >= len(log):
-        refuse(-1, f"no rate is logged after step {first}")
+        raise at_row(-1, f"no rate is logged after step {first}")
     initial = log.rates[before - 1] if before else log.initial_lr
     return RunSchedule(Schedule(log.rates[before:], float(initial), None, f"log of {run}"), first)
 
@@ -168,7 +169,7 @@ def compare_rates(
         location: the column of rates, for messages.
 
     Raises:
-        DataError: a difference; names the first, both rates, and the likely cause.
+        DataError: a difference; names the first, and both rates.
     """
     logged, schedule = rows["lr"].to_numpy(), followed.schedule
     use = np.isfinite(logged) & (done >= 1) & (done <= len(schedule))
@@ -177,27 +178,11 @@ def compare_rates(
     bad = np.abs(logged - known) > allowed
     if not bad.any():
         return
-    # Where the log agrees with the schedule some steps later: the log counts from another step,
-    # the schedule's warm-up is before the log, or its switch was counted with the warm-up.
-    cause, from_start = "check its kind, steps and warm-up", np.r_[schedule.initial_lr, schedule]
-    rise = int(schedule.rates.argmax()) + 1
-    for shift in (1, -1, *((rise, rise + 1, rise - 1) if rise > 2 else ())):
-        at = done + shift
-        inside = (at >= 0) & (at < len(from_start)) & (done >= shift)
-        off = np.abs(logged - from_start[at.clip(0, len(schedule))])[inside]
-        if len(off) > 1 and (off <= allowed).all():
-            cause = f"the log has its rates {abs(shift)} step{'s' * (abs(shift) > 1)} "
-            cause += f"{'earlier' if shift > 0 else 'later'}: check first_step=, and of the line "
-            cause += "warmup= (steps= includes it) and switch= (which counts from its end)"
-            break
-    factor = float(np.median(logged[known > 0] / known[known > 0])) if (known > 0).any() else 1.0
-    if (np.abs(logged - factor * known) <= max(factor, 1.0) * allowed).all():
-        cause = f"the log is {factor:.4g} times the schedule everywhere: is its peak right?"
     k = int(np.argmax(bad))
-    raise location.error(
-        f"{location}: run {run}: {location.rows(rows.index[k : k + 1])}: step "
-        f"{done[k] + followed.first_step} logged rate {logged[k]:.6g}, its schedule has "
-        f"{known[k]:.6g} there ({int(bad.sum())} of {len(bad)} rows differ); {cause}",
-        rows.index[k],
-        logged[k],
-    )
+    raise location.of_run(
+        run, rows, k,
+        f"step {done[k] + followed.first_step} logged rate {logged[k]:.6g}, its schedule has "
+        f"{known[k]:.6g} there ({int(bad.sum())} of {len(bad)} rows differ); check its kind, peak "
+        "and steps, first_step= where its warm-up is before the log, and of a line warmup= (steps= "
+        "includes it) and switch= (which counts from its end)",
+    )  # fmt: skip

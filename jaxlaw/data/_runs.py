@@ -24,12 +24,13 @@ from jaxlaw._arrays import plain_array
 from jaxlaw._quantities import exponential, single_things
 from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
-from jaxlaw._tables import is_table
+from jaxlaw._tables import Table, is_table
 from jaxlaw._typed import checked
 from jaxlaw._where import evaluate, parsed, rows_where
 from jaxlaw.data._aliases import (
     CURVE_COLUMNS,
     OF_SCHEDULES,
+    SAME,
     SIDES,
     is_there,
     known_columns,
@@ -46,14 +47,7 @@ from jaxlaw.data._columns import (
     raw_units,
 )
 from jaxlaw.data._dependence import RunGroups, history_notes, order_along, run_groups
-from jaxlaw.data._row_checks import (
-    check_magnitude,
-    check_pretraining,
-    check_row_count,
-    note_duplicates,
-    note_unidentifiable,
-    valid_rows,
-)
+from jaxlaw.data._row_checks import notes_on_rows, valid_rows
 from jaxlaw.data._run_flops import RunFlops, run_flops
 from jaxlaw.data.formats import read_source, with_values
 from jaxlaw.errors import DataError, UsageError, listed, name_rows, nearest
@@ -104,38 +98,33 @@ class Reading:
         options = {k: v for k, v in given.items() if not (v is None or v is False or v == {})}
         named, units = options.get("columns") or {}, options.get("units") or {}
         # A loss that the user maps stands for those of both corpora, and they for it.
-        same = {name: {plain, *sides} for plain, sides in SIDES.items() for name in (plain, *sides)}
         columns = {
             name: column
             for name, column in self.columns.items()
             if is_there(column, {*present, *self.columns})
             and column not in named.values()
-            and not same.get(name, {name}) & {*named}
+            and not SAME.get(name, {name}) & {*named}
         }
         there = {*present, *columns, *named}
         sided = {plain for plain, sides in SIDES.items() if {*sides} & there}
-        taken = {name: value for name, value in vars(self).items() if name not in options}
-        lost = [what for what in taken.pop("lost", ()) if what.partition("=")[0] not in options]
-        if not sided or ("r" in there and "r" not in sided):
-            taken["corpus"] = None  # there is nothing to choose
-        taken["target"] = taken.get("target") if self.target in there else None
-        taken["columns"] = columns
-        taken["units"] = {n: u for n, u in self.units.items() if n in there - {*units}}
-        taken["values"] = {n: value for n, value in self.values.items() if n not in there}
+        brought = vars(self) | {
+            "columns": columns,
+            "units": {n: u for n, u in self.units.items() if n in there - {*units}},
+            "values": {n: value for n, value in self.values.items() if n not in there},
+            # None where there is nothing to choose.
+            "corpus": self.corpus if sided and not ("r" in there and "r" not in sided) else None,
+            "target": self.target if self.target in there else None,
+        }
+        lost = [what for what in brought.pop("lost") if what.partition("=")[0] not in options]
         said = []
-        for name, value in taken.items():
-            if not value:
-                continue
+        for name, value in brought.items():
             is_dict = isinstance(value, dict)
-            shown = ", ".join(f"{k}={v}" for k, v in value.items()) if is_dict else value
-            said.append(f"{name} {shown}")
-            options[name] = value | options.get(name, {}) if is_dict else value
+            if value and (is_dict or name not in options):
+                shown = ", ".join(f"{k}={v}" for k, v in value.items()) if is_dict else value
+                said.append(f"{name} {shown}")
+                options[name] = value | options.get(name, {}) if is_dict else value
         said += [f"not saved with the fit: {', '.join(lost)}"] * bool(lost)
         return options, "; ".join(said)
-
-    def incomplete(self, what: str) -> Reading:
-        """A reading that does not say all any more."""
-        return dataclasses.replace(self, lost=tuple(dict.fromkeys((*self.lost, what))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,10 +232,8 @@ class Runs:
         names = ", ".join(str(self.user_name(name)) for name in law.shares)
         rows = name_rows(self.word, labels, [f"sum {value:.6g}" for value in off])
         message = f"{self.source}: columns {names}: shares of one mixture do not add up to 1: "
-        return DataError(
-            f"{message}{rows}; {remedy}",
-            file=self.source, row=labels[0], column=names, value=float(off[0]),
-        )  # fmt: skip
+        where = {"file": self.source, "row": labels[0], "column": names}
+        return DataError(f"{message}{rows}; {remedy}", **where, value=off[0])
 
     def noted(self, code: str, message: str, **changed: Any) -> Runs:
         """The same runs, changed, with a note (info) on that."""
@@ -276,91 +263,69 @@ class Runs:
         """
         law = laws.get(law)
         free = tuple(law.parameter_names) if free is None else tuple(sorted(free))
-        _check_all_there(self, law)
-        drops = self.drops(self.table) if self.drops is not None and law.inputs_per_drop else {}
-        columns = {}
-        for spec in law.inputs:
-            if spec.name in drops:  # (n, K), computed from the schedules
-                location = self.location(spec.name)
-                columns[spec.name] = Column(location, drops[spec.name], 1.0, 1.0, True, spec)
-            else:
-                columns[spec.name] = _input(self, law, spec)
-        columns[law.target] = _target(self, law)
+        columns = _columns_of(self, law)
         if law.shares:  # of one mixture: they add up to 1, or the law divides them by their sum
             shares = {name: columns[name].values for name in law.shares}
             for name, whole in law.whole_mixtures(shares, partial(self.mixture_error, law)).items():
                 raw = whole / columns[name].factor
                 columns[name] = dataclasses.replace(columns[name], raw=raw)
-        check_pretraining(self, law)
         # From here on there are two lengths: that of the table, and, after [keep], that of the
         # valid rows. Rows of weight 0 stay in, but no check counts them.
-        keep, notes = valid_rows(self, columns)
-        labels = self.table.index.to_numpy()[keep]
+        keep, notes = valid_rows(self, law, columns)
+        table = self.table[keep]
         weight = np.ones(len(keep)) if self.weight is None else self.weight
         weight = weight[keep].astype("float64")
-        active = weight > 0
-        if not active.any():
+        if not weight.any():
             message = f"{self.source}: all rows left have weight 0; give some a positive weight"
-            raise DataError(message, file=self.source, argument="weight")
-        by_size = [c for c in columns.values() if c.unit != c.spec.unit and not c.declared]
-        if by_size:
-            names = listed(str(column.location.column) for column in by_size)
-            message = f"{self.source}: {names} read as single ones, by their size: units= says more"
-            notes.append(Note(COLUMNS_TAKEN, "info", message))
-        named = columns[law.target].location.column
-        if self.target is None and named in _TARGET_ALIASES.get(law.target, ()):
-            message = f"{self.source}: {law.target} from {named}"
-            notes.append(Note(COLUMNS_TAKEN, "info", message))
-        for name in law.input_names:
-            notes += check_magnitude(columns[name], columns[name].raw[keep], active, labels)
-        notes += check_row_count(int(active.sum()), free, law, self)
+            raise DataError(message, file=self.source)
         inputs = {name: columns[name].values[keep] for name in law.input_names}
-        target = columns[law.target].values[keep]
-        notes += note_unidentifiable(law, inputs, active, columns, free)
-        notes += note_duplicates(law, inputs, target, labels, self)
         groups = run_groups(
-            self.table[keep], {name: inputs[name] for name in law.inputs_per_row}, self.columns
+            table, {name: inputs[name] for name in law.inputs_per_row}, self.columns
         )
-        notes += history_notes(law, groups, self.table[keep])
         flops, of_flops = run_flops(law, self, columns, keep)
-        notes += of_flops
-        _log.info(
-            "%s: %d observations for law %s, %d rows dropped as invalid",
-            self.source, int(keep.sum()), law.name, int((~keep).sum()),
-        )  # fmt: skip
         used = {column.location.name for column in columns.values()}
-        others = self.table.loc[:, [name not in used for name in self.table]]
-        # Columns under other names in the user's table; not r where it is 1 minus a column.
-        mapped = {name: column.location.column for name, column in columns.items()}
-        mapped = {
-            name: column
-            for name, column in mapped.items()
-            if isinstance(column, str) and column != name
-            and (column == self.user_name(self.target) or not _for_corpus(self, name)[1])
-        }  # fmt: skip
-        return Observations(
+        named = {name: column.location.column for name, column in columns.items()}
+        others = table.loc[:, [name not in used for name in table]]
+        seen = Observations(
             law=law.name,
             inputs=inputs,
-            target=target,
+            target=columns[law.target].values[keep],
             weight=weight,
             scale={name: columns[name].factor for name in inputs},
             units={name: columns[name].unit for name in inputs},
             ranges={name: columns[name].range(keep) for name in inputs},
-            columns={name: column.location.column for name, column in columns.items()},
+            columns=named,
             target_name=law.target,
-            rows=labels,
+            rows=table.index.to_numpy(),
             source=self.source,
             word=self.word,
             dropped=int((~keep).sum()),
-            notes=(*self.notes, *notes),
             area_options=self.area_options,
             positions=np.flatnonzero(keep),
-            mapped=mapped,
+            # Columns under other names in the user's table; not r where it is 1 minus a column.
+            mapped={
+                name: column
+                for name, column in named.items()
+                if isinstance(column, str) and column != name and not columns[name].complement
+            },
             runs=groups,
             flops=flops,
-            others=(others if keep.all() else others[keep]).rename(columns=dict(self.columns)),
+            others=others.rename(columns=dict(self.columns)),
             reading=self.reading,
         )
+        by_size = [c for c in columns.values() if c.unit != c.spec.unit and not c.declared]
+        taken = [f"{listed(c.location.column for c in by_size)} read as single ones, by their "
+                 "size: units= says more"] * bool(by_size)  # fmt: skip
+        if self.target is None and named[law.target] in _TARGET_ALIASES.get(law.target, ()):
+            taken.append(f"{law.target} from {named[law.target]}")
+        notes += [Note(COLUMNS_TAKEN, "info", f"{self.source}: {what}") for what in taken]
+        notes += notes_on_rows(seen, law, columns, keep, free)
+        notes += [*history_notes(law, groups, table), *of_flops]
+        _log.info(
+            "%s: %d observations for law %s, %d rows dropped as invalid",
+            self.source, len(seen), law.name, seen.dropped,
+        )  # fmt: skip
+        return dataclasses.replace(seen, notes=(*self.notes, *notes))
 
 
 class RunsSource:
@@ -447,26 +412,6 @@ class Observations:
             **{name: getattr(self, name)[places] for name in arrays},
         )
 
-    def describe(self) -> pd.DataFrame:
-        """A table of the inputs and the target: column, unit, min, max, distinct values.
-
-        Minimum and maximum are in the user's units; ``unit`` is raw units per unit of the column.
-
-        Example:
-            >>> table = jl.simulate.experiment("chinchilla").table
-            >>> seen = jl.read_runs(table).observations("chinchilla")
-            >>> seen.describe()[["name", "unit", "distinct"]].values.tolist()
-            [['N', 1.0, 243], ['D', 1.0, 243], ['loss', 1.0, 243]]
-        """
-        name, target = self.target_name, self.target
-        units = self.units | {name: 1.0}
-        ranges = self.ranges | {name: (float(target.min()), float(target.max()))}
-        records = [
-            (name, self.columns[name], units[name], *ranges[name], len(np.unique(values)))
-            for name, values in (self.inputs | {name: target}).items()
-        ]
-        return pd.DataFrame(records, columns=["name", "column", "unit", "min", "max", "distinct"])
-
 
 @checked
 def read_runs(
@@ -492,7 +437,8 @@ def read_runs(
             DataFrame of pandas or polars, pyarrow table, dict of arrays, list of dicts, structured
             array; or Runs or LossCurves, if nothing else is given.
         columns: canonical name → the user's column, such as ``{"N": "n_params"}``, or an
-            expression of columns: ``{"D": "compute/(6*n_params)"}``. A column that has the
+            expression of columns: ``{"D": "compute/(6*n_params)"}``; of ``run`` also several
+            columns that name it together: ``["size", "seed"]``. A column that has the
             canonical name needs no entry, nor does the only one of a known name (``n_params``,
             ``val_loss``), which a note names. In place of ``r`` and ``loss`` also ``r_d``,
             ``r_g``, ``loss_d``, ``loss_g``, for the domain and the general corpus; ``corpus`` says
@@ -547,55 +493,78 @@ def read_runs(
         return _with_target(source, target)
     table = with_values(read_source(source, name, format), values)
     frame, file, word = table.frame, table.source, table.word
-    inputs, targets = _canonical_names()
-    _check_names(units or {}, "units", [name for name in inputs if name not in targets])
-    scales = {name: raw_units(name, unit) for name, unit in (units or {}).items()}
-    known = dict.fromkeys([*inputs, *targets, *CURVE_COLUMNS])
-    given = _given_columns(columns or {}, known, file)
+    columns = dict(columns or {})
+    if len(parts := parts_of(columns.get("run"), frame.columns)) > 1:
+        for part in parts:
+            if part not in frame:
+                raise missing_column("run", " (for run)", part, frame.columns, file)
+        cells = frame[parts].astype(object)
+        # A run of which one part is missing has no name, which is refused with its row.
+        joined = cells.map(str).agg(" ".join, axis=1).where(cells.notna().all(axis=1), None)
+        columns["run"] = ",".join(map(str, parts))
+        frame = frame.assign(**{columns["run"]: joined})
+        table = dataclasses.replace(table, frame=frame)
+    given, scales = _declared(columns, units or {}, file)
     mapping, scales, notes = _taken(frame, file, given, scales, target)
     mapping |= {name: column for name, column in given.items() if column in frame}
-    frame, scales = _counted(frame, partial(Location, file, word), mapping, scales)
-    complete = np.ones(len(frame), bool)
+    frame, scales = _counted(table, mapping, scales)
+    keep = np.ones(len(frame), bool)
     computed = {name: text for name, text in given.items() if name not in mapping}
     for name, text in computed.items():
-        frame, missing = _computed(frame, file, word, mapping, name, text, scales)
-        complete &= ~missing
+        frame[text], missing = _computed(frame, table, mapping, name, text, scales)
+        keep &= ~missing
         if missing.any():
             message = f"{file}: {text}: an empty cell leaves out {missing.sum()} rows"
             notes.append(Note("filtered", "info", message))
     mapping |= computed
-    named = _renamed(frame, mapping)
+    # Mapped columns under their canonical names; one that had such a name says where it is of.
+    canonical = {column: name for name, column in mapping.items()}
+    named = frame.set_axis(
+        [canonical.get(c, f"{c} (as in the file)" if c in mapping else c) for c in frame], axis=1
+    )
     if corpus is not None:
         _check_corpus(corpus, [*named, *frame], file)
-    keep = complete
     if not (where is None or (isinstance(where, str) and not where.strip())):
         shown, names = "", {}
         if isinstance(where, str):
             # A condition may use the user's names and the canonical ones; these go first.
             shown, names = f" ({where})", dict(frame.items()) | dict(named.items())
         else:
-            where = _aligned(where, frame, file, word, "where")
+            where = _aligned(where, table, "where")
         fulfilled, left_out = rows_where(where, names, file, word)
         message = f"{file}: where{shown} keeps {fulfilled.sum() or 'none'} of "
         message += f"{'the ' * (not fulfilled.any())}{len(keep)} rows{left_out}"
         if not fulfilled.any():
             message += f"; columns: {listed(frame)}; check the condition"
-            raise DataError(message, file=file, argument="where", value=where)
+            raise DataError(message, file=file)
         notes.append(Note("filtered", "info", message))
         keep = keep & fulfilled
     if not keep.any():
         raise DataError(f"{file}: empty cells leave none of the {len(keep)} rows", file=file)
     if last_of is not None:
-        keep, note = _last_rows(last_of, named, mapping, keep, target, file)
-        notes.append(note)
+        names = parts_of(last_of, {*named, *canonical}) or [""]
+        names = [name if name in named else canonical.get(name, name) for name in names]
+        for name in names:
+            if name not in named:
+                doc = " that names runs (last_of=)"
+                raise missing_column("run", doc, name, named, file, False)
+        rows = named.set_axis(range(len(named)))[keep]
+        rows = rows[has_loss(rows, [target, "loss", *SIDES["loss"]])]
+        along = pd.Series(order_along(rows, rows), rows.index).sort_values(kind="stable")
+        last = along.groupby([rows[name] for name in names], dropna=False).tail(1).index
+        message = f"{file}: the last rows of {len(last)} runs ({last_of}) of {len(keep)} rows"
+        notes.append(Note("filtered", "info", message))
+        keep = np.isin(np.arange(len(keep)), last)
     weights = None
     if weight is not None:
-        named_by = isinstance(weight, str)
-        column = mapping.get(weight, weight) if named_by else "weight"
-        if named_by and column not in frame:
-            raise missing_column("weight", " to weigh rows by", weight, frame, file, False)
-        given_weights = None if named_by else _aligned(weight, frame, file, word, "weight")
-        cells = frame[column] if named_by else pd.Series(given_weights, frame.index)
+        column = "weight"
+        if isinstance(weight, str):
+            column = mapping.get(weight, weight)
+            if column not in frame:
+                raise missing_column("weight", " to weigh rows by", weight, frame, file, False)
+            cells = frame[column]
+        else:
+            cells = pd.Series(_aligned(weight, table, "weight"), frame.index)
         location = Location(file, word, column, "weight")
         weights = numbers(cells, location)[keep]
         bad = ~np.isfinite(weights) | (weights < 0)
@@ -604,19 +573,18 @@ def read_runs(
         if not weights.any():
             raise location.error(f"{location}: all weights are 0; give some row a positive weight")
     by_row = {"where": where, "weight": weight}
-    texts = {name: value or None for name, value in by_row.items() if isinstance(value, str)}
     lost = [f"{n}= (one value a row)" for n, v in by_row.items() if not isinstance(v, str | None)]
     lost += [f"columns={{'{n}': …}}" for n, c in mapping.items() if not isinstance(c, str)]
     reading = Reading(
         columns={name: column for name, column in mapping.items() if isinstance(column, str)},
-        units=dict(scales),
+        units=scales,
         corpus=corpus,
         drop_invalid=drop_invalid,
         format=format,
         values=dict(values or {}),
         lost=tuple(lost),
         last_of=",".join(last_of) if isinstance(last_of, list | tuple) else last_of,
-        **texts,
+        **{name: value or None for name, value in by_row.items() if isinstance(value, str)},
     )
     runs = Runs(
         table=named if keep.all() else named[keep],
@@ -712,60 +680,50 @@ def read_columns(
 # ---------------------------------------------------------------- arguments of read_runs
 
 
-def _canonical_names() -> tuple[list[str], list[str]]:
-    """The names that columns may be mapped to: of inputs, and of what laws predict."""
-    # Laws that are tuned over rate and batch are named as they are made.
-    every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
-    inputs = dict.fromkeys([*INPUTS, *(spec.name for law in every for spec in law.inputs)])
-    targets = dict.fromkeys(["loss", *(law.target for law in every)])
-    return [*inputs, "r_d", "r_g"], [*targets, "loss_d", "loss_g"]
-
-
 def _check_names(names: Collection[Any], argument: str, known: Collection[str]) -> None:
     for name in names:
         if name not in known:
             raise UsageError(
                 f"{argument}: '{name}' is no name jaxlaw knows ({', '.join(known)})."
-                f"{nearest(str(name), known)}",
-                argument=argument,
-                value=name,
+                f"{nearest(str(name), known)}"
             )
 
 
-def _given_columns(columns: Mapping[str, Any], known: Collection[str], file: str) -> dict[str, Any]:
-    """The user's mapping, of names that jaxlaw knows to a column each."""
-    _check_names(columns, "columns", known)
+def _declared(
+    columns: Mapping[str, Any], units: Mapping[str, Any], file: str
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """The user's columns and raw units, of names that jaxlaw knows; to a name a column."""
+    # Laws that are tuned over rate and batch are named as they are made.
+    every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
+    inputs = [*INPUTS, *(spec.name for law in every for spec in law.inputs), *SIDES["r"]]
+    targets = ["loss", *(law.target for law in every), *SIDES["loss"]]
+    counted = dict.fromkeys([*(name for name in inputs if name not in targets), "step"])
+    _check_names(units, "units", counted)
+    _check_names(columns, "columns", dict.fromkeys([*inputs, *targets, *CURVE_COLUMNS]))
     by_column: dict[Any, str] = {}
     for name, column in columns.items():
         if not isinstance(column, Hashable):
-            message = f"columns: {name} is {column!r:.60}, not the name of a column"
-            raise UsageError(message, argument="columns", value=columns)
+            raise UsageError(f"columns: {name} is {column!r:.60}, not the name of a column")
         if by_column.setdefault(column, name) != name:
             message = f"columns: {column} is given for both {by_column[column]} and {name}"
-            raise UsageError(message, argument="columns", file=file, column=column)
+            raise UsageError(message, file=file, column=column)
     for plain, sides in SIDES.items():
         if plain in columns and {*sides} & {*columns}:
             raise UsageError(
                 f"columns: {plain} and {' or '.join(sides)} both say where {plain} comes from; map "
-                f"{plain} alone, or {sides[0]} and {sides[1]} with corpus=",
-                argument="columns",
-                value=columns,
+                f"{plain} alone, or {sides[0]} and {sides[1]} with corpus="
             )
-    return dict(columns)
+    return dict(columns), {name: raw_units(name, unit) for name, unit in units.items()}
 
 
 def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
     if corpus not in ("general", "domain"):
-        message = f"corpus is 'general' or 'domain', not {corpus!r}"
-        raise UsageError(message, argument="corpus", value=corpus)
+        raise UsageError(f"corpus is 'general' or 'domain', not {corpus!r}")
     sided = [name for pair in SIDES.values() for name in pair]
     if not {*sided} & {*columns}:
         raise UsageError(
             f"{source}: corpus='{corpus}' chooses among {', '.join(sided)}, and there is none of "
-            "them; map one, for example columns={'r_d': 'domain_share'}",
-            file=source,
-            argument="corpus",
-            value=corpus,
+            "them; map one, for example columns={'r_d': 'domain_share'}"
         )
 
 
@@ -791,27 +749,23 @@ def _taken(
 
 
 def _counted(
-    frame: pd.DataFrame,
-    place: Callable[[Any, str], Location],
-    mapping: Mapping[str, Any],
-    units: dict[str, float],
+    table: Table, mapping: Mapping[str, Any], units: dict[str, float]
 ) -> tuple[pd.DataFrame, dict[str, float]]:
     """Cells that say their own unit (552M, 1.02B, ``15 T tokens``) as numbers of one unit.
 
     Args:
-        frame: the table.
-        place: where a column (user's name, canonical name) is, for messages.
+        table: the table.
         mapping: canonical name → column.
         units: canonical name → raw units per unit of the column, where declared.
 
     Returns:
-        The table, each such column in its declared unit, or in single things where none is
+        A new frame, each such column in its declared unit, or in single things where none is
         declared; the units with those of these columns.
 
     Raises:
         DataError: a cell counts something else than its column.
     """
-    new, units = {}, dict(units)
+    frame, units = table.frame.copy(deep=False), dict(units)
     for name, spec in INPUTS.items():
         column = mapping.get(name, name)
         if (
@@ -825,22 +779,22 @@ def _counted(
             try:
                 counts.append(single_things(cell, spec.counts) if isinstance(cell, str) else None)
             except UsageError as error:
-                location = place(column, name)
+                location = Location(table.source, table.word, column, name)
                 message = f"{location}, {location.rows([row])}: {error}"
                 raise location.error(message, row, cell) from None
         if any(count is not None for count in counts):
             unit = units.setdefault(name, 1.0)
             # Cells that say no unit are in that of the column.
             own = [c if n is None else n / unit for c, n in zip(cells, counts, strict=True)]
-            new[column] = pd.Series(own, cells.index, object)
-    return (frame.assign(**new) if new else frame), units
+            frame[column] = pd.Series(own, cells.index, object)
+    return frame, units
 
 
 def _computed(
-    frame: pd.DataFrame, file: str, word: str, mapping: Mapping[str, Any], name: str, text: Any,
+    frame: pd.DataFrame, table: Table, mapping: Mapping[str, Any], name: str, text: Any,
     units: Mapping[str, float],
-) -> tuple[pd.DataFrame, np.ndarray]:  # fmt: skip
-    """The table with a column that is an expression of others, and (n,) rows without a cell of it.
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """(n,) values of an expression of columns, and (n,) rows without a cell of it.
 
     Raises:
         DataError: it is neither a column nor an expression of such that are there.
@@ -848,8 +802,8 @@ def _computed(
     """
     names = dict(frame.items()) | {own: frame[column] for own, column in mapping.items()}
     if not isinstance(text, str) or not {*re.findall(r"\w+", text)} & {*map(str, names)}:
-        raise missing_column(name, f" (for {name})", text, frame.columns, file)
-    values, missing = evaluate(text, names, file, word, "columns")
+        raise missing_column(name, f" (for {name})", text, frame.columns, table.source)
+    computed = evaluate(text, names, table.source, table.word, "columns")
     canonical = {column: own for own, column in mapping.items()}
     for used in parsed(text, "columns")[1].values():
         unit = units.get(used, units.get(canonical.get(used, ""), 1.0))
@@ -857,57 +811,24 @@ def _computed(
             raise UsageError(
                 f"columns: {name} is computed of {used}, which is in units of {exponential(unit)}: "
                 f"say that of {name}, too, units={{'{name}': …}}",
-                argument="units",
                 column=used,
             )
-    return frame.assign(**{text: values}), missing
+    return computed
 
 
-def _renamed(frame: pd.DataFrame, mapping: Mapping[str, Any]) -> pd.DataFrame:
-    """Mapped columns under their canonical names; one that had such a name says where it is of."""
-    canonical = {column: name for name, column in mapping.items()}
-    frame = frame.copy(deep=False)
-    frame.columns = [
-        canonical.get(column, f"{column} (as in the file)" if column in mapping else column)
-        for column in frame.columns
-    ]
-    return frame
-
-
-def _aligned(values: Any, frame: pd.DataFrame, file: str, word: str, argument: str) -> np.ndarray:
+def _aligned(values: Any, table: Table, argument: str) -> np.ndarray:
     """One value per row of the source."""
     try:
         array = plain_array(values)
     except ValueError:  # lists of different lengths
         array = np.empty(0)
-    hint = ""
-    if isinstance(values, pd.Series) and word == "row" and not values.index.equals(frame.index):
+    rows, hint = table.frame.index, ""
+    if isinstance(values, pd.Series) and table.word == "row" and not values.index.equals(rows):
         hint = "; the Series has another index, pass .to_numpy() if it is in the order of the rows"
-    if hint or array.shape != (len(frame),):
-        message = f"{argument}: give a column, or one value for each of the {len(frame)} rows of "
-        message += f"{file}, not {array.shape}{hint}"
-        raise UsageError(message, argument=argument, value=values)
+    if hint or array.shape != (len(rows),):
+        message = f"{argument}: give a column, or one value for each of the {len(rows)} rows of "
+        raise UsageError(f"{message}{table.source}, not {array.shape}{hint}")
     return array
-
-
-def _last_rows(
-    last_of: Any, frame: pd.DataFrame, mapping: Mapping[str, Any], keep: np.ndarray, target: Any,
-    file: str,
-) -> tuple[np.ndarray, Note]:  # fmt: skip
-    """(n,) mask of the last of the kept rows of each run, and a note on how many."""
-    canonical = {column: name for name, column in mapping.items()}
-    names = parts_of(last_of, {*frame, *canonical}) or [""]
-    names = [name if name in frame else canonical.get(name, name) for name in names]
-    for name in names:
-        if name not in frame:
-            doc = " that names runs (last_of=)"
-            raise missing_column("run", doc, name, frame.columns, file, False)
-    frame = frame.set_axis(range(len(frame)))[keep]
-    frame = frame[has_loss(frame, [target, "loss", *SIDES["loss"]])]
-    along = pd.Series(order_along(frame, frame), frame.index).sort_values(kind="stable")
-    last = along.groupby([frame[name] for name in names], dropna=False).tail(1).index
-    message = f"{file}: the last rows of {len(last)} runs ({last_of}) of {len(keep)} rows"
-    return np.isin(np.arange(len(keep)), last), Note("filtered", "info", message)
 
 
 def has_loss(table: pd.DataFrame, columns: Collection[Any]) -> np.ndarray:
@@ -919,30 +840,66 @@ def has_loss(table: pd.DataFrame, columns: Collection[Any]) -> np.ndarray:
 # ---------------------------------------------------------------- the columns of a law
 
 
-def _check_all_there(runs: Runs, law: Law) -> None:
-    """Refuse a table that lacks columns of a law, in one error; not for areas of schedules."""
-    present = {*runs.table}
-    drops = law.inputs_per_drop if runs.drops is not None else ()
-    inputs = [name for name in law.input_names if name not in drops]
-    lacking = [name for name in inputs if _for_corpus(runs, name)[0] not in present]
-    lacking += [law.target] * (_target_column(runs, law) not in present)
-    if not lacking:
-        return
-    docs = {spec.name: f" ({spec.doc})" for spec in law.inputs if spec.doc}
-    what = ", ".join(f"{_for_corpus(runs, name)[0]}{docs.get(name, '')}" for name in lacking)
-    several = known_columns(runs.table.drop(columns=[*{*runs.columns} & present]), lacking)
-    hint = "".join(f" {name} may be {' or '.join(map(str, c))}." for name, c in several.items())
-    if {*lacking} & OF_SCHEDULES:
-        hint += " It is computed from learning rates, by jl.read_loss_curves."
-    else:
-        known = {"D": "C/(6*N)"} if {"N", "C"} <= present else {}
-        hint += f" Say which they are: columns={ {n: known.get(n, '…') for n in lacking} }."
-    raise DataError(
-        f"{runs.source}: there is no column {what}, which law {law.name} needs; columns: "
-        f"{listed(map(runs.user_name, runs.table))}.{hint}",
-        file=runs.source,
-        column=lacking[0],
-    )
+def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
+    """The columns of a law's inputs and of its target; those that are missing in one error."""
+    table, per_drop = runs.table, law.inputs_per_drop if runs.drops is not None else ()
+    names = {n: _for_corpus(runs, n) for n in law.input_names if n not in per_drop}
+    if (target := runs.target) is None:
+        others = [n for n in _TARGET_ALIASES.get(law.target, ()) if n not in law.input_names]
+        sided = {*SIDES.get(law.target, ())} & {*table}
+        usable = [law.target] if sided else [law.target, *others]
+        target = _for_corpus(runs, next((n for n in usable if n in table), law.target))[0]
+    found = {name: column for name, (column, _) in names.items()} | {law.target: target}
+    if lacking := {name: column for name, column in found.items() if column not in table}:
+        docs = {spec.name: f" ({spec.doc})" for spec in law.inputs if spec.doc}
+        what = ", ".join(f"{column}{docs.get(name, '')}" for name, column in lacking.items())
+        several = known_columns(table.drop(columns=[*{*runs.columns} & {*table}]), lacking)
+        hint = "".join(f" {n} may be {' or '.join(map(str, c))}." for n, c in several.items())
+        if {*lacking} & OF_SCHEDULES:
+            hint += " It is computed from learning rates, by jl.read_loss_curves."
+        else:
+            known = {"D": "C/(6*N)"} if {"N", "C"} <= {*table} else {}
+            hint += f" Say which they are: columns={ {n: known.get(n, '…') for n in lacking} }."
+        raise DataError(
+            f"{runs.source}: there is no column {what}, which law {law.name} needs; columns: "
+            f"{listed(map(runs.user_name, table))}.{hint}",
+            file=runs.source,
+            column=next(iter(lacking)),
+        )
+    columns, drops = {}, runs.drops(table) if runs.drops is not None and per_drop else {}
+    for spec in law.inputs:
+        name, complement = names.get(spec.name, (spec.name, False))
+        location = runs.location(name)
+        if spec.name in drops:  # (n, K), computed from the schedules
+            columns[spec.name] = Column(location, drops[spec.name], 1.0, 1.0, True, spec)
+            continue
+        series, unit = table[name], runs.units.get(name, runs.units.get(spec.name))
+        # Rows of one size, share or budget have equal numbers, however these were computed.
+        if spec.levels:
+            raw = level_codes(series, location, spec)
+        else:
+            raw = merged(numbers(series, location))
+        declared = unit is not None
+        if unit is None:
+            single = spec.unit != 1 and spec.counts and _all_single(runs, law)
+            unit = 1.0 if single else spec.unit
+        if spec.domain == "fraction" and not spec.mixture:  # of a mixture, the sum is checked
+            share = fractions(raw if unit == 1.0 else raw * unit, location, series.index.to_numpy())
+            share = 1.0 - share if complement else share
+            raw = share if unit == 1.0 else share / unit
+        columns[spec.name] = Column(
+            location, raw, unit / spec.unit, unit, declared, spec, complement
+        )
+    where = runs.location(target)
+    if (
+        unit := runs.units.get(target, 1.0)
+    ) != 1:  # of the input, such as the batch, of that column
+        remedy = f"multiply the column by {unit:g} and leave it out of units"
+        raise UsageError(f"{where}: law {law.name} predicts it, and units= is for inputs: {remedy}")
+    positive = law.residuals == "log" or law.target == "loss"
+    spec = Input(law.target, domain="positive" if positive else "real")
+    columns[law.target] = Column(where, numbers(table[target], where), 1.0, 1.0, False, spec)
+    return columns
 
 
 def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
@@ -956,81 +913,28 @@ def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
     is_plain = plain in runs.table
     if plain in runs.columns or not present or (is_plain and not mapped and runs.corpus is None):
         if plain == "r" and runs.corpus is not None and is_plain:
-            column = runs.columns.get("r", "r")
             raise UsageError(
-                f"{runs.source}: corpus='{runs.corpus}' is given, but column {column} does not say "
-                "whose share it is; map it as the domain's, columns={'r_d': …}, or the general "
-                "corpus's, columns={'r_g': …}",
-                file=runs.source,
-                column=column,
-                argument="corpus",
-                value=runs.corpus,
+                f"{runs.source}: corpus='{runs.corpus}' is given, but column "
+                f"{runs.user_name('r')} does not say whose share it is; map it as the domain's, "
+                "columns={'r_d': …}, or the general corpus's, columns={'r_g': …}"
             )
         return plain, False
     if runs.corpus is None:
         raise UsageError(
             f"{runs.source}: {' and '.join(present)} need to know which corpus the loss is of; "
-            "pass corpus='general' or corpus='domain', or use runs.for_corpus('general')",
-            file=runs.source,
-            argument="corpus",
+            "pass corpus='general' or corpus='domain', or use runs.for_corpus('general')"
         )
     own, other = sides if runs.corpus == "domain" else sides[::-1]
     # Of the share the other's, where that alone is there or is mapped.
-    if plain != "r" or own in mapped or (own in present and other not in mapped):
-        return own, False
-    return other, True
+    is_own = plain != "r" or own in mapped or (own in present and other not in mapped)
+    return (own, False) if is_own else (other, True)
 
 
-def _input(runs: Runs, law: Law, spec: Input) -> Column:
-    name, complement = _for_corpus(runs, spec.name)
-    series, location = runs.table[name], runs.location(name)
-    # Rows of one size, share or budget have equal numbers, however these were computed.
-    raw = level_codes(series, location, spec) if spec.levels else merged(numbers(series, location))
-    unit = runs.units.get(name, runs.units.get(spec.name))
-    declared = unit is not None
-    if unit is None:
-        unit = _own_unit(runs, law, spec)
-    if spec.domain == "fraction" and not spec.mixture:  # of a mixture, the sum is checked
-        share = fractions(raw if unit == 1.0 else raw * unit, location, series.index.to_numpy())
-        share = 1.0 - share if complement else share
-        raw = share if unit == 1.0 else share / unit
-    return Column(location, raw, unit / spec.unit, unit, declared, spec)
-
-
-def _own_unit(runs: Runs, law: Law, spec: Input) -> float:
-    """Single things, whatever the law counts in, where all counts of the table may be such."""
-    if spec.unit == 1 or not spec.counts:
-        return spec.unit
-    for other in law.inputs:
-        if other.counts and other.plausible and other.name in {*runs.table} - {*runs.units}:
-            values = numbers(runs.table[other.name], runs.location(other.name))
-            if not other.plausible[0] <= np.median(values[~np.isnan(values)]) <= other.plausible[1]:
-                return spec.unit
-    return 1.0
-
-
-def _target_column(runs: Runs, law: Law) -> str:
-    """The column that holds what a law predicts, whether or not the table has it.
-
-    Raises:
-        UsageError: two corpora have one, and nothing says which is meant.
-    """
-    if runs.target is not None:
-        return runs.target
-    others = [n for n in _TARGET_ALIASES.get(law.target, ()) if n not in law.input_names]
-    sided = {*SIDES.get(law.target, ())} & {*runs.table}
-    names = [law.target] if sided else [law.target, *others]
-    present = next((name for name in names if name in runs.table), law.target)
-    return _for_corpus(runs, present)[0]
-
-
-def _target(runs: Runs, law: Law) -> Column:
-    name = _target_column(runs, law)
-    where = runs.location(name)
-    positive = law.residuals == "log" or law.target == "loss"
-    spec = Input(law.target, domain="positive" if positive else "real")
-    if (unit := runs.units.get(name, 1.0)) != 1:  # of the input, such as the batch, of that column
-        remedy = f"multiply the column by {unit:g} and leave it out of units"
-        message = f"{where}: law {law.name} predicts it, and units= is for inputs: {remedy}"
-        raise UsageError(message, argument="units")
-    return Column(where, numbers(runs.table[name], where), 1.0, 1.0, False, spec)
+def _all_single(runs: Runs, law: Law) -> bool:
+    """Whether all counts of the table, of no declared unit, may be numbers of single things."""
+    for spec in law.inputs:
+        if spec.counts and spec.plausible and spec.name in {*runs.table} - {*runs.units}:
+            values = numbers(runs.table[spec.name], runs.location(spec.name))
+            if not spec.plausible[0] <= np.median(values[~np.isnan(values)]) <= spec.plausible[1]:
+                return False
+    return True

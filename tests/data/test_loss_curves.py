@@ -207,23 +207,21 @@ def test_a_log_that_begins_late_needs_what_came_before():
 
 
 @pytest.mark.parametrize(
-    "change,said",
+    "change",
     [
-        (lambda f: f.assign(lr=f["lr"] * 0.1), ["0.1 times", "peak"]),
-        (
-            lambda f: f.assign(lr=f["lr"].shift(-1, fill_value=0.0)),
-            ["1 step earlier", "first_step"],
-        ),
-        (lambda f: f.assign(lr=f["lr"].shift(1, fill_value=0.0)), ["1 step later"]),
-        (lambda f: f.assign(lr=f["lr"].shift(-200)), ["200 steps earlier", "warmup="]),
-        (lambda f: f.assign(lr=f["lr"].where(f["step"] != 3000, 1e-3)), ["check its kind"]),
+        lambda lr: lr * 0.1,
+        lambda lr: lr.shift(-1, fill_value=0.0),
+        lambda lr: lr.shift(1, fill_value=0.0),
+        lambda lr: lr.shift(-200),
+        lambda lr: lr.where(lr.index != 3000, 1e-3),
     ],
 )
-def test_logged_rates_are_checked_against_the_declared(change, said):
+def test_logged_rates_are_checked_against_the_declared(change):
     line = "cosine:peak=3e-4,steps=4000,warmup=200"
+    table = logged({"a": line}, every=1)
     with pytest.raises(jl.DataError) as error:
-        read(change(logged({"a": line}, every=1)), line)
-    assert_says(error, "column lr", "run a", "row ", "logged rate", "its schedule has", *said)
+        read(table.assign(lr=change(table["lr"])), line)
+    assert_says(error, "column lr", "run a", "row ", "logged rate", "its schedule has", "warmup=")
 
 
 def test_rows_that_where_leaves_out_are_not_those_of_another_run():

@@ -1,4 +1,4 @@
-"""Files that other tools write, as tables with jaxlaw's names: a module a tool."""
+"""Files that other tools write, as tables with jaxlaw's names."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any
 import pandas as pd
 
 from jaxlaw._tables import Table, read_table
-from jaxlaw.data.formats._hf_trainer import read_trainer_states
-from jaxlaw.data.formats._lm_eval import read_results
-from jaxlaw.data.formats._tensorboard import read_scalars
-from jaxlaw.data.formats._wandb import read_exports
+from jaxlaw.data.formats._readers import (
+    read_exports,
+    read_results,
+    read_scalars,
+    read_trainer_states,
+)
 from jaxlaw.errors import DataError, UsageError, listed, nearest, nearest_file
 
 __all__ = ["FORMATS", "read_format", "read_source", "with_values"]
@@ -26,8 +28,6 @@ FORMATS: dict[str, tuple[tuple[str, ...], Callable[[list[Path]], pd.DataFrame]]]
     "tensorboard": (("*tfevents*", "*.csv"), read_scalars),
     "wandb": (("*.csv",), read_exports),
 }
-# Formats of whose files the first pattern is one that no other tool writes.
-_OWN_NAMES = ("hf-trainer", "tensorboard")
 
 
 def read_format(source: Any, name: str) -> Table:
@@ -47,22 +47,21 @@ def read_format(source: Any, name: str) -> Table:
     """
     if name not in FORMATS:
         message = f"there is no format '{name}'; formats: {', '.join(FORMATS)}."
-        raise UsageError(message + nearest(name, FORMATS), argument="format", value=name)
+        raise UsageError(message + nearest(name, FORMATS))
     patterns, reader = FORMATS[name]
     sources = source if isinstance(source, list | tuple) and source else [source]
     files: list[Path] = []
     for path in sources:
         if not isinstance(path, str | os.PathLike) or str(path) == "-":
-            message = f"format '{name}' reads files and folders, not {path!r}"
-            raise UsageError(message, argument="source", value=path)
+            raise UsageError(f"format '{name}' reads files and folders, not {path!r}")
         path = Path(path)
         if not path.exists():
-            raise UsageError(f"there is no file {path}.{nearest_file(path)}", file=path)
+            raise UsageError(f"there is no file {path}.{nearest_file(path)}")
         found = [sorted(path.rglob(one)) for one in patterns] if path.is_dir() else [[path]]
         if not any(found):
             expected = " or ".join(patterns)
             message = f"{path}: no file of format '{name}' in it; expected {expected}"
-            raise DataError(message, file=path, argument="format", value=name)
+            raise DataError(message, file=path)
         files += next(filter(None, found))
     label = os.fspath(sources[0]) if len(sources) == 1 else f"{len(sources)} files"
     frame = reader(files)
@@ -79,8 +78,7 @@ def read_source(source: Any, name: str | None = None, format: str | None = None)
     """
     paths = source if isinstance(source, list | tuple) and source else [source]
     if format is None and all(isinstance(path, str | os.PathLike) for path in paths):
-        for own in _OWN_NAMES:
-            (pattern, *_), _ = FORMATS[own]
+        for own, pattern in (("hf-trainer", "trainer_state.json"), ("tensorboard", "*tfevents*")):
             if all(
                 any(path.rglob(pattern)) if path.is_dir() else path.match(pattern)
                 for path in map(Path, paths)
@@ -97,22 +95,22 @@ def with_values(table: Table, values: Mapping[str, Any] | None) -> Table:
     """
     frame = table.frame
     for name, value in (values or {}).items():
-        known = {str(run): one for run, one in value.items()} if isinstance(value, Mapping) else {}
-        problem = ""
+        problem, by_run = "", isinstance(value, Mapping)
         if name in frame:
             problem = f"{table.source} has a column '{name}' of its own"
-        elif isinstance(value, Mapping) and "run" not in frame:
+        elif by_run and "run" not in frame:
             problem = f"{name} is given by run, and {table.source} has no column run"
-        elif isinstance(value, Mapping) and (odd := {*known} ^ {*frame["run"].map(str)}):
-            problem = f"{name} is given for {listed(known)}, and the runs are "
-            problem += f"{listed(frame['run'].map(str).unique())}: not in both {listed(odd)}"
+        elif by_run:
+            known, runs = {str(run): one for run, one in value.items()}, frame["run"].map(str)
+            frame = frame.assign(**{name: runs.map(known)})
+            if odd := {*known} ^ {*runs}:
+                problem = f"{name} is given for {listed(known)}, and the runs are "
+                problem += f"{listed(runs.unique())}: not in both {listed(odd)}"
+        else:
+            try:
+                frame = frame.assign(**{name: float(value)})
+            except (TypeError, ValueError):
+                problem = f"{name} is {value!r}; give a number"
         if problem:
-            message = f"values: {problem}"
-            raise UsageError(message, argument="values", value=value, file=table.source)
-        try:
-            made = frame["run"].map(str).map(known) if isinstance(value, Mapping) else value
-            frame = frame.assign(**{name: made if made is not value else float(value)})
-        except (TypeError, ValueError):
-            message = f"values: {name} is {value!r}; give a number"
-            raise UsageError(message, argument="values", value=value) from None
+            raise UsageError(f"values: {problem}")
     return Table(frame, table.source, table.word)
