@@ -7,9 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
+import pandas as pd
+
 import jaxlaw as jl
+from jaxlaw import plots
 from jaxlaw._answer import Answer
 from jaxlaw._json import write_atomic
+from jaxlaw._law_families import FAMILIES
 from jaxlaw._quantities import SHARE, Quantity, exponential
 from jaxlaw.cli._values import is_saved, saved
 from jaxlaw.data import AREAS, ReadingOptions, area_options, as_schedule, relative_batch
@@ -50,8 +55,6 @@ def laws(law: str | None = None, *, published: bool = False, field: bool = False
                         facts={"lines": lines})  # fmt: skip
     table = jl.law_table()
     if law is None:
-        from jaxlaw._law_families import FAMILIES
-
         known, lines = table.set_index("name"), []
         own = tuple(known.index[known["family"] == ""])
         for family, names in [*FAMILIES.items(), *([("your own", own)] if own else [])]:
@@ -219,9 +222,6 @@ def areas(
     Shell:
         jaxlaw areas cosine:peak=3e-4,steps=24000,warmup=2000 --steps 2000,24000
     """
-    import numpy as np
-    import pandas as pd
-
     parsed = as_schedule(schedule)
     last, count = len(parsed), min(_SHOWN, len(parsed))
     wanted = np.linspace(last / count, last, count) if steps is None else np.atleast_1d(steps)
@@ -248,9 +248,6 @@ def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
     Shell:
         jaxlaw demo --out demo.png
     """
-    import numpy as np
-    import pandas as pd
-
     made = jl.simulate.demo(seed=seed)
     columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
     columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
@@ -268,9 +265,7 @@ def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
         tables[side] = pd.DataFrame(pairs).rename_axis(f"parameter ({side})").reset_index()
     out = out or Path("jaxlaw_demo.png")
     try:
-        import matplotlib.pyplot as plt
-
-        from jaxlaw import plots
+        import matplotlib.pyplot as plt  # an extra
 
         figure, panels = plt.subplots(2, 2, figsize=(10, 7.6), layout="constrained")
         for (side, found), (left, right) in zip(fits.items(), panels, strict=True):
@@ -313,8 +308,6 @@ def plot(
         jaxlaw plot fit.json runs.csv --out fit.png
     """
     try:
-        from jaxlaw import plots
-
         drawn_by = plots.__all__
         options = {**(options or {}), **({"at": at} if at else {})}
         if runs is not None and not isinstance(runs, jl.LossCurves):
