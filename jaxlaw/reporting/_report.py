@@ -32,7 +32,6 @@ from jaxlaw.errors import UsageError
 from jaxlaw.fitting import Fit, FittedLaw, runs_of
 from jaxlaw.forecasting import Forecast
 from jaxlaw.notes import Note
-from jaxlaw.reporting._explorer import explorer
 from jaxlaw.reporting._html import (
     Html,
     Section,
@@ -79,7 +78,7 @@ def report(
 
     It opens with what was asked for (plans, forecasts, else the fit): in one sentence each, with a
     picture of the runs and the target, and a table of intervals; the evidence follows, and what
-    few look at is folded. Nothing in it is fetched, and it runs no script but its own.
+    few look at is folded. Nothing in it is fetched, and it runs no script.
 
     Args:
         result: :class:`jaxlaw.FittedLaw`, :class:`jaxlaw.Fit`, :class:`jaxlaw.Study` or
@@ -377,7 +376,6 @@ def _fit(
     sections = [
         *([Section("Fit", main)] if main else []),
         Section("Parameters", [_parameters(fit, frame, level), element("p", origin)]),
-        Section("Try it", explorer(intervals if has_draws(intervals) else fit, level)),
         Section("Law", [formula, pairs(items, "The law and its constraints")]),
         Section("Evidence", [_evidence(fit), element("div", *others, class_="figures")]),
         Section(
@@ -521,7 +519,6 @@ def _forecast(forecast: Forecast) -> list[Section]:
     backtest = forecast.backtest
     sections = [
         Section("Forecast", [*_picture(forecast, forecast), shown, element("p", made)]),
-        Section("Try it", explorer(forecast, forecast.level)),
         Section("Law", [pairs(laws, "Posterior probability of the laws")]),
     ]
     if backtest is not None:
