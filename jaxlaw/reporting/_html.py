@@ -109,12 +109,6 @@ def pairs(items: Iterable[tuple[str, Any]], caption: str) -> Html:
     return table(("", ""), items, caption, words=(1,))
 
 
-def tiles(items: Iterable[tuple[str, str]]) -> Html:
-    """The few numbers to see first."""
-    each = (element("div", element("dt", name), element("dd", value)) for name, value in items)
-    return element("dl", *each, class_="tiles")
-
-
 def note_list(notes: Iterable[Note]) -> Html:
     """Findings in words, the gravest first; those that decide nothing are folded."""
     notes = by_weight(notes)

@@ -1,7 +1,6 @@
 """Reports say what fit and study say, and nothing in them is fetched or run."""
 
 import dataclasses
-import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("closed")
 class Seen(HTMLParser):
     """What a page holds: tags, attributes, text without styles, rows of tables."""
 
-    VOID = ("meta", "input", "use", "path", "br", "image", "rect", "line", "polyline", "polygon")
+    VOID = ("meta", "use", "path", "br", "image", "rect", "line", "polyline", "polygon")
 
     def __init__(self, text):
         super().__init__()
@@ -96,13 +95,8 @@ def test_numbers_are_those_of_the_fit(chinchilla_fit, whole):
     for name, value in chinchilla_fit.params.items():
         assert seen.row(name)[1] == f"{value:.6g}"
         assert f"{value:.6g}" in chinchilla_fit.summary()
-    assert f"{chinchilla_fit.objective:.8g}" in seen.row("objective")[1]
-    assert f"{chinchilla_fit.r2:.5f}" in seen.text
-    assert str(chinchilla_fit.n_solved) in seen.row("agreement")[1]
-    (saved,) = re.findall(r'<pre id="json">(.*?)</pre>', whole, re.DOTALL)
-    assert json.loads(saved.replace("&quot;", '"').replace("&#x27;", "'").replace("&gt;", ">")) == (
-        json.loads(json.dumps(chinchilla_fit.to_dict()))
-    )
+    assert f"objective {chinchilla_fit.objective:.8g}" in seen.text
+    assert f"R² {chinchilla_fit.r2:.5f}" in seen.text
 
 
 def test_intervals_are_those_of_the_draws(draws, whole):
@@ -211,11 +205,6 @@ def test_a_fit_stands_alone(whole):
     assert_alone(whole)
 
 
-@pytest.mark.full
-def test_the_same_report_is_the_same_text(chinchilla_fit):
-    assert jl.report(chinchilla_fit) == jl.report(chinchilla_fit)
-
-
 def test_a_study_stands_alone_and_says_its_scores(tmp_path):
     study = a_study()
     study.save(tmp_path / "study.json")
@@ -254,9 +243,6 @@ def test_a_forecast_has_a_page_with_its_table_picture_laws_and_plan(tmp_path):
     assert "as good as the best, to the noise of a run" in seen.text.lower()
     assert len(seen.figures) == 2  # intervals, contours
     assert "the runs contradict the prior" in " ".join(seen.words)
-    record = json.loads(re.search(r'<pre id="json">(.*?)</pre>', page, re.DOTALL)[1].replace(
-        "&quot;", '"').replace("&#x27;", "'"))  # fmt: skip
-    assert record["quantiles"] == made.to_dict()["quantiles"]
 
 
 @pytest.mark.full
