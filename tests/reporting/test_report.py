@@ -198,7 +198,7 @@ def assert_alone(text):
     assert all(after - before <= 1 for before, after in pairwise(seen.headings))
     anchors = {attributes.get("id") for _, attributes in seen.tags}
     links = [attributes["href"] for tag, attributes in seen.tags if tag == "a"]
-    assert len(links) >= 6 and {link[1:] for link in links} <= anchors
+    assert len(links) >= 5 and {link[1:] for link in links} <= anchors
 
 
 def test_a_fit_stands_alone(whole):
