@@ -22,11 +22,8 @@ from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
 from jaxlaw.data import (
-    AREAS,
-    LossCurves,
     ReadingOptions,
     Runs,
-    optimizer_steps,
     without_dependence_note,
 )
 from jaxlaw.errors import UsageError
@@ -51,14 +48,8 @@ _ROWS = 400  # of a table: a study has thousands of folds
 _FEW = 12  # rows of a table that is not folded
 _ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean little to the eye
 _SETS = 4  # data sets whose folds are drawn
-_CURVES = 4  # loss curves that are drawn, and the points of each
-_POINTS = 400
 _SIZE = (5.0, 3.6)  # inches; with letters of 11 points readable on a telephone
 _FONTS = "'DejaVu Sans', Verdana, sans-serif"
-NO_CURVES = (
-    "Curves over their steps need their schedules: in Python runs=jl.read_loss_curves(…), in the "
-    "command RUNS."
-)
 NO_FIGURES = "Figures need matplotlib: pip install 'jaxlaw[plot]'."
 
 
@@ -85,12 +76,11 @@ def report(
             :class:`jaxlaw.Forecast`.
         out: file to write; None writes none.
         runs: runs that a fit was made from, as :func:`jaxlaw.read_runs` takes or returns them,
-            for figures with data. Of a fit to loss curves, the :class:`jaxlaw.LossCurves`: they
-            are drawn over their steps.
+            for figures with data. Of a fit to loss curves, the :class:`jaxlaw.LossCurves`.
         intervals: what the parameters' intervals come from in place of the fit's own standard
             errors: a :class:`jaxlaw.Bootstrap`, a :class:`jaxlaw.uncertainty.Covariance` or draws.
         plans: answers to show first: plans, such as :func:`jaxlaw.planning.allocation` gives,
-            forecasts, and profiles, whose interval then stands for that of their parameter.
+            forecasts, and profiles.
         level: confidence level of all intervals on the page; None takes that of the plans, or of
             the forecast that is reported, else 0.95. Forecasts and profiles are restated at it.
         title: title of the page; says law and source if None.
@@ -141,11 +131,10 @@ def report(
         heading, sections = f"{result.target.capitalize()} of runs not yet made", _forecast(result)
     else:
         read = None if runs is None else runs_of(result, runs, reading)
-        curves = runs if isinstance(runs, LossCurves) else None
         heading = f"{result.law.name}: a scaling law of {result.source or 'runs'}"
         origin = result.origin()
         lead = f"{origin[0].upper()}{origin[1:]}"
-        notes, sections = _fit(result, read, curves, intervals, plans, level)
+        notes, sections = _fit(result, read, intervals, plans, level)
         asked = plans or [result]
     source = intervals if has_draws(intervals) else result
     answers = _answers(plans, source, runs)
@@ -302,14 +291,9 @@ def _picture(result: Any, source: Any, runs: Any = None) -> list[Html]:
 
 
 def _fit(
-    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: Any,
-    plans: Sequence[Any], level: float,
-) -> tuple[list[Note], list[Section]]:  # fmt: skip
+    fit: FittedLaw, runs: Runs | None, intervals: Any, plans: Sequence[Any], level: float
+) -> tuple[list[Note], list[Section]]:
     """Notes and sections of a fit's page."""
-    profiles = [plan for plan in plans if _is_profile(plan)]
-    for profile in profiles:
-        if profile.params != fit.params:
-            raise UsageError(f"the profile of {profile.quantity} is one of another fit")
     frame, origin, groups = None, "No intervals are known.", None
     notes = list(fit.notes)
     if intervals is not None:
@@ -325,14 +309,7 @@ def _fit(
         frame, text = fit.conf_int(level), fit.standard_errors.text()
         origin = f"{text[0].upper()}{text[1:]}."
     notes = list(without_dependence_note(notes, groups))
-    for profile in profiles:  # one interval a number: the profile's is the better one
-        error, (low, high) = profile.std_err, profile_interval(profile, level)
-        if frame is not None and (row := frame["parameter"] == profile.quantity).any():
-            frame = frame.copy()
-            frame.loc[row, list(COLUMNS[1:])] = [error, float(low), float(high)]
-            origin += f" Of {profile.quantity} it is the profile's."
-        notes += [note for note in profile.notes if note not in notes]
-    main, others = _fit_figures(fit, runs, curves, frame)
+    main, others = _fit_figures(fit, runs, frame)
     law = fit.law
     items = [("source", law.source or "a law of your own")]
     items += [("constraint", law.constraint.name)] if law.constraint is not None else []
@@ -374,7 +351,7 @@ def _parameters(fit: FittedLaw, frame: pd.DataFrame | None, level: float) -> Htm
 
 
 def _fit_figures(
-    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: pd.DataFrame | None
+    fit: FittedLaw, runs: Runs | None, intervals: pd.DataFrame | None
 ) -> tuple[list[Any], list[Any]]:
     """The law along its first input with the runs, and what is evidence."""
     if not _can_draw():
@@ -390,9 +367,6 @@ def _fit_figures(
             )
             for along in inputs
         ]
-    if fit.area_options is not None:
-        drawn = curves is not None and runs is not None
-        figures += _curve_figures(fit, curves, runs) if drawn else [element("p", NO_CURVES)]
     if runs is not None:
         figures.append(
             _figure(
@@ -413,47 +387,6 @@ def _fit_figures(
             )
         )
     return [element("div", figure, class_="main") for figure in figures[:1]], figures[1:]
-
-
-def _curve_figures(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
-    """The loss curves that the fit is worst at, over their steps.
-
-    Args:
-        fit: one of a law that takes areas.
-        curves: the curves that it was fitted to.
-        runs: their rows with the areas of the fit.
-    """
-    seen = runs.observations(fit.law)
-    inputs = {name: values / fit.units[name] for name, values in seen.inputs.items()}
-    others = [name for name in fit.law.inputs_per_row if name not in AREAS]  # of no schedule
-    frame = runs.table.iloc[seen.positions]
-    done = optimizer_steps(frame, curves.run_schedules)
-    rows = pd.DataFrame(
-        {"run": frame["run"].to_numpy(), "done": done, "loss": seen.target}
-        | {name: inputs[name] for name in others}
-    ).assign(error=np.log(fit.predict(fit.law.labelled(inputs)) / seen.target) ** 2)
-    rms = rows.groupby("run")["error"].mean().pow(0.5).sort_values(ascending=False)
-    figures = []
-    for k, run in enumerate(rms.index[:_CURVES]):
-        mine, given = rows.loc[rows["run"] == run].sort_values("done"), curves.run_schedules[run]
-        steps = np.linspace(mine["done"].iloc[0], len(given.schedule), _POINTS)
-        steps = np.unique(steps.astype(int))
-        held = {name: np.interp(steps, mine["done"], mine[name]) for name in others}
-        predicted = fit.predict_curve(
-            given.schedule, steps + given.first_step, first_step=given.first_step,
-            S1_before=given.S1_before, batch=given.batch, **held,
-        )  # fmt: skip
-        observed = pd.DataFrame({"step": mine["done"] + given.first_step, "loss": mine["loss"]})
-        rank = "" if len(rms) == 1 else f" ({k + 1} of {len(rms)}, the worst fitted first)"
-        figures.append(
-            _figure(
-                lambda ax, p=predicted, o=observed: plots.loss_curve(p, o, ax),
-                f"Observed and predicted {fit.law.target} of {run} over its steps, what annealing "
-                "and shift add to its base, and the learning rates below.",
-                f"Curve {run}{rank}: off by {rms[run]:.2%} (root mean square)",
-            )
-        )
-    return figures
 
 
 # A forecast
