@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import textwrap
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -120,34 +119,17 @@ def _check_written(out: Path, given: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _progress(quiet: bool) -> Iterator[None]:
-    """After two seconds of work its progress is shown on stderr, unless it is to be quiet."""
-    if quiet or os.environ.get("JAXLAW_QUIET") or any(int(os.environ.get(n, 0)) for n in _RANKS):
-        before = os.environ.get("JAXLAW_QUIET")
+    """Progress is shown on stderr where work takes seconds, unless it is to be quiet."""
+    before = os.environ.get("JAXLAW_QUIET")
+    if quiet or before or any(int(os.environ.get(name, 0)) for name in _RANKS):
         os.environ["JAXLAW_QUIET"] = "1"  # what is computed is quiet, too
         try:
             yield
         finally:
             os.environ.pop("JAXLAW_QUIET") if before is None else None
         return
-    displays: list[Display] = []
-    lock, over = threading.Lock(), threading.Event()
-
-    def begin() -> None:
-        with lock:
-            if not over.is_set():
-                displays.append(Display(idle="working"))
-
-    timer = threading.Timer(_SILENT, begin)
-    timer.daemon = True
-    timer.start()
-    try:
+    with contextlib.closing(Display(_SILENT)):
         yield
-    finally:
-        timer.cancel()
-        with lock:
-            over.set()
-        for display in displays:
-            display.close()
 
 
 @contextlib.contextmanager
