@@ -8,7 +8,6 @@ line 1), the record of a JSON list (1-based), the index label of a DataFrame.
 from __future__ import annotations
 
 import csv
-import dataclasses
 import glob
 import gzip
 import io
@@ -95,13 +94,7 @@ def read_table(source: Any, name: str | None = None) -> Table:
     if not len(frame):
         message = f"the table has columns ({listed(frame.columns)}) but no rows; add at least one"
         raise _error(source, message)
-    # pandas takes, and compares, columns of this machine's byte order only.
-    own = {
-        column: kind.newbyteorder("=")
-        for column, kind in frame.dtypes.items()
-        if isinstance(kind, np.dtype) and not kind.isnative
-    }
-    return dataclasses.replace(table, frame=frame.astype(own)) if own else table
+    return table
 
 
 def _error(label: str, message: str, **where: Any) -> DataError:

@@ -465,10 +465,8 @@ def _sequence(value: Any, origin: Any, members: tuple[Any, ...], where: str) -> 
         if member is float and not isinstance(value, jax.Array):
             value = plain_array(value)
         if getattr(getattr(value, "dtype", None), "kind", "O") in "iuf" and member in (float, Any):
-            bad = np.isnan(np.asarray(value, float))
-            if bad.any():
-                place = f"{where}[{int(bad.argmax())}]"
-                raise _Wrong(place, np.nan, "a number that is known")
+            if np.isnan(np.asarray(value, float)).any():
+                raise _Wrong(where, np.nan, "numbers that are known")
             return value
     kinds = [member] * len(value) if one_kind else members
     items = [

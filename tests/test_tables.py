@@ -165,9 +165,6 @@ def other_forms(frame):
     yield "records", frame.to_dict("records")
     yield "tuple", tuple(frame.to_dict("records"))
     yield "structured", frame.to_records(index=False)
-    kinds = list(zip(frame, ("<f8", ">f8", "<f8", ">f8", ">i4", "U5"), strict=True))
-    plain = np.array(list(frame.itertuples(index=False, name=None)), kinds)
-    yield "byte order", plain
     yield "to_pandas", Foreign(frame, to_pandas=lambda: frame)
     yield "columns alone", Foreign(frame, to_pandas=not_installed)
     for library in ("pyarrow", "polars"):

@@ -29,7 +29,6 @@ COMMANDS = {
         "fit": "jaxlaw.cli._commands:fit",
         "predict": "jaxlaw.uncertainty:prediction",
         "curve": "jaxlaw.uncertainty:predicted_curve",
-        "areas": "jaxlaw.cli._commands:areas",
         "demo": "jaxlaw.cli._commands:demo",
     },
     "Forecast": {
@@ -44,7 +43,7 @@ COMMANDS = {
         "covariance": "jaxlaw:covariance",
         "profile": "jaxlaw:profile",
         "influence": "jaxlaw.cli._commands:influence",
-        "identifiability": "jaxlaw.cli._commands:identifiability",
+        "identifiability": "jaxlaw:identifiability",
     },
     "Show": {
         "plot": "jaxlaw.cli._commands:plot",

@@ -59,7 +59,7 @@ def inner(content: Iterable[Any]) -> Html:
 def table(
     head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str, words: Sequence[int] = ()
 ) -> Html:
-    """A table; what looks like a number stands to the right.
+    """A table.
 
     Args:
         head: names of the columns.
@@ -72,13 +72,9 @@ def table(
          for cell in row]
         for row in rows
     ]  # fmt: skip
-    right = [
-        k > 0 and all(_is_number(row[k]) for row in rows) and k not in words
-        for k in range(len(head))
-    ]
 
     def style(k: int) -> str | None:
-        return "number" if right[k] else "words" if k in words else None
+        return "words" if k in words else None
 
     top = [element("th", name, scope="col", class_=style(k)) for k, name in enumerate(head)]
     body = [
@@ -96,12 +92,6 @@ def table(
         element("tbody", *body),
     )
     return element("div", whole, class_="wide", tabindex=0, role="region", aria_label=caption)
-
-
-def _is_number(text: str) -> bool:
-    return bool(
-        re.fullmatch(r"[−+-]?[\d.,]+(e[+-]?\d+)?( ?[%KMBT×])?|nan|-?inf|not given|", text.strip())
-    )
 
 
 def pairs(items: Iterable[tuple[str, Any]], caption: str) -> Html:
