@@ -78,14 +78,6 @@ def language(made: Names) -> Figure:
     return figure
 
 
-def design(made: Names) -> Figure:
-    """When a run is evaluated; what each of the next runs takes off the standard deviation."""
-    figure, (left, right) = _two()
-    jl.design.evaluation_steps(10, 20_000).plot(left)
-    made["chosen"].plot(right)
-    return figure
-
-
 def turn(made: Names) -> Figure:
     """The trend of the loss with D at every share, and where it turns."""
     figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
@@ -128,7 +120,6 @@ PICTURES: dict[str, tuple[str, str, Callable[[Names], Figure]]] = {
     "curve.png": ("simulate", "The curve", curve),
     "corpus.png": ("simulate", "The corpus", corpus),
     "language.png": ("simulate", "The new language", language),
-    "design.png": ("design", "The next runs", design),
     "turn.png": ("papers", "Where the trend with D turns", turn),
 }
 

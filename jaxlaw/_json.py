@@ -234,6 +234,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        values = " and ".join(repr(value)[:20] for name, value in pairs if name == twice)
-        raise RepeatedKey(f"key '{twice}' occurs twice in one object, with {values}")
+        raise RepeatedKey(f"key '{twice}' occurs twice in one object")
     return record

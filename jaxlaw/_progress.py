@@ -77,38 +77,48 @@ def say_compiling() -> bool:
 
 
 class Display:
-    """Shows progress until it is closed; ``idle`` where nothing is known of the work."""
+    """Shows progress from ``delay`` seconds on until it is closed."""
 
-    def __init__(self, idle: str = "") -> None:
-        self._idle, self._due, self._named, self._bar = idle, 0.0, "", None
-        with contextlib.suppress(ModuleNotFoundError):  # only a display needs it
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-            console = Console(stderr=True)
-            if console.is_terminal or console.is_jupyter:
-                columns = BarColumn(20), TextColumn("{task.description}"), TimeRemainingColumn()
-                self._bar: Any = Progress(*columns, console=console, transient=True)
-                self._bar.add_task(idle, total=1.0)
-                self._bar.start()
+    def __init__(self, delay: float = 0.0) -> None:
+        self._start, self._due, self._named = time.monotonic() + delay, 0.0, ""
+        self._bar: Any = None  # False where there is none
         _displays.append(self)
-        self.show()
 
     def show(self) -> None:
         """Show what is done; as a line, where the work has another name or the last is old."""
-        (share, text), named = state(), _parts[0].text if _parts else ""
+        (share, text), named, now = state(), _parts[0].text if _parts else "", time.monotonic()
+        if now < self._start:
+            return
+        if self._bar is None:
+            self._bar = _bar()
         if self._bar:
-            self._bar.update(self._bar.task_ids[0], completed=share, description=text or self._idle)
-        elif time.monotonic() >= self._due or named != self._named:
-            self._due, self._named = time.monotonic() + EVERY, named
-            if text or self._idle:
-                _print(f"{text or self._idle}, {share:.0%}")
+            self._bar.update(self._bar.task_ids[0], completed=share, description=text)
+        elif text and (now >= self._due or named != self._named):
+            self._due, self._named = now + EVERY, named
+            _print(f"{text}, {share:.0%}")
 
     def close(self) -> None:
         """Show nothing more, and leave no bar behind."""
         _displays.remove(self)
         if self._bar:
             self._bar.stop()
+
+
+def _bar() -> Any:
+    """A bar on a terminal or in a notebook."""
+    try:
+        from rich.console import Console  # comes with the command, an extra
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    except ModuleNotFoundError:
+        return False
+    console = Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        return False
+    columns = BarColumn(20), TextColumn("{task.description}"), TimeRemainingColumn()
+    bar = Progress(*columns, console=console, transient=True)
+    bar.add_task("", total=1.0)
+    bar.start()
+    return bar
 
 
 def shown(wanted: bool) -> contextlib.AbstractContextManager[Any]:

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import reprlib
 from typing import Any
 
-import numpy as np
-import pandas as pd
 
-from jaxlaw.notes import Note
+class _Short(reprlib.Repr):
+    """Values in short; a method is named after the class that it shows."""
 
-_MOST = 6  # elements of an array and items of a mapping that are shown
-_LONG = 60  # characters of anything else
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxdict = self.maxlist = self.maxtuple = 6
+        self.maxother = self.maxstring = 60
+
+    def repr_ndarray(self, value: Any, level: int) -> str:
+        few = value.size <= self.maxlist
+        return str(value.tolist()) if few else f"{value.dtype} {value.shape}"
+
+    repr_ArrayImpl = repr_ndarray  # of JAX
+
+    def repr_DataFrame(self, value: Any, level: int) -> str:
+        return f"DataFrame {value.shape}"
+
+    def repr_float(self, value: float, level: int) -> str:
+        return f"{value:.6g}"
 
 
 def short_repr(container: Any) -> str:
@@ -22,38 +35,11 @@ def short_repr(container: Any) -> str:
         >>> jl.Schedule(np.full(1000, 1e-3), initial_lr=1e-3)
         Schedule(rates=float64 (1000,), initial_lr=0.001)
     """
-    shown = []
+    short, shown = _Short(), []
     for field in dataclasses.fields(container):
-        value = getattr(container, field.name)
-        default = field.default
+        value, default = getattr(container, field.name), field.default
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        if type(value) is not type(default) or getattr(value, "ndim", 0) or value != default:
-            shown.append(f"{field.name}={_short(value)}")
+        if type(value) is not type(default) or value != default:
+            shown.append(f"{field.name}={short.repr(value)}")
     return f"{type(container).__name__}({', '.join(shown)})"
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, pd.DataFrame):
-        return f"DataFrame {value.shape}"
-    if isinstance(value, Note):
-        return value.code
-    if getattr(value, "ndim", 0):
-        # An array that is traced has no values to show.
-        few = isinstance(value, np.ndarray) and value.size <= _MOST
-        return str(value.tolist()) if few else f"{value.dtype} {tuple(value.shape)}"
-    if isinstance(value, Mapping):
-        if len(value) > _MOST:
-            return f"{len(value)} items"
-        return "{" + ", ".join(f"{key}: {_short(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, tuple | list):
-        if len(value) > _MOST:
-            return f"{len(value)} items"
-        return "(" + ", ".join(map(_short, value)) + ")"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if dataclasses.is_dataclass(value):
-        name = getattr(getattr(value, "law", value), "name", None)  # of a fit, its law's
-        return f"<{type(value).__name__}{f' {name}' if isinstance(name, str) else ''}>"
-    text = repr(value)
-    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"

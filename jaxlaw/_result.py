@@ -13,7 +13,6 @@ import math
 import shutil
 import textwrap
 import typing
-from collections.abc import Iterable
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -27,7 +26,7 @@ from jaxlaw import _typed
 from jaxlaw._latex import cell_in_latex, escape_latex, latex_table, symbol
 from jaxlaw._quantities import COUNTED, SHARE, Quantity, number_of, written_range
 from jaxlaw.errors import UsageError
-from jaxlaw.notes import Note, by_weight, in_brief, remedy_of
+from jaxlaw.notes import Note, in_brief, remedy_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +50,6 @@ HOMES = {
 _KEYS = {"kind": "resampling"}
 #: Unit of a number that has that of what the law predicts.
 TARGET = "target"
-_COLORS = {"error": "#b00020", "warning": "#8a5a00", "info": "inherit"}  # of notes
 _ROWS = 24  # of a table that a notebook shows
 
 
@@ -187,7 +185,8 @@ class Result:
         parts += [
             table.to_html(max_rows=_ROWS, border=0, index=False) for table in self._all_shown()
         ]
-        return f"<div>{''.join(parts)}{_notes_in_html(self.notes)}</div>"
+        parts += [f"<p>{escape(line)}</p>" for line in in_brief(self.notes)]
+        return f"<div>{''.join(parts)}</div>"
 
     def to_latex(self, table: pd.DataFrame | None = None, *, label: str = "") -> str:
         r"""Its numbers, or its main table, as a table of LaTeX (``\usepackage{booktabs}``).
@@ -405,19 +404,6 @@ def _cell(value: Any, unit: str, worth: float) -> str:
     if isinstance(value, int | np.integer) and unit not in COUNTED:
         return str(value)
     return "" if math.isnan(value) else number_of(float(value), unit, worth)
-
-
-def _notes_in_html(notes: Iterable[Note]) -> str:
-    """Notes in a notebook: those that decide, and the others behind a click."""
-    items: dict[bool, str] = {True: "", False: ""}
-    ordered = by_weight(dict.fromkeys(notes))
-    for note in ordered:
-        items[note.decides] += (
-            f'<li style="color:{_COLORS[note.severity]}">{escape(str(note))}</li>'
-        )
-    codes = ", ".join(dict.fromkeys(note.code for note in ordered if not note.decides))
-    more = f"<details><summary>also: {escape(codes)}</summary><ul>{items[False]}</ul></details>"
-    return f"<ul>{items[True]}</ul>" * bool(items[True]) + more * bool(codes)
 
 
 def _article(kind: str) -> str:

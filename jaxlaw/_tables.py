@@ -8,7 +8,6 @@ line 1), the record of a JSON list (1-based), the index label of a DataFrame.
 from __future__ import annotations
 
 import csv
-import dataclasses
 import glob
 import gzip
 import io
@@ -35,10 +34,6 @@ _KINDS = {
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 _FORMATS = "CSV, TSV, JSON, JSON lines or Parquet (CSV, TSV and JSON also gzipped)"
-# A cell of a file with semicolons: a number with a point; one with a comma, not of thousands.
-_CELL = r"(?m)(?:^|;)[ \"]*[+-]?{}(?:[eE][+-]?\d+)?[ \"]*(?=;|$)"
-_POINT = _CELL.format(r"\d*\.\d+")
-_COMMA = _CELL.format(r"(?![1-9]\d{0,2},\d{3}[ \"]*(?:;|$))\d*,\d+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,13 +94,7 @@ def read_table(source: Any, name: str | None = None) -> Table:
     if not len(frame):
         message = f"the table has columns ({listed(frame.columns)}) but no rows; add at least one"
         raise _error(source, message)
-    # pandas takes, and compares, columns of this machine's byte order only.
-    own = {
-        column: kind.newbyteorder("=")
-        for column, kind in frame.dtypes.items()
-        if isinstance(kind, np.dtype) and not kind.isnative
-    }
-    return dataclasses.replace(table, frame=frame.astype(own)) if own else table
+    return table
 
 
 def _error(label: str, message: str, **where: Any) -> DataError:
@@ -205,12 +194,7 @@ def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
     try:
         return pd.DataFrame({key: plain(values) for key, values in source.items()})
     except (ValueError, TypeError, OverflowError) as error:
-        sizes = listed(
-            f"{key} {len(values) if hasattr(values, '__len__') else 'scalar'}"
-            for key, values in source.items()
-        )
-        message = f"not a table; give 1-D arrays of one length per column (lengths: {sizes})"
-        raise _error(label, message) from error
+        raise _error(label, f"not a table of 1-D columns of one length: {error}") from error
 
 
 def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
@@ -237,11 +221,9 @@ def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
             return source.read(), label, _kind(label)
         except UnicodeDecodeError as error:
             raise _error(label, f"not text in UTF-8 ({error})") from error
-    lazy = " (of a lazy table, give .collect())"
     raise UsageError(
-        f"cannot read runs from {type(source).__name__}"
-        f"{lazy if hasattr(source, 'collect') else ''}; give a path, '-', a file object, "
-        "a DataFrame, a dict of arrays or a list of dicts"
+        f"cannot read runs from {type(source).__name__}; give a path, '-', a file object, a "
+        "DataFrame, a dict of arrays or a list of dicts"
     )
 
 
@@ -282,8 +264,7 @@ def _parse(content: bytes | str, label: str, kind: str) -> Table:
 def _csv(text: str, label: str, separator: str) -> Table:
     """Read CSV; a ragged line is an error, where pandas would shift or fill it.
 
-    Where decimals have a comma, programs separate cells by semicolons: a header with semicolons
-    and no comma says so; one with tabs is of a TSV file.
+    A header without a comma may separate its names by semicolons or tabs.
     """
     first = text.lstrip("\n").partition("\n")[0]
     pairs = len(re.findall(r"[A-Za-z)]\s*[:=]\s*[-+]?\.?\d", first))
@@ -292,15 +273,13 @@ def _csv(text: str, label: str, separator: str) -> Table:
         raise _error(label, f"line 1 is of {what}, {first.strip():.60}…; save it as CSV", row=1)
     if separator == "," and "," not in first:
         separator = ";" if ";" in first else "\t" if "\t" in first.strip() else ","
-    decimal = separator == ";" and not re.search(_POINT, text) and re.search(_COMMA, text)
     dialect: dict[str, Any] = {"delimiter": separator, "skipinitialspace": True}
     try:
         records = _records_of(text, dialect)
         odd = [(line, width) for line, width in records if width != records[0][1]]
         header = next(csv.reader(io.StringIO(text.lstrip(" \n")), **dialect))
         frame = pd.DataFrame() if odd else pd.read_csv(
-            io.StringIO(text), index_col=False, low_memory=False, **dialect, **_EXACT,
-            decimal="," if decimal else ".",
+            io.StringIO(text), index_col=False, low_memory=False, **dialect, **_EXACT
         )  # fmt: skip
     except (csv.Error, ValueError, OverflowError, pd.errors.ParserError) as error:
         raise _error(label, f"not readable as CSV ({error}); write it again") from error

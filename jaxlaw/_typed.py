@@ -1,11 +1,11 @@
-"""What a type hint says of a value: one walker that checks arguments, and reads JSON.
+"""What a type hint says of a value: arguments are checked by it, and fields of files read.
 
 ``@checked`` refuses an argument of another kind than its annotation says, by name, before it
 fails deep inside as an error of Python's. It knows numbers, whole numbers, truth values, text,
 choices, dicts, sequences and classes; anything else passes. A range belongs to the annotation too:
 ``Annotated[float, Between(0, 1)]``.
 
-:func:`load` reads a value of a JSON file by the same hints.
+:func:`load` reads a value of a JSON file by such hints.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from jaxlaw.errors import UsageError, nearest
 P = ParamSpec("P")
 T = TypeVar("T")
 _LARGEST = 2**63
-#: What other packages call the option that says which column is predicted.
-_TARGETS = ("target", "y", "loss")
 #: Packages whose classes are refused where a value is of another; of others anything passes.
 _WHOSE_CLASSES = ("jaxlaw", "matplotlib", "pandas")
 
@@ -57,11 +55,12 @@ class Between:
     strict: bool = False
     must: str = ""
 
-    def holds(self, value: Any) -> bool:
-        """Whether a number lies in the range; NaN does not."""
-        if self.strict:
-            return bool(self.low < value < self.high)
-        return bool(self.low <= value <= self.high)
+    def check(self, value: Any, where: str) -> Any:
+        """The number; raises where it is outside, as NaN is."""
+        inside = self.low < value < self.high if self.strict else self.low <= value <= self.high
+        if not inside:
+            raise _Wrong(where, value, str(self))
+        return value
 
     def __str__(self) -> str:
         most = f", {self.high:.15g} at most" * math.isfinite(self.high)
@@ -167,15 +166,9 @@ def option_kinds(options: type) -> dict[str, Any]:
 def _refuse_unknown(function: str, options: Mapping[str, Any], names: Sequence[str]) -> None:
     """Refuse keywords that are none of the names."""
     for name, value in options.items():
-        if name in names:
-            continue
-        remedy = nearest(name, names)
-        if name in _TARGETS and "columns" in names:
-            column = value if isinstance(value, str) else "my_column"
-            remedy = f" Say which column is the target of the law: columns={{'loss': '{column}'}}"
-        raise UsageError(
-            f"{function}: there is no option '{name}'.{remedy}", argument=name, value=value
-        )
+        if name not in names:
+            message = f"{function}: there is no option '{name}'.{nearest(name, names)}"
+            raise UsageError(message, argument=name, value=value)
 
 
 _forked = False  # whether this process has JAX's state of another one, and not its threads
@@ -247,14 +240,6 @@ def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
         raise UsageError(f"{name} must be an array of numbers: {error}") from None
 
 
-def not_of_parameters(name: str, error: Exception) -> UsageError:
-    """What to say of a user's function that cannot be called or differentiated."""
-    return UsageError(
-        f"{name} must be a function of a dict of parameters to a number, in jax.numpy; it ended in "
-        f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-    )
-
-
 def meaning(annotation: Any, names: dict[str, Any]) -> Any:
     """The type an annotation stands for; Any where it is unknown at run time."""
     if not isinstance(annotation, str):
@@ -275,18 +260,70 @@ def load(value: Any, hint: Any, name: str) -> Any:
 
     Args:
         value: the parsed JSON.
-        hint: a type hint; ``int`` is a count, 0 or more. NaN passes every range without an upper
-            limit: it stands for what is not known.
+        hint: a type hint. NaN passes every range without an upper limit: it stands for what is
+            not known.
         name: name of the field, for messages.
 
     Raises:
         ValueError: it is something else; the message names the field.
     """
+    origin, members = get_origin(hint) or hint, get_args(hint)
+    if origin in _READERS:
+        return _READERS[origin](value, name)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in members:
+            return None
+        *others, last = (member for member in members if member is not type(None))
+        for member in others:
+            with contextlib.suppress(ValueError):
+                return load(value, member, name)
+        return load(value, last, name)
+    if origin is float and value in NOT_FINITE:
+        return float(value)
     try:
-        return _check(value, hint, name, stored=True)
+        if origin is Annotated:
+            number, limits = load(value, members[0], name), members[1]
+            unknown = number != number and limits.high == math.inf
+            return number if unknown else limits.check(number, name)
+        if origin is Literal and value not in members:
+            raise _Wrong(name, value, " or ".join(map(repr, members)))
+        if origin in (Mapping, dict):
+            of_key, of_value = members or (Any, Any)
+            if get_origin(of_key) is Literal:
+                only(value, get_args(of_key), f"{name}.")
+            pairs = _check(value, dict, name).items()
+            return {key: load(item, of_value, f"{name}.{key}") for key, item in pairs}
+        if origin in (tuple, list, np.ndarray, pd.DataFrame) and not isinstance(value, list):
+            raise _Wrong(name, value, "a list")
+        if origin in (tuple, list):
+            one_kind = origin is list or members[-1] is ...
+            kinds = members[:1] * len(value) if one_kind else members
+            if len(kinds) != len(value):
+                raise _Wrong(name, value, f"{len(kinds)} values, not {len(value)}")
+            each = enumerate(zip(value, kinds, strict=True))
+            return origin(load(item, kind, f"{name}[{k}]") for k, (item, kind) in each)
+        if hint is Any or origin in _SCALARS or origin is Literal:
+            value = _check(value, hint, name)
+            return float(value) if hint is float else value
     except _Wrong as wrong:
         message = f"field '{wrong.where}' is {_short(wrong.value)}; it must be {wrong.must}"
         raise ValueError(message) from None
+    if hint is np.ndarray:
+        try:
+            array = np.array(value)
+            return array if array.dtype.kind in "iu" else array.astype(float)
+        except (ValueError, TypeError) as error:  # of another kind, or its rows of other lengths
+            raise ValueError(f"field '{name}' must be numbers: {error}") from None
+    if hint is pd.DataFrame:
+        table = pd.DataFrame(load(value, list[dict[str, Any]], name))
+        for column in table:  # of numbers, but for infinities and NaN, which files have as texts
+            cells = table[column].tolist()
+            if all(isinstance(cell, float) for cell in cells if cell not in NOT_FINITE):
+                table[column] = [float(cell) for cell in cells]
+        return table
+    kinds = typing.get_type_hints(hint, include_extras=True)
+    record = only(load(value, dict[str, Any], name), in_files(hint), f"{name}.")
+    return hint(**{k: load(item, kinds[k], f"{name}.{k}") for k, item in record.items()})
 
 
 def only(record: dict[str, Any], names: Sequence[str], where: str) -> dict[str, Any]:
@@ -322,14 +359,13 @@ def register(kind: type, reader: Callable[[Any, str], Any]) -> None:
     _READERS[kind] = reader
 
 
-def _check(value: Any, kind: Any, where: str, stored: bool = False) -> Any:
-    """The value as a type hint has it; raises :class:`_Wrong`.
+def _check(value: Any, kind: Any, where: str) -> Any:
+    """An argument as a type hint has it; raises :class:`_Wrong`.
 
     Args:
         value: the value given.
         kind: the type hint.
         where: name of the value, and the place within it, for messages.
-        stored: whether it is the JSON of a file, which is read strictly, and not an argument.
     """
     origin, members = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, types.UnionType):
@@ -338,37 +374,38 @@ def _check(value: Any, kind: Any, where: str, stored: bool = False) -> Any:
         words = []
         for member in members:
             try:
-                return _check(value, member, where, stored)
+                return _check(value, member, where)
             except _Wrong as wrong:
                 if wrong.where != where:  # of the right kind itself; something in it is not
                     raise
                 words.append(wrong.must)
         raise _Wrong(where, value, " or ".join(dict.fromkeys(words)))
     if origin is Annotated:
-        value = _check(value, members[0], where, stored)
-        for limits in members[1:]:
-            # A list stands for a number in _sequence only; one that JAX traces has no value yet.
-            number = is_number(value) and not hasattr(value, "aval")
-            if isinstance(limits, Between) and number and not limits.holds(value):
-                if not (stored and value != value and limits.high == math.inf):
-                    raise _Wrong(where, value, str(limits))
+        value = _check(value, members[0], where)
+        # A list stands for a number in _sequence only; one that JAX traces has no value yet.
+        if is_number(value) and not hasattr(value, "aval"):
+            members[1].check(value, where)
         return value
     if origin is Literal:
         # Of the kind the choices are of: which of them, the function says better.
         alike = isinstance(value, str) and any(isinstance(choice, str) for choice in members)
-        if (alike and not stored) or any(value is choice for choice in members) or (
-            isinstance(value, str) and value in members
-        ):  # fmt: skip
+        if alike or any(value is choice for choice in members):
             return value
         raise _Wrong(where, value, " or ".join(map(repr, members)))
     if origin in (Mapping, dict):
-        return _mapping(value, members or (Any, Any), where, stored)
-    if origin is tuple or origin in (Sequence, list):
-        return _sequence(value, origin, members or (Any,), where, stored)
-    if origin in (float, int, bool, str, None, type(None)):
-        return _scalar(value, origin, where, stored)
-    if stored:
-        return _stored(value, kind, where)
+        of_key, of_value = members or (Any, Any)
+        if not (hasattr(value, "keys") and hasattr(value, "__getitem__")):
+            raise _Wrong(where, value, "a dict")
+        return {
+            _check(name, of_key, f"a name in {where}"): _check(
+                value[name], of_value, f"{where}[{name!r}]"
+            )
+            for name in value.keys()  # a DataFrame and a Series have them, too
+        }
+    if origin in (tuple, Sequence, list):
+        return _sequence(value, origin, members or (Any,), where)
+    if origin in _SCALARS:
+        return _scalar(value, origin, where)
     if kind in (os.PathLike, Path) and not isinstance(value, os.PathLike):
         raise _Wrong(where, value, "a path")
     package = getattr(kind, "__module__", "").partition(".")[0] if inspect.isclass(kind) else ""
@@ -381,74 +418,46 @@ def _check(value: Any, kind: Any, where: str, stored: bool = False) -> Any:
     return value
 
 
-def _scalar(value: Any, kind: Any, where: str, stored: bool) -> Any:
+_SCALARS = {
+    float: "a number", int: "a whole number", bool: "True or False", str: "text",
+    type(None): "None",
+}  # fmt: skip
+
+
+def _scalar(value: Any, kind: Any, where: str) -> Any:
     """A number, a whole number, a truth value, a text, or None."""
-    if kind is float and stored and isinstance(value, str) and value in NOT_FINITE:
-        return float(value)
-    if kind is float and is_number(value):
+    must = _SCALARS[kind]
+    if kind in (float, int) and is_number(value):
         if hasattr(value, "aval"):  # traced
             return value
         try:
-            if stored:
-                return float(value)
-            if not (is_missing(value) or math.isnan(float(value))):
-                return value
-        except OverflowError:
-            raise _Wrong(where, value, "a number below 1e308") from None
-        raise _Wrong(where, value, "a number that is known")
-    if kind is int and not isinstance(value, bool):
-        if hasattr(value, "aval"):
-            return value
-        if stored and isinstance(value, int) and 0 <= value < _LARGEST:
-            return value
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
-            whole = is_number(value) and float(value) == int(value) and abs(value) < _LARGEST
-            if whole and not stored:
+            if kind is int and float(value) == int(value) and abs(value) < _LARGEST:
                 return int(value)
-    if kind is bool and isinstance(value, bool | np.bool_):
+            if kind is float and not (is_missing(value) or math.isnan(float(value))):
+                return value
+            must = "a number that is known" if kind is float else must
+        except OverflowError:
+            must = "a number below 1e308" if kind is float else must
+        except (TypeError, ValueError):  # NaN is no whole number
+            pass
+    elif kind is bool and (
+        isinstance(value, np.bool_) or isinstance(value, int) and value in (0, 1)
+    ):
         return bool(value)
-    if kind is bool and not stored and isinstance(value, int) and value in (0, 1):
-        return bool(value)
-    if kind is str and isinstance(value, str):
+    elif kind in (str, type(None)) and isinstance(value, kind):
         return value
-    if kind in (None, type(None)) and value is None:
-        return None
-    words = {float: "a number", int: "a whole number", bool: "True or False", str: "text"}
-    count = " from 0 on" if kind is int and stored else ""
-    hint = (
-        " without quotes or unit, such as 7e9" if kind is float and isinstance(value, str) else ""
-    )
-    raise _Wrong(where, value, words.get(kind, "None") + count + hint * (not stored))
+    if kind is float and isinstance(value, str):
+        must += " without quotes or unit, such as 7e9"
+    raise _Wrong(where, value, must)
 
 
-def _mapping(value: Any, kinds: tuple[Any, ...], where: str, stored: bool) -> dict[Any, Any]:
-    of_key, of_value = kinds
-    if stored:
-        if not isinstance(value, dict):
-            raise _Wrong(where, value, "an object with named fields")
-        if get_origin(of_key) is Literal:
-            only(value, get_args(of_key), f"{where}.")
-        return {key: _check(item, of_value, f"{where}.{key}", True) for key, item in value.items()}
-    if not isinstance(value, Mapping):
-        if not (hasattr(value, "keys") and hasattr(value, "__getitem__")):
-            raise _Wrong(where, value, "a dict")
-        value = {name: value[name] for name in value.keys()}  # a DataFrame, a Series
-    return {
-        _check(name, of_key, f"a name in {where}"): _check(item, of_value, f"{where}[{name!r}]")
-        for name, item in value.items()
-    }
-
-
-def _sequence(value: Any, origin: Any, members: tuple[Any, ...], where: str, stored: bool) -> Any:
+def _sequence(value: Any, origin: Any, members: tuple[Any, ...], where: str) -> Any:
     """A list of one kind of member, or a tuple of so many kinds."""
     member = members[0]
     one_kind = origin is not tuple or members[-1] is ...
-    if not stored and one_kind and member is float and is_number(value):
-        return [_scalar(value, float, where, False)]  # one number stands for a list of one
-    is_list = isinstance(value, list) or not stored and (
-        isinstance(value, tuple | range) or getattr(value, "ndim", 0) == 1
-    )  # fmt: skip
-    if not is_list:
+    if one_kind and member is float and is_number(value):
+        return [_scalar(value, float, where)]  # one number stands for a list of one
+    if not isinstance(value, list | tuple | range) and getattr(value, "ndim", 0) != 1:
         raise _Wrong(where, value, "a list" + " of numbers" * (member is float))
     if not one_kind and len(members) != len(value):
         raise _Wrong(where, value, f"{len(members)} values, not {len(value)}")
@@ -456,63 +465,15 @@ def _sequence(value: Any, origin: Any, members: tuple[Any, ...], where: str, sto
         if member is float and not isinstance(value, jax.Array):
             value = plain_array(value)
         if getattr(getattr(value, "dtype", None), "kind", "O") in "iuf" and member in (float, Any):
-            bad = np.isnan(np.asarray(value, float))
-            if bad.any():
-                place = f"{where}[{int(bad.argmax())}]"
-                raise _Wrong(place, np.nan, "a number that is known")
+            if np.isnan(np.asarray(value, float)).any():
+                raise _Wrong(where, np.nan, "numbers that are known")
             return value
     kinds = [member] * len(value) if one_kind else members
     items = [
-        _check(item, kind, f"{where}[{k}]", stored)
+        _check(item, kind, f"{where}[{k}]")
         for k, (item, kind) in enumerate(zip(value, kinds, strict=True))
     ]
     return tuple(items) if origin is tuple else items
-
-
-def _stored(value: Any, kind: Any, where: str) -> Any:
-    """What is no scalar and no container in a file: arrays, tables, classes with fields."""
-    if kind is Any:
-        return value
-    if kind in _READERS:
-        return _READERS[kind](value, where)
-    if kind is np.ndarray:
-        numbers = _numbers(_sequence(value, list, (Any,), where, True), where)
-        try:
-            return np.array(numbers)
-        except ValueError:
-            raise _Wrong(where, value, "a list whose rows are of one length") from None
-    if kind is pd.DataFrame:
-        return _table(value, where)
-    kinds = typing.get_type_hints(kind, include_extras=True)
-    record = only(_mapping(value, (str, Any), where, True), in_files(kind), f"{where}.")
-    return kind(
-        **{key: _check(item, kinds[key], f"{where}.{key}", True) for key, item in record.items()}
-    )
-
-
-def _numbers(value: Any, where: str) -> Any:
-    """Lists of lists of numbers, of any depth; whole ones where all were written so."""
-    if isinstance(value, list):
-        return [_numbers(item, f"{where}[{k}]") for k, item in enumerate(value)]
-    number = _scalar(value, float, where, True)
-    return value if isinstance(value, int) and abs(value) < _LARGEST else number
-
-
-def _table(value: Any, where: str) -> pd.DataFrame:
-    """A table from its rows, each of the same columns.
-
-    Numbers are the columns whose cells all are numbers, but for infinities and NaN, which files
-    have as texts.
-    """
-    rows = _check(value, list[dict[str, Any]], where, True)
-    for k, row in enumerate(rows):
-        only(row, list(rows[0]), f"{where}[{k}].")
-    table = pd.DataFrame(rows)
-    for name in table:
-        cells = table[name].tolist()
-        if all(isinstance(cell, float) for cell in cells if cell not in NOT_FINITE):
-            table[name] = [float(cell) for cell in cells]
-    return table
 
 
 def _short(value: Any) -> str:

@@ -11,13 +11,16 @@ import re
 import shutil
 import sys
 import warnings
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from jaxlaw import __version__, _cache
+from jaxlaw._faces import listed
 from jaxlaw.errors import ColumnError, DataError, JaxlawError, WorkError
+from jaxlaw.notes import FitWarning
 
 #: Group of the help → command → the function that it calls.
 COMMANDS = {
@@ -26,7 +29,6 @@ COMMANDS = {
         "fit": "jaxlaw.cli._commands:fit",
         "predict": "jaxlaw.uncertainty:prediction",
         "curve": "jaxlaw.uncertainty:predicted_curve",
-        "areas": "jaxlaw.cli._commands:areas",
         "demo": "jaxlaw.cli._commands:demo",
     },
     "Forecast": {
@@ -41,7 +43,7 @@ COMMANDS = {
         "covariance": "jaxlaw:covariance",
         "profile": "jaxlaw:profile",
         "influence": "jaxlaw.cli._commands:influence",
-        "identifiability": "jaxlaw.cli._commands:identifiability",
+        "identifiability": "jaxlaw:identifiability",
     },
     "Show": {
         "plot": "jaxlaw.cli._commands:plot",
@@ -96,12 +98,10 @@ _GROUPS = {
 def main() -> None:
     """Run the command; an error that jaxlaw knows of is one line and an exit code."""
     try:
-        import cyclopts
+        import cyclopts  # an extra
     except ModuleNotFoundError:
         print("The jaxlaw command needs its extra: pip install 'jaxlaw[cli]'", file=sys.stderr)
         sys.exit(2)
-    from jaxlaw.notes import FitWarning
-
     warnings.simplefilter("ignore", FitWarning)  # commands print a fit's notes
     try:
         call = _print_help if {"--help", "-h"} & {*sys.argv} else _call
@@ -136,7 +136,7 @@ def _print_help(words: list[str]) -> None:
     key = repr(("help", words, terminal, sources))
     kept = _cache.read(key)
     if kept is None:
-        from rich.console import Console
+        from rich.console import Console  # comes with the extra
 
         console = Console(file=io.StringIO(), width=terminal[0], force_terminal=terminal[1])
         _call(words, console=console)
@@ -147,7 +147,7 @@ def _print_help(words: list[str]) -> None:
 
 def make_app() -> Any:
     """The app: a command's function is imported when it is used, and for its own help."""
-    from cyclopts import App, Group
+    from cyclopts import App, Group  # an extra
 
     app = App(
         name="jaxlaw", help=_HELP, help_format="plaintext", suppress_keyboard_interrupt=False,
@@ -173,9 +173,7 @@ def __getattr__(name: str) -> Any:
     """The command of a name, made of its function: this is where the app looks for it."""
     if name not in _FUNCTIONS:
         raise AttributeError(name)
-    from importlib import import_module
-
-    from jaxlaw.cli._command import as_command
+    from jaxlaw.cli._command import as_command  # needs JAX
 
     module, _, function = _FUNCTIONS[name].partition(":")
     return as_command(name.split()[-1], getattr(import_module(module), function))
@@ -183,10 +181,6 @@ def __getattr__(name: str) -> Any:
 
 def _summary(path: str) -> str:
     """The first line of a function's docstring, from its source: to import it would import JAX."""
-    from importlib import import_module
-
-    from jaxlaw._faces import listed
-
     module, _, name = path.partition(":")
     while find_spec(module).submodule_search_locations and name in listed(  # type: ignore[union-attr]
         import_module(module).__name__

@@ -17,10 +17,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+import numpy as np
 from cyclopts import App, Group, Parameter
 
+import jaxlaw as jl
+from jaxlaw._tables import read_table
+from jaxlaw._typed import meaning, option_kinds
 from jaxlaw.cli import _show, _values
+from jaxlaw.data import OF_SCHEDULES, ReadingOptions, as_schedule, read_source
 from jaxlaw.errors import UsageError
+from jaxlaw.fitting import read_as_fitted, runs_of
+from jaxlaw.notes import COLUMNS_TAKEN
 
 #: Arguments that are saved results; a name of a table stays a text, which the function reads.
 _SAVED = frozenset(
@@ -100,16 +107,13 @@ def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     Keywords of a TypedDict are listed; a function that takes loss curves also takes how these are
     read.
     """
-    from jaxlaw import data
-    from jaxlaw._typed import meaning, option_kinds
-
     names = getattr(inspect.unwrap(function), "__globals__", {})
     found = {}
     for one in inspect.signature(function).parameters.values():
         hint = meaning(one.annotation, names)
         if get_origin(hint) is typing.Unpack:
             kinds = option_kinds(get_args(hint)[0])
-            defaults = inspect.signature(data.read_runs).parameters
+            defaults = inspect.signature(jl.read_runs).parameters
             for name, kind in kinds.items():
                 default = defaults[name].default if name in defaults else None
                 found[name] = inspect.Parameter(
@@ -122,10 +126,10 @@ def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
         else:
             found[one.name] = one.replace(annotation=hint)
     of_curves = {"curves", "starts", "result"} & found.keys()
-    added = dict(option_kinds(data.ReadingOptions)) if of_curves or _reads_table(found) else {}
+    added = dict(option_kinds(ReadingOptions)) if of_curves or _reads_table(found) else {}
     if of_curves:
-        kinds = inspect.signature(data.read_loss_curves).parameters
-        names = getattr(inspect.unwrap(data.read_loss_curves), "__globals__", {})
+        kinds = inspect.signature(jl.read_loss_curves).parameters
+        names = getattr(inspect.unwrap(jl.read_loss_curves), "__globals__", {})
         added |= {name: meaning(kinds[name].annotation, names) for name in _CURVES}
     for name, kind in added.items():
         if name not in found:
@@ -232,15 +236,11 @@ def _metavar(hint: Any) -> str | None:
 
 
 def _law_names(_: Any) -> list[str]:
-    import jaxlaw as jl
-
     return list(jl.laws.names())
 
 
 def _group(name: str, is_own: bool) -> Group:
     """The group of an option: of its function's own arguments, or of one that many share."""
-    from jaxlaw.data import ReadingOptions
-
     if name in ("decay", "carry_momentum", "count_warmup", "epsilon"):
         return _OF_CURVES
     if is_own or name in ("seed", "evaluation"):
@@ -254,9 +254,6 @@ def _call(
     function: Callable[..., Any], arguments: Mapping[str, inspect.Parameter], given: dict[str, Any]
 ) -> Any:
     """The result of a function for what a command line says."""
-    import jaxlaw as jl
-    from jaxlaw.data import ReadingOptions
-
     values = {
         name: _read(name, one, given[name])
         for name, one in arguments.items()
@@ -295,9 +292,7 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
     if name == "fits":
         return {k: _values.saved(f) for k, f in _values.by_name([text], name, str).items()}
     if name == "forecasts" and one.kind is one.POSITIONAL_OR_KEYWORD:
-        from jaxlaw.forecasting import load_all
-
-        return load_all(text.split(","))  # of files, and of folders of them
+        return jl.forecasting.load_all(text.split(","))  # of files, and of folders of them
     if name == "plans":
         return [*map(_values.saved, text.split(","))]
     if name in _SAVED and _values.is_saved(text):
@@ -305,8 +300,6 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
             return [_values.saved(file) for file in text.split(",")]
         return _values.saved(text)
     if name == "candidates":
-        from jaxlaw._tables import read_table
-
         return read_table(text).frame
     if name in _SAVED | _TABLES or name in _VERBATIM and float not in _origins(hint):
         return text
@@ -330,8 +323,6 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
 def _one_value(name: str, hint: Any, text: str) -> Any:
     origins = _origins(hint)
     if any(getattr(kind, "__name__", "") == "Schedule" for kind in origins):
-        from jaxlaw.data import as_schedule
-
         return text if str in origins else as_schedule(text)
     if str in origins and len(origins) == 1:
         return text
@@ -339,8 +330,6 @@ def _one_value(name: str, hint: Any, text: str) -> Any:
     if collections.abc.Sequence not in origins:
         return value
     if isinstance(value, tuple):
-        import numpy as np
-
         low, high = value
         both = isinstance(low, int | float) and isinstance(high, int | float)
         if not (both and 0 < low < high):
@@ -351,11 +340,6 @@ def _one_value(name: str, hint: Any, text: str) -> Any:
 
 def _read_as_fitted(values: dict[str, Any]) -> None:
     """Laws of fits in place of these, and the runs read as the first fit's were."""
-    import jaxlaw as jl
-    from jaxlaw.data import ReadingOptions
-    from jaxlaw.fitting import runs_of
-    from jaxlaw.notes import COLUMNS_TAKEN
-
     laws = values["laws"]
     for fit in [law for law in laws if isinstance(law, jl.FittedLaw)][:1]:
         reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
@@ -368,9 +352,6 @@ def _read_as_fitted(values: dict[str, Any]) -> None:
 
 def _read_curves(values: dict[str, Any]) -> None:
     """Read the table as loss curves, in place, for a law of such, if it has no areas itself."""
-    import jaxlaw as jl
-    from jaxlaw.data import OF_SCHEDULES, ReadingOptions, read_source
-
     along = {name: values.pop(name) for name in _CURVES if name in values}
     law = next((values[n] for n in ("law", "result") if n in values), None)
     name = next((n for n in ("pt", "curves") if isinstance(values.get(n), str)), "")
@@ -389,8 +370,6 @@ def _read_curves(values: dict[str, Any]) -> None:
     reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
     table = values[name]
     if getattr(law, "reading", None) is not None:
-        from jaxlaw.fitting import read_as_fitted
-
         table, reading, taken = read_as_fitted(law, table, reading)
         if taken:
             print(f"{table.source}: {taken}", file=sys.stderr)
@@ -419,8 +398,6 @@ def _plain(text: str) -> str:
 
 def _described(function: Callable[..., Any]) -> dict[str, str]:
     """Argument → its description, the first sentence; of others' docstrings where it has none."""
-    import jaxlaw as jl
-
     module = import_module(function.__module__)
     beside = [one for one in vars(module).values() if inspect.isfunction(one)]
     found: dict[str, str] = {}

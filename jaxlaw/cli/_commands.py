@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
+import pandas as pd
+
 import jaxlaw as jl
+from jaxlaw import plots
 from jaxlaw._answer import Answer
 from jaxlaw._json import write_atomic
+from jaxlaw._law_families import FAMILIES
 from jaxlaw._quantities import SHARE, Quantity, exponential
 from jaxlaw.cli._values import is_saved, saved
-from jaxlaw.data import AREAS, ReadingOptions, area_options, as_schedule, relative_batch
-from jaxlaw.data import areas_along as count_areas
+from jaxlaw.data import AREAS, ReadingOptions
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import FitKeywords, lists_options
-
-_SHOWN = 20  # steps of a table, where none are named
 
 
 class _Listing(Answer):
@@ -50,8 +52,6 @@ def laws(law: str | None = None, *, published: bool = False, field: bool = False
                         facts={"lines": lines})  # fmt: skip
     table = jl.law_table()
     if law is None:
-        from jaxlaw._law_families import FAMILIES
-
         known, lines = table.set_index("name"), []
         own = tuple(known.index[known["family"] == ""])
         for family, names in [*FAMILIES.items(), *([("your own", own)] if own else [])]:
@@ -148,91 +148,12 @@ def influence(
     Shell:
         jaxlaw influence fit.json runs.csv --on N=7e9,D=1e12
     """
-    fitted, reading = _fitted(law, runs, options)
-    table = jl.influence(fitted, runs, on, groups=groups, **reading)
-    estimates = {"value": float(fitted.predict(**on))} if on else fitted.params
-    relative = table / [estimates[name] for name in table]
-    name = relative.abs().max().idxmax()
-    row = relative[name].abs().idxmax()
-    of = "the prediction" if name == "value" else name
-    sentence = f"{of} moves most, by {relative[name][row]:+.2%}, without {table.index.name} {row}"
-    table = table.loc[relative.abs().max(axis=1).sort_values(ascending=False).index].reset_index()
-    return Answer(kind="influence", sentence=sentence, tables={"influence": table},
-                  notes=fitted.notes, facts={"law": fitted.law.name})  # fmt: skip
-
-
-@lists_options
-def identifiability(
-    law: Any, runs: Any, *, groups: Any = None, **options: Unpack[FitKeywords]
-) -> Answer:
-    """Which combinations of parameters the data determine, the worst first, and what helps.
-
-    Args:
-        law: saved fit of these runs, or a law, which is fitted first.
-        runs: table of the runs.
-        groups: columns whose rows share noise.
-
-    Shell:
-        jaxlaw identifiability fit.json runs.csv
-    """
-    fitted, reading = _fitted(law, runs, options)
-    table = jl.identifiability(fitted, runs, groups=groups, **reading)
-    advice = [text for text in table.pop("advice") if text]
-    sentence = "; ".join(advice) or "the data determine every combination to 25 % or better"
+    table = jl.influence(law, runs, on, groups=groups, **options)
+    order = (table / table.abs().max()).abs().max(axis=1).sort_values(ascending=False).index
     return Answer(
-        kind="identifiability", sentence=sentence.replace("{", "{{"), notes=fitted.notes,
-        tables={"directions": table}, facts={"law": fitted.law.name},
+        kind="influence", sentence=f"{table.index.name} {order[0]} moves the estimates most",
+        tables={"influence": table.loc[order].reset_index()},
     )  # fmt: skip
-
-
-def _fitted(law: Any, runs: Any, options: Mapping[str, Any]) -> tuple[jl.FittedLaw, dict[str, Any]]:
-    """The fit, made if a law is named, and how its table is read."""
-    if isinstance(law, jl.FittedLaw):
-        return law, dict(options)
-    reading = {k: v for k, v in options.items() if k in ReadingOptions.__annotations__}
-    return jl.fit(law, runs, **options), reading
-
-
-def areas(
-    schedule: str,
-    *,
-    steps: Any = None,
-    decay: float = 0.999,
-    carry_momentum: bool = False,
-    count_warmup: bool = False,
-    epsilon: float | None = None,
-    batch: Any = None,
-) -> Answer:
-    """The areas S1 and S2 under a learning-rate schedule.
-
-    Args:
-        schedule: such as wsd:peak=2e-4,steps=50000,warmup=500.
-        steps: steps of the table; 20 of the schedule's by default.
-        decay: λ of the annealing area.
-        carry_momentum: whether momentum goes on over the boundary of two phases.
-        count_warmup: whether the rises of pre-training's warm-up count in S2.
-        epsilon: power of the rate with which momentum is weighted in S2.
-        batch: batch size relative to the reference batch: a number, or a pair for both phases.
-
-    Shell:
-        jaxlaw areas cosine:peak=3e-4,steps=24000,warmup=2000 --steps 2000,24000
-    """
-    import numpy as np
-    import pandas as pd
-
-    parsed = as_schedule(schedule)
-    last, count = len(parsed), min(_SHOWN, len(parsed))
-    wanted = np.linspace(last / count, last, count) if steps is None else np.atleast_1d(steps)
-    at = wanted.astype(int)
-    if steps is not None and (at != wanted).any() or at.min() < 0 or at.max() > last:
-        raise UsageError(f"steps: those of this schedule are whole numbers from 0 to {last}")
-    options = area_options(decay, carry_momentum, count_warmup, epsilon)
-    found = count_areas(parsed, at, options, batch=relative_batch(batch, parsed.boundary is None))
-    names = AREAS[:2] if parsed.boundary is None else AREAS[2:]
-    rates = np.append(parsed.initial_lr, parsed.rates)[at]
-    table = pd.DataFrame({"step": at, "lr": rates} | {name: found[name] for name in names})
-    sums = ", ".join(f"{name} {table[name].iloc[-1]:.4g}" for name in names)
-    return Answer(kind="areas", sentence=f"after {at[-1]:,} steps: {sums}", tables={"areas": table})
 
 
 def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
@@ -246,9 +167,6 @@ def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
     Shell:
         jaxlaw demo --out demo.png
     """
-    import numpy as np
-    import pandas as pd
-
     made = jl.simulate.demo(seed=seed)
     columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
     columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
@@ -266,9 +184,7 @@ def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
         tables[side] = pd.DataFrame(pairs).rename_axis(f"parameter ({side})").reset_index()
     out = out or Path("jaxlaw_demo.png")
     try:
-        import matplotlib.pyplot as plt
-
-        from jaxlaw import plots
+        import matplotlib.pyplot as plt  # an extra
 
         figure, panels = plt.subplots(2, 2, figsize=(10, 7.6), layout="constrained")
         for (side, found), (left, right) in zip(fits.items(), panels, strict=True):
@@ -311,8 +227,6 @@ def plot(
         jaxlaw plot fit.json runs.csv --out fit.png
     """
     try:
-        from jaxlaw import plots
-
         drawn_by = plots.__all__
         options = {**(options or {}), **({"at": at} if at else {})}
         if runs is not None and not isinstance(runs, jl.LossCurves):

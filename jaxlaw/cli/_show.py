@@ -9,13 +9,16 @@ import os
 import re
 import shutil
 import textwrap
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxlaw._answer import Answer
+from jaxlaw._json import plain, write_atomic
+from jaxlaw._progress import Display
 from jaxlaw.errors import UsageError
+from jaxlaw.laws import run_file
 
 PICTURES = (".png", ".pdf", ".svg")
 _WRITTEN = (".json", ".csv", *PICTURES, ".html", "")
@@ -40,8 +43,6 @@ def run(
     if out is not None:
         _check_written(out, {**given, "law_file": law_file})
     if law_file is not None:
-        from jaxlaw.laws import run_file
-
         run_file(law_file)
     with _told(verbose), _progress(quiet):
         result = call()
@@ -52,20 +53,14 @@ def show(
     result: Any, out: Path | None, as_json: bool, verbose: bool, given: Mapping[str, Any]
 ) -> int:
     """Write a result, or draw it, and print it; 1 where a note says that it is not to be used."""
-    from jaxlaw._answer import Answer
-
     if not hasattr(result, "summary"):  # a table
         result = Answer(kind="table", tables={"table": result})
     if out is not None and out.suffix.lower() in PICTURES:
-        from jaxlaw._json import write_atomic
-
         figure = result.plot().figure
         write_atomic(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
     elif out is not None:
         result.save(out)
     if as_json:
-        from jaxlaw._json import plain
-
         print(json.dumps(plain(result.to_dict()), indent=2, allow_nan=False))
     else:
         width = shutil.get_terminal_size((80, 24)).columns
@@ -124,36 +119,17 @@ def _check_written(out: Path, given: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _progress(quiet: bool) -> Iterator[None]:
-    """After two seconds of work its progress is shown on stderr, unless it is to be quiet."""
-    if quiet or os.environ.get("JAXLAW_QUIET") or any(int(os.environ.get(n, 0)) for n in _RANKS):
-        before = os.environ.get("JAXLAW_QUIET")
+    """Progress is shown on stderr where work takes seconds, unless it is to be quiet."""
+    before = os.environ.get("JAXLAW_QUIET")
+    if quiet or before or any(int(os.environ.get(name, 0)) for name in _RANKS):
         os.environ["JAXLAW_QUIET"] = "1"  # what is computed is quiet, too
         try:
             yield
         finally:
             os.environ.pop("JAXLAW_QUIET") if before is None else None
         return
-    displays: list[Any] = []
-    lock, over = threading.Lock(), threading.Event()
-
-    def begin() -> None:
-        from jaxlaw._progress import Display
-
-        with lock:
-            if not over.is_set():
-                displays.append(Display(idle="working"))
-
-    timer = threading.Timer(_SILENT, begin)
-    timer.daemon = True
-    timer.start()
-    try:
+    with contextlib.closing(Display(_SILENT)):
         yield
-    finally:
-        timer.cancel()
-        with lock:
-            over.set()
-        for display in displays:
-            display.close()
 
 
 @contextlib.contextmanager

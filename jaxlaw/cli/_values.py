@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
+import jaxlaw as jl
+from jaxlaw._spec_strings import parse_spec
+from jaxlaw._tables import read_table
 from jaxlaw.errors import UsageError, nearest
 
 PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
@@ -74,11 +80,7 @@ def points(texts: list[str]) -> Any:
 
     Values of one text are combined; a name that comes again in another text begins a new point.
     """
-    import numpy as np
-
     if len(texts) == 1 and "=" not in texts[0]:
-        from jaxlaw._tables import read_table
-
         frame = read_table(texts[0]).frame
         return {str(name): frame[name].to_numpy() for name in frame}
     runs: list[dict[str, Any]] = [{}]
@@ -99,8 +101,6 @@ def points(texts: list[str]) -> Any:
 
 def saved(text: str) -> Any:
     """The result of a file, of standard input (``-``), or of ``published:NAME``."""
-    import jaxlaw as jl
-
     if not text.startswith(PUBLISHED):
         return jl.load(text)
     name, known = text.removeprefix(PUBLISHED), jl.published()
@@ -116,23 +116,15 @@ def is_saved(text: str) -> bool:
 
 def law_or_fit(text: str) -> Any:
     """The name of a law, the law of a Python file (``mylaw.py:law``), or a saved fit."""
-    import jaxlaw as jl
-
     if is_saved(text):
         return saved(text)
-    from jaxlaw.laws import names_a_file
-
-    return jl.laws.from_file(text) if names_a_file(text) else text
+    return jl.laws.from_file(text) if jl.laws.names_a_file(text) else text
 
 
 def constraint(text: str) -> Any:
     """``budget:1e21,served_tokens=1e12``, ``corpus:…`` or ``at_most:…`` as the object of it."""
-    import dataclasses
-
-    from jaxlaw import planning
-    from jaxlaw._spec_strings import parse_spec
-
-    kinds = {"budget": planning.Budget, "corpus": planning.Corpus, "at_most": planning.AtMost}
+    plan = jl.planning
+    kinds = {"budget": plan.Budget, "corpus": plan.Corpus, "at_most": plan.AtMost}
     name, values, named = parse_spec(text)
     if name not in kinds:
         listed = ", ".join(kinds)
@@ -154,9 +146,6 @@ def continual_run(text: str) -> Any:
 
     The base comes first; without one it is unknown.
     """
-    from jaxlaw._spec_strings import parse_spec
-    from jaxlaw.planning import ContinualPretraining, Pretraining
-
     *base, own = [parse_spec(part) for part in text.split("+")]
 
     def made(kind: Any, spec: Any, *before: Any) -> Any:
@@ -165,4 +154,5 @@ def continual_run(text: str) -> Any:
         except TypeError as error:
             raise UsageError(f"run: {spec.name}: {error}", argument="run") from None
 
-    return made(ContinualPretraining, own, made(Pretraining, base[0]) if base else None)
+    before = made(jl.planning.Pretraining, base[0]) if base else None
+    return made(jl.planning.ContinualPretraining, own, before)

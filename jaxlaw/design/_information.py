@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._repr import short_repr
-from jaxlaw._typed import not_of_parameters
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Fit, FitProblem, linearise
 from jaxlaw.notes import Note
@@ -73,7 +72,10 @@ class Information:
         try:
             slopes = self._scaled_jacobian(jax.jacfwd(quantity)(jnp.asarray(self.at)))
         except (TypeError, ValueError) as error:
-            raise not_of_parameters("predict", error) from error
+            raise UsageError(
+                "predict must be a function of a dict of parameters to a number, in jax.numpy; it "
+                f"ended in {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            ) from error
         if not slopes.any(axis=1).all():
             raise UsageError("predict does not move with any parameter: nothing can narrow it")
         return slopes

@@ -167,7 +167,7 @@ def observed_shift(
         One row a point of a continual phase: ``run``; ``step``, from the boundary; ``S1_cpt``
         (learning rate × steps); ``loss`` and ``hidden`` (nats; between logged points of a hidden
         curve a straight line); ``shift``, their difference. ``jl.fit("shift", table)`` and
-        ``jl.fit("shift-exp", table)`` fit it, :func:`jaxlaw.plots.shift_curves` draws it.
+        ``jl.fit("shift-exp", table)`` fit it.
 
     Raises:
         UsageError: curves of one phase, a run without a hidden curve or with one of other rates,

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from jaxlaw.plots._fits import loss_curve as loss_curve
     from jaxlaw.plots._fits import loss_over_input as loss_over_input
     from jaxlaw.plots._fits import observed_against_predicted as observed_against_predicted
-    from jaxlaw.plots._fits import shift_curves as shift_curves
     from jaxlaw.plots._forecasts import backtest_errors as backtest_errors
     from jaxlaw.plots._forecasts import forecast_intervals as forecast_intervals
     from jaxlaw.plots._intervals import objective_profile as objective_profile

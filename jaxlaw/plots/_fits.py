@@ -13,7 +13,6 @@ from matplotlib.colors import to_rgba
 from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
     BLUE,
-    FAINT,
     GREEN,
     INK,
     RED,
@@ -364,46 +363,3 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
             panel.axvline(start, color=INK, linewidth=0.6, linestyle=":")
     label_curves(ax, end_labels)
     return tidy(ax)
-
-
-@checked
-def shift_curves(points: pd.DataFrame, fits: Any = (), ax: Axes | None = None) -> Axes:
-    """Observed shifts, one over the other, and laws of the shift (Wang 2025, figures 2, 6, 14).
-
-    Where the shift does not depend on where the base was left, on its size or on how the run was
-    scheduled, the curves lie on each other.
-
-    Args:
-        points: table that :func:`jaxlaw.fitting.observed_shift` returned: columns ``run``,
-            ``shift`` (nats) and ``S1_cpt``.
-        fits: fits of the laws ``shift`` and ``shift-exp``, or one of them, drawn beside the points.
-        ax: axes to draw on; a new figure if None.
-
-    Raises:
-        UsageError: a column is missing, or a fit predicts no shift.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> S1 = np.linspace(0, 1, 20)
-        >>> points = {"run": "a", "S1_cpt": S1, "shift": 0.3 * (1 - (1 + 8 * S1) ** -0.7)}
-        >>> plots.shift_curves(pd.DataFrame(points)).get_ylabel()
-        'shift ΔL (nats)'
-    """
-    need_columns(points, ("run", "shift", "S1_cpt"), "jl.fitting.observed_shift")
-    fits = [fits] if isinstance(fits, FittedLaw) else list(fits)
-    for fit in fits:
-        if fit.law.target != "shift":
-            raise UsageError(f"law {fit.law.name} predicts no shift; fit shift or shift-exp")
-    ax, end_labels = ax or new_axes(), []
-    runs = points.groupby("run", sort=False)
-    for (run, rows), color in zip(runs, shades(runs.ngroups), strict=True):
-        dots(ax, rows["S1_cpt"], rows["shift"], color=[color], s=9)
-        last = rows["shift"].iloc[rows["S1_cpt"].argmax()]
-        end_labels.append((last, str(run), color))
-    areas = np.linspace(0, points["S1_cpt"].max(), _FINE)
-    for fit, color, line in zip(fits, (INK, RED), ("-", "--"), strict=False):
-        law = {"shift": fit.predict(S1_cpt=areas / fit.units["S1_cpt"])}
-        end_labels.append(curve(ax, law, areas, "shift", color, fit.law.name, 1.4, linestyle=line))
-    ax.axhline(0, color=FAINT, linewidth=0.6, zorder=0)
-    ax.set_xlim(0, areas[-1])
-    return finish(ax, "S1 of the continual phase", "shift ΔL (nats)", end_labels=end_labels)

@@ -34,8 +34,7 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
     """Parameters with their intervals, relative to the estimate, so that they share an axis.
 
     An interval many times as long as the others would flatten them all: the axis ends before it
-    does, its line ends in an arrow there, and the axis label says so. The numbers on the right are
-    always those of the whole interval.
+    does. The numbers on the right are always those of the whole interval.
 
     Args:
         intervals: :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.uncertainty.Covariance`, or the table
@@ -65,18 +64,15 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
         raise UsageError("no parameter has a finite interval around an estimate other than 0")
     ax = ax or new_axes()
     # Parameters differ by orders of magnitude: intervals are drawn in per cent of the estimate.
-    # One that is much wider than the others (8 times the median) is cut and ends in an arrow.
+    # One that is much wider than the others (8 times the median) goes on beyond the axis.
     rows = np.arange(len(table))[::-1]
     scale = 100 / table["estimate"].abs()
     low, high = ((table[end] - table["estimate"]) * scale for end in ("low", "high"))
     longest = np.maximum(low.abs(), high.abs())
     reach = float(longest[longest <= 8 * longest.median()].max()) or 1.0
     ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
-    ax.hlines(rows, low.clip(-reach), high.clip(upper=reach), color=BLUE, linewidth=3, alpha=0.55)
+    ax.hlines(rows, low, high, color=BLUE, linewidth=3, alpha=0.55)
     ax.set_xlim(-1.08 * reach, 1.08 * reach)
-    cut = {"<": (-1.03 * reach, rows[low < -reach]), ">": (1.03 * reach, rows[high > reach])}
-    for marker, (tip, those) in cut.items():
-        ax.scatter(np.full(len(those), tip), those, marker=marker, color=BLUE, s=28, zorder=3)
     dots(ax, np.zeros(len(rows)), rows, color=BLUE, s=30, alpha=1, zorder=3)
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_yticks(rows, table["parameter"])
@@ -86,9 +82,8 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
     ax.xaxis.set_major_formatter(
         lambda value, _: f"{value:+.3g} %".replace("-", "−") if value else "0"
     )
-    beyond = "; arrows: the interval goes on" * any(len(those) for _, those in cut.values())
     ax.tick_params(left=False)
-    return finish(ax, f"{level:.0%} intervals, from the estimate{beyond}", "")
+    return finish(ax, f"{level:.0%} intervals, from the estimate", "")
 
 
 @checked

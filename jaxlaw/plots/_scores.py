@@ -1,4 +1,4 @@
-"""Pictures of scores: of folds, and of tasks over chance."""
+"""Picture of the scores of folds."""
 
 from __future__ import annotations
 
@@ -7,27 +7,18 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
     BLUE,
-    FAINT,
     INK,
     RED,
-    VEIL,
-    count_in_words,
     dots,
     finish,
     new_axes,
-    shades,
     what_is_drawn,
-    write,
 )
 from jaxlaw._typed import checked
 from jaxlaw.fitting import SCORES
 from jaxlaw.validation import Study
-
-_APART = 0.6  # of the room of a task, for its points
-_NAMED = 4  # points, beside which there is room for what they are
 
 
 @checked
@@ -71,44 +62,3 @@ def fold_scores(
     said = {"○ beyond the fitted range": frame["extrapolates"].any(), "bar: median": True}
     return finish(ax, f"{what} of held-out points, a dot a fold", "", what_is_drawn(said),
                   log_x={"words": False})  # fmt: skip
-
-
-@picture("score forecast")
-def scores(plan: Answer, ax: Axes) -> Axes:
-    """Every task's score with its interval, a dot a point, over its chance (grey).
-
-    A task without a forecast has its reason in place of the dots.
-
-    Args:
-        plan: what :func:`jaxlaw.forecast_scores` returned.
-        ax: axes to draw on.
-    """
-    table = plan.table
-    tasks, count = list(dict.fromkeys(table["task"])), len(plan.mean)
-    steps = _APART * (np.arange(count) - (count - 1) / 2) / max(count - 1, 1)
-    colors, named = shades(count)[::-1], []
-    for at, task in enumerate(tasks):
-        rows = table[table["task"] == task]
-        chance = rows["chance"].iloc[0]
-        if np.isfinite(chance):
-            ax.plot([chance] * 2, [at - 0.4, at + 0.4], color=FAINT, linewidth=4, zorder=1)
-        if rows["score"].isna().all():
-            place = {"xycoords": ("axes fraction", "data"), "va": "center", "bbox": VEIL}
-            write(ax, rows["note"].iloc[0], (0.02, at), **place)
-            continue
-        named = named or [at + step for step in steps]
-        for step, color, row in zip(steps, colors, rows.itertuples(), strict=True):
-            ax.hlines(at + step, row.low, row.high, color=[color], linewidth=1.6, zorder=2)
-            dots(ax, row.score, at + step, color=[color], s=22, alpha=1, zorder=3)
-    ax.set_yticks(range(len(tasks)), tasks)
-    ax.set_ylim(len(tasks) - 0.4, -0.6)
-    inputs = [name for name in plan.mean if name in plan.units and name in ("N", "D", "C")]
-    points = [
-        ", ".join(f"{name} {count_in_words(row[name] * plan.units[name][1])}" for name in inputs)
-        for _, row in plan.mean.iterrows()
-    ]
-    where = f", {points.pop()}" if count == 1 else ""
-    many = f"; each task's {count} points from above" if count > _NAMED else ""
-    title = f"{plan.level:.0%} intervals of a new run{where}; grey: chance{many}"
-    labels = zip(named, points if count <= _NAMED else [], colors, strict=False)
-    return finish(ax, "score", "", title, labels, margins={"x": 0.04})

@@ -1,12 +1,10 @@
 """One HTML page that stands alone: all text escaped, styles inside, nothing fetched.
 
-A page runs no script but its own, which its policy names by their digests.
+Its policy lets the browser run no script.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -15,10 +13,9 @@ from typing import Any, NamedTuple
 
 from jaxlaw.notes import Note, by_weight
 
-# The page may show its own styles and figures, and run the scripts it was made with.
+# The page may show its own styles and figures, and nothing else.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
-_VOID = {"meta", "input"}
+_VOID = {"meta"}
 _MEANING = {
     "error": "Do not use these numbers",
     "warning": "Caution",
@@ -62,7 +59,7 @@ def inner(content: Iterable[Any]) -> Html:
 def table(
     head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str, words: Sequence[int] = ()
 ) -> Html:
-    """A table; what looks like a number stands to the right.
+    """A table.
 
     Args:
         head: names of the columns.
@@ -75,13 +72,9 @@ def table(
          for cell in row]
         for row in rows
     ]  # fmt: skip
-    right = [
-        k > 0 and all(_is_number(row[k]) for row in rows) and k not in words
-        for k in range(len(head))
-    ]
 
     def style(k: int) -> str | None:
-        return "number" if right[k] else "words" if k in words else None
+        return "words" if k in words else None
 
     top = [element("th", name, scope="col", class_=style(k)) for k, name in enumerate(head)]
     body = [
@@ -101,21 +94,9 @@ def table(
     return element("div", whole, class_="wide", tabindex=0, role="region", aria_label=caption)
 
 
-def _is_number(text: str) -> bool:
-    return bool(
-        re.fullmatch(r"[−+-]?[\d.,]+(e[+-]?\d+)?( ?[%KMBT×])?|nan|-?inf|not given|", text.strip())
-    )
-
-
 def pairs(items: Iterable[tuple[str, Any]], caption: str) -> Html:
     """Names with what they are, a table of two columns."""
     return table(("", ""), items, caption, words=(1,))
-
-
-def tiles(items: Iterable[tuple[str, str]]) -> Html:
-    """The few numbers to see first."""
-    each = (element("div", element("dt", name), element("dd", value)) for name, value in items)
-    return element("dl", *each, class_="tiles")
 
 
 def note_list(notes: Iterable[Note]) -> Html:
@@ -155,12 +136,11 @@ def whole_page(title: str, lead: str, first: Html, sections: Sequence[Section], 
         footer: last line.
     """
     style = Html(files("jaxlaw.reporting").joinpath("page.css").read_text("utf-8"))
-    main = element("main", *map(_section, sections))
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=_policy(main)),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         element("title", title),
         element("style", style),
     )
@@ -169,17 +149,10 @@ def whole_page(title: str, lead: str, first: Html, sections: Sequence[Section], 
         "body",
         element("header", element("h1", title), element("p", lead, class_="lead"), first),
         element("nav", element("ol", *links), aria_label="Contents"),
-        main,
+        element("main", *map(_section, sections)),
         element("footer", footer),
     )
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
-
-
-def _policy(markup: str) -> str:
-    """What the browser lets the page do."""
-    digests = (hashlib.sha256(code.encode()).digest() for code in _SCRIPT.findall(markup))
-    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    return f"{_POLICY}; script-src {allowed}" if allowed else _POLICY
 
 
 def _section(section: Section) -> Html:

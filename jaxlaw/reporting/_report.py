@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -15,24 +15,21 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
+from jaxlaw import plots
 from jaxlaw._arrays import check_level
 from jaxlaw._json import write_atomic
 from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
 from jaxlaw.data import (
-    AREAS,
-    LossCurves,
     ReadingOptions,
     Runs,
-    optimizer_steps,
     without_dependence_note,
 )
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import Fit, FittedLaw, runs_of
 from jaxlaw.forecasting import Forecast
 from jaxlaw.notes import Note
-from jaxlaw.reporting._explorer import explorer
 from jaxlaw.reporting._html import (
     Html,
     Section,
@@ -42,7 +39,6 @@ from jaxlaw.reporting._html import (
     note_list,
     pairs,
     table,
-    tiles,
     whole_page,
 )
 from jaxlaw.uncertainty import COLUMNS, as_draws, has_draws, profile_interval
@@ -52,14 +48,8 @@ _ROWS = 400  # of a table: a study has thousands of folds
 _FEW = 12  # rows of a table that is not folded
 _ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean little to the eye
 _SETS = 4  # data sets whose folds are drawn
-_CURVES = 4  # loss curves that are drawn, and the points of each
-_POINTS = 400
 _SIZE = (5.0, 3.6)  # inches; with letters of 11 points readable on a telephone
 _FONTS = "'DejaVu Sans', Verdana, sans-serif"
-NO_CURVES = (
-    "Curves over their steps need their schedules: in Python runs=jl.read_loss_curves(…), in the "
-    "command RUNS."
-)
 NO_FIGURES = "Figures need matplotlib: pip install 'jaxlaw[plot]'."
 
 
@@ -79,20 +69,18 @@ def report(
 
     It opens with what was asked for (plans, forecasts, else the fit): in one sentence each, with a
     picture of the runs and the target, and a table of intervals; the evidence follows, and what
-    few look at is folded. Nothing in it is fetched, and it runs no script but its own.
+    few look at is folded. Nothing in it is fetched, and it runs no script.
 
     Args:
         result: :class:`jaxlaw.FittedLaw`, :class:`jaxlaw.Fit`, :class:`jaxlaw.Study` or
             :class:`jaxlaw.Forecast`.
         out: file to write; None writes none.
         runs: runs that a fit was made from, as :func:`jaxlaw.read_runs` takes or returns them,
-            for figures with data. Of a fit to loss curves, the :class:`jaxlaw.LossCurves`: they
-            are drawn over their steps.
+            for figures with data. Of a fit to loss curves, the :class:`jaxlaw.LossCurves`.
         intervals: what the parameters' intervals come from in place of the fit's own standard
-            errors: a :class:`jaxlaw.Bootstrap`, a :class:`jaxlaw.uncertainty.Covariance`, draws, or
-            the table of their ``conf_int()``.
+            errors: a :class:`jaxlaw.Bootstrap`, a :class:`jaxlaw.uncertainty.Covariance` or draws.
         plans: answers to show first: plans, such as :func:`jaxlaw.planning.allocation` gives,
-            forecasts, and profiles, whose interval then stands for that of their parameter.
+            forecasts, and profiles.
         level: confidence level of all intervals on the page; None takes that of the plans, or of
             the forecast that is reported, else 0.95. Forecasts and profiles are restated at it.
         title: title of the page; says law and source if None.
@@ -130,29 +118,23 @@ def report(
         raise UsageError("runs and intervals belong to a fit; a study or a forecast has its own")
     if runs is None and reading:
         raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
+    result = _restated(result, level)
+    asked, notes = [result, *plans], list(result.notes)
     if isinstance(result, Study):
-        lead = f"Fitted on parts of the runs, scored on the rest: {result.design}"
-        heading, notes = f"A study of {', '.join(result.laws)}", result.notes
-        first, sections = _study(result)
-        asked = [result, *plans]
+        lead = f"Fitted on parts of the runs, scored on the rest: {result.lines()[0]}"
+        heading, sections = f"A study of {', '.join(result.laws)}", _study(result)
     elif isinstance(result, Forecast):
-        result = _restated(result, level)
-        count, source = len(result.observed), result.source
-        lead = f"{level:.0%} intervals for a new run, from {count} runs of {source}"
-        heading, notes = f"{result.target.capitalize()} of runs not yet made", result.notes
-        first = tiles([("made", result.created), ("runs", f"{count} from {source}")])
-        sections = _forecast(result)
-        asked = [result, *plans]
+        lead = (
+            f"{level:.0%} intervals for a new run, from {len(result.observed)} runs of "
+            f"{result.source}; made {result.created}"
+        )
+        heading, sections = f"{result.target.capitalize()} of runs not yet made", _forecast(result)
     else:
         read = None if runs is None else runs_of(result, runs, reading)
-        curves = runs if isinstance(runs, LossCurves) else None
         heading = f"{result.law.name}: a scaling law of {result.source or 'runs'}"
         origin = result.origin()
         lead = f"{origin[0].upper()}{origin[1:]}"
-        if isinstance(result, Fit):
-            dropped = f" ({result.n_dropped} dropped)" * bool(result.n_dropped)
-            lead = f"{result.n_observations} observations{dropped} from {result.source or 'runs'}"
-        notes, first, sections = _fit(result, read, curves, intervals, plans, level)
+        notes, sections = _fit(result, read, intervals, plans, level)
         asked = plans or [result]
     source = intervals if has_draws(intervals) else result
     answers = _answers(plans, source, runs)
@@ -170,7 +152,7 @@ def report(
         if text
     ]
     grave = [note for note in notes if note.severity == "error"]
-    opening += [note_list(grave) if grave else "", first]
+    opening += [note_list(grave)] if grave else []
     made_by = f"Made by jaxlaw {__version__}."
     text = whole_page(title or heading, lead, inner(opening), sections, made_by)
     if out is not None:
@@ -248,12 +230,6 @@ def _frame(result: Result, frame: pd.DataFrame, caption: str) -> Html:
     return folded(f"{caption}: {len(shown)} rows", whole) if len(frame) > _FEW else whole
 
 
-def _record(result: Any) -> Html:
-    """What its file holds."""
-    text = json.dumps(result.to_dict(), indent=1, ensure_ascii=False)
-    return folded("As jaxlaw saves it (JSON)", element("pre", text, id="json"))
-
-
 def _figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None = None) -> Html:
     """A figure as SVG, with its caption.
 
@@ -295,8 +271,6 @@ def _picture(result: Any, source: Any, runs: Any = None) -> list[Html]:
     """The picture of a result; of an allocation the runs and the answer in one frame."""
     if not _can_draw() or not result.picture:
         return []
-    from jaxlaw import plots  # needs matplotlib
-
     draw, kind, words = result.plot, result.kind_name, "The numbers are in the tables."
     inputs = set() if isinstance(source, Study) else set(as_draws(source)[0].law.input_names)
     if kind == "allocation" and {"N", "D"} <= inputs <= {"N", "D", "r"}:
@@ -317,25 +291,15 @@ def _picture(result: Any, source: Any, runs: Any = None) -> list[Html]:
 
 
 def _fit(
-    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: Any,
-    plans: Sequence[Any], level: float,
-) -> tuple[list[Note], Html, list[Section]]:  # fmt: skip
-    """Notes, first numbers and sections of a fit's page."""
-    profiles = [plan for plan in plans if _is_profile(plan)]
-    for profile in profiles:
-        if profile.params != fit.params:
-            raise UsageError(f"the profile of {profile.quantity} is one of another fit")
+    fit: FittedLaw, runs: Runs | None, intervals: Any, plans: Sequence[Any], level: float
+) -> tuple[list[Note], list[Section]]:
+    """Notes and sections of a fit's page."""
     frame, origin, groups = None, "No intervals are known.", None
     notes = list(fit.notes)
-    if isinstance(intervals, pd.DataFrame):
-        frame, origin = intervals, "Intervals: as given."
-        if missing := {"parameter", *COLUMNS} - set(frame):
-            raise UsageError(f"intervals: the table lacks {', '.join(sorted(missing))}")
-    elif intervals is not None:
+    if intervals is not None:
         if not hasattr(intervals, "conf_int"):
             raise UsageError(
-                "intervals is a Bootstrap, a Covariance, the table of either, or draws, not "
-                f"{type(intervals).__name__}"
+                f"intervals is a Bootstrap, a Covariance or draws, not {type(intervals).__name__}"
             )
         frame, groups = intervals.conf_int(level), getattr(intervals, "groups", None)
         by = f", rows in groups by {', '.join(groups)}" if groups else ""
@@ -345,24 +309,10 @@ def _fit(
         frame, text = fit.conf_int(level), fit.standard_errors.text()
         origin = f"{text[0].upper()}{text[1:]}."
     notes = list(without_dependence_note(notes, groups))
-    for profile in profiles:  # one interval a number: the profile's is the better one
-        error, (low, high) = profile.std_err, profile_interval(profile, level)
-        if frame is not None and (row := frame["parameter"] == profile.quantity).any():
-            frame = frame.copy()
-            frame.loc[row, list(COLUMNS[1:])] = [error, float(low), float(high)]
-            origin += f" Of {profile.quantity} it is the profile's."
-        notes += [note for note in profile.notes if note not in notes]
-    main, others = _fit_figures(fit, runs, curves, frame)
-    first = Html("")
-    if isinstance(fit, Fit):
-        first = tiles([("R²", f"{fit.r2:.5f}"), ("RMSE", f"{fit.rmse:.4g}"),
-                       ("observations", f"{fit.n_observations}"),
-                       ("starts that agree", f"{fit.agreement:.0%}"),
-                       ("search", fit.status)])  # fmt: skip
+    main, others = _fit_figures(fit, runs, frame)
     law = fit.law
-    items = [("name", law.name), ("source", law.source or "a law of your own")]
+    items = [("source", law.source or "a law of your own")]
     items += [("constraint", law.constraint.name)] if law.constraint is not None else []
-    items += [(name, f"fixed at {value:.6g}") for name, value in fit.fixed.items()]
     if isinstance(fit, Fit):
         items += [(name, f"tied to {other}") for name, other in fit.tied.items()]
         items += [(n, f"bounded, {low} to {high}") for n, (low, high) in fit.bounds.items()]
@@ -374,17 +324,18 @@ def _fit(
     ]  # fmt: skip
     data = table(("input", "what it is", "column", "one is worth", "lowest", "highest"), ranges,
                  "Fitted ranges, in the units of the runs")  # fmt: skip
-    sections = [
+    # The text of a fit ends with what speaks for it.
+    evidence = textwrap.dedent("\n".join(fit.lines()).rpartition("\n\n")[2])
+    return notes, [
         *([Section("Fit", main)] if main else []),
         Section("Parameters", [_parameters(fit, frame, level), element("p", origin)]),
-        Section("Try it", explorer(intervals if has_draws(intervals) else fit, level)),
         Section("Law", [formula, pairs(items, "The law and its constraints")]),
-        Section("Evidence", [_evidence(fit), element("div", *others, class_="figures")]),
-        Section(
-            "Bookkeeping", [folded("Data, and the ranges that were fitted", data), _record(fit)]
-        ),
-    ]
-    return notes, first, sections
+        Section("Evidence", [
+            element("pre", evidence or "There is none: nothing was fitted here."),
+            element("div", *others, class_="figures"),
+        ]),
+        Section("Data", [folded("The ranges that were fitted", data)]),
+    ]  # fmt: skip
 
 
 def _parameters(fit: FittedLaw, frame: pd.DataFrame | None, level: float) -> Html:
@@ -399,36 +350,12 @@ def _parameters(fit: FittedLaw, frame: pd.DataFrame | None, level: float) -> Htm
     return table(head, rows, "Parameters, in the law's own units", words=(6,))
 
 
-def _evidence(fit: FittedLaw) -> Html:
-    if not isinstance(fit, Fit):
-        text = "There is none: these are coefficients of a paper, or were returned by JAX."
-        return element("p", text)
-    get = fit.metrics
-    items = [
-        ("objective", f"{fit.objective:.8g} (sum of Huber, δ {fit.delta:g}, {fit.residuals})"),
-        ("agreement", f"{fit.agreement:.0%} of {fit.n_solved} solved starts ({fit.n_starts} tried) "
-                      "end at this optimum"),
-        ("runner-up", "none: no other optimum was found" if fit.runner_up is None else
-         f"objective {fit.runner_up.objective:.8g} ({fit.runner_up.share:.0%} of starts)"),
-    ]  # fmt: skip
-    if get["r2_log"] == get["r2_log"]:  # a target that may be negative has no logarithm
-        text = f"R² {get['r2_log']:.5f}, RMSE {get['rmse_log']:.4g}"
-        items.append(("of the logarithm", text))
-    if fit.asymmetry != 1:
-        items.append(("asymmetry", f"{fit.asymmetry:g} below the curve"))
-    if fit.area_options is not None:
-        items.append(("areas", f"counted with λ {fit.area_options['decay']:.6g}"))
-    return pairs(items, "What the fit rests on")
-
-
 def _fit_figures(
-    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: pd.DataFrame | None
+    fit: FittedLaw, runs: Runs | None, intervals: pd.DataFrame | None
 ) -> tuple[list[Any], list[Any]]:
     """The law along its first input with the runs, and what is evidence."""
     if not _can_draw():
         return [], [NO_FIGURES]
-    from jaxlaw import plots  # needs matplotlib
-
     figures, target, inputs = [], fit.law.target, fit.law.input_names
     # Of coefficients of a paper nobody knows the ranges, and areas mean little to the eye.
     if not np.isnan([*fit.ranges.values()]).any() and set(inputs) <= set(_ALONG):
@@ -440,9 +367,6 @@ def _fit_figures(
             )
             for along in inputs
         ]
-    if fit.area_options is not None:
-        drawn = curves is not None and runs is not None
-        figures += _curve_figures(fit, curves, runs) if drawn else [element("p", NO_CURVES)]
     if runs is not None:
         figures.append(
             _figure(
@@ -465,49 +389,6 @@ def _fit_figures(
     return [element("div", figure, class_="main") for figure in figures[:1]], figures[1:]
 
 
-def _curve_figures(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
-    """The loss curves that the fit is worst at, over their steps.
-
-    Args:
-        fit: one of a law that takes areas.
-        curves: the curves that it was fitted to.
-        runs: their rows with the areas of the fit.
-    """
-    from jaxlaw import plots  # needs matplotlib
-
-    seen = runs.observations(fit.law)
-    inputs = {name: values / fit.units[name] for name, values in seen.inputs.items()}
-    others = [name for name in fit.law.inputs_per_row if name not in AREAS]  # of no schedule
-    frame = runs.table.iloc[seen.positions]
-    done = optimizer_steps(frame, curves.run_schedules)
-    rows = pd.DataFrame(
-        {"run": frame["run"].to_numpy(), "done": done, "loss": seen.target}
-        | {name: inputs[name] for name in others}
-    ).assign(error=np.log(fit.predict(fit.law.labelled(inputs)) / seen.target) ** 2)
-    rms = rows.groupby("run")["error"].mean().pow(0.5).sort_values(ascending=False)
-    figures = []
-    for k, run in enumerate(rms.index[:_CURVES]):
-        mine, given = rows.loc[rows["run"] == run].sort_values("done"), curves.run_schedules[run]
-        steps = np.linspace(mine["done"].iloc[0], len(given.schedule), _POINTS)
-        steps = np.unique(steps.astype(int))
-        held = {name: np.interp(steps, mine["done"], mine[name]) for name in others}
-        predicted = fit.predict_curve(
-            given.schedule, steps + given.first_step, first_step=given.first_step,
-            S1_before=given.S1_before, batch=given.batch, **held,
-        )  # fmt: skip
-        observed = pd.DataFrame({"step": mine["done"] + given.first_step, "loss": mine["loss"]})
-        rank = "" if len(rms) == 1 else f" ({k + 1} of {len(rms)}, the worst fitted first)"
-        figures.append(
-            _figure(
-                lambda ax, p=predicted, o=observed: plots.loss_curve(p, o, ax),
-                f"Observed and predicted {fit.law.target} of {run} over its steps, what annealing "
-                "and shift add to its base, and the learning rates below.",
-                f"Curve {run}{rank}: off by {rms[run]:.2%} (root mean square)",
-            )
-        )
-    return figures
-
-
 # A forecast
 
 
@@ -521,34 +402,26 @@ def _forecast(forecast: Forecast) -> list[Section]:
     backtest = forecast.backtest
     sections = [
         Section("Forecast", [*_picture(forecast, forecast), shown, element("p", made)]),
-        Section("Try it", explorer(forecast, forecast.level)),
         Section("Law", [pairs(laws, "Posterior probability of the laws")]),
     ]
     if backtest is not None:
         parts = [*_shown(backtest), *_picture(backtest, forecast)]
         sections.append(Section("Back-test", parts))
-    return [*sections, Section("Bookkeeping", [_record(forecast)])]
+    return sections
 
 
 # A study
 
 
-def _study(study: Study) -> tuple[Html, list[Section]]:
-    """First numbers and sections of a study's page."""
-    frame, n_laws = study.frame, len(study.laws)
-    first = tiles([("laws", f"{n_laws}"), ("data sets", f"{frame['data'].nunique()}"),
-                   ("folds", f"{study.n_folds}"), ("fits", f"{len(frame)}"),
-                   ("failed", f"{study.n_failed}")])  # fmt: skip
-    ranked = _frame(study, study.ranking, "Laws by held-out Huber, the best first")
+def _study(study: Study) -> list[Section]:
+    """Sections of a study's page."""
     how = element(
         "p",
         "Laws are compared by the ratio of their held-out Huber, fold by fold: a paired t-test, "
-        "corrected for folds that share points and for several laws.",
+        "corrected for folds that share points and for several laws. Huber losses are of "
+        f"{'' if (study.frame['huber'] == study.frame['huber_linear']).any() else 'log '}"
+        f"residuals, summed, δ {study.delta:g}.",
     )
-    scores = [
-        _frame(study, study.score_table(centre=centre), f"Scores of held-out points, {centre}")
-        for centre in (("mean", "median") if study.n_folds > 2 else ("mean",))
-    ]
     figures: list[Any] = [NO_FIGURES]
     if _can_draw():
         figures = [
@@ -556,34 +429,17 @@ def _study(study: Study) -> tuple[Html, list[Section]]:
                 lambda ax, d=data: study.plot(ax, data=d),
                 f"Held-out Huber of every fold of {data}, a row a law.",
                 f"Every fold: {data}",
-                2 * n_laws,
+                2 * len(study.laws),
             )
-            for data in frame["data"].unique()[:_SETS]
+            for data in study.frame["data"].unique()[:_SETS]
         ]
-    log = "" if (frame["huber"] == frame["huber_linear"]).any() else "log "
-    laws = [
-        (label, name, constraint or "none", study.sizes[label])
-        for label, (name, constraint) in study.laws.items()
-    ]
-    design = [
-        ("folds", study.design),
-        ("target", study.target),
-        ("score", f"Huber loss of {log}residuals, summed, δ {study.delta:g}, and R²"),
-    ]
     columns = ["held_out", "law", "data", "n_fitted", "n_held_out", "huber", "r2", "train_r2",
                "agreement", "status"]  # fmt: skip
-    failed, spread = frame[frame["failed"]][columns], study.spread
-    return first, [
-        Section("Ranking", [ranked, how] if n_laws > 1 else ["One law: nothing to rank."]),
-        Section("Scores", scores),
+    tables = [_frame(study, table, name.capitalize()) for name, table in study.shown().items()]
+    spread = _frame(study, study.spread, "How far parameters move between folds")
+    return [
+        Section("Scores", [*tables, how]),
         Section("Figures", figures),
-        Section("Laws and folds", [
-            table(("called", "law", "constraint", "fitted parameters"), laws, "The laws"),
-            pairs(design, "The design"),
-        ]),
-        Section("Parameters", [_frame(study, spread, "How far parameters move between folds")]),
-        Section("Folds", [
-            *([_frame(study, failed, "Fits that failed")] if len(failed) else []),
-            _frame(study, frame[columns], "Every fold"),
-        ]),
-    ]  # fmt: skip
+        Section("Parameters", [spread]),
+        Section("Folds", [_frame(study, study.frame[columns], "Every fold")]),
+    ]

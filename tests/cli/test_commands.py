@@ -27,7 +27,6 @@ LINES = {
     "fit": f"chinchilla runs.csv -c N=n_params,D=n_tokens {QUICK}",
     "predict": "fit.json --at N=1e9,7e9,D=1e12",
     "curve": "curve-fit.json wsd:peak=3e-4,steps=24000,warmup=2000 --steps 2000,24000",
-    "areas": "cosine:peak=3e-4,steps=24000,warmup=2000 --steps 2000,24000",
     "plot": "fit.json runs.csv -o plot.png",
     "report": "fit.json runs.csv -o page.html",
     "score": "forecast.json later.csv",

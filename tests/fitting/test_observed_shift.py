@@ -120,20 +120,6 @@ def test_what_is_no_hidden_curve_is_refused(curves, hidden, error, message):
 
 
 @pytest.mark.full
-def test_shifts_are_drawn_over_each_other_with_their_laws():
-    pytest.importorskip("matplotlib")
-    from jaxlaw import plots
-
-    points = jl.fitting.observed_shift(continual(noise=1e-4), HIDDEN)
-    fits = [jl.fit("shift", points), jl.fit("shift-exp", points)]
-    ax = plots.shift_curves(points, fits)
-    assert {"early", "late", "shift", "shift-exp"} <= {text.get_text() for text in ax.texts}
-    drawn = np.concatenate([one.get_offsets() for one in ax.collections])
-    np.testing.assert_allclose(drawn, points[["S1_cpt", "shift"]])
-    line = ax.lines[0].get_xydata()
-    np.testing.assert_allclose(line[:, 1], fits[0].predict(S1_cpt=line[:, 0]))
-
-
 @pytest.mark.parametrize(
     "steps,A,pattern",
     [

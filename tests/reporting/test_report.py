@@ -1,23 +1,18 @@
 """Reports say what fit and study say, and nothing in them is fetched or run."""
 
 import dataclasses
-import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate, uncertainty
-from jaxlaw.data._row_areas import area_options
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
 from tests.fixtures import command_files
-from tests.fixtures.curve_tables import SPECS, logged, scheduled
-from tests.fixtures.drawn_laws import TRUTHS, drawn
 from tests.fixtures.studies import EVIL, a_profile, a_study
 
 pytest.importorskip("matplotlib")
@@ -27,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("closed")
 class Seen(HTMLParser):
     """What a page holds: tags, attributes, text without styles, rows of tables."""
 
-    VOID = ("meta", "input", "use", "path", "br", "image", "rect", "line", "polyline", "polygon")
+    VOID = ("meta", "use", "path", "br", "image", "rect", "line", "polyline", "polygon")
 
     def __init__(self, text):
         super().__init__()
@@ -36,9 +31,8 @@ class Seen(HTMLParser):
 
     @property
     def figures(self):
-        """Attributes of the pictures, without that of the explorer, which a script draws."""
-        pictures = [attributes for tag, attributes in self.tags if tag == "svg"]
-        return [one for one in pictures if one.get("id") != "explorer-picture"]
+        """Attributes of the pictures."""
+        return [attributes for tag, attributes in self.tags if tag == "svg"]
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
@@ -97,13 +91,8 @@ def test_numbers_are_those_of_the_fit(chinchilla_fit, whole):
     for name, value in chinchilla_fit.params.items():
         assert seen.row(name)[1] == f"{value:.6g}"
         assert f"{value:.6g}" in chinchilla_fit.summary()
-    assert f"{chinchilla_fit.objective:.8g}" in seen.row("objective")[1]
-    assert f"{chinchilla_fit.r2:.5f}" in seen.text
-    assert str(chinchilla_fit.n_solved) in seen.row("agreement")[1]
-    (saved,) = re.findall(r'<pre id="json">(.*?)</pre>', whole, re.DOTALL)
-    assert json.loads(saved.replace("&quot;", '"').replace("&#x27;", "'").replace("&gt;", ">")) == (
-        json.loads(json.dumps(chinchilla_fit.to_dict()))
-    )
+    assert f"objective {chinchilla_fit.objective:.8g}" in seen.text
+    assert f"R² {chinchilla_fit.r2:.5f}" in seen.text
 
 
 def test_intervals_are_those_of_the_draws(draws, whole):
@@ -132,41 +121,7 @@ def test_a_profile_is_drawn_with_its_interval(chinchilla_fit):
     found = a_profile(chinchilla_fit)
     seen = Seen(jl.report(chinchilla_fit, plans=[found]))
     low, high = uncertainty.profile_interval(found, 0.95)  # restated from its points
-    assert f"{low:.4g} to {high:.4g}" in seen.text and "Of alpha it is the profile's." in seen.text
-    row = next(row for row in seen.rows if row[0] == "alpha" and len(row) == 7)
-    assert row[3:5] == [f"{low:.4g}", f"{high:.4g}"]
-    other = dataclasses.replace(chinchilla_fit, params=TRUTHS["chinchilla"])
-    with pytest.raises(UsageError, match="of another fit"):
-        jl.report(other, plans=[found])
-
-
-@pytest.fixture(scope="module")
-def annealing():
-    """A law of curves at known parameters, with draws."""
-    ranges = {"S1": (0.01, 1.0), "S2": (0.0, 1.0)}
-    pair = drawn(("annealing", TRUTHS["annealing"]), ranges=ranges)
-    fit = dataclasses.replace(pair.fit, area_options=area_options(0.99))
-    return uncertainty.Draws(fit, pair.params)
-
-
-def own_loss(fit, table):
-    """A table of curves with the losses of the law itself, those of one run 2 % too high."""
-    parts = []
-    for run, rows in table.groupby("run", sort=False):
-        loss = fit.predict_curve(SPECS[run], rows["step"])["loss"].to_numpy()
-        parts.append(rows.assign(loss=loss * (1.02 if run == "hold" else 1.0)))
-    return pd.concat(parts)
-
-
-@pytest.mark.full
-def test_curves_are_drawn_over_their_steps_the_worst_first(annealing):
-    curves = jl.read_loss_curves(scheduled(own_loss(annealing.fit, logged())))
-    seen = Seen(jl.report(annealing.fit, runs=curves, intervals=annealing))
-    assert "Curve hold (1 of 2, the worst fitted first): off by 1.98%" in seen.text
-    assert "Curve fall (2 of 2, the worst fitted first): off by 0.00%" in seen.text
-    assert "Curves over their steps need" not in seen.text
-    without = jl.report(annealing.fit, intervals=annealing)
-    assert "Curves over their steps need" in without and "Curve hold" not in without
+    assert f"{low:.4g} to {high:.4g}" in seen.text
 
 
 def test_warnings_come_first_the_gravest_before_all(chinchilla_fit):
@@ -184,7 +139,7 @@ def test_names_are_text(chinchilla_fit):
         chinchilla_fit, law=evil, source=EVIL, notes=(Note("x", "warning", EVIL),)
     )
     text = jl.report(fit, title=EVIL)
-    assert text.lower().count("<script") == 1 and text.count("&lt;script&gt;") >= 5
+    assert "<script" not in text.lower() and text.count("&lt;script&gt;") >= 5
     assert Seen(text).text.startswith(EVIL)
 
 
@@ -193,8 +148,7 @@ def assert_alone(text):
     seen = Seen(text)
     assert seen.open == []
     for tag, attributes in seen.tags:
-        assert tag != "script" or attributes == {}
-        assert tag not in ("link", "iframe", "object", "embed", "base", "form")
+        assert tag not in ("script", "link", "iframe", "object", "embed", "base", "form")
         for name, value in attributes.items():
             assert not name.startswith("on")
             if name in ("src", "href", "xlink:href", "data"):
@@ -206,16 +160,11 @@ def assert_alone(text):
     assert all(after - before <= 1 for before, after in pairwise(seen.headings))
     anchors = {attributes.get("id") for _, attributes in seen.tags}
     links = [attributes["href"] for tag, attributes in seen.tags if tag == "a"]
-    assert len(links) >= 6 and {link[1:] for link in links} <= anchors
+    assert len(links) >= 5 and {link[1:] for link in links} <= anchors
 
 
 def test_a_fit_stands_alone(whole):
     assert_alone(whole)
-
-
-@pytest.mark.full
-def test_the_same_report_is_the_same_text(chinchilla_fit):
-    assert jl.report(chinchilla_fit) == jl.report(chinchilla_fit)
 
 
 def test_a_study_stands_alone_and_says_its_scores(tmp_path):
@@ -224,14 +173,9 @@ def test_a_study_stands_alone_and_says_its_scores(tmp_path):
     text = jl.report(jl.Study.load(tmp_path / "study.json"))
     assert_alone(text)
     seen, ranked = Seen(text), study.ranking
-    assert "Huber loss of log residuals, summed" in text
-    scores = next(row for row in seen.rows if row[0] == "dcpt" and len(row) == 6)
-    assert [float(cell) for cell in scores[1:3]] == pytest.approx(
-        [*study.table["huber"].loc["dcpt"]], rel=1e-3
-    )
+    assert "log residuals, summed" in text
     assert any(f"{ranked.loc['dcpt', 'ratio']:.4g}" in row for row in seen.rows)
     assert len([row for row in seen.rows if row[0].startswith("r = ")]) == len(study.frame)
-    assert "<script" not in text
 
 
 # --- forecasts
@@ -257,9 +201,6 @@ def test_a_forecast_has_a_page_with_its_table_picture_laws_and_plan(tmp_path):
     assert "as good as the best, to the noise of a run" in seen.text.lower()
     assert len(seen.figures) == 2  # intervals, contours
     assert "the runs contradict the prior" in " ".join(seen.words)
-    record = json.loads(re.search(r'<pre id="json">(.*?)</pre>', page, re.DOTALL)[1].replace(
-        "&quot;", '"').replace("&#x27;", "'"))  # fmt: skip
-    assert record["quantiles"] == made.to_dict()["quantiles"]
 
 
 @pytest.mark.full
@@ -284,6 +225,6 @@ def test_the_page_of_a_fit_shows_forecasts_and_escapes_them():
     fit = jl.published()["besiroglu-2024"]
     page = jl.report(fit, plans=[a_forecast(EVIL, EVIL)])
     seen = Seen(page)
-    assert "Forecast" in seen.words and sum(tag == "script" for tag, _ in seen.tags) == 1
+    assert "Forecast" in seen.words and "script" not in {tag for tag, _ in seen.tags}
     with pytest.raises(UsageError, match="belong to a fit"):
         jl.report(a_forecast(), runs="runs.csv")
