@@ -20,7 +20,7 @@ def page() -> str:
         "All of them by name, as `jl.law_table()` lists them. The "
         "[chapter](../jaxlaw/laws/index.md) says which to choose.",
     ]
-    built_in = [laws.get(name) for name in laws.names() if laws.is_built_in(laws.get(name))]
+    built_in = [law for law in map(laws.get, laws.names()) if law.program_name]
     for name in _MODULES:
         module = importlib.import_module(f"jaxlaw.laws.{name}")
         own = [law for law in built_in if law.function.__module__ == module.__name__]

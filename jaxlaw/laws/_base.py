@@ -18,15 +18,13 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-import operator
-import pickle
+import pkgutil
 import re
 import sys
 import uuid
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, overload
 
 import jax
@@ -35,7 +33,7 @@ import numpy as np
 
 from jaxlaw._jit import compiled, padded, size_class, traced_once
 from jaxlaw._typed import as_real, register
-from jaxlaw.errors import JaxlawError, NotHereError, UsageError, nearest
+from jaxlaw.errors import JaxlawError, NotHereError, UsageError, listed, nearest
 from jaxlaw.laws._linear import linear_parameters
 from jaxlaw.laws._parameters import INPUTS, Input, Parameter
 
@@ -65,6 +63,11 @@ class Constraint:
     active_at: Mapping[str, str] = field(default_factory=dict)
 
 
+def _nothing(*given: Values) -> dict[str, Array]:
+    """What a law without a chart moves, and needs to know of the data."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Chart:
     """Coordinates in which a curved valley of a law is straight.
@@ -78,11 +81,18 @@ class Chart:
             coordinate, as a sentence: a fit that ends there has it as its note.
     """
 
-    low: Mapping[str, float]
-    high: Mapping[str, float]
-    to_natural: Callable[[Values, Values], dict[str, Array]]
-    from_natural: Callable[[Values, Values], dict[str, Array]]
+    low: Mapping[str, float] = field(default_factory=dict)
+    high: Mapping[str, float] = field(default_factory=dict)
+    to_natural: Callable[[Values, Values], dict[str, Array]] = _nothing
+    from_natural: Callable[[Values, Values], dict[str, Array]] = _nothing
     limits: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
+def mirrored(
+    low: Mapping[str, float], high: Mapping[str, float], move: Callable[..., dict[str, Array]]
+) -> Chart:
+    """A chart by ``move(values, context, sign)``: sign 1 to natural values, and −1 from them."""
+    return Chart(low, high, partial(move, sign=1), partial(move, sign=-1))
 
 
 class PowerLawTerms(NamedTuple):
@@ -128,11 +138,6 @@ class ScaleFree(NamedTuple):
     parts: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
     of: Law | None = None
-
-
-def _NO_CONTEXT(inputs: Values) -> dict[str, Array]:
-    """What a law without constraint and chart needs to know of the data."""
-    return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +206,7 @@ class Law:
     from_base: tuple[str, ...] = ()
     constraint: Constraint | None = None
     chart: Chart | None = None
-    context: Callable[[Values], dict[str, Array]] = _NO_CONTEXT
+    context: Callable[[Values], dict[str, Array]] = _nothing
     requirements: Callable[..., list[tuple[Any, ...]]] | None = None
     own_grid: str = ""
     with_floor: str = ""
@@ -231,12 +236,10 @@ class Law:
         """
         if isinstance(self.function, Derived):
             maker, made_of = self.function.maker, self.function.made_of
-            bases = [part for part in made_of if isinstance(part, Law)]
-            from_jaxlaw = maker.__module__.startswith("jaxlaw.") and all(
-                base.program_name for base in bases
-            )
+            bases = [part.program_name for part in made_of if isinstance(part, Law)]
+            from_jaxlaw = maker.__module__.startswith("jaxlaw.") and all(bases)
             return self.name if from_jaxlaw and maker(*made_of) is self else None
-        return next((str(key) for key, law in _BUILT_IN.items() if law is self), None)
+        return next((name for name, law in _BUILT_IN.items() if law is self), None)
 
     def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:
         """Evaluate the formula.
@@ -296,24 +299,24 @@ class Law:
         return jax.device_put(np.asarray(_program(self, *whole))[:rows])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By name where the law can be found again, else whole.
-
-        Raises:
-            UsageError: the law can only go whole, and nothing here pickles functions without a
-                name.
-        """
-        for name, known in _BUILT_IN.items():
-            if known is self:
-                return built_in, (name,)
-        if isinstance(self.function, Derived):
-            return self.function.maker, self.function.made_of
-        module = getattr(self.function, "__module__", None)
-        if module != "__main__" and (path := _path_in(module, self)):
-            return _law_in_module, (module, path)
-        _name_within(self)
-        _check_pickles(self)
-        token = _TOKENS.setdefault(self, uuid.uuid4().hex)
-        _BY_TOKEN[token] = self
+        """By name where the law can be found again, else whole."""
+        function = self.function
+        if isinstance(function, Derived):
+            return function.maker, function.made_of
+        if name := self.program_name:
+            return built_in, (name,)
+        # Workers have another __main__, or none: its laws go whole.
+        module = getattr(function, "__module__", None)
+        held = vars(sys.modules[module]) if module in sys.modules else {}
+        place = next((name for name, value in held.items() if value is self), None)
+        if place and module != "__main__":
+            return pkgutil.resolve_name, (f"{module}:{place}",)
+        # Below @jl.law a function's own name means the law, whose attribute it is.
+        owner = held.get(getattr(function, "__qualname__", ""))
+        if isinstance(owner, Law) and owner.function is function:
+            function.__qualname__ += ".function"
+        token = next((key for key, law in _WHOLE.items() if law is self), uuid.uuid4().hex)
+        _WHOLE[token] = self
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return _rebuild_law, (token, fields)
 
@@ -382,7 +385,12 @@ class Law:
             shares = shares / np.where(sums > 0, sums, 1.0)
         else:
             wrong = np.abs(sums - 1.0) > _rounding(shares)
-            remedy = _remedy_for(sums[wrong])
+            remedy = (
+                "give every corpus its column, or divide each row by its sum (normalise=True of "
+                "jl.laws.mixing and additive; in the shell normalised-mixing[…])"
+            )
+            if wrong.any() and abs(np.median(sums[wrong]) / 100 - 1) < _MOST_SLACK:
+                remedy = "they look like percent: divide them by 100"
         if wrong.any():
             raise refuse(wrong, sums, remedy)
         return {**inputs, **dict(zip(self.shares, shares, strict=True))}
@@ -436,16 +444,6 @@ def _rounding(shares: np.ndarray) -> np.ndarray:
     return np.minimum(slack, _MOST_SLACK) + _SHARE_ROUNDING
 
 
-def _remedy_for(sums: np.ndarray) -> str:
-    """What to do about shares that add up to these sums."""
-    if sums.size and abs(np.median(sums) / 100 - 1) < _MOST_SLACK:
-        return "they look like percent: divide them by 100"
-    return (
-        "give every corpus its column, or divide each row by its sum (normalise=True of "
-        "jl.laws.mixing and additive; in the shell normalised-mixing[…])"
-    )
-
-
 @dataclass(frozen=True)
 class Derived:
     """The formula of a law made of other laws, or for the columns of a table.
@@ -474,22 +472,28 @@ def derived(base: Law, name: str, function: Derived, **changes: Any) -> Law:
     return dataclasses.replace(base, name=name, function=function, **(plain | changes))
 
 
-#: Pattern of a name that says how a law is made → the module whose ``from_match`` makes it.
-_MADE_BY_NAME = {
-    r"beyond\((?P<base>.+)\)": "_beyond",
-    r"(?P<base>.+)\[(?P<own>[^\[\]]+) of (?P<labels>[^\[\]]+)\]": "_grouped",
-    r"(?P<normalise>normalised-)?(?P<kind>mixing|additive|additive-of-shares)"
-    r"\[(?P<shares>[^\[\]]+)\]": "_mixing",
-    r"tuned-(?:(?P<only>lr|batch)-)?(?P<base>.+)": "_tuned",
-    r"routed-(?P<base>.+)": "_routed",
+#: Pattern of a name that says how a law is made → what makes it of the package and the groups.
+_MADE_BY_NAME: dict[str, Callable[..., Law]] = {
+    r"beyond\((.+)\)": lambda laws, base: laws.beyond(base),
+    r"(.+)\[([^\[\]]+) of ([^\[\]]+)\]": lambda laws, base, own, labels: laws.grouped(
+        base, labels.split("|"), own.split(",")
+    ),
+    r"(normalised-)?mixing\[([^\[\]]+)\]": lambda laws, divided, shares: laws.mixing(
+        shares.split("|"), normalise=bool(divided)
+    ),
+    r"(normalised-)?additive(-of-shares)?\[([^\[\]]+)\]": lambda laws, divided, alone, shares: (
+        laws.additive(shares.split("|"), scale=not alone, normalise=bool(divided))
+    ),
+    r"tuned-(lr-|batch-)?(.+)": lambda laws, only, base: laws.tuned(
+        base, [only.rstrip("-")] if only else ("lr", "batch")
+    ),
+    r"routed-(.+)": lambda laws, base: laws.routed(base),
 }
 
 _REGISTRY: dict[str, Law] = {}
 _BUILT_IN: dict[str, Law] = {}
-# Laws pickled whole: unpickled again, they are the same object, and so have the same programs.
-_TOKENS: weakref.WeakKeyDictionary[Law, str] = weakref.WeakKeyDictionary()
-_UNPICKLED: list[Law] = []
-_BY_TOKEN: weakref.WeakValueDictionary[str, Law] = weakref.WeakValueDictionary()
+# Token → a law that was pickled whole: it comes back as the same object, and has its programs.
+_WHOLE: dict[str, Law] = {}
 
 
 @overload
@@ -540,34 +544,9 @@ def law(
         >>> halving.name, halving.input_names, halving.linear_parameters
         ('halving', ('N',), ('E', 'A'))
     """
-    options = {field.name for field in dataclasses.fields(Law)} - {"function", "parameters"}
-    for detail in details:
-        if detail not in options:
-            message = f"law: there is no option '{detail}'.{nearest(detail, options)}"
-            raise UsageError(message, argument=detail)
     if function is None:
         return lambda actual: law(actual, name=name, inputs=inputs, replace=replace, **details)
-    specs, parameters = _read_signature(function, INPUTS | dict(inputs or {}))
-    details.setdefault("formula", (function.__doc__ or "").strip().split("\n")[0])
-    made = Law(
-        name=name or function.__name__.replace("_", "-"),
-        function=function,
-        inputs=tuple(specs),
-        parameters=tuple(parameters),
-        **details,
-    )
-    if not replace:
-        _check_name_is_free(made)
-    for variant in [key for key in _REGISTRY if key.startswith(f"{made.name}:")]:
-        del _REGISTRY[variant]  # of the law that had the name
-    _REGISTRY[made.name] = made
-    return made
-
-
-def _read_signature(
-    function: Callable[..., Array], known: Mapping[str, Input]
-) -> tuple[list[Input], list[Parameter]]:
-    """What a function's signature says of its inputs and parameters; raises UsageError."""
+    known = INPUTS | dict(inputs or {})
     specs, parameters = [], []
     for argument in inspect.signature(function).parameters.values():
         if argument.kind is not argument.KEYWORD_ONLY:
@@ -584,19 +563,26 @@ def _read_signature(
         raise UsageError(
             f"law {function.__name__} needs inputs before the '*' and parameters after it"
         )
-    return specs, parameters
+    details.setdefault("formula", (function.__doc__ or "").strip().split("\n")[0])
+    name = name or function.__name__.replace("_", "-")
+    return add_law(Law(name, function, tuple(specs), tuple(parameters), **details), replace)
 
 
-def _check_name_is_free(made: Law) -> None:
-    """Refuse a name that another law has; the same function of the same module may come again."""
+def add_law(made: Law, replace: bool = False) -> Law:
+    """Register a law under its name; another law's is refused, unless it is to be replaced."""
     registered = _REGISTRY.get(made.name)
-    if registered is not None and _origin(registered) != _origin(made):
+    # The same function of the same module may come again.
+    if registered is not None and not replace and _origin(registered) != _origin(made):
         whose = "a built-in law" if registered is _BUILT_IN.get(made.name) else "another law"
         raise UsageError(
             f"the name '{made.name}' is that of {whose}, defined as "
             f"{'.'.join(_origin(registered))}: "
             "give yours another one (name=), or pass replace=True to have the name mean yours"
         )
+    for variant in [key for key in _REGISTRY if key.startswith(f"{made.name}:")]:
+        del _REGISTRY[variant]  # of the law that had the name
+    _REGISTRY[made.name] = made
+    return made
 
 
 def _origin(law: Law) -> tuple[str, str]:
@@ -606,83 +592,14 @@ def _origin(law: Law) -> tuple[str, str]:
     return getattr(function, "__module__", None) or "?", name.removesuffix(".function")
 
 
-def _path_in(module: str | None, law: Law) -> str | None:
-    """The name under which a module holds a law; None if it does not."""
-    names = vars(sys.modules[module]) if module in sys.modules else {}
-    dotted = getattr(law.function, "__qualname__", "")
-    name_of_law = next((name for name, value in names.items() if value is law), None)
-    return dotted if name_of_law is None and _attribute(module, dotted) is law else name_of_law
-
-
-def _attribute(module: str | None, path: str) -> Any:
-    try:
-        return operator.attrgetter(path)(sys.modules[module])
-    except (AttributeError, KeyError):
-        return None
-
-
-def _law_in_module(module: str, path: str) -> Law:
-    """The law that a module holds under a name."""
-    try:
-        return operator.attrgetter(path)(importlib.import_module(module))
-    except (ImportError, AttributeError) as error:
-        raise UsageError(
-            f"this pickle holds a law by its place, {module}.{path}, which cannot be imported "
-            f"here ({error}): put that module on this process's path or, where the law is of a "
-            "file, call jl.laws.from_file before"
-        ) from error
-
-
-def _name_within(law: Law) -> None:
-    """Give a law's function the name under which pickle finds it, as an attribute of the law.
-
-    Where ``@jl.law`` stands above a function, the function's own name means the law.
-    """
-    function = law.function
-    dotted = getattr(function, "__qualname__", "")
-    if isinstance(_attribute(function.__module__, dotted), Law) and (
-        _attribute(function.__module__, f"{dotted}.function") is function
-    ):
-        function.__qualname__ = f"{dotted}.function"
-
-
-def _check_pickles(law: Law) -> None:
-    """Say what to do where pickle would fail on a law's function; raises UsageError.
-
-    Cloudpickle, which joblib and dask use, and dill pickle any function: a law on its way
-    through one of them passes.
-    """
-    frame = sys._getframe()
-    while frame := frame.f_back:
-        if {"cloudpickle", "dill"} & set(frame.f_globals.get("__name__", "").split(".")):
-            return
-    try:
-        pickle.dumps(law.function)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise UsageError(
-            f"law {law.name} cannot be pickled ({error}): define it at the top level of a module, "
-            "so that other processes import it, or pickle with cloudpickle"
-        ) from error
-
-
 def _rebuild_law(token: str, fields: dict[str, Any]) -> Law:
     """A law that was pickled whole; the same object every time."""
-    if token not in _BY_TOKEN:
-        made = Law(**fields)
-        _BY_TOKEN[token], _TOKENS[made] = made, token
-        # Nothing else may hold it between two results of a pool.
-        _UNPICKLED.append(made)
-    return _BY_TOKEN[token]
+    return _WHOLE.get(token) or _WHOLE.setdefault(token, Law(**fields))
 
 
 def keep_as_built_in() -> None:
     """Take the laws registered so far for those that jaxlaw brings itself."""
     _BUILT_IN.update(_REGISTRY)
-
-
-def is_built_in(law: Law) -> bool:
-    """Whether jaxlaw brings this law, or variant of a law, itself."""
-    return any(law is built_in for built_in in _BUILT_IN.values())
 
 
 def built_in(name: str) -> Law:
@@ -705,9 +622,9 @@ def built_in(name: str) -> Law:
 
 def _derive_by_name(name: str) -> Law | None:
     """The law that a name such as ``chinchilla[E of c4|pile]`` describes; None if it is none."""
-    for pattern, module in _MADE_BY_NAME.items():
+    for pattern, maker in _MADE_BY_NAME.items():
         if match := re.fullmatch(pattern, name):
-            return importlib.import_module(f"jaxlaw.laws.{module}").from_match(match)
+            return maker(importlib.import_module("jaxlaw.laws"), *match.groups())
     return None
 
 
@@ -739,17 +656,12 @@ def get(name: str | Law, constraint: str | None = None) -> Law:
         raise UsageError(f"there is no law '{base}'.{meant}")
     variant = base if constraint is None else f"{base}:{constraint}"
     if variant not in _REGISTRY:
-        raise _unknown_constraint(base, constraint)
+        offered = [key.split(":")[1] for key in _REGISTRY if key.startswith(f"{base}:")]
+        raise UsageError(
+            f"law {base} has no constraint '{constraint}'; it has {listed(offered) or 'none'}."
+            f"{nearest(constraint, offered)}"
+        )
     return _REGISTRY[variant]
-
-
-def _unknown_constraint(base: str, constraint: str | None) -> UsageError:
-    offered = [key.split(":")[1] for key in _REGISTRY if key.startswith(f"{base}:")]
-    return UsageError(
-        f"law {base} has no constraint '{constraint}'; "
-        + (f"it has {', '.join(offered)}." if offered else "it takes none")
-        + nearest(constraint, offered)
-    )
 
 
 def _read_law(value: Any, where: str) -> Law:

@@ -9,7 +9,6 @@ slopes, and the best size moves with their difference.
 from __future__ import annotations
 
 import dataclasses
-import re
 from functools import cache
 from typing import Any
 
@@ -78,11 +77,6 @@ def without_misfit(law: Law) -> Law:
     """The law that :func:`beyond` was given; any other law as it is."""
     of_misfit = isinstance(law.function, Derived) and law.function.maker is beyond
     return law.function.made_of[0] if of_misfit else law
-
-
-def from_match(match: re.Match[str]) -> Law:
-    """The law with its misfit that a name describes."""
-    return beyond(match["base"])
 
 
 @cache

@@ -9,7 +9,6 @@ bootstraps, weights and plans treat it as such.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -136,11 +135,6 @@ class _Groups:
     def every_name(self, names: Iterable[str]) -> tuple[str, ...]:
         """What several parameters of the base law are called here."""
         return tuple(full for name in names for full in self.names(name))
-
-
-def from_match(match: re.Match[str]) -> Law:
-    """The law of groups that a name describes."""
-    return grouped(match["base"], match["labels"].split("|"), match["own"].split(","))
 
 
 def _name(name: str, label: str) -> str:

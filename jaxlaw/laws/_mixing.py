@@ -7,17 +7,17 @@ sum, which is then a part of the law and so holds wherever it is fitted, predict
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
 
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Derived, Law, PowerLawTerms, power
-from jaxlaw.laws._parameters import INPUTS, Input, exponent, positive, real
+from jaxlaw.laws._base import Derived, Law, power
+from jaxlaw.laws._parameters import INPUTS, Input, positive, real
+from jaxlaw.laws.scaling import EXPONENT, FLOOR, OF_DATA, OF_SIZE, sum_of_terms
 
 _MARKS = "|[]"  # of a law's name, which says how it is made
 
@@ -121,7 +121,7 @@ def _inputs(shares: tuple[str, ...], normalise: bool) -> tuple[Input, ...]:
 
 @cache
 def _make_mixing(shares: tuple[str, ...], normalise: bool) -> Law:
-    floor = positive(0.3, 3.0, unit="nats", doc="what no mixture takes away")
+    floor = replace(FLOOR, doc="what no mixture takes away")
     slope = real(-20.0, 3.0, low=-5e3, high=50.0, doc="log of what its corpus alone leaves above c")
 
     def formula(*given: Any, **params: Any) -> Any:
@@ -135,8 +135,8 @@ def _make_mixing(shares: tuple[str, ...], normalise: bool) -> Law:
         function=Derived(formula, _make_mixing, (shares, normalise)),
         inputs=_inputs(shares, normalise),
         parameters=(
-            dataclasses.replace(floor, name="c"),
-            *(dataclasses.replace(slope, name=f"t[{name}]") for name in shares),
+            replace(floor, name="c"),
+            *(replace(slope, name=f"t[{name}]") for name in shares),
         ),
         formula="c + exp(Σ t_j·r_j)",
         source="Ye 2024, arXiv 2403.16952 (k is 1: shares add up to 1)",
@@ -146,15 +146,10 @@ def _make_mixing(shares: tuple[str, ...], normalise: bool) -> Law:
 @cache
 def _make_additive(shares: tuple[str, ...], scale: bool, normalise: bool) -> Law:
     specs = {f"C[{name}]": positive(0.1, 10.0, doc="worth of its corpus") for name in shares}
-    specs |= {f"gamma[{name}]": exponent() for name in shares}
-    specs |= {"E": positive(0.3, 3.0, unit="nats", doc="what no mixture takes away")}
+    specs |= dict.fromkeys((f"gamma[{name}]" for name in shares), EXPONENT)
+    specs |= {"E": replace(FLOOR, doc="what no mixture takes away")}
     if scale:
-        specs |= {
-            "A": positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α"),
-            "B": positive(0.01, 10.0, centre={"D": "beta"}, unit="nats·D^β"),
-            "alpha": exponent(),
-            "beta": exponent(),
-        }
+        specs |= {"A": OF_SIZE, "B": OF_DATA, "alpha": EXPONENT, "beta": EXPONENT}
 
     def formula(*inputs: Any, **params: Any) -> Any:
         """The loss at shares, and N and D where they are inputs, (n,) each."""
@@ -175,21 +170,8 @@ def _make_additive(shares: tuple[str, ...], scale: bool, normalise: bool) -> Law
         f"[{'|'.join(shares)}]",
         function=Derived(formula, _make_additive, (shares, scale, normalise)),
         inputs=(*_inputs(shares, normalise), *([INPUTS["N"], INPUTS["D"]] if scale else [])),
-        parameters=tuple(dataclasses.replace(spec, name=name) for name, spec in specs.items()),
+        parameters=tuple(replace(spec, name=name) for name, spec in specs.items()),
         formula="E + 1/Σ C_j·h_j^γ_j" + (" + A/N^α + B/D^β" if scale else ""),
         source="Shukor 2025, arXiv 2507.09404 (the additive law)",
-        power_law_terms=_terms if scale else None,
+        power_law_terms=sum_of_terms if scale else None,
     )
-
-
-def _terms(params: Any, inputs: Any) -> PowerLawTerms:
-    return PowerLawTerms(*(params[name] for name in ("A", "B", "alpha", "beta")))
-
-
-def from_match(match: re.Match[str]) -> Law:
-    """The law of several shares that a name describes."""
-    shares = match["shares"].split("|")
-    normalise = match["normalise"] is not None
-    if match["kind"] == "mixing":
-        return mixing(shares, normalise=normalise)
-    return additive(shares, scale=match["kind"] == "additive", normalise=normalise)

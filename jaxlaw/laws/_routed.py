@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from functools import cache
 from typing import Any
 
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Chart, Derived, Law, derived, get
 from jaxlaw.laws._parameters import INPUTS
-from jaxlaw.laws.experts import LIMITS, of_routing, saturated
+from jaxlaw.laws.experts import LIMITS, OF_ROUTING, saturated
 
 
 def routed(law: str | Law = "skaling") -> Law:
@@ -52,7 +51,7 @@ def routed(law: str | Law = "skaling") -> Law:
     wrong = {
         "has no N, the size that a token uses": "N" not in base.input_names,
         "has experts, or a parameter of routing, already": bool(
-            {"experts", *of_routing()} & {*base.input_names, *base.parameter_names}
+            {"experts", *OF_ROUTING} & {*base.input_names, *base.parameter_names}
         ),
         "has groups: take the routed law of the plain one, and group that": "group"
         in base.input_names,
@@ -63,22 +62,17 @@ def routed(law: str | Law = "skaling") -> Law:
     return _make_law(base)
 
 
-def from_match(match: re.Match[str]) -> Law:
-    """The routed law that a name describes."""
-    return routed(match["base"])
-
-
 @cache
 def _make_law(base: Law) -> Law:
     def formula(*inputs: Any, **params: Any) -> Any:
         """The base law at the size of the dense model that is as good."""
         *given, experts = inputs
-        rho, start, most = (params.pop(name) for name in of_routing())
+        rho, start, most = (params.pop(name) for name in OF_ROUTING)
         place = base.input_names.index("N")
         given[place] = given[place] * (saturated(experts, start, most) / start) ** rho
         return base.function(*given, **params)
 
-    chart = base.chart or Chart({}, {}, lambda *_: {}, lambda *_: {})
+    chart = base.chart or Chart()
     return derived(
         base,
         f"routed-{base.name}",
@@ -86,7 +80,7 @@ def _make_law(base: Law) -> Law:
         inputs=(*base.inputs, INPUTS["experts"]),
         parameters=(
             *base.parameters,
-            *(dataclasses.replace(spec, name=name) for name, spec in of_routing().items()),
+            *(dataclasses.replace(spec, name=name) for name, spec in OF_ROUTING.items()),
         ),
         formula=f"{base.formula}, N → N·(Ê/E_start)^ρ",
         source=f"{base.source}; Ê: Clark 2022, arXiv 2202.01169",

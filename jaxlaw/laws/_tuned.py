@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
@@ -147,11 +146,6 @@ def _phi_jvp(order: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any
     return value, (value - order * _phi(order + 1, *primals)) * tangents[0]
 
 
-def from_match(match: re.Match[str]) -> Law:
-    """The tuned law that a name describes."""
-    return tuned(match["base"], TUNED if match["only"] is None else [match["only"]])
-
-
 _SHAPES = {
     "h_lr": positive(3e-3, 0.05, low=1e-7, high=10.0, doc="curvature along the rate"),
     "s_lr": real(0.2, 1.5, low=-5.0, high=8.0, doc="skew: how much steeper above the best rate"),
@@ -184,7 +178,7 @@ def _chart(base: Law, over: tuple[str, ...]) -> Chart:
     depths = [name for name in _own_names(over, scale) if name.startswith("h_")]
     moved = {*depths, *(f"{name}_0" for name in over)}
     specs = {spec.name: spec for spec in _specs(over, scale) if spec.name in moved}
-    chart = base.chart or Chart({}, {}, lambda *_: {}, lambda *_: {})
+    chart = base.chart or Chart()
 
     def shifted(values: Values, context: Values, sign: float) -> dict[str, Any]:
         logs = {name: context[f"log_{name}_of_reference"] for name in scale}

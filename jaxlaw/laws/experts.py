@@ -11,7 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxlaw.laws._base import Chart, law
-from jaxlaw.laws._parameters import Parameter, positive, real
+from jaxlaw.laws._parameters import positive, real
 
 # As how many experts a dense model counts, and all experts together at most.
 E_START = positive(1.0, 5.0, low=0.2, high=25.0, doc="experts that a dense model counts as")
@@ -38,7 +38,7 @@ def saturated(experts: Any, E_start: Any, E_max: Any) -> Any:
     formula="10^d·N^(a + c·log(Ê)/log(10))·Ê^b, "
     "Ê = 1/(1/(E − 1 + 1/(1/E_start − 1/E_max)) + 1/E_max), E experts",
     source="Clark 2022, arXiv 2202.01169, eq. 12 (no floor: too low beyond its runs)",
-    chart=Chart({}, {}, lambda values, context: {}, lambda values, context: {}, LIMITS),
+    chart=Chart(limits=LIMITS),
 )
 def clark(
     N,
@@ -56,10 +56,9 @@ def clark(
     return jnp.power(10.0, a * log_N + b * log_E + c * log_N * log_E + d)
 
 
-def of_routing() -> dict[str, Parameter]:
-    """The parameters by which a routed law differs from its base."""
-    return {
-        "rho": positive(0.1, 1.0, low=1e-3, high=5.0, doc="power of Ê that size gains"),
-        "E_start": E_START,
-        "E_max": E_MAX,
-    }
+#: The parameters by which a routed law differs from its base.
+OF_ROUTING = {
+    "rho": positive(0.1, 1.0, low=1e-3, high=5.0, doc="power of Ê that size gains"),
+    "E_start": E_START,
+    "E_max": E_MAX,
+}

@@ -9,12 +9,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from jaxlaw.laws._base import Chart, law, power
-from jaxlaw.laws._parameters import exponent, positive
-from jaxlaw.laws.scaling import chinchilla
-
-_E = positive(0.3, 3.0, unit="nats", doc="loss of an ideal model")
-_A = positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α")
-_B = positive(0.01, 10.0, centre={"D": "beta"}, unit="nats·D^β")
+from jaxlaw.laws._parameters import positive
+from jaxlaw.laws.scaling import EXPONENT, FLOOR, OF_DATA, OF_SIZE, chinchilla
 
 # Runs that show no decay leave R_D, R_N or δ without a bound on one side. The charts of these laws
 # replace no coordinate: they hold the sentences that a fit which ends at such a side has as a note.
@@ -31,10 +27,6 @@ def _known_but(*open_):
     return chinchilla.scale_free._replace(reference=reference, parts=(chinchilla.name,), open=open_)
 
 
-def _only_limits(limits):
-    return Chart({}, {}, lambda values, context: {}, lambda values, context: {}, limits)
-
-
 def _worth(first, times, most):
     """What tokens and their repetitions are worth: each one less, all of them first·most at most.
 
@@ -47,8 +39,8 @@ def _worth(first, times, most):
     formula="E + A/N'^α + B/D'^β, D' = U + U·R_D·(1 − e^(−(D/U−1)/R_D)), N' = N_U + "
     "N_U·R_N·(1 − e^(−(N/N_U−1)/R_N)), N_U the best N for U tokens",
     source="Muennighoff 2023, arXiv 2305.16264",
-    chart=_only_limits(
-        {
+    chart=Chart(
+        limits={
             ("R_D", "high"): f"R_D grows without end: {_NO_DECAY}",
             ("R_N", "high"): "R_N grows without end: the term of the size tends to A/N^α; "
             "predictions stand, R_N means nothing",
@@ -61,11 +53,11 @@ def repetition(
     D,
     U,
     *,
-    E=_E,
-    A=_A,
-    B=_B,
-    alpha=exponent(),
-    beta=exponent(),
+    E=FLOOR,
+    A=OF_SIZE,
+    B=OF_DATA,
+    alpha=EXPONENT,
+    beta=EXPONENT,
     R_D=positive(1.0, 60.0, low=0.05, high=1e5, doc="epochs that all repetition is worth"),
     R_N=positive(1.0, 60.0, low=0.05, high=1e12, doc="the same of N beyond what U tokens need"),
 ):
@@ -86,7 +78,7 @@ def repetition(
     name="repetition-geometric",
     formula="E + A/N^α + B/D'^β, D' = U·(1 − (1−δ)^(D/U))/δ",
     source="Muennighoff 2023, arXiv 2305.16264 (each epoch worth 1−δ of the one before)",
-    chart=_only_limits({("delta", "low"): f"delta has gone to zero: {_NO_DECAY}"}),
+    chart=Chart(limits={("delta", "low"): f"delta has gone to zero: {_NO_DECAY}"}),
     scale_free=_known_but("delta"),
 )
 def repetition_geometric(
@@ -94,11 +86,11 @@ def repetition_geometric(
     D,
     U,
     *,
-    E=_E,
-    A=_A,
-    B=_B,
-    alpha=exponent(),
-    beta=exponent(),
+    E=FLOOR,
+    A=OF_SIZE,
+    B=OF_DATA,
+    alpha=EXPONENT,
+    beta=EXPONENT,
     delta=positive(0.005, 0.3, low=1e-6, high=0.99, doc="what an epoch loses in worth"),
 ):
     """Each epoch is worth a little less than the one before."""

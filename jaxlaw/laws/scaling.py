@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import reduce
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.laws._base import Chart, PowerLawTerms, ScaleFree, law, power
+from jaxlaw.laws._base import Chart, PowerLawTerms, ScaleFree, law, mirrored, power
 from jaxlaw.laws._parameters import Input, exponent, positive, real
+
+#: The terms of most laws.
+FLOOR = positive(0.3, 3.0, unit="nats", doc="loss of an ideal model")
+OF_SIZE = positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α")
+OF_DATA = positive(0.01, 10.0, centre={"D": "beta"}, unit="nats·D^β")
+EXPONENT = exponent()
 
 # Hoffmann et al. start E, A, B from e, a, b on these grids, and the exponents as they are.
 _E_GRID = tuple(math.exp(e) for e in (-1.0, -0.5, 0.0, 0.5, 1.0))
@@ -35,78 +43,81 @@ def kaplan(
     return power(power(Nc / N, alpha_N / alpha_D) + Dc / D, alpha_D)
 
 
-def _terms(params, inputs):
+def sum_of_terms(params, inputs):
+    """A/N^α + B/D^β, or B/(D^β·N^γ), of a law that names them so."""
     names = ("A", "B", "alpha", "beta")
     return PowerLawTerms(*(params[name] for name in names), params.get("gamma", 0.0))
 
 
 # The point at which experiments are compared: about the middle of the public ones, in logs.
 _REFERENCE = {"N": 1e8, "D": 2e9}
+_REFERENCE_COMPUTE = {"C": 6.0 * _REFERENCE["N"] * _REFERENCE["D"]}
 _TINY = 1e-12  # stands for a term that is 0, whose logarithm the coordinates hold
-_SHARE = "log-odds of the floor's share of the loss at the reference point"
-
-
-def _coupled_scale_free(params):
-    kappa = params.get("kappa", 1.0)
-    size = params["A"] * power(_REFERENCE["N"], -params["alpha"])
-    data = params["B"] * power(_REFERENCE["D"], -params["beta"])
-    log_floor, size, data = (
-        jnp.log(jnp.maximum(term, least))
-        for term, least in ((params["E"], _TINY), (size, 1e-300), (data, 1e-300))
-    )
-    values = {
-        "log_floor": log_floor,
-        "share": log_floor - kappa * jnp.logaddexp(size, data),
-        "balance": size - data,
-        "alpha": jnp.log(kappa * params["alpha"]),
-        "beta": jnp.log(kappa * params["beta"]),
-    }
-    return values | ({"kappa": jnp.log(kappa)} if "kappa" in params else {})
-
-
-def _coupled_from_scale_free(target, values):
-    xp = jnp if isinstance(values["alpha"], jax.Array) else np
-    kappa = xp.exp(values.get("kappa", 0.0))
-    alpha, beta = xp.exp(values["alpha"]) / kappa, xp.exp(values["beta"]) / kappa
-    floor, of_size = (1 / (1 + xp.exp(-xp.asarray(values[k]))) for k in ("share", "balance"))
-    terms = (target * (1 - floor)) ** (1 / kappa)
-    params = {
-        "E": target * floor,
-        "A": terms * of_size * _REFERENCE["N"] ** alpha,
-        "B": terms * (1 - of_size) * _REFERENCE["D"] ** beta,
-        "alpha": alpha,
-        "beta": beta,
-    }
-    return params | ({"kappa": kappa} if "kappa" in values else {})
-
-
-_COUPLED_WORDS = {
-    "share": _SHARE,
+_WORDS = {
+    "share": "log-odds of the floor's share of the loss at the reference point",
     "balance": "log of the ratio of the terms of size and data there",
     "alpha": "log of the exponent with which the size's term falls",
     "beta": "log of the exponent with which the data's term falls",
+    "gamma": "log of the exponent with which the loss falls",
     "kappa": "log of the coupling of the two terms",
 }
+
+
+def _scale_free(reference, terms, coupled=False):
+    """Coordinates of E + (Σ coefficient/input^exponent)^κ, κ = 1 unless it is a parameter.
+
+    Args:
+        reference: input → its value at the reference point.
+        terms: coefficient → its input and its exponent; one or two.
+        coupled: whether kappa is a parameter.
+    """
+
+    def of_params(params):
+        kappa = params["kappa"] if coupled else 1.0
+        log_floor = jnp.log(jnp.maximum(params["E"], _TINY))
+        logs = [
+            jnp.log(jnp.maximum(params[name] * power(reference[at], -params[falls]), 1e-300))
+            for name, (at, falls) in terms.items()
+        ]
+        values = {"log_floor": log_floor, "share": log_floor - kappa * reduce(jnp.logaddexp, logs)}
+        values |= {"balance": logs[0] - logs[1]} if len(logs) == 2 else {}
+        values |= {falls: jnp.log(kappa * params[falls]) for _, falls in terms.values()}
+        return values | ({"kappa": jnp.log(kappa)} if coupled else {})
+
+    def to_params(target, values):
+        xp = jnp if isinstance(values["share"], jax.Array) else np
+        kappa = xp.exp(values["kappa"]) if coupled else 1.0
+        floor, first = (
+            1 / (1 + xp.exp(-xp.asarray(values.get(k, np.inf)))) for k in ("share", "balance")
+        )
+        whole = (target * (1 - floor)) ** (1 / kappa)
+        params = {"E": target * floor} | ({"kappa": kappa} if coupled else {})
+        for (name, (at, falls)), part in zip(terms.items(), (first, 1 - first), strict=False):
+            params[falls] = xp.exp(values[falls]) / kappa
+            params[name] = whole * part * reference[at] ** params[falls]
+        return params
+
+    falls = [name for _, name in terms.values()]
+    names = ["share", *["balance"] * (len(terms) == 2), *falls, *["kappa"] * coupled]
+    return ScaleFree(reference, {name: _WORDS[name] for name in names}, of_params, to_params)
+
+
+_BOTH = {"A": ("N", "alpha"), "B": ("D", "beta")}
 
 
 @law(
     formula="E + A/N^α + B/D^β",
     source="Hoffmann 2022, eq. 2 and App. D.2; Que 2024, eq. 3; Zheng 2024, eq. 1",
-    power_law_terms=_terms,
-    scale_free=ScaleFree(
-        _REFERENCE,
-        {name: words for name, words in _COUPLED_WORDS.items() if name != "kappa"},
-        _coupled_scale_free,
-        _coupled_from_scale_free,
-    ),
+    power_law_terms=sum_of_terms,
+    scale_free=_scale_free(_REFERENCE, _BOTH),
 )
 def chinchilla(
     N,
     D,
     *,
-    E=positive(0.3, 3.0, grid=_E_GRID, unit="nats", doc="loss of an ideal model"),
-    A=positive(0.01, 10.0, grid=_COEFFICIENT_GRID, centre={"N": "alpha"}, unit="nats·N^α"),
-    B=positive(0.01, 10.0, grid=_COEFFICIENT_GRID, centre={"D": "beta"}, unit="nats·D^β"),
+    E=replace(FLOOR, grid=_E_GRID),
+    A=replace(OF_SIZE, grid=_COEFFICIENT_GRID),
+    B=replace(OF_DATA, grid=_COEFFICIENT_GRID),
     alpha=exponent(grid=_EXPONENT_GRID),
     beta=exponent(grid=_EXPONENT_GRID),
 ):
@@ -116,48 +127,33 @@ def chinchilla(
 
 # As κ falls or rises, A, B, α and β go with it: what the runs see are the sizes of the two terms
 # under κ at the centre, and the exponents κ·α and κ·β that the loss falls with.
-def _coupled_to_natural(values, context):
+def _coupled(values, context, sign):
     kappa = values["kappa"]
-    return {
-        "A": power(values["A"], 1.0 / kappa),
-        "B": power(values["B"], 1.0 / kappa),
-        "alpha": values["alpha"] / kappa,
-        "beta": values["beta"] / kappa,
-    }
-
-
-def _coupled_from_natural(values, context):
-    kappa = values["kappa"]
-    return {
-        "A": power(values["A"], kappa),
-        "B": power(values["B"], kappa),
-        "alpha": values["alpha"] * kappa,
-        "beta": values["beta"] * kappa,
-    }
-
-
-_COUPLED = Chart(
-    low={"A": 1e-8, "B": 1e-8, "alpha": 1e-3, "beta": 1e-3},
-    high={"A": 1e4, "B": 1e4, "alpha": 5.0, "beta": 5.0},
-    to_natural=_coupled_to_natural,
-    from_natural=_coupled_from_natural,
-)
+    if sign > 0:
+        sizes = {name: power(values[name], 1.0 / kappa) for name in ("A", "B")}
+        return sizes | {name: values[name] / kappa for name in ("alpha", "beta")}
+    sizes = {name: power(values[name], kappa) for name in ("A", "B")}
+    return sizes | {name: values[name] * kappa for name in ("alpha", "beta")}
 
 
 @law(
     formula="E + (A/N^α + B/D^β)^κ",
     source="Videau 2026, arXiv 2608.07222 (κ = 1 is chinchilla)",
-    power_law_terms=_terms,
-    chart=_COUPLED,
-    scale_free=ScaleFree(_REFERENCE, _COUPLED_WORDS, _coupled_scale_free, _coupled_from_scale_free),
+    power_law_terms=sum_of_terms,
+    chart=mirrored(
+        {"A": 1e-8, "B": 1e-8, "alpha": 1e-3, "beta": 1e-3},
+        {"A": 1e4, "B": 1e4, "alpha": 5.0, "beta": 5.0},
+        _coupled,
+    ),
+    scale_free=_scale_free(_REFERENCE, _BOTH, coupled=True),
 )
 def skaling(
     N,
     D,
     *,
-    E=positive(0.3, 3.0, unit="nats", doc="loss of an ideal model"),
-    A=positive(0.01, 10.0, low=1e-30, high=1e30, centre={"N": "alpha"}, unit="nats^(1/κ)·N^α"),
-    B=positive(0.01, 10.0, low=1e-30, high=1e30, centre={"D": "beta"}, unit="nats^(1/κ)·D^β"),
+    E=FLOOR,
+    A=replace(OF_SIZE, low=1e-30, high=1e30, unit="nats^(1/κ)·N^α"),
+    B=replace(OF_DATA, low=1e-30, high=1e30, unit="nats^(1/κ)·D^β"),
     alpha=exponent(high=100.0),
     beta=exponent(high=100.0),
     kappa=exponent(0.2, 2.0, low=0.05, high=20.0, doc="coupling of the terms of size and data"),
@@ -166,51 +162,33 @@ def skaling(
     return E + power(A * power(N, -alpha) + B * power(D, -beta), kappa)
 
 
-def _kaplan_terms(params, inputs):
-    ratio = params["alpha"] / params["beta"]
-    return PowerLawTerms(params["A"] ** ratio, params["B"], ratio, 1.0)
-
-
 # A and B are sizes of models and data at which a term is 1: what the runs see are the terms.
-_KAPLAN_TERMS = Chart(
-    low={"A": 1e-8, "B": 1e-8},
-    high={"A": 1e4, "B": 1e4},
-    to_natural=lambda values, context: {
-        "A": power(values["A"], 1.0 / values["alpha"]),
-        "B": power(values["B"], 1.0 / values["beta"]),
-    },
-    from_natural=lambda values, context: {
-        "A": power(values["A"], values["alpha"]),
-        "B": power(values["B"], values["beta"]),
-    },
-)
+def _kaplan(values, context, sign):
+    powers = {"A": values["alpha"], "B": values["beta"]}
+    return {k: power(values[k], 1.0 / p if sign > 0 else p) for k, p in powers.items()}
 
 
 @law(
     name="kaplan-e",
     formula="E + [ (A/N)^(α/β) + B/D ]^β",
     source="Brandfonbrener 2024, arXiv 2411.12925 (kaplan with a floor; form as in its code)",
-    power_law_terms=_kaplan_terms,
-    chart=_KAPLAN_TERMS,
+    power_law_terms=lambda p, inputs: PowerLawTerms(
+        p["A"] ** (p["alpha"] / p["beta"]), p["B"], p["alpha"] / p["beta"], 1.0
+    ),
+    chart=mirrored({"A": 1e-8, "B": 1e-8}, {"A": 1e4, "B": 1e4}, _kaplan),
 )
 def kaplan_e(
     N,
     D,
     *,
-    E=positive(0.3, 3.0, unit="nats", doc="loss of an ideal model"),
+    E=FLOOR,
     A=positive(1e-2, 1e2, low=1e-20, high=1e40, centre={"N": 1}, unit="parameters·nats^(1/α)"),
     B=positive(1e-2, 1e2, low=1e-20, high=1e40, centre={"D": 1}, unit="tokens·nats^(1/β)"),
-    alpha=exponent(),
-    beta=exponent(),
+    alpha=EXPONENT,
+    beta=EXPONENT,
 ):
     """Kaplan's law above an irreducible loss."""
     return E + power(power(A / N, alpha / beta) + B / D, beta)
-
-
-def _overtraining_terms(params, inputs):
-    eta = params["eta"]
-    a, b = (params[name] * 6.0**-eta for name in ("a", "b"))
-    return PowerLawTerms(a, b, 2 * eta, 2 * eta)
 
 
 def _centre_of_runs(inputs):
@@ -219,32 +197,28 @@ def _centre_of_runs(inputs):
 
 
 # In N and D the two terms are a/(6^η·N^2η) and b/(6^η·D^2η): their sizes at the centre.
-_OVERTRAINING_TERMS = Chart(
-    low={"a": 1e-8, "b": 1e-8},
-    high={"a": 1e6, "b": 1e6},
-    to_natural=lambda values, context: {
-        "a": values["a"] * jnp.exp(values["eta"] * (math.log(6.0) + 2 * context["log_N"])),
-        "b": values["b"] * jnp.exp(values["eta"] * (math.log(6.0) + 2 * context["log_D"])),
-    },
-    from_natural=lambda values, context: {
-        "a": values["a"] * jnp.exp(-values["eta"] * (math.log(6.0) + 2 * context["log_N"])),
-        "b": values["b"] * jnp.exp(-values["eta"] * (math.log(6.0) + 2 * context["log_D"])),
-    },
-)
+def _overtraining(values, context, sign):
+    return {
+        name: values[name]
+        * jnp.exp(sign * values["eta"] * (math.log(6.0) + 2 * context[f"log_{of}"]))
+        for name, of in (("a", "N"), ("b", "D"))
+    }
 
 
 @law(
     formula="E + (a·M^η + b·M^−η)·C^−η, M = D/N, C = 6·N·D",
     source="Gadre 2024, arXiv 2403.08540 (form as in its code)",
-    power_law_terms=_overtraining_terms,
-    chart=_OVERTRAINING_TERMS,
+    power_law_terms=lambda p, inputs: PowerLawTerms(
+        p["a"] * 6.0 ** -p["eta"], p["b"] * 6.0 ** -p["eta"], 2 * p["eta"], 2 * p["eta"]
+    ),
+    chart=mirrored({"a": 1e-8, "b": 1e-8}, {"a": 1e6, "b": 1e6}, _overtraining),
     context=_centre_of_runs,
 )
 def overtraining(
     N,
     D,
     *,
-    E=positive(0.3, 3.0, unit="nats", doc="loss of an ideal model"),
+    E=FLOOR,
     a=positive(0.1, 1e6, low=1e-8, high=1e30, unit="nats·FLOP^η"),
     b=positive(0.1, 1e6, low=1e-8, high=1e30, unit="nats·FLOP^η"),
     eta=exponent(0.02, 0.3),
@@ -338,17 +312,17 @@ def farseer(
     formula="E + A/N^α + B/(D^β·N^γ)",
     source="Zheng 2024, eq. 4 (B, β are their B', β')",
     from_base=("E", "A", "alpha"),
-    power_law_terms=_terms,
+    power_law_terms=sum_of_terms,
 )
 def cpt_chinchilla(
     N,
     D,
     *,
-    E=positive(0.3, 3.0, unit="nats"),
-    A=positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α"),
+    E=FLOOR,
+    A=OF_SIZE,
     B=positive(0.01, 10.0, centre={"D": "beta", "N": "gamma"}, unit="nats·D^β·N^γ"),
-    alpha=exponent(),
-    beta=exponent(),
+    alpha=EXPONENT,
+    beta=EXPONENT,
     gamma=real(-0.1, 0.5, low=-2.0, high=10.0),
 ):
     """Continual pre-training: what a larger base transfers shortens its way through data."""
@@ -363,9 +337,9 @@ def cpt_chinchilla(
 def loss_size(
     N,
     *,
-    E=positive(0.3, 3.0, unit="nats", doc="loss of an ideal model on these tokens"),
-    A=positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α"),
-    alpha=exponent(),
+    E=FLOOR,
+    A=OF_SIZE,
+    alpha=EXPONENT,
 ):
     """Size alone: all runs have seen the same tokens."""
     return E + A * power(N, -alpha)
@@ -392,12 +366,12 @@ def vocabulary(
     D,
     *,
     E=real(-7.0, -3.0, low=-50.0, high=50.0, unit="nats", doc="loss of an ideal model"),
-    A=positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α"),
+    A=OF_SIZE,
     A_v=positive(0.001, 10.0, centre={"N_v": "alpha_v"}, unit="nats·N_v^α_v"),
     B=positive(0.01, 10.0, centre={"D": "beta", "N_v": "-gamma"}, unit="nats·D^β/N_v^γ"),
-    alpha=exponent(),
-    alpha_v=exponent(),
-    beta=exponent(),
+    alpha=EXPONENT,
+    alpha_v=EXPONENT,
+    beta=EXPONENT,
     gamma=real(0.0, 0.5, low=-2.0, high=5.0, doc="power with which a vocabulary needs more data"),
 ):
     """A term of the vocabulary, which needs data to be learned; may be negative."""
@@ -422,41 +396,16 @@ def loss_compute(
     return a * power(C, -b)
 
 
-_REFERENCE_COMPUTE = {"C": 6.0 * _REFERENCE["N"] * _REFERENCE["D"]}
-
-
-def _frontier_scale_free(params):
-    term = params["A"] * power(_REFERENCE_COMPUTE["C"], -params["gamma"])
-    log_floor = jnp.log(jnp.maximum(params["E"], _TINY))
-    return {
-        "log_floor": log_floor,
-        "share": log_floor - jnp.log(jnp.maximum(term, 1e-300)),
-        "gamma": jnp.log(params["gamma"]),
-    }
-
-
-def _frontier_from_scale_free(target, values):
-    xp = jnp if isinstance(values["gamma"], jax.Array) else np
-    floor, gamma = 1 / (1 + xp.exp(-xp.asarray(values["share"]))), xp.exp(values["gamma"])
-    term = target * (1 - floor) * _REFERENCE_COMPUTE["C"] ** gamma
-    return {"E": target * floor, "A": term, "gamma": gamma}
-
-
 @law(
     name="loss-compute-e",
     formula="E + A/C^γ",
     source="Zheng 2024, eq. 3 (E, A are its E′, A′; on the lowest loss at each compute level)",
-    scale_free=ScaleFree(
-        _REFERENCE_COMPUTE,
-        {"share": _SHARE, "gamma": "log of the exponent with which the loss falls"},
-        _frontier_scale_free,
-        _frontier_from_scale_free,
-    ),
+    scale_free=_scale_free(_REFERENCE_COMPUTE, {"A": ("C", "gamma")}),
 )
 def loss_compute_e(
     C,
     *,
-    E=positive(0.3, 3.0, unit="nats", doc="loss of an ideal model"),
+    E=FLOOR,
     A=positive(0.01, 10.0, centre={"C": "gamma"}, unit="nats·FLOP^γ"),
     gamma=exponent(0.01, 0.5),
 ):

@@ -12,7 +12,6 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import folds, laws, simulate
-from jaxlaw.errors import UsageError
 from jaxlaw.laws import _base as base
 from tests.conftest import kept_programs, simulated_fit
 from tests.fixtures import importable_law
@@ -103,19 +102,10 @@ def local_law(factor):
 
 def test_a_law_without_a_place_is_refused_by_pickle_and_taken_by_cloudpickle(own_laws):
     law = local_law(2.0)
-    with pytest.raises(UsageError, match="law local cannot be pickled .*top level of a module"):
+    with pytest.raises((AttributeError, pickle.PicklingError), match="local_law"):
         pickle.dumps(law)
     cloudpickle = pytest.importorskip("cloudpickle")
     assert pickle.loads(cloudpickle.dumps(law)) is law
-
-
-def test_a_law_pickled_and_defined_again_needs_no_permission(own_laws):
-    """Pickle finds the function as the law's attribute; that is not its name to jaxlaw."""
-    from tests.fixtures.importable_law import importable
-
-    base._name_within(importable)
-    assert importable.function.__qualname__ == "importable.function"
-    assert base._origin(importable) == ("tests.fixtures.importable_law", "importable")
 
 
 SCRIPT = """
