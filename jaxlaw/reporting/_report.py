@@ -513,7 +513,6 @@ def _curve_figures(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]
 
 def _forecast(forecast: Forecast) -> list[Section]:
     """The points with their intervals, and what the widths come from."""
-    laws = [(law, f"{weight:.0%}") for law, weight in forecast.weights.items()]
     shown = _frame(
         forecast, forecast.shown()["table"], f"{forecast.target.capitalize()} of a new run"
     )
@@ -522,7 +521,6 @@ def _forecast(forecast: Forecast) -> list[Section]:
     sections = [
         Section("Forecast", [*_picture(forecast, forecast), shown, element("p", made)]),
         Section("Try it", explorer(forecast, forecast.level)),
-        Section("Law", [pairs(laws, "Posterior probability of the laws")]),
     ]
     if backtest is not None:
         parts = [*_shown(backtest), *_picture(backtest, forecast)]
