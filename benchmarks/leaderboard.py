@@ -31,7 +31,7 @@ import jaxlaw as jl
 from jaxlaw._axes import BLUE, FAINT, GREEN, INK, RED
 from jaxlaw._jit import size_class
 from jaxlaw.fitting import _problem, field_prior
-from jaxlaw.forecasting import default_laws
+from jaxlaw.forecasting import default_law
 
 HERE = Path(__file__).parent
 # Columns that are no single law: the forecast as users have it, but for the set's own source, which
@@ -126,7 +126,7 @@ def forecast_of(
     source = about.get("source")  # runs of one's own are of none that the field has
     prior = field_prior(without=(source,) if source else ())
     runs = jl.read_runs(fitted[[*inputs, target]], units=dict.fromkeys(inputs, 1))
-    names = list(jl.laws.get(default_laws(runs)[0]).input_names)
+    names = list(jl.laws.get(default_law(runs)).input_names)
     table = jl.forecast(runs, held[names], prior=prior, level=LEVEL).table
     observed = held[target].to_numpy(float)
     low, high = table["low"].to_numpy(), table["high"].to_numpy()

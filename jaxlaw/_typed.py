@@ -144,19 +144,6 @@ def _raise_wrong_kind(function: str) -> Iterator[None]:
         raise UsageError(f"{function}: {wrong}", argument=argument, value=wrong.value) from None
 
 
-def check_options(owner: str, given: Mapping[str, Any], options: type) -> None:
-    """Refuse options of the wrong kind in a dict, as :func:`checked` does in a call.
-
-    Args:
-        owner: what the options are given to, for messages.
-        given: the options by name, each of them in ``options``.
-        options: a ``TypedDict``.
-    """
-    with _raise_wrong_kind(owner):
-        for name, value in given.items():
-            _check(value, option_kinds(options)[name], name)
-
-
 @functools.cache
 def option_kinds(options: type) -> dict[str, Any]:
     """The keywords of a ``TypedDict`` that functions take as ``**options``, and their kinds."""

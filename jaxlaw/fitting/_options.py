@@ -136,11 +136,9 @@ class FitKeywords(SharedKeywords, total=False):
 
 #: Options that say what is fitted; a fit knows its own.
 OBJECTIVE = ("delta", "residuals", "asymmetry", "base", "fixed", "tied", "bounds")
-#: Keywords that say what is fitted: those that a law of a study may have of its own.
-OF_LAW = ("constraint", *OBJECTIVE)
 #: Options that say how it is done, whatever is fitted.
 OF_WORK = ("solver", "work_dir", "progress", "executor")
-_NAMES = {*OF_LAW, *(field.name for field in dataclasses.fields(FitOptions))}
+_NAMES = {"constraint", *OBJECTIVE, *(field.name for field in dataclasses.fields(FitOptions))}
 
 
 def lists_options(function: Callable[P, T]) -> Callable[P, T]:

@@ -130,17 +130,17 @@ class Prior(Result):
     notes: tuple[Note, ...] = ()
 
     def knows(self, law: Law) -> bool:
-        """Whether it says something of a law, or of each group of a law of groups."""
+        """Whether it says something of a law."""
         return law.scale_free is not None and all(name in self.means for name in _parts(law))
 
     def coordinates_of(self, law: Law) -> tuple[str, ...]:
-        """Names of the k coordinates of a law, or of a group; none of a law it does not know."""
+        """Names of the k coordinates of a law; none of a law it does not know."""
         if not self.knows(law):
             return ()
         return tuple(name for part in _parts(law) for name in self.coordinates[part])
 
     def mean_of(self, law: Law) -> np.ndarray:
-        """(k,) mean of the coordinates of a law that it knows, or of a group."""
+        """(k,) mean of the coordinates of a law that it knows."""
         return np.concatenate([self.means[part] for part in _parts(law)])
 
     def covariance_of(self, law: Law) -> np.ndarray:
@@ -192,8 +192,7 @@ def _in_words(sources: Iterable[str], evaluation: str = "") -> str:
 
 def _parts(law: Law) -> tuple[str, ...]:
     """The names of its coordinates' parts: of a tuned law its base, and what recipes share."""
-    known = law.scale_free
-    return known.parts or (law.name,) if known.of is None else _parts(known.of)
+    return law.scale_free.parts or (law.name,)
 
 
 @cache

@@ -16,7 +16,7 @@ from jaxlaw._rounding import ROUNDING, SAME, merged
 from jaxlaw._typed import Between, Seed, checked
 from jaxlaw.data import ReadingOptions, missing_column, numbers
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.forecasting._ensemble import (
+from jaxlaw.forecasting._question import (
     Question,
     ask,
     draws_each,
@@ -156,7 +156,7 @@ def backtest(
     Args:
         runs: table of the runs: a file, a DataFrame or dict of columns, or what
             :func:`jaxlaw.read_runs` returns.
-        laws: laws to forecast by, as for :func:`jaxlaw.forecast`.
+        laws: law to forecast by, as for :func:`jaxlaw.forecast`.
         along: what the cut-offs are of: ``"compute"`` (C in FLOPs, or 6·N·D), a column (``"D"``,
             ``"step"`` for the rest of loss curves, ``"r"`` for shares of a mixture), or a function
             of the table of the runs to (n,) numbers.
@@ -193,7 +193,7 @@ def backtest_of(
     cutoffs: Any = N_CUTOFFS, first: int | None = None,
 ) -> Backtest:  # fmt: skip
     """The back-test of a question; arguments as of :func:`backtest`."""
-    seen, runs, table = asked.first, asked.runs, asked.table()
+    seen, runs, table = asked.seen, asked.runs, asked.table()
     name = getattr(along, "__name__", "along") if callable(along) else along
     if callable(along):
         z = np.asarray(along(runs.table.iloc[seen.positions]), float)
@@ -214,7 +214,7 @@ def backtest_of(
     active, fitted = seen.weight > 0, z <= at[:, None]
     prior = known_beforehand(prior, seen)
     frames = []
-    for k, (draws, *_) in enumerate(draws_each(asked, fitted * seen.weight, prior, seed)):
+    for k, (draws, _) in enumerate(draws_each(asked, fitted * seen.weight, prior, seed)):
         rows = np.flatnonzero(~fitted[k] & active)
         logs = logs_of(draws, table)
         quantiles = quantiles_of(logs[:, rows], draws.sigma, seed)
@@ -248,7 +248,7 @@ def _cutoffs(
         UsageError: nothing lies below or beyond one.
         DataError: the runs are too few.
     """
-    held = np.sort(z[asked.first.weight > 0])
+    held = np.sort(z[asked.seen.weight > 0])
     # Budgets that are written with a little jitter are a value each where most of the range (in
     # logs) is gaps between them.
     levels = np.unique(held[held > 0])

@@ -35,7 +35,7 @@ from jaxlaw.fitting import (
     runs_for,
 )
 from jaxlaw.forecasting._backtest import Backtest, backtest_of, frame_of
-from jaxlaw.forecasting._ensemble import (
+from jaxlaw.forecasting._question import (
     OVERRULED,
     Question,
     ask,
@@ -71,8 +71,7 @@ class Forecast(Result):
             the runs; ``from_misfit``, what laws miss beyond the runs; ``from_noise`` of a run.
         level: share of such intervals that should hold the run.
         target: name of what is predicted.
-        posterior: draws of the law of most evidence, its misfit and the noise.
-        weights: label of a law → its posterior probability.
+        posterior: draws of the law, its misfit and the noise.
         quantiles: (265, m) quantiles of the target at Φ(z), z even from −3.3 to 3.3.
         observed: the fitted runs: inputs as in ``table``, and the target.
         source: name of the runs' file, and ``fingerprint``, SHA-256 of the runs.
@@ -98,7 +97,6 @@ class Forecast(Result):
     level: float
     target: str
     posterior: Draws
-    weights: dict[str, float]
     quantiles: np.ndarray
     observed: pd.DataFrame
     source: str
@@ -215,12 +213,9 @@ class Forecast(Result):
 
     def lines(self) -> list[str]:
         """What it rests on, and each point with what its width comes from."""
-        laws = ", ".join(
-            law + f" {weight:.0%}" * (len(self.weights) > 1)
-            for law, weight in sorted(self.weights.items(), key=lambda item: -item[1])
-        )
         lines = [
-            f"{len(self.observed)} runs from {self.source}; law {laws}; run-to-run noise "
+            f"{len(self.observed)} runs from {self.source}; law "
+            f"{without_misfit(self.posterior.law).name}; run-to-run noise "
             f"{self.posterior.noise:.2%}",
         ]
         lines += [f"prior: {self.prior}"] if self.prior else []
@@ -261,9 +256,8 @@ def forecast(
             :func:`jaxlaw.read_runs` returns.
         at: points: a dict of numbers or arrays that broadcast, or a table, with every input of the
             laws, in the units of the runs.
-        laws: law or its name; of a list of them or a dict label → law, all of the same inputs, the
-            one is taken of which there is most evidence; None takes the one of
-            :data:`jaxlaw.forecasting.DEFAULT_LAWS` that suits the columns.
+        laws: the law or its name; None takes the one of :data:`jaxlaw.forecasting.DEFAULT_LAWS`
+            that suits the columns.
         prior: as :func:`jaxlaw.posterior` takes it: ``"field"``, what public experiments say; one's
             own earlier fits, or a folder of them; a :class:`jaxlaw.fitting.Prior`; or None.
         level: share of such intervals that should hold the run.
@@ -290,8 +284,8 @@ def forecast(
     """
     asked = ask(runs, laws, groups, reading)
     points = asked.points(at)
-    prior = known_beforehand(prior, asked.first)
-    ((draws, weights, other),) = draws_each(asked, asked.first.weight[None], prior, seed)
+    prior = known_beforehand(prior, asked.seen)
+    ((draws, other),) = draws_each(asked, asked.seen.weight[None], prior, seed)
     notes = _experiment_notes(asked, draws)
     counts = None if draws.conflict < OVERRULED else prior
     table, quantiles = _predicted(asked, draws, counts, points, level, seed)
@@ -341,8 +335,8 @@ def forecast(
     law = without_misfit(draws.law)
     rows = sorted(fitted.itertuples(index=False, name=None), key=repr)  # in whatever order
     return Forecast(
-        table=table, level=level, target=asked.first.target_name, posterior=draws,
-        weights=weights, quantiles=quantiles, observed=fitted, source=asked.runs.source,
+        table=table, level=level, target=asked.seen.target_name, posterior=draws,
+        quantiles=quantiles, observed=fitted, source=asked.runs.source,
         fingerprint=hashlib.sha256(repr((list(fitted), rows)).encode()).hexdigest(),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
@@ -377,7 +371,7 @@ def _predicted(
 
 def _experiment_notes(asked: Question, draws: Draws) -> list[Note]:
     """What the runs say against the experiment: the checks that a fit runs, about the draws."""
-    seen, law = asked.first, without_misfit(draws.law)
+    seen, law = asked.seen, without_misfit(draws.law)
     logs = logs_of(draws, asked.table(), misfit=False)
     centre = logs.mean(axis=0)
     # The directions in which draws vary are the slopes of the law, which take up no group of rows.

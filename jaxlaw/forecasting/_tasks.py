@@ -28,8 +28,8 @@ from jaxlaw._typed import Between, Seed, checked
 from jaxlaw.data import ReadingOptions, Runs, missing_column, numbers, read_runs, refuse_rows
 from jaxlaw.data._dependence import run_groups
 from jaxlaw.errors import UsageError, listed, nearest
-from jaxlaw.forecasting._ensemble import LEVELS, ask
 from jaxlaw.forecasting._forecast import Forecast, forecast
+from jaxlaw.forecasting._question import LEVELS, ask
 from jaxlaw.forecasting.posterior import NU, SHARED, posteriors
 from jaxlaw.laws import Input, positive, real
 from jaxlaw.notes import COLUMNS_TAKEN, Note

@@ -33,7 +33,6 @@ from jaxlaw import laws
 from jaxlaw._jit import compiled, in_float64, many_rows, padded
 from jaxlaw.data import Observations, read_runs
 from jaxlaw.fitting import FittedLaw, Prior, field_prior, joint_ranges, prior_of, run_hashes
-from jaxlaw.fitting._prior import SPREAD, WITHIN
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import centred_inputs, in_own_units
 from jaxlaw.laws import Law, beyond, end_of, growing_inputs, repeats, slope_of, top_of
@@ -53,7 +52,6 @@ EPOCHS_SLOPE = 0.03  # τ per e-fold of epochs beyond those of any run
 SLOPE_SD, SLOPE_NU = 0.6, 5.0  # sd of log τ, and the slopes' degrees of freedom
 SLOPE_OF_NOISE = 1.0  # scale, in those of the runs' noise, of what it adds to all slopes
 LEVEL_SD = 2.0  # of the log of the target at the reference point, about the runs'
-GROUP_SD = 0.7  # of the log of how much groups of runs differ, about a third of what sources do
 SHARED = 0.5  # correlation of the errors of a run's checkpoints
 
 _STARTS, _CLIMBS, _LONGEST = 8, 40, 5.0  # starts, steps of each, and the longest of these
@@ -152,22 +150,10 @@ def posteriors(
     with in_float64():
         random = _random_numbers(len(space.levels), seed)
         each = jax.device_get(_sample_each(space, _problems(space, seen, weights, prior), random))
-    users = {name: values / seen.scale[name] for name, values in seen.inputs.items()}
-    fit = FittedLaw(
-        law,
-        dict.fromkeys(law.parameter_names, np.nan),
-        units=dict(seen.scale),
-        ranges={name: tuple(map(float, seen.ranges[name])) for name in law.input_names},
-        joint_ranges=dict(joint_ranges(law.inputs, users)),
-        area_options=None if seen.area_options is None else dict(seen.area_options),
-        columns=dict(seen.mapped),
-        source=seen.source,
-        flops=seen.flops,
-        notes=seen.notes,
-    )
+    fit = unfitted(law, seen)
     made = []
     for k, weight in enumerate(weights):
-        noise, params, centre, known, effective, evidence = jax.tree.map(itemgetter(k), each)
+        noise, params, centre, known, effective = jax.tree.map(itemgetter(k), each)
         sigma = np.hypot(np.exp(noise[:n_draws, 0]), LEAST_NOISE)
         params = {name: np.broadcast_to(v, len(noise))[:n_draws] for name, v in params.items()}
         misfit, at_rest = _misfit(law, seen, weight > 0, sigma, seed)
@@ -187,9 +173,25 @@ def posteriors(
             {name: params[name] for name in beyond(law).parameter_names},
             tuple(notes), kind="posterior", groups=(), noise=float(np.median(sigma)), sigma=sigma,
             effective=float(effective), conflict=_tail_probability(known),
-            log_evidence=float(evidence),
         ))  # fmt: skip
     return made
+
+
+def unfitted(law: Law, seen: Observations) -> FittedLaw:
+    """A law without parameters yet, with what is known of it from its runs."""
+    users = {name: values / seen.scale[name] for name, values in seen.inputs.items()}
+    return FittedLaw(
+        law,
+        dict.fromkeys(law.parameter_names, np.nan),
+        units=dict(seen.scale),
+        ranges={name: tuple(map(float, seen.ranges[name])) for name in law.input_names},
+        joint_ranges=dict(joint_ranges(law.inputs, users)),
+        area_options=None if seen.area_options is None else dict(seen.area_options),
+        columns=dict(seen.mapped),
+        source=seen.source,
+        flops=seen.flops,
+        notes=seen.notes,
+    )
 
 
 def _misfit(
@@ -242,9 +244,8 @@ def _tail_probability(known: np.ndarray) -> float:
 class Space(NamedTuple):
     """What is sampled; static, so that one program serves all runs of its shape.
 
-    The coordinates (q,) are those of the law, or of one group after another, each its level and
-    what the prior knows; the logs of the standard deviations between groups; the open parameters;
-    log σ and log a.
+    The coordinates (q,) are those of the law, its level and what the prior knows; the open
+    parameters; log σ and log a.
 
     Attributes:
         law: the law.
@@ -255,15 +256,9 @@ class Space(NamedTuple):
     known: bool
 
     @property
-    def groups(self) -> int:
-        """Number of groups of runs that are pooled; 0 of a law without groups."""
-        return len(self.law.of_groups) if self.known and self.law.scale_free.of else 0
-
-    @property
     def names(self) -> tuple[str, ...]:
-        """Coordinates of the law, or of each group: the level, and those that the prior is over."""
-        law = self.law.scale_free.of if self.groups else self.law
-        return ("level", *law.scale_free.words) if self.known else ()
+        """Coordinates of the law: the level, and those that the prior is over."""
+        return ("level", *self.law.scale_free.words) if self.known else ()
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -274,23 +269,19 @@ class Space(NamedTuple):
     def levels(self) -> np.ndarray:
         """(q,) 1 for the coordinates that together are the log of the target's unit."""
         units = [self.law.parameter(name).unit for name in self.open]
-        opened = [float(unit.startswith("nats") and not self.known) for unit in units]
-        each = np.eye(1, len(self.names))[0]
-        groups = [each] * self.groups + [0 * each] if self.groups else [each]
-        return np.concatenate([*groups, opened, [0, 0]])
+        opened = [unit.startswith("nats") and not self.known for unit in units]
+        return np.array([*(name == "level" for name in self.names), *opened, 0, 0], float)
 
     def natural(self, at: jax.Array, data: _Runs) -> dict[str, jax.Array]:
         """Natural parameters in the law's own units, from coordinates (q,)."""
-        law = self.law
-        opened = at[len(at) - 2 - len(self.open) : len(at) - 2]
+        law, first = self.law, len(self.names)
         values = {
             name: jnp.exp(u) if law.parameter(name).low >= 0 else u
-            for name, u in zip(self.open, opened, strict=True)
+            for name, u in zip(self.open, at[first:-2], strict=True)
         }
         if self.known:
-            level = jnp.ones(()) if self.groups else jnp.exp(at[0])
-            named = zip(law.scale_free.words, at[0 if self.groups else 1 :], strict=False)
-            values |= law.scale_free.to_params(level, dict(named))
+            words = zip(self.names[1:], at[1:first], strict=True)
+            values |= law.scale_free.to_params(jnp.exp(at[0]), dict(words))
         moved = law.chart.to_natural(values, data.context) if law.chart and self.open else {}
         values |= {name: moved[name] for name in moved if name in self.open}
         own = in_own_units(law, values, data.centre)
@@ -321,7 +312,6 @@ class _Runs(NamedTuple):
     starts: Any  # (S, open) of the law's ranges of starts, at the centre
     mean: Any  # (k,) of the coordinates that the prior is over
     whiten: Any  # (k, k)
-    between: Any  # (each,) logs of standard deviations between groups
     noise: Any  # log of the noise that the prior expects
 
 
@@ -343,15 +333,10 @@ def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prio
     context = {}
     if law.constraint or (law.chart and space.open):
         context = _context(law, {name: values[:count] for name, values in inputs.items()})
-    mean, whiten, between = np.zeros(0), np.zeros((0, 0)), np.zeros(0)
+    mean, whiten = np.zeros(0), np.zeros((0, 0))
     if space.known:
-        mean, covariance = prior.mean_of(law), prior.covariance_of(law)
-        if space.groups:
-            names = ("level", *law.scale_free.of.scale_free.words)
-            between = np.log([WITHIN * SPREAD[name] for name in names])
-            of_mean = np.exp(2 * between[-len(mean) :]) / space.groups
-            covariance = covariance + np.diag(of_mean)
-        whiten = np.linalg.inv(np.linalg.cholesky(covariance))
+        mean = prior.mean_of(law)
+        whiten = np.linalg.inv(np.linalg.cholesky(prior.covariance_of(law)))
     weights = np.pad(weights, ((0, 0), (0, length - count)))
     size = sum((np.log(inputs[name]) for name in growing_inputs(law)), np.zeros(length))
     largest = np.where(weights > 0, size, -np.inf).max(axis=1, keepdims=True)
@@ -370,7 +355,6 @@ def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prio
         starts=sobol(law, 64, 0)[:, [law.parameter_names.index(name) for name in space.open]],
         mean=mean,
         whiten=whiten,
-        between=between,
         noise=np.log((prior or field_prior()).noise),
     )
 
@@ -388,7 +372,6 @@ class _Known(NamedTuple):
 
     known: Any  # coordinates under the prior, whitened
     normal: Any  # coordinates under normals, whitened
-    volume: Any  # (1,) log of the volume that whitening takes
 
 
 class _Errors(NamedTuple):
@@ -442,38 +425,25 @@ def _middle(space: Space, data: _Runs) -> tuple[Any, Any]:
         for name in space.open
     ]
     columns = jnp.stack(columns, axis=1) if columns else jnp.zeros((2, 0))
-    each = jnp.concatenate([jnp.zeros(1), data.mean[len(data.mean) - len(space.names) + 1 :]])
-    each = jnp.tile(each, max(space.groups, 1)) if space.known else jnp.zeros(0)
-    hyper = jnp.stack([data.noise, jnp.log(MISFIT)])
-    mean = jnp.concatenate([each, data.between, columns.mean(axis=0), hyper])
-    spread = jnp.where(jnp.arange(len(each)) % max(len(space.names), 1) == 0, LEVEL_SD, 0.4)
-    between, hyper = jnp.full(len(data.between), GROUP_SD), jnp.array([NOISE_SD, MISFIT_SD])
-    spread = jnp.concatenate([spread, between, columns.std(axis=0), hyper])
-    return mean, spread
+    each = data.mean[len(data.mean) - len(space.names) + 1 :]
+    each = jnp.concatenate([jnp.zeros(1), each]) if space.known else jnp.zeros(0)
+    mean = jnp.concatenate([each, columns.mean(axis=0), data.noise[None], jnp.log(MISFIT)[None]])
+    spread = jnp.where(jnp.arange(len(each)) == 0, LEVEL_SD, 0.4)
+    hyper = jnp.array([NOISE_SD, MISFIT_SD])
+    return mean, jnp.concatenate([spread, columns.std(axis=0), hyper])
 
 
 def _known(space: Space, data: _Runs, middle: Any, spread: Any, at: Any) -> _Known:
     """Parts of the density before the runs, with means and spreads of the normals."""
-    normal, known = (at - middle) / spread, jnp.zeros(0)
-    first = len(space.names) * max(space.groups, 1)
-    volume = -jnp.sum(jnp.log(spread[first:]))
-    normal, of_groups = normal[first:], normal[:first].reshape(-1, max(len(space.names), 1))
+    normal, known, first = (at - middle) / spread, jnp.zeros(0), len(space.names)
     if space.known:
-        groups = at[:first].reshape(-1, len(space.names))
-        centre = groups.mean(axis=0)
-        named = dict(zip(space.names, centre, strict=True))
-        floor = centre[:1] - jnp.logaddexp(0.0, -named["share"]) if "share" in named else centre[:1]
-        known = jnp.concatenate([floor, centre[1:]])[len(space.names) - len(data.mean) :]
+        floor = at[:1]
+        if "share" in space.names:
+            floor = floor - jnp.logaddexp(0.0, -at[space.names.index("share")])
+        known = jnp.concatenate([floor, at[1:first]])[first - len(data.mean) :]
         known = data.whiten @ (known - data.mean)
-        volume += jnp.sum(jnp.log(jnp.diag(data.whiten))) - jnp.log(LEVEL_SD)
-        normal = jnp.concatenate([of_groups.mean(axis=0)[:1], normal])
-    if space.groups:
-        # Groups vary about their mean by a spread that is unknown itself.
-        between = at[first : first + len(space.names)]
-        normal = jnp.concatenate([((groups - centre) / jnp.exp(between)).ravel(), normal])
-        volume -= (space.groups - 1) * jnp.sum(between)
-        volume += len(space.names) / 2 * (np.log(2 * np.pi) - np.log(space.groups))
-    return _Known(known, normal, volume[None])
+        normal = jnp.concatenate([normal[:1], normal[first:]])
+    return _Known(known, normal)
 
 
 def _log_t(square: Any, size: int, nu: float) -> Any:
@@ -483,8 +453,9 @@ def _log_t(square: Any, size: int, nu: float) -> Any:
 
 
 def _log_prior(parts: _Known) -> Any:
-    known, normal, volume = parts
-    total = _log_t(known @ known, len(known), PRIOR_NU) + volume[0]
+    """Log density of the whitened coordinates."""
+    known, normal = parts
+    total = _log_t(known @ known, len(known), PRIOR_NU)
     return total - 0.5 * (normal @ normal + len(normal) * np.log(2 * np.pi))
 
 
@@ -498,10 +469,9 @@ def _log_likelihood(rows: _Rows, errors: _Errors) -> Any:
 
 def _slopes_of_prior(parts: _Known) -> tuple[Any, _Known, _Known]:
     """Log density, its slopes in the parts, and its expected curvature there."""
-    known, normal, volume = parts
+    known, normal = parts
     bend = (PRIOR_NU + len(known)) / (PRIOR_NU + known @ known)
-    slopes = _Known(-bend * known, -normal, jnp.ones_like(volume))
-    return _log_prior(parts), slopes, _Known(bend, 1.0, 0.0)
+    return _log_prior(parts), _Known(-bend * known, -normal), _Known(bend, 1.0)
 
 
 def _slopes_of_likelihood(rows: _Rows, errors: _Errors) -> tuple[Any, _Errors, _Errors]:
@@ -590,7 +560,6 @@ def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...
 
     _, rounds = jax.lax.scan(improve, (at[best], factor), random["proposed"])
     points, values, logs, weights = jax.tree.map(lambda a: a[-1], rounds)
-    evidence = jax.nn.logsumexp(logs) - jnp.log(len(logs))
 
     # Differential evolution of many chains, until they have forgotten where they began.
     least = 1 / jnp.sum(jax.nn.softmax(logs) ** 2)
@@ -629,7 +598,7 @@ def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...
     draws = jnp.concatenate([last[0], before[0]]).reshape(-1, size)
     natural = jax.vmap(lambda at: space.natural(at, data))(draws)
     centre = space.natural(draws.mean(axis=0), data)
-    return draws[:, -2:], natural, centre, jax.vmap(known)(draws).known, effective, evidence
+    return draws[:, -2:], natural, centre, jax.vmap(known)(draws).known, effective
 
 
 @compiled(static_argnames="space")

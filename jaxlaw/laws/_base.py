@@ -128,7 +128,6 @@ class ScaleFree(NamedTuple):
         parts: names under which a prior knows these coordinates; those of the law's own name if
             empty.
         open: parameters that the coordinates say nothing of.
-        of: of a law of groups, whose coordinates follow one another, the law of each; else None.
     """
 
     reference: Mapping[str, float]
@@ -137,7 +136,6 @@ class ScaleFree(NamedTuple):
     to_params: Callable[[Any, Values], dict[str, Any]]
     parts: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
-    of: Law | None = None
 
 
 @dataclass(frozen=True, eq=False)

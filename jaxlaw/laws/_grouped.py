@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._jit import in_float64
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Chart, Derived, Law, ScaleFree, Values, derived, get
+from jaxlaw.laws._base import Chart, Derived, Law, Values, derived, get
 from jaxlaw.laws._parameters import Input, Parameter
 
 _MARKS = "|,[]"  # of a law's name, which says how it is made
@@ -163,7 +162,6 @@ def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
             spec for parameter in base.parameters for spec in _specs(parameter, labels, own)
         ),
         formula=f"{base.formula}, {', '.join(own)} of each group",
-        scale_free=_scale_free(groups),
         of_groups={label: tuple(_name(name, label) for name in own) for label in labels},
         settings_parameters=groups.every_name(base.settings_parameters),
         from_base=tuple(name for name in base.from_base if name not in own),
@@ -173,46 +171,6 @@ def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
         power_law_terms=None if terms is None else terms_of_group,
         best_settings={},
     )
-
-
-def _scale_free(groups: _Groups) -> ScaleFree | None:
-    """Each group's coordinates, and the log of its loss at the reference point beside them.
-
-    The level in place of the floor: it is what runs determine best and groups differ in most, and
-    the floor's share, the balance and the exponents then vary beside it and not with it.
-    """
-    of_base, labels = groups.base.scale_free, groups.labels
-    if of_base is None or of_base.open:  # which a prior of all groups would leave open
-        return None
-    words = {"level": "log of the loss at the reference point", **of_base.words}
-
-    def of_params(params: Values) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for label in labels:
-            own = of_base.of_params(groups.of(params, label))
-            floor = own.pop("log_floor")
-            values |= {_name("level", label): floor + jnp.logaddexp(0.0, -own["share"])}
-            values |= {_name(name, label): own[name] for name in of_base.words}
-            values.setdefault("log_floor", floor)
-        return values
-
-    def to_params(target: Any, values: Values) -> dict[str, Any]:
-        params: dict[str, Any] = {}
-        for label in labels:
-            own = {name: values[_name(name, label)] for name in of_base.words}
-            level = values[_name("level", label)]
-            loss = target * (jnp if isinstance(level, jax.Array) else np).exp(level)
-            for name, value in of_base.to_params(loss, own).items():
-                # A shared parameter of groups whose coordinates differ is that of the first.
-                params.setdefault(_name(name, label) if name in groups.own else name, value)
-        return params
-
-    each = {
-        _name(name, label): f"{text}, of group {label}"
-        for label in labels
-        for name, text in words.items()
-    }
-    return ScaleFree(of_base.reference, each, of_params, to_params, of=groups.base)
 
 
 def _specs(spec: Parameter, labels: tuple[str, ...], own: tuple[str, ...]) -> list[Parameter]:

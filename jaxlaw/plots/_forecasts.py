@@ -25,7 +25,7 @@ from jaxlaw._axes import (
 from jaxlaw._typed import checked
 from jaxlaw.fitting import predict_each, runs_for
 from jaxlaw.forecasting import Backtest, Forecast
-from jaxlaw.laws import growing_inputs
+from jaxlaw.laws import growing_inputs, without_misfit
 
 _FINE = 120  # points of a curve
 _NUMBERED = 3  # points that have their numbers beside them
@@ -155,4 +155,4 @@ def _curve_of_law(
     ends = [(1 - forecast.level) / 2, 0.5, (1 + forecast.level) / 2]
     low, middle, high = np.quantile(logs, ends, axis=0)
     return [curve(ax, {"y": middle, "y_low": low, "y_high": high}, along, "y", INK,
-                  max(forecast.weights, key=forecast.weights.__getitem__), 1.1)]  # fmt: skip
+                  without_misfit(draws.law).name, 1.1)]  # fmt: skip

@@ -394,7 +394,6 @@ def _fit_figures(
 
 def _forecast(forecast: Forecast) -> list[Section]:
     """The points with their intervals, and what the widths come from."""
-    laws = [(law, f"{weight:.0%}") for law, weight in forecast.weights.items()]
     shown = _frame(
         forecast, forecast.shown()["table"], f"{forecast.target.capitalize()} of a new run"
     )
@@ -402,7 +401,6 @@ def _forecast(forecast: Forecast) -> list[Section]:
     backtest = forecast.backtest
     sections = [
         Section("Forecast", [*_picture(forecast, forecast), shown, element("p", made)]),
-        Section("Law", [pairs(laws, "Posterior probability of the laws")]),
     ]
     if backtest is not None:
         parts = [*_shown(backtest), *_picture(backtest, forecast)]

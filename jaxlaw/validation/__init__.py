@@ -6,7 +6,7 @@ from jaxlaw._faces import face
 
 if TYPE_CHECKING:
     from jaxlaw.validation._cross_validate import cross_validate as cross_validate
-    from jaxlaw.validation._cross_validate import label_of as label_of
+    from jaxlaw.validation._cross_validate import named_laws as named_laws
     from jaxlaw.validation._study import Study as Study
 else:
     __getattr__, __dir__, __all__ = face(__name__)

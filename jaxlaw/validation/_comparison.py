@@ -47,27 +47,47 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
         raise UsageError(
             f"metric is one of {', '.join(SCORES)}, not '{metric}'", argument="metric", value=metric
         )
-    logs, ratio = _observations(frame, metric)
+    # Logarithms of scores, a row an observation and a column a law.
+    score = 1 - frame["r2"] if metric == "r2" else frame[metric]
+    floor = _FLOOR[metric.removeprefix("mean_")]
+    if metric in ("huber", "huber_linear"):
+        floor = floor * frame["n_held_out"]
+    logs = (
+        frame.assign(score=np.log(np.maximum(score, floor)))
+        .set_index(["data", "fold", "law"])["score"]
+        .unstack("law")
+        .reindex(columns=frame["law"].unique())
+    )
+    sets = frame.groupby("data", sort=False)["held_out"].agg(lambda s: tuple(dict.fromkeys(s)))
+    n_ratio = float((frame["n_held_out"] / frame["n_fitted"]).mean())
+    if len(sets) > 1 and (sets.map(len) == 1).all():
+        n_ratio = 0.0
+    elif sets.nunique() == 1:  # NaN where one failed: a mean of fewer is another mean
+        logs = logs.groupby("fold").agg(lambda s: s.mean(skipna=False))
     by_law = frame.groupby("law", sort=False).agg({"failed": "sum", metric: "mean"})
-    failed, means = by_law["failed"], by_law[metric]
+    failed = by_law["failed"]
     common = logs.dropna()
     typical = (logs if common.empty else common).mean().fillna(np.inf)
     order = sorted(logs.columns, key=lambda law: (failed[law], typical[law]))
     best = order[0]
     won = logs.le(logs.min(axis=1), axis=0).where(logs.notna()).mean()
-    records = [
-        {
+    records = []
+    for law in order:
+        difference = (logs[law] - logs[best]).dropna().to_numpy()
+        records.append({
             "law": law,
             "parameters": sizes[law],
-            "mean": means[law],
-            **_compare(logs[law] - logs[best], ratio),
+            "mean": by_law.loc[law, metric],
+            "ratio": float(np.exp(difference.mean())) if len(difference) else np.nan,
+            "p": paired_p(difference, n_ratio) if len(difference) else np.nan,
             "wins": float(won[law]),
             "failed": int(failed[law]),
-        }
-        for law in order
-    ]
+        })  # fmt: skip
     ranked = pd.DataFrame(records).set_index("law")
-    ranked["p"] = _holm(ranked["p"].to_numpy())
+    # p-values of several comparisons with the best, adjusted step by step (Holm 1979).
+    tested = ranked["p"].iloc[1:].dropna().sort_values(kind="stable")
+    adjusted = (tested * np.arange(len(tested), 0, -1)).clip(upper=1.0).cummax()
+    ranked["p"] = adjusted.reindex(ranked.index)
     conditions = {
         "best": ranked.index == best,
         "failed": ranked["failed"] > failed[best],
@@ -76,39 +96,6 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
     }
     ranked["verdict"] = np.select(list(conditions.values()), list(conditions), "worse")
     return ranked
-
-
-def _observations(frame: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, float]:
-    """Logarithms of scores, a row each and a column a law; n_test / n_train of a fold."""
-    score = 1 - frame["r2"] if metric == "r2" else frame[metric]
-    floor = _FLOOR[metric.removeprefix("mean_")]
-    if metric in ("huber", "huber_linear"):
-        floor = floor * frame["n_held_out"]
-    score = np.log(np.maximum(score, floor))
-    names = list(frame["law"].unique())
-    logs = (
-        frame.assign(score=score)
-        .set_index(["data", "fold", "law"])["score"]
-        .unstack("law")
-        .reindex(columns=names)
-    )
-    sets = frame.groupby("data", sort=False)["held_out"].agg(lambda s: tuple(dict.fromkeys(s)))
-    ratio = float((frame["n_held_out"] / frame["n_fitted"]).mean())
-    if (sets.map(len) == 1).all():
-        return logs, 0.0 if len(sets) > 1 else ratio
-    if sets.nunique() == 1:  # NaN where one failed: a mean of fewer is another mean
-        return logs.groupby("fold").agg(lambda s: s.mean(skipna=False)), ratio
-    return logs, ratio
-
-
-def _compare(difference: pd.Series, ratio: float) -> dict[str, float]:
-    values = difference.dropna().to_numpy()
-    if not len(values):
-        return {"ratio": np.nan, "p": np.nan}
-    return {
-        "ratio": float(np.exp(values.mean())),
-        "p": paired_p(values, ratio),
-    }
 
 
 def paired_p(difference: np.ndarray, ratio: float) -> float:
@@ -140,14 +127,3 @@ def paired_p(difference: np.ndarray, ratio: float) -> float:
     if error == 0:
         return 0.0
     return float(2 * stdtr(count - 1, -abs(difference.mean()) / error))
-
-
-def _holm(p: np.ndarray) -> np.ndarray:
-    """p-values of several comparisons with the best (the first), adjusted step by step."""
-    adjusted = np.full(len(p), np.nan)
-    tested = [k for k in np.argsort(p, kind="stable") if k > 0 and not np.isnan(p[k])]
-    highest = 0.0
-    for step, k in enumerate(tested):
-        highest = max(highest, min(1.0, p[k] * (len(tested) - step)))
-        adjusted[k] = highest
-    return adjusted

@@ -14,7 +14,7 @@ import pandas as pd
 from jaxlaw import _progress
 from jaxlaw import laws as all_laws
 from jaxlaw._tables import is_table
-from jaxlaw._typed import check_options, checked
+from jaxlaw._typed import checked
 from jaxlaw.data import Observations, Runs, read_runs
 from jaxlaw.data._runs import RunsSource
 from jaxlaw.errors import DataError, UsageError
@@ -32,7 +32,6 @@ from jaxlaw.fitting import (
     split_options,
 )
 from jaxlaw.fitting._objective import LARGEST_DELTA
-from jaxlaw.fitting._options import OF_LAW
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws import Law
 from jaxlaw.laws._structural_identifiability import inseparable
@@ -50,8 +49,6 @@ def cross_validate(
     laws: Any,
     runs: Any,
     folds: Any,
-    *,
-    per_law: Mapping[str, Mapping[str, Any]] | None = None,
     **options: Unpack[FitKeywords],
 ) -> Study:
     """Fit laws on parts of the runs and score them on the rest.
@@ -66,9 +63,6 @@ def cross_validate(
             be a pair, such as ``("code", "domain")``.
         folds: design of :mod:`jaxlaw.folds` or its name (``"leave-p-groups-out:r:2"``), a
             scikit-learn splitter, or (folds, rows) masks of 0 and 1.
-        per_law: label of a law → options of its own, such as
-            ``{"dcpt": {"constraint": "paper"}}``: those of :func:`jaxlaw.fit` that say what is
-            fitted.
         **options: options of :func:`jaxlaw.fit` for every law, the same in every fold; the rest
             (columns, units …) is handed to :func:`jaxlaw.read_runs`.
 
@@ -90,7 +84,7 @@ def cross_validate(
         jaxlaw study dcpt,dcpt-l1 mixtures.csv --folds leave-p-groups-out:r:2
     """
     of_fit, reading = split_options(options)
-    candidates, design = candidates_of(laws, of_fit, per_law or {}), as_design(folds)
+    candidates, design = candidates_of(laws, of_fit), as_design(folds)
     # One Huber threshold of the scores for all laws, or they could not be compared.
     deltas = {c.law.delta if c.options.delta is None else c.options.delta for c in candidates}
     if len(deltas) > 1:
@@ -270,42 +264,28 @@ class Candidate:
         return self.options.free(self.law)
 
 
-def candidates_of(
-    laws: Any, own: Mapping[str, Any], per_law: Mapping[str, Mapping[str, Any]]
-) -> list[Candidate]:
-    """The laws of a study.
+def candidates_of(laws: Any, options: Mapping[str, Any]) -> list[Candidate]:
+    """The laws of a study, with the same options of their fits."""
+    return [
+        Candidate(label, *law_and_options(law, **options))
+        for label, law in named_laws(laws).items()
+    ]
 
-    Args:
-        laws: as :func:`jaxlaw.cross_validate` takes them.
-        own: keywords of every law, as :func:`jaxlaw.fit` takes them.
-        per_law: label → keywords in place of those, of what is fitted.
+
+def named_laws(laws: Any) -> dict[str, Any]:
+    """Label → law, of a law or its name, a list of them, or a dict of labels.
 
     Raises:
-        UsageError: a law or an option is unknown, or a law is there twice.
+        UsageError: there is none, or one is there twice.
     """
-    given = laws
     if not isinstance(laws, Mapping):
         every = [laws] if isinstance(laws, str | Law) else list(laws)
-        given = {label_of(law): law for law in every}
-        if len(given) != len(every):
+        laws = {label_of(law): law for law in every}
+        if len(laws) != len(every):
             raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
-    if not given:
-        raise UsageError("give a law, or several, to study")
-    for label in per_law:
-        if label not in given:
-            raise UsageError(f"per_law names '{label}', which is not studied: {', '.join(given)}")
-        if unknown := set(per_law[label]) - set(OF_LAW):
-            raise UsageError(
-                f"per_law: '{sorted(unknown)[0]}' is no option of a law; options: "
-                f"{', '.join(OF_LAW)}",
-                argument="per_law",
-                value=per_law,
-            )
-        check_options(f"per_law[{label!r}]", per_law[label], FitKeywords)
-    return [
-        Candidate(str(label), *law_and_options(law, **{**own, **per_law.get(label, {})}))
-        for label, law in given.items()
-    ]
+    if not laws:
+        raise UsageError("laws is empty: give a law, or several")
+    return {str(label): law for label, law in laws.items()}
 
 
 def label_of(law: str | Law) -> str:
@@ -330,12 +310,11 @@ class DataSet:
 
 def sources_of(runs: Any) -> list[tuple[tuple[str, ...] | None, Any]]:
     """Names and sources of the data sets; None for one that is not named."""
-    kinds = (Runs, str, Path)
-    several = isinstance(runs, Mapping) and all(
-        isinstance(v, kinds) or is_table(v) or isinstance(v, RunsSource) for v in runs.values()
-    )
-    if not several:
+    kinds = (Runs, str, Path, RunsSource)
+    if not isinstance(runs, Mapping):
         return [(None, runs)]
+    if not all(isinstance(source, kinds) or is_table(source) for source in runs.values()):
+        return [(None, runs)]  # a dict of columns
     if not runs:
         raise UsageError("there is no data set to study")
     return [
@@ -365,9 +344,7 @@ def data_set(
         DataError: the runs cannot carry a law, or the folds.
         UsageError: the laws predict different columns.
     """
-    given = {key: value for key, value in reading.items() if value is not None}
-    read = isinstance(source, Runs) and not given
-    runs = source if read else read_runs(source, **given)
+    runs = read_runs(source, **reading)
     if not runs.table.index.is_unique:
         runs = dataclasses.replace(runs, table=runs.table.reset_index(drop=True))
     seen = {c.label: runs.observations(c.law, free=c.free) for c in candidates}

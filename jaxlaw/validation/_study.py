@@ -37,7 +37,6 @@ VERDICTS = {
 }
 _SPREAD = 1e-3  # relative difference of predictions that agreeing starts should not have
 _FAR = 100  # times the median Huber, or 1 − R²: such a fold makes the mean
-_PARTS = 0.5  # share of far folds at a bound, beyond that of the others, that points to the bound
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,7 +158,7 @@ class Study(Result):
             One row a law; columns (metric, data set) and ``("parameters", "")``.
 
         Raises:
-            UsageError: no such metric or centre.
+            UsageError: no such metric.
 
         Example:
             >>> table = jl.simulate.experiment("chinchilla").table
@@ -170,10 +169,6 @@ class Study(Result):
         for name in metrics:
             if name not in self.frame or self.frame[name].dtype.kind not in "iuf":
                 raise UsageError(f"'{name}' is no column of numbers of the study's frame")
-        if centre not in ("mean", "median"):
-            raise UsageError(
-                f"centre is 'mean' or 'median', not {centre!r}", argument="centre", value=centre
-            )
         by = "corpus" if average else "data"
         laws, sets = list(self.laws), list(self.frame[by].unique())
         groups = self.frame.groupby(["law", by], sort=False)[list(metrics)]
@@ -273,8 +268,7 @@ def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
     """Notes that the numbers alone decide, those of folds that make the mean first."""
     notes = []
     for law, rows in frame.groupby("law", sort=False):
-        mine = parameters[parameters["law"] == law]
-        if said := _far_folds(rows, mine):
+        if said := _far_folds(rows):
             notes.append(Note("far-folds", "warning", f"{law}: {said}"))
     for law, rows in frame.groupby("law", sort=False):
         count, failed = len(rows), rows[rows["failed"]]
@@ -310,7 +304,7 @@ def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
     return notes
 
 
-def _far_folds(rows: pd.DataFrame, parameters: pd.DataFrame) -> str:
+def _far_folds(rows: pd.DataFrame) -> str:
     """Folds of a law whose score is far from the others', so that they alone make the mean."""
     scores = pd.DataFrame({"Huber": rows["huber"], "1 − R²": 1 - rows["r2"]})
     groups = scores.groupby(rows["data"])
@@ -325,36 +319,8 @@ def _far_folds(rows: pd.DataFrame, parameters: pd.DataFrame) -> str:
         f"{len(made)} of {len(rows)} folds make the mean ({score} over {_FAR} times the "
         f"median): {worst['data']}, {worst['held_out']}, has Huber "
         f"{score_text('huber', worst['huber'])} and R² {score_text('r2', worst['r2'])}; "
-        f"{'all' if outside == len(made) else outside} extrapolate. "
-        f"{_bound_that_parts(parameters, made)}Use the median."
+        f"{'all' if outside == len(made) else outside} extrapolate. Use the median."
     )
-
-
-def _bound_that_parts(parameters: pd.DataFrame, far: pd.DataFrame) -> str:
-    """The parameter that is at a bound in the far folds and not in the others, and a remedy."""
-    keys = pd.MultiIndex.from_frame(parameters[["data", "fold"]])
-    is_far = np.asarray(keys.isin(list(zip(far["data"], far["fold"], strict=True))))
-    at_bound = parameters["at_bound"] != ""
-    rate, others = (
-        at_bound[kept].groupby(parameters.loc[kept, "parameter"], sort=False).mean()
-        for kept in (is_far, ~is_far)
-    )
-    excess = (rate - others).dropna()
-    if not (excess > _PARTS).any():
-        return ""
-    name = excess.idxmax()
-    values, named = parameters["value"], parameters["parameter"] == name
-    there = values[named & is_far & at_bound].median()
-    low, high = values[named & ~is_far].quantile([0.1, 0.9])
-    text = (
-        f"In {rate[name]:.0%} of them {name} is at its bound ({there:.3g}; elsewhere {low:.2g} to "
-        f"{high:.2g})"
-    )
-    if 0 < low and there < (limit := 10.0 ** np.floor(np.log10(low))):
-        text += f": try bounds={{'{name}': ({limit:g}, None)}}"
-    elif 0 < high and there > (limit := 10.0 ** np.ceil(np.log10(high))):
-        text += f": try bounds={{'{name}': (None, {limit:g})}}"
-    return f"{text}. "
 
 
 def _s(count: int) -> str:

@@ -8,13 +8,12 @@ is a design as well; a *group* is a value of a column.
 
 from __future__ import annotations
 
-import inspect
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -82,7 +81,7 @@ class Design:
     Attributes:
         name: name on the command line, such as ``leave-p-groups-out:r:2``.
         cut: function from a table to the label, the rows held out (n,) and the rows fitted (n,)
-            of each fold; picklable, for the design to be.
+            of each fold.
         of_all_rows: whether ``cut`` takes every row of the table, usable or not.
 
     Example:
@@ -112,31 +111,31 @@ class Design:
             array([[False, False, False, False,  True,  True]])
         """
         usable = np.ones(len(table), bool) if usable is None else np.asarray(usable, bool)
-        seen = np.ones_like(usable) if self.of_all_rows else usable
-        labels, masks = [], {"held out": [], "left to fit": []}
+        seen = np.flatnonzero(usable | self.of_all_rows)
+        labels, masks = [], []
         try:
-            for label, *parts in self.cut(table.iloc[np.flatnonzero(seen)]):
-                labels.append(label)
-                for (what, rows), part in zip(masks.items(), parts, strict=True):
-                    mask = np.zeros(len(table), bool)
-                    mask[seen] = part
-                    mask &= usable
+            for label, *parts in self.cut(table.iloc[seen]):
+                both = np.zeros((2, len(table)), bool)
+                both[:, seen] = parts
+                both &= usable
+                for what, mask in zip(("held out", "left to fit"), both, strict=True):
                     if not mask.any():
                         raise DataError(f"fold '{label}' has no row {what}")
-                    rows.append(mask)
+                labels.append(label)
+                masks.append(both)
+            if not labels:
+                raise DataError("there are too few values for a fold")
         except DataError as error:
             raise type(error)(f"folds {self.name}: {error}") from None
-        held_out, fitted = (np.stack(rows) for rows in masks.values())
+        held_out, fitted = np.stack(masks, axis=1)
         return Folds(tuple(labels), fitted, held_out)
 
 
-def _design(cut: Callable[..., Parts], *given: Any, **columns: Any) -> Design:
-    """The design that cuts by a function of a table: it is called as that function is."""
-    columns = {key: value for key, value in columns.items() if value}
-    words = [_names(value) for value in given]
-    words += [f"{key}={_names(value)}" for key, value in columns.items()]
-    name = cut.__name__.strip("_").replace("_", "-")
-    return Design(":".join([name, *words]), partial(cut, given=given, **columns))
+def _design(cut: Callable[[pd.DataFrame], Parts], name: str, *given: Any, **columns: Any) -> Design:
+    """A design whose name has its arguments, as :func:`as_design` reads them."""
+    words = [name, *map(_names, given)]
+    words += [f"{key}={_names(value)}" for key, value in columns.items() if value]
+    return Design(":".join(words), cut)
 
 
 @checked
@@ -151,11 +150,8 @@ def leave_one_group_out(column: Columns) -> Design:
         >>> jl.folds.leave_one_group_out("domain").split(table).labels
         ('domain = code held out', 'domain = law held out', 'domain = maths held out')
     """
-    return _design(_leave_one_group_out, column)
-
-
-def _leave_one_group_out(table: pd.DataFrame, given: Any) -> Parts:
-    return _leave_p_groups_out(table, (*given, 1))
+    name = f"leave-one-group-out:{_names(column)}"
+    return dataclasses.replace(leave_p_groups_out(column, 1), name=name)
 
 
 @checked
@@ -173,22 +169,17 @@ def leave_p_groups_out(column: Columns, p: Annotated[int, Between(1)]) -> Design
         >>> len(jl.folds.leave_p_groups_out("r", 2).split(table))
         6
     """
-    return _design(_leave_p_groups_out, column, p)
 
+    def cut(table: pd.DataFrame) -> Parts:
+        group, labels = _groups_of(table, column)
+        if (count := math.comb(len(labels), p)) > _MAX_FOLDS:
+            raise DataError(f"{count} folds; take k_fold(groups=…) instead")
+        for chosen in itertools.combinations(range(len(labels)), p):
+            held_out = np.isin(group, chosen)
+            values = ", ".join(labels[k] for k in chosen)
+            yield f"{_names(column)} = {values} held out", held_out, ~held_out
 
-def _leave_p_groups_out(table: pd.DataFrame, given: Any) -> Parts:
-    column, p = given
-    group, labels = _groups_of(table, column)
-    if len(labels) <= p:
-        raise DataError(
-            f"{_names(column)} has {len(labels)} value{'' if len(labels) == 1 else 's'} "
-            f"({', '.join(labels)}); with {p} held out nothing is left to fit"
-        )
-    if (count := math.comb(len(labels), p)) > _MAX_FOLDS:
-        raise DataError(f"{count} folds; take k_fold(groups=…) instead")
-    for chosen in itertools.combinations(range(len(labels)), p):
-        held_out = np.isin(group, chosen)
-        yield _held_label(column, [labels[i] for i in chosen]), held_out, ~held_out
+    return _design(cut, "leave-p-groups-out", column, p)
 
 
 @checked
@@ -211,22 +202,16 @@ def contiguous_blocks(
         >>> jl.folds.contiguous_blocks("D", 3).split(table).labels
         ('1 ≤ D ≤ 2 held out', '3 ≤ D ≤ 4 held out', '5 ≤ D ≤ 6 held out')
     """
-    return _design(_contiguous_blocks, column, n_blocks, within=within)
 
+    def cut(table: pd.DataFrame) -> Parts:
+        values, quantile = _quantiles(table, column, within)
+        block = np.floor(np.round(quantile * n_blocks, 9)).astype(int)
+        for k in range(n_blocks):
+            held_out = block == k
+            label = _range_label(column, values, held_out, within, f"block {k + 1} of {n_blocks}")
+            yield label, held_out, ~held_out
 
-def _contiguous_blocks(table: pd.DataFrame, given: Any, within: Any = None) -> Parts:
-    column, n_blocks = given
-    values, quantile = _quantiles(table, column, within)
-    block = np.floor(np.round(quantile * n_blocks, 9)).astype(int)
-    for k in range(n_blocks):
-        held_out = block == k
-        if not held_out.any():
-            raise DataError(
-                f"the {len(np.unique(values))} values of {column} do not make {n_blocks} blocks; "
-                "take fewer"
-            )
-        label = _range_label(column, values, held_out, within, f"block {k + 1} of {n_blocks}")
-        yield label, held_out, ~held_out
+    return _design(cut, "contiguous-blocks", column, n_blocks, within=within)
 
 
 @checked
@@ -264,35 +249,19 @@ def hold_out(
         amount = 1
     elif isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
         raise UsageError(f"amount is a whole number, 1 or more, not {amount!r}")
-    return _design(_hold_out, column, which, amount, within=within)
 
-
-def _hold_out(table: pd.DataFrame, given: Any, within: Any = None) -> Parts:
-    column, which, amount = given
-    if which == "last":
+    def cut(table: pd.DataFrame) -> Parts:
         values, quantile = _quantiles(table, column, within)
-        held_out = np.round(quantile, 9) > 1 - float(amount)
-        what = f"last {amount}"
-        label = _range_label(column, values, held_out, within, what) if held_out.any() else "last"
-        yield label, held_out, ~held_out
-        return
-    values = _numbers_of(table, column)
-    distinct = np.unique(values)
-    if len(distinct) < amount + 1:
-        raise DataError(
-            f"{column} has {len(distinct)} values; that needs {amount + 1} at least, some to fit "
-            "and some to hold out"
-        )
-    by_curve = pd.Series(values).groupby(_groups_of(table, within)[0])
-    rank = by_curve.rank(method="dense", ascending=which == "after").to_numpy()
-    held_out = rank > amount if which == "after" else rank <= amount
-    if which == "after":
-        label = _range_label(column, values, held_out, within, f"after the first {amount}")
-    elif within is None:
-        label = _held_label(column, distinct[-amount:])
-    else:
-        label = f"largest {amount} of {column} held out"
-    yield label, held_out, ~held_out
+        if which == "last":
+            held_out = np.round(quantile, 9) > 1 - float(amount)
+        else:
+            by_curve = pd.Series(values).groupby(_groups_of(table, within)[0])
+            rank = by_curve.rank(method="dense", ascending=which == "after").to_numpy()
+            held_out = rank > amount if which == "after" else rank <= amount
+        what = f"{which} {amount}"
+        yield _range_label(column, values, held_out, within, what), held_out, ~held_out
+
+    return _design(cut, "hold-out", column, which, amount, within=within)
 
 
 @checked
@@ -315,18 +284,17 @@ def k_fold(
         >>> jl.folds.k_fold(2).split(pd.DataFrame({"N": range(6)})).held_out.sum(axis=1)
         array([3, 3])
     """
-    return _design(_k_fold, n_splits, n_repeats, seed, groups=groups)
 
+    def cut(table: pd.DataFrame) -> Parts:
+        group, count = _units(table, groups)
+        random = np.random.default_rng(seed)
+        for repeat in range(n_repeats):
+            fold = (random.permutation(count) % n_splits)[group]
+            before = f"repeat {repeat + 1}, " if n_repeats > 1 else ""
+            for k in range(n_splits):
+                yield f"{before}fold {k + 1} of {n_splits} held out", fold == k, fold != k
 
-def _k_fold(table: pd.DataFrame, given: Any, groups: Any = None) -> Parts:
-    n_splits, n_repeats, seed = given
-    group, count = _units(table, groups, n_splits)
-    random = np.random.default_rng(seed)
-    for repeat in range(n_repeats):
-        fold = (random.permutation(count) % n_splits)[group]
-        before = f"repeat {repeat + 1}, " if n_repeats > 1 else ""
-        for k in range(n_splits):
-            yield f"{before}fold {k + 1} of {n_splits} held out", fold == k, fold != k
+    return _design(cut, "k-fold", n_splits, n_repeats, seed, groups=groups)
 
 
 @checked
@@ -349,19 +317,20 @@ def shuffle_split(
         >>> jl.folds.shuffle_split(0.2, n_splits=3).split(table).held_out.sum(axis=1)
         array([2, 2, 2])
     """
-    return _design(_shuffle_split, _share("test_size", test_size), n_splits, seed, groups=groups)
+    share = _share("test_size", test_size)
+
+    def cut(table: pd.DataFrame) -> Parts:
+        group, count = _units(table, groups)
+        size = min(max(1, round(float(share) * count)), count - 1)
+        random = np.random.default_rng(seed)
+        for k in range(n_splits):
+            held_out = (random.permutation(count) < size)[group]
+            yield f"random {share}, draw {k + 1} held out", held_out, ~held_out
+
+    return _design(cut, "shuffle-split", share, n_splits, seed, groups=groups)
 
 
-def _shuffle_split(table: pd.DataFrame, given: Any, groups: Any = None) -> Parts:
-    test_size, n_splits, seed = given
-    group, count = _units(table, groups, 2)
-    size = min(max(1, round(float(test_size) * count)), count - 1)
-    random = np.random.default_rng(seed)
-    for k in range(n_splits):
-        held_out = (random.permutation(count) < size)[group]
-        yield f"random {test_size}, draw {k + 1} held out", held_out, ~held_out
-
-
+@checked
 def in_sample() -> Design:
     """One fold that fits every point and is scored on the same: how well a law describes.
 
@@ -371,12 +340,12 @@ def in_sample() -> Design:
         >>> jl.folds.in_sample().split(pd.DataFrame({"N": [1, 2]})).labels
         ('none held out',)
     """
-    return _design(_in_sample)
 
+    def cut(table: pd.DataFrame) -> Parts:
+        every = np.ones(len(table), bool)
+        yield "none held out", every, every
 
-def _in_sample(table: pd.DataFrame, given: Any) -> Parts:
-    every = np.ones(len(table), bool)
-    yield "none held out", every, every
+    return Design("in-sample", cut)
 
 
 @checked
@@ -398,34 +367,33 @@ def from_sklearn(splitter: Any, groups: Columns | None = None) -> Design:
     """
     if isinstance(splitter, str | bytes) or not callable(getattr(splitter, "split", None)):
         raise UsageError(f"{splitter!r} is no splitter: it has no split(X, y, groups)")
-    return Design(type(splitter).__name__, partial(_split, splitter=splitter, groups=groups))
+    name = type(splitter).__name__
 
+    def cut(table: pd.DataFrame) -> Parts:
+        group = None if groups is None else _groups_of(table, groups)[0]
+        parts = list(splitter.split(table, None, group))
+        for k, (train, test) in enumerate(parts):
+            fitted, held_out = np.zeros((2, len(table)), bool)
+            fitted[np.asarray(train)] = True
+            held_out[np.asarray(test)] = True
+            yield f"{name}, split {k + 1} of {len(parts)} held out", held_out, fitted
 
-def _split(table: pd.DataFrame, splitter: Any, groups: Any) -> Parts:
-    group = None if groups is None else _groups_of(table, groups)[0]
-    parts = list(splitter.split(table, None, group))
-    for k, (train, test) in enumerate(parts):
-        fitted, held_out = (np.zeros(len(table), bool) for _ in range(2))
-        fitted[np.asarray(train)] = True
-        held_out[np.asarray(test)] = True
-        kind = type(splitter).__name__
-        yield f"{kind}, split {k + 1} of {len(parts)} held out", held_out, fitted
+    return Design(name, cut)
 
 
 @checked
-def predefined_split(masks: Any, labels: Sequence[str] | None = None) -> Design:
+def predefined_split(masks: Any) -> Design:
     """Folds that you have made yourself.
 
     Args:
         masks: (F, n) of 0 and 1 (or truth values), one column per row of the runs as they were
             read: 1 is fitted, 0 is held out.
-        labels: one per fold; numbered unless given.
 
     Raises:
-        UsageError: masks of other numbers, or of another number than labels.
+        UsageError: masks of other numbers.
 
     Example:
-        >>> design = jl.folds.predefined_split([[1, 1, 0]], labels=["the last"])
+        >>> design = jl.folds.predefined_split([[1, 1, 0]])
         >>> design.split(pd.DataFrame({"N": [1, 2, 3]})).held_out
         array([[False, False,  True]])
     """
@@ -435,18 +403,14 @@ def predefined_split(masks: Any, labels: Sequence[str] | None = None) -> Design:
         raise UsageError(f"masks are (folds, rows) of 0 and 1 ({error})") from None
     if fitted.ndim != 2 or not np.isin(fitted, (0, 1)).all():
         raise UsageError(f"masks are (folds, rows) of 0 and 1, not {fitted.shape} of other numbers")
-    if labels is not None and len(labels) != len(fitted):
-        raise UsageError(f"{len(labels)} labels for {len(fitted)} masks")
-    labels = labels or [f"mask {k + 1}" for k in range(len(fitted))]
-    parts = partial(_mask_parts, fitted=fitted > 0, labels=list(labels))
-    return Design("predefined", parts, of_all_rows=True)
 
+    def cut(table: pd.DataFrame) -> Parts:
+        if fitted.shape[1] != len(table):
+            raise UsageError(f"masks of {fitted.shape[1]} rows for runs of {len(table)}")
+        for k, mask in enumerate(fitted > 0, 1):
+            yield f"mask {k}", ~mask, mask
 
-def _mask_parts(table: pd.DataFrame, fitted: np.ndarray, labels: list[str]) -> Parts:
-    if fitted.shape[1] != len(table):
-        raise UsageError(f"masks of {fitted.shape[1]} rows for runs of {len(table)}")
-    for label, mask in zip(labels, fitted, strict=True):
-        yield label, ~mask, mask
+    return Design("predefined", cut, of_all_rows=True)
 
 
 #: Design by its name in text.
@@ -482,33 +446,26 @@ def as_design(folds: Any) -> Design:
     if not isinstance(folds, str):
         return from_sklearn(folds)
     name, positional, named = parse_spec(folds)
-    if (build := DESIGNS.get(name)) is None:
+    if name not in DESIGNS:
         raise UsageError(
             f"there is no fold design '{name}'; designs: {', '.join(DESIGNS)}."
             f"{nearest(name, list(DESIGNS))}"
         )
-    signature = inspect.signature(build)
-    try:
-        given = signature.bind(*positional, **named).arguments
-    except TypeError as error:
-        wanted = ":".join([name, *(key.upper() for key in signature.parameters)])
-        raise UsageError(f"folds {folds}: {error}; write {wanted}") from None
-    for key, value in given.items():
-        if key in ("column", "within", "groups"):
-            given[key] = value.split("+") if "+" in value else value
-        elif value.removeprefix("-").isdecimal():
-            given[key] = int(value)
-    return build(**given)
+    given = {key: _argument(text) for key, text in named.items()}
+    return DESIGNS[name](*map(_argument, positional), **given)
 
 
-def _units(table: pd.DataFrame, groups: Any, least: int) -> tuple[np.ndarray, int]:
+def _argument(text: str) -> Any:
+    """An argument of a design from its text: a whole number, columns, or the text itself."""
+    if text.removeprefix("-").isdecimal():
+        return int(text)
+    return text.split("+") if "+" in text else text
+
+
+def _units(table: pd.DataFrame, groups: Any) -> tuple[np.ndarray, int]:
     """(n,) number of the row or group that is shuffled as one, and how many there are."""
     group = np.arange(len(table)) if groups is None else _groups_of(table, groups)[0]
-    count = int(group.max()) + 1 if len(group) else 0
-    if count < least:
-        what = "rows" if groups is None else f"values of {_names(groups)}"
-        raise DataError(f"{count} {what} do not make {least} folds")
-    return group, count
+    return group, len(np.unique(group))
 
 
 def _quantiles(table: pd.DataFrame, column: str, within: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -535,8 +492,7 @@ def _values_of(table: pd.DataFrame, name: str) -> np.ndarray:
     values = series.to_numpy()
     if values.dtype.kind != "f":
         return values
-    distinct, number = np.unique(merged(values), return_inverse=True)
-    return np.array([float(f"{value:.12g}") for value in distinct])[number]
+    return np.array([float(f"{value:.12g}") for value in merged(values)])
 
 
 def _numbers_of(table: pd.DataFrame, name: str) -> np.ndarray:
@@ -561,14 +517,11 @@ def _groups_of(table: pd.DataFrame, columns: Columns | None) -> tuple[np.ndarray
 def _range_label(
     column: str, values: np.ndarray, held_out: np.ndarray, within: Any, what: str
 ) -> str:
-    if within is not None:
+    held = np.unique(values[held_out])
+    if within is not None or not len(held):
         return f"{what} of {column} held out"
-    low, high = format_values([float(values[held_out].min()), float(values[held_out].max())])
-    return f"{low} ≤ {column} ≤ {high} held out"
-
-
-def _held_label(column: Columns, values: Iterable[Any]) -> str:
-    return f"{_names(column)} = {', '.join(format_values(values))} held out"
+    low, high = format_values([held[0], held[-1]])
+    return f"{column} = {low} held out" if len(held) == 1 else f"{low} ≤ {column} ≤ {high} held out"
 
 
 def _names(columns: Any) -> str:

@@ -279,9 +279,4 @@ def test_a_tuned_law_is_known_by_its_base_and_its_recipes():
     assert np.diag(fewer.covariances["tuned"])[0] > np.diag(prior.covariances["tuned"])[0]
     assert fewer.means["chinchilla"] == pytest.approx(prior.means["chinchilla"])
     assert not prior.knows(jl.laws.tuned("chinchilla", "lr"))
-    # Each group has exponents of its own, of which no recipe speaks.
-    assert not prior.knows(jl.laws.get("tuned-chinchilla[lr_0 of a|b]"))
-    # Of groups it says of each what it says of the law.
-    grouped = jl.laws.get("skaling[E,A,alpha,B,beta,kappa of a|b]")
-    assert prior.knows(grouped) and prior.coordinates_of(grouped) == prior.coordinates["skaling"]
-    np.testing.assert_array_equal(prior.covariance_of(grouped), prior.covariances["skaling"])
+    assert not prior.knows(jl.laws.get("chinchilla[E of a|b]"))  # groups have none in common

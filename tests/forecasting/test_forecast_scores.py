@@ -14,7 +14,7 @@ from scipy import stats
 import jaxlaw as jl
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting import _tasks as chain
-from jaxlaw.forecasting._ensemble import LEVELS
+from jaxlaw.forecasting._question import LEVELS
 from jaxlaw.forecasting._tasks import TaskRuns
 
 SIZES, LENGTHS = (1e8, 2e8, 4e8, 8e8), (10.0, 20.0, 40.0, 100.0)

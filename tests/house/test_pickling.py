@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import folds, laws, simulate
+from jaxlaw import laws, simulate
 from jaxlaw.laws import _base as base
 from tests.conftest import kept_programs, simulated_fit
 from tests.fixtures import importable_law
@@ -60,25 +60,6 @@ def test_uncertainty_is_the_same_in_float64():
     np.testing.assert_array_equal(there.draws().predict(POINT), cov.draws().predict(POINT))
     assert through(profile).interval == profile.interval
     pd.testing.assert_frame_equal(jl.influence(through(fit), table), jl.influence(fit, table))
-
-
-DESIGNS = [
-    *map(
-        folds.as_design, ["leave-one-group-out:N", "contiguous-blocks:D:3", "hold-out:D:last:1/3"]
-    ),
-    *map(folds.as_design, ["leave-p-groups-out:N:2", "k-fold:3", "shuffle-split:0.2", "in-sample"]),
-    folds.predefined_split(np.eye(12)),
-]
-
-
-@pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
-def test_designs_cut_the_same_folds(design):
-    N, D = np.meshgrid([1e8, 2e8, 4e8], [1e9, 2e9, 4e9, 8e9])
-    table = pd.DataFrame({"N": N.ravel(), "D": D.ravel()})
-    again, before = through(design).split(table), design.split(table)
-    assert again.labels == before.labels
-    np.testing.assert_array_equal(again.held_out, before.held_out)
-    assert through(through(design)) is not None
 
 
 @pytest.mark.full

@@ -217,38 +217,12 @@ def test_a_fold_that_makes_the_mean_is_named_first(study, score, bad):
     (message,) = far(frame, study.parameters)
     named = f"law D, {frame.loc[one, 'held_out']}, has Huber"
     assert message.startswith("twin: 1 of 24 folds make the mean") and named in message
-    assert "bounds" not in message
     made = dataclasses.replace(study, frame=frame, parameters=study.parameters)
     text = made.only("law == 'twin'").summary()
     headline = " ".join(text.partition("\n1 law ×")[0].split())
     assert headline.endswith("of 8 folds; twin: 1 of 24 folds make the mean")
     assert text.count("[warning] far-folds: twin: 1 of 24") == text.count("far-folds") == 1
     assert "huber median" in text
-
-
-@pytest.mark.parametrize(
-    ("value", "remedy"), [(1e-12, "{'alpha': (0.1, None)}"), (9.0, "{'alpha': (None, 1)}")]
-)
-def test_a_bound_that_parts_far_folds_from_the_others_is_the_remedy(study, value, remedy):
-    frame = study.frame[study.frame["law"] == "twin"]
-    far = (frame["data"] == "law D") & (frame["fold"] <= 2)
-    parameters = study.parameters[study.parameters["law"] == "twin"]
-    parts = (parameters["data"] == "law D") & (parameters["fold"] <= 2)
-    bad = frame.assign(huber=frame["huber"].mask(far, 1.0))
-
-    def message(hit, at_bound):
-        changed = parameters.assign(
-            value=parameters["value"].mask(hit & (parameters["parameter"] == "alpha"), value),
-            at_bound=np.where(at_bound & (parameters["parameter"] == "alpha"), "low", ""),
-        )
-        (note,) = (n for n in frame_notes(bad, changed) if n.code == "far-folds")
-        return note.message
-
-    assert f"In 100% of them alpha is at its bound ({value:.3g}; elsewhere 0." in message(
-        parts, parts
-    )
-    assert message(parts, parts).endswith(f": try bounds={remedy}. Use the median.")
-    assert "bound" not in message(parts, parameters["fold"] > 0)  # it is there in every fold
 
 
 def test_laws_are_compared_on_the_rows_that_all_of_them_can_use():
@@ -269,25 +243,6 @@ def test_laws_are_compared_on_the_rows_that_all_of_them_can_use():
     assert len(one) == len(two) == data.folds.fitted.shape[1] == 67
     np.testing.assert_array_equal(one.target, two.target)
     np.testing.assert_array_equal(one.inputs["Dp"], runs["Dp"].iloc[5:])
-
-
-def test_options_of_one_law():
-    study = jl.cross_validate(
-        {"free": "downstream-ce", "held": "downstream-ce"},
-        table(),
-        "k-fold:4:2",
-        per_law={"held": {"fixed": {"alpha": 0.2}}},
-        **OPTIONS,
-    )
-    assert study.sizes == {"free": 3, "held": 2}
-    alpha = study.parameters.query("parameter == 'alpha'").groupby("law")["value"].agg(list)
-    assert alpha["held"] == [0.2] * 8 and 0.2 not in alpha["free"]
-    with pytest.raises(jl.UsageError, match="'x' is no column"):
-        study.score_table(("x",))
-    with pytest.raises(jl.UsageError, match="centre is"):
-        study.score_table(centre="mode")
-    with pytest.raises(jl.UsageError, match="metric is one of"):
-        study.rank("bias")
 
 
 def frame_of(scores, train=4):
@@ -387,7 +342,7 @@ def test_scores_of_many_are_those_of_one():
 
 
 def prepared(law, runs, design):
-    contenders = candidates_of(law, {"constraint": None}, {})
+    contenders = candidates_of(law, {"constraint": None})
     return data_set(("d",), runs, design, contenders, {}), contenders[0].label
 
 

@@ -1,4 +1,4 @@
-"""Laws, runs, points and quantiles of a forecast; draws of the law with the most evidence."""
+"""Runs, law and points of a forecast; its draws, with and without the prior; its quantiles."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
-from scipy.special import softmax
 
 from jaxlaw import laws as all_laws
 from jaxlaw._jit import in_float64, padded
@@ -19,10 +18,10 @@ from jaxlaw._tables import is_table, read_table
 from jaxlaw.data import Observations, Runs, known_columns, read_runs, training_flops
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FittedLaw, Prior, predict_each
-from jaxlaw.forecasting.posterior import NU, posteriors, shared_weights
+from jaxlaw.forecasting.posterior import NU, posteriors, shared_weights, unfitted
 from jaxlaw.laws import Law, growing_inputs, slope_of, without_misfit
 from jaxlaw.uncertainty import Draws, group_numbers
-from jaxlaw.validation import label_of
+from jaxlaw.validation import named_laws
 
 #: Levels of the quantiles that a forecast keeps, close together in the tails.
 LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
@@ -45,60 +44,53 @@ DEFAULT_LAWS: dict[tuple[str, ...], str] = {
 }
 
 
-def default_laws(runs: Runs) -> tuple[str, ...]:
-    """The laws of :data:`DEFAULT_LAWS` that these runs have the columns of; else those of N, D."""
+def default_law(runs: Runs) -> str:
+    """The law of :data:`DEFAULT_LAWS` that these runs have the columns of; else that of N, D."""
     present = {str(name) for name in runs.table} | {*known_columns(runs.table)}
     if runs.corpus:
         present |= {name[:-2] for name in present if name.endswith(("_d", "_g"))}
-    return (next((law for n, law in DEFAULT_LAWS.items() if {*n} <= present), "skaling"),)
+    return next((law for names, law in DEFAULT_LAWS.items() if {*names} <= present), "skaling")
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Runs and laws, all of the same inputs, that a forecast or a back-test is asked of.
+    """Runs and a law that a forecast or a back-test is asked of.
 
     Attributes:
         runs: the table.
-        laws: label → law.
-        seen: label → the n rows as that law takes them.
+        law: the law.
+        seen: the n rows as it takes them.
         members: (n,) number of the run that a row is a checkpoint of; None where each is a run.
     """
 
     runs: Runs
-    laws: dict[str, Law]
-    seen: dict[str, Observations]
+    law: Law
+    seen: Observations
     members: np.ndarray | None
-
-    @property
-    def first(self) -> Observations:
-        """The rows as the first law takes them."""
-        return next(iter(self.seen.values()))
 
     @cached_property
     def fit(self) -> FittedLaw:
-        """The first law, without parameters yet: the inputs of all, and their units."""
-        law, seen = next(iter(self.laws.values())), self.first
-        params = dict.fromkeys(law.parameter_names, np.nan)
-        return FittedLaw(law, params, units=dict(seen.scale), columns=dict(seen.mapped))
+        """The law without parameters yet: its inputs, and their units."""
+        return unfitted(self.law, self.seen)
 
     def table(self) -> pd.DataFrame:
         """The n rows: inputs in the units of the runs, labels as they are, and the target."""
         columns = {
-            spec.name: spec.labels_of(self.first.inputs[spec.name] / self.fit.units[spec.name])
-            for spec in self.fit.law.inputs
+            spec.name: spec.labels_of(self.seen.inputs[spec.name] / self.fit.units[spec.name])
+            for spec in self.law.inputs
         }
-        return pd.DataFrame(columns | {self.first.target_name: self.first.target})
+        return pd.DataFrame(columns | {self.seen.target_name: self.seen.target})
 
     def fitted(self) -> pd.DataFrame:
         """The rows of :meth:`table` that count."""
-        return self.table()[self.first.weight > 0].reset_index(drop=True)
+        return self.table()[self.seen.weight > 0].reset_index(drop=True)
 
     def size(self, points: Mapping[str, Any]) -> np.ndarray:
         """(m,) log of how large runs are: of their FLOPs, or of what else they grow by."""
-        own, names = in_own_units(self.fit, points), growing_inputs(self.fit.law)
-        raw = {spec.name: own[spec.name] * spec.unit for spec in self.fit.law.inputs}
+        own, names = in_own_units(self.fit, points), growing_inputs(self.law)
+        raw = {spec.name: own[spec.name] * spec.unit for spec in self.law.inputs}
         if len(names) > 1:
-            return np.log(training_flops({name: raw[name] for name in names}, self.first.flops))
+            return np.log(training_flops({name: raw[name] for name in names}, self.seen.flops))
         return np.log(raw[names[0]]) if names else np.zeros(len(next(iter(raw.values()))))
 
     def points(self, at: Any) -> dict[str, np.ndarray]:
@@ -109,7 +101,7 @@ class Question:
             DataError: a value outside its domain.
         """
         if not is_table(at):
-            names = ", ".join(self.fit.law.input_names)
+            names = ", ".join(self.law.input_names)
             raise UsageError(f"at is a dict or a table of {names}: at={{'N': 7e10, 'D': 1.4e12}}")
         given = at if isinstance(at, Mapping) else read_table(at).frame
         name_of = {column: name for name, column in self.fit.columns.items()}
@@ -120,106 +112,66 @@ class Question:
             raise UsageError("at has no point: give a number, or several")
         return {
             spec.name: spec.labels_of(each.ravel())
-            for spec, each in zip(self.fit.law.inputs, every, strict=True)
+            for spec, each in zip(self.law.inputs, every, strict=True)
         }
 
 
 def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Question:
-    """The question of an entry point: its rows, and its laws by their labels.
+    """The question of an entry point.
 
     Raises:
         UsageError, DataError: as :func:`jaxlaw.forecast` raises.
     """
     runs = read_runs(runs, **reading)
-    if not isinstance(laws, Mapping):
-        listed = default_laws(runs) if laws is None else laws
-        listed = [listed] if isinstance(listed, str | Law) else list(listed)
-        laws = {label_of(law): law for law in listed}
-        if len(laws) != len(listed):
-            raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
-    named = {str(label): all_laws.get(law) for label, law in laws.items()}
-    if not named:
-        raise UsageError("laws is empty: name one, or leave it out")
-    inputs = next(iter(named.values())).input_names
-    for label, law in named.items():
-        if law.inputs_per_drop:
-            raise UsageError(
-                f"law {label} takes every drop of a learning rate, which points cannot carry: "
-                "forecast by a law of areas: annealing"
-            )
-        if {*law.input_names} != {*inputs}:
-            raise UsageError(
-                f"laws of one forecast have the same inputs: {label} takes "
-                f"{', '.join(law.input_names)}, not {', '.join(inputs)}",
-                argument="laws",
-            )
-    seen = {label: runs.observations(law, free=()) for label, law in named.items()}
-    first = next(iter(seen.values()))
-    if (first.target <= 0).any():
+    named = [*named_laws(default_law(runs) if laws is None else laws).values()]
+    if len(named) > 1:
+        raise UsageError("a forecast is by one law: compare laws by jl.cross_validate")
+    law = all_laws.get(named[0])
+    if law.inputs_per_drop:
+        raise UsageError(
+            f"law {law.name} takes every drop of a learning rate, which points cannot carry: "
+            "forecast by a law of areas: annealing"
+        )
+    seen = runs.observations(law, free=())
+    if (seen.target <= 0).any():
         raise DataError(
-            f"{runs.source}: {first.columns[first.target_name]} must be positive in every row: "
+            f"{runs.source}: {seen.columns[seen.target_name]} must be positive in every row: "
             "errors are ratios"
         )
-    members = None if groups is None else group_numbers(runs, first, groups)
-    return Question(runs, named, seen, members)
-
-
-class Posterior(NamedTuple):
-    """The answer to a problem.
-
-    Attributes:
-        draws: those of the law of most evidence.
-        weights: label of a law → its posterior probability.
-        other: where runs and prior disagree, draws of the other answer: ``draws`` are those under
-            the prior, or, where the runs overrule it, those without.
-    """
-
-    draws: Draws
-    weights: dict[str, float]
-    other: Draws | None = None
+    members = None if groups is None else group_numbers(runs, seen, groups)
+    return Question(runs, law, seen, members)
 
 
 def draws_each(
     asked: Question, weights: np.ndarray, prior: Prior | None, seed: int
-) -> list[Posterior]:
-    """Draws of P problems: of each law those of all problems in one program.
+) -> list[tuple[Draws, Draws | None]]:
+    """Draws of P problems, of all in one program.
 
     Args:
-        asked: runs and laws.
+        asked: runs and law.
         weights: (P, n) of the rows: 0 leaves one out.
         prior: what is known beforehand.
         seed: seed of the draws.
+
+    Returns:
+        Of each the draws, and, where runs and prior disagree, those of the other answer: the draws
+        are those under the prior, or, where the runs overrule it, those without.
     """
-    under = _draws_under(asked, weights, prior, seed)
-    odd = [k for k, one in enumerate(under) if one.draws.conflict < CONFLICT]
-    for k, without in zip(odd, _draws_under(asked, weights[odd], None, seed), strict=True):
-        one, p = under[k], under[k].draws.conflict
-        without = without._replace(draws=dataclasses.replace(without.draws, conflict=p))
-        if p < OVERRULED:
-            under[k] = without._replace(other=one.draws)
-        else:
-            under[k] = one._replace(other=without.draws)
-    return under
+    weights = weights * shared_weights(asked.seen, asked.members)
 
+    def under(prior: Prior | None, weights: np.ndarray) -> list[Draws]:
+        count = len(weights)
+        if count > 1:  # one program serves so many cut-offs and fewer
+            weights = padded(weights, -(-count // _TOGETHER) * _TOGETHER)
+        return posteriors(asked.law, asked.seen, weights, prior=prior, seed=seed)[:count]
 
-def _draws_under(
-    asked: Question, weights: np.ndarray, prior: Prior | None, seed: int
-) -> list[Posterior]:
-    count = len(weights)
-    if not count:
-        return []
-    weights = weights * shared_weights(asked.first, asked.members)
-    if count > 1:  # one program serves so many cut-offs and fewer
-        weights = padded(weights, -(-count // _TOGETHER) * _TOGETHER)
-    each = [
-        posteriors(law, asked.seen[label], weights, prior=prior, seed=seed)[:count]
-        for label, law in asked.laws.items()
-    ]
-    found = []
-    for of_laws in zip(*each, strict=True):
-        shares = softmax([draws.log_evidence for draws in of_laws])
-        named = dict(zip(asked.laws, shares.tolist(), strict=True))
-        found.append(Posterior(of_laws[int(np.argmax(shares))], named))
+    found = [(draws, None) for draws in under(prior, weights)]
+    odd = [k for k, (draws, _) in enumerate(found) if draws.conflict < CONFLICT]
+    for k, without in zip(odd, under(None, weights[odd]) if odd else [], strict=True):
+        draws, _ = found[k]
+        without = dataclasses.replace(without, conflict=draws.conflict)
+        overruled = draws.conflict < OVERRULED
+        found[k] = (without, draws) if overruled else (draws, without)
     return found
 
 
@@ -249,7 +201,7 @@ def share_of_prior(draws: Draws, prior: Prior | None, logs: np.ndarray) -> np.nd
     prior, cᵀP⁻¹c is the part that the prior's term of the posterior's precision has.
     """
     law = without_misfit(draws.law)
-    if prior is None or not prior.knows(law) or law.scale_free.of:
+    if prior is None or not prior.knows(law):
         return np.zeros(logs.shape[1])
     with in_float64():
         found = law.scale_free.of_params({n: draws.params[n] for n in law.parameter_names})
