@@ -29,10 +29,3 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "downstream-bleu-ce", "rectified",
     ),
 }  # fmt: skip
-
-#: Law that is made of any law of size, by its name → what it has beside the inputs of that one.
-MADE = {
-    "tuned-skaling": "the learning rate and the batch",
-    "tuned-lr-skaling": "the learning rate",
-    "routed-skaling": "the number of experts",
-}

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from jaxlaw._faces import face
 
 if TYPE_CHECKING:
-    from jaxlaw.design._evaluation_steps import decay_rate as decay_rate
     from jaxlaw.design._evaluation_steps import evaluation_steps as evaluation_steps
     from jaxlaw.design._next_runs import next_runs as next_runs
 else:

@@ -56,8 +56,6 @@ def evaluation_steps(
     Shell:
         jaxlaw design steps --budget 10 --steps 20000
     """
-    if method not in ("M4", *_KEPT):
-        raise UsageError(f"method is M1, M2, M3 or M4, not {method!r}", argument="method")
     if rate is not None and (method != "M4" or not rate >= 0):
         raise UsageError(
             f"rate is λ ≥ 0 of method M4, not {rate} of {method}", argument="rate", value=rate
@@ -68,12 +66,34 @@ def evaluation_steps(
             f"a run of {steps} steps has {count} to evaluate every {every}; 1 to {_LARGEST:g} "
             "can be"
         )
-    if method == "M4" and rate is None:
-        rate = decay_rate(budget, count)
-        kept = _decaying(count, rate)[: budget - 1]
-        kept = np.append(kept, count) if budget < count else np.arange(1, count + 1)
-    else:
-        kept = _decaying(count, rate) if method == "M4" else _KEPT[method](count, budget)
+
+    def every_kth(k: int, most: int) -> np.ndarray:
+        return np.arange(k, most + 1, k)
+
+    x = every_kth(1, count)
+    if method == "M2":
+        x = every_kth(math.ceil(count / budget), count)
+    elif method == "M3":  # every k-th over the first 60 %, every 2k-th after it
+        for k in range(1, count + 1):
+            early = every_kth(k, int(0.6 * count))
+            last = early[-1] if len(early) else 0
+            x = np.append(early, last + every_kth(2 * k, count - last))
+            if len(x) <= budget:
+                break
+    kept = x
+    if method == "M4":
+        spent, low, high = rate is None, 0.0, math.log(1 + 1 / budget)
+        # Σ e^(−λ·x) is the budget, so that the last one kept is the last of all; of infinitely many
+        # it is 1/(e^λ − 1). 0 where the budget suffices for all.
+        while spent and budget < count and (middle := (low + high) / 2) not in (low, high):
+            low, high = (middle, high) if np.exp(-middle * x).sum() > budget else (low, middle)
+        rate = low if spent else rate
+        with np.errstate(over="ignore"):  # e^−∞ is what is meant
+            density = np.cumsum(np.exp(-rate * x))
+        # Those at which the summed density passes a whole number.
+        kept = 1 + np.searchsorted(density, np.arange(1, np.floor(density[-1]) + 1))
+        if spent:
+            kept = np.append(kept[: budget - 1], count) if budget < count else x
     if not 1 <= len(kept) <= budget:
         with_rate = "" if rate is None else f" with λ = {rate:g}"
         raise UsageError(
@@ -91,59 +111,3 @@ def evaluation_steps(
         units={"step": ("", 1.0)},
         facts={"method": method, "n_steps": int(steps)},
     )
-
-
-@checked
-def decay_rate(budget: Count, count: Annotated[int, Between(1, _LARGEST)]) -> float:
-    """λ of M4 at which ``budget`` of ``count`` evaluations are kept.
-
-    Σ e^(−λ·x) over x = 1…count is the budget then, so that the last one kept is the last of
-    all. 0 where the budget suffices for all.
-
-    Args:
-        budget: number of evaluations kept.
-        count: number of evaluations of M1.
-
-    Example:
-        >>> round(jl.design.decay_rate(48, 200), 3)
-        0.02
-    """
-    if budget >= count:
-        return 0.0
-    x = np.arange(1, count + 1)
-    low, high = 0.0, math.log(1 + 1 / budget)  # of infinitely many the sum is 1/(e^λ − 1)
-    while (middle := (low + high) / 2) not in (low, high):
-        low, high = (middle, high) if np.exp(-middle * x).sum() > budget else (low, middle)
-    return low
-
-
-def _multiples(k: int, most: int) -> np.ndarray:
-    return np.arange(k, most + 1, k)
-
-
-def _thin_late_steps(count: int, budget: int) -> np.ndarray:
-    """Every k-th over the first 60 %, every 2k-th after it."""
-    for k in range(1, count + 1):
-        early = _multiples(k, int(0.6 * count))
-        last = early[-1] if len(early) else 0
-        kept = np.append(early, last + _multiples(2 * k, count - last))
-        if len(kept) <= budget:
-            break
-    return kept
-
-
-def _decaying(count: int, rate: float) -> np.ndarray:
-    """Which of so many evaluations, counted from 1, a density e^(−rate·x) keeps (M4).
-
-    Those at which the summed density passes a whole number.
-    """
-    with np.errstate(over="ignore"):  # e^−∞ is what is meant
-        density = np.cumsum(np.exp(-rate * np.arange(1, count + 1)))
-    return 1 + np.searchsorted(density, np.arange(1, np.floor(density[-1]) + 1))
-
-
-_KEPT = {
-    "M1": lambda count, budget: _multiples(1, count),
-    "M2": lambda count, budget: _multiples(math.ceil(count / budget), count),
-    "M3": _thin_late_steps,
-}

@@ -1,10 +1,13 @@
 """The next runs that most reduce the variance of a prediction: c- and D-optimal design.
 
-With M = JᵀWJ of the runs there are (:mod:`jaxlaw.design._information`), a prediction of gradient g
+J is the Jacobian of the (log) loss at the runs there are, and M = JᵀWJ. A prediction of gradient g
 has the variance τ²·gᵀM⁻¹g, and a candidate with row j adds j·jᵀ to M. Which candidates are best
-does not depend on τ; it is such that the variance before any new run is the sandwich
-covariance's, and new runs are taken to be as noisy as those the prediction rests on now. Atkinson,
-Donev and Tobias 2007, Optimum Experimental Designs, ch. 10 and 12.
+does not depend on τ. It is measured by the sandwich (:mod:`jaxlaw.uncertainty._covariance`): τ² is
+the variance that this gives to the prediction, over gᵀM⁻¹g, as the profile is calibrated. The
+standard deviation before any new run is therefore :func:`jaxlaw.covariance`'s standard error, with
+noise that differs from row to row and groups that share it, and new runs are taken to be as noisy
+as those the prediction rests on now. Atkinson, Donev and Tobias 2007, Optimum Experimental Designs,
+ch. 10 and 12.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any, Literal
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -22,11 +27,17 @@ from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, Quantity
 from jaxlaw._rounding import first_largest, first_least
 from jaxlaw._typed import ResampleCount, checked
-from jaxlaw.design._information import information_of, own_units
-from jaxlaw.errors import UsageError, listed
-from jaxlaw.fitting import FittedLaw
-from jaxlaw.uncertainty import has_draws
+from jaxlaw.errors import DataError, UsageError, listed
+from jaxlaw.fitting import FittedLaw, linearise
+from jaxlaw.notes import Note
+from jaxlaw.uncertainty import (
+    covariance_of,
+    fit_with_data,
+    has_draws,
+    pooled_noise,
+)
 
+_SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not determined at all
 _ALIKE = 1e-9  # share of a variance by which candidates that count as equal may differ
 
 
@@ -39,7 +50,7 @@ def next_runs(
     predict: Mapping[str, Any] | Callable[..., Any] | None = None,
     n: ResampleCount | None = None,
     criterion: Literal["c", "D"] = "c",
-    cost: Any = None,
+    cost: Hashable | None = None,
     budget: float | None = None,
     group: Hashable | None = None,
     groups: Any = None,
@@ -61,7 +72,7 @@ def next_runs(
         n: number of runs to choose.
         criterion: quantity to minimise: ``c``, the (mean) variance of the prediction; ``D``, the
             volume of the parameters' confidence ellipsoid.
-        cost: column of the candidates, or (m,) positive numbers; 1 each unless given.
+        cost: column of the candidates' costs, positive numbers; 1 each unless given.
         budget: largest total cost.
         group: column that names the run of which a row is an evaluation: the rows of a run come
             together, and cost what the most expensive of them does.
@@ -107,39 +118,96 @@ def next_runs(
     if n is None and budget is None:
         raise UsageError("say how many runs to choose (n=) or what they may cost (budget=)")
     frame = pd.DataFrame(candidates).reset_index(drop=True).rename_axis("candidate")
-    for column in (group, cost if isinstance(cost, str) else None):
+    for column in (group, cost):
         if column is not None and column not in frame:
             raise UsageError(f"the candidates have no column {column}; columns: {listed(frame)}")
-    each = 1.0 if cost is None else frame[cost] if isinstance(cost, str) else cost
-    each = numbers_of("cost", each)
+    each = np.ones(len(frame)) if cost is None else numbers_of("cost", frame[cost])
     if not (np.isfinite(each) & (each > 0)).all():
-        raise UsageError(
-            "cost needs positive numbers, one a candidate", argument="cost", value=cost
-        )
+        raise UsageError("cost needs positive numbers", argument="cost", value=cost)
     number, names = pd.factorize(
         frame.index if group is None else frame[group], use_na_sentinel=False
     )
     price = np.zeros(len(names))
-    np.maximum.at(price, number, np.broadcast_to(each, len(frame)))
-    # With M = JᵀWJ of the runs, c is gᵀM⁻¹g and D is −log det M; a candidate adds its j·jᵀ, the
-    # rows of one run together. Neither depends on τ, so the noise is needed for the answer only.
+    np.maximum.at(price, number, each)
+    # c is gᵀM⁻¹g and D is −log det M; a candidate adds its j·jᵀ, the rows of one run together.
+    # Neither depends on τ, so the noise is needed for the answer only.
     with in_float64():
-        here = information_of(fit, runs, groups)
-        rows = here.slopes(own_units(fit, frame))
+        problem = fit_with_data(fit, runs)
+        at, free, seen = problem.coordinates, problem.free_and_inside, problem.observations
+        jacobian = problem.linear.jacobian[:, free]
+        # Units of the coordinates in which the diagonal of M is 1.
+        scale = np.sqrt(seen.weight @ jacobian**2)
+        scale = np.where(scale > 0, scale, 1.0)
+        jacobian = jacobian / scale
+        matrix = (jacobian.T * seen.weight) @ jacobian
+        notes = [note for note in fit.notes if note.code == "at-bound"]  # these are taken as known
+        if np.linalg.eigvalsh(matrix)[0] < _SINGULAR:
+            message = (
+                "the runs do not determine some combination of the parameters: the standard "
+                "deviations before the new runs mean nothing, and the choice favours runs that "
+                "determine it"
+            )
+            notes.append(Note("unidentifiable", "warning", message))
+            matrix = matrix + _SINGULAR * np.eye(len(free))
+        try:
+            variance = covariance_of(problem, groups).coordinates[: len(free), : len(free)]
+            variance = variance * np.outer(scale, scale)
+        except DataError:  # an open direction: the choice looks for runs that close it
+            variance = pooled_noise(problem) ** 2 * np.linalg.inv(matrix)
+
+        def scaled(slopes: Any) -> np.ndarray:
+            slopes = np.asarray(slopes)[:, free] / scale
+            if not np.isfinite(slopes).all():
+                row = int(np.argmin(np.isfinite(slopes).all(axis=1)))
+                raise DataError(f"the law has no derivatives at point {row}; leave it out")
+            return slopes
+
+        def slopes_at(points: Any) -> np.ndarray:
+            """(m, q) gradients of the prediction at points in units of the fitted runs."""
+            values = fit.checked_inputs(points, {})
+            columns = np.broadcast_arrays(*(np.atleast_1d(value) for value in values.values()))
+            own = {name: column.ravel() * fit.units[name]
+                   for name, column in zip(values, columns, strict=True)}  # fmt: skip
+            return scaled(linearise(problem.fit_problem, at, own).jacobian)
+
+        rows = slopes_at(frame)
         infos = np.zeros((len(names), rows.shape[1], rows.shape[1]))
         np.add.at(infos, number, rows[:, :, None] * rows[:, None, :])
-        directions = None if predict is None else here.gradients_of(fit, predict)
+        directions = None
+        if isinstance(predict, Mapping):
+            directions = slopes_at({k: np.atleast_1d(values) for k, values in predict.items()})
+            if not len(directions):
+                raise UsageError("predict has no point; give a number, or several, for each input")
+        elif predict is not None:
+            natural = problem.fit_problem.transform.to_natural
+            try:
+                directions = scaled(
+                    jax.jacfwd(lambda at: jnp.atleast_1d(predict(natural(tuple(at)))))(
+                        jnp.asarray(at)
+                    )
+                )
+            except (TypeError, ValueError) as error:
+                raise UsageError(
+                    "predict must be a function of a dict of parameters to a number, in jax.numpy; "
+                    f"it ended in {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                ) from error
+            if not directions.any(axis=1).all():
+                raise UsageError("predict does not move with any parameter: nothing can narrow it")
     value = partial(_value, directions if criterion == "c" else None)
-    chosen = _choose_runs(here.matrix, infos, price, value, n, budget)
+    chosen = _choose_runs(matrix, infos, price, value, n, budget)
     order: list[int] = []  # the best first
     while len(order) < len(chosen):
         rest = [k for k in chosen if k not in order]
-        now = here.matrix + infos[order].sum(axis=0)
+        now = matrix + infos[order].sum(axis=0)
         order.append(rest[first_least(value(now + infos[rest]), _ALIKE)])
-    path = [here.matrix + infos[order[:k]].sum(axis=0) for k in range(len(order) + 1)]
-    noise = here.noise(directions)
+    path = [matrix + infos[order[:k]].sum(axis=0) for k in range(len(order) + 1)]
+    # τ: the root of the mean sandwich variance over the mean gᵀM⁻¹g, of the coordinates themselves
+    # where no prediction is given.
+    asked = np.eye(len(free)) if directions is None else directions
+    plain = np.einsum("ki,ik->", asked, np.linalg.solve(matrix, asked.T))
+    noise = float(np.sqrt(np.einsum("ki,ij,kj->", asked, variance, asked) / plain))
     if directions is None:
-        logs = np.array([_value(None, each) for each in path]) / (2 * len(here.free))
+        logs = np.array([_value(None, each) for each in path]) / (2 * len(free))
         sd = np.exp(logs - logs[0])
     else:
         sd = np.array([noise * np.sqrt(_value(directions, each)) for each in path])
@@ -159,7 +227,7 @@ def next_runs(
         tables={"table": table.reset_index()},
         units={**fit.input_units(), "candidate": ("", 1.0), "sd": of_sd},
         facts={"criterion": criterion},
-        notes=tuple(here.notes),
+        notes=tuple(notes),
     )
 
 

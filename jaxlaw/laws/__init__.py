@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from jaxlaw._law_families import FAMILIES
 from jaxlaw.laws import (  # noqa: F401
     annealing,
     best_settings,
@@ -40,18 +40,14 @@ from jaxlaw.laws._grouped import grouped
 from jaxlaw.laws._mixing import additive, mixing
 from jaxlaw.laws._parameters import Input, Parameter, exponent, positive, real
 from jaxlaw.laws._requirements import check_requirements
-from jaxlaw.laws.best_settings import REFERENCE
-
-if TYPE_CHECKING:
-    from jaxlaw.laws._routed import routed as routed
-    from jaxlaw.laws._tuned import tuned as tuned
+from jaxlaw.laws._routed import routed
+from jaxlaw.laws._tuned import tuned
 
 __all__ = [
     "Input",
     "Law",
     "Parameter",
     "PowerLawTerms",
-    "REFERENCE",
     "additive",
     "beyond",
     "built_in",
@@ -81,19 +77,6 @@ __all__ = [
 keep_as_built_in()
 
 
-def __getattr__(name: str) -> Any:
-    # Few plans are of tuned or routed laws, and all import this package.
-    if name == "tuned":
-        from jaxlaw.laws._tuned import tuned
-
-        return tuned
-    if name == "routed":
-        from jaxlaw.laws._routed import routed
-
-        return routed
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 def law_table() -> pd.DataFrame:
     """Every registered law, one row each: name, family, formula, inputs, parameters, source.
 
@@ -106,8 +89,6 @@ def law_table() -> pd.DataFrame:
         >>> table.loc["chinchilla", "formula"], int(table.loc["chinchilla", "grid"])
         ('E + A/N^α + B/D^β', 4500)
     """
-    from jaxlaw._law_families import FAMILIES  # not in every process
-
     records, families = [], {law: family for family, own in FAMILIES.items() for law in own}
     for name in names():
         law = get(name)

@@ -89,10 +89,13 @@ class Chart:
 
 
 def mirrored(
-    low: Mapping[str, float], high: Mapping[str, float], move: Callable[..., dict[str, Array]]
+    low: Mapping[str, float],
+    high: Mapping[str, float],
+    move: Callable[..., dict[str, Array]],
+    limits: Mapping[tuple[str, str], str] | None = None,
 ) -> Chart:
     """A chart by ``move(values, context, sign)``: sign 1 to natural values, and −1 from them."""
-    return Chart(low, high, partial(move, sign=1), partial(move, sign=-1))
+    return Chart(low, high, partial(move, sign=1), partial(move, sign=-1), limits or {})
 
 
 class PowerLawTerms(NamedTuple):
@@ -350,8 +353,6 @@ class Law:
         """
         return {
             name: inputs[name].reshape(len(inputs[name]), -1).sum(axis=1)
-            if name in self.inputs_per_drop
-            else inputs[name]
             for name in self.input_names
         }
 
@@ -370,7 +371,7 @@ class Law:
             refuse: error of (which rows are wrong, the sums of all rows, what to do).
 
         Returns:
-            The inputs, with shares divided by their sum where the law does so.
+            The inputs, with shares just below 0 as 0.
         """
         if not self.shares:
             return dict(inputs)
@@ -378,18 +379,14 @@ class Law:
         shares = np.stack(columns)
         shares = np.where((shares < 0) & (shares > -_SHARE_ROUNDING), 0.0, shares)
         sums = shares.sum(axis=0)
-        if any(spec.mixture == "divided" for spec in self.inputs):
-            wrong, remedy = sums <= 0, "a mixture cannot be empty; leave these rows out"
-            shares = shares / np.where(sums > 0, sums, 1.0)
-        else:
-            wrong = np.abs(sums - 1.0) > _rounding(shares)
-            remedy = (
-                "give every corpus its column, or divide each row by its sum (normalise=True of "
-                "jl.laws.mixing and additive; in the shell normalised-mixing[…])"
-            )
-            if wrong.any() and abs(np.median(sums[wrong]) / 100 - 1) < _MOST_SLACK:
-                remedy = "they look like percent: divide them by 100"
+        wrong = np.abs(sums - 1.0) > _rounding(shares)
         if wrong.any():
+            percent = abs(np.median(sums[wrong]) / 100 - 1) < _MOST_SLACK
+            remedy = (
+                "they look like percent: divide them by 100"
+                if percent
+                else "give every corpus its column, or divide each row by its sum"
+            )
             raise refuse(wrong, sums, remedy)
         return {**inputs, **dict(zip(self.shares, shares, strict=True))}
 
@@ -461,13 +458,20 @@ class Derived:
         return self.formula(*inputs, **params)
 
 
-def derived(base: Law, name: str, function: Derived, **changes: Any) -> Law:
+def derived(
+    base: Law, name: str, function: Callable[..., Any], maker: Callable[..., Law],
+    made_of: tuple[Any, ...], **changes: Any,
+) -> Law:  # fmt: skip
     """A law made of another: what holds for the formula of the base alone goes."""
     plain = {
-        "linear": None, "chart": None, "requirements": None, "own_grid": "", "with_floor": "",
-        "continual_alone": "", "power_law_terms": None, "scale_free": None,
+        field: getattr(Law, field)
+        for field in (
+            "linear", "chart", "requirements", "own_grid", "with_floor", "continual_alone",
+            "power_law_terms", "scale_free",
+        )
     }  # fmt: skip
-    return dataclasses.replace(base, name=name, function=function, **(plain | changes))
+    made = Derived(function, maker, made_of)
+    return dataclasses.replace(base, name=name, function=made, **(plain | changes))
 
 
 #: Pattern of a name that says how a law is made → what makes it of the package and the groups.
@@ -476,11 +480,9 @@ _MADE_BY_NAME: dict[str, Callable[..., Law]] = {
     r"(.+)\[([^\[\]]+) of ([^\[\]]+)\]": lambda laws, base, own, labels: laws.grouped(
         base, labels.split("|"), own.split(",")
     ),
-    r"(normalised-)?mixing\[([^\[\]]+)\]": lambda laws, divided, shares: laws.mixing(
-        shares.split("|"), normalise=bool(divided)
-    ),
-    r"(normalised-)?additive(-of-shares)?\[([^\[\]]+)\]": lambda laws, divided, alone, shares: (
-        laws.additive(shares.split("|"), scale=not alone, normalise=bool(divided))
+    r"mixing\[([^\[\]]+)\]": lambda laws, shares: laws.mixing(shares.split("|")),
+    r"additive(-of-shares)?\[([^\[\]]+)\]": lambda laws, alone, shares: laws.additive(
+        shares.split("|"), scale=not alone
     ),
     r"tuned-(lr-|batch-)?(.+)": lambda laws, only, base: laws.tuned(
         base, [only.rstrip("-")] if only else ("lr", "batch")
@@ -683,7 +685,7 @@ def _read_law(value: Any, where: str) -> Law:
 register(Law, _read_law)
 
 
-def constrained(base: Law, constraint: Constraint, **changes: Parameter) -> Law:
+def constrained(base: Law, constraint: Constraint, **changes: Parameter) -> None:
     """Register the variant of a law that meets a constraint by construction.
 
     Args:
@@ -692,12 +694,11 @@ def constrained(base: Law, constraint: Constraint, **changes: Parameter) -> Law:
         **changes: parameters whose specification differs in the variant.
     """
     parameters = tuple(
-        dataclasses.replace(changes[spec.name], name=spec.name) if spec.name in changes else spec
+        dataclasses.replace(changes.get(spec.name, spec), name=spec.name)
         for spec in base.parameters
     )
     variant = dataclasses.replace(base, parameters=parameters, constraint=constraint)
     _REGISTRY[f"{base.name}:{constraint.name}"] = variant
-    return variant
 
 
 def names() -> list[str]:

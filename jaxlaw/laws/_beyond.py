@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
-from typing import Any
 
 import jax.numpy as jnp
 
@@ -81,7 +80,7 @@ def without_misfit(law: Law) -> Law:
 
 @cache
 def _make_law(base: Law) -> Law:
-    def formula(*inputs: Any, **params: Any) -> Any:
+    def formula(*inputs, **params):
         """The base law at each row, moved by the plane."""
         own = {name: params[name] for name in base.parameter_names}
         given = dict(zip(base.input_names, inputs, strict=True))
@@ -113,7 +112,9 @@ def _make_law(base: Law) -> Law:
     return derived(
         base,
         f"beyond({base.name})",
-        Derived(formula, beyond, (base,)),
+        formula,
+        beyond,
+        (base,),
         parameters=(*base.parameters, *slopes, *places),
         formula=f"({base.formula})·exp(misfit)",
     )

@@ -8,13 +8,11 @@ import re
 import sys
 import traceback
 from pathlib import Path
-from types import ModuleType
 
-from jaxlaw.errors import JaxlawError, UsageError, nearest, nearest_file
+from jaxlaw.errors import UsageError, nearest, nearest_file
 from jaxlaw.laws._base import Law
 
 _NAMED = re.compile(r"(?P<path>.*\.py)(?::(?P<name>[^:/\\]+))?", re.DOTALL)
-_RUN: dict[str, tuple[str, ModuleType]] = {}  # path → digest of what was run, and what it made
 
 
 def names_a_file(text: str) -> bool:
@@ -85,47 +83,30 @@ def run_file(path: str | Path) -> dict[str, Law]:
     if Path(path).suffix != ".py":
         raise UsageError(f"{path} is not run: laws of your own stand in a Python file, named *.py")
     resolved, digest = str(Path(path).resolve()), hashlib.sha256(content).hexdigest()
-    if resolved not in _RUN or _RUN[resolved][0] != digest:
-        _RUN[resolved] = digest, _run_module(path, resolved)
-    objects = vars(_RUN[resolved][1]).items()
-    made = {name: value for name, value in objects if isinstance(value, Law)}
+    # A name of its own: a file called like a module that is imported already hides nothing.
+    mark = hashlib.sha256(resolved.encode()).hexdigest()[:12]
+    name = f"jaxlaw_file_{mark}_{Path(resolved).stem}"
+    module = sys.modules.get(name)
+    if getattr(module, "__digest__", "") != digest:
+        spec = importlib.util.spec_from_file_location(name, resolved)
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        module.__digest__ = digest
+        before = list(sys.path)
+        sys.path.insert(0, str(Path(resolved).parent))  # it may import its neighbours, as a script
+        try:
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as error:  # whatever a user's file may raise
+            del sys.modules[name]
+            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
+                     if frame.filename == resolved]  # fmt: skip
+            if isinstance(error, SyntaxError) and error.filename == resolved:
+                lines = [error.lineno]
+            line = f", line {lines[-1]}" if lines else ""
+            message = f"{path}{line}: cannot be run: {type(error).__name__}: {error}"
+            raise UsageError(message) from error
+        finally:
+            sys.path[:] = before
+    made = {name: value for name, value in vars(module).items() if isinstance(value, Law)}
     if not made:
         raise UsageError(f"{path} defines no law: write a function under @jl.law in it")
     return made
-
-
-def _run_module(path: str | Path, resolved: str) -> ModuleType:
-    """The module that a file makes; it may import its neighbours, as a script may."""
-    # A name of its own: a file called like a module that is imported already hides nothing.
-    name = f"jaxlaw_file_{hashlib.sha256(resolved.encode()).hexdigest()[:12]}_{Path(resolved).stem}"
-    spec = importlib.util.spec_from_file_location(name, resolved)
-    module = importlib.util.module_from_spec(spec)
-    before = list(sys.path)
-    sys.path.insert(0, str(Path(resolved).parent))
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # whatever a user's file may raise
-        del sys.modules[name]
-        raise UsageError(f"{path}{_error_line(resolved, error)} {_reason(error)}") from error
-    finally:
-        sys.path[:] = before
-    return module
-
-
-def _error_line(resolved: str, error: BaseException) -> str:
-    """The line of the file that an error arose from."""
-    if isinstance(error, SyntaxError) and error.filename == resolved:
-        return f", line {error.lineno}:"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
-             if frame.filename == resolved]  # fmt: skip
-    return f", line {lines[-1]}:" if lines else ":"
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, JaxlawError):
-        return str(error)
-    if isinstance(error, SyntaxError):
-        return f"the file is not Python: {error.msg}"
-    words = " ".join(str(error).split())
-    return f"the file cannot be run: {type(error).__name__}" + (f": {words}" if words else "")

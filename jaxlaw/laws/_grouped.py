@@ -9,9 +9,8 @@ bootstraps, weights and plans treat it as such.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -19,8 +18,8 @@ import numpy as np
 
 from jaxlaw._jit import in_float64
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Chart, Derived, Law, Values, derived, get
-from jaxlaw.laws._parameters import Input, Parameter
+from jaxlaw.laws._base import Chart, Law, derived, get
+from jaxlaw.laws._parameters import Input
 
 _MARKS = "|,[]"  # of a law's name, which says how it is made
 
@@ -31,9 +30,6 @@ def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str] | None = N
     Fits of it compare groups by one fit: the own parameters of each take their values from its own
     runs, the shared ones from all. :func:`jaxlaw.planning.compute_multiplier` says what one group
     is worth against another.
-
-    Between shared and own is pooled: :func:`jaxlaw.posterior` draws the groups of skaling,
-    chinchilla or loss-compute-e together, by as much as the runs show that they vary.
 
     Args:
         law: law or its name.
@@ -66,15 +62,6 @@ def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str] | None = N
     own = base.parameter_names if own is None else (own,) if isinstance(own, str) else tuple(own)
     for name in own:
         base.parameter(name)
-    _check_labels(base, labels)
-    if not own:
-        raise UsageError(f"own is empty: name parameters of law {base.name}, such as own=['E']")
-    if "group" in base.input_names or base.constraint is not None:
-        raise UsageError(f"law {base.name} has groups or a constraint already: give the plain law")
-    return _make_law(base, labels, tuple(name for name in base.parameter_names if name in own))
-
-
-def _check_labels(base: Law, labels: tuple[str, ...]) -> None:
     if len(labels) < 2:
         raise UsageError(f"groups of law {base.name} are two or more labels, not {labels}")
     for label in labels:
@@ -83,124 +70,111 @@ def _check_labels(base: Law, labels: tuple[str, ...]) -> None:
                 f"group '{label}': a label is not empty, has no space around it and none of "
                 f"{' '.join(_MARKS)}; rename it in the table"
             )
-
-
-@dataclass(frozen=True)
-class _Groups:
-    """The groups of a law, and what its parameters are called in each."""
-
-    base: Law
-    labels: tuple[str, ...]
-    own: tuple[str, ...]
-
-    def at(self, params: Values, group: Any) -> dict[str, Any]:
-        """The parameters of the base law at codes of groups, which a program may trace."""
-        nearest = jnp.round(group)
-        masks = [jnp.abs(nearest - k) < 0.5 for k in range(len(self.labels))]
-        values = {name: params[name] for name in self.base.parameter_names if name not in self.own}
-        for name in self.own:
-            parts = [
-                jnp.where(mask, params[_name(name, label)], 0.0)
-                for mask, label in zip(masks, self.labels, strict=True)
-            ]
-            values[name] = sum(parts[1:], parts[0])
-        return values
-
-    def of(self, params: Values, label: str) -> dict[str, Any]:
-        """The parameters of the base law for one group."""
-        return {
-            name: params[_name(name, label) if name in self.own else name]
-            for name in self.base.parameter_names
-        }
-
-    def for_each(
-        self, function: Callable[[Values, Values], dict[str, Any]]
-    ) -> Callable[[Values, Values], dict[str, Any]]:
-        """Of a function of the base law's chart, the same for every group's parameters."""
-
-        def of_all(values: Values, context: Values) -> dict[str, Any]:
-            return {
-                _name(name, label) if name in self.own else name: value
-                for label in self.labels
-                for name, value in function(self.of(values, label), context).items()
-            }
-
-        return of_all
-
-    def names(self, name: str) -> list[str]:
-        """What a parameter of the base law is called here: once, or in each group."""
-        return [_name(name, label) for label in self.labels] if name in self.own else [name]
-
-    def every_name(self, names: Iterable[str]) -> tuple[str, ...]:
-        """What several parameters of the base law are called here."""
-        return tuple(full for name in names for full in self.names(name))
-
-
-def _name(name: str, label: str) -> str:
-    return f"{name}[{label}]"
+    if not own:
+        raise UsageError(f"own is empty: name parameters of law {base.name}, such as own=['E']")
+    if "group" in base.input_names or base.constraint is not None:
+        raise UsageError(f"law {base.name} has groups or a constraint already: give the plain law")
+    return _make_law(base, labels, tuple(name for name in base.parameter_names if name in own))
 
 
 @cache
 def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
-    groups, terms = _Groups(base, labels, own), base.power_law_terms
+    def full(name, label):
+        """What a parameter of the base law is called in one group."""
+        return f"{name}[{label}]" if name in own else name
 
-    def formula(*inputs: Any, **params: Any) -> Any:
+    def called(names):
+        """What parameters of the base law are called here: once, or in each group."""
+        return tuple(dict.fromkeys(full(name, label) for name in names for label in labels))
+
+    def of_group(params, label):
+        """The parameters of the base law for one group."""
+        return {name: params[full(name, label)] for name in base.parameter_names}
+
+    def at(params, group):
+        """The parameters of the base law at codes of groups, which a program may trace."""
+        nearest = jnp.round(group)
+        masks = {label: jnp.abs(nearest - k) < 0.5 for k, label in enumerate(labels)}
+        values = {name: params[name] for name in base.parameter_names if name not in own}
+        for name in own:
+            parts = [jnp.where(mask, params[full(name, label)], 0.0)
+                     for label, mask in masks.items()]  # fmt: skip
+            values[name] = sum(parts[1:], parts[0])
+        return values
+
+    def formula(*inputs, **params):
         """The base law at each row's own parameters; linear in whatever that is linear in."""
         *inputs, group = inputs
-        return base.function(*inputs, **groups.at(params, group))
+        return base.function(*inputs, **at(params, group))
 
-    def terms_of_group(params: Values, inputs: Values) -> Any:
+    def terms_of_group(params, inputs):
         others = {name: value for name, value in inputs.items() if name != "group"}
-        return terms(groups.at(params, inputs["group"]), others)
+        return base.power_law_terms(at(params, inputs["group"]), others)
+
+    parameters = []
+    for spec in base.parameters:
+        # One coefficient has one centre, whichever group's exponent it takes.
+        for label in labels if spec.name in own else labels[:1]:
+            centre = spec.centre and {
+                name: ("-" * power.startswith("-") + full(power.lstrip("-"), label))
+                if isinstance(power, str)
+                else power
+                for name, power in spec.centre.items()
+            }
+            grid = None if spec.name in own else spec.grid
+            name = full(spec.name, label)
+            parameters.append(dataclasses.replace(spec, name=name, centre=centre, grid=grid))
+
+    chart = base.chart if base.chart is not None and _splits(base, own) else None
+    if chart is not None:
+
+        def each(values):
+            return {one: value for name, value in values.items() for one in called([name])}
+
+        def for_each(function, values, context):
+            return {
+                full(name, label): value
+                for label in labels
+                for name, value in function(of_group(values, label), context).items()
+            }
+
+        chart = Chart(
+            each(chart.low),
+            each(chart.high),
+            partial(for_each, chart.to_natural),
+            partial(for_each, chart.from_natural),
+            {(one, side): text for (name, side), text in chart.limits.items()
+             for one in called([name])},
+        )  # fmt: skip
 
     return derived(
         base,
         f"{base.name}[{','.join(own)} of {'|'.join(labels)}]",
-        Derived(formula, grouped, (base, labels, own)),
+        formula,
+        grouped,
+        (base, labels, own),
         inputs=(*base.inputs, Input("group", f"one of {', '.join(labels)}", levels=labels)),
-        parameters=tuple(
-            spec for parameter in base.parameters for spec in _specs(parameter, labels, own)
-        ),
+        parameters=tuple(parameters),
         formula=f"{base.formula}, {', '.join(own)} of each group",
-        of_groups={label: tuple(_name(name, label) for name in own) for label in labels},
-        settings_parameters=groups.every_name(base.settings_parameters),
+        of_groups={label: tuple(full(name, label) for name in own) for label in labels},
+        settings_parameters=called(base.settings_parameters),
         from_base=tuple(name for name in base.from_base if name not in own),
-        chart=_chart_of(groups) if base.chart is not None and _splits(groups) else None,
+        chart=chart,
         own_grid=base.own_grid,
-        components={part: groups.every_name(names) for part, names in base.components.items()},
-        power_law_terms=None if terms is None else terms_of_group,
+        components={part: called(names) for part, names in base.components.items()},
+        power_law_terms=None if base.power_law_terms is None else terms_of_group,
         best_settings={},
     )
 
 
-def _specs(spec: Parameter, labels: tuple[str, ...], own: tuple[str, ...]) -> list[Parameter]:
-    """A parameter as it is, or for each group, in the unit of that group's own exponents."""
-
-    def centre(power: str | float, label: str) -> str | float:
-        if not isinstance(power, str) or power.lstrip("-") not in own:
-            return power
-        return ("-" if power.startswith("-") else "") + _name(power.lstrip("-"), label)
-
-    def at(label: str, **changes: Any) -> Parameter:
-        units = spec.centre and {name: centre(power, label) for name, power in spec.centre.items()}
-        return dataclasses.replace(spec, centre=units, **changes)
-
-    if spec.name not in own:
-        return [
-            at(labels[0])
-        ]  # one coefficient has one centre, whichever group's exponent it takes
-    return [at(label, name=_name(spec.name, label), grid=None) for label in labels]
-
-
-def _splits(groups: _Groups) -> bool:
+def _splits(base: Law, own: tuple[str, ...]) -> bool:
     """Whether the chart of the base law keeps shared parameters shared.
 
     It does not where a shared parameter stands for another number with another group's own ones:
     then the law is searched without the chart.
     """
-    base = groups.base
     rows = {
-        spec.name: np.array([0.2, 0.4, 0.7]) if spec.domain == "fraction" else np.array([1.0, 2, 5])
+        spec.name: np.array([0.2, 0.4, 0.7] if spec.domain == "fraction" else [1.0, 2, 5])
         for spec in base.inputs
     }
     with in_float64():
@@ -210,32 +184,9 @@ def _splits(groups: _Groups) -> bool:
                 spec.name: spec.start[0] + share * (spec.start[1] - spec.start[0])
                 for spec in base.parameters
             }
-            other = {k: 1.1 * value if k in groups.own else value for k, value in first.items()}
+            other = {k: 1.1 * value if k in own else value for k, value in first.items()}
             for function in (base.chart.to_natural, base.chart.from_natural):
                 there, here = function(other, context), function(first, context)
-                if not _agrees_on_shared(here, there, groups.own):
+                if any(not np.array_equal(here[k], there[k]) for k in here if k not in own):
                     return False
     return True
-
-
-def _agrees_on_shared(here: Values, there: Values, own: tuple[str, ...]) -> bool:
-    return all(np.array_equal(here[name], there[name]) for name in here if name not in own)
-
-
-def _chart_of(groups: _Groups) -> Chart:
-    chart = groups.base.chart
-
-    def each(ranges: Mapping[str, float]) -> dict[str, float]:
-        return {full: value for name, value in ranges.items() for full in groups.names(name)}
-
-    return Chart(
-        each(chart.low),
-        each(chart.high),
-        groups.for_each(chart.to_natural),
-        groups.for_each(chart.from_natural),
-        {
-            (full, side): sentence
-            for (name, side), sentence in chart.limits.items()
-            for full in each({name: 0.0})
-        },
-    )

@@ -89,7 +89,10 @@ def _follow(traced: Any, start: list[_Depends], coupled: set[frozenset[str]]) ->
         everything = frozenset().union(*(operand.all for operand in operands))
         if rule in _CALLS and inner is not None:
             results = _follow(getattr(inner, "jaxpr", inner), operands, coupled)
-        elif rule in _LINEAR or _to_float(equation):
+        elif rule in _LINEAR or (
+            rule == "convert_element_type"
+            and jnp.issubdtype(equation.params["new_dtype"], jnp.floating)
+        ):
             results = [_join(operands)] * len(equation.outvars)
         elif rule in _PRODUCTS:
             first, second = operands
@@ -104,10 +107,3 @@ def _follow(traced: Any, start: list[_Depends], coupled: set[frozenset[str]]) ->
             results = [_Depends(other=everything)] * len(equation.outvars)
         known.update(zip(equation.outvars, results, strict=True))
     return [look(var) for var in traced.outvars]
-
-
-def _to_float(equation: Any) -> bool:
-    """Whether an equation turns numbers into floating-point ones."""
-    if equation.primitive.name != "convert_element_type":
-        return False
-    return jnp.issubdtype(equation.params["new_dtype"], jnp.floating)

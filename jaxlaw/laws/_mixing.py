@@ -1,8 +1,7 @@
 """Laws of the loss over several shares: a corpus in a mixture of many.
 
 The shares are inputs of their own, each called as the column that holds it, so that such a law is
-made for the corpora at hand. They add up to 1: rows that do not are refused, or divided by their
-sum, which is then a part of the law and so holds wherever it is fitted, predicts and plans.
+made for the corpora at hand. They add up to 1: rows that do not are refused.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import jax.numpy as jnp
 
@@ -22,7 +20,7 @@ from jaxlaw.laws.scaling import EXPONENT, FLOOR, OF_DATA, OF_SIZE, sum_of_terms
 _MARKS = "|[]"  # of a law's name, which says how it is made
 
 
-def mixing(shares: Iterable[str], *, normalise: bool = False) -> Law:
+def mixing(shares: Iterable[str]) -> Law:
     """The data mixing law: a loss over the shares of several corpora (Ye 2024, arXiv 2403.16952).
 
     loss = c + k·exp(Σ t_j·r_j). Shares add up to 1, so that k and a number added to every t_j are
@@ -32,14 +30,10 @@ def mixing(shares: Iterable[str], *, normalise: bool = False) -> Law:
 
     Args:
         shares: columns that hold the shares, which become the inputs.
-        normalise: whether the shares of each row are divided by their sum, in fits, predictions
-            and plans alike; they may then be percent, or tokens of each corpus. Without it, rows
-            whose shares do not add up to 1 are refused.
 
     Returns:
         A law with these inputs and the parameters ``c`` and ``t[share]``. It is named as it is
-        made, ``mixing[web|code]`` or ``normalised-mixing[web|code]``, and ``jl.laws.get`` finds it
-        by that name.
+        made, ``mixing[web|code]``, and ``jl.laws.get`` finds it by that name.
 
     Raises:
         UsageError: fewer than two shares, one that is named twice, or a name that a law's name
@@ -52,10 +46,10 @@ def mixing(shares: Iterable[str], *, normalise: bool = False) -> Law:
         >>> float(law({"c": 1.0, "t[web]": 0.0, "t[code]": 5.0}, web=1.0, code=0.0))
         2.0
     """
-    return _make_mixing(_names(shares), normalise)
+    return _make_mixing(_names(shares))
 
 
-def additive(shares: Iterable[str], *, scale: bool = True, normalise: bool = False) -> Law:
+def additive(shares: Iterable[str], *, scale: bool = True) -> Law:
     """The additive law: shares of several corpora, size and tokens (Shukor 2025, arXiv 2507.09404).
 
     loss = E + 1/Σ C_j·h_j^γ_j + A/N^α + B/D^β, h_j the share of corpus j. No term has the shares
@@ -67,8 +61,6 @@ def additive(shares: Iterable[str], *, scale: bool = True, normalise: bool = Fal
         scale: whether the size and the tokens are inputs. For runs of one size and one number of
             tokens they are not: ``scale=False`` leaves E + 1/Σ C_j·h_j^γ_j, and their terms are a
             part of E. The law is then ``additive-of-shares[web|code]``.
-        normalise: whether the shares of each row are divided by their sum, as for
-            :func:`jaxlaw.laws.mixing`; the law's name then begins with ``normalised-``.
 
     Returns:
         A law with these inputs and the parameters ``E``, ``C[share]``, ``gamma[share]``, ``A``,
@@ -89,7 +81,7 @@ def additive(shares: Iterable[str], *, scale: bool = True, normalise: bool = Fal
     names = _names(shares)
     for name in set(names) & {"N", "D"}:
         raise UsageError(f"a share is called {name}, as a size or tokens are; rename the column")
-    return _make_additive(names, scale, normalise)
+    return _make_additive(names, scale)
 
 
 def _names(shares: Iterable[str]) -> tuple[str, ...]:
@@ -106,34 +98,25 @@ def _names(shares: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def _parts(shares: Iterable[Any], normalise: bool) -> list[Any]:
-    """The shares, divided by their sum where the law does so."""
-    parts = [jnp.asarray(share) for share in shares]
-    total = sum(parts[1:], parts[0])
-    return [part / jnp.where(total > 0, total, 1.0) for part in parts] if normalise else parts
-
-
-def _inputs(shares: tuple[str, ...], normalise: bool) -> tuple[Input, ...]:
+def _inputs(shares: tuple[str, ...]) -> tuple[Input, ...]:
     doc = "share of a corpus in the mixture"
-    mixture = "divided" if normalise else "whole"
-    return tuple(Input(name, doc, 1.0, "fraction", mixture=mixture) for name in shares)
+    return tuple(Input(name, doc, 1.0, "fraction", mixture=True) for name in shares)
 
 
 @cache
-def _make_mixing(shares: tuple[str, ...], normalise: bool) -> Law:
+def _make_mixing(shares: tuple[str, ...]) -> Law:
     floor = replace(FLOOR, doc="what no mixture takes away")
     slope = real(-20.0, 3.0, low=-5e3, high=50.0, doc="log of what its corpus alone leaves above c")
 
-    def formula(*given: Any, **params: Any) -> Any:
+    def formula(*given, **params):
         """The loss at shares (n,) each."""
-        parts = _parts(given, normalise)
-        exponents = [params[f"t[{name}]"] * r for name, r in zip(shares, parts, strict=True)]
+        exponents = [params[f"t[{name}]"] * r for name, r in zip(shares, given, strict=True)]
         return params["c"] + jnp.exp(sum(exponents[1:], exponents[0]))
 
     return Law(
-        name=f"{'normalised-' * normalise}mixing[{'|'.join(shares)}]",
-        function=Derived(formula, _make_mixing, (shares, normalise)),
-        inputs=_inputs(shares, normalise),
+        name=f"mixing[{'|'.join(shares)}]",
+        function=Derived(formula, mixing, (shares,)),
+        inputs=_inputs(shares),
         parameters=(
             replace(floor, name="c"),
             *(replace(slope, name=f"t[{name}]") for name in shares),
@@ -144,19 +127,18 @@ def _make_mixing(shares: tuple[str, ...], normalise: bool) -> Law:
 
 
 @cache
-def _make_additive(shares: tuple[str, ...], scale: bool, normalise: bool) -> Law:
+def _make_additive(shares: tuple[str, ...], scale: bool) -> Law:
     specs = {f"C[{name}]": positive(0.1, 10.0, doc="worth of its corpus") for name in shares}
     specs |= dict.fromkeys((f"gamma[{name}]" for name in shares), EXPONENT)
     specs |= {"E": replace(FLOOR, doc="what no mixture takes away")}
     if scale:
         specs |= {"A": OF_SIZE, "B": OF_DATA, "alpha": EXPONENT, "beta": EXPONENT}
 
-    def formula(*inputs: Any, **params: Any) -> Any:
+    def formula(*inputs, **params):
         """The loss at shares, and N and D where they are inputs, (n,) each."""
-        parts = _parts(inputs[: len(shares)], normalise)
         worth = [
             params[f"C[{name}]"] * power(h, params[f"gamma[{name}]"])
-            for name, h in zip(shares, parts, strict=True)
+            for name, h in zip(shares, inputs, strict=False)
         ]
         loss = params["E"] + 1.0 / sum(worth[1:], worth[0])
         if not scale:
@@ -166,10 +148,9 @@ def _make_additive(shares: tuple[str, ...], scale: bool, normalise: bool) -> Law
         return loss + of_size + params["B"] * power(D, -params["beta"])
 
     return Law(
-        name=f"{'normalised-' * normalise}additive{'' if scale else '-of-shares'}"
-        f"[{'|'.join(shares)}]",
-        function=Derived(formula, _make_additive, (shares, scale, normalise)),
-        inputs=(*_inputs(shares, normalise), *([INPUTS["N"], INPUTS["D"]] if scale else [])),
+        name=f"additive{'' if scale else '-of-shares'}[{'|'.join(shares)}]",
+        function=Derived(formula, _make_additive, (shares, scale)),
+        inputs=(*_inputs(shares), *([INPUTS["N"], INPUTS["D"]] if scale else [])),
         parameters=tuple(replace(spec, name=name) for name, spec in specs.items()),
         formula="E + 1/Σ C_j·h_j^γ_j" + (" + A/N^α + B/D^β" if scale else ""),
         source="Shukor 2025, arXiv 2507.09404 (the additive law)",

@@ -31,8 +31,7 @@ class Input:
             of the label, from 0 on.
         above_zero: whether 0, though a fraction, is refused: the law is infinite there.
         mixture: whether it is a share of one mixture, together with the law's other inputs that
-            say so: ``whole`` shares add up to 1 and are refused where they do not, ``divided``
-            ones are divided by their sum.
+            say so: they add up to 1 and are refused where they do not.
         counts: what it is a number of, for people: ``parameters``, ``tokens``, ``FLOPs``; empty
             for a quantity without such a unit.
 
@@ -49,7 +48,7 @@ class Input:
     per_drop: bool = False
     levels: tuple[str, ...] = ()
     above_zero: bool = False
-    mixture: Literal["", "whole", "divided"] = ""
+    mixture: bool = False
     counts: Literal["", "parameters", "tokens", "FLOPs"] = ""
 
     def codes(self, values: Any) -> Any:

@@ -9,15 +9,13 @@ explicit ones, L2 is not consistent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jaxlaw._jit import compiled, in_float64
-
-if TYPE_CHECKING:
-    from jaxlaw.laws._base import Law
+from jaxlaw.laws._base import Law
 
 _SHARES = 257
 _LEVELS = 4  # of N and of D: three differences distinguish a power law from another curve
@@ -76,7 +74,11 @@ def check_requirements(
         for name, (low, high) in ranges.items()
         if name not in ("N", "D", "r")
     }
-    sizes, tokens = (_levels(*ranges[name]) for name in ("N", "D"))
+    # In equal ratios over a range; of one too narrow to show a trend, beyond it.
+    sizes, tokens = (
+        np.geomspace(low, high if high > 1.5 * low else 1.5 * low, _LEVELS)
+        for low, high in (ranges[name] for name in ("N", "D"))
+    )
     # Rows 0 to 3 go along D, rows 0 and 4 to 6 along N; row 7 is the opposite corner.
     pairs = [*((sizes[0], D) for D in tokens), *((N, tokens[0]) for N in sizes[1:])]
     pairs.append((sizes[-1], tokens[-1]))
@@ -87,13 +89,31 @@ def check_requirements(
         with in_float64():  # differences of differences need it
             rows = [along_share(law, dict(params), shares, N, D, at) for N, D in pairs]
         loss, slope = (np.stack([np.asarray(row[k]) for row in rows]) for k in (0, 1))
-        limits = slice(0 if first == 0 else 2, None)
         with np.errstate(invalid="ignore", over="ignore"):  # a loss may be infinite
-            return {
-                "adaptability": _infinite(shares[limits], loss[:, limits]),
-                **_trends(shares[2:], loss[:, 2:], slope[:, 2:]),
-                "consistency": _not_chinchilla_at(shares, loss) if (first, last) == (0, 1) else "",
+            infinite = ~(np.abs(loss) < _LARGE).all(axis=0)
+            infinite[: 0 if first == 0 else 2] = False
+            form = _not_chinchilla_at(shares, loss) if (first, last) == (0, 1) else ""
+            found = {
+                "adaptability": f"the loss is infinite {_share_range(shares[infinite])}"
+                if infinite.any()
+                else ""
             }
+            # A trend is kept where nothing rises, beyond rounding, and something falls.
+            shares, loss, slope = shares[2:], loss[:, 2:], slope[:, 2:]
+            size, steep = np.abs(loss[0]), np.abs(slope[_ALONG_D]).max(axis=0)
+            for name, change, scale, least in (
+                ("trend in N", np.diff(loss[_ALONG_N], axis=0), size, _TINY),
+                ("trend in D", np.diff(loss[_ALONG_D], axis=0), size, _TINY),
+                ("trend in r", slope, size, _TINY),
+                # Of slopes in r from one D to the next; their own size is what rounding goes by.
+                ("implicit trend", np.diff(slope[_ALONG_D], axis=0), steep, _SAME),
+            ):
+                rising = (change > 1e-12 * scale).any(axis=0)
+                flat = "" if (change < -least * scale).any() else "it is 0 throughout"
+                found[name] = (
+                    f"it is positive {_share_range(shares[rising])}" if rising.any() else flat
+                )
+        return found | {"consistency": form}
 
     observed, everywhere = unmet(*map(float, ranges["r"])), unmet(0.0, 1.0)
     observed["consistency"] = everywhere["consistency"]  # a matter of the form, not of a range
@@ -116,41 +136,6 @@ _FORMULAS = {
     "consistency": "L = E0 + A0/N^α + B0/D^β at a fixed r",
 }
 _ALONG_D, _ALONG_N = slice(0, 4), [0, 4, 5, 6]
-
-
-def _levels(low: float, high: float) -> np.ndarray:
-    """(4,) values in equal ratios over a range; of one too narrow to show a trend, beyond it."""
-    return np.geomspace(low, high if high > 1.5 * low else 1.5 * low, _LEVELS)
-
-
-def _infinite(shares: np.ndarray, loss: np.ndarray) -> str:
-    bad = ~(np.abs(loss) < _LARGE).all(axis=0)
-    return f"the loss is infinite {_share_range(shares[bad])}" if bad.any() else ""
-
-
-def _trends(shares: np.ndarray, loss: np.ndarray, slope: np.ndarray) -> dict[str, str]:
-    """Where each trend is broken, in words; nothing where it is kept.
-
-    A trend is kept where nothing rises, beyond rounding, and something falls.
-    """
-    size, steep = np.abs(loss[0]), np.abs(slope[_ALONG_D]).max(axis=0)
-    changes = {
-        "trend in N": (np.diff(loss[_ALONG_N], axis=0), size, _TINY),
-        "trend in D": (np.diff(loss[_ALONG_D], axis=0), size, _TINY),
-        "trend in r": (slope, size, _TINY),
-        # Of slopes in r from one D to the next; their own size is what rounding goes by.
-        "implicit trend": (np.diff(slope[_ALONG_D], axis=0), steep, _SAME),
-    }
-    unmet = {}
-    for name, (change, scale, least) in changes.items():
-        rising = (change > 1e-12 * scale).any(axis=0)
-        decreases = (change < -least * scale).any()
-        unmet[name] = ""
-        if rising.any():
-            unmet[name] = f"it is positive {_share_range(shares[rising])}"
-        elif not decreases:
-            unmet[name] = "it is 0 throughout"
-    return unmet
 
 
 def _not_chinchilla_at(shares: np.ndarray, loss: np.ndarray) -> str:

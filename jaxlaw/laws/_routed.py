@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
-from typing import Any
 
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Chart, Derived, Law, derived, get
+from jaxlaw.laws._base import Chart, Law, derived, get
 from jaxlaw.laws._parameters import INPUTS
 from jaxlaw.laws.experts import LIMITS, OF_ROUTING, saturated
 
@@ -64,7 +63,7 @@ def routed(law: str | Law = "skaling") -> Law:
 
 @cache
 def _make_law(base: Law) -> Law:
-    def formula(*inputs: Any, **params: Any) -> Any:
+    def formula(*inputs, **params):
         """The base law at the size of the dense model that is as good."""
         *given, experts = inputs
         rho, start, most = (params.pop(name) for name in OF_ROUTING)
@@ -76,7 +75,9 @@ def _make_law(base: Law) -> Law:
     return derived(
         base,
         f"routed-{base.name}",
-        Derived(formula, routed, (base,)),
+        formula,
+        routed,
+        (base,),
         inputs=(*base.inputs, INPUTS["experts"]),
         parameters=(
             *base.parameters,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -46,10 +45,22 @@ def inseparable(
                 spec.name: _design(spec, levels if spec.name == name else None, draw)
                 for spec in law.inputs
             }
-            jacobian = _jacobian(law, design, _draw_parameters(law, draw), free)
+            values = {}
+            for spec in law.parameters:
+                (low, high), share = spec.start, draw.uniform(0.3, 0.7)
+                values[spec.name] = (
+                    low * (high / low) ** share
+                    if spec.scale == "log"
+                    else low + share * (high - low)
+                )
+            jacobian = np.asarray(_slopes(law, free, design, values))  # (points, parameters)
+            lengths = np.linalg.norm(jacobian, axis=0)
+            jacobian = jacobian / np.where(lengths > 0, lengths, 1.0)
             if not np.isfinite(jacobian).all():
                 continue
-            mixed = _null_parameters(jacobian)
+            _, sizes, directions = np.linalg.svd(jacobian, full_matrices=False)
+            # A parameter that a direction moves which changes nothing.
+            mixed = (np.abs(directions[sizes < 1e-10 * sizes[0]]) > 1e-4).any(axis=0)
             common = mixed if common is None else common & mixed
     return () if common is None else tuple(n for n, hit in zip(free, common, strict=True) if hit)
 
@@ -67,25 +78,6 @@ def _design(spec: Input, levels: tuple[float, ...] | None, draw: np.random.Gener
     return draw.uniform(-2, 2, size) if spec.domain == "real" else 10 ** draw.uniform(-1, 1, size)
 
 
-def _draw_parameters(law: Law, draw: np.random.Generator) -> dict[str, float]:
-    values = {}
-    for spec in law.parameters:
-        low, high = spec.start
-        share = draw.uniform(0.3, 0.7)
-        logs = spec.scale == "log"
-        values[spec.name] = low * (high / low) ** share if logs else low + share * (high - low)
-    return values
-
-
-def _jacobian(
-    law: Law, design: Mapping[str, Any], params: Mapping[str, float], free: tuple[str, ...]
-) -> np.ndarray:
-    """(points, parameters), columns of unit length (or zero)."""
-    columns = np.asarray(_slopes(law, free, dict(design), dict(params)))
-    lengths = np.linalg.norm(columns, axis=0)
-    return columns / np.where(lengths > 0, lengths, 1.0)
-
-
 @compiled(optimised=False, static_argnames=("law", "free"))
 def _slopes(law: Law, free: tuple[str, ...], design: Any, params: Any) -> Any:
     slopes = jax.jacfwd(lambda some: law({**params, **some}, **design))(
@@ -93,10 +85,3 @@ def _slopes(law: Law, free: tuple[str, ...], design: Any, params: Any) -> Any:
     )
     columns = [jax.numpy.broadcast_to(slopes[name], (_POINTS,)) for name in free]
     return jax.numpy.stack(columns, axis=1)
-
-
-def _null_parameters(jacobian: np.ndarray) -> np.ndarray:
-    """(parameters,) True where a direction that changes nothing moves the parameter."""
-    _, sizes, directions = np.linalg.svd(jacobian, full_matrices=False)
-    null = directions[sizes < 1e-10 * sizes[0]]
-    return (np.abs(null) > 1e-4).any(axis=0)

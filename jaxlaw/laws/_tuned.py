@@ -6,9 +6,9 @@ So such a law is a law of its own base, from which it takes the loss at the best
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.laws._base import Chart, Derived, Law, ScaleFree, Values, derived, get
+from jaxlaw.laws._base import Chart, Law, ScaleFree, derived, get, mirrored
 from jaxlaw.laws._parameters import Input, Parameter, positive, real
 from jaxlaw.laws.best_settings import BEST, POWERS, REFERENCE
 
@@ -79,18 +79,12 @@ def tuned(law: str | Law = "skaling", over: Sequence[str] = ("lr", "batch")) -> 
             )
     if not names:
         raise UsageError("over is empty: name lr, batch or both", argument="over")
-    _check_base(base)
-    return _make_law(base, tuple(name for name in TUNED if name in names))
-
-
-def _check_base(base: Law) -> None:
-    """Refuse a law that cannot be tuned."""
     known = (*base.input_names, *base.parameter_names)
-    own = {*TUNED, *_own_names(tuple(TUNED), "NDC")}
+    own = {*TUNED, *(spec.name for spec in _specs(tuple(TUNED), "NDC"))}
     taken = [name for name in known if name in own]
     wrong = {
-        "has none of the inputs N, D and C, with which the best settings could move": not _scale(
-            base
+        "has none of the inputs N, D and C, with which the best settings could move": not (
+            {*REFERENCE} & {*base.input_names}
         ),
         f"has {', '.join(taken)} already": bool(taken),
         "has groups: tune the plain law, and group that": "group" in base.input_names,
@@ -102,27 +96,7 @@ def _check_base(base: Law) -> None:
     for reason, holds in wrong.items():
         if holds:
             raise UsageError(f"law {base.name} cannot be tuned: it {reason}")
-
-
-def _scale(base: Law) -> tuple[Input, ...]:
-    """The inputs of a law that the best settings move with."""
-    return tuple(spec for spec in base.inputs if spec.name in REFERENCE)
-
-
-def _own_names(over: Sequence[str], scale: Sequence[str]) -> list[str]:
-    """Parameters that a tuned law has beside those of its base."""
-    return [spec.name for spec in _specs(over, scale)]
-
-
-def _moved(params: Values, name: str, logs: Mapping[str, Any]) -> Any:
-    """Log of the factor by which a setting moves with the size and the tokens."""
-    parts = [params[f"{name}_{scale}"] * log for scale, log in logs.items()]
-    return sum(parts[1:], parts[0])
-
-
-def _bowl(skew: Any, z: Any) -> Any:
-    """(e^(s·z) − 1 − s·z)/s²: z²/2 where s is 0, and then steeper on the side of s."""
-    return z**2 * _phi(2, jnp.minimum(skew * z, _STEEPEST))
+    return _make_law(base, tuple(name for name in TUNED if name in names))
 
 
 # Differentiated operation by operation, the series is one more series for each parameter in t and
@@ -146,13 +120,15 @@ def _phi_jvp(order: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any
     return value, (value - order * _phi(order + 1, *primals)) * tangents[0]
 
 
+_DEPTH = positive(3e-3, 0.05, low=1e-7, high=10.0, doc="curvature along the rate")
+_SKEW = real(0.2, 1.5, low=-5.0, high=8.0, doc="skew: how much steeper above the best rate")
 _SHAPES = {
-    "h_lr": positive(3e-3, 0.05, low=1e-7, high=10.0, doc="curvature along the rate"),
-    "s_lr": real(0.2, 1.5, low=-5.0, high=8.0, doc="skew: how much steeper above the best rate"),
-    "h_batch": positive(3e-3, 0.05, low=1e-7, high=10.0, doc="curvature along the batch"),
-    "s_batch": real(0.2, 1.5, low=-5.0, high=8.0, doc="the same along the batch"),
-    "h_noise": positive(1e-3, 0.05, low=1e-7, high=10.0, doc="curvature along lr/batch^g"),
-    "s_noise": real(0.1, 0.8, low=-5.0, high=8.0, doc="the same along lr/batch^g"),
+    "h_lr": _DEPTH,
+    "s_lr": _SKEW,
+    "h_batch": replace(_DEPTH, doc="curvature along the batch"),
+    "s_batch": replace(_SKEW, doc="the same along the batch"),
+    "h_noise": replace(_DEPTH, start=(1e-3, 0.05), doc="curvature along lr/batch^g"),
+    "s_noise": replace(_SKEW, start=(0.1, 0.8), doc="the same along lr/batch^g"),
     "g": real(0.5, 2.0, low=-1.0, high=6.0, doc="power of the batch that a rate goes with"),
     "k": real(-0.2, 0.1, low=-2.0, high=2.0, doc="power of N·D with which the bowl deepens"),
 }
@@ -160,39 +136,11 @@ _SHAPES = {
 
 def _specs(over: Sequence[str], scale: Sequence[str]) -> list[Parameter]:
     """The parameters of the bowl, in order."""
-    named: dict[str, Parameter] = {}
-    for name in over:
-        named |= {f"{name}_0": BEST[name]}
-        named |= {f"{name}_{one}": POWERS[f"{name}_{one}"] for one in scale}
-    for name in [*over, *(["noise"] if len(over) == 2 else [])]:
-        named |= {f"h_{name}": _SHAPES[f"h_{name}"], f"s_{name}": _SHAPES[f"s_{name}"]}
-    named |= {"g": _SHAPES["g"]} if len(over) == 2 else {}
-    named |= {"k": _SHAPES["k"]}
-    return [dataclasses.replace(spec, name=name) for name, spec in named.items()]
-
-
-# The runs see best settings and depth at their own centre: at a reference far from it both move
-# with every exponent.
-def _chart(base: Law, over: tuple[str, ...]) -> Chart:
-    scale = [spec.name for spec in _scale(base)]
-    depths = [name for name in _own_names(over, scale) if name.startswith("h_")]
-    moved = {*depths, *(f"{name}_0" for name in over)}
-    specs = {spec.name: spec for spec in _specs(over, scale) if spec.name in moved}
-    chart = base.chart or Chart()
-
-    def shifted(values: Values, context: Values, sign: float) -> dict[str, Any]:
-        logs = {name: context[f"log_{name}_of_reference"] for name in scale}
-        powers = {f"{name}_0": _moved(values, name, logs) for name in over}
-        powers |= dict.fromkeys(depths, values["k"] * sum(logs.values()))
-        return {name: values[name] * jnp.exp(sign * log) for name, log in powers.items()}
-
-    return Chart(
-        {**chart.low, **{name: spec.low for name, spec in specs.items()}},
-        {**chart.high, **{name: spec.high for name, spec in specs.items()}},
-        lambda values, context: chart.to_natural(values, context) | shifted(values, context, -1.0),
-        lambda values, context: chart.from_natural(values, context) | shifted(values, context, 1.0),
-        chart.limits,
-    )
+    known, both = POWERS | _SHAPES | {f"{name}_0": BEST[name] for name in BEST}, len(over) == 2
+    names = [f"{name}_{one}" for name in over for one in ("0", *scale)]
+    names += [f"{one}_{name}" for name in (*over, *["noise"] * both) for one in "hs"]
+    names += [*["g"] * both, "k"]
+    return [replace(known[name], name=name) for name in names]
 
 
 #: Coordinates, beside those of the base, that recipes share: what a prior knows as ``tuned``.
@@ -204,84 +152,113 @@ EXPONENTS = {
 }
 
 
-# Best settings and depths are a recipe's own, how the best settings move is alike. At a batch that
-# is held the best rate falls with D instead of rising: a law of one setting has other exponents.
-def _scale_free(base: Law, over: tuple[str, ...]) -> ScaleFree | None:
-    known = base.scale_free
-    if known is None or len(over) < len(TUNED) or "C" in base.input_names:
-        return None
-
-    def of_params(params: Values) -> dict[str, Any]:
-        own = known.of_params({name: params[name] for name in base.parameter_names})
-        return own | {name: params[name] for name in EXPONENTS}
-
-    def to_params(target: Any, values: Values) -> dict[str, Any]:
-        own = known.to_params(target, {name: values[name] for name in known.words})
-        return own | {name: values[name] for name in EXPONENTS}
-
-    scale = [spec.name for spec in _scale(base)]
-    words = {**known.words, **EXPONENTS}
-    own_names = (name for name in _own_names(over, scale) if name not in EXPONENTS)
-    return ScaleFree(
-        known.reference,
-        words,
-        of_params,
-        to_params,
-        (known.parts or (base.name,)) + ("tuned",),
-        (*known.open, *own_names),
-    )
-
-
 @cache
 def _make_law(base: Law, over: tuple[str, ...]) -> Law:
-    scale = _scale(base)
-    only = f"{over[0]}-" if len(over) == 1 else ""
+    # The inputs that the best settings move with → the logs of the reference.
+    scale = {
+        spec.name: math.log(REFERENCE[spec.name] / spec.unit)
+        for spec in base.inputs
+        if spec.name in REFERENCE
+    }
+    bowl = _specs(over, tuple(scale))
+    own_names = tuple(spec.name for spec in bowl)
 
-    def context(inputs: Values) -> dict[str, Any]:
-        centre = {
-            f"log_{spec.name}_of_reference": jnp.mean(jnp.log(jnp.asarray(inputs[spec.name])))
-            - math.log(REFERENCE[spec.name] / spec.unit)
-            for spec in scale
-        }
-        return base.context(inputs) | centre
-
-    def logs_of(inputs: Values) -> dict[str, Any]:
+    def logs_of(inputs):
         """How far, in logs, sizes and tokens are from the reference."""
-        return {
-            spec.name: jnp.log(inputs[spec.name]) - math.log(REFERENCE[spec.name] / spec.unit)
-            for spec in scale
-        }
+        return {name: jnp.log(inputs[name]) - at for name, at in scale.items()}
 
-    def formula(*inputs: Any, **params: Any) -> Any:
+    def moved(params, name, logs):
+        """Log of the factor by which a setting moves with the size and the tokens."""
+        parts = [params[f"{name}_{of}"] * log for of, log in logs.items()]
+        return sum(parts[1:], parts[0])
+
+    def formula(*inputs, **params):
         """The base law at each row, raised by the bowl."""
         given, settings = inputs[: len(base.inputs)], inputs[len(base.inputs) :]
         own = {name: params[name] for name in base.parameter_names}
         logs = logs_of(dict(zip(base.input_names, given, strict=True)))
         z = {
-            name: jnp.log(value) - jnp.log(params[f"{name}_0"]) - _moved(params, name, logs)
+            name: jnp.log(value) - jnp.log(params[f"{name}_0"]) - moved(params, name, logs)
             for name, value in zip(over, settings, strict=True)
         }
         if len(z) == 2:
             z["noise"] = z["lr"] - params["g"] * z["batch"]
-        terms = [params[f"h_{name}"] * _bowl(params[f"s_{name}"], z[name]) for name in z]
+        # (e^(s·z) − 1 − s·z)/s²: z²/2 where s is 0, and then steeper on the side of s.
+        terms = [
+            params[f"h_{name}"]
+            * (at**2 * _phi(2, jnp.minimum(params[f"s_{name}"] * at, _STEEPEST)))
+            for name, at in z.items()
+        ]
         rise = jnp.exp(params["k"] * sum(logs.values())) * sum(terms[1:], terms[0])
         return base.function(*given, **own) * (1.0 + rise)
 
-    def best(name: str, params: Values, inputs: Values) -> Any:
+    def best(name, params, inputs):
         """The bottom of the bowl at sizes and tokens."""
-        return params[f"{name}_0"] * jnp.exp(_moved(params, name, logs_of(inputs)))
+        return params[f"{name}_0"] * jnp.exp(moved(params, name, logs_of(inputs)))
 
+    def context(inputs):
+        return base.context(inputs) | {
+            f"log_{name}_of_reference": jnp.mean(jnp.log(jnp.asarray(inputs[name]))) - at
+            for name, at in scale.items()
+        }
+
+    # The runs see best settings and depth at their own centre: at a reference far from it both move
+    # with every exponent.
+    chart = base.chart or Chart()
+    depths = [name for name in own_names if name.startswith("h_")]
+    charted = [spec for spec in bowl if spec.name in (*depths, *(f"{name}_0" for name in over))]
+
+    def move(values, context, sign):
+        logs = {name: context[f"log_{name}_of_reference"] for name in scale}
+        powers = {f"{name}_0": moved(values, name, logs) for name in over}
+        powers |= dict.fromkeys(depths, values["k"] * sum(logs.values()))
+        base_moved = (chart.to_natural if sign > 0 else chart.from_natural)(values, context)
+        return base_moved | {
+            name: values[name] * jnp.exp(-sign * log) for name, log in powers.items()
+        }
+
+    # Best settings and depths are a recipe's own, how the best settings move is alike. At a batch
+    # that is held the best rate falls with D instead of rising: a law of one setting has other
+    # exponents.
+    known, scale_free = base.scale_free, None
+    if known is not None and len(over) == len(TUNED) and "C" not in base.input_names:
+
+        def of_params(params):
+            own = known.of_params({name: params[name] for name in base.parameter_names})
+            return own | {name: params[name] for name in EXPONENTS}
+
+        def to_params(target, values):
+            own = known.to_params(target, {name: values[name] for name in known.words})
+            return own | {name: values[name] for name in EXPONENTS}
+
+        scale_free = ScaleFree(
+            known.reference,
+            {**known.words, **EXPONENTS},
+            of_params,
+            to_params,
+            (*(known.parts or (base.name,)), "tuned"),
+            (*known.open, *(name for name in own_names if name not in EXPONENTS)),
+        )
+
+    only = f"{over[0]}-" if len(over) == 1 else ""
     return derived(
         base,
         f"tuned-{only}{base.name}",
-        Derived(formula, tuned, (base, over)),
+        formula,
+        tuned,
+        (base, over),
         inputs=(*base.inputs, *(TUNED[name] for name in over)),
-        parameters=(*base.parameters, *_specs(over, [spec.name for spec in scale])),
+        parameters=(*base.parameters, *bowl),
         formula=f"({base.formula})·(1 + m^k·q({', '.join(over)}))",
         source=f"{base.source}; bowl: jaxlaw (benchmarks/tuning.md)",
-        chart=_chart(base, over),
+        chart=mirrored(
+            {**chart.low, **{spec.name: spec.low for spec in charted}},
+            {**chart.high, **{spec.name: spec.high for spec in charted}},
+            move,
+            chart.limits,
+        ),
         context=context,
-        scale_free=_scale_free(base, over),
+        scale_free=scale_free,
         best_settings={name: partial(best, name) for name in over},
-        settings_parameters=tuple(_own_names(over, [spec.name for spec in scale])),
+        settings_parameters=own_names,
     )

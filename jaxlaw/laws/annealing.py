@@ -27,13 +27,16 @@ gives either of two its own.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import jax.numpy as jnp
 
-from jaxlaw.laws._base import Law, law, power
+from jaxlaw.laws._base import Law, add_law, law, power
 from jaxlaw.laws._parameters import INPUTS, Input, exponent, positive, real
-from jaxlaw.laws.transfer import chart, context, exponential_shift, shift, signed_power, trained
+from jaxlaw.laws.transfer import chart, context, exponential_shift, shift, trained
 from jaxlaw.notes import Note
 
 _L0 = positive(0.5, 5.0, unit="nats", doc="loss after endless training")
@@ -57,11 +60,6 @@ def annealing(S1, S2, *, L0=_L0, A=replace(_A, centre={"S1": "alpha"}), C=_C, al
     return trained(S1, L0, A, alpha) - C * S2
 
 
-def _over_drops(terms, S1):
-    """The sum over the drops of each observation, (n, K) to (n,); (n,) are single drops."""
-    return jnp.sum(terms, axis=-1) if jnp.ndim(terms) > jnp.ndim(S1) else terms
-
-
 @law(
     name="multi-power",
     formula="L0 + A·S1^−α − B·Σ_k drop_k·(1 − (1 + C·η_k^−γ·S_k)^−β)",
@@ -77,7 +75,10 @@ def multi_power(
 ):  # fmt: skip
     """Every drop of the rate lowers the loss by a power law of its own, slower at high rates."""
     paid = -jnp.expm1(-beta * jnp.log1p(C * power(eta_k, -gamma) * S_k))
-    return trained(S1, L0, A, alpha) - B * _over_drops(drop * paid, S1)
+    # (n, K) of K drops each, summed to (n,); (n,) are single drops.
+    each = drop * paid
+    gained = jnp.sum(each, axis=-1) if jnp.ndim(each) > jnp.ndim(S1) else each
+    return trained(S1, L0, A, alpha) - B * gained
 
 
 _PARTS = {"annealing": ("C1", "C2"), "shift": ("B",)}
@@ -130,7 +131,11 @@ def cpt_curve_power(
     B=_B, E=_E, alpha=_EXP, beta=_EXP, zeta1=exponent(0.3, 2.0), zeta2=exponent(0.3, 2.0),
 ):  # fmt: skip
     """Annealing areas to a power of their own."""
-    annealed = C1 * signed_power(S2_pt, zeta1) + C2 * signed_power(S2_cpt, zeta2)
+    # Re-warmup makes an area negative: a power of it keeps the sign.
+    pt, cpt = (
+        jnp.sign(S2) * power(jnp.abs(S2), zeta) for S2, zeta in ((S2_pt, zeta1), (S2_cpt, zeta2))
+    )
+    annealed = C1 * pt + C2 * cpt
     return trained(S1_pt + S1_cpt, L0, A, alpha) - annealed + shift(S1_cpt, B, E, beta)
 
 
@@ -206,22 +211,15 @@ def distribution_shift_exp(S1_cpt, *, B=_B, E=_E):
     return exponential_shift(S1_cpt, B, E)
 
 
-def _share_on_pt(a2, r):
-    """What is left of the shift on the pre-training corpus at a share r of it."""
-    return -jnp.expm1(-a2 * (1 - r))
-
-
 # Figure 19 prints B = −0.526 and a2 = 5.696 for the new corpus: a shift beyond 100 nats unless β
 # is tiny. With both signs turned it is −0.526·(1 − e^(−5.696·r)). a2 is of either sign.
-def _share_on_cpt(a2, r):
-    """How the shift on the new corpus grows with a share r of it."""
-    return jnp.expm1(a2 * r)
-
-
 _WITH_REPLAY = {
-    "pt": (_share_on_pt, 0.0, "(1 − e^(−a2·(1−r)))", "on the pre-training corpus, r = r_pt"),
-    "cpt": (_share_on_cpt, 1.0, "(e^(a2·r) − 1)", "on the new corpus, r = r_cpt"),
-}
+    "pt": (
+        lambda a2, r: -jnp.expm1(-a2 * (1 - r)), 0.0, "(1 − e^(−a2·(1−r)))",
+        "on the pre-training corpus, r = r_pt",
+    ),
+    "cpt": (lambda a2, r: jnp.expm1(a2 * r), 1.0, "(e^(a2·r) − 1)", "on the new corpus, r = r_cpt"),
+}  # fmt: skip
 _REPLAYED = {"r": replace(INPUTS["r"], doc="share of the loss's own corpus in the second phase")}
 
 
@@ -235,7 +233,7 @@ def _replay(own: str) -> Law:
         formula="L0 + A·(S1_pt+S1_cpt)^−α − C1·S2_pt − C2·S2_cpt·e^(a1·r) "
         f"+ B·(1 − (1+E·S1_cpt)^−β)·{formula}",
         source=f"Wang 2025, eq. 8, loss {words}",
-        chart=chart(lambda a2: share(a2, new_alone)),
+        chart=chart(partial(share, r=new_alone)),
         context=context,
         components=_PARTS,
         continual_alone=f"cpt-curve-replay-{own}-unknown-base",
@@ -251,19 +249,6 @@ def _replay(own: str) -> Law:
     return replayed
 
 
-cpt_curve_replay_pt: Law = _replay("pt")
-cpt_curve_replay_cpt: Law = _replay("cpt")
-
-# Where it is unknown how a base model was trained, S1_pt is a parameter, the annealing before is
-# part of L0, and the last rate is taken as 0 (for S2_cpt). With a constant rate S2_cpt is the
-# rise from 0 alone, over within some 1/(1 − λ) steps, which the shift's own start resembles: fix
-# C2 (and a1) at 0; S1_cpt is rate × steps.
-_UNKNOWN = {
-    "L0": real(0.5, 5.0, unit="nats", doc="loss after endless training, as extrapolated"),
-    "S1_pt": positive(0.1, 100.0, unit="S1", doc="how long the base was trained"),
-}
-
-
 def _exceeds_curves(law, params, ranges):
     """Whether the fitted base is far beyond what its continual curves can show."""
     L0, S1_pt, seen = params["L0"], params["S1_pt"], ranges["S1_cpt"][1]
@@ -277,48 +262,39 @@ def _exceeds_curves(law, params, ranges):
     return [(Note("base-extrapolated", "warning", message, inherited=True), math.inf)]
 
 
-_PARTS_UNKNOWN = {"annealing": ("C2",), "shift": ("B",)}
-_UNKNOWN_BASE = {"context": context, "components": _PARTS_UNKNOWN, "requirements": _exceeds_curves}
+# Where it is unknown how a base model was trained, S1_pt is a parameter, the annealing before is
+# part of L0, and the last rate is taken as 0 (for S2_cpt). With a constant rate S2_cpt is the
+# rise from 0 alone, over within some 1/(1 − λ) steps, which the shift's own start resembles: fix
+# C2 (and a1) at 0; S1_cpt is rate × steps.
+def _unknown_base(known: Law, share: Callable[[Any], Any] | None = None) -> None:
+    """Register a law for curves of the continual phase alone; ``share`` as for ``chart``."""
 
+    def function(S1_cpt, S2_cpt, *r, S1_pt, **params):
+        return known.function(S1_pt, S1_cpt, 0.0, S2_cpt, *r, C1=0.0, **params)
 
-@law(
-    name="cpt-curve-unknown-base",
-    formula="L0 + A·(S1_pt+S1_cpt)^−α − C2·S2_cpt + B·(1 − (1+E·S1_cpt)^−β), S1_pt fitted",
-    source="Wang 2025, §6 and App. G",
-    chart=chart(base_known=False),
-    **_UNKNOWN_BASE,
-)
-def cpt_curve_unknown_base(
-    S1_cpt, S2_cpt,
-    *, L0=_UNKNOWN["L0"], A=_A, C2=_C, B=_B, E=_E, S1_pt=_UNKNOWN["S1_pt"], alpha=_EXP, beta=_EXP,
-):  # fmt: skip
-    """Continual pre-training of a base whose own training is not known."""
-    return trained(S1_pt + S1_cpt, L0, A, alpha) - C2 * S2_cpt + shift(S1_cpt, B, E, beta)
-
-
-def _replay_unknown_base(own: str) -> Law:
-    share, new_alone, formula, words = _WITH_REPLAY[own]
-
-    @law(
-        name=f"cpt-curve-replay-{own}-unknown-base",
-        inputs=_REPLAYED,
-        formula="L0 + A·(S1_pt+S1_cpt)^−α − C2·S2_cpt·e^(a1·r) "
-        f"+ B·(1 − (1+E·S1_cpt)^−β)·{formula}, S1_pt fitted",
-        source=f"Wang 2025, eq. 8 with App. G, loss {words}",
-        chart=chart(lambda a2: share(a2, new_alone), base_known=False),
-        **_UNKNOWN_BASE,
+    specs = {spec.name: spec for spec in known.parameters if spec.name != "C1"}
+    L0 = real(0.5, 5.0, unit="nats", doc="loss after endless training, as extrapolated")
+    specs["L0"] = replace(L0, name="L0")
+    length = positive(0.1, 100.0, unit="S1", doc="how long the base was trained")
+    order = ["L0", "A", "C2", "B", "E", "S1_pt", "alpha", "beta", "a1", "a2"]
+    specs["S1_pt"] = replace(length, name="S1_pt")
+    add_law(
+        replace(
+            known,
+            name=known.continual_alone,
+            function=function,
+            inputs=tuple(spec for spec in known.inputs if not spec.name.endswith("_pt")),
+            parameters=tuple(specs[name] for name in order if name in specs),
+            formula=f"{known.formula.replace(' − C1·S2_pt', '')}, S1_pt fitted",
+            source=f"{known.source}; base unknown: §6 and App. G",
+            chart=chart(share, base_known=False),
+            components={"annealing": ("C2",), "shift": ("B",)},
+            requirements=_exceeds_curves,
+            continual_alone="",
+        )
     )
-    def replayed(
-        S1_cpt, S2_cpt, r,
-        *, L0=_UNKNOWN["L0"], A=_A, C2=_C, B=_B, E=_E, S1_pt=_UNKNOWN["S1_pt"],
-        alpha=_EXP, beta=_EXP, a1=_IN_R, a2=_IN_R,
-    ):  # fmt: skip
-        moved = shift(S1_cpt, B, E, beta) * share(a2, r)
-        annealed = C2 * S2_cpt * jnp.exp(a1 * r)
-        return trained(S1_pt + S1_cpt, L0, A, alpha) - annealed + moved
-
-    return replayed
 
 
-cpt_curve_replay_pt_unknown_base: Law = _replay_unknown_base("pt")
-cpt_curve_replay_cpt_unknown_base: Law = _replay_unknown_base("cpt")
+_unknown_base(cpt_curve)
+for _own, (_share, _new_alone, *_) in _WITH_REPLAY.items():
+    _unknown_base(_replay(_own), partial(_share, r=_new_alone))

@@ -9,13 +9,13 @@ so that K is positive on every domain. All else is the D-CPT law's.
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Law, get, law, power
+from jaxlaw.laws._base import Law, add_law, get, power
 from jaxlaw.laws._parameters import Input, exponent, positive
 from jaxlaw.laws.mixture import dcpt
 
@@ -30,60 +30,40 @@ COEFFICIENTS = {
 }
 
 
-def _weight(centre):
-    return positive(0.03, 30.0, centre=centre, doc="weight in K, where its first term has 1")
+# Law → its inputs and weights in K, and K of them.
+_K_OF: dict[Law, tuple[tuple[str, ...], Callable[..., Any]]] = {}
 
 
-# Que 2024, eq. 12, the first weight held at 1.
-def _K1(k1):
-    return 1.0 / k1
-
-
-def _K2(k2):
-    return k2
-
-
-def _K3(k1, k2, *, w2=_weight({"k1": -1, "k2": -1})):
-    return 1.0 / k1 + w2 * k2
-
-
-def _K4(k1, k2, k3, *, w2=_weight({"k1": -1, "k2": -1}), w3=_weight({"k1": -1, "k3": 1})):
-    return 1.0 / k1 + w2 * k2 + w3 / k3
-
-
-_K_OF: dict[Law, Callable[..., Any]] = {}
-
-
-def _cross_domain(name: str, K: Callable[..., Any], formula: str, unit: dict[str, str]) -> Law:
+def _cross_domain(
+    kind: str, formula: str, unit: str, K: Callable[..., Any], *names: str, **centres: Any
+) -> None:
     """Register dcpt + F/K^μ; its inputs and parameters are dcpt's and those of K."""
-    arguments = inspect.signature(K).parameters.values()
-    weights = {spec.name for spec in arguments if spec.kind is spec.KEYWORD_ONLY}
+    weight = positive(0.03, 30.0, doc="weight in K, where its first term has 1")
+    weights = {name: replace(weight, centre=centre) for name, centre in centres.items()}
+    weights["F"] = positive(
+        0.01, 10.0, centre={names[0]: unit}, unit="nats·K^μ", doc="what K takes off at K = 1"
+    )
+    weights["mu"] = exponent(0.1, 4.0, high=20.0, doc="how the loss falls with K")
 
     def function(N, D, r, *coefficients, F, mu, **params):
-        of_K = {name: params.pop(name) for name in weights}
-        return dcpt.function(N, D, r, **params) + F * power(K(*coefficients, **of_K), -mu)
+        of_K = [params.pop(name) for name in centres]
+        return dcpt.function(N, D, r, **params) + F * power(K(*coefficients, *of_K), -mu)
 
-    added = [
-        ("F", positive(0.01, 10.0, centre=unit, unit="nats·K^μ", doc="what K takes off at K = 1")),
-        ("mu", exponent(0.1, 4.0, high=20.0, doc="how the loss falls with K")),
-    ]
-    named = inspect.signature(dcpt.function).parameters.values()
-    positional = [spec for spec in (*named, *arguments) if spec.kind is not spec.KEYWORD_ONLY]
-    keywords = [spec for spec in (*named, *arguments) if spec.kind is spec.KEYWORD_ONLY]
-    keywords += [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d) for n, d in added]
-    function.__signature__ = inspect.Signature([*positional, *keywords])
-    made = law(
-        function,
-        name=name,
-        inputs={spec.name: spec for spec in dcpt.inputs} | COEFFICIENTS,
+    made = replace(
+        dcpt,
+        name=f"dcpt-cross{kind if kind != '-k3' else ''}",
+        function=function,
+        inputs=(*dcpt.inputs, *(COEFFICIENTS[name] for name in names)),
+        parameters=(
+            *dcpt.parameters,
+            *(replace(spec, name=name) for name, spec in weights.items()),
+        ),
         formula=f"{dcpt.formula} + F/K^μ, K = {formula}",
-        source=f"Que 2024, eq. 7 and 12 ({K.__name__[1:]}, its first weight 1)",
+        source=f"Que 2024, eq. 7 and 12 ({kind[1:].upper()}, its first weight 1)",
         requirements=_unmet_trends,
-        chart=dcpt.chart,
-        context=dcpt.context,
+        power_law_terms=None,
     )
-    _K_OF[made] = K
-    return made
+    _K_OF[add_law(made)] = (*names, *centres), K
 
 
 def learnable_coefficient(law: str | Law, params: Mapping[str, Any], **coefficients: Any) -> Any:
@@ -101,17 +81,14 @@ def learnable_coefficient(law: str | Law, params: Mapping[str, Any], **coefficie
     if law not in _K_OF:
         known = ", ".join(each.name for each in _K_OF)
         raise UsageError(f"law {law.name} has no learnable coefficient; {known} have")
-    arguments = inspect.signature(_K_OF[law]).parameters.values()
+    names, K = _K_OF[law]
+    values = coefficients | {name: params[name] for name in law.parameter_names if name in params}
     try:
-        values = {
-            spec.name: (params if spec.kind is spec.KEYWORD_ONLY else coefficients)[spec.name]
-            for spec in arguments
-        }
+        return K(*(values[name] for name in names))
     except KeyError as error:
         raise UsageError(
             f"K of law {law.name} needs {error}; see jaxlaw.learnability_coefficients"
         ) from None
-    return _K_OF[law](**values)
 
 
 def in_domain(law: str | Law, params: Mapping[str, Any], **coefficients: Any) -> dict[str, Any]:
@@ -131,7 +108,15 @@ def _unmet_trends(law, params, ranges):
     return dcpt.requirements(dcpt, in_domain(law, params, **middle), ranges)
 
 
-dcpt_cross_k1: Law = _cross_domain("dcpt-cross-k1", _K1, "1/k1", {"k1": "-mu"})
-dcpt_cross_k2: Law = _cross_domain("dcpt-cross-k2", _K2, "k2", {"k2": "mu"})
-dcpt_cross: Law = _cross_domain("dcpt-cross", _K3, "1/k1 + w2·k2", {"k1": "-mu"})
-dcpt_cross_k4: Law = _cross_domain("dcpt-cross-k4", _K4, "1/k1 + w2·k2 + w3/k3", {"k1": "-mu"})
+# Que 2024, eq. 12, the first weight held at 1.
+_OF_K2, _OF_K3 = {"k1": -1, "k2": -1}, {"k1": -1, "k3": 1}
+_cross_domain("-k1", "1/k1", "-mu", lambda k1: 1.0 / k1, "k1")
+_cross_domain("-k2", "k2", "mu", lambda k2: k2, "k2")
+_cross_domain(
+    "-k3", "1/k1 + w2·k2", "-mu", lambda k1, k2, w2: 1.0 / k1 + w2 * k2, "k1", "k2", w2=_OF_K2
+)
+_cross_domain(
+    "-k4", "1/k1 + w2·k2 + w3/k3", "-mu",
+    lambda k1, k2, k3, w2, w3: 1.0 / k1 + w2 * k2 + w3 / k3,
+    "k1", "k2", "k3", w2=_OF_K2, w3=_OF_K3,
+)  # fmt: skip

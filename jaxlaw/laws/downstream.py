@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 
-from jaxlaw.laws._base import Chart, law, power
+from jaxlaw.laws._base import law, mirrored, power
 from jaxlaw.laws._parameters import Input, exponent, positive, real
 
 
@@ -38,18 +36,16 @@ def _most_bend(level, slope, context):
     return 1.0 / (context["reach"] + jnp.sqrt(level**2 + 1e-6) / (limit * slope))
 
 
-def _score_to_natural(values, context):
+def _score(values, context, sign):
+    if sign < 0:
+        bend = values["alpha"] / values["log_A"]
+        level, slope = values["beta"] * jnp.log(values["log_A"]), values["beta"] * bend
+        return {"log_A": level, "alpha": slope, "beta": bend / _most_bend(level, slope, context)}
     level, slope = values["log_A"], values["alpha"]
     bend = values["beta"] * _most_bend(level, slope, context)
     beta = slope / bend
     log_A = jnp.exp(level / beta)
     return {"log_A": log_A, "alpha": log_A * bend, "beta": beta}
-
-
-def _score_from_natural(values, context):
-    bend = values["alpha"] / values["log_A"]
-    level, slope = values["beta"] * jnp.log(values["log_A"]), values["beta"] * bend
-    return {"log_A": level, "alpha": slope, "beta": bend / _most_bend(level, slope, context)}
 
 
 def _reach(inputs):
@@ -65,11 +61,10 @@ def _reach(inputs):
     target="BLEU",
     better="high",
     delta=0.1,
-    chart=Chart(
+    chart=mirrored(
         {"log_A": -30.0, "alpha": 1e-9, "beta": 1e-6},
         {"log_A": 30.0, "alpha": 1e2, "beta": 1.0},
-        _score_to_natural,
-        _score_from_natural,
+        _score,
     ),
     context=_reach,
 )
@@ -90,9 +85,8 @@ def _around_the_mean(loss, highest):
     def moved(values, context, sign):
         return {"C": values["C"] * jnp.exp(sign * values["k"] * context["mean"])}
 
-    to_mean, from_mean = partial(moved, sign=1), partial(moved, sign=-1)
     return {
-        "chart": Chart({"C": 1e-8}, {"C": highest}, to_mean, from_mean),
+        "chart": mirrored({"C": 1e-8}, {"C": highest}, moved),
         "context": lambda inputs: {"mean": jnp.mean(jnp.asarray(inputs[loss]))},
     }
 
@@ -195,12 +189,7 @@ def _samples(inputs):
     inputs={"Df": Input("Df", "fine-tuning samples", domain="nonnegative")},
     formula="B/(D_l + Df^β) + E",
     source="Lin 2024, rectified scaling law",
-    chart=Chart(
-        {"B": 1e-8, "D_l": 1e-8},
-        {"B": 1e8, "D_l": 1e8},
-        lambda values, context: _rescale_by_s(values, context, 1),
-        lambda values, context: _rescale_by_s(values, context, -1),
-    ),
+    chart=mirrored({"B": 1e-8, "D_l": 1e-8}, {"B": 1e8, "D_l": 1e8}, _rescale_by_s),
     context=_samples,
 )
 def rectified(

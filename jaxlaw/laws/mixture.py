@@ -12,9 +12,10 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.laws._base import Chart, Constraint, PowerLawTerms, constrained, law, power
+from jaxlaw.laws._base import Chart, Constraint, PowerLawTerms, constrained, law, mirrored, power
 from jaxlaw.laws._parameters import INPUTS, exponent, positive, real
 from jaxlaw.laws._requirements import along_share, check_requirements, shares_of
+from jaxlaw.laws.scaling import EXPONENT, OF_DATA, OF_SIZE, chinchilla
 from jaxlaw.notes import Note
 
 _BILLIONS = {name: replace(INPUTS[name], unit=1e9) for name in ("N", "D")}
@@ -25,28 +26,14 @@ _TOKENS_AND_SHARE = {"D": _BILLIONS["D"], "r": replace(INPUTS["r"], above_zero=T
 # are read through softplus, ε = 0 as a hundredth, and η = 1 + exp(η1) as in the paper. The
 # third value of e is printed 0.5; −0.5 is meant.
 _COEFFICIENT_GRID = tuple(math.exp(a) for a in range(-1, 6))
-_E_GRID = tuple(math.exp(e) for e in (-1.0, -0.5, 0.0, 0.5, 1.0))
-_EXPONENT_GRID = tuple(math.log1p(math.exp(x)) for x in (-0.5, 0.0, 0.5))
 _ETA_GRID = tuple(1 + math.exp(x) for x in (-0.5, 0.0, 0.5))
-_EPS_GRID = (0.01, 0.5)
+_E = chinchilla.parameter("E")
+_A, _B = (replace(of, grid=_COEFFICIENT_GRID) for of in (OF_SIZE, OF_DATA))
+_C = positive(0.01, 10.0, grid=_COEFFICIENT_GRID, unit="nats")
+_EXP = exponent(grid=tuple(math.log1p(math.exp(x)) for x in (-0.5, 0.0, 0.5)))
+_EPS = real(0.001, 0.5, low=0.0, high=10.0, grid=(0.01, 0.5), doc="keeps r = 0 finite")
 # That grid is printed for L3 alone; those of L1, L2 and L4 are jaxlaw's own.
 _OWN_GRID = "extended from that of Que 2024, App. E.3, for L3"
-
-
-def _irreducible():
-    return positive(0.3, 3.0, grid=_E_GRID, unit="nats", doc="loss of an ideal model")
-
-
-def _coefficient(unit, centre=None):
-    return positive(0.01, 10.0, grid=_COEFFICIENT_GRID, centre=centre, unit=unit)
-
-
-def _exponent(high=10.0):
-    return exponent(grid=_EXPONENT_GRID, high=high)
-
-
-def _eps():
-    return real(0.001, 0.5, low=0.0, high=10.0, grid=_EPS_GRID, doc="keeps r = 0 finite")
 
 
 # As γ and ε grow together, C/(r+ε)^γ tends to an exponential in r (the form of L4), along a
@@ -130,29 +117,12 @@ _JOINT_TERM = Chart(
 # The mean of the term at the lowest and the highest share stands for B, and likewise for C: with B
 # and C as they are, three lanes of four were still on their way along this valley after 300
 # iterations; with the term at the highest share alone those where it falls were.
-def _exponentials_to_natural(values, context):
-    data, share = _mean_exponentials(values, context)
-    return {"B": values["B"] / data, "C": values["C"] / share}
-
-
-def _exponentials_from_natural(values, context):
-    data, share = _mean_exponentials(values, context)
+def _exponentials(values, context, sign):
+    low, high, b, c = context["r_low"], context["r_high"], values["b"], values["c"]
+    data, share = (power(b, low) + power(b, high)) / 2, (power(c, -low) + power(c, -high)) / 2
+    if sign > 0:
+        return {"B": values["B"] / data, "C": values["C"] / share}
     return {"B": values["B"] * data, "C": values["C"] * share}
-
-
-def _mean_exponentials(values, context):
-    """Means of b^r and c^−r over the lowest and the highest share."""
-    low, high = context["r_low"], context["r_high"]
-    b, c = values["b"], values["c"]
-    return (power(b, low) + power(b, high)) / 2, (power(c, -low) + power(c, -high)) / 2
-
-
-_EXPONENTIALS = Chart(
-    low={"B": 0.0, "C": 0.0},
-    high={"B": 1e8, "C": 1e8},
-    to_natural=_exponentials_to_natural,
-    from_natural=_exponentials_from_natural,
-)
 
 
 def _context(inputs):
@@ -166,14 +136,15 @@ def _context(inputs):
     }
 
 
-_N_TERM = {"N": "alpha"}
-_D_TERM = {"D": "beta"}
-
-
 def _unmet_trends(law, params, ranges):
     """Where a fitted law breaks Que's requirements on trends (App. E.3), in words."""
     N, D, r = (np.asarray(ranges[name], float) for name in ("N", "D", "r"))
     unmet = []
+
+    def warn(code, message, size=np.inf):
+        seen = code == "trend-observed"
+        unmet.append((Note(code, "warning", message, inherited=seen), size))
+
     for code, more, where in (
         ("trend-observed", shares_of(*r), "inside the observed range of r"),
         ("trend-everywhere", shares_of(0.0, 1.0), "outside the observed range, at shares up to 1"),
@@ -186,23 +157,21 @@ def _unmet_trends(law, params, ranges):
                 f"the loss rises with r between r = {at.min():.3g} and {at.max():.3g}, by "
                 f"{rise:.2%}, at the smallest D, {where}; the D-CPT law asks it to fall"
             )
-            unmet.append((Note(code, "warning", message, inherited=code == "trend-observed"), rise))
+            warn(code, message, rise)
             break
     if above > 1.01 * at_zero and r[0] > 0:
         message = (
             f"the loss jumps from {float(at_zero):.3g} at r = 0 to {float(above):.3g} just above "
             "it, and no run has r = 0: do not predict there"
         )
-        unmet.append((Note("jump-at-zero", "warning", message, inherited=False), np.inf))
+        warn("jump-at-zero", message)
     if at_zero > 1e20:
-        message = "the loss is infinite at r = 0 (eps is 0)"
-        unmet.append((Note("infinite-at-zero", "warning", message, inherited=False), np.inf))
+        warn("infinite-at-zero", "the loss is infinite at r = 0 (eps is 0)")
     # The trend in r and a loss that is not finite are checked above.
-    codes = ("adaptability", "trend in r")
     broken = [
-        f"{requirement.name} ({requirement.formula})"
-        for requirement in check_requirements(law, params, ranges)
-        if requirement.name not in codes and not requirement.observed
+        f"{one.name} ({one.formula})"
+        for one in check_requirements(law, params, ranges)
+        if one.name not in ("adaptability", "trend in r") and not one.observed
     ]
     if broken:
         message = (
@@ -234,24 +203,12 @@ _OF_SHARES = {"inputs": _BILLIONS, "requirements": _unmet_trends, "context": _co
     **_OF_SHARES,
 )
 def dcpt(
-    N,
-    D,
-    r,
-    *,
-    E=_irreducible(),
-    A=_coefficient("nats·N^α", _N_TERM),
-    B=_coefficient("nats·D^β", _D_TERM),
-    C=_coefficient("nats"),
-    alpha=_exponent(),
-    beta=_exponent(),
-    gamma=_exponent(),
-    eta=exponent(0.05, 3.0, grid=_ETA_GRID, low=1e-8, high=50.0),
-    eps=_eps(),
-):
+    N, D, r, *, E=_E, A=_A, B=_B, C=_C, alpha=_EXP, beta=_EXP, gamma=_EXP,
+    eta=exponent(0.05, 3.0, grid=_ETA_GRID, low=1e-8, high=50.0), eps=_EPS,
+):  # fmt: skip
     """The D-CPT law."""
-    return (
-        E + A * power(N, -alpha) + B * power(r, eta) * power(D, -beta) + C * power(r + eps, -gamma)
-    )
+    of_data = B * power(r, eta) * power(D, -beta)
+    return E + A * power(N, -alpha) + of_data + C * power(r + eps, -gamma)
 
 
 @law(
@@ -264,19 +221,8 @@ def dcpt(
     own_grid=_OWN_GRID,
 )
 def dcpt_l1(
-    N,
-    D,
-    r,
-    *,
-    E=_irreducible(),
-    A=_coefficient("nats·N^α", _N_TERM),
-    B=_coefficient("nats·D^β", _D_TERM),
-    C=_coefficient("nats"),
-    alpha=_exponent(),
-    beta=_exponent(),
-    gamma=_exponent(),
-    eps=_eps(),
-):
+    N, D, r, *, E=_E, A=_A, B=_B, C=_C, alpha=_EXP, beta=_EXP, gamma=_EXP, eps=_EPS
+):  # fmt: skip
     """Terms of N, D and r side by side."""
     return E + A * power(N, -alpha) + B * power(D, -beta) + C * power(r + eps, -gamma)
 
@@ -290,20 +236,11 @@ def dcpt_l1(
     own_grid=_OWN_GRID,
 )
 def dcpt_l2(
-    N,
-    D,
-    r,
-    *,
-    E=_irreducible(),
-    A=_coefficient("nats·N^α", _N_TERM),
-    B=_coefficient("nats^(1/η)·D^β", _D_TERM),
-    C=_coefficient("nats^(1/η)"),
-    alpha=_exponent(),
-    beta=_exponent(),
-    gamma=_exponent(),
-    eta=exponent(0.2, 3.0, grid=_ETA_GRID, low=0.05, high=1e3),
-    eps=_eps(),
-):
+    N, D, r,
+    *, E=_E, A=_A, B=replace(_B, unit="nats^(1/η)·D^β"), C=replace(_C, unit="nats^(1/η)"),
+    alpha=_EXP, beta=_EXP, gamma=_EXP,
+    eta=exponent(0.2, 3.0, grid=_ETA_GRID, low=0.05, high=1e3), eps=_EPS,
+):  # fmt: skip
     """Data and share joined under one exponent."""
     joint = B * power(D, -beta) + C * power(r + eps, -gamma)
     return E + A * power(N, -alpha) + power(joint, eta)
@@ -314,27 +251,18 @@ def dcpt_l2(
     formula="E + A/N^α + B·b^r/D^β + C/c^r",
     source="Que 2024, §4.2 (L4)",
     power_law_terms=_terms(lambda params, inputs: params["b"] ** inputs["r"]),
-    chart=_EXPONENTIALS,
+    chart=mirrored({"B": 0.0, "C": 0.0}, {"B": 1e8, "C": 1e8}, _exponentials),
     **_OF_SHARES,
     own_grid=_OWN_GRID,
 )
 def dcpt_l4(
-    N,
-    D,
-    r,
-    *,
-    E=_irreducible(),
-    A=_coefficient("nats·N^α", _N_TERM),
-    B=_coefficient("nats·D^β", _D_TERM),
-    C=_coefficient("nats"),
-    alpha=_exponent(),
-    beta=_exponent(),
+    N, D, r, *, E=_E, A=_A, B=_B, C=_C, alpha=_EXP, beta=_EXP,
     # Either term may rise or fall with r: starts lie on both sides of 1. With those of c above 1
     # alone, from 1.1 to 100, C was solved to zero at nine starts of ten where the loss rises, and
     # the 64 that screening chose all led to a second optimum, worse by 0.4 to 17 %.
     b=positive(0.1, 10.0, low=1e-15, high=1e15, grid=(0.6, 1.0, 1.6)),
     c=positive(0.1, 10.0, low=1e-15, high=1e15, grid=(1.6, 2.7, 7.4)),
-):
+):  # fmt: skip
     """Exponentials of the share."""
     return E + A * power(N, -alpha) + B * power(b, r) * power(D, -beta) + C * power(c, -r)
 
@@ -347,17 +275,9 @@ def dcpt_l4(
     requirements=_unmet_trends,
 )
 def dcpt_l5(
-    N,
-    D,
-    r,
-    *,
-    E=_irreducible(),
-    A=_coefficient("nats·N^α", _N_TERM),
-    B=_coefficient("nats·D^β", _D_TERM),
-    alpha=_exponent(),
-    beta=_exponent(),
+    N, D, r, *, E=_E, A=_A, B=_B, alpha=_EXP, beta=_EXP,
     sigma=positive(1e-3, 10.0, centre={"D": 1}, unit="10⁹ tokens"),
-):
+):  # fmt: skip
     """Tokens of the corpus, and what the others are worth to it."""
     return E + A * power(N, -alpha) + B * power(r * D + (1 - r) * sigma, -beta)
 
@@ -374,7 +294,7 @@ def bimix(
     B=positive(0.01, 10.0, centre={"D": "beta", "r": "alpha"}, unit="nats·D^β"),
     C=positive(0.3, 5.0, centre={"r": "alpha"}, unit="nats", doc="loss of r = 1 at D without end"),
     alpha=exponent(0.01, 0.5, low=1e-4),
-    beta=exponent(),
+    beta=EXPONENT,
 ):
     """The bivariate law: a power of the share times one of the tokens; infinite at r = 0.
 

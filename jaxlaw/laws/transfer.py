@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxlaw.laws._base import Array, Chart, power
+from jaxlaw.laws._base import Array, Chart, mirrored, power
 
 
 def trained(S1: Any, L0: Any, A: Any, alpha: Any) -> Array:
@@ -23,11 +23,6 @@ def shift(S1_cpt: Any, B: Any, E: Any, beta: Any) -> Array:
 def exponential_shift(S1_cpt: Any, B: Any, E: Any) -> Array:
     """B·(1 − e^(−E·S1_cpt)), what :func:`shift` tends to as β grows and E falls."""
     return -B * jnp.expm1(-E * S1_cpt)
-
-
-def signed_power(S2: Any, zeta: Any) -> Array:
-    """A power that is odd in S2, which re-warmup makes negative."""
-    return jnp.sign(S2) * power(jnp.abs(S2), zeta)
 
 
 # What the solvers move. With s the mean S1 of the runs and s0 their mean S1_cpt after the
@@ -57,19 +52,17 @@ def chart(
         base_known: whether S1_pt is an input, rather than a parameter.
         hidden: whether the law has a hidden pre-training curve beside its shifts.
     """
-    sizes = _SIZES[base_known] if hidden else (lambda values, context: {},) * 2
 
-    def to_natural(values, context):
-        result = sizes[0](values, context)
+    def move(values, context, sign):
+        moved = {}
+        if hidden and base_known:
+            moved = {"A": values["A"] * power(context["s"], sign * values["alpha"])}
+        elif hidden:
+            moved = (_base_to_natural if sign > 0 else _base_from_natural)(values, context)
+        move_shift = _shift_to_natural if sign > 0 else _shift_from_natural
         for end in shifts:
-            result |= _shift_to_natural(values, end, share, context["s0"])
-        return result
-
-    def from_natural(values, context):
-        result = sizes[1](values, context)
-        for end in shifts:
-            result |= _shift_from_natural(values, end, share, context["s0"])
-        return result
+            moved |= move_shift(values, end, share, context["s0"])
+        return moved
 
     low, high = ({"A": 0.0}, {"A": 1e8}) if hidden else ({}, {})
     if not base_known:
@@ -77,15 +70,7 @@ def chart(
     for end in shifts:
         low |= {"B" + end: -1e8, "E" + end: 1e-6, "beta" + end: 1e-3}
         high |= {"B" + end: 1e8, "E" + end: 1e8, "beta" + end: 50.0}
-    return Chart(low, high, to_natural, from_natural)
-
-
-def _size_to_natural(values, context):
-    return {"A": values["A"] * power(context["s"], values["alpha"])}
-
-
-def _size_from_natural(values, context):
-    return {"A": values["A"] * power(context["s"], -values["alpha"])}
+    return mirrored(low, high, move)
 
 
 # Continual curves of one base see the loss they start from, how far the hidden curve falls by
@@ -102,13 +87,6 @@ def _base_from_natural(values, context):
     at_start = values["A"] * power(S1_pt, -alpha)
     fall = at_start * shift(s0, 1.0, 1 / S1_pt, alpha)
     return {"L0": values["L0"] + at_start, "A": fall, "S1_pt": alpha * s0 / S1_pt}
-
-
-# base_known → to natural values and back.
-_SIZES = {
-    True: (_size_to_natural, _size_from_natural),
-    False: (_base_to_natural, _base_from_natural),
-}
 
 
 def _shift_to_natural(values, end, share, s0):

@@ -27,15 +27,13 @@ from jaxlaw.uncertainty import few_resamples_notes, percentile_interval, resampl
 _CLEAR = 2.0  # standard errors of a slope
 _SIGNED = {"B": (-1e3, 1e3)}  # nats at a billion tokens
 _FINE = 512  # shares at which the two laws are compared
-_NONE = (np.nan, np.nan)
-_BRACKET = "rely on the bracket, or give another split="
+_BRACKET = "rely on the bracket"
 
 
 @checked
 def inflection_ratio(
     runs: Any,
     *,
-    split: float | None = None,
     at: dict[str, float] | None = None,
     n_resamples: ResampleCount = 100,
     level: ConfidenceLevel = 0.95,
@@ -49,8 +47,6 @@ def inflection_ratio(
         runs: runs as :func:`jaxlaw.read_runs` takes or returns them, with columns N, D, r, loss:
             r the share of the corpus the loss is of. Runs with r = 0 are left out: there the
             law has no data term.
-        split: share below which and from which on runs are fitted apart; if None, between the
-            two shares where the slope in D changes its sign.
         at: N and D, in the law's own units (billions), at which the fits are compared; the
             geometric means if None. Their meeting point depends on them.
         n_resamples: number of resamples of the runs, each with random weights (exponential, a
@@ -72,7 +68,7 @@ def inflection_ratio(
         or does not hold the ratio, and where no share's trend turns.
 
     Raises:
-        UsageError: the call makes no sense, or the split leaves one side empty.
+        UsageError: the call makes no sense, or one side of the split has too few runs.
         DataError: shares without two values of D, or too few runs.
 
     Example:
@@ -91,36 +87,36 @@ def inflection_ratio(
     shares, law = seen.inputs["r"], laws.built_in("dcpt")
     notes, used = [*seen.notes], np.where(shares <= 0, 0.0, seen.weight)
     # 1. The data alone: at which shares the loss rises with D. With no change of sign nothing is
-    # fitted, unless the user gives the share at which to split.
+    # fitted.
     trends = _trends(seen, used)
-    bracket, between, flat = _bracket(trends)
     quantities: dict[str, Quantity] = {}
     facts: dict[str, Any] = {}
     if count := int((shares <= 0).sum()):  # there the law has no data term
         facts["left_out"] = count
-    if np.isnan(flat):
-        r, clear = trends["r"], trends["slope"] > _CLEAR * trends["error"]
-        sentence = "no inflection within the data: the loss " + (
-            f"rises with D up to {written(r[clear].max(), SHARE)}, and falls at no share above it"
-            if clear.any()
-            else f"falls with D at every share down to {written(r.min(), SHARE)}"
-        )
-    else:
+    r, slope, clear = trends["r"], trends["slope"], _CLEAR * trends["error"]
+    rising, bracket = r[slope > clear], (np.nan, np.nan)
+    falling = r[(slope < -clear) & (r > rising.max())] if len(rising) else rising
+    if len(falling):
+        bracket = float(rising.max()), float(falling.min())
+        inside = trends[r.between(*bracket)]
+        k = int(np.argmax(inside["slope"].to_numpy() <= 0))  # the first that does not rise
+        (r0, s0), (r1, s1) = inside[["r", "slope"]].to_numpy()[k - 1 : k + 1]
+        flat = float(r0 + (r1 - r0) * s0 / (s0 - s1))
         sentence = (
             f"the loss turns from rising to falling with D at a share of "
             f"{written_range(*bracket, SHARE)}; slopes pass zero at {{zero_slope}}"
         )
         quantities["zero_slope"], facts["bracket"] = Quantity(flat, SHARE), bracket
-    if quantities or split is not None:
-        # 2. A law for each side of the split. A side is the rows of weight above 0, so that both
-        # sides of all runs (rows 0 and 1 of the fits) and of every resample are one batch.
-        split = float(np.sqrt(np.prod(between))) if split is None else split
+        # 2. A law for each side of the split, between the shares where the slope changes its sign.
+        # A side is the rows of weight above 0, so that both sides of all runs (rows 0 and 1 of the
+        # fits) and of every resample are one batch.
+        split = float(np.sqrt(r0 * r1))
         sides = [used * (shares < split), used * (shares >= split)]
         for side, word in zip(sides, ("below", "at or above"), strict=True):
             if (side > 0).sum() < len(law.parameters):
                 raise UsageError(
                     f"{(side > 0).sum()} runs have a share {word} {split:.4g}; the law's "
-                    f"{len(law.parameters)} parameters need more: choose another split"
+                    f"{len(law.parameters)} parameters need more: add runs"
                 )
         drawn = resampled_weights(np.arange(len(seen)), n_resamples, seed, "bayesian")
         weights = [side * each for each in (np.ones(len(seen)), *drawn) for side in sides]
@@ -147,13 +143,24 @@ def inflection_ratio(
                 f"B is {below['B']:.3g} below the split and {above['B']:.3g} above it, where "
                 "negative and positive are expected"
             )
-        interval, narrow = _interval(ratio, crossings[1:], level)
-        notes += [Note("crossing-unclear", "warning", f"{one}: {_BRACKET}") for one in doubts]
-        notes += narrow
         quantities["split"] = Quantity(split, SHARE)
         if np.isfinite(ratio):
+            met, interval = crossings[1:][np.isfinite(crossings[1:])], (np.nan, np.nan)
+            notes += few_resamples_notes(len(met), level)
+            if len(met) > 1:
+                low, high = percentile_interval(met, level)
+                interval = float(low), float(high)
+                if not low <= ratio <= high:
+                    doubts.append("the resampled fits meet to one side of the ratio")
             quantities["ratio"] = Quantity(ratio, SHARE, 1.0, *interval, crossings[1:])
             sentence += "; the fits below and above {split} meet at {ratio}"
+        notes += [Note("crossing-unclear", "warning", f"{one}: {_BRACKET}") for one in doubts]
+    else:
+        sentence = "no inflection within the data: the loss " + (
+            f"rises with D up to {written(rising.max(), SHARE)}, and falls at no share above it"
+            if len(rising)
+            else f"falls with D at every share down to {written(r.min(), SHARE)}"
+        )
     units = {spec.name: seen.scale[spec.name] * spec.unit for spec in law.inputs}
     return Answer(
         kind="inflection ratio", sentence=sentence, quantities=quantities,
@@ -192,23 +199,6 @@ def _within(values: np.ndarray, group: np.ndarray, weight: np.ndarray) -> np.nda
     return values - means[group]
 
 
-def _bracket(
-    trends: pd.DataFrame,
-) -> tuple[tuple[float, float], tuple[float, float], float]:
-    """Between which shares the trend surely turns, between which slopes pass zero, and where."""
-    r, slope, clear = trends["r"], trends["slope"], _CLEAR * trends["error"]
-    rising = r[slope > clear]
-    falling = r[(slope < -clear) & (r > rising.max())] if len(rising) else rising
-    if not len(falling):
-        return _NONE, _NONE, np.nan
-    low, high = rising.max(), falling.min()
-    inside = trends[(r >= low) & (r <= high)]
-    k = int(np.argmax(inside["slope"].to_numpy() <= 0))  # the first that does not rise
-    (r0, s0), (r1, s1) = inside[["r", "slope"]].to_numpy()[k - 1 : k + 1]
-    flat = r0 + (r1 - r0) * s0 / (s0 - s1)
-    return (float(low), float(high)), (float(r0), float(r1)), float(flat)
-
-
 def _crossings(
     fits: Refits, at: dict[str, float], split: float, shares: np.ndarray
 ) -> tuple[np.ndarray, bool]:
@@ -229,20 +219,3 @@ def _crossings(
             met = r[turns] + share * (r[turns + 1] - r[turns])
             result[k] = met[np.argmin(np.abs(np.log(met / split)))]
     return result, bool((apart[0][1:] * apart[0][:-1] <= 0).sum() > 1)
-
-
-def _interval(
-    ratio: float, crossings: np.ndarray, level: float
-) -> tuple[tuple[float, float], list[Note]]:
-    """Percentiles of the resampled crossings, and what is wrong with them."""
-    met = crossings[np.isfinite(crossings)]
-    if not np.isfinite(ratio):
-        return _NONE, []
-    notes = few_resamples_notes(len(met), level)
-    if len(met) < 2:
-        return _NONE, notes
-    low, high = percentile_interval(met, level)
-    if not low <= ratio <= high:
-        message = f"the resampled fits meet to one side of the ratio: {_BRACKET}"
-        notes.append(Note("crossing-unclear", "warning", message))
-    return (float(low), float(high)), notes

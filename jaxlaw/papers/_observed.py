@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.interpolate import PchipInterpolator
+from scipy.optimize import isotonic_regression, least_squares
+from scipy.stats import t
 
 from jaxlaw._answer import Answer
 from jaxlaw._arrays import numbers_of
@@ -111,7 +114,6 @@ def observed_transfer(
     scratch: Any,
     continual: Any,
     *,
-    by: str = "N",
     columns: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Effective data transferred and compute saved of observed curves (Zheng 2024, figure 2).
@@ -126,14 +128,13 @@ def observed_transfer(
         scratch: columns ``N``, ``D`` and ``loss``, a row for each point of a curve from scratch:
             a file, a DataFrame, or a dict of arrays.
         continual: the same columns of curves from a base.
-        by: column that pairs the curves; one curve from scratch for each of its values.
         columns: name → column of both tables, where they are called otherwise.
 
     Returns:
-        A row for each point of the continual curves whose size has one from scratch: ``N`` (or
-        ``by``), ``D``, ``loss``, ``scratch_D``, ``transferred`` (scratch_D − D) and ``saved``
-        ((C_scratch − C_continual)/C_scratch at 6·N·D FLOPs). NaN where the curve from scratch has
-        no such loss: it has not come down to it, or starts below it.
+        A row for each point of the continual curves whose size has one from scratch: ``N``, ``D``,
+        ``loss``, ``scratch_D``, ``transferred`` (scratch_D − D) and ``saved`` ((C_scratch −
+        C_continual)/C_scratch at 6·N·D FLOPs). NaN where the curve from scratch has no such loss:
+        it has not come down to it, or starts below it.
 
     Raises:
         DataError: a column is missing, no curve has a partner, or none of their losses meet.
@@ -146,25 +147,31 @@ def observed_transfer(
         >>> print(f"{table['saved'].median():.0%}")
         50%
     """
-    ours, theirs = (
-        _curves(table, what, by, columns or {})
-        for table, what in ((continual, "continual"), (scratch, "scratch"))
-    )
-    shared = [value for value in ours if value in theirs]
+    curves = []
+    needed = {"N": ", which pairs the curves", "D": ", the tokens", "loss": ""}
+    for name, given in {"continual": continual, "scratch": scratch}.items():
+        name = f"the {name} table"
+        table = read_columns(given, needed, (), columns or {}, texts=["N"], name=name).table
+        table = table[np.isfinite(table[["D", "loss"]]).all(axis=1) & (table["D"] > 0)]
+        if table.empty:
+            raise DataError(f"no row of {name} has a finite loss and tokens above 0")
+        curves.append({size: part.sort_values("D") for size, part in table.groupby("N")})
+    ours, theirs = curves
+    shared = [size for size in ours if size in theirs]
     if not shared:
         raise DataError(
-            f"no {by} has a curve of both kinds: scratch has {listed(theirs)}, continual "
+            f"no N has a curve of both kinds: scratch has {listed(theirs)}, continual "
             f"{listed(ours)}"
         )
-    table = pd.concat([ours[value] for value in shared], ignore_index=True)
+    table = pd.concat([ours[size] for size in shared], ignore_index=True)
     table["scratch_D"] = np.concatenate(
-        [_tokens_at(theirs[value], ours[value]["loss"].to_numpy()) for value in shared]
+        [_tokens_at(theirs[size], ours[size]["loss"].to_numpy()) for size in shared]
     )
     if table["scratch_D"].isna().all():
         raise DataError("no continual loss lies within the losses of the curve from scratch")
     table["transferred"] = table["scratch_D"] - table["D"]
     table["saved"] = 1 - table["D"] / table["scratch_D"]
-    return table[[by, "D", "loss", "scratch_D", "transferred", "saved"]]
+    return table[["N", "D", "loss", "scratch_D", "transferred", "saved"]]
 
 
 @checked
@@ -204,21 +211,19 @@ def transfer_law(
         >>> round(law.k, 6), round(law.a, 6), round(law.b, 6)
         (2.0, 0.6, 0.3)
     """
-    from scipy.stats import t
-
     needed = {"N": ", the parameters", "D": ", the tokens", "transferred": ""}
     read = read_columns(transfers, needed, (), columns or {}, name="table")
     table = read.table[np.isfinite(read.table).all(axis=1)]
     table = table[(table["N"] > 0) & (table["D"] > 0) & (table["D"] + table["transferred"] > 0)]
     positive, sizes = table[table["transferred"] > 0], table["N"].unique()
-    if positive["N"].nunique() < 2 or positive["D"].nunique() < 2 or len(positive) < 3:
+    if positive[["N", "D"]].nunique().min() < 2 or len(positive) < 3:
         raise DataError(
             f"{read.source} has {len(positive)} rows with data transferred, of "
             f"{positive['N'].nunique()} sizes; the law needs three or more, of two sizes and two "
             "numbers of tokens"
         )
     coefficients, scatter = _least_squares(table)
-    notes, interval = [], {}
+    notes, reach = [], np.full(3, np.nan)
     if len(positive) < len(table):
         message = (
             f"{len(table) - len(positive)} of {len(table)} points transfer nothing: the law has "
@@ -230,21 +235,18 @@ def transfer_law(
         others = np.array([_least_squares(rows)[0] for rows in without])
         spread = np.sqrt((len(sizes) - 1) * others.var(axis=0))
         reach = spread * t.ppf((1 + level) / 2, len(sizes) - 1)
-        low, high = coefficients - reach, coefficients + reach
-        interval = dict(zip("kab", zip(low, high, strict=True), strict=True))
-        interval["k"] = np.exp(interval["k"])
     else:
         message = f"{len(sizes)} sizes are too few to leave one out: no interval; add sizes"
         notes.append(Note("few-resamples", "warning", message))
-    log_k, a, b = coefficients.tolist()
-    values = {"k": math.exp(log_k), "a": a, "b": b, "scatter": scatter}
-    none = (math.nan, math.nan)
+    numbers = np.stack([coefficients, coefficients - reach, coefficients + reach])
+    numbers[:, 0] = np.exp(numbers[:, 0])
     return Answer(
         kind="transfer law", sentence="tokens transferred = {k} · D^{a} · N^{b}", level=level,
         quantities={
-            name: Quantity(value, "", 1.0, *map(float, interval.get(name, none)))
-            for name, value in values.items()
-        },
+            name: Quantity(value, "", 1.0, low, high)
+            for name, (value, low, high) in zip("kab", numbers.T.tolist(), strict=True)
+        }
+        | {"scatter": Quantity(scatter)},
         tables={"table": table[["N", "D", "transferred"]].reset_index(drop=True)},
         units={"N": ("parameters", 1.0), "D": ("tokens", 1.0), "transferred": ("tokens", 1.0)},
         notes=tuple(notes),
@@ -253,8 +255,6 @@ def transfer_law(
 
 def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
     """The coefficients (3,) log k, a and b, and the standard deviation of what they leave."""
-    from scipy.optimize import least_squares
-
     log_D, log_N = np.log(table["D"].to_numpy()), np.log(table["N"].to_numpy())
     needed, more = np.log(table["D"] + table["transferred"]).to_numpy(), table["transferred"] > 0
     # Centred, or the logs and their constant are nearly one direction.
@@ -270,22 +270,8 @@ def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
     return np.append(log_k, best.x[1:]), scatter
 
 
-def _curves(table: Any, what: str, by: str, columns: Mapping[str, str]) -> dict[Any, pd.DataFrame]:
-    """The points of each curve, tokens rising, by what pairs it."""
-    needed = {by: ", which pairs the curves", "D": ", the tokens", "loss": ""}
-    name = f"the {what} table"
-    table = read_columns(table, needed, (), columns, texts=[by], name=name).table
-    good = np.isfinite(table[["D", "loss"]]).all(axis=1) & (table["D"] > 0)
-    if not good.any():
-        raise DataError(f"no row of {name} has a finite loss and tokens above 0")
-    return {value: part.sort_values("D") for value, part in table[good].groupby(by, sort=True)}
-
-
 def _tokens_at(curve: pd.DataFrame, loss: np.ndarray) -> np.ndarray:
     """Tokens at which the curve reaches each loss; NaN if it never does."""
-    from scipy.interpolate import PchipInterpolator
-    from scipy.optimize import isotonic_regression
-
     fitted = isotonic_regression(curve["loss"].to_numpy(), increasing=False)
     first = fitted.blocks[:-1]  # where each level begins; its points count as one, in their middle
     levels = fitted.x[first]

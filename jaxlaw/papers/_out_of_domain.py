@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from scipy.optimize import nnls
 
 from jaxlaw._answer import Answer
 from jaxlaw._quantities import Quantity
@@ -26,7 +26,6 @@ _POINTS = 200  # of the curves, that are drawn and saved
 def out_of_domain(
     observed: Any,
     *,
-    nonnegative: bool = True,
     columns: Mapping[str, str] | None = None,
     n_resamples: ResampleCount = 1000,
     seed: Seed = 0,
@@ -37,7 +36,6 @@ def out_of_domain(
     Args:
         observed: file, table or dict with the losses ``loss_pt``, ``loss_cpt`` and ``loss_ood``
             at the same points, in nats, and ``run`` where they are of several.
-        nonnegative: whether weights are 0 or more; else any.
         columns: name → column, where they are called otherwise.
         n_resamples: number of resamples for the intervals, of whole runs where there are 8 or
             more, else of consecutive pieces of the curves: neighbours are not independent.
@@ -45,9 +43,9 @@ def out_of_domain(
         level: confidence level of the intervals.
 
     Returns:
-        Answer with ``weight_pt`` and ``weight_cpt``, λ1' and λ2'; ``balance``, λ1 of the equivalent
-        balance problem, λ1'/(λ1' + λ2'): what is best for it is best for L_ood (left out where a
-        weight is negative, so that there is none); ``r2`` and ``rmse`` in nats of the observed
+        Answer with ``weight_pt`` and ``weight_cpt``, λ1' and λ2', 0 or more; ``balance``, λ1 of the
+        equivalent balance problem, λ1'/(λ1' + λ2'): what is best for it is best for L_ood;
+        ``r2`` and ``rmse`` in nats of the observed
         losses. Fact ``binding`` names a weight that is held at 0.
 
     Raises:
@@ -64,7 +62,25 @@ def out_of_domain(
     Shell:
         jaxlaw plan out-of-domain losses.csv -c loss_ood=code_loss
     """
-    table, cuts = _read_losses(observed, columns or {})
+    needed, optional = dict.fromkeys(_OBSERVED, ", a loss at every point"), ("run", "step")
+    runs = read_columns(observed, needed, optional, columns or {}, texts=("run",), name="observed")
+    table = runs.table.reset_index(drop=True)
+    for name in _OBSERVED:
+        refuse_rows(runs, name, ~np.isfinite(table[name].to_numpy()), "leave such rows out")
+    if len(table) < 3:
+        raise DataError(f"{len(table)} points cannot determine two weights; give three or more")
+    # Runs together, and where one piece to resample ends and the next begins.
+    cuts = [0, len(table)]
+    if "run" in table:
+        table = table.sort_values("run", kind="stable", ignore_index=True)
+        cuts = [0, *table.groupby("run", sort=False).size().cumsum()]
+    if len(cuts) <= 8:
+        each = max(-(-_BLOCKS // (len(cuts) - 1)), 2)
+        pieces = [
+            np.linspace(a, b, min(each, b - a) + 1).round().astype(int)[1:]
+            for a, b in zip(cuts, cuts[1:], strict=False)
+        ]
+        cuts = [0, *np.concatenate(pieces)]
     losses = table[list(_OBSERVED)].to_numpy()
     both, target = losses[:, :2], losses[:, 2]
     correlation = both[:, 0] @ both[:, 1] / np.sqrt(np.prod((both**2).sum(axis=0)))
@@ -74,39 +90,35 @@ def out_of_domain(
             "add curves of other rates, replay ratios or steps"
         )
     # The triangular factor of a piece has the same least-squares problem in three rows.
-    factors = [np.linalg.qr(piece, mode="r") for piece in np.split(losses, cuts)]
+    factors = [np.linalg.qr(piece, mode="r") for piece in np.split(losses, cuts[1:-1])]
     member = np.repeat(np.arange(len(factors)), [len(factor) for factor in factors])
     drawn = resampled_weights(np.arange(len(factors)), n_resamples, seed)
     counts = np.vstack([np.ones(len(factors)), drawn])
     rows = np.concatenate(factors)
     weights = np.array(
-        [_least_squares(rows * np.sqrt(each)[member, None], nonnegative) for each in counts]
+        [nnls(each[:, :2], each[:, 2])[0] for each in rows * np.sqrt(counts)[:, member, None]]
     )
-    mixture, total = both @ weights[0], weights.sum(axis=1)
-    valid = (weights >= 0).all(axis=1) & (total > 0)
-    values = {
-        "weight_pt": weights[:, 0], "weight_cpt": weights[:, 1],
-        "balance": np.where(valid, weights[:, 0] / np.where(valid, total, 1.0), np.nan),
-    }  # fmt: skip
+    mixture = both @ weights[0]
+    with np.errstate(invalid="ignore"):  # both may be 0
+        values = {
+            "weight_pt": weights[:, 0], "weight_cpt": weights[:, 1],
+            "balance": weights[:, 0] / weights.sum(axis=1),
+        }  # fmt: skip
     square = np.mean((target - mixture) ** 2)
     r2, rmse = float(1 - square / np.var(target)), float(np.sqrt(square))
     bounds, none = intervals(values, level), (np.nan, np.nan)
     quantities = {
         name: Quantity(float(column[0]), "", 1.0, *bounds.get(name, none), column[1:])
         for name, column in values.items()
-        if name != "balance" or valid[0]
+        if not np.isnan(column[0])
     }
-    doubts = []
+    notes = []
     if r2 < _POOR:
-        doubts.append(
+        message = (
             f"the mixture explains little of these losses (R² {r2:.3f}, RMSE {rmse:.3g}); the "
             "paper too warns that not every validation set is one: plan by its own curves"
         )
-    if (weights[0] < 0).any():
-        doubts.append(
-            "a weight is negative: this is no balance of the two losses, and what lowers one of "
-            "them lifts this one; leave nonnegative= at True for a balance"
-        )
+        notes.append(Note("poor-mixture", "warning", message))
     zero = [name for name, w in zip(("λ1'", "λ2'"), weights[0], strict=True) if w == 0]
     shown = table.assign(mixture=mixture).iloc[:: -(-len(table) // _POINTS)]
     return Answer(
@@ -114,39 +126,7 @@ def out_of_domain(
         sentence="the loss is {weight_pt} of that on the pre-training corpus and {weight_cpt} of "
         "that on the new one, R² {r2}, RMSE {rmse}",
         quantities=quantities | {"r2": Quantity(r2), "rmse": Quantity(rmse, "nats")},
-        notes=tuple(Note("poor-mixture", "warning", doubt) for doubt in doubts),
+        notes=tuple(notes),
         facts={"binding": f"{zero[0]} at 0"} if zero else {},
         level=level, curves={"losses": shown},
     )  # fmt: skip
-
-
-def _read_losses(observed: Any, columns: Mapping[str, str]) -> tuple[pd.DataFrame, list[int]]:
-    """The losses, runs together, and where one piece to resample ends and the next begins."""
-    needed, optional = dict.fromkeys(_OBSERVED, ", a loss at every point"), ("run", "step")
-    runs = read_columns(observed, needed, optional, columns, texts=("run",), name="observed")
-    table = runs.table.reset_index(drop=True)
-    for name in _OBSERVED:
-        refuse_rows(runs, name, ~np.isfinite(table[name].to_numpy()), "leave such rows out")
-    if len(table) < 3:
-        raise DataError(f"{len(table)} points cannot determine two weights; give three or more")
-    bounds = [0, len(table)]
-    if "run" in table:
-        table = table.sort_values("run", kind="stable", ignore_index=True)
-        bounds = [0, *table.groupby("run", sort=False).size().cumsum()]
-    if len(bounds) > 8:
-        return table, bounds[1:-1]
-    each = max(-(-_BLOCKS // (len(bounds) - 1)), 2)
-    ends = [
-        np.linspace(a, b, min(each, b - a) + 1).round().astype(int)[1:]
-        for a, b in zip(bounds, bounds[1:], strict=False)
-    ]
-    return table, np.concatenate(ends)[:-1].tolist()
-
-
-def _least_squares(rows: np.ndarray, nonnegative: bool) -> np.ndarray:
-    """The (2,) weights of the first two columns that come nearest to the third."""
-    from scipy.optimize import nnls
-
-    if nonnegative:
-        return nnls(rows[:, :2], rows[:, 2])[0]
-    return np.linalg.lstsq(rows[:, :2], rows[:, 2])[0]

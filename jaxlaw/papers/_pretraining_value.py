@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+from scipy.optimize import isotonic_regression
 
 from jaxlaw import laws
 from jaxlaw._answer import Answer
@@ -117,7 +118,19 @@ def pretraining_value(
         if value is not None:
             checked_number(name, value, "positive" if name == "target" else "nonnegative")
     check_resamples(n_resamples)
-    table = _read_checkpoints(checkpoints, columns or {})
+    needed = dict.fromkeys(("Dp", "score"), ", of the finetuned checkpoints")
+    runs = read_columns(checkpoints, needed, ("cross_entropy",), columns or {}, name="checkpoints")
+    for name, column in runs.table.items():
+        bad = ~(np.isfinite(column) & (column > 0)).to_numpy()
+        refuse_rows(runs, str(name), bad, "checkpoints need finite numbers above 0")
+    again = runs.table["Dp"].duplicated().to_numpy()
+    refuse_rows(runs, "Dp", again, "several checkpoints have it; give their mean score once")
+    if len(runs.table) < FEWEST:
+        raise DataError(
+            f"{len(runs.table)} checkpoints cannot determine the law's three parameters; finetune "
+            f"{FEWEST} or more"
+        )
+    table = runs.table.sort_values("Dp", kind="stable", ignore_index=True)
     Dp, scores = table["Dp"].to_numpy(), table["score"].to_numpy()
     at = checked_number("at", 2 * Dp[-1] if at is None else at)
     if at <= Dp[-1]:
@@ -225,23 +238,6 @@ def pretraining_value(
     )  # fmt: skip
 
 
-def _read_checkpoints(checkpoints: Any, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Checkpoints by Dp."""
-    needed = dict.fromkeys(("Dp", "score"), ", of the finetuned checkpoints")
-    runs = read_columns(checkpoints, needed, ("cross_entropy",), columns, name="checkpoints")
-    for name, values in runs.table.items():
-        bad = ~(np.isfinite(values) & (values > 0)).to_numpy()
-        refuse_rows(runs, str(name), bad, "checkpoints need finite numbers above 0")
-    again = runs.table["Dp"].duplicated().to_numpy()
-    refuse_rows(runs, "Dp", again, "several checkpoints have it; give their mean score once")
-    if len(runs.table) < FEWEST:
-        raise DataError(
-            f"{len(runs.table)} checkpoints cannot determine the law's three parameters; finetune "
-            f"{FEWEST} or more"
-        )
-    return runs.table.sort_values("Dp", kind="stable", ignore_index=True)
-
-
 class _Order(NamedTuple):
     """Whether scores fall and rise by more than their scatter, which is a share of one score."""
 
@@ -263,8 +259,6 @@ def _order(x: np.ndarray, y: np.ndarray, noise: float, versions: int = 1000) -> 
     and their break are five parameters, which leave n − 5 degrees of freedom; what is known
     beforehand adds its own.
     """
-    from scipy.optimize import isotonic_regression
-
     x, steps = x - x.mean(), np.arange(len(x))
     breaks = [steps < k for k in range(2, len(x) - 1)]
     lines = [(left, left * x, ~left, ~left * x) for left in breaks]

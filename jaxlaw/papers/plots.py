@@ -60,8 +60,7 @@ def out_of_domain(plan: Answer, ax: Axes | None = None) -> Axes:
         end_labels.append(
             curve(ax, part, at, "mixture", shade, "mixture" if run is None else str(run))
         )
-    sign = "+" if plan.weight_cpt >= 0 else "−"
-    title = f"{plan.weight_pt:.3g}·L_pt {sign} {abs(plan.weight_cpt):.3g}·L_cpt, R² {plan.r2:.3f}"
+    title = f"{plan.weight_pt:.3g}·L_pt + {plan.weight_cpt:.3g}·L_cpt, R² {plan.r2:.3f}"
     xlabel = "step" if "step" in table else "point of the curve"
     return finish(
         ax, xlabel, "loss on the other set (nats)", title, end_labels, margins={"x": 0.02}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, partial, reduce
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._areas import areas, phase_areas
 from jaxlaw._typed import LogNoise, Seed, StepCount, checked
-from jaxlaw.data import area_options, areas_along, learnability_coefficients
+from jaxlaw.data import area_options, areas_along, drops_along, learnability_coefficients
 from jaxlaw.schedules import constant, parse, two_stage, warmup, wsd
 
 Inputs = dict[str, np.ndarray]
@@ -52,36 +52,14 @@ def _table(design: Mapping[str, Any]) -> Inputs:
     return {name: runs[name].to_numpy() for name in runs if not name.startswith("_")}
 
 
+_DESIGNS = _read("designs.toml")
+_PROBES: dict[str, list[float]] = _DESIGNS["probes"]
 _TABLES = {
-    name: partial(_table, design)
-    for design in _read("designs.toml")["design"]
-    for name in design["names"]
+    name: partial(_table, design) for design in _DESIGNS["design"] for name in design["names"]
 }
-
-
-def _que_general() -> Inputs:
-    domain = _TABLES["dcpt"]()
-    return domain | {"r": np.round(1 - domain["r"], 12)}
-
-
-def _isik_losses() -> Inputs:
-    """The losses that downstream-ce has there."""
-    p = TRUTHS["downstream-ce"]
-    return {"cross_entropy": p["E"] + p["A"] / _TABLES["downstream-ce"]()["Dp"] ** p["alpha"]}
 
 
 # ---------------------------------------------------------------- several domains
-
-# Domain: floor and drop in nats, rate. They are ours, chosen so that neither k1 nor k2 alone orders
-# the domains as K does.
-_PROBES = {
-    "code": (0.75, 0.30, 0.9),
-    "math": (0.95, 0.62, 0.7),
-    "law": (1.20, 0.95, 0.8),
-    "music": (0.55, 0.80, 1.2),
-    "chemistry": (1.45, 0.42, 0.6),
-    "medical": (1.75, 1.30, 1.0),
-}
 
 
 @checked
@@ -106,18 +84,11 @@ def early_curves(noise: LogNoise = 0.0, seed: Seed = 0, steps: StepCount = 20_00
         (18, ['chemistry', 'code'])
     """
     step = np.arange(0, steps + 1, 1000)
+    floor, drop, rate = np.array([*_PROBES.values()]).T[:, :, None]
     normal = np.random.default_rng(seed).standard_normal((len(_PROBES), len(step)))
-    parts = [
-        pd.DataFrame(
-            {
-                "domain": domain,
-                "step": step,
-                "loss": (floor + drop * (1 + step / 1000) ** -rate) * np.exp(noise * drawn),
-            }
-        )
-        for (domain, (floor, drop, rate)), drawn in zip(_PROBES.items(), normal, strict=True)
-    ]
-    return pd.concat(parts, ignore_index=True)
+    loss = (floor + drop * (1 + step / 1000) ** -rate) * np.exp(noise * normal)
+    columns = {"domain": np.repeat([*_PROBES], len(step)), "step": np.tile(step, len(_PROBES))}
+    return pd.DataFrame(columns | {"loss": loss.ravel()})
 
 
 @cache
@@ -145,19 +116,8 @@ _PT_STEPS, _CPT_STEPS = 40_000, 10_000
 _SIZES = (106e6, 594e6, 1720e6)  # table 1, settings A, C and D
 _SHARES = (0.0, 0.2, 0.33, 0.5, 0.67, 0.8)  # of the pre-training corpus
 
-#: Schedules of the loss curves by name, as lines for :func:`jaxlaw.schedules.parse`. The last two
-#: warm up again, so that S2 begins below 0.
-LINES: Mapping[str, str] = {
-    "stable": "constant:lr=2e-4,steps=40000",
-    "wsd": "wsd:peak=2e-4,steps=40000,final=2e-5",
-    "cosine": "cosine:peak=2e-4,steps=40000,final=2e-5",
-    "stable then wsd": "constant:lr=2e-4,steps=40000+wsd:peak=2e-4,steps=10000",
-    "stable then constant": "constant:lr=2e-4,steps=40000+constant:lr=1e-4,steps=10000",
-    "wsd then cosine": "wsd:peak=2e-4,steps=40000,final=2e-5"
-    "+cosine:peak=2e-4,steps=10000,warmup=500",
-    "cosine then cosine": "cosine:peak=2e-4,steps=40000,final=2e-5"
-    "+cosine:peak=1e-4,steps=10000,final=2e-5,warmup=500",
-}
+#: Schedules of the loss curves by name, as lines for :func:`jaxlaw.schedules.parse`.
+LINES: Mapping[str, str] = _DESIGNS["lines"]
 
 
 def _annealing_design() -> Inputs:
@@ -172,17 +132,14 @@ def _annealing_design() -> Inputs:
 
 def _stages() -> Inputs:
     """A constant rate, and falls to lower ones at step 8,000: at most one drop at a point."""
-    steps = np.arange(500, 24_001, 500)
-    base = constant(3e-4, 24_000)
-    flat = areas(base, at=steps).S1
-    parts = [np.stack([flat, np.zeros(len(flat)), np.full(len(flat), 3e-4), flat])]
     after = 8_000 + np.unique(np.geomspace(10, 16_000, 18).astype(int))
-    for low in (2e-4, 9e-5, 3e-5, 3e-6):
-        S1 = areas(two_stage(3e-4, low, 24_000, 8_000), at=after).S1
-        since = S1 - 8_000 * 3e-4
-        ones = np.ones(len(S1))
-        parts.append(np.stack([S1, (3e-4 - low) * ones, low * ones, since]))
-    return dict(zip(("S1", "drop", "eta_k", "S_k"), np.concatenate(parts, axis=1), strict=True))
+    parts = []
+    for low in (3e-4, 2e-4, 9e-5, 3e-5, 3e-6):
+        schedule = two_stage(3e-4, low, 24_000, 8_000)
+        at = np.arange(500, 24_001, 500) if low == 3e-4 else after
+        drops = drops_along(schedule, at, area_options())
+        parts.append({"S1": areas(schedule, at=at).S1} | {k: v[:, 0] for k, v in drops.items()})
+    return reduce(_together, parts)
 
 
 def _continual(points: int = 20) -> Inputs:
@@ -193,25 +150,16 @@ def _continual(points: int = 20) -> Inputs:
     return {name: area.ravel() for name, area in areas_of_phases.items()}
 
 
+def _together(first: Inputs, then: Inputs) -> Inputs:
+    return {name: np.concatenate([first[name], then[name]]) for name in first}
+
+
 def _both_phases() -> Inputs:
     """Pre-training and continual curves together."""
-    before, after = _annealing_design(), _continual()
+    before = _annealing_design()
     none = np.zeros(len(before["S1"]))
     first = {"S1_pt": before["S1"], "S1_cpt": none, "S2_pt": before["S2"], "S2_cpt": none}
-    return {name: np.concatenate([first[name], after[name]]) for name in first}
-
-
-def _sizes() -> Inputs:
-    """Three model sizes on all curves."""
-    return _repeat(_both_phases(), "N", _SIZES)
-
-
-def _batches() -> Inputs:
-    """Continual curves at two batch sizes, areas counted in tokens of the first."""
-    runs = _both_phases()
-    again = _repeat(_continual(), "b", (1.0,))
-    runs["b"] = np.zeros(len(runs["S1_pt"]))
-    return {name: np.concatenate([runs[name], again[name]]) for name in runs}
+    return _together(first, _continual())
 
 
 def _shift_alone() -> Inputs:
@@ -227,9 +175,8 @@ def _replay(own: str, points: int = 20) -> Inputs:
     started = before["S1_cpt"] > 0
     before = {name: column[~started] for name, column in before.items()}
     after = _repeat(_continual(points), "r", _SHARES)
-    before["r"] = np.ones(len(before["S1_pt"]))
-    runs = {name: np.concatenate([before[name], after[name]]) for name in before}
-    return runs if own == "pt" else runs | {"r": np.round(1 - runs["r"], 12)}
+    runs = _together(_repeat(before, "r", (1.0,)), after)
+    return runs if own == "pt" else _turned(runs)
 
 
 def _unknown_base(own: str | None) -> Inputs:
@@ -247,7 +194,12 @@ def _unknown_base(own: str | None) -> Inputs:
     if own is None:
         return inputs
     inputs = _repeat(inputs, "r", _SHARES)
-    return inputs if own == "pt" else inputs | {"r": np.round(1 - inputs["r"], 12)}
+    return inputs if own == "pt" else _turned(inputs)
+
+
+def _turned(inputs: Inputs) -> Inputs:
+    """The same runs by the share of the other corpus."""
+    return inputs | {"r": np.round(1 - inputs["r"], 12)}
 
 
 def _repeat(inputs: Inputs, name: str, values: tuple[float, ...]) -> Inputs:
@@ -258,29 +210,36 @@ def _repeat(inputs: Inputs, name: str, values: tuple[float, ...]) -> Inputs:
 
 # ---------------------------------------------------------------- the tables
 
+_OF_ISIK = TRUTHS["downstream-ce"]
 _CROSS = ("-k1", "-k2", "", "-k4")
 
 #: Experiment → its design.
 DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
     {
         **_TABLES,
-        "dcpt-general": _que_general,
+        "dcpt-general": lambda: _turned(_TABLES["dcpt"]()),
         **{f"dcpt-cross{k}": partial(several_domains, f"dcpt-cross{k}") for k in _CROSS},
-        "downstream-bleu-ce": _isik_losses,
+        # The losses that downstream-ce has there.
+        "downstream-bleu-ce": lambda: {
+            "cross_entropy": _OF_ISIK["E"]
+            + _OF_ISIK["A"] / _TABLES["downstream-ce"]()["Dp"] ** _OF_ISIK["alpha"]
+        },
         "annealing": _annealing_design,
         "multi-power": _stages,
-        "cpt-curve": _both_phases,
-        "cpt-curve-exp": _both_phases,
-        "cpt-curve-power": _both_phases,
-        "cpt-curve-n": _sizes,
-        "cpt-curve-batch": _batches,
+        **{f"cpt-curve{form}": _both_phases for form in ("", "-exp", "-power")},
+        "cpt-curve-n": lambda: _repeat(_both_phases(), "N", _SIZES),
+        # Continual curves at two batch sizes, areas counted in tokens of the first.
+        "cpt-curve-batch": lambda: _together(
+            _repeat(_both_phases(), "b", (0.0,)), _repeat(_continual(), "b", (1.0,))
+        ),
         "shift": _shift_alone,
         "shift-exp": _shift_alone,
-        "cpt-curve-replay-pt": partial(_replay, "pt"),
-        "cpt-curve-replay-cpt": partial(_replay, "cpt"),
+        **{f"cpt-curve-replay-{own}": partial(_replay, own) for own in ("pt", "cpt")},
         "cpt-curve-unknown-base": partial(_unknown_base, None),
-        "cpt-curve-replay-pt-unknown-base": partial(_unknown_base, "pt"),
-        "cpt-curve-replay-cpt-unknown-base": partial(_unknown_base, "cpt"),
+        **{
+            f"cpt-curve-replay-{own}-unknown-base": partial(_unknown_base, own)
+            for own in ("pt", "cpt")
+        },
     }
 )
 

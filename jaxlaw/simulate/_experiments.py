@@ -116,45 +116,35 @@ def simulate_runs(
         [3.0, 2.58]
     """
     law = laws.get(law)
-    _require("parameter", law, law.parameter_names, params)
-    _require("input", law, law.input_names, inputs)
+    for kind, wanted, given in (
+        ("parameter", law.parameter_names, params),
+        ("input", law.input_names, inputs),
+    ):
+        for name in [name for name in given if name not in wanted]:
+            raise UsageError(f"law {law.name} has no {kind} '{name}'.{nearest(name, wanted)}")
+        if missing := [name for name in wanted if name not in given]:
+            raise UsageError(f"law {law.name} also needs the {kind}s {', '.join(missing)}")
     columns = np.broadcast_arrays(*(numbers_of(name, inputs[name]) for name in law.input_names))
     table = pd.DataFrame(
         {name: column.ravel() for name, column in zip(law.input_names, columns, strict=True)}
     )
-    law.whole_mixtures({name: table[name].to_numpy() for name in table}, _not_whole)
-    clean = _evaluate(law, params, table)
+    inputs = {name: table[name].to_numpy() for name in table}
+
+    def not_whole(wrong: np.ndarray, sums: np.ndarray, remedy: str) -> UsageError:
+        row = int(np.argmax(wrong))
+        message = f"row {row}: shares of one mixture add up to {sums[row]:.6g}, not to 1; {remedy}"
+        return UsageError(message, argument="inputs")
+
+    law.whole_mixtures(inputs, not_whole)
+    with in_float64():  # in float32 the rounding alone would be noise of 1e-7
+        values = {name: float(params[name]) for name in law.parameter_names}
+        clean = np.asarray(law.evaluate(values, **inputs), float)
     unreachable = np.flatnonzero(~np.isfinite(clean))
     if unreachable.size:
         where = table.iloc[unreachable[0]].to_dict()
         raise UsageError(f"law {law.name} is not finite at {where} with these parameters")
     normal = np.random.default_rng(seed).standard_normal(len(table))
     return table.assign(**{law.target: clean * np.exp(noise * normal)})
-
-
-def _evaluate(law: Law, params: Mapping[str, float], table: pd.DataFrame) -> np.ndarray:
-    # In float32 the rounding alone would be noise of 1e-7.
-    with in_float64():
-        values = law.evaluate(
-            {name: float(params[name]) for name in law.parameter_names},
-            **{name: table[name].to_numpy() for name in law.input_names},
-        )
-        return np.asarray(values, float)
-
-
-def _not_whole(wrong: np.ndarray, sums: np.ndarray, remedy: str) -> UsageError:
-    row = int(np.argmax(wrong))
-    message = f"row {row}: shares of one mixture add up to {sums[row]:.6g}, not to 1; {remedy}"
-    return UsageError(message, argument="inputs")
-
-
-def _require(kind: str, law: Law, wanted: tuple[str, ...], values: Mapping[str, Any]) -> None:
-    for name in values:
-        if name not in wanted:
-            raise UsageError(f"law {law.name} has no {kind} '{name}'.{nearest(name, wanted)}")
-    missing = [name for name in wanted if name not in values]
-    if missing:
-        raise UsageError(f"law {law.name} also needs the {kind}s {', '.join(missing)}")
 
 
 @checked
@@ -233,7 +223,16 @@ def continual_curves(noise: LogNoise = 0.002, seed: Seed = 0, every: int = 500) 
     """
     if every < 1:
         raise UsageError(f"every is 1 step or more, not {every}", argument="every", value=every)
-    log = _continual_log(every)
+    parts = []
+    for name, line in LINES.items():
+        schedule = schedules.parse(line)
+        first = schedule.boundary or 0  # bases up to their end, the others from there on
+        step = np.arange(first + every, len(schedule) + 1, every)
+        areas = pd.DataFrame(areas_along(schedule, step, area_options()))
+        for replay in (0.0, 0.1, 0.2, 0.5, 0.8) if first else (1.0,):
+            run = f"{name} replay {replay:g}" if first else name
+            parts.append(areas.assign(run=run, schedule=line, step=step, replay=replay))
+    log = pd.concat(parts, ignore_index=True)
     shown, truths = log[["run", "schedule", "step", "replay"]], []
     shares = {"pt": log["replay"], "cpt": 1 - log["replay"]}
     for k, (corpus, r) in enumerate(shares.items()):
@@ -243,17 +242,3 @@ def continual_curves(noise: LogNoise = 0.002, seed: Seed = 0, every: int = 500) 
         shown = shown.assign(**{f"loss_{corpus}": made["loss"]})
         truths.append(TRUTHS[name])
     return ContinualCurves(shown, *truths)
-
-
-def _continual_log(every: int) -> pd.DataFrame:
-    """Rows of the bases up to their end, of the runs that continue them from there on; areas."""
-    parts = []
-    for name, line in LINES.items():
-        schedule = schedules.parse(line)
-        first = schedule.boundary or 0
-        step = np.arange(first + every, len(schedule) + 1, every)
-        areas = pd.DataFrame(areas_along(schedule, step, area_options()))
-        for replay in (0.0, 0.1, 0.2, 0.5, 0.8) if first else (1.0,):
-            run = f"{name} replay {replay:g}" if first else name
-            parts.append(areas.assign(run=run, schedule=line, step=step, replay=replay))
-    return pd.concat(parts, ignore_index=True)

@@ -1,7 +1,6 @@
 """Several recipes as one law: shared and own parameters, labels, and what a recipe is worth."""
 
 import dataclasses
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -71,17 +70,13 @@ def test_labels_are_given_as_they_are_in_the_table(fit):
 
 
 def test_the_law_is_found_again_by_its_name(fit, tmp_path):
-    assert LAW.name == "chinchilla[E,B of c4|pile]" and jl.laws.get(LAW.name) is LAW
-    assert pickle.loads(pickle.dumps(LAW)) is LAW
+    assert jl.laws.get(LAW.name) is LAW
     fit.save(tmp_path / "fit.json")
     again = jl.load(tmp_path / "fit.json")
     assert again.law is LAW and again.params == fit.params
 
 
 def test_kept_programs_know_it_by_its_name_as_long_as_it_is_what_that_says(own_laws):
-    assert LAW.program_name == LAW.name
-    for name in ("mixing[web|code]", "normalised-mixing[web|code]", "additive[web|code]"):
-        assert jl.laws.get(name).program_name == name
     assert dataclasses.replace(LAW, delta=0.1).program_name is None
 
     @jl.law(name="of-a-user")

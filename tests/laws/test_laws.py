@@ -2,6 +2,7 @@
 
 import functools
 import math
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -18,31 +19,71 @@ from jaxlaw.laws._linear import linear_parameters
 from tests.conftest import jitted_for_once
 from tests.fixtures.solver_problems import problem
 
-
-def hidden(p, S1_cpt, S2_cpt, S1_pt=None, S2_pt=None):
-    """Wang 2025, eq. 2, annealing without replay."""
-    base = p["S1_pt"] if S1_pt is None else S1_pt
-    before = 0.0 if S2_pt is None else p["C1"] * S2_pt
-    return p["L0"] + p["A"] * (base + S1_cpt) ** -p["alpha"] - before - p["C2"] * S2_cpt
-
-
-def shift(p, S1_cpt, end=""):
-    """Wang 2025, eq. 3."""
-    return p["B" + end] * (1 - (1 + p["E" + end] * S1_cpt) ** -p["beta" + end])
-
-
-def replayed(p, r, own, S1_cpt, S2_cpt, **base):
-    """Wang 2025, eq. 8; r is the share of the loss's own corpus."""
-    r_cpt = 1 - r if own == "pt" else r
-    grown = 1 - np.exp(-p["a2"] * r_cpt) if own == "pt" else np.exp(p["a2"] * r_cpt) - 1
-    annealed = S2_cpt * np.exp(p["a1"] * r)
-    return hidden(p, S1_cpt, annealed, **base) + shift(p, S1_cpt) * grown
-
-
-def best_size(p, D):
-    """Hoffmann 2022, eq. 4, for the data alone."""
-    G = (p["alpha"] * p["A"] / (p["beta"] * p["B"])) ** (1 / (p["alpha"] + p["beta"]))
-    return G * (G * D) ** (p["beta"] / p["alpha"])
+# The formulas once more, for numpy, as the papers print them.
+_CHINCHILLA = "E + A/N**alpha + B/D**beta"
+_DCPT = "E + A/N**alpha + B*r**eta/D**beta + C/(r + eps)**gamma"
+# Wang 2025, eq. 2, 1 and 3.
+_HIDDEN = "L0 + A*(S1_pt + S1_cpt)**-alpha"
+_ANNEALED = f"{_HIDDEN} - C1*S2_pt - C2*S2_cpt"
+_SHIFT = "B*(1 - (1 + E*S1_cpt)**-beta)"
+# Eq. 8; r is the share of the loss's own corpus.
+_PT, _CPT = f"{_SHIFT}*(1 - exp(-a2*(1 - r)))", f"{_SHIFT}*(exp(a2*r) - 1)"
+_REPLAYED = "C2*S2_cpt*exp(a1*r)"
+# Hoffmann 2022, eq. 4, for the data alone; Clark 2022, eq. 11.
+_G = "(alpha*A/(beta*B))**(1/(alpha + beta))"
+_COUNT = "(1/(1/(experts - 1 + 1/(1/E_start - 1/E_max)) + 1/E_max))"
+FORMULAS = {
+    "kaplan": "((Nc/N)**(alpha_N/alpha_D) + Dc/D)**alpha_D",
+    "chinchilla": _CHINCHILLA,
+    "skaling": "E + (A/N**alpha + B/D**beta)**kappa",
+    "kaplan-e": "E + ((A/N)**(alpha/beta) + B/D)**beta",
+    "overtraining": "E + (a*(D/N)**eta + b*(D/N)**-eta)*(6*N*D)**-eta",
+    "farseer": "exp(s*N**q + S) + exp(B*N**b + Q)*D**-exp(A*N**a + E)",
+    "repetition": f"E + A/decayed(N, {_G}*({_G}*minimum(U, D))**(beta/alpha), R_N)**alpha"
+    " + B/decayed(D, U, R_D)**beta",
+    "repetition-geometric": "E + A/N**alpha + B/(U*(1 - (1 - delta)**(D/U))/delta)**beta",
+    "cpt-chinchilla": "E + A/N**alpha + B/(D**beta*N**gamma)",
+    "loss-compute": "a*C**-b",
+    "optimum-compute": "a*C**b",
+    "loss-compute-e": "E + A/C**gamma",
+    "loss-size": "E + A/N**alpha",
+    "best-lr": "lr_0*(N/1e9)**lr_N*(D/2e10)**lr_D",
+    "best-batch": "batch_0*(N/1e9)**batch_N*(D/2e10)**batch_D",
+    "vocabulary": "E + A/N**alpha + A_v/N_v**alpha_v + B*N_v**gamma/D**beta",
+    "clark": f"10**(a*log10(N) + b*log10({_COUNT}) + c*log10(N)*log10({_COUNT}) + d)",
+    "dcpt": _DCPT,
+    "dcpt-l1": f"{_CHINCHILLA} + C/(r + eps)**gamma",
+    "dcpt-l2": "E + A/N**alpha + (B/D**beta + C/(r + eps)**gamma)**eta",
+    "dcpt-l4": "E + A/N**alpha + B*b**r/D**beta + C/c**r",
+    "dcpt-l5": "E + A/N**alpha + B/(r*D + (1 - r)*sigma)**beta",
+    "bimix": "(B/D**beta + C)/r**alpha",
+    "dcpt-cross-k1": f"{_DCPT} + F/(1/k1)**mu",
+    "dcpt-cross-k2": f"{_DCPT} + F/k2**mu",
+    "dcpt-cross": f"{_DCPT} + F/(1/k1 + w2*k2)**mu",
+    "dcpt-cross-k4": f"{_DCPT} + F/(1/k1 + w2*k2 + w3/k3)**mu",
+    "annealing": "L0 + A/S1**alpha - C*S2",
+    "multi-power": "L0 + A/S1**alpha - B*drop*(1 - (1 + C*S_k/eta_k**gamma)**-beta)",
+    "cpt-curve": f"{_ANNEALED} + {_SHIFT}",
+    "cpt-curve-exp": f"{_ANNEALED} + B*(1 - exp(-E*S1_cpt))",
+    "cpt-curve-power": f"{_HIDDEN} - C1*sign(S2_pt)*abs(S2_pt)**zeta1"
+    f" - C2*sign(S2_cpt)*abs(S2_cpt)**zeta2 + {_SHIFT}",
+    "cpt-curve-n": f"{_HIDDEN} - C1*S2_pt*N**gamma1 - C2*S2_cpt*N**gamma2 + {_SHIFT} + F/N**gamma3",
+    "cpt-curve-batch": f"{_ANNEALED} + (1 - b)*{_SHIFT} + b*B_b*(1 - (1 + E_b*S1_cpt)**-beta_b)",
+    "shift": _SHIFT,
+    "shift-exp": "-B*expm1(-E*S1_cpt)",
+    "cpt-curve-replay-pt": f"{_HIDDEN} - C1*S2_pt - {_REPLAYED} + {_PT}",
+    "cpt-curve-replay-cpt": f"{_HIDDEN} - C1*S2_pt - {_REPLAYED} + {_CPT}",
+    "cpt-curve-unknown-base": f"{_HIDDEN} - C2*S2_cpt + {_SHIFT}",
+    "cpt-curve-replay-pt-unknown-base": f"{_HIDDEN} - {_REPLAYED} + {_PT}",
+    "cpt-curve-replay-cpt-unknown-base": f"{_HIDDEN} - {_REPLAYED} + {_CPT}",
+    "downstream-ce": "E + A/Dp**alpha",
+    "downstream-bleu": "(log_A + alpha*log(Dp))**beta",
+    "downstream-bleu-ce": "C*exp(-k*cross_entropy)",
+    "sigmoid": "floor + (ceiling - floor)/(1 + exp(k*(task_loss - L0)))",
+    "score-exponential": "floor + C*exp(-k*task_loss)",
+    "score-log-linear": "a - b*log(task_loss)",
+    "rectified": "B/(D_l + Df**beta) + E",
+}
 
 
 def decayed(total, first, R):
@@ -51,150 +92,8 @@ def decayed(total, first, R):
     return first + first * R * (1 - np.exp(-(total / first - 1) / R))
 
 
-# The formulas once more, in numpy, as the papers print them.
-FORMULAS = {
-    "kaplan": lambda p, N, D: (
-        ((p["Nc"] / N) ** (p["alpha_N"] / p["alpha_D"]) + p["Dc"] / D) ** p["alpha_D"]
-    ),
-    "chinchilla": lambda p, N, D: p["E"] + p["A"] / N ** p["alpha"] + p["B"] / D ** p["beta"],
-    "skaling": lambda p, N, D: (
-        p["E"] + (p["A"] / N ** p["alpha"] + p["B"] / D ** p["beta"]) ** p["kappa"]
-    ),
-    "kaplan-e": lambda p, N, D: (
-        p["E"] + ((p["A"] / N) ** (p["alpha"] / p["beta"]) + p["B"] / D) ** p["beta"]
-    ),
-    "overtraining": lambda p, N, D: (
-        p["E"]
-        + (p["a"] * (D / N) ** p["eta"] + p["b"] * (D / N) ** -p["eta"]) * (6 * N * D) ** -p["eta"]
-    ),
-    "farseer": lambda p, N, D: (
-        np.exp(p["s"] * N ** p["q"] + p["S"])
-        + np.exp(p["B"] * N ** p["b"] + p["Q"]) * D ** -np.exp(p["A"] * N ** p["a"] + p["E"])
-    ),
-    "repetition": lambda p, N, D, U: (
-        p["E"]
-        + p["A"] / decayed(N, best_size(p, np.minimum(U, D)), p["R_N"]) ** p["alpha"]
-        + p["B"] / decayed(D, np.minimum(U, D), p["R_D"]) ** p["beta"]
-    ),
-    "repetition-geometric": lambda p, N, D, U: (
-        p["E"]
-        + p["A"] / N ** p["alpha"]
-        + p["B"] / (U * (1 - (1 - p["delta"]) ** (D / U)) / p["delta"]) ** p["beta"]
-    ),
-    "cpt-chinchilla": lambda p, N, D: (
-        p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (D ** p["beta"] * N ** p["gamma"])
-    ),
-    "loss-compute": lambda p, C: p["a"] * C ** -p["b"],
-    "optimum-compute": lambda p, C: p["a"] * C ** p["b"],
-    "loss-compute-e": lambda p, C: p["E"] + p["A"] / C ** p["gamma"],
-    "loss-size": lambda p, N: p["E"] + p["A"] / N ** p["alpha"],
-    "best-lr": lambda p, N, D: p["lr_0"] * (N / 1e9) ** p["lr_N"] * (D / 2e10) ** p["lr_D"],
-    "best-batch": lambda p, N, D: (
-        p["batch_0"] * (N / 1e9) ** p["batch_N"] * (D / 2e10) ** p["batch_D"]
-    ),
-    "vocabulary": lambda p, N, N_v, D: (
-        p["E"]
-        + p["A"] / N ** p["alpha"]
-        + p["A_v"] / N_v ** p["alpha_v"]
-        + p["B"] * N_v ** p["gamma"] / D ** p["beta"]
-    ),
-    "clark": lambda p, N, experts: (
-        10
-        ** (
-            p["a"] * np.log10(N)
-            + p["b"] * np.log10(counted(p, experts))
-            + p["c"] * np.log10(N) * np.log10(counted(p, experts))
-            + p["d"]
-        )
-    ),
-    "dcpt": lambda p, N, D, r: (
-        p["E"]
-        + p["A"] / N ** p["alpha"]
-        + p["B"] * r ** p["eta"] / D ** p["beta"]
-        + p["C"] / (r + p["eps"]) ** p["gamma"]
-    ),
-    "dcpt-l1": lambda p, N, D, r: (
-        p["E"]
-        + p["A"] / N ** p["alpha"]
-        + p["B"] / D ** p["beta"]
-        + p["C"] / (r + p["eps"]) ** p["gamma"]
-    ),
-    "dcpt-l2": lambda p, N, D, r: (
-        p["E"]
-        + p["A"] / N ** p["alpha"]
-        + (p["B"] / D ** p["beta"] + p["C"] / (r + p["eps"]) ** p["gamma"]) ** p["eta"]
-    ),
-    "dcpt-l4": lambda p, N, D, r: (
-        p["E"]
-        + p["A"] / N ** p["alpha"]
-        + p["B"] * p["b"] ** r / D ** p["beta"]
-        + p["C"] / p["c"] ** r
-    ),
-    "dcpt-l5": lambda p, N, D, r: (
-        p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (r * D + (1 - r) * p["sigma"]) ** p["beta"]
-    ),
-    "bimix": lambda p, D, r: (p["B"] / D ** p["beta"] + p["C"]) / r ** p["alpha"],
-    **{
-        name: lambda p, N, D, r, K=K, **k: (
-            FORMULAS["dcpt"](p, N, D, r) + p["F"] / K(p, **k) ** p["mu"]
-        )
-        for name, K in {
-            "dcpt-cross-k1": lambda p, k1: 1 / k1,
-            "dcpt-cross-k2": lambda p, k2: k2,
-            "dcpt-cross": lambda p, k1, k2: 1 / k1 + p["w2"] * k2,
-            "dcpt-cross-k4": lambda p, k1, k2, k3: 1 / k1 + p["w2"] * k2 + p["w3"] / k3,
-        }.items()
-    },
-    "annealing": lambda p, S1, S2: p["L0"] + p["A"] / S1 ** p["alpha"] - p["C"] * S2,
-    "multi-power": lambda p, S1, drop, eta_k, S_k: (
-        p["L0"]
-        + p["A"] / S1 ** p["alpha"]
-        - p["B"] * drop * (1 - (1 + p["C"] * S_k / eta_k ** p["gamma"]) ** -p["beta"])
-    ),
-    "cpt-curve": lambda p, S1_cpt, **areas: hidden(p, S1_cpt, **areas) + shift(p, S1_cpt),
-    "cpt-curve-exp": lambda p, S1_cpt, **areas: (
-        hidden(p, S1_cpt, **areas) + p["B"] * (1 - np.exp(-p["E"] * S1_cpt))
-    ),
-    "cpt-curve-power": lambda p, S1_pt, S1_cpt, S2_pt, S2_cpt: (
-        p["L0"]
-        + p["A"] / (S1_pt + S1_cpt) ** p["alpha"]
-        - p["C1"] * np.sign(S2_pt) * np.abs(S2_pt) ** p["zeta1"]
-        - p["C2"] * np.sign(S2_cpt) * np.abs(S2_cpt) ** p["zeta2"]
-        + shift(p, S1_cpt)
-    ),
-    "cpt-curve-n": lambda p, S1_pt, S1_cpt, S2_pt, S2_cpt, N: (
-        hidden(p, S1_cpt, S2_cpt * N ** p["gamma2"], S1_pt, S2_pt * N ** p["gamma1"])
-        + shift(p, S1_cpt)
-        + p["F"] / N ** p["gamma3"]
-    ),
-    "cpt-curve-batch": lambda p, S1_cpt, b, **areas: (
-        hidden(p, S1_cpt, **areas) + (1 - b) * shift(p, S1_cpt) + b * shift(p, S1_cpt, "_b")
-    ),
-    "shift": lambda p, S1_cpt: shift(p, S1_cpt),
-    "shift-exp": lambda p, S1_cpt: -p["B"] * np.expm1(-p["E"] * S1_cpt),
-    "cpt-curve-replay-pt": lambda p, r, **areas: replayed(p, r, "pt", **areas),
-    "cpt-curve-replay-cpt": lambda p, r, **areas: replayed(p, r, "cpt", **areas),
-    "cpt-curve-unknown-base": lambda p, S1_cpt, S2_cpt: (
-        hidden(p, S1_cpt, S2_cpt) + shift(p, S1_cpt)
-    ),
-    "cpt-curve-replay-pt-unknown-base": lambda p, r, **areas: replayed(p, r, "pt", **areas),
-    "cpt-curve-replay-cpt-unknown-base": lambda p, r, **areas: replayed(p, r, "cpt", **areas),
-    "downstream-ce": lambda p, Dp: p["E"] + p["A"] / Dp ** p["alpha"],
-    "downstream-bleu": lambda p, Dp: (p["log_A"] + p["alpha"] * np.log(Dp)) ** p["beta"],
-    "downstream-bleu-ce": lambda p, cross_entropy: p["C"] * np.exp(-p["k"] * cross_entropy),
-    "sigmoid": lambda p, task_loss: (
-        p["floor"] + (p["ceiling"] - p["floor"]) / (1 + np.exp(p["k"] * (task_loss - p["L0"])))
-    ),
-    "score-exponential": lambda p, task_loss: p["floor"] + p["C"] * np.exp(-p["k"] * task_loss),
-    "score-log-linear": lambda p, task_loss: p["a"] - p["b"] * np.log(task_loss),
-    "rectified": lambda p, Df: p["B"] / (p["D_l"] + Df ** p["beta"]) + p["E"],
-}
-
-
-def counted(p, experts):
-    """Ê of Clark 2022, eq. 11."""
-    offset = 1 / (1 / p["E_start"] - 1 / p["E_max"])
-    return 1 / (1 / (experts - 1 + offset) + 1 / p["E_max"])
+def by_hand(name, params, inputs):
+    return eval(FORMULAS[name], vars(np) | {"decayed": decayed} | params | dict(inputs))
 
 
 every_law = pytest.mark.parametrize("name", FORMULAS)
@@ -244,13 +143,13 @@ def test_every_law_of_jaxlaw_is_checked_here():
 @every_law
 def test_formula(name):
     law, params, inputs = case(name)
-    by_hand = FORMULAS[name](params, **inputs)
-    np.testing.assert_allclose(law(params, **inputs), by_hand, rtol=1e-12)
+    expected = by_hand(name, params, inputs)
+    np.testing.assert_allclose(law(params, **inputs), expected, rtol=1e-12)
     shifted = {key: value * (1 + 0.03 * i) for i, (key, value) in enumerate(params.items())}
     if name == "downstream-bleu":
         shifted["log_A"] = params["log_A"] * 0.9
-    by_hand = FORMULAS[name](shifted, **inputs)
-    np.testing.assert_allclose(law(shifted, **inputs), by_hand, rtol=1e-12)
+    expected = by_hand(name, shifted, inputs)
+    np.testing.assert_allclose(law(shifted, **inputs), expected, rtol=1e-12)
 
 
 @every_law
@@ -327,10 +226,7 @@ def test_gradients_are_those_of_the_formula(name):
     for key in (*params, *point):
         step = 1e-5 * abs((params | point)[key])
         up, down = (
-            FORMULAS[name](
-                params | ({key: params[key] + way * step} if key in params else {}),
-                **(point | ({key: point[key] + way * step} if key in point else {})),
-            )
+            by_hand(name, params | point | {key: (params | point)[key] + way * step}, {})
             for way in (1, -1)
         )
         slope = derivatives[key if key in params else f"d{key}"]
@@ -503,6 +399,21 @@ def test_a_law_of_ones_own(monkeypatch):
     assert [spec.domain for spec in shifted_power.parameters][2] == "signed"
     value = shifted_power({"E": 1.0, "alpha": 0.5, "c": -2.0}, N=4.0, x=1.0)
     assert float(value) == pytest.approx(-0.5)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "chinchilla[E,B of c4|pile]", "mixing[web|code|math]", "additive[web|code]",
+        "additive-of-shares[web|code]",
+        "tuned-skaling", "tuned-lr-chinchilla", "routed-chinchilla", "beyond(skaling)",
+        "mixing[web|code][c of 70M|410M]",
+    ],
+)  # fmt: skip
+def test_laws_made_of_others_are_found_by_name_and_pickle(name):
+    law = laws.get(name)
+    assert law.name == law.program_name == name
+    assert laws.get(name) is law is pickle.loads(pickle.dumps(law))
 
 
 def rival(**details):

@@ -1,7 +1,6 @@
 """Laws over several shares, and the mixture of many corpora that makes losses least."""
 
 import dataclasses
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +48,6 @@ def divergence(r: np.ndarray, natural: np.ndarray) -> np.ndarray:
 def test_it_is_fitted_and_found_again(tmp_path):
     fit = jl.fit(LAW, runs(PYTHON, noise=0.0))
     assert fit.params == pytest.approx(PYTHON, rel=1e-6) and fit.agreement > 0.9
-    assert jl.laws.get("mixing[web|code|math]") is LAW is pickle.loads(pickle.dumps(LAW))
     fit.save(tmp_path / "fit.json")
     assert jl.load(tmp_path / "fit.json").law is LAW
     sizes = jl.laws.grouped(LAW, ["70M", "410M"], own=["c"])
@@ -116,21 +114,10 @@ def test_a_bootstrap_says_whether_it_beats_what_was_run():
     [
         (dict(caps={"web": 0.3, "code": 0.3, "math": 0.3}), UsageError, "caps add up to 0.9"),
         (dict(caps={"wbe": 0.3}), UsageError, "Did you mean 'web'"),
-        (dict(caps={"code": 30}), UsageError, r"caps of code is 30; it must be in \[0, 1\]"),
         (
             dict(observed={"web": [0.2, 0.5], "code": [0.3, 0.3], "math": [0.5, 0.3]}),
             DataError,
             r"do not add up to 1: row 1 \(sum 1.1\)",
-        ),
-        (
-            dict(observed={"web": np.ma.array([0.5], mask=True), "code": [0.2], "math": [0.3]}),
-            DataError,
-            "column web: row 0",
-        ),
-        (
-            dict(observed={"web": [True], "code": [0], "math": [0]}),
-            DataError,
-            "'True' is not a number",
         ),
         (
             dict(natural={"web": 9, "code": 0.5, "math": 0.5}, max_kl=0.01, caps={"web": 0.1}),
@@ -219,29 +206,6 @@ def test_sums_may_be_off_by_the_rounding_of_the_shares_digits(shares, whole):
             jl.FittedLaw(LAW, PYTHON).predict(made)
 
 
-@pytest.mark.full
-def test_a_normalised_law_divides_rows_by_their_sum_in_every_entry(tmp_path):
-    tokens = np.random.default_rng(1).uniform(1, 9, len(mixtures()))[:, None]
-    made = runs(PYTHON)
-    counted = made.assign(**mixtures() * tokens)
-    law = jl.laws.mixing(SHARES, normalise=True)
-    assert law.name == "normalised-mixing[web|code|math]"
-    assert jl.laws.get(law.name) is law is pickle.loads(pickle.dumps(law))
-    plain, fit = jl.fit(LAW, made), jl.fit(law, counted)
-    assert fit.params == pytest.approx(plain.params, rel=1e-6)
-    assert fit.ranges["web"] == pytest.approx(plain.ranges["web"])
-    np.testing.assert_allclose(fit.predict(counted), fit.predict(made), rtol=1e-12)
-    assert not fit.is_extrapolation(counted).any()
-    at = law(fit.params, web=30.0, code=30.0, math=40.0)
-    assert float(at) == pytest.approx(float(fit.predict(web=0.3, code=0.3, math=0.4)), rel=1e-6)
-    ours, theirs = (planning.optimal_weights({"loss": one}).table["weight"] for one in (fit, plain))
-    np.testing.assert_allclose(ours, theirs, atol=1e-4)
-    sizes = jl.laws.additive(["web", "code"], normalise=True)
-    assert sizes.name == "normalised-additive[web|code]" and jl.laws.get(sizes.name) is sizes
-    with pytest.raises(DataError, match="a mixture cannot be empty"):
-        fit.predict(web=0, code=0, math=0)
-
-
 def test_a_picture_over_a_share_keeps_to_the_simplex():
     ranges = dict.fromkeys(SHARES, (0.0, 1.0))
     fit = jl.FittedLaw(LAW, PYTHON, ranges=ranges)
@@ -294,13 +258,6 @@ def test_fits_over_own_shares_plan_one_mixture():
     levels = [p["B"] / 20 ** p["beta"] + p["C"] for _, p in fits.values()]
     totals = np.mean(levels * mixtures ** -np.array([p["alpha"] for _, p in fits.values()]), axis=1)
     assert totals.min() - 2e-3 < plan.loss <= totals.min() + 1e-9
-    beyond = jl.FittedLaw("bimix", BIMIX, ranges={"D": (1, 50), "r": (0.01, 0.1)})
-    fits_of_few = fits | {"math": beyond}
-    (note,) = planning.optimal_weights(fits_of_few, at={"D": 20}, caps={"math": 0.3}).notes
-    assert "of the math loss: r = " in note.message
-    limited = planning.optimal_weights(fits_of_few, at={"D": 20})
-    assert limited.table["weight"][2] == pytest.approx(0.1)
-    assert [note.code for note in limited.notes] == ["optimum-at-tried"]
     with pytest.raises(UsageError, match="without code its law has an infinite loss"):
         planning.optimal_weights(fits, at={"D": 20}, caps={"code": 0})
     # Laws that exist at a share of 0 may leave a corpus out.
@@ -339,7 +296,6 @@ def test_an_additive_law_of_shares_size_and_tokens_is_recovered():
     fit = jl.fit(law, made)
     assert fit.params == pytest.approx(truth, rel=1e-6) and fit.agreement > 0.9
     assert law.linear_parameters == ("E", "A", "B")
-    assert jl.laws.get(law.name) is law is pickle.loads(pickle.dumps(law))
     # The best mixture is the same at every scale, the best size that of chinchilla at a mixture.
     small, large = (
         planning.optimal_weights({"loss": fit}, at={"N": size, "D": 20 * size}).table["weight"]
@@ -352,9 +308,6 @@ def test_an_additive_law_of_shares_size_and_tokens_is_recovered():
     assert ours.N == pytest.approx(planning.allocation(("chinchilla", powers), compute=1e20).N)
     # At one scale its terms are a part of the floor.
     shares_alone = jl.laws.additive(SHARES, scale=False)
-    assert (
-        jl.laws.get(shares_alone.name) is shares_alone is pickle.loads(pickle.dumps(shares_alone))
-    )
     worths = {name: truth[name] for name in shares_alone.parameter_names}
     rows = {name: column.to_numpy() for name, column in mixtures().items()}
     at_one = shares_alone(worths | {"E": 1.2 + 400 / 1e8**0.34 + 900 / 2e9**0.3}, **rows)

@@ -6,7 +6,6 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, papers, simulate
-from jaxlaw.papers._inflection import _interval
 
 UPPER = {
     "E": 1.78, "A": 0.8, "B": 0.1, "C": 0.22, "alpha": 0.5, "beta": 0.5, "gamma": 0.4, "eta": 1.0,
@@ -50,36 +49,14 @@ def test_a_known_ratio_is_found(found):
     assert 0.05 < found.zero_slope < 0.1
 
 
-NARROW, ASIDE = "few-resamples", "crossing-unclear"
-NAN = np.nan
-
-
-@pytest.mark.parametrize(
-    ("ratio", "crossings", "level", "expected", "codes"),
-    [
-        (0.5, np.linspace(0, 1, 39), 0.95, (0.025, 0.975), []),
-        (0.5, np.linspace(0, 1, 38), 0.95, (0.025, 0.975), [NARROW]),
-        (0.5, np.linspace(0, 1, 19), 0.9, (0.05, 0.95), []),
-        (0.08, [0.081, 0.085], 0.95, (0.0811, 0.0849), [NARROW, ASIDE]),
-        (0.99, np.linspace(0, 1, 100), 0.95, (0.025, 0.975), [ASIDE]),
-        (0.17, [0.07, NAN], 0.95, (NAN, NAN), [NARROW]),
-        (0.17, [NAN, NAN], 0.95, (NAN, NAN), []),
-        (NAN, [0.07, 0.08], 0.95, (NAN, NAN), []),
-    ],
-)
-def test_an_interval_says_where_it_cannot_be_one(ratio, crossings, level, expected, codes):
-    result, notes = _interval(ratio, np.asarray(crossings), level)
-    assert result == pytest.approx(expected, nan_ok=True)
-    assert [note.code for note in notes] == codes
-    assert {note.severity for note in notes} <= {"warning"}
-
-
 @pytest.mark.full
 def test_what_it_rests_on_is_in_the_result(found):
     assert found.trends["r"].tolist() == SHARES[1:]
     assert (found.trends["slope"] > 0).tolist() == [r < TURN for r in SHARES[1:]]
     assert len(found.draws["ratio"]) == 20
-    assert found.left_out == 30 and NARROW in {note.code for note in found.notes}  # 20 are too few
+    assert found.left_out == 30 and "few-resamples" in {
+        note.code for note in found.notes
+    }  # 20 are too few
     assert "at a share of 5 to 10 %" in found.headline and "(95 %: " in found.headline
 
 

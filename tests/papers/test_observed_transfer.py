@@ -117,14 +117,6 @@ def test_losses_that_scratch_does_not_reach_have_no_answer():
         papers.observed_transfer(short.assign(loss=3.0), curve(CONTINUAL))
 
 
-def test_another_pairing_column():
-    tables = [curve(pair).assign(size="1B") for pair in (SCRATCH, CONTINUAL)]
-    plain = papers.observed_transfer(*tables)
-    named = papers.observed_transfer(*tables, by="size")
-    assert named.columns[0] == "size" and (named["size"] == "1B").all()
-    np.testing.assert_allclose(named["scratch_D"], plain["scratch_D"])
-
-
 def test_columns_of_ones_own():
     mine = {"N": "n_params", "D": "n_tokens"}
     tables = [curve(pair) for pair in (SCRATCH, CONTINUAL)]
