@@ -19,7 +19,6 @@ from jaxlaw.uncertainty import LEVEL, intervals, resampled_weights
 _OBSERVED = ("loss_pt", "loss_cpt", "loss_ood")
 _BLOCKS = 12  # of one curve, where no runs are named
 _POOR = 0.9  # R² below which the mixture describes little
-_POINTS = 200  # of the curves, that are drawn and saved
 
 
 @checked
@@ -62,8 +61,8 @@ def out_of_domain(
     Shell:
         jaxlaw plan out-of-domain losses.csv -c loss_ood=code_loss
     """
-    needed, optional = dict.fromkeys(_OBSERVED, ", a loss at every point"), ("run", "step")
-    runs = read_columns(observed, needed, optional, columns or {}, texts=("run",), name="observed")
+    needed = dict.fromkeys(_OBSERVED, ", a loss at every point")
+    runs = read_columns(observed, needed, ("run",), columns or {}, texts=("run",), name="observed")
     table = runs.table.reset_index(drop=True)
     for name in _OBSERVED:
         refuse_rows(runs, name, ~np.isfinite(table[name].to_numpy()), "leave such rows out")
@@ -95,16 +94,14 @@ def out_of_domain(
     drawn = resampled_weights(np.arange(len(factors)), n_resamples, seed)
     counts = np.vstack([np.ones(len(factors)), drawn])
     rows = np.concatenate(factors)
-    weights = np.array(
-        [nnls(each[:, :2], each[:, 2])[0] for each in rows * np.sqrt(counts)[:, member, None]]
-    )
-    mixture = both @ weights[0]
+    scaled = (rows * np.sqrt(each)[member, None] for each in counts)
+    weights = np.array([nnls(each[:, :2], each[:, 2])[0] for each in scaled])
     with np.errstate(invalid="ignore"):  # both may be 0
         values = {
             "weight_pt": weights[:, 0], "weight_cpt": weights[:, 1],
             "balance": weights[:, 0] / weights.sum(axis=1),
         }  # fmt: skip
-    square = np.mean((target - mixture) ** 2)
+    square = np.mean((target - both @ weights[0]) ** 2)
     r2, rmse = float(1 - square / np.var(target)), float(np.sqrt(square))
     bounds, none = intervals(values, level), (np.nan, np.nan)
     quantities = {
@@ -120,7 +117,6 @@ def out_of_domain(
         )
         notes.append(Note("poor-mixture", "warning", message))
     zero = [name for name, w in zip(("λ1'", "λ2'"), weights[0], strict=True) if w == 0]
-    shown = table.assign(mixture=mixture).iloc[:: -(-len(table) // _POINTS)]
     return Answer(
         kind="out of domain",
         sentence="the loss is {weight_pt} of that on the pre-training corpus and {weight_cpt} of "
@@ -128,5 +124,5 @@ def out_of_domain(
         quantities=quantities | {"r2": Quantity(r2), "rmse": Quantity(rmse, "nats")},
         notes=tuple(notes),
         facts={"binding": f"{zero[0]} at 0"} if zero else {},
-        level=level, curves={"losses": shown},
+        level=level,
     )  # fmt: skip

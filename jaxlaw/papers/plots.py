@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from matplotlib.axes import Axes
 
 from jaxlaw._answer import Answer, picture
@@ -17,7 +16,6 @@ from jaxlaw._axes import (
     finish,
     new_axes,
     percent,
-    shades,
     vertical,
     write,
 )
@@ -47,24 +45,6 @@ def inflection_ratio(turn: Answer, ax: Axes | None = None) -> Axes:
         vertical(ax, at.value, f"{'the fits meet' if met else 'slopes pass zero'} at {at}")
     ax.set_title(f"{title}; bars: 2 standard errors", fontsize="medium", color=INK)
     return ax
-
-
-@picture("out of domain")
-def out_of_domain(plan: Answer, ax: Axes | None = None) -> Axes:
-    """Another validation loss as observed, and as the mixture of the two (Wang 2025, §5.2)."""
-    ax, table, end_labels = ax or new_axes(), plan.points["losses"], []
-    runs = list(table.groupby("run")) if "run" in table else [(None, table)]
-    for (run, part), shade in zip(runs, shades(len(runs)), strict=True):
-        at = part["step"] if "step" in part else np.arange(1, len(part) + 1)
-        dots(ax, at, part["loss_ood"], color=[shade], s=10, alpha=0.6)
-        end_labels.append(
-            curve(ax, part, at, "mixture", shade, "mixture" if run is None else str(run))
-        )
-    title = f"{plan.weight_pt:.3g}·L_pt + {plan.weight_cpt:.3g}·L_cpt, R² {plan.r2:.3f}"
-    xlabel = "step" if "step" in table else "point of the curve"
-    return finish(
-        ax, xlabel, "loss on the other set (nats)", title, end_labels, margins={"x": 0.02}
-    )
 
 
 @picture("valuation")

@@ -5,7 +5,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.papers import out_of_domain, pretraining_value
+from jaxlaw.papers import pretraining_value
 from jaxlaw.planning import (
     ContinualPretraining,
     Pretraining,
@@ -45,17 +45,6 @@ def test_the_value_of_a_corpus(ax):
     np.testing.assert_allclose(shown[:, 1], score)
     assert ax.get_title() == "suspect misalignment"
     assert sorted(named(ax)) == ["target", "without\npretraining"]
-
-
-def test_another_set_and_its_mixture(ax):
-    pt, cpt = np.linspace(3.2, 3.4, 24), np.linspace(3.1, 2.7, 24) ** 1.02
-    observed = {"loss_pt": pt, "loss_cpt": cpt, "loss_ood": 0.3 * pt + 0.6 * cpt}
-    found = out_of_domain(observed | {"run": np.repeat(["a", "b"], 12)})
-    assert found.plot(ax) is ax
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), observed["loss_ood"][:12])
-    np.testing.assert_allclose(ax.lines[1].get_ydata(), found.points["losses"]["mixture"][12:])
-    assert sorted(named(ax)) == ["a", "b"]
-    assert ax.get_title() == "0.3·L_pt + 0.6·L_cpt, R² 1.000"
 
 
 def test_the_best_rates_beside_the_usual_ones(ax):
