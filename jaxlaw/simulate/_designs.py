@@ -142,9 +142,9 @@ def _stages() -> Inputs:
     return reduce(_together, parts)
 
 
-def _continual(points: int = 20) -> Inputs:
-    """Four continual curves: ``points`` steps each, from the 10th on in equal ratios."""
-    steps = np.unique(np.geomspace(10, _CPT_STEPS, points).astype(int))
+def _continual() -> Inputs:
+    """Four continual curves: 20 steps each, from the 10th on in equal ratios."""
+    steps = np.unique(np.geomspace(10, _CPT_STEPS, 20).astype(int))
     both = [parse(line) for name, line in LINES.items() if " then " in name]
     areas_of_phases = phase_areas(both, at=_PT_STEPS + steps)._asdict()
     return {name: area.ravel() for name, area in areas_of_phases.items()}
@@ -154,12 +154,16 @@ def _together(first: Inputs, then: Inputs) -> Inputs:
     return {name: np.concatenate([first[name], then[name]]) for name in first}
 
 
+def _base_alone() -> Inputs:
+    """The curves of pre-training, by the areas of both phases."""
+    S1, S2 = _annealing_design().values()
+    none = np.zeros(len(S1))
+    return {"S1_pt": S1, "S1_cpt": none, "S2_pt": S2, "S2_cpt": none}
+
+
 def _both_phases() -> Inputs:
     """Pre-training and continual curves together."""
-    before = _annealing_design()
-    none = np.zeros(len(before["S1"]))
-    first = {"S1_pt": before["S1"], "S1_cpt": none, "S2_pt": before["S2"], "S2_cpt": none}
-    return _together(first, _continual())
+    return _together(_base_alone(), _continual())
 
 
 def _shift_alone() -> Inputs:
@@ -169,13 +173,9 @@ def _shift_alone() -> Inputs:
     return {"S1_cpt": area[np.unique(area.round(12), return_index=True)[1]]}
 
 
-def _replay(own: str, points: int = 20) -> Inputs:
+def _replay(own: str) -> Inputs:
     """Replay ratios r_pt of 0 to 0.8; r is r_pt (``own="pt"``) or r_cpt = 1 − r_pt."""
-    before = _both_phases()
-    started = before["S1_cpt"] > 0
-    before = {name: column[~started] for name, column in before.items()}
-    after = _repeat(_continual(points), "r", _SHARES)
-    runs = _together(_repeat(before, "r", (1.0,)), after)
+    runs = _together(_repeat(_base_alone(), "r", (1.0,)), _repeat(_continual(), "r", _SHARES))
     return runs if own == "pt" else _turned(runs)
 
 
@@ -189,8 +189,8 @@ def _unknown_base(own: str | None) -> Inputs:
     shapes = wsd(_PEAK, rewarmed), constant(_PEAK / 2, rewarmed)
     runs = (warmup(shape, 500) for shape in shapes)
     at = np.unique(np.geomspace(10, _CPT_STEPS, 100 if own is None else 60).astype(int))
-    parts = [areas_along(run, at, area_options(), alone="cpt") for run in runs]
-    inputs = {name: np.concatenate([part[name] for part in parts]) for name in ("S1_cpt", "S2_cpt")}
+    both = _together(*(areas_along(run, at, area_options(), alone="cpt") for run in runs))
+    inputs = {name: both[name] for name in ("S1_cpt", "S2_cpt")}
     if own is None:
         return inputs
     inputs = _repeat(inputs, "r", _SHARES)
