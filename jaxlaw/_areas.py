@@ -21,8 +21,7 @@ length, which are tested against this one.
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -92,8 +91,7 @@ def areas(
     """S1 and S2 after every step of a schedule, or after the steps ``at``.
 
     Args:
-        lr: rates, (steps,) or (schedules, steps); a Schedule, or a list of them of one length;
-            or an iterator of consecutive blocks of rates, for schedules too long to hold.
+        lr: rates, (steps,) or (schedules, steps); a Schedule, or a list of them of one length.
             JAX arrays, traced ones too, give JAX arrays of their dtype, differentiable in lr,
             decay, initial_lr, epsilon and S1_before. Everything else is computed in float64,
             half a million rates at a time, and gives numpy arrays.
@@ -124,11 +122,12 @@ def areas(
         >>> jl.areas(jl.schedules.cosine(3e-4, 1000), at=[500, 1000]).S1.round(4).tolist()
         [0.1227, 0.1498]
     """
-    problem = _problem_of(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
-    rules = _rules(epsilon, carry_momentum, count_warmup)
+    problem = _problem_of(
+        lr, decay, initial_lr, S1_before, epsilon, at, boundary, carry_momentum, count_warmup
+    )
     if problem.boundary is None:
-        return _each_decay(problem, lambda single: _run(single, rules[0], _start(single))[0])
-    return _each_decay(problem, lambda single: _split(single, rules)).whole
+        return _each_decay(problem, lambda single: _run(single, 0, single.start)[0])
+    return _each_decay(problem, _split).whole
 
 
 @checked
@@ -159,41 +158,60 @@ def phase_areas(
         >>> parts.S1_pt.tolist(), parts.S1_cpt.tolist()
         ([1.0, 1.5, 1.5], [0.0, 0.0, 0.5])
     """
-    problem = _problem_of(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
+    problem = _problem_of(
+        lr, decay, initial_lr, S1_before, epsilon, at, boundary, carry_momentum, count_warmup
+    )
     if problem.boundary is None:
         raise UsageError("no boundary to split at; give boundary=, or a Schedule made by join()")
-    rules = _rules(epsilon, carry_momentum, count_warmup)
-    return _each_decay(problem, lambda single: _split(single, rules))
+    return _each_decay(problem, _split)
 
 
-def _rules(
-    epsilon: Any, carry_momentum: bool, count_warmup: bool | tuple[bool, bool]
-) -> list[_Rule]:
-    """The definition of S2 for the first phase and for the second."""
-    each = count_warmup if isinstance(count_warmup, tuple) else (count_warmup, count_warmup)
-    return [_Rule(epsilon is not None, carry_momentum, warmup) for warmup in each]
+class _Problem(NamedTuple):
+    """The rates of one phase or both, and the options."""
+
+    rates: Any  # (..., steps)
+    initial_lr: Any
+    S1_before: Any
+    epsilon: Any
+    decay: Any
+    at: np.ndarray | None
+    boundary: int | None
+    carry_momentum: bool
+    count_warmup: tuple[bool, bool]  # in either phase
+    on_device: bool  # JAX arrays in, JAX arrays out
+
+    @property
+    def start(self) -> tuple[Any, ...]:
+        """What one step passes to the next, before the first: S1, S2, momentum, reference rate."""
+        return self.S1_before, 0.0, 0.0, self.initial_lr
 
 
 def _problem_of(
-    lr: Any,
-    decay: Any,
-    initial_lr: Any,
-    S1_before: Any,
-    epsilon: Any,
-    at: Any,
-    boundary: int | None,
-) -> _Problem:
-    rates, own_initial, own_boundary = _read(lr)
+    lr: Any, decay: Any, initial_lr: Any, S1_before: Any, epsilon: Any, at: Any,
+    boundary: int | None, carry_momentum: bool, count_warmup: bool | tuple[bool, bool],
+) -> _Problem:  # fmt: skip
+    """The checked arguments of :func:`areas`."""
+    own_initial: Any = 0.0
+    if isinstance(lr, Schedule):
+        rates, own_initial, own_boundary = lr.rates, lr.initial_lr, lr.boundary
+    elif isinstance(lr, list | tuple) and {type(one) for one in lr} == {Schedule}:
+        if len({(len(schedule), schedule.boundary) for schedule in lr}) > 1:
+            raise UsageError(
+                "schedules of one call must have the same length and boundary; call areas() for "
+                "each of them, or for each group that has"
+            )
+        rates, own_boundary = np.stack([schedule.rates for schedule in lr]), lr[0].boundary
+        own_initial = np.array([schedule.initial_lr for schedule in lr])
+    else:
+        rates, own_boundary = _numbers("lr", lr), None
     boundary = own_boundary if boundary is None else boundary
-    begin = rates
-    if isinstance(rates, Iterator):
-        if at is None or boundary is not None:
-            raise UsageError("blocks of rates need at=, the steps to evaluate, and no boundary")
-        begin = next(rates, np.zeros(0))
-        rates = itertools.chain([begin], rates)
-    if begin.ndim not in (1, 2) or 0 in begin.shape:
-        raise UsageError(f"lr has shape {begin.shape}; it must be (steps,) or (schedules, steps)")
-    initial_lr = _initial(initial_lr, begin, own_initial)
+    if rates.ndim not in (1, 2) or 0 in rates.shape:
+        raise UsageError(f"lr has shape {rates.shape}; it must be (steps,) or (schedules, steps)")
+    if isinstance(initial_lr, str):
+        if initial_lr != "first":
+            raise UsageError(f"initial_lr must be a number or 'first', not {initial_lr!r}")
+        initial_lr = rates[..., 0]
+    initial_lr = own_initial if initial_lr is None else initial_lr
     for name, value in (("initial_lr", initial_lr), ("S1_before", S1_before)):
         value = _numbers(name, value)
         if not (isinstance(value, jax.Array) or ((value >= 0) & (value < np.inf)).all()):
@@ -204,72 +222,33 @@ def _problem_of(
             raise UsageError(f"epsilon is one finite number, not {epsilon}")
     numbers = (rates, decay, initial_lr, S1_before, epsilon)
     on_device = any(isinstance(number, jax.Array) for number in numbers)
-    lead = begin.shape[:-1]
-    problem = _Problem(
-        rates, initial_lr, S1_before, epsilon, _decay(decay), at, boundary, on_device, lead
-    )
-    if boundary is not None and not 0 < boundary < problem.steps:
-        last = problem.steps - 1
-        raise UsageError(f"boundary={boundary} must leave steps on both sides: from 1 to {last}")
-    return problem._replace(at=_points(at, problem.steps))
-
-
-def _initial(given: Any, begin: Any, own: Any) -> Any:
-    """The rate before the first step: given, the first one's, or that of the schedule."""
-    if isinstance(given, str):
-        if given != "first":
-            raise UsageError(f"initial_lr must be a number or 'first', not {given!r}")
-        return begin[..., 0]
-    return own if given is None else given
-
-
-def _read(lr: Any) -> tuple[Any, Any, int | None]:
-    """Rates, and η_0 and boundary where a Schedule says them."""
-    if isinstance(lr, Schedule):
-        return lr.rates, lr.initial_lr, lr.boundary
-    if isinstance(lr, list | tuple) and {type(one) for one in lr} == {Schedule}:
-        return _read_several(lr)
-    if isinstance(lr, Iterator):
-        return (_numbers("lr", block) for block in lr), 0.0, None
-    return _numbers("lr", lr), 0.0, None
-
-
-def _read_several(lr: Sequence[Schedule]) -> tuple[np.ndarray, np.ndarray, int | None]:
-    if len({(len(schedule), schedule.boundary) for schedule in lr}) > 1:
+    if not isinstance(decay, jax.core.Tracer):
+        given = decay
+        decay = np.asarray(decay) if isinstance(decay, jax.Array) else _numbers("decay", decay)
+        if decay.ndim > 1 or not decay.size or not ((decay >= 0) & (decay <= 1)).all():
+            raise UsageError(f"decay is λ in [0, 1], a number or (decays,), not {given}")
+    steps = rates.shape[-1]
+    if boundary is not None and not 0 < boundary < steps:
         raise UsageError(
-            "schedules of one call must have the same length and boundary; call areas() for "
-            "each of them, or for each group that has"
+            f"boundary={boundary} must leave steps on both sides: from 1 to {steps - 1}"
         )
-    initial = np.array([schedule.initial_lr for schedule in lr])
-    return np.stack([schedule.rates for schedule in lr]), initial, lr[0].boundary
+    if at is not None:
+        points = np.asarray(_numbers("at", at))
+        if points.ndim != 1 or not len(points) or not (points == np.floor(points)).all():
+            raise UsageError(f"at must be whole numbers of steps, (points,), not {at!r}")
+        if points.min() < 0 or points.max() > steps:
+            raise UsageError(f"at has {points.min()} to {points.max()}; the steps are 0 to {steps}")
+        at = points.astype(int)
+    warmup = count_warmup if isinstance(count_warmup, tuple) else (count_warmup, count_warmup)
+    return _Problem(
+        rates, initial_lr, S1_before, epsilon, decay, at, boundary, carry_momentum, warmup,
+        on_device,
+    )  # fmt: skip
 
 
 def _numbers(name: str, values: Any) -> Any:
     """An array of float64; JAX's own arrays, traced ones too, as they are."""
-    if isinstance(values, jax.Array):
-        return values
-    return numbers_of(name, values)
-
-
-def _decay(decay: Any) -> Any:
-    if isinstance(decay, jax.core.Tracer):
-        return decay
-    values = _numbers("decay", decay) if not isinstance(decay, jax.Array) else np.asarray(decay)
-    if values.ndim > 1 or not values.size or not ((values >= 0) & (values <= 1)).all():
-        raise UsageError(f"decay is λ in [0, 1], a number or (decays,), not {decay}")
-    return values
-
-
-def _points(at: Any, steps: int | None) -> np.ndarray | None:
-    if at is None:
-        return None
-    points = np.asarray(_numbers("at", at))
-    if points.ndim != 1 or not len(points) or not (points == np.floor(points)).all():
-        raise UsageError(f"at must be whole numbers of steps, (points,), not {at!r}")
-    last = np.inf if steps is None else steps
-    if points.min() < 0 or points.max() > last:
-        raise UsageError(f"at has {points.min()} to {points.max()}; the steps are 0 to {last}")
-    return points.astype(int)
+    return values if isinstance(values, jax.Array) else numbers_of(name, values)
 
 
 def _each_decay(problem: _Problem, run: Callable[[_Problem], Any]) -> Any:
@@ -278,18 +257,12 @@ def _each_decay(problem: _Problem, run: Callable[[_Problem], Any]) -> Any:
         return run(problem)
     if isinstance(problem.decay, jax.Array):
         return jax.vmap(lambda decay: run(problem._replace(decay=decay)))(problem.decay)
-    if problem.steps is None:
-        raise UsageError("blocks of rates pass once, so take one decay, not several")
     results = [run(problem._replace(decay=decay)) for decay in problem.decay]
     stack = jnp.stack if problem.on_device else np.stack
     return jax.tree.map(lambda *each: stack(each), *results)
 
 
-def _start(problem: _Problem) -> tuple[Any, ...]:
-    return problem.S1_before, 0.0, 0.0, problem.initial_lr
-
-
-def _split(problem: _Problem, rules: list[_Rule]) -> PhaseAreas:
+def _split(problem: _Problem) -> PhaseAreas:
     """The two phases one after the other.
 
     η_0 of the second is the last rate of the first. Both areas of the second start from 0, and so
@@ -298,10 +271,10 @@ def _split(problem: _Problem, rules: list[_Rule]) -> PhaseAreas:
     rates, at, boundary = problem.rates, problem.at, problem.boundary
     early, late = (None, None) if at is None else (at.clip(max=boundary), (at - boundary).clip(0))
     first = problem._replace(rates=rates[..., :boundary], at=early)
-    pt, momentum = _run(first, rules[0], _start(first))
-    tail = momentum if rules[1].carry_momentum else 0.0
+    pt, momentum = _run(first, 0, problem.start)
+    tail = momentum if problem.carry_momentum else 0.0
     second = problem._replace(rates=rates[..., boundary:], at=late)
-    cpt, _ = _run(second, rules[1], (0.0, 0.0, tail, rates[..., boundary - 1]))
+    cpt, _ = _run(second, 1, (0.0, 0.0, tail, rates[..., boundary - 1]))
     if at is None:
         xp = jnp if problem.on_device else np
         none = xp.zeros_like(pt.S1)
@@ -311,181 +284,142 @@ def _split(problem: _Problem, rules: list[_Rule]) -> PhaseAreas:
     return PhaseAreas(pt.S1, cpt.S1, pt.S2, cpt.S2)
 
 
-class _Rule(NamedTuple):
-    """Which definition of S2 is meant; see :func:`areas`."""
+def _run(problem: _Problem, phase: int, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+    """Areas of one phase from a state, and, where it is needed, its final momentum.
 
-    weighted: bool
-    carry_momentum: bool
-    count_warmup: bool
-
-    @property
-    def plain(self) -> bool:
-        """Whether S2 is one recurrence of the drop since η_0; otherwise momentum is needed."""
-        return self.count_warmup and not (self.weighted or self.carry_momentum)
-
-
-class _Problem(NamedTuple):
-    """The rates of one phase or both, and the options."""
-
-    rates: Any  # (..., steps), or an iterator of blocks (..., steps)
-    initial_lr: Any
-    S1_before: Any
-    epsilon: Any
-    decay: Any
-    at: np.ndarray | None
-    boundary: int | None
-    on_device: bool  # JAX arrays in, JAX arrays out
-    lead: tuple[int, ...]  # () or (schedules,)
-
-    @property
-    def steps(self) -> int | None:
-        """Number of steps; None where the rates come in blocks."""
-        return None if isinstance(self.rates, Iterator) else self.rates.shape[-1]
-
-
-def _run(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
-    """Areas of one phase from a state, and, where the rule needs it, its final momentum.
-
-    A state is what one step passes to the next: S1, S2, momentum and the reference rate. The
-    reference is η_0 where S2 comes from the drop since then (``rule.plain``), else the rate of the
-    last step.
+    The reference rate of the state is η_0 where S2 comes from the drop since then, else the rate
+    of the last step.
     """
-    return (_areas_on_device if problem.on_device else _areas_on_host)(problem, rule, state)
+    warmup = problem.count_warmup[phase]
+    # Whether S2 is one recurrence of the drop since η_0; otherwise momentum is needed.
+    plain = warmup and problem.epsilon is None and not problem.carry_momentum
+    along = _areas_on_device if problem.on_device else _areas_on_host
+    return along(problem, state, plain, warmup)
 
 
-def _areas_on_device(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+def _areas_after(
+    xp: Any, summed: Callable[..., Any], rates: Any, state: Any, plain: bool, uncounted: Any,
+    weights: Any,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """S1, S2 and momentum after each rate; of numpy or jax.numpy.
+
+    Args:
+        xp: that module.
+        summed: (x, whether it decays, what is before) → y_t = λ·y_{t−1} + x_t, or the plain sum;
+            ``every=True`` for all steps, where only some are wanted.
+        rates: (..., steps).
+        state: S1, S2, momentum and reference rate before; see :func:`_run`.
+        plain: whether S2 is one recurrence of the drop since the reference.
+        uncounted: (..., steps) whether a rise is left out; None: none is.
+        weights: (..., steps) η^ε, or None.
+    """
+    S1, S2, momentum, reference = state
+    forward = summed(rates, False, S1)
+    if plain:  # S2(t) = λ·S2(t−1) + (η_0 − η_t)
+        return forward, summed(reference[..., None] - rates, True, S2), momentum[..., None]
+    # m_i = λ·m_{i−1} + (η_{i−1} − η_i), S2 = Σ m_i·η_i^ε
+    drops = xp.concatenate([reference[..., None], rates[..., :-1]], axis=-1) - rates
+    if uncounted is not None:
+        drops = xp.where(uncounted & (drops < 0), 0, drops)
+    moments = summed(drops, True, momentum, every=True)
+    return forward, summed(moments if weights is None else moments * weights, False, S2), moments
+
+
+def _areas_on_device(
+    problem: _Problem, state: tuple[Any, ...], plain: bool, warmup: bool
+) -> tuple[Areas, Any]:
     rates = jnp.asarray(problem.rates)
     rates = rates.astype(jnp.promote_types(rates.dtype, jnp.float32))
-    state = jnp.stack([jnp.broadcast_to(x, problem.lead).astype(rates.dtype) for x in state])
+    state = jnp.stack([jnp.broadcast_to(x, rates.shape[:-1]).astype(rates.dtype) for x in state])
     # Of the dtype of the rates: JAX finds the program of another again, where x64 is on.
-    powers = jnp.asarray(powers_of(problem.decay, problem.steps), rates.dtype)
+    powers = jnp.asarray(powers_of(problem.decay, rates.shape[-1]), rates.dtype)
     epsilon = None if problem.epsilon is None else jnp.asarray(problem.epsilon, rates.dtype)
     # Step 0, before the first rate, is the state itself; it is put in place of step 1 afterwards.
     at = None if problem.at is None else np.maximum(problem.at, 1).astype(np.int32)
-    result, momentum = _advance(state, rates, powers, at, epsilon, rule)
+    result, momentum = _advance(state, rates, powers, at, epsilon, plain, warmup)
     if at is not None:
         both = zip(state[:2, ..., None], result, strict=True)
         result = Areas(*(jnp.where(problem.at == 0, *pair) for pair in both))
     return result, momentum
 
 
-@compiled(static_argnames="rule")
+@compiled(static_argnames=("plain", "warmup"))
 def _advance(
-    state: Any, rates: Any, powers: Any, at: Any, epsilon: Any, rule: _Rule
+    state: Any, rates: Any, powers: Any, at: Any, epsilon: Any, plain: bool, warmup: bool
 ) -> tuple[Areas, Any]:
-    """Areas after steps ``at`` (points,), or after each rate (..., steps); the final momentum.
+    """Areas after steps ``at`` (points,), or after each rate (..., steps); the final momentum."""
+    steps = rates.shape[-1]
+    ones = powers_of(1.0, steps)
 
-    ``state`` is (4, ...); see :func:`_run`.
-    """
-    S1, S2, momentum, reference = state
-    ones = powers_of(1.0, rates.shape[-1])
-    forward = decayed_sum(rates, ones, S1, at)
-    if rule.plain:
-        return Areas(forward, decayed_sum(reference[..., None] - rates, powers, S2, at)), momentum
-    drops = jnp.concatenate([reference[..., None], rates[..., :-1]], axis=-1) - rates
-    if not rule.count_warmup:
-        peak = jnp.argmax(rates, axis=-1)[..., None]
-        drops = jnp.where((jnp.arange(rates.shape[-1]) <= peak) & (drops < 0), 0, drops)
-    momentum = decayed_sum(drops, powers, momentum)
-    weighted = momentum * power(rates, epsilon) if rule.weighted else momentum
-    return Areas(forward, decayed_sum(weighted, ones, S2, at)), momentum[..., -1]
+    def summed(x: Any, decays: bool, before: Any, every: bool = False) -> Any:
+        return decayed_sum(x, powers if decays else ones, before, None if every else at)
+
+    uncounted = None if warmup else jnp.arange(steps) <= jnp.argmax(rates, axis=-1)[..., None]
+    weights = None if epsilon is None else power(rates, epsilon)
+    *result, moments = _areas_after(jnp, summed, rates, state, plain, uncounted, weights)
+    return Areas(*result), moments[..., -1]
 
 
-def _areas_on_host(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+def _areas_on_host(
+    problem: _Problem, state: tuple[Any, ...], plain: bool, warmup: bool
+) -> tuple[Areas, Any]:
     """As many schedules at a time as fit in a block, each from its first step to its last.
 
     Short schedules share a block; a long one takes several, and its state passes from one to the
     next. Either way all arrays in between stay as small as a block.
     """
-    lead, steps = problem.lead, problem.steps
-    count = math.prod(lead)
-    group = count if steps is None else max(1, BLOCK // steps)
-    shape = (count, steps if problem.at is None else len(problem.at))
-    out, states = Areas(np.empty(shape), np.empty(shape)), np.empty((len(state), count))
+    from scipy.signal import lfilter  # slow to import, and most of jaxlaw does without
+
+    *lead, steps = problem.rates.shape
+    rates, at, decay = problem.rates.reshape(-1, steps), problem.at, float(problem.decay)
+    out = np.empty((2, len(rates), steps if at is None else len(at)))
+    states = np.empty((4, len(rates)))
     names = ("S1_before", "", "", "initial_lr")  # S2 and momentum are not the user's
     for name, row, value in zip(names, states, state, strict=True):
         try:
             row[:] = value
         except (TypeError, ValueError, OverflowError) as error:
             raise UsageError(f"{name} is a number, or (schedules,): {error}") from None
-    momentum = np.empty(count)
-    for first in range(0, count, group):
-        part = slice(first, first + group)
-        blocks = problem.rates if steps is None else [problem.rates.reshape(count, -1)[part]]
-        into = Areas(out.S1[part], out.S2[part])
-        with np.errstate(invalid="ignore", over="ignore"):  # _sweep refuses them
-            momentum[part] = _sweep(into, blocks, states[:, part], problem, rule)
-    return Areas(*(area.reshape(*lead, -1) for area in out)), momentum.reshape(lead)
-
-
-def _sweep(
-    out: Areas, blocks: Iterable[np.ndarray], state: np.ndarray, problem: _Problem, rule: _Rule
-) -> np.ndarray:
-    """Fill ``out`` (schedules, points) from consecutive blocks of rates; the final momentum.
-
-    ``state`` is (4, schedules), as in :func:`_run`, and is updated from block to block.
-    """
-    at, done, width = problem.at, 0, max(1, BLOCK // len(out.S1))
-    S1, S2, momentum, reference = state
     if at is not None:
-        out.S1[:, at == 0], out.S2[:, at == 0] = S1[:, None], S2[:, None]
-    peak = None if rule.count_warmup else _peak(blocks)
-    for rates in _split_blocks(blocks, width):
-        here = slice(done, done + rates.shape[1])
-        if rates.min() < 0:
-            step = done + int(np.argmax((rates < 0).any(axis=0))) + 1
+        out[..., at == 0] = states[:2, :, None]
+    peak = None if warmup else np.argmax(rates, axis=-1)[:, None]
+
+    def summed(x: np.ndarray, decays: bool, before: np.ndarray, every: bool = False) -> np.ndarray:
+        if decays:
+            return lfilter([1.0], [1.0, -decay], x, zi=(decay * before)[:, None])[0]
+        y = np.cumsum(x, axis=1)
+        y += before[:, None]
+        return y
+
+    group = min(max(1, BLOCK // steps), len(rates))
+    width = max(1, BLOCK // group)
+    for first, done in itertools.product(range(0, len(rates), group), range(0, steps, width)):
+        part = slice(first, first + group)
+        block, own = rates[part, done : done + width], states[:, part]
+        until = done + block.shape[1]
+        if block.min() < 0:
+            step = done + int(np.argmax((block < 0).any(axis=0))) + 1
             raise UsageError(f"lr is negative at step {step}; rates must be 0 or more")
-        forward = out.S1[:, here] if at is None else np.empty_like(rates)
-        np.cumsum(rates, axis=1, out=forward)
-        forward += S1[:, None]
-        if rule.plain:  # S2(t) = λ·S2(t−1) + (η_0 − η_t)
-            annealing = _decayed_sum(reference[:, None] - rates, problem.decay, S2)
-        else:  # m_i = λ·m_{i−1} + (η_{i−1} − η_i), S2 = Σ m_i·η_i^ε
-            drops = np.concatenate([reference[:, None], rates[:, :-1]], axis=1) - rates
-            if peak is not None:
-                step = np.arange(done, done + rates.shape[1])
-                drops[(step <= peak[:, None]) & (drops < 0)] = 0
-            moments = _decayed_sum(drops, problem.decay, momentum)
-            weighted = moments * _power(rates, problem.epsilon) if rule.weighted else moments
-            annealing = np.cumsum(weighted, axis=1) + S2[:, None]
-            momentum, reference = moments[:, -1], rates[:, -1]
-        if at is None:
-            out.S2[:, here] = annealing
-        else:
-            wanted = (at > here.start) & (at <= here.stop)
-            row = at[wanted] - done - 1
-            out.S1[:, wanted], out.S2[:, wanted] = forward[:, row], annealing[:, row]
-        S1, S2, done = forward[:, -1], annealing[:, -1], here.stop
-    if at is not None and at.max() > done:
-        raise UsageError(f"at asks for step {at.max()}, but the rates end with step {done}")
-    if not np.isfinite(S1).all():  # a NaN or an infinity anywhere reaches the last sum
+        uncounted = None if peak is None else np.arange(done, until) <= peak[part]
+        weights = None if problem.epsilon is None else _power(block, problem.epsilon)
+        with np.errstate(invalid="ignore", over="ignore"):  # refused below
+            *result, moments = _areas_after(np, summed, block, own, plain, uncounted, weights)
+        for area, values in zip(out, result, strict=True):
+            if at is None:
+                area[part, done:until] = values
+            else:
+                wanted = (at > done) & (at <= until)
+                area[part, wanted] = values[:, at[wanted] - done - 1]
+        own[:3] = result[0][:, -1], result[1][:, -1], moments[:, -1]
+        if not plain:
+            own[3] = block[:, -1]
+    if not np.isfinite(states[0]).all():  # a NaN or an infinity anywhere reaches the last sum
         raise UsageError("lr has rates that are not finite; look for NaN or inf in them")
-    return momentum
-
-
-def _decayed_sum(x: np.ndarray, decay: float, before: np.ndarray) -> np.ndarray:
-    """The y with y_t = λ·y_{t−1} + x_t along the steps of x (schedules, steps); y_0 = before."""
-    from scipy.signal import lfilter  # slow to import, and most of jaxlaw does without
-
-    return lfilter([1.0], [1.0, -float(decay)], x, zi=(decay * before)[:, None])[0]
+    S1, S2 = out.reshape(2, *lead, -1)
+    return Areas(S1, S2), states[2].reshape(lead)
 
 
 def _power(rates: np.ndarray, epsilon: Any) -> np.ndarray:
     """η^ε; at a rate of 0 the limits of :func:`jaxlaw.laws.power`."""
     at_zero = 0.0 if epsilon > 0 else 1.0 if epsilon == 0 else 1e30
     return np.where(rates > 0, np.where(rates > 0, rates, 1.0) ** epsilon, at_zero)
-
-
-def _peak(blocks: Iterable[np.ndarray]) -> np.ndarray:
-    """The index of the highest rate of every schedule."""
-    if isinstance(blocks, Iterator):
-        raise UsageError("count_warmup=False needs the whole schedule, not blocks of it")
-    return np.argmax(blocks[0], axis=-1)
-
-
-def _split_blocks(blocks: Iterable[np.ndarray], width: int) -> Iterator[np.ndarray]:
-    """The blocks as (schedules, steps), of at most ``width`` steps each."""
-    for block in blocks:
-        block = np.atleast_2d(block)
-        for first in range(0, block.shape[-1], width):
-            yield block[:, first : first + width]

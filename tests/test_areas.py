@@ -160,23 +160,6 @@ def test_host_and_device_agree(options):
     assert_same(there, here, rtol=1e-11, atol=1e-14)
 
 
-def test_blocks_of_rates_need_not_be_held():
-    lr = np.random.default_rng(2).random((3, STEPS))
-    at = [300, 0, 1, 128, 129]
-    blocks = (lr[:, first : first + 128] for first in range(0, STEPS, 128))
-    assert_same(areas(blocks, at=at), areas(lr, at=at), rtol=1e-13)
-    one = (lr[0, first : first + 128] for first in range(0, STEPS, 128))
-    assert areas(one, at=at).S1.shape == (5,)
-    with pytest.raises(UsageError, match="need at="):
-        areas(iter([lr]))
-    with pytest.raises(UsageError, match="end with step 300"):
-        areas(iter([lr]), at=[301])
-    with pytest.raises(UsageError, match="whole schedule"):
-        areas(iter([lr]), at=[1], count_warmup=False)
-    with pytest.raises(UsageError, match="one decay"):
-        areas(iter([lr]), [0.9, 0.99], at=[1])
-
-
 def test_a_warm_up_ignored():
     lr = np.array(warmup(wsd(3e-4, 200, 0.5), 100))
     peak = int(np.argmax(lr)) + 1
