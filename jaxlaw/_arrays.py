@@ -68,7 +68,20 @@ def plain_array(values: Any) -> np.ndarray:
         ValueError: lists of different lengths.
     """
     if isinstance(values, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
-        return _from_pandas(values)
+        kind, dtype = pd.api.types, values.dtype
+        is_bool = kind.is_bool_dtype(dtype)
+        if not isinstance(dtype, pd.api.extensions.ExtensionDtype) or (
+            kind.is_datetime64_any_dtype(dtype)
+        ):
+            return np.asarray(values)
+        gone = np.asarray(values.isna())
+        if kind.is_numeric_dtype(dtype) and not is_bool:
+            return (
+                values.to_numpy(dtype=float, na_value=np.nan) if gone.any() else values.to_numpy()
+            )
+        cells = np.array(values.astype(object), object)
+        cells[gone] = None
+        return cells.astype(bool) if is_bool and not gone.any() else cells
     if isinstance(values, list | tuple):
         return np.asarray([None if value is np.ma.masked else value for value in values])
     if not isinstance(values, np.ma.MaskedArray):
@@ -85,22 +98,6 @@ def plain_array(values: Any) -> np.ndarray:
     data = data.copy()
     data[missing] = unknown.get(data.dtype.kind, np.nan)
     return data
-
-
-def _from_pandas(values: Any) -> np.ndarray:
-    if not isinstance(values.dtype, pd.api.extensions.ExtensionDtype):
-        return np.asarray(values)
-    kind = pd.api.types
-    if kind.is_numeric_dtype(values.dtype) and not kind.is_bool_dtype(values.dtype):
-        if not values.isna().any():
-            return values.to_numpy()
-        return values.to_numpy(dtype=float, na_value=np.nan)
-    if kind.is_datetime64_any_dtype(values.dtype):
-        return np.asarray(values)
-    cells = np.array(values.astype(object), object)
-    cells[np.asarray(values.isna())] = None
-    whole = kind.is_bool_dtype(values.dtype) and not values.isna().any()
-    return cells.astype(bool) if whole else cells
 
 
 def real_numbers(values: Any) -> np.ndarray:
@@ -121,7 +118,13 @@ def real_numbers(values: Any) -> np.ndarray:
     if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize <= 2:
         return array.astype(float)  # bfloat16 and its like
     cells = [array[()]] if array.ndim == 0 else array.ravel()
-    numbers = [math.nan if is_missing(cell) else _real(cell) for cell in cells]
+    numbers = []
+    for cell in cells:
+        if not (is_missing(cell) or is_number(cell)):
+            plain = isinstance(cell, np.bool_ | np.str_ | np.bytes_)
+            shown = " ".join(repr(cell.item() if plain else cell).split())
+            raise TypeError(f"{shown if len(shown) <= 40 else shown[:40] + '…'} is no number")
+        numbers.append(math.nan if is_missing(cell) else float(cell))
     return np.array(numbers, float).reshape(array.shape)
 
 
@@ -130,15 +133,7 @@ def numbers_of(name: str, values: Any) -> np.ndarray:
     try:
         return real_numbers(values)
     except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"{name} must be numbers: {error}", argument=name, value=values) from None
-
-
-def _real(cell: Any) -> float:
-    if not is_number(cell):
-        plain = isinstance(cell, np.bool_ | np.str_ | np.bytes_)
-        shown = " ".join(repr(cell.item() if plain else cell).split())
-        raise TypeError(f"{shown if len(shown) <= 40 else shown[:40] + '…'} is no number")
-    return float(cell)
+        raise UsageError(f"{name} must be numbers: {error}") from None
 
 
 def check_level(confidence_level: float) -> None:

@@ -42,7 +42,7 @@ PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of 
 # Behind words on a drawing.
 VEIL: dict[str, Any] = {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 1}
 
-_SEEN = 2e-3  # of the width of the axes: less is rounding of the units
+_SEEN = 2e-3  # of a value: a distance of less is rounding of the units
 _COUNTED = {"N": "parameters", "D": "tokens", "Dp": "tokens", "C": "FLOPs"}
 _WORDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
 
@@ -176,26 +176,24 @@ def stripe_outside(
         text: what is striped; empty for no words.
         axis: ``x`` or ``y``, the axis of these values.
     """
-    own, other = (0, 1) if axis == "x" else (1, 0)
-    limits = ax.get_xlim(), ax.get_ylim()
-    first, last = limits[own]
-    span, drawn = ax.axvspan if axis == "x" else ax.axhspan, []
-    for start, end, side in ((first, low, 0), (high, last, 1)):
-        if not start < end:  # also where a range is unknown
-            continue
-        pair = np.full((2, 2), limits[other][0])
-        pair[:, own] = start, end
-        width = np.ptp(ax.transLimits.transform(ax.transScale.transform(pair))[:, own])
-        if width > _SEEN:
+    limits = {"xlim": ax.get_xlim(), "ylim": ax.get_ylim()}
+    first, last = limits[f"{axis}lim"]
+    span, sides = ax.axvspan if axis == "x" else ax.axhspan, []
+    for start, end, side in ((first, low, "left"), (high, last, "right")):
+        if start < end and not np.isclose(start, end, rtol=_SEEN):  # false where one is unknown
             span(start, end, facecolor="none", edgecolor=(*to_rgb(FAINT), 0.3), hatch="////",
                  linewidth=0, zorder=0)  # fmt: skip
-            drawn.append((width, side))
-    if drawn and text and axis == "x":
-        side = max(drawn)[1]
-        write(ax, text, (side, 1), xycoords="axes fraction", ha="right" if side else "left",
+            sides.append(side)
+    if sides and text and axis == "x":
+        write(ax, text, (sides[-1] == "right", 1), xycoords="axes fraction", ha=sides[-1],
               va="bottom", color=FAINT, xytext=(0, 2))  # fmt: skip
-    ax.set(xlim=limits[0], ylim=limits[1])
-    return bool(drawn)
+    ax.set(**limits)
+    return bool(sides)
+
+
+def _fractions(ax: Axes, x: float, y: float) -> Any:
+    """Where a point is, in fractions of the axes."""
+    return ax.transLimits.transform(ax.transScale.transform((x, y)))
 
 
 def answer(ax: Axes, x: float, y: float, text: str, **details: Any) -> None:
@@ -204,7 +202,7 @@ def answer(ax: Axes, x: float, y: float, text: str, **details: Any) -> None:
     Without ``xytext`` the text lies on the side of the dot with more room, in scales as set.
     """
     if "xytext" not in details:
-        right, high = ax.transLimits.transform(ax.transScale.transform((x, y))) > 0.5
+        right, high = _fractions(ax, x, y) > 0.5
         details |= {"xytext": (-7 if right else 7, -7 if high else 7)}
         details |= {"ha": "right" if right else "left", "va": "top" if high else "bottom"}
     details.setdefault("bbox", VEIL)
@@ -223,9 +221,10 @@ def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
         text: what it is, in lines.
     """
     dots(ax, x, y, color=[RED], s=36, alpha=1, zorder=4)
-    right = ax.transLimits.transform(ax.transScale.transform((x, y)))[0] > 0.5
-    side = {"xytext": (-5, 0), "ha": "right"} if right else {"xytext": (5, 0)}
-    vertical(ax, x, text, bbox=VEIL, **side)
+    right = _fractions(ax, x, y)[0] > 0.5
+    vertical(
+        ax, x, text, bbox=VEIL, xytext=(-5 if right else 5, 0), ha="right" if right else "left"
+    )
 
 
 def what_is_drawn(said: Mapping[str, Any]) -> str:

@@ -88,7 +88,10 @@ class Schedule:
                 f"{self.name}: the rate of step {step} is {rates[step - 1]}; rates must be finite "
                 "and not negative"
             )
-        _rate(f"{self.name}: initial_lr", self.initial_lr)
+        if not (math.isfinite(self.initial_lr) and self.initial_lr >= 0):
+            raise UsageError(
+                f"{self.name}: initial_lr is {self.initial_lr}; it must be finite and not negative"
+            )
         if self.boundary is not None and not 0 < self.boundary < len(rates):
             raise UsageError(
                 f"{self.name}: boundary={self.boundary} must leave steps on both sides, "
@@ -118,7 +121,7 @@ def constant(lr: float, steps: StepCount) -> Schedule:
         >>> jl.schedules.constant(3e-4, 4).rates.tolist()
         [0.0003, 0.0003, 0.0003, 0.0003]
     """
-    return _schedule("constant", lambda t: np.full(t.shape, _rate("lr", lr)), steps)
+    return _schedule("constant", lambda t: np.full(t.shape, float(lr)), steps)
 
 
 @checked
@@ -129,7 +132,6 @@ def linear(peak: float, steps: StepCount, final: float = 0.0) -> Schedule:
         >>> jl.schedules.linear(1.0, 4).rates.tolist()
         [0.75, 0.5, 0.25, 0.0]
     """
-    peak, final = _rate("peak", peak), _rate("final", final)
     return _schedule("linear", lambda t: peak + (final - peak) * (t / steps), steps)
 
 
@@ -141,7 +143,6 @@ def cosine(peak: float, steps: StepCount, final: float = 0.0) -> Schedule:
         >>> jl.schedules.cosine(1.0, 4, 0.2).rates.round(3).tolist()
         [0.883, 0.6, 0.317, 0.2]
     """
-    peak, final = _rate("peak", peak), _rate("final", final)
 
     def curve(t: np.ndarray) -> np.ndarray:
         return final + (peak - final) * (0.5 + 0.5 * np.cos(np.pi * t / steps))
@@ -157,13 +158,8 @@ def inverse_sqrt(peak: float, steps: StepCount, offset: float) -> Schedule:
         >>> jl.schedules.inverse_sqrt(1.0, 3, offset=1).rates.round(3).tolist()
         [0.707, 0.577, 0.5]
     """
-    peak = _rate("peak", peak)
     if not 0 < offset < math.inf:
-        raise UsageError(
-            f"offset is {offset}; it must be above 0, such as the warm-up's steps",
-            argument="offset",
-            value=offset,
-        )
+        raise UsageError(f"offset is {offset}; it must be above 0, such as the warm-up's steps")
     return _schedule("inverse_sqrt", lambda t: peak * np.sqrt(offset / (offset + t)), steps)
 
 
@@ -182,12 +178,12 @@ def two_stage(first: float, second: float, steps: StepCount, switch: int) -> Sch
         >>> jl.schedules.two_stage(3e-4, 9e-5, 3, switch=2).rates.tolist()
         [0.0003, 0.0003, 9e-05]
     """
-    first, second = _rate("first", first), _rate("second", second)
-    switch = _within("switch", switch, _whole_number("steps", steps))
+    _check_within("switch", switch, steps)
     return _schedule("two_stage", lambda t: np.where(t <= switch, first, second), steps)
 
 
 Decay = Literal["linear", "exponential", "1-sqrt"]
+Fill = Literal["hold", "linear"]
 
 
 @checked
@@ -214,16 +210,17 @@ def wsd(
         >>> jl.schedules.wsd(1.0, 5, decay=0.4).rates.tolist()
         [1.0, 1.0, 1.0, 0.5, 0.0]
     """
-    peak, final, steps = _rate("peak", peak), _rate("final", final), _whole_number("steps", steps)
     if not 0 <= decay <= 1:
-        raise UsageError(f"decay is the share of the steps, in [0, 1], not {decay}; for a number "
-                         "of steps use decay_steps", argument="decay", value=decay)  # fmt: skip
+        raise UsageError(
+            f"decay is the share of the steps, in [0, 1], not {decay}; for a number of steps use "
+            "decay_steps"
+        )
     if shape not in _DECAYS:
         raise UsageError(f"no decay {shape!r}; use {', '.join(_DECAYS)}.{nearest(shape, _DECAYS)}")
     if shape == "exponential" and not (final > 0 and peak > 0):
         raise UsageError("an exponential decay needs a final rate above 0, such as peak / 10")
     count = round(decay * steps) if decay_steps is None else decay_steps
-    count = _within("decay_steps", count, steps)
+    _check_within("decay_steps", count, steps)
 
     def curve(t: np.ndarray) -> np.ndarray:
         share = np.clip((t - (steps - count)) / max(count, 1), 0, 1)
@@ -255,7 +252,7 @@ def warmup(schedule: Schedule, steps: StepCount, start: float = 0.0) -> Schedule
     """
     if schedule.boundary is not None:
         raise UsageError("warm up the phase, then join: join(first, warmup(second, …))")
-    rise = linear(_rate("start", start), _whole_number("warm-up steps", steps), schedule.initial_lr)
+    rise = linear(start, steps, schedule.initial_lr)
     rates = np.concatenate([rise.rates, schedule.rates])
     return Schedule(rates, start, None, f"warmup+{schedule.name}")
 
@@ -301,7 +298,7 @@ def from_optax(schedule: Callable[[Any], Any], steps: StepCount, count: int = 0)
         >>> jl.schedules.from_optax(lambda count: 1.0 / (1 + count), 4).rates.round(3).tolist()
         [1.0, 0.5, 0.333, 0.25]
     """
-    counts = np.arange(count - 1, count + _whole_number("steps", steps)).clip(0)
+    counts = np.arange(count - 1, count + steps).clip(0)
     try:
         with in_float64():
             rates = np.asarray(jax.vmap(schedule)(counts), float)
@@ -318,7 +315,7 @@ def from_column(
     runs: Any,
     steps: str = "step",
     lr: str = "lr",
-    fill: Literal["hold", "linear"] | None = None,
+    fill: Fill | None = None,
 ) -> Schedule:
     """The rates a run logged.
 
@@ -342,85 +339,81 @@ def from_column(
         >>> jl.schedules.from_column(log, fill="linear").rates.tolist()
         [0.001, 0.00075, 0.0005]
     """
-    at, rates, source = _columns(runs, steps, lr)
+    source = None
+    if not isinstance(runs, str | os.PathLike | pd.DataFrame):
+        source = type(runs).__name__
+        try:
+            values = real_numbers(runs)
+        except (TypeError, ValueError, OverflowError):
+            values = np.zeros(0)
+        if values.ndim != 2 or values.shape[1] != 2:
+            raise UsageError(
+                "a log is a DataFrame, a file, or an array (rows, 2) of steps and rates, not "
+                f"{source} of shape {values.shape}"
+            )
+        runs = pd.DataFrame(values, columns=[steps, lr])
+    table = read_table(runs, source)
+    frame, source = table.frame, os.path.basename(table.source)
+    for column in (steps, lr):
+        if column not in frame:
+            names = [str(name) for name in frame]
+            raise DataError(
+                f"{source} has no column {column!r}; it has {listed(names)}{nearest(column, names)}"
+            )
+    at, rates = (
+        np.asarray(pd.to_numeric(frame[column], errors="coerce"), float) for column in (steps, lr)
+    )
+
+    def error(k: int, problem: str, column: str = steps) -> DataError:
+        where = {"file": source, "row": frame.index[k], "column": column}
+        message = f"{source}, {table.word} {frame.index[k]}: {problem}"
+        return DataError(message, **where, value=frame[column].iloc[k])
+
     bad = ~(np.isfinite(rates) & (rates >= 0) & (at == np.floor(at)))
-    gaps = np.diff(at)
     if bad.any():
-        row = int(np.argmax(bad))
-        raise DataError(
-            f"{source}, row {row}: step {at[row]:g}, rate {rates[row]:g}; steps must be whole "
-            "numbers, rates finite and not negative: correct or drop that row",
-            file=source,
-            row=row,
-            column=steps if at[row] != np.floor(at[row]) else lr,
-            value=at[row] if at[row] != np.floor(at[row]) else rates[row],
+        k = int(np.argmax(bad))
+        raise error(
+            k,
+            f"step {at[k]:g}, rate {rates[k]:g}; steps must be whole numbers, rates finite and not "
+            "negative: correct or drop that row",
+            lr if at[k] == np.floor(at[k]) else steps,
         )
+    return Schedule(filled(at, rates, fill, error), float(rates[0]), None, source)
+
+
+def filled(
+    at: np.ndarray, rates: np.ndarray, fill: Fill | None, error: Callable[[int, str], DataError]
+) -> np.ndarray:
+    """The rates of all steps from the first logged to the last.
+
+    Args:
+        at, rates: (rows,) whole steps, and the rates that they used.
+        fill: rule for unlogged steps; None: there must be none.
+        error: what is raised of a row, by its place and what is wrong with it.
+    """
+    gaps = np.diff(at, prepend=at[0] - 1)
     if (gaps <= 0).any():
-        row = int(np.argmax(gaps <= 0)) + 1
-        raise DataError(
-            f"{source}, row {row}: step {at[row]:.0f} after {at[row - 1]:.0f}; steps must "
-            "increase: sort the rows, and keep one run and one row a step",
-            file=source,
-            row=row,
-            column=steps,
-            value=at[row],
+        k = int(np.argmax(gaps <= 0))
+        raise error(
+            k,
+            f"step {at[k]:.0f} after {at[k - 1]:.0f}; steps must increase: sort the rows, and keep "
+            "one run and one row a step",
         )
     if fill is None and (gaps > 1).any():
-        row = int(np.argmax(gaps > 1)) + 1
-        raise DataError(
-            f"{source}, row {row}: steps {at[row - 1] + 1:.0f} to {at[row] - 1:.0f} are missing; "
-            "fill='hold' repeats the rate logged last, fill='linear' draws a line between",
-            file=source,
-            row=row,
-            column=steps,
-            value=at[row],
+        k = int(np.argmax(gaps > 1))
+        raise error(
+            k,
+            f"steps {at[k - 1] + 1:.0f} to {at[k] - 1:.0f} are missing (rows left out by where= "
+            "log none); fill='hold' repeats the rate logged last, fill='linear' draws a line "
+            "between",
         )
     # A rate is what the update of its step used, so that a gap ends with the step that is logged.
     every = np.arange(at[0], at[-1] + 1)
     if fill == "hold":
-        filled = rates[np.searchsorted(at, every, side="right") - 1]
-    elif fill in ("linear", None):
-        filled = np.interp(every, at, rates)
-    else:
-        raise UsageError(
-            f"fill must be 'hold' or 'linear', not {fill!r}", argument="fill", value=fill
-        )
-    return Schedule(filled, float(rates[0]), None, source)
-
-
-def _pairs(runs: Any) -> np.ndarray:
-    """(rows, 2) steps and rates; raises UsageError."""
-    try:
-        values = real_numbers(runs)
-    except (TypeError, ValueError, OverflowError):
-        values = np.zeros(0)
-    if values.ndim != 2 or values.shape[1] != 2:
-        raise UsageError(
-            "a log is a DataFrame, a file, or an array (rows, 2) of steps and rates, not "
-            f"{type(runs).__name__} of shape {values.shape}"
-        )
-    return values
-
-
-def _columns(runs: Any, steps: str, lr: str) -> tuple[np.ndarray, np.ndarray, str]:
-    """Steps, rates, and what to call their source."""
-    source = type(runs).__name__
-    if isinstance(runs, str | os.PathLike):
-        table = read_table(runs)
-        source, runs = os.path.basename(table.source), table.frame
-    if not isinstance(runs, pd.DataFrame):
-        runs = pd.DataFrame(_pairs(runs), columns=[steps, lr])
-    for column in (steps, lr):
-        if column not in runs:
-            names = [str(name) for name in runs.columns]
-            raise DataError(
-                f"{source} has no column {column!r}; it has {listed(names)}{nearest(column, names)}"
-            )
-    if not len(runs):
-        raise DataError(f"{source} has no rows")
-    numbers = (pd.to_numeric(runs[column], errors="coerce") for column in (steps, lr))
-    step, rate = (np.asarray(values, float) for values in numbers)
-    return step, rate, source
+        return rates[np.searchsorted(at, every, side="right") - 1]
+    if fill not in ("linear", None):
+        raise UsageError(f"fill must be 'hold' or 'linear', not {fill!r}")
+    return np.interp(every, at, rates)
 
 
 @checked
@@ -456,13 +449,6 @@ _NAMED: dict[str, Callable[..., Schedule]] = {
 }
 
 
-def _value(key: str, text: str) -> Any:
-    try:
-        return text if key == "shape" else float(text)
-    except ValueError:
-        raise UsageError(f"{key}={text} is not a number") from None
-
-
 def _parse_phase(text: str) -> Schedule:
     name, positional, named = parse_spec(text)
     if name not in _NAMED:
@@ -476,7 +462,12 @@ def _parse_phase(text: str) -> Schedule:
             f"{name} takes {', '.join(accepted)}, as name=value; not {part!r}."
             f"{nearest(part.partition('=')[0], accepted)}"
         )
-    values: dict[str, Any] = {key: _value(key, value) for key, value in named.items()}
+    values: dict[str, Any] = dict(named)
+    for key in named.keys() - {"shape"}:
+        try:
+            values[key] = float(named[key])
+        except ValueError:
+            raise UsageError(f"{key}={named[key]} is not a number") from None
     rise, start = values.pop("warmup", 0), values.pop("start", 0.0)
     if "steps" in values and rise >= values["steps"]:
         raise UsageError(
@@ -489,28 +480,14 @@ def _parse_phase(text: str) -> Schedule:
     return warmup(schedule, rise, start) if rise else schedule
 
 
-# ---------------------------------------------------------------- checks
-
-
 def _schedule(name: str, curve: Callable[[np.ndarray], np.ndarray], steps: int) -> Schedule:
     """The schedule of a formula of t: η_0 at 0, the rates at 1 to ``steps``."""
-    rates = curve(np.arange(_whole_number("steps", steps) + 1.0))
+    if steps < 1:
+        raise UsageError(f"{name}: steps is {steps}; it must be 1 or more")
+    rates = curve(np.arange(steps + 1.0))
     return Schedule(rates[1:], float(rates[0]), None, name)
 
 
-def _rate(name: str, value: float) -> float:
-    if not (math.isfinite(value) and value >= 0):
-        raise UsageError(f"{name} is {value}; a learning rate must be finite and not negative")
-    return float(value)
-
-
-def _whole_number(name: str, value: int) -> int:
-    if not (value >= 1 and value == int(value)):
-        raise UsageError(f"{name} is {value}; it must be a whole number, 1 or more")
-    return int(value)
-
-
-def _within(name: str, value: int, steps: int) -> int:
-    if not (0 <= value <= steps and value == int(value)):
+def _check_within(name: str, value: int, steps: int) -> None:
+    if not 0 <= value <= steps:
         raise UsageError(f"{name} is {value}, but the run has {steps} steps; use 0 to {steps}")
-    return int(value)

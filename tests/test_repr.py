@@ -52,16 +52,13 @@ def test_a_representation_names_what_is_in_it(shown, name, says):
     assert says in repr(shown[name])
 
 
-def test_loss_curves_say_how_many_points_and_sizes_there_are(shown):
+def test_loss_curves_say_how_many_points_there_are(shown):
     assert repr(shown["curves"]).splitlines() == [
         "2 loss curves, 70 points from DataFrame",
         "  steps    100 to 4000",
         "  runs     fall, hold",
         "  columns  run, step, lr, loss, schedule",
     ]
-    sized = logged().assign(N=np.where(logged()["run"] == "fall", 1e8, 4e8))
-    text = repr(jl.read_loss_curves(scheduled(sized)).thinned(points=5))
-    assert "2 loss curves of 2 sizes N, 10 points" in text and "10 of 70 points kept" in text
 
 
 def test_a_plan_shows_its_summary(shown):

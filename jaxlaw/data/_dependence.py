@@ -72,37 +72,29 @@ def run_groups(
     """
     for column in RUN_COLUMNS:
         members = _members([table[column]]) if column in table else None
-        if members is not None and members.max() > 0 and _rows_shared(members) > _SHARED:
-            name = str(names.get(column, column))
-            return RunGroups((name,), members, order_along(table, inputs), True)
-    return _unnamed_groups(table, inputs, names)
-
-
-def order_along(table: pd.DataFrame, inputs: Mapping[str, Any]) -> np.ndarray:
-    """(n,) what the rows of a run are put in order by: tokens, steps, or the table's own order."""
-    for name in _ALONG:
-        if name in inputs:
-            return np.asarray(inputs[name], float)
-    for name in _STEPS:
-        if name in table:
-            return np.asarray(table[name], float)
-    return np.arange(len(table), dtype=float)
-
-
-def _unnamed_groups(
-    table: pd.DataFrame, inputs: Mapping[str, np.ndarray], names: Mapping[str, Any]
-) -> RunGroups | None:
-    """Rows that agree in all inputs but their tokens, as checkpoints of one run do."""
+        if members is not None and members.max() > 0:
+            # How many rows the run of a row has, on average over the rows.
+            if np.sum(np.bincount(members) ** 2.0) / len(members) > _SHARED:
+                name = str(names.get(column, column))
+                return RunGroups((name,), members, order_along(table, inputs), True)
+    # Rows that agree in all inputs but their tokens, as checkpoints of one run do.
     growing = next((name for name in ("D", "Dp") if name in inputs), None)
     if growing is None or len(inputs) < 2:
         return None
+    along = inputs[growing]
     others = {name: values for name, values in inputs.items() if name != growing}
-    labels = [name for name in _LABELS if name in table]
-    for more in ([], *([label] for label in labels)):
-        members = _members([*others.values(), *(table[name] for name in more)])
-        if members is not None and _looks_like_checkpoints(members, inputs[growing]):
-            columns = (*others, *(str(names.get(name, name)) for name in more))
-            return RunGroups(columns, members, inputs[growing], False)
+    for label in (None, *(name for name in _LABELS if name in table)):
+        more = [] if label is None else [table[label]]
+        members = _members([*others.values(), *more])
+        if members is None:
+            continue
+        # Several rows of each of several groups, no two of a group at one number of tokens, not
+        # even with the same loss: grids of separate runs (farseer.csv) have a run in them twice.
+        sizes = np.bincount(members)
+        several = len(sizes) >= _EACH and np.median(sizes) >= _EACH
+        if several and equal_rows([members, along]).max() == len(members) - 1:
+            columns = (*others, *([] if label is None else [str(names.get(label, label))]))
+            return RunGroups(columns, members, along, False)
     return None
 
 
@@ -120,17 +112,13 @@ def equal_rows(columns: Sequence[Any]) -> np.ndarray:
     return members
 
 
-def _rows_shared(members: np.ndarray) -> float:
-    """How many rows the run of a row has, on average over the rows."""
-    return float(np.sum(np.bincount(members) ** 2.0) / len(members))
-
-
-def _looks_like_checkpoints(members: np.ndarray, along: np.ndarray) -> bool:
-    """Several rows of each of several groups, no two of a group at one number of tokens."""
-    sizes = np.bincount(members)
-    # Not even the same loss: grids of separate runs (farseer.csv) have a run in them twice.
-    several = len(sizes) >= _EACH and np.median(sizes) >= _EACH
-    return bool(several and equal_rows([members, along]).max() == len(members) - 1)
+def order_along(table: pd.DataFrame, inputs: Mapping[str, Any]) -> np.ndarray:
+    """(n,) what the rows of a run are put in order by: tokens, steps, or the table's own order."""
+    for source, names in ((inputs, _ALONG), (table, _STEPS)):
+        for name in names:
+            if name in source:  # text that is no number comes last
+                return np.asarray(pd.to_numeric(source[name], errors="coerce"), float)
+    return np.arange(len(table), dtype=float)
 
 
 def history_notes(law: Law, runs: RunGroups | None, table: pd.DataFrame) -> list[Note]:

@@ -8,8 +8,9 @@ import pandas as pd
 
 from jaxlaw._tables import read_table
 from jaxlaw._typed import checked
+from jaxlaw.data._columns import missing_column
 from jaxlaw.data.formats import read_format
-from jaxlaw.errors import DataError, UsageError, listed, nearest
+from jaxlaw.errors import DataError, listed
 
 _OF_A_RUN = ("run", "task", "n_shot", "model_args", "revision", "step", "N")
 
@@ -34,9 +35,10 @@ def join_scores(models: Any, results: Any, *, model: str = "model") -> pd.DataFr
         are ``acc_piqa_0shot`` and ``acc_piqa_5shot``.
 
     Raises:
-        UsageError: there is no such column, or no such folder.
-        DataError: no model of the table has a result, or none at its step, a column is in both, or
-            there are several revisions of a model and no column says which.
+        UsageError: there is no such folder.
+        DataError: there is no such column, no model of the table has a result, or none at its
+            step, a column is in both, or there are several revisions of a model and no column says
+            which.
 
     Example:
         >>> import json
@@ -54,11 +56,7 @@ def join_scores(models: Any, results: Any, *, model: str = "model") -> pd.DataFr
     table, results = read_table(models), read_format(results, "lm-eval")
     frame, read = table.frame, results.frame
     if model not in frame:
-        raise UsageError(
-            f"{table.source} has no column {model} with the models' names; columns: "
-            f"{listed(list(frame))}.{nearest(model, list(frame))}",
-            argument="model",
-        )
+        raise missing_column(model, " with the models' names", model, frame, table.source, False)
     by_step = "step" in read and "step" in frame
     if by_step:  # −1 of results without one, such as those of a model's last state
         read = read.assign(step=read["step"].fillna(-1))

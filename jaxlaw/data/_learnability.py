@@ -6,6 +6,7 @@ compare domains by runs of one base model, one mixture and one schedule.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._typed import checked
-from jaxlaw.data._runs import read_columns
+from jaxlaw.data._runs import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.laws import Law
 from jaxlaw.laws.cross_domain import COEFFICIENTS
@@ -60,11 +61,9 @@ def learnability_coefficients(
     law = laws.get(law)
     needed = [name for name in law.input_names if name in COEFFICIENTS]
     if not needed:
-        message = f"law {law.name} takes none of {', '.join(COEFFICIENTS)}; try dcpt-cross"
-        raise UsageError(message, argument="law", value=law.name)
+        raise UsageError(f"law {law.name} takes none of {', '.join(COEFFICIENTS)}; try dcpt-cross")
     if k1_step not in (0, 1000):
-        message = f"k1_step is 1000 (App. H) or 0 (the initial loss), not {k1_step}"
-        raise UsageError(message, argument="k1_step", value=k1_step)
+        raise UsageError(f"k1_step is 1000 (App. H) or 0 (the initial loss), not {k1_step}")
     labels = {} if by is None else {by: ", which names the domain"}
     runs = read_columns(curves, {"step": ", the updates done", "loss": ""} | labels, texts=labels)
     parts = [("the curve", runs.table)] if by is None else runs.table.groupby(by, sort=False)
@@ -72,8 +71,7 @@ def learnability_coefficients(
     rows = {}
     for domain, part in parts:
         what, at = f"{runs.source}: {domain}", part[part["step"].isin(wanted)]
-        missing = [step for step in wanted if step not in {*at["step"]}]
-        if missing:
+        if missing := [step for step in wanted if step not in {*at["step"]}]:
             raise DataError(
                 f"{what}: {', '.join(needed)} need the loss after {', '.join(map(str, wanted))} "
                 f"steps; there is none after {', '.join(map(str, missing))}. Evaluate there, or "
@@ -81,33 +79,21 @@ def learnability_coefficients(
                 file=runs.source,
                 column="step",
             )
-        for label, step, value in zip(at.index, at["step"], at["loss"], strict=True):
-            if not 0 < value < np.inf:
-                message = f"{what}: the loss after {step:.0f} steps is {value}"
-                raise DataError(message, file=runs.source, row=label, column="loss", value=value)
-        if (again := at["step"].duplicated()).any():
-            step = at["step"][again].iloc[0]
-            raise DataError(
-                f"{what}: several losses after {step:.0f} steps; keep one, or say by= which column "
-                "names the domain",
-                file=runs.source,
-                row=at.index[again][0],
-                column="step",
-                value=step,
-            )
-        loss = at.set_index("step")["loss"]
+        of_domain = dataclasses.replace(runs, table=at)
+        bad = ~((at["loss"] > 0) & (at["loss"] < np.inf)).to_numpy()
+        refuse_rows(of_domain, "loss", bad, f"losses of {domain} must be positive")
+        remedy = f"several losses of {domain}; keep one, or say by= which column names the domain"
+        refuse_rows(of_domain, "step", at["step"].duplicated().to_numpy(), remedy)
+        loss = at.set_index("step")["loss"].reindex([0, 1000, 5000, 10_000, 11_000])
         # ΔL_i is minus the fall from i to i + 1 thousand.
-        formulas = {
-            "k1": lambda loss=loss: loss[k1_step],
-            "k2": lambda loss=loss: loss[0] - loss[5000],
-            "k3": lambda loss=loss: (loss[0] - loss[1000] - (loss[10_000] - loss[11_000])) / 10,
-        }
-        rows[domain] = [formulas[name]() for name in needed]
-        for name, value in zip(needed, rows[domain], strict=True):
-            if not value > 0:
+        k3 = (loss[0] - loss[1000] - (loss[10_000] - loss[11_000])) / 10
+        known = {"k1": loss[k1_step], "k2": loss[0] - loss[5000], "k3": k3}
+        rows[domain] = [known[name] for name in needed]
+        for name in needed:
+            if not known[name] > 0:
                 raise DataError(
-                    f"{what}: {name} is {value:.3g}: {_NOT_POSITIVE[name]}, and K would not be "
-                    "positive; take its curve from a run with a larger share of the domain, or "
+                    f"{what}: {name} is {known[name]:.3g}: {_NOT_POSITIVE[name]}, and K would not "
+                    "be positive; take its curve from a run with a larger share of the domain, or "
                     "leave the domain out",
                     file=runs.source,
                     column="loss",

@@ -61,8 +61,8 @@ class LossCurves(RunsSource):
         >>> table = jl.simulate.continual_curves().table
         >>> columns = {"r_g": "replay", "loss_d": "loss_cpt"}
         >>> curves = jl.read_loss_curves(table, columns, corpus="domain")
-        >>> len(curves), len(curves.only("wsd")), len(curves.thinned(points=9).table)
-        (23, 1, 207)
+        >>> len(curves), len(curves.only("wsd"))
+        (23, 1)
         >>> curves.only("wsd")
         1 loss curve, 80 points from DataFrame
           steps    500 to 40000
@@ -74,17 +74,14 @@ class LossCurves(RunsSource):
     run_schedules: Mapping[str, RunSchedule]
 
     def __repr__(self) -> str:
-        """How many curves and points there are, of which sizes, and in which columns."""
-        table, runs = self.table, list(self.run_schedules)
-        steps = table["step"]
-        sizes = {f"{size:.4g}" for size in table["N"]} if "N" in table else set()
-        of_sizes = f" of {len(sizes)} sizes N" if len(sizes) > 1 else ""
+        """How many curves and points there are, and in which columns."""
+        steps, runs = self.table["step"], [*self.run_schedules]
         lines = [
-            f"{len(self)} loss curve{'s' if len(self) != 1 else ''}{of_sizes}, {len(table)} points "
-            f"from {self.rows.source}",
+            f"{len(self)} loss curve{'s' * (len(self) != 1)}, {len(steps)} points from "
+            f"{self.rows.source}",
             f"  steps    {steps.min():.0f} to {steps.max():.0f}",
-            f"  runs     {', '.join(runs[:_SHOWN])}{', …' if len(runs) > _SHOWN else ''}",
-            f"  columns  {listed(table)}",
+            f"  runs     {listed(runs, _SHOWN)}",
+            f"  columns  {listed(self.table)}",
         ]
         return "\n".join([*lines, *(f"  {note}" for note in by_weight(self.rows.notes))])
 
@@ -171,42 +168,6 @@ class LossCurves(RunsSource):
         """
         return self._kept(~self._chosen(runs, where)[0])
 
-    def thinned(self, points: int) -> LossCurves:
-        """Fewer points of every curve (of each phase of it), with the weight of all of them.
-
-        A point left out gives its weight to the nearest one kept, so that curves, and stretches
-        of them, keep their weights; the last point is always kept.
-
-        Args:
-            points: number of points, about, their steps in equal ratios.
-
-        Raises:
-            UsageError: fewer than two points.
-
-        Example:
-            >>> curves = jl.read_loss_curves(jl.simulate.continual_curves().table)
-            >>> few = curves.only("wsd").thinned(points=10)
-            >>> len(curves.only("wsd").table), len(few.table), float(few.rows.weight.sum())
-            (80, 10, 80.0)
-        """
-        if not points >= 2:
-            raise UsageError(f"points is 2 or more, not {points}")
-        old = np.ones(len(self.table)) if self.rows.weight is None else self.rows.weight
-        weight, keep = np.zeros(len(old)), np.zeros(len(old), bool)
-        all_steps, runs = self.table["step"].to_numpy(), self.table["run"].to_numpy()
-        done = optimizer_steps(self.table, self.run_schedules)
-        for run, followed in self.run_schedules.items():
-            late = done > (followed.schedule.boundary or np.inf)
-            for phase in (~late, late):
-                if len(index := np.flatnonzero((runs == run) & phase)):
-                    steps = all_steps[index]
-                    kept = keep_spaced(steps, int(points))
-                    keep[index[kept]] = True
-                    weight[index[kept]] = inherited_weight(steps, kept, old[index])
-        message = f"{int(keep.sum())} of {len(keep)} points kept; they have the weight of all"
-        rows = self.rows.noted("filtered", message, weight=weight)
-        return dataclasses.replace(self, rows=rows)._kept(keep)
-
     def _chosen(
         self, runs: tuple[str, ...], where: str | None
     ) -> tuple[np.ndarray, tuple[Note, ...]]:
@@ -223,18 +184,17 @@ class LossCurves(RunsSource):
             return keep, ()
         source, table = self.rows.source, dict(self.table.items())
         fulfilled, left_out = rows_where(where, table, source, self.rows.word)
-        message = f"{source}: where ({where}) keeps {fulfilled.sum() or 'none'} of the {len(keep)} "
-        message += f"rows{left_out}"
-        if not fulfilled.any():
-            raise DataError(message, file=source)
+        message = (
+            f"{source}: where ({where}) keeps {fulfilled.sum()} of the {len(keep)} rows{left_out}"
+        )
         return keep & fulfilled, (Note("filtered", "info", message),) * bool(left_out)
 
     def _kept(self, keep: np.ndarray, notes: tuple[Note, ...] = ()) -> LossCurves:
         source = self.rows.source
         if not keep.any():
-            raise DataError(f"{source}: no row is left of {len(keep)}", file=source)
+            raise DataError(f"{source}: none of {len(keep)} rows is kept", file=source)
         weight, reading = self.rows.weight, self.rows.reading or Reading()
-        lost = dict.fromkeys((*reading.lost, "rows chosen by only(), without() or thinned()"))
+        lost = dict.fromkeys((*reading.lost, "rows chosen by only() or without()"))
         rows = dataclasses.replace(
             self.rows,
             table=self.table[keep],
@@ -542,31 +502,3 @@ def _drops(
             missing, mode = most - len(values.T), "constant" if name == "drop" else "edge"
             columns[name][index] = np.pad(values, ((0, 0), (0, missing)), mode=mode)[back]
     return columns
-
-
-# ---------------------------------------------------------------- thinning
-
-
-def keep_spaced(steps: np.ndarray, points: int) -> np.ndarray:
-    """Indices of the points nearest to ``points`` steps in equal ratios.
-
-    Fewer where one is the nearest to several.
-    """
-    return np.unique(_nearest(steps, np.geomspace(max(steps[0], 1), steps[-1], points)))
-
-
-def inherited_weight(steps: np.ndarray, kept: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """(kept,) weights: each kept point's own and that of the points nearest to it.
-
-    A curve then weighs what it did, and so does every stretch of it: points that were close
-    together early do not count for more.
-    """
-    return np.bincount(_nearest(steps[kept], steps), weight, minlength=len(kept))
-
-
-def _nearest(steps: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Indices of the steps (increasing) nearest to those wanted, the later one of two."""
-    right = np.searchsorted(steps, wanted).clip(1, max(len(steps) - 1, 1))
-    right = np.minimum(right, len(steps) - 1)
-    left = np.maximum(right - 1, 0)
-    return np.where(wanted - steps[left] < steps[right] - wanted, left, right)

@@ -66,9 +66,7 @@ def relative_batch(batch: Any, alone: bool) -> Batch:
         raise UsageError(
             "batch is the batch size relative to the reference batch (0.25 for a quarter of its "
             "tokens): a number above 0, or a pair (pre-training, continual), not "
-            f"{batch!r}",
-            argument="batch",
-            value=batch,
+            f"{batch!r}"
         )
     last = rest[0] if rest else first
     return (first, last) if rest or alone else (1.0, last)
@@ -101,9 +99,7 @@ def area_options(
         valid = False
     if not valid:
         raise UsageError(
-            f"decay is λ, one number in [0, 1], not {decay}; epsilon is a number, not {epsilon}",
-            argument="decay",
-            value=decay,
+            f"decay is λ, one number in [0, 1], not {decay}; epsilon is a number, not {epsilon}"
         )
     return {
         "decay": float(decay),
@@ -119,9 +115,7 @@ def chosen_options(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in options:
         if name not in known:
             raise UsageError(
-                f"areas are counted by {', '.join(known)}, not by '{name}'.{nearest(name, known)}",
-                argument="area_options",
-                value=name,
+                f"areas are counted by {', '.join(known)}, not by '{name}'.{nearest(name, known)}"
             )
     return area_options(**options)
 
@@ -217,12 +211,13 @@ def drops_along(
     weight = np.where(np.arange(len(rates)) < boundary, *batch)
     sums = np.concatenate([[0.0], np.cumsum(weight * rates)])
     kinds = [np.flatnonzero(drops > 0), np.flatnonzero(drops < 0)]
-    few = sum(map(len, kinds)) <= MOST_DROPS
-    parts = [
-        (_each if few else _gathered)(k, drops[k], np.maximum(rates[k], floor), sums, at)
-        for k in kinds
-        if len(k)
-    ]
+    gather = sum(map(len, kinds)) > MOST_DROPS
+    parts = []
+    for k in filter(len, kinds):
+        eta, since = np.maximum(rates[k], floor), sums[at, None] - sums[k]
+        done = k < at[:, None]  # k counts steps from 0
+        each = [np.where(done, drops[k], 0.0), np.broadcast_to(eta, done.shape), since]
+        parts.append(_gathered(k, drops[k], eta, sums, at) if gather else each)
     if not parts:
         parts = [[np.zeros((len(at), 1))] * 3]
     drop, eta, since = (np.concatenate(same, axis=1) for same in zip(*parts, strict=True))
@@ -233,27 +228,27 @@ def drops_along(
     return dict(zip(DROPS, (drop, eta, np.maximum(since, floor)), strict=True))
 
 
-def _each(
-    k: np.ndarray, drops: np.ndarray, eta: np.ndarray, sums: np.ndarray, at: np.ndarray
-) -> list[np.ndarray]:
-    """One column a change; k (changes,) counts steps from 0."""
-    done = k < at[:, None]
-    shape = done.shape
-    since = sums[at, None] - sums[k]
-    return [np.where(done, drops, 0.0), np.broadcast_to(eta, shape), since]
-
-
 def _gathered(
     k: np.ndarray, drops: np.ndarray, eta: np.ndarray, sums: np.ndarray, at: np.ndarray
 ) -> list[np.ndarray]:
-    """One column a group; args as :func:`_each`."""
+    """Drops, rates and sums since, (points, MOST_DROPS), of groups of changes at steps k."""
     before, now = sums[k], sums[at]
     total, logs, sums_before = (
         np.concatenate([[0.0], np.cumsum(terms)])
         for terms in (drops, drops * np.log(eta), drops * before)
     )
     count = np.searchsorted(k, at)  # changes before each point
-    edges = _limits(np.abs(total), before, now, count)
+    # Limits of the groups, (points, MOST_DROPS + 1), as numbers of changes from the first.
+    share, size = np.arange(1, MOST_DROPS // 2) / (MOST_DROPS // 2), np.abs(total)
+    even = np.searchsorted(size, size[count, None] * share)
+    # A point before any change has no distance to one; any positive number will do.
+    furthest = np.where(count > 0, now - before[0], 1.0)
+    nearest = np.where(count > 0, now - before[np.maximum(count - 1, 0)], 1.0)
+    nearest = np.maximum(nearest, 1e-12 * furthest)[:, None]
+    wanted = now[:, None] - nearest * (furthest[:, None] / nearest) ** share
+    inner = np.concatenate([even, np.searchsorted(before, wanted)], axis=1).clip(0, count[:, None])
+    edges = np.zeros((len(now), 1), int), np.sort(inner, axis=1), count[:, None]
+    edges = np.concatenate(edges, axis=1)
     low, high = edges[:, :-1], edges[:, 1:]
     drop = total[high] - total[low]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -263,21 +258,3 @@ def _gathered(
     last = np.clip(high - 1, first, None)
     mean = np.clip(mean, before[first], before[last])  # differences of sums lose digits
     return [drop, np.exp(np.where(drop == 0, 0.0, log_eta)), now[:, None] - mean]
-
-
-def _limits(
-    total: np.ndarray, before: np.ndarray, now: np.ndarray, count: np.ndarray
-) -> np.ndarray:
-    """(points, MOST_DROPS + 1) limits of the groups, as numbers of changes from the first."""
-    share = np.arange(1, MOST_DROPS // 2) / (MOST_DROPS // 2)
-    even = np.searchsorted(total, total[count, None] * share)
-    furthest = now - before[0]
-    nearest = now - before[np.maximum(count - 1, 0)]
-    # A point before any change has no distance to one; any positive number will do.
-    furthest, nearest = (np.where(count > 0, far, 1.0) for far in (furthest, nearest))
-    nearest = np.maximum(nearest, 1e-12 * furthest)[:, None]
-    wanted = now[:, None] - nearest * (furthest[:, None] / nearest) ** share
-    graded = np.searchsorted(before, wanted)
-    inner = np.concatenate([even, graded], axis=1).clip(0, count[:, None])
-    limits = np.zeros((len(now), 1), int), np.sort(inner, axis=1), count[:, None]
-    return np.concatenate(limits, axis=1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,8 @@ from jaxlaw._arrays import real_numbers
 from jaxlaw.data._columns import Location
 from jaxlaw.data._row_areas import SAME, Batch, Phase
 from jaxlaw.errors import UsageError
-from jaxlaw.schedules import Schedule
+from jaxlaw.schedules import Fill, Schedule
 
-Fill = Literal["hold", "linear"]
 #: Largest difference of logged rates from a declared schedule, of its highest rate: three digits.
 _SAME_RATE = 5e-3
 
@@ -129,31 +128,20 @@ def _filled(
     """The rates after step ``first`` (the step before the first logged if None)."""
     steps = rows["step"].to_numpy(float)
     at_row = partial(location.of_run, run, rows)
-    gaps = np.diff(steps)
-    if (gaps <= 0).any():
-        k = int(np.argmax(gaps <= 0)) + 1
-        raise at_row(k, f"step {steps[k]:.0f} after {steps[k - 1]:.0f}; a run logs one rate a step,"
-                        " in order: correct these rows")  # fmt: skip
+    rates = shapes.filled(steps, rows["lr"].to_numpy(float), fill, at_row)
     first = max(int(steps[0]) - 1, 0) if first is None else first
     if steps[0] > first + 1:
-        before = f"{steps[0] - 1:.0f}"
         raise at_row(
             0,
-            f"the rates of steps {first + 1} to {before} are not logged; pass "
-            f"first_step={before} and S1_before=, or a line, schedule=; with "
-            "fill='linear' and first_step=0 they are a linear warm-up from 0",
+            f"the rates of steps {first + 1} to {steps[0] - 1:.0f} are not logged; pass first_step="
+            f"{steps[0] - 1:.0f} and S1_before=, or a line, schedule=; with fill='linear' and "
+            "first_step=0 they are a linear warm-up from 0",
         )
-    if fill is None and (gaps > 1).any():
-        k = int(np.argmax(gaps > 1))
-        raise at_row(k, f"no rate of steps {steps[k] + 1:.0f} to {steps[k + 1] - 1:.0f} (rows left "
-                        "out by where= log none); pass a line, schedule=, or fill='linear' (a line "
-                        "between) or fill='hold' (the rate logged last)")  # fmt: skip
-    log = shapes.from_column(np.column_stack([steps, rows["lr"]]), fill=fill)
     before = first - int(steps[0]) + 1  # rates logged at steps up to `first`
-    if before >= len(log):
+    if before >= len(rates):
         raise at_row(-1, f"no rate is logged after step {first}")
-    initial = log.rates[before - 1] if before else log.initial_lr
-    return RunSchedule(Schedule(log.rates[before:], float(initial), None, f"log of {run}"), first)
+    initial = rates[before - 1] if before else rates[0]
+    return RunSchedule(Schedule(rates[before:], float(initial), None, f"log of {run}"), first)
 
 
 def compare_rates(

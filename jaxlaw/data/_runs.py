@@ -232,8 +232,8 @@ class Runs:
         names = ", ".join(str(self.user_name(name)) for name in law.shares)
         rows = name_rows(self.word, labels, [f"sum {value:.6g}" for value in off])
         message = f"{self.source}: columns {names}: shares of one mixture do not add up to 1: "
-        where = {"file": self.source, "row": labels[0], "column": names}
-        return DataError(f"{message}{rows}; {remedy}", **where, value=off[0])
+        where = Location(self.source, self.word, names, "")
+        return where.error(f"{message}{rows}; {remedy}", labels[0], off[0])
 
     def noted(self, code: str, message: str, **changed: Any) -> Runs:
         """The same runs, changed, with a note (info) on that."""

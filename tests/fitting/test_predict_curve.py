@@ -122,16 +122,6 @@ def test_other_schedules_are_predicted_as_by_the_published_protocol():
     assert table["outside"].all()
 
 
-@needs_data
-def test_a_thinned_fit_is_close_to_the_whole_one():
-    thin = real_curves().only(where="split == 'fit'").thinned(points=36)
-    fit, whole = jl.fit("annealing", thin), real_fit()
-    assert fit.n_observations < whole.n_observations / 3
-    for name, value in whole.params.items():
-        assert fit.params[name] == pytest.approx(value, rel=0.01)
-    assert held_out(fit)[1] == pytest.approx(held_out(whole)[1], rel=0.02)
-
-
 @pytest.mark.full
 @needs_data
 def test_the_decay_is_fitted_with_one_set_of_programs():
