@@ -95,7 +95,7 @@ def areas(
             JAX arrays, traced ones too, give JAX arrays of their dtype, differentiable in lr,
             decay, initial_lr, epsilon and S1_before. Everything else is computed in float64,
             half a million rates at a time, and gives numpy arrays.
-        decay: λ in [0, 1]; or (decays,), which puts an axis before those of lr.
+        decay: λ in [0, 1].
         initial_lr: η_0, a number or (schedules,). ``"first"``: the rate of step 1, no jump.
             Left out: a Schedule's own, else 0.
         at: (points,) steps to evaluate after, in any order; 0 is before the first.
@@ -108,8 +108,7 @@ def areas(
         S1_before: sum of the rates before those of ``lr``, a number or (schedules,).
 
     Returns:
-        Areas of shape (…, steps) or (…, points), where … stands for those of the axes
-        (decays, schedules) that were given.
+        Areas of shape (…, steps) or (…, points), where … stands for the axis of schedules, if any.
 
     Raises:
         UsageError: λ outside [0, 1], rates that are not finite, or a boundary, step or shape
@@ -125,9 +124,7 @@ def areas(
     problem = _problem_of(
         lr, decay, initial_lr, S1_before, epsilon, at, boundary, carry_momentum, count_warmup
     )
-    if problem.boundary is None:
-        return _each_decay(problem, lambda single: _run(single, 0, single.start)[0])
-    return _each_decay(problem, _split).whole
+    return _run(problem, 0, problem.start)[0] if problem.boundary is None else _split(problem).whole
 
 
 @checked
@@ -163,7 +160,7 @@ def phase_areas(
     )
     if problem.boundary is None:
         raise UsageError("no boundary to split at; give boundary=, or a Schedule made by join()")
-    return _each_decay(problem, _split)
+    return _split(problem)
 
 
 class _Problem(NamedTuple):
@@ -222,11 +219,9 @@ def _problem_of(
             raise UsageError(f"epsilon is one finite number, not {epsilon}")
     numbers = (rates, decay, initial_lr, S1_before, epsilon)
     on_device = any(isinstance(number, jax.Array) for number in numbers)
-    if not isinstance(decay, jax.core.Tracer):
-        given = decay
-        decay = np.asarray(decay) if isinstance(decay, jax.Array) else _numbers("decay", decay)
-        if decay.ndim > 1 or not decay.size or not ((decay >= 0) & (decay <= 1)).all():
-            raise UsageError(f"decay is λ in [0, 1], a number or (decays,), not {given}")
+    known = decay if isinstance(decay, jax.Array) else _numbers("decay", decay)
+    if known.ndim or not (isinstance(known, jax.core.Tracer) or 0 <= known <= 1):
+        raise UsageError(f"decay is λ in [0, 1], one number, not {decay}")
     steps = rates.shape[-1]
     if boundary is not None and not 0 < boundary < steps:
         raise UsageError(
@@ -241,7 +236,7 @@ def _problem_of(
         at = points.astype(int)
     warmup = count_warmup if isinstance(count_warmup, tuple) else (count_warmup, count_warmup)
     return _Problem(
-        rates, initial_lr, S1_before, epsilon, decay, at, boundary, carry_momentum, warmup,
+        rates, initial_lr, S1_before, epsilon, known, at, boundary, carry_momentum, warmup,
         on_device,
     )  # fmt: skip
 
@@ -249,17 +244,6 @@ def _problem_of(
 def _numbers(name: str, values: Any) -> Any:
     """An array of float64; JAX's own arrays, traced ones too, as they are."""
     return values if isinstance(values, jax.Array) else numbers_of(name, values)
-
-
-def _each_decay(problem: _Problem, run: Callable[[_Problem], Any]) -> Any:
-    """The result of ``run`` for one λ; for (decays,) with their axis first."""
-    if problem.decay.ndim == 0:
-        return run(problem)
-    if isinstance(problem.decay, jax.Array):
-        return jax.vmap(lambda decay: run(problem._replace(decay=decay)))(problem.decay)
-    results = [run(problem._replace(decay=decay)) for decay in problem.decay]
-    stack = jnp.stack if problem.on_device else np.stack
-    return jax.tree.map(lambda *each: stack(each), *results)
 
 
 def _split(problem: _Problem) -> PhaseAreas:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,21 +22,18 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
-import pandas as pd
 
-from jaxlaw._arrays import numbers_of, real_numbers
+from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
 from jaxlaw._repr import short_repr
 from jaxlaw._spec_strings import parse_spec
-from jaxlaw._tables import read_table
 from jaxlaw._typed import StepCount, checked
-from jaxlaw.errors import DataError, UsageError, listed, nearest
+from jaxlaw.errors import UsageError, nearest
 
 __all__ = [
     "Schedule",
     "constant",
     "cosine",
-    "from_column",
     "from_optax",
     "inverse_sqrt",
     "join",
@@ -183,7 +179,6 @@ def two_stage(first: float, second: float, steps: StepCount, switch: int) -> Sch
 
 
 Decay = Literal["linear", "exponential", "1-sqrt"]
-Fill = Literal["hold", "linear"]
 
 
 @checked
@@ -308,112 +303,6 @@ def from_optax(schedule: Callable[[Any], Any], steps: StepCount, count: int = 0)
         raise UsageError(f"schedule(count) does not give a rate: {error}") from error
     name = getattr(schedule, "__name__", "optax")
     return Schedule(rates[1:], float(rates[0]), None, name)
-
-
-@checked
-def from_column(
-    runs: Any,
-    steps: str = "step",
-    lr: str = "lr",
-    fill: Fill | None = None,
-) -> Schedule:
-    """The rates a run logged.
-
-    Args:
-        runs: DataFrame; path of a CSV; or (rows, 2) array of steps and rates.
-        steps: column of the steps, which increase by 1.
-        lr: column of the rate each step used.
-        fill: rule for unlogged steps between logged ones: the rate logged last (``hold``) or
-            a straight line to the next (``linear``). Left out, they are an error.
-
-    Returns:
-        :class:`Schedule`; its η_0 is the first logged rate (no jump), its step 1 the first logged
-        step. What went before it, a warm-up say, goes to ``areas(…, S1_before=)`` as the sum of its
-        rates.
-
-    Raises:
-        DataError: a missing column, or a row whose step or rate does not fit.
-
-    Example:
-        >>> log = pd.DataFrame({"step": [1, 3], "lr": [1e-3, 5e-4]})
-        >>> jl.schedules.from_column(log, fill="linear").rates.tolist()
-        [0.001, 0.00075, 0.0005]
-    """
-    source = None
-    if not isinstance(runs, str | os.PathLike | pd.DataFrame):
-        source = type(runs).__name__
-        try:
-            values = real_numbers(runs)
-        except (TypeError, ValueError, OverflowError):
-            values = np.zeros(0)
-        if values.ndim != 2 or values.shape[1] != 2:
-            raise UsageError(
-                "a log is a DataFrame, a file, or an array (rows, 2) of steps and rates, not "
-                f"{source} of shape {values.shape}"
-            )
-        runs = pd.DataFrame(values, columns=[steps, lr])
-    table = read_table(runs, source)
-    frame, source = table.frame, os.path.basename(table.source)
-    for column in (steps, lr):
-        if column not in frame:
-            names = [str(name) for name in frame]
-            raise DataError(
-                f"{source} has no column {column!r}; it has {listed(names)}{nearest(column, names)}"
-            )
-    at, rates = (
-        np.asarray(pd.to_numeric(frame[column], errors="coerce"), float) for column in (steps, lr)
-    )
-
-    def error(k: int, problem: str, column: str = steps) -> DataError:
-        where = {"file": source, "row": frame.index[k], "column": column}
-        message = f"{source}, {table.word} {frame.index[k]}: {problem}"
-        return DataError(message, **where, value=frame[column].iloc[k])
-
-    bad = ~(np.isfinite(rates) & (rates >= 0) & (at == np.floor(at)))
-    if bad.any():
-        k = int(np.argmax(bad))
-        raise error(
-            k,
-            f"step {at[k]:g}, rate {rates[k]:g}; steps must be whole numbers, rates finite and not "
-            "negative: correct or drop that row",
-            lr if at[k] == np.floor(at[k]) else steps,
-        )
-    return Schedule(filled(at, rates, fill, error), float(rates[0]), None, source)
-
-
-def filled(
-    at: np.ndarray, rates: np.ndarray, fill: Fill | None, error: Callable[[int, str], DataError]
-) -> np.ndarray:
-    """The rates of all steps from the first logged to the last.
-
-    Args:
-        at, rates: (rows,) whole steps, and the rates that they used.
-        fill: rule for unlogged steps; None: there must be none.
-        error: what is raised of a row, by its place and what is wrong with it.
-    """
-    gaps = np.diff(at, prepend=at[0] - 1)
-    if (gaps <= 0).any():
-        k = int(np.argmax(gaps <= 0))
-        raise error(
-            k,
-            f"step {at[k]:.0f} after {at[k - 1]:.0f}; steps must increase: sort the rows, and keep "
-            "one run and one row a step",
-        )
-    if fill is None and (gaps > 1).any():
-        k = int(np.argmax(gaps > 1))
-        raise error(
-            k,
-            f"steps {at[k - 1] + 1:.0f} to {at[k] - 1:.0f} are missing (rows left out by where= "
-            "log none); fill='hold' repeats the rate logged last, fill='linear' draws a line "
-            "between",
-        )
-    # A rate is what the update of its step used, so that a gap ends with the step that is logged.
-    every = np.arange(at[0], at[-1] + 1)
-    if fill == "hold":
-        return rates[np.searchsorted(at, every, side="right") - 1]
-    if fill not in ("linear", None):
-        raise UsageError(f"fill must be 'hold' or 'linear', not {fill!r}")
-    return np.interp(every, at, rates)
 
 
 @checked

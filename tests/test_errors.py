@@ -111,7 +111,7 @@ def test_other_tables_name_the_cell_too():
     error = error_of(jl.data.learnability_coefficients, steps)
     assert fields(error) == ("dict", 1, "loss", -1.0)
     log = pd.DataFrame({"step": [1, 2, 2], "lr": [1e-3, 1e-3, 1e-3]})
-    error = error_of(jl.schedules.from_column, log)
+    error = error_of(jl.read_loss_curves, log)
     assert fields(error) == ("DataFrame", 2, "step", 2.0)
     runs = jl.simulate.experiment("chinchilla").table.assign(run="a")
     runs.loc[4, "run"] = None

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxlaw import DataError, UsageError, schedules
+from jaxlaw import DataError, UsageError, read_loss_curves, schedules
 from jaxlaw.schedules import (
     constant,
     cosine,
-    from_column,
     from_optax,
     inverse_sqrt,
     join,
@@ -155,37 +154,6 @@ def test_rates_cannot_be_changed_behind_a_schedule():
         EVERY[0].rates[0] = 1.0
 
 
-LOG = pd.DataFrame({"step": [10, 11, 14], "lr": [3.0, 3.0, 0.0]})
-
-
-def test_a_logged_run(tmp_path):
-    assert from_column(LOG, fill="hold").rates.tolist() == [3, 3, 3, 3, 0]
-    straight = from_column(LOG, fill="linear")
-    assert straight.rates.tolist() == [3, 3, 2, 1, 0] and straight.initial_lr == 3
-    LOG.to_csv(tmp_path / "log.csv", index=False)
-    assert from_column(tmp_path / "log.csv", fill="hold").name == "log.csv"
-    assert from_column([[1, 0.5], [2, 0.25]]).rates.tolist() == [0.5, 0.25]
-
-
-@pytest.mark.parametrize(
-    ("log", "error", "says"),
-    [
-        (LOG, DataError, "row 2: steps 12 to 13 are missing .*fill='hold'"),
-        (LOG.iloc[[0, 2, 1]], DataError, "row 2: step 11 after 14; steps must increase"),
-        (LOG.assign(lr=[3, None, 1]), DataError, "row 1: step 11, rate nan"),
-        (LOG.assign(step=[1, 1.5, 2]), DataError, "row 1: step 1.5"),
-        (LOG.rename(columns={"lr": "rate"}), DataError, "no column 'lr'; it has step, rate"),
-        (LOG.iloc[:0], DataError, "no rows"),
-        (np.ones(3), UsageError, r"\(rows, 2\)"),
-    ],
-)
-def test_a_log_that_is_wrong_names_row_and_fix(log, error, says):
-    with pytest.raises(error, match=says):
-        from_column(log)
-    with pytest.raises(UsageError, match="'hold' or 'linear'"):
-        from_column(LOG, fill="cubic")
-
-
 DATA = os.environ.get("JAXLAW_DATA")
 
 
@@ -218,9 +186,10 @@ def test_real_schedules_have_the_sums_their_source_states():
 def test_real_logs_follow_their_schedules():
     logs = pd.read_csv(Path(DATA, "lr_loss_curves.csv"))
     log = logs[(logs.model_params_millions == 25) & (logs.schedule == "cosine_24000")]
+    log = log.drop(columns="schedule")
     with pytest.raises(DataError, match="are missing"):
-        from_column(log)
-    result = from_column(log, fill="linear")
+        read_loss_curves(log)
+    (result,) = read_loss_curves(log, fill="linear", S1_before=0).schedules.values()
     ours = cosine(3e-4, 24000 - 2160, 3e-5)
     assert result.initial_lr == ours.initial_lr
     np.testing.assert_allclose(result[1:], ours[: len(result) - 1], rtol=1e-3)

@@ -74,19 +74,16 @@ def run_flops(
         columns: the columns of the law.
         keep: (n,) mask of the valid rows.
     """
-    if not {"N", "D"} <= {*law.input_names} or "C" in law.input_names:
+    if not {"N", "D"} <= {*law.input_names} or "C" in law.input_names or "C" not in runs.table:
         return None, []
-    if "C" not in runs.table:
-        return None, []
+    where, unit = runs.location("C"), runs.units.get("C", 1.0)
+    spent = pd.to_numeric(runs.table["C"], errors="coerce").to_numpy(float)[keep] * unit
     N, D = (columns[one].raw[keep] * columns[one].unit for one in ("N", "D"))
-    where = runs.location("C")
-    spent = pd.to_numeric(runs.table["C"], errors="coerce").to_numpy(float)[keep]
-    spent = spent * runs.units.get("C", 1.0)
     valid = (spent > 0) & np.isfinite(spent)
     if not valid.any():
         return None, []
-    factor, N, largest = spent[valid] / (6.0 * N * D)[valid], N[valid], float(spent[valid].max())
-    low, middle, high = (float(np.quantile(factor, share)) for share in (0.0, 0.5, 1.0))
+    factor, N, largest = (spent / (6.0 * N * D))[valid], N[valid], float(spent[valid].max())
+    low, middle, high = np.quantile(factor, [0.0, 0.5, 1.0]).tolist()
     if not 1 / _MOST < middle < _MOST:
         message = (
             f"{where}: {exponential(middle)} times 6·N·D in the median, and so not taken for "

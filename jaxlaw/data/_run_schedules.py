@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,9 @@ from jaxlaw._arrays import real_numbers
 from jaxlaw.data._columns import Location
 from jaxlaw.data._row_areas import SAME, Batch, Phase
 from jaxlaw.errors import UsageError
-from jaxlaw.schedules import Fill, Schedule
+from jaxlaw.schedules import Schedule
 
+Fill = Literal["hold", "linear"]
 #: Largest difference of logged rates from a declared schedule, of its highest rate: three digits.
 _SAME_RATE = 5e-3
 
@@ -126,9 +127,32 @@ def _filled(
     rows: pd.DataFrame, location: Location, run: str, fill: Fill | None, first: int | None
 ) -> RunSchedule:
     """The rates after step ``first`` (the step before the first logged if None)."""
-    steps = rows["step"].to_numpy(float)
+    steps, logged = rows["step"].to_numpy(float), rows["lr"].to_numpy(float)
     at_row = partial(location.of_run, run, rows)
-    rates = shapes.filled(steps, rows["lr"].to_numpy(float), fill, at_row)
+    gaps = np.diff(steps, prepend=steps[0] - 1)
+    if (gaps <= 0).any():
+        k = int(np.argmax(gaps <= 0))
+        raise at_row(
+            k,
+            f"step {steps[k]:.0f} after {steps[k - 1]:.0f}; a run logs one rate a step, in order: "
+            "correct these rows",
+        )
+    if fill is None and (gaps > 1).any():
+        k = int(np.argmax(gaps > 1))
+        raise at_row(
+            k,
+            f"the rates of steps {steps[k - 1] + 1:.0f} to {steps[k] - 1:.0f} are missing (rows "
+            "left out by where= log none); pass a line, schedule=, or fill='linear' (a line "
+            "between) or fill='hold' (the rate logged last)",
+        )
+    if fill not in ("hold", "linear", None):
+        raise UsageError(f"fill must be 'hold' or 'linear', not {fill!r}")
+    # A rate is what the update of its step used, so that a gap ends with the step that is logged.
+    every = np.arange(steps[0], steps[-1] + 1)
+    if fill == "hold":
+        rates = logged[np.searchsorted(steps, every, side="right") - 1]
+    else:
+        rates = np.interp(every, steps, logged)
     first = max(int(steps[0]) - 1, 0) if first is None else first
     if steps[0] > first + 1:
         raise at_row(

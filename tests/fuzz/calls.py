@@ -255,7 +255,6 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
         "schedule": lambda count: 1e-3 + 0.0 * count,
         "steps": 20,
     },
-    "schedules.from_column": lambda: {"runs": curve()},
     "schedules.parse": lambda: {"text": "cosine:peak=1e-3,steps=20"},
     "simulate.continual_curves": lambda: {"noise": 0.0, "every": 2000},
     "simulate.early_curves": lambda: {"noise": 0.0, "steps": 2000},

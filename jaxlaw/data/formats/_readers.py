@@ -1,7 +1,7 @@
 """Readers of tools' files: from paths to one table of runs, a function a tool.
 
-Each makes logs of runs and joins them. Columns get their canonical name where the tool's own says
-what they are (``learning_rate`` is ``lr``); all others stay as they are.
+Each makes logs of runs and joins them. Columns keep the tool's names, but for ``run`` and ``step``;
+:func:`jaxlaw.read_runs` takes those that it knows (``learning_rate`` for ``lr``).
 """
 
 from __future__ import annotations
@@ -17,15 +17,9 @@ import pandas as pd
 
 from jaxlaw._json import parse_json
 from jaxlaw._tables import read_table, short_names
+from jaxlaw.data._aliases import known_columns
 from jaxlaw.errors import DataError, UsageError, listed
 
-# What loggers call things, by canonical name; the first that is there is meant.
-_USUAL = {
-    "step": "step _step Step global_step train/global_step trainer/global_step",
-    "lr": "lr learning_rate train/learning_rate train/lr",
-    "loss": "loss train/loss train_loss Loss/train",
-    "D": "D num_input_tokens_seen train/num_input_tokens_seen",
-}
 # What a logger says of its own clock differs whenever something is logged twice.
 _CLOCK = re.compile(r"(runtime|_per_second|timestamp|wall.?time)$", re.IGNORECASE)
 _DOWNLOAD = ["Wall time", "Step", "Value"]  # columns of what TensorBoard's page downloads
@@ -214,14 +208,14 @@ def read_exports(paths: list[Path]) -> pd.DataFrame:
         frame = read_table(path).frame.rename(columns=str)
         axis, *names = frame
         if "Name" in frame:
-            tables.append(_with_canonical(frame.rename(columns={"Name": "run"})))
+            tables.append(frame.rename(columns={"Name": "run"}))
         elif any(_BETWEEN in name for name in names):
             by_run: dict[str, dict[str, pd.Series]] = {}
             for name in names:
                 run, between, metric = name.rpartition(_BETWEEN)
                 if between and not metric.endswith(("__MIN", "__MAX")):
                     by_run.setdefault(run, {})[metric] = frame[name]
-            step = "step" if axis in _USUAL["step"].split() else axis
+            step = "step" if known_columns(frame[[axis]], ["step"]) else axis
             for run, metrics in by_run.items():
                 rows = pd.DataFrame({step: frame[axis], **metrics})
                 logs.append(Log(rows.dropna(subset=[*metrics], how="all"), path, (run,)))
@@ -261,14 +255,6 @@ def _read_json(path: Path, key: str, kind: type) -> dict[str, Any]:
     return record
 
 
-def _with_canonical(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns renamed where a logger's name says what they are."""
-    present = {
-        name: [one for one in usual.split() if one in frame] for name, usual in _USUAL.items()
-    }
-    return frame.rename(columns={ones[0]: name for name, ones in present.items() if ones})
-
-
 def _join(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFrame:
     """Logs as one table, a row for each run and key.
 
@@ -277,7 +263,7 @@ def _join(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFram
         keys: columns that, with the run, distinguish rows.
 
     Returns:
-        Columns ``run``, the keys and all that was logged, under canonical names. Logs without
+        Columns ``run``, the keys and all that was logged. Logs without
         the keys (a chart over another axis) are put one below the other.
 
     Raises:
@@ -303,10 +289,7 @@ def _join(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFram
     names = short_names(log.run for log in logs)
     # The logs of one run follow each other, where its first one stands.
     logs.sort(key=lambda log: [*names].index(log.run))
-    frames = [
-        _with_canonical(log.frame.drop(columns="run", errors="ignore")).assign(run=names[log.run])
-        for log in logs
-    ]
+    frames = [log.frame.assign(run=names[log.run]) for log in logs]
     frame = pd.concat(frames, ignore_index=True)
     files = [log.file for log in logs for _ in range(len(log.frame))]
     if not {*keys} <= {*frame}:
