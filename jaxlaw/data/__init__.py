@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from jaxlaw.data._row_areas import UNKNOWN_BASE_RATE as UNKNOWN_BASE_RATE
     from jaxlaw.data._row_areas import area_options as area_options
     from jaxlaw.data._row_areas import areas_along as areas_along
-    from jaxlaw.data._row_areas import chosen_options as chosen_options
     from jaxlaw.data._row_areas import drops_along as drops_along
     from jaxlaw.data._row_areas import for_unknown_base as for_unknown_base
     from jaxlaw.data._row_areas import relative_batch as relative_batch

@@ -8,7 +8,6 @@ The areas themselves are defined in :mod:`jaxlaw._areas`.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -16,7 +15,8 @@ import numpy as np
 
 from jaxlaw._areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw._arrays import real_numbers
-from jaxlaw.errors import UsageError, nearest
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError
 from jaxlaw.schedules import Schedule
 
 #: The columns of :func:`areas_along`.
@@ -72,6 +72,7 @@ def relative_batch(batch: Any, alone: bool) -> Batch:
     return (first, last) if rest or alone else (1.0, last)
 
 
+@checked
 def area_options(
     decay: float = 0.999,
     carry_momentum: bool = False,
@@ -92,32 +93,14 @@ def area_options(
     Raises:
         UsageError: λ outside [0, 1], or more than one of it; an ε that is no number.
     """
-    try:
-        valid = np.ndim(decay) == 0 and 0 <= float(decay) <= 1
-        epsilon = None if epsilon is None else float(epsilon)
-    except (TypeError, ValueError, OverflowError):
-        valid = False
-    if not valid:
-        raise UsageError(
-            f"decay is λ, one number in [0, 1], not {decay}; epsilon is a number, not {epsilon}"
-        )
+    if not 0 <= decay <= 1:
+        raise UsageError(f"decay is λ, one number in [0, 1], not {decay}")
     return {
         "decay": float(decay),
-        "carry_momentum": bool(carry_momentum),
-        "count_warmup": bool(count_warmup),
-        "epsilon": epsilon,
+        "carry_momentum": carry_momentum,
+        "count_warmup": count_warmup,
+        "epsilon": None if epsilon is None else float(epsilon),
     }
-
-
-def chosen_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """:func:`area_options` from a dict of a user or a file; raises UsageError for other names."""
-    known = inspect.signature(area_options).parameters
-    for name in options:
-        if name not in known:
-            raise UsageError(
-                f"areas are counted by {', '.join(known)}, not by '{name}'.{nearest(name, known)}"
-            )
-    return area_options(**options)
 
 
 def areas_along(

@@ -67,7 +67,7 @@ def optimizer_steps(table: pd.DataFrame, run_schedules: Mapping[str, RunSchedule
     return done
 
 
-def as_schedule(source: Any, name: str | None = None) -> Schedule:
+def as_schedule(source: Any, name: str = "schedule") -> Schedule:
     """A Schedule, a line for :func:`jaxlaw.schedules.parse`, or (steps,) rates without a jump.
 
     Rates may be the column ``lr`` of a table, as that of :func:`jaxlaw.planning.optimal_schedule`.
@@ -77,19 +77,16 @@ def as_schedule(source: Any, name: str | None = None) -> Schedule:
     """
     if isinstance(source, Schedule):
         return source
+    if isinstance(source, str):
+        return shapes.parse(source)
     try:
-        if isinstance(source, str):
-            return shapes.parse(source)
         rates = real_numbers(source["lr"] if "lr" in getattr(source, "columns", ()) else source)
-        first = float(rates.flat[0]) if rates.size else 0.0
-        return Schedule(rates, first, None, name or "rates")
-    except (TypeError, ValueError, OverflowError) as error:
-        whose = "" if name is None else f"schedule {name}: "
-        what = str(error) if isinstance(error, UsageError) else (
-            "give a Schedule, a line such as 'cosine:peak=3e-4,steps=24000', or an array of rates, "
-            f"not {type(source).__name__}"
-        )  # fmt: skip
-        raise UsageError(whose + what) from None
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(
+            f"{name}: give a Schedule, a line such as 'cosine:peak=3e-4,steps=24000', or an array "
+            f"of rates, not {type(source).__name__}"
+        ) from None
+    return Schedule(rates, float(rates.flat[0]) if rates.size else 0.0, None, name)
 
 
 def logged_schedule(

@@ -532,8 +532,7 @@ def read_runs(
         else:
             where = _aligned(where, table, "where")
         fulfilled, left_out = rows_where(where, names, file, word)
-        message = f"{file}: where{shown} keeps {fulfilled.sum() or 'none'} of "
-        message += f"{'the ' * (not fulfilled.any())}{len(keep)} rows{left_out}"
+        message = f"{file}: where{shown} keeps {fulfilled.sum()} of {len(keep)} rows{left_out}"
         if not fulfilled.any():
             message += f"; columns: {listed(frame)}; check the condition"
             raise DataError(message, file=file)

@@ -34,7 +34,7 @@ from jaxlaw._typed import Between, Finite, NotNegative, load, only
 from jaxlaw.data import (
     ReadingOptions,
     RunFlops,
-    chosen_options,
+    area_options,
     input_columns,
     name_rows,
     training_flops,
@@ -562,7 +562,7 @@ class FittedLaw(Result):
             if name not in (*inputs, law.target):
                 raise ValueError(f"field 'columns.{name}' is no input of law {law.name}")
         options = values["area_options"]
-        areas = None if options is None else chosen_options(options)
+        areas = None if options is None else area_options(**options)
         return values | {"area_options": areas, "fixed": of_parameters(law, values["fixed"])}
 
     def checked_inputs(self, table: Any, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

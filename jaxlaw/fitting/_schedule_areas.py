@@ -12,11 +12,11 @@ from jaxlaw.data import (
     AREAS,
     areas_along,
     as_schedule,
-    chosen_options,
     drops_along,
     for_unknown_base,
     relative_batch,
 )
+from jaxlaw.data import area_options as options_of_areas
 from jaxlaw.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def areas_of_schedule(
             f"at has whole steps of the schedule, {first} to {last}, (points,): {which}"
         )
     steps = steps.astype(int)
-    done, options = steps - int(first), chosen_options(given)
+    done, options = steps - int(first), options_of_areas(**given)
     # A law of an unknown base takes the areas of the continual phase alone.
     alone = "pt" if {"S1", "S1_pt"} & set(wanted) else "cpt"
     if alone == "cpt" and schedule.boundary is None:

@@ -31,9 +31,9 @@ from jaxlaw.data import (
     AREAS,
     UNKNOWN_BASE_RATE,
     LossCurves,
+    area_options,
     areas_along,
     as_schedule,
-    chosen_options,
     for_unknown_base,
 )
 from jaxlaw.errors import DataError, UsageError, listed, nearest
@@ -235,7 +235,7 @@ def counted_as(*sources: Draws) -> dict[str, Any]:
         raise UsageError(
             f"the fits counted their areas in different ways ({'; '.join(map(str, known))})"
         )
-    options = chosen_options(known[0] if known else {})
+    options = area_options(**(known[0] if known else {}))
     if options["epsilon"] is not None or not 0 < options["decay"] < 1:
         raise UsageError(
             f"the fits counted their areas by {options}: such a run is planned with momentum that "

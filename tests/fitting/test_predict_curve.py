@@ -102,7 +102,7 @@ def test_a_fit_that_does_not_know_its_areas_asks():
     fit = at_truth("annealing", areas=None)
     with pytest.raises(jl.UsageError, match="area_options={'decay'"):
         fit.predict_curve(TWO)
-    with pytest.raises(jl.UsageError, match="one number in"):
+    with pytest.raises(jl.UsageError, match="decay"):
         fit.predict_curve(TWO, area_options={"decay": [0.9, 0.99]})
 
 
