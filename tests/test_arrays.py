@@ -186,13 +186,7 @@ def test_groups_are_given_by_label():
     for code in (0, 1.0, np.int64(0), [0, 1], np.array([0.5]), None, np.nan):
         with pytest.raises(jl.DataError, match=r"input group is .*; it takes a, b"):
             fit.predict(**at, group=code)
-    with pytest.raises(jl.DataError, match="it takes a, b"):
-        jl.planning.allocation(fit, 1e21, at={"group": 0})
-    with pytest.raises(jl.DataError, match=r"row 0.*it takes a, b"):
-        fit.score({"N": [1e9], "D": [1e10], "group": [0], "loss": [2.0]})
     loss = fit.predict(**at, group=["a", "b"])
-    scored = fit.score({"N": [1e9, 1e9], "D": [1e10, 1e10], "group": ["a", "b"], "loss": loss})
-    assert scored.r2 == 1.0
     sizes = fitted("7", "13")
     for label in ("7", 7, 7.0, np.int64(7)):
         assert sizes.predict(**at, group=label) == pytest.approx(loss[0], rel=1e-14)

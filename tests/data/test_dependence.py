@@ -161,17 +161,3 @@ def test_correlations_of_what_is_known():
 def test_a_real_grid_of_separate_runs_is_left_alone():
     runs = jl.read_runs(Path(DATA) / "farseer.csv", where="split == 'train'")
     assert not of(jl.fit("chinchilla", runs, n_starts=256).notes)
-
-
-# ------------------------------------------------------------- grouped, and said
-
-
-def test_standard_errors_by_run_answer_the_note(grouped_fit):
-    fit, runs = grouped_fit
-    by_row, by_run = jl.covariance(fit, runs), jl.covariance(fit, runs, groups="run")
-    assert of(by_row.notes) and not of(by_run.notes)
-    assert (by_row.groups, by_run.groups) == (None, ("run",))
-    errors = [cov.conf_int().set_index("parameter")["std_err"] for cov in (by_row, by_run)]
-    assert errors[1]["E"] > 2 * errors[0]["E"]
-    known = [jl.identifiability(fit, runs, groups=g)["std_err"][0] for g in (None, "run")]
-    assert known[1] > 2 * known[0]

@@ -262,16 +262,6 @@ def test_events_of_a_resumed_run_and_of_two_runs_in_one_folder(tmp_path):
     assert all(part in str(error.value) for part in said)
 
 
-def test_wandb_histories_of_one_name_stay_apart(tmp_path):
-    losses = {}
-    for shift, folder in enumerate(("small", "medium", "large")):
-        losses[f"{folder}/history"] = LOSS + shift
-        (tmp_path / folder).mkdir()
-        history = pd.DataFrame({"_step": STEPS, "train_loss": LOSS + shift})
-        history.to_csv(tmp_path / folder / "history.csv", index=False)
-    assert_every_run_is_there(tmp_path, "wandb", losses)
-
-
 # --- what is refused
 
 
