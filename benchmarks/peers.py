@@ -50,8 +50,7 @@ from scale import held_out_pairs
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.fitting import _engine as engine
-from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting import _engine as engine, _starts as starts
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._multistart import OWN_STARTS, Batch, _solve

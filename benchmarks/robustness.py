@@ -22,9 +22,11 @@ import jaxlaw as jl
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.fuzz import calls as hostile_calls  # noqa: E402
-from tests.fuzz import files as hostile_files  # noqa: E402
-from tests.fuzz import tables as hostile  # noqa: E402
+from tests.fuzz import (
+    calls as hostile_calls,  # noqa: E402
+    files as hostile_files,  # noqa: E402
+    tables as hostile,  # noqa: E402
+)
 from tests.fuzz.trials import (  # noqa: E402
     REFUSED_AS_THEY_ARE,
     fitted,

@@ -33,8 +33,7 @@ from multistart import (
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.fitting import _multistart as search
-from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting import _multistart as search, _starts as starts
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._multistart import OWN_STARTS, Batch, find_optima

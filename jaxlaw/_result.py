@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from jaxlaw import _json as records
-from jaxlaw import _typed
+from jaxlaw import _json as records, _typed
 from jaxlaw._latex import cell_in_latex, escape_latex, latex_table, symbol
 from jaxlaw._quantities import COUNTED, SHARE, Quantity, number_of, written_range
 from jaxlaw.errors import UsageError

@@ -17,8 +17,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import _jit as programs
-from jaxlaw import simulate
+from jaxlaw import _jit as programs, simulate
 from jaxlaw._jit import UNOPTIMISED, Program, compiled, memory_maps
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.laws import _base as base

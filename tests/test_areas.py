@@ -8,12 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from jaxlaw import UsageError, areas, read_loss_curves
-from jaxlaw import _areas as lr_areas
+from jaxlaw import UsageError, _areas as lr_areas, areas, read_loss_curves
 from jaxlaw.data import phase_areas
 from jaxlaw.schedules import constant, cosine, join, linear, warmup, wsd
 

@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import jaxlaw as jl
 from jaxlaw._quantities import in_unit, mistaken_unit, readable, single_things

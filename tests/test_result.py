@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import _json as records
-from jaxlaw import papers, planning
+from jaxlaw import _json as records, papers, planning
 from jaxlaw._result import HOMES
 from tests.fixtures.command_files import PAIRS, a_forecast, prepare
 from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn

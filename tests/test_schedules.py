@@ -7,8 +7,7 @@ import numpy as np
 import optax
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from jaxlaw import DataError, UsageError, read_loss_curves, schedules
 from jaxlaw.schedules import (

@@ -8,8 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from jaxlaw._where import evaluate, rows_where
 from jaxlaw.errors import UsageError

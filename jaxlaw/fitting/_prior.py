@@ -30,8 +30,7 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import block_diag
 
-from jaxlaw import _json as records
-from jaxlaw import laws
+from jaxlaw import _json as records, laws
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._result import Result, load
 from jaxlaw._typed import load as load_typed

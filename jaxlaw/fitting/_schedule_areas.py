@@ -10,13 +10,13 @@ import numpy as np
 from jaxlaw._arrays import numbers_of
 from jaxlaw.data import (
     AREAS,
+    area_options as options_of_areas,
     areas_along,
     as_schedule,
     drops_along,
     for_unknown_base,
     relative_batch,
 )
-from jaxlaw.data import area_options as options_of_areas
 from jaxlaw.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,16 +6,20 @@ from typing import TYPE_CHECKING, Any
 from jaxlaw._faces import face
 
 if TYPE_CHECKING:
-    from jaxlaw.planning.plots import isoflops as isoflops
-    from jaxlaw.planning.plots import isoloss as isoloss
-    from jaxlaw.planning.plots import transfer as transfer
-    from jaxlaw.plots._fits import loss_curve as loss_curve
-    from jaxlaw.plots._fits import loss_over_input as loss_over_input
-    from jaxlaw.plots._fits import observed_against_predicted as observed_against_predicted
-    from jaxlaw.plots._forecasts import backtest_errors as backtest_errors
-    from jaxlaw.plots._forecasts import forecast_intervals as forecast_intervals
-    from jaxlaw.plots._intervals import objective_profile as objective_profile
-    from jaxlaw.plots._intervals import parameter_intervals as parameter_intervals
+    from jaxlaw.planning.plots import isoflops as isoflops, isoloss as isoloss, transfer as transfer
+    from jaxlaw.plots._fits import (
+        loss_curve as loss_curve,
+        loss_over_input as loss_over_input,
+        observed_against_predicted as observed_against_predicted,
+    )
+    from jaxlaw.plots._forecasts import (
+        backtest_errors as backtest_errors,
+        forecast_intervals as forecast_intervals,
+    )
+    from jaxlaw.plots._intervals import (
+        objective_profile as objective_profile,
+        parameter_intervals as parameter_intervals,
+    )
     from jaxlaw.plots._scores import fold_scores as fold_scores
 else:
     _find, __dir__, __all__ = face(__name__)

@@ -11,8 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from jaxlaw import _progress
-from jaxlaw import laws as all_laws
+from jaxlaw import _progress, laws as all_laws
 from jaxlaw._tables import is_table
 from jaxlaw._typed import checked
 from jaxlaw.data import Observations, Runs, read_runs

@@ -7,8 +7,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import schedules
 from jaxlaw.data._row_areas import AREAS, area_options, areas_along, drops_along
-from tests.fixtures.curve_tables import SPECS, TWO, logged
-from tests.fixtures.curve_tables import read as read_short
+from tests.fixtures.curve_tables import SPECS, TWO, logged, read as read_short
 from tests.fixtures.fits_at_truth import COUNTED, at_truth
 
 OPTIONS = area_options()

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlaw.fitting import _engine as engine
-from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting import _engine as engine, _starts as starts
 from jaxlaw.fitting._fit_batch import solve_inside
 from jaxlaw.fitting._objective import predict, scaled_value
 from jaxlaw.fitting.solvers import POLISH, SOLVERS

@@ -6,8 +6,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw.errors import WorkError
-from jaxlaw.fitting import _engine as engine
-from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting import _engine as engine, _starts as starts
 from jaxlaw.fitting._engine import retry_smaller_on_oom
 from jaxlaw.fitting._multistart import Batch, find_optima
 from jaxlaw.fitting.solvers import SOLVERS

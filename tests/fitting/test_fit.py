@@ -14,8 +14,7 @@ from scipy.optimize import least_squares
 import jaxlaw as jl
 from jaxlaw import laws, simulate
 from jaxlaw.data import ReadingOptions
-from jaxlaw.fitting import FitKeywords, FitOptions
-from jaxlaw.fitting import _fit as fitting
+from jaxlaw.fitting import FitKeywords, FitOptions, _fit as fitting
 from jaxlaw.notes import FitWarning
 from tests.conftest import chinchilla_runs, kept_programs, needs_data, slimpajama, some_rows
 

@@ -11,8 +11,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.fitting import _fit_many as many
-from jaxlaw.fitting import _multistart as searching
+from jaxlaw.fitting import _fit_many as many, _multistart as searching
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._options import FitOptions

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import jaxlaw as jl
 from jaxlaw.errors import UsageError

@@ -13,11 +13,11 @@ from tests.fixtures.curve_tables import (
     TWO,
     held_out,
     logged,
+    read as read_short,
     real_curves,
     real_fit,
     real_schedules,
 )
-from tests.fixtures.curve_tables import read as read_short
 from tests.fixtures.fits_at_truth import COUNTED, at_truth
 
 OTHER = {"cpt-curve-n": {"N": 1e8}, "cpt-curve-batch": {"b": 1.0}}

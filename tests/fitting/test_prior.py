@@ -7,8 +7,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import jaxlaw as jl
 from jaxlaw.fitting import _prior, field_prior, ledger_prior, run_hashes

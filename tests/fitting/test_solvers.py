@@ -11,14 +11,11 @@ import pytest
 from scipy.optimize import minimize
 
 import jaxlaw as jl
-from jaxlaw.fitting import _engine as engine
-from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting import _engine as engine, _starts as starts
 from jaxlaw.fitting._objective import Evaluation, value_and_gradient
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
-from jaxlaw.fitting.solvers import POLISH, SOLVERS, Status
-from jaxlaw.fitting.solvers import _lbfgs as lbfgs
-from jaxlaw.fitting.solvers import _newton as newton
+from jaxlaw.fitting.solvers import POLISH, SOLVERS, Status, _lbfgs as lbfgs, _newton as newton
 from jaxlaw.fitting.solvers._newton import definite_inverse_root, solve_definite
 from tests.conftest import jitted_for_once
 from tests.fixtures.fit_problems import LIKE_A_FIT, fit_problem, screened

@@ -6,13 +6,11 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 
 import jaxlaw as jl
 from jaxlaw.data._columns import Location, numbers
-from tests.fuzz import calls as hostile_calls
-from tests.fuzz import tables as hostile
+from tests.fuzz import calls as hostile_calls, tables as hostile
 
 REFUSED_AS_THEY_ARE = {"load", "fit_decay"}  # no file there, no curves
 

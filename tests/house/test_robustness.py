@@ -17,10 +17,13 @@ from hypothesis import given
 import jaxlaw as jl
 from jaxlaw._typed import checked
 from tests.fixtures.command_files import a_forecast, prepare
-from tests.fuzz import calls as hostile_calls
-from tests.fuzz import commands, trials
-from tests.fuzz import files as hostile_files
-from tests.fuzz import tables as hostile
+from tests.fuzz import (
+    calls as hostile_calls,
+    commands,
+    files as hostile_files,
+    tables as hostile,
+    trials,
+)
 
 PACKAGE = Path(jl.__file__).parent
 

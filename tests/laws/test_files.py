@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw.laws import _base as base
-from jaxlaw.laws import _files as files
+from jaxlaw.laws import _base as base, _files as files
 
 pytest.importorskip("cyclopts")
 

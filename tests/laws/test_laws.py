@@ -13,8 +13,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import laws, simulate
 from jaxlaw.errors import UsageError
-from jaxlaw.laws import _base as base
-from jaxlaw.laws import _parameters as specs
+from jaxlaw.laws import _base as base, _parameters as specs
 from jaxlaw.laws._linear import linear_parameters
 from tests.conftest import jitted_for_once
 from tests.fixtures.solver_problems import problem

@@ -7,15 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import jaxlaw as jl
 from jaxlaw import UsageError, laws, simulate, uncertainty
 from jaxlaw.data import areas_along
 from jaxlaw.data._row_areas import area_options
-from jaxlaw.planning import ContinualPretraining, optimal_schedule
-from jaxlaw.planning import schedule as searching
+from jaxlaw.planning import ContinualPretraining, optimal_schedule, schedule as searching
 from jaxlaw.planning.continual import Layout, _compiled_areas, layout_of
 from jaxlaw.schedules import Schedule, constant, cosine, join, warmup, wsd
 from tests.conftest import simulated_fit

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxlaw.fitting.solvers import _lbfgs as lbfgs
-from jaxlaw.fitting.solvers import _newton as newton
+from jaxlaw.fitting.solvers import _lbfgs as lbfgs, _newton as newton
 from jaxlaw.fitting.solvers._newton import Status as Status
 
 
