@@ -194,8 +194,13 @@ def find_optima(
     floors, first = batch.floors, min(n_starts, int(n_local or n_starts))
     # Programs depend on shapes alone: what comes later is compiled while starts are screened.
     with work.in_background(*_programs(batch, size, _stages(method, batch, first))):
-        # Of several problems, folds or cut-offs, more starts would each cost as much again.
-        most = _most_solved(batch, first, n_starts, size) if batch.count == 1 else first
+        # How many are solved where the first of them do not agree. An iteration takes rows ×
+        # parameters² multiplications: of a tuned law (20 parameters) of 60 rows 1,092 starts took
+        # 50 CPU seconds, and the first of them had the optimum. Of several problems, folds or
+        # cut-offs, more starts would each cost as much again.
+        rows = np.count_nonzero(batch.problems.weight)  # and not those that it is padded with
+        cheap = CHEAP // (max(rows, 1) * max(size, FEW_PARAMETERS) ** 2)
+        most = min(n_starts, max(first, cheap)) if batch.count == 1 else first
         chosen = starts[None] if first == n_starts else _screen(batch, starts, most, work)
         lanes = _solve(method, batch, chosen[:, :first], work)
     # Where the best of the first ran out of iterations these are solved again, with ten times as
@@ -422,15 +427,6 @@ def _screen_chunks(
         nothing = np.zeros(value.shape, np.int32)
         found.append(Lanes(coordinates, value, nothing + Status.RUNNING, nothing, nothing + 1))
     return found
-
-
-# An iteration takes rows × parameters² multiplications. Of a tuned law (20 parameters) of 60 rows
-# 1,092 starts took 50 CPU seconds, and the first of them had the optimum.
-def _most_solved(batch: Batch, first: int, starts: int, parameters: int) -> int:
-    """How many starts of a problem are solved where the first of them do not agree."""
-    rows = np.count_nonzero(batch.problems.weight)  # and not those that it is padded with
-    work = max(rows, 1) * max(parameters, FEW_PARAMETERS) ** 2
-    return min(starts, max(first, CHEAP // work))
 
 
 def _solve(

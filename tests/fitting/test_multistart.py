@@ -267,12 +267,3 @@ def test_a_folder_does_not_answer_for_a_law_of_other_constants(
     asked(level_law([1.0, 2.0], looked_up))  # the same law, made again
     with pytest.raises(UsageError, match="another batch .its formula differ"):
         asked(level_law([2.0, 1.0], looked_up))
-
-
-def test_rows_that_a_table_is_padded_with_do_not_count_as_work():
-    with jax.enable_x64(True):
-        p = fit_problem("chinchilla", most=100)
-    batch = Batch(p.model, p.data)
-    assert batch.problems.weight.shape == (256,)
-    assert searching._most_solved(batch, 64, 2048, 5) == 2**16 // 100
-    assert searching._most_solved(batch, 64, 2048, 20) == 2**22 // (100 * 400)
