@@ -138,13 +138,13 @@ def fit_many(
         screened = options.n_local and options.n_local < len(starts)
         if screened and batch.count >= MANY * (of_set.max() + 1):
             if data_sets is None:
-                fields = {k: np.asarray(getattr(problem.data, k))[None] for k in batch.batched}
+                fields = {k: getattr(problem.data, k)[None] for k in batch.batched}
                 whole = batch._replace(problems=batch.problems._replace(**fields))
             else:
                 each = [of_set == k for k in range(of_set.max() + 1)]
                 whole = batch.only(np.array([int(np.argmax(members)) for members in each]))
                 if weights is not None:
-                    rows = np.asarray(batch.problems.weight)
+                    rows = batch.problems.weight
                     most = np.stack([rows[members].max(axis=0) for members in each])
                     whole = whole._replace(problems=whole.problems._replace(weight=most))
             optima = find_optima_warm(

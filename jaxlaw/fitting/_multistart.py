@@ -81,7 +81,7 @@ class Batch(NamedTuple):
 
     Attributes:
         model: law, residuals and scales, which all problems share.
-        problems: the data; fields named in ``batched`` have a leading axis P.
+        problems: the data, of numpy; fields named in ``batched`` have a leading axis P.
         batched: names of fields.
     """
 
@@ -104,13 +104,9 @@ class Batch(NamedTuple):
         """What all problems share; the others' fields are None."""
         return self.problems._replace(**dict.fromkeys(self.batched))
 
-    def on_host(self) -> Batch:
-        """The same with arrays of numpy."""
-        return self._replace(problems=jax.tree.map(np.asarray, self.problems))
-
     def only(self, index: Any) -> Batch:
         """Some of the problems, by their numbers."""
-        fields = {name: np.asarray(getattr(self.problems, name))[index] for name in self.batched}
+        fields = {name: getattr(self.problems, name)[index] for name in self.batched}
         return self._replace(problems=self.problems._replace(**fields))
 
     def chunks(
@@ -125,8 +121,8 @@ class Batch(NamedTuple):
         """
         most = shape[0], lanes or shape[0] * shape[1]
         if starts.ndim == 3:
-            bounds = (self.problems.low, self.problems.high)
-            starts = np.clip(starts, *(np.asarray(side)[..., None, :] for side in bounds))
+            low, high = self.problems.low[..., None, :], self.problems.high[..., None, :]
+            starts = np.clip(starts, low, high)
             starts = np.broadcast_to(starts, (self.count, *starts.shape[1:]))
         chunks = []
         for first, begin in itertools.product(
@@ -190,7 +186,7 @@ def find_optima(
     work.expect(batch.count, 3)  # screened, solved, polished
     if work.folder is not None:
         work.claim(_description(method, batch, starts, n_local))
-    batch, (n_starts, size) = batch.on_host(), starts.shape
+    n_starts, size = starts.shape
     floors, first = batch.floors, min(n_starts, int(n_local or n_starts))
     # Programs depend on shapes alone: what comes later is compiled while starts are screened.
     with work.in_background(*_programs(batch, size, _stages(method, batch, first))):
@@ -273,7 +269,6 @@ def find_optima_warm(
         described["data"] += digest((full_data.problems, data_sets, extra_starts))
         described["options"] += f", {n_own_starts} own starts"
         work.claim(described)
-    batch, full_data = batch.on_host(), full_data.on_host()
     n_solved, size = min(n_local, len(starts)), starts.shape[1]
     n_screened = min(len(starts), max(OWN_SCREENED, len(starts) // OWN_PART))
     extra = np.empty((0, size)) if extra_starts is None else extra_starts
@@ -369,7 +364,7 @@ def compile_search(method: Solver, batch: Batch) -> None:
     """Compile the programs of searches on these rows, unless that was done before."""
     if not is_padded(batch.problems):  # programs depend on the size of the search
         return
-    batch, size = batch.on_host(), len(batch.model.scales)
+    size = len(batch.model.scales)
     later = _programs(batch, size, _stages(method, batch, 1))
     if later:
         _screen_chunks(batch.model, batch.shared, 1, batch.chunks(np.empty((0, size)), (1, 1)))

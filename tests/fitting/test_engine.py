@@ -28,7 +28,7 @@ def folds(problem, count=3):
     """The problem with ``count`` rows of 0/1 weights, each leaving out every third point."""
     index = np.arange(problem.target.shape[0])
     weights = np.stack([(index % count != k).astype(float) for k in range(count)])
-    return problem._replace(weight=jnp.asarray(weights))
+    return problem._replace(weight=weights)
 
 
 def test_shapes_and_types(wide):

@@ -33,7 +33,7 @@ def folds(problem, count):
     """The problem with ``count`` rows of 0/1 weights, each leaving out every so manieth point."""
     index = np.arange(problem.target.shape[0])
     weights = np.stack([(index % count != k).astype(float) for k in range(count)])
-    return problem._replace(weight=jnp.asarray(weights))
+    return problem._replace(weight=weights)
 
 
 @pytest.fixture
