@@ -31,16 +31,6 @@ def folds(problem, count=3):
     return problem._replace(weight=weights)
 
 
-def test_shapes_and_types(wide):
-    p, first = wide
-    lanes = engine.solve(NEWTON, p.model, p.data, first)
-    assert lanes.coordinates.shape == (1, 64, 5) and lanes.coordinates.dtype == np.float64
-    assert lanes.value.shape == lanes.status.shape == lanes.iterations.shape == (1, 64)
-    assert all(isinstance(leaf, np.ndarray) for leaf in lanes)
-    values = [float(scaled_value(p.model, p.data, u)) for u in lanes.coordinates[0, :5]]
-    np.testing.assert_allclose(lanes.value[0, :5], values, rtol=1e-12)
-
-
 def test_padding_changes_no_result(monkeypatch):
     """Tables of many rows are not padded to many problems, which would take their memory."""
     with jax.enable_x64(True):
