@@ -95,7 +95,7 @@ def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch):
 def test_chunks_hold_every_lane_once(problems, starts, block, width):
     data = Problem(*[np.zeros((problems, 1))] * len(Problem._fields))
     batch, seen = Batch(None, data, frozenset({"low", "high"})), np.zeros((problems, starts), int)
-    for chunk in batch.chunks(np.zeros((1, starts, 1)), (block, width)):
+    for chunk in batch.chunks(np.zeros((1, starts, 1)), (block, width, block * width)):
         seen[slice(*chunk.problems), slice(*chunk.starts)] += 1
         assert chunk.lanes <= block * width and chunk.coordinates.size == chunk.lanes
     assert (seen == 1).all()
