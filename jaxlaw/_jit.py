@@ -78,7 +78,7 @@ _PATIENCE = 2.0
 #: Whether JAX found the last program that this thread compiled: see :func:`_watch_cache_of_jax`.
 _found_by_jax = threading.local()
 
-#: Every program of this process, for :func:`_forget_programs`.
+#: Every program of this process.
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
 
 #: The functions of :func:`traced_once`, whose traces JAX keeps for ever.
@@ -298,12 +298,6 @@ def _keep_few() -> None:
             # What was traced for them; jax.clear_caches() would forget the caller's programs, too.
             for traced in (*(one._jitted for one in list(_programs)), *_parts):
                 traced.clear_cache()
-
-
-def _forget_programs() -> None:
-    for program in list(_programs):
-        program._made.clear()
-    jax.clear_caches()
 
 
 def memory_maps() -> int:
