@@ -210,7 +210,8 @@ def _moved(spec: Parameter, params: Mapping[str, Any], centre: Mapping[str, Any]
         power = params[exponent.lstrip("-")] if isinstance(exponent, str) else exponent
         power = -power * sign if turned else power * sign
         # In JAX not by ``**``: the derivative of exp is one product, that of pow many operations.
-        exp, log = (jnp.exp, jnp.log) if isinstance(centre[name], jax.Array) else (np.exp, np.log)
+        in_jax = any(isinstance(one, jax.Array) for one in (value, power, centre[name]))
+        exp, log = (jnp.exp, jnp.log) if in_jax else (np.exp, np.log)
         if spec.scale != "log":
             value = value + power * log(centre[name])
         elif isinstance(exponent, str):

@@ -112,9 +112,7 @@ def test_several_problems_are_screened_at_once(name, accelerated):
         chunk = _engine.Chunk((0, 7), (0, 5), problem.many(weights=weights), starts, (7, 35))
 
         def evaluated():
-            return _engine.evaluate_chunks(
-                problem.model, jax.tree.map(np.asarray, problem.data), [chunk], {}
-            )[0]
+            return _engine.evaluate_chunks(problem.model, problem.data, [chunk])[0]
 
         expected = evaluated()
         accelerated()
