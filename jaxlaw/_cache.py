@@ -112,10 +112,13 @@ def _digest(key: str, content: bytes) -> bytes:
 
 def _make_room(within: Path) -> None:
     """Delete what was not used for too long, and this version's oldest files beyond its size."""
-    least = time.time_ns() - OLDEST * 86_400 * 10**9
-    total = 0
-    for used, size, path in sorted(_files(within), reverse=True):
-        own = _version_of(path) == _this_version()
+    kept, least, total = [], time.time_ns() - OLDEST * 86_400 * 10**9, 0
+    for entry in os.scandir(within):
+        if entry.name.endswith(_SUFFIX):
+            with contextlib.suppress(OSError):  # another process has deleted it
+                kept.append((entry.stat().st_mtime_ns, entry.stat().st_size, entry.path))
+    for used, size, path in sorted(kept, reverse=True):
+        own = os.path.basename(path).startswith(f"{_this_version()}_")
         total += size if own else 0
         if used < least or (own and total > LARGEST):
             with contextlib.suppress(OSError):
@@ -130,21 +133,6 @@ def _this_version() -> str:
     except importlib.metadata.PackageNotFoundError:
         of_jax = "unknown"
     return f"jaxlaw-{__version__}-jax-{of_jax}"
-
-
-def _version_of(path: str) -> str:
-    return os.path.basename(path).rpartition("_")[0] or "unknown"
-
-
-def _files(within: Path | None) -> list[tuple[int, int, str]]:
-    """When each kept file was last used, its size and its path; none of a folder not there."""
-    files = []
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(within or ""):
-            if entry.name.endswith(_SUFFIX):
-                with contextlib.suppress(OSError):  # another process has deleted it
-                    files.append((entry.stat().st_mtime_ns, entry.stat().st_size, entry.path))
-    return files
 
 
 def _path(key: str) -> Path | None:

@@ -78,7 +78,7 @@ _PATIENCE = 2.0
 #: Whether JAX found the last program that this thread compiled: see :func:`_watch_cache_of_jax`.
 _found_by_jax = threading.local()
 
-#: Every program of this process, for :func:`_forget_programs`.
+#: Every program of this process.
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
 
 #: The functions of :func:`traced_once`, whose traces JAX keeps for ever.
@@ -202,7 +202,11 @@ class Program:
             key = "\n".join([*common, *rest, lowered.as_text()])
         program = _load(key, _devices(static, leaves))
         if program is None:
-            _say_a_long_wait()
+            if sum(_compiled_for) > _PATIENCE:
+                from jaxlaw import _progress  # short commands do without it
+
+                if _progress.say_compiling():  # else when progress is shown, and more is compiled
+                    _compiled_for[:] = [-math.inf]
             _watch_cache_of_jax()
             began = time.monotonic()
             try:
@@ -222,14 +226,6 @@ class Program:
 
     def _cache_size(self) -> int:
         return len(self._made)
-
-
-def _say_a_long_wait() -> None:
-    if sum(_compiled_for) > _PATIENCE:
-        from jaxlaw import _progress  # short commands do without it
-
-        if _progress.say_compiling():  # else when progress is shown, and more is compiled
-            _compiled_for[:] = [-math.inf]
 
 
 def _needs_jit(leaves: list[Any]) -> bool:
@@ -302,12 +298,6 @@ def _keep_few() -> None:
             # What was traced for them; jax.clear_caches() would forget the caller's programs, too.
             for traced in (*(one._jitted for one in list(_programs)), *_parts):
                 traced.clear_cache()
-
-
-def _forget_programs() -> None:
-    for program in list(_programs):
-        program._made.clear()
-    jax.clear_caches()
 
 
 def memory_maps() -> int:
@@ -506,13 +496,23 @@ def _surroundings(backend: str) -> str:
     """What every program depends on besides its function and its arguments."""
     devices = jax.local_devices(backend=backend)
     client = devices[0].client
+    # The package's source, for whoever changes it without changing its version.
+    folder, source = Path(__file__).parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        source.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    # What this processor can do: code compiled for another may not run on it.
+    processor: Any = platform.processor()
+    with contextlib.suppress(OSError):
+        wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part")
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = sorted({line for line in lines if line.startswith(wanted)})
     parts = {
-        "source": _source(),
-        "versions": installed("jax", "jaxlib", "jaxopt", "optax"),
+        "source": source.hexdigest(),
+        "versions": installed("jax", "jaxlib", "jaxopt"),
         "python": sys.version_info[:2],
         "platform": (client.platform, client.platform_version),
         "devices": [device.device_kind for device in devices],
-        "machine": (platform.system(), platform.machine(), _processor()),
+        "machine": (platform.system(), platform.machine(), processor),
         "flags": [os.environ.get(name) for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")],
     }
     return repr(parts)
@@ -525,24 +525,6 @@ def installed(*names: str) -> list[str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions.append(f"{name} {importlib.metadata.version(name)}")
     return versions
-
-
-def _source() -> str:
-    """Digest of this package's source, for whoever changes it without changing its version."""
-    folder, digest = Path(__file__).parent, hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
-def _processor() -> str:
-    """What this processor can do: code compiled for another may not run on it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part")
-    return "\n".join(sorted({line for line in lines if line.startswith(wanted)}))
 
 
 @contextlib.contextmanager

@@ -30,6 +30,13 @@ _compiled_with = ""
 needs_data = pytest.mark.skipif(DATA is None, reason="JAXLAW_DATA is not set")
 
 
+def forget_programs():
+    """Make every program anew when it is called next."""
+    for program in list(programs._programs):
+        program._made.clear()
+    jax.clear_caches()
+
+
 def pytest_configure(config):
     """Most of the time goes into compiling: what one process has compiled, the others read.
 
@@ -169,7 +176,7 @@ def made_forecast(ladder) -> jl.Forecast:
 def room_for_programs():
     """Tests compile far more programs than a process has memory maps for, on Linux."""
     if memory_maps() > programs.MOST_MAPS:
-        programs._forget_programs()
+        forget_programs()
 
 
 @pytest.fixture

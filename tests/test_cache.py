@@ -163,10 +163,19 @@ def test_processes_that_write_read_and_delete_at_once_meet_whole_files_alone(tmp
         assert "True" in printed
 
 
-@pytest.mark.parametrize("changed", ["_source", "installed", "_processor"])
-def test_a_program_of_another_version_or_machine_is_not_met(folder, monkeypatch, changed):
+@pytest.mark.parametrize(
+    "owner, changed, to",
+    [
+        (_jit, "__file__", "/no such folder/_jit.py"),
+        (_jit, "installed", lambda *_: ["another"]),
+        (_jit.platform, "machine", lambda: "another"),
+    ],
+)
+def test_a_program_of_another_version_or_machine_is_not_met(
+    folder, monkeypatch, owner, changed, to
+):
     _powers(np.arange(14.0), 2)
-    monkeypatch.setattr(_jit, changed, lambda *_: ["another"])
+    monkeypatch.setattr(owner, changed, to)
     _jit._surroundings.cache_clear()
     try:
         _powers._made.clear()

@@ -73,15 +73,6 @@ def test_rules_of_derivatives_inside_are_kept():
     assert slope(jnp.asarray(3.0)) == 100.0
 
 
-def test_it_is_mapped_compiled_and_differentiated():
-    def function(x, scale):
-        return scale["a"] * jnp.sin(x) + jnp.sin(x)
-
-    x, scale = jnp.arange(3.0), {"a": jnp.asarray(2.0)}
-    mapped = jax.jit(jax.vmap(jax.grad(share_subexpressions(function)), (0, None)))(x, scale)
-    np.testing.assert_allclose(mapped, 3 * jnp.cos(x), rtol=1e-6)
-
-
 # chinchilla: N^-α, D^-β. dcpt: those, r^η, (r+ε)^-γ.
 @pytest.mark.parametrize("law,powers", [("chinchilla", 2), ("dcpt", 4)])
 def test_an_evaluation_does_every_power_of_its_law_once(law, powers):

@@ -33,17 +33,6 @@ def test_a_program_is_its_function_wherever_it_is_called(call):
     assert float(call(3.0, power=2)) == pytest.approx(9.0)
 
 
-def test_without_optimisation_the_same_is_computed():
-    def function(x, power):
-        return jax.numpy.exp(x) ** power
-
-    result = [
-        float(compiled(optimised=optimised, static_argnames="power")(function)(0.5, power=3))
-        for optimised in (True, False)
-    ]
-    assert result[0] == pytest.approx(result[1], rel=1e-6)
-
-
 def test_programs_are_forgotten_before_memory_maps_run_out(monkeypatch):
     """A process that fits many laws would come to an end in the compiler."""
     monkeypatch.setattr(programs, "_programs", weakref.WeakSet())

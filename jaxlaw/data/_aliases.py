@@ -70,8 +70,9 @@ def known_columns(
     for column in table:
         if column == "cross_entropy":  # an input of laws of scores has this very name
             continue
+        own = _words(str(column))
         for name in names:
-            words, unit = _words(str(column)), None
+            words, unit = own, None
             if name in ("N", "D", "C") and len(words) > 1 and words[-1] in _UNITS:
                 words, unit = words[:-1], _UNITS[words[-1]]
             heads, beside = (text.split() for text in _NAMES.get(name, ("", "")))
@@ -106,7 +107,9 @@ def _holds(cells: pd.Series, name: str, unit: float | None) -> bool:
             single_things(cell) if number is None and isinstance(cell, str) else number
             for number, cell in zip(read, values, strict=True)
         ]
-    if not len(values) or any(value is None for value in values):
+        if any(value is None for value in values):
+            return False
+    if not len(values):
         return False
     low, high = getattr(INPUTS.get(name), "plausible", None) or (0, np.inf)
     # Raw counts in a column params_M would be of models that nobody has.

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from jaxlaw._quantities import exponential
 from jaxlaw.data._columns import Column
+from jaxlaw.data._dependence import equal_rows
 from jaxlaw.errors import DataError, name_rows
 from jaxlaw.laws import Law
 from jaxlaw.laws._structural_identifiability import inseparable
@@ -150,8 +150,8 @@ def notes_on_rows(
                 "parameters",
             )
     # Repeats with another target are fine.
-    values = {**law.one_number_a_row(seen.inputs), " target": seen.target}
-    if (repeated := pd.DataFrame(values).duplicated().to_numpy()).any():
+    rows = equal_rows([*law.one_number_a_row(seen.inputs).values(), seen.target])
+    if (repeated := np.diff(np.maximum.accumulate(rows), prepend=-1) == 0).any():
         rows = name_rows(seen.word, seen.rows[repeated])
         message = f"{source}: inputs and target equal to an earlier row's: {rows}; each row counts"
         warn("duplicate-rows", f"{message}; take copies out of the table")

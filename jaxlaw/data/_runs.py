@@ -692,6 +692,8 @@ def _declared(
     columns: Mapping[str, Any], units: Mapping[str, Any], file: str
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """The user's columns and raw units, of names that jaxlaw knows; to a name a column."""
+    if not columns and not units:
+        return {}, {}
     # Laws that are tuned over rate and batch are named as they are made.
     every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
     inputs = [*INPUTS, *(spec.name for law in every for spec in law.inputs), *SIDES["r"]]

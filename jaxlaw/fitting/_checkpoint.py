@@ -94,15 +94,12 @@ class Work:
         """
         manifest, text = self.folder / MANIFEST, json.dumps(dict(parts), indent=1)
         self._batch = text.encode()
-        files = [path for path in self.folder.glob("*") if path.suffix != PART]
         if not os.path.exists(manifest):  # another process of this work writes it first
-            if files:
-                raise UsageError(f"work folder {self.folder} holds other files: name an empty one")
             _write(manifest, text.encode(), keep=True)
         try:
             claimed = dict(json.loads(manifest.read_text()))
-        except (OSError, ValueError, TypeError) as error:
-            raise UsageError(f"{manifest} cannot be read ({error}): delete the folder") from error
+        except (OSError, ValueError, TypeError):
+            claimed = {}
         differ = [name for name in parts if claimed.get(name) != parts[name]]
         if differ:
             raise UsageError(

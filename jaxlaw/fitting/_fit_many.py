@@ -18,7 +18,6 @@ import numpy as np
 
 from jaxlaw._jit import compiled, in_float64, padded, size_class
 from jaxlaw.data import Observations
-from jaxlaw.errors import UsageError
 from jaxlaw.fitting._multistart import (
     OWN_STARTS,
     Batch,
@@ -108,7 +107,8 @@ def fit_many(
     Args:
         law: the law.
         observations: the runs, (n,).
-        weights: (P, n), in place of their own: 0 is held out; None keeps their own.
+        weights: (P, n), in place of their own: 0 is held out; None, which not both may be, keeps
+            their own.
         targets: (P, n), in place of their own; None keeps them.
         options: options as for a single fit; every refit has the same starts.
         fixed: fixed parameter → (P,) values, in place of the value in the options; a refit with
@@ -120,23 +120,12 @@ def fit_many(
         n_own_starts: number of starts of its own that a refit has beside the optima of its data
             set.
 
-    Raises:
-        UsageError: weights or targets of another shape, or neither given; no starts.
     """
     options = options or FitOptions()
-    options.check(law)
-    named = {"weights": weights, "targets": targets}
-    given = {name: np.asarray(v, float) for name, v in named.items() if v is not None}
-    shapes = {values.shape for values in given.values()}
-    if len(shapes) != 1 or len(shape := shapes.pop()) != 2 or shape[1] != len(observations):
-        raise UsageError(
-            f"weights and targets need the shape (refits, {len(observations)}); they have "
-            f"{', '.join(str(values.shape) for values in given.values()) or 'none'}"
-        )
     method, work = options.method, options.work()
     with in_float64():
         problem = problem_of(law, observations, options)
-        fields = problem.many(**given)
+        fields = problem.many(weights, targets)
         if fixed:
             fields["low"], fields["high"] = problem.bounds_with(fixed)
         batch = Batch(problem.model, problem.data._replace(**fields), frozenset(fields))
@@ -149,13 +138,13 @@ def fit_many(
         screened = options.n_local and options.n_local < len(starts)
         if screened and batch.count >= MANY * (of_set.max() + 1):
             if data_sets is None:
-                fields = {k: np.asarray(getattr(problem.data, k))[None] for k in batch.batched}
+                fields = {k: getattr(problem.data, k)[None] for k in batch.batched}
                 whole = batch._replace(problems=batch.problems._replace(**fields))
             else:
                 each = [of_set == k for k in range(of_set.max() + 1)]
                 whole = batch.only(np.array([int(np.argmax(members)) for members in each]))
                 if weights is not None:
-                    rows = np.asarray(batch.problems.weight)
+                    rows = batch.problems.weight
                     most = np.stack([rows[members].max(axis=0) for members in each])
                     whole = whole._replace(problems=whole.problems._replace(weight=most))
             optima = find_optima_warm(

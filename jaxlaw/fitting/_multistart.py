@@ -72,6 +72,9 @@ CHEAP = 2**22  # rows × parameters² × starts that are solved where they do no
 FEW_PARAMETERS = 8  # … which no law counts less than
 
 
+#: Problems and starts of a chunk, and lanes of any chunk of its stage, at most.
+Shape = tuple[int, int, int]
+
 #: What this process has compiled ahead of its use: solver, model and shapes.
 _prepared: set[Any] = set()
 
@@ -81,7 +84,7 @@ class Batch(NamedTuple):
 
     Attributes:
         model: law, residuals and scales, which all problems share.
-        problems: the data; fields named in ``batched`` have a leading axis P.
+        problems: the data, of numpy; fields named in ``batched`` have a leading axis P.
         batched: names of fields.
     """
 
@@ -104,29 +107,21 @@ class Batch(NamedTuple):
         """What all problems share; the others' fields are None."""
         return self.problems._replace(**dict.fromkeys(self.batched))
 
-    def on_host(self) -> Batch:
-        """The same with arrays of numpy."""
-        return self._replace(problems=jax.tree.map(np.asarray, self.problems))
-
     def only(self, index: Any) -> Batch:
         """Some of the problems, by their numbers."""
-        fields = {name: np.asarray(getattr(self.problems, name))[index] for name in self.batched}
+        fields = {name: getattr(self.problems, name)[index] for name in self.batched}
         return self._replace(problems=self.problems._replace(**fields))
 
-    def chunks(
-        self, starts: np.ndarray, shape: tuple[int, int], lanes: int | None = None
-    ) -> list[Chunk]:
+    def chunks(self, starts: np.ndarray, shape: Shape) -> list[Chunk]:
         """All lanes in chunks, in order.
 
         Args:
             starts: (S, p) for all problems, or (P, S, p), which are moved into each one's box.
-            shape: problems and starts of a chunk.
-            lanes: of any chunk of the stage, at most; those of that shape if None.
+            shape: of a chunk.
         """
-        most = shape[0], lanes or shape[0] * shape[1]
         if starts.ndim == 3:
-            bounds = (self.problems.low, self.problems.high)
-            starts = np.clip(starts, *(np.asarray(side)[..., None, :] for side in bounds))
+            low, high = self.problems.low[..., None, :], self.problems.high[..., None, :]
+            starts = np.clip(starts, low, high)
             starts = np.broadcast_to(starts, (self.count, *starts.shape[1:]))
         chunks = []
         for first, begin in itertools.product(
@@ -135,7 +130,7 @@ class Batch(NamedTuple):
             last, end = min(first + shape[0], self.count), min(begin + shape[1], starts.shape[-2])
             fields = {name: getattr(self.problems, name)[first:last] for name in self.batched}
             at = starts[first:last, begin:end] if starts.ndim == 3 else starts[begin:end]
-            chunks.append(Chunk((first, last), (begin, end), fields, at, most))
+            chunks.append(Chunk((first, last), (begin, end), fields, at, (shape[0], shape[2])))
         return chunks
 
 
@@ -190,12 +185,17 @@ def find_optima(
     work.expect(batch.count, 3)  # screened, solved, polished
     if work.folder is not None:
         work.claim(_description(method, batch, starts, n_local))
-    batch, (n_starts, size) = batch.on_host(), starts.shape
+    n_starts, size = starts.shape
     floors, first = batch.floors, min(n_starts, int(n_local or n_starts))
     # Programs depend on shapes alone: what comes later is compiled while starts are screened.
     with work.in_background(*_programs(batch, size, _stages(method, batch, first))):
-        # Of several problems, folds or cut-offs, more starts would each cost as much again.
-        most = _most_solved(batch, first, n_starts, size) if batch.count == 1 else first
+        # How many are solved where the first of them do not agree. An iteration takes rows ×
+        # parameters² multiplications: of a tuned law (20 parameters) of 60 rows 1,092 starts took
+        # 50 CPU seconds, and the first of them had the optimum. Of several problems, folds or
+        # cut-offs, more starts would each cost as much again.
+        rows = np.count_nonzero(batch.problems.weight)  # and not those that it is padded with
+        cheap = CHEAP // (max(rows, 1) * max(size, FEW_PARAMETERS) ** 2)
+        most = min(n_starts, max(first, cheap)) if batch.count == 1 else first
         chosen = starts[None] if first == n_starts else _screen(batch, starts, most, work)
         lanes = _solve(method, batch, chosen[:, :first], work)
     # Where the best of the first ran out of iterations these are solved again, with ten times as
@@ -268,7 +268,6 @@ def find_optima_warm(
         described["data"] += digest((full_data.problems, data_sets, extra_starts))
         described["options"] += f", {n_own_starts} own starts"
         work.claim(described)
-    batch, full_data = batch.on_host(), full_data.on_host()
     n_solved, size = min(n_local, len(starts)), starts.shape[1]
     n_screened = min(len(starts), max(OWN_SCREENED, len(starts) // OWN_PART))
     extra = np.empty((0, size)) if extra_starts is None else extra_starts
@@ -276,19 +275,19 @@ def find_optima_warm(
     block = min(next_power_of_two(batch.count), max(1, ROWS_ON_ACCELERATOR // rows), 2**14)
     lanes = block * max(n_solved + len(extra), CANDIDATES, n_own_starts)
 
-    def shape(each: int) -> tuple[tuple[int, int], int | None]:
+    def shape(each: int) -> Shape:
         # On an accelerator programs are made for the shape: one for all stages.
-        return ((block, each), lanes) if on_accelerator() else (_chunk_shape(batch, each), None)
+        return (block, each, lanes) if on_accelerator() else _chunk_shape(batch, each)
 
     def screened(batch: Batch, starts: np.ndarray, keep: int, stage: str) -> np.ndarray:
-        chunk = (block, n_screened) if on_accelerator() else None
+        chunk = (block, n_screened, block * n_screened) if on_accelerator() else None
         return _screen(batch, starts, keep, work, f"{stage}-screen", chunk)
 
     def solved(batch: Batch, chosen: np.ndarray, stage: str, method: Solver = method) -> Lanes:
         name = stage if method is POLISH else f"{stage}-{method.name}"
-        return _solve(method, batch, chosen, work, name, *shape(chosen.shape[1]))
+        return _solve(method, batch, chosen, work, name, shape(chosen.shape[1]))
 
-    stages = (method, *shape(n_solved + len(extra))), (POLISH, *shape(CANDIDATES))
+    stages = (method, shape(n_solved + len(extra))), (POLISH, shape(CANDIDATES))
     with work.in_background(*_programs(full_data, size, stages)):
         chosen = screened(full_data, starts, n_solved, "whole")
         points = np.broadcast_to(extra, (full_data.count, *extra.shape))
@@ -328,8 +327,8 @@ def find_optima_warm(
 # ---------------------------------------------------------------- chunks of a stage
 
 
-def _chunk_shape(batch: Batch, each: int, limits: tuple[int, int] | None = None) -> tuple[int, int]:
-    """Problems and starts of a chunk, of ``each`` starts of every problem: an eighth of all lanes.
+def _chunk_shape(batch: Batch, each: int, limits: tuple[int, int] | None = None) -> Shape:
+    """The shape of a chunk, of ``each`` starts of every problem: an eighth of all lanes.
 
     A chunk has whole problems, or a part of one. Programs depend on it, and on nothing of a single
     chunk.
@@ -357,48 +356,47 @@ def _chunk_shape(batch: Batch, each: int, limits: tuple[int, int] | None = None)
         width = min(each, 8 * STARTS if 64 * STARTS <= each else STARTS)
     # No more problems than the program of a queue has room for.
     room = problems_of_queue(batch.problems) if is_padded(batch.problems) else batch.count
-    return max(1, min(batch.count, lanes // width, room)), width
+    problems = max(1, min(batch.count, lanes // width, room))
+    return problems, width, problems * width
 
 
 def compile_search(method: Solver, batch: Batch) -> None:
     """Compile the programs of searches on these rows, unless that was done before."""
     if not is_padded(batch.problems):  # programs depend on the size of the search
         return
-    batch, size = batch.on_host(), len(batch.model.scales)
+    size = len(batch.model.scales)
     later = _programs(batch, size, _stages(method, batch, 1))
     if later:
-        _screen_chunks(batch.model, batch.shared, 1, batch.chunks(np.empty((0, size)), (1, 1)))
+        _screen_chunks(batch.model, batch.shared, 1, batch.chunks(np.empty((0, size)), (1, 1, 1)))
     for prepare in later:
         prepare()
 
 
-def _stages(
-    method: Solver, batch: Batch, first: int
-) -> list[tuple[Solver, tuple[int, int], int | None]]:
-    """What :func:`find_optima` does after screening: solvers, shapes of chunks and their lanes."""
+def _stages(method: Solver, batch: Batch, first: int) -> list[tuple[Solver, Shape]]:
+    """What :func:`find_optima` does after screening: solvers, and shapes of chunks."""
     each = (method, first), (POLISH, min(CANDIDATES, first))
-    return [(solver, _chunk_shape(batch, starts), None) for solver, starts in each]
+    return [(solver, _chunk_shape(batch, starts)) for solver, starts in each]
 
 
 def _programs(
-    batch: Batch, size: int, stages: Iterable[tuple[Solver, tuple[int, int], int | None]]
+    batch: Batch, size: int, stages: Iterable[tuple[Solver, Shape]]
 ) -> list[Callable[[], Any]]:
     """Functions that compile what these stages run; none for what this process has compiled."""
     shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(batch.problems.inputs))
     programs = []
-    for method, shape, lanes in stages:
+    for method, shape in stages:
         # Where queues are padded, sizes are no part of this; elsewhere some are compiled in vain.
         key = (method.name, batch.model, shapes, batch.batched - set(OWN))
         if key not in _prepared:
             _prepared.add(key)
-            chunks = batch.chunks(np.empty((1, 0, size)), shape, lanes)[:1]  # without lanes
+            chunks = batch.chunks(np.empty((1, 0, size)), shape)[:1]  # without lanes
             programs.append(partial(_solve_chunks, method, batch.model, batch.shared, chunks))
     return programs
 
 
 def _screen(
     batch: Batch, starts: np.ndarray, keep: int, work: Work, stage: str = "screen",
-    shape: tuple[int, int] | None = None,
+    shape: Shape | None = None,
 ) -> np.ndarray:  # fmt: skip
     """The starts of best objective, with their linear coefficients solved for, (P, keep, p)."""
     keep = min(keep, len(starts))
@@ -424,18 +422,9 @@ def _screen_chunks(
     return found
 
 
-# An iteration takes rows × parameters² multiplications. Of a tuned law (20 parameters) of 60 rows
-# 1,092 starts took 50 CPU seconds, and the first of them had the optimum.
-def _most_solved(batch: Batch, first: int, starts: int, parameters: int) -> int:
-    """How many starts of a problem are solved where the first of them do not agree."""
-    rows = np.count_nonzero(batch.problems.weight)  # and not those that it is padded with
-    work = max(rows, 1) * max(parameters, FEW_PARAMETERS) ** 2
-    return min(starts, max(first, CHEAP // work))
-
-
 def _solve(
     method: Solver, batch: Batch, starts: np.ndarray, work: Work, stage: str | None = None,
-    shape: tuple[int, int] | None = None, lanes: int | None = None,
+    shape: Shape | None = None,
 ) -> Lanes:  # fmt: skip
     """Lanes (P, S) at their ends, of the many of a chunk the best, see :func:`_thinned`.
 
@@ -445,9 +434,9 @@ def _solve(
         starts: (P, S, p), or (1, S, p) for all problems; a start of NaN is none.
         work: devices, processes, folder and bar.
         stage: name of the stage; the solver's if None.
-        shape, lanes: as :meth:`Batch.chunks` takes them.
+        shape: of a chunk; :func:`_chunk_shape`'s if None.
     """
-    chunks = batch.chunks(starts, shape or _chunk_shape(batch, starts.shape[1]), lanes)
+    chunks = batch.chunks(starts, shape or _chunk_shape(batch, starts.shape[1]))
     function = partial(_solve_chunks, method, batch.model, batch.shared)
     return _joined(chunks, work.map(stage or method.name, function, chunks))
 

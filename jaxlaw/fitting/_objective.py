@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 
 from jaxlaw._cse import share_subexpressions
 from jaxlaw._jit import on_accelerator, traced_once
@@ -438,12 +439,12 @@ def smoothed_score(
     The slope of the Huber loss jumps at ±δ, and where it is asymmetric at 0: without averaging
     over the errors that might have been, ψ' of few residuals says little.
     """
-    from scipy.special import ndtr
-
     delta = min(delta, LARGEST_DELTA)
     score = np.where(residuals > 0, asymmetry, 1.0) * np.clip(residuals, -delta, delta)
     width = kernel_width(residuals)
-    below, middle, above = (ndtr((end - residuals) / width) for end in (-delta, 0.0, delta))
+    below, middle, above = (
+        scipy.special.ndtr((end - residuals) / width) for end in (-delta, 0.0, delta)
+    )
     return score, asymmetry * (above - middle) + (middle - below)
 
 

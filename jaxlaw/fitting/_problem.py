@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -48,7 +47,8 @@ class FitProblem:
 
     Attributes:
         model: what is fitted; static.
-        data: its arrays, see :class:`jaxlaw.fitting._objective.Problem`.
+        data: its arrays, see :class:`jaxlaw.fitting._objective.Problem`; of numpy, but for
+            problems that are made inside the caller's own programs.
         options: the user's options.
         means: input name → its geometric mean, for every input that some parameter is centred
             on. Those of them that this problem centres on are ``data.centre``: a pinned
@@ -62,16 +62,6 @@ class FitProblem:
     means: Mapping[str, Any]
     n_rows: int
 
-    def __getstate__(self) -> dict[str, Any]:
-        """With arrays of numpy: JAX's own are float32 where a pickle is read outside float64."""
-        kept = {name: value for name, value in vars(self).items() if name != "in_numpy"}
-        return kept | {"data": jax.tree.map(np.asarray, self.data)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """With arrays of JAX again, for which the programs are."""
-        with in_float64():
-            vars(self).update(state | {"data": jax.tree.map(jnp.asarray, state["data"])})
-
     @property
     def law(self) -> Law:
         """The law."""
@@ -82,13 +72,12 @@ class FitProblem:
         """The way between search coordinates and natural parameters."""
         return self.data.transform(self.model)
 
-    @cached_property
+    @property
     def in_numpy(self) -> Problem:
-        """The data as arrays of numpy, the user's rows alone."""
-        data = jax.device_get(self.data)
-        cut = {name: getattr(data, name)[..., : self.n_rows] for name in _ROWS}
-        inputs = {name: values[: self.n_rows] for name, values in data.inputs.items()}
-        return data._replace(inputs=inputs, **cut)
+        """The data, the user's rows alone."""
+        cut = {name: getattr(self.data, name)[..., : self.n_rows] for name in _ROWS}
+        inputs = {name: values[: self.n_rows] for name, values in self.data.inputs.items()}
+        return self.data._replace(inputs=inputs, **cut)
 
     def many(
         self, weights: np.ndarray | None = None, targets: np.ndarray | None = None
@@ -138,7 +127,7 @@ class FitProblem:
         rows = dict(zip(names, columns, strict=True))
         at = coordinates_of(self.model, data.centre, data.context, rows, start=start)
         at = np.asarray(at)[:count].reshape(*shape, -1)
-        return np.clip(at, np.asarray(data.low), np.asarray(data.high))
+        return np.clip(at, data.low, data.high)
 
     def active_bounds(self, at: np.ndarray) -> dict[str, str]:
         """Free parameters at a bound of the search box: name → ``low`` or ``high``.
@@ -154,7 +143,7 @@ class FitProblem:
         return np.flatnonzero(self._side(at) == "")
 
     def _side(self, at: np.ndarray) -> np.ndarray:
-        low, high = np.asarray(self.data.low), np.asarray(self.data.high)
+        low, high = self.data.low, self.data.high
         at_high = np.where(at >= high - _AT_BOUND, "high", "")
         return np.where(low < high, np.where(at <= low + _AT_BOUND, "low", at_high), "fixed")
 
@@ -317,11 +306,13 @@ def build_problem(
         context=dict(context),
         centre=centre,
     )
+    # Arrays of numpy stay so: ``jnp.asarray`` would compile a copy for every shape.
+    traced = Array if xp is jnp else ()
     data = jax.tree.map(
-        lambda leaf: leaf.astype(kind) if isinstance(leaf, Array) else np.asarray(leaf, kind), data
+        lambda leaf: leaf.astype(kind) if isinstance(leaf, traced) else np.asarray(leaf, kind), data
     )
-    if xp is np:  # ``jnp.asarray`` would compile a copy for every shape
-        data = jax.device_put(data._replace(rows=np.int32(target.shape[-1])))
+    if xp is np:
+        data = data._replace(rows=np.asarray(target.shape[-1], np.int32))
     # The problem outlives the executor, and results that hold it can be pickled.
     options = replace(options, executor=None)
     return FitProblem(model, data, options, means, target.shape[-1])
@@ -360,15 +351,15 @@ def _as_rows(values: Any, rows: int, axis: int = -1, fill: float | None = None) 
         values: array.
         rows: that length.
         axis: axis of the rows.
-        fill: value of the rows that are added, in place of the last row's.
+        fill: value of the rows that are added, in place of the last row's, on the last axis.
     """
     if isinstance(values, Array):
         return values
-    widths = [(0, 0)] * values.ndim
-    widths[axis] = (0, rows - values.shape[axis])
-    if fill is None:
-        return np.pad(values, widths, mode="edge")
-    return np.pad(values, widths, constant_values=fill)
+    count = values.shape[axis]
+    repeated = np.take(values, np.minimum(np.arange(rows), count - 1), axis)
+    if fill is not None:
+        repeated[..., count:] = fill
+    return repeated
 
 
 @compiled(optimised=False, static_argnames="law")
@@ -430,7 +421,7 @@ def linearise(
         prediction, params, *slopes = jax.device_get(
             _linearised(problem.model, data, np.asarray(at, float))
         )
-    residuals = prediction - np.asarray(data.target)
+    residuals = prediction - data.target
     return Linearisation(
         prediction[:count], residuals[:count], slopes[0][:count], params, slopes[1]
     )
@@ -479,8 +470,8 @@ def rows_around(
     data, shape = problem.data, size_class(len(rows))
     rows = padded(rows, shape)
     data = data._replace(
-        inputs={name: np.asarray(values)[rows] for name, values in data.inputs.items()},
-        target=np.asarray(data.target)[rows],
+        inputs={name: values[rows] for name, values in data.inputs.items()},
+        target=data.target[rows],
         weight=np.pad(weight, (0, shape - len(weight))),
     )
     parts = []

@@ -76,7 +76,7 @@ def default_count(problem: FitProblem) -> int:
     """
     if not problem.options.n_local:
         return UNSCREENED
-    free = np.asarray(problem.data.low) < np.asarray(problem.data.high)
+    free = problem.data.low < problem.data.high
     nonlinear = int(free.sum() - free[list(solved_coordinates(problem.model))].sum())
     return min(MOST_STARTS, LEAST_STARTS * 2**nonlinear)
 

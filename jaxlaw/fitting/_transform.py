@@ -166,15 +166,11 @@ class Transform:
 
         A coefficient that is centred has its exponents fixed too, or its input is not centred.
         """
-        law, scales = self.model.law, self.model.scales
-        # Other parameters are not looked at, and any number stands for them.
-        values = at_centre(
-            law, dict.fromkeys(law.parameter_names, 0.0) | dict(fixed), self.centre, only=fixed
-        )
+        both = zip(self.model.law.parameters, self.model.scales, strict=True)
         return {
-            k: _coordinate(values[name], scales[k])
-            for k, name in enumerate(law.parameter_names)
-            if name in fixed
+            k: _coordinate(_moved(spec, fixed, self.centre, -1), scale)
+            for k, (spec, scale) in enumerate(both)
+            if spec.name in fixed
         }
 
 
@@ -188,22 +184,15 @@ def coordinates_of(
     return Transform(model, centre, context).from_natural(params, start)
 
 
-def at_centre(
-    law: Law, params: Mapping[str, Any], centre: Mapping[str, Any], only: Any = None
-) -> dict[str, Any]:
+def at_centre(law: Law, params: Mapping[str, Any], centre: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters with each coefficient as the size of its term at the centre of the data.
 
     Args:
         law: the law.
         params: name → natural value (…) in the law's own units.
         centre: input name → its geometric mean.
-        only: names of the parameters that are wanted; all unless given.
     """
-    return {
-        spec.name: _moved(spec, params, centre, -1)
-        for spec in law.parameters
-        if only is None or spec.name in only
-    }
+    return {spec.name: _moved(spec, params, centre, -1) for spec in law.parameters}
 
 
 def in_own_units(law: Law, params: Mapping[str, Any], centre: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,7 +210,8 @@ def _moved(spec: Parameter, params: Mapping[str, Any], centre: Mapping[str, Any]
         power = params[exponent.lstrip("-")] if isinstance(exponent, str) else exponent
         power = -power * sign if turned else power * sign
         # In JAX not by ``**``: the derivative of exp is one product, that of pow many operations.
-        exp, log = (jnp.exp, jnp.log) if isinstance(centre[name], jax.Array) else (np.exp, np.log)
+        in_jax = any(isinstance(one, jax.Array) for one in (value, power, centre[name]))
+        exp, log = (jnp.exp, jnp.log) if in_jax else (np.exp, np.log)
         if spec.scale != "log":
             value = value + power * log(centre[name])
         elif isinstance(exponent, str):

@@ -54,12 +54,6 @@ def test_targets_are_replaced(masks):
         np.testing.assert_allclose(found.params[name][1], 2 * found.params[name][0], rtol=1e-4)
 
 
-@pytest.mark.parametrize("weights", [None, np.ones(5), np.ones((2, 5))])
-def test_refits_of_another_shape_are_refused(weights):
-    with pytest.raises(jl.UsageError, match=r"\(refits, 243\)"):
-        fit_many(LAW, RUNS.observations(LAW), weights)
-
-
 # --- many refits of a data set, which start from its optima
 
 SIZE = np.geomspace(1e7, 1e10, 60)

@@ -32,7 +32,7 @@ def folds(problem, count):
     """The problem with ``count`` rows of 0/1 weights, each leaving out every so manieth point."""
     index = np.arange(problem.target.shape[0])
     weights = np.stack([(index % count != k).astype(float) for k in range(count)])
-    return problem._replace(weight=jnp.asarray(weights))
+    return problem._replace(weight=weights)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch):
 def test_chunks_hold_every_lane_once(problems, starts, block, width):
     data = Problem(*[np.zeros((problems, 1))] * len(Problem._fields))
     batch, seen = Batch(None, data, frozenset({"low", "high"})), np.zeros((problems, starts), int)
-    for chunk in batch.chunks(np.zeros((1, starts, 1)), (block, width)):
+    for chunk in batch.chunks(np.zeros((1, starts, 1)), (block, width, block * width)):
         seen[slice(*chunk.problems), slice(*chunk.starts)] += 1
         assert chunk.lanes <= block * width and chunk.coordinates.size == chunk.lanes
     assert (seen == 1).all()
@@ -266,12 +266,3 @@ def test_a_folder_does_not_answer_for_a_law_of_other_constants(
     asked(level_law([1.0, 2.0], looked_up))  # the same law, made again
     with pytest.raises(UsageError, match="another batch .its formula differ"):
         asked(level_law([2.0, 1.0], looked_up))
-
-
-def test_rows_that_a_table_is_padded_with_do_not_count_as_work():
-    with jax.enable_x64(True):
-        p = fit_problem("chinchilla", most=100)
-    batch = Batch(p.model, p.data)
-    assert batch.problems.weight.shape == (256,)
-    assert searching._most_solved(batch, 64, 2048, 5) == 2**16 // 100
-    assert searching._most_solved(batch, 64, 2048, 20) == 2**22 // (100 * 400)

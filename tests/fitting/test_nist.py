@@ -1,6 +1,4 @@
-"""NIST's certified regressions: the files are read right, and default fits reproduce them."""
-
-import re
+"""NIST's certified regressions: the models reproduce them, and default fits find them."""
 
 import jax
 import numpy as np
@@ -15,29 +13,6 @@ each_problem = pytest.mark.parametrize("name", nist.LAWS)
 def half_a_last_digit(values: np.ndarray) -> np.ndarray:
     """How far numbers printed with 11 digits may be from what they stand for."""
     return 0.5 * 10.0 ** (np.floor(np.log10(np.abs(values))) - 10)
-
-
-@needs_data
-@each_problem
-def test_the_reader_finds_what_the_file_says_it_holds(name):
-    path = nist.folder() / f"{name}.dat"
-    problem, text = nist.read(path), path.read_text()
-    points = int(re.search(r"Number of Observations: +(\d+)", text)[1])
-    size = int(re.search(r"(\d+) Parameters", text)[1])
-    predictors = int(re.search(r"(\d+) Predictor", text)[1])
-    deviation = float(re.search(r"Residual Standard Deviation: +(\S+)", text)[1])
-    assert problem.name == name
-    assert problem.level in ("lower", "average", "higher")
-    assert len(problem.data) == 1 + predictors and "y" in problem.data
-    assert all(np.isfinite(v).all() and v.shape == (points,) for v in problem.data.values())
-    assert problem.starts.shape == (2, size)
-    assert problem.certified.shape == problem.deviations.shape == (size,)
-    assert (problem.deviations > 0).all()
-    # Not by the stated degrees of freedom: Rat43's file misprints 9 for 15 − 4 = 11.
-    assert problem.squares == pytest.approx(deviation**2 * (points - size), rel=1e-9)
-    for row, line in enumerate(re.findall(r"^ *b\d+ =(.*)$", text, re.MULTILINE)):
-        expected = [*problem.starts[:, row], problem.certified[row], problem.deviations[row]]
-        assert [float(word) for word in line.split()] == expected
 
 
 @pytest.mark.full

@@ -70,7 +70,7 @@ def test_derivatives_are_those_of_the_value(name, constraint, residuals):
         # the value is the Hessian; asymmetry and weights take part. (Not wider: the reference
         # loses digits to the threshold.)
         p = fit_problem(name, constraint, residuals=residuals, delta=1e3, asymmetry=3.0)
-        problem = p.data._replace(weight=p.data.weight.at[::2].set(0.5))
+        problem = p.data._replace(weight=jnp.asarray(p.data.weight).at[::2].set(0.5))
         at = a_point(p)
 
         @jitted_for_once
@@ -118,7 +118,7 @@ def test_blocks_of_rows_are_those_that_count():
             found = evaluate(p.model, problem, at, 0.1, problem.delta)
             return found, value_and_gradient(p.model, problem, at)
 
-        in_blocks = of(p.data._replace(target=p.data.target.at[behind:].set(jnp.nan)))
+        in_blocks = of(p.data._replace(target=jnp.asarray(p.data.target).at[behind:].set(jnp.nan)))
         whole = of(p.data._replace(rows=None))
         size = float(jnp.max(jnp.abs(whole[0][1].hessian)))
         for ours, theirs in zip(*map(jax.tree.leaves, (in_blocks, whole)), strict=True):

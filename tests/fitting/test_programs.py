@@ -13,6 +13,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import _jit, simulate
 from jaxlaw.fitting import FitOptions, _multistart, compiled_ahead, fit_many
+from tests.conftest import forget_programs
 
 #: Of one law: screening, the solver, the polish; coordinates there and back, the linearised law and
 #: its predictions.
@@ -55,7 +56,7 @@ def calls(runs, law="chinchilla"):
 
 
 def test_folds_and_resamples_run_the_programs_of_a_fit(runs):
-    _jit._forget_programs()
+    forget_programs()
     assert added(lambda: jl.fit("chinchilla", runs)) <= FIT
     for name, call in calls(runs).items():
         more = added(call)
@@ -63,7 +64,7 @@ def test_folds_and_resamples_run_the_programs_of_a_fit(runs):
 
 
 def test_a_forecast_is_few_programs_which_other_rows_and_points_share(runs):
-    _jit._forget_programs()
+    forget_programs()
     at = {"N": 7e10, "D": 1.4e12}
     more = added(lambda: jl.forecast(runs.iloc[:20], at=at))
     assert more["_sample_each"] == 1 and more.total() <= 3, more
@@ -74,7 +75,7 @@ def test_a_forecast_is_few_programs_which_other_rows_and_points_share(runs):
 def test_what_is_compiled_ahead_is_what_is_run(runs):
     law, options = jl.laws.get("kaplan-e"), FitOptions()
     seen = jl.read_runs(runs).observations(law)
-    _jit._forget_programs()
+    forget_programs()
     _multistart._prepared.clear()
     with compiled_ahead([(law, seen, options), (law, seen, options)]):
         pass
@@ -100,7 +101,7 @@ def open_files_and_threads() -> tuple[int, int]:
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts are those of Linux")
 def test_many_laws_one_after_another_leave_nothing_behind(monkeypatch, own_laws):
     """Each law of one's own has programs of its own, some 40 MB of them."""
-    _jit._forget_programs()
+    forget_programs()
     monkeypatch.setattr(_jit, "MOST_PROGRAMS", 20)
     N = np.geomspace(1, 1e6, 20)
     runs = {"N": N, "loss": 1.5 + N**-0.3 * np.exp(np.random.default_rng(0).normal(0, 0.01, 20))}

@@ -90,20 +90,6 @@ def test_curves_are_scored_with_the_areas_of_the_fit():
     assert again == pytest.approx(fit.metrics, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("runs", "error", "message"),
-    [
-        (RUNS.drop(columns="loss"), jl.DataError, "loss"),
-        (RUNS.drop(columns="D"), jl.DataError, "D"),
-        (RUNS.assign(loss=np.nan), jl.DataError, "no valid row"),
-        (7, jl.UsageError, "read"),
-    ],
-)
-def test_what_cannot_be_scored_is_named(fit, runs, error, message):
-    with pytest.raises(error, match=message):
-        fit.score(runs)
-
-
 @pytest.mark.full
 def test_all_parameters_fixed_is_a_call():
     """There is nothing to search, and the objective is that of the given values."""

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import _decayed_sum, _jit, laws, simulate
+from jaxlaw import _decayed_sum, laws, simulate
 from jaxlaw.fitting import _engine, _objective
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
 from jaxlaw.fitting.solvers import SOLVERS, _newton
+from tests.conftest import forget_programs
 
 MODULES = (_decayed_sum, _engine, _newton, _objective)
 NEWTON = SOLVERS["newton"]
@@ -26,12 +27,12 @@ def accelerated(monkeypatch):
     def start():
         for module in MODULES:
             monkeypatch.setattr(module, "on_accelerator", lambda: True)
-        _jit._forget_programs()
+        forget_programs()
 
     monkeypatch.setenv("JAXLAW_CACHE", "off")
     yield start
     monkeypatch.undo()
-    _jit._forget_programs()
+    forget_programs()
 
 
 def problem_of(name):
@@ -111,9 +112,7 @@ def test_several_problems_are_screened_at_once(name, accelerated):
         chunk = _engine.Chunk((0, 7), (0, 5), problem.many(weights=weights), starts, (7, 35))
 
         def evaluated():
-            return _engine.evaluate_chunks(
-                problem.model, jax.tree.map(np.asarray, problem.data), [chunk], {}
-            )[0]
+            return _engine.evaluate_chunks(problem.model, problem.data, [chunk])[0]
 
         expected = evaluated()
         accelerated()
