@@ -525,42 +525,39 @@ def best_run(
         ("parameters", law.parameter_names, {*params}),
     ):
         if given != {*own}:
-            names = (", ".join(one) for one in (own, sorted(given)))
-            raise UsageError("law {} has the {} {}, not {}".format(law.name, what, *names))
+            said = f"{', '.join(own)}, not {', '.join(sorted(given))}"
+            raise UsageError(f"law {law.name} has the {what} {said}")
     kind = jnp.result_type(float)
-    arguments = {
-        "params": {name: as_array(name, value, kind) for name, value in params.items()},
-        "compute": as_array("compute", compute, kind),
-        "others": {name: as_array(name, value, kind) for name, value in inputs.items()},
-    }
-    return _broadcast_runs(law, arguments)
+    arguments = (
+        {name: as_array(name, value, kind) for name, value in params.items()},
+        {name: as_array(name, value, kind) for name, value in inputs.items()},
+        as_array("compute", compute, kind),
+    )
+    return _best_runs_of(law, arguments)
 
 
 @compiled(static_argnames="law")
-def _broadcast_runs(law: Law, arguments: Any) -> BestRun:
+def _best_runs_of(law: Law, arguments: Any) -> BestRun:
     leaves, tree = jax.tree.flatten(arguments)
-
-    def run(*leaves: Any) -> tuple[Any, ...]:
-        return _differentiable_run(law, **jax.tree.unflatten(tree, leaves))
-
-    return BestRun(*jnp.vectorize(run)(*leaves))
-
-
-def _differentiable_run(law: Law, params: Any, compute: Any, others: Any) -> tuple[Any, ...]:
-    log_C = jnp.log(compute)
-    log_N, log_D, _ = best_size(law, *jax.lax.stop_gradient((params, log_C, others)))
-    run, (low, high) = jnp.stack([log_N, log_D]), jnp.log(jnp.array([*SEARCH_LIMITS.values()])).T
-    inside = jnp.all((run > low + AT_LIMIT_32) & (run < high - AT_LIMIT_32))
-
-    def loss(log_N: Any) -> Any:
-        return loss_at(law, params, log_N, log_tokens(None, log_N, log_C), others)
-
-    slope = jax.grad(loss)
-    # A Newton step whose value is zero: its derivative is that of the optimum.
-    curvature = jax.lax.stop_gradient(jax.grad(slope)(log_N))
-    gradient = slope(log_N)
-    log_N = log_N - (gradient - jax.lax.stop_gradient(gradient)) / curvature
-    log_D = log_tokens(None, log_N, log_C)
     unit = {spec.name: spec.unit for spec in law.inputs}
-    found = (jnp.exp(log_N) / unit["N"], jnp.exp(log_D) / unit["D"], loss(log_N))
-    return tuple(jnp.where(inside, value, jnp.nan) for value in found)
+
+    def best(*leaves: Any) -> tuple[Any, ...]:
+        params, others, compute = jax.tree.unflatten(tree, leaves)
+        log_C, (low, high) = jnp.log(compute), jnp.log(jnp.array([*SEARCH_LIMITS.values()])).T
+        log_N, log_D, _ = best_size(law, *jax.lax.stop_gradient((params, log_C, others)))
+        run = jnp.stack([log_N, log_D])
+        inside = jnp.all((run > low + AT_LIMIT_32) & (run < high - AT_LIMIT_32))
+
+        def loss(log_N: Any) -> Any:
+            return loss_at(law, params, log_N, log_tokens(None, log_N, log_C), others)
+
+        slope = jax.grad(loss)
+        # A Newton step whose value is zero: its derivative is that of the optimum.
+        curvature = jax.lax.stop_gradient(jax.grad(slope)(log_N))
+        gradient = slope(log_N)
+        log_N = log_N - (gradient - jax.lax.stop_gradient(gradient)) / curvature
+        log_D = log_tokens(None, log_N, log_C)
+        found = (jnp.exp(log_N) / unit["N"], jnp.exp(log_D) / unit["D"], loss(log_N))
+        return tuple(jnp.where(inside, value, jnp.nan) for value in found)
+
+    return BestRun(*jnp.vectorize(best)(*leaves))
