@@ -45,6 +45,7 @@ from jaxlaw.planning._frame import (
     checked_input,
     in_unit_of_runs,
     law_inputs_of_each,
+    losses_of,
     require_loss,
     source_notes,
 )
@@ -404,11 +405,6 @@ def log_tokens(cost: Cost | None, log_N: Any, log_C: Any) -> Any:
     return solution - excess(solution) / slope
 
 
-def log_size(cost: Cost | None, log_D: Any, log_C: Any) -> Any:
-    """Log parameters that a budget pays for with these tokens."""
-    return log_tokens(cost and (lambda D, N: cost(N, D)), log_D, log_C)
-
-
 def loss_at(law: Law, params: Any, log_N: Any, log_D: Any, others: Any) -> Any:
     """The law at raw counts given by their logarithms."""
     unit = _units(law)
@@ -417,11 +413,9 @@ def loss_at(law: Law, params: Any, log_N: Any, log_D: Any, others: Any) -> Any:
 
 def losses_at(source: Draws, log_N: Any, log_D: Any, others: Mapping[str, float]) -> np.ndarray:
     """Losses (draws, …) of runs, whose (draws, …) logarithms of raw counts may be shared."""
-    axes, unit = (1,) * (max(np.ndim(log_N), np.ndim(log_D), 1) - 1), _units(source.law)
-    params = {name: column.reshape(-1, *axes) for name, column in source.values.items()}
+    unit = _units(source.law)
     at = {"N": np.exp(log_N) / unit["N"], "D": np.exp(log_D) / unit["D"]}
-    with in_float64():
-        return np.asarray(source.law.evaluate(params, **at, **others))
+    return losses_of(source, **at, **others)
 
 
 def _units(law: Law) -> dict[str, float]:
@@ -567,7 +561,8 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
 
     ends, opened = dict(given.ends), dict(given.open)
     if form.paid == "budget":  # it pays for no larger model
-        pays = log_size(given.cost, least, given.log_C)
+        cost = given.cost and (lambda D, N: given.cost(N, D))
+        pays = log_tokens(cost, least, given.log_C)
         opened["N"] = opened["N"][0], opened["N"][1] & (pays >= ends["N"][1])
         ends["N"] = ends["N"][0], jnp.minimum(ends["N"][1], pays)
     (low, high), (open_low, open_high) = (

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._answer import Answer, Tables
@@ -37,6 +36,7 @@ from jaxlaw.planning._frame import (
     range_notes,
     require_inputs,
     source_notes,
+    table_of,
 )
 from jaxlaw.planning._optimise import (
     AT_LIMIT,
@@ -55,7 +55,7 @@ from jaxlaw.planning._optimise import (
     losses_at,
     question_of,
 )
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws
 
 UserLimits = Mapping[str, tuple[float | str | None, float | str | None]]
 _MOST = 1e42  # FLOPs at which a loss is said to end that is out of reach
@@ -162,8 +162,8 @@ def _valley(question: Question, values: Mapping[str, np.ndarray], level: float) 
     others = given.others[0] | ({"r": float(values["r"][0])} if "r" in values else {})
     losses = losses_at(source, log_N[None], log_D[None], others)
     valley = {"N": np.exp(log_N) / source.scale("N"), "D": np.exp(log_D) / source.scale("D")}
-    valley |= interval_columns("loss", losses, level, source.degrees)
-    return {"valley": pd.DataFrame(valley)}
+    valley["loss"] = losses
+    return {"valley": table_of(valley, level, source.degrees)}
 
 
 # The plans.
@@ -297,11 +297,8 @@ def frontier(
     source, (_, values) = question.reference, _best_runs(question, budgets)
     del values["compute"]
     ratio = source.scale("D") / source.scale("N") * values["D"] / values["N"]
-    table = {"compute": budgets} | {name: column[0] for name, column in values.items()}
-    table["tokens_per_parameter"] = ratio[0]
-    for name, column in (values | {"tokens_per_parameter": ratio}).items():
-        table |= interval_columns(name, column, level, source.degrees)
-    table, largest = pd.DataFrame(table), np.argmax(budgets)
+    columns = {"compute": budgets, **values, "tokens_per_parameter": ratio}
+    table, largest = table_of(columns, level, source.degrees), np.argmax(budgets)
     notes = [
         *runs_beyond(source, values, at), *source_notes(source),
         *epochs_notes(source, question.given.others[0], values["D"][0], question.epochs),
