@@ -17,8 +17,7 @@ class Compute:
 
     Attributes:
         cost: function ``f(N, D)``, the FLOPs of a run of N parameters and D tokens (raw counts):
-            pure JAX, rising in both. It may take further inputs of the law by their
-            names, such as ``f(N, D, experts)``. Left out: 6·N·D.
+            pure JAX, rising in both. Left out: 6·N·D.
         served_tokens: number of tokens that the model will serve, in the units of D: 2·N FLOPs
             for each are a part of the compute (Sardana 2024, arXiv 2401.00448).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -103,18 +103,14 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
             argument=held[0],
         )
     own = {name: float(value) * source.units[name] for name, value in given.items()}
-    return law.whole_mixtures(own, _not_whole(held)) if held else own
 
-
-def _not_whole(names: Sequence[str]) -> Callable[[Any, Any, str], UsageError]:
-    def refuse(_: Any, sums: Any, remedy: str) -> UsageError:
-        total = f"{float(sums):.6g}"
+    def not_whole(_: Any, total: Any, remedy: str) -> UsageError:
         return UsageError(
-            f"{', '.join(names)} add up to {total}, shares of one mixture to 1; {remedy}",
-            argument=names[0],
+            f"{', '.join(held)} add up to {total:.6g}, shares of one mixture to 1; {remedy}",
+            argument=held[0],
         )
 
-    return refuse
+    return law.whole_mixtures(own, not_whole) if held else own
 
 
 def law_inputs_of_each(
@@ -133,27 +129,24 @@ def law_inputs_of_each(
     return tuple(law_inputs(source, source.inputs_taken(inputs), free) for source in every)
 
 
-def in_unit_of_runs(source: Draws, name: str, value: Any) -> Any:
-    """A user's value of an input as a number in the unit of the runs; raises UsageError."""
+def in_unit_of_runs(source: Draws, name: str, value: Any, what: str = "") -> Any:
+    """A user's value of an input as a number in the unit of the runs; raises UsageError.
+
+    ``what`` is the argument that it is given by, where that has another name.
+    """
+    what = what or name
     try:
         return source.fit.in_unit_of_runs(name, value)
     except (DataError, UsageError) as error:
-        raise UsageError(str(error), argument=name, value=value) from None
+        message = re.sub(rf"\b{name}( =|=)", rf"{what}\1", str(error))
+        raise UsageError(message, argument=what, value=value) from None
 
 
-def checked_input(source: Draws, name: str, value: Any, domain: str = "positive") -> float:
+def checked_input(
+    source: Draws, name: str, value: Any, domain: str = "positive", what: str = ""
+) -> float:
     """A number, or ``"70B"``, of an input in the unit of the runs; raises UsageError."""
-    return checked_number(name, in_unit_of_runs(source, name, value), domain)
-
-
-def checked_tokens(source: Draws, name: str, value: Any, domain: str = "positive") -> float:
-    """A number of tokens, in the units of D, or a text such as ``"2T"``; raises UsageError."""
-    try:
-        number = in_unit_of_runs(source, "D", value)
-    except UsageError as error:
-        message = re.sub(r"\bD( =|=)", rf"{name}\1", str(error))
-        raise UsageError(message, argument=name, value=value) from None
-    return checked_number(name, number, domain)
+    return checked_number(what or name, in_unit_of_runs(source, name, value, what), domain)
 
 
 def checked_compute(value: Any) -> float:
@@ -181,33 +174,18 @@ def numbers_by_name(
         UsageError: another name, a name that is left out, a number outside the domain, or nothing
             but 0.
     """
-    for name in given:
-        if name not in names:
-            raise UsageError(
-                f"{what}: '{name}' is none of {', '.join(names)}.{nearest(name, names)}",
-                argument=what,
-                value=given,
-            )
-    missing = [name for name in names if name not in given]
-    if missing and default is None:
-        raise UsageError(
-            f"{what}: it does not name {', '.join(missing)}: give each a number, 0 where it does "
-            "not count",
-            argument=what,
-            value=given,
-        )
-    values = np.array(
-        [
-            checked_number(f"{what} of {name}", given[name], domain)
-            if name in given
-            else default[k]
-            for k, name in enumerate(names)
-        ],
-        float,
-    )
-    if not values.any():
-        raise UsageError(f"{what} are all 0", argument=what, value=given)
-    return values
+    numbers = {} if default is None else dict(zip(names, default, strict=True))
+    numbers |= {name: checked_number(f"{what} of {name}", x, domain) for name, x in given.items()}
+    missing = [name for name in names if name not in numbers]
+    if unknown := [name for name in given if name not in names]:
+        message = f"'{unknown[0]}' is none of {', '.join(names)}.{nearest(unknown[0], names)}"
+    elif missing:
+        message = f"it does not name {', '.join(missing)}: give each a number, 0 for none"
+    elif not any(numbers.values()):
+        message = "they are all 0"
+    else:
+        return np.array([numbers[name] for name in names], float)
+    raise UsageError(f"{what}: {message}", argument=what, value=given)
 
 
 def fewest_degrees(sources: Sequence[Draws]) -> float:
@@ -319,19 +297,6 @@ def range_notes(source: Draws, what: str = "", /, **at: Any) -> list[Note]:
     return notes
 
 
-def _point_of(
-    source: Draws, numbers: Mapping[str, Any], given: Mapping[str, Any]
-) -> dict[str, float | str]:
-    """All inputs of a run, labels as they are; empty where one is unknown."""
-    point: dict[str, float | str] = {}
-    for spec in source.law.inputs:
-        value = given.get(spec.name) if spec.levels else numbers.get(spec.name)
-        if value is None or not (spec.levels or math.isfinite(float(value))):
-            return {}
-        point[spec.name] = str(value) if spec.levels else float(value)
-    return point
-
-
 def inputs_as_numbers(source: Draws, at: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs of an answer as numbers in the units of the runs; labels are left out.
 
@@ -397,7 +362,7 @@ def plan_answer(
             more says that the fit is loose.
         **more: other fields of the answer.
     """
-    degrees = source.degrees if degrees is None else degrees
+    at, degrees = at or {}, source.degrees if degrees is None else degrees
     quantities = {}
     for name, column in values.items():
         column = np.atleast_1d(np.asarray(column, float))
@@ -409,7 +374,10 @@ def plan_answer(
         quantities[name] = Quantity(float(column[0]), *unit, *map(float, bounds), draws)
     tables = dict(tables or {})
     columns = {str(column) for table in tables.values() for column in table}
-    known = inputs_as_numbers(source, at or {})
+    known = inputs_as_numbers(source, at)
+    labels = {x.name: str(at[x.name]) for x in source.law.inputs if x.levels and x.name in at}
+    point = {n: labels.get(n) or float(known.get(n, math.nan)) for n in source.law.input_names}
+    whole = all(isinstance(x, str) or math.isfinite(x) for x in point.values())
     forecast = {"forecast": True} if source.noise > 0 else {}
     sizes = {name: [(one.low, one.high)] for name, one in quantities.items() if name in _SIZES}
     for table in tables.values():
@@ -426,7 +394,7 @@ def plan_answer(
         kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,
         units={name: unit_of(source, name, units.get(name)) for name in columns},
         facts={**facts, **forecast}, beyond=source.fit.times_beyond(known),
-        point=_point_of(source, known, at or {}), notes=tuple(notes), **more,
+        point=point if whole else {}, notes=tuple(notes), **more,
     )  # fmt: skip
 
 

@@ -25,7 +25,6 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -43,9 +42,10 @@ from jaxlaw.planning._constraints import AtMost, Budget, Compute, Constraint, Co
 from jaxlaw.planning._frame import (
     Inputs,
     checked_compute,
-    checked_tokens,
+    checked_input,
     in_unit_of_runs,
     law_inputs_of_each,
+    losses_of,
     require_loss,
     source_notes,
 )
@@ -81,7 +81,7 @@ ROUNDS = 30  # at most
 STILL = 1e-14  # relative gain of a round after which there is none to come: Newton's are quadratic
 LENGTHS = tuple(0.5**k for k in range(12))  # of the steps that are tried in a round
 
-# Of :func:`lowest_under_limits`: weights of what exceeds a limit, in turn.
+# Weights of what exceeds a limit, in turn.
 FIRST_WEIGHT, HEAVIER, HEAVIEST, TIGHTENINGS = 1e3, 4.0, 1e6, 12
 # Where a limit is kept, the curvature knows nothing of what is beyond it, so that the step is too
 # long by the ratio of the weights.
@@ -236,7 +236,10 @@ def lowest_on_line(
 
 
 def lowest_in_box(
-    objective: Callable[[Any], Any], grid: Any, ended: Callable[[Any], Any] | None = None
+    objective: Callable[[Any], Any],
+    grid: Any,
+    ended: Callable[[Any], Any] | None = None,
+    excess: Callable[[Any], Any] | None = None,
 ) -> Any:
     """Where a smooth function of d ≤ 4 numbers is lowest in [0, 1]^d.
 
@@ -245,41 +248,36 @@ def lowest_in_box(
         grid: (points, d) first points, dense enough that one lies in the basin of the lowest.
         ended: ``f(point)``, whether a minimum at a point (d,) is none, since the function falls on
             beyond the box; one is returned only where no block of the grid has a better one.
+        excess: ``f(points)``, (…, d) → (…, k) by how much limits are exceeded; smooth, of the size
+            of 1. The lowest of the points at which none is above 0; where no point keeps the
+            limits, one at which little exceeds them.
 
     Returns:
-        (d,) the point. Newton steps with the curvatures' absolute values, in the coordinates
-        that the gradient does not hold at a bound.
-    """
-    first = _best_of_blocks(objective(grid), grid)
-    refined, values = jax.vmap(lambda point: _newton_in_box(objective, point))(first)
-    if ended is not None:
-        none = jax.vmap(ended)(refined)
-        values = jnp.where(none & ~none.all(), jnp.inf, values)
-    return refined[values.argmin()]
-
-
-def lowest_under_limits(both: Callable[[Any], tuple[Any, Any]], grid: Any) -> Any:
-    """As :func:`lowest_in_box`, among the points at which no excess is above 0.
-
-    The augmented Lagrangian: the square of what exceeds a limit is a part of what is minimised,
-    and the multiplier moves until nothing exceeds it. Its weight grows on the way, but stays small
-    enough for Newton's method; without the multiplier it would have to be infinite.
-
-    Args:
-        both: ``f(points)``, (…, d) → (…) values as of :func:`lowest_in_box`, and (…, k) by how
-            much limits are exceeded; smooth, of the size of 1.
-        grid: as of :func:`lowest_in_box`.
-
-    Returns:
-        (d,) the point. Where no point keeps the limits, one at which little exceeds them.
+        (d,) the point, by Newton's method from the best point of each block of the grid.
     """
 
     def augmented(points: Any, multipliers: Any, weight: Any) -> Any:
-        values, over = both(points)
-        return values + weight / 2 * (jnp.maximum(over + multipliers / weight, 0.0) ** 2).sum(-1)
+        # The square of what exceeds a limit is a part of what is minimised, and the multiplier
+        # moves until nothing exceeds it: the augmented Lagrangian. The weight grows on the way, but
+        # stays small enough for Newton's method; without the multiplier it would be infinite.
+        values = objective(points)
+        if excess is None:
+            return values
+        over = jnp.maximum(excess(points) + multipliers / weight, 0.0)
+        return values + weight / 2 * (over**2).sum(-1)
 
-    none, lightest = jnp.zeros_like(both(grid[0])[1]), jnp.asarray(FIRST_WEIGHT)
-    starts = _best_of_blocks(augmented(grid, none, lightest), grid)
+    none = jnp.zeros(0) if excess is None else jnp.zeros_like(excess(grid[0]))
+    rows, lightest = -(-len(grid) // BLOCKS), jnp.asarray(FIRST_WEIGHT)
+    values = _high(augmented(grid, none, lightest))
+    blocks = jnp.pad(values, (0, BLOCKS * rows - len(grid)), constant_values=jnp.inf)
+    best = blocks.reshape(BLOCKS, rows).argmin(axis=1) + rows * jnp.arange(BLOCKS)
+    starts = grid[jnp.minimum(best, len(grid) - 1)]
+    if excess is None:
+        refined, values = jax.vmap(lambda point: _newton_in_box(objective, point))(starts)
+        if ended is not None:
+            beyond = jax.vmap(ended)(refined)
+            values = jnp.where(beyond & ~beyond.all(), jnp.inf, values)
+        return refined[values.argmin()]
     first_lengths = jnp.pad(jnp.array(LENGTHS), (0, len(ALL_LENGTHS) - len(LENGTHS)))
 
     # First from every start, then on from the best: one loop for both, as Newton's method is most
@@ -293,21 +291,13 @@ def lowest_under_limits(both: Callable[[Any], tuple[Any, Any]], grid: Any) -> An
             jnp.where(looking, first_lengths, jnp.array(ALL_LENGTHS)),
         )
         point = jnp.where(looking & ~(value < lowest), point, found)
-        moved = jnp.maximum(multipliers + weight * jnp.nan_to_num(both(point)[1]), 0.0)
+        moved = jnp.maximum(multipliers + weight * jnp.nan_to_num(excess(point)), 0.0)
         heavier = jnp.minimum(weight * HEAVIER, HEAVIEST)
         later = jnp.where(looking, multipliers, moved), jnp.where(looking, weight, heavier)
         return point, jnp.minimum(lowest, value), *later
 
     state = starts[0], jnp.asarray(jnp.inf), none, lightest
     return jax.lax.fori_loop(0, BLOCKS + TIGHTENINGS, step, state)[0]
-
-
-def _best_of_blocks(values: Any, grid: Any) -> Any:
-    """The best point of each block of a grid."""
-    rows = -(-len(grid) // BLOCKS)
-    short = BLOCKS * rows - len(grid)
-    blocks = jnp.pad(_high(values), (0, short), constant_values=jnp.inf).reshape(BLOCKS, rows)
-    return grid[jnp.minimum(blocks.argmin(axis=1) + rows * jnp.arange(BLOCKS), len(grid) - 1)]
 
 
 def _high(values: Any) -> Any:
@@ -376,8 +366,8 @@ def total_cost(cost: Cost | None, source: Draws, served: Any = None) -> Any:
         training = Partial(counted_flops, *own.numbers)
     if served is None:
         return training
-    tokens = checked_tokens(source, "served_tokens", served, "nonnegative") * source.scale("D")
-    return Partial(_with_serving, training, tokens)
+    tokens = checked_input(source, "D", served, "nonnegative", "served_tokens")
+    return Partial(_with_serving, training, tokens * source.scale("D"))
 
 
 def _with_serving(training: Cost | None, tokens: Any, N: Any, D: Any, **others: Any) -> Any:
@@ -415,14 +405,6 @@ def log_tokens(cost: Cost | None, log_N: Any, log_C: Any) -> Any:
     return solution - excess(solution) / slope
 
 
-def log_size(cost: Cost | None, log_D: Any, log_C: Any) -> Any:
-    """Log parameters that a budget pays for with these tokens."""
-    if cost is None:
-        return log_C - math.log(FLOPS_EACH) - log_D
-    limits = map(math.log, SEARCH_LIMITS["N"])
-    return root(lambda log_N: log_cost(cost, log_N, log_D) - log_C, *limits)
-
-
 def loss_at(law: Law, params: Any, log_N: Any, log_D: Any, others: Any) -> Any:
     """The law at raw counts given by their logarithms."""
     unit = _units(law)
@@ -431,11 +413,9 @@ def loss_at(law: Law, params: Any, log_N: Any, log_D: Any, others: Any) -> Any:
 
 def losses_at(source: Draws, log_N: Any, log_D: Any, others: Mapping[str, float]) -> np.ndarray:
     """Losses (draws, …) of runs, whose (draws, …) logarithms of raw counts may be shared."""
-    axes, unit = (1,) * (max(np.ndim(log_N), np.ndim(log_D), 1) - 1), _units(source.law)
-    params = {name: column.reshape(-1, *axes) for name, column in source.values.items()}
+    unit = _units(source.law)
     at = {"N": np.exp(log_N) / unit["N"], "D": np.exp(log_D) / unit["D"]}
-    with in_float64():
-        return np.asarray(source.law.evaluate(params, **at, **others))
+    return losses_of(source, **at, **others)
 
 
 def _units(law: Law) -> dict[str, float]:
@@ -477,7 +457,6 @@ class Form(NamedTuple):
         paid: what determines D: ``budget``, ``loss`` (the first limited one), or nothing.
         capped: whether D has a limit that no coordinate has, where something else determines it.
         shared: whether the corpus limits r·D, both of them searched.
-        priced: inputs that the cost takes beside N and D.
     """
 
     laws: tuple[tuple[Law, tuple[str, ...]], ...]
@@ -487,15 +466,14 @@ class Form(NamedTuple):
     paid: str
     capped: bool = False
     shared: bool = False
-    priced: tuple[str, ...] = ()
 
 
 class Given(NamedTuple):
     """The numbers of a question, as its programs take them: raw, logarithms of :attr:`Form.logs`.
 
     Attributes:
-        low, high: input → least and largest value.
-        open_low, open_high: input → whether the search ends there without a limit.
+        ends: input → least and largest value.
+        open: input → whether the search ends there without a limit, at either of them.
         held: inputs that are given.
         others: inputs of each law that are given, in its own units.
         cost: cost as :func:`log_cost` takes it.
@@ -505,10 +483,8 @@ class Given(NamedTuple):
         tried: least and largest log D/N of the runs; NaN where they are unknown.
     """
 
-    low: dict[str, float]
-    high: dict[str, float]
-    open_low: dict[str, bool]
-    open_high: dict[str, bool]
+    ends: dict[str, tuple[Any, Any]]
+    open: dict[str, tuple[Any, Any]]
     held: dict[str, float]
     others: tuple[dict[str, float], ...]
     cost: Any
@@ -518,56 +494,37 @@ class Given(NamedTuple):
     tried: tuple[float, float] = (math.nan, math.nan)
 
 
-class Best(NamedTuple):
-    """The best point of every draw.
+class Point(NamedTuple):
+    """What is known of a point of the coordinates, such as the best one of a draw.
+
+    Of draws, or draws and budgets, every array has these axes first.
 
     Attributes:
-        raw: input → (draws,) values, raw.
-        losses: (draws, laws) losses there.
-        ended: (draws,) whether it is the end of a search that nothing limits.
-        kept: (draws,) whether it keeps all limits.
-
-    Of several budgets every array has an axis of them after that of the draws.
+        raw: input → raw value.
+        losses: (laws,) losses.
+        ended: whether it is the end of a search that nothing limits.
+        kept: whether it keeps all limits.
+        value: what is made least, a loss or the logarithm of the compute; infinite where no such
+            run is. None where a formula has the point, and so is the next.
+        excess: by how much, relative, what is no end of a coordinate exceeds its limit, (limits,).
     """
 
     raw: dict[str, Any]
     losses: Any
     ended: Any
     kept: Any
+    value: Any = None
+    excess: Any = None
 
 
-def cost_with(form: Form, given: Given, raw: Mapping[str, Any]) -> Any:
-    """The cost of N and D, with what else it takes at its raw values."""
-    return partial(given.cost, **{n: raw[n] for n in form.priced}) if form.priced else given.cost
-
-
-class _Judged(NamedTuple):
-    """What is known of a point of the coordinates.
-
-    Attributes:
-        value: what is made least, a loss or the logarithm of the compute; infinite where no such
-            run is.
-        excess: by how much, relative, what is no end of a coordinate exceeds its limit, (limits,).
-        ended: whether it is the end of a search that nothing limits.
-        raw: input → raw value.
-        losses: losses of all laws.
-    """
-
-    value: Any
-    excess: Any
-    ended: Any
-    raw: dict[str, Any]
-    losses: list[Any]
-
-
-def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[Any], _Judged]]:
+def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[Any], Point]]:
     """A question of one draw as a function of a point of its coordinates.
 
     Returns:
         (d,) least and largest coordinates, and the function.
     """
     in_box, limited = len(form.free) > 1, int(form.goal == "loss")
-    least, most = (side.get("D", math.nan) for side in (given.low, given.high))
+    least, most = given.ends.get("D", (math.nan, math.nan))
 
     def raw_of(x: Any) -> dict[str, Any]:
         free = zip(form.free, x, strict=True)
@@ -602,18 +559,18 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
             moved = moved - shortfall(moved) / slope
         return jnp.where(jnp.isfinite(log_D), moved, jnp.where(log_D > 0, jnp.inf, least))
 
-    ends, opened = dict(given.high), dict(given.open_high)
+    ends, opened = dict(given.ends), dict(given.open)
     if form.paid == "budget":  # it pays for no larger model
-        smallest = raw_of([given.low[name] for name in form.free])
-        pays = log_size(cost_with(form, given, smallest), least, given.log_C)
-        opened["N"] &= pays >= ends["N"]
-        ends["N"] = jnp.minimum(ends["N"], pays)
-    low, high = (jnp.array([side[name] for name in form.free]) for side in (given.low, ends))
-    open_low, open_high = (
-        jnp.array([side[name] for name in form.free], bool) for side in (given.open_low, opened)
+        cost = given.cost and (lambda D, N: given.cost(N, D))
+        pays = log_tokens(cost, least, given.log_C)
+        opened["N"] = opened["N"][0], opened["N"][1] & (pays >= ends["N"][1])
+        ends["N"] = ends["N"][0], jnp.minimum(ends["N"][1], pays)
+    (low, high), (open_low, open_high) = (
+        jnp.array([pairs[name] for name in form.free], kind).reshape(-1, 2).T
+        for pairs, kind in ((ends, float), (opened, bool))
     )
 
-    def judged(x: Any) -> _Judged:
+    def judged(x: Any) -> Point:
         raw, inside = raw_of(x), jnp.all(high >= low)
         ended = jnp.any((x <= low + AT_LIMIT) & open_low | (x >= high - AT_LIMIT) & open_high)
         if form.paid:
@@ -621,17 +578,14 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
             if form.paid == "loss":
                 log_D = needed(raw)
             else:
-                log_D = log_tokens(cost_with(form, given, raw), jnp.log(raw["N"]), given.log_C)
+                log_D = log_tokens(given.cost, jnp.log(raw["N"]), given.log_C)
                 inside &= log_D >= least - AT_LIMIT
                 log_D = jnp.maximum(log_D if in_box else jnp.minimum(log_D, most), least)
-            at_high = (log_D >= most - AT_LIMIT) & jnp.isfinite(log_D) & opened["D"]
-            ended |= at_high | (log_D <= least + AT_LIMIT) & given.open_low["D"]
+            at_low, at_high = (log_D <= least + AT_LIMIT), (log_D >= most - AT_LIMIT)
+            ended |= at_low & opened["D"][0] | at_high & jnp.isfinite(log_D) & opened["D"][1]
             raw["D"] = jnp.exp(log_D)
         losses = [loss(k, raw) for k in range(len(form.laws))]
-        if limited:
-            value = losses[0]
-        else:
-            value = log_cost(cost_with(form, given, raw), jnp.log(raw["N"]), jnp.log(raw["D"]))
+        value = losses[0] if limited else log_cost(given.cost, *map(jnp.log, (raw["N"], raw["D"])))
         over = [
             (reached - target) / jnp.abs(target)
             for reached, target in zip(losses[limited:], given.targets, strict=True)
@@ -640,72 +594,56 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
             over.append(jnp.log(raw["D"] * raw["r"]) - given.log_corpus)
         if form.capped:
             over.append(jnp.log(raw["D"]) - most)
-        excess = jnp.stack(over) if over else jnp.zeros(0)
-        return _Judged(jnp.where(inside, value, jnp.inf), excess, ended, raw, losses)
+        excess, value = jnp.array(over), jnp.where(inside, value, jnp.inf)
+        kept = jnp.all(excess <= KEPT) & jnp.isfinite(value)
+        return Point(raw, jnp.stack(losses), ended, kept, value, excess)
 
     return low, high, judged
 
 
-def best_point(form: Form, params: Any, given: Given) -> Best:
+def best_point(form: Form, params: Any, given: Given) -> Point:
     """The best point of one draw, pure JAX."""
     low, high, judged = _posed(form, params, given)
+    count = len(form.free)
 
     @jax.jit  # traced once for all that is made of it
-    def at(u: Any) -> tuple[Any, Any, Any, Any]:
-        return judged(low + u * (high - low))[:4]
+    def at(u: Any) -> Point:
+        return judged(low + u * (high - low))
 
-    def value(u: Any) -> Any:
-        return at(u)[0]
-
-    def ended(u: Any) -> Any:
-        return at(u)[2]
-
-    def off_runs(t: Any) -> Any:
-        """How far D/N is from the middle of those that were run."""
-        raw = at(t[None])[3]
-        return jnp.abs(jnp.log(raw["D"] / raw["N"]) - (given.tried[0] + given.tried[1]) / 2)
-
-    count = len(form.free)
-    u = jnp.zeros(count)
-    limited = jax.eval_shape(at, u)[1].shape[0] > 0
+    limited = jax.eval_shape(at, jnp.zeros(count)).excess.size > 0
+    if not count:
+        return at(jnp.zeros(0))
     if count == 1:
-        u = lowest_on_line(
-            lambda t: value(t[None]), 0.0, 1.0,
+
+        def off_runs(t: Any) -> Any:
+            """How far D/N is from the middle of those that were run."""
+            raw = at(t[None]).raw
+            return jnp.abs(jnp.log(raw["D"] / raw["N"]) - (given.tried[0] + given.tried[1]) / 2)
+
+        return at(lowest_on_line(
+            lambda t: at(t[None]).value, 0.0, 1.0,
             NEEDED_LINE if form.paid == "loss" else LIMITED_LINE if limited else LINE,
-            lambda t: ended(t[None]),
-            (lambda t: jnp.all(at(t[None])[1] <= 0)) if limited else None,
+            lambda t: at(t[None]).ended,
+            (lambda t: jnp.all(at(t[None]).excess <= 0)) if limited else None,
             off_runs if form.paid and form.free == ("N",) else None,
-        )[None]  # fmt: skip
-    elif count:
-        axes = [jnp.linspace(0.0, 1.0, points) for points in GRIDS[count]]
-        grid = jnp.stack([axis.ravel() for axis in jnp.meshgrid(*axes, indexing="ij")], axis=1)
-        if limited:
-            both = jnp.vectorize(lambda u: at(u)[:2], signature="(d)->(),(k)")
-            u = lowest_under_limits(both, grid)
-        else:
-            u = lowest_in_box(jnp.vectorize(value, signature="(d)->()"), grid, ended)
-    best = judged(low + u * (high - low))
-    kept = jnp.all(best.excess <= KEPT) & jnp.isfinite(best.value)
-    return Best(best.raw, jnp.stack(best.losses), best.ended, kept)
+        )[None])  # fmt: skip
+    axes = [jnp.linspace(0.0, 1.0, points) for points in GRIDS[count]]
+    grid = jnp.stack([axis.ravel() for axis in jnp.meshgrid(*axes, indexing="ij")], axis=1)
+    value = jnp.vectorize(lambda u: at(u).value, signature="(d)->()")
+    excess = jnp.vectorize(lambda u: at(u).excess, signature="(d)->(k)") if limited else None
+    return at(lowest_in_box(value, grid, lambda u: at(u).ended, excess))
 
 
 @for_each_draw("form", draws=("params", "log_C", "targets"))
-def _best_points(form: Form, params: Any, given: Given, log_C: Any, targets: Any) -> Best:
+def _best_points(form: Form, params: Any, given: Given, log_C: Any, targets: Any) -> Point:
     """The best point of every lane: one draw with its budget, or its losses to be reached."""
     return best_point(form, params, given._replace(log_C=log_C, targets=targets))
 
 
 @for_each_draw("form")
-def _values_at(form: Form, params: Any, given: Given, points: Any) -> Any:
-    """What is least at (K, d) points, infinite where a limit is broken, and the raw values."""
-    *_, judged = _posed(form, params, given)
-
-    def at(x: Any) -> Any:
-        found = judged(x)
-        value = found.value if form.goal == "loss" else jnp.exp(found.value)
-        return jnp.where(jnp.all(found.excess <= KEPT), _high(value), jnp.inf), found.raw
-
-    return jax.vmap(at)(points)
+def _points_at(form: Form, params: Any, given: Given, points: Any) -> Point:
+    """What is known of (K, d) points."""
+    return jax.vmap(_posed(form, params, given)[2])(points)
 
 
 def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None = None) -> Any:
@@ -713,16 +651,14 @@ def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None 
 
     Without limits, units and the runs' ratios; at the search's own limits there is no best run.
     """
-    ends = [jnp.log(jnp.asarray(SEARCH_LIMITS[name])) for name in ("N", "D")]
+    ends = {name: tuple(map(math.log, SEARCH_LIMITS[name])) for name in ("N", "D")}
     if law.power_law_terms is None or cost is not None:
         form = Form(((law, ()),), "loss", ("N",), ("N", "D"), "budget")
-        low, high = (dict(zip(("N", "D"), end, strict=True)) for end in zip(*ends, strict=True))
-        opened = {"N": True, "D": True}
-        given = Given(low, high, opened, opened, {}, (others,), cost, log_C)
+        given = Given(ends, dict.fromkeys(ends, (True, True)), {}, (others,), cost, log_C)
         best = best_point(form, (params,), given)
         return jnp.log(best.raw["N"]), jnp.log(best.raw["D"]), best.losses[0]
-    least = jnp.maximum(ends[0][0], log_tokens(None, ends[1][1], log_C))
-    most = jnp.minimum(ends[0][1], log_tokens(None, ends[1][0], log_C))
+    most, least = (log_tokens(None, end, log_C) for end in ends["D"])
+    least, most = jnp.maximum(ends["N"][0], least), jnp.minimum(ends["N"][1], most)
     unit, (G, a, _) = _units(law), closed_form(law, params, others, jnp)
     log_x = log_C - math.log(FLOPS_EACH * unit["N"] * unit["D"])
     best = jnp.clip(math.log(unit["N"]) + jnp.log(G) + a * log_x, least, most)
@@ -818,7 +754,7 @@ class Question:
         free = not (self.limits or self.corpus) and self.given.cost is None
         return bool(asked and free and self.reference.law.power_law_terms)
 
-    def best(self, budgets: Any = None, targets: Any = None) -> Best:
+    def best(self, budgets: Any = None, targets: Any = None) -> Point:
         """The best points, (draws, K) each.
 
         Args:
@@ -840,7 +776,7 @@ class Question:
         best = _best_points(self.form, lanes, self.given, log_C.ravel(), reached)
         return jax.tree.map(lambda x: x.reshape(rows, count, *x.shape[1:]), best)
 
-    def _by_formula(self, log_C: np.ndarray, target: np.ndarray | None = None) -> Best | None:
+    def _by_formula(self, log_C: np.ndarray, target: np.ndarray | None = None) -> Point | None:
         """The best runs (draws, K) of budgets, or those that reach losses.
 
         None where the fit itself has none by its formula, and a loss is to be reached: there the
@@ -872,18 +808,17 @@ class Question:
                     return None
                 loss = np.where(exists, target, floor)
         raw, ended = {"N": N * unit["N"], "D": D * unit["D"]}, ~exists & (target is None)
-        return Best(raw, loss[..., None], ended, exists)
+        return Point(raw, loss[..., None], ended, exists)
 
-    def values(self, best: Best) -> dict[str, np.ndarray]:
+    def values(self, best: Point) -> dict[str, np.ndarray]:
         """Name → (draws, K) inputs in the units of the runs, losses, compute; NaN where is none."""
-        none = best.ended | ~best.kept
+        none, goal = best.ended | ~best.kept, ["loss"] * (self.form.goal == "loss")
         raw = {name: np.where(none, np.nan, column) for name, column in best.raw.items()}
         columns = {name: raw[name] / self.reference.scale(name) for name in self.order}
-        named = ["loss"] * (self.form.goal == "loss") + [f"loss[{one}]" for one in self.labels]
-        columns |= {n: np.where(none, np.nan, best.losses[..., k]) for k, n in enumerate(named)}
+        for k, name in enumerate([*goal, *(f"loss[{one}]" for one in self.labels)]):
+            columns[name] = np.where(none, np.nan, best.losses[..., k])
         if {"N", "D"} <= {*raw}:
-            cost = cost_with(self.form, self.given, raw)
-            columns["compute"] = flops(cost, np.log(raw["N"]), np.log(raw["D"]))
+            columns["compute"] = flops(self.given.cost, np.log(raw["N"]), np.log(raw["D"]))
         return columns
 
     def without_end(self) -> str:
@@ -911,17 +846,17 @@ class Question:
             values: inputs that are searched, losses and compute, as :meth:`values` names them.
         """
         given, source = self.given, self.reference
-        bound = {"compute": math.log(values.get("compute", math.nan)) >= given.log_C - AT_LIMIT}
+        spent = math.log(values.get("compute", math.nan)) >= given.log_C - AT_LIMIT
+        bound = ["compute"] * spent
         for label, most in zip(self.labels, given.targets, strict=True):
-            reached = values.get(f"loss[{label}]", -math.inf)
-            bound[f"{label} loss"] = reached >= most - AT_LIMIT * abs(most)
-        for name, word, limit in self._reached(values):
-            bound[f"{name} {word} {written(limit, *source.fit.input_units()[name])}"] = True
+            bound += [f"{label} loss"] * (values[f"loss[{label}]"] >= most - AT_LIMIT * abs(most))
+        units = source.fit.input_units()
+        bound += [f"{n} {word} {written(x, *units[n])}" for n, word, x in self._reached(values)]
         if self.corpus:
             raw = given.held | {name: values[name] * source.scale(name) for name in self.order}
             used = raw["D"] * (1.0 if self.epochs else raw.get("r", 1.0))
-            bound[self.corpus] = used >= math.exp(given.log_corpus) * (1 - AT_LIMIT)
-        return ", ".join(name for name, binds in bound.items() if binds) or "none"
+            bound += [self.corpus] * (used >= math.exp(given.log_corpus) * (1 - AT_LIMIT))
+        return ", ".join(bound) or "none"
 
     def _reached(self, values: Mapping[str, float]) -> list[tuple[str, str, float]]:
         """Limits that searched inputs are at, also those of a share: input, ≥ or ≤, limit."""
@@ -983,20 +918,13 @@ class Question:
             nats: the rise, such as the noise of single runs.
             raw: input → raw value of the optimum, or of many of which it is the first.
         """
-        form, given = self.form, self.given
+        form, first = self.form, tuple(one.without().values for one in self.sources)
         if not form.free or not nats > 0:
             return {}
-        point = [float(np.ravel(raw[name])[0]) for name in form.free]
-        point = [
-            math.log(x) if n in form.logs else x for n, x in zip(form.free, point, strict=True)
-        ]
-        around = [(given.low[name], given.high[name]) for name in form.free]
-        if form.paid == "budget" and not {*form.priced} & {*form.free}:
-            with in_float64():
-                cost = cost_with(form, given, given.held)
-                pays = float(log_size(cost, given.low["D"], given.log_C))
-            around[0] = around[0][0], min(around[0][1], pays)
-        first = tuple(one.without().values for one in self.sources)
+        best = {name: float(np.ravel(raw[name])[0]) for name in form.free}
+        point = [math.log(x) if name in form.logs else x for name, x in best.items()]
+        with in_float64():
+            around = [*np.transpose(_posed(form, first, self.given)[:2])]
         count = NEAR_POINTS[len(point)]
         for _ in range(NEAR_ROUNDS):
             # The optimum is one of the points, whatever the others miss.
@@ -1005,7 +933,9 @@ class Question:
                 for span, x in zip(around, point, strict=True)
             ]
             points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
-            (values,), found = _values_at(form, first, given, points)
+            found = jax.tree.map(lambda x: x[0], _points_at(form, first, self.given, points))
+            values = found.value if form.goal == "loss" else np.exp(found.value)
+            values = np.where(found.kept, values, np.inf)
             values = relative_excess(values, values.min())
             if np.isnan(values).all():
                 return {}
@@ -1015,7 +945,7 @@ class Question:
                 low, high = as_good(1 + profile, int(np.searchsorted(axis, x)), nats)
                 kept &= (points[:, k] >= axis[low]) & (points[:, k] <= axis[high])
                 around[k] = axis[max(low - 1, 0)], axis[min(high + 1, count)]
-        columns = {name: found[name][0][kept] / self.reference.scale(name) for name in self.order}
+        columns = {name: found.raw[name][kept] / self.reference.scale(name) for name in self.order}
         return {name: (float(x.min()), float(x.max())) for name, x in columns.items()}
 
 
@@ -1051,19 +981,21 @@ def question_of(
     only: dict[type, Any] = {type(one): one for one in subject_to if not isinstance(one, AtMost)}
     if len(limited) + len(only) < len(subject_to):
         raise UsageError("subject_to holds two of a kind: give one Budget and one Corpus")
-    budget, corpus = only.get(Budget), only.get(Corpus)
-    goal = "compute" if isinstance(fit, Compute) else "loss"
-    if goal == "compute" and (not limited or budget is not None):
-        raise UsageError(
-            "the least compute is that at which a loss is reached: subject_to=[AtMost(fit, loss)], "
-            "without a Budget"
-        )
-    asked = limited if goal == "compute" else [AtMost(fit, 0.0), *limited]
+    budget, corpus, goal = only.get(Budget), only.get(Corpus), "loss"
+    asked, counted = [AtMost(fit, 0.0), *limited], budget
+    if isinstance(fit, Compute):
+        if not limited or budget is not None:
+            raise UsageError(
+                "the least compute is that at which a loss is reached: subject_to=[AtMost(fit, "
+                "loss)], without a Budget"
+            )
+        asked, counted, goal = limited, fit, "compute"
     sources = as_draws(*(one.fit for one in asked))
     for source in sources:
         require_loss(source)
     source, at = sources[0], dict(at or {})
     ranges = searched_ranges(source, over, argument)
+    limits = {name: span.limits for name, span in ranges.items() if span.limits != (None, None)}
     if corpus is not None and corpus.tokens is not None and "U" in source.law.input_names:
         if "U" in at:
             raise UsageError("U is the tokens of Corpus here: leave one of them out")
@@ -1075,64 +1007,47 @@ def question_of(
     held = {name: value * _units(source.law)[name] for name, value in others[0].items()}
 
     # What determines D, and the coordinates.
-    both, paid = {"N", "D"} <= {*ranges}, ""
-    if goal == "compute":
-        paid = "loss" if "D" in ranges else ""
-    elif budget is not None:
+    both = {"N", "D"} <= {*ranges}
+    paid = "loss" if goal == "compute" and "D" in ranges else ""
+    if budget is not None:
         if not both:
             raise UsageError("a Budget is spent on N and D: search both, with over=")
         paid = "budget"
     ahead = [name for name in ("N", "D", "r") if name in ranges]
-    free = [*ahead, *(name for name in ranges if name not in ahead)]
-    free = tuple(name for name in free if not (name == "D" and paid))
+    free = tuple(name for name in dict.fromkeys([*ahead, *ranges]) if name != "D" or not paid)
     if len(free) > max(GRIDS):
         raise UsageError(f"{len(free)} inputs are searched; {max(GRIDS)} are the most")
 
-    counted = fit if goal == "compute" else budget
-    cost, served = (None, None) if counted is None else (counted.cost, counted.served_tokens)
-    log_C = math.inf if budget is None else math.log(checked_compute(budget.compute))
     log_corpus, words, epochs = _corpus_limit(source, corpus, held, over)
-    # What the corpus cuts off a coordinate is its end.
-    high = {name: span.high for name, span in ranges.items()}
     shared = bool(words) and {"D", "r"} <= {*ranges}
-    if words and not shared and "D" in ranges:
-        share = 1.0 if epochs else held.get("r", 1.0)
-        high["D"] = min(high["D"], log_corpus - math.log(share) if share else math.inf)
-    elif words and not shared:
-        high["r"] = min(high["r"], math.exp(log_corpus) / held["D"])
-    open_high = {name: span.open[1] and high[name] == span.high for name, span in ranges.items()}
+    if words and not shared:  # what the corpus cuts off a coordinate is its end
+        name = "D" if "D" in ranges else "r"
+        span, part = ranges[name], held["D"] if name == "r" else held.get("r", 1.0)
+        log_most = log_corpus - math.log(1.0 if epochs else part) if part or epochs else math.inf
+        most = log_most if span.log else math.exp(log_most)
+        if most < span.high:
+            ranges[name] = span._replace(high=most, open=(span.open[0], False))
 
     form = Form(
         laws=tuple((one.law, limit.rest) for one, limit in zip(sources, asked, strict=True)),
         goal=goal, free=free, logs=tuple(name for name, span in ranges.items() if span.log),
-        paid=paid, shared=shared, priced=_priced(cost, source.law),
+        paid=paid, shared=shared,
         # On one coordinate a budget that buys more tokens than are allowed is not spent in full.
-        capped=bool(paid) and (len(free) > 1 or paid == "loss") and not open_high["D"],
+        capped=bool(paid) and (len(free) > 1 or paid == "loss") and not ranges["D"].open[1],
     )  # fmt: skip
     given = Given(
-        low={name: span.low for name, span in ranges.items()}, high=high,
-        open_low={name: span.open[0] for name, span in ranges.items()}, open_high=open_high,
-        held=held, others=tuple(others), cost=total_cost(cost, source, served), log_C=log_C,
+        ends={name: (span.low, span.high) for name, span in ranges.items()},
+        open={name: span.open for name, span in ranges.items()}, held=held, others=tuple(others),
+        cost=total_cost(counted and counted.cost, source, counted and counted.served_tokens),
+        log_C=math.inf if budget is None else math.log(checked_compute(budget.compute)),
         log_corpus=log_corpus, tried=tried_ratios(source) if both else (math.nan, math.nan),
         targets=tuple(checked_number("loss of AtMost", one.loss, "real") for one in limited),
     )  # fmt: skip
-    named = [x.label or one.law.name for one, x in zip(sources, asked, strict=True)]
-    named = named[len(named) - len(limited) :]
-    labels = tuple(n if named.count(n) == 1 else f"{n} {k + 1}" for k, n in enumerate(named))
-    limits = {name: span.limits for name, span in ranges.items() if span.limits != (None, None)}
-    return Question(
-        form, given, sources, labels, tuple(over), limits, words, epochs, argument
-    )  # fmt: skip
-
-
-def _priced(cost: Cost | None, law: Law) -> tuple[str, ...]:
-    """Inputs of the law that the cost takes by name, beside N and D."""
-    if cost is None:
-        return ()
-    taken = [*inspect.signature(cost).parameters][2:]
-    if {"N", "D"} & {*taken}:
-        raise UsageError("cost takes N and D first, other inputs after them: cost(N, D, …)")
-    return tuple(name for name in taken if name in law.input_names)
+    its_own = sources[len(sources) - len(limited) :]
+    labels = tuple(x.label or one.law.name for one, x in zip(its_own, limited, strict=True))
+    if len({*labels}) < len(labels):
+        raise UsageError(f"two limits are of the {labels[0]} loss: give each AtMost a label=")
+    return Question(form, given, sources, labels, tuple(over), limits, words, epochs, argument)
 
 
 class SearchedRange(NamedTuple):
@@ -1224,25 +1139,22 @@ def _corpus_limit(
     if corpus is None:
         return none
     if corpus.tokens is None:
-        raise UsageError("Corpus needs tokens: the law has no unique tokens U that would say them")
+        raise UsageError(
+            f"epochs are those of unique tokens U, which law {source.law.name} does not take: say "
+            "the tokens of the corpus, too"
+        )
     limited = [name for name in ("r", "D") if name in source.law.input_names]
     if not {*limited} & {*over} or "D" not in {*held, *over}:
         raise UsageError(f"a Corpus limits {' and '.join(limited)}: search one, with over=")
-    tokens = checked_tokens(source, "tokens of Corpus", corpus.tokens) * most
+    tokens = checked_input(source, "D", corpus.tokens, what="tokens of Corpus") * most
     return math.log(tokens * source.scale("D")), f"{'·'.join(limited)} ≤ {tokens:g}", None
 
 
 def tried_ratios(source: Draws) -> tuple[float, float]:
     """Logarithms of the least and largest D/N of the runs, raw; NaN where they are unknown."""
-    unknown = math.nan, math.nan
-    low, high = source.joint.get("D/N", unknown)
-    if not 0 < low <= high < math.inf:
-        sizes, tokens = (source.ranges.get(name, unknown) for name in ("N", "D"))
-        low, high = sorted(D / N for N, D in zip(sizes, tokens, strict=True))  # grown in both
-    if not 0 < low <= high < math.inf:
-        return unknown
-    unit = source.scale("D") / source.scale("N")
-    return math.log(low * unit), math.log(high * unit)
+    ratios = np.array(source.joint.get("D/N", (math.nan, math.nan)))
+    low, high = np.log(ratios * source.scale("D") / source.scale("N"))
+    return float(low), float(high)
 
 
 def epochs_notes(

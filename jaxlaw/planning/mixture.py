@@ -25,7 +25,7 @@ from jaxlaw.laws import Law, mixing
 from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import AtMost
 from jaxlaw.planning._frame import (
-    checked_tokens,
+    checked_input,
     fewest_degrees,
     law_inputs,
     losses_of,
@@ -40,8 +40,8 @@ from jaxlaw.planning._optimise import (
     SEARCH_LIMITS,
     crossing,
     for_each_draw,
+    lowest_in_box,
     lowest_on_line,
-    lowest_under_limits,
     question_of,
     root_or_infinity,
 )
@@ -269,7 +269,7 @@ def optimal_mixture_data_limited(
     """
     (source,) = as_draws(domain)
     require_inputs(source, "D", "r")
-    tokens = checked_tokens(source, "corpus_tokens", corpus_tokens)
+    tokens = checked_input(source, "D", corpus_tokens, what="corpus_tokens")
     others, unit = law_inputs(source, at, ("D", "r")), source.units["D"]
     limits = np.log(SEARCH_LIMITS["D"]) - math.log(source.scale("D") / unit)
     found = _best_limited(source.law, source.values, tokens * unit, limits, others)
@@ -618,6 +618,6 @@ def _best_mixture(
         return jnp.stack([more, -more, _divergence(r, natural, jnp) - most], axis=-1)
 
     grid = (jnp.sqrt(starts) - low) / width
-    point = lowest_under_limits(lambda points: (total(points), excess(points)), grid)
+    point = lowest_in_box(total, grid, excess=excess)
     over = jnp.where(jnp.isfinite(total(point)), excess(point).max(), jnp.inf)
     return shares(point), over[None]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from jaxlaw._areas import PhaseAreas
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import written
 from jaxlaw._result import TARGET
-from jaxlaw._typed import ConfidenceLevel, StepCount, checked
+from jaxlaw._typed import Between, ConfidenceLevel, StepCount, checked
 from jaxlaw.data import AREAS, UNKNOWN_BASE_RATE, areas_along
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
@@ -63,7 +63,7 @@ def optimal_schedule(
     floor: float = 0.0,
     warmup: int = 0,
     after: Schedule | None = None,
-    shortest_decay: int = 1,
+    shortest_decay: Annotated[int, Between(1, 10**9)] = 1,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The rates of a run of fixed length at whose end the predicted loss is lowest.
@@ -149,8 +149,6 @@ def optimal_schedule(
         )
     if not 0 <= floor < peak:
         raise UsageError(f"floor is {floor}; it must be 0 or more, and below the peak, {peak}")
-    if not (shortest_decay >= 1 and shortest_decay == int(shortest_decay)):
-        raise UsageError(f"shortest_decay is {shortest_decay}; it is a number of steps, 1 or more")
     # 1. The best schedule of the fit, and of each draw.
     options = counted_as(*sources)
     # Of a law of an unknown base this run is the continued phase; any other begins by itself.
@@ -275,7 +273,7 @@ class _Falls(NamedTuple):
         def best_of(points: np.ndarray) -> np.ndarray:
             losses = self.losses(points, params)
             best = np.where(np.isnan(losses), np.inf, losses).argmin(axis=-1)
-            return points[best] if points.ndim == 2 else points[np.arange(len(best)), best]
+            return np.broadcast_to(points, (*losses.shape, 3))[np.arange(len(best)), best]
 
         coarse, fine = (
             np.stack(np.meshgrid(*(np.linspace(0, 1, n) for n in counts), indexing="ij"), axis=-1)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._answer import Answer, Tables
@@ -22,13 +20,12 @@ from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import Amount, checked_number, exponential, in_unit
 from jaxlaw._typed import ConfidenceLevel, as_array, checked
-from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Array
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus, Cost
 from jaxlaw.planning._frame import (
-    MISSING,
     Inputs,
     inputs_as_numbers,
     law_inputs,
@@ -39,6 +36,7 @@ from jaxlaw.planning._frame import (
     range_notes,
     require_inputs,
     source_notes,
+    table_of,
 )
 from jaxlaw.planning._optimise import (
     AT_LIMIT,
@@ -46,7 +44,7 @@ from jaxlaw.planning._optimise import (
     CONDITION,
     FLOPS_EACH,
     SEARCH_LIMITS,
-    Best,
+    Point,
     Question,
     best_size,
     closed_form,
@@ -57,7 +55,7 @@ from jaxlaw.planning._optimise import (
     losses_at,
     question_of,
 )
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws, interval_columns
+from jaxlaw.uncertainty import LEVEL, Draws, as_draws
 
 UserLimits = Mapping[str, tuple[float | str | None, float | str | None]]
 _MOST = 1e42  # FLOPs at which a loss is said to end that is out of reach
@@ -86,88 +84,37 @@ def size_and_data(
     given, limits = dict(at or {}), limits or {}
     share = isinstance(given.get("r"), str) and given.pop("r") == "best"
     free = ("N", "D", "r") if share else ("N", "D")
-    require_inputs(source, *free)
     for name in set(limits) - set(free):
         raise UsageError(f"there are no limits on {name} here; limit {' or '.join(free)}")
-    if corpus_tokens is not None and not share:
-        raise UsageError("corpus_tokens limits r·D; let r be searched: at={'r': 'best'}")
-    if max_epochs is not None and "U" not in source.law.input_names:
-        raise UsageError(
-            f"law {source.law.name} has no unique tokens U, which max_epochs is for; "
-            "limits={'D': (None, most)} limits its tokens"
-        )
     goal: Any = source
     subject_to: list[Any] = [Budget(compute, cost, served_tokens)]
     if loss is not None:
         goal, subject_to = Compute(cost, served_tokens), [AtMost(source, loss)]
     if corpus_tokens is not None or max_epochs is not None:
-        subject_to.append(Corpus(corpus_tokens, max_epochs or 1.0))
+        subject_to.append(Corpus(corpus_tokens, 1.0 if max_epochs is None else max_epochs))
     over = {name: limits.get(name) for name in free}
     return question_of(goal, over, subject_to, given, "limits")
 
 
-def _best_runs(
-    question: Question, budgets: np.ndarray
-) -> tuple[Best, dict[str, np.ndarray], list[Note]]:
-    """The best runs of (K,) budgets, their values (draws, K) by name, in the user's units, notes.
+def _best_runs(question: Question, budgets: np.ndarray) -> tuple[Point, dict[str, np.ndarray]]:
+    """The best runs of (K,) budgets, and their values (draws, K) by name, in the user's units.
 
     Raises:
         DataError: the fit has no best run of any budget.
     """
     given = question.given
-    least = float(flops(given.cost, given.low["N"], given.low["D"]))
+    least = float(flops(given.cost, given.ends["N"][0], given.ends["D"][0]))
     if not budgets.min() > least:
         raise UsageError(
             f"a budget of {budgets.min():.3g} FLOPs does not pay for the least size and data "
             f"allowed, {least:.3g} FLOPs"
         )
-    found = question.best(budgets)
-    best, notes = _held_at_tried(question, budgets, found)
+    best = question.best(budgets)
     values = question.values(best)
     if np.isnan(values["N"][0]).all():
-        none = found.ended[0].any() or question.has_closed_form
+        none = best.ended[0].any() or question.has_closed_form
         raise DataError(question.without_end() if none else question.not_allowed())
-    return best, values, notes
-
-
-def _held_at_tried(question: Question, budgets: np.ndarray, best: Best) -> tuple[Best, list[Note]]:
-    """Runs of the last D/N that was run, where a law falls on beyond it; notes of them.
-
-    Not where no D/N is known, or the user's limits or a share are searched: they have ends of
-    their own.
-    """
-    source, given, ended = question.reference, question.given, best.ended
-    (low, high), log_C = given.tried, np.log(budgets)
-    apart = math.isnan(low) or question.limits or len(question.order) > 2
-    if apart or question.has_closed_form or not ended.any():
-        return best, []
-    small = best.raw["N"] < best.raw["D"]
-    log_N = (log_C - math.log(FLOPS_EACH) - np.where(small, high, low)) / 2
-    log_N = np.clip(log_N, given.low["N"], given.high["N"])
-    with in_float64():
-        paid = np.asarray(jnp.vectorize(partial(log_tokens, given.cost))(log_N, log_C))
-    log_D = np.clip(paid, given.low["D"], given.high["D"])
-    loss = losses_at(source, log_N, log_D, given.others[0])
-    raw = {"N": np.exp(log_N), "D": np.exp(log_D)}
-    held = best._replace(
-        raw=best.raw | {name: np.where(ended, x, best.raw[name]) for name, x in raw.items()},
-        losses=np.where(ended, loss, best.losses[..., 0])[..., None],
-        ended=np.zeros_like(ended), kept=np.where(ended, np.isfinite(loss), best.kept),
-    )  # fmt: skip
-    messages, share = [], ended[1:].any(axis=1).mean() if len(ended) > 1 else 0.0
-    if ended[0].any():
-        size, edge, word = ("smallest", high, "an upper") if small[0].any() else (
-            "largest", low, "a lower")  # fmt: skip
-        messages.append((
-            f"the loss falls all the way to the {size} model that is searched: the plan is held at "
-            f"{math.exp(edge):.3g} tokens a parameter, the last ratio that was run, {word} bound "
-            "of the best size", "warning"))  # fmt: skip
-    if share:
-        messages.append((
-            f"{share:.1%} of {len(ended) - 1} draws fall on to the end of the search: they are "
-            "held at the last ratio that was run", "warning" if share > MISSING else "info",
-        ))  # fmt: skip
-    return held, [Note("optimum-at-tried", severity, text) for text, severity in messages]
+    return best, values
 
 
 def _allocation(
@@ -209,14 +156,14 @@ def _valley(question: Question, values: Mapping[str, np.ndarray], level: float) 
     if not math.isfinite(log_size_ + log_C):
         return {}
     decade = log_size_ + math.log(10) * np.array([-1, 1])
-    log_N = np.linspace(*np.clip(decade, given.low["N"], given.high["N"]), 81)
+    log_N = np.linspace(*np.clip(decade, *given.ends["N"]), 81)
     with in_float64():
         log_D = np.asarray(jax.vmap(lambda x: log_tokens(given.cost, x, log_C))(log_N))
     others = given.others[0] | ({"r": float(values["r"][0])} if "r" in values else {})
     losses = losses_at(source, log_N[None], log_D[None], others)
     valley = {"N": np.exp(log_N) / source.scale("N"), "D": np.exp(log_D) / source.scale("D")}
-    valley |= interval_columns("loss", losses, level, source.degrees)
-    return {"valley": pd.DataFrame(valley)}
+    valley["loss"] = losses
+    return {"valley": table_of(valley, level, source.degrees)}
 
 
 # The plans.
@@ -255,8 +202,9 @@ def allocation(
         served_tokens: number of tokens that the model will serve, in the units of D: 2·N FLOPs for
             each are a part of the budget (Sardana 2024, arXiv 2401.00448), and of ``compute``.
         max_epochs: largest D/U, of laws with unique tokens U. Left out: that of the fitted runs,
-            where it is known; the note ``many-epochs`` says where it holds the plan back.
-        corpus_tokens: number of tokens of the corpus whose share r is: r·D stays below.
+            where it is known; the note ``many-epochs`` says where it holds the plan back. Of other
+            laws how often ``corpus_tokens`` may be gone over, once if left out.
+        corpus_tokens: number of tokens of a corpus: r·D stays below, D of a law without a share r.
         at: values of the law's other inputs. ``{"r": "best"}`` searches the share with N and D.
         level: confidence level of the intervals.
 
@@ -285,7 +233,7 @@ def allocation(
     )  # fmt: skip
     question = size_and_data(fit, compute, **asked)
     source, budgets = question.reference, np.exp([question.given.log_C])
-    best, runs, notes = _best_runs(question, budgets)
+    best, runs = _best_runs(question, budgets)
     values = {name: column[:, 0] for name, column in runs.items()}
     found = {name: float(column[0]) for name, column in values.items()}
     spent = values["compute"][~np.isnan(values["compute"])]
@@ -296,7 +244,7 @@ def allocation(
     }
     return _allocation(
         "allocation", source, values, at, given, "optimum", level,
-        [*notes, *question.notes(found)], facts=facts,
+        question.notes(found), facts=facts,
         flat=question.near(source.noise, best.raw),
         curves=lambda: _valley(question, values, level),
     )  # fmt: skip
@@ -324,7 +272,7 @@ def frontier(
         cost: function ``f(N, D)`` in FLOPs.
         served_tokens: number of tokens that the model will serve, as for :func:`allocation`.
         max_epochs: largest D/U, as for :func:`allocation`.
-        corpus_tokens: number of tokens of the corpus whose share r is.
+        corpus_tokens: number of tokens of the corpus, as for :func:`allocation`.
         at: values of the law's other inputs; ``{"r": "best"}`` searches the share.
         level: confidence level of the intervals.
 
@@ -346,16 +294,13 @@ def frontier(
         fit, budgets[0], limits=limits, cost=cost, served_tokens=served_tokens,
         max_epochs=max_epochs, corpus_tokens=corpus_tokens, at=at,
     )  # fmt: skip
-    source, (_, values, notes) = question.reference, _best_runs(question, budgets)
+    source, (_, values) = question.reference, _best_runs(question, budgets)
     del values["compute"]
     ratio = source.scale("D") / source.scale("N") * values["D"] / values["N"]
-    table = {"compute": budgets} | {name: column[0] for name, column in values.items()}
-    table["tokens_per_parameter"] = ratio[0]
-    for name, column in (values | {"tokens_per_parameter": ratio}).items():
-        table |= interval_columns(name, column, level, source.degrees)
-    table, largest = pd.DataFrame(table), np.argmax(budgets)
+    columns = {"compute": budgets, **values, "tokens_per_parameter": ratio}
+    table, largest = table_of(columns, level, source.degrees), np.argmax(budgets)
     notes = [
-        *runs_beyond(source, values, at), *source_notes(source), *notes,
+        *runs_beyond(source, values, at), *source_notes(source),
         *epochs_notes(source, question.given.others[0], values["D"][0], question.epochs),
         *missing_draws_notes(values["N"].min(axis=1), "optimum at some budget"),
         *off_centre_notes(source, values["loss"][:, largest]),
@@ -446,7 +391,7 @@ def min_compute(
         cost: function ``f(N, D)`` in FLOPs, as for :func:`allocation`.
         served_tokens: number of tokens that the model will serve, as for :func:`allocation`.
         max_epochs: largest D/U, as for :func:`allocation`.
-        corpus_tokens: number of tokens of the corpus whose share r is.
+        corpus_tokens: number of tokens of the corpus, as for :func:`allocation`.
         at: values of the law's other inputs; ``{"r": "best"}`` searches the share.
         level: confidence level of the intervals.
 
@@ -497,15 +442,11 @@ def min_compute(
             spent = size_and_data(source, found["compute"], **asked)
             flat = spent.near(source.noise, best.raw)
     notes += question.notes(found)
+    given = [name for name, column in values.items() if (column == column[0]).all()]
     return _allocation(
-        "least compute", source, values, at, _constant(values), "answer", level, notes,
+        "least compute", source, values, at, given, "answer", level, notes,
         facts={"binding": "loss"}, flat=flat, curves=lambda: _valley(question, values, level),
     )  # fmt: skip
-
-
-def _constant(values: Mapping[str, np.ndarray]) -> list[str]:
-    """Quantities that were given, not found: the same in every draw."""
-    return [name for name, column in values.items() if (column == column[0]).all()]
 
 
 def runs_beyond(source: Draws, values: Mapping[str, np.ndarray], inputs: Inputs) -> list[Note]:
@@ -576,52 +517,44 @@ def best_run(
         (2,)
     """
     law, inputs = laws.get(law), at or {}
-    _check_names(f"law {law.name}: input", {"N", "D", *inputs}, law.input_names)
-    _check_names(f"law {law.name}: parameter", set(params), law.parameter_names)
+    for what, own, given in (
+        ("inputs", law.input_names, {"N", "D", *inputs}),
+        ("parameters", law.parameter_names, {*params}),
+    ):
+        if given != {*own}:
+            said = f"{', '.join(own)}, not {', '.join(sorted(given))}"
+            raise UsageError(f"law {law.name} has the {what} {said}")
     kind = jnp.result_type(float)
-    arguments = {
-        "params": {name: as_array(name, value, kind) for name, value in params.items()},
-        "compute": as_array("compute", compute, kind),
-        "others": {name: as_array(name, value, kind) for name, value in inputs.items()},
-    }
-    return _broadcast_runs(law, arguments)
+    arguments = (
+        {name: as_array(name, value, kind) for name, value in params.items()},
+        {name: as_array(name, value, kind) for name, value in inputs.items()},
+        as_array("compute", compute, kind),
+    )
+    return _best_runs_of(law, arguments)
 
 
 @compiled(static_argnames="law")
-def _broadcast_runs(law: Law, arguments: Any) -> BestRun:
+def _best_runs_of(law: Law, arguments: Any) -> BestRun:
     leaves, tree = jax.tree.flatten(arguments)
-
-    def run(*leaves: Any) -> tuple[Any, ...]:
-        return _differentiable_run(law, **jax.tree.unflatten(tree, leaves))
-
-    return BestRun(*jnp.vectorize(run)(*leaves))
-
-
-def _differentiable_run(law: Law, params: Any, compute: Any, others: Any) -> tuple[Any, ...]:
-    log_C = jnp.log(compute)
-    log_N, log_D, _ = best_size(law, *jax.lax.stop_gradient((params, log_C, others)))
-    inside = True
-    for log_x, name in ((log_N, "N"), (log_D, "D")):
-        low, high = map(math.log, SEARCH_LIMITS[name])
-        inside &= (log_x > low + AT_LIMIT_32) & (log_x < high - AT_LIMIT_32)
-
-    def loss(log_N: Any) -> Any:
-        return loss_at(law, params, log_N, log_tokens(None, log_N, log_C), others)
-
-    slope = jax.grad(loss)
-    # A Newton step whose value is zero: its derivative is that of the optimum.
-    curvature = jax.lax.stop_gradient(jax.grad(slope)(log_N))
-    gradient = slope(log_N)
-    log_N = log_N - (gradient - jax.lax.stop_gradient(gradient)) / curvature
-    log_D = log_tokens(None, log_N, log_C)
     unit = {spec.name: spec.unit for spec in law.inputs}
-    run = (jnp.exp(log_N) / unit["N"], jnp.exp(log_D) / unit["D"], loss(log_N))
-    return tuple(jnp.where(inside, value, jnp.nan) for value in run)
 
+    def best(*leaves: Any) -> tuple[Any, ...]:
+        params, others, compute = jax.tree.unflatten(tree, leaves)
+        log_C, (low, high) = jnp.log(compute), jnp.log(jnp.array([*SEARCH_LIMITS.values()])).T
+        log_N, log_D, _ = best_size(law, *jax.lax.stop_gradient((params, log_C, others)))
+        run = jnp.stack([log_N, log_D])
+        inside = jnp.all((run > low + AT_LIMIT_32) & (run < high - AT_LIMIT_32))
 
-def _check_names(what: str, names: set[str], needed: tuple[str, ...]) -> None:
-    for name in sorted(names - set(needed)):
-        raise UsageError(f"{what} '{name}' is unknown.{nearest(name, needed)}")
-    missing = [name for name in needed if name not in names]
-    if missing:
-        raise UsageError(f"{what} {', '.join(missing)} is missing")
+        def loss(log_N: Any) -> Any:
+            return loss_at(law, params, log_N, log_tokens(None, log_N, log_C), others)
+
+        slope = jax.grad(loss)
+        # A Newton step whose value is zero: its derivative is that of the optimum.
+        curvature = jax.lax.stop_gradient(jax.grad(slope)(log_N))
+        gradient = slope(log_N)
+        log_N = log_N - (gradient - jax.lax.stop_gradient(gradient)) / curvature
+        log_D = log_tokens(None, log_N, log_C)
+        found = (jnp.exp(log_N) / unit["N"], jnp.exp(log_D) / unit["D"], loss(log_N))
+        return tuple(jnp.where(inside, value, jnp.nan) for value in found)
+
+    return BestRun(*jnp.vectorize(best)(*leaves))

@@ -174,6 +174,13 @@ def test_the_conditions_on_exponents(change):
         planning.allocation_law(law)
 
 
+def test_a_corpus_of_a_given_share_limits_the_tokens():
+    plan = planning.allocation(DOMAIN, 5e19, at={"r": 0.5}, corpus_tokens=0.02, max_epochs=2)
+    limited = planning.allocation(DOMAIN, 5e19, at={"r": 0.5}, limits={"D": (None, 0.08)})
+    assert plan.D == pytest.approx(0.08, rel=1e-9) and "r·D ≤ 0.04" in plan.binding
+    assert (plan.N, plan.loss) == pytest.approx((limited.N, limited.loss), rel=1e-9)
+
+
 def test_without_an_optimum_a_limit_gives_the_answer():
     law = ("cpt-chinchilla", {**CONTINUAL[1], "beta": 0.05})
     plan = planning.allocation(law, 1e21, limits={"N": (None, 7e9)})
@@ -213,7 +220,6 @@ def test_a_frontier_is_the_allocation_of_every_budget():
         ({"limits": {"N": (2e9, 1e9)}}, "not below the largest"),
         ({"limits": {"N": 1e9}}, "it must be"),
         ({"limits": {"N": (1e12, None), "D": (1e12, None)}}, "does not pay for"),
-        ({"corpus_tokens": 1e9}, "'r': 'best'"),
     ],
 )
 def test_wrong_usage(options, says):
@@ -222,7 +228,7 @@ def test_wrong_usage(options, says):
 
 
 def test_laws_of_other_inputs_are_refused():
-    with pytest.raises(jl.UsageError, match="no input N, D"):
+    with pytest.raises(jl.UsageError, match="takes no input 'N'"):
         planning.allocation(("loss-compute", TRUTHS["loss-compute"]), 1e21)
     with pytest.raises(jl.UsageError, match="no closed form"):
         planning.allocation_law(KAPLAN)

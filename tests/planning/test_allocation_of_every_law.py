@@ -98,7 +98,7 @@ def test_epochs_are_limited_to_those_of_the_runs_or_as_the_user_says():
     assert "range-unknown" in codes(unknown) and "extrapolation" not in codes(unknown)
     least = planning.min_compute(fit, of_runs.loss, at={"U": 1e10}, max_epochs=40)
     assert least.compute < 1e23
-    with pytest.raises(UsageError, match="no unique tokens U, which max_epochs is for"):
+    with pytest.raises(UsageError, match="unique tokens U, which law chinchilla does not take"):
         planning.allocation(CHINCHILLA, 1e22, max_epochs=4)
 
 

@@ -58,10 +58,10 @@ def test_a_law_without_a_best_size_has_none_there():
 @pytest.mark.parametrize(
     "law, params, inputs, message",
     [
-        ("chinchilla", {"E": 1.0}, {}, "parameter A, B, alpha, beta is missing"),
-        ("chinchilla", {**SCRATCH[1], "gama": 1.0}, {}, "parameter 'gama' is unknown"),
-        ("dcpt", DOMAIN[1], {}, "input r is missing"),
-        ("annealing", TRUTHS["annealing"], {}, "input 'D' is unknown"),
+        ("chinchilla", {"E": 1.0}, {}, "has the parameters E, A, B, alpha, beta, not E"),
+        ("chinchilla", {**SCRATCH[1], "gama": 1.0}, {}, "not A, B, E, alpha, beta, gama"),
+        ("dcpt", DOMAIN[1], {}, "the inputs N, D, r, not D, N"),
+        ("annealing", TRUTHS["annealing"], {}, "has the inputs S1, S2, not D, N"),
     ],
 )
 def test_what_does_not_fit_the_law_is_refused_by_name(law, params, inputs, message):

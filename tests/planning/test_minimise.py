@@ -69,35 +69,6 @@ def test_limits_that_nothing_keeps_have_no_answer():
     assert not never.tables and "dcpt loss ≤ 1" in never.notes[0].message
 
 
-@pytest.mark.full
-def test_a_cost_of_other_inputs_has_a_best_of_them():
-    """Without it more experts are always better; here a grid by hand has the best of them."""
-    law, truth = jl.laws.get("routed-chinchilla"), simulate.TRUTHS["routed-chinchilla"]
-
-    def cost(N, D, experts):
-        return 6 * N * D * (1 + 0.01 * experts)
-
-    over = {**BOTH, "experts": (1, 256)}
-    found = minimise((law, truth), over, subject_to=[Budget(1e22, cost)])
-    experts, N = np.meshgrid(np.geomspace(1, 256, 801), np.geomspace(1e8, 1e11, 801))
-    losses = np.asarray(law(truth, N=N, D=1e22 / cost(N, 1.0, experts), experts=experts))
-    k = losses.argmin()
-    assert 8 < found.best["experts"] < 200 and found.loss == pytest.approx(losses.min(), rel=1e-5)
-    assert found.best["experts"] == pytest.approx(experts.ravel()[k], rel=0.02)
-    assert found.best["N"] == pytest.approx(N.ravel()[k], rel=0.02)
-    assert found.compute == pytest.approx(1e22, rel=1e-9) and found.binding == "compute"
-    # Given instead of searched it is that of allocation; and the least compute to that loss is it.
-    given = minimise((law, truth), BOTH, subject_to=[Budget(1e22, cost)], at={"experts": 8})
-    plan = planning.allocation(
-        (law, truth), 1e22, cost=lambda N, D: cost(N, D, 8), at={"experts": 8}
-    )
-    assert given.best == pytest.approx({"N": plan.N, "D": plan.D}, rel=1e-6)
-    limit = AtMost((law, truth), found.loss)
-    least = minimise(Compute(cost), over, subject_to=[limit])
-    assert least.compute == pytest.approx(1e22, rel=1e-6)
-    assert least.best["experts"] == pytest.approx(found.best["experts"], rel=1e-3)
-
-
 # --- any inputs of any law
 
 

@@ -263,12 +263,6 @@ def test_rises_of_the_first_warmup_may_be_ignored(carry):
     assert again.comparison["S2_pt"][0] == pytest.approx(0, abs=1e-12)
 
 
-def test_no_usual_schedule_is_better():
-    """Not even one that keeps the limits exactly."""
-    best = optimal_schedule(ANNEALING, 20_000, 2e-4, floor=2e-5, shortest_decay=4_000)
-    assert best.comparison["loss"].idxmin() == 0
-
-
 def around(pair, count, scale=0.05):
     """Draws of all parameters, independent."""
     random = np.random.default_rng(0)
@@ -307,18 +301,6 @@ def test_each_replicate_is_given_its_own_best():
         assert (low, high) == pytest.approx(tuple(ends), rel=1e-9), name
     low, high = best.interval["decay_start"]
     assert low < best.decay_start < high
-
-
-@pytest.mark.full
-def test_draws_alike_regret_nothing():
-    alike = {name: np.full(1_001, value) for name, value in STRONG[1].items()}
-    best = optimal_schedule(fit_with(alike, 0.9), 100, 0.01)
-    assert len(best.draws["regret"]) == 1_000 and best.draws["regret"].max() < 1e-8
-    low, high = best.interval["decay_start"]
-    assert high - low <= 1 and low - 1 <= best.decay_start <= high + 1
-    alone = best_of(steps=100, counted={"decay": 0.9})
-    assert alone.decay_start == best.decay_start
-    assert not alone.interval and not alone.draws
 
 
 def test_the_fall_is_dated_by_its_tenths():

@@ -177,9 +177,9 @@ def _mark(ax: Axes, source: Draws, plan: Answer) -> None:
 
 @picture("allocation")
 @picture("least compute")
-def valley(plan: Answer, ax: Axes | None = None) -> Axes:
+def valley(plan: Answer, ax: Axes) -> Axes:
     """The loss over the size at the plan's compute, and the best size with its interval."""
-    ax, (table, (_, single)) = ax or new_axes(), (plan.points["valley"], plan.unit_of("N"))
+    table, (_, single) = plan.points["valley"], plan.unit_of("N")
     curve(ax, table, "N", "loss", BLUE)
     ax.margins(x=0)
     log_axis(ax.xaxis, single)
@@ -194,10 +194,10 @@ def valley(plan: Answer, ax: Axes | None = None) -> Axes:
 
 
 @picture("frontier")
-def loss_frontier(plan: Answer, ax: Axes | None = None, *, label: str = "best run") -> Axes:
+def loss_frontier(plan: Answer, ax: Axes) -> Axes:
     """The lowest loss over compute."""
-    ax, table = ax or new_axes(), plan.table
-    end = curve(ax, table, "compute", "loss", BLUE, label)
+    table = plan.table
+    end = curve(ax, table, "compute", "loss", BLUE, "best run")
     ax.margins(x=0.02)
     log_axis(ax.xaxis, words=False)
     title = what_is_drawn({f"band: {plan.level:.0%} of draws": "loss_low" in table})
