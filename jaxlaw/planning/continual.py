@@ -26,7 +26,7 @@ from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import SHARE, Amount, checked_number, exponential, in_unit, written
 from jaxlaw._result import TARGET
-from jaxlaw._typed import Between, ConfidenceLevel, checked
+from jaxlaw._typed import Between, ConfidenceLevel, NotNegative, check_options, checked
 from jaxlaw.data import (
     AREAS,
     UNKNOWN_BASE_RATE,
@@ -58,6 +58,8 @@ SETTINGS = ("loss_potential", "peak", "replay", "steps")
 #: What a search may move: these, and of a ``wsd`` the share of the steps that decays.
 SEARCHED = (*SETTINGS, "decay")
 Shape = Literal["wsd", "cosine", "linear", "constant"]
+Share = Annotated[float, Between(0, 1)]
+Positive = Annotated[float, Between(0, math.inf, strict=True, must="a number above 0")]
 _LOGARITHMIC = ("peak", "steps")
 _CORPORA = {"pt": "general", "cpt": "domain"}  # as in names, and as in loss curves
 _LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in _CORPORA)
@@ -90,11 +92,14 @@ class Pretraining:
         'wsd'
     """
 
-    steps: float
-    peak: float
+    steps: Positive
+    peak: Positive
     shape: Shape = "wsd"
-    decay: float = 0.2
-    warmup: float = 0
+    decay: Share = 0.2
+    warmup: NotNegative = 0
+
+    def __post_init__(self) -> None:
+        _check_phase(self)
 
 
 @dataclass(frozen=True)
@@ -125,32 +130,18 @@ class ContinualPretraining:
     """
 
     pretraining: Pretraining | Schedule | None
-    steps: float
-    peak: float | None = None
-    loss_potential: float = 0.0
-    replay: float = 0.0
+    steps: Positive
+    peak: Positive | None = None
+    loss_potential: Share = 0.0
+    replay: Share = 0.0
     shape: Shape = "cosine"
-    final: float = 0.0
-    decay: float = 0.2
-    warmup: float = 0
-    start: float = 0.0
+    final: Share = 0.0
+    decay: Share = 0.2
+    warmup: NotNegative = 0
+    start: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        for phase in (self.pretraining, self):
-            if phase is None or isinstance(phase, Schedule):
-                continue
-            if phase.shape not in (shapes := get_args(Shape)):
-                raise UsageError(f"shape is {phase.shape!r}; use {', '.join(shapes)}")
-            if not 0 <= phase.warmup < phase.steps < math.inf:
-                raise UsageError(
-                    f"steps is {phase.steps} and warmup {phase.warmup}; steps are finite and more "
-                    "than those of the warm-up"
-                )
-            checked_number("decay", phase.decay, "fraction")
-            if phase.peak is not None:
-                checked_number("peak", phase.peak)
-        for name in ("loss_potential", "replay", "final"):
-            checked_number(name, getattr(self, name), "fraction")
+        _check_phase(self)
         if self.peak is None and self.pretraining is None:
             raise UsageError("give peak=: without a pre-training there is no rate to go on from")
 
@@ -174,6 +165,14 @@ class ContinualPretraining:
         peak = last if run.peak is None else run.peak
         own = _rates(run, peak, run.final * peak, run.start)
         return for_unknown_base(own) if before is None else schedules.join(before, own)
+
+
+def _check_phase(phase: Pretraining | ContinualPretraining) -> None:
+    check_options(type(phase).__name__, vars(phase), type(phase))
+    if phase.shape not in (shapes := get_args(Shape)):
+        raise UsageError(f"shape is {phase.shape!r}; use {', '.join(shapes)}")
+    if phase.warmup >= phase.steps:
+        raise UsageError(f"steps is {phase.steps}, no more than the {phase.warmup} of the warmup")
 
 
 def _rates(phase: Any, peak: float, final: float, start: float = 0.0) -> Schedule:
@@ -1032,7 +1031,7 @@ def turning_length(
     run: ContinualPretraining,
     *,
     cpt: Any = None,
-    weight: Annotated[float, Between(0, 1)] = 1.0,
+    weight: Share = 1.0,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
