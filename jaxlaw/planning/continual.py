@@ -384,14 +384,12 @@ class _Losses(NamedTuple):
         """Where areas and shares at (points,) settings leave the fitted ranges."""
         with in_float64():
             areas = _compiled_areas(self.layout, self.numbers, dict(at))._asdict()
-        notes, shares = [], (at["replay"], 1 - np.asarray(at["replay"]))
-        for corpus, source, share in zip(_CORPORA, self.sources, shares, strict=False):
-            values, worst = {**areas, "r": share}, {}
-            for name in {*values} & {*source.law.input_names}:
-                each = np.ravel(np.asarray(values[name], float)) / source.units[name]
-                low, high = source.ranges.get(name, (-math.inf, math.inf))
-                worst[name] = each[np.argmax(np.fmax(low - each, each - high))]
-            notes += source_notes(source, corpus, **dict(sorted(worst.items())))
+        values = areas | {"r": at["replay"]}, areas | {"r": 1 - np.asarray(at["replay"])}
+        notes = []
+        for corpus, source, own in zip(_CORPORA, self.sources, values, strict=False):
+            taken = source.inputs_taken(own).items()
+            known = {name: np.squeeze(x) / source.units[name] for name, x in taken}
+            notes += source_notes(source, corpus, **known)
         return notes
 
     def table(self, columns: Mapping[str, np.ndarray], level: float) -> pd.DataFrame:
