@@ -26,7 +26,7 @@ from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import SHARE, Amount, checked_number, exponential, in_unit, written
 from jaxlaw._result import TARGET
-from jaxlaw._typed import Between, ConfidenceLevel, NotNegative, check_options, checked
+from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.data import (
     AREAS,
     UNKNOWN_BASE_RATE,
@@ -58,8 +58,6 @@ SETTINGS = ("loss_potential", "peak", "replay", "steps")
 #: What a search may move: these, and of a ``wsd`` the share of the steps that decays.
 SEARCHED = (*SETTINGS, "decay")
 Shape = Literal["wsd", "cosine", "linear", "constant"]
-Share = Annotated[float, Between(0, 1)]
-Positive = Annotated[float, Between(0, math.inf, strict=True, must="a number above 0")]
 _LOGARITHMIC = ("peak", "steps")
 _CORPORA = {"pt": "general", "cpt": "domain"}  # as in names, and as in loss curves
 _LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in _CORPORA)
@@ -70,7 +68,10 @@ _UNITS = {
         (*_LOSSES, "objective", "weighted", "start", "limit", "rise", "critical_point"), TARGET
     ),
 }  # fmt: skip
-_SHARES = ("loss_potential", "replay", "decay", "weight")
+_DOMAINS = {
+    "steps": "positive", "peak": "positive", "warmup": "nonnegative", "start": "nonnegative",
+    **dict.fromkeys(("decay", "final", "loss_potential", "replay"), "fraction"),
+}  # fmt: skip
 _TRADEOFF = tuple(np.linspace(0, 1, 21))  # weights λ1 along a trade-off
 # Steps of an endless run: every power of its S1 has its limit to rounding, and S1² no overflow.
 _ENDLESS = 1e150
@@ -92,11 +93,11 @@ class Pretraining:
         'wsd'
     """
 
-    steps: Positive
-    peak: Positive
+    steps: float
+    peak: float
     shape: Shape = "wsd"
-    decay: Share = 0.2
-    warmup: NotNegative = 0
+    decay: float = 0.2
+    warmup: float = 0
 
     def __post_init__(self) -> None:
         _check_phase(self)
@@ -130,15 +131,15 @@ class ContinualPretraining:
     """
 
     pretraining: Pretraining | Schedule | None
-    steps: Positive
-    peak: Positive | None = None
-    loss_potential: Share = 0.0
-    replay: Share = 0.0
+    steps: float
+    peak: float | None = None
+    loss_potential: float = 0.0
+    replay: float = 0.0
     shape: Shape = "cosine"
-    final: Share = 0.0
-    decay: Share = 0.2
-    warmup: NotNegative = 0
-    start: NotNegative = 0.0
+    final: float = 0.0
+    decay: float = 0.2
+    warmup: float = 0
+    start: float = 0.0
 
     def __post_init__(self) -> None:
         _check_phase(self)
@@ -172,7 +173,9 @@ class ContinualPretraining:
 
 
 def _check_phase(phase: Pretraining | ContinualPretraining) -> None:
-    check_options(type(phase).__name__, vars(phase), type(phase))
+    for name, domain in _DOMAINS.items():
+        if (value := getattr(phase, name, None)) is not None:
+            checked_number(name, value, domain)
     if phase.shape not in (shapes := get_args(Shape)):
         raise UsageError(f"shape is {phase.shape!r}; use {', '.join(shapes)}")
     if phase.warmup >= phase.steps:
@@ -429,7 +432,7 @@ def _checked(name: str, values: Any, above: float = 0.0) -> np.ndarray:
     """The values of a setting, or of λ1, as float64; raises UsageError on one it cannot have."""
     values = numbers_of(name, values)
     for value in values.flat:
-        checked_number(name, value, "fraction" if name in _SHARES else "positive")
+        checked_number(name, value, _DOMAINS.get(name, "fraction"))
     if not values.size or name == "steps" and values.min() <= above:
         raise UsageError(
             f"{name} is one number or several, steps more than the {above:g} of the warm-up, not "
@@ -698,7 +701,7 @@ def _binding(
         what = {"loss_potential": "loss potential", "peak": "peak LR"}.get(name, name)
         value = exponential(best[name])
         active.append(f"{what} at its {side} bound ({value})")
-        if name not in _SHARES or ends[upper] not in (0, 1):
+        if _DOMAINS[name] != "fraction" or ends[upper] not in (0, 1):
             message = (
                 f"{what} is at the {side} bound of its range, {value}: this is {bound} bound of "
                 f"the best {what}, which may lie beyond it; widen over= where that is possible"
@@ -1003,7 +1006,7 @@ def turning_length(
     run: ContinualPretraining,
     *,
     cpt: Any = None,
-    weight: Share = 1.0,
+    weight: Annotated[float, Between(0, 1)] = 1.0,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
