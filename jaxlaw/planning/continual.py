@@ -68,7 +68,10 @@ _UNITS = {
         (*_LOSSES, "objective", "weighted", "start", "limit", "rise", "critical_point"), TARGET
     ),
 }  # fmt: skip
-_SHARES = ("loss_potential", "replay", "decay", "weight")
+_DOMAINS = {
+    "steps": "positive", "peak": "positive", "warmup": "nonnegative", "start": "nonnegative",
+    **dict.fromkeys(("decay", "final", "loss_potential", "replay"), "fraction"),
+}  # fmt: skip
 _TRADEOFF = tuple(np.linspace(0, 1, 21))  # weights λ1 along a trade-off
 # Steps of an endless run: every power of its S1 has its limit to rounding, and S1² no overflow.
 _ENDLESS = 1e150
@@ -95,6 +98,9 @@ class Pretraining:
     shape: Shape = "wsd"
     decay: float = 0.2
     warmup: float = 0
+
+    def __post_init__(self) -> None:
+        _check_phase(self)
 
 
 @dataclass(frozen=True)
@@ -136,21 +142,7 @@ class ContinualPretraining:
     start: float = 0.0
 
     def __post_init__(self) -> None:
-        for phase in (self.pretraining, self):
-            if phase is None or isinstance(phase, Schedule):
-                continue
-            if phase.shape not in (shapes := get_args(Shape)):
-                raise UsageError(f"shape is {phase.shape!r}; use {', '.join(shapes)}")
-            if not 0 <= phase.warmup < phase.steps < math.inf:
-                raise UsageError(
-                    f"steps is {phase.steps} and warmup {phase.warmup}; steps are finite and more "
-                    "than those of the warm-up"
-                )
-            checked_number("decay", phase.decay, "fraction")
-            if phase.peak is not None:
-                checked_number("peak", phase.peak)
-        for name in ("loss_potential", "replay", "final"):
-            checked_number(name, getattr(self, name), "fraction")
+        _check_phase(self)
         if self.peak is None and self.pretraining is None:
             raise UsageError("give peak=: without a pre-training there is no rate to go on from")
 
@@ -163,17 +155,31 @@ class ContinualPretraining:
             values["loss_potential"] = rates[-1] / rates.max()
         return {name: math.nan if x is None else float(x) for name, x in values.items()}
 
+    def base(self, loss_potential: float) -> Schedule | None:
+        """The rates of pre-training; a Schedule as it is, whatever its loss potential."""
+        pt = self.pretraining
+        if not isinstance(pt, Pretraining):
+            return pt
+        return _rates(pt, pt.peak, loss_potential * pt.peak)
+
     def schedule(self, **settings: float) -> Schedule:
         """Both phases as rates per step (the second alone without a pre-training)."""
         run = dataclasses.replace(self, **settings)
-        before, last = run.pretraining, UNKNOWN_BASE_RATE
-        if isinstance(before, Pretraining):
-            before = _rates(before, before.peak, run.loss_potential * before.peak)
-        if before is not None:
-            last = float(before.rates[-1])
+        before = run.base(run.loss_potential)
+        last = UNKNOWN_BASE_RATE if before is None else float(before.rates[-1])
         peak = last if run.peak is None else run.peak
         own = _rates(run, peak, run.final * peak, run.start)
         return for_unknown_base(own) if before is None else schedules.join(before, own)
+
+
+def _check_phase(phase: Pretraining | ContinualPretraining) -> None:
+    for name, domain in _DOMAINS.items():
+        if (value := getattr(phase, name, None)) is not None:
+            checked_number(name, value, domain)
+    if phase.shape not in (shapes := get_args(Shape)):
+        raise UsageError(f"shape is {phase.shape!r}; use {', '.join(shapes)}")
+    if phase.warmup >= phase.steps:
+        raise UsageError(f"steps is {phase.steps}, no more than the {phase.warmup} of the warmup")
 
 
 def _rates(phase: Any, peak: float, final: float, start: float = 0.0) -> Schedule:
@@ -193,8 +199,8 @@ class Layout(NamedTuple):
     """What a compiled program of a run depends on.
 
     Attributes:
-        base: shape of the pre-training; ``given`` for a Schedule, ``itself`` where this run is it,
-            None where nobody describes it.
+        base: ``given`` for a pre-training, ``itself`` where this run is it, None where nobody
+            describes it.
         shape: shape of the run; ``lines`` for one straight line after another.
     """
 
@@ -204,24 +210,28 @@ class Layout(NamedTuple):
 
 def layout_of(
     run: ContinualPretraining, options: Mapping[str, Any]
-) -> tuple[Layout, dict[str, float]]:
-    """The layout of a run whose areas are counted by ``options``, and its other numbers."""
-    pt, numbers = run.pretraining, {"lambda": options["decay"]}
+) -> tuple[Layout, dict[str, Any]]:
+    """The layout of a run whose areas are counted by ``options``, and its other numbers.
+
+    Areas and rates of a base are straight lines over its loss potential, so that two points of
+    each say all: ``base``, S1, S2, the last rate and the one from which drops count.
+    """
+    numbers: dict[str, Any] = {"lambda": options["decay"]}
     for name in ("carry_momentum", "count_warmup"):
         numbers[name] = float(options[name])
     numbers |= {name: float(getattr(run, name)) for name in ("final", "decay", "warmup", "start")}
-    if isinstance(pt, Pretraining):
-        own = {f"pt_{name}": float(x) for name, x in vars(pt).items() if name != "shape"}
-        return Layout(pt.shape, run.shape), numbers | own
-    if pt is None:
+    if run.pretraining is None:
         return Layout(None, run.shape), numbers
-    end, last = areas_along(pt, np.array([len(pt)]), options), float(pt.rates[-1])
-    drops = -np.diff(pt.rates, prepend=pt.initial_lr)
-    if not options["count_warmup"]:  # drops count even inside a warm-up
-        rise = int(np.argmax(pt.rates)) + 1
-        drops[:rise] = np.maximum(drops[:rise], 0)
-    numbers |= {"S1_pt": float(end["S1"][0]), "S2_pt": float(end["S2"][0])}
-    return Layout("given", run.shape), numbers | {"last": last, "first": last + float(drops.sum())}
+    base = []
+    for potential in (0.0, 1.0):
+        pt = run.base(potential)
+        end, last = areas_along(pt, np.array([len(pt)]), options), float(pt.rates[-1])
+        drops = -np.diff(pt.rates, prepend=pt.initial_lr)
+        if not options["count_warmup"]:  # drops count even inside a warm-up
+            rise = int(np.argmax(pt.rates)) + 1
+            drops[:rise] = np.maximum(drops[:rise], 0)
+        base.append([end["S1"][0], end["S2"][0], last, last + drops.sum()])
+    return Layout("given", run.shape), numbers | {"base": np.array(base)}
 
 
 def counted_as(*sources: Draws) -> dict[str, Any]:
@@ -253,68 +263,34 @@ def final_areas(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any
         at: settings → arrays that broadcast; ``decay`` of a wsd; of the shape ``lines`` the
             ``lines``, (steps, last rate) of one straight line after another.
     """
-    zero, peak, decay = jnp.zeros_like(at["steps"]), at["peak"], numbers["lambda"]
-    counts, warmup, start = numbers["count_warmup"] > 0, numbers["warmup"], numbers["start"]
-    before, skip = (zero, zero), False
-    # The rate that the drops of pre-training count from, and its last one.
-    if layout.base == "itself":  # rises of the first warm-up count or not, falls always do
-        skip = ~counts & (start < peak)
-        first = last = jnp.where((warmup > 0) & ~skip, start, peak)
-    elif layout.base is None:
+    zero, peak, carries = jnp.zeros_like(at["steps"]), at["peak"], numbers["carry_momentum"]
+    warmup, start, skip, S1_pt, S2_pt = numbers["warmup"], numbers["start"], False, zero, zero
+    # The last rate of pre-training, and the one that its drops count from.
+    if layout.base is None:
         first = last = UNKNOWN_BASE_RATE
-    elif layout.base == "given":
-        first, last = numbers["first"], numbers["last"]
-        before = numbers["S1_pt"] + zero, numbers["S2_pt"] + zero
+    elif layout.base == "itself":  # rises of the first warm-up count or not, falls always do
+        skip = (numbers["count_warmup"] == 0) & (start < peak)
+        first = last = jnp.where((warmup > 0) & ~skip, start, peak)
     else:
-        highest, rising = numbers["pt_peak"], numbers["pt_warmup"]
-        last = highest if layout.base == "constant" else at["loss_potential"] * highest
-        first = jnp.where((rising > 0) & counts, 0.0, highest)
-        before = _phase(
-            layout.base, before, (first, decay), ~counts, (rising, 0.0, highest),
-            numbers["pt_steps"], last, numbers["pt_decay"],
-        )  # fmt: skip
+        ends, potential = zip(*numbers["base"], strict=True), at.get("loss_potential", 0.0)
+        S1_pt, S2_pt, last, first = (none + potential * (all_ - none) for none, all_ in ends)
     peak = jnp.where(jnp.isnan(peak), last, peak)  # without a re-warm-up
-    final = peak if layout.shape == "constant" else numbers["final"] * peak
     # With its momentum carried over, S2 goes on as if there were no boundary.
-    carried = numbers["carry_momentum"] * before[1]
-    reference = jnp.where(numbers["carry_momentum"] > 0, first, last)
-    S1, S2 = _phase(
-        layout.shape, (zero, carried), (reference, decay), skip, (warmup, start, peak),
-        at["steps"], final, at.get("decay", numbers["decay"]), at.get("lines"),
-    )  # fmt: skip
-    return PhaseAreas(before[0], S1, before[1], S2 - carried)
+    carried, counting = carries * S2_pt, (jnp.where(carries > 0, first, last), numbers["lambda"])
+    S1, S2 = _piece((zero, carried + zero), warmup, start, peak, counting)
+    areas, left, lines = (S1, jnp.where(skip, 0.0, S2)), at["steps"] - warmup, at.get("lines")
+    if lines is None:
+        decay = at.get("decay", numbers["decay"]) if layout.shape == "wsd" else 1.0
+        final = peak if layout.shape == "constant" else numbers["final"] * peak
+        lines = [((1 - decay) * left, peak)] * (layout.shape == "wsd") + [(decay * left, final)]
+    for n, end in lines:
+        areas = _piece(areas, n, peak, end, counting, layout.shape == "cosine")
+        peak = end
+    S1, S2 = areas
+    return PhaseAreas(S1_pt + zero, S1, S2_pt + zero, S2 - carried)
 
 
 _compiled_areas = compiled(static_argnames="layout")(final_areas)
-
-
-def _phase(
-    shape: str, areas: tuple[Any, Any], counting: tuple[Any, Any], skip: Any,
-    warmup: tuple[Any, Any, Any], steps: Any, final: Any, decay: Any, lines: Any = None,
-) -> tuple[Any, Any]:  # fmt: skip
-    """S1 and S2 after a phase.
-
-    Args:
-        shape: shape of its rates after the warm-up.
-        areas: those before it.
-        counting: the rate that its drops count from, and λ.
-        skip: whether the changes of the warm-up do not count.
-        warmup: steps of a line, none or more, and the rates from which and to which it goes.
-        steps: number of steps, warm-up included.
-        final: last rate.
-        decay: share of the steps after the warm-up that decays (``wsd``).
-        lines: steps and last rate of each piece after the warm-up (``lines``).
-    """
-    rising, start, peak = warmup
-    S1, S2 = _piece(areas, rising, start, peak, counting)
-    areas, left = (S1, jnp.where(skip, 0.0, S2)), steps - rising
-    if shape != "lines":
-        falling = decay * left if shape == "wsd" else left
-        lines = [((1 - decay) * left, peak)] * (shape == "wsd") + [(falling, final)]
-    for n, end in lines:
-        areas = _piece(areas, n, peak, end, counting, shape == "cosine")
-        peak = end
-    return areas
 
 
 def _piece(
@@ -356,7 +332,7 @@ class _Losses(NamedTuple):
     sources: tuple[Draws, ...]
     run: ContinualPretraining
     layout: Layout
-    numbers: dict[str, float]
+    numbers: dict[str, Any]
     inputs: tuple[dict[str, float], ...]  # of each loss beside areas and r, in its law's own units
 
     def arguments(self, params: Callable[[np.ndarray], np.ndarray]) -> tuple[Any, ...]:
@@ -384,15 +360,13 @@ class _Losses(NamedTuple):
     def notes(self, at: Mapping[str, Any]) -> list[Note]:
         """Where areas and shares at (points,) settings leave the fitted ranges."""
         with in_float64():
-            areas = _compiled_areas(self.layout, self.numbers, dict(at))._asdict()
-        notes, shares = [], (at["replay"], 1 - np.asarray(at["replay"]))
-        for corpus, source, share in zip(_CORPORA, self.sources, shares, strict=False):
-            values, worst = {**areas, "r": share}, {}
-            for name in {*values} & {*source.law.input_names}:
-                each = np.ravel(np.asarray(values[name], float)) / source.units[name]
-                low, high = source.ranges.get(name, (-math.inf, math.inf))
-                worst[name] = each[np.argmax(np.fmax(low - each, each - high))]
-            notes += source_notes(source, corpus, **dict(sorted(worst.items())))
+            areas = jax.device_get(_compiled_areas(self.layout, self.numbers, dict(at)))._asdict()
+        values = areas | {"r": at["replay"]}, areas | {"r": 1 - np.asarray(at["replay"])}
+        notes = []
+        for corpus, source, own in zip(_CORPORA, self.sources, values, strict=False):
+            taken = source.inputs_taken(own).items()
+            known = {name: np.squeeze(x) / source.units[name] for name, x in taken}
+            notes += source_notes(source, corpus, **known)
         return notes
 
     def table(self, columns: Mapping[str, np.ndarray], level: float) -> pd.DataFrame:
@@ -458,7 +432,7 @@ def _checked(name: str, values: Any, above: float = 0.0) -> np.ndarray:
     """The values of a setting, or of λ1, as float64; raises UsageError on one it cannot have."""
     values = numbers_of(name, values)
     for value in values.flat:
-        checked_number(name, value, "fraction" if name in _SHARES else "positive")
+        checked_number(name, value, _DOMAINS.get(name, "fraction"))
     if not values.size or name == "steps" and values.min() <= above:
         raise UsageError(
             f"{name} is one number or several, steps more than the {above:g} of the warm-up, not "
@@ -727,7 +701,7 @@ def _binding(
         what = {"loss_potential": "loss potential", "peak": "peak LR"}.get(name, name)
         value = exponential(best[name])
         active.append(f"{what} at its {side} bound ({value})")
-        if name not in _SHARES or ends[upper] not in (0, 1):
+        if _DOMAINS[name] != "fraction" or ends[upper] not in (0, 1):
             message = (
                 f"{what} is at the {side} bound of its range, {value}: this is {bound} bound of "
                 f"the best {what}, which may lie beyond it; widen over= where that is possible"

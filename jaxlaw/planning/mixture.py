@@ -284,8 +284,8 @@ def optimal_mixture_data_limited(
     notes, bound = [], "domain tokens"
     if math.isnan(share[0]):
         message = (
-            "the loss falls without end as the other corpus is added: minimise over r and D under "
-            "a Corpus, with a limit on D, says how much of it a longest run takes"
+            "the loss falls without end as the other corpus is added: limit the tokens in all, by "
+            "minimise with over={'r': None, 'D': (None, most)} and a Corpus"
         )
         notes = [Note("out-of-reach", "error", message)]
     elif share[0] == 1:

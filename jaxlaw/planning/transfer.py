@@ -30,7 +30,6 @@ from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import Cost
 from jaxlaw.planning._frame import (
     MISSING,
-    checked_compute,
     checked_input,
     fewest_degrees,
     law_inputs_of_each,
@@ -50,7 +49,6 @@ from jaxlaw.planning._optimise import (
     epochs_notes,
     flops,
     for_each_draw,
-    log_tokens,
     loss_at,
     losses_at,
     root,
@@ -244,7 +242,6 @@ def break_even(
     continual: Any,
     *,
     N: Amount | None = None,
-    compute: Amount | None = None,
     cost: Cost | None = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
@@ -255,8 +252,7 @@ def break_even(
         scratch: fit of the loss over N and D, from scratch: a Fit, (law, params), or a bootstrap.
         continual: fit of the loss over N and D, from a base.
         N: size at which the two are compared, over the tokens.
-        compute: budget in FLOPs at which they are compared, over the size. Without a size and
-            a budget they are compared over the budget, each at its own best size.
+            Without a size they are compared over the budget, each at its own best size.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
         at: values of the laws' other inputs: each law takes those that it has.
         level: confidence level of the intervals.
@@ -266,13 +262,13 @@ def break_even(
         continual run, where budgets are compared), ``compute`` in FLOPs, infinite for ``always``
         and ``never``, the ``loss`` of both, and the facts ``pays``, where continual training has
         the lower loss: ``below`` or ``above`` this point, ``always`` or ``never``, and ``along``,
-        over what they were compared: ``D``, ``N`` or ``compute``. Intervals are of the draws that
+        over what they were compared: ``D`` or ``compute``. Intervals are of the draws that
         break even on the same side. Where the two cross more than once, it is the crossing nearest
         the fitted range of the continual runs, and there is the note ``several-solutions``; within
         it, or where no range is known, the first at which continual training stops paying.
 
     Raises:
-        UsageError: N and compute together, or an input of a law that is missing.
+        UsageError: an input of a law that is missing.
 
     Example:
         >>> fits = [jl.published()[f"zheng-2024-{base}"] for base in ("scratch", "cpt")]
@@ -286,20 +282,14 @@ def break_even(
     both = as_draws(scratch, continual)
     for source in both:
         require_inputs(source, "N", "D")
-    if N is not None and compute is not None:
-        raise UsageError("give N or compute, not both: the two fix the run")
     others, ours = law_inputs_of_each(both, at, ("N", "D")), both[1]
     scale, cost = {name: ours.scale(name) for name in ("N", "D")}, total_cost(cost, ours)
-    # The two losses are compared along one line: over D at a size, over N at a budget, or over
-    # budgets, each law at its own best size.
-    along, fixed, limits = "compute", 0.0, BUDGETS
+    # The two losses are compared along one line: over D at a size, or over budgets, each law at its
+    # own best size.
+    along, log_N, limits = "compute", 0.0, BUDGETS
     if N is not None:
         along, limits = "D", SEARCH_LIMITS["D"]
-        fixed = math.log(checked_input(ours, "N", N) * scale["N"])
-    elif compute is not None:
-        along, fixed = "N", math.log(compute := checked_compute(compute))
-        least, most = SEARCH_LIMITS["N"]
-        limits = (least, min(most, compute / (6 * SEARCH_LIMITS["D"][0])))
+        log_N = math.log(checked_input(ours, "N", N) * scale["N"])
     with np.errstate(divide="ignore"):
         seen = {n: np.log(np.multiply(ours.ranges.get(n, math.nan), scale[n])) for n in scale}
     fitted = (seen | {"compute": math.log(6) + seen["N"] + seen["D"]})[along]
@@ -307,7 +297,7 @@ def break_even(
         fitted = (-math.inf, math.inf)
     log_N, log_D, loss, side, count = _crossings(
         tuple(source.law for source in both), cost, along, tuple(source.values for source in both),
-        fixed, tuple(map(math.log, limits)), tuple(fitted), others,
+        log_N, tuple(map(math.log, limits)), tuple(fitted), others,
     )  # fmt: skip
     # A draw counts where it pays on the same side as the fit: others cross elsewhere, or nowhere,
     # and an interval over both sides would mean nothing.
@@ -335,7 +325,7 @@ def break_even(
     if crosses[0]:
         rest = ", ".join(f"{{{name}}}" for name in ("N", "D", "compute") if name != along)
         sentence = f"continual training pays {pays} {{{along}}} ({rest}, loss {{loss}})"
-    given = ["N"] * (N is not None) + ["compute"] * (compute is not None or not crosses[0])
+    given = ["N"] * (N is not None) + ["compute"] * (not crosses[0])
     return plan_answer(
         "break even", sentence, ours, values, level=level, degrees=fewest_degrees(both),
         at={**(at or {}), **run}, given=given, notes=notes, facts={"pays": pays, "along": along},
@@ -435,7 +425,7 @@ def _notes_of_both(both: Sequence[Draws], *runs: Mapping[str, float]) -> list[No
 
 @for_each_draw("laws", "along")
 def _crossings(
-    laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, fixed: Any, limits: Any,
+    laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, log_N: Any, limits: Any,
     fitted: Any, others: Any,
 ) -> Any:  # fmt: skip
     """Log N, log D and loss of the crossing nearest to the fitted range, its side, and how many.
@@ -446,8 +436,7 @@ def _crossings(
     def run(k: int, x: Any) -> Any:
         if along == "compute":
             return best_size(laws[k], params[k], x, others[k], cost)
-        at = (fixed, x) if along == "D" else (x, log_tokens(cost, x, fixed))
-        return *at, loss_at(laws[k], params[k], *at, others[k])
+        return log_N, x, loss_at(laws[k], params[k], log_N, x, others[k])
 
     def behind(x: Any) -> Any:
         """How far continual is above scratch, beyond rounding."""

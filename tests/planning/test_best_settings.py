@@ -56,7 +56,6 @@ def test_a_batch_that_was_not_varied_is_no_optimum():
 @pytest.mark.parametrize(
     "runs, over, error, message",
     [
-        (sweep(1e-3).drop(columns="batch"), ["lr", "batch"], DataError, "batch"),
         (sweep(1e-3).assign(lr=-1.0), ["lr"], DataError, "lr"),
         (sweep(1e-3), ["rate"], UsageError, "not over 'rate'"),
     ],

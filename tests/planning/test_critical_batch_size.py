@@ -99,7 +99,6 @@ def test_each_draw_has_its_own_loss_and_the_same_tokens():
     "fit,options,message",
     [
         (("chinchilla", simulate.TRUTHS["chinchilla"]), {}, "has no input batch"),
-        (LAW, {"overhead": 0.0}, "above 0, such as 0.2"),
         (LAW, {"at": AT | {"lr": 1e-3}}, "searches lr itself"),
     ],
 )

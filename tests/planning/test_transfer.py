@@ -29,7 +29,7 @@ def test_a_loss_that_scratch_never_reaches():
     assert plan.loss < floor
     assert plan.scratch_D == np.inf and plan.transferred == np.inf and plan.saved == 1
     assert [(n.code, n.severity) for n in plan.notes] == [("out-of-reach", "error")]
-    many = planning.data_transferred(drawn(SCRATCH), CONTINUAL, N=1e9, D=1e16)
+    many = planning.data_transferred(drawn(SCRATCH), CONTINUAL, N=1e9, D=1e18)
     assert np.isinf(many.draws["scratch_D"]).any() and np.isfinite(many.scratch_D)
     (note,) = (note for note in many.notes if note.code == "draws-disagree")
     assert "have an infinite number of tokens from scratch" in note.message

@@ -44,14 +44,13 @@ def balance(plan: Answer, ax: Axes, *, setting: str | None = None) -> Axes:
     setting = setting or next(name for name in _LABELS if name in table)
     if setting == "replay":
         ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle="--")
-        write(
-            ax, "share = weight", (0.1, 0.12), rotation=45, rotation_mode="anchor",
-            transform_rotates_text=True, va="bottom",
-        )  # fmt: skip
     curve(ax, table, "weight", setting, BLUE, marker="o", markersize=3)
     if setting in ("peak", "steps"):
         log_axis(ax.yaxis, words=setting == "steps")
-    title = what_is_drawn({f"band: {plan.level:.0%} of draws": f"{setting}_low" in table})
+    title = what_is_drawn({
+        f"band: {plan.level:.0%} of draws": f"{setting}_low" in table,
+        "dashed: share = weight": setting == "replay",
+    })  # fmt: skip
     label = "λ1, the weight of the pre-training corpus"
     return finish(ax, label, f"best {_LABELS[setting]}", title)
 
@@ -75,15 +74,9 @@ def continual_run(plan: Answer, ax: Axes) -> Axes:
         ax.plot([left, right], [plan.loss_cpt] * 2, color=RED, linewidth=1.2, zorder=4)
         ax.plot([plan.loss_pt] * 2, [low, high], color=RED, linewidth=1.2, zorder=4)
     ax.margins(0.12)
-    # A curve that falls and flattens leaves room above it to the right, and below it to the left.
-    left = ax.transLimits.transform((plan.loss_pt, plan.loss_cpt))[0] < 0.5
-    side = {"xytext": (8, 8), "va": "bottom"} if left else {"xytext": (-8, -8), "va": "top"}
-    answer(
-        ax, plan.loss_pt, plan.loss_cpt,
-        f"{count_in_words(plan.tokens)} tokens, {percent(plan.replay)} replay\n"
-        f"losses {plan.loss_pt:.3f} and {plan.loss_cpt:.3f}",
-        s=44, zorder=5, ha="left" if left else "right", **side,
-    )  # fmt: skip
+    text = f"{count_in_words(plan.tokens)} tokens, {percent(plan.replay)} replay\n"
+    text += f"losses {plan.loss_pt:.3f} and {plan.loss_cpt:.3f}"
+    answer(ax, plan.loss_pt, plan.loss_cpt, text, s=44, zorder=5)
     said = {
         f"curve: best settings over λ1, here {plan.weight:g}": True,
         "dots: runs": len(runs) > 0,

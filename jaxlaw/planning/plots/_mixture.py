@@ -1,4 +1,4 @@
-"""Pictures of mixtures: trade-offs, weights of corpora and replay."""
+"""Pictures of mixtures: trade-offs and weights of corpora."""
 
 from __future__ import annotations
 
