@@ -151,7 +151,8 @@ def influence(
     table = jl.influence(law, runs, on, groups=groups, **options)
     order = (table / table.abs().max()).abs().max(axis=1).sort_values(ascending=False).index
     return Answer(
-        kind="influence", sentence=f"{table.index.name} {order[0]} moves the estimates most",
+        kind="influence",
+        sentence=f"the estimates move most without {table.index.name} {order[0]}",
         tables={"influence": table.loc[order].reset_index()},
     )  # fmt: skip
 
