@@ -196,7 +196,7 @@ class Result:
             label: name for ``\ref``, such as ``tab:study``.
 
         Raises:
-            UsageError: it has neither numbers nor a table, or the label is none.
+            UsageError: it has neither numbers nor a table.
         """
         tables = self._all_shown() if table is None else [self.readable(table)]
         if not tables:
