@@ -194,15 +194,9 @@ def _shown(result: Result) -> list[Any]:
     """Numbers with their intervals, words, tables, notes."""
     parts: list[Any] = []
     if numbers := result.quantities:
-        level = f"{getattr(result, 'level', 0.95):.0%}"
-        rows = [
-            (name.replace("_", " "), f"{one.value:.6g}", one.low, one.high, str(one))
-            for name, one in numbers.items()
-        ]
-        head = ("quantity", "value", f"{level} from", "to", "with its unit")
-        if not any(one.interval for one in numbers.values()):
-            rows, head = [(*row[:2], row[-1]) for row in rows], (*head[:2], head[-1])
-        parts.append(table(head, rows, "In the units of the runs", words=(len(head) - 1,)))
+        rows = [(name.replace("_", " "), one.number, one.interval) for name, one in numbers.items()]
+        head = ("quantity", "value", f"{getattr(result, 'level', 0.95):.0%} interval")
+        parts.append(table(head, rows, "With their units"))
     facts = getattr(result, "facts", {}).items()
     if words := [(n.replace("_", " "), one) for n, one in facts if one and isinstance(one, str)]:
         parts.append(pairs(words, "In words"))
