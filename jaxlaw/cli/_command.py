@@ -12,7 +12,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -384,19 +384,13 @@ def _described(function: Callable[..., Any]) -> dict[str, str]:
     beside = [one for one in vars(module).values() if inspect.isfunction(one)]
     found: dict[str, str] = {}
     for one in (jl.read_runs, jl.read_loss_curves, jl.fit, *beside, function):
-        for name, text in _args(inspect.getdoc(one) or ""):
-            if one is function or name not in found:
-                found[name] = text
+        _, _, section = (inspect.getdoc(one) or "").partition("\nArgs:\n")
+        section = section.partition("\n\n")[0]
+        for names, text in re.findall(r"^    (\S[^:\n]*): (.*(?:\n     .*)*)", section, re.M):
+            words = _plain(" ".join(text.split()))
+            sentence = re.split(r"(?<!App)(?<!Fig)(?<!eq)\.\s", words, maxsplit=1)[0].rstrip(".")
+            first = sentence[:1].upper() if sentence[:1].isascii() else sentence[:1]
+            for name in (name.strip(" *") for name in names.split(",")):
+                if one is function or name not in found:
+                    found[name] = first + sentence[1:] + "."
     return found
-
-
-def _args(doc: str) -> Iterator[tuple[str, str]]:
-    """(argument, first sentence of its description) of the section ``Args`` of a docstring."""
-    _, _, section = doc.partition("\nArgs:\n")
-    section = section.partition("\n\n")[0]
-    for names, text in re.findall(r"^    (\S[^:\n]*): (.*(?:\n     .*)*)", section, re.M):
-        words = _plain(" ".join(text.split()))
-        sentence = re.split(r"(?<!App)(?<!Fig)(?<!eq)\.\s", words, maxsplit=1)[0].rstrip(".")
-        first = sentence[:1].upper() if sentence[:1].isascii() else sentence[:1]
-        for name in names.split(","):
-            yield name.strip(" *"), first + sentence[1:] + "."

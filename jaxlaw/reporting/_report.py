@@ -101,7 +101,16 @@ def report(
     for plan in plans:
         if not isinstance(plan, Result):
             raise UsageError(f"a plan is an answer of jaxlaw.planning, not {type(plan).__name__}")
-    levels = sorted({one.level for one in plans if _has_level(one)})
+    # Of those with intervals, which can be stated at another level of forecasts and profiles alone.
+    levels = sorted({
+        one.level
+        for one in plans
+        if not (isinstance(one, Forecast) or _is_profile(one))
+        and (
+            getattr(one, "interval", None)
+            or any(str(name).endswith("_low") for table in one.tables.values() for name in table)
+        )
+    })  # fmt: skip
     if level is None:
         level = (levels or [getattr(result, "level", 0.95)])[0]
     check_level(level)
@@ -160,13 +169,6 @@ def report(
     if out is not None:
         write_atomic(out, lambda file: file.write_text(text, "utf-8"))
     return text
-
-
-def _has_level(plan: Result) -> bool:
-    """Whether a plan has intervals that cannot be stated at another level."""
-    columns = [str(name) for frame in plan.tables.values() for name in frame]
-    known = bool(getattr(plan, "interval", None)) or any(n.endswith("_low") for n in columns)
-    return known and not (isinstance(plan, Forecast) or _is_profile(plan))
 
 
 def _is_profile(result: Any) -> bool:
