@@ -194,7 +194,7 @@ def test_ledgers_that_make_no_sense_are_refused(tmp_path):
     assert ledger_prior([Fitted(ladder(1.5)), Fitted(other)], "c4").evaluation == "c4"
     with pytest.raises(jl.DataError, match="evaluation="):
         ledger_prior([])
-    with pytest.raises(jl.UsageError, match="cannot write"):
+    with pytest.raises(jl.UsageError, match="no folder"):
         ledger_prior(tmp_path / "none")
     (tmp_path / "notes.json").write_text("{}")
     with pytest.raises(jl.DataError, match="say nothing of a next experiment"):
