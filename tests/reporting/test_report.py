@@ -208,9 +208,9 @@ def test_all_intervals_of_a_page_have_one_level():
     plan = planning.allocation(made, 6 * 2e10 * 4e11, level=0.8)
     page = Seen(jl.report(made, plans=[plan]))
     heads = [
-        cell for row in page.rows for cell in row if re.fullmatch(r"\d+ ?% (from|of .*)", cell)
+        cell for row in page.rows for cell in row if re.fullmatch(r"\d+ ?% (interval|of .*)", cell)
     ]
-    assert set(heads) == {"80 % of estimate", "80% from"}
+    assert set(heads) == {"80 % of estimate", "80% interval"}
     low, high = made.interval(0.8)
     assert any(f"{low[0]:.4g} to {high[0]:.4g}" in row for row in page.rows)
     with pytest.raises(UsageError, match="intervals of 90%, a plan of 80%"):
