@@ -11,7 +11,6 @@ import importlib
 import sys
 from collections.abc import Callable
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 
@@ -36,10 +35,9 @@ def face(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], l
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, own = homes[name]
-        if home == package:  # a module of it: to ask the package for it would lead here again
-            value = importlib.import_module(f"{home}.{own}")
-        else:
-            value = _import_member(home, own)
+        # A module of the package itself: to ask the package for it would lead here again.
+        value = None if home == package else getattr(importlib.import_module(home), own, None)
+        value = importlib.import_module(f"{home}.{own}") if value is None else value
         setattr(module, name, value)
         return value
 
@@ -60,12 +58,3 @@ def listed(package: str) -> dict[str, tuple[str, str]]:
         if ast.unparse(block.test) == "TYPE_CHECKING" and isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-
-
-def _import_member(home: str, name: str) -> Any:
-    """A member of a module, or a module of a package."""
-    module: ModuleType = importlib.import_module(home)
-    try:
-        return getattr(module, name)
-    except AttributeError:
-        return importlib.import_module(f"{home}.{name}")

@@ -76,36 +76,27 @@ def write_atomic(path: str | Path, write: Callable[[Path], Any]) -> None:
     Raises:
         UsageError: the file cannot be written; says why.
     """
+    beside = None
     try:
-        _write_then_replace(Path(os.path.realpath(path)), write)
-    except JaxlawError:
-        raise
-    except TypeError as error:
-        raise UsageError(f"cannot write {path!r}: give the path of a file ({error})") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        if isinstance(error, IsADirectoryError) or os.path.isdir(path):
-            reason = "it is a folder; name a file in it"
-        elif isinstance(error, FileNotFoundError):
-            reason = f"there is no folder {Path(path).parent}"
-        shown = path if str(path).strip() else repr(str(path))
-        raise UsageError(f"cannot write {shown}: {reason}") from None
-
-
-def _write_then_replace(target: Path, write: Callable[[Path], Any]) -> None:
-    if target.exists() and not target.is_file():
-        write(target)
-        return
-    beside = target.with_name(f".jaxlaw-{uuid4().hex}{target.suffix}")
-    try:
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():
+            write(target)
+            return
+        beside = target.with_name(f".jaxlaw-{uuid4().hex}{target.suffix}")
         write(beside)
         with beside.open("rb") as file:
             os.fsync(file.fileno())  # a disk may notice only now that it is full
         if target.exists():
             shutil.copymode(target, beside)
         os.replace(beside, target)
+    except JaxlawError:
+        raise
+    except (OSError, TypeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot write {str(path)!r}: {reason}") from None
     finally:
-        beside.unlink(missing_ok=True)
+        if beside is not None:
+            beside.unlink(missing_ok=True)
 
 
 def kind_of(record: Mapping[str, Any]) -> str | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from jaxlaw.errors import UsageError
-
 _SPECIAL = {
     "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
@@ -70,15 +68,7 @@ def latex_table(
         columns: alignment of the columns, such as ``lrl``.
         caption: text below the table, in LaTeX.
         label: name of the table for ``\ref``; empty for none.
-
-    Raises:
-        UsageError: a label that LaTeX does not read.
     """
-    if set(label) & set("\\{}%#"):
-        raise UsageError(
-            f"label is a name such as tab:fit, without \\, {{, }}, % and #, not {label!r}",
-            argument="label", value=label,
-        )  # fmt: skip
     named = [rf"\label{{{label}}}"] if label else []
     lines = [
         r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule",

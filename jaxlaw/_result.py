@@ -167,8 +167,8 @@ class Result:
         """Its numbers as a table, then its tables, as a notebook shows them."""
         rows = [(name, one.number, one.interval) for name, one in self.quantities.items()]
         head = ["quantity", "value", f"{self._level} interval"]
-        numbers = pd.DataFrame(rows, columns=head if any(row[2] for row in rows) else None)
-        numbers = numbers.set_axis(head[: numbers.shape[1]], axis=1)
+        numbers = pd.DataFrame(rows, columns=head)
+        numbers = numbers.loc[:, (numbers != "").any()]  # intervals, where there are any
         tables = [self.readable(table) for table in self.shown().values()]
         return [numbers] * bool(rows) + tables
 
@@ -196,7 +196,7 @@ class Result:
             label: name for ``\ref``, such as ``tab:study``.
 
         Raises:
-            UsageError: it has neither numbers nor a table, or the label is none.
+            UsageError: it has neither numbers nor a table.
         """
         tables = self._all_shown() if table is None else [self.readable(table)]
         if not tables:

@@ -308,9 +308,9 @@ def load(value: Any, hint: Any, name: str) -> Any:
             if all(isinstance(cell, float) for cell in cells if cell not in NOT_FINITE):
                 table[column] = [float(cell) for cell in cells]
         return table
-    kinds = typing.get_type_hints(hint, include_extras=True)
+    hints = typing.get_type_hints(hint, include_extras=True)
     record = only(load(value, dict[str, Any], name), in_files(hint), f"{name}.")
-    return hint(**{k: load(item, kinds[k], f"{name}.{k}") for k, item in record.items()})
+    return hint(**{k: load(item, hints[k], f"{name}.{k}") for k, item in record.items()})
 
 
 def only(record: dict[str, Any], names: Sequence[str], where: str) -> dict[str, Any]:

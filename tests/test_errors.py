@@ -61,21 +61,6 @@ def test_an_empty_cell_and_the_first_of_several(tmp_path):
     assert type(error.value) is float  # no number of numpy
 
 
-@pytest.mark.parametrize(
-    ("text", "row", "column"),
-    [
-        ("N,D,loss\n1e8,2e9\n", 2, None),
-        ("N,D,loss\n1e8,2e9,3\n1e8,2e9,3,4\n", 3, None),
-        ("N,N,loss\n1,2,3\n", None, "N"),
-        ("N,D\n1,2\n", None, "loss"),
-    ],
-)
-def test_what_is_wrong_with_a_file_as_a_whole(tmp_path, text, row, column):
-    (path := tmp_path / "runs.csv").write_text(text)
-    error = error_of(lambda: jl.read_runs(path).observations("chinchilla"))
-    assert (error.file, error.row, error.column) == (str(path), row, column)
-
-
 def test_shares_units_and_weights(tmp_path):
     runs = {"N": [1e9] * 3, "D": [1e10] * 3, "r": [0.2, 1.5, 0.4], "loss": [3.0, 2.9, 2.8]}
     error = error_of(jl.fit, "dcpt", runs)

@@ -8,10 +8,9 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import planning
 from jaxlaw.cli._show import _in_shell
-from jaxlaw.notes import LOOSE_FIT, REMEDIES, Note, largest_run_step, remedy_of
+from jaxlaw.notes import REMEDIES, Note, largest_run_step, remedy_of
 from tests.fixtures.command_files import a_forecast
 from tests.fixtures.drawn_laws import DOMAIN, TRUTHS, drawn
-from tests.test_notes import texts_of_notes
 
 
 def known(pair=("chinchilla", TRUTHS["chinchilla"])):
@@ -38,11 +37,6 @@ OTHER = Note("unidentifiable", "warning", "rely on predictions")
 )
 def test_it_is_the_remedy_of_the_note_that_decides_most(notes, code):
     assert remedy_of(notes) == REMEDIES.get(code, "")
-
-
-def test_every_remedy_is_of_a_note_that_there_is():
-    texts = {text for _, text in texts_of_notes()}
-    assert {*REMEDIES} <= {*texts, LOOSE_FIT}
 
 
 def test_far_from_the_runs_a_plan_says_what_would_narrow_it():

@@ -1,20 +1,10 @@
 """Notes: which decide, which plans inherit, and the order in which results list them."""
 
-import ast
-import inspect
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw.data import ReadingOptions
-from jaxlaw.fitting import FitKeywords
 from jaxlaw.notes import Note, by_weight, in_brief
-from tests.fuzz.calls import public_functions
-
-PACKAGE = Path(jl.__file__).parent
 
 
 @pytest.mark.parametrize(
@@ -76,39 +66,6 @@ def test_a_saved_fit_keeps_what_plans_inherit(tmp_path):
     fit = jl.published()["hoffmann-2022"]
     fit.save(tmp_path / "fit.json")
     assert jl.load(tmp_path / "fit.json").notes == fit.notes
-
-
-def texts_of_notes():
-    """(module, text) of every text in the modules that make notes; docstrings left out."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        nodes = list(ast.walk(tree))
-        if not any(getattr(getattr(node, "func", None), "id", "") == "Note" for node in nodes):
-            continue
-        documented = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-        for node in nodes:
-            if isinstance(node, ast.Constant) and id(node) not in documented:
-                if isinstance(node.value, str):
-                    yield path.name, node.value
-
-
-def test_what_notes_advise_exists():
-    """``name=`` is an argument of a public function; options of the shell have these names."""
-    public = [jl.read_runs, jl.read_loss_curves, ReadingOptions, FitKeywords]
-    public += [jl.forecasting.score]
-    public += public_functions().values()
-    for kind in (jl.LossCurves, jl.Runs, jl.FittedLaw):
-        public += [value for value in vars(kind).values() if inspect.isfunction(value)]
-    arguments = {name for one in public for name in getattr(one, "__annotations__", {})}
-    advised = []
-    for module, text in texts_of_notes():
-        for name in re.findall(r"(?<![\w.-])([a-z_]\w*)=(?!=)", text):
-            assert name in arguments, f"{module}: {name}= in {text!r}"
-            advised.append(name)
-        for option in re.findall(r"(?<![\w-])--([a-z][a-z-]*)", text):
-            assert option.replace("-", "_") in arguments, f"{module}: --{option} in {text!r}"
-    assert len(advised) > 50 and "groups" in advised
-    assert "weight 0" not in " ".join(text for _, text in texts_of_notes() if "leave out" in text)
 
 
 def test_a_summary_has_two_notes_whole():

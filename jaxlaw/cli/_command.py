@@ -12,7 +12,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -37,7 +37,9 @@ _SAVED = frozenset(
 _TABLES = frozenset(("runs", "table", "candidates", "checkpoints", "observed", "transfers"))
 _FIRST = _SAVED | _TABLES | {"law", "laws", "fits", "forecasts", "schedule"}
 #: Arguments whose texts hold commas and colons of their own.
-_VERBATIM = frozenset(("where", "weight", "target", "last_of", "schedule", "tasks", "work_dir"))
+_VERBATIM = frozenset(
+    ("where", "weight", "target", "last_of", "schedule", "tasks", "work_dir", "folds")
+)
 _PYTHON_ONLY = frozenset(("progress", "name", "out"))  # --quiet, the file's own name, --out
 _CURVES = ("schedule", "first_step", "S1_before", "fill", "batch")  # how loss curves are read
 
@@ -136,10 +138,13 @@ def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
             found[name] = inspect.Parameter(
                 name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
             )
+    # A function or an executor can only be made in Python.
     return {
         name: one
         for name, one in found.items()
-        if name not in _PYTHON_ONLY and not _is_code(one.annotation)
+        if name not in _PYTHON_ONLY
+        and {getattr(kind, "__name__", "") for kind in _origins(one.annotation)}
+        not in ({"Callable"}, {"Executor"}, {"Callable", "Executor"})
     }
 
 
@@ -155,15 +160,6 @@ def _union(hint: Any) -> list[Any]:
     if get_origin(hint) in (typing.Union, types.UnionType):
         return [one for part in get_args(hint) for one in _union(part)]
     return [] if hint is type(None) else [hint]
-
-
-def _is_code(hint: Any) -> bool:
-    """Whether a value can only be made in Python: a function, an executor."""
-    kinds = _union(hint)
-    return bool(kinds) and all(
-        get_origin(kind) is collections.abc.Callable or getattr(kind, "__name__", "") == "Executor"
-        for kind in kinds
-    )
 
 
 def _origins(hint: Any) -> set[Any]:
@@ -196,12 +192,25 @@ def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Paramete
             ),
         ]
         return one.replace(kind=one.POSITIONAL_ONLY, annotation=kind)
+    # How a text is written that the parser does not read.
+    origins = _origins(hint)
+    metavar = "VALUE" if origins == {float, str} else None
+    for kind, written in ((tuple, "LOW:HIGH"), (collections.abc.Sequence, "LIST")):
+        metavar = written if kind in origins else metavar
+    # Among the function's own arguments, or among those that many share.
+    group = _OF_CURVES if name in _CURVES else _SEARCH
+    if name in ("decay", "carry_momentum", "count_warmup", "epsilon"):
+        group = _OF_CURVES
+    elif is_own or name in ("seed", "evaluation"):
+        group = _OWN
+    elif name in ReadingOptions.__annotations__:
+        group = _TABLE
     shown = Parameter(
         name=[flag, *{"columns": ["-c"], "units": ["-u"]}.get(name, [])],
         help=text,
-        metavar=_metavar(hint),
+        metavar="NAME=VALUE" if _is_mapping(hint) else metavar,
         show_default=default is not False and None,
-        group=_group(name, is_own),
+        group=group,
         negative=() if default is not True else None,
         completer=_law_names if name in ("law", "laws") else None,
     )
@@ -225,29 +234,8 @@ def _is_first(one: inspect.Parameter) -> bool:
     return one.name in _FIRST and one.kind is one.POSITIONAL_OR_KEYWORD and not optional
 
 
-def _metavar(hint: Any) -> str | None:
-    """How a text is written that the parser does not read."""
-    if _is_mapping(hint):
-        return "NAME=VALUE"
-    origins = _origins(hint)
-    if collections.abc.Sequence in origins:
-        return "LIST"
-    return "LOW:HIGH" if tuple in origins else "VALUE" if origins == {float, str} else None
-
-
 def _law_names(_: Any) -> list[str]:
     return list(jl.laws.names())
-
-
-def _group(name: str, is_own: bool) -> Group:
-    """The group of an option: of its function's own arguments, or of one that many share."""
-    if name in ("decay", "carry_momentum", "count_warmup", "epsilon"):
-        return _OF_CURVES
-    if is_own or name in ("seed", "evaluation"):
-        return _OWN
-    if name in ReadingOptions.__annotations__:
-        return _TABLE
-    return _OF_CURVES if name in _CURVES else _SEARCH
 
 
 def _call(
@@ -307,8 +295,6 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
         return [_values.constraint(item) for item in text]
     if name == "run" and str not in _origins(hint):
         return _values.continual_run(text)
-    if name == "folds":
-        return text
     if name == "at" and isinstance(text, list) and not _is_mapping(hint):
         return _values.points(text)
     if isinstance(text, list) and {str, float} & _origins(hint) and "=" not in text[0]:
@@ -317,10 +303,6 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
         return _values.by_name(
             text, name, str if name in ("columns", "tied") else _values.value, bare=name == "over"
         )
-    return _one_value(name, hint, text)
-
-
-def _one_value(name: str, hint: Any, text: str) -> Any:
     origins = _origins(hint)
     if any(getattr(kind, "__name__", "") == "Schedule" for kind in origins):
         return text if str in origins else as_schedule(text)
@@ -402,19 +384,13 @@ def _described(function: Callable[..., Any]) -> dict[str, str]:
     beside = [one for one in vars(module).values() if inspect.isfunction(one)]
     found: dict[str, str] = {}
     for one in (jl.read_runs, jl.read_loss_curves, jl.fit, *beside, function):
-        for name, text in _args(inspect.getdoc(one) or ""):
-            if one is function or name not in found:
-                found[name] = text
+        _, _, section = (inspect.getdoc(one) or "").partition("\nArgs:\n")
+        section = section.partition("\n\n")[0]
+        for names, text in re.findall(r"^    (\S[^:\n]*): (.*(?:\n     .*)*)", section, re.M):
+            words = _plain(" ".join(text.split()))
+            sentence = re.split(r"(?<!App)(?<!Fig)(?<!eq)\.\s", words, maxsplit=1)[0].rstrip(".")
+            first = sentence[:1].upper() if sentence[:1].isascii() else sentence[:1]
+            for name in (name.strip(" *") for name in names.split(",")):
+                if one is function or name not in found:
+                    found[name] = first + sentence[1:] + "."
     return found
-
-
-def _args(doc: str) -> Iterator[tuple[str, str]]:
-    """(argument, first sentence of its description) of the section ``Args`` of a docstring."""
-    _, _, section = doc.partition("\nArgs:\n")
-    section = section.partition("\n\n")[0]
-    for names, text in re.findall(r"^    (\S[^:\n]*): (.*(?:\n     .*)*)", section, re.M):
-        words = _plain(" ".join(text.split()))
-        sentence = re.split(r"(?<!App)(?<!Fig)(?<!eq)\.\s", words, maxsplit=1)[0].rstrip(".")
-        first = sentence[:1].upper() if sentence[:1].isascii() else sentence[:1]
-        for name in names.split(","):
-            yield name.strip(" *"), first + sentence[1:] + "."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -129,11 +129,8 @@ def constraint(text: str) -> Any:
     if name not in kinds:
         listed = ", ".join(kinds)
         raise UsageError(f"subject_to takes {listed}, not '{name}'.{nearest(name, kinds)}")
-    fields = [field.name for field in dataclasses.fields(kinds[name])]
-    given: Mapping[str, str] = {**({fields[0]: ":".join(values)} if values else {}), **named}
-    for key in given:
-        if key not in fields:
-            raise UsageError(f"subject_to: {name} takes no {key}.{nearest(key, fields)}")
+    first = dataclasses.fields(kinds[name])[0].name
+    given = ({first: ":".join(values)} if values else {}) | named
     read = {"fit": saved, "rest": lambda text: tuple(text.split("+"))}
     try:
         return kinds[name](**{key: read.get(key, value)(text) for key, text in given.items()})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -17,20 +15,15 @@ from jaxlaw._axes import (
     what_is_drawn,
 )
 from jaxlaw._typed import checked
-from jaxlaw.fitting import SCORES
 from jaxlaw.validation import Study
 
 
 @checked
-def fold_scores(
-    study: Study, metric: Any = "huber", ax: Axes | None = None, *, data: str | None = None
-) -> Axes:
-    """The score of every fold, a row a law; the bar is the median, hollow asks for unseen ranges.
+def fold_scores(study: Study, ax: Axes | None = None, *, data: str | None = None) -> Axes:
+    """The Huber of every fold, a row a law; the bar is the median, hollow asks for unseen ranges.
 
     Args:
         study: study that :func:`jaxlaw.cross_validate` returned.
-        metric: ``huber``, ``mean_huber``, ``r2`` (what it leaves unexplained), ``huber_linear``,
-            ``mean_huber_linear`` or ``rmse``.
         ax: axes to draw on; a new figure if None.
         data: one of the study's data sets; all if None.
 
@@ -47,7 +40,7 @@ def fold_scores(
     laws = list(study.laws)
     for row, law in enumerate(reversed(laws)):
         rows = frame[(frame["law"] == law) & ~frame["failed"]]
-        score = (1 - rows["r2"] if metric == "r2" else rows[metric]).to_numpy(float)
+        score = rows["huber"].to_numpy(float)
         far = rows["extrapolates"].to_numpy(bool)
         height = row + 0.5 * (np.arange(len(score)) % 9 / 8 - 0.5)
         dots(ax, score[~far], height[~far], color=BLUE, s=20, alpha=0.7, zorder=3)
@@ -58,7 +51,6 @@ def fold_scores(
     ax.set_yticks(range(len(laws)), reversed(laws), parse_math=False)
     ax.set_ylim(-0.6, len(laws) - 0.4)
     ax.tick_params(left=False)
-    what = "1 − R²" if metric == "r2" else SCORES.get(metric, metric)
     said = {"○ beyond the fitted range": frame["extrapolates"].any(), "bar: median": True}
-    return finish(ax, f"{what} of held-out points, a dot a fold", "", what_is_drawn(said),
+    return finish(ax, "Huber of held-out points, a dot a fold", "", what_is_drawn(said),
                   log_x={"words": False})  # fmt: skip

@@ -144,17 +144,18 @@ def whole_page(title: str, lead: str, first: Html, sections: Sequence[Section], 
         element("title", title),
         element("style", style),
     )
+    parts = (
+        element(
+            "section", element("h2", s.title, id=s.anchor), *s.content, aria_labelledby=s.anchor
+        )
+        for s in sections
+    )
     links = (element("li", element("a", s.title, href=f"#{s.anchor}")) for s in sections)
     body = element(
         "body",
         element("header", element("h1", title), element("p", lead, class_="lead"), first),
         element("nav", element("ol", *links), aria_label="Contents"),
-        element("main", *map(_section, sections)),
+        element("main", *parts),
         element("footer", footer),
     )
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
-
-
-def _section(section: Section) -> Html:
-    heading = element("h2", section.title, id=section.anchor)
-    return element("section", heading, *section.content, aria_labelledby=section.anchor)

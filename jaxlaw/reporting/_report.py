@@ -6,7 +6,6 @@ import dataclasses
 import io
 import re
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +40,7 @@ from jaxlaw.reporting._html import (
     table,
     whole_page,
 )
-from jaxlaw.uncertainty import COLUMNS, as_draws, has_draws, profile_interval
+from jaxlaw.uncertainty import COLUMNS, profile_interval
 from jaxlaw.validation import Study
 
 _ROWS = 400  # of a table: a study has thousands of folds
@@ -68,7 +67,7 @@ def report(
     """A fit, a study or a forecast as one page of HTML that stands alone.
 
     It opens with what was asked for (plans, forecasts, else the fit): in one sentence each, with a
-    picture of the runs and the target, and a table of intervals; the evidence follows, and what
+    picture and a table of intervals; the evidence follows, and what
     few look at is folded. Nothing in it is fetched, and it runs no script.
 
     Args:
@@ -102,7 +101,16 @@ def report(
     for plan in plans:
         if not isinstance(plan, Result):
             raise UsageError(f"a plan is an answer of jaxlaw.planning, not {type(plan).__name__}")
-    levels = sorted({one.level for one in plans if _has_level(one)})
+    # Of those with intervals, which can be stated at another level of forecasts and profiles alone.
+    levels = sorted({
+        one.level
+        for one in plans
+        if not (isinstance(one, Forecast) or _is_profile(one))
+        and (
+            getattr(one, "interval", None)
+            or any(str(name).endswith("_low") for table in one.tables.values() for name in table)
+        )
+    })  # fmt: skip
     if level is None:
         level = (levels or [getattr(result, "level", 0.95)])[0]
     check_level(level)
@@ -136,8 +144,11 @@ def report(
         lead = f"{origin[0].upper()}{origin[1:]}"
         notes, sections = _fit(result, read, intervals, plans, level)
         asked = plans or [result]
-    source = intervals if has_draws(intervals) else result
-    answers = _answers(plans, source, runs)
+    answers: list[Section] = []
+    for k, plan in enumerate(plans):
+        before = [one.kind_name for one in plans[:k]].count(plan.kind_name)
+        title = plan.kind_name.capitalize() + f" {before + 1}" * (before > 0)
+        answers.append(Section(title, [*_picture(plan), *_shown(plan)]))
     known = [note_list(notes) if notes else element("p", "Neither data nor search gave a warning.")]
     # A study's ranking and a forecast's points are what was asked for.
     at = 0 if isinstance(result, FittedLaw) else 1
@@ -158,13 +169,6 @@ def report(
     if out is not None:
         write_atomic(out, lambda file: file.write_text(text, "utf-8"))
     return text
-
-
-def _has_level(plan: Result) -> bool:
-    """Whether a plan has intervals that cannot be stated at another level."""
-    columns = [str(name) for frame in plan.tables.values() for name in frame]
-    known = bool(getattr(plan, "interval", None)) or any(n.endswith("_low") for n in columns)
-    return known and not (isinstance(plan, Forecast) or _is_profile(plan))
 
 
 def _is_profile(result: Any) -> bool:
@@ -188,31 +192,13 @@ def _restated(result: Any, level: float) -> Any:
 # What every page has
 
 
-def _answers(plans: Sequence[Result], source: Any, runs: Any) -> list[Section]:
-    """A section for each, its picture before its numbers."""
-    sections: list[Section] = []
-    seen: Counter[str] = Counter()
-    for plan in plans:
-        kind = plan.kind_name.capitalize()
-        seen[kind] += 1
-        kind += f" {seen[kind]}" * (seen[kind] > 1)
-        sections.append(Section(kind, [*_picture(plan, source, runs), *_shown(plan)]))
-    return sections
-
-
 def _shown(result: Result) -> list[Any]:
     """Numbers with their intervals, words, tables, notes."""
     parts: list[Any] = []
     if numbers := result.quantities:
-        level = f"{getattr(result, 'level', 0.95):.0%}"
-        rows = [
-            (name.replace("_", " "), f"{one.value:.6g}", one.low, one.high, str(one))
-            for name, one in numbers.items()
-        ]
-        head = ("quantity", "value", f"{level} from", "to", "with its unit")
-        if not any(one.interval for one in numbers.values()):
-            rows, head = [(*row[:2], row[-1]) for row in rows], (*head[:2], head[-1])
-        parts.append(table(head, rows, "In the units of the runs", words=(len(head) - 1,)))
+        rows = [(name.replace("_", " "), one.number, one.interval) for name, one in numbers.items()]
+        head = ("quantity", "value", f"{getattr(result, 'level', 0.95):.0%} interval")
+        parts.append(table(head, rows, "With their units"))
     facts = getattr(result, "facts", {}).items()
     if words := [(n.replace("_", " "), one) for n, one in facts if one and isinstance(one, str)]:
         parts.append(pairs(words, "In words"))
@@ -267,24 +253,12 @@ def _can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def _picture(result: Any, source: Any, runs: Any = None) -> list[Html]:
-    """The picture of a result; of an allocation the runs and the answer in one frame."""
+def _picture(result: Any) -> list[Html]:
+    """The picture of a result, if it has one."""
     if not _can_draw() or not result.picture:
         return []
-    draw, kind, words = result.plot, result.kind_name, "The numbers are in the tables."
-    inputs = set() if isinstance(source, Study) else set(as_draws(source)[0].law.input_names)
-    if kind == "allocation" and {"N", "D"} <= inputs <= {"N", "D", "r"}:
-        computes = result.compute / 10, result.compute * 3  # and where the runs lie
-        at = {"r": result.r} if "r" in inputs else {}
-
-        def draw(ax: Any) -> Any:
-            return plots.isoloss(
-                source, computes, ax, at=at, mark=result, runs=runs, level=result.level
-            )
-
-        words = "Contours of equal loss over compute and model size, with the runs and the answer."
-    drawn = _figure(draw, f"{result.headline}. {words}", kind.capitalize())
-    return [element("div", drawn, class_="main")]
+    alt = f"{result.headline}. The numbers are in the tables."
+    return [element("div", _figure(result.plot, alt, result.kind_name.capitalize()), class_="main")]
 
 
 # A fit
@@ -400,10 +374,10 @@ def _forecast(forecast: Forecast) -> list[Section]:
     made = f"From runs of fingerprint {forecast.fingerprint[:12]}…; shares are of the variance."
     backtest = forecast.backtest
     sections = [
-        Section("Forecast", [*_picture(forecast, forecast), shown, element("p", made)]),
+        Section("Forecast", [*_picture(forecast), shown, element("p", made)]),
     ]
     if backtest is not None:
-        parts = [*_shown(backtest), *_picture(backtest, forecast)]
+        parts = [*_shown(backtest), *_picture(backtest)]
         sections.append(Section("Back-test", parts))
     return sections
 

@@ -211,14 +211,6 @@ def test_a_fit_goes_through_pipes(command, folder, monkeypatch):
     assert code == 0 and json.loads(out)["quantities"]["N"]["value"] == pytest.approx(own.N)
 
 
-def test_wide_tables_follow_each_other_below(here, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "50")
-    _, out, _ = here("plan frontier fit.json --computes 1e20,1e21")
-    lines = out.splitlines()
-    heads = [line for line in lines if line.startswith("compute (FLOPs) ")]
-    assert len(heads) > 1 and max(map(len, lines)) <= 50
-
-
 def test_an_answer_that_is_not_to_be_used_is_printed_and_ends_with_1(command, tmp_path):
     rng, table = np.random.default_rng(0), simulate.experiment("chinchilla").table
     noise = table.assign(loss=3 * np.exp(0.3 * rng.standard_normal(len(table))))

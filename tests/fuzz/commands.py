@@ -18,7 +18,6 @@ SOUND = (
     "predict fit.json runs.csv -c N=n_params -c D=n_tokens",
     "predict fit.json - -c N=n_params -c D=n_tokens",
     "laws chinchilla",
-    "areas constant:lr=1e-4,steps=9 --decay 0.99",
     "design steps --budget 10 --steps 20000",
     "plan allocation fit.json --compute 1e21",
     "plan solve fit.json --for D --loss 2.3 --at N=1e9",

@@ -168,11 +168,6 @@ def test_files_stay_readable_in_one_sitting():
     assert {name: length for name, length in lengths.items() if length > 1500} == {}
 
 
-def test_no_file_is_a_drawer_for_everything():
-    stems = {module.rpartition(".")[2] for module in MODULES}
-    assert not stems & {"utils", "util", "misc", "common", "helpers"}
-
-
 QUIET = """
 import json, sys
 import jax

@@ -54,23 +54,6 @@ def test_the_gallery_has_every_picture_with_lines_that_draw_it():
         assert ast.unparse(last.func) == f"plots.{picture.name}", picture.lines
 
 
-@pytest.mark.parametrize(
-    ("formula", "typeset"),
-    [
-        ("A/N^α", "<mfrac><mi>A</mi><mrow><msup><mi>N</mi><mi>α</mi></msup></mrow></mfrac>"),
-        ("(A + B)·C", "<mrow><mo>(</mo><mi>A</mi><mo>+</mo><mi>B</mi><mo>)</mo></mrow>TIMES<mi>C"),
-        ("A − (B − C)", "<mi>A</mi><mo>−</mo><mrow><mo>(</mo><mi>B</mi><mo>−</mo><mi>C</mi><mo>)"),
-        ("S1_pt^−α", "<msubsup><mi>S</mi><mrow><mn>1</mn><mo>,</mo><mi>pt</mi></mrow><mrow><mo>−"),
-        ("(A/N)^(α/β)", "<mo>)</mo></mrow><mrow><mi>α</mi><mo>/</mo><mi>β</mi></mrow></msup>"),
-        ("S1_pt fitted", "</msub><mtext>\xa0fitted</mtext>"),
-    ],
-)
-def test_a_formula_is_typeset_as_it_is_meant(formula, typeset):
-    formulas = module("formulas")
-    made = formulas.mathml(formula).replace("&#xa0;", "\xa0")
-    assert typeset.replace("TIMES", formulas._TIMES) in made
-
-
 @pytest.mark.parametrize("name", jl.law_table()["name"])
 def test_every_law_is_typeset_with_all_its_symbols(name):
     law = jl.laws.get(name)
@@ -79,30 +62,6 @@ def test_every_law_is_typeset_with_all_its_symbols(name):
     letters = {sign for sign in law.formula if sign.isalnum()} - {"Σ"}
     assert letters <= set(text)
     assert f"### {name}\n" in module("laws_page").page()
-
-
-def test_what_is_no_formula_is_refused():
-    with pytest.raises(SyntaxError):
-        module("formulas").mathml("A + / B")
-
-
-@pytest.mark.full
-@pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize(
-    "text", ["[a chapter](none.md)", "[a heading](#none)", "{func}`jaxlaw.planning.none`"]
-)
-def test_a_link_that_leads_nowhere_ends_the_build(tmp_path, text):
-    pytest.importorskip("furo")
-    pytest.importorskip("myst_parser")
-    assert built(tmp_path, {"index.md": f"# Site\n\n{text}\n"}) == 1
-
-
-def built(folder, sources):
-    """The exit code of Sphinx on these pages, with the site's own configuration."""
-    build = module("build")
-    for name, text in sources.items():
-        build._write(folder / "pages" / name, text)
-    return build.run_sphinx(folder / "pages", folder / "html")
 
 
 def test_the_side_bar_has_every_chapter():

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib.path import Path as MplPath
 
 import jaxlaw as jl
 from jaxlaw import planning
@@ -43,34 +42,6 @@ def test_little_domain_data(ax):
     assert named(ax) == ["50 M tokens", "1 B tokens"]
 
 
-def test_weights_of_a_mixture_with_natural_shares_and_caps(ax):
-    shares = ["web", "code", "math"]
-    law = jl.laws.mixing(shares)
-    truth = {"c": 1.2, "t[web]": 0.9, "t[code]": -1.0, "t[math]": 0.3}
-    plan = planning.optimal_weights(
-        {"loss": (law, truth)}, caps={"code": 0.4}, natural={"web": 8, "code": 1, "math": 1}
-    )
-    assert plan.plot(ax) is ax
-    widths = [bar.get_width() for bar in ax.patches]  # from below
-    assert widths == pytest.approx([*plan.table["weight"][::-1], 0.1, 0.1, 0.8])
-    assert [t.get_text() for t in ax.get_yticklabels()] == shares[::-1] and "40.0%" in texts(ax)
-    (cap,) = ax.collections[0].get_segments()
-    assert cap[:, 0] == pytest.approx([0.4, 0.4]) and cap[:, 1].mean() == pytest.approx(1)
-
-
-def test_a_multiplier_is_drawn_over_the_compute_of_the_reference(ax):
-    law = jl.laws.grouped("chinchilla", ["c4", "pile"], own=["B"])
-    params = jl.simulate.TRUTHS["chinchilla"] | {"B[c4]": 410.7, "B[pile]": 300.0}
-    plan = jl.planning.compute_multiplier(
-        (law, {name: params[name] for name in law.parameter_names}), [1e20, 1e21, 1e22],
-        reference={"group": "c4"}, at={"group": "pile"},
-    )  # fmt: skip
-    assert plan.plot(ax) is ax
-    drawn, even = ax.lines
-    assert drawn.get_ydata() == pytest.approx(plan.table["multiplier"])
-    assert list(even.get_ydata()) == [1, 1]
-
-
 def test_contours_with_the_best_size(ax):
     boot = scattered()
     assert pictures.isoloss(boot, (1e19, 1e23), ax, label="scratch") is ax
@@ -96,18 +67,7 @@ def test_contours_show_the_runs_and_the_fitted_range(ax):
     at = np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
     for spent, size in [(6 * n * d, n) for n in sizes for d in D]:
         assert np.isclose(at, (spent, size), rtol=1e-12).all(axis=1).any()
-    # Striped is what is_extrapolation says, and the runs are inside the frame, off its edges.
     assert "striped: beyond the runs" in ax.get_title()
-    (stripes,) = (one for one in ax.collections if "////" in getattr(one, "hatches", ()))
-    parts = [MplPath(each) for path in stripes.get_paths() for each in path.to_polygons()]
-    draw = np.random.default_rng(0)
-    C, sizes = (np.exp(draw.uniform(*np.log(lim), 300)) for lim in (ax.get_xlim(), ax.get_ylim()))
-    fit = scattered().fit
-    far = np.asarray(fit.is_extrapolation(N=sizes, D=C / (6 * sizes)))
-    # A hole is a polygon inside another one.
-    inside = sum(part.contains_points(np.stack([C, sizes], axis=1)) for part in parts)
-    there = inside % 2 == 1
-    assert 0.05 < far.mean() < 0.95 and (far == there).mean() > 0.95
 
 
 def test_saved_compute(ax):

@@ -142,7 +142,7 @@ def test_a_profile_with_its_interval(chinchilla_fit, ax):
 
 def test_every_fold_is_a_dot(ax):
     study = a_study()
-    plots.fold_scores(study, "huber", ax, data="code")
+    plots.fold_scores(study, ax, data="code")
     mine = study.frame[study.frame["data"] == "code"]
     shown = np.sort(points(ax)[:, 0][np.isfinite(points(ax)[:, 0])])
     assert set(mine["huber"]) <= set(shown)

@@ -3,7 +3,6 @@
 import dataclasses
 import re
 from html.parser import HTMLParser
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ class Seen(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.open, self.words, self.rows, self.headings = [], [], [], [], []
+        self.tags, self.open, self.words, self.rows = [], [], [], []
         self.feed(text)
 
     @property
@@ -42,8 +41,6 @@ class Seen(HTMLParser):
             self.rows.append([])
         if tag in ("td", "th"):
             self.rows[-1].append("")
-        if re.fullmatch("h[1-6]", tag):
-            self.headings.append(int(tag[1]))
 
     def handle_endtag(self, tag):
         if tag not in self.VOID:
@@ -111,9 +108,7 @@ def test_a_fit_has_its_own_standard_errors(chinchilla_fit, runs):
 def test_a_plan_is_shown_with_its_interval(draws, whole):
     plan = planning.allocation(draws, 1e21)
     rows = [row for row in Seen(whole).rows if row[0] == "N"]
-    assert rows[0][1] == f"{plan.N:.6g}"
-    assert rows[0][4] == str(plan.quantities["N"]) and "B parameters" in rows[0][4]
-    assert rows[0][2:4] == [f"{end:.4g}" for end in plan.interval["N"]]
+    assert rows[0] == ["N", plan.quantities["N"].number, plan.quantities["N"].interval]
 
 
 @pytest.mark.full
@@ -156,8 +151,6 @@ def assert_alone(text):
         if tag == "svg":
             assert attributes["role"] == "img" and len(attributes["aria-label"]) > 30
     assert "http://" not in text and "https://" not in text and "@import" not in text
-    assert seen.headings[0] == 1 and seen.headings.count(1) == 1
-    assert all(after - before <= 1 for before, after in pairwise(seen.headings))
     anchors = {attributes.get("id") for _, attributes in seen.tags}
     links = [attributes["href"] for tag, attributes in seen.tags if tag == "a"]
     assert len(links) >= 5 and {link[1:] for link in links} <= anchors
@@ -181,9 +174,9 @@ def test_a_study_stands_alone_and_says_its_scores(tmp_path):
 # --- forecasts
 
 
-def a_forecast(name="chinchilla", source="runs.csv"):
-    """The forecast of made-up numbers with another name of its law, or of its runs."""
-    return dataclasses.replace(command_files.a_forecast(), source=source, weights={name: 1.0})
+def a_forecast(source="runs.csv"):
+    """The forecast of made-up numbers, of runs by another name."""
+    return dataclasses.replace(command_files.a_forecast(), source=source)
 
 
 @pytest.mark.full
@@ -210,9 +203,9 @@ def test_all_intervals_of_a_page_have_one_level():
     plan = planning.allocation(made, 6 * 2e10 * 4e11, level=0.8)
     page = Seen(jl.report(made, plans=[plan]))
     heads = [
-        cell for row in page.rows for cell in row if re.fullmatch(r"\d+ ?% (from|of .*)", cell)
+        cell for row in page.rows for cell in row if re.fullmatch(r"\d+ ?% (interval|of .*)", cell)
     ]
-    assert set(heads) == {"80 % of estimate", "80% from"}
+    assert set(heads) == {"80 % of estimate", "80% interval"}
     low, high = made.interval(0.8)
     assert any(f"{low[0]:.4g} to {high[0]:.4g}" in row for row in page.rows)
     with pytest.raises(UsageError, match="intervals of 90%, a plan of 80%"):
@@ -223,7 +216,7 @@ def test_all_intervals_of_a_page_have_one_level():
 
 def test_the_page_of_a_fit_shows_forecasts_and_escapes_them():
     fit = jl.published()["besiroglu-2024"]
-    page = jl.report(fit, plans=[a_forecast(EVIL, EVIL)])
+    page = jl.report(fit, plans=[a_forecast(EVIL)])
     seen = Seen(page)
     assert "Forecast" in seen.words and "script" not in {tag for tag, _ in seen.tags}
     with pytest.raises(UsageError, match="belong to a fit"):
