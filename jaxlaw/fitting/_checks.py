@@ -22,6 +22,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,8 +113,21 @@ class Residuals:
     others: pd.DataFrame | None = None
     order: np.ndarray | None = None
 
+    @classmethod
+    def of(
+        cls, seen: Observations, target: np.ndarray, off: np.ndarray, slopes: np.ndarray, log: bool
+    ) -> Residuals:
+        """Those of observations, with the columns of their table that the law does not use."""
+        made = cls(
+            target, off, slopes, seen.inputs, seen.weight, seen.rows, seen.word, log, seen.runs,
+            seen.others, np.asarray(seen.positions),
+        )  # fmt: skip
+        return made.at(made.weight > 0)
+
     def at(self, kept: np.ndarray) -> Residuals:
         """Those of the rows of a mask."""
+        if kept.all():
+            return self
         arrays = ("target", "off", "slopes", "weight", "rows", "others", "order")
         return dataclasses.replace(
             self,
@@ -132,7 +146,7 @@ class Residuals:
         """Whether there is anything to judge."""
         return bool(np.isfinite(self.off).all() and np.isfinite(self.slopes).all())
 
-    @property
+    @cached_property
     def scatter(self) -> float:
         """Robust standard deviation of the noise.
 
@@ -143,7 +157,7 @@ class Residuals:
         distances = np.sort(np.abs(self.off - np.median(self.off)))[min(free, count - 1) :]
         return max(_NORMAL * float(np.median(distances)), self.nothing)
 
-    @property
+    @cached_property
     def clipped(self) -> np.ndarray:
         """(n,) what the law leaves, but for the size of outliers."""
         middle, reach = float(np.median(self.off)), _CLIP * self.scatter
@@ -153,6 +167,77 @@ class Residuals:
     def nothing(self) -> float:
         """A residual too small to speak of."""
         return _NOTHING * (1.0 if self.log else float(np.mean(np.abs(self.target))))
+
+    @cached_property
+    def ranks(self) -> dict[str, np.ndarray]:
+        """Input → (n,) ranks of its values, of those with one value a row."""
+        return {name: ranks(v) for name, v in self.inputs.items() if np.ndim(v) == 1}
+
+    @cached_property
+    def axes(self) -> dict[str, np.ndarray]:
+        """Input → (n,) on −1 to 1, logarithmic where it spans a factor of three; none if constant.
+
+        These are what polynomials are made of.
+        """
+        axes = {}
+        for name in (name for name, rank in self.ranks.items() if rank.any()):
+            values = np.asarray(self.inputs[name], float)
+            low, high = values.min(), values.max()
+            if low > 0 and high > 3 * (1 + ROUNDING) * low:
+                values, low, high = np.log(values), np.log(low), np.log(high)
+            axes[name] = 2 * (values - low) / (high - low) - 1
+        return axes
+
+    @cached_property
+    def points(self) -> np.ndarray:
+        """(n,) the number, from 0, of the point of the design that each row is at."""
+        per_drop = (column for name, values in self.inputs.items() if name not in self.ranks
+                    for column in np.asarray(values, float).T)  # fmt: skip
+        rows = np.stack([*self.ranks.values(), *map(ranks, per_drop)], axis=1)
+        return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """(n,) roots of the weights, whose mean is 1."""
+        return np.sqrt(self.weight / self.weight.mean())
+
+    def polynomials(self, most: int) -> np.ndarray:
+        """Powers and products of the axes, (n, m) with m ≤ ``most``; m is 0 where none are so few.
+
+        Of total degree 3 if these are few enough, else of degree 2, else powers alone.
+        """
+        axes = [*self.axes.values()]
+        terms = _terms(len(axes), most)
+        columns = [math.prod([axes[k] for k in term[1:]], start=axes[term[0]]) for term in terms]
+        return np.stack(columns, axis=1) if columns else np.empty((len(self.off), 0))
+
+    @cached_property
+    def _bases(self) -> dict[int, np.ndarray]:
+        """Number of polynomials → basis; of none, what the fit can take up."""
+        of_fit = np.column_stack([np.ones(len(self.off)), self.slopes])
+        return {0: _orthonormal(_of_unit_length(of_fit * self.root[:, None]))}
+
+    def basis(self, most: int = 0) -> np.ndarray:
+        """Orthonormal (n, m), of rows times √weight: what the fit takes up, then polynomials."""
+        count = len(_terms(len(self.axes), most))
+        if count not in self._bases:
+            basis = self._bases[0]
+            beyond = _of_unit_length(self.polynomials(most) * self.root[:, None])
+            for _ in range(2):  # once leaves rounding of what it removes, twice leaves none
+                beyond = _orthonormal(beyond - basis @ (basis.T @ beyond))
+            self._bases[count] = np.column_stack([basis, beyond])
+        return self._bases[count]
+
+    def follows(self, values: np.ndarray) -> bool:
+        """Whether (n,) values rise or fall with the inputs, so that they are nothing of their own.
+
+        Rows sorted by one of few sizes, then by tokens, are a staircase: so ranks as well.
+        """
+        varying = [self.ranks[name] for name in self.axes]
+        columns = np.column_stack([np.ones(len(values)), *self.axes.values(), *varying])
+        left, singular, _ = np.linalg.svd(columns, full_matrices=False)
+        left = left[:, singular > 1e-9 * singular[0]]
+        return bool(np.var(values - left @ (left.T @ values)) < FOLLOWS * np.var(values))
 
     def size(self, value: float) -> str:
         """A residual in words: a percentage of the target, or a number in its unit."""
@@ -182,10 +267,9 @@ def diagnosed(
     params = {name: float(values[0]) for name, values in natural.items()}
     bound = problem.active_bounds(optimum.coordinates)
     moving = problem.free_and_inside(optimum.coordinates)
-    residuals = Residuals(
-        data.target, -linear.residuals, linear.jacobian[:, moving],
-        {name: data.inputs[name] for name in law.input_names}, data.weight, observations.rows,
-        observations.word, problem.model.residuals == "log", observations.runs,
+    residuals = Residuals.of(
+        observations, data.target, -linear.residuals, linear.jacobian[:, moving],
+        problem.model.residuals == "log",
     )  # fmt: skip
     # Why there may be a better optimum: the remedy of all three is more starts.
     doubts = []
@@ -216,11 +300,10 @@ def diagnosed(
     notes += [
         Note("at-bound", "warning", text, True) for text in _at_bounds(problem, bound, params)
     ]
-    spread = {
-        name: float(np.ptp(values[1:]) / max(np.abs(np.median(values[1:])), 1e-12))
-        for name, values in natural.items()
-        if name in problem.options.free(law) and name not in bound
-    }
+    agreeing = np.stack([*natural.values()])[:, 1:]
+    relative = np.ptp(agreeing, axis=1) / np.maximum(np.abs(np.median(agreeing, axis=1)), 1e-12)
+    free = {*problem.options.free(law)} - {*bound}
+    spread = {k: size for k, size in zip(natural, relative.tolist(), strict=True) if k in free}
     ridge = [name for name, size in spread.items() if size > SAME]
     together, unseen = _unseen(problem, residuals, moving)
     if ridge:
@@ -231,7 +314,7 @@ def diagnosed(
     if together:
         notes.append(Note("unidentifiable", "warning", "; ".join(together), True))
     if not unseen:
-        notes += _loose_notes(problem, residuals, moving, observations, params, linear)
+        notes += _loose_notes(problem, residuals, moving, params, linear)
     notes += _floor_notes(problem, linear)
     ranges = {name: (v.min(), v.max()) for name, v in observations.inputs.items()}
     for note, size in law.requirements(law, params, ranges) if law.requirements else ():
@@ -245,9 +328,7 @@ def diagnosed(
         problem, optimum.coordinates, linear, status, {*ridge, *unseen},
         observations.runs if DEPENDENT_ROWS in codes else None,
     )  # fmt: skip
-    of_experiment = experiment_notes(
-        law, residuals, observations.others, observations.positions, misfit="lack-of-fit" in codes
-    )
+    of_experiment = experiment_notes(law, residuals, misfit="lack-of-fit" in codes)
     return [*notes, *of_residuals, *of_experiment], errors
 
 
@@ -298,19 +379,19 @@ def _unseen(
 
 
 def _loose_notes(
-    problem: FitProblem, residuals: Residuals, moving: np.ndarray, observations: Observations,
-    params: Mapping[str, float], linear: Linearisation,
+    problem: FitProblem, residuals: Residuals, moving: np.ndarray, params: Mapping[str, float],
+    linear: Linearisation,
 ) -> list[Note]:  # fmt: skip
     """Parameters that the data bound on one side at most: zero, or infinity, fits as well.
 
     By slopes of log |parameter|, a coefficient counted at the geometric mean of the data: how well
     A is known in A/N^α depends on the unit of N; how well A/N0^α is known does not.
     """
-    data, some = problem.in_numpy, residuals.at(residuals.weight > 0)
+    data, some, count = problem.in_numpy, residuals, len(residuals.off)
     score, score_slope = smoothed_score(-some.off, float(data.delta), float(data.asymmetry))
     if not len(moving) or not some.finite or not np.isfinite(score).all():
         return []
-    root, _ = sandwich_root(some.slopes, some.weight, score, score_slope, np.arange(len(some.off)))
+    root, _ = sandwich_root(some.slopes, some.weight, score, score_slope, np.arange(count))
     slopes = dict(zip(problem.law.parameter_names, linear.params_jacobian, strict=True))
     loose = {}
     for k in moving:
@@ -318,7 +399,7 @@ def _loose_notes(
         shift, moved = 0.0, np.zeros(len(slopes))
         for name, exponent in (spec.centre or {}).items():
             if isinstance(exponent, str):
-                middle = np.log(observations.inputs[name][observations.weight > 0]).mean()
+                middle = np.log(residuals.inputs[name]).mean()
                 middle = -middle if exponent.startswith("-") else middle
                 shift += middle * params[exponent.lstrip("-")]
                 moved += middle * slopes[exponent.lstrip("-")]
@@ -385,15 +466,12 @@ def _floor_notes(problem: FitProblem, linear: Linearisation) -> list[Note]:
 
 def residual_notes(residuals: Residuals) -> list[Note]:
     """Notes ``dependent-rows``, ``lack-of-fit`` and ``outliers``, where residuals give reason."""
-    residuals = residuals.at(residuals.weight > 0)
     if not residuals.finite:
         return []
-    notes, members, runs = [], design_points(residuals.inputs), residuals.runs
+    notes, members, runs = [], residuals.points, residuals.runs
     if runs is not None and runs.count > 1 and residuals.clipped.std() >= residuals.nothing:
-        basis, first, root = _basis(residuals, (residuals.spare - 1) // 4)
-        target = residuals.clipped * root
         unexplained, smooth = (
-            (target - part @ (part.T @ target)) / root for part in (basis[:, :first], basis)
+            _Left.of(residuals, most).off for most in (0, (residuals.spare - 1) // 4)
         )
         if note := dependence_note(runs, unexplained, smooth):
             notes.append(note)
@@ -425,33 +503,24 @@ def residual_notes(residuals: Residuals) -> list[Note]:
     return notes
 
 
-def _basis(residuals: Residuals, most: int) -> tuple[np.ndarray, int, np.ndarray]:
-    """Orthonormal basis (n, m) of what the fit can take up, then of polynomials in the inputs.
+def _terms(count: int, most: int) -> list[tuple[int, ...]]:
+    """Which of so many axes the polynomials multiply, see :meth:`Residuals.polynomials`."""
+    every = itertools.combinations_with_replacement
+    first, second, third = ([*every(range(count), degree)] for degree in (1, 2, 3))
+    choices = (first + second + third, first + second, first + [(k, k) for k in range(count)])
+    return next((terms for terms in choices if 0 < len(terms) <= most), [])
 
-    Returns:
-        The basis; how many of its columns the fit can take up; (n,) roots of the weights.
-    """
-    count, root = len(residuals.off), np.sqrt(residuals.weight / residuals.weight.mean())
 
-    def of_unit_length(columns: np.ndarray) -> np.ndarray:
-        size = np.linalg.norm(columns, axis=0)
-        return columns / np.where(size > 0, size, 1.0)
+def _of_unit_length(columns: np.ndarray) -> np.ndarray:
+    size = np.linalg.norm(columns, axis=0)
+    return columns / np.where(size > 0, size, 1.0)
 
-    def orthonormal(columns: np.ndarray) -> np.ndarray:
-        # By singular values: a QR without pivoting goes on from directions that are rounding, and
-        # what it makes orthogonal to them no longer spans the later columns.
-        basis, singular, _ = np.linalg.svd(columns, full_matrices=False)
-        return basis[:, singular > _RANK]
 
-    columns_of_fit = np.column_stack([np.ones(count), residuals.slopes])
-    basis = orthonormal(of_unit_length(columns_of_fit * root[:, None]))
-    first, surface = basis.shape[1], polynomials(residuals.inputs, most)
-    if surface is not None:
-        beyond = of_unit_length(surface * root[:, None])
-        for _ in range(2):  # once leaves rounding of what it removes, twice leaves none
-            beyond = orthonormal(beyond - basis @ (basis.T @ beyond))
-        basis = np.column_stack([basis, beyond])
-    return basis, first, root
+def _orthonormal(columns: np.ndarray) -> np.ndarray:
+    # By singular values: a QR without pivoting goes on from directions that are rounding, and
+    # what it makes orthogonal to them no longer spans the later columns.
+    basis, singular, _ = np.linalg.svd(columns, full_matrices=False)
+    return basis[:, singular > _RANK]
 
 
 def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
@@ -461,26 +530,32 @@ def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
         residuals: the residuals.
         members: (n,) number of the point of the design, or of the run, that each row is of.
     """
-    points = int(members.max()) + 1
-    basis, first, root = _basis(residuals, (points - residuals.slopes.shape[1] - 1) // 4)
+    points, root = int(members.max()) + 1, residuals.root
+    basis, of_fit = (
+        residuals.basis((points - residuals.slopes.shape[1] - 1) // 4),
+        residuals.basis(),
+    )
+    first = of_fit.shape[1]
     if points < FOLDS or basis.shape[1] == first:
         return ""
     target = residuals.clipped * root
     # Rows of one point of the design, or of one run, stay together.
     fold = (np.random.default_rng(0).permutation(points) % FOLDS)[members]
+    folds = [fold == k for k in range(FOLDS)]
 
     def square(basis: np.ndarray) -> np.ndarray:
         """(n,) squares of what least squares by the other folds leave of each row."""
-        predicted, whole = np.zeros(len(target)), basis.T @ target
-        for k in range(FOLDS):
-            in_fold = fold == k
-            of_fold, target_of_fold = basis[in_fold], target[in_fold]
-            # The Gram matrix of all rows is the identity; a fold is subtracted from it.
-            gram = np.eye(basis.shape[1]) * (1 + 1e-9) - of_fold.T @ of_fold
-            predicted[in_fold] = of_fold @ np.linalg.solve(gram, whole - of_fold.T @ target_of_fold)
+        parts, targets = [basis[rows] for rows in folds], [target[rows] for rows in folds]
+        # The Gram matrix of all rows is the identity; a fold is subtracted from it.
+        grams = np.eye(basis.shape[1]) * (1 + 1e-9) - np.array([part.T @ part for part in parts])
+        sums = np.array([part.T @ own for part, own in zip(parts, targets, strict=True)])
+        by_others = np.linalg.solve(grams, (basis.T @ target - sums)[..., None])[..., 0]
+        predicted = np.zeros(len(target))
+        for rows, part, found in zip(folds, parts, by_others, strict=True):
+            predicted[rows] = part @ found
         return (target - predicted) ** 2
 
-    plain = square(basis[:, :first])
+    plain = square(of_fit)
     gain = np.bincount(members, plain - square(basis))
     spread = np.sqrt(np.sum((gain - gain.mean()) ** 2))
     share = gain.sum() / max(np.sum(plain), 1e-300)
@@ -489,18 +564,17 @@ def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
     typical = float(np.sqrt(np.average(whole**2, weights=residuals.weight)))
     if not (share > SHARE and gain.sum() > SURE * spread and typical >= residuals.nothing):
         return ""
-    names = [name for name, values in residuals.inputs.items() if coordinate(values) is not None]
     mean, worst = residuals.size(typical).lstrip("+"), residuals.size(whole[most])
     return (
-        f"a smooth function of {', '.join(names)} predicts {share:.0%} of the residual variance of "
-        f"rows held out: the runs lie {mean} off the law in the mean, {worst} near "
+        f"a smooth function of {', '.join(residuals.axes)} predicts {share:.0%} of the residual "
+        f"variance of rows held out: the runs lie {mean} off the law in the mean, {worst} near "
         f"{residuals.word} {residuals.rows[most]}"
     )
 
 
 def _off_repeated_rows(residuals: Residuals) -> str:
     """The classical lack-of-fit F: means of rows of equal inputs, against their own scatter."""
-    members, (count, free) = design_points(residuals.inputs), residuals.slopes.shape
+    members, (count, free) = residuals.points, residuals.slopes.shape
     points = int(members.max()) + 1
     between, within = points - free, count - points
     if between < 1 or within < 3:
@@ -523,40 +597,6 @@ def _off_repeated_rows(residuals: Residuals) -> str:
     )
 
 
-def design_points(inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-    """(n,) the number, from 0, of the point of the design that each row is at."""
-    columns = [np.asarray(v, float).reshape(len(v), -1) for v in inputs.values()]
-    rows = np.stack([ranks(column) for v in columns for column in v.T], axis=1)
-    _, members = np.unique(rows, axis=0, return_inverse=True)
-    return members.reshape(-1)
-
-
-def coordinate(values: Any) -> np.ndarray | None:
-    """An input on −1 to 1, logarithmic where it spans a factor of three; None if constant."""
-    values = np.asarray(values, float)
-    if values.ndim != 1 or not ranks(values).any():
-        return None
-    if values.min() > 0 and values.max() > 3 * (1 + ROUNDING) * values.min():
-        values = np.log(values)
-    low, high = values.min(), values.max()
-    return 2 * (values - low) / (high - low) - 1
-
-
-def polynomials(inputs: Mapping[str, np.ndarray], most: int) -> np.ndarray | None:
-    """Powers and products of the inputs, (n, m) with m ≤ ``most``; None where none are so few.
-
-    Of total degree 3 if these are few enough, else of degree 2, else powers alone.
-    """
-    axes = [axis for axis in map(coordinate, inputs.values()) if axis is not None]
-    indices = range(len(axes))
-    every = itertools.combinations_with_replacement
-    first, second, third = (list(every(indices, degree)) for degree in (1, 2, 3))
-    for terms in (first + second + third, first + second, first + [(k, k) for k in indices]):
-        if 0 < len(terms) <= most:
-            return np.stack([np.prod([axes[k] for k in term], axis=0) for term in terms], axis=1)
-    return None
-
-
 # ---------------------------------------------------------------------------- the experiment
 
 
@@ -569,11 +609,9 @@ class _Left(NamedTuple):
 
     @classmethod
     def of(cls, residuals: Residuals, most: int) -> _Left:
-        """Beyond the fit, and beyond polynomials of at most so many terms."""
-        basis, first, root = _basis(residuals, max(most, 0))
-        basis = basis if most > 0 else basis[:, :first]
-        target = residuals.clipped * root
-        return cls(basis, target - basis @ (basis.T @ target), root)
+        """Beyond the fit, and beyond at most so many polynomials in the inputs."""
+        basis, target = residuals.basis(most), residuals.clipped * residuals.root
+        return cls(basis, target - basis @ (basis.T @ target), residuals.root)
 
     @property
     def spare(self) -> int:
@@ -617,26 +655,14 @@ class _Group(NamedTuple):
     rest: np.ndarray
 
 
-def experiment_notes(
-    law: Law,
-    residuals: Residuals,
-    others: pd.DataFrame | None = None,
-    order: np.ndarray | None = None,
-    *,
-    misfit: bool = False,
-) -> list[Note]:
+def experiment_notes(law: Law, residuals: Residuals, *, misfit: bool = False) -> list[Note]:
     """Notes ``doubtful-values`` and ``mixed-runs``, where the runs give reason.
 
     Args:
         law: the law.
         residuals: of its fit.
-        others: (n rows) columns of the user's table that the law does not use.
-        order: (n,) where in the user's table the rows are.
         misfit: whether the law lacks a term, whose two ends are no groups.
     """
-    order = None if order is None else np.asarray(order)
-    residuals = dataclasses.replace(residuals, others=others, order=order)
-    residuals = residuals.at(residuals.weight > 0)
     if not residuals.finite:
         return []
     notes = [
@@ -682,9 +708,11 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
             )
     # The coarsest decimal or binary grid that all values lie on. A law with nearly as many
     # parameters as rows passes through them and leaves no scatter to compare it with.
-    steps = sorted([*(10.0**-k for k in range(4)), *(2.0**-k for k in range(1, 11))])[::-1]
-    on_grid = (s for s in steps if np.all(np.abs(target / s - np.round(target / s)) < 1e-6))
-    if spare >= 2 * _EACH and (step := next(on_grid, None)):
+    steps = np.sort([*(10.0**-k for k in range(4)), *(2.0**-k for k in range(1, 11))])[::-1]
+    multiples = target[:, None] / steps
+    on_grid = (np.abs(multiples - np.rint(multiples)) < 1e-6).all(axis=0)
+    if spare >= 2 * _EACH and on_grid.any():
+        step = float(steps[on_grid][0])
         relative = step / (float(np.mean(np.abs(target))) if residuals.log else 1.0)
         if relative / np.sqrt(12) >= COARSE * float(np.std(residuals.off)):
             yield (
@@ -694,7 +722,7 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
     if not sizes:
         return
     # Many rows at the largest D, whose losses differ by what D does not say.
-    rank = ranks(sizes["D"])
+    rank = residuals.ranks["D"]
     rows = np.bincount(rank)
     piled = len(rows) > 1 and rows[-1] >= max(_EACH, PILED * rows[:-1].max())
     if piled and spare >= 2 * _EACH:
@@ -744,7 +772,6 @@ def _mixed(law: Law, residuals: Residuals, misfit: bool) -> str:
 
 def _by_column(residuals: Residuals, left: _Left) -> Iterator[_Group]:
     """Columns of few values, each in several rows, that do not rise and fall with the inputs."""
-    inputs = [values for values in residuals.inputs.values() if values.ndim == 1]
     columns = {}
     others = {} if residuals.others is None else residuals.others
     for name, values in itertools.islice(others.items(), _COLUMNS):
@@ -755,14 +782,15 @@ def _by_column(residuals: Residuals, left: _Left) -> Iterator[_Group]:
         if not 2 <= len(labels) <= _LEVELS or np.bincount(codes).min() < _EACH:
             continue
         labels = np.asarray(labels)
-        in_order = (codes[np.lexsort((codes, ranks(of_input)))] for of_input in inputs)
+        in_order = (codes[np.lexsort((codes, rank))] for rank in residuals.ranks.values())
         if any(np.sum(rows[1:] != rows[:-1]) < len(labels) for rows in in_order):
             continue  # levels that are ranges of one input, such as classes of size
         if labels.dtype.kind in "iuf" and np.isfinite(labels).all():
-            if _follows(residuals.inputs, np.argsort(np.argsort(labels))[codes].astype(float)):
+            if residuals.follows(np.argsort(np.argsort(labels))[codes].astype(float)):
                 continue
         columns[name] = codes, labels
-    axes = [np.log(values) for values in inputs if values.min() > 0]
+    single = [residuals.inputs[name] for name in residuals.ranks]
+    axes = [np.log(values) for values in single if values.min() > 0]
     axes = [(axis - axis.mean()) / axis.std() for axis in axes if axis.std() > 0]
     for name, (codes, labels) in columns.items():
         of_level = np.eye(len(labels))[codes][:, 1:]
@@ -782,7 +810,7 @@ def _by_order(residuals: Residuals, left: _Left) -> Iterator[_Group]:
         return
     ranked = np.argsort(residuals.order, kind="stable")
     place = np.argsort(ranked).astype(float)
-    if _follows(residuals.inputs, place):
+    if residuals.follows(place):
         return
     best = _best_split(left, ranked, np.arange(_EACH, len(place) - _EACH + 1))
     if best is None:
@@ -802,7 +830,7 @@ def _by_size(residuals: Residuals, left: _Left, sizes: dict[str, np.ndarray]) ->
     if len(residuals.inputs) > len(sizes):  # laws of more inputs may bend in more ways
         return
     for name, values in sizes.items():
-        rank = ranks(values)
+        rank = residuals.ranks[name]
         ranked = np.argsort(rank, kind="stable")
         at = np.flatnonzero(np.diff(rank[ranked])) + 1
         best = _best_split(left, ranked, at[(at >= _EACH) & (at <= len(values) - _EACH)])
@@ -824,17 +852,6 @@ def _by_size(residuals: Residuals, left: _Left, sizes: dict[str, np.ndarray]) ->
         step = larger[:, None].astype(float)
         both = (of.group(step, tried, text) for of in (left, beyond))
         yield max(both, key=lambda group: group.chance)
-
-
-def _follows(inputs: Mapping[str, np.ndarray], values: np.ndarray) -> bool:
-    """Whether values rise or fall with the inputs, so that they are nothing of their own."""
-    axes = [axis for axis in map(coordinate, inputs.values()) if axis is not None]
-    # Rows sorted by one of few sizes, then by tokens, are a staircase: so ranks as well.
-    columns = np.column_stack([np.ones(len(values)), *axes, *map(ranks, axes)])
-    left, singular, _ = np.linalg.svd(columns, full_matrices=False)
-    left = left[:, singular > 1e-9 * singular[0]]
-    rest = values - left @ (left.T @ values)
-    return bool(np.var(rest) < FOLLOWS * np.var(values))
 
 
 def _best_split(left: _Left, ranked: np.ndarray, at: np.ndarray) -> tuple[int, int] | None:

@@ -377,12 +377,10 @@ def _experiment_notes(asked: Question, draws: Draws) -> list[Note]:
     # The directions in which draws vary are the slopes of the law, which take up no group of rows.
     count = min(len(law.parameters), len(seen))
     slopes = np.linalg.svd((logs[:_SLOPES] - centre).T, full_matrices=False)[0][:, :count]
-    residuals = Residuals(
-        np.log(seen.target), np.log(seen.target) - centre, slopes, seen.inputs, seen.weight,
-        seen.rows, seen.word, True, seen.runs,
-    )  # fmt: skip
+    target = np.log(seen.target)
+    residuals = Residuals.of(seen, target, target - centre, slopes, log=True)
     misfit = any(note.code == "lack-of-fit" for note in residual_notes(residuals))
-    return experiment_notes(law, residuals, seen.others, seen.positions, misfit=misfit)
+    return experiment_notes(law, residuals, misfit=misfit)
 
 
 # ---------------------------------------------------------------- runs made since

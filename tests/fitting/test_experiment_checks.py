@@ -37,7 +37,8 @@ def fitted(N, D, off=0.0, noise=0.004, seed=0, digits=None, weight=None):
 
 
 def messages(residuals, law=LAW, others=None, order=None, **options):
-    notes = experiment_notes(law, residuals, others, order, **options)
+    made = dataclasses.replace(residuals, others=others, order=order)
+    notes = experiment_notes(law, made.at(made.weight > 0), **options)
     assert {note.code for note in notes} <= {"mixed-runs", "doubtful-values"}
     assert all(len(note.message.split()) <= 60 for note in notes)
     return [note.message for note in notes]

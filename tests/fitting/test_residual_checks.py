@@ -9,7 +9,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.fitting._checks import Residuals, _basis, polynomials, residual_notes
+from jaxlaw.fitting._checks import Residuals, residual_notes
 from tests.conftest import DATA, needs_data, simulated_fit
 
 
@@ -81,19 +81,20 @@ def test_the_basis_holds_every_slope_of_the_law_and_every_term_of_the_polynomial
     made = Residuals(
         np.ones(count), np.zeros(count), slopes, inputs, weight, np.arange(count), "row", True
     )
-    basis, first, root = _basis(made, count // 3)
+    basis, polynomials = made.basis(count // 3), made.polynomials(count // 3)
+    first = made.basis().shape[1]
     assert np.abs(basis.T @ basis - np.eye(basis.shape[1])).max() < 1e-12
     of_fit = np.column_stack([np.ones(count), slopes])
     for part, columns in [
         (basis[:, :first], of_fit),
         (basis, of_fit),
-        (basis, polynomials(inputs, count // 3)),
+        (basis, polynomials),
     ]:
-        columns = columns * root[:, None]
+        columns = columns * made.root[:, None]
         left = columns - part @ (part.T @ columns)
         assert (np.linalg.norm(left, axis=0) <= 3e-6 * np.linalg.norm(columns, axis=0)).all()
     # No direction of it is rounding: it has no more than its columns have on paper.
-    whole = np.column_stack([of_fit, polynomials(inputs, count // 3)]) * root[:, None]
+    whole = np.column_stack([of_fit, polynomials]) * made.root[:, None]
     whole = whole / np.linalg.norm(whole, axis=0)
     assert basis.shape[1] <= np.sum(np.linalg.svd(whole, compute_uv=False) > 1e-9)
 
@@ -103,7 +104,8 @@ def test_the_last_bits_of_a_fit_change_no_note(name):
     """Other processors round otherwise, and repeated rows stay repeated."""
     inputs, slopes = designs()[name]
     random, count = np.random.default_rng(0), len(slopes)
-    surface = polynomials(inputs, count // 3)
+    one, rows = np.ones(count), np.arange(count)
+    surface = Residuals(one, one, slopes, inputs, one, rows, "row", True).polynomials(count // 3)
     off = surface @ np.arange(1.0, 1.0 + surface.shape[1])
     off = off - slopes @ np.linalg.lstsq(slopes, off, rcond=None)[0]
     off = 0.02 * off / max(off.std(), 1e-9) + 0.004 * random.standard_normal(count)
@@ -115,7 +117,7 @@ def test_the_last_bits_of_a_fit_change_no_note(name):
         made = Residuals(
             changed(1 + off), changed(off), changed(slopes),
             {key: changed(values) for key, values in inputs.items()},
-            np.ones(count), np.arange(count), "row", True,
+            one, rows, "row", True,
         )  # fmt: skip
         return [note.message for note in residual_notes(made)]
 
@@ -146,7 +148,8 @@ def test_rows_of_weight_zero_do_not_count():
     bend = 0.01 * np.log(X) ** 2 / 12
     weight = np.r_[np.ones(30), np.zeros(30)]
     off = np.where(weight > 0, NOISE, NOISE + bend + 3.0)
-    assert residual_notes(dataclasses.replace(residuals(NOISE, X), off=off, weight=weight)) == []
+    made = dataclasses.replace(residuals(NOISE, X), off=off, weight=weight)
+    assert residual_notes(made.at(weight > 0)) == []
 
 
 def test_means_of_repeated_rows_are_held_against_their_own_scatter():

@@ -46,7 +46,7 @@ def test_what_a_file_holds_gives_the_same_intervals(drawn, chinchilla_fit, tmp_p
     assert (
         jl.planning.allocation(again, 1e21).interval == jl.planning.allocation(drawn, 1e21).interval
     )
-    before, after = (jl.uncertainty.prediction(one, at=at).points for one in (drawn, again))
+    before, after = (jl.uncertainty.prediction(one, at=at).tables["points"] for one in (drawn, again))
     pd.testing.assert_frame_equal(after, before)
 
 
@@ -71,7 +71,7 @@ def test_predictions_are_known_better_than_parameters(drawn):
         predicted[7], one["E"] + one["A"] / np.array(at["N"]) ** one["alpha"]
         + one["B"] / 1e12 ** one["beta"], rtol=1e-9,
     )  # fmt: skip
-    table = jl.uncertainty.prediction(drawn, at=at).points
+    table = jl.uncertainty.prediction(drawn, at=at).tables["points"]
     truth = TRUTH["E"] + 406.4 / table["N"] ** 0.34 + 410.7 / 1e12**0.28
     assert ((table["loss_low"] < truth) & (truth < table["loss_high"])).all()
     assert (predicted.std(axis=0) / table["loss"] < 0.02).all()
