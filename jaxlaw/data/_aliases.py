@@ -72,12 +72,12 @@ def known_columns(
             continue
         own = _words(str(column))
         for name in names:
-            words, unit = own, None
+            words, unit, (heads, beside) = own, None, _NAMES.get(name, ("", ""))
             if name in ("N", "D", "C") and len(words) > 1 and words[-1] in _UNITS:
                 words, unit = words[:-1], _UNITS[words[-1]]
-            heads, beside = (text.split() for text in _NAMES.get(name, ("", "")))
-            rest = "".join(word for word in words if word not in beside)
-            if not {rest, "".join(words)} & {*heads} or not _holds(table[column], name, unit):
+            rest = "".join([word for word in words if word not in beside.split()])
+            called = not {rest, "".join(words)}.isdisjoint(heads.split())
+            if not called or not _holds(table[column], name, unit):
                 continue
             same = found.setdefault(name, {})
             if not any(table[column].equals(table[c]) and u == unit for c, u in same.items()):
@@ -107,7 +107,7 @@ def _holds(cells: pd.Series, name: str, unit: float | None) -> bool:
             single_things(cell) if number is None and isinstance(cell, str) else number
             for number, cell in zip(read, values, strict=True)
         ]
-        if any(value is None for value in values):
+        if None in values:
             return False
     if not len(values):
         return False

@@ -148,8 +148,7 @@ class Prior(Result):
 
     def rests_on(self, law: Law) -> str:
         """What it knows of a law rests on, in words."""
-        known = dict.fromkeys(self.basis[name] for name in _parts(law) if name in self.basis)
-        return " and ".join(known)
+        return " and ".join(dict.fromkeys(self.basis[name] for name in _parts(law)))
 
     @property
     def headline(self) -> str:
@@ -168,25 +167,19 @@ class Prior(Result):
 
     def lines(self) -> list[str]:
         """Mean and standard deviation of every coordinate, in the law's own words."""
-        lines = []
+        lines, words = [], _words()
         for name, mean in self.means.items():
-            spread = np.sqrt(np.diag(np.atleast_2d(self.covariances[name])))
+            spread = np.sqrt(np.diag(self.covariances[name]))
+            rows = zip(self.coordinates[name], mean, spread, strict=True)
             lines += [
-                f"  {name:<15} {coordinate:<9} {value:6.2f} ± {size:.2f}  "
-                + _words().get(coordinate, "")
-                for coordinate, value, size in zip(
-                    self.coordinates[name], mean, spread, strict=False
-                )
+                f"  {name:<15} {one:<9} {value:6.2f} ± {size:.2f}  {words[one]}"
+                for one, value, size in rows
             ]
         return lines
 
 
-def _in_words(sources: Iterable[str], evaluation: str = "") -> str:
-    """How many experiments, of how many sources, and of which evaluation."""
-    sources = [*sources]
-    count, distinct = len(sources), len({*sources})
-    of = f", evaluation {evaluation}" if evaluation else ""
-    return f"{count} experiment{'s' * (count != 1)} of {distinct} source{'s' * (distinct != 1)}{of}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _parts(law: Law) -> tuple[str, ...]:
@@ -197,15 +190,17 @@ def _parts(law: Law) -> tuple[str, ...]:
 @cache
 def _words() -> dict[str, str]:
     """Coordinate → what it is: every law has the same words for it."""
-    named = [laws.get(name).scale_free.words for name in LAWS]
-    return {FLOOR: "log of the floor"} | {key: one[key] for one in named for key in one} | _moves()
+    known = [*(laws.get(name) for name in LAWS), laws.tuned()]
+    return {FLOOR: "log of the floor"} | {
+        k: v for law in known for k, v in law.scale_free.words.items()
+    }
 
 
-@cache
-def _moves() -> dict[str, str]:
-    """Coordinate → what it is, of those that a tuned law has beside its base's."""
-    own = laws.get("skaling").scale_free.words
-    return {key: text for key, text in laws.tuned().scale_free.words.items() if key not in own}
+def _names(law: str) -> tuple[str, ...]:
+    """The coordinates of a law beside the floor; of tuned ones those that their base has not."""
+    if law != TUNED:
+        return tuple(laws.get(law).scale_free.words)
+    return tuple(k for k in laws.tuned().scale_free.words if k not in _names("skaling"))
 
 
 def field_prior(*, without: str | Iterable[str] = ()) -> Prior:
@@ -229,19 +224,18 @@ def field_prior(*, without: str | Iterable[str] = ()) -> Prior:
 
 @cache
 def _field_prior(without: frozenset[str]) -> Prior:
-    known = field_experiments()
-    sources = sorted({one.source for one in (*known, *recipes())})
-    for name in without:
-        if name not in sources:
-            raise UsageError(
-                f"the field has no source '{name}'; it has {', '.join(sources)}."
-                f"{nearest(name, sources)}",
-                argument="without",
-                value=name,
-            )
-    if all(one.source in without for one in known):
+    known = [*field_experiments(), *recipes()]
+    sources = sorted({one.source for one in known})
+    if unknown := sorted(without - {*sources}):
+        raise UsageError(
+            f"the field has no source '{unknown[0]}'; it has {', '.join(sources)}."
+            f"{nearest(unknown[0], sources)}",
+            argument="without",
+            value=unknown[0],
+        )
+    if {one.source for one in field_experiments()} <= without:
         raise UsageError("no source is left of the field", argument="without")
-    return _prior_from([one for one in (*known, *recipes()) if one.source not in without])
+    return _prior_from([one for one in known if one.source not in without])
 
 
 @cache
@@ -319,17 +313,6 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
         >>> prior.evaluation, bool(abs(prior.means["chinchilla"][0] - np.log(1.69)) < 0.1)
         ('c4', True)
     """
-    own = _distinct(_experiments_of(fits, evaluation))
-    public = [one for one in field_experiments() if not any(_is_same(one, o) for o in own)]
-    return _prior_from([*public, *recipes(), *own])
-
-
-def _experiments_of(fits: str | Path | Sequence[Fit], evaluation: str | None) -> list[Experiment]:
-    """What fits, or those of a folder, say of a next experiment of one evaluation.
-
-    Raises:
-        UsageError, DataError: as :func:`ledger_prior` raises.
-    """
     if isinstance(fits, str | Path):
         if not Path(fits).is_dir():
             raise UsageError(f"there is no folder {fits}", argument="prior", value=fits)
@@ -351,10 +334,12 @@ def _experiments_of(fits: str | Path | Sequence[Fit], evaluation: str | None) ->
             argument="evaluation",
         )
     # Whatever files they were read from, they are of one source, and each is an experiment.
-    return [
+    own = _distinct([
         dataclasses.replace(one, source=OWN_SOURCE, name=f"{k + 1}: {one.source}, {one.name}")
         for k, one in enumerate(known)
-    ]
+    ])  # fmt: skip
+    public = [one for one in field_experiments() if not any(_is_same(one, o) for o in own)]
+    return _prior_from([*public, *recipes(), *own])
 
 
 def _prior_from(known: Sequence[Experiment]) -> Prior:
@@ -366,13 +351,16 @@ def _prior_from(known: Sequence[Experiment]) -> Prior:
     for name in (*LAWS, TUNED):
         public = [one for one in known if one.source != OWN_SOURCE and one.law == name]
         own = [one for one in ours if one.law == name]
-        if own:
-            made[name] = _ledger(own, public, name)
-        elif public:
-            made[name] = _population(public, name)
-        basis[name] = _in_words([one.source for one in own or public], evaluation if own else "")
+        if not own and not public:
+            continue
+        made[name] = _ledger(own, public, name) if own else _population(public, name)
         if name == TUNED:
-            basis[name] = f"{len(public)} published recipe{'s' * (len(public) != 1)}"
+            basis[name] = _counted(len(public), "published recipe")
+        else:
+            shown = own or public
+            sources = _counted(len({one.source for one in shown}), "source")
+            of = f", evaluation {evaluation}" * bool(own and evaluation)
+            basis[name] = f"{_counted(len(shown), 'experiment')} of {sources}{of}"
     # A source counts as one: the median over sources of the median over their experiments.
     noise = pd.Series({(one.source, one.name): one.noise for one in field_})
     noise = float(noise.groupby(level=0).median().median())
@@ -393,7 +381,7 @@ def _prior_from(known: Sequence[Experiment]) -> Prior:
             [[getattr(one, name) for name in columns] for one in rows], columns=columns
         ),
         evaluation=evaluation,
-        basis={name: words for name, words in basis.items() if name in made},
+        basis=basis,
         made_of=tuple(known),
     )
 
@@ -433,9 +421,8 @@ def same_runs(one: Iterable[int], other: Iterable[int]) -> bool:
 
 
 def _is_same(one: Experiment, other: Experiment) -> bool:
-    """Whether two are one experiment by one law: of older files, which have no hashes, copies."""
-    copied = np.array_equal(one.mean, other.mean)
-    return one.law == other.law and (copied or same_runs(one.hashes, other.hashes))
+    """Whether two are one experiment by one law."""
+    return one.law == other.law and same_runs(one.hashes, other.hashes)
 
 
 def _distinct(known: Sequence[Experiment]) -> list[Experiment]:
@@ -447,16 +434,11 @@ def _distinct(known: Sequence[Experiment]) -> list[Experiment]:
     return kept
 
 
-def _names(law: str) -> tuple[str, ...]:
-    return tuple(_moves() if law == TUNED else laws.get(law).scale_free.words)
-
-
 def _population(
     known: Sequence[Experiment], law: str
 ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     """Coordinates, mean and covariance of an experiment of a new source."""
-    names = _names(law)
-    mean, spread, sources = _random_effects([one for one in known if one.law == law], names)
+    mean, spread, sources = _random_effects(known, names := _names(law))
     return names, mean, spread * (1 + 1 / sources)
 
 
@@ -492,11 +474,23 @@ def _ledger(
 ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     """Coordinates, mean and covariance of a further experiment of one's own evaluation."""
     names = (FLOOR, *_names(law))
-    mean, spread, _ = _random_effects([one for one in known if one.law == law], names[1:])
-    within = _within([*known, *own], law, names)
+    mean, spread, _ = _random_effects(known, names[1:])
+    # W: how the experiments of one source and evaluation vary, floor included.
+    groups: dict[tuple[str, str], list[np.ndarray]] = {}
+    for one in (*known, *own):
+        if one.evaluation:
+            groups.setdefault((one.source, one.evaluation), []).append(one.mean)
+    within = WITHIN_EXPERIMENTS * np.diag([(WITHIN * SPREAD[name]) ** 2 for name in names])
+    degrees = WITHIN_EXPERIMENTS
+    for means in groups.values():
+        off = np.array(means) - np.mean(means, axis=0)
+        within, degrees = within + off.T @ off, degrees + len(means) - 1
+    within /= degrees
     # Between sources nothing is known of the floor, whose unit is the target's.
     between = np.diag([25.0, *np.zeros(len(mean))])
-    between[1:, 1:] = _positive(spread - within[1:, 1:])
+    values, vectors = np.linalg.eigh(spread - within[1:, 1:])
+    # The nearest matrix whose variances are positive.
+    between[1:, 1:] = (vectors * np.maximum(values, 1e-3 * values.max())) @ vectors.T
     centre = np.concatenate([[np.mean([one.mean[0] for one in own])], mean])
     precision = np.linalg.inv(between)
     shift = precision @ centre
@@ -505,26 +499,6 @@ def _ledger(
         precision, shift = precision + inverse, shift + inverse @ one.mean
     family = np.linalg.inv(precision)
     return names, family @ shift, family + within
-
-
-def _within(known: Sequence[Experiment], law: str, names: tuple[str, ...]) -> np.ndarray:
-    """W: how the experiments of one source and evaluation vary, floor included."""
-    groups: dict[tuple[str, str], list[np.ndarray]] = {}
-    for one in known:
-        if one.law == law and one.evaluation:
-            groups.setdefault((one.source, one.evaluation), []).append(one.mean)
-    total = WITHIN_EXPERIMENTS * np.diag([(WITHIN * SPREAD[name]) ** 2 for name in names])
-    degrees = WITHIN_EXPERIMENTS
-    for means in groups.values():
-        off = np.array(means) - np.mean(means, axis=0)
-        total, degrees = total + off.T @ off, degrees + len(means) - 1
-    return total / degrees
-
-
-def _positive(matrix: np.ndarray) -> np.ndarray:
-    """The nearest matrix whose variances are positive."""
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    return (vectors * np.maximum(values, 1e-3 * values.max())) @ vectors.T
 
 
 def experiment_of(

@@ -46,7 +46,8 @@ def test_what_a_file_holds_gives_the_same_intervals(drawn, chinchilla_fit, tmp_p
     assert (
         jl.planning.allocation(again, 1e21).interval == jl.planning.allocation(drawn, 1e21).interval
     )
-    before, after = (jl.uncertainty.prediction(one, at=at).tables["points"] for one in (drawn, again))
+    both = (jl.uncertainty.prediction(one, at=at) for one in (drawn, again))
+    before, after = (one.tables["points"] for one in both)
     pd.testing.assert_frame_equal(after, before)
 
 
