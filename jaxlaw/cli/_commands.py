@@ -151,7 +151,7 @@ def influence(
     order = (table / table.abs().max()).abs().max(axis=1).sort_values(ascending=False).index
     return Answer(
         kind="influence",
-        sentence=f"the estimates move most without {table.index.name} {order[0]}",
+        sentence=f"the estimates move most without {', '.join(table.index.names)} {order[0]}",
         tables={"influence": table.loc[order].reset_index()},
     )  # fmt: skip
 

@@ -315,7 +315,7 @@ def diagnosed(
         notes.append(Note("unidentifiable", "warning", "; ".join(together), True))
     if not unseen:
         notes += _loose_notes(problem, residuals, moving, params, linear)
-    notes += _floor_notes(problem, linear)
+    notes += _floor_notes(law, residuals)
     ranges = {name: (v.min(), v.max()) for name, v in observations.inputs.items()}
     for note, size in law.requirements(law, params, ranges) if law.requirements else ():
         if size <= metrics["rmse_log"]:
@@ -421,36 +421,31 @@ def _loose_notes(
     return [Note("loose", "warning" if max(loose.values()) > 1 else "info", message)]
 
 
-def _floor_notes(problem: FitProblem, linear: Linearisation) -> list[Note]:
+def _floor_notes(law: Law, residuals: Residuals) -> list[Note]:
     """Whether the residuals of a law that falls to zero ask for an irreducible loss.
 
     A score test: a constant added to the law moves the log of a prediction by one over that
     prediction. What of this the law's own parameters cannot do is held against the residuals,
     those of outliers shortened.
     """
-    law, data = problem.law, problem.in_numpy
     if not law.with_floor:
         return []
-    jacobian, logs, target = linear.jacobian, linear.prediction, data.target
-    if problem.model.residuals == "linear":
+    logs, target = residuals.target - residuals.off, residuals.target
+    if not residuals.log:
         with np.errstate(divide="ignore", invalid="ignore"):
-            jacobian, logs, target = jacobian / logs[:, None], np.log(np.abs(logs)), np.log(target)
-    residuals, root = target - logs, np.sqrt(data.weight)
-    slopes, bend = jacobian[:, data.low < data.high] * root[:, None], np.exp(-logs) * root
-    usual = 3 * _NORMAL * np.median(np.abs(residuals[root > 0] - np.median(residuals[root > 0])))
-    residuals = np.clip(residuals, -usual, usual) * root
-    spare = int((root > 0).sum()) - slopes.shape[1] - 1
-    if spare < 1 or not np.isfinite(slopes).all() or not np.isfinite(residuals).all():
+            slopes, logs, target = residuals.slopes / logs[:, None], np.log(logs), np.log(target)
+        residuals = dataclasses.replace(
+            residuals, target=target, off=target - logs, slopes=slopes, log=True
+        )
+    if not residuals.finite or residuals.spare < 3:
         return []
-    residuals, bend = (
-        column - slopes @ np.linalg.lstsq(slopes, column, rcond=None)[0]
-        for column in (residuals, bend)
-    )
-    size, before = bend @ bend, residuals @ residuals
-    if size <= 0 or before <= EXACT**2 * (root @ root):
+    left = _Left.of(residuals)
+    bend, spare = left.apart(np.exp(-logs) * residuals.root), left.spare - 1
+    size, before, along = bend @ bend, left.y @ left.y, left.y @ bend
+    if size <= 0 or before <= EXACT**2 * len(logs):
         return []
-    after = max(before - (residuals @ bend) ** 2 / size, 1e-12 * before)
-    certainty = (residuals @ bend) / np.sqrt(size * after / spare)
+    after = max(before - along**2 / size, 1e-12 * before)
+    certainty = along / np.sqrt(size * after / spare)
     if scipy.special.stdtr(spare, -certainty) > FLOOR or after > NEARLY_ALL**2 * before:
         return []
     message = (
@@ -477,10 +472,9 @@ def residual_notes(residuals: Residuals) -> list[Note]:
             notes.append(note)
             # What rows of a run share would be "predicted" by other rows of it: held out whole.
             _, members = np.unique(runs.members, return_inverse=True)
-    parts = _smooth_part(residuals, members.reshape(-1)), _off_repeated_rows(residuals)
-    if any(parts):
+    if text := _smooth_part(residuals, members.reshape(-1)):
         message = (
-            f"{'; '.join(filter(None, parts))}; beyond these runs the law may be off by more: try "
+            f"{text}; beyond these runs the law may be off by more: try "
             "a law with another term, or fit runs nearer to the question"
         )
         notes.append(Note("lack-of-fit", "warning", message, True))
@@ -572,31 +566,6 @@ def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
     )
 
 
-def _off_repeated_rows(residuals: Residuals) -> str:
-    """The classical lack-of-fit F: means of rows of equal inputs, against their own scatter."""
-    members, (count, free) = residuals.points, residuals.slopes.shape
-    points = int(members.max()) + 1
-    between, within = points - free, count - points
-    if between < 1 or within < 3:
-        return ""
-    off, weight = residuals.off, residuals.weight
-    means = np.bincount(members, weight * off) / np.bincount(members, weight)
-    inner = float(np.sum(weight * (off - means[members]) ** 2))
-    outer = float(np.sum(weight * means[members] ** 2))
-    if not inner > within * residuals.nothing**2:  # copies, which are no repeats
-        return ""
-    ratio = (outer / between) / (inner / within)
-    chance = float(scipy.special.fdtrc(between, within, ratio))
-    if chance > CHANCE or ratio < 2:
-        return ""
-    sizes = [np.sqrt(inner / within / weight.mean()), np.sqrt(outer / weight.sum())]
-    pure, lack = (residuals.size(size).lstrip("+") for size in sizes)
-    return (
-        f"rows of equal inputs scatter by {pure}, and their means lie {lack} off the law "
-        f"(F = {ratio:.3g} with {between} and {within} degrees of freedom, p = {chance:.0e})"
-    )
-
-
 # ---------------------------------------------------------------------------- the experiment
 
 
@@ -608,7 +577,7 @@ class _Left(NamedTuple):
     root: np.ndarray
 
     @classmethod
-    def of(cls, residuals: Residuals, most: int) -> _Left:
+    def of(cls, residuals: Residuals, most: int = 0) -> _Left:
         """Beyond the fit, and beyond at most so many polynomials in the inputs."""
         basis, target = residuals.basis(most), residuals.clipped * residuals.root
         return cls(basis, target - basis @ (basis.T @ target), residuals.root)
@@ -726,7 +695,7 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
     rows = np.bincount(rank)
     piled = len(rows) > 1 and rows[-1] >= max(_EACH, PILED * rows[:-1].max())
     if piled and spare >= 2 * _EACH:
-        left, at = _Left.of(residuals, 0), rank == rank.max()
+        left, at = _Left.of(residuals), rank == rank.max()
         ratio = np.mean(left.y[at] ** 2) / max(np.mean(left.y[~at] ** 2), residuals.nothing**2)
         free = [max(1.0, k.sum() * left.spare / count) for k in (at, ~at)]
         if ratio > 2 and scipy.special.fdtrc(*free, ratio) < 0.01:
@@ -754,7 +723,7 @@ def _mixed(law: Law, residuals: Residuals, misfit: bool) -> str:
     left = _Left.of(residuals, (residuals.spare - 1) // 4)
     if left.spare < 2 * _EACH or left.y.std() < residuals.nothing:
         return ""
-    everything, runs = _Left.of(residuals, 0), residuals.runs
+    everything, runs = _Left.of(residuals), residuals.runs
     found = [*_by_column(residuals, left), *_by_order(residuals, left)]
     found += [] if misfit else _by_size(residuals, left, _sizes(law, residuals))
     least = APART * (everything.y @ everything.y)

@@ -40,12 +40,11 @@ from jaxlaw.data import (
     training_flops,
 )
 from jaxlaw.errors import DataError, UsageError, nearest
-from jaxlaw.fitting._extrapolation import outside_range, parts_of
+from jaxlaw.fitting._extrapolation import outside_range
 from jaxlaw.fitting._schedule_areas import areas_of_schedule
 from jaxlaw.laws import Input, Law, check_requirements
 from jaxlaw.notes import Note
 
-_INTERVAL = "95 % interval"
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 UNKNOWN = (math.nan, math.nan)  # an unknown range
 _LOSSES = ("loss", "cross-entropy", "unigram_normalized_loss")  # targets in nats
@@ -200,8 +199,7 @@ class FittedLaw(Result):
             ``max_absolute_relative_error``. Means are weighted as the runs are. Table ``table``, a
             row a run: ``row``, what the row is called; the law's inputs in the runs' own units; the
             observed target under its name; ``predicted``, ``residual`` (observed − predicted),
-            ``relative_error`` (residual / observed) and ``outside`` (whether the run lies outside
-            the fitted ranges). Facts: ``law`` and ``source``.
+            ``relative_error`` (residual / observed) and ``outside`` (the fitted ranges).
 
         Raises:
             UsageError, DataError: as :func:`jaxlaw.read_runs` raises; the target or an input is
@@ -222,11 +220,9 @@ class FittedLaw(Result):
         """Check what Que 2024 asks of a law of mixtures (§3.1, eq. 4 and 5; §4.2).
 
         Returns:
-            One row a requirement: ``adaptability`` (finite losses), ``trend in N``, ``trend in
-            D``, ``trend in r``, ``implicit trend`` and ``consistency`` (a Chinchilla law at a
-            fixed r). Columns: ``formula``; ``observed``, whether it is met at the fitted shares,
-            and ``everywhere``, at all shares from 0 to 1, both over the fitted ranges of N and
-            D; ``where`` it is not, in words.
+            One row a requirement, such as ``trend in D`` and ``consistency``: its ``formula``;
+            whether it is met at the ``observed`` shares, and ``everywhere`` from 0 to 1, both over
+            the fitted ranges of N and D; ``where`` it is not, in words.
 
         Raises:
             UsageError: the law takes no share r.
@@ -239,12 +235,10 @@ class FittedLaw(Result):
         if "r" not in self.law.input_names:
             raise UsageError(f"law {self.law.name} takes no r: this is for laws of mixtures")
         unknown = {"r": (0.0, 1.0)}  # of coefficients whose ranges are not printed
-        ranges = {
-            name: [end * self.units[name] for end in limits]
-            if math.isfinite(sum(limits))
-            else unknown.get(name, (1.0, 1.0))
-            for name, limits in self.ranges.items()
-        }
+        ranges = {}
+        for name, ends in self.ranges.items():
+            known = [end * self.units[name] for end in ends]
+            ranges[name] = known if math.isfinite(sum(ends)) else unknown.get(name, (1.0, 1.0))
         checks = check_requirements(self.law, self.numbers(), ranges)
         return pd.DataFrame(checks).set_index("name").rename_axis("requirement")
 
@@ -316,9 +310,7 @@ class FittedLaw(Result):
             >>> hidden.params["B"]
             0.0
         """
-        names = [
-            name for component in components for name in self.law.components.get(component, ())
-        ]
+        names = [name for one in components for name in self.law.components.get(one, ())]
         return self.with_params(self.params | dict.fromkeys(names, 0.0))
 
     def with_params(self, params: Mapping[str, Any]) -> FittedLaw:
@@ -365,17 +357,13 @@ class FittedLaw(Result):
             UsageError: a stack of parameters, which is not one law's.
         """
         spreads = self._spreads()
-        rows = [
-            {
-                "parameter": name,
-                "value": f"{one.value:.6g}",
-                "std err": spreads.get(name, ("", ""))[0],
-                _INTERVAL: "fixed" if name in self.fixed else spreads.get(name, ("", ""))[1],
-                "unit": one.unit,
-            }
-            for name, one in self.quantities.items()
-        ]
-        table = pd.DataFrame(rows)
+        rows = []
+        for name, one in self.quantities.items():
+            error, between = spreads.get(name, ("", ""))
+            between = "fixed" if name in self.fixed else between
+            rows.append((name, f"{one.value:.6g}", error, between, one.unit))
+        heads = ["parameter", "value", "std err", "95 % interval", "unit"]
+        table = pd.DataFrame(rows, columns=heads)
         return {"parameters": table.loc[:, (table != "").any()]}
 
     def _all_shown(self) -> list[pd.DataFrame]:
@@ -397,15 +385,12 @@ class FittedLaw(Result):
 
     def origin(self) -> str:
         """Where the parameters come from, in words."""
-        if not self.source:
-            return "parameters without runs"
-        return f"parameters from: {self.source}"
+        return f"parameters from: {self.source}" if self.source else "parameters without runs"
 
     def _evidence(self) -> list[str]:
         """Lines of the summary on how good the fit is, and how areas are counted."""
-        if self.area_options is None:
-            return []
-        return [f"  areas counted with λ {self.area_options['decay']:.6g}"]
+        counted = self.area_options
+        return [] if counted is None else [f"  areas counted with λ {counted['decay']:.6g}"]
 
     def __repr__(self) -> str:
         """The summary; of parameters that are no numbers (stacked, traced) their names."""
@@ -439,17 +424,11 @@ class FittedLaw(Result):
 
     def at_point(self, point: Mapping[str, float]) -> float:
         """The target at one point, whole mixture or not; of inputs per drop it has one."""
-        point = self.law.labelled(point)
-        values = {
-            spec.name: [point[spec.name]] if spec.per_drop else point[spec.name]
-            for spec in self.law.inputs
-        }
-        return self._evaluated(
-            {
-                spec.name: _checked(spec, values[spec.name], self.units[spec.name])
-                for spec in self.law.inputs
-            }
-        ).item()
+        values, checked = self.law.labelled(point), {}
+        for spec in self.law.inputs:
+            value = [values[spec.name]] if spec.per_drop else values[spec.name]
+            checked[spec.name] = _checked(spec, value, self.units[spec.name])
+        return self._evaluated(checked).item()
 
     @property
     def target_unit(self) -> str:
@@ -478,13 +457,10 @@ class FittedLaw(Result):
 
     def input_units(self) -> dict[str, tuple[str, float]]:
         """Input and target → its unit (empty where it has none), and what one is worth."""
-        units = {
-            spec.name: (
-                SHARE if spec.domain == "fraction" else spec.counts,
-                self.units[spec.name] * spec.unit,
-            )
-            for spec in self.law.inputs
-        }
+        units = {}
+        for spec in self.law.inputs:
+            noun = SHARE if spec.domain == "fraction" else spec.counts
+            units[spec.name] = noun, self.units[spec.name] * spec.unit
         return units | {self.law.target: (self.target_unit, 1.0)}
 
     def largest_compute(self) -> float:
@@ -497,11 +473,8 @@ class FittedLaw(Result):
     def times_beyond(self, at: Mapping[str, Any]) -> float:
         """How many times the largest fitted run a run is, in compute.
 
-        Args:
-            at: inputs, in the units of the fitted runs.
-
-        Returns:
-            1.0 up to the largest run, and where no compute is known; NaN where no range is.
+        Of inputs in the units of the fitted runs. 1.0 up to the largest run, and where no compute
+        is known; NaN where no range is.
         """
         if not any(math.isfinite(sum(self.ranges.get(name, UNKNOWN))) for name in at):
             return math.nan
@@ -550,40 +523,21 @@ class FittedLaw(Result):
         of_law = {"params": law.parameter_names, "units": inputs, "ranges": inputs}
         for name, keys in of_law.items():
             only(values[name], keys, f"{name}.")
-        joint = values["joint_ranges"] or {}
-        for label in joint:
-            if not set(parts_of(label)) <= set(inputs):
-                raise ValueError(f"field 'joint_ranges' has '{label}', which is not of two inputs")
-        for field_, ranges in (("ranges", values["ranges"]), ("joint_ranges", joint)):
-            for name, (low, high) in ranges.items():
-                if low > high:
-                    raise ValueError(f"field '{field_}.{name}' is not in order: {low}, {high}")
-        for name in values["columns"] or ():
-            if name not in (*inputs, law.target):
-                raise ValueError(f"field 'columns.{name}' is no input of law {law.name}")
         options = values["area_options"]
         areas = None if options is None else area_options(**options)
         return values | {"area_options": areas, "fixed": of_parameters(law, values["fixed"])}
 
     def checked_inputs(self, table: Any, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Check what :meth:`predict` was given.
-
-        Returns:
-            Input → float64 array, in the user's units.
-
-        Raises:
-            UsageError, DataError: as :meth:`predict` raises.
-        """
-        given = dict(inputs)
+        """What :meth:`predict` was given, checked as it says: (…) in the user's units, by input."""
+        law, given = self.law, dict(inputs)
         if table is not None:
             if not hasattr(table, "keys"):
                 if not is_table(table):
                     raise UsageError("predict takes a DataFrame, a dict, or inputs by name")
                 table = read_table(table).frame
-            names = [name for name in self.law.input_names if name not in inputs]
+            names = [name for name in law.input_names if name not in inputs]
             named = input_columns(self, table, names)
             given |= {name: table[column] for name, column in named.items()}
-        law = self.law
         for name in given:
             if name not in law.input_names:
                 raise UsageError(
@@ -593,12 +547,11 @@ class FittedLaw(Result):
         missing = [name for name in law.input_names if name not in given]
         if missing:
             raise UsageError(f"input {', '.join(missing)} is missing for law {law.name}")
-        values = {
-            spec.name: _checked(spec, given[spec.name], self.units[spec.name])
-            for spec in self.law.inputs
-        }
-        for spec in self.law.inputs:
-            self._check_unit(spec, given[spec.name], values[spec.name])
+        values = {}
+        for spec in law.inputs:
+            value, unit = given[spec.name], self.units[spec.name]
+            values[spec.name] = _checked(spec, value, unit)
+            self._check_unit(spec, value, values[spec.name])
         try:  # an input per drop has an axis of its own, the last
             drops = [values[name].shape for name in law.inputs_per_drop]
             others = [values[name].shape for name in law.inputs_per_row]
@@ -611,7 +564,7 @@ class FittedLaw(Result):
                 "point, or one value"
             ) from None
         labels = table.index if isinstance(table, pd.DataFrame) else None
-        return self.law.whole_mixtures(values, partial(_not_whole, self.law, labels))
+        return law.whole_mixtures(values, partial(_not_whole, law, labels))
 
     def in_unit_of_runs(self, name: str, value: Any) -> Any:
         """A quantity of an input as a number in the unit of the fitted runs.
@@ -624,8 +577,7 @@ class FittedLaw(Result):
             The number; what is no number and no quantity stays as it is.
 
         Raises:
-            UsageError: the text counts something else.
-            DataError: a bare number was surely meant in another unit.
+            UsageError, DataError: as :meth:`predict` raises.
 
         Example:
             >>> jl.published()["hoffmann-2022"].in_unit_of_runs("D", "1.4T")
@@ -677,26 +629,19 @@ def _fields(fitted: FittedLaw) -> dict[str, Any]:
     return {field.name: getattr(fitted, field.name) for field in dataclasses.fields(FittedLaw)}
 
 
+@dataclass(frozen=True, repr=False)
 class _Structure:
     """All of a fitted law but its parameters; equal where every field is."""
 
-    def __init__(self, fields: dict[str, Any]) -> None:
-        self.fields = fields
-        # Text compares NaN ranges as equal, and hashes what dicts hold.
-        others = {name: value for name, value in fields.items() if name != "law"}
-        self.key = fields["law"], repr(others)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Structure) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
+    law: Law
+    others: str  # text compares NaN ranges as equal, and hashes what dicts hold
+    fields: dict[str, Any] = field(compare=False)
 
     def __repr__(self) -> str:
         """Short, for JAX's messages."""
         shown = ("units", "ranges", "area_options")
         fields = ", ".join(f"{name} {self.fields[name]}" for name in shown)
-        return f"law {self.fields['law'].name}, {fields}"
+        return f"law {self.law.name}, {fields}"
 
 
 def register_as_tree(kind: type[FittedLaw], **changes: Any) -> None:
@@ -709,7 +654,9 @@ def register_as_tree(kind: type[FittedLaw], **changes: Any) -> None:
 
     def flatten(fitted: FittedLaw) -> tuple[Any, _Structure]:
         fields = _fields(fitted) | changes
-        return ((GetAttrKey("params"), fields.pop("params")),), _Structure(fields)
+        leaves = ((GetAttrKey("params"), fields.pop("params")),)
+        others = repr({name: value for name, value in fields.items() if name != "law"})
+        return leaves, _Structure(fitted.law, others, fields)
 
     def unflatten(structure: _Structure, children: Any) -> FittedLaw:
         # Not through the constructor: JAX also builds trees whose leaves are placeholders.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,6 @@ from jaxlaw.data import area_options as options_of_areas
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._prior import Experiment, field_experiments
 from jaxlaw.notes import Note
-
-#: Begins the names of fits of the library of the field.
-FIELD = "field-"
 
 
 def published() -> dict[str, FittedLaw]:
@@ -45,7 +42,7 @@ def published() -> dict[str, FittedLaw]:
         >>> bool(0.3 < floor < 0.6)  # per byte
         True
     """
-    return {name: _fitted(name, **entry) for name, entry in _all().items()}
+    return {name: _fitted(name, entry) for name, entry in _all().items()}
 
 
 def published_table() -> pd.DataFrame:
@@ -59,18 +56,13 @@ def published_table() -> pd.DataFrame:
         >>> "besiroglu-2024" in set(jl.published_table()["name"])
         True
     """
-    rows = []
-    for name, entry in _all().items():
-        rows.append({
-            "name": name,
-            "law": entry["law"],
-            "parameters": ", ".join(f"{k} {value:.6g}" for k, value in entry["params"].items()),
-            "units": laws.units_of(laws.built_in(entry["law"])),
-            "source": entry["source"],
-            "uncertainty": entry["uncertainty"],
-            "left_out": "; ".join(note.message for note in entry["notes"]),
-        })  # fmt: skip
-    return pd.DataFrame(rows)
+    table = pd.DataFrame({"name": name, **entry} for name, entry in _all().items())
+    params, notes = table["params"], table["notes"]
+    table["parameters"] = [", ".join(f"{k} {v:.6g}" for k, v in one.items()) for one in params]
+    table["units"] = [laws.units_of(laws.built_in(law)) for law in table["law"]]
+    table["left_out"] = ["; ".join(note.message for note in one) for one in notes]
+    columns = ["name", "law", "parameters", "units", "source", "uncertainty", "left_out"]
+    return table[columns]
 
 
 @cache
@@ -88,7 +80,7 @@ def _all() -> dict[str, dict[str, Any]]:
 
 def field_name(one: Experiment) -> str:
     """What an experiment of the library of the field is called here."""
-    return f"{FIELD}{one.source}-{one.name}-{one.law}"
+    return f"field-{one.source}-{one.name}-{one.law}"
 
 
 def _of_field(one: Experiment) -> dict[str, Any]:
@@ -100,13 +92,11 @@ def _of_field(one: Experiment) -> dict[str, Any]:
     loss = np.exp(known["log_floor"]) * (1 + np.exp(-known["share"]))
     params = law.scale_free.to_params(loss, known)
     errors = zip(names, np.sqrt(np.diag(one.covariance)), strict=True)
-    counts = {spec.name: spec.counts for spec in law.inputs}
-    ranges = "; ".join(
-        f"{name} {written_range(*pair, counts[name], 1.0)}" for name, pair in one.ranges.items()
-    )
+    within = [f"{spec.name} {written_range(*one.ranges[spec.name], spec.counts, 1.0)}"
+              for spec in law.inputs if spec.name in one.ranges]  # fmt: skip
     message = (
-        f"{one.runs} runs of {one.source}, evaluation {one.evaluation}; {ranges}; a run lies "
-        f"{one.noise:.2%} off the law"
+        f"{one.runs} runs of {one.source}, evaluation {one.evaluation}; {'; '.join(within)}; a run "
+        f"lies {one.noise:.2%} off the law"
     )
     return {
         "law": one.law,
@@ -120,33 +110,17 @@ def _of_field(one: Experiment) -> dict[str, Any]:
     }
 
 
-def _fitted(
-    name: str, law: str, params: Mapping[str, float], source: str, notes: Sequence[Note],
-    uncertainty: str, ranges: Mapping[str, Sequence[float]], search: str,
-    area_options: Mapping[str, Any] | None = None,
-) -> FittedLaw:  # fmt: skip
-    """A law by coefficients in its own units, with notes on where they are from.
-
-    Args:
-        name: what it is called.
-        law: the law's name.
-        params: parameter → value.
-        source: paper and place.
-        notes: what the source leaves out.
-        uncertainty: uncertainty as the source gives it.
-        ranges: input → lowest and highest of its runs, where it says so.
-        search: where the values are from.
-        area_options: options of its areas.
-    """
-    messages = [f"{name}: {source}; {search}", f"of the coefficients: {uncertainty}"]
-    unknown = ", ".join(key for key in laws.built_in(law).input_names if key not in ranges)
-    ends = [f"the source prints no range of {unknown}: every point counts as outside"]
-    before, after = (
-        [Note("published", "info", message) for message in texts]
-        for texts in (messages, ends if unknown else ())
-    )
+def _fitted(name: str, entry: Mapping[str, Any]) -> FittedLaw:
+    """An entry's law, with notes on where its coefficients are from and what the source lacks."""
+    law, areas = laws.built_in(entry["law"]), entry.get("area_options")
+    texts = [f"{name}: {entry['source']}; {entry['search']}"]
+    texts += [f"of the coefficients: {entry['uncertainty']}"]
+    notes = [*(Note("published", "info", text) for text in texts), *entry["notes"]]
+    if unknown := ", ".join(key for key in law.input_names if key not in entry["ranges"]):
+        text = f"the source prints no range of {unknown}: every point counts as outside"
+        notes.append(Note("published", "info", text))
     return FittedLaw(
-        laws.built_in(law), dict(params), ranges={key: tuple(pair) for key, pair in ranges.items()},
-        source=source, notes=(*before, *notes, *after),
-        area_options=None if area_options is None else options_of_areas(**area_options),
+        law, dict(entry["params"]), source=entry["source"], notes=tuple(notes),
+        ranges={key: tuple(pair) for key, pair in entry["ranges"].items()},
+        area_options=None if areas is None else options_of_areas(**areas),
     )  # fmt: skip

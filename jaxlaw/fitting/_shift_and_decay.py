@@ -21,7 +21,6 @@ from jaxlaw._typed import checked
 from jaxlaw.data import Corpus, LossCurves, Observations, optimizer_steps
 from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.fitting._fit import fit
-from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._options import FitKeywords, lists_options
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws import Law
@@ -147,7 +146,7 @@ def fit_decay(
 @checked
 def observed_shift(
     continual: LossCurves,
-    hidden: LossCurves | FittedLaw,
+    hidden: LossCurves,
     pairs: Mapping[str, str] | None = None,
     *,
     corpus: Corpus | None = None,
@@ -157,8 +156,7 @@ def observed_shift(
     Args:
         continual: curves of two phases, read with their schedules (``schedules.join``).
         hidden: curves of bases that went on with their own corpus under the same rates, steps
-            counted from the base's first; or a fit of this loss in areas (``annealing``,
-            ``cpt-curve`` …), whose prediction without its shift is then the hidden curve.
+            counted from the base's first. Of a fit ``fit.without("shift")`` predicts it.
         pairs: continual run → run of ``hidden``. A run that is left out has the only hidden curve,
             or that of its own name.
         corpus: ``"general"`` or ``"domain"``, for curves with the losses of both corpora.
@@ -170,8 +168,7 @@ def observed_shift(
         ``jl.fit("shift-exp", table)`` fit it.
 
     Raises:
-        UsageError: curves of one phase, a run without a hidden curve or with one of other rates,
-            or a fit that is of no loss in areas, or does not know how these are counted.
+        UsageError: curves of one phase, or a run without a hidden curve or with one of other rates.
         DataError: a hidden curve that does not reach as far as the continual one.
 
     Example:
@@ -189,19 +186,39 @@ def observed_shift(
                 f"run {run} has one phase, and the shift begins at the boundary of two: give its "
                 "schedule both, schedules.join(first, second) or first+second in one line"
             )
-    if isinstance(hidden, FittedLaw):
-        if hidden.area_options is None or hidden.law.target != "loss":
+    (seen, table), (curve, rows) = (_seen(curves, corpus) for curves in (continual, hidden))
+    below, known, pairs = np.full(len(table), np.nan), hidden.run_schedules, pairs or {}
+    for run, followed in continual.run_schedules.items():
+        name = pairs.get(run, next(iter(known)) if len(hidden) == 1 else run)
+        if name not in known:
             raise UsageError(
-                f"the fit of law {hidden.law.name} has no hidden curve, or does not know how areas "
-                "are counted; fit annealing or cpt-curve to what jl.read_loss_curves returns"
+                f"run {run} has no hidden curve: pass pairs={{'{run}': …}}, one of "
+                f"{listed(known)}.{nearest(str(name), known)}"
             )
-        # Areas are counted as they were for the fit, whose parameters belong to that way alone.
-        seen, table = _seen(continual, corpus, hidden.law.name, **hidden.area_options)
-        inputs = {name: values / hidden.units[name] for name, values in seen.inputs.items()}
-        below = hidden.without("shift").predict(hidden.law.labelled(inputs))
-    else:
-        seen, table = _seen(continual, corpus)
-        below = _between_logged(continual, hidden, corpus, pairs or {}, table)
+        # Step by step, where both have a schedule.
+        both = followed, known[name]
+        first, last = max(one.first_step for one in both), min(one.last_step for one in both)
+        own_rates, hidden_rates = (
+            one.schedule.rates[first - one.first_step : last - one.first_step] for one in both
+        )
+        off = np.abs(own_rates - hidden_rates) > _RATES * followed.schedule.rates.max()
+        if off.any():
+            k = int(np.argmax(off))
+            raise UsageError(
+                f"run {run} has rate {own_rates[k]:.4g} at step {first + k + 1}, its hidden curve "
+                f"{name} {hidden_rates[k]:.4g}: a hidden curve goes on under the same rates; give "
+                "that of the same schedule"
+            )
+        of_run, other = (table["run"] == run).to_numpy(), (rows["run"] == name).to_numpy()
+        at, steps = table["at"][of_run], rows["at"][other].to_numpy()
+        if at.max() > steps.max():
+            raise DataError(
+                f"run {run} goes on to step {at.max():.0f}, its hidden curve ends at "
+                f"{steps.max():.0f}; keep the points up to there: "
+                f"only(where='step <= {steps.max():.0f}')"
+            )
+        order = np.argsort(steps)
+        below[of_run] = np.interp(at, steps[order], curve.target[other][order], left=np.nan)
     # A table counts the steps of a run from the base's first; the shift begins at the boundary.
     boundaries = {
         run: entry.first_step + entry.schedule.boundary
@@ -221,56 +238,11 @@ def observed_shift(
     return points
 
 
-def _seen(
-    curves: LossCurves, corpus: Corpus | None, law: str = _LOSS, **counted: object
-) -> tuple[Observations, pd.DataFrame]:
+def _seen(curves: LossCurves, corpus: Corpus | None) -> tuple[Observations, pd.DataFrame]:
     """What a law takes of all points, and their rows with ``at``, the steps of the whole run."""
-    runs = curves.runs(**counted)  # type: ignore[arg-type]
-    first = runs.table["run"].map(
-        {run: entry.first_step for run, entry in curves.run_schedules.items()}
-    )
-    table = runs.table.assign(at=optimizer_steps(runs.table, curves.run_schedules) + first)
+    runs, schedules = curves.runs(), curves.run_schedules
+    first = runs.table["run"].map({run: entry.first_step for run, entry in schedules.items()})
+    table = runs.table.assign(at=optimizer_steps(runs.table, schedules) + first)
     runs = dataclasses.replace(runs, table=table.reset_index(drop=True))
-    seen = (runs.for_corpus(corpus) if corpus else runs).observations(laws.get(law), ())
+    seen = (runs.for_corpus(corpus) if corpus else runs).observations(laws.get(_LOSS), ())
     return seen, runs.table.loc[seen.rows].reset_index(drop=True)
-
-
-def _between_logged(
-    continual: LossCurves, hidden: LossCurves, corpus: Corpus | None, pairs: Mapping[str, str],
-    table: pd.DataFrame,
-) -> np.ndarray:  # fmt: skip
-    """(n,) the hidden curve between its logged points, at those of the table; before them NaN."""
-    curve, rows = _seen(hidden, corpus)
-    below, known = np.full(len(table), np.nan), hidden.run_schedules
-    for run, followed in continual.run_schedules.items():
-        name = pairs.get(run, next(iter(known)) if len(hidden) == 1 else run)
-        if name not in known:
-            raise UsageError(
-                f"run {run} has no hidden curve: pass pairs={{'{run}': …}}, one of "
-                f"{listed(known)}.{nearest(str(name), known)}"
-            )
-        # Step by step, where both have a schedule.
-        both = followed, known[name]
-        first, last = max(one.first_step for one in both), min(one.last_step for one in both)
-        own_rates, hidden_rates = (
-            one.schedule.rates[first - one.first_step : last - one.first_step] for one in both
-        )
-        off = np.abs(own_rates - hidden_rates) > _RATES * followed.schedule.rates.max()
-        if off.any():
-            k = int(np.argmax(off))
-            raise UsageError(
-                f"run {run} has rate {own_rates[k]:.4g} at step {first + k + 1}, its hidden curve "
-                f"{name} {hidden_rates[k]:.4g}: a hidden curve goes on under the same rates. Give "
-                "that of the same schedule, or a fit, which predicts one for any"
-            )
-        of_run, other = (table["run"] == run).to_numpy(), (rows["run"] == name).to_numpy()
-        at, steps = table["at"][of_run], rows["at"][other].to_numpy()
-        if at.max() > steps.max():
-            raise DataError(
-                f"run {run} goes on to step {at.max():.0f}, its hidden curve ends at "
-                f"{steps.max():.0f}; keep the points up to there: "
-                f"only(where='step <= {steps.max():.0f}')"
-            )
-        order = np.argsort(steps)
-        below[of_run] = np.interp(at, steps[order], curve.target[other][order], left=np.nan)
-    return below

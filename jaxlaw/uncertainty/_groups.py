@@ -11,7 +11,6 @@ import pandas as pd
 from jaxlaw._arrays import plain_array
 from jaxlaw._rounding import merged
 from jaxlaw.data import Observations, Runs
-from jaxlaw.data._columns import format_values
 from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.notes import Note
 
@@ -52,20 +51,15 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
 
 
 def group_names(runs: Runs, observations: Observations, groups: Any) -> pd.Index:
-    """(n,) name of the group each observation is in; arguments as for :func:`group_numbers`.
+    """(n,) label of the group each observation is in; arguments as for :func:`group_numbers`.
 
-    The Index has the columns' names; a label of one column is as it is, the name of a run, say,
-    and inputs are in the units of the runs.
+    It has the columns' names, a level each where there are several; inputs are in the units of the
+    runs.
     """
     frame = _labels(runs, observations, groups)
     for name in frame.columns.intersection(list(observations.inputs)):
         frame[name] = frame[name] / observations.scale[name]
-    if len(frame.columns) == 1:
-        return pd.Index(frame.iloc[:, 0], name=frame.columns[0])
-    shown = [
-        "/".join(row) for row in zip(*(format_values(frame[name]) for name in frame), strict=True)
-    ]
-    return pd.Index(shown, name="/".join(frame.columns))
+    return frame.set_index(list(frame.columns)).index
 
 
 def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame:

@@ -53,9 +53,8 @@ def influence(
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
-        One row a run (indexed by what rows are called) or group (by its label: the name of a
-        run, or ``1e+09/0.5`` of columns N and r): the change of every parameter, or of
-        ``value``.
+        One row a run (indexed by what rows are called) or group (by its label, a level each of
+        several columns): the change of every parameter, or of ``value``.
 
     Raises:
         UsageError: the call makes no sense, or these are not the fit's runs.
@@ -91,8 +90,7 @@ def influence(
             name: np.bincount(number, -np.asarray(outer[name] @ slopes) * seen.weight)
             for name in (["value"] if at else free)
         }
-    index = names[first].rename("group") if names.name in change else names[first]
-    return pd.DataFrame(change, index=index)
+    return pd.DataFrame(change, index=names[first])
 
 
 @compiled(optimised=False, static_argnames="model")

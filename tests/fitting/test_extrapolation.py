@@ -110,8 +110,6 @@ def test_saved_fits_keep_it(compute_optimal, tmp_path):
     again = jl.load(tmp_path / "fit.json")
     assert again.joint_ranges == compute_optimal.joint_ranges
     assert again.is_extrapolation(N=2e8, D=2e11)
-    with pytest.raises(jl.DataError, match="'x/y', which is not of two inputs"):
-        jl.Fit.from_dict(compute_optimal.to_dict() | {"joint_ranges": {"x/y": [1.0, 2.0]}})
 
 
 def test_unknown_ranges_have_no_inside():

@@ -1,7 +1,5 @@
 """The shift by itself: observed, fitted in either form, drawn over transfer points; patterns."""
 
-import dataclasses
-
 import jax
 import numpy as np
 import pandas as pd
@@ -61,29 +59,6 @@ def test_shifts_of_all_transfer_points_lie_on_the_curve_of_eq_3():
     other = jl.fit("shift-exp", points)
     assert fit.r2 > 0.99999 > other.r2  # the power law is the better form, as in §3.2
     assert fit.objective < 1e-3 * other.objective
-
-
-@pytest.mark.full
-def test_the_hidden_curve_may_be_a_fit_of_any_law_that_has_one():
-    lines = {
-        "falls": "wsd:peak=2e-4,steps=20000,final=2e-5+cosine:peak=1e-4,steps=6000,warmup=300",
-        "level": f"constant:lr={RATE},steps=8000+constant:lr=1e-4,steps=6000",
-    }
-    curves = continual(**lines)
-    whole = jl.fit("cpt-curve", simulate.experiment("cpt-curve", noise=0.0).table)
-    fit = dataclasses.replace(whole, area_options=area_options())
-    found = jl.fitting.observed_shift(curves, fit)
-    exact = true_shift(curves.runs().table["S1_cpt"])
-    np.testing.assert_allclose(found["shift"], exact, atol=1e-8)
-    # On the new corpus the shift is negative, and its law fits as well.
-    turned = jl.fit("shift", found.assign(shift=-found["shift"]))
-    assert turned.params["B"] == pytest.approx(-TRUTH["B"], rel=1e-4)
-    with pytest.raises(UsageError, match="does not know how areas are counted"):
-        jl.fitting.observed_shift(curves, whole)
-    with pytest.raises(UsageError, match="law shift has no hidden curve"):
-        jl.fitting.observed_shift(
-            curves, dataclasses.replace(turned, area_options=fit.area_options)
-        )
 
 
 def test_phases_that_count_their_own_steps_and_pairs_by_name():
