@@ -472,9 +472,10 @@ def residual_notes(residuals: Residuals) -> list[Note]:
             notes.append(note)
             # What rows of a run share would be "predicted" by other rows of it: held out whole.
             _, members = np.unique(runs.members, return_inverse=True)
-    if text := _smooth_part(residuals, members.reshape(-1)):
+    parts = _smooth_part(residuals, members.reshape(-1)), _off_repeated_rows(residuals)
+    if any(parts):
         message = (
-            f"{text}; beyond these runs the law may be off by more: try "
+            f"{'; '.join(filter(None, parts))}; beyond these runs the law may be off by more: try "
             "a law with another term, or fit runs nearer to the question"
         )
         notes.append(Note("lack-of-fit", "warning", message, True))
@@ -563,6 +564,31 @@ def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
         f"a smooth function of {', '.join(residuals.axes)} predicts {share:.0%} of the residual "
         f"variance of rows held out: the runs lie {mean} off the law in the mean, {worst} near "
         f"{residuals.word} {residuals.rows[most]}"
+    )
+
+
+def _off_repeated_rows(residuals: Residuals) -> str:
+    """The classical lack-of-fit F: means of rows of equal inputs, against their own scatter."""
+    members, (count, free) = residuals.points, residuals.slopes.shape
+    points = int(members.max()) + 1
+    between, within = points - free, count - points
+    if between < 1 or within < 3:
+        return ""
+    off, weight = residuals.off, residuals.weight
+    means = np.bincount(members, weight * off) / np.bincount(members, weight)
+    inner = float(np.sum(weight * (off - means[members]) ** 2))
+    outer = float(np.sum(weight * means[members] ** 2))
+    if not inner > within * residuals.nothing**2:  # copies, which are no repeats
+        return ""
+    ratio = (outer / between) / (inner / within)
+    chance = float(scipy.special.fdtrc(between, within, ratio))
+    if chance > CHANCE or ratio < 2:
+        return ""
+    sizes = [np.sqrt(inner / within / weight.mean()), np.sqrt(outer / weight.sum())]
+    pure, lack = (residuals.size(size).lstrip("+") for size in sizes)
+    return (
+        f"rows of equal inputs scatter by {pure}, and their means lie {lack} off the law "
+        f"(F = {ratio:.3g} with {between} and {within} degrees of freedom, p = {chance:.0e})"
     )
 
 

@@ -152,6 +152,20 @@ def test_rows_of_weight_zero_do_not_count():
     assert residual_notes(made.at(weight > 0)) == []
 
 
+def test_means_of_repeated_rows_are_held_against_their_own_scatter():
+    """Five points of the design are too few for a surface, and enough for the classical F."""
+    x = np.repeat(np.geomspace(1.0, 1000.0, 5), 6)
+    noise = 0.002 * np.random.default_rng(1).standard_normal(30)
+    zigzag = np.repeat([1.0, -1.0, 1.0, -1.0, 1.0], 6)
+    assert residual_notes(residuals(noise, x)) == []
+    note = by_code(residual_notes(residuals(noise + 0.01 * zigzag, x)))["lack-of-fit"]
+    pooled = np.sqrt(noise.reshape(5, 6).var(axis=1, ddof=1).mean())
+    assert f"rows of equal inputs scatter by {pooled:.2%}" in note.message
+    assert "3 and 25 degrees of freedom" in note.message
+    copies = residuals(noise[::6].repeat(6) + 0.01 * zigzag, x)
+    assert "equal inputs" not in str(residual_notes(copies))
+
+
 def test_a_law_fitted_to_what_another_made_is_noted():
     design = simulate.experiment("chinchilla").table[["N", "D"]]
     N, D = design["N"].to_numpy(), design["D"].to_numpy()
