@@ -237,7 +237,7 @@ class Residuals:
         columns = np.column_stack([np.ones(len(values)), *self.axes.values(), *varying])
         left, singular, _ = np.linalg.svd(columns, full_matrices=False)
         left = left[:, singular > 1e-9 * singular[0]]
-        return bool(np.var(values - left @ (left.T @ values)) < FOLLOWS * np.var(values))
+        return bool((values - left @ (left.T @ values)).var() < FOLLOWS * values.var())
 
     def size(self, value: float) -> str:
         """A residual in words: a percentage of the target, or a number in its unit."""
@@ -812,7 +812,7 @@ def _by_order(residuals: Residuals, left: _Left) -> Iterator[_Group]:
         return
     split, tried = best
     later = place >= split
-    means = [float(np.mean(left.off[side])) for side in (later, ~later)]
+    means = [float(left.off[side].mean()) for side in (later, ~later)]
     text = (
         f"rows from {residuals.word} {residuals.rows[ranked[split]]} on lie "
         f"{residuals.size(means[0] - means[1])} off those before, in the order of the table"
@@ -838,7 +838,7 @@ def _by_size(residuals: Residuals, left: _Left, sizes: dict[str, np.ndarray]) ->
         if (length := np.linalg.norm(apart)) > 1e-3 * np.linalg.norm(bend):
             unit = apart / length
             beyond = _Left(np.hstack([left.Q, unit]), left.y - unit @ (unit.T @ left.y), left.root)
-        means = [float(np.mean(left.off[side])) for side in (larger, ~larger)]
+        means = [float(left.off[side].mean()) for side in (larger, ~larger)]
         text = (
             f"runs of {name} from {values[ranked[split]]:.3g} on are "
             f"{'higher' if means[0] > means[1] else 'lower'} than the smaller ones predict, by a "
@@ -855,14 +855,14 @@ def _best_split(left: _Left, ranked: np.ndarray, at: np.ndarray) -> tuple[int, i
         return None
     Q, y, root = left.Q[ranked], left.y[ranked], left.root[ranked]
     # A step from k on has the sums of the rows before k as its products, but for the sign.
-    sums = np.cumsum(Q * root[:, None], axis=0)[at - 1]
-    size = np.cumsum(root**2)[at - 1]
-    apart = size - np.sum(sums**2, axis=1)
-    seen = apart > 0.02 * size * (1 - size / np.sum(root**2))
+    sums = (Q * root[:, None]).cumsum(axis=0)[at - 1]
+    size = (root**2).cumsum()[at - 1]
+    apart = size - (sums**2).sum(axis=1)
+    seen = apart > 0.02 * size * (1 - size / (root @ root))
     if not seen.any():
         return None
-    share = np.where(seen, np.cumsum(y * root)[at - 1] ** 2 / np.where(seen, apart, 1.0), 0.0)
-    return int(at[np.argmax(share)]), int(seen.sum())
+    share = np.where(seen, (y * root).cumsum()[at - 1] ** 2 / np.where(seen, apart, 1.0), 0.0)
+    return int(at[share.argmax()]), int(seen.sum())
 
 
 def _two_clusters(residuals: Residuals, left: _Left) -> str:
@@ -882,7 +882,7 @@ def _two_clusters(residuals: Residuals, left: _Left) -> str:
     for _ in range(_ROUNDS):
         columns = upper * left.root
         apart = columns - columns @ left.Q @ left.Q.T
-        length = np.sum(apart**2, axis=1)
+        length = (apart**2).sum(axis=1)
         seen = length > 0.01 * count  # else the law takes up the difference itself
         size = np.where(seen, apart @ left.y / np.where(seen, length, 1.0), 0.0)
         rest = left.y - size[:, None] * apart
@@ -890,8 +890,8 @@ def _two_clusters(residuals: Residuals, left: _Left) -> str:
         if (again == upper)[seen].all():
             break
         upper = again
-    best = int(np.argmin(np.sum(rest**2, axis=1)))
-    within = float(np.sum(rest[best] ** 2) / (left.y @ left.y))
+    best = int((rest**2).sum(axis=1).argmin())
+    within = float(rest[best] @ rest[best] / (left.y @ left.y))
     if within > min(ONE_KIND, 0.33 - left.spare**-0.5):
         return ""
     above = columns[best] > 0
@@ -907,13 +907,13 @@ def _upper(off: np.ndarray) -> np.ndarray:
     """(S, n) whether a row is of the upper of the two groups that leave least within them."""
     count = off.shape[1]
     ranked = np.sort(off, axis=1)
-    sums = np.cumsum(ranked - ranked.mean(axis=1, keepdims=True), axis=1)[:, :-1]
+    sums = (ranked - ranked.mean(axis=1, keepdims=True)).cumsum(axis=1)[:, :-1]
     below = np.arange(1, count)
     between = sums**2 / (below * below[::-1])
     fewest = max(_EACH, int(np.ceil(FEWEST * count)))
     between[:, : fewest - 1] = between[:, count - fewest :] = 0.0
-    highest = np.take_along_axis(ranked, np.argmax(between, axis=1)[:, None], axis=1)
-    return off > highest
+    highest = ranked[np.arange(len(off)), between.argmax(axis=1)]
+    return off > highest[:, None]
 
 
 def several_sizes(law: Law, observations: Observations) -> list[Note]:
