@@ -60,10 +60,6 @@ def test_healthy_runs_are_seldom_doubted(tail):
     assert doubted <= 3
 
 
-def test_runs_without_noise_are_not_doubted():
-    assert messages(fitted(N, D, noise=0.0), order=np.arange(42)) == []
-
-
 def test_columns_that_follow_the_inputs_are_no_groups():
     """Layers follow N, and a budget both; a law that lacks a bend in N would be seen in them."""
     bend = 0.01 * np.log(N / 5e8) ** 2

@@ -8,9 +8,6 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.fitting._extrapolation import joint_ranges, outside_range
-from jaxlaw.laws import names
-from tests.conftest import simulated_fit
 
 TRUTH = simulate.TRUTHS["chinchilla"]
 
@@ -83,26 +80,6 @@ def test_all_stable_steps_of_another_schedule_are_inside():
     assert not stable["outside"].any()
     low, high = fit.ranges["S2"]
     assert fit.is_extrapolation(S1=fit.ranges["S1"][1] / 2, S2=high + 0.1 * (high - low))
-
-
-@pytest.mark.full
-def test_a_grid_has_no_corners_to_lose():
-    """Every point of the box of a full grid is inside; so are the runs of every design."""
-    for law in names():
-        if law not in simulate.TRUTHS:
-            continue
-        experiment = simulate.experiment(law)
-        specs = [spec for spec in experiment.law.inputs if not spec.per_drop]
-        values = {spec.name: experiment.table[spec.name].to_numpy() for spec in specs}
-        ranges = {name: (v.min(), v.max()) for name, v in values.items()}
-        flags = outside_range(ranges, joint_ranges(specs, values), values)
-        assert not np.any([flag.any() for flag in flags.values()]), law
-    random = np.random.default_rng(0)
-    fit = simulated_fit("dcpt", most=250)
-    box = {
-        name: np.exp(random.uniform(*np.log(fit.ranges[name]), 200)) for name in ("N", "D")
-    } | {"r": random.uniform(0, 1, 200)}  # fmt: skip
-    assert not fit.is_extrapolation(box).any()
 
 
 def test_saved_fits_keep_it(compute_optimal, tmp_path):

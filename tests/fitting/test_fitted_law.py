@@ -14,18 +14,6 @@ HERE = {"N": 1e9, "D": 2e10}
 PRINTED = jl.published()["besiroglu-2024"]  # one of its ranges is not known: NaN
 
 
-def leaves_of(fit):
-    return {
-        jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(fit)
-    }
-
-
-def test_the_leaves_are_the_parameters(chinchilla_fit):
-    for one in (PRINTED, chinchilla_fit):
-        expected = {f".params['{name}']": value for name, value in one.params.items()}
-        assert leaves_of(one) == expected
-
-
 @pytest.mark.parametrize("through", [jax.device_get, jax.jit(lambda law: law)])
 def test_a_fitted_law_comes_back_as_it_went_in(through):
     with jax.enable_x64(True):
@@ -84,15 +72,6 @@ def test_laws_of_one_structure_stack_and_a_stack_is_not_taken_for_one(chinchilla
     second = jax.tree.map(lambda leaf: leaf[1], both)
     assert second.predict(**HERE) == chinchilla_fit.predict(**HERE)
     json.dumps(second.to_dict())
-
-
-def test_a_fitted_law_goes_through_vmap(chinchilla_fit):
-    stack = jax.tree.map(lambda leaf: np.array([leaf, 1.1 * leaf]), chinchilla_fit.with_params(
-        chinchilla_fit.params
-    ))  # fmt: skip
-    with jax.enable_x64(True):
-        each = jax.vmap(lambda one: one.law(one.params, **HERE))(stack)
-    np.testing.assert_allclose(each, stack.predict(**HERE), rtol=1e-12)
 
 
 def test_a_fit_goes_through_jit_and_grad_and_another_compiles_nothing(chinchilla_fit):

@@ -118,10 +118,3 @@ def test_english_alone_scores_below_the_mixture(name):
     """Isik 2024, §5: "we see smaller BLEU score" with 100 % English, for the same finetuning."""
     Dp = np.geomspace(2e10, 2e11, 5)
     assert (FITS[name].predict(Dp=Dp) < FITS[name.removesuffix("-english")].predict(Dp=Dp)).all()
-
-
-def test_a_misread_number_says_so():
-    notes = {note.code for note in FITS["isik-2024-en-ro-3M"].notes}
-    assert "misprint" in notes
-    at = [FITS[f"isik-2024-en-ro-{size}"].predict(Dp=1e10) for size in ("625K", "3M", "312M")]
-    assert at[0] < at[1] < at[2]  # more finetuning, higher scores

@@ -214,12 +214,6 @@ def test_residuals_of_the_target_itself_are_sized_in_its_unit():
     assert "line 7 (+0.9" in message and "%" not in message.split(";")[0]
 
 
-def test_noise_free_runs_have_no_outliers():
-    """Of rounding, however its tails are."""
-    fit = simulated_fit("chinchilla", noise=0.0)
-    assert not {"outliers", "lack-of-fit"} & by_code(fit.notes).keys()
-
-
 # ------------------------------------------------------------- too few rows, loose parameters
 
 

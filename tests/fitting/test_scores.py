@@ -68,16 +68,6 @@ def test_runs_in_other_units_and_names_score_the_same(fit):
     assert own.score(table[LARGE]).r2 == pytest.approx(fit.score(held).r2, rel=1e-4)
 
 
-def test_printed_coefficients_are_scored_as_a_fit_is():
-    printed = jl.published()["hoffmann-2022"]
-    exact = RUNS.assign(loss=printed.predict(RUNS))
-    found = printed.score(exact, where="N > 1e9")
-    assert found.mean_absolute_relative_error < 1e-12 and found.huber < 1e-20
-    assert len(found.table) == (RUNS["N"] > 1e9).sum()
-    assert [note.code for note in found.notes] == ["filtered"]
-    assert printed.score(exact.iloc[:1]).table["residual"].abs().max() < 1e-12  # one run will do
-
-
 def test_curves_are_scored_with_the_areas_of_the_fit():
     """λ is the fit's own, not the default that Curves would take by themselves."""
     curves = curve_tables.read()

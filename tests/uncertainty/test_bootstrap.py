@@ -152,13 +152,6 @@ def test_residuals_are_smoothed_where_the_fit_sees_their_density(chinchilla_fit)
     assert np.sqrt(spread) == pytest.approx(kernel_width(off), rel=0.05)
 
 
-def test_draws_depend_on_rows_groups_and_seed_alone():
-    rows = np.arange(20)
-    counts = resampled_weights(rows, 100, 3)
-    np.testing.assert_array_equal(counts[:40], resampled_weights(rows[::-1], 40, 3)[:, ::-1])
-    assert (counts != resampled_weights(rows, 100, 4)).any()
-
-
 def test_bayesian_weights_leave_no_group_out():
     groups = np.repeat(np.arange(9), 3)
     weights = resampled_weights(groups, 4000, 0, "bayesian")
