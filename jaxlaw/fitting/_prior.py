@@ -353,7 +353,11 @@ def _prior_from(known: Sequence[Experiment]) -> Prior:
         own = [one for one in ours if one.law == name]
         if not own and not public:
             continue
-        made[name] = _ledger(own, public, name) if own else _population(public, name)
+        if own:
+            made[name] = _ledger(own, public, name)
+        else:  # of an experiment of a new source
+            mean, spread, sources = _random_effects(public, _names(name))
+            made[name] = _names(name), mean, spread * (1 + 1 / sources)
         if name == TUNED:
             basis[name] = _counted(len(public), "published recipe")
         else:
@@ -432,14 +436,6 @@ def _distinct(known: Sequence[Experiment]) -> list[Experiment]:
         if not any(_is_same(one, other) for other in kept):
             kept.append(one)
     return kept
-
-
-def _population(
-    known: Sequence[Experiment], law: str
-) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Coordinates, mean and covariance of an experiment of a new source."""
-    mean, spread, sources = _random_effects(known, names := _names(law))
-    return names, mean, spread * (1 + 1 / sources)
 
 
 def _random_effects(

@@ -195,7 +195,7 @@ def bootstrap(
         of_fit |= work | {"work_dir": None if folder is None else Path(folder, "fit")}
     problem = fit_with_data(law, runs, **of_fit)
     fit = problem.fit
-    base_params = _base_params(fit, base) if drawn else _draw_base(fit, n_resamples, seed)
+    base_params = _base_params(fit, base if drawn else None, n_resamples, seed)
     members = np.arange(len(problem.observations))
     if groups is not None:
         members = group_numbers(problem.runs, problem.observations, groups)
@@ -225,25 +225,23 @@ def bootstrap(
     )  # fmt: skip
 
 
-def _base_params(fit: Fit, base: Draws) -> dict[str, np.ndarray]:
-    """Values (R,) that the fit takes from its base, as each resample of the base has them."""
-    theirs, fixed = base.fit.params, fit.fixed
-    names = [
-        name for name in fit.law.from_base if name in fixed and fixed[name] == theirs.get(name)
-    ]
-    if not names:
-        raise UsageError(
-            f"the fit of law {fit.law.name} holds nothing of this base; give the bootstrap of the "
-            "fit it took its values from"
-        )
-    return {name: np.asarray(base.params[name], float) for name in names}
+def _base_params(
+    fit: Fit, base: Draws | None, n_resamples: int, seed: int
+) -> dict[str, np.ndarray]:
+    """Values (R,) that the fit takes from its base: each resample's own, or drawn.
 
-
-def _draw_base(fit: Fit, n_resamples: int, seed: int) -> dict[str, np.ndarray]:
-    """Values (R,) that the fit takes from its base, drawn by their covariance.
-
-    Draws are of Student's t: they bring the doubt about the noise of the base's runs with them.
+    Drawn ones are of Student's t by the covariance of the base: they bring the doubt about the
+    noise of its runs with them.
     """
+    if base is not None:
+        held = [name for name in fit.law.from_base if name in fit.fixed]
+        names = [name for name in held if fit.fixed[name] == base.fit.params.get(name)]
+        if not names:
+            raise UsageError(
+                f"the fit of law {fit.law.name} holds nothing of this base; give the bootstrap of "
+                "the fit it took its values from"
+            )
+        return {name: np.asarray(base.params[name], float) for name in names}
     if fit.base is None or not fit.base.values:
         return {}
     random, degrees = np.random.default_rng([seed, 1]), fit.base.degrees

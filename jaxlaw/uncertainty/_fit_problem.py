@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,30 +125,12 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
     with in_float64():
         built = problem_of(law, seen, fit_options)
         problem = FitWithData(fit, runs, seen, fit_options, built, built.coordinates(fit.params))
-        _check_same(problem)
-    return problem
-
-
-def _check_same(problem: FitWithData) -> None:
-    fit, seen, data = problem.fit, problem.observations, problem.fit_problem.in_numpy
-    here = summed_huber(data, problem.linear.residuals)
-    floor = float(rounding_floor(problem.fit_problem.model, data)) * scale_on_host(data)
-    if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
-        remedy = "pass the runs it was made from, read in the same way"
-        if (
-            fit.area_options is not None
-            and seen.area_options is not None
-            and fit.area_options != seen.area_options
-        ):
-            remedy = (
-                f"their areas are counted with {_text(seen.area_options)}, the fit's with "
-                f"{_text(fit.area_options)}; pass the curves, or curves.runs(**fit.area_options)"
+        data = built.in_numpy
+        here = summed_huber(data, problem.linear.residuals)
+        floor = float(rounding_floor(built.model, data)) * scale_on_host(data)
+        if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
+            raise UsageError(
+                f"{seen.source}: the fit's objective is {fit.objective:.8g}, and on these runs it "
+                f"is {here:.8g}: pass the runs it was made from, read in the same way"
             )
-        raise UsageError(
-            f"{seen.source}: the fit's objective is {fit.objective:.8g}, and on these runs it is "
-            f"{here:.8g}: {remedy}"
-        )
-
-
-def _text(areas: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in areas.items())
+    return problem
