@@ -299,7 +299,7 @@ def _fit(
     data = table(("input", "what it is", "column", "one is worth", "lowest", "highest"), ranges,
                  "Fitted ranges, in the units of the runs")  # fmt: skip
     # The text of a fit ends with what speaks for it.
-    evidence = textwrap.dedent("\n".join(fit.lines()).rpartition("\n\n")[2])
+    evidence = textwrap.dedent("\n".join("\n".join(fit.lines()).split("\n\n")[2:]))
     return notes, [
         *([Section("Fit", main)] if main else []),
         Section("Parameters", [_parameters(fit, frame, level), element("p", origin)]),
