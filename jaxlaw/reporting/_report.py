@@ -29,6 +29,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.fitting import Fit, FittedLaw, runs_of
 from jaxlaw.forecasting import Forecast
 from jaxlaw.notes import Note
+from jaxlaw.reporting._explorer import explorer
 from jaxlaw.reporting._html import (
     Html,
     Section,
@@ -40,7 +41,7 @@ from jaxlaw.reporting._html import (
     table,
     whole_page,
 )
-from jaxlaw.uncertainty import COLUMNS, profile_interval
+from jaxlaw.uncertainty import COLUMNS, has_draws, profile_interval
 from jaxlaw.validation import Study
 
 _ROWS = 400  # of a table: a study has thousands of folds
@@ -68,7 +69,7 @@ def report(
 
     It opens with what was asked for (plans, forecasts, else the fit): in one sentence each, with a
     picture and a table of intervals; the evidence follows, and what
-    few look at is folded. Nothing in it is fetched, and it runs no script.
+    few look at is folded. Nothing in it is fetched, and it runs no script but its own.
 
     Args:
         result: :class:`jaxlaw.FittedLaw`, :class:`jaxlaw.Fit`, :class:`jaxlaw.Study` or
@@ -303,6 +304,7 @@ def _fit(
     return notes, [
         *([Section("Fit", main)] if main else []),
         Section("Parameters", [_parameters(fit, frame, level), element("p", origin)]),
+        Section("Try it", explorer(intervals if has_draws(intervals) else fit, level)),
         Section("Law", [formula, pairs(items, "The law and its constraints")]),
         Section("Evidence", [
             element("pre", evidence or "There is none: nothing was fitted here."),
@@ -375,6 +377,7 @@ def _forecast(forecast: Forecast) -> list[Section]:
     backtest = forecast.backtest
     sections = [
         Section("Forecast", [*_picture(forecast), shown, element("p", made)]),
+        Section("Try it", explorer(forecast, forecast.level)),
     ]
     if backtest is not None:
         parts = [*_shown(backtest), *_picture(backtest)]
