@@ -132,12 +132,6 @@ class Prior(Result):
         """Whether it says something of a law."""
         return law.scale_free is not None and all(name in self.means for name in _parts(law))
 
-    def coordinates_of(self, law: Law) -> tuple[str, ...]:
-        """Names of the k coordinates of a law; none of a law it does not know."""
-        if not self.knows(law):
-            return ()
-        return tuple(name for part in _parts(law) for name in self.coordinates[part])
-
     def mean_of(self, law: Law) -> np.ndarray:
         """(k,) mean of the coordinates of a law that it knows."""
         return np.concatenate([self.means[part] for part in _parts(law)])

@@ -96,8 +96,31 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     names = growing_inputs(fit.law) or fit.law.input_names[:1]
     x, seen = _sizes(forecast, names, forecast.table), _sizes(forecast, names, forecast.observed)
     dots(ax, seen, forecast.observed[forecast.target], color=FAINT)
-    end_labels = _curve_of_law(ax, forecast, names, x, seen)
-    _bars(ax, forecast, x)
+    # The draws' median and band along a path through the farthest point.
+    far, draws, table = int(np.argmax(x)), forecast.posterior, forecast.table
+    along = np.geomspace(min(seen.min(), x.min()), max(x.max(), seen.max()), _FINE)
+    inputs = {}
+    for spec in draws.law.inputs:
+        point = table[spec.name].iloc[far]
+        value = float(spec.codes([point])[0]) if spec.levels else float(point)
+        step = (along / x[far]) ** (1 / len(names)) if spec.name in names else np.ones(_FINE)
+        inputs[spec.name] = value * step * draws.units.get(spec.name, 1.0)
+    ends = [(1 - forecast.level) / 2, 0.5, (1 + forecast.level) / 2]
+    low, middle, high = np.quantile(predict_each(draws.law, draws.params, inputs), ends, axis=0)
+    band = {"y": middle, "y_low": low, "y_high": high}
+    label = curve(ax, band, along, "y", INK, without_misfit(draws.law).name, 1.1)
+    # Bars are above runs that came later, which lie where they are.
+    half = forecast.interval(0.5)
+    ax.vlines(x, table["low"], table["high"], color=BLUE, linewidth=1.6, zorder=6)
+    ax.vlines(x, *half, color=BLUE, linewidth=5, alpha=0.7, zorder=6)
+    ax.plot(x, table["estimate"], "o", color=BLUE, markersize=5, zorder=6)
+    for at, row in zip(x, table.itertuples(), strict=True):
+        if len(table) > _NUMBERED:
+            break
+        text = f"forecast {with_interval(row.estimate, (row.low, row.high), '.4g')}"
+        # Losses fall to the right: below the curves on the left there is room.
+        answer(ax, at, row.estimate, text, color=BLUE, s=20, zorder=6, ha="right", va="top",
+               xytext=(-8, -8))  # fmt: skip
     if later is not None:
         rows = runs_for(fit, later).observations(fit.law, free=())
         own = {name: values / fit.units[name] for name, values in rows.inputs.items()}
@@ -109,7 +132,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     title = f"{forecast.level:.0%} interval of a new run (thick: 50%)"
     name = "C" if len(names) > 1 else names[0]
     finish(
-        ax, _WORDS.get(name, name), target_label(fit), title, end_labels,
+        ax, _WORDS.get(name, name), target_label(fit), title, [label],
         margins={"x": 0.04, "y": 0.08}, log_x={"words": counted},
     )  # fmt: skip
     if stripe_outside(ax, seen.min(), seen.max(), ""):
@@ -121,38 +144,3 @@ def _sizes(forecast: Forecast, names: tuple[str, ...], table: Any) -> np.ndarray
     """(m,) FLOPs of runs of N and D, or the one input that they grow by, in single things."""
     sizes = [np.asarray(table[name], float) * forecast.posterior.scale(name) for name in names]
     return 6 * sizes[0] * sizes[1] if len(sizes) > 1 else sizes[0]
-
-
-def _bars(ax: Axes, forecast: Forecast, x: np.ndarray) -> None:
-    """The forecasts, and their numbers where they are few."""
-    table, (low, high) = forecast.table, forecast.interval(0.5)
-    # Above runs that came later, which lie where the bars are.
-    ax.vlines(x, table["low"], table["high"], color=BLUE, linewidth=1.6, zorder=6)
-    ax.vlines(x, low, high, color=BLUE, linewidth=5, alpha=0.7, zorder=6)
-    ax.plot(x, table["estimate"], "o", color=BLUE, markersize=5, zorder=6)
-    if len(table) > _NUMBERED:
-        return
-    for at, row in zip(x, table.itertuples(), strict=True):
-        text = f"forecast {with_interval(row.estimate, (row.low, row.high), '.4g')}"
-        # Losses fall to the right: below the curves on the left there is room.
-        answer(ax, at, row.estimate, text, color=BLUE, s=20, zorder=6, ha="right", va="top",
-               xytext=(-8, -8))  # fmt: skip
-
-
-def _curve_of_law(
-    ax: Axes, forecast: Forecast, names: tuple[str, ...], x: np.ndarray, seen: np.ndarray
-) -> list[tuple[float, str, Any]]:
-    """The draws' median and band along a path through the farthest point; the curve's end."""
-    far, draws = int(np.argmax(x)), forecast.posterior
-    along = np.geomspace(min(seen.min(), x.min()), max(x.max(), seen.max()), _FINE)
-    inputs = {}
-    for spec in draws.law.inputs:
-        at = forecast.table[spec.name].iloc[far]
-        value = float(spec.codes([at])[0]) if spec.levels else float(at)
-        step = (along / x[far]) ** (1 / len(names)) if spec.name in names else np.ones(_FINE)
-        inputs[spec.name] = value * step * draws.units.get(spec.name, 1.0)
-    logs = predict_each(draws.law, draws.params, inputs)
-    ends = [(1 - forecast.level) / 2, 0.5, (1 + forecast.level) / 2]
-    low, middle, high = np.quantile(logs, ends, axis=0)
-    return [curve(ax, {"y": middle, "y_low": low, "y_high": high}, along, "y", INK,
-                  without_misfit(draws.law).name, 1.1)]  # fmt: skip

@@ -398,14 +398,9 @@ def _forecast(forecast: Forecast) -> list[Section]:
         forecast, forecast.shown()["table"], f"{forecast.target.capitalize()} of a new run"
     )
     made = f"From runs of fingerprint {forecast.fingerprint[:12]}…; shares are of the variance."
-    backtest = forecast.backtest
-    sections = [
+    return [
         Section("Forecast", [*_picture(forecast, forecast), shown, element("p", made)]),
     ]
-    if backtest is not None:
-        parts = [*_shown(backtest), *_picture(backtest, forecast)]
-        sections.append(Section("Back-test", parts))
-    return sections
 
 
 # A study

@@ -134,7 +134,8 @@ def test_runs_in_the_lower_half_of_the_rise_do_not_make_a_ceiling_of_their_best(
 
     def later(score, at):
         runs = task_runs(loss, score, 0.25)
-        return np.median(chain._Chain.of(runs, None, loss, 0).law(np.array(at)[:, None]), axis=1)
+        params = chain._Chain.of(runs, None, loss, 0).params
+        return np.median(runs.law(np.array(at)[:, None], params), axis=1)
 
     def truth(loss):
         return 0.25 + 0.7 / (1 + (loss / 1.3) ** 4)
@@ -206,8 +207,8 @@ def test_tasks_are_named_by_patterns_of_columns():
 @pytest.mark.parametrize("together,width", [(0.0, np.sqrt(2)), (1.0, 0.0)])
 def test_noise_of_the_loss_that_the_score_does_not_follow_counts_once(together, width):
     normal = chain._normal(np.random.default_rng(5), np.eye(2))
-    seen = task_runs(np.ones(4), np.ones(4))
-    params = {"floor": 0.0, "lapse": 0.0, "steep": 1.0, "middle": 1.0, "misfit": 0.0}
+    seen = task_runs(np.ones(4), np.ones(4), -0.0)
+    params = {"off": 0.0, "lapse": 0.0, "steep": 1.0, "middle": 1.0, "misfit": 0.0}
     errors = np.random.default_rng(1).normal(size=(2, 4000))
     errors[1] = together * errors[0] + (1 - together) * errors[1]
     quantiles = np.exp(0.04 * stats.norm.ppf(LEVELS))[:, None]
