@@ -417,18 +417,16 @@ def score(
         raise UsageError("there is no forecast to score")
     frames, fitted, seen_before = [], 0, set()
     for name, forecast in named.items():
-        made = (forecast.fingerprint, forecast.table.to_csv(), forecast.quantiles.tobytes())
+        made = (forecast.fingerprint, forecast.quantiles.tobytes())
         if made in seen_before:
             continue
         seen_before.add(made)
-        fit, inputs = forecast.posterior.fit, forecast.inputs
+        fit = forecast.posterior.fit
         seen = runs_for(fit, runs, reading).observations(fit.law, free=())
-        codes = {spec.name: spec.codes for spec in fit.law.inputs if spec.levels}
-        points, own = (
-            np.stack([codes.get(n, np.asarray)(one[n]) for n in one], axis=1).astype(float)
-            for one in (forecast.table[inputs], forecast.observed)
-        )
-        rows = np.stack([*(seen.inputs[n] / fit.units[n] for n in inputs), seen.target], axis=1)
+        points, own = (in_own_units(fit, one) for one in (forecast.table, forecast.observed))
+        points = np.stack([*points.values()], axis=1)
+        own = np.stack([*own.values(), forecast.observed[forecast.target]], axis=1)
+        rows = np.stack([*(seen.inputs[name] for name in fit.law.input_names), seen.target], axis=1)
         off = _apart(rows[:, :-1], points)
         known = (_apart(rows, own) < SAME).any(axis=1)
         again = pd.DataFrame(rows).duplicated().to_numpy()

@@ -151,12 +151,12 @@ def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Questi
 
 def named_column(runs: Runs, name: str, argument: str) -> Any:
     """The column of the table that an argument names, by its canonical name or the user's own."""
-    names = {str(runs.user_name(column)): column for column in runs.table}
-    names |= {str(column): column for column in runs.table}
+    own = {str(runs.user_name(column)): column for column in runs.table}
+    names = own | {str(column): column for column in runs.table}
     if name not in names:
         is_input = name == "C"  # whose column the call may name
         where = "" if is_input else f" ({argument}=)"
-        raise missing_column(name, where, name, names, runs.source, is_input)
+        raise missing_column(name, where, name, own, runs.source, is_input)
     return names[name]
 
 

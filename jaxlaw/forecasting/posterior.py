@@ -208,10 +208,11 @@ def _misfit(
         return scales * rng.standard_t(SLOPE_NU, count)
 
     slopes = {slope_of(name): common + own(scale) for name in names}
-    rows = {name: seen.inputs[name][active] for name in seen.inputs}
-    largest = np.argmax(sum(np.log(rows[name]) for name in names))
-    centre = dict.fromkeys(slopes, mean) | {top_of(n): float(rows[n][largest]) for n in names}
-    centre |= {end_of(name): float(rows[name].max()) for name in names}
+    rows = {name: values[active] for name, values in seen.inputs.items()}
+    largest, centre = np.argmax(sum(np.log(rows[name]) for name in names)), {}
+    for name in names:
+        centre |= {slope_of(name): mean, top_of(name): float(rows[name][largest])}
+        centre[end_of(name)] = float(rows[name].max())
     if repeats(law):
         slopes[slope_of("U")] = own(EPOCHS_SLOPE)
         centre |= {slope_of("U"): 0.0, end_of("U"): float((rows["D"] / rows["U"]).max())}

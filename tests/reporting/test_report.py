@@ -181,9 +181,9 @@ def test_a_study_stands_alone_and_says_its_scores(tmp_path):
 # --- forecasts
 
 
-def a_forecast(name="chinchilla", source="runs.csv"):
-    """The forecast of made-up numbers with another name of its law, or of its runs."""
-    return dataclasses.replace(command_files.a_forecast(), source=source, weights={name: 1.0})
+def a_forecast(source="runs.csv"):
+    """The forecast of made-up numbers with another name of its runs."""
+    return dataclasses.replace(command_files.a_forecast(), source=source)
 
 
 @pytest.mark.full
@@ -223,7 +223,7 @@ def test_all_intervals_of_a_page_have_one_level():
 
 def test_the_page_of_a_fit_shows_forecasts_and_escapes_them():
     fit = jl.published()["besiroglu-2024"]
-    page = jl.report(fit, plans=[a_forecast(EVIL, EVIL)])
+    page = jl.report(fit, plans=[a_forecast(EVIL)])
     seen = Seen(page)
     assert "Forecast" in seen.words and "script" not in {tag for tag, _ in seen.tags}
     with pytest.raises(UsageError, match="belong to a fit"):
