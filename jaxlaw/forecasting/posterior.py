@@ -32,9 +32,18 @@ from scipy.special import gammaln
 from jaxlaw import laws
 from jaxlaw._jit import compiled, in_float64, many_rows, padded
 from jaxlaw.data import Observations, read_runs
-from jaxlaw.fitting import FittedLaw, Prior, field_prior, joint_ranges, prior_of, run_hashes
+from jaxlaw.fitting import (
+    FitOptions,
+    FittedLaw,
+    Prior,
+    field_prior,
+    joint_ranges,
+    prior_of,
+    run_hashes,
+)
+from jaxlaw.fitting._problem import problem_of
 from jaxlaw.fitting._starts import sobol
-from jaxlaw.fitting._transform import centred_inputs, in_own_units
+from jaxlaw.fitting._transform import in_own_units
 from jaxlaw.laws import Law, beyond, end_of, growing_inputs, repeats, slope_of, top_of
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import Draws, group_numbers
@@ -324,13 +333,7 @@ def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prio
     length = -(-count // _BLOCK) * _BLOCK if wide else many_rows(count)
     inputs = {name: padded(values, length).astype(float) for name, values in seen.inputs.items()}
     log = law.residuals == "log"
-    centre = {}
-    for name in centred_inputs(law):
-        values = np.abs(seen.inputs[name][active & (seen.inputs[name] != 0)])
-        centre[name] = np.exp(np.mean(np.log(values))) if len(values) else 1.0
-    context = {}
-    if law.constraint or (law.chart and space.open):
-        context = _context(law, {name: values[:count] for name, values in inputs.items()})
+    of_fit = problem_of(law, seen, FitOptions()).data
     mean, whiten = np.zeros(0), np.zeros((0, 0))
     if space.known:
         mean = prior.mean_of(law)
@@ -348,18 +351,13 @@ def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prio
         ),
         blocks=np.array(-(-count // _BLOCK)),
         scale=np.array(1.0 if log else np.median(np.abs(seen.target[active])) or 1.0),
-        centre=centre,
-        context=context,
+        centre=of_fit.centre,
+        context=of_fit.context,
         starts=sobol(law, 64, 0)[:, [law.parameter_names.index(name) for name in space.open]],
         mean=mean,
         whiten=whiten,
         noise=np.log((prior or field_prior()).noise),
     )
-
-
-@compiled(optimised=False, static_argnames="law")
-def _context(law: Law, inputs: dict[str, Any]) -> dict[str, Any]:
-    return law.context(inputs)
 
 
 # ---------------------------------------------------------------- the density
