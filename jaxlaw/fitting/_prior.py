@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 INFLATION = 4.0
 #: Standard deviations between experiments before any is known, by coordinate, and sources' worth of
 #: them. Eight sources alone do not determine a covariance of five coordinates.
-SPREAD = {"log_floor": 0.3, "level": 0.3, "share": 0.5, "balance": 0.4, "alpha": 0.3, "beta": 0.3,
+SPREAD = {"log_floor": 0.3, "share": 0.5, "balance": 0.4, "alpha": 0.3, "beta": 0.3,
           "kappa": 0.4, "gamma": 0.3, "lr_N": 0.2, "lr_D": 0.2, "batch_N": 0.2,
           "batch_D": 0.2}  # fmt: skip
 SPREAD_SOURCES = 2.0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Unpack
@@ -385,7 +384,7 @@ def score(
 
     Args:
         forecasts: forecast, its file (:meth:`jaxlaw.Forecast.save`), a folder of files, or a list
-            of these; or a dict name → forecast.
+            of these.
         runs: table of the runs: a file, a DataFrame or dict of columns, or what
             :func:`jaxlaw.read_runs` returns, with the inputs of the forecasts and the target, in
             the forecasts' units unless ``units`` says otherwise.
@@ -463,8 +462,6 @@ def _apart(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 def _named(given: Any) -> dict[str, Forecast]:
     """Forecasts by their names: the numbers of those given, or the names of files."""
-    if isinstance(given, Mapping):
-        return dict(given)
     found: dict[str, Forecast] = {}
     for k, one in enumerate([given] if isinstance(given, str | Path | Forecast) else given, 1):
         if isinstance(one, Forecast):
