@@ -542,7 +542,8 @@ def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...
 
     def move(both: Any, numbers: Any) -> Any:
         # Half of the chains move by differences of the other half, and then these by theirs.
-        side, shifts, normal, log_uniform, leap = numbers
+        number, shifts, normal, log_uniform = numbers
+        side, leap = number % 2, number // 2 % 10 == 5
         own, other = both[0][side], both[0][1 - side]
         between = jnp.roll(other, shifts[0], axis=0) - jnp.roll(other, shifts[1], axis=0)
         # Every tenth move leaps from where one chain is to where another is.
@@ -554,7 +555,8 @@ def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...
 
     def block(state: Any) -> Any:
         k, both, _, _ = state
-        new, _ = jax.lax.scan(move, both, jax.tree.map(lambda a: a[k], random["moves"]))
+        numbers = jnp.arange(2 * _MOVES), *(each[k] for each in random["moves"])
+        new, _ = jax.lax.scan(move, both, numbers)
         # Draws start as good as those of importance sampling, and end independent of these: what
         # they keep of their start is beyond the correlation of _CHAINS pairs by chance.
         off, then = (x - x.mean(axis=(0, 1)) for x in (new[0], start[0]))
@@ -584,17 +586,15 @@ def _sample_each(space: Space, many: _Runs, random: dict[str, Any]) -> tuple[Any
 def _random_numbers(size: int, seed: int) -> dict[str, Any]:
     """Drawn on the host: the same for every problem, and on every device."""
     rng, half = np.random.default_rng([seed, 0]), _CHAINS // 2
-    many, number = (_BLOCKS, 2 * _MOVES), np.arange(2 * _MOVES)
+    many = _BLOCKS, 2 * _MOVES
     proposed = rng.standard_normal((_ROUNDS, _PROPOSED, size))
     return {
         "starts": rng.standard_normal((_STARTS, size)) * (np.arange(_STARTS) > 0)[:, None],
         "proposed": proposed * np.sqrt(NU / rng.chisquare(NU, (_ROUNDS, _PROPOSED, 1))),
         "picked": rng.permutation(np.arange(_CHAINS) + rng.random(_CHAINS)) / _CHAINS,
         "moves": (
-            np.broadcast_to(number % 2, many),
             rng.integers(0, half, (*many, 2)),
             rng.standard_normal((*many, half)),
             np.log(rng.random((*many, half))),
-            np.broadcast_to(number // 2 % 10 == 5, many),
         ),
     }
