@@ -429,7 +429,11 @@ def _argument(text: str) -> Any:
 
 def _quantiles(table: pd.DataFrame, column: str, within: Any) -> tuple[np.ndarray, np.ndarray]:
     """(n,) values, and the quantile, from 0 to 1, of each among the points (of its curve)."""
-    values = _numbers_of(table, column)
+    values = _values_of(table, column)
+    if values.dtype.kind not in "iuf":
+        message = f"column {column} is no column of numbers, and has no order"
+        raise DataError(message, column=column)
+    values = values.astype(float)
     by_curve = pd.Series(values).groupby(_groups_of(table, within)[0])
     rank = by_curve.rank(method="average") - 0.5  # equal values have one quantile
     return values, (rank / by_curve.transform("size")).to_numpy()
@@ -452,14 +456,6 @@ def _values_of(table: pd.DataFrame, name: str) -> np.ndarray:
     if values.dtype.kind != "f":
         return values
     return np.array([float(f"{value:.12g}") for value in merged(values)])
-
-
-def _numbers_of(table: pd.DataFrame, name: str) -> np.ndarray:
-    values = _values_of(table, name)
-    if values.dtype.kind not in "iuf":
-        message = f"column {name} is no column of numbers, and has no order"
-        raise DataError(message, column=name)
-    return values.astype(float)
 
 
 def _groups_of(table: pd.DataFrame, columns: Columns | None) -> tuple[np.ndarray, list[str]]:
