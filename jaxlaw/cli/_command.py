@@ -280,7 +280,7 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
     if name == "fits":
         return {k: _values.saved(f) for k, f in _values.by_name([text], name, str).items()}
     if name == "forecasts" and one.kind is one.POSITIONAL_OR_KEYWORD:
-        return jl.forecasting.load_all(text.split(","))  # of files, and of folders of them
+        return text.split(",")  # files, and folders of them
     if name == "plans":
         return [*map(_values.saved, text.split(","))]
     if name in _SAVED and _values.is_saved(text):

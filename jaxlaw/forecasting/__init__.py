@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from jaxlaw.forecasting._forecast import (
         Forecast as Forecast,
         forecast as forecast,
-        load_all as load_all,
         score as score,
     )
     from jaxlaw.forecasting._question import (

@@ -14,7 +14,7 @@ from jaxlaw._quantities import SHARE
 from jaxlaw._result import Result
 from jaxlaw._rounding import ROUNDING, SAME, merged
 from jaxlaw._typed import Between, Seed, checked
-from jaxlaw.data import ReadingOptions, missing_column, numbers
+from jaxlaw.data import ReadingOptions, numbers
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting._question import (
     Question,
@@ -22,6 +22,7 @@ from jaxlaw.forecasting._question import (
     draws_each,
     interval_at,
     logs_of,
+    named_column,
     probability_below,
     quantiles_of,
 )
@@ -183,16 +184,6 @@ def backtest(
         jaxlaw backtest runs.csv -c N=n_params,D=n_tokens --cutoffs 3
     """
     asked = ask(runs, laws, groups, reading)
-    return backtest_of(
-        asked, prior=prior, level=level, seed=seed, along=along, cutoffs=cutoffs, first=first
-    )
-
-
-def backtest_of(
-    asked: Question, *, prior: Any, level: float, seed: int, along: Along = "compute",
-    cutoffs: Any = N_CUTOFFS, first: int | None = None,
-) -> Backtest:  # fmt: skip
-    """The back-test of a question; arguments as of :func:`backtest`."""
     seen, runs, table = asked.seen, asked.runs, asked.table()
     name = getattr(along, "__name__", "along") if callable(along) else along
     if callable(along):
@@ -200,9 +191,7 @@ def backtest_of(
     elif along == "compute":
         z = np.exp(asked.size(table))
     else:
-        column = next((c for c in runs.table if along in (str(c), str(runs.user_name(c)))), None)
-        if column is None:
-            raise missing_column("along", " (along=)", along, runs.table, runs.source, False)
+        column = named_column(runs, along, "along")
         z = numbers(runs.table[column], runs.location(column))[seen.positions]
     if not (np.isfinite(z) & (z >= 0)).all():
         raise DataError(f"{runs.source}: {name} is negative or missing in some rows")

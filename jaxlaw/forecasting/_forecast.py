@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Unpack
@@ -26,7 +25,6 @@ from jaxlaw._version import __version__
 from jaxlaw.data import ReadingOptions
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
-    Prior,
     Residuals,
     experiment_notes,
     outside_range,
@@ -34,7 +32,7 @@ from jaxlaw.fitting import (
     residual_notes,
     runs_for,
 )
-from jaxlaw.forecasting._backtest import Backtest, backtest_of, frame_of
+from jaxlaw.forecasting._backtest import Backtest, frame_of
 from jaxlaw.forecasting._question import (
     OVERRULED,
     Question,
@@ -44,14 +42,13 @@ from jaxlaw.forecasting._question import (
     interval_at,
     logs_of,
     quantiles_of,
-    share_of_prior,
 )
 from jaxlaw.forecasting.posterior import NU, known_beforehand
 from jaxlaw.laws import growing_inputs, without_misfit
 from jaxlaw.notes import COLUMNS_TAKEN, Note, largest_run_step, remedy_of
 from jaxlaw.uncertainty import Draws
 
-PARTS = ("from_parameters", "from_prior", "from_misfit", "from_noise")
+PARTS = ("from_parameters", "from_misfit", "from_noise")
 _ROUNDING = 1e-6  # of a distance
 _SLOPES = 32  # draws that show in which directions a law varies; of 64 numpy's threads take .5 s
 _FARTHER = 1.5  # times the e-folds that the runs themselves span
@@ -67,8 +64,7 @@ class Forecast(Result):
             ``distance``, the log of the ratio to the largest run (0 inside the runs);
             ``estimate``, the median; ``low`` and ``high``, the interval for a new run at ``level``;
             and the shares of the variance, of sum 1: ``from_parameters``, what runs and prior leave
-            open of the laws; ``from_prior``, the part of that for which the prior stands and not
-            the runs; ``from_misfit``, what laws miss beyond the runs; ``from_noise`` of a run.
+            open of it; ``from_misfit``, what laws miss beyond the runs; ``from_noise`` of a run.
         level: share of such intervals that should hold the run.
         target: name of what is predicted.
         posterior: draws of the law, its misfit and the noise.
@@ -79,7 +75,6 @@ class Forecast(Result):
         package_versions: package → version.
         prior: what the prior rests on, in words; empty without one.
         notes: what to know before betting on it, what decides first.
-        backtest: forecasts at earlier cut-offs, where they were asked for.
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
@@ -105,7 +100,6 @@ class Forecast(Result):
     package_versions: dict[str, str]
     notes: tuple[Note, ...]
     prior: str = ""
-    backtest: Backtest | None = None
 
     @property
     def inputs(self) -> list[str]:
@@ -219,7 +213,6 @@ class Forecast(Result):
             f"{self.posterior.noise:.2%}",
         ]
         lines += [f"prior: {self.prior}"] if self.prior else []
-        lines += [f"backtest: {self.backtest.headline}"] if self.backtest is not None else []
         for _, row in self.table.iterrows():
             lines += [self._point(row)] * (len(self.table) > 1)
             lines.append(f"interval width: {_width(row)}")
@@ -241,7 +234,6 @@ def forecast(
     prior: Any = "field",
     level: Annotated[float, Between(0.01, 0.999)] = 0.9,
     groups: Any = None,
-    backtest: bool = False,
     seed: Seed = 0,
     **reading: Unpack[ReadingOptions],
 ) -> Forecast:
@@ -262,7 +254,6 @@ def forecast(
             own earlier fits, or a folder of them; a :class:`jaxlaw.fitting.Prior`; or None.
         level: share of such intervals that should hold the run.
         groups: columns whose rows are checkpoints of one run, or a label for each row.
-        backtest: whether forecasts at earlier cut-offs are made too (:func:`jaxlaw.backtest`).
         seed: seed of the draws.
         **reading: options of :func:`jaxlaw.read_runs`: columns, units, where …
 
@@ -288,23 +279,21 @@ def forecast(
     ((draws, other),) = draws_each(asked, asked.seen.weight[None], prior, seed)
     notes = _experiment_notes(asked, draws)
     counts = None if draws.conflict < OVERRULED else prior
-    table, quantiles = _predicted(asked, draws, counts, points, level, seed)
+    table, quantiles = _predicted(asked, draws, points, level, seed)
     far, unit, fitted = table["distance"].idxmax(), draws.fit.target_unit, asked.fitted()
     if other is not None:
-        instead, _ = _predicted(asked, other, None, points, level, seed)
-        words = [("with it", table), ("without it", instead)]
-        if counts is None:
-            words = [("without it", table), ("with it", instead)]
-        (where, answer), (elsewhere, opposite) = (
-            (word, f"{written(one['estimate'][far], unit)} "
-             f"({written_range(one['low'][far], one['high'][far], unit)})")
-            for word, one in words
-        )  # fmt: skip
+        instead, _ = _predicted(asked, other, points, level, seed)
+        where, elsewhere = ("without", "with") if counts is None else ("with", "without")
+        answer, opposite = (
+            f"{written(one['estimate'][far], unit)} "
+            f"({written_range(one['low'][far], one['high'][far], unit)})"
+            for one in (table, instead)
+        )
         notes.append(Note(
             "prior-conflict", "warning",
             f"these runs contradict the prior (p = {draws.conflict:.2g}): the forecast is {answer} "
-            f"{where}, and would be {opposite} {elsewhere}; see what is odd about the runs, or "
-            "take prior=None",
+            f"{where} it, and would be {opposite} {elsewhere} it; see what is odd about the runs, "
+            "or take prior=None",
             inherited=True,
         ))  # fmt: skip
     away, span = table["distance"][far], np.ptp(asked.size(fitted))
@@ -331,7 +320,6 @@ def forecast(
             ))  # fmt: skip
     notes += draws.notes
     notes += [note for note in asked.runs.notes if note.code == COLUMNS_TAKEN]
-    tested = backtest_of(asked, prior=prior, level=level, seed=seed) if backtest else None
     law = without_misfit(draws.law)
     rows = sorted(fitted.itertuples(index=False, name=None), key=repr)  # in whatever order
     return Forecast(
@@ -341,13 +329,12 @@ def forecast(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
         notes=tuple(dict.fromkeys(notes)),
-        prior=counts.rests_on(law) if counts and counts.knows(law) else "", backtest=tested,
+        prior=counts.rests_on(law) if counts and counts.knows(law) else "",
     )  # fmt: skip
 
 
 def _predicted(
-    asked: Question, draws: Draws, prior: Prior | None, points: dict[str, np.ndarray],
-    level: float, seed: int,
+    asked: Question, draws: Draws, points: dict[str, np.ndarray], level: float, seed: int
 ) -> tuple[pd.DataFrame, np.ndarray]:  # fmt: skip
     """The table of a forecast, and the quantiles (265, m) of new runs at its points."""
     plain, moved = (logs_of(draws, points, misfit=misfit) for misfit in (False, True))
@@ -356,10 +343,7 @@ def _predicted(
     quantiles = quantiles_of(moved, draws.sigma, seed)
     low, high = interval_at(quantiles, level)
     parameters, noise = plain.var(axis=0), np.mean(draws.sigma**2) * NU / (NU - 2)
-    of_prior = share_of_prior(draws, prior, plain) * parameters
-    parts = np.stack([
-        parameters - of_prior, of_prior, (moved - plain).var(axis=0), np.full(len(low), noise)
-    ])  # fmt: skip
+    parts = np.stack([parameters, (moved - plain).var(axis=0), np.full(len(low), noise)])
     size = asked.size(points)
     largest = asked.size(asked.fitted()).max()
     distance = np.where(size > largest + _ROUNDING, size - largest, 0.0)
@@ -397,8 +381,8 @@ def score(
     """How forecasts went, by the runs that were made since.
 
     Args:
-        forecasts: forecast, a list of them, or a dict name → forecast; or the name of a file or a
-            folder of files (:meth:`jaxlaw.Forecast.save`).
+        forecasts: forecast, its file (:meth:`jaxlaw.Forecast.save`), a folder of files, or a list
+            of these.
         runs: table of the runs: a file, a DataFrame or dict of columns, or what
             :func:`jaxlaw.read_runs` returns, with the inputs of the forecasts and the target, in
             the forecasts' units unless ``units`` says otherwise.
@@ -425,28 +409,21 @@ def score(
     Shell:
         jaxlaw score forecast.json later.csv
     """
-    if isinstance(forecasts, Forecast):
-        forecasts = [forecasts]
-    elif isinstance(forecasts, str | Path):
-        forecasts = load_all([forecasts])
-    if not isinstance(forecasts, Mapping):
-        forecasts = {str(k): one for k, one in enumerate(forecasts, 1)}
-    if not forecasts:
+    named = _named(forecasts)
+    if not named:
         raise UsageError("there is no forecast to score")
     frames, fitted, seen_before = [], 0, set()
-    for name, forecast in forecasts.items():
-        made = (forecast.fingerprint, forecast.table.to_csv(), forecast.quantiles.tobytes())
+    for name, forecast in named.items():
+        made = (forecast.fingerprint, forecast.quantiles.tobytes())
         if made in seen_before:
             continue
         seen_before.add(made)
-        fit, inputs = forecast.posterior.fit, forecast.inputs
+        fit = forecast.posterior.fit
         seen = runs_for(fit, runs, reading).observations(fit.law, free=())
-        codes = {spec.name: spec.codes for spec in fit.law.inputs if spec.levels}
-        points, own = (
-            np.stack([codes.get(n, np.asarray)(one[n]) for n in one], axis=1).astype(float)
-            for one in (forecast.table[inputs], forecast.observed)
-        )
-        rows = np.stack([*(seen.inputs[n] / fit.units[n] for n in inputs), seen.target], axis=1)
+        points, own = (in_own_units(fit, one) for one in (forecast.table, forecast.observed))
+        points = np.stack([*points.values()], axis=1)
+        own = np.stack([*own.values(), forecast.observed[forecast.target]], axis=1)
+        rows = np.stack([*(seen.inputs[name] for name in fit.law.input_names), seen.target], axis=1)
         off = _apart(rows[:, :-1], points)
         known = (_apart(rows, own) < SAME).any(axis=1)
         again = pd.DataFrame(rows).duplicated().to_numpy()
@@ -481,16 +458,16 @@ def _apart(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
     return (np.abs(rows[:, None] - points) / size).max(axis=2)
 
 
-def load_all(paths: Iterable[str | Path]) -> dict[str, Forecast]:
-    """Forecasts of files, by the names of these; of a folder those files that are forecasts."""
-    files: list[str | Path] = []
-    for path in paths:
-        if Path(path).is_dir():
-            inside = sorted(Path(path).glob("*.json"))
-            inside = [f for f in inside if records.kind_of(records.read_record(f)) == "forecast"]
-            if not inside:
-                raise UsageError(f"folder {path} has no forecast among its files *.json")
-            files += inside
-        else:
-            files.append(path)
-    return {str(file): Forecast.load(file) for file in files}
+def _named(given: Any) -> dict[str, Forecast]:
+    """Forecasts by their names: the numbers of those given, or the names of files."""
+    found: dict[str, Forecast] = {}
+    for k, one in enumerate([given] if isinstance(given, str | Path | Forecast) else given, 1):
+        if isinstance(one, Forecast):
+            found[str(k)] = one
+            continue
+        files = [Path(one)]
+        if Path(one).is_dir():  # those files that are forecasts
+            files = sorted(Path(one).glob("*.json"))
+            files = [f for f in files if records.kind_of(records.read_record(f)) == "forecast"]
+        found |= {str(file): Forecast.load(file) for file in files}
+    return found

@@ -13,13 +13,20 @@ import pandas as pd
 from scipy import stats
 
 from jaxlaw import laws as all_laws
-from jaxlaw._jit import in_float64, padded
+from jaxlaw._jit import padded
 from jaxlaw._tables import is_table, read_table
-from jaxlaw.data import Observations, Runs, known_columns, read_runs, training_flops
+from jaxlaw.data import (
+    Observations,
+    Runs,
+    known_columns,
+    missing_column,
+    read_runs,
+    training_flops,
+)
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FittedLaw, Prior, predict_each
 from jaxlaw.forecasting.posterior import NU, posteriors, shared_weights, unfitted
-from jaxlaw.laws import Law, growing_inputs, slope_of, without_misfit
+from jaxlaw.laws import Law, growing_inputs, slope_of
 from jaxlaw.uncertainty import Draws, group_numbers
 from jaxlaw.validation import named_laws
 
@@ -142,6 +149,17 @@ def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Questi
     return Question(runs, law, seen, members)
 
 
+def named_column(runs: Runs, name: str, argument: str) -> Any:
+    """The column of the table that an argument names, by its canonical name or the user's own."""
+    own = {str(runs.user_name(column)): column for column in runs.table}
+    names = own | {str(column): column for column in runs.table}
+    if name not in names:
+        is_input = name == "C"  # whose column the call may name
+        where = "" if is_input else f" ({argument}=)"
+        raise missing_column(name, where, name, own, runs.source, is_input)
+    return names[name]
+
+
 def draws_each(
     asked: Question, weights: np.ndarray, prior: Prior | None, seed: int
 ) -> list[tuple[Draws, Draws | None]]:
@@ -192,23 +210,6 @@ def logs_of(draws: Draws, points: Mapping[str, Any], *, misfit: bool = True) -> 
         for name, values in draws.params.items()
     }
     return np.log(predict_each(draws.law, params, in_own_units(draws.fit, points)))
-
-
-def share_of_prior(draws: Draws, prior: Prior | None, logs: np.ndarray) -> np.ndarray:
-    """(m,) share of the variance of logs (R, m), without misfit, for which the prior stands.
-
-    With c the covariance of a draw's coordinates z and its log at a point, and P that of the
-    prior, cᵀP⁻¹c is the part that the prior's term of the posterior's precision has.
-    """
-    law = without_misfit(draws.law)
-    if prior is None or not prior.knows(law):
-        return np.zeros(logs.shape[1])
-    with in_float64():
-        found = law.scale_free.of_params({n: draws.params[n] for n in law.parameter_names})
-    z = np.stack([found[name] for name in prior.coordinates_of(law)], axis=1)
-    c = (z - z.mean(axis=0)).T @ (logs - logs.mean(axis=0)) / len(logs)
-    part = (c * np.linalg.solve(prior.covariance_of(law), c)).sum(axis=0)
-    return np.minimum(part / np.maximum(logs.var(axis=0), 1e-300), 1.0)
 
 
 def quantiles_of(logs: np.ndarray, sigma: np.ndarray, seed: int) -> np.ndarray:

@@ -15,35 +15,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import stats
 
 from jaxlaw import _progress, laws
 from jaxlaw._answer import Answer
 from jaxlaw._quantities import SHARE, written
 from jaxlaw._typed import Between, Seed, checked
-from jaxlaw.data import ReadingOptions, Runs, missing_column, numbers, read_runs, refuse_rows
+from jaxlaw.data import ReadingOptions, Runs, numbers, read_runs, refuse_rows
 from jaxlaw.data._dependence import run_groups
 from jaxlaw.errors import UsageError, listed, nearest
 from jaxlaw.forecasting._forecast import Forecast, forecast
-from jaxlaw.forecasting._question import LEVELS, ask
+from jaxlaw.forecasting._question import LEVELS, ask, named_column
 from jaxlaw.forecasting.posterior import NU, SHARED, posteriors
 from jaxlaw.laws import Input, positive, real
 from jaxlaw.notes import COLUMNS_TAKEN, Note
 
 #: Scores of guesses at random: one over the number of answers that the task offers, as in
 #: lm-evaluation-harness. Whole names of tasks, letters and digits alone.
-CHANCE = dict.fromkeys(
-    ("mmlu", "mmlustem", "mmluhumanities", "mmlusocialsciences", "mmluother", "hellaswag",
-     "arcchallenge", "arceasy", "arcc", "arce", "openbookqa", "obqa", "sciq", "race", "logiqa",
-     "gpqa", "gpqadiamond", "gpqamain", "gpqaextended"), 0.25,
-) | {
-    "mmlupro": 0.1, "csqa": 0.2, "commonsenseqa": 0.2, "socialiqa": 1 / 3, "siqa": 1 / 3,
-    "piqa": 0.5, "winogrande": 0.5, "boolq": 0.5, "copa": 0.5, "wic": 0.5,
-}  # fmt: skip
+CHANCE = {
+    task: chance
+    for chance, tasks in {
+        0.1: "mmlupro",
+        0.2: "csqa commonsenseqa",
+        0.25: "mmlu mmlustem mmluhumanities mmlusocialsciences mmluother hellaswag arcchallenge "
+        "arceasy arcc arce openbookqa obqa sciq race logiqa gpqa gpqadiamond gpqamain gpqaextended",
+        1 / 3: "socialiqa siqa",
+        0.5: "piqa winogrande boolq copa wic",
+    }.items()
+    for task in tasks.split()
+}
 #: Words in names of tasks and columns that say nothing of the task: split, form, shots, metric.
 _NO_TASK = re.compile(r"test|val|validation|dev|train|mc|rc|cf|\d+shot|acc|len|norm")
 #: Words that a metric's name goes on with: ``acc_*`` is not the pattern of ``acc_norm_piqa``.
@@ -135,9 +138,8 @@ def forecast_scores(
             raise UsageError(message + nearest(task, list(named)), argument="chance")
     inputs = ["N", "D"] if {"N", "D"} <= {*source.table} else ["C"]
     final, weight, notes = _ladder(source, inputs[-1], groups)
-    read: dict[str, TaskRuns] = {}
+    left, read = "or leave the row out (where=)", {}
     for task, (loss, score) in named.items():
-        left = "or leave the row out (where=)"
         x = _column(source, loss, 1e-12, np.inf, f"a loss is a positive number, {left}")
         y = _column(source, score, 0, 1, f"scores are shares of 1: divide percent by 100, {left}")
         known = chance.get(task) if isinstance(chance, Mapping) else chance
@@ -146,7 +148,7 @@ def forecast_scores(
 
     def finals(loss: str) -> Runs:
         """The final models, as runs whose target is a loss."""
-        column = _name(source, loss)
+        column = named_column(source, loss, "tasks")
         few = dataclasses.replace(
             source, table=source.table.iloc[final][[*inputs, column]], corpus=None, reading=None,
             weight=None if source.weight is None else source.weight[final],
@@ -170,28 +172,27 @@ def forecast_scores(
     }
 
     limits, sentence = (50, 50 - 50 * level, 50 + 50 * level), "no task has a forecast"
-    frame = pd.concat([points.assign(task=task) for task in read], ignore_index=True)
-    frame = frame[["task", *points]].assign(
-        **dict.fromkeys(("loss", "score", "low", "high"), np.nan),
-        chance=[read[task].chance for task in frame["task"]],
-        **dict.fromkeys(SHARES, np.nan),
-        note=[read[task].trouble() or read[task].doubt() for task in frame["task"]],
-    )
     mean = points.assign(score=np.nan, low=np.nan, high=np.nan)
-    units = asked.fit.input_units()
+    parts, units = {}, asked.fit.input_units()
+    for task, runs in read.items():
+        parts[task] = points.assign(
+            **dict.fromkeys(("loss", "score", "low", "high"), np.nan),
+            chance=runs.chance,
+            **dict.fromkeys(SHARES, np.nan),
+            note=runs.trouble() or runs.doubt(),
+        )
+        parts[task].insert(0, "task", task)
     if chains:
         # Tasks, points, the score and its three parts, draws.
         draws = np.stack([_draws([*chains.values()], k, seed) for k in points.index], axis=1)
         for drawn, (task, chain) in zip(draws, chains.items(), strict=True):
-            rows = frame.index[frame["task"] == task]
             shares = drawn[:, 1:].var(axis=2)
-            frame.loc[rows, "loss"] = chain.forecast.table["estimate"].to_numpy()
-            frame.loc[rows, ["score", "low", "high"]] = np.percentile(drawn[:, 0], limits, axis=1).T
-            frame.loc[rows, [*SHARES]] = shares / shares.sum(axis=1, keepdims=True)
-        mean[["score", "low", "high"]] = np.percentile(
-            draws[:, :, 0].mean(axis=0), limits, axis=1
-        ).T
-        mean["score"] = frame.groupby(frame.index % len(points))["score"].mean()
+            parts[task]["loss"] = chain.forecast.table["estimate"]
+            parts[task][["score", "low", "high"]] = np.percentile(drawn[:, 0], limits, axis=1).T
+            parts[task][[*SHARES]] = shares / shares.sum(axis=1, keepdims=True)
+        of_mean = np.percentile(draws[:, :, 0].mean(axis=0), limits, axis=1)
+        mean[["score", "low", "high"]] = of_mean.T
+        mean["score"] = sum(parts[task]["score"] for task in chains) / len(chains)
         row, count = mean.iloc[-1], len(chains)
         where = [f"{name} {written(row[name], *units[name])}" for name in points]
         of = next(iter(chains)) if count == 1 else f"mean of {count} tasks"
@@ -204,7 +205,7 @@ def forecast_scores(
     return Answer(
         kind="score forecast",
         sentence=sentence,
-        tables={"table": frame, "mean": mean},
+        tables={"table": pd.concat(parts.values(), ignore_index=True), "mean": mean},
         units=dict.fromkeys(plain, ("", 1.0)) | dict.fromkeys(SHARES, (SHARE, 1.0)) | units,
         level=level,
         notes=(*notes, *_notes(read, chains)),
@@ -234,7 +235,7 @@ def _ladder(runs: Runs, along: str, groups: Any) -> tuple[np.ndarray, np.ndarray
         )
         notes = (Note(COLUMNS_TAKEN, "info", message, inherited=False),)
     if groups:
-        frame = runs.table[[_name(runs, name, "groups") for name in _listed(groups)]]
+        frame = runs.table[[named_column(runs, name, "groups") for name in _listed(groups)]]
         members = frame.groupby(list(frame), sort=False, dropna=False).ngroup().to_numpy()
     size = _column(runs, along, 1e-12, np.inf, "give a positive number")
     order = np.argsort(size, kind="stable")
@@ -248,20 +249,8 @@ def _ladder(runs: Runs, along: str, groups: Any) -> tuple[np.ndarray, np.ndarray
     return final, weight if runs.weight is None else weight * runs.weight, notes
 
 
-def _name(runs: Runs, column: str, argument: str = "tasks") -> Any:
-    """The column of the table, by its canonical name or the user's own."""
-    names = {runs.user_name(name): name for name in runs.table}
-    if column in runs.table:
-        return column
-    if column in names:
-        return names[column]
-    mapped = column == "C"  # an input, whose column the call may name
-    where = "" if mapped else f" ({argument}=)"
-    raise missing_column(column, where, column, names, runs.source, mapped)
-
-
 def _column(runs: Runs, column: str, low: float, high: float, remedy: str) -> np.ndarray:
-    name = _name(runs, column)
+    name = named_column(runs, column, "tasks")
     values = numbers(runs.table[name], runs.location(name))
     refuse_rows(runs, name, ~((low <= values) & (values <= high)), remedy)
     return values
@@ -357,12 +346,24 @@ class TaskRuns:
         lowest = self.score[self.final].min()
         return lowest / 2, lowest / 3 + 1e-3
 
+    @property
+    def best(self) -> float:
+        """The lowest loss of those that count, which losses are over in the law."""
+        return float(self.loss[self.weight > 0].min())
 
-def _by_loss(task_loss: Any, guess: Any, spread: Any, **p: Any) -> Any:
+    def law(self, loss: Any, params: Mapping[str, Any]) -> np.ndarray:
+        """Scores at losses."""
+        return _by_loss(loss / self.best, *self.floor, xp=np, **params)
+
+
+def _by_loss(
+    task_loss: Any, guess: Any, spread: Any, *, misfit: Any = 0.0, xp: Any = jnp, **p: Any
+) -> Any:
     """The score, from coordinates of about the same size for every task."""
     floor = guess + spread * p["off"]
-    risen = jax.nn.sigmoid(-p["steep"] * jnp.log(task_loss / p["middle"]))
-    return floor + (1.0 - floor) / (1.0 + p["lapse"]) * risen
+    odds = -p["steep"] * xp.log(task_loss / p["middle"])
+    odds = odds + misfit * xp.maximum(-xp.log(task_loss), 0.0)
+    return floor + (1.0 - floor) / (1.0 + p["lapse"]) * xp.exp(-xp.logaddexp(0.0, -odds))
 
 
 # The log odds of a score between floor and ceiling are linear in the log of the loss, here that
@@ -413,28 +414,19 @@ class _Chain:
     def of(cls, runs: TaskRuns, known: Forecast, by_law: np.ndarray, seed: int) -> _Chain:
         """Of the forecast of a task's loss, and (G,) losses of its runs by the law of that."""
         counts, (guess, spread) = runs.weight > 0, runs.floor
-        table = {"task_loss": runs.loss / runs.loss[counts].min(), "guess": guess, "spread": spread}
+        table = {"task_loss": runs.loss / runs.best, "guess": guess, "spread": spread}
         table = pd.DataFrame(table | {_LAW.target: runs.score})[counts]
         seen = read_runs(table, name=runs.task).observations(_LAW, free=())
         weight = runs.weight[None, counts]
         found = posteriors(_LAW, seen, weight, prior=None, seed=seed)[0]
         random = np.random.default_rng([seed, 3])  # the same misfit for all tasks
-        params = dict(found.params) | {
-            "floor": guess + spread * found.params["off"],
-            "misfit": _MISFIT * random.standard_t(NU, len(found.sigma)),
-        }
-        noise = found.sigma * np.median(np.abs(runs.score[counts]))
+        misfit = _MISFIT * random.standard_t(NU, len(found.sigma))
+        params = {**found.params, "misfit": misfit}
         loss, score = runs.loss[runs.final], runs.score[runs.final]
-        chain = cls(runs, known, params, noise, np.log(loss / by_law), score)
-        middle = np.median(chain.law(loss[:, None]), axis=1)
-        return dataclasses.replace(chain, score_errors=score - middle)
-
-    def law(self, loss: Any, params: Mapping[str, Any] | None = None) -> np.ndarray:
-        """Scores at losses, by the draws unless by other parameters."""
-        p = self.params if params is None else params
-        logs = np.log(loss / self.runs.loss[self.runs.weight > 0].min())
-        risen = p["steep"] * (np.log(p["middle"]) - logs) + p["misfit"] * np.maximum(-logs, 0.0)
-        return p["floor"] + (1.0 - p["floor"]) / (1.0 + p["lapse"]) * special.expit(risen)
+        return cls(
+            runs, known, params, found.sigma * np.median(np.abs(runs.score[counts])),
+            np.log(loss / by_law), score - np.median(runs.law(loss[:, None], params), axis=1),
+        )  # fmt: skip
 
     def draws(self, k: int, of_loss: np.ndarray, of_run: np.ndarray) -> np.ndarray:
         """(4, S) draws of the score at point k, and of the parts :data:`SHARES` that make it.
@@ -455,10 +447,11 @@ class _Chain:
         share *= np.sqrt(point["from_noise"])
         of_run = stats.norm.cdf(share * of_loss + np.sqrt(1.0 - share**2) * of_run)
         noise = np.tile(self.noise, _REPEATS) * stats.t.ppf(of_run, NU)
+        law, middle = self.runs.law, {n: np.median(v) for n, v in self.params.items()}
         return np.stack([
-            np.clip(self.law(losses, params) + noise, 0.0, 1.0),
-            self.law(losses, {n: np.median(v) for n, v in self.params.items()}),
-            np.tile(self.law(point["estimate"]), _REPEATS),
+            np.clip(law(losses, params) + noise, 0.0, 1.0),
+            law(losses, middle),
+            np.tile(law(point["estimate"], self.params), _REPEATS),
             noise,
         ])  # fmt: skip
 

@@ -32,9 +32,18 @@ from scipy.special import gammaln
 from jaxlaw import laws
 from jaxlaw._jit import compiled, in_float64, many_rows, padded
 from jaxlaw.data import Observations, read_runs
-from jaxlaw.fitting import FittedLaw, Prior, field_prior, joint_ranges, prior_of, run_hashes
+from jaxlaw.fitting import (
+    FitOptions,
+    FittedLaw,
+    Prior,
+    field_prior,
+    joint_ranges,
+    prior_of,
+    run_hashes,
+)
+from jaxlaw.fitting._problem import problem_of
 from jaxlaw.fitting._starts import sobol
-from jaxlaw.fitting._transform import centred_inputs, in_own_units
+from jaxlaw.fitting._transform import in_own_units
 from jaxlaw.laws import Law, beyond, end_of, growing_inputs, repeats, slope_of, top_of
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import Draws, group_numbers
@@ -59,6 +68,7 @@ _ROUNDS, _PROPOSED = 2, 2000  # of importance sampling
 _STRETCH = 1.25  # of its proposal, beyond the spread that it is of
 _CHAINS, _MOVES, _BLOCKS = 512, 10, 100  # chains, moves of each in a block, and blocks at most
 ENOUGH, _WANTED = 400.0, 420.0  # effective draws
+_DRAWS = 1000  # that are kept
 _BLOCK = 32  # rows that are looked at together
 
 
@@ -68,7 +78,6 @@ def posterior(
     *,
     prior: Any = "field",
     groups: Any = None,
-    n_draws: int = 1000,
     seed: int = 0,
     **reading: Any,
 ) -> Draws:
@@ -82,13 +91,12 @@ def posterior(
             Whatever the prior does not know of the law has these.
         groups: columns whose rows are checkpoints of one run, which share an error, or a label for
             each row.
-        n_draws: number of draws.
         seed: seed of the draws.
         **reading: options of :func:`jaxlaw.read_runs`.
 
     Returns:
         :class:`jaxlaw.uncertainty.Draws` of the law with its misfit beyond the runs
-        (:func:`jaxlaw.laws.beyond`): ``params`` name → (n_draws,), ``sigma`` (n_draws,) relative
+        (:func:`jaxlaw.laws.beyond`): ``params`` name → (1000,), ``sigma`` (1000,) relative
         noise of single runs.
 
     Raises:
@@ -106,7 +114,7 @@ def posterior(
     members = None if groups is None else group_numbers(read, seen, groups)
     weight = seen.weight * shared_weights(seen, members)
     prior = known_beforehand(prior, seen)
-    return posteriors(law, seen, weight[None], prior=prior, seed=seed, n_draws=n_draws)[0]
+    return posteriors(law, seen, weight[None], prior=prior, seed=seed)[0]
 
 
 def known_beforehand(given: Any, seen: Observations) -> Prior | None:
@@ -133,7 +141,6 @@ def posteriors(
     *,
     prior: Prior | None,
     seed: int = 0,
-    n_draws: int = 1000,
 ) -> list[Draws]:
     """Posteriors of P problems, such as cut-offs, in one program.
 
@@ -143,7 +150,6 @@ def posteriors(
         weights: (P, n); those of rows multiply their log-likelihood, 0 leaves one out.
         prior: what is known beforehand.
         seed: seed of the draws.
-        n_draws: number of draws.
     """
     law, seen = laws.get(law), observations
     space = Space(law, prior is not None and prior.knows(law))
@@ -154,8 +160,8 @@ def posteriors(
     made = []
     for k, weight in enumerate(weights):
         noise, params, centre, known, effective = jax.tree.map(itemgetter(k), each)
-        sigma = np.hypot(np.exp(noise[:n_draws, 0]), LEAST_NOISE)
-        params = {name: np.broadcast_to(v, len(noise))[:n_draws] for name, v in params.items()}
+        sigma = np.hypot(np.exp(noise[:_DRAWS]), LEAST_NOISE)
+        params = {name: values[:_DRAWS] for name, values in params.items()}
         misfit, at_rest = _misfit(law, seen, weight > 0, sigma, seed)
         params |= misfit
         centre = {name: float(centre[name]) for name in law.parameter_names} | at_rest
@@ -211,10 +217,11 @@ def _misfit(
         return scales * rng.standard_t(SLOPE_NU, count)
 
     slopes = {slope_of(name): common + own(scale) for name in names}
-    rows = {name: seen.inputs[name][active] for name in seen.inputs}
-    largest = np.argmax(sum(np.log(rows[name]) for name in names))
-    centre = dict.fromkeys(slopes, mean) | {top_of(n): float(rows[n][largest]) for n in names}
-    centre |= {end_of(name): float(rows[name].max()) for name in names}
+    rows = {name: values[active] for name, values in seen.inputs.items()}
+    largest, centre = np.argmax(sum(np.log(rows[name]) for name in names)), {}
+    for name in names:
+        centre |= {slope_of(name): mean, top_of(name): float(rows[name][largest])}
+        centre[end_of(name)] = float(rows[name].max())
     if repeats(law):
         slopes[slope_of("U")] = own(EPOCHS_SLOPE)
         centre |= {slope_of("U"): 0.0, end_of("U"): float((rows["D"] / rows["U"]).max())}
@@ -326,13 +333,7 @@ def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prio
     length = -(-count // _BLOCK) * _BLOCK if wide else many_rows(count)
     inputs = {name: padded(values, length).astype(float) for name, values in seen.inputs.items()}
     log = law.residuals == "log"
-    centre = {}
-    for name in centred_inputs(law):
-        values = np.abs(seen.inputs[name][active & (seen.inputs[name] != 0)])
-        centre[name] = np.exp(np.mean(np.log(values))) if len(values) else 1.0
-    context = {}
-    if law.constraint or (law.chart and space.open):
-        context = _context(law, {name: values[:count] for name, values in inputs.items()})
+    of_fit = problem_of(law, seen, FitOptions()).data
     mean, whiten = np.zeros(0), np.zeros((0, 0))
     if space.known:
         mean = prior.mean_of(law)
@@ -350,8 +351,8 @@ def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prio
         ),
         blocks=np.array(-(-count // _BLOCK)),
         scale=np.array(1.0 if log else np.median(np.abs(seen.target[active])) or 1.0),
-        centre=centre,
-        context=context,
+        centre=of_fit.centre,
+        context=of_fit.context,
         starts=sobol(law, 64, 0)[:, [law.parameter_names.index(name) for name in space.open]],
         mean=mean,
         whiten=whiten,
@@ -359,26 +360,7 @@ def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prio
     )
 
 
-@compiled(optimised=False, static_argnames="law")
-def _context(law: Law, inputs: dict[str, Any]) -> dict[str, Any]:
-    return law.context(inputs)
-
-
 # ---------------------------------------------------------------- the density
-
-
-class _Known(NamedTuple):
-    """What the density before the runs is made of, at a point of the coordinates."""
-
-    known: Any  # coordinates under the prior, whitened
-    normal: Any  # coordinates under normals, whitened
-
-
-class _Errors(NamedTuple):
-    """What the likelihood of some rows is made of."""
-
-    off: Any  # target minus law
-    scales: Any  # logs of the scales of the errors
 
 
 def _over_rows(data: _Runs, each: Callable[[_Rows], Any], zero: Any) -> Any:
@@ -391,25 +373,14 @@ def _over_rows(data: _Runs, each: Callable[[_Rows], Any], zero: Any) -> Any:
     return jax.lax.fori_loop(0, data.blocks, add, zero)
 
 
-def _errors(space: Space, data: _Runs, at: Any, rows: _Rows) -> _Errors:
+def _errors(space: Space, data: _Runs, at: Any, rows: _Rows) -> tuple[Any, Any]:
+    """(n,) target minus law, and logs of the scales of the errors."""
     law, (noise, misfit) = space.law, at[-2:]
     value = law.function(*(rows.inputs[n] for n in law.input_names), **space.natural(at, data))
     value = jnp.log(value) if law.residuals == "log" else value
     off = (rows.target - jnp.broadcast_to(value, rows.target.shape)) / data.scale
     square = jnp.exp(2 * noise) + (jnp.exp(misfit) * rows.below) ** 2 + LEAST_NOISE**2
-    return _Errors(off, jnp.log(square) / 2)
-
-
-def _at_level(space: Space, data: _Runs, at: Any) -> Any:
-    """A point of the coordinates, raised to the level of the runs."""
-    if space.law.residuals != "log":
-        return at
-
-    def off(rows: _Rows) -> Any:
-        return jnp.sum(jnp.where(rows.weight > 0, _errors(space, data, at, rows).off, 0.0))
-
-    mean = _over_rows(data, off, jnp.zeros(())) / (data.rows.weight > 0).sum()
-    return at + jnp.where(jnp.isfinite(mean), mean, 0.0) * space.levels
+    return off, jnp.log(square) / 2
 
 
 def _middle(space: Space, data: _Runs) -> tuple[Any, Any]:
@@ -433,8 +404,8 @@ def _middle(space: Space, data: _Runs) -> tuple[Any, Any]:
     return mean, jnp.concatenate([spread, columns.std(axis=0), hyper])
 
 
-def _known(space: Space, data: _Runs, middle: Any, spread: Any, at: Any) -> _Known:
-    """Parts of the density before the runs, with means and spreads of the normals."""
+def _known(space: Space, data: _Runs, middle: Any, spread: Any, at: Any) -> tuple[Any, Any]:
+    """Whitened coordinates under the prior, and those under normals of these means and spreads."""
     normal, known, first = (at - middle) / spread, jnp.zeros(0), len(space.names)
     if space.known:
         floor = at[:1]
@@ -443,7 +414,7 @@ def _known(space: Space, data: _Runs, middle: Any, spread: Any, at: Any) -> _Kno
         known = jnp.concatenate([floor, at[1:first]])[first - len(data.mean) :]
         known = data.whiten @ (known - data.mean)
         normal = jnp.concatenate([normal[:1], normal[first:]])
-    return _Known(known, normal)
+    return known, normal
 
 
 def _log_t(square: Any, size: int, nu: float) -> Any:
@@ -452,44 +423,35 @@ def _log_t(square: Any, size: int, nu: float) -> Any:
     return constant - (nu + size) / 2 * jnp.log1p(square / nu)
 
 
-def _log_prior(parts: _Known) -> Any:
-    """Log density of the whitened coordinates."""
-    known, normal = parts
-    total = _log_t(known @ known, len(known), PRIOR_NU)
-    return total - 0.5 * (normal @ normal + len(normal) * np.log(2 * np.pi))
+def _prior(known: Any, normal: Any) -> tuple[Any, Any, Any]:
+    """Log density before the runs, its slopes in the parts, and its expected curvature there."""
+    bend = (PRIOR_NU + len(known)) / (PRIOR_NU + known @ known)
+    value = _log_t(known @ known, len(known), PRIOR_NU)
+    value = value - 0.5 * (normal @ normal + len(normal) * np.log(2 * np.pi))
+    return value, (-bend * known, -normal), (bend, 1.0)
 
 
-def _log_likelihood(rows: _Rows, errors: _Errors) -> Any:
-    each = _log_t((errors.off * jnp.exp(-errors.scales)) ** 2, 1, NU) - errors.scales
-    return jnp.sum(jnp.where(rows.weight > 0, rows.weight * each, 0.0))
+def _likelihood(weight: Any, off: Any, scales: Any) -> tuple[Any, Any, Any]:
+    """The same of rows, in their errors and the logs of the scales of these."""
+    each = _log_t((off * jnp.exp(-scales)) ** 2, 1, NU) - scales
+    value = jnp.sum(jnp.where(weight > 0, weight * each, 0.0))
+    bend = weight * (NU + 1) / (NU * jnp.exp(2 * scales) + off**2)
+    return value, (-bend * off, bend * off**2 - weight), (bend, weight * 2 * NU / (NU + 3))
 
 
 # ---------------------------------------------------------------- the sampler
 
 
-def _slopes_of_prior(parts: _Known) -> tuple[Any, _Known, _Known]:
-    """Log density, its slopes in the parts, and its expected curvature there."""
-    known, normal = parts
-    bend = (PRIOR_NU + len(known)) / (PRIOR_NU + known @ known)
-    return _log_prior(parts), _Known(-bend * known, -normal), _Known(bend, 1.0)
-
-
-def _slopes_of_likelihood(rows: _Rows, errors: _Errors) -> tuple[Any, _Errors, _Errors]:
-    bend = rows.weight * (NU + 1) / (NU * jnp.exp(2 * errors.scales) + errors.off**2)
-    slopes = _Errors(-bend * errors.off, bend * errors.off**2 - rows.weight)
-    return _log_likelihood(rows, errors), slopes, _Errors(bend, rows.weight * 2 * NU / (NU + 3))
-
-
-def _curved(slopes_of: Callable[[Any], Any], parts: Callable[[Any], Any], at: Any) -> Any:
+def _curved(density: Callable[..., Any], parts: Callable[[Any], Any], at: Any) -> Any:
     """The log density of some parts at a point, its gradient and its curvature."""
     slopes, found = jax.jacfwd(lambda at: (parts(at),) * 2, has_aux=True)(at)
-    value, pulls, bends = slopes_of(found)
+    value, pulls, bends = density(*found)
     gradient = sum(slope.T @ pull for slope, pull in zip(slopes, pulls, strict=True))
     return value, gradient, sum((s.T * bend) @ s for s, bend in zip(slopes, bends, strict=True))
 
 
 def _climb(
-    space: Space, data: _Runs, known: Callable[[Any], _Known], start: Any
+    space: Space, data: _Runs, known: Callable[[Any], tuple[Any, Any]], start: Any
 ) -> tuple[Any, Any, Any]:
     """A mode, the log density and its expected curvature there, by damped Fisher scoring."""
     size = len(start)
@@ -498,10 +460,10 @@ def _climb(
     def look(at: Any) -> tuple[Any, Any, Any, Any]:
         def of_rows(rows: _Rows) -> Any:
             errors = lambda at: _errors(space, data, at, rows)  # noqa: E731
-            return _curved(partial(_slopes_of_likelihood, rows), errors, at)
+            return _curved(partial(_likelihood, rows.weight), errors, at)
 
         value, gradient, bent = jax.tree.map(
-            jnp.add, _over_rows(data, of_rows, zero), _curved(_slopes_of_prior, known, at)
+            jnp.add, _over_rows(data, of_rows, zero), _curved(_prior, known, at)
         )
         fine = jnp.isfinite(value) & jnp.isfinite(gradient).all() & jnp.isfinite(bent).all()
         return at, jnp.where(fine, value, -jnp.inf), gradient, bent
@@ -526,15 +488,26 @@ def _solve(matrix: Any, values: Any) -> Any:
 
 def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...]:
     middle, spread = _middle(space, data)
+
     # The first of the starts is the middle itself, at the level of the runs.
-    starts = jax.vmap(partial(_at_level, space, data))(middle + spread * random["starts"])
+    @jax.vmap
+    def at_level(at: Any) -> Any:
+        if space.law.residuals != "log":
+            return at
+        off = lambda rows: jnp.sum(  # noqa: E731
+            jnp.where(rows.weight > 0, _errors(space, data, at, rows)[0], 0.0)
+        )
+        mean = _over_rows(data, off, jnp.zeros(())) / (data.rows.weight > 0).sum()
+        return at + jnp.where(jnp.isfinite(mean), mean, 0.0) * space.levels
+
+    starts = at_level(middle + spread * random["starts"])
     known = partial(_known, space, data, starts[0], spread)
     size = len(middle)
 
     @jax.vmap
     def density(at: Any) -> Any:
-        likely = lambda rows: _log_likelihood(rows, _errors(space, data, at, rows))  # noqa: E731
-        total = _over_rows(data, likely, jnp.zeros(())) + _log_prior(known(at))
+        likely = lambda rows: _likelihood(rows.weight, *_errors(space, data, at, rows))[0]  # noqa: E731
+        total = _over_rows(data, likely, jnp.zeros(())) + _prior(*known(at))[0]
         return jnp.where(jnp.isfinite(total), total, -jnp.inf)
 
     at, values, bent = jax.vmap(partial(_climb, space, data, known))(starts)
@@ -569,7 +542,8 @@ def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...
 
     def move(both: Any, numbers: Any) -> Any:
         # Half of the chains move by differences of the other half, and then these by theirs.
-        side, shifts, normal, log_uniform, leap = numbers
+        number, shifts, normal, log_uniform = numbers
+        side, leap = number % 2, number // 2 % 10 == 5
         own, other = both[0][side], both[0][1 - side]
         between = jnp.roll(other, shifts[0], axis=0) - jnp.roll(other, shifts[1], axis=0)
         # Every tenth move leaps from where one chain is to where another is.
@@ -581,7 +555,8 @@ def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...
 
     def block(state: Any) -> Any:
         k, both, _, _ = state
-        new, _ = jax.lax.scan(move, both, jax.tree.map(lambda a: a[k], random["moves"]))
+        numbers = jnp.arange(2 * _MOVES), *(each[k] for each in random["moves"])
+        new, _ = jax.lax.scan(move, both, numbers)
         # Draws start as good as those of importance sampling, and end independent of these: what
         # they keep of their start is beyond the correlation of _CHAINS pairs by chance.
         off, then = (x - x.mean(axis=(0, 1)) for x in (new[0], start[0]))
@@ -598,7 +573,7 @@ def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...
     draws = jnp.concatenate([last[0], before[0]]).reshape(-1, size)
     natural = jax.vmap(lambda at: space.natural(at, data))(draws)
     centre = space.natural(draws.mean(axis=0), data)
-    return draws[:, -2:], natural, centre, jax.vmap(known)(draws).known, effective
+    return draws[:, -2], natural, centre, jax.vmap(known)(draws)[0], effective
 
 
 @compiled(static_argnames="space")
@@ -611,17 +586,15 @@ def _sample_each(space: Space, many: _Runs, random: dict[str, Any]) -> tuple[Any
 def _random_numbers(size: int, seed: int) -> dict[str, Any]:
     """Drawn on the host: the same for every problem, and on every device."""
     rng, half = np.random.default_rng([seed, 0]), _CHAINS // 2
-    many, number = (_BLOCKS, 2 * _MOVES), np.arange(2 * _MOVES)
+    many = _BLOCKS, 2 * _MOVES
     proposed = rng.standard_normal((_ROUNDS, _PROPOSED, size))
     return {
         "starts": rng.standard_normal((_STARTS, size)) * (np.arange(_STARTS) > 0)[:, None],
         "proposed": proposed * np.sqrt(NU / rng.chisquare(NU, (_ROUNDS, _PROPOSED, 1))),
         "picked": rng.permutation(np.arange(_CHAINS) + rng.random(_CHAINS)) / _CHAINS,
         "moves": (
-            np.broadcast_to(number % 2, many),
             rng.integers(0, half, (*many, 2)),
             rng.standard_normal((*many, half)),
             np.log(rng.random((*many, half))),
-            np.broadcast_to(number // 2 % 10 == 5, many),
         ),
     }

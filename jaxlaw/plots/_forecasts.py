@@ -131,7 +131,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     title = f"{forecast.level:.0%} interval of a new run (thick: 50%)"
     name = "C" if len(names) > 1 else names[0]
     finish(
-        ax, _WORDS.get(name, name), target_label(fit), title, end_labels,
+        ax, _WORDS.get(name, name), target_label(fit), title, [label],
         margins={"x": 0.04, "y": 0.08}, log_x={"words": counted},
     )  # fmt: skip
     if stripe_outside(ax, seen.min(), seen.max(), ""):

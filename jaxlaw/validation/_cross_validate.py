@@ -240,13 +240,10 @@ def _disagreement(
 
 def _concatenate(frames: list[pd.DataFrame], sets: list[DataSet]) -> pd.DataFrame:
     """All laws together, laws and data sets in the order they were given."""
-    whole = pd.concat(frames, ignore_index=True)
-    given = {"law": whole["law"].unique(), "data": [" ".join(data.name) for data in sets]}
-    order = {name: {label: k for k, label in enumerate(labels)} for name, labels in given.items()}
-    return whole.sort_values(
-        ["law", "data", "fold"], kind="stable", ignore_index=True,
-        key=lambda column: column.map(order[column.name]) if column.name in order else column,
-    )  # fmt: skip
+    whole = pd.concat(frames)
+    rank = {" ".join(data.name): k for k, data in enumerate(sets)}
+    keys = whole["fold"], whole["data"].map(rank), pd.factorize(whole["law"])[0]
+    return whole.iloc[np.lexsort(keys)].reset_index(drop=True)
 
 
 @dataclass(frozen=True)

@@ -123,8 +123,7 @@ class Study(Result):
             )
         frame = self.frame[keep].reset_index(drop=True)
         keys = ["law", "data", "fold"]
-        kept = frame[keys].merge(self.parameters, on=keys, how="left")
-        kept = kept[list(self.parameters.columns)]
+        kept = frame[keys].merge(self.parameters, on=keys)[list(self.parameters)]
         laws = {label: law for label, law in self.laws.items() if label in set(frame["law"])}
         others = [note for note in self.notes if note.code not in _FRAME_CODES]
         notes = (*frame_notes(frame, kept), *others)

@@ -38,7 +38,6 @@ __all__ = [
     "leave_one_group_out",
     "leave_p_groups_out",
     "predefined_split",
-    "shuffle_split",
 ]
 
 _MAX_FOLDS = 10_000  # of a design; more are a typing error
@@ -244,7 +243,7 @@ def hold_out(
         ('1e+09 ≤ N ≤ 1e+10 held out',)
     """
     if which == "last":
-        amount = _share("amount", Fraction(1, 3) if amount is None else amount)
+        amount = _share(Fraction(1, 3) if amount is None else amount)
     elif amount is None:
         amount = 1
     elif isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
@@ -286,8 +285,9 @@ def k_fold(
     """
 
     def cut(table: pd.DataFrame) -> Parts:
-        group, count = _units(table, groups)
-        random = np.random.default_rng(seed)
+        # Rows, or groups of them, are shuffled as one.
+        group = np.arange(len(table)) if groups is None else _groups_of(table, groups)[0]
+        count, random = len(np.unique(group)), np.random.default_rng(seed)
         for repeat in range(n_repeats):
             fold = (random.permutation(count) % n_splits)[group]
             before = f"repeat {repeat + 1}, " if n_repeats > 1 else ""
@@ -295,39 +295,6 @@ def k_fold(
                 yield f"{before}fold {k + 1} of {n_splits} held out", fold == k, fold != k
 
     return _design(cut, "k-fold", n_splits, n_repeats, seed, groups=groups)
-
-
-@checked
-def shuffle_split(
-    test_size: float | str | Fraction = Fraction(1, 5),
-    n_splits: Annotated[RepeatCount, Between(1)] = 10,
-    seed: Seed = 0,
-    groups: Columns | None = None,
-) -> Design:
-    """Hold out a random share of the rows, again and again (``ShuffleSplit``).
-
-    Args:
-        test_size: share held out, between 0 and 1, rounded to whole rows or runs, one at least.
-        n_splits: number of folds.
-        seed: seed of the shuffling.
-        groups: column(s) that name a run, as for :func:`k_fold`.
-
-    Example:
-        >>> table = pd.DataFrame({"N": range(10)})
-        >>> jl.folds.shuffle_split(0.2, n_splits=3).split(table).held_out.sum(axis=1)
-        array([2, 2, 2])
-    """
-    share = _share("test_size", test_size)
-
-    def cut(table: pd.DataFrame) -> Parts:
-        group, count = _units(table, groups)
-        size = min(max(1, round(float(share) * count)), count - 1)
-        random = np.random.default_rng(seed)
-        for k in range(n_splits):
-            held_out = (random.permutation(count) < size)[group]
-            yield f"random {share}, draw {k + 1} held out", held_out, ~held_out
-
-    return _design(cut, "shuffle-split", share, n_splits, seed, groups=groups)
 
 
 @checked
@@ -371,12 +338,11 @@ def from_sklearn(splitter: Any, groups: Columns | None = None) -> Design:
 
     def cut(table: pd.DataFrame) -> Parts:
         group = None if groups is None else _groups_of(table, groups)[0]
-        parts = list(splitter.split(table, None, group))
-        for k, (train, test) in enumerate(parts):
+        for k, (train, test) in enumerate(splitter.split(table, None, group), 1):
             fitted, held_out = np.zeros((2, len(table)), bool)
             fitted[np.asarray(train)] = True
             held_out[np.asarray(test)] = True
-            yield f"{name}, split {k + 1} of {len(parts)} held out", held_out, fitted
+            yield f"{name}, split {k} held out", held_out, fitted
 
     return Design(name, cut)
 
@@ -417,8 +383,7 @@ def predefined_split(masks: Any) -> Design:
 DESIGNS: dict[str, Callable[..., Design]] = {
     design.__name__.replace("_", "-"): design
     for design in (
-        leave_one_group_out, leave_p_groups_out, contiguous_blocks, hold_out, k_fold,
-        shuffle_split, in_sample,
+        leave_one_group_out, leave_p_groups_out, contiguous_blocks, hold_out, k_fold, in_sample,
     )
 }  # fmt: skip
 
@@ -462,15 +427,13 @@ def _argument(text: str) -> Any:
     return text.split("+") if "+" in text else text
 
 
-def _units(table: pd.DataFrame, groups: Any) -> tuple[np.ndarray, int]:
-    """(n,) number of the row or group that is shuffled as one, and how many there are."""
-    group = np.arange(len(table)) if groups is None else _groups_of(table, groups)[0]
-    return group, len(np.unique(group))
-
-
 def _quantiles(table: pd.DataFrame, column: str, within: Any) -> tuple[np.ndarray, np.ndarray]:
     """(n,) values, and the quantile, from 0 to 1, of each among the points (of its curve)."""
-    values = _numbers_of(table, column)
+    values = _values_of(table, column)
+    if values.dtype.kind not in "iuf":
+        message = f"column {column} is no column of numbers, and has no order"
+        raise DataError(message, column=column)
+    values = values.astype(float)
     by_curve = pd.Series(values).groupby(_groups_of(table, within)[0])
     rank = by_curve.rank(method="average") - 0.5  # equal values have one quantile
     return values, (rank / by_curve.transform("size")).to_numpy()
@@ -493,14 +456,6 @@ def _values_of(table: pd.DataFrame, name: str) -> np.ndarray:
     if values.dtype.kind != "f":
         return values
     return np.array([float(f"{value:.12g}") for value in merged(values)])
-
-
-def _numbers_of(table: pd.DataFrame, name: str) -> np.ndarray:
-    values = _values_of(table, name)
-    if values.dtype.kind not in "iuf":
-        message = f"column {name} is no column of numbers, and has no order"
-        raise DataError(message, column=name)
-    return values.astype(float)
 
 
 def _groups_of(table: pd.DataFrame, columns: Columns | None) -> tuple[np.ndarray, list[str]]:
@@ -529,11 +484,11 @@ def _names(columns: Any) -> str:
     return "+".join(map(str, columns)) if isinstance(columns, list | tuple) else str(columns)
 
 
-def _share(name: str, value: Any) -> Fraction:
+def _share(value: Any) -> Fraction:
     try:
         share = Fraction(value).limit_denominator(1000)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         share = Fraction(0)
     if not 0 < share < 1:
-        raise UsageError(f"{name} is a share between 0 and 1, such as 0.2 or 1/3, not {value}")
+        raise UsageError(f"amount is a share between 0 and 1, such as 0.2 or 1/3, not {value}")
     return share

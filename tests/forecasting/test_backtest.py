@@ -1,7 +1,5 @@
 """Back-tests: forecasts from the runs below each cut-off, against those beyond."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -79,28 +77,3 @@ def test_what_cannot_be_held_out_is_refused(ladder):
         jl.backtest(ladder, cutoffs=[1e3])
     with pytest.raises(jl.DataError, match="too few to be held out"):
         jl.backtest(ladder.iloc[:3])
-
-
-def test_a_forecast_is_back_tested_on_request_and_saved_with_it(ladder, found, tmp_path):
-    made = jl.forecast(ladder, {"N": 2e10, "D": 4e11}, backtest=True)
-    pd.testing.assert_frame_equal(made.backtest.frame, found.frame)
-    assert f"backtest: {found.headline}" in made.summary()
-    made.save(tmp_path / "forecast.json")
-    assert jl.load(tmp_path / "forecast.json").summary() == made.summary()
-
-
-def test_the_command_gives_the_numbers_of_the_function(command, ladder, found):
-    ladder.to_csv("runs.csv", index=False)
-    code, out, err = command("backtest", "runs.csv", "--json")
-    assert (code, err) == (0, "")
-    printed = pd.DataFrame(json.loads(out)["frame"])
-    np.testing.assert_allclose(printed["estimate"], found.frame["estimate"])
-
-
-@pytest.mark.usefixtures("closed")
-def test_the_picture_of_errors(found):
-    pytest.importorskip("matplotlib")
-    from jaxlaw import plots
-
-    ax = plots.backtest_errors(found)
-    assert ax.get_ylabel() == "observed − predicted loss (%)"

@@ -116,15 +116,6 @@ def test_same_bits_twice_and_another_seed_other_draws(runs, draws):
     assert other.params["E"].mean() == pytest.approx(draws.params["E"].mean(), rel=0.03)
 
 
-def test_units_change_nothing(runs, draws):
-    billions = runs.assign(N=runs.N / 1e9, D=runs.D / 1e9)
-    same = jl.posterior("chinchilla", billions, units={"N": 1e9, "D": 1e9})
-    np.testing.assert_allclose(same.params["alpha"], draws.params["alpha"], rtol=1e-6)
-    assert float(same.fit.predict(N=5.0, D=100.0)) == pytest.approx(
-        float(draws.fit.predict(N=5e9, D=1e11)), rel=1e-6
-    )
-
-
 def test_a_target_in_another_unit_moves_the_level_alone(runs, draws):
     scaled = jl.posterior("chinchilla", runs.assign(loss=100 * runs.loss))
     assert scaled.params["E"].mean() / draws.params["E"].mean() == pytest.approx(100, rel=0.02)

@@ -234,7 +234,6 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
     "folds.leave_p_groups_out": lambda: {"column": "N", "p": 1},
     "folds.leave_one_group_out": lambda: {"column": "N"},
     "folds.predefined_split": lambda: {"masks": np.arange(len(runs())) % 2},
-    "folds.shuffle_split": lambda: {"test_size": 0.2, "n_splits": 2},
     "design.evaluation_steps": lambda: {
         "budget": 5,
         "steps": 20_000,

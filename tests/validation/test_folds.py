@@ -35,7 +35,6 @@ DESIGNS = [
     folds.hold_out("D", "last", 0.5),
     folds.hold_out("D", "after", 1),
     folds.k_fold(2, 2, seed=1, groups="run"),
-    folds.shuffle_split(0.3, 3, groups=["N", "run"]),
 ]
 
 
@@ -135,12 +134,6 @@ def test_extrapolations():
     assert sorted(QUE["D"][early.fitted[0]].unique()) == sorted(QUE["D"].unique())[:4]
     every = folds.in_sample().split(QUE)
     assert every.fitted.all() and every.held_out.all()
-
-
-def test_random_splits_are_of_the_size_and_of_the_seed():
-    one, other = (folds.shuffle_split(0.2, 4, seed).split(QUE) for seed in (3, 4))
-    assert (one.held_out != other.held_out).any()
-    assert one.held_out.sum(axis=1).tolist() == [108] * 4
 
 
 def test_rows_no_fold_may_have_are_in_neither_part():
