@@ -109,7 +109,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     low, middle, high = np.quantile(predict_each(draws.law, draws.params, inputs), ends, axis=0)
     law = without_misfit(draws.law).name
     band = {"y": middle, "y_low": low, "y_high": high}
-    end_labels = [curve(ax, band, along, "y", INK, law, 1.1)]
+    label = curve(ax, band, along, "y", INK, law, 1.1)
     # The forecasts, above runs that came later, which lie where their bars are.
     table, (low, high) = forecast.table, forecast.interval(0.5)
     ax.vlines(x, table["low"], table["high"], color=BLUE, linewidth=1.6, zorder=6)
