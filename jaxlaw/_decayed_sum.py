@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxlaw._jit import on_accelerator
+from jaxlaw._devices import on_accelerator
 
 ROW = 16  # longer rows cost arithmetic, shorter ones memory traffic
 

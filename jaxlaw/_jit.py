@@ -42,6 +42,7 @@ import numpy as np
 from jax.experimental import serialize_executable
 
 from jaxlaw import _cache
+from jaxlaw._devices import devices, on_accelerator, on_host
 from jaxlaw._typed import refuse_forked
 from jaxlaw.errors import UsageError
 
@@ -190,7 +191,7 @@ class Program:
         self, args: Any, named: Any, static: Any, dynamic: Any, leaves: list[Any]
     ) -> Any:
         wanted = _wanted_options(self._optimised)
-        common = [_surroundings(jax.default_backend()), str(wanted), str(_settings())]
+        common = [_surroundings(devices()[0].platform), str(wanted), str(_settings())]
         lowered = None
         try:
             made_of = _described(self.__wrapped__), _described(static)
@@ -256,14 +257,14 @@ def _settings() -> tuple[Any, ...]:
 def compiler_options(optimised: bool = True) -> dict[str, Any]:
     """Options of the compiler, as far as this version of jaxlib knows them."""
     wanted = _wanted_options(optimised)
-    every = QUICK | UNOPTIMISED if jax.default_backend() == "cpu" else wanted
+    every = QUICK | UNOPTIMISED if not on_accelerator() else wanted
     known = _known(tuple(every.items())) if wanted else frozenset()
     return {name: value for name, value in wanted.items() if name in known}
 
 
 def _wanted_options(optimised: bool) -> dict[str, Any]:
     try:
-        backend = jax.default_backend()
+        backend = devices()[0].platform
     except (RuntimeError, AssertionError) as error:  # of cuda without its plugin JAX says nothing
         named = os.environ.get("JAX_PLATFORMS") or jax.config.jax_platforms
         raise UsageError(
@@ -306,15 +307,6 @@ def memory_maps() -> int:
         return Path("/proc/self/maps").read_bytes().count(b"\n")
     except OSError:
         return 0
-
-
-def on_accelerator() -> bool:
-    """Whether programs are made for a GPU or TPU.
-
-    There memory and the number of kernels cost time, and on a CPU arithmetic and compiling: a few
-    functions are written in two ways, which agree to rounding.
-    """
-    return jax.default_backend() != "cpu"
 
 
 def next_power_of_two(length: int) -> int:
@@ -425,7 +417,7 @@ def _devices(static: Mapping[str, Any], leaves: list[Any]) -> list[Any]:
     committed = [leaf for leaf in leaves if isinstance(leaf, jax.Array) and leaf.committed]
     if committed:
         return sorted(committed[0].sharding.device_set, key=lambda device: device.id)
-    return [jax.config.jax_default_device or jax.local_devices()[0]]
+    return devices()[:1]
 
 
 class _HasNoName(Exception):
@@ -529,7 +521,7 @@ def installed(*names: str) -> list[str]:
 
 @contextlib.contextmanager
 def in_float64() -> Iterator[None]:
-    """Float64 inside, and JAX's checks of the caller's own programs off.
+    """Float64 inside, on the CPU, and JAX's checks of the caller's own programs off.
 
     A search meets infinities and NaN on its way and turns away from them, its formulas broadcast
     and mix whole numbers with others, and data come from the host: flags of a process that call
@@ -547,6 +539,7 @@ def in_float64() -> Iterator[None]:
         jax.numpy_rank_promotion("allow"),
         jax.numpy_dtype_promotion("standard"),
         jax.transfer_guard("allow"),
+        on_host(),
     ):
         _inside.float64 = True
         try:

@@ -35,6 +35,7 @@ import jax
 import numpy as np
 
 from jaxlaw import _progress
+from jaxlaw._devices import Device, devices, on_accelerator, on_device_for
 from jaxlaw._jit import in_float64
 from jaxlaw.errors import JaxlawError, UsageError, WorkError
 from jaxlaw.fitting._engine import Chunk, Lanes
@@ -68,6 +69,10 @@ class Work:
             others alone, and that other processes of the same call may share; None keeps nothing.
         progress: whether progress is shown on stderr.
         executor: executor whose workers do the chunks; None does them here.
+        device: where searches run, see :mod:`jaxlaw._devices`.
+
+    Attributes:
+        platform: where the last search ran: cpu, gpu or tpu.
     """
 
     def __init__(
@@ -75,10 +80,13 @@ class Work:
         folder: str | os.PathLike[str] | None = None,
         progress: bool | None = None,
         executor: Any = None,
+        device: Device = "auto",
     ) -> None:
         self.folder: Path | None = None if folder is None else Path(folder)
         self.progress: bool | None = progress
         self.executor: Any = executor
+        self.device: Device = device
+        self.platform, self._size = "cpu", 0.0
         self._batch = b""
         self._fits, self._rounds, self._round = 1, 1, 0
 
@@ -158,7 +166,7 @@ class Work:
         self, stage: str, function: Any, chunks: Sequence[Chunk], left: list[int]
     ) -> Iterator[dict[int, Lanes]]:
         """Results of the chunks that are left, by threads of this process, as they come."""
-        width = len(jax.local_devices())
+        width = len(devices())
         if self.folder is not None:  # processes that share it are to begin at different chunks
             random.shuffle(left)
         groups = [left[k : k + width] for k in range(0, len(left), width)]
@@ -194,7 +202,7 @@ class Work:
         A worker returns errors of the work itself: what is raised here is its loss, by the name
         that each executor has for it (BrokenProcessPool, KilledWorker), or an answer that is none.
         """
-        packed, batch = _pickled(function), uuid4().hex
+        packed, batch = _pickled((function, self._size, self.device)), uuid4().hex
         advice = "make the call again with a new executor; work_dir= would keep finished chunks"
         if self.folder is not None:
             advice = f"finished chunks are kept in {self.folder}; the same call with a new "
@@ -252,6 +260,14 @@ class Work:
         ) from loss
 
     @contextlib.contextmanager
+    def on_device_for(self, lanes: int, batch: Any) -> Iterator[None]:
+        """A search of so many lanes of each problem runs inside where it, or the user, wants."""
+        rows, width = batch.problems.weight.shape[-1], len(batch.model.law.parameters)
+        self._size = batch.count * lanes * rows * width**2
+        with on_device_for(self._size, self.device) as self.platform:
+            yield
+
+    @contextlib.contextmanager
     def in_background(self, *prepare: Callable[[], None]) -> Iterator[None]:
         """Compile for later in threads of their own while the body runs; not where workers do."""
         if self.executor is not None or not prepare:
@@ -300,20 +316,21 @@ def digest(tree: Any) -> str:
     return hashed.hexdigest()
 
 
-def _threads(devices: int) -> int:
+def _threads(width: int) -> int:
     """Host threads that feed the devices."""
     # On the CPU a program runs on one core; elsewhere two keep the device from waiting.
-    if jax.default_backend() != "cpu" or devices > 1:
+    if on_accelerator() or width > 1:
         return 2
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _with_settings(work: Callable[..., Any]) -> Callable[..., Any]:
-    """The same work with this thread's precision in another: JAX keeps settings by thread."""
+    """The same work in another thread with this one's settings, which JAX keeps by thread."""
     settings = in_float64 if jax.config.jax_enable_x64 else contextlib.nullcontext
+    device = jax.config.jax_default_device
 
     def in_thread(*args: Any) -> Any:
-        with settings():
+        with settings(), jax.default_device(device):
             return work(*args)
 
     return in_thread
@@ -341,11 +358,11 @@ def _pickled(work: Any) -> bytes:
 def _do_chunk(packed: bytes, chunk: Chunk, call: str) -> tuple[str, Lanes | JaxlawError]:
     """The call's name, and the result of one chunk or the error of its work; runs at a worker."""
     try:
-        function = pickle.loads(packed)
+        function, size, device = pickle.loads(packed)
     except Exception as error:
         return call, UsageError(f"a worker cannot read the law ({_named(error)}): {_IMPORTABLE}")
     try:
-        with in_float64():
+        with in_float64(), on_device_for(size, device):
             (result,) = function([chunk])
         return call, result
     except JaxlawError as error:

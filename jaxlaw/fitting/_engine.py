@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -23,7 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from jaxlaw._jit import SMALL_TABLES, compiled, next_power_of_two, on_accelerator, traced_once
+from jaxlaw._devices import devices, on_accelerator
+from jaxlaw._jit import SMALL_TABLES, compiled, next_power_of_two, traced_once
 from jaxlaw.errors import WorkError
 from jaxlaw.fitting._objective import Problem
 from jaxlaw.fitting._starts import solve_coefficients, solved_coordinates, terms
@@ -480,9 +481,8 @@ def _evaluate(
 # ---------------------------------------------------------------- devices, problems, slots
 
 
-@cache
 def _mesh() -> Mesh:
-    return Mesh(np.array(jax.local_devices()), ("device",))
+    return Mesh(np.array(devices()), ("device",))
 
 
 def _on_each(mesh: Mesh, function: Any) -> Any:
@@ -564,7 +564,7 @@ def _lanes_in_memory(problems: Problem, size: int) -> int:
 
     An evaluation keeps the Jacobian (p, n), what it is multiplied by, and some ten arrays (n,).
     """
-    stats = jax.local_devices()[0].memory_stats() or {}
+    stats = devices()[0].memory_stats() or {}
     memory = stats.get("bytes_limit", 2**34)
     return 2 ** int(np.log2(max(8, memory // 4 // (8 * (2 * size + 10) * _points(problems)))))
 

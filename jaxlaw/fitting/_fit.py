@@ -113,6 +113,8 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
             ``concurrent.futures.ProcessPoolExecutor`` (with ``spawn``), dask's
             ``client.get_executor()``, loky's, submitit's, ``mpi4py.futures``'. What a lost worker
             had under way is done again; the result is the same to the last bit.
+        device: ``"auto"`` runs small searches on the CPU and large ones on the GPU or TPU that JAX
+            has, unless ``jax.default_device`` names one; ``"cpu"``, ``"gpu"`` and ``"tpu"`` decide.
 
     Returns:
         The :class:`Fit`.
@@ -208,7 +210,7 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
                 f"law {law.name} reaches no finite objective from any of {optimum.solved} "
                 "starts: check units, bounds and fixed values"
             )
-        result = _report(problem, seen, optimum)
+        result = dataclasses.replace(_report(problem, seen, optimum), device=work.platform)
     result = dataclasses.replace(result, notes=(*result.notes, *note))
     _log.info("law %s: objective %.8g, %s", law.name, result.objective, result.status)
     if law.constraint is None:
@@ -224,7 +226,9 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
 
 def _search(problem: FitProblem, starts: np.ndarray, n_local: Any, work: Work) -> Optimum:
     batch = Batch(problem.model, problem.data)
-    return find_optima(problem.options.method, batch, starts, n_local, work)[0]
+    lanes = n_local or len(starts)
+    with work.on_device_for(lanes, batch):
+        return find_optima(problem.options.method, batch, starts, n_local, work)[0]
 
 
 def _report(problem: FitProblem, seen: Observations, optimum: Optimum) -> Fit:

@@ -19,6 +19,7 @@ import numpy as np
 from jaxlaw._jit import compiled, in_float64, padded, size_class
 from jaxlaw.data import Observations
 from jaxlaw.fitting._multistart import (
+    CANDIDATES,
     OWN_STARTS,
     Batch,
     compile_search,
@@ -147,12 +148,15 @@ def fit_many(
                     rows = batch.problems.weight
                     most = np.stack([rows[members].max(axis=0) for members in each])
                     whole = whole._replace(problems=whole.problems._replace(weight=most))
-            optima = find_optima_warm(
-                method, batch, whole, of_set, starts, options.n_local, work, points, n_own_starts
-            )
+            with work.on_device_for(CANDIDATES + n_own_starts, batch):
+                optima = find_optima_warm(
+                    method, batch, whole, of_set, starts, options.n_local, work, points,
+                    n_own_starts,
+                )  # fmt: skip
         else:
             starts = starts if points is None else np.concatenate([starts, points])
-            optima = find_optima(method, batch, starts, options.n_local, work)
+            with work.on_device_for(options.n_local or len(starts), batch):
+                optima = find_optima(method, batch, starts, options.n_local, work)
         coordinates = np.stack([optimum.coordinates for optimum in optima])
         return Refits(
             problem=problem,

@@ -29,7 +29,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from jaxlaw._jit import installed, next_power_of_two, on_accelerator
+from jaxlaw._devices import on_accelerator, platform
+from jaxlaw._jit import installed, next_power_of_two
 from jaxlaw._version import __version__
 from jaxlaw.fitting._checkpoint import Work, digest
 from jaxlaw.fitting._engine import (
@@ -386,7 +387,7 @@ def _programs(
     programs = []
     for method, shape in stages:
         # Where queues are padded, sizes are no part of this; elsewhere some are compiled in vain.
-        key = (method.name, batch.model, shapes, batch.batched - set(OWN))
+        key = (method.name, batch.model, shapes, batch.batched - set(OWN), platform())
         if key not in _prepared:
             _prepared.add(key)
             chunks = batch.chunks(np.empty((1, 0, size)), shape)[:1]  # without lanes
@@ -631,7 +632,7 @@ def _description(
     # The text holds a formula's operations, numbers and the arrays that it closes over.
     formula = jax.jit(partial(predict, batch.model)).lower(problem, tuple(starts[0])).as_text()
     settings = (method.name, method.settings, POLISH.settings, n_local, batch.model.residuals)
-    versions = [f"jaxlaw {__version__}", *installed("jax", "jaxopt"), jax.default_backend()]
+    versions = [f"jaxlaw {__version__}", *installed("jax", "jaxopt"), platform()]
     return {
         "law": batch.model.law.name,
         "formula": hashlib.sha256(formula.encode()).hexdigest(),

@@ -19,7 +19,8 @@ import numpy as np
 import scipy
 
 from jaxlaw._cse import share_subexpressions
-from jaxlaw._jit import on_accelerator, traced_once
+from jaxlaw._devices import on_accelerator
+from jaxlaw._jit import traced_once
 from jaxlaw.fitting._transform import Model, Transform, centred_inputs, linear_coordinates
 
 Array = jax.Array

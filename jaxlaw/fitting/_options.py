@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 import numpy as np
 
 from jaxlaw import laws
+from jaxlaw._devices import Device
 from jaxlaw._typed import Between, Seed, StartCount, option_kinds
 from jaxlaw.data import ReadingOptions, read_runs
 from jaxlaw.errors import UsageError
@@ -58,6 +59,7 @@ class FitOptions:
     work_dir: str | Path | None = None
     progress: bool | None = None
     executor: Any = None
+    device: Device = "auto"
 
     @property
     def method(self) -> Solver:
@@ -72,7 +74,7 @@ class FitOptions:
     def work(self) -> Work:
         """Devices, processes, bar, and the work folder, if there is one."""
         folder = None if self.work_dir is None else Path(self.work_dir)
-        return Work(folder, self.progress, self.executor)
+        return Work(folder, self.progress, self.executor, self.device)
 
     def free(self, law: Law) -> tuple[str, ...]:
         """Names of the parameters that are fitted."""
@@ -123,6 +125,7 @@ class SharedKeywords(ReadingOptions, total=False):
     work_dir: str | Path | None
     progress: bool | None
     executor: Any
+    device: Device
 
 
 class FitKeywords(SharedKeywords, total=False):
@@ -137,7 +140,7 @@ class FitKeywords(SharedKeywords, total=False):
 #: Options that say what is fitted; a fit knows its own.
 OBJECTIVE = ("delta", "residuals", "asymmetry", "base", "fixed", "tied", "bounds")
 #: Options that say how it is done, whatever is fitted.
-OF_WORK = ("solver", "work_dir", "progress", "executor")
+OF_WORK = ("solver", "work_dir", "progress", "executor", "device")
 _NAMES = {"constraint", *OBJECTIVE, *(field.name for field in dataclasses.fields(FitOptions))}
 
 

@@ -117,6 +117,7 @@ class Fit(FittedLaw):
         delta, residuals, asymmetry: settings of the objective.
         tied, bounds: parameters that were tied, and bounds that were set.
         solver: name of what solved the starts.
+        device: platform that solved them: cpu, gpu or tpu.
         optima: (objective, share of the solved starts) of the distinct optima where starts ended,
             the best first, eight at most.
         reading: how the runs were read: columns, units, rows. Whatever takes this fit with a table
@@ -147,6 +148,7 @@ class Fit(FittedLaw):
     residuals: Literal["log", "linear"]
     asymmetry: NotNegative
     solver: str = "newton"
+    device: str = "cpu"
     tied: dict[str, str] = field(default_factory=dict)
     bounds: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
     optima: tuple[tuple[NotNegative, NotNegative], ...] = ()
@@ -258,7 +260,7 @@ class Fit(FittedLaw):
             f"  R² {self.r2:.5f}, RMSE {self.rmse:.4g}"
             + of_log * (not math.isnan(self.metrics["rmse_log"])),
             f"  {self.status}; {self.agreement:.0%} of {self.n_solved} solved starts agree "
-            f"({self.n_starts} tried)",
+            f"({self.n_starts} tried{f', on the {self.device}' * (self.device != 'cpu')})",
         ]
         if self.runner_up is not None:
             evidence.append(

@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import on_accelerator, traced_once
+from jaxlaw._devices import on_accelerator
+from jaxlaw._jit import traced_once
 from jaxlaw.fitting._objective import (
     Evaluation,
     Problem,
