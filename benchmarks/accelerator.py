@@ -84,12 +84,27 @@ class Rows:
         return [one.objective for one in found]
 
     def fit(self):
+        import jax
+
         import jaxlaw as jl
 
         fewer, repeats = ({"n_starts": 64}, 1) if self.size == "trial" else ({}, 7)
+        here = jax.default_backend()
         for name, runs in self.runs.items():
-            fit, first, seconds = timed(lambda: jl.fit(name, runs, **fewer), repeats)  # noqa: B023
-            show(f"default fit of {name}", first, seconds, optimum=fit.objective)
+            for device in ("auto", here):  # auto is the CPU of the host
+                call = lambda: jl.fit(name, runs, device=device, **fewer)  # noqa: B023, E731
+                fit, first, seconds = timed(call, repeats)
+                row = f"default fit of {name}" + ", device auto" * (device == "auto")
+                show(row, first, seconds, optimum=fit.objective)
+
+    def forecast(self):
+        import jaxlaw as jl
+
+        runs = self.runs["chinchilla"]
+        for count in (20, len(runs)):
+            few, at = runs.iloc[:: len(runs) // count][:count], {"N": 7e10, "D": 1.4e12}
+            made, first, seconds = timed(lambda: jl.forecast(few, at=at), 1)  # noqa: B023
+            show(f"forecast of {count} runs", first, seconds, optimum=float(made.table.estimate[0]))
 
     def tick(self):
         """One iteration: the difference of calls that make 72 and 8."""
