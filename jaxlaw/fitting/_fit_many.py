@@ -9,20 +9,21 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import jax
 import numpy as np
 
+from jaxlaw._devices import on_accelerator
 from jaxlaw._jit import compiled, in_float64, padded, size_class
 from jaxlaw.data import Observations
+from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._multistart import (
     CANDIDATES,
     OWN_STARTS,
     Batch,
-    compile_search,
     find_optima,
     find_optima_warm,
 )
@@ -99,6 +100,7 @@ def fit_many(
     extra_starts: np.ndarray | None = None,
     data_sets: np.ndarray | None = None,
     n_own_starts: int = OWN_STARTS,
+    only_compile: bool = False,
 ) -> Refits:
     """Fit a law to the same runs many times, in one batch.
 
@@ -120,10 +122,15 @@ def fit_many(
             refits has. If None, the runs as they are are the only one.
         n_own_starts: number of starts of its own that a refit has beside the optima of its data
             set.
+        only_compile: whether this call is to leave the programs of a later one, see
+            :func:`compiled_ahead`; its result is of no use.
 
     """
     options = options or FitOptions()
     method, work = options.method, options.work()
+    if only_compile:  # limits are arguments of programs: one iteration compiles the same ones
+        method = method._replace(settings=method.settings._replace(max_iterations=1))
+        work = Work(device=options.device)
     with in_float64():
         problem = problem_of(law, observations, options)
         fields = problem.many(weights, targets)
@@ -137,25 +144,28 @@ def fit_many(
         of_set = np.zeros(batch.count, int) if data_sets is None else np.asarray(data_sets)
         # Where every start is solved as it is, the options demand a search of each refit.
         screened = options.n_local and options.n_local < len(starts)
-        if screened and batch.count >= MANY * (of_set.max() + 1):
-            if data_sets is None:
-                fields = {k: getattr(problem.data, k)[None] for k in batch.batched}
-                whole = batch._replace(problems=batch.problems._replace(**fields))
-            else:
-                each = [of_set == k for k in range(of_set.max() + 1)]
-                whole = batch.only(np.array([int(np.argmax(members)) for members in each]))
-                if weights is not None:
-                    rows = batch.problems.weight
-                    most = np.stack([rows[members].max(axis=0) for members in each])
-                    whole = whole._replace(problems=whole.problems._replace(weight=most))
-            with work.on_device_for(CANDIDATES + n_own_starts, batch):
+        warm = screened and batch.count >= MANY * (of_set.max() + 1)
+        lanes = CANDIDATES + n_own_starts if warm else options.n_local or len(starts)
+        with work.on_device_for(lanes, batch):
+            if only_compile and not on_accelerator():  # programs serve any number of refits
+                batch, warm = batch.only([0]), False
+            if warm:
+                if data_sets is None:
+                    fields = {k: getattr(problem.data, k)[None] for k in batch.batched}
+                    whole = batch._replace(problems=batch.problems._replace(**fields))
+                else:
+                    each = [of_set == k for k in range(of_set.max() + 1)]
+                    whole = batch.only(np.array([int(np.argmax(members)) for members in each]))
+                    if weights is not None:
+                        rows = batch.problems.weight
+                        most = np.stack([rows[members].max(axis=0) for members in each])
+                        whole = whole._replace(problems=whole.problems._replace(weight=most))
                 optima = find_optima_warm(
                     method, batch, whole, of_set, starts, options.n_local, work, points,
                     n_own_starts,
                 )  # fmt: skip
-        else:
-            starts = starts if points is None else np.concatenate([starts, points])
-            with work.on_device_for(options.n_local or len(starts), batch):
+            else:
+                starts = starts if points is None else np.concatenate([starts, points])
                 optima = find_optima(method, batch, starts, options.n_local, work)
         coordinates = np.stack([optimum.coordinates for optimum in optima])
         return Refits(
@@ -173,28 +183,18 @@ def fit_many(
 
 
 @contextlib.contextmanager
-def compiled_ahead(fits: Sequence[tuple[Law, Observations, FitOptions]]) -> Iterator[None]:
-    """Compile what :func:`fit_many` is to run for several laws, in threads, while the body runs.
+def compiled_ahead(calls: Sequence[Callable[..., Refits]]) -> Iterator[None]:
+    """Compile in threads what calls of :func:`fit_many` are to run, while the body runs.
 
-    Where one law's programs are compiled after another's, most cores wait.
+    Where one law's programs are compiled after another's, most cores wait: of the 66 s of a first
+    study of five laws on an H200, 60 were compiling.
 
     Args:
-        fits: law, runs and options of each; the first is fitted first.
+        calls: calls of :func:`fit_many`, of one law each; the body makes another one first.
     """
-    options = fits[0][2] if len(fits) > 1 else None
-    if options is None or options.executor:
-        yield
-        return
-
-    def compile_one(law: Law, observations: Observations, options: FitOptions) -> None:
-        # An error is met again, and reported, by the fit itself.
-        with contextlib.suppress(Exception), in_float64():
-            problem = problem_of(law, observations, options)
-            compile_search(options.method, Batch(problem.model, problem.data))
-
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for one in fits:
-            pool.submit(compile_one, *one)
+        for call in calls:
+            pool.submit(call, only_compile=True)  # an error is met again by the call itself
         try:
             yield
         finally:

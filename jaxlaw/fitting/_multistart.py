@@ -361,18 +361,6 @@ def _chunk_shape(batch: Batch, each: int, limits: tuple[int, int] | None = None)
     return problems, width, problems * width
 
 
-def compile_search(method: Solver, batch: Batch) -> None:
-    """Compile the programs of searches on these rows, unless that was done before."""
-    if not is_padded(batch.problems):  # programs depend on the size of the search
-        return
-    size = len(batch.model.scales)
-    later = _programs(batch, size, _stages(method, batch, 1))
-    if later:
-        _screen_chunks(batch.model, batch.shared, 1, batch.chunks(np.empty((0, size)), (1, 1, 1)))
-    for prepare in later:
-        prepare()
-
-
 def _stages(method: Solver, batch: Batch, first: int) -> list[tuple[Solver, Shape]]:
     """What :func:`find_optima` does after screening: solvers, and shapes of chunks."""
     each = (method, first), (POLISH, min(CANDIDATES, first))

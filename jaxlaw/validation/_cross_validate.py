@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -94,16 +95,20 @@ def cross_validate(
     delta = float(min(deltas.pop(), LARGEST_DELTA))
     sets = [data_set(n, source, design, candidates, reading) for n, source in sources_of(runs)]
     frames, parameters = [], []
-    with compiled_ahead([(c.law, sets[0].observations[c.label], c.options) for c in candidates]):
+    # Data sets with the same inputs differ in targets and weights alone, as folds do: all folds of
+    # all of them are one call.
+    groups: dict[str, list[list[DataSet]]] = {}
+    for c in candidates:
+        alike: dict[Any, list[DataSet]] = {}
+        for data in sets:
+            inputs = data.observations[c.label].inputs
+            key = tuple(np.asarray(values).tobytes() for values in inputs.values())
+            alike.setdefault(key, []).append(data)
+        groups[c.label] = [*alike.values()]
+    later = () if candidates[0].options.executor else candidates[1:]
+    with compiled_ahead([_refits(c, groups[c.label][0], c.options) for c in later]):
         for candidate in _progress.parts(candidates, lambda one: one.label, "law"):
-            # Data sets with the same inputs differ in targets and weights alone, as folds do: all
-            # folds of all of them are one call.
-            groups: dict[Any, list[DataSet]] = {}
-            for data in sets:
-                inputs = data.observations[candidate.label].inputs
-                key = tuple(np.asarray(values).tobytes() for values in inputs.values())
-                groups.setdefault(key, []).append(data)
-            for number, group in enumerate(groups.values()):
+            for number, group in enumerate(groups[candidate.label]):
                 search = candidate.options.within(folder_name(candidate.label), str(number))
                 frame, values, refits = _refit(candidate, group, search, delta)
                 frames.append(frame)
@@ -127,26 +132,35 @@ def cross_validate(
     )
 
 
+def _refits(candidate: Candidate, group: list[DataSet], search: FitOptions) -> partial[Refits]:
+    """The call that fits a law to all folds of data sets with the same inputs."""
+    counts = [len(data.folds) for data in group]
+    of = np.repeat(np.arange(len(group)), counts)
+    seen = [data.observations[candidate.label] for data in group]
+    targets, weights = (
+        np.array([getattr(one, name) for one in seen])[of] for name in ("target", "weight")
+    )
+    fitted = np.concatenate([data.folds.fitted for data in group])
+    return partial(
+        fit_many, candidate.law, seen[0], weights=fitted * weights, targets=targets,
+        options=search, data_sets=of, n_own_starts=_OWN_STARTS,
+    )  # fmt: skip
+
+
 def _refit(
     candidate: Candidate, group: list[DataSet], search: FitOptions, delta: float
 ) -> tuple[pd.DataFrame, pd.DataFrame, Refits]:
     """A law on all folds of data sets with the same inputs: a study's frame and parameters."""
-    label, counts = candidate.label, [len(data.folds) for data in group]
-    of = np.repeat(np.arange(len(group)), counts)
-    seen = [data.observations[label] for data in group]
+    label, call = candidate.label, _refits(candidate, group, search)
+    of, targets, fitting = (call.keywords[name] for name in ("data_sets", "targets", "weights"))
     fitted, held_out = (
         np.concatenate([getattr(data.folds, name) for data in group])
         for name in ("fitted", "held_out")
     )
-    targets, weights = (
-        np.array([getattr(one, name) for one in seen])[of] for name in ("target", "weight")
-    )
-    fitting = fitted * weights
-    refits = fit_many(
-        candidate.law, seen[0], weights=fitting, targets=targets, options=search, data_sets=of,
-        n_own_starts=_OWN_STARTS,
-    )  # fmt: skip
-    predicted, inputs = refits.predict(**seen[0].inputs), seen[0].inputs
+    weights = np.array([data.observations[label].weight for data in group])[of]
+    inputs, counts = group[0].observations[label].inputs, [len(data.folds) for data in group]
+    refits = call()
+    predicted = refits.predict(**inputs)
     test, train = (
         metrics(targets, predicted, weight, delta) for weight in (weights * held_out, fitting)
     )

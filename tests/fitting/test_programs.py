@@ -6,13 +6,23 @@ do tables of nearly as many rows (see ``jaxlaw.fitting._engine.PROBLEMS``).
 
 import os
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import _jit, simulate
-from jaxlaw.fitting import FitOptions, _multistart, compiled_ahead, fit_many
+from jaxlaw import _decayed_sum, simulate
+from jaxlaw.fitting import (
+    FitOptions,
+    _engine,
+    _fit_many,
+    _multistart,
+    _objective,
+    compiled_ahead,
+    fit_many,
+)
+from jaxlaw.fitting.solvers import _newton
 from tests.conftest import forget_programs
 
 #: Of one law: screening, the solver, the polish; coordinates there and back, the linearised law and
@@ -72,16 +82,22 @@ def test_a_forecast_is_few_programs_which_other_rows_and_points_share(runs):
     assert again <= Counter(_context=1)
 
 
-def test_what_is_compiled_ahead_is_what_is_run(runs):
-    law, options = jl.laws.get("kaplan-e"), FitOptions()
+@pytest.mark.parametrize("accelerated", [False, True])
+def test_what_is_compiled_ahead_is_what_is_run(runs, accelerated, monkeypatch):
+    law, options = jl.laws.get("kaplan-e"), FitOptions(n_starts=64, n_local=8)
     seen = jl.read_runs(runs).observations(law)
+    weights = np.random.default_rng(0).integers(0, 2, (20, len(seen))).astype(float)
+    call = partial(fit_many, law, seen, weights, options=options)
+    if accelerated:  # there programs depend on the number of refits
+        for module in (_decayed_sum, _engine, _fit_many, _multistart, _newton, _objective):
+            monkeypatch.setattr(module, "on_accelerator", lambda: True)
     forget_programs()
     _multistart._prepared.clear()
-    with compiled_ahead([(law, seen, options), (law, seen, options)]):
+    with compiled_ahead([call]):
         pass
     assert made()["_run_rounds"] >= 2
-    more = added(lambda: fit_many(law, seen, np.ones((3, len(seen)))))
-    assert not {"_run_rounds", "_evaluate"} & set(more)
+    assert not {"_run_rounds", "_evaluate", "_pack"} & set(added(call))
+    forget_programs()
 
 
 def own_law(k: int) -> jl.Law:
