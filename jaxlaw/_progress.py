@@ -18,6 +18,7 @@ from jaxlaw import _cache
 EVERY = 10.0  # seconds between lines
 _parts: list[Part] = []  # of the work, from the outside to the inside
 _displays: list[Display] = []
+_compiling = [0, 0]  # laws whose programs are compiled ahead of their use, and those to be
 
 
 class Part:
@@ -59,7 +60,23 @@ def state() -> tuple[float, str]:
     for one in _parts:
         share, size = share + size * one.k / one.n, size / one.n
     words = [one.text for one in _parts] + [one.detail for one in _parts]
+    done, of = _compiling
+    words += [f"compiling law {done + 1} of {of}"] * (done < of)
     return share + size * (_parts[-1].share if _parts else 0.0), ", ".join(filter(None, words))
+
+
+@contextlib.contextmanager
+def compiling(laws: int) -> Iterator[Callable[[Any], None]]:
+    """Programs of so many laws are compiled while the body runs; what it gives counts one."""
+    _compiling[1] += laws
+
+    def count(_: Any) -> None:
+        _compiling[0] += 1
+
+    try:
+        yield count
+    finally:
+        _compiling[:] = [0, 0]
 
 
 def _print(text: str) -> None:
@@ -67,12 +84,13 @@ def _print(text: str) -> None:
         print(f"jaxlaw: {text}", file=sys.stderr, flush=True)
 
 
-def say_compiling() -> bool:
+def say_compiling(platform: str) -> bool:
     """Say why what takes seconds later takes longer at first; whether anybody is there to see."""
     seen = _displays or (sys.stderr and sys.stderr.isatty() and not os.environ.get("JAXLAW_QUIET"))
     if seen:
         once = "" if _cache.folder() is None else " once on this machine,"
-        _print(f"compiling,{once} before it computes")
+        for_it = "" if platform == "cpu" else f" for the {platform.upper()}"
+        _print(f"compiling{for_it},{once} before it computes")
     return bool(seen)
 
 

@@ -134,3 +134,10 @@ def test_a_first_study_into_files_says_what_it_does(tmp_path):
     assert any(re.search(r"law [12] of 2 \(\w+\)", line) for line in lines)
     assert any("compiling, once on this machine" in line for line in lines)
     assert "lane" not in done.stderr and "\r" not in done.stderr
+
+
+def test_laws_that_are_compiled_ahead_are_counted():
+    with _progress.compiling(3) as counted:
+        counted(None)
+        assert _progress.state()[1] == "compiling law 2 of 3"
+    assert _progress.state()[1] == ""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
+from jaxlaw import _progress
 from jaxlaw._devices import on_accelerator
 from jaxlaw._jit import compiled, in_float64, padded, size_class
 from jaxlaw.data import Observations
@@ -192,9 +193,10 @@ def compiled_ahead(calls: Sequence[Callable[..., Refits]]) -> Iterator[None]:
     Args:
         calls: calls of :func:`fit_many`, of one law each; the body makes another one first.
     """
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for call in calls:
-            pool.submit(call, only_compile=True)  # an error is met again by the call itself
+    cores = os.cpu_count() or 1
+    with _progress.compiling(len(calls)) as counted, ThreadPoolExecutor(cores) as pool:
+        for call in calls:  # an error is met again by the call itself
+            pool.submit(call, only_compile=True).add_done_callback(counted)
         try:
             yield
         finally:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import _decayed_sum, simulate
+from jaxlaw import _decayed_sum, _jit, simulate
 from jaxlaw.fitting import (
     FitOptions,
     _engine,
