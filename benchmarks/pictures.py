@@ -116,11 +116,11 @@ def forecast() -> Figure:
 
 #: File → the chapter and the section whose snippet it shows, and what draws it.
 PICTURES: dict[str, tuple[str, str, Callable[[Names], Figure]]] = {
-    "mixture.png": ("simulate", "The mixture", mixture),
-    "curve.png": ("simulate", "The curve", curve),
-    "corpus.png": ("simulate", "The corpus", corpus),
-    "language.png": ("simulate", "The new language", language),
-    "turn.png": ("papers", "Where the trend with D turns", turn),
+    "mixture.png": ("simulate", "Domain mixture ratio", mixture),
+    "curve.png": ("simulate", "Replay ratio and peak LR", curve),
+    "corpus.png": ("simulate", "Value of a pre-training corpus", corpus),
+    "language.png": ("simulate", "Continual pre-training in a new language", language),
+    "turn.png": ("papers", "Inflection ratio", turn),
 }
 
 

@@ -24,14 +24,14 @@ import reference  # noqa: E402
 
 # Section of the side bar → its pages, below what the README says.
 CONTENTS = {
-    "Begin": ("jaxlaw/simulate/index", "gallery/index", "laws/index"),
+    "Start": ("jaxlaw/simulate/index", "gallery/index", "laws/index"),
     "Fit": ("jaxlaw/data/index", "jaxlaw/data/formats/index", "jaxlaw/fitting/index",
             "jaxlaw/laws/index"),
-    "Trust": ("jaxlaw/uncertainty/index", "jaxlaw/validation/index", "jaxlaw/design/index"),
-    "Decide": ("jaxlaw/forecasting/index", "jaxlaw/planning/index", "jaxlaw/papers/index"),
-    "Show": ("jaxlaw/plots/index", "jaxlaw/reporting/index", "jaxlaw/cli/index"),
-    "Look up": ("reference/index", "benchmarks/index", "CHANGELOG"),
-    "Work on it": (".github/CONTRIBUTING", "jaxlaw/index"),
+    "Validate": ("jaxlaw/uncertainty/index", "jaxlaw/validation/index", "jaxlaw/design/index"),
+    "Plan": ("jaxlaw/forecasting/index", "jaxlaw/planning/index", "jaxlaw/papers/index"),
+    "Plot and report": ("jaxlaw/plots/index", "jaxlaw/reporting/index", "jaxlaw/cli/index"),
+    "Reference": ("reference/index", "benchmarks/index", "CHANGELOG"),
+    "Contribute": (".github/CONTRIBUTING", "jaxlaw/index"),
 }  # fmt: skip
 #: A chapter's first lines lead to its sections: the site has them beside the text.
 _LEADS = re.compile(r"^\[← README\].*?\n\n", re.MULTILINE | re.DOTALL)
