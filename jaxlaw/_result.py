@@ -22,7 +22,6 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import _json as records, _typed
-from jaxlaw._latex import cell_in_latex, escape_latex, latex_table, symbol
 from jaxlaw._quantities import COUNTED, SHARE, Quantity, number_of, written_range
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note, in_brief, remedy_of
@@ -198,6 +197,9 @@ class Result:
         Raises:
             UsageError: it has neither numbers nor a table.
         """
+        # For papers alone.
+        from jaxlaw._latex import cell_in_latex, escape_latex, latex_table, symbol
+
         tables = self._all_shown() if table is None else [self.readable(table)]
         if not tables:
             raise UsageError(f"{_article(self.kind_name)} has no numbers and no table")

@@ -31,7 +31,7 @@ CURVE_COLUMNS = ("run", "step", "lr", "schedule", "phase")
 OF_SCHEDULES = {"S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt", "drop", "eta_k", "S_k"}
 
 # Quantity → words of which a name holds one, after those that may stand beside them are gone.
-_NAMES = {
+NAMES = {
     "N": ("params parameters param modelsize", "n num total model count size config nonembedding"),
     "D": ("tokens token", "n num total train trained training seen consumed input count data "
                           "config"),
@@ -54,7 +54,7 @@ _UNITS = {
 
 
 def known_columns(
-    table: pd.DataFrame, names: Iterable[str] = tuple(_NAMES)
+    table: pd.DataFrame, names: Iterable[str] = tuple(NAMES)
 ) -> dict[str, dict[Any, float | None]]:
     """Quantity → the columns that are called so, with the unit that a name says.
 
@@ -72,7 +72,7 @@ def known_columns(
             continue
         own = _words(str(column))
         for name in names:
-            words, unit, (heads, beside) = own, None, _NAMES.get(name, ("", ""))
+            words, unit, (heads, beside) = own, None, NAMES.get(name, ("", ""))
             if name in ("N", "D", "C") and len(words) > 1 and words[-1] in _UNITS:
                 words, unit = words[:-1], _UNITS[words[-1]]
             rest = "".join([word for word in words if word not in beside.split()])

@@ -173,13 +173,15 @@ def _implausible(column: Column, raw: np.ndarray, active: np.ndarray, labels: np
     low, high = column.spec.plausible
     with np.errstate(over="ignore", invalid="ignore"):
         values = raw * column.unit
-        typical, middle = float(np.median(values[active])), float(np.median(raw[active]))
-        at = int(np.argmin(np.where(active, np.abs(values - typical), np.inf)))
+        typical = float(np.median(values[active]))
     location = column.location
     if low <= typical <= high:
-        odd = (values < low) | (values > high)
+        if not (odd := (values < low) | (values > high)).any():
+            return ""
         rows = location.rows(labels[odd], raw[odd])
-        return f"{location}: values in another unit than the rest? {rows}" if odd.any() else ""
+        return f"{location}: values in another unit than the rest? {rows}"
+    with np.errstate(over="ignore", invalid="ignore"):
+        at = int(np.argmin(np.where(active, np.abs(values - typical), np.inf)))
     slack = _DECLARED_SLACK if column.declared else 1.0
     unit = _UNIT_WORDS.get(column.unit, f"units of {column.unit:g}")
     message = f"{location}, {location.rows(labels[at : at + 1])}: {raw[at]:g} read as {unit} is "
@@ -187,6 +189,7 @@ def _implausible(column: Column, raw: np.ndarray, active: np.ndarray, labels: np
     if low / slack <= typical <= high * slack:
         return f"{message}, outside {low:g} to {high:g}; the declared unit is taken as right"
     # The units under which the column would make sense, likeliest first.
+    middle = float(np.median(raw[active]))
     usual = (1.0, 2048.0) if column.spec.name == "batch" else (1.0, 1e9, 1e6, 1e12, 1e3)
     fits = [unit for unit in usual if low <= middle * unit <= high]
     remedy = "pass " + " or ".join(

@@ -70,11 +70,11 @@ def run_flops(
 
     Args:
         law: the law; of one without N and D, or with C, there is nothing to say.
-        runs: the runs.
+        runs: the runs, with a column C.
         columns: the columns of the law.
         keep: (n,) mask of the valid rows.
     """
-    if not {"N", "D"} <= {*law.input_names} or "C" in law.input_names or "C" not in runs.table:
+    if not {"N", "D"} <= {*law.input_names} or "C" in law.input_names:
         return None, []
     where, unit = runs.location("C"), runs.units.get("C", 1.0)
     spent = pd.to_numeric(runs.table["C"], errors="coerce").to_numpy(float)[keep] * unit

@@ -29,6 +29,7 @@ from jaxlaw._typed import checked
 from jaxlaw._where import evaluate, parsed, rows_where
 from jaxlaw.data._aliases import (
     CURVE_COLUMNS,
+    NAMES,
     OF_SCHEDULES,
     SAME,
     SIDES,
@@ -272,7 +273,7 @@ class Runs:
         # From here on there are two lengths: that of the table, and, after [keep], that of the
         # valid rows. Rows of weight 0 stay in, but no check counts them.
         keep, notes = valid_rows(self, law, columns)
-        table = self.table[keep]
+        table = self.table if keep.all() else self.table[keep]
         weight = np.ones(len(keep)) if self.weight is None else self.weight
         weight = weight[keep].astype("float64")
         if not weight.any():
@@ -282,7 +283,7 @@ class Runs:
         groups = run_groups(
             table, {name: inputs[name] for name in law.inputs_per_row}, self.columns
         )
-        flops, of_flops = run_flops(law, self, columns, keep)
+        flops, of_flops = run_flops(law, self, columns, keep) if "C" in table else (None, [])
         used = {column.location.name for column in columns.values()}
         named = {name: column.location.column for name, column in columns.items()}
         others = table.loc[:, [name not in used for name in table]]
@@ -314,8 +315,10 @@ class Runs:
             reading=self.reading,
         )
         by_size = [c for c in columns.values() if c.unit != c.spec.unit and not c.declared]
-        taken = [f"{listed(c.location.column for c in by_size)} read as single ones, by their "
-                 "size: units= says more"] * bool(by_size)  # fmt: skip
+        taken = []
+        if by_size:
+            read = listed(c.location.column for c in by_size)
+            taken = [f"{read} read as single ones, by their size: units= says more"]
         if self.target is None and named[law.target] in _TARGET_ALIASES.get(law.target, ()):
             taken.append(f"{law.target} from {named[law.target]}")
         notes += [Note(COLUMNS_TAKEN, "info", f"{self.source}: {what}") for what in taken]
@@ -491,7 +494,8 @@ def read_runs(
         if drop_invalid or any(option is not None for option in options):
             raise UsageError("these runs are read already; pass options to read_runs, once")
         return _with_target(source, target)
-    table = with_values(read_source(source, name, format), values)
+    table = read_source(source, name, format)
+    table = with_values(table, values) if values else table
     frame, file, word = table.frame, table.source, table.word
     columns = dict(columns or {})
     if len(parts := parts_of(columns.get("run"), frame.columns)) > 1:
@@ -519,9 +523,8 @@ def read_runs(
     mapping |= computed
     # Mapped columns under their canonical names; one that had such a name says where it is of.
     canonical = {column: name for name, column in mapping.items()}
-    named = frame.set_axis(
-        [canonical.get(c, f"{c} (as in the file)" if c in mapping else c) for c in frame], axis=1
-    )
+    labels = [canonical.get(c, f"{c} (as in the file)" if c in mapping else c) for c in frame]
+    named = frame if labels == [*frame] else frame.set_axis(labels, axis=1)
     if corpus is not None:
         _check_corpus(corpus, [*named, *frame], file)
     if not (where is None or (isinstance(where, str) and not where.strip())):
@@ -735,10 +738,10 @@ def _taken(
     there = {*given, *frame}
     there |= {plain for plain, sides in SIDES.items() if {*sides} & there}
     used = {*given.values(), target}
-    free = frame.loc[:, [column not in used for column in frame]]
+    free = frame.loc[:, [column not in used for column in frame]] if used & {*frame} else frame
     taken, units, words = {}, dict(units), []
-    for name, found in known_columns(free).items():
-        if name in there or len(found) > 1:  # of several, where a law needs one, it is an error
+    for name, found in known_columns(free, [name for name in NAMES if name not in there]).items():
+        if len(found) > 1:  # of several, where a law needs one, it is an error
             continue
         ((column, unit),) = found.items()
         taken[name] = column

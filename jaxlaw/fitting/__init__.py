@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         predict_each as predict_each,
     )
     from jaxlaw.fitting._fitted_law import FittedLaw as FittedLaw
+    from jaxlaw.fitting._objective import metrics as metrics
     from jaxlaw.fitting._options import (
         FitKeywords as FitKeywords,
         FitOptions as FitOptions,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
         split_options as split_options,
     )
     from jaxlaw.fitting._prior import (
-        Experiment as Experiment,
         Prior as Prior,
         field_prior as field_prior,
         ledger_prior as ledger_prior,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         rows_around as rows_around,
     )
     from jaxlaw.fitting._result import (
+        Experiment as Experiment,
         Fit as Fit,
         StandardErrors as StandardErrors,
         moved_params as moved_params,
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     )
     from jaxlaw.fitting._scores import (
         SCORES as SCORES,
-        metrics as metrics,
         score_text as score_text,
     )
     from jaxlaw.fitting._shift_and_decay import observed_shift as observed_shift

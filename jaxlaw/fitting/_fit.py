@@ -34,6 +34,7 @@ from jaxlaw.fitting._multistart import Batch, Optimum, find_optima
 from jaxlaw.fitting._objective import (
     AGREE,
     LARGEST_DELTA,
+    metrics,
     rounding_floor,
     scale_on_host,
     summed_huber,
@@ -45,10 +46,8 @@ from jaxlaw.fitting._options import (
     lists_options,
     split_options,
 )
-from jaxlaw.fitting._prior import LAWS, Experiment, experiment_of, run_hashes
 from jaxlaw.fitting._problem import FitProblem, Linearisation, linearise, problem_of
-from jaxlaw.fitting._result import Fit, RunnerUp
-from jaxlaw.fitting._scores import metrics
+from jaxlaw.fitting._result import LAWS, Experiment, Fit, RunnerUp
 from jaxlaw.fitting._starts import first_starts
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws import Law
@@ -323,6 +322,8 @@ def _experiment(
     held = options.fixed or options.tied or problem.active_bounds(at)
     if not options.evaluation or law.name not in LAWS or held or problem.model.residuals != "log":
         return None
+    from jaxlaw.fitting._prior import experiment_of, run_hashes  # of named evaluations alone
+
     residuals = linear.residuals[active]
     noise = np.sqrt(residuals @ residuals / max(len(residuals) - len(law.parameters), 1))
     noise = max(min(noise, 3 * 1.4826 * np.median(np.abs(residuals))), LEAST_NOISE)

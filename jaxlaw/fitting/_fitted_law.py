@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Annotated, Any, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack
 
 import jax
 import numpy as np
@@ -23,7 +23,6 @@ import pandas as pd
 from jax.tree_util import GetAttrKey
 
 from jaxlaw import laws
-from jaxlaw._answer import Answer
 from jaxlaw._arrays import is_number, real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain
@@ -44,6 +43,9 @@ from jaxlaw.fitting._extrapolation import outside_range
 from jaxlaw.fitting._schedule_areas import areas_of_schedule
 from jaxlaw.laws import Input, Law, check_requirements
 from jaxlaw.notes import Note
+
+if TYPE_CHECKING:
+    from jaxlaw._answer import Answer
 
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 UNKNOWN = (math.nan, math.nan)  # an unknown range

@@ -491,3 +491,39 @@ def leave_group_out_steps(
         along = np.einsum("gki,gk->gi", directions, sums) / np.where(lost, np.inf, remaining)
         steps = np.einsum("gki,gi->gk", directions, along)
     return steps @ whiten.T / size, determined
+
+
+def metrics(
+    target: np.ndarray, predicted: np.ndarray, weight: np.ndarray, delta: float
+) -> dict[str, np.ndarray]:
+    """How well predictions do, in the target and in its logarithm.
+
+    Args:
+        target, predicted, weight: (…, n); points of zero weight do not count.
+        delta: Huber threshold.
+
+    Returns:
+        Name → (…). ``r2``, ``r2_log``, ``rmse``, ``rmse_log``, ``huber`` (the Huber loss of log
+        residuals, summed over the points with their weights, as in the tables of Que 2024),
+        ``mean_huber`` (the same per unit of weight, which compares sets of different sizes),
+        ``huber_linear`` and ``mean_huber_linear`` (of the target's own residuals). R² is NaN
+        where the target is constant.
+    """
+    used, total, found = weight > 0, weight.sum(axis=-1), {}
+    share, delta = weight / total[..., None], min(delta, LARGEST_DELTA)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for suffix, name, truth, guess in (
+            ("", "huber_linear", target, predicted),
+            ("_log", "huber", np.log(target), np.log(predicted)),
+        ):
+            truth, guess = np.where(used, truth, 0.0), np.where(used, guess, 0.0)
+            square = (share * (guess - truth) ** 2).sum(axis=-1)
+            middle = (share * truth).sum(axis=-1, keepdims=True)
+            spread = (share * (truth - middle) ** 2).sum(axis=-1)
+            low = np.where(used, truth, np.inf).min(axis=-1)
+            high = np.where(used, truth, -np.inf).max(axis=-1)
+            found["r2" + suffix] = np.where(low < high, 1 - square / spread, np.nan)
+            found["rmse" + suffix] = np.sqrt(square)
+            found[name] = (weight * huber_losses(guess - truth, delta)).sum(axis=-1)
+            found[f"mean_{name}"] = found[name] / total
+    return found

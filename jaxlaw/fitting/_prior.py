@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -36,11 +36,9 @@ from jaxlaw._result import Result, load
 from jaxlaw._typed import load as load_typed
 from jaxlaw.data import Observations
 from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.fitting._result import LAWS, Experiment, Fit
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-
-if TYPE_CHECKING:
-    from jaxlaw.fitting._result import Fit
 
 #: Covariances of fits count so many times: residuals of one experiment are not independent, and
 #: no law holds exactly.
@@ -55,44 +53,12 @@ SPREAD_SOURCES = 2.0
 WITHIN, WITHIN_EXPERIMENTS = 1 / 3, 2.0
 #: Degrees of freedom that the field's noise counts as beside the residuals of one's own fits.
 NOISE_DEGREES = 4.0
-LAWS = ("skaling", "chinchilla", "loss-compute-e")  # of the library of the field
 TUNED = "tuned"  # what is known of how the best rate and batch move, whatever the law below
 FLOOR = "log_floor"  # the coordinate with the target's unit: for experiments of one evaluation
 OWN_SOURCE = "own"  # of the experiments of a ledger
 _ITERATIONS = 200  # of EM
 _HASHES = 32  # of an experiment: the lowest of those of its runs, a sample that is alike for copies
 _FIELD = Path(__file__).with_name("field.json")
-
-
-@dataclass(frozen=True, eq=False)
-class Experiment:
-    """What one fitted experiment says of the next.
-
-    Attributes:
-        source: who made it: experiments of one source are alike beyond what laws are.
-        name: what it is called.
-        evaluation: name of what its target was measured on; empty if unknown.
-        law: name of the law.
-        mean: (k,) ``log_floor``, then the law's scale-free coordinates.
-        covariance: (k, k) of its fit.
-        noise: relative standard deviation of its runs about the law.
-        runs: number of its runs.
-        ranges: input → (least, largest), in single parameters, tokens, FLOPs.
-        reference: where it was published, and under which licence.
-        hashes: those of its runs, see :func:`run_hashes`.
-    """
-
-    source: str
-    name: str
-    evaluation: str
-    law: str
-    mean: np.ndarray
-    covariance: np.ndarray
-    noise: float
-    runs: int
-    ranges: dict[str, tuple[float, float]]
-    reference: str
-    hashes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,12 +16,46 @@ from jaxlaw._quantities import SHARE, written
 from jaxlaw._typed import NotNegative, only
 from jaxlaw.data import Reading
 from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, digits, of_parameters, register_as_tree
-from jaxlaw.fitting._prior import LAWS, Experiment
-from jaxlaw.fitting._scores import Metric
 from jaxlaw.laws import Law
 from jaxlaw.notes import OWN_FLOPS, REMEDIES, by_weight, remedy_of
 
+Metric = Literal[
+    "r2", "rmse", "huber_linear", "mean_huber_linear",
+    "r2_log", "rmse_log", "huber", "mean_huber",
+]  # fmt: skip
+LAWS = ("skaling", "chinchilla", "loss-compute-e")  # of the library of the field
 _FEW = 40  # runs up to which public experiments may well say more than they
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """What one fitted experiment says of the next.
+
+    Attributes:
+        source: who made it: experiments of one source are alike beyond what laws are.
+        name: what it is called.
+        evaluation: name of what its target was measured on; empty if unknown.
+        law: name of the law.
+        mean: (k,) ``log_floor``, then the law's scale-free coordinates.
+        covariance: (k, k) of its fit.
+        noise: relative standard deviation of its runs about the law.
+        runs: number of its runs.
+        ranges: input → (least, largest), in single parameters, tokens, FLOPs.
+        reference: where it was published, and under which licence.
+        hashes: those of its runs, see :func:`run_hashes`.
+    """
+
+    source: str
+    name: str
+    evaluation: str
+    law: str
+    mean: np.ndarray
+    covariance: np.ndarray
+    noise: float
+    runs: int
+    ranges: dict[str, tuple[float, float]]
+    reference: str
+    hashes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -87,14 +87,14 @@ def read_source(source: Any, name: str | None = None, format: str | None = None)
     return read_table(source, name) if format is None else read_format(source, format)
 
 
-def with_values(table: Table, values: Mapping[str, Any] | None) -> Table:
+def with_values(table: Table, values: Mapping[str, Any]) -> Table:
     """Columns for what the files do not say: a number, or one for each run.
 
     Raises:
         UsageError: a column of that name is there already, or a run has no value.
     """
     frame = table.frame
-    for name, value in (values or {}).items():
+    for name, value in values.items():
         problem, by_run = "", isinstance(value, Mapping)
         if name in frame:
             problem = f"{table.source} has a column '{name}' of its own"
