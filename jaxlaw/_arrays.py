@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -134,6 +136,48 @@ def numbers_of(name: str, values: Any) -> np.ndarray:
         return real_numbers(values)
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"{name} must be numbers: {error}") from None
+
+
+def as_real(value: Any) -> Any:
+    """Whole numbers as floats, whatever else as it is.
+
+    Outside ``in_float64()`` JAX keeps whole numbers in 32 bits: 7e10 parameters would be
+    an OverflowError as a number, and silently another number as an array.
+
+    Raises:
+        UsageError: a whole number beyond 1e308.
+    """
+    if isinstance(value, jax.Array | float):
+        return value
+    try:
+        array = np.asarray(value)
+        whole = array.dtype.kind in "iu" or (
+            array.dtype == object
+            and all(
+                isinstance(element, int) and not isinstance(element, bool) for element in array.flat
+            )
+        )
+        if not whole or not array.size:
+            return value
+        real = array.astype(float)
+    except OverflowError:
+        raise UsageError("a whole number is not below 1e308") from None
+    except ValueError:  # ragged: the law says what it makes of that
+        return value
+    return real if real.ndim else float(real)
+
+
+def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
+    """Numbers as an array; raises UsageError where they are none."""
+    try:
+        if not isinstance(given, jax.Array | int | float):
+            given = plain_array(given)
+            if given.dtype.kind not in "iufbV":
+                given = real_numbers(given)
+        array = jnp.asarray(as_real(given), kind)
+        return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{name} must be an array of numbers: {error}") from None
 
 
 def check_level(confidence_level: float) -> None:

@@ -9,6 +9,8 @@ on the CPU, and later ones no less.
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -106,3 +108,30 @@ def on_device_for(work: float, wanted: Device = "auto") -> Iterator[str]:
     # A process that has a CPU alone keeps its settings, which are in the key of every program.
     with contextlib.nullcontext() if chosen == platform() else jax.default_device(chosen):
         yield chosen
+
+
+_forked = False  # whether this process has JAX's state of another one, and not its threads
+
+
+def _after_fork() -> None:
+    global _forked
+    bridge = sys.modules.get("jax._src.xla_bridge")  # JAX has no public word for it
+    _forked = _forked or bool(getattr(bridge, "_backends", None))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def refuse_forked() -> None:
+    """Raise a UsageError in a child that was forked after its parent had used JAX: it would hang.
+
+    The threads that compile and compute stay behind in the parent.
+    """
+    if _forked:
+        raise UsageError(
+            "this process was forked from one in which JAX had run already, and JAX would wait "
+            "here for threads that it has only there: start workers with "
+            "multiprocessing.get_context('spawn'), or with joblib, or fork before anything is "
+            "fitted or predicted"
+        )

@@ -42,8 +42,7 @@ import numpy as np
 from jax.experimental import serialize_executable
 
 from jaxlaw import _cache
-from jaxlaw._devices import devices, on_accelerator, on_host
-from jaxlaw._typed import refuse_forked
+from jaxlaw._devices import devices, on_accelerator, on_host, refuse_forked
 from jaxlaw.errors import UsageError
 
 _log = logging.getLogger(__name__)

@@ -69,7 +69,7 @@ class Result:
         if "kind_name" not in cls.__dict__:
             cls.kind_name = "".join(f" {c.lower()}" if c.isupper() else c for c in cls.__name__)[1:]
         # A result may be a field of another one.
-        _typed.register(cls, cls._read)
+        _typed.READERS[cls] = cls._read
 
     # ------------------------------------------------------------------------ text
 

@@ -20,16 +20,16 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._arrays import is_missing, is_number, plain_array, real_numbers
+from jaxlaw._arrays import is_missing, is_number, plain_array
+from jaxlaw._devices import refuse_forked
 from jaxlaw.errors import UsageError, nearest
 
 P = ParamSpec("P")
@@ -114,7 +114,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
             if not more:
                 _refuse_unknown(function.__name__, kwargs, own)
             raise UsageError(f"{function.__name__}: {error}") from None
-        with _raise_wrong_kind(function.__name__):
+        try:
             for name, value in bound.arguments.items():
                 kind = signature.parameters[name].kind
                 if kind is inspect.Parameter.VAR_KEYWORD:
@@ -128,20 +128,14 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
                     bound.arguments[name] = many
                 elif kind is not inspect.Parameter.VAR_POSITIONAL:
                     bound.arguments[name] = _check(value, hints()[name], name)
+        except _Wrong as wrong:
+            argument = re.match(r"(?:a name in )?(\w*)", wrong.where)[1]
+            message = f"{function.__name__}: {wrong}"
+            raise UsageError(message, argument=argument, value=wrong.value) from None
         refuse_forked()
         return function(*bound.args, **bound.kwargs)
 
     return call
-
-
-@contextlib.contextmanager
-def _raise_wrong_kind(function: str) -> Iterator[None]:
-    """Raise a UsageError of a function where a value is of the wrong kind."""
-    try:
-        yield
-    except _Wrong as wrong:
-        argument = re.match(r"(?:a name in )?(\w*)", wrong.where)[1]
-        raise UsageError(f"{function}: {wrong}", argument=argument, value=wrong.value) from None
 
 
 @functools.cache
@@ -156,75 +150,6 @@ def _refuse_unknown(function: str, options: Mapping[str, Any], names: Sequence[s
         if name not in names:
             message = f"{function}: there is no option '{name}'.{nearest(name, names)}"
             raise UsageError(message, argument=name, value=value)
-
-
-_forked = False  # whether this process has JAX's state of another one, and not its threads
-
-
-def _after_fork() -> None:
-    global _forked
-    bridge = sys.modules.get("jax._src.xla_bridge")  # JAX has no public word for it
-    _forked = _forked or bool(getattr(bridge, "_backends", None))
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
-def refuse_forked() -> None:
-    """Raise a UsageError in a child that was forked after its parent had used JAX: it would hang.
-
-    The threads that compile and compute stay behind in the parent.
-    """
-    if _forked:
-        raise UsageError(
-            "this process was forked from one in which JAX had run already, and JAX would wait "
-            "here for threads that it has only there: start workers with "
-            "multiprocessing.get_context('spawn'), or with joblib, or fork before anything is "
-            "fitted or predicted"
-        )
-
-
-def as_real(value: Any) -> Any:
-    """Whole numbers as floats, whatever else as it is.
-
-    Outside ``in_float64()`` JAX keeps whole numbers in 32 bits: 7e10 parameters would be
-    an OverflowError as a number, and silently another number as an array.
-
-    Raises:
-        UsageError: a whole number beyond 1e308.
-    """
-    if isinstance(value, jax.Array | float):
-        return value
-    try:
-        array = np.asarray(value)
-        whole = array.dtype.kind in "iu" or (
-            array.dtype == object
-            and all(
-                isinstance(element, int) and not isinstance(element, bool) for element in array.flat
-            )
-        )
-        if not whole or not array.size:
-            return value
-        real = array.astype(float)
-    except OverflowError:
-        raise UsageError(f"{_short(value)} is no number below 1e308") from None
-    except ValueError:  # ragged: the law says what it makes of that
-        return value
-    return real if real.ndim else float(real)
-
-
-def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
-    """Numbers as an array; raises UsageError where they are none."""
-    try:
-        if not isinstance(given, jax.Array | int | float):
-            given = plain_array(given)
-            if given.dtype.kind not in "iufbV":
-                given = real_numbers(given)
-        array = jnp.asarray(as_real(given), kind)
-        return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"{name} must be an array of numbers: {error}") from None
 
 
 def meaning(annotation: Any, names: dict[str, Any]) -> Any:
@@ -255,8 +180,8 @@ def load(value: Any, hint: Any, name: str) -> Any:
         ValueError: it is something else; the message names the field.
     """
     origin, members = get_origin(hint) or hint, get_args(hint)
-    if origin in _READERS:
-        return _READERS[origin](value, name)
+    if origin in READERS:
+        return READERS[origin](value, name)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in members:
             return None
@@ -337,13 +262,9 @@ def in_files(cls: type) -> list[str]:
     return [field.name for field in dataclasses.fields(cls) if field.compare]
 
 
-#: Class → the function (JSON, name of the field) that reads it, of those that write themselves.
-_READERS: dict[type, Callable[[Any, str], Any]] = {}
-
-
-def register(kind: type, reader: Callable[[Any, str], Any]) -> None:
-    """Let :func:`load` know a class that writes itself by ``to_dict`` or ``to_json``."""
-    _READERS[kind] = reader
+#: Class → the function (JSON, name of the field) that reads it, of those that write themselves by
+#: ``to_dict`` or ``to_json``.
+READERS: dict[type, Callable[[Any, str], Any]] = {}
 
 
 def _check(value: Any, kind: Any, where: str) -> Any:

@@ -107,7 +107,7 @@ def test_masked_inputs_of_curves_are_missing():
 
 def test_arrays_of_batches_have_no_masks():
     """Rows behind a mask are NaN in the array core, too, where every start then fails."""
-    from jaxlaw._typed import as_array
+    from jaxlaw._arrays import as_array
 
     for values in (masked(np.ones(12)), pd.array(np.where(GONE, None, 1.0), "Float64")):
         np.testing.assert_array_equal(np.isnan(as_array("targets", values)), GONE)

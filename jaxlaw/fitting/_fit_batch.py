@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import laws
+from jaxlaw._arrays import as_array
 from jaxlaw._jit import compiled
-from jaxlaw._typed import as_array, checked
+from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import Lanes, problem_axes, problem_count, where
 from jaxlaw.fitting._objective import (

@@ -31,8 +31,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlaw._arrays import as_real
 from jaxlaw._jit import compiled, padded, size_class, traced_once
-from jaxlaw._typed import as_real, register
+from jaxlaw._typed import READERS
 from jaxlaw.errors import JaxlawError, NotHereError, UsageError, listed, nearest
 from jaxlaw.laws._linear import linear_parameters
 from jaxlaw.laws._parameters import INPUTS, Input, Parameter
@@ -682,7 +683,7 @@ def _read_law(value: Any, where: str) -> Law:
         ) from None
 
 
-register(Law, _read_law)
+READERS[Law] = _read_law
 
 
 def constrained(base: Law, constraint: Constraint, **changes: Parameter) -> None:

@@ -16,10 +16,10 @@ import numpy as np
 
 from jaxlaw import laws
 from jaxlaw._answer import Answer, Tables
-from jaxlaw._arrays import numbers_of
+from jaxlaw._arrays import as_array, numbers_of
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import Amount, checked_number, exponential, in_unit
-from jaxlaw._typed import ConfidenceLevel, as_array, checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Array
 from jaxlaw.laws import Law
