@@ -40,7 +40,6 @@ from jaxlaw.data import (
 )
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._extrapolation import outside_range
-from jaxlaw.fitting._schedule_areas import areas_of_schedule
 from jaxlaw.laws import Input, Law, check_requirements
 from jaxlaw.notes import Note
 
@@ -286,6 +285,9 @@ class FittedLaw(Result):
             >>> list(curve.columns)
             ['step', 'lr', 'phase', 'loss', 'base', 'annealing', 'shift', 'outside']
         """
+        # A fit reads no schedules.
+        from jaxlaw.fitting._schedule_areas import areas_of_schedule
+
         columns, areas = areas_of_schedule(
             self, schedule, at, first_step=first_step, S1_before=S1_before,
             area_options=area_options, batch=batch,

@@ -15,6 +15,7 @@ log f − log y ≈ (f − y)/y.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -122,11 +123,12 @@ def sobol(law: Law, count: int, seed: int) -> np.ndarray:
     return np.stack(columns, axis=-1)
 
 
+@functools.lru_cache(4)
 def _sobol_of_unit_cube(dimensions: int, count: int, seed: int) -> np.ndarray:
     """A scrambled Sobol sample of the unit cube, (count, dimensions).
 
     Importing scipy.stats takes as long as the rest of a fit whose programs are kept, so that the
-    sample is kept, too.
+    sample is kept, too. It is not to be changed.
     """
     power = max(0, math.ceil(math.log2(max(count, 1))))
     points = f"2**{power} points, seed {seed}"
