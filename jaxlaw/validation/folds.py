@@ -460,7 +460,7 @@ def _values_of(table: pd.DataFrame, name: str) -> np.ndarray:
 
 def _groups_of(table: pd.DataFrame, columns: Columns | None) -> tuple[np.ndarray, list[str]]:
     """(n,) number of each row's group, in order of the values, and the groups' names."""
-    if columns is None:
+    if not columns:
         return np.zeros(len(table), int), ["all"]
     names = [columns] if isinstance(columns, str) else list(columns)
     frame = pd.DataFrame({name: _values_of(table, name) for name in names})
