@@ -292,12 +292,11 @@ def _check(value: Any, kind: Any, where: str) -> Any:
         value = _check(value, members[0], where)
         # A list stands for a number in _sequence only; one that JAX traces has no value yet.
         if is_number(value) and not hasattr(value, "aval"):
-            members[1].check(value, where)
+            for limits in members[1:]:  # two where a kind that has limits got more of them
+                limits.check(value, where)
         return value
     if origin is Literal:
-        # Of the kind the choices are of: which of them, the function says better.
-        alike = isinstance(value, str) and any(isinstance(choice, str) for choice in members)
-        if alike or any(value is choice for choice in members):
+        if any(value is choice or isinstance(value, str) and value == choice for choice in members):
             return value
         raise _Wrong(where, value, " or ".join(map(repr, members)))
     if origin in (Mapping, dict):

@@ -173,7 +173,8 @@ def leave_p_groups_out(column: Columns, p: Annotated[int, Between(1)]) -> Design
         group, labels = _groups_of(table, column)
         if (count := math.comb(len(labels), p)) > _MAX_FOLDS:
             raise DataError(f"{count} folds; take k_fold(groups=…) instead")
-        for chosen in itertools.combinations(range(len(labels)), p):
+        # It would reserve room for p, however large.
+        for chosen in itertools.combinations(range(len(labels)), min(p, len(labels) + 1)):
             held_out = np.isin(group, chosen)
             values = ", ".join(labels[k] for k in chosen)
             yield f"{_names(column)} = {values} held out", held_out, ~held_out
@@ -460,7 +461,7 @@ def _values_of(table: pd.DataFrame, name: str) -> np.ndarray:
 
 def _groups_of(table: pd.DataFrame, columns: Columns | None) -> tuple[np.ndarray, list[str]]:
     """(n,) number of each row's group, in order of the values, and the groups' names."""
-    if columns is None:
+    if not columns:
         return np.zeros(len(table), int), ["all"]
     names = [columns] if isinstance(columns, str) else list(columns)
     frame = pd.DataFrame({name: _values_of(table, name) for name in names})

@@ -122,6 +122,8 @@ def test_curves_of_different_lengths_are_divided_each_by_itself():
     assert held.sum(axis=1).tolist() == [3, 3, 3]
     assert held[0].tolist() == [True, False, False, True, True, False, False, False, False]
     assert folds.hold_out("D", "last", "1/3", within="run").split(table).held_out.sum() == 3
+    nowhere = folds.hold_out("D", within=[]).split(table).held_out  # no curves: as a whole
+    np.testing.assert_array_equal(nowhere, folds.hold_out("D").split(table).held_out)
     four = folds.hold_out("D", "after", 2, within="run").split(table)
     assert four.fitted[0].tolist() == [True, True, False, True, True] + [False] * 4
 
