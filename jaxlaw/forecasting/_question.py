@@ -65,23 +65,17 @@ class Question:
 
     Attributes:
         runs: the table.
-        laws: label → a law, and the n rows as it takes them.
+        law: the first law.
+        seen: the n rows as it takes them.
+        laws: label → a law, and the rows as it takes them.
         members: (n,) number of the run that a row is a checkpoint of; None where each is a run.
     """
 
     runs: Runs
+    law: Law
+    seen: Observations
     laws: dict[str, tuple[Law, Observations]]
     members: np.ndarray | None
-
-    @property
-    def law(self) -> Law:
-        """The first law."""
-        return next(iter(self.laws.values()))[0]
-
-    @property
-    def seen(self) -> Observations:
-        """The rows as the first law takes them."""
-        return next(iter(self.laws.values()))[1]
 
     @cached_property
     def fit(self) -> FittedLaw:
@@ -138,30 +132,27 @@ def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Questi
         UsageError, DataError: as :func:`jaxlaw.forecast` raises.
     """
     runs = read_runs(runs, **reading)
-    found: dict[str, tuple[Law, Observations]] = {}
-    for label, law in named_laws(default_law(runs) if laws is None else laws).items():
-        law = all_laws.get(law)
+    given = named_laws(default_law(runs) if laws is None else laws)
+    named = {label: all_laws.get(law) for label, law in given.items()}
+    for label, law in named.items():
         if law.inputs_per_drop:
             raise UsageError(
                 f"law {label} takes every drop of a learning rate, which points cannot carry: "
                 "forecast by a law of areas: annealing"
             )
-        found[label] = law, runs.observations(law, free=())
+    inputs = {label: ", ".join(sorted(law.input_names)) for label, law in named.items()}
+    if len({*inputs.values()}) > 1:
+        each = "; ".join(f"{label} takes {names}" for label, names in inputs.items())
+        raise UsageError(f"laws of one forecast have the same inputs: {each}", argument="laws")
+    found = {label: (law, runs.observations(law, free=())) for label, law in named.items()}
     law, seen = next(iter(found.values()))
-    for label, (other, _) in found.items():
-        if {*other.input_names} != {*law.input_names}:
-            raise UsageError(
-                f"laws of one forecast have the same inputs: {label} takes "
-                f"{', '.join(other.input_names)}, not {', '.join(law.input_names)}",
-                argument="laws",
-            )
     if (seen.target <= 0).any():
         raise DataError(
             f"{runs.source}: {seen.columns[seen.target_name]} must be positive in every row: "
             "errors are ratios"
         )
     members = None if groups is None else group_numbers(runs, seen, groups)
-    return Question(runs, found, members)
+    return Question(runs, law, seen, found, members)
 
 
 def named_column(runs: Runs, name: str, argument: str) -> Any:
@@ -193,7 +184,8 @@ def draws_each(
     """
     weights = weights * shared_weights(asked.seen, asked.members)
 
-    def under(prior: Prior | None, weights: np.ndarray) -> list[tuple[Draws, dict[str, float]]]:
+    def under(prior, weights):
+        """Of each problem the draws of the law of most evidence, and the weights of all."""
         count = len(weights)
         if count > 1:  # one program serves so many cut-offs and fewer
             weights = padded(weights, -(-count // _TOGETHER) * _TOGETHER)
@@ -202,9 +194,8 @@ def draws_each(
         best = []
         for of_laws in zip(*each, strict=True):
             logs = np.array([draws.log_evidence for draws in of_laws])
-            shares = np.exp(logs - logs.max())
-            shares = dict(zip(asked.laws, (shares / shares.sum()).tolist(), strict=True))
-            best.append((of_laws[np.argmax(logs)], shares))
+            shares = np.exp(logs - np.logaddexp.reduce(logs)).tolist()
+            best.append((of_laws[np.argmax(logs)], dict(zip(asked.laws, shares, strict=True))))
         return best
 
     found = [(*one, None) for one in under(prior, weights)]

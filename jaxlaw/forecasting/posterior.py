@@ -431,9 +431,7 @@ def _middle(space: Space, data: _Runs) -> tuple[Any, Any]:
 
 
 def _known(space: Space, data: _Runs, middle: Any, spread: Any, at: Any) -> tuple[Any, Any, Any]:
-    """Whitened coordinates under the prior, those under normals of these means and spreads, and
-    the log (1,) of the volume that whitening takes.
-    """
+    """Whitened coordinates under the prior, those under normals, and the log of the volume (1,)."""
     normal, known, first, each = (at - middle) / spread, jnp.zeros(0), space.first, space.names
     levels, normal = normal[:first], normal[first:]
     volume = -jnp.sum(jnp.log(spread[first:]))

@@ -31,6 +31,9 @@ def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str] | None = N
     runs, the shared ones from all. :func:`jaxlaw.planning.compute_multiplier` says what one group
     is worth against another.
 
+    Between shared and own is pooled: :func:`jaxlaw.posterior` draws the groups of skaling,
+    chinchilla or loss-compute-e together, by as much as the runs show that they vary.
+
     Args:
         law: law or its name.
         groups: labels of the groups; repeats count once, so that a table's column may be given.
