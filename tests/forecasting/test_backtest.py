@@ -83,6 +83,7 @@ def test_a_forecast_is_back_tested_on_request_and_saved_with_it(ladder, found, t
     made = jl.forecast(ladder, {"N": 2e10, "D": 4e11}, backtest=True)
     pd.testing.assert_frame_equal(made.backtest.frame, found.frame)
     assert f"backtest: {found.headline}" in made.summary()
-    assert "largest fitted run" in jl.report(made) and "Back-test" in jl.report(made)
+    page = jl.report(made)
+    assert "Back-test" in page and "run-to-run noise" in page
     made.save(tmp_path / "forecast.json")
     assert jl.load(tmp_path / "forecast.json").summary() == made.summary()
