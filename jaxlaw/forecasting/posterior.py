@@ -292,8 +292,8 @@ class Space(NamedTuple):
         units = [self.law.parameter(name).unit for name in self.open]
         opened = [unit.startswith("nats") and not self.known for unit in units]
         each = [name == "level" for name in self.names]
-        of_groups = np.tile(each, max(self.groups, 1)), np.zeros(len(each) * (self.groups > 0))
-        return np.concatenate([*of_groups, opened, [0, 0]])
+        each = each * self.groups + [False] * len(each) if self.groups else each
+        return np.array([*each, *opened, 0, 0], float)
 
     def natural(self, at: jax.Array, data: _Runs) -> dict[str, jax.Array]:
         """Natural parameters in the law's own units, from coordinates (q,)."""
@@ -358,8 +358,8 @@ def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prio
         mean, covariance = prior.mean_of(law), prior.covariance_of(law)
         if space.groups:
             between = np.log([WITHIN * SPREAD[name] for name in space.names])
-            of_mean = np.exp(2 * between[-len(mean) :]) / space.groups
-            covariance = covariance + np.diag(of_mean)
+            # Of the groups' mean, which is off that of their source by what groups differ.
+            covariance = covariance + np.diag(np.exp(2 * between[-len(mean) :]) / space.groups)
         whiten = np.linalg.inv(np.linalg.cholesky(covariance))
     weights = np.pad(weights, ((0, 0), (0, length - count)))
     size = sum((np.log(inputs[name]) for name in growing_inputs(law)), np.zeros(length))
@@ -450,7 +450,7 @@ def _known(space: Space, data: _Runs, middle: Any, spread: Any, at: Any) -> tupl
         between = at[first:-2]
         normal = jnp.concatenate([((groups - centre) / jnp.exp(between)).ravel(), normal])
         volume -= (space.groups - 1) * jnp.sum(between)
-        volume += len(each) / 2 * (np.log(2 * np.pi) - np.log(space.groups))
+        volume += len(each) / 2 * np.log(2 * np.pi / space.groups)
     return known, normal, volume[None]
 
 
