@@ -45,7 +45,7 @@ from jaxlaw.notes import Note
 INFLATION = 4.0
 #: Standard deviations between experiments before any is known, by coordinate, and sources' worth of
 #: them. Eight sources alone do not determine a covariance of five coordinates.
-SPREAD = {"log_floor": 0.3, "share": 0.5, "balance": 0.4, "alpha": 0.3, "beta": 0.3,
+SPREAD = {"log_floor": 0.3, "level": 0.3, "share": 0.5, "balance": 0.4, "alpha": 0.3, "beta": 0.3,
           "kappa": 0.4, "gamma": 0.3, "lr_N": 0.2, "lr_D": 0.2, "batch_N": 0.2,
           "batch_D": 0.2}  # fmt: skip
 SPREAD_SOURCES = 2.0
@@ -95,11 +95,15 @@ class Prior(Result):
     notes: tuple[Note, ...] = ()
 
     def knows(self, law: Law) -> bool:
-        """Whether it says something of a law."""
+        """Whether it says something of a law, or of each group of a law of groups."""
         return law.scale_free is not None and all(name in self.means for name in _parts(law))
 
+    def coordinates_of(self, law: Law) -> list[str]:
+        """Names of the k coordinates of a law that it knows, or of a group."""
+        return [name for part in _parts(law) for name in self.coordinates[part]]
+
     def mean_of(self, law: Law) -> np.ndarray:
-        """(k,) mean of the coordinates of a law that it knows."""
+        """(k,) mean of the coordinates of a law that it knows, or of a group."""
         return np.concatenate([self.means[part] for part in _parts(law)])
 
     def covariance_of(self, law: Law) -> np.ndarray:

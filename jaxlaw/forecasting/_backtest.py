@@ -157,7 +157,7 @@ def backtest(
     Args:
         runs: table of the runs: a file, a DataFrame or dict of columns, or what
             :func:`jaxlaw.read_runs` returns.
-        laws: law to forecast by, as for :func:`jaxlaw.forecast`.
+        laws: laws to forecast by, as for :func:`jaxlaw.forecast`.
         along: what the cut-offs are of: ``"compute"`` (C in FLOPs, or 6·N·D), a column (``"D"``,
             ``"step"`` for the rest of loss curves, ``"r"`` for shares of a mixture), or a function
             of the table of the runs to (n,) numbers.
@@ -203,7 +203,7 @@ def backtest(
     active, fitted = seen.weight > 0, z <= at[:, None]
     prior = known_beforehand(prior, seen)
     frames = []
-    for k, (draws, _) in enumerate(draws_each(asked, fitted * seen.weight, prior, seed)):
+    for k, (draws, *_) in enumerate(draws_each(asked, fitted * seen.weight, prior, seed)):
         rows = np.flatnonzero(~fitted[k] & active)
         logs = logs_of(draws, table)
         quantiles = quantiles_of(logs[:, rows], draws.sigma, seed)

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import _json as records
+from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, times, written, written_range
 from jaxlaw._result import TARGET, Result
 from jaxlaw._rounding import SAME
@@ -25,6 +26,7 @@ from jaxlaw._version import __version__
 from jaxlaw.data import ReadingOptions
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import (
+    Prior,
     Residuals,
     experiment_notes,
     outside_range,
@@ -32,6 +34,7 @@ from jaxlaw.fitting import (
     residual_notes,
     runs_for,
 )
+from jaxlaw.forecasting import _backtest
 from jaxlaw.forecasting._backtest import Backtest, frame_of
 from jaxlaw.forecasting._question import (
     OVERRULED,
@@ -48,7 +51,7 @@ from jaxlaw.laws import growing_inputs, without_misfit
 from jaxlaw.notes import COLUMNS_TAKEN, Note, largest_run_step, remedy_of
 from jaxlaw.uncertainty import Draws
 
-PARTS = ("from_parameters", "from_misfit", "from_noise")
+PARTS = ("from_parameters", "from_prior", "from_misfit", "from_noise")
 _ROUNDING = 1e-6  # of a distance
 _SLOPES = 32  # draws that show in which directions a law varies; of 64 numpy's threads take .5 s
 _FARTHER = 1.5  # times the e-folds that the runs themselves span
@@ -64,10 +67,12 @@ class Forecast(Result):
             ``distance``, the log of the ratio to the largest run (0 inside the runs);
             ``estimate``, the median; ``low`` and ``high``, the interval for a new run at ``level``;
             and the shares of the variance, of sum 1: ``from_parameters``, what runs and prior leave
-            open of it; ``from_misfit``, what laws miss beyond the runs; ``from_noise`` of a run.
+            open of the laws; ``from_prior``, the part of that for which the prior stands and not
+            the runs; ``from_misfit``, what laws miss beyond the runs; ``from_noise`` of a run.
         level: share of such intervals that should hold the run.
         target: name of what is predicted.
-        posterior: draws of the law, its misfit and the noise.
+        posterior: draws of the law of most evidence, its misfit and the noise.
+        weights: label of a law → its posterior probability.
         quantiles: (265, m) quantiles of the target at Φ(z), z even from −3.3 to 3.3.
         observed: the fitted runs: inputs as in ``table``, and the target.
         source: name of the runs' file, and ``fingerprint``, SHA-256 of the runs.
@@ -75,6 +80,7 @@ class Forecast(Result):
         package_versions: package → version.
         prior: what the prior rests on, in words; empty without one.
         notes: what to know before betting on it, what decides first.
+        backtest: forecasts at earlier cut-offs, where they were asked for.
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
@@ -92,6 +98,7 @@ class Forecast(Result):
     level: float
     target: str
     posterior: Draws
+    weights: dict[str, float]
     quantiles: np.ndarray
     observed: pd.DataFrame
     source: str
@@ -100,6 +107,7 @@ class Forecast(Result):
     package_versions: dict[str, str]
     notes: tuple[Note, ...]
     prior: str = ""
+    backtest: Backtest | None = None
 
     @property
     def inputs(self) -> list[str]:
@@ -207,12 +215,16 @@ class Forecast(Result):
 
     def lines(self) -> list[str]:
         """What it rests on, and each point with what its width comes from."""
+        laws = ", ".join(
+            law + f" {weight:.0%}" * (len(self.weights) > 1)
+            for law, weight in sorted(self.weights.items(), key=lambda item: -item[1])
+        )
         lines = [
-            f"{len(self.observed)} runs from {self.source}; law "
-            f"{without_misfit(self.posterior.law).name}; run-to-run noise "
+            f"{len(self.observed)} runs from {self.source}; law {laws}; run-to-run noise "
             f"{self.posterior.noise:.2%}",
         ]
         lines += [f"prior: {self.prior}"] if self.prior else []
+        lines += [f"backtest: {self.backtest.headline}"] if self.backtest is not None else []
         for _, row in self.table.iterrows():
             lines += [self._point(row)] * (len(self.table) > 1)
             lines.append(f"interval width: {_width(row)}")
@@ -234,6 +246,7 @@ def forecast(
     prior: Any = "field",
     level: Annotated[float, Between(0.01, 0.999)] = 0.9,
     groups: Any = None,
+    backtest: bool = False,
     seed: Seed = 0,
     **reading: Unpack[ReadingOptions],
 ) -> Forecast:
@@ -248,12 +261,14 @@ def forecast(
             :func:`jaxlaw.read_runs` returns.
         at: points: a dict of numbers or arrays that broadcast, or a table, with every input of the
             laws, in the units of the runs.
-        laws: the law or its name; None takes the one of :data:`jaxlaw.forecasting.DEFAULT_LAWS`
-            that suits the columns.
+        laws: law or its name; of a list of them or a dict label → law, all of the same inputs, the
+            one is taken of which there is most evidence; None takes the one of
+            :data:`jaxlaw.forecasting.DEFAULT_LAWS` that suits the columns.
         prior: as :func:`jaxlaw.posterior` takes it: ``"field"``, what public experiments say; one's
             own earlier fits, or a folder of them; a :class:`jaxlaw.fitting.Prior`; or None.
         level: share of such intervals that should hold the run.
         groups: columns whose rows are checkpoints of one run, or a label for each row.
+        backtest: whether forecasts at earlier cut-offs are made too (:func:`jaxlaw.backtest`).
         seed: seed of the draws.
         **reading: options of :func:`jaxlaw.read_runs`: columns, units, where …
 
@@ -276,13 +291,13 @@ def forecast(
     asked = ask(runs, laws, groups, reading)
     points = asked.points(at)
     prior = known_beforehand(prior, asked.seen)
-    ((draws, other),) = draws_each(asked, asked.seen.weight[None], prior, seed)
+    ((draws, weights, other),) = draws_each(asked, asked.seen.weight[None], prior, seed)
     notes = _experiment_notes(asked, draws)
     counts = None if draws.conflict < OVERRULED else prior
-    table, quantiles = _predicted(asked, draws, points, level, seed)
+    table, quantiles = _predicted(asked, draws, counts, points, level, seed)
     far, unit, fitted = table["distance"].idxmax(), draws.fit.target_unit, asked.fitted()
     if other is not None:
-        instead, _ = _predicted(asked, other, points, level, seed)
+        instead, _ = _predicted(asked, other, None, points, level, seed)
         where, elsewhere = ("without", "with") if counts is None else ("with", "without")
         answer, opposite = (
             f"{written(one['estimate'][far], unit)} "
@@ -320,21 +335,26 @@ def forecast(
             ))  # fmt: skip
     notes += draws.notes
     notes += [note for note in asked.runs.notes if note.code == COLUMNS_TAKEN]
-    law = without_misfit(draws.law)
+    law, tested = without_misfit(draws.law), None
+    if backtest:
+        tested = _backtest.backtest(
+            asked.runs, laws, groups=groups, prior=prior, level=level, seed=seed
+        )
     rows = sorted(fitted.itertuples(index=False, name=None), key=repr)  # in whatever order
     return Forecast(
         table=table, level=level, target=asked.seen.target_name, posterior=draws,
-        quantiles=quantiles, observed=fitted, source=asked.runs.source,
+        weights=weights, quantiles=quantiles, observed=fitted, source=asked.runs.source,
         fingerprint=hashlib.sha256(repr((list(fitted), rows)).encode()).hexdigest(),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
         notes=tuple(dict.fromkeys(notes)),
-        prior=counts.rests_on(law) if counts and counts.knows(law) else "",
+        prior=counts.rests_on(law) if counts and counts.knows(law) else "", backtest=tested,
     )  # fmt: skip
 
 
 def _predicted(
-    asked: Question, draws: Draws, points: dict[str, np.ndarray], level: float, seed: int
+    asked: Question, draws: Draws, prior: Prior | None, points: dict[str, np.ndarray],
+    level: float, seed: int,
 ) -> tuple[pd.DataFrame, np.ndarray]:  # fmt: skip
     """The table of a forecast, and the quantiles (265, m) of new runs at its points."""
     plain, moved = (logs_of(draws, points, misfit=misfit) for misfit in (False, True))
@@ -343,7 +363,19 @@ def _predicted(
     quantiles = quantiles_of(moved, draws.sigma, seed)
     low, high = interval_at(quantiles, level)
     parameters, noise = plain.var(axis=0), np.mean(draws.sigma**2) * NU / (NU - 2)
-    parts = np.stack([parameters, (moved - plain).var(axis=0), np.full(len(low), noise)])
+    of_prior, law = np.zeros(len(low)), without_misfit(draws.law)
+    if prior is not None and prior.knows(law) and not law.of_groups:
+        # With c the covariance of a draw's coordinates z and its log at a point, and P that of the
+        # prior, cᵀP⁻¹c is the part that the prior's term of the posterior's precision has.
+        with in_float64():
+            found = law.scale_free.of_params(draws.params)
+        z = np.stack([found[name] for name in prior.coordinates_of(law)])
+        c = (z - z.mean(axis=1, keepdims=True)) @ (plain - plain.mean(axis=0)) / len(plain)
+        of_prior = (c * np.linalg.solve(prior.covariance_of(law), c)).sum(axis=0)
+        of_prior = np.minimum(of_prior, parameters)
+    parts = np.stack([
+        parameters - of_prior, of_prior, (moved - plain).var(axis=0), np.full(len(low), noise)
+    ])  # fmt: skip
     size = asked.size(points)
     largest = asked.size(asked.fitted()).max()
     distance = np.where(size > largest + _ROUNDING, size - largest, 0.0)

@@ -1,4 +1,4 @@
-"""Runs, law and points of a forecast; its draws, with and without the prior; its quantiles."""
+"""Runs, laws and points of a forecast; draws of the law of most evidence; its quantiles."""
 
 from __future__ import annotations
 
@@ -61,23 +61,25 @@ def default_law(runs: Runs) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Runs and a law that a forecast or a back-test is asked of.
+    """Runs and laws, all of the same inputs, that a forecast or a back-test is asked of.
 
     Attributes:
         runs: the table.
-        law: the law.
+        law: the first law.
         seen: the n rows as it takes them.
+        laws: label → a law, and the rows as it takes them.
         members: (n,) number of the run that a row is a checkpoint of; None where each is a run.
     """
 
     runs: Runs
     law: Law
     seen: Observations
+    laws: dict[str, tuple[Law, Observations]]
     members: np.ndarray | None
 
     @cached_property
     def fit(self) -> FittedLaw:
-        """The law without parameters yet: its inputs, and their units."""
+        """The first law without parameters yet: the inputs of all, and their units."""
         return unfitted(self.law, self.seen)
 
     def table(self) -> pd.DataFrame:
@@ -130,23 +132,27 @@ def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Questi
         UsageError, DataError: as :func:`jaxlaw.forecast` raises.
     """
     runs = read_runs(runs, **reading)
-    named = [*named_laws(default_law(runs) if laws is None else laws).values()]
-    if len(named) > 1:
-        raise UsageError("a forecast is by one law: compare laws by jl.cross_validate")
-    law = all_laws.get(named[0])
-    if law.inputs_per_drop:
-        raise UsageError(
-            f"law {law.name} takes every drop of a learning rate, which points cannot carry: "
-            "forecast by a law of areas: annealing"
-        )
-    seen = runs.observations(law, free=())
+    given = named_laws(default_law(runs) if laws is None else laws)
+    named = {label: all_laws.get(law) for label, law in given.items()}
+    for label, law in named.items():
+        if law.inputs_per_drop:
+            raise UsageError(
+                f"law {label} takes every drop of a learning rate, which points cannot carry: "
+                "forecast by a law of areas: annealing"
+            )
+    inputs = {label: ", ".join(sorted(law.input_names)) for label, law in named.items()}
+    if len({*inputs.values()}) > 1:
+        each = "; ".join(f"{label} takes {names}" for label, names in inputs.items())
+        raise UsageError(f"laws of one forecast have the same inputs: {each}", argument="laws")
+    found = {label: (law, runs.observations(law, free=())) for label, law in named.items()}
+    law, seen = next(iter(found.values()))
     if (seen.target <= 0).any():
         raise DataError(
             f"{runs.source}: {seen.columns[seen.target_name]} must be positive in every row: "
             "errors are ratios"
         )
     members = None if groups is None else group_numbers(runs, seen, groups)
-    return Question(runs, law, seen, members)
+    return Question(runs, law, seen, found, members)
 
 
 def named_column(runs: Runs, name: str, argument: str) -> Any:
@@ -162,34 +168,43 @@ def named_column(runs: Runs, name: str, argument: str) -> Any:
 
 def draws_each(
     asked: Question, weights: np.ndarray, prior: Prior | None, seed: int
-) -> list[tuple[Draws, Draws | None]]:
-    """Draws of P problems, of all in one program.
+) -> list[tuple[Draws, dict[str, float], Draws | None]]:
+    """Draws of P problems, of all in one program for each law.
 
     Args:
-        asked: runs and law.
+        asked: runs and laws.
         weights: (P, n) of the rows: 0 leaves one out.
         prior: what is known beforehand.
         seed: seed of the draws.
 
     Returns:
-        Of each the draws, and, where runs and prior disagree, those of the other answer: the draws
-        are those under the prior, or, where the runs overrule it, those without.
+        Of each the draws of the law of most evidence; label of a law → its posterior probability;
+        and, where runs and prior disagree, draws of the other answer: the draws are those under
+        the prior, or, where the runs overrule it, those without.
     """
     weights = weights * shared_weights(asked.seen, asked.members)
 
-    def under(prior: Prior | None, weights: np.ndarray) -> list[Draws]:
+    def under(prior, weights):
+        """Of each problem the draws of the law of most evidence, and the weights of all."""
         count = len(weights)
         if count > 1:  # one program serves so many cut-offs and fewer
             weights = padded(weights, -(-count // _TOGETHER) * _TOGETHER)
-        return posteriors(asked.law, asked.seen, weights, prior=prior, seed=seed)[:count]
+        each = [posteriors(law, seen, weights, prior=prior, seed=seed)[:count]
+                for law, seen in asked.laws.values()]  # fmt: skip
+        best = []
+        for of_laws in zip(*each, strict=True):
+            logs = np.array([draws.log_evidence for draws in of_laws])
+            shares = np.exp(logs - np.logaddexp.reduce(logs)).tolist()
+            best.append((of_laws[np.argmax(logs)], dict(zip(asked.laws, shares, strict=True))))
+        return best
 
-    found = [(draws, None) for draws in under(prior, weights)]
-    odd = [k for k, (draws, _) in enumerate(found) if draws.conflict < CONFLICT]
-    for k, without in zip(odd, under(None, weights[odd]) if odd else [], strict=True):
-        draws, _ = found[k]
+    found = [(*one, None) for one in under(prior, weights)]
+    odd = [k for k, (draws, *_) in enumerate(found) if draws.conflict < CONFLICT]
+    for k, (without, shares) in zip(odd, under(None, weights[odd]) if odd else [], strict=True):
+        draws, *_ = found[k]
         without = dataclasses.replace(without, conflict=draws.conflict)
         overruled = draws.conflict < OVERRULED
-        found[k] = (without, draws) if overruled else (draws, without)
+        found[k] = (without, shares, draws) if overruled else (*found[k][:2], without)
     return found
 
 

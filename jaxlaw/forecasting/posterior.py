@@ -41,6 +41,7 @@ from jaxlaw.fitting import (
     prior_of,
     run_hashes,
 )
+from jaxlaw.fitting._prior import SPREAD, WITHIN
 from jaxlaw.fitting._problem import problem_of
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import in_own_units
@@ -61,6 +62,7 @@ EPOCHS_SLOPE = 0.03  # τ per e-fold of epochs beyond those of any run
 SLOPE_SD, SLOPE_NU = 0.6, 5.0  # sd of log τ, and the slopes' degrees of freedom
 SLOPE_OF_NOISE = 1.0  # scale, in those of the runs' noise, of what it adds to all slopes
 LEVEL_SD = 2.0  # of the log of the target at the reference point, about the runs'
+GROUP_SD = 0.7  # of the log of how much groups of runs differ, about a third of what sources do
 SHARED = 0.5  # correlation of the errors of a run's checkpoints
 
 _STARTS, _CLIMBS, _LONGEST = 8, 40, 5.0  # starts, steps of each, and the longest of these
@@ -159,7 +161,7 @@ def posteriors(
     fit = unfitted(law, seen)
     made = []
     for k, weight in enumerate(weights):
-        noise, params, centre, known, effective = jax.tree.map(itemgetter(k), each)
+        noise, params, centre, known, effective, evidence = jax.tree.map(itemgetter(k), each)
         sigma = np.hypot(np.exp(noise[:_DRAWS]), LEAST_NOISE)
         params = {name: values[:_DRAWS] for name, values in params.items()}
         misfit, at_rest = _misfit(law, seen, weight > 0, sigma, seed)
@@ -179,6 +181,7 @@ def posteriors(
             {name: params[name] for name in beyond(law).parameter_names},
             tuple(notes), kind="posterior", groups=(), noise=float(np.median(sigma)), sigma=sigma,
             effective=float(effective), conflict=_tail_probability(known),
+            log_evidence=float(evidence),
         ))  # fmt: skip
     return made
 
@@ -251,8 +254,9 @@ def _tail_probability(known: np.ndarray) -> float:
 class Space(NamedTuple):
     """What is sampled; static, so that one program serves all runs of its shape.
 
-    The coordinates (q,) are those of the law, its level and what the prior knows; the open
-    parameters; log σ and log a.
+    The coordinates (q,) are those of the law, or of one group after another, each its level and
+    what the prior knows; the logs of the standard deviations between groups; the open parameters;
+    log σ and log a.
 
     Attributes:
         law: the law.
@@ -263,9 +267,19 @@ class Space(NamedTuple):
     known: bool
 
     @property
+    def groups(self) -> int:
+        """Number of groups of runs that are pooled; 0 of a law without groups."""
+        return len(self.law.of_groups) if self.known else 0
+
+    @property
     def names(self) -> tuple[str, ...]:
-        """Coordinates of the law: the level, and those that the prior is over."""
+        """Coordinates of the law, or of each group: the level, and those that the prior is over."""
         return ("level", *self.law.scale_free.words) if self.known else ()
+
+    @property
+    def first(self) -> int:
+        """Number of the coordinates of the law, or of all groups."""
+        return len(self.names) * max(self.groups, 1)
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -277,18 +291,22 @@ class Space(NamedTuple):
         """(q,) 1 for the coordinates that together are the log of the target's unit."""
         units = [self.law.parameter(name).unit for name in self.open]
         opened = [unit.startswith("nats") and not self.known for unit in units]
-        return np.array([*(name == "level" for name in self.names), *opened, 0, 0], float)
+        each = [name == "level" for name in self.names]
+        each = each * self.groups + [False] * len(each) if self.groups else each
+        return np.array([*each, *opened, 0, 0], float)
 
     def natural(self, at: jax.Array, data: _Runs) -> dict[str, jax.Array]:
         """Natural parameters in the law's own units, from coordinates (q,)."""
-        law, first = self.law, len(self.names)
+        law = self.law
         values = {
             name: jnp.exp(u) if law.parameter(name).low >= 0 else u
-            for name, u in zip(self.open, at[first:-2], strict=True)
+            for name, u in zip(self.open, at[len(at) - 2 - len(self.open) : -2], strict=True)
         }
         if self.known:
-            words = zip(self.names[1:], at[1:first], strict=True)
-            values |= law.scale_free.to_params(jnp.exp(at[0]), dict(words))
+            each = at[: self.first]
+            each = each.reshape(-1, len(self.names)).T if self.groups else each
+            words = zip(self.names[1:], each[1:], strict=True)
+            values |= law.scale_free.to_params(jnp.exp(each[0]), dict(words))
         moved = law.chart.to_natural(values, data.context) if law.chart and self.open else {}
         values |= {name: moved[name] for name in moved if name in self.open}
         own = in_own_units(law, values, data.centre)
@@ -319,6 +337,7 @@ class _Runs(NamedTuple):
     starts: Any  # (S, open) of the law's ranges of starts, at the centre
     mean: Any  # (k,) of the coordinates that the prior is over
     whiten: Any  # (k, k)
+    between: Any  # (each,) logs of standard deviations between groups
     noise: Any  # log of the noise that the prior expects
 
 
@@ -334,10 +353,14 @@ def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prio
     inputs = {name: padded(values, length).astype(float) for name, values in seen.inputs.items()}
     log = law.residuals == "log"
     of_fit = problem_of(law, seen, FitOptions()).data
-    mean, whiten = np.zeros(0), np.zeros((0, 0))
+    mean, whiten, between = np.zeros(0), np.zeros((0, 0)), np.zeros(0)
     if space.known:
-        mean = prior.mean_of(law)
-        whiten = np.linalg.inv(np.linalg.cholesky(prior.covariance_of(law)))
+        mean, covariance = prior.mean_of(law), prior.covariance_of(law)
+        if space.groups:
+            between = np.log([WITHIN * SPREAD[name] for name in space.names])
+            # Of the groups' mean, which is off that of their source by what groups differ.
+            covariance = covariance + np.diag(np.exp(2 * between[-len(mean) :]) / space.groups)
+        whiten = np.linalg.inv(np.linalg.cholesky(covariance))
     weights = np.pad(weights, ((0, 0), (0, length - count)))
     size = sum((np.log(inputs[name]) for name in growing_inputs(law)), np.zeros(length))
     largest = np.where(weights > 0, size, -np.inf).max(axis=1, keepdims=True)
@@ -356,6 +379,7 @@ def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prio
         starts=sobol(law, 64, 0)[:, [law.parameter_names.index(name) for name in space.open]],
         mean=mean,
         whiten=whiten,
+        between=between,
         noise=np.log((prior or field_prior()).noise),
     )
 
@@ -398,23 +422,36 @@ def _middle(space: Space, data: _Runs) -> tuple[Any, Any]:
     columns = jnp.stack(columns, axis=1) if columns else jnp.zeros((2, 0))
     each = data.mean[len(data.mean) - len(space.names) + 1 :]
     each = jnp.concatenate([jnp.zeros(1), each]) if space.known else jnp.zeros(0)
-    mean = jnp.concatenate([each, columns.mean(axis=0), data.noise[None], jnp.log(MISFIT)[None]])
-    spread = jnp.where(jnp.arange(len(each)) == 0, LEVEL_SD, 0.4)
-    hyper = jnp.array([NOISE_SD, MISFIT_SD])
-    return mean, jnp.concatenate([spread, columns.std(axis=0), hyper])
+    each = jnp.tile(each, max(space.groups, 1))
+    hyper = jnp.stack([data.noise, jnp.log(MISFIT)])
+    mean = jnp.concatenate([each, data.between, columns.mean(axis=0), hyper])
+    spread = jnp.where(space.levels[: space.first] > 0, LEVEL_SD, 0.4)
+    between, hyper = jnp.full(len(data.between), GROUP_SD), jnp.array([NOISE_SD, MISFIT_SD])
+    return mean, jnp.concatenate([spread, between, columns.std(axis=0), hyper])
 
 
-def _known(space: Space, data: _Runs, middle: Any, spread: Any, at: Any) -> tuple[Any, Any]:
-    """Whitened coordinates under the prior, and those under normals of these means and spreads."""
-    normal, known, first = (at - middle) / spread, jnp.zeros(0), len(space.names)
+def _known(space: Space, data: _Runs, middle: Any, spread: Any, at: Any) -> tuple[Any, Any, Any]:
+    """Whitened coordinates under the prior, those under normals, and the log of the volume (1,)."""
+    normal, known, first, each = (at - middle) / spread, jnp.zeros(0), space.first, space.names
+    levels, normal = normal[:first], normal[first:]
+    volume = -jnp.sum(jnp.log(spread[first:]))
     if space.known:
-        floor = at[:1]
-        if "share" in space.names:
-            floor = floor - jnp.logaddexp(0.0, -at[space.names.index("share")])
-        known = jnp.concatenate([floor, at[1:first]])[first - len(data.mean) :]
+        groups = at[:first].reshape(-1, len(each))
+        centre = groups.mean(axis=0)
+        floor = centre[:1]
+        if "share" in each:
+            floor = floor - jnp.logaddexp(0.0, -centre[each.index("share")])
+        known = jnp.concatenate([floor, centre[1:]])[len(each) - len(data.mean) :]
         known = data.whiten @ (known - data.mean)
-        normal = jnp.concatenate([normal[:1], normal[first:]])
-    return known, normal
+        normal = jnp.concatenate([levels[:: len(each)].mean()[None], normal])
+        volume += jnp.sum(jnp.log(jnp.diag(data.whiten))) - jnp.log(LEVEL_SD)
+    if space.groups:
+        # Groups vary about their mean by a spread that is unknown itself.
+        between = at[first:-2]
+        normal = jnp.concatenate([((groups - centre) / jnp.exp(between)).ravel(), normal])
+        volume -= (space.groups - 1) * jnp.sum(between)
+        volume += len(each) / 2 * np.log(2 * np.pi / space.groups)
+    return known, normal, volume[None]
 
 
 def _log_t(square: Any, size: int, nu: float) -> Any:
@@ -423,12 +460,12 @@ def _log_t(square: Any, size: int, nu: float) -> Any:
     return constant - (nu + size) / 2 * jnp.log1p(square / nu)
 
 
-def _prior(known: Any, normal: Any) -> tuple[Any, Any, Any]:
+def _prior(known: Any, normal: Any, volume: Any) -> tuple[Any, Any, Any]:
     """Log density before the runs, its slopes in the parts, and its expected curvature there."""
     bend = (PRIOR_NU + len(known)) / (PRIOR_NU + known @ known)
-    value = _log_t(known @ known, len(known), PRIOR_NU)
+    value = _log_t(known @ known, len(known), PRIOR_NU) + volume[0]
     value = value - 0.5 * (normal @ normal + len(normal) * np.log(2 * np.pi))
-    return value, (-bend * known, -normal), (bend, 1.0)
+    return value, (-bend * known, -normal, jnp.ones_like(volume)), (bend, 1.0, 0.0)
 
 
 def _likelihood(weight: Any, off: Any, scales: Any) -> tuple[Any, Any, Any]:
@@ -451,7 +488,7 @@ def _curved(density: Callable[..., Any], parts: Callable[[Any], Any], at: Any) -
 
 
 def _climb(
-    space: Space, data: _Runs, known: Callable[[Any], tuple[Any, Any]], start: Any
+    space: Space, data: _Runs, known: Callable[[Any], tuple[Any, ...]], start: Any
 ) -> tuple[Any, Any, Any]:
     """A mode, the log density and its expected curvature there, by damped Fisher scoring."""
     size = len(start)
@@ -533,6 +570,7 @@ def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...
 
     _, rounds = jax.lax.scan(improve, (at[best], factor), random["proposed"])
     points, values, logs, weights = jax.tree.map(lambda a: a[-1], rounds)
+    evidence = jax.nn.logsumexp(logs) - jnp.log(len(logs))
 
     # Differential evolution of many chains, until they have forgotten where they began.
     least = 1 / jnp.sum(jax.nn.softmax(logs) ** 2)
@@ -573,7 +611,7 @@ def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...
     draws = jnp.concatenate([last[0], before[0]]).reshape(-1, size)
     natural = jax.vmap(lambda at: space.natural(at, data))(draws)
     centre = space.natural(draws.mean(axis=0), data)
-    return draws[:, -2], natural, centre, jax.vmap(known)(draws)[0], effective
+    return draws[:, -2], natural, centre, jax.vmap(known)(draws)[0], effective, evidence
 
 
 @compiled(static_argnames="space")

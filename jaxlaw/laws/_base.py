@@ -132,6 +132,8 @@ class ScaleFree(NamedTuple):
         parts: names under which a prior knows these coordinates; those of the law's own name if
             empty.
         open: parameters that the coordinates say nothing of.
+
+    Of a law of groups they are those of each group: numbers and targets are arrays (groups,).
     """
 
     reference: Mapping[str, float]

@@ -31,6 +31,9 @@ def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str] | None = N
     runs, the shared ones from all. :func:`jaxlaw.planning.compute_multiplier` says what one group
     is worth against another.
 
+    Between shared and own is pooled: :func:`jaxlaw.posterior` draws the groups of skaling,
+    chinchilla or loss-compute-e together, by as much as the runs show that they vary.
+
     Args:
         law: law or its name.
         groups: labels of the groups; repeats count once, so that a table's column may be given.
@@ -147,6 +150,25 @@ def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
              for one in called([name])},
         )  # fmt: skip
 
+    known, scale_free = base.scale_free, None
+    if known is not None and not known.open:  # what a prior of all groups would leave open
+
+        def of_params(params):
+            every = [known.of_params(of_group(params, label)) for label in labels]
+            return {name: jnp.stack([one[name] for one in every]) for name in every[0]}
+
+        def to_params(target, values):
+            each = known.to_params(target, values)
+            # A shared parameter of groups whose coordinates differ is that of the first.
+            return {
+                full(name, label): value[k]
+                for k, label in reversed([*enumerate(labels)])
+                for name, value in each.items()
+            }
+
+        parts = known.parts or (base.name,)
+        scale_free = known._replace(of_params=of_params, to_params=to_params, parts=parts)
+
     return derived(
         base,
         f"{base.name}[{','.join(own)} of {'|'.join(labels)}]",
@@ -156,6 +178,7 @@ def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
         inputs=(*base.inputs, Input("group", f"one of {', '.join(labels)}", levels=labels)),
         parameters=tuple(parameters),
         formula=f"{base.formula}, {', '.join(own)} of each group",
+        scale_free=scale_free,
         of_groups={label: tuple(full(name, label) for name in own) for label in labels},
         settings_parameters=called(base.settings_parameters),
         from_base=tuple(name for name in base.from_base if name not in own),

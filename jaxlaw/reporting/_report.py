@@ -373,7 +373,7 @@ def _forecast(forecast: Forecast) -> list[Section]:
     shown = _frame(
         forecast, forecast.shown()["table"], f"{forecast.target.capitalize()} of a new run"
     )
-    made = f"From runs of fingerprint {forecast.fingerprint[:12]}…; shares are of the variance."
+    made = f"{forecast.lines()[0]}; fingerprint {forecast.fingerprint[:12]}…; shares of variance."
     backtest = forecast.backtest
     sections = [
         Section("Forecast", [*_picture(forecast), shown, element("p", made)]),

@@ -137,6 +137,7 @@ class Draws(DrawnParameters, Result):
         sigma: (R,) draws of the relative noise of single runs; None if unknown.
         effective: effective number of draws of a posterior, of its worst coordinate.
         conflict: tail probability of the posterior under the prior: small where runs overrule it.
+        log_evidence: log of the probability density of the runs under law and prior.
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
@@ -157,6 +158,7 @@ class Draws(DrawnParameters, Result):
     sigma: np.ndarray | None = None
     effective: float = math.nan
     conflict: float = math.nan
+    log_evidence: float = math.nan
     picture = "parameter_intervals"
 
     @property

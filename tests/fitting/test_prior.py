@@ -270,4 +270,12 @@ def test_a_tuned_law_is_known_by_its_base_and_its_recipes():
     assert np.diag(fewer.covariances["tuned"])[0] > np.diag(prior.covariances["tuned"])[0]
     assert fewer.means["chinchilla"] == pytest.approx(prior.means["chinchilla"])
     assert not prior.knows(jl.laws.tuned("chinchilla", "lr"))
-    assert not prior.knows(jl.laws.get("chinchilla[E of a|b]"))  # groups have none in common
+    # Of groups it says of each what it says of the law.
+    grouped = jl.laws.get("skaling[E,A,alpha,B,beta,kappa of a|b]")
+    np.testing.assert_array_equal(prior.covariance_of(grouped), prior.covariances["skaling"])
+    values = {"E": [1.7, 2], "A": [400, 500], "B": [2e3, 1e3], "alpha": [0.3, 0.4],
+              "beta": [0.3, 0.2], "kappa": [0.8, 1.1]}  # fmt: skip
+    params = {f"{k}[{g}]": ends[i] for k, ends in values.items() for i, g in enumerate("ab")}
+    known = grouped.scale_free.of_params(params)
+    level = np.exp(known["log_floor"] + np.logaddexp(0, -known["share"]))
+    assert grouped.scale_free.to_params(level, known) == pytest.approx(params, rel=1e-4)

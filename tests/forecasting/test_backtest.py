@@ -77,3 +77,13 @@ def test_what_cannot_be_held_out_is_refused(ladder):
         jl.backtest(ladder, cutoffs=[1e3])
     with pytest.raises(jl.DataError, match="too few to be held out"):
         jl.backtest(ladder.iloc[:3])
+
+
+def test_a_forecast_is_back_tested_on_request_and_saved_with_it(ladder, found, tmp_path):
+    made = jl.forecast(ladder, {"N": 2e10, "D": 4e11}, backtest=True)
+    pd.testing.assert_frame_equal(made.backtest.frame, found.frame)
+    assert f"backtest: {found.headline}" in made.summary()
+    page = jl.report(made)
+    assert "Back-test" in page and "run-to-run noise" in page
+    made.save(tmp_path / "forecast.json")
+    assert jl.load(tmp_path / "forecast.json").summary() == made.summary()

@@ -42,7 +42,7 @@ def test_the_interval_holds_the_truth_and_grows_with_distance(made_forecast):
     assert 2 * 1.6 * made_forecast.posterior.noise < width[0] < width[1]
     np.testing.assert_allclose(table.filter(like="from_").sum(axis=1), 1.0)
     assert (table.filter(like="from_") >= 0).all(axis=None)
-    assert (table["from_misfit"] > 0.5).all()
+    assert (table["from_misfit"] > 0.5).all() and made_forecast.weights == {"skaling": 1.0}
 
 
 def test_within_the_runs_the_law_has_no_misfit(ladder):
@@ -75,6 +75,19 @@ def test_units_change_nothing_and_texts_say_theirs(ladder, made_forecast):
     assert again.table["N"].tolist() == [5, 20] and "N 20 B parameters" in again.headline
 
 
+def test_of_several_laws_the_one_of_most_evidence_is_taken(ladder):
+    point = {"N": 2e10, "D": 4e11}
+    found = jl.forecast(ladder, point, {"one": "kaplan", "other": "skaling"}, backtest=True)
+    assert found.weights["other"] > 0.9 and sum(found.weights.values()) == pytest.approx(1)
+    assert "law other 100%, one 0%" in found.summary()
+    alone = jl.forecast(ladder, point, "skaling", backtest=True)
+    pd.testing.assert_frame_equal(found.table, alone.table)
+    chosen = found.backtest.frame.merge(alone.backtest.frame, on=["forecast", "row"])
+    assert (chosen["estimate_x"] == chosen["estimate_y"]).mean() > 0.5
+    plan = jl.planning.allocation(found, 1e22)
+    assert plan.interval["N"][0] < plan.N < plan.interval["N"][1]
+
+
 @pytest.mark.full
 def test_three_runs_are_enough_and_more_narrow_the_interval():
     widths = []
@@ -90,6 +103,7 @@ def test_without_a_prior_few_runs_are_not_refused_but_wide():
     known = jl.forecast(few(6), {"N": 7e9, "D": 1.4e11}).table.iloc[0]
     row = jl.forecast(few(6), {"N": 7e9, "D": 1.4e11}, prior=None).table.iloc[0]
     assert row["high"] - row["low"] > known["high"] - known["low"]
+    assert row["from_prior"] == 0 < known["from_prior"]
 
 
 # --- what is said of it
@@ -250,8 +264,10 @@ def test_what_cannot_be_forecast_is_refused(ladder):
         jl.forecast({"x": [1, 2, 3], "loss": [1, 2, 3]}, {"x": 1})
     with pytest.raises(jl.UsageError, match="every drop of a learning rate"):
         jl.forecast(ladder, AT, "multi-power")
-    with pytest.raises(jl.UsageError, match="by one law"):
-        jl.forecast(ladder, AT, ["skaling", "kaplan"])
+    with pytest.raises(jl.UsageError, match="listed twice"):
+        jl.forecast(ladder, AT, ["skaling", "skaling"])
+    with pytest.raises(jl.UsageError, match="one takes D, N; other takes C"):
+        jl.forecast(ladder, AT, {"one": "skaling", "other": "loss-compute-e"})
     with pytest.raises(jl.UsageError, match="the largest you can afford"):
         jl.design.next_runs(a_forecast(), ladder, {"N": [1e9], "D": [1e10]}, n=1)
 

@@ -104,6 +104,7 @@ def test_problems_together_are_problems_alone_and_rows_of_weight_0_are_absent(ru
         mine, theirs = np.log(both[k].params["alpha"]), np.log(alone.params["alpha"])
         assert abs(mine.mean() - theirs.mean()) < 0.3 * theirs.std()
         assert mine.std() == pytest.approx(theirs.std(), rel=0.3)
+        assert both[k].log_evidence == pytest.approx(alone.log_evidence, abs=0.5)
     top = both[1].fit.params["top_N"] * both[1].fit.params["top_D"]
     assert top == pytest.approx((runs.N * runs.D)[:12].max())
 
@@ -198,6 +199,16 @@ def test_checkpoints_of_a_run_count_less_than_runs():
         jl.posterior("chinchilla", twice, groups="run"),
     )
     assert together.params["alpha"].std() > alone.params["alpha"].std()
+
+
+@pytest.mark.full
+def test_groups_are_drawn_together():
+    tables = [made(5, seed=k).assign(group=label) for k, label in enumerate("ab")]
+    tables[1]["loss"] *= 1.1
+    both = jl.posterior(jl.laws.grouped("chinchilla", ["a", "b"]), pd.concat(tables))
+    assert both.params["E[a]"].std() < jl.posterior("chinchilla", tables[0]).params["E"].std() * 1.2
+    ratio = both.fit.predict(N=1e9, D=2e10, group="b") / both.fit.predict(N=1e9, D=2e10, group="a")
+    assert float(ratio) == pytest.approx(1.1, rel=0.02)
 
 
 @pytest.mark.night
