@@ -24,8 +24,7 @@ from jaxlaw._answer import Answer, Tables
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import SHARE, Amount, checked_number, exponential, in_unit, written
-from jaxlaw._result import TARGET
+from jaxlaw._quantities import Amount, checked_number, exponential, in_unit, written
 from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.data import (
     AREAS,
@@ -61,13 +60,6 @@ Shape = Literal["wsd", "cosine", "linear", "constant"]
 _LOGARITHMIC = ("peak", "steps")
 _CORPORA = {"pt": "general", "cpt": "domain"}  # as in names, and as in loss curves
 _LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in _CORPORA)
-_UNITS = {
-    "loss_potential": SHARE, "replay": SHARE, "decay": SHARE, "steps": "steps",
-    "batch_tokens": "tokens",
-    **dict.fromkeys(
-        (*_LOSSES, "objective", "weighted", "start", "limit", "rise", "critical_point"), TARGET
-    ),
-}  # fmt: skip
 _DOMAINS = {
     "steps": "positive", "peak": "positive", "warmup": "nonnegative", "start": "nonnegative",
     **dict.fromkeys(("decay", "final", "loss_potential", "replay"), "fraction"),
@@ -379,8 +371,7 @@ class _Losses(NamedTuple):
         """As :func:`plan_answer`, of a run that is no point of the laws' own inputs."""
         source = self.sources[0]
         answer = plan_answer(
-            kind, sentence, source, dict(values), units=_UNITS,
-            degrees=fewest_degrees(self.sources), **more,
+            kind, sentence, source, dict(values), degrees=fewest_degrees(self.sources), **more,
         )  # fmt: skip
         if beyond is None:  # notes say where it leaves the fitted ranges, as far as they are known
             beyond = source.fit.times_beyond(dict.fromkeys(source.ranges, 1.0))

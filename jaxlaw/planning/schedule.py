@@ -209,10 +209,7 @@ def optimal_schedule(
         f"({comparison['schedule'][usual.idxmin()]}): the fall begins after {{decay_start}} and "
         "ends after {decay_end}",
         sources[0], values, level=level, degrees=fewest_degrees(sources),
-        units={
-            **dict.fromkeys(("regret", *comparison.filter(like="loss")), TARGET),
-            **dict.fromkeys(("decay_start", "decay_end", "step"), "steps"),
-        },
+        units=dict.fromkeys(comparison.filter(like="loss"), TARGET),
         tables={
             "schedule": pd.DataFrame({"step": np.arange(1, steps + 1), "lr": rates.rates}),
             "comparison": comparison,

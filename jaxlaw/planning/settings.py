@@ -15,7 +15,6 @@ import pandas as pd
 
 from jaxlaw._answer import Answer, Tables
 from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, times, written
-from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.data import read_runs
@@ -133,7 +132,6 @@ def minimise(
         degrees=fewest_degrees(question.sources), at={**reference.inputs_taken(at), **best},
         tables={"near": pd.DataFrame(within)} if near else {}, notes=dict.fromkeys(notes),
         facts={"binding": question.binding(numbers) if kept else "none", "best": best},
-        units={"loss": TARGET},
     )  # fmt: skip
 
 
@@ -526,8 +524,6 @@ def critical_batch_size(
     return plan_answer(
         "critical batch size", sentence, source, values, level=level, at=there, given=["D"],
         notes=notes, facts={"overhead": overhead},
-        units={"steps": "steps", "best_steps": "steps", "best_batch": "batch", "best_lr": "lr",
-               "overhead": SHARE},
         tables={"table": pd.DataFrame({"overhead": _TABLE, **table})},
     )  # fmt: skip
 

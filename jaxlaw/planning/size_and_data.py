@@ -33,7 +33,6 @@ from jaxlaw.planning._frame import (
     off_centre_notes,
     over_budgets,
     plan_answer,
-    range_notes,
     require_inputs,
     source_notes,
     table_of,
@@ -300,7 +299,7 @@ def frontier(
     columns = {"compute": budgets, **values, "tokens_per_parameter": ratio}
     table, largest = table_of(columns, level, source.degrees), np.argmax(budgets)
     notes = [
-        *runs_beyond(source, values, at), *source_notes(source),
+        *source_notes(source, **{**(at or {}), "N": values["N"][0], "D": values["D"][0]}),
         *epochs_notes(source, question.given.others[0], values["D"][0], question.epochs),
         *missing_draws_notes(values["N"].min(axis=1), "optimum at some budget"),
         *off_centre_notes(source, values["loss"][:, largest]),
@@ -365,7 +364,7 @@ def allocation_law(
     return plan_answer(
         "allocation law",
         "the best size grows as compute to the power of {a}, the tokens as that of {b}",
-        source, values, level=level, notes=notes, units={"D_coefficient": "", "N_coefficient": ""},
+        source, values, level=level, notes=notes,
     )  # fmt: skip
 
 
@@ -447,11 +446,6 @@ def min_compute(
         "least compute", source, values, at, given, "answer", level, notes,
         facts={"binding": "loss"}, flat=flat, curves=lambda: _valley(question, values, level),
     )  # fmt: skip
-
-
-def runs_beyond(source: Draws, values: Mapping[str, np.ndarray], inputs: Inputs) -> list[Note]:
-    """How many of a frontier's runs, at these inputs, lie outside the fitted ranges."""
-    return range_notes(source, **{**(inputs or {}), "N": values["N"][0], "D": values["D"][0]})
 
 
 def budgets_of(compute: Any, name: str = "compute") -> np.ndarray:
