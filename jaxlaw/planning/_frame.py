@@ -55,9 +55,7 @@ def require_inputs(source: Draws, *names: str) -> None:
 def require_loss(source: Draws) -> None:
     """Refuse a law whose target is not better when low: a score, or a learning rate."""
     law = source.law
-    if law.better == "high":
-        raise UsageError(f"law {law.name} predicts a score, which is better when high")
-    if law.better == "neither":
+    if law.better != "low":
         raise UsageError(
             f"law {law.name} predicts {law.target}, and this plan is of a loss; predict says what "
             "it is for a run"
@@ -81,10 +79,7 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
             )
     missing = [name for name in law.input_names if name not in free and name not in given]
     if missing:
-        settings = {spec.name for spec in law.inputs if spec.domain == "positive"} & {*missing}
-        also = ", or search it with N and D by optimal_inputs(…, compute=…)"
-        also *= bool(settings) and {"N", "D"} <= {*free}
-        raise UsageError(f"law {law.name} also needs {', '.join(missing)}; give it in at={also}")
+        raise UsageError(f"law {law.name} also needs {', '.join(missing)}; give it in at=")
     own = {}
     for spec in law.inputs:
         if (name := spec.name) in given:

@@ -887,8 +887,7 @@ def continual_run(
         low, high = as_good(
             weight * each[0] + (1 - weight) * each[1], np.searchsorted(points, best[name]), noise
         )
-        unit = batch if name == "steps" else 1.0
-        said = "tokens" if name == "steps" else name
+        said, unit = ("tokens", batch) if name == "steps" else (name, 1.0)
         flat[said] = float(points[low] * unit), float(points[high] * unit)
     falling = "falling all the way" if best["decay"] > _ALL else "falling over its last {decay}"
     paid = f"{written(best['steps'] * batch, 'tokens')} ({best['steps']:,.0f} steps)"
@@ -903,7 +902,7 @@ def continual_run(
             "schedule": f"{shape}:" + ",".join(f"{name}={x:.6g}" for name, x in line.items()),
         },
         notes=dict.fromkeys((
-            *edges, *losses.notes({name: np.array([value]) for name, value in best.items()}),
+            *edges, *losses.notes({name: found[name][0, :1] for name in SEARCHED}),
             *missing_draws_notes(values["weighted"], "optimum"),
         )),
         flat=flat, beyond=beyond,

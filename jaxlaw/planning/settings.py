@@ -356,12 +356,6 @@ def optimal_inputs(
     (source,) = as_draws(fit)
     if over is None:
         over = {name: None for name in source.law.best_settings if name not in (at or {})}
-    if not over:
-        raise UsageError(
-            f"over: name the inputs that are searched; law {source.law.name} takes "
-            f"{', '.join(source.law.input_names)}",
-            argument="over",
-        )
     budget = [] if compute is None else [Budget(compute)]
     found = minimise(fit, over, subject_to=budget, at=at, tolerance=tolerance, level=level)
     if not found.sentence:
