@@ -38,6 +38,7 @@ _LOOSE, _SIZES = 10.0, ("N", "D", "compute")
 MOST_ABOVE = 0.75  # share of normal draws whose loss is above the fit's
 _SAID = (OWN_FLOPS, LOOSE_FIT)  # notes of a fit that are repeated in full
 MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads
+_NONE: Mapping[str, Any] = MappingProxyType({})
 Inputs = Mapping[str, Any] | None  # what ``at=`` of a plan is
 
 
@@ -302,10 +303,10 @@ def unit_of(source: Draws, name: str, noun: str | None = None) -> tuple[str, flo
 
 
 def plan_answer(
-    kind: str, sentence: str, source: Draws, values: Mapping[str, Any] = MappingProxyType({}), *,
+    kind: str, sentence: str, source: Draws, values: Mapping[str, Any] = _NONE, *,
     level: float, at: Inputs = None, given: Collection[str] = (), degrees: float | None = None,
-    units: Mapping[str, str] = MappingProxyType({}), tables: Mapping[str, Any] | None = None,
-    facts: Mapping[str, Any] = MappingProxyType({}), notes: Sequence[Note] = (), **more: Any,
+    units: Mapping[str, str] = _NONE, tables: Mapping[str, Any] = _NONE,
+    facts: Mapping[str, Any] = _NONE, notes: Sequence[Note] = (), **more: Any,
 ) -> Answer:  # fmt: skip
     """The answer of a plan: numbers with intervals and units, and how far it is from the runs.
 
@@ -329,7 +330,7 @@ def plan_answer(
     at, degrees = at or {}, source.degrees if degrees is None else degrees
     columns = {name: np.atleast_1d(np.asarray(x, float)) for name, x in values.items()}
     found = {name: column for name, column in columns.items() if name not in given}
-    bounds, tables = intervals(found, level, degrees), dict(tables or {})
+    bounds, tables = intervals(found, level, degrees), dict(tables)
     quantities = {
         name: Quantity(
             float(column[0]), *unit_of(source, name, units.get(name)),
@@ -343,11 +344,10 @@ def plan_answer(
     point = {n: labels.get(n) or float(known.get(n, math.nan)) for n in source.law.input_names}
     whole = all(isinstance(x, str) or math.isfinite(x) for x in point.values())
     forecast = {"forecast": True} if source.noise > 0 else {}
-    sizes = {name: [(one.low, one.high)] for name, one in quantities.items() if name in _SIZES}
+    ends = [(name, one.low, one.high) for name, one in quantities.items()]
     for table in tables.values():
-        of_rows = [name for name in _SIZES if f"{name}_low" in table]
-        sizes |= {n: table[[f"{n}_low", f"{n}_high"]].to_numpy() for n in of_rows}
-    wide = [name for name, rows in sizes.items() if any(high > _LOOSE * low for low, high in rows)]
+        ends += [(n, table[f"{n}_low"], table[f"{n}_high"]) for n in table if f"{n}_low" in table]
+    wide = [n for n, low, high in ends if n in _SIZES and np.any(high > _LOOSE * low)]
     if wide and not forecast and all(note.code != LOOSE_FIT for note in notes):
         message = (
             f"the interval of {' and '.join(wide)} spans more than a factor of {_LOOSE:g}: a "

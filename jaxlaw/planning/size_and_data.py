@@ -16,9 +16,8 @@ import numpy as np
 
 from jaxlaw import laws
 from jaxlaw._answer import Answer, Tables
-from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import Amount, checked_number, exponential, in_unit
+from jaxlaw._quantities import Amount, checked_number, exponential
 from jaxlaw._typed import ConfidenceLevel, as_array, checked
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Array
@@ -27,6 +26,7 @@ from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus, Cost
 from jaxlaw.planning._frame import (
     Inputs,
+    checked_compute,
     inputs_as_numbers,
     law_inputs,
     missing_draws_notes,
@@ -450,12 +450,7 @@ def min_compute(
 
 def budgets_of(compute: Any, name: str = "compute") -> np.ndarray:
     """(K,) checked budgets in FLOPs."""
-    budgets = np.array(
-        [
-            checked_number("compute", budget)
-            for budget in np.atleast_1d(numbers_of(name, in_unit(compute, 1.0, "FLOPs")))
-        ]
-    )
+    budgets = np.array([checked_compute(one) for one in np.atleast_1d(compute)])
     if not budgets.size:
         raise UsageError(f"{name} is empty; give one budget or more")
     return budgets

@@ -88,7 +88,7 @@ def continual_run(plan: Answer, ax: Axes) -> Axes:
 def recovery(plan: Answer, ax: Axes) -> Axes:
     """The loss over steps: start, critical point, turning length (Wang 2025, figure 7 c)."""
     line = plan.points["recovery"]
-    ax.plot(line["steps"], line["loss"], color=BLUE, linewidth=1.6)
+    curve(ax, line, "steps", "loss", BLUE)
     for height, text, style in (
         (plan.start, "start", {"color": INK, "linewidth": 0.8}),
         (plan.critical_point, "critical point", {"color": BLUE, "linestyle": "--"}),

@@ -73,11 +73,8 @@ def isoflops(runs: Any, ax: Axes | None = None, *, level: ConfidenceLevel = LEVE
             "isoflops: no three runs of different sizes N have the same 6·N·D: these are no runs "
             "of equal compute"
         )
-    ax, path, said = (
-        ax or new_axes(),
-        [],
-        {"each curve a budget in FLOPs": True, "hollow: beyond its runs": False},
-    )
+    ax, path = ax or new_axes(), []
+    said = {"each curve a budget in FLOPs": True, "hollow: beyond its runs": False}
     for rows, color in zip(budgets, shades(len(budgets)), strict=True):
         sizes, losses, centre = N[rows], loss[rows], np.log(N[rows]).mean()
         x = np.log(sizes) - centre
