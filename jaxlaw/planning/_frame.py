@@ -358,20 +358,20 @@ def plan_answer(
         kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,
         units={name: unit_of(source, name, units.get(name)) for name in names},
         facts={**facts, **forecast}, beyond=source.fit.times_beyond(known),
-        point=point if whole else {}, notes=tuple(notes), **more,
+        point=point if whole else {}, notes=tuple(dict.fromkeys(notes)), **more,
     )  # fmt: skip
 
 
-def over_budgets(table: pd.DataFrame, form: str, source: Draws) -> str:
+def over_rows(table: pd.DataFrame, form: str, source: Draws) -> str:
     """A sentence for the least and the largest of several budgets; empty where all are unknown.
 
     Args:
-        table: a row a budget, with a column ``compute``.
+        table: a row a budget, or weight, which is its first column.
         form: the sentence, with names of columns in braces.
         source: law with the units of its runs.
     """
     names = re.findall(r"{(\w+)}", form)
-    known = table[~table[names].isna().any(axis=1)].sort_values("compute")
+    known = table[~table[names].isna().any(axis=1)].sort_values(table.columns[0])
     ends = known.iloc[[0, -1] if len(known) > 1 else slice(None)].to_dict("records")
     texts = ({n: written(row[n], *unit_of(source, n)) for n in names} for row in ends)
     return "; ".join(form.format(**row) for row in texts)

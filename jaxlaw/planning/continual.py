@@ -44,6 +44,7 @@ from jaxlaw.planning._frame import (
     fewest_degrees,
     law_inputs_of_each,
     missing_draws_notes,
+    over_rows,
     plan_answer,
     source_notes,
     table_of,
@@ -450,9 +451,7 @@ def _ends(laws: Any, layout: Layout, params: Any, numbers: Any, inputs: Any, at:
 _compiled_losses = compiled(static_argnames=("laws", "layout"))(_ends)
 
 
-def _both(row: pd.Series) -> str:
-    old_loss, new_loss = (written(row[name], "nats") for name in ("loss_pt", "loss_cpt"))
-    return f"{old_loss} on the old corpus and {new_loss} on the new one"
+_BOTH = "{loss_pt} on the old corpus and {loss_cpt} on the new one"
 
 
 @checked
@@ -503,7 +502,8 @@ def final_losses(
     table = losses.table(points | losses.named(points), level)
     lowest = "lowest " * (len(table) > 1)
     return losses.answer(
-        "final losses", f"{lowest}losses {_both(table[['loss_pt', 'loss_cpt']].min())}",
+        "final losses",
+        over_rows(table.min().to_frame().T, f"{lowest}losses {_BOTH}", losses.sources[0]),
         level=level, tables={"table": table}, notes=losses.notes(points),
     )  # fmt: skip
 
@@ -582,10 +582,9 @@ def optimal_training(
     if np.ndim(weight):
         columns = {name: found[name] for name in (*names, *_LOSSES, "objective")}
         table = losses.table({"weight": np.asarray(weight, float), **columns}, level)
-        ends = table.iloc[[0, -1] if len(table) > 1 else [0]]
         return losses.answer(
             "tradeoff curve",
-            "; ".join(f"weight {row['weight']:g}: {_both(row)}" for _, row in ends.iterrows()),
+            over_rows(table, f"weight {{weight}}: {_BOTH}", losses.sources[0]),
             level=level, tables={"table": table}, notes=notes, facts=facts,
         )  # fmt: skip
     values = {name: found[name][:, 0] for name in (*SETTINGS, *_LOSSES, "objective")}
@@ -593,8 +592,7 @@ def optimal_training(
     peak = "" if np.isnan(values["peak"][0]) else ", peak LR {peak}"
     return losses.answer(
         "optimal training",
-        f"weight {weight:g} of the old loss: replay {{replay}}{peak}, {{steps}}; losses {{loss_pt}}"
-        " on the old corpus and {loss_cpt} on the new one",
+        f"weight {weight:g} of the old loss: replay {{replay}}{peak}, {{steps}}; losses {_BOTH}",
         {"weight": weight, **values}, given=[name for name in SETTINGS if name not in names],
         level=level, notes=[*limits, *notes, *missing_draws_notes(values["objective"], "optimum")],
         facts=facts,
@@ -901,10 +899,10 @@ def continual_run(
             "binding": binding, "searched": limits,
             "schedule": f"{shape}:" + ",".join(f"{name}={x:.6g}" for name, x in line.items()),
         },
-        notes=dict.fromkeys((
+        notes=[
             *edges, *losses.notes({name: found[name][0, :1] for name in SEARCHED}),
             *missing_draws_notes(values["weighted"], "optimum"),
-        )),
+        ],
         flat=flat, beyond=beyond,
     )  # fmt: skip
 

@@ -541,7 +541,7 @@ def optimal_weights(
         "optimal weights", f"{', '.join(largest)}: loss {{loss}}{''.join(gains)}", source, values,
         level=level, at=points[0], degrees=degrees, tables={"table": table},
         units={"share": "", "weight": SHARE},
-        notes=tuple(dict.fromkeys(notes)),
+        notes=notes,
     )  # fmt: skip
 
 

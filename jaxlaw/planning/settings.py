@@ -130,7 +130,7 @@ def minimise(
         given=[name for name, column in values.items() if np.ptp(column) <= SAME * abs(column[0])],
         flat=question.near(reference.noise, found.raw) if of_loss else {},
         degrees=fewest_degrees(question.sources), at={**reference.inputs_taken(at), **best},
-        tables={"near": pd.DataFrame(within)} if near else {}, notes=dict.fromkeys(notes),
+        tables={"near": pd.DataFrame(within)} if near else {}, notes=notes,
         facts={"binding": question.binding(numbers) if kept else "none", "best": best},
     )  # fmt: skip
 

@@ -31,7 +31,7 @@ from jaxlaw.planning._frame import (
     law_inputs,
     missing_draws_notes,
     off_centre_notes,
-    over_budgets,
+    over_rows,
     plan_answer,
     require_inputs,
     source_notes,
@@ -305,7 +305,7 @@ def frontier(
         *off_centre_notes(source, values["loss"][:, largest]),
     ]  # fmt: skip
     return plan_answer(
-        "frontier", over_budgets(table, "{compute}: {N} and {D}, loss {loss}", source), source,
+        "frontier", over_rows(table, "{compute}: {N} and {D}, loss {loss}", source), source,
         level=level, at={**(at or {}), **table.loc[largest, [*question.order]].to_dict()},
         tables={"table": table}, notes=notes,
     )  # fmt: skip

@@ -35,7 +35,7 @@ from jaxlaw.planning._frame import (
     law_inputs_of_each,
     losses_of,
     missing_draws_notes,
-    over_budgets,
+    over_rows,
     plan_answer,
     require_inputs,
     require_loss,
@@ -227,9 +227,9 @@ def frontier_savings(
         notes += _notes_of_both(both, {"C": end(budgets)}, {"C": end(spent)})
     said = "{compute} from scratch, loss {loss}: {saved} saved from a base"
     return plan_answer(
-        "frontier savings", over_budgets(table, said, both[1]), both[1], level=level,
+        "frontier savings", over_rows(table, said, both[1]), both[1], level=level,
         at={"C": spent.max() / both[1].scale("C")}, tables={"table": table},
-        notes=dict.fromkeys(notes),
+        notes=notes,
     )  # fmt: skip
 
 
@@ -406,8 +406,8 @@ def compute_multiplier(
     largest = {name: runs[name][0][budgets.argmax()] for name in ("N", "D")}
     said = "{compute}: the recipe is worth {multiplier} × the compute"
     return plan_answer(
-        "compute multiplier", over_budgets(table, said, source), source, level=level,
-        at={**reference, **largest}, tables={"table": table}, notes=dict.fromkeys(notes),
+        "compute multiplier", over_rows(table, said, source), source, level=level,
+        at={**reference, **largest}, tables={"table": table}, notes=notes,
     )  # fmt: skip
 
 

@@ -27,7 +27,6 @@ from jaxlaw._axes import (
 )
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import Between, ConfidenceLevel, checked
-from jaxlaw.errors import UsageError
 from jaxlaw.fitting import outside_range, runs_for
 from jaxlaw.planning._optimise import flops, log_tokens, losses_at
 from jaxlaw.planning.size_and_data import frontier, size_and_data
@@ -65,16 +64,11 @@ def isoloss(
         at: values of the law's other inputs.
         level: confidence level of the band.
 
-    Raises:
-        UsageError: ``computes`` are not in order.
-
     Example:
         >>> from jaxlaw import plots
         >>> plots.isoloss(jl.published()["hoffmann-2022"], (1e19, 1e23)).get_title()
         'contours of equal loss (nats)...'
     """
-    if not computes[0] < computes[1]:
-        raise UsageError(f"isoloss: computes is {computes}; give (least, largest) FLOPs")
     question = size_and_data(fit, at=at)
     source, cost = question.reference, question.given.cost
     ranges = {name: source.ranges.get(name, (np.nan, np.nan)) for name in ("N", "D")}
