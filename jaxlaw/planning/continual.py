@@ -153,7 +153,7 @@ class ContinualPretraining:
         pt = self.pretraining
         if not isinstance(pt, Pretraining):
             return pt
-        return _rates(pt, pt.peak, loss_potential * pt.peak)
+        return rates_of(pt, pt.peak, loss_potential * pt.peak)
 
     def schedule(self, **settings: float) -> Schedule:
         """Both phases as rates per step (the second alone without a pre-training)."""
@@ -161,7 +161,7 @@ class ContinualPretraining:
         before = run.base(run.loss_potential)
         last = UNKNOWN_BASE_RATE if before is None else float(before.rates[-1])
         peak = last if run.peak is None else run.peak
-        own = _rates(run, peak, run.final * peak, run.start)
+        own = rates_of(run, peak, run.final * peak, run.start)
         return for_unknown_base(own) if before is None else schedules.join(before, own)
 
 
@@ -175,7 +175,7 @@ def _check_phase(phase: Pretraining | ContinualPretraining) -> None:
         raise UsageError(f"steps is {phase.steps}, no more than the {phase.warmup} of the warmup")
 
 
-def _rates(phase: Any, peak: float, final: float, start: float = 0.0) -> Schedule:
+def rates_of(phase: Any, peak: float, final: float, start: float = 0.0) -> Schedule:
     """The rates of one phase at whole steps."""
     warmup = round(phase.warmup)
     options: dict[str, float] = {} if phase.shape == "constant" else {"final": final}
