@@ -70,16 +70,14 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
         UsageError: an input is missing, unknown or not a number of its domain.
     """
     law, given = source.law, given or {}
+    takes = [name for name in law.input_names if name not in free]
     for name in given:
-        if name in free:
-            raise UsageError(f"this plan searches {name} itself: leave it out of at=")
-        if name not in law.input_names:
+        if name not in takes:
             raise UsageError(
-                f"law {law.name} takes no input '{name}' here."
-                f"{nearest(name, [one for one in law.input_names if one not in free])}"
+                f"law {law.name} takes no input '{name}' here, beside what is searched."
+                f"{nearest(name, takes)}"
             )
-    missing = [name for name in law.input_names if name not in free and name not in given]
-    if missing:
+    if missing := [name for name in takes if name not in given]:
         raise UsageError(f"law {law.name} also needs {', '.join(missing)}; give it in at=")
     own = {}
     for spec in law.inputs:

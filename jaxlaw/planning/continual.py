@@ -65,7 +65,7 @@ _DOMAINS = {
     "steps": "positive", "peak": "positive", "warmup": "nonnegative", "start": "nonnegative",
     **dict.fromkeys(("decay", "final", "loss_potential", "replay"), "fraction"),
 }  # fmt: skip
-_TRADEOFF = tuple(np.linspace(0, 1, 21))  # weights λ1 along a trade-off
+_TRADEOFF = np.linspace(0, 1, 21)  # weights λ1 along a trade-off
 # Steps of an endless run: every power of its S1 has its limit to rounding, and S1² no overflow.
 _ENDLESS = 1e150
 
@@ -867,7 +867,7 @@ def continual_run(
             "final": last * best["peak"], "decay": best["decay"]}  # fmt: skip
     if shape == "cosine":
         del line["decay"]
-    columns = {"weight": np.array(_TRADEOFF), **{name: found[name][:, 1:] for name in _NUMBERS}}
+    columns = {"weight": _TRADEOFF, **{name: found[name][:, 1:] for name in _NUMBERS}}
     tables, beyond = {"table": losses.table(columns, level)}, math.nan
     if seen is not None:
         ends = seen.ends

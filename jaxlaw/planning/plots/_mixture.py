@@ -25,7 +25,6 @@ from jaxlaw._axes import (
 )
 
 _BEYOND = 0.15  # of the shares that were run: how far a curve goes on beyond them
-_UNKNOWN = (np.nan, np.nan)
 
 
 @picture("mixture")
@@ -90,7 +89,8 @@ def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
     ax.set_xlim(right=1)
     finish(ax, "domain share r_d, all of the domain's tokens used", "domain loss (nats)",
            end_labels=[end])  # fmt: skip
-    stripe_outside(ax, *plan.facts.get("tried", _UNKNOWN))
+    if "tried" in plan.facts:
+        stripe_outside(ax, *plan.tried)
     return ax
 
 
