@@ -290,9 +290,10 @@ def unit_of(source: Draws, name: str, noun: str | None = None) -> tuple[str, flo
             whose unit it has, or what it is measured in; that of the name if None.
     """
     inputs = source.fit.input_units()
-    if (counted := name if noun is None else noun) in inputs:
-        return inputs[counted]
-    noun = UNITS.get(name.partition("[")[0], "") if noun is None else noun
+    if noun is None:
+        noun = name if name in inputs else UNITS.get(name.partition("[")[0], "")
+    if noun in inputs:
+        return inputs[noun]
     if noun == TARGET:
         return source.fit.target_unit, 1.0
     counted = {"parameters": "N", "tokens": "D"}.get(noun)
