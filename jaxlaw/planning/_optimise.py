@@ -43,6 +43,7 @@ from jaxlaw.planning._frame import (
     Inputs,
     checked_compute,
     checked_input,
+    in_unit_of_runs,
     law_inputs_of_each,
     losses_of,
     require_loss,
@@ -1091,9 +1092,10 @@ def searched_ranges(
             raise UsageError(message + "; optimal_weights searches all shares" * bool(spec.mixture))
         what = f"{argument} of {name}"
         own = tuple(
-            None if x is None else checked_input(source, name, x, spec.domain, what)
+            None if x is None
+            else checked_number(what, in_unit_of_runs(source, name, x), spec.domain, unit)
             for x in given or (None, None)
-        )
+        )  # fmt: skip
         known = name in SEARCH_LIMITS or spec.domain == "fraction"
         if name in SEARCH_LIMITS:
             ends = [x / scale for x in SEARCH_LIMITS[name]]
