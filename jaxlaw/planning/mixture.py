@@ -19,7 +19,7 @@ from jaxlaw._quantities import SHARE, Amount, checked_number, written
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import read_columns, refuse_rows
-from jaxlaw.errors import DataError, UsageError
+from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws import Law, mixing
 from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import AtMost
@@ -559,9 +559,10 @@ def _numbers_by_name(
     numbers |= {name: checked_number(f"{what} of {name}", x, domain) for name, x in given.items()}
     if {*numbers} != {*names} or not any(numbers.values()):
         each = "each of " if default is None else ""
+        meant = [nearest(name, names) for name in given if name not in names]
         raise UsageError(
             f"{what} names {', '.join(given) or 'nothing'}: give {each}{', '.join(names)} a "
-            "number, and not all of them 0",
+            f"number, and not all of them 0.{''.join(meant)}",
             argument=what,
             value=given,
         )
