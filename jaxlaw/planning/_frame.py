@@ -36,7 +36,9 @@ from jaxlaw.uncertainty import Draws, interval_columns, intervals
 #: than 2 where its interval was wider, and one in 25 where it was not; it held the truth in both.
 _LOOSE, _SIZES = 10.0, ("N", "D", "compute")
 MOST_ABOVE = 0.75  # share of normal draws whose loss is above the fit's
+_SAID = (OWN_FLOPS, LOOSE_FIT)  # notes of a fit that are repeated in full
 MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads
+_NONE: Mapping[str, Any] = MappingProxyType({})
 Inputs = Mapping[str, Any] | None  # what ``at=`` of a plan is
 
 
@@ -54,9 +56,7 @@ def require_inputs(source: Draws, *names: str) -> None:
 def require_loss(source: Draws) -> None:
     """Refuse a law whose target is not better when low: a score, or a learning rate."""
     law = source.law
-    if law.better == "high":
-        raise UsageError(f"law {law.name} predicts a score, which is better when high")
-    if law.better == "neither":
+    if law.better != "low":
         raise UsageError(
             f"law {law.name} predicts {law.target}, and this plan is of a loss; predict says what "
             "it is for a run"
@@ -70,31 +70,21 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
         UsageError: an input is missing, unknown or not a number of its domain.
     """
     law, given = source.law, given or {}
+    takes = [name for name in law.input_names if name not in free]
     for name in given:
-        if name in free:
-            raise UsageError(f"this plan searches {name} itself: leave it out of at=")
-        if name not in law.input_names:
+        if name not in takes:
             raise UsageError(
-                f"law {law.name} takes no input '{name}' here."
-                f"{nearest(name, [one for one in law.input_names if one not in free])}"
+                f"law {law.name} takes no input '{name}' here, beside what is searched."
+                f"{nearest(name, takes)}"
             )
-    missing = [name for name in law.input_names if name not in free and name not in given]
-    if missing:
-        settings = {spec.name for spec in law.inputs if spec.domain == "positive"} & {*missing}
-        also = ", or search it with N and D by optimal_inputs(…, compute=…)"
-        also *= bool(settings) and {"N", "D"} <= {*free}
-        raise UsageError(f"law {law.name} also needs {', '.join(missing)}; give it in at={also}")
-    given = {
-        spec.name: float(spec.codes(given[spec.name])) if spec.levels else given[spec.name]
-        for spec in law.inputs
-        if spec.name in given
-    }
-    given = {name: in_unit_of_runs(source, name, value) for name, value in given.items()}
+    if missing := [name for name in takes if name not in given]:
+        raise UsageError(f"law {law.name} also needs {', '.join(missing)}; give it in at=")
+    own = {}
     for spec in law.inputs:
-        if spec.name in given:
+        if (name := spec.name) in given:
+            value = float(spec.codes(given[name])) if spec.levels else given[name]
             domain = "nonnegative" if spec.mixture else spec.domain
-            unit = source.units[spec.name] if domain == "fraction" else 1.0
-            checked_number(spec.name, given[spec.name], domain, unit)
+            own[name] = checked_input(source, name, value, domain) * source.units[name]
     held = [name for name in law.shares if name in given]
     if held and len(held) < len(law.shares):
         raise UsageError(
@@ -102,7 +92,6 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
             f"caps={{'{held[0]}': …}} limits it",
             argument=held[0],
         )
-    own = {name: float(value) * source.units[name] for name, value in given.items()}
 
     def not_whole(_: Any, total: Any, remedy: str) -> UsageError:
         return UsageError(
@@ -146,7 +135,8 @@ def checked_input(
     source: Draws, name: str, value: Any, domain: str = "positive", what: str = ""
 ) -> float:
     """A number, or ``"70B"``, of an input in the unit of the runs; raises UsageError."""
-    return checked_number(what or name, in_unit_of_runs(source, name, value, what), domain)
+    unit = source.units[name] if domain == "fraction" else 1.0
+    return checked_number(what or name, in_unit_of_runs(source, name, value, what), domain, unit)
 
 
 def checked_compute(value: Any) -> float:
@@ -155,37 +145,6 @@ def checked_compute(value: Any) -> float:
     if isinstance(value, str) and says_unit(value) and "flop" not in value.lower():
         raise UsageError(f"compute is {value!r}; write FLOPs as 1e21 or '1e21 FLOPs'")
     return checked_number("compute", number)
-
-
-def numbers_by_name(
-    names: Sequence[str], given: Mapping[str, float], what: str, default: Any = None,
-    domain: str = "nonnegative",
-) -> np.ndarray:  # fmt: skip
-    """(k,) numbers, not negative, of an argument that maps names to them.
-
-    Args:
-        names: names that it may have.
-        given: name → number.
-        what: the argument, for messages.
-        default: (k,) numbers of names that are not given; None where all are to be.
-        domain: domain of the numbers.
-
-    Raises:
-        UsageError: another name, a name that is left out, a number outside the domain, or nothing
-            but 0.
-    """
-    numbers = {} if default is None else dict(zip(names, default, strict=True))
-    numbers |= {name: checked_number(f"{what} of {name}", x, domain) for name, x in given.items()}
-    missing = [name for name in names if name not in numbers]
-    if unknown := [name for name in given if name not in names]:
-        message = f"'{unknown[0]}' is none of {', '.join(names)}.{nearest(unknown[0], names)}"
-    elif missing:
-        message = f"it does not name {', '.join(missing)}: give each a number, 0 for none"
-    elif not any(numbers.values()):
-        message = "they are all 0"
-    else:
-        return np.array([numbers[name] for name in names], float)
-    raise UsageError(f"{what}: {message}", argument=what, value=given)
 
 
 def fewest_degrees(sources: Sequence[Draws]) -> float:
@@ -253,39 +212,28 @@ def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> l
     return [Note("draws-disagree", "warning", message)]
 
 
-def source_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
-    """Where an answer (in the user's units) is outside the fitted range; the fit's own warnings."""
-    notes = range_notes(source, what, **at)
-    said = (OWN_FLOPS, LOOSE_FIT)
-    notes += [note for note in source.warnings if note.code in said]
-    if warnings := [note for note in source.warnings if note.code not in said]:
-        codes = ", ".join(dict.fromkeys(note.code for note in warnings))
-        severity = "error" if any(n.severity == "error" for n in warnings) else "warning"
-        of = f" of the {what} loss" if what else ""
-        message = f"the fit{of} has warnings, which its own notes explain: {codes}"
-        notes.append(Note("doubtful-fit", severity, message))
-    return notes
+def source_notes(source: Draws, what: str = "", /, **at: Any) -> list[Note]:
+    """Where an answer (in the user's units), or some of (K,) runs, is outside the fitted range.
 
-
-def range_notes(source: Draws, what: str = "", /, **at: Any) -> list[Note]:
-    """Where an answer (in the user's units), or some of (K,) runs, is outside the fitted range."""
-    numbers = inputs_as_numbers(source, at)
+    And the fit's own warnings.
+    """
+    numbers, ranges = inputs_as_numbers(source, at), source.ranges
     of, notes = f" of the {what} loss" if what else "", []
-    unknown = [n for n in numbers if np.isnan(source.ranges.get(n, (0.0, 0.0))).any()]
+    unknown = [name for name in numbers if np.isnan(ranges.get(name, 0.0)).any()]
     known = {
         name: value
         for name, value in numbers.items()
-        if name in source.ranges and name not in unknown and np.isfinite(value).any()
+        if name in ranges and name not in unknown and np.isfinite(value).any()
     }
-    ranges, joint, units = source.ranges, source.joint, source.fit.input_units()
-    flags = outside_range(ranges, joint, known)
+    flags = outside_range(ranges, source.joint, known)
     outside = np.asarray(sum(map(np.asarray, flags.values())))
     beyond = [label for label, flag in flags.items() if np.any(flag)]
     if beyond and outside.ndim:
         message = f"{np.sum(outside > 0)} of {outside.size} runs lie outside the fitted range of "
         notes.append(Note("extrapolation", "warning", message + " or ".join(beyond)))
     elif beyond:
-        texts = (range_message(label, ranges, joint, known, units) for label in beyond)
+        units = source.fit.input_units()
+        texts = (range_message(label, ranges, source.joint, known, units) for label in beyond)
         message = f"outside the fitted range{of}: {', '.join(texts)}; an extrapolation"
         notes.append(Note("extrapolation", "warning", message))
     if unknown:  # of published coefficients
@@ -294,6 +242,12 @@ def range_notes(source: Draws, what: str = "", /, **at: Any) -> list[Note]:
             "extrapolation is unknown"
         )
         notes.append(Note("range-unknown", "warning", message))
+    notes += [note for note in source.warnings if note.code in _SAID]
+    if warnings := [note for note in source.warnings if note.code not in _SAID]:
+        codes = ", ".join(dict.fromkeys(note.code for note in warnings))
+        severity = "error" if any(n.severity == "error" for n in warnings) else "warning"
+        message = f"the fit{of} has warnings, which its own notes explain: {codes}"
+        notes.append(Note("doubtful-fit", severity, message))
     return notes
 
 
@@ -312,8 +266,17 @@ def inputs_as_numbers(source: Draws, at: Mapping[str, Any]) -> dict[str, Any]:
 
 #: What a quantity or column of a plan counts, where it is no input of the law.
 UNITS = {
-    "N": "parameters", "D": "tokens", "U": "tokens", "tokens": "tokens", "compute": "FLOPs",
-    "loss": TARGET, "r": SHARE, "saved": SHARE,
+    name: unit
+    for unit, names in {
+        "parameters": "N", "FLOPs": "compute continual_compute", "nats": "kl",
+        "tokens": "D U tokens scratch_D transferred interior_below corpus_tokens batch_tokens",
+        "steps": "steps best_steps step decay_start decay_end", "batch": "best_batch",
+        "lr": "best_lr",
+        SHARE: "r saved share change natural cap replay loss_potential decay overhead",
+        TARGET: "loss domain_loss general_loss loss_alone loss_pt loss_cpt change_pt change_cpt "
+        "limit gain_natural gain_observed objective weighted start rise critical_point regret",
+    }.items()
+    for name in names.split()
 }  # fmt: skip
 
 
@@ -327,9 +290,10 @@ def unit_of(source: Draws, name: str, noun: str | None = None) -> tuple[str, flo
             whose unit it has, or what it is measured in; that of the name if None.
     """
     inputs = source.fit.input_units()
-    if (counted := name if noun is None else noun) in inputs:
-        return inputs[counted]
-    noun = UNITS.get(name, "") if noun is None else noun
+    if noun is None:
+        noun = name if name in inputs else UNITS.get(name.partition("[")[0], "")
+    if noun in inputs:
+        return inputs[noun]
     if noun == TARGET:
         return source.fit.target_unit, 1.0
     counted = {"parameters": "N", "tokens": "D"}.get(noun)
@@ -338,10 +302,10 @@ def unit_of(source: Draws, name: str, noun: str | None = None) -> tuple[str, flo
 
 
 def plan_answer(
-    kind: str, sentence: str, source: Draws, values: Mapping[str, Any] = MappingProxyType({}), *,
+    kind: str, sentence: str, source: Draws, values: Mapping[str, Any] = _NONE, *,
     level: float, at: Inputs = None, given: Collection[str] = (), degrees: float | None = None,
-    units: Mapping[str, str] = MappingProxyType({}), tables: Mapping[str, Any] | None = None,
-    facts: Mapping[str, Any] = MappingProxyType({}), notes: Sequence[Note] = (), **more: Any,
+    units: Mapping[str, str] = _NONE, tables: Mapping[str, Any] = _NONE,
+    facts: Mapping[str, Any] = _NONE, notes: Sequence[Note] = (), **more: Any,
 ) -> Answer:  # fmt: skip
     """The answer of a plan: numbers with intervals and units, and how far it is from the runs.
 
@@ -363,27 +327,26 @@ def plan_answer(
         **more: other fields of the answer.
     """
     at, degrees = at or {}, source.degrees if degrees is None else degrees
-    quantities = {}
-    for name, column in values.items():
-        column = np.atleast_1d(np.asarray(column, float))
-        draws = column[1:] if len(column) > 1 else None
-        bounds = (math.nan, math.nan)
-        if draws is not None and name not in given:
-            bounds = intervals({name: column}, level, degrees).get(name, bounds)
-        unit = unit_of(source, name, units.get(name, units.get(name.partition("[")[0])))
-        quantities[name] = Quantity(float(column[0]), *unit, *map(float, bounds), draws)
-    tables = dict(tables or {})
-    columns = {str(column) for table in tables.values() for column in table}
+    columns = {name: np.atleast_1d(np.asarray(x, float)) for name, x in values.items()}
+    found = {name: column for name, column in columns.items() if name not in given}
+    bounds, tables = intervals(found, level, degrees), dict(tables)
+    quantities = {
+        name: Quantity(
+            float(column[0]), *unit_of(source, name, units.get(name)),
+            *bounds.get(name, (math.nan, math.nan)), column[1:] if len(column) > 1 else None,
+        )
+        for name, column in columns.items()
+    }  # fmt: skip
+    names = {str(column) for table in tables.values() for column in table}
     known = inputs_as_numbers(source, at)
     labels = {x.name: str(at[x.name]) for x in source.law.inputs if x.levels and x.name in at}
     point = {n: labels.get(n) or float(known.get(n, math.nan)) for n in source.law.input_names}
     whole = all(isinstance(x, str) or math.isfinite(x) for x in point.values())
     forecast = {"forecast": True} if source.noise > 0 else {}
-    sizes = {name: [(one.low, one.high)] for name, one in quantities.items() if name in _SIZES}
+    ends = [(name, one.low, one.high) for name, one in quantities.items()]
     for table in tables.values():
-        of_rows = [name for name in _SIZES if f"{name}_low" in table]
-        sizes |= {n: table[[f"{n}_low", f"{n}_high"]].to_numpy() for n in of_rows}
-    wide = [name for name, rows in sizes.items() if any(high > _LOOSE * low for low, high in rows)]
+        ends += [(n, table[f"{n}_low"], table[f"{n}_high"]) for n in table if f"{n}_low" in table]
+    wide = [n for n, low, high in ends if n in _SIZES and np.any(high > _LOOSE * low)]
     if wide and not forecast and all(note.code != LOOSE_FIT for note in notes):
         message = (
             f"the interval of {' and '.join(wide)} spans more than a factor of {_LOOSE:g}: a "
@@ -392,22 +355,22 @@ def plan_answer(
         notes = (Note(LOOSE_FIT, "warning", message), *notes)
     return Answer(
         kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,
-        units={name: unit_of(source, name, units.get(name)) for name in columns},
+        units={name: unit_of(source, name, units.get(name)) for name in names},
         facts={**facts, **forecast}, beyond=source.fit.times_beyond(known),
-        point=point if whole else {}, notes=tuple(notes), **more,
+        point=point if whole else {}, notes=tuple(dict.fromkeys(notes)), **more,
     )  # fmt: skip
 
 
-def over_budgets(table: pd.DataFrame, form: str, source: Draws) -> str:
+def over_rows(table: pd.DataFrame, form: str, source: Draws) -> str:
     """A sentence for the least and the largest of several budgets; empty where all are unknown.
 
     Args:
-        table: a row a budget, with a column ``compute``.
+        table: a row a budget, or weight, which is its first column.
         form: the sentence, with names of columns in braces.
         source: law with the units of its runs.
     """
     names = re.findall(r"{(\w+)}", form)
-    known = table[~table[names].isna().any(axis=1)].sort_values("compute")
+    known = table[~table[names].isna().any(axis=1)].sort_values(table.columns[0])
     ends = known.iloc[[0, -1] if len(known) > 1 else slice(None)].to_dict("records")
     texts = ({n: written(row[n], *unit_of(source, n)) for n in names} for row in ends)
     return "; ".join(form.format(**row) for row in texts)

@@ -1018,6 +1018,10 @@ def question_of(
     if len(free) > max(GRIDS):
         raise UsageError(f"{len(free)} inputs are searched; {max(GRIDS)} are the most")
 
+    tried = (math.nan, math.nan)
+    if both:
+        ratio = source.scale("D") / source.scale("N")
+        tried = np.log(np.multiply(source.joint.get("D/N", tried), ratio))
     log_corpus, words, epochs = _corpus_limit(source, corpus, held, over)
     shared = bool(words) and {"D", "r"} <= {*ranges}
     if words and not shared:  # what the corpus cuts off a coordinate is its end
@@ -1040,7 +1044,7 @@ def question_of(
         open={name: span.open for name, span in ranges.items()}, held=held, others=tuple(others),
         cost=total_cost(counted and counted.cost, source, counted and counted.served_tokens),
         log_C=math.inf if budget is None else math.log(checked_compute(budget.compute)),
-        log_corpus=log_corpus, tried=tried_ratios(source) if both else (math.nan, math.nan),
+        log_corpus=log_corpus, tried=tuple(map(float, tried)),
         targets=tuple(checked_number("loss of AtMost", one.loss, "real") for one in limited),
     )  # fmt: skip
     its_own = sources[len(sources) - len(limited) :]
@@ -1073,7 +1077,11 @@ def searched_ranges(
     """From where to where inputs are searched: by the user, else by the search or the runs."""
     specs, ranges = {spec.name: spec for spec in source.law.inputs}, {}
     if not over:
-        raise UsageError(f"{argument} names no input; name one or more that are searched")
+        raise UsageError(
+            f"{argument}: name the inputs that are searched; law {source.law.name} takes "
+            f"{', '.join(specs)}",
+            argument=argument,
+        )
     for name, given in over.items():
         if name not in specs:
             message = f"law {source.law.name} takes no input '{name}'.{nearest(name, specs)}"
@@ -1148,13 +1156,6 @@ def _corpus_limit(
         raise UsageError(f"a Corpus limits {' and '.join(limited)}: search one, with over=")
     tokens = checked_input(source, "D", corpus.tokens, what="tokens of Corpus") * most
     return math.log(tokens * source.scale("D")), f"{'·'.join(limited)} ≤ {tokens:g}", None
-
-
-def tried_ratios(source: Draws) -> tuple[float, float]:
-    """Logarithms of the least and largest D/N of the runs, raw; NaN where they are unknown."""
-    ratios = np.array(source.joint.get("D/N", (math.nan, math.nan)))
-    low, high = np.log(ratios * source.scale("D") / source.scale("N"))
-    return float(low), float(high)
 
 
 def epochs_notes(

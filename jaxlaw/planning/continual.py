@@ -24,8 +24,7 @@ from jaxlaw._answer import Answer, Tables
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import SHARE, Amount, checked_number, exponential, in_unit, written
-from jaxlaw._result import TARGET
+from jaxlaw._quantities import Amount, checked_number, exponential, in_unit, written
 from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.data import (
     AREAS,
@@ -45,6 +44,7 @@ from jaxlaw.planning._frame import (
     fewest_degrees,
     law_inputs_of_each,
     missing_draws_notes,
+    over_rows,
     plan_answer,
     source_notes,
     table_of,
@@ -61,18 +61,11 @@ Shape = Literal["wsd", "cosine", "linear", "constant"]
 _LOGARITHMIC = ("peak", "steps")
 _CORPORA = {"pt": "general", "cpt": "domain"}  # as in names, and as in loss curves
 _LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in _CORPORA)
-_UNITS = {
-    "loss_potential": SHARE, "replay": SHARE, "decay": SHARE, "steps": "steps",
-    "batch_tokens": "tokens",
-    **dict.fromkeys(
-        (*_LOSSES, "objective", "weighted", "start", "limit", "rise", "critical_point"), TARGET
-    ),
-}  # fmt: skip
 _DOMAINS = {
     "steps": "positive", "peak": "positive", "warmup": "nonnegative", "start": "nonnegative",
     **dict.fromkeys(("decay", "final", "loss_potential", "replay"), "fraction"),
 }  # fmt: skip
-_TRADEOFF = tuple(np.linspace(0, 1, 21))  # weights λ1 along a trade-off
+_TRADEOFF = np.linspace(0, 1, 21)  # weights λ1 along a trade-off
 # Steps of an endless run: every power of its S1 has its limit to rounding, and S1² no overflow.
 _ENDLESS = 1e150
 
@@ -160,7 +153,7 @@ class ContinualPretraining:
         pt = self.pretraining
         if not isinstance(pt, Pretraining):
             return pt
-        return _rates(pt, pt.peak, loss_potential * pt.peak)
+        return rates_of(pt, pt.peak, loss_potential * pt.peak)
 
     def schedule(self, **settings: float) -> Schedule:
         """Both phases as rates per step (the second alone without a pre-training)."""
@@ -168,7 +161,7 @@ class ContinualPretraining:
         before = run.base(run.loss_potential)
         last = UNKNOWN_BASE_RATE if before is None else float(before.rates[-1])
         peak = last if run.peak is None else run.peak
-        own = _rates(run, peak, run.final * peak, run.start)
+        own = rates_of(run, peak, run.final * peak, run.start)
         return for_unknown_base(own) if before is None else schedules.join(before, own)
 
 
@@ -182,7 +175,7 @@ def _check_phase(phase: Pretraining | ContinualPretraining) -> None:
         raise UsageError(f"steps is {phase.steps}, no more than the {phase.warmup} of the warmup")
 
 
-def _rates(phase: Any, peak: float, final: float, start: float = 0.0) -> Schedule:
+def rates_of(phase: Any, peak: float, final: float, start: float = 0.0) -> Schedule:
     """The rates of one phase at whole steps."""
     warmup = round(phase.warmup)
     options: dict[str, float] = {} if phase.shape == "constant" else {"final": final}
@@ -379,8 +372,7 @@ class _Losses(NamedTuple):
         """As :func:`plan_answer`, of a run that is no point of the laws' own inputs."""
         source = self.sources[0]
         answer = plan_answer(
-            kind, sentence, source, dict(values), units=_UNITS,
-            degrees=fewest_degrees(self.sources), **more,
+            kind, sentence, source, dict(values), degrees=fewest_degrees(self.sources), **more,
         )  # fmt: skip
         if beyond is None:  # notes say where it leaves the fitted ranges, as far as they are known
             beyond = source.fit.times_beyond(dict.fromkeys(source.ranges, 1.0))
@@ -459,9 +451,7 @@ def _ends(laws: Any, layout: Layout, params: Any, numbers: Any, inputs: Any, at:
 _compiled_losses = compiled(static_argnames=("laws", "layout"))(_ends)
 
 
-def _both(row: pd.Series) -> str:
-    old_loss, new_loss = (written(row[name], "nats") for name in ("loss_pt", "loss_cpt"))
-    return f"{old_loss} on the old corpus and {new_loss} on the new one"
+_BOTH = "{loss_pt} on the old corpus and {loss_cpt} on the new one"
 
 
 @checked
@@ -512,7 +502,8 @@ def final_losses(
     table = losses.table(points | losses.named(points), level)
     lowest = "lowest " * (len(table) > 1)
     return losses.answer(
-        "final losses", f"{lowest}losses {_both(table[['loss_pt', 'loss_cpt']].min())}",
+        "final losses",
+        over_rows(table.min().to_frame().T, f"{lowest}losses {_BOTH}", losses.sources[0]),
         level=level, tables={"table": table}, notes=losses.notes(points),
     )  # fmt: skip
 
@@ -591,10 +582,9 @@ def optimal_training(
     if np.ndim(weight):
         columns = {name: found[name] for name in (*names, *_LOSSES, "objective")}
         table = losses.table({"weight": np.asarray(weight, float), **columns}, level)
-        ends = table.iloc[[0, -1] if len(table) > 1 else [0]]
         return losses.answer(
             "tradeoff curve",
-            "; ".join(f"weight {row['weight']:g}: {_both(row)}" for _, row in ends.iterrows()),
+            over_rows(table, f"weight {{weight}}: {_BOTH}", losses.sources[0]),
             level=level, tables={"table": table}, notes=notes, facts=facts,
         )  # fmt: skip
     values = {name: found[name][:, 0] for name in (*SETTINGS, *_LOSSES, "objective")}
@@ -602,8 +592,7 @@ def optimal_training(
     peak = "" if np.isnan(values["peak"][0]) else ", peak LR {peak}"
     return losses.answer(
         "optimal training",
-        f"weight {weight:g} of the old loss: replay {{replay}}{peak}, {{steps}}; losses {{loss_pt}}"
-        " on the old corpus and {loss_cpt} on the new one",
+        f"weight {weight:g} of the old loss: replay {{replay}}{peak}, {{steps}}; losses {_BOTH}",
         {"weight": weight, **values}, given=[name for name in SETTINGS if name not in names],
         level=level, notes=[*limits, *notes, *missing_draws_notes(values["objective"], "optimum")],
         facts=facts,
@@ -878,7 +867,7 @@ def continual_run(
             "final": last * best["peak"], "decay": best["decay"]}  # fmt: skip
     if shape == "cosine":
         del line["decay"]
-    columns = {"weight": np.array(_TRADEOFF), **{name: found[name][:, 1:] for name in _NUMBERS}}
+    columns = {"weight": _TRADEOFF, **{name: found[name][:, 1:] for name in _NUMBERS}}
     tables, beyond = {"table": losses.table(columns, level)}, math.nan
     if seen is not None:
         ends = seen.ends
@@ -896,8 +885,7 @@ def continual_run(
         low, high = as_good(
             weight * each[0] + (1 - weight) * each[1], np.searchsorted(points, best[name]), noise
         )
-        unit = batch if name == "steps" else 1.0
-        said = "tokens" if name == "steps" else name
+        said, unit = ("tokens", batch) if name == "steps" else (name, 1.0)
         flat[said] = float(points[low] * unit), float(points[high] * unit)
     falling = "falling all the way" if best["decay"] > _ALL else "falling over its last {decay}"
     paid = f"{written(best['steps'] * batch, 'tokens')} ({best['steps']:,.0f} steps)"
@@ -911,10 +899,10 @@ def continual_run(
             "binding": binding, "searched": limits,
             "schedule": f"{shape}:" + ",".join(f"{name}={x:.6g}" for name, x in line.items()),
         },
-        notes=dict.fromkeys((
-            *edges, *losses.notes({name: np.array([value]) for name, value in best.items()}),
+        notes=[
+            *edges, *losses.notes({name: found[name][0, :1] for name in SEARCHED}),
             *missing_draws_notes(values["weighted"], "optimum"),
-        )),
+        ],
         flat=flat, beyond=beyond,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ Que 2024, §4.3, usages 1 and 2, and App. G.1 and G.2.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,11 +16,10 @@ import numpy as np
 
 from jaxlaw._answer import Answer, Tables
 from jaxlaw._quantities import SHARE, Amount, checked_number, written
-from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import read_columns, refuse_rows
-from jaxlaw.errors import DataError, UsageError
+from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws import Law, mixing
 from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import AtMost
@@ -30,7 +29,6 @@ from jaxlaw.planning._frame import (
     law_inputs,
     losses_of,
     missing_draws_notes,
-    numbers_by_name,
     plan_answer,
     require_inputs,
     source_notes,
@@ -49,12 +47,6 @@ from jaxlaw.uncertainty import LEVEL, Draws, as_draws, intervals
 
 CURVE = 101  # points of a curve over shares
 LEAST = 1e-6  # share; an optimum there is none
-_UNITS = {
-    "share": SHARE, "domain_loss": TARGET, "general_loss": TARGET, "change": SHARE,
-    "limit": TARGET, "loss_alone": TARGET, "interior_below": "tokens", "corpus_tokens": "tokens",
-    "weight": SHARE, "natural": SHARE, "cap": SHARE, "kl": "nats", "gain_natural": TARGET,
-    "gain_observed": TARGET, "loss": TARGET,
-}  # fmt: skip
 
 
 def _tried(source: Draws) -> dict[str, list[float]]:
@@ -164,7 +156,7 @@ def optimal_mixture(
         "mixture",
         "{share} of the domain: its loss {domain_loss}, the general loss {general_loss}, "
         f"{sign}{written(first['change'], SHARE)} from its start",
-        of_domain, values, level=level, at=at_r, degrees=degrees, units=_UNITS,
+        of_domain, values, level=level, at=at_r, degrees=degrees,
         facts={"binding": {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}.get(r_d, kept), **_tried(of_domain)},
         flat=flat, notes=[*notes, *missing_draws_notes(values["share"], "allowed share")],
         curves={"curve": table_of(curve, level, degrees)},
@@ -220,7 +212,7 @@ def critical_ratio(
     return plan_answer(
         "critical ratio", "{share} of the general corpus: its loss {loss}", source,
         {"share": share, "loss": losses_of(source, r=share, **others)}, level=level, at=there,
-        units=_UNITS, facts={"binding": "r_g ≥ 0" if share[0] == 0 else "general loss"},
+        facts={"binding": "r_g ≥ 0" if share[0] == 0 else "general loss"},
         notes=notes,
     )  # fmt: skip
 
@@ -300,7 +292,7 @@ def optimal_mixture_data_limited(
         return {"curve": table_of({"share": r, "loss": losses}, level, source.degrees)}
 
     return plan_answer(
-        "limited mixture", sentence, source, values, level=level, at=there, units=_UNITS,
+        "limited mixture", sentence, source, values, level=level, at=there,
         facts={"binding": bound, **_tried(source)}, notes=notes, curves=curves,
     )  # fmt: skip
 
@@ -412,10 +404,10 @@ def optimal_weights(
     shares, every = _losses_of_shares(fits, at)
     source, names = every[0].source, list(fits)
     degrees = fewest_degrees([one.source for one in every])
-    weights = numbers_by_name(names, targets or dict.fromkeys(names, 1.0), "targets")
+    weights = _numbers_by_name(names, targets or dict.fromkeys(names, 1.0), "targets")
     weights = weights / weights.sum()
     if natural is not None:
-        natural = numbers_by_name(shares, natural, "natural")
+        natural = _numbers_by_name(shares, natural, "natural")
         natural = natural / natural.sum()
     if max_kl is not None and (natural is None or not max_kl > 0):
         raise UsageError("max_kl is positive, and needs natural=, the mixture it is counted from")
@@ -428,7 +420,7 @@ def optimal_weights(
                 tried[k] = min(tried[k], high) if high > 0 else tried[k]
                 # Above 0 where the law is infinite without this corpus.
                 least[k] = max(least[k], _LEAST * spec.above_zero)
-    cap = numbers_by_name(shares, caps, "caps", tried, domain="fraction")
+    cap = _numbers_by_name(shares, caps, "caps", tried, domain="fraction")
     if cap.sum() < 1 - _KEPT:
         raise UsageError(
             f"caps add up to {cap.sum():.4g}: shares below them cannot add up to 1. A corpus that "
@@ -548,9 +540,33 @@ def optimal_weights(
     return plan_answer(
         "optimal weights", f"{', '.join(largest)}: loss {{loss}}{''.join(gains)}", source, values,
         level=level, at=points[0], degrees=degrees, tables={"table": table},
-        units={name: unit for name, unit in _UNITS.items() if name != "share"},
-        notes=tuple(dict.fromkeys(notes)),
+        units={"share": "", "weight": SHARE},
+        notes=notes,
     )  # fmt: skip
+
+
+def _numbers_by_name(
+    names: Sequence[str], given: Mapping[str, float], what: str, default: Any = None,
+    domain: str = "nonnegative",
+) -> np.ndarray:  # fmt: skip
+    """(k,) numbers of an argument that maps names to them; ``default`` of those not given.
+
+    Raises:
+        UsageError: another name, one that is left out without a default, a number outside the
+            domain, or nothing but 0.
+    """
+    numbers = {} if default is None else dict(zip(names, default, strict=True))
+    numbers |= {name: checked_number(f"{what} of {name}", x, domain) for name, x in given.items()}
+    if {*numbers} != {*names} or not any(numbers.values()):
+        each = "each of " if default is None else ""
+        meant = [nearest(name, names) for name in given if name not in names]
+        raise UsageError(
+            f"{what} names {', '.join(given) or 'nothing'}: give {each}{', '.join(names)} a "
+            f"number, and not all of them 0.{''.join(meant)}",
+            argument=what,
+            value=given,
+        )
+    return np.array([numbers[name] for name in names], float)
 
 
 def _losses_of_shares(

@@ -13,6 +13,7 @@ and its depth.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
@@ -39,6 +40,7 @@ from jaxlaw.planning.continual import (
     final_areas,
     layout_of,
     predicted,
+    rates_of,
 )
 from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import LEVEL, as_draws
@@ -165,9 +167,7 @@ def optimal_schedule(
     # 2. Beside the usual ones: areas as any schedule's, and what the laws say of them.
     each = {"optimal": falls.schedule(found[0])}
     for name in ("wsd", "linear", "cosine", "constant"):
-        end = {} if name == "constant" else {"final": floor}
-        usual = getattr(schedules, name)(peak, steps - warmup, **end)
-        each[name] = schedules.warmup(usual, warmup, start) if warmup else usual
+        each[name] = rates_of(dataclasses.replace(run, shape=name), peak, floor, start)
     ends = pd.concat(
         pd.DataFrame(areas_along(
             one if after is None else schedules.join(after, one),
@@ -209,10 +209,7 @@ def optimal_schedule(
         f"({comparison['schedule'][usual.idxmin()]}): the fall begins after {{decay_start}} and "
         "ends after {decay_end}",
         sources[0], values, level=level, degrees=fewest_degrees(sources),
-        units={
-            **dict.fromkeys(("regret", *comparison.filter(like="loss")), TARGET),
-            **dict.fromkeys(("decay_start", "decay_end", "step"), "steps"),
-        },
+        units=dict.fromkeys(comparison.filter(like="loss"), TARGET),
         tables={
             "schedule": pd.DataFrame({"step": np.arange(1, steps + 1), "lr": rates.rates}),
             "comparison": comparison,
@@ -300,16 +297,13 @@ class _Falls(NamedTuple):
     def schedule(self, point: np.ndarray) -> Schedule:
         """The schedule of a point (3,)."""
         lines, warmup, start = self.lines(point), int(self.run.warmup), self.run.start
-        free, before = [], lines[0][1]
-        for steps, rate in lines:
-            free.append(before + (rate - before) * np.arange(1, steps + 1) / max(steps, 1))
-            before = rate
         # The warm-up is a straight line to the first free rate, which is its last step.
-        free = np.concatenate([[lines[0][1]] * bool(warmup), *free])
+        counts, ends = zip((warmup, lines[0][1]), *lines, strict=True)
+        knots = np.cumsum([0, *counts])
+        rates = np.interp(np.arange(1, self.run.steps + 1), knots, [start, *ends])
         # Rounding must not carry a rate past a limit, or make one rise.
-        free = np.minimum.accumulate(np.clip(free, self.floor, self.run.peak))
-        way = np.arange(1, warmup) / max(warmup, 1)
-        rates = np.concatenate([start * (1 - way) + free[0] * way, free])
+        free = rates[max(warmup - 1, 0) :]
+        free[:] = np.minimum.accumulate(np.clip(free, self.floor, self.run.peak))
         return Schedule(rates, start if warmup else float(free[0]), None, "optimal")
 
 

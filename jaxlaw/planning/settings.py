@@ -15,7 +15,6 @@ import pandas as pd
 
 from jaxlaw._answer import Answer, Tables
 from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, times, written
-from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.data import read_runs
@@ -131,9 +130,8 @@ def minimise(
         given=[name for name, column in values.items() if np.ptp(column) <= SAME * abs(column[0])],
         flat=question.near(reference.noise, found.raw) if of_loss else {},
         degrees=fewest_degrees(question.sources), at={**reference.inputs_taken(at), **best},
-        tables={"near": pd.DataFrame(within)} if near else {}, notes=dict.fromkeys(notes),
+        tables={"near": pd.DataFrame(within)} if near else {}, notes=notes,
         facts={"binding": question.binding(numbers) if kept else "none", "best": best},
-        units={"loss": TARGET},
     )  # fmt: skip
 
 
@@ -358,12 +356,6 @@ def optimal_inputs(
     (source,) = as_draws(fit)
     if over is None:
         over = {name: None for name in source.law.best_settings if name not in (at or {})}
-    if not over:
-        raise UsageError(
-            f"over: name the inputs that are searched; law {source.law.name} takes "
-            f"{', '.join(source.law.input_names)}",
-            argument="over",
-        )
     budget = [] if compute is None else [Budget(compute)]
     found = minimise(fit, over, subject_to=budget, at=at, tolerance=tolerance, level=level)
     if not found.sentence:
@@ -526,8 +518,6 @@ def critical_batch_size(
     return plan_answer(
         "critical batch size", sentence, source, values, level=level, at=there, given=["D"],
         notes=notes, facts={"overhead": overhead},
-        units={"steps": "steps", "best_steps": "steps", "best_batch": "batch", "best_lr": "lr",
-               "overhead": SHARE},
         tables={"table": pd.DataFrame({"overhead": _TABLE, **table})},
     )  # fmt: skip
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from jaxlaw import laws
 from jaxlaw._answer import Answer, Tables
-from jaxlaw._arrays import as_array, numbers_of
+from jaxlaw._arrays import as_array
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import Amount, checked_number, exponential, in_unit
+from jaxlaw._quantities import Amount, checked_number, exponential
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Array
@@ -27,13 +27,13 @@ from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus, Cost
 from jaxlaw.planning._frame import (
     Inputs,
+    checked_compute,
     inputs_as_numbers,
     law_inputs,
     missing_draws_notes,
     off_centre_notes,
-    over_budgets,
+    over_rows,
     plan_answer,
-    range_notes,
     require_inputs,
     source_notes,
     table_of,
@@ -300,13 +300,13 @@ def frontier(
     columns = {"compute": budgets, **values, "tokens_per_parameter": ratio}
     table, largest = table_of(columns, level, source.degrees), np.argmax(budgets)
     notes = [
-        *runs_beyond(source, values, at), *source_notes(source),
+        *source_notes(source, **{**(at or {}), "N": values["N"][0], "D": values["D"][0]}),
         *epochs_notes(source, question.given.others[0], values["D"][0], question.epochs),
         *missing_draws_notes(values["N"].min(axis=1), "optimum at some budget"),
         *off_centre_notes(source, values["loss"][:, largest]),
     ]  # fmt: skip
     return plan_answer(
-        "frontier", over_budgets(table, "{compute}: {N} and {D}, loss {loss}", source), source,
+        "frontier", over_rows(table, "{compute}: {N} and {D}, loss {loss}", source), source,
         level=level, at={**(at or {}), **table.loc[largest, [*question.order]].to_dict()},
         tables={"table": table}, notes=notes,
     )  # fmt: skip
@@ -365,7 +365,7 @@ def allocation_law(
     return plan_answer(
         "allocation law",
         "the best size grows as compute to the power of {a}, the tokens as that of {b}",
-        source, values, level=level, notes=notes, units={"D_coefficient": "", "N_coefficient": ""},
+        source, values, level=level, notes=notes,
     )  # fmt: skip
 
 
@@ -449,19 +449,9 @@ def min_compute(
     )  # fmt: skip
 
 
-def runs_beyond(source: Draws, values: Mapping[str, np.ndarray], inputs: Inputs) -> list[Note]:
-    """How many of a frontier's runs, at these inputs, lie outside the fitted ranges."""
-    return range_notes(source, **{**(inputs or {}), "N": values["N"][0], "D": values["D"][0]})
-
-
 def budgets_of(compute: Any, name: str = "compute") -> np.ndarray:
     """(K,) checked budgets in FLOPs."""
-    budgets = np.array(
-        [
-            checked_number("compute", budget)
-            for budget in np.atleast_1d(numbers_of(name, in_unit(compute, 1.0, "FLOPs")))
-        ]
-    )
+    budgets = np.array([checked_compute(one) for one in np.atleast_1d(compute)])
     if not budgets.size:
         raise UsageError(f"{name} is empty; give one budget or more")
     return budgets

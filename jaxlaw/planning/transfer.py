@@ -35,7 +35,7 @@ from jaxlaw.planning._frame import (
     law_inputs_of_each,
     losses_of,
     missing_draws_notes,
-    over_budgets,
+    over_rows,
     plan_answer,
     require_inputs,
     require_loss,
@@ -54,14 +54,13 @@ from jaxlaw.planning._optimise import (
     root,
     total_cost,
 )
-from jaxlaw.planning.size_and_data import budgets_of, runs_beyond, size_and_data
+from jaxlaw.planning.size_and_data import budgets_of, size_and_data
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
 BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared
 LOG_COMPUTES = (0.0, math.log(1e60))  # in which two laws of compute are compared
 TIE = 1e-13  # relative difference of losses that rounding may make
-_UNITS = {"scratch_D": "tokens", "transferred": "tokens", "continual_compute": "FLOPs"}
 
 
 @checked
@@ -144,9 +143,7 @@ def data_transferred(
         for name, given in (("N", N), ("D", D))
     )
     if np.ndim(N) or np.ndim(D):
-        return plan_answer(
-            "transfer table", "", ours, level=level, tables=table(tokens), units=_UNITS
-        )
+        return plan_answer("transfer table", "", ours, level=level, tables=table(tokens))
     (size,), (values, lowest) = sizes, worth(sizes[0], tokens[0])
     first, notes = {name: float(column[0]) for name, column in values.items()}, []
     sentence = (
@@ -169,7 +166,7 @@ def data_transferred(
     around = tokens[0] * np.geomspace(0.01, 10, 41)
     return plan_answer(
         "data transferred", sentence, ours, values, level=level, degrees=degrees, notes=notes,
-        units=_UNITS, at={**(at or {}), "N": size, "D": tokens[0]}, given=("N", "D"),
+        at={**(at or {}), "N": size, "D": tokens[0]}, given=("N", "D"),
         # What the base saves at this size, over the tokens around its own.
         curves=lambda: table(around),
     )  # fmt: skip
@@ -230,9 +227,9 @@ def frontier_savings(
         notes += _notes_of_both(both, {"C": end(budgets)}, {"C": end(spent)})
     said = "{compute} from scratch, loss {loss}: {saved} saved from a base"
     return plan_answer(
-        "frontier savings", over_budgets(table, said, both[1]), both[1], level=level,
+        "frontier savings", over_rows(table, said, both[1]), both[1], level=level,
         at={"C": spent.max() / both[1].scale("C")}, tables={"table": table},
-        notes=dict.fromkeys(notes), units=_UNITS,
+        notes=notes,
     )  # fmt: skip
 
 
@@ -402,15 +399,15 @@ def compute_multiplier(
             "which one to take depends on the budget"
         )
         notes.append(Note("several-solutions", "warning", message))
-    notes += [*runs_beyond(source, runs, reference), *source_notes(source)]
+    notes += source_notes(source, **{**reference, "N": runs["N"][0], "D": runs["D"][0]})
     for question, values in ((first, runs), (second, own)):
         others, tokens = question.given.others[0], values["D"][0]
         notes += epochs_notes(source, others, tokens, question.epochs)
     largest = {name: runs[name][0][budgets.argmax()] for name in ("N", "D")}
     said = "{compute}: the recipe is worth {multiplier} × the compute"
     return plan_answer(
-        "compute multiplier", over_budgets(table, said, source), source, level=level,
-        at={**reference, **largest}, tables={"table": table}, notes=dict.fromkeys(notes),
+        "compute multiplier", over_rows(table, said, source), source, level=level,
+        at={**reference, **largest}, tables={"table": table}, notes=notes,
     )  # fmt: skip
 
 

@@ -99,7 +99,7 @@ def test_each_draw_has_its_own_loss_and_the_same_tokens():
     "fit,options,message",
     [
         (("chinchilla", simulate.TRUTHS["chinchilla"]), {}, "has no input batch"),
-        (LAW, {"at": AT | {"lr": 1e-3}}, "searches lr itself"),
+        (LAW, {"at": AT | {"lr": 1e-3}}, "takes no input 'lr' here"),
     ],
 )
 def test_what_has_no_critical_batch_is_said(fit, options, message):

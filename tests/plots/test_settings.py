@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import UsageError, simulate
+from jaxlaw import simulate
 from tests.fixtures.drawn_laws import drawn
 
 FIT = ("tuned-skaling", simulate.TRUTHS["tuned-skaling"])
@@ -40,5 +40,3 @@ def test_cells_over_the_size_with_bounds_hollow():
         [one.get_facecolors() for one in ax.collections if len(one.get_offsets()) > 1]
     )
     assert (faces[:, :3] == 1).all(axis=1).sum() == 6
-    with pytest.raises(UsageError, match="no column batch"):
-        jl.planning.best_settings(runs, ["lr"]).plot(setting="batch")

@@ -17,78 +17,62 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
-    answer,
     answer_below,
-    count_in_words,
     curve,
     dots,
     finish,
     log_axis,
     new_axes,
     what_is_drawn,
-    with_interval,
 )
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import Between, ConfidenceLevel, checked
-from jaxlaw.errors import UsageError
 from jaxlaw.fitting import outside_range, runs_for
-from jaxlaw.planning._constraints import Cost
 from jaxlaw.planning._optimise import flops, log_tokens, losses_at
 from jaxlaw.planning.size_and_data import frontier, size_and_data
-from jaxlaw.uncertainty import LEVEL, Draws
+from jaxlaw.uncertainty import LEVEL
 
 _COMPUTE = "training compute (FLOPs)"
 _Flops = Annotated[float, Between(0, strict=True, must="a positive number of FLOPs")]
-_ROOM = 3.0  # times the target's compute that the frame goes on
-_EDGE = 1.3  # around the fitted runs
 _LEVELS = 9  # contours
 
 
 @checked
 def isoloss(
     fit: Any,
-    computes: tuple[_Flops, _Flops] | None = None,
+    computes: tuple[_Flops, _Flops],
     ax: Axes | None = None,
     *,
     color: str = BLUE,
     label: str | None = None,
-    mark: Answer | None = None,
     runs: Any = None,
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Axes:
     """Contours of equal loss over compute and size, with the best size (Zheng's figure 5).
 
-    Runs and target are in one frame. Striped is what lies beyond the runs: outside the fitted range
-    of N, of D, or of their product or ratio.
+    Striped is what lies beyond the runs: outside the fitted range of N, of D, or of their product
+    or ratio.
 
     Args:
         fit: Fit, (law, params) or bootstrap; with draws the best size has a band.
-        computes: (least, largest) FLOPs; the frame goes on where the fitted runs or ``mark`` lie
-            beyond. None takes those two alone.
+        computes: (least, largest) FLOPs.
         ax: axes to draw on; a second law drawn there with another color compares.
         color: colour of the line.
         label: name of the line.
-        mark: answer of :func:`jaxlaw.planning.allocation`, drawn as a point with its interval.
         runs: fitted runs, drawn as points, as :func:`jaxlaw.read_runs` takes or returns them.
         at: values of the law's other inputs.
         level: confidence level of the band.
-
-    Raises:
-        UsageError: ``computes`` are not in order, or not given for a law without fitted ranges.
 
     Example:
         >>> from jaxlaw import plots
         >>> plots.isoloss(jl.published()["hoffmann-2022"], (1e19, 1e23)).get_title()
         'contours of equal loss (nats)...'
     """
-    if computes is not None and not computes[0] < computes[1]:
-        raise UsageError(f"isoloss: computes is {computes}; give (least, largest) FLOPs")
     question = size_and_data(fit, at=at)
     source, cost = question.reference, question.given.cost
     ranges = {name: source.ranges.get(name, (np.nan, np.nan)) for name in ("N", "D")}
     known = np.isfinite([*ranges.values()]).all()  # not of coefficients that a paper prints
-    computes = _frame(source, cost, computes, mark, ranges if known else None)
     ax, C = ax or new_axes(), np.geomspace(*computes, 121)
     second = ax.has_data()
     best = frontier(fit, C, at=at, level=level).table
@@ -123,56 +107,12 @@ def isoloss(
     if runs is not None:
         observed = runs_for(source, runs).observations(source.law, free=()).inputs
         size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
-        dots(ax, _spent(cost, source, size, tokens), size, color=INK, s=9, zorder=3)
-    if mark is not None and np.isfinite([mark.compute, mark.N]).all():
-        _mark(ax, source, mark)
+        logs = np.log(size * source.scale("N")), np.log(tokens * source.scale("D"))
+        dots(ax, flops(cost, *logs), size, color=INK, s=9, zorder=3)
     said = {f"band: {level:.0%} of draws": "N_low" in best, "striped: beyond the runs": striped}
     words = what_is_drawn(said) or (ax.get_title().partition("\n")[2] if second else "")
     title = "contours of equal loss (nats)" + (f"\n{words}" if words else "")
     return finish(ax, _COMPUTE, "model parameters N", title, end_labels)
-
-
-def _spent(cost: Cost | None, source: Draws, N: Any, D: Any) -> np.ndarray:
-    """FLOPs of runs in the user's units."""
-    return flops(cost, np.log(N * source.scale("N")), np.log(D * source.scale("D")))
-
-
-def _frame(
-    source: Draws, cost: Cost | None, computes: tuple[float, float] | None, mark: Answer | None,
-    ranges: Mapping[str, tuple[float, float]] | None,
-) -> tuple[float, float]:  # fmt: skip
-    """FLOPs from the smallest to the largest of the fitted runs, the target and what is given."""
-    least, most = computes or (np.inf, 0.0)
-    if mark is not None and np.isfinite(mark.compute):
-        least, most = min(least, mark.compute / _ROOM), max(most, mark.compute * _ROOM)
-    if ranges is not None:
-        ends = [float(_spent(cost, source, *pair)) for pair in zip(*ranges.values(), strict=True)]
-        if "N*D" in source.joint and cost is None:  # no run had the largest N and the largest D
-            single = 6 * source.scale("N") * source.scale("D")
-            ends = [single * end for end in source.joint["N*D"]]
-        # Runs are not to lie on the edge; budgets that were given are.
-        least, most = min(least, ends[0] / _EDGE), max(most, ends[1] * _EDGE)
-    if not least < most:
-        raise UsageError(
-            "isoloss: computes is missing, and the law has no fitted ranges of N and D to take it "
-            "from; give computes=(1e19, 1e23)"
-        )
-    return least, most
-
-
-def _mark(ax: Axes, source: Draws, plan: Answer) -> None:
-    """The answer: its size with the interval, and what it is in words."""
-    if "N" in plan.interval:
-        ax.vlines(plan.compute, *plan.interval["N"], color=RED, linewidth=1.4, zorder=4)
-    N, D = (count_in_words(getattr(plan, name) * source.scale(name)) for name in ("N", "D"))
-    loss = with_interval(plan.loss, plan.interval.get("loss"), ".4g")
-    left = ax.transLimits.transform(ax.transScale.transform((plan.compute, plan.N)))[0] > 0.5
-    answer(
-        ax, plan.compute, plan.N, f"{N} parameters,\n{D} tokens,\nloss {loss}", zorder=5,
-        # Beside the line of best sizes, which rises: above it to the left, or below to the right.
-        xytext=(-7, 7) if left else (7, -5), va="bottom" if left else "top",
-        ha="right" if left else "left",
-    )  # fmt: skip
 
 
 @picture("allocation")

@@ -31,17 +31,16 @@ _ON = {"pt": "loss on the pre-training corpus (nats)", "cpt": "loss on the new c
 
 
 @picture("tradeoff curve")
-def balance(plan: Answer, ax: Axes, *, setting: str | None = None) -> Axes:
-    """The best value of a setting over λ1 (Wang 2025, figure 8).
+def balance(plan: Answer, ax: Axes) -> Axes:
+    """The best value of the first setting that was searched, over λ1 (Wang 2025, figure 8).
 
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_training`, of several weights.
         ax: axes to draw on. For the replay ratio the dashed line is a
             share equal to the weight.
-        setting: one of the settings that it searched; None takes the first.
     """
     table = plan.table
-    setting = setting or next(name for name in _LABELS if name in table)
+    setting = next(name for name in _LABELS if name in table)
     if setting == "replay":
         ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle="--")
     curve(ax, table, "weight", setting, BLUE, marker="o", markersize=3)
@@ -89,7 +88,7 @@ def continual_run(plan: Answer, ax: Axes) -> Axes:
 def recovery(plan: Answer, ax: Axes) -> Axes:
     """The loss over steps: start, critical point, turning length (Wang 2025, figure 7 c)."""
     line = plan.points["recovery"]
-    ax.plot(line["steps"], line["loss"], color=BLUE, linewidth=1.6)
+    curve(ax, line, "steps", "loss", BLUE)
     for height, text, style in (
         (plan.start, "start", {"color": INK, "linewidth": 0.8}),
         (plan.critical_point, "critical point", {"color": BLUE, "linestyle": "--"}),

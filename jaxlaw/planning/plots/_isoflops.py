@@ -73,7 +73,8 @@ def isoflops(runs: Any, ax: Axes | None = None, *, level: ConfidenceLevel = LEVE
             "isoflops: no three runs of different sizes N have the same 6·N·D: these are no runs "
             "of equal compute"
         )
-    ax, path, said = ax or new_axes(), [], {"each curve a budget in FLOPs": True}
+    ax, path = ax or new_axes(), []
+    said = {"each curve a budget in FLOPs": True, "hollow: beyond its runs": False}
     for rows, color in zip(budgets, shades(len(budgets)), strict=True):
         sizes, losses, centre = N[rows], loss[rows], np.log(N[rows]).mean()
         x = np.log(sizes) - centre
@@ -94,7 +95,7 @@ def isoflops(runs: Any, ax: Axes | None = None, *, level: ConfidenceLevel = LEVE
         k = int(np.argmin(losses))  # a bound, where the vertex is a guess
         best = (np.exp(at + centre), c - b**2 / (4 * a)) if inside else (sizes[k], losses[k])
         path += [best] * bool(inside)
-        said["hollow: beyond its runs"] = said.get("hollow: beyond its runs", False) or not inside
+        said["hollow: beyond its runs"] |= not inside
         ax.scatter(*best, s=34, facecolor=[color if inside else "white"], edgecolor=[color],
                    marker="D", zorder=4)  # fmt: skip
         if inside and degrees > 0:

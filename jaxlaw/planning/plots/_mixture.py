@@ -25,7 +25,6 @@ from jaxlaw._axes import (
 )
 
 _BEYOND = 0.15  # of the shares that were run: how far a curve goes on beyond them
-_UNKNOWN = (np.nan, np.nan)
 
 
 @picture("mixture")
@@ -46,10 +45,7 @@ def trade_off(plan: Answer, ax: Axes) -> Axes:
     table = table[table["share"].between(low - room, high + room)]
     run = table["share"].between(*tried)
     x, y = table["general_loss"], table["domain_loss"]
-    if banded := "domain_loss_low" in table:
-        ax.fill_between(x, table["domain_loss_low"], table["domain_loss_high"], color=BLUE,
-                        alpha=0.16, linewidth=0)  # fmt: skip
-    ax.plot(x, y, color=BLUE, linewidth=1.2, linestyle="-" if run.all() else "--")
+    curve(ax, table, x, "domain_loss", BLUE, width=1.2, linestyle="-" if run.all() else "--")
     ax.plot(x.where(run), y.where(run), color=BLUE, linewidth=2)
     ax.margins(x=0.1, y=0.12)
     left, right = ax.get_xlim()
@@ -68,7 +64,7 @@ def trade_off(plan: Answer, ax: Axes) -> Axes:
     said = {
         "domain share along the curve": True,
         f"red: above the limit, {plan.limit:.4g}": True,
-        f"band: {plan.level:.0%} of draws": banded,
+        f"band: {plan.level:.0%} of draws": "domain_loss_low" in table,
         "dashed: shares never run": not run.all(),
     }
     return finish(ax, "general loss (nats)", "domain loss (nats)", what_is_drawn(said))
@@ -93,7 +89,8 @@ def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
     ax.set_xlim(right=1)
     finish(ax, "domain share r_d, all of the domain's tokens used", "domain loss (nats)",
            end_labels=[end])  # fmt: skip
-    stripe_outside(ax, *plan.facts.get("tried", _UNKNOWN))
+    if "tried" in plan.facts:
+        stripe_outside(ax, *plan.tried)
     return ax
 
 

@@ -19,7 +19,6 @@ from jaxlaw._axes import (
     dots,
     finish,
     log_axis,
-    need_columns,
     percent,
     what_is_drawn,
 )
@@ -62,16 +61,14 @@ def settings(plan: Answer, ax: Axes) -> Axes:
 
 
 @picture("best settings")
-def best_settings(best: Answer, ax: Axes, *, setting: str | None = None) -> Axes:
-    """The best value of a setting in each cell of a sweep, over the size of the cell.
+def best_settings(best: Answer, ax: Axes) -> Axes:
+    """The best value of the first setting in each cell of a sweep, over the size of the cell.
 
     Colours are tokens, bars the range that is as good, as the table has it. Hollow dots lie at the
-    edge of their sweep: they are a bound of the optimum, no estimate. ``setting`` is ``lr`` or
-    ``batch``; None takes the first that the table has.
+    edge of their sweep: they are a bound of the optimum, no estimate.
     """
-    name = setting or next(name.removesuffix("_bound") for name in best.table if "_bound" in name)
-    need_columns(best.table, [name], f"jl.planning.best_settings(…, over=['{name}'])")
     table = best.table
+    name = next(name.removesuffix("_bound") for name in table if "_bound" in name)
     ax.set(xscale="log", yscale="log")
     # Cells of one size lie side by side, in the order of their tokens.
     rank = table.groupby("N")["D"].rank() - table.groupby("N")["D"].transform("size") / 2 - 0.5
