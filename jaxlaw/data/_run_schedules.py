@@ -142,8 +142,6 @@ def _filled(
             "left out by where= log none); pass a line, schedule=, or fill='linear' (a line "
             "between) or fill='hold' (the rate logged last)",
         )
-    if fill not in ("hold", "linear", None):
-        raise UsageError(f"fill must be 'hold' or 'linear', not {fill!r}")
     # A rate is what the update of its step used, so that a gap ends with the step that is logged.
     every = np.arange(steps[0], steps[-1] + 1)
     if fill == "hold":

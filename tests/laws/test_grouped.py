@@ -153,7 +153,7 @@ def test_a_multiplier_keeps_to_the_epochs_and_counts_served_tokens():
     assert free.table["multiplier"][0] < result.table["multiplier"][0]
     many = planning.compute_multiplier((law, params), [1e24], **asked, max_epochs=200)
     assert "many-epochs" in [note.code for note in many.notes]
-    with pytest.raises(UsageError, match="which max_epochs is for"):
+    with pytest.raises(UsageError, match="unique tokens U"):
         planning.compute_multiplier(
             (LAW, PARAMS), [1e21], reference={"group": "c4"}, at={"group": "pile"}, max_epochs=4
         )
