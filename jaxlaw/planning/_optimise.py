@@ -457,6 +457,7 @@ class Form(NamedTuple):
         paid: what determines D: ``budget``, ``loss`` (the first limited one), or nothing.
         capped: whether D has a limit that no coordinate has, where something else determines it.
         shared: whether the corpus limits r·D, both of them searched.
+        priced: inputs that the cost takes beside N and D.
     """
 
     laws: tuple[tuple[Law, tuple[str, ...]], ...]
@@ -466,6 +467,7 @@ class Form(NamedTuple):
     paid: str
     capped: bool = False
     shared: bool = False
+    priced: tuple[str, ...] = ()
 
 
 class Given(NamedTuple):
@@ -492,6 +494,12 @@ class Given(NamedTuple):
     log_corpus: float = math.inf
     targets: tuple[float, ...] = ()
     tried: tuple[float, float] = (math.nan, math.nan)
+
+
+def cost_at(form: Form, given: Given, raw: Mapping[str, Any]) -> Any:
+    """The cost of N and D, with what else it takes at its raw values."""
+    priced = {name: raw[name] for name in form.priced}
+    return functools.partial(given.cost, **priced) if priced else given.cost
 
 
 class Point(NamedTuple):
@@ -561,8 +569,8 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
 
     ends, opened = dict(given.ends), dict(given.open)
     if form.paid == "budget":  # it pays for no larger model
-        cost = given.cost and (lambda D, N: given.cost(N, D))
-        pays = log_tokens(cost, least, given.log_C)
+        cost = cost_at(form, given, raw_of([given.ends[name][0] for name in form.free]))
+        pays = log_tokens(cost and (lambda D, N: cost(N, D)), least, given.log_C)
         opened["N"] = opened["N"][0], opened["N"][1] & (pays >= ends["N"][1])
         ends["N"] = ends["N"][0], jnp.minimum(ends["N"][1], pays)
     (low, high), (open_low, open_high) = (
@@ -578,14 +586,17 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
             if form.paid == "loss":
                 log_D = needed(raw)
             else:
-                log_D = log_tokens(given.cost, jnp.log(raw["N"]), given.log_C)
+                log_D = log_tokens(cost_at(form, given, raw), jnp.log(raw["N"]), given.log_C)
                 inside &= log_D >= least - AT_LIMIT
                 log_D = jnp.maximum(log_D if in_box else jnp.minimum(log_D, most), least)
             at_low, at_high = (log_D <= least + AT_LIMIT), (log_D >= most - AT_LIMIT)
             ended |= at_low & opened["D"][0] | at_high & jnp.isfinite(log_D) & opened["D"][1]
             raw["D"] = jnp.exp(log_D)
         losses = [loss(k, raw) for k in range(len(form.laws))]
-        value = losses[0] if limited else log_cost(given.cost, *map(jnp.log, (raw["N"], raw["D"])))
+        if limited:
+            value = losses[0]
+        else:
+            value = log_cost(cost_at(form, given, raw), jnp.log(raw["N"]), jnp.log(raw["D"]))
         over = [
             (reached - target) / jnp.abs(target)
             for reached, target in zip(losses[limited:], given.targets, strict=True)
@@ -818,7 +829,8 @@ class Question:
         for k, name in enumerate([*goal, *(f"loss[{one}]" for one in self.labels)]):
             columns[name] = np.where(none, np.nan, best.losses[..., k])
         if {"N", "D"} <= {*raw}:
-            columns["compute"] = flops(self.given.cost, np.log(raw["N"]), np.log(raw["D"]))
+            cost = cost_at(self.form, self.given, raw)
+            columns["compute"] = flops(cost, np.log(raw["N"]), np.log(raw["D"]))
         return columns
 
     def without_end(self) -> str:
@@ -1032,10 +1044,17 @@ def question_of(
         if most < span.high:
             ranges[name] = span._replace(high=most, open=(span.open[0], False))
 
+    priced: tuple[str, ...] = ()
+    if counted is not None and counted.cost is not None:
+        taken = [*inspect.signature(counted.cost).parameters][2:]
+        if {"N", "D"} & {*taken}:
+            raise UsageError("cost takes N and D first, other inputs after them: cost(N, D, …)")
+        priced = tuple(name for name in taken if name in source.law.input_names)
+
     form = Form(
         laws=tuple((one.law, limit.rest) for one, limit in zip(sources, asked, strict=True)),
         goal=goal, free=free, logs=tuple(name for name, span in ranges.items() if span.log),
-        paid=paid, shared=shared,
+        paid=paid, shared=shared, priced=priced,
         # On one coordinate a budget that buys more tokens than are allowed is not spent in full.
         capped=bool(paid) and (len(free) > 1 or paid == "loss") and not ranges["D"].open[1],
     )  # fmt: skip

@@ -154,7 +154,8 @@ class ParameterIntervals(Result):
     def headline(self) -> str:
         """How they were made, and which parameter is known best and least."""
         start, table = f"{self.fit.law.name}, {self.how()}: ", self.conf_int()
-        known = table[(table["std_err"] > 0) & np.isfinite(table["std_err"])]
+        spread = table["std_err"].astype(float)  # of no row it has no type
+        known = table[(spread > 0) & np.isfinite(spread)]
         if known.empty:
             return f"{start}no parameter has a standard error"
         relative = (known["std_err"] / known["estimate"].abs()).to_numpy()

@@ -79,7 +79,7 @@ def test_folds_are_scored_by_residuals():
     study = jl.cross_validate(["vocabulary"], MADE.table, "k-fold:3", **QUICK)
     assert study.n_failed == 0 and study.frame["r2"].min() > 0.99
     np.testing.assert_array_equal(study.frame["huber"], study.frame["huber_linear"])
-    assert "Huber loss of residuals, summed" in jl.report(study)
+    assert "huber" in jl.report(study)
 
 
 def test_what_needs_a_logarithm_says_so(fit):
