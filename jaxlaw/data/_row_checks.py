@@ -153,8 +153,8 @@ def notes_on_rows(
     rows = equal_rows([*law.one_number_a_row(seen.inputs).values(), seen.target])
     if (repeated := np.diff(np.maximum.accumulate(rows), prepend=-1) == 0).any():
         rows = name_rows(seen.word, seen.rows[repeated])
-        message = f"{source}: inputs and target equal to an earlier row's: {rows}; each row counts"
-        warn("duplicate-rows", f"{message}; take copies out of the table")
+        message = f"{source}: duplicates of earlier rows (inputs and target): {rows}; each counts"
+        warn("duplicate-rows", f"{message}; remove the copies")
     return notes
 
 
@@ -179,7 +179,7 @@ def _implausible(column: Column, raw: np.ndarray, active: np.ndarray, labels: np
         if not (odd := (values < low) | (values > high)).any():
             return ""
         rows = location.rows(labels[odd], raw[odd])
-        return f"{location}: values in another unit than the rest? {rows}"
+        return f"{location}: values in a different unit from the rest? {rows}"
     with np.errstate(over="ignore", invalid="ignore"):
         at = int(np.argmin(np.where(active, np.abs(values - typical), np.inf)))
     slack = _DECLARED_SLACK if column.declared else 1.0
@@ -196,11 +196,11 @@ def _implausible(column: Column, raw: np.ndarray, active: np.ndarray, labels: np
         f"units={{'{location.name}': {exponential(unit, 4)}}} for {_UNIT_WORDS[unit]}"
         for unit in fits[: 1 if fits[0] == 1.0 else 2]
     ) if fits else (
-        f"no usual unit makes sense of it, check that {location.column} is the column"
+        f"no usual unit makes it plausible; check that {location.column} is the right column"
     )  # fmt: skip
     raise location.error(
-        f"{message}, as is half of the column or more; that cannot be right ({low:g} to {high:g} "
-        f"can); {remedy}",
+        f"{message} (as in half of the column or more), outside the plausible range {low:g} to "
+        f"{high:g}; {remedy}",
         labels[at],
         raw[at],
     )

@@ -277,8 +277,8 @@ def diagnosed(
         doubts.append(f"the best start ended with status '{status.label}'. {status.message}")
     if optimum.agreement < FEW:
         doubts.append(
-            f"only {optimum.agreement:.1%} of the solved starts end at the best objective: "
-            "a better optimum may exist; try more starts (n_starts=)"
+            f"only {optimum.agreement:.1%} of the solved starts reached the best objective, so a "
+            "better optimum may exist: try more starts (n_starts=)"
         )
     if optimum.disagreement > AGREE:
         doubts.append(
@@ -292,8 +292,8 @@ def diagnosed(
     elif metrics["r2"] < WEAK:
         # In the pass of benchmarks/robustness.md over random walks, 10 of 13 lie below this.
         message = (
-            f"R² is {metrics['r2']:.3g}: the law leaves much of the differences between the runs "
-            "unexplained; look for outliers or a missing input, and give intervals with every "
+            f"R² is {metrics['r2']:.3g}: the law leaves much of the variance between runs "
+            "unexplained; look for outliers or a missing input, and report intervals with every "
             "number"
         )
         notes.append(Note("poor-fit", "warning", message, True))
@@ -308,8 +308,9 @@ def diagnosed(
     together, unseen = _unseen(problem, residuals, moving)
     if ridge:
         together.append(
-            f"starts agree on the objective but not on {', '.join(ridge)} (they differ by up to "
-            f"{max(spread[name] for name in ridge):.1%}): rely on predictions, not on them"
+            f"starts with the same objective differ in {', '.join(ridge)} (by up to "
+            f"{max(spread[name] for name in ridge):.1%}): rely on predictions, not on these "
+            "parameters"
         )
     if together:
         notes.append(Note("unidentifiable", "warning", "; ".join(together), True))
@@ -319,7 +320,7 @@ def diagnosed(
     ranges = {name: (v.min(), v.max()) for name, v in observations.inputs.items()}
     for note, size in law.requirements(law, params, ranges) if law.requirements else ():
         if size <= metrics["rmse_log"]:
-            of_runs = f"this is within the scatter of the runs, {metrics['rmse_log']:.2%}"
+            of_runs = f"this is within the run-to-run scatter, {metrics['rmse_log']:.2%}"
             note = dataclasses.replace(note, severity="info", message=f"{note.message}; {of_runs}")
         notes.append(note)
     of_residuals = residual_notes(residuals)
@@ -371,9 +372,9 @@ def _unseen(
         return [], []
     unseen = [name for name, part in zip(names, np.abs(rotation[-1]), strict=True) if part > 0.2]
     message = (
-        f"the data determine {', '.join(unseen)} only together (condition number "
+        f"the data determine only a combination of {', '.join(unseen)} (condition number "
         f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that vary them "
-        "apart"
+        "independently"
     )
     return [message], unseen
 
@@ -415,8 +416,8 @@ def _loose_notes(
         return []
     named = ", ".join(f"{name} (±{error:.0%})" for name, error in loose.items())
     message = (
-        f"these runs hardly bound {named} from above or from below: fix it, or add runs; "
-        "jl.identifiability says which"
+        f"these runs barely constrain {named}, from above or from below: fix it, or add the runs "
+        "that jl.identifiability names"
     )
     return [Note("loose", "warning" if max(loose.values()) > 1 else "info", message)]
 
@@ -449,9 +450,9 @@ def _floor_notes(law: Law, residuals: Residuals) -> list[Note]:
     if scipy.special.stdtr(spare, -certainty) > FLOOR or after > NEARLY_ALL**2 * before:
         return []
     message = (
-        f"the loss levels off as in law {law.with_floor}: with an irreducible loss, which law "
-        f"{law.name} lacks, the residuals would scatter by {np.sqrt(after / before):.0%} of what "
-        "they do, or less; the two laws differ most beyond the runs"
+        f"the loss levels off as in law {law.with_floor}: an irreducible loss, which law "
+        f"{law.name} lacks, would cut the residual scatter to "
+        f"{np.sqrt(after / before):.0%} or less; the two laws differ most beyond the runs"
     )
     return [Note("no-floor", "warning", message, True)]
 
@@ -475,8 +476,8 @@ def residual_notes(residuals: Residuals) -> list[Note]:
     parts = _smooth_part(residuals, members.reshape(-1)), _off_repeated_rows(residuals)
     if any(parts):
         message = (
-            f"{'; '.join(filter(None, parts))}; beyond these runs the law may be off by more: try "
-            "a law with another term, or fit runs nearer to the question"
+            f"{'; '.join(filter(None, parts))}; the error may be larger beyond these runs: try a "
+            "law with another term, or fit runs closer to the target"
         )
         notes.append(Note("lack-of-fit", "warning", message, True))
     count, spare, scatter = len(residuals.off), residuals.spare, residuals.scatter
@@ -490,9 +491,9 @@ def residual_notes(residuals: Residuals) -> list[Note]:
         out = out[np.argsort(-ranks(np.abs(residuals.off[out])), kind="stable")]
         sizes = [residuals.size(residuals.off[k]) for k in out]
         message = (
-            f"far off the law, whose robust scatter is {residuals.size(scatter).lstrip('+')}: "
+            f"outliers against a robust scatter of {residuals.size(scatter).lstrip('+')}: "
             f"{name_rows(residuals.word, residuals.rows[out], sizes)}; check what is different "
-            "about them, and leave out by where= what is not of this law"
+            "about them, and drop the ones that do not belong with where="
         )
         notes.append(Note("outliers", "warning", message))
     return notes
@@ -562,8 +563,8 @@ def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
     mean, worst = residuals.size(typical).lstrip("+"), residuals.size(whole[most])
     return (
         f"a smooth function of {', '.join(residuals.axes)} predicts {share:.0%} of the residual "
-        f"variance of rows held out: the runs lie {mean} off the law in the mean, {worst} near "
-        f"{residuals.word} {residuals.rows[most]}"
+        f"variance of held-out rows: the runs deviate from the law by {mean} on average, by "
+        f"{worst} near {residuals.word} {residuals.rows[most]}"
     )
 
 
@@ -587,7 +588,7 @@ def _off_repeated_rows(residuals: Residuals) -> str:
     sizes = [np.sqrt(inner / within / weight.mean()), np.sqrt(outer / weight.sum())]
     pure, lack = (residuals.size(size).lstrip("+") for size in sizes)
     return (
-        f"rows of equal inputs scatter by {pure}, and their means lie {lack} off the law "
+        f"rows of equal inputs scatter by {pure}, and their means deviate from the law by {lack} "
         f"(F = {ratio:.3g} with {between} and {within} degrees of freedom, p = {chance:.0e})"
     )
 
@@ -668,8 +669,8 @@ def experiment_notes(law: Law, residuals: Residuals, *, misfit: bool = False) ->
         residuals = residuals.at(np.arange(len(residuals.off)) % every == 0)
     if text := _mixed(law, residuals, misfit):
         message = (
-            f"{text}; one law fitted to both is right for neither: check what differs (corpus, "
-            "tokenizer, evaluation, schedule, code), and fit them apart"
+            f"{text}; one law cannot describe both: check what differs (corpus, tokenizer, "
+            "evaluation, schedule, code), and fit them separately"
         )
         notes.append(Note("mixed-runs", "warning", message, True))
     return notes
@@ -689,9 +690,9 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
     # Losses above that of a guess among all tokens.
     if law.target == "loss" and target.min() > math.log(VOCABULARY):
         yield (
-            f"the lowest loss is {target.min():.4g}, and a guess among {VOCABULARY:,} tokens loses "
-            f"{math.log(VOCABULARY):.1f} nats: are these percent, perplexities or sums? Give nats "
-            "a token"
+            f"the lowest loss is {target.min():.4g}, above the {math.log(VOCABULARY):.1f} nats of "
+            f"a uniform guess over {VOCABULARY:,} tokens: are these percent, perplexities or sums? "
+            "Pass nats per token"
         )
     continual = law.from_base or any(spec.domain == "fraction" for spec in law.inputs)
     if sizes and not continual:  # whose tokens may be few
@@ -712,7 +713,7 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
         if relative / np.sqrt(12) >= COARSE * float(np.std(residuals.off)):
             yield (
                 f"the target is rounded to {step:g}, {residuals.size(relative).lstrip('+')} of it, "
-                "which is most of the scatter about the law: read the runs with more digits"
+                "which is most of the residual scatter: export the runs with more digits"
             )
     if not sizes:
         return
@@ -727,8 +728,8 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
         if ratio > 2 and scipy.special.fdtrc(*free, ratio) < 0.01:
             yield (
                 f"{rows[-1]} of {count} rows have the same largest D, {sizes['D'].max():.3g}, and "
-                f"scatter {np.sqrt(ratio):.1f} times as far about the law as the others: is D "
-                "recorded up to a cap only?"
+                f"their residuals scatter {np.sqrt(ratio):.1f} times as much as the others': is D "
+                "capped in the log?"
             )
     factor = sizes["N"].max() / sizes["N"].min()
     for name, values in others.items() if others is not None and factor >= WIDE else ():
@@ -737,8 +738,8 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
         if values.nunique(dropna=False) == 1 and values.notna().all():
             yield (
                 f"column {name} is {values.iloc[0]} in every row, for sizes that differ by a "
-                f"factor of {factor:.0f}: unless the rate is scaled elsewhere (μP), it is too high "
-                "for the largest, whose loss is then too high"
+                f"factor of {factor:.0f}: unless the learning rate is scaled elsewhere (μP), it is "
+                "too high for the largest runs and raises their loss"
             )
 
 
@@ -792,8 +793,8 @@ def _by_column(residuals: Residuals, left: _Left) -> Iterator[_Group]:
         means = np.bincount(codes, left.off) / np.bincount(codes)
         high, low = int(np.argmax(means)), int(np.argmin(means))
         text = (
-            f"residuals follow column {name}, which the law does not use: {labels[high]} lies "
-            f"{residuals.size(means[high] - means[low])} off {labels[low]}"
+            f"residuals depend on column {name}, which the law does not use: {labels[high]} "
+            f"differs by {residuals.size(means[high] - means[low])} from {labels[low]}"
         )
         for kind in (of_level, np.hstack([of_level, *(of_level * a[:, None] for a in axes)])):
             yield left.group(kind, 2 * len(columns), text)
@@ -814,8 +815,8 @@ def _by_order(residuals: Residuals, left: _Left) -> Iterator[_Group]:
     later = place >= split
     means = [float(left.off[side].mean()) for side in (later, ~later)]
     text = (
-        f"rows from {residuals.word} {residuals.rows[ranked[split]]} on lie "
-        f"{residuals.size(means[0] - means[1])} off those before, in the order of the table"
+        f"rows from {residuals.word} {residuals.rows[ranked[split]]} on differ by "
+        f"{residuals.size(means[0] - means[1])} from the rows before, in table order"
     )
     yield left.group(later[:, None].astype(float), tried, text)
 
@@ -840,7 +841,7 @@ def _by_size(residuals: Residuals, left: _Left, sizes: dict[str, np.ndarray]) ->
             beyond = _Left(np.hstack([left.Q, unit]), left.y - unit @ (unit.T @ left.y), left.root)
         means = [float(left.off[side].mean()) for side in (larger, ~larger)]
         text = (
-            f"runs of {name} from {values[ranked[split]]:.3g} on are "
+            f"runs with {name} ≥ {values[ranked[split]]:.3g} are "
             f"{'higher' if means[0] > means[1] else 'lower'} than the smaller ones predict, by a "
             "step that no smooth law has"
         )
@@ -938,7 +939,7 @@ def several_sizes(law: Law, observations: Observations) -> list[Note]:
         largest = largest.item() if hasattr(largest, "item") else largest
         message = (
             f"{len(sizes)} sizes in one fit ({column} is {listed(shown, 6)}), and law {law.name} "
-            f'has no N: fit one of them, where="`{column}` == {largest!r}", or take a law with N'
+            f'has no N: fit one of them, where="`{column}` == {largest!r}", or use a law with N'
         )
         return [Note("mixed-runs", "warning", message, True)]
     return []

@@ -116,9 +116,9 @@ class Prior(Result):
 
     @property
     def headline(self) -> str:
-        """How many experiments it rests on, and the noise of a run."""
+        """The experiments it rests on, and the run-to-run noise."""
         rests = ", ".join(dict.fromkeys(self.basis.values()))
-        return f"{rests}; a run lies {self.noise:.2%} off its law"
+        return f"prior: {rests}; run-to-run noise {self.noise:.2%}"
 
     def without_runs(self, hashes: Iterable[int]) -> Prior:
         """The same without experiments of certain runs, so that what they say counts once.
@@ -155,7 +155,7 @@ def _parts(law: Law) -> tuple[str, ...]:
 def _words() -> dict[str, str]:
     """Coordinate → what it is: every law has the same words for it."""
     known = [*(laws.get(name) for name in LAWS), laws.tuned()]
-    return {FLOOR: "log of the floor"} | {
+    return {FLOOR: "log of the irreducible loss"} | {
         k: v for law in known for k, v in law.scale_free.words.items()
     }
 
@@ -192,13 +192,13 @@ def _field_prior(without: frozenset[str]) -> Prior:
     sources = sorted({one.source for one in known})
     if unknown := sorted(without - {*sources}):
         raise UsageError(
-            f"the field has no source '{unknown[0]}'; it has {', '.join(sources)}."
-            f"{nearest(unknown[0], sources)}",
+            f"the field prior has no source '{unknown[0]}'; it has "
+            f"{', '.join(sources)}.{nearest(unknown[0], sources)}",
             argument="without",
             value=unknown[0],
         )
     if {one.source for one in field_experiments()} <= without:
-        raise UsageError("no source is left of the field", argument="without")
+        raise UsageError("without= leaves no source of the field prior", argument="without")
     return _prior_from([one for one in known if one.source not in without])
 
 
@@ -289,12 +289,13 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
     names = sorted({one.evaluation for one in known})
     if not known or names == [""]:
         raise DataError(
-            "these fits say nothing of a next experiment: fit chinchilla, skaling or "
-            "loss-compute-e with evaluation='name of what the loss was measured on'"
+            "these fits make no prior: fit chinchilla, skaling or loss-compute-e with "
+            "evaluation='name of the validation set'"
         )
     if len(names) > 1:
         raise UsageError(
-            f"these fits are of several evaluations, {', '.join(map(repr, names))}: name one",
+            f"these fits have several evaluations, {', '.join(map(repr, names))}: pass one as "
+            "evaluation=",
             argument="evaluation",
         )
     # Whatever files they were read from, they are of one source, and each is an experiment.
@@ -325,10 +326,10 @@ def _prior_from(known: Sequence[Experiment]) -> Prior:
         if name == TUNED:
             basis[name] = _counted(len(public), "published recipe")
         else:
-            shown = own or public
+            shown, kind = (own, "experiment") if own else (public, "public experiment")
             sources = _counted(len({one.source for one in shown}), "source")
             of = f", evaluation {evaluation}" * bool(own and evaluation)
-            basis[name] = f"{_counted(len(shown), 'experiment')} of {sources}{of}"
+            basis[name] = f"{_counted(len(shown), kind)} ({sources}{of})"
     # A source counts as one: the median over sources of the median over their experiments.
     noise = pd.Series({(one.source, one.name): one.noise for one in field_})
     noise = float(noise.groupby(level=0).median().median())

@@ -130,13 +130,13 @@ def fit_decay(
     edges = [(edge(np.arange(k, len(x))), low), (edge(np.arange(k, -1, -1)), high)]
     shown = [f"{limit if value is None else value:.5g}" for value, limit in edges]
     message = (
-        f"λ = {-np.expm1(x[k]):.6g} has the least objective of {len(x)} tried; it is within 1 % of "
-        f"that from λ = {shown[0]} to {shown[1]}; intervals take λ as known"
+        f"λ = {-np.expm1(x[k]):.6g} has the lowest objective of {len(x)} values tried; λ from "
+        f"{shown[0]} to {shown[1]} is within 1% of it; intervals treat λ as known"
     )
     if open_ := [f"{limit:g}" for value, limit in edges if value is None]:
         message += (
             f": the curves do not distinguish it from {' or '.join(open_)}, the end of its range; "
-            "widen that (decays=), or add curves with other drops of the rate"
+            "widen decays=, or add curves with other learning-rate drops"
         )
     fitted = tried[x[k]]
     note = Note("decay-fitted", "warning" if open_ else "info", message)

@@ -1,4 +1,4 @@
-"""Forecasts held against the runs that came later: at earlier cut-offs, or once these are made."""
+"""Backtests: forecasts scored against the runs that came later, at cutoffs or once they exist."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def backtest(
     seed: Seed = 0,
     **reading: Unpack[ReadingOptions],
 ) -> Backtest:
-    """Forecasts as they would have been made at earlier cut-offs, against the runs that came later.
+    """Forecast larger runs from those below each cutoff, and compare with what they reached.
 
     That is evaluation from a rolling origin (Tashman 2000): what the forecast of the runs up to
     each cut-off says of those beyond it. All cut-offs are one call.

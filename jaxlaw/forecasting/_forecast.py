@@ -307,8 +307,8 @@ def forecast(
         notes.append(Note(
             "prior-conflict", "warning",
             f"these runs contradict the prior (p = {draws.conflict:.2g}): the forecast is {answer} "
-            f"{where} it, and would be {opposite} {elsewhere} it; see what is odd about the runs, "
-            "or take prior=None",
+            f"{where} it, and would be {opposite} {elsewhere} it; check the runs, or pass "
+            "prior=None",
             inherited=True,
         ))  # fmt: skip
     away, span = table["distance"][far], np.ptp(asked.size(fitted))
@@ -316,8 +316,8 @@ def forecast(
         notes.append(Note(
             "farther-than-tested", "warning",
             f"the farthest point is {times(np.exp(away))} beyond the largest run, and the runs "
-            f"span {times(np.exp(span))}: no back-test on them reaches that far, and the width "
-            "there rests on the prior; make a larger run first",
+            f"span {times(np.exp(span))}: no backtest on them reaches that far, so the width there "
+            "rests on the prior: make a larger run first",
             inherited=True,
         ))  # fmt: skip
     # The misfit is along the inputs by which runs grow, and along epochs.
@@ -329,8 +329,8 @@ def forecast(
             seen = range_message(name, draws.fit.ranges, {}, at_worst, draws.fit.input_units())
             notes.append(Note(
                 "unseen-input", "warning",
-                f"{seen}: the interval has no term for what the law misses in that direction; add "
-                "a run there",
+                f"{seen}: the interval does not cover model error in that direction; add a run "
+                "there",
                 inherited=False,
             ))  # fmt: skip
     notes += draws.notes
@@ -473,8 +473,8 @@ def score(
         message = f"{fitted} runs are those that the forecasts were fitted to"
         if not fitted:
             message = (
-                f"no run was made where there is a forecast, within {rtol:.0%} of every input: say "
-                "with columns= and units= which column is what, or take a larger rtol"
+                f"no run was made where there is a forecast, within {rtol:.0%} of every input: "
+                "pass columns= and units=, or a larger rtol="
             )
         raise DataError(f"{seen.source}: {message}")
     notes = []

@@ -1,7 +1,7 @@
 """Laws of the loss over several shares: a corpus in a mixture of many.
 
 The shares are inputs of their own, each called as the column that holds it, so that such a law is
-made for the corpora at hand. They add up to 1: rows that do not are refused.
+made for your corpora. They add up to 1: rows that do not are refused.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def pretraining_value(
         target: score that is wanted.
         baseline: score of the same model without pretraining, trained on the task alone.
         columns: name → column, where they are called otherwise.
-        noise: share of the highest score by which one score scatters, as known beforehand
+        noise: share of the highest score by which one score scatters, if known
             (finetuned again, say); it weighs as much as four further checkpoints. Where scores
             scatter by more, give it: four of 2 % are taken for falling in 3 of 10 corpora.
         n_resamples: number of resamples of the residuals, for intervals; 0 for none.

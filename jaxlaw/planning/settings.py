@@ -434,7 +434,7 @@ def critical_batch_size(
     curve of McCandlish, (S/S_min − 1)·(E/E_min − 1) = 1 for S steps and E tokens, the critical
     batch is that of an overhead of 1. There E is least for the smallest batches; in sweeps of runs
     at equal tokens, to which laws of :func:`jaxlaw.laws.tuned` are fitted, a batch can be too small
-    as well, and E is least at the best one. How near it comes to what the runs of such sweeps show
+    as well, and E is least at the best one. How close it is to what the runs of such sweeps show
     without a law is in ``benchmarks/tuning.md``.
 
     Args:

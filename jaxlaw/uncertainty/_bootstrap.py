@@ -217,7 +217,8 @@ def bootstrap(
     )
     if groups is not None:
         remedy = "kind='wild' needs fewer" if kind == "case" else "add groups"
-        notes += (*few_groups(count, f"how far groups differ is known roughly; {remedy}"),)
+        effect = f"the variance between groups is only roughly estimated; {remedy}"
+        notes += (*few_groups(count, effect),)
     return Bootstrap(
         fit=problem.fit, params=params, objective=refits.objective, agreement=refits.agreement,
         kind=kind, n_groups=count, degrees=degrees, notes=notes, base_params=base_params,
@@ -307,8 +308,8 @@ def _notes(refits: Refits, failed: np.ndarray, degrees: float) -> list[Note]:
     single = (refits.agreement * refits.n_solved < 1.5) & (refits.n_solved > OWN_STARTS) & ~failed
     if single.mean() > ONE_START:
         message = (
-            f"in {single.sum()} of {total} resamples a single start reached the best optimum: some "
-            "may have missed theirs, and widen the intervals; solve more starts (n_starts=, "
+            f"in {single.sum()} of {total} resamples only one start reached the best optimum, so "
+            "some may have missed it and widen the intervals: solve more starts (n_starts=, "
             "n_local=)"
         )
         found.append(("few-starts-agree", message))
@@ -319,7 +320,7 @@ def _notes(refits: Refits, failed: np.ndarray, degrees: float) -> list[Note]:
         if share > AT_BOUND:
             message = (
                 f"{name} is at a bound of its range in {share:.0%} of the resamples: its interval "
-                "reaches there because the range does"
+                "ends where the range does"
             )
             found.append(("at-bound", message))
     return [Note(code, "warning", message, inherited=True) for code, message in found]

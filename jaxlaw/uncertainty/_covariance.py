@@ -245,7 +245,7 @@ def covariance(
 
 
 def covariance_of(problem: FitWithData, groups: Any = None) -> Covariance:
-    """:func:`covariance` of a fit that is at hand with its data."""
+    """:func:`covariance` of a fit with its data."""
     slopes, weight, score, score_slope = sandwich_parts(problem)
     count, size = slopes.shape
     bread = inverse((slopes.T * (weight * score_slope)) @ slopes, problem)
@@ -255,7 +255,7 @@ def covariance_of(problem: FitWithData, groups: Any = None) -> Covariance:
         members = group_numbers(problem.runs, problem.observations, groups)[problem.active]
         total, what = len(np.unique(members)), "groups"
         degrees = max(total - 1, 1)
-        notes += few_groups(total, "their spread is known roughly, and intervals are wide for it")
+        notes += few_groups(total, "their variance is roughly estimated, so intervals are wide")
     # H⁻¹ S H⁻¹ with S = Σ sᵢ sᵢᵀ of the scores at the optimum (HC0) is too small, most for rows of
     # high leverage, whose residuals the fit has made small. HC3 takes the score of each row at the
     # optimum of the others instead, for the step from there to here is −(H − Hᵢ)⁻¹ sᵢ; CR3 does it
@@ -265,9 +265,9 @@ def covariance_of(problem: FitWithData, groups: Any = None) -> Covariance:
     whole = root.T @ root
     if decided.any():
         message = (
-            f"without {decided.sum()} of the {total} {what} some combination of the parameters "
-            "is open: what they alone decide is not known from their spread, and standard "
-            "errors come out too small"
+            f"{decided.sum()} of the {total} {what} alone determine some combination of the "
+            "parameters: its uncertainty cannot be estimated from their scatter, so standard "
+            "errors are too small"
         )
         notes.append(Note("decided-by-one", "warning", message, inherited=False))
     _, jacobian = problem.natural()
@@ -345,7 +345,7 @@ def inverse(hessian: np.ndarray, problem: FitWithData) -> np.ndarray:
     scaled = hessian / np.outer(size, size)
     if not np.isfinite(scaled).all() or np.linalg.cond(scaled) > 1e12:
         raise DataError(
-            f"{problem.observations.source}: the data leave some combination of the parameters "
-            f"of law {problem.fit.law.name} open; jl.identifiability says which"
+            f"{problem.observations.source}: the data do not determine some combination of the "
+            f"parameters of law {problem.fit.law.name}; jl.identifiability says which"
         )
     return np.linalg.inv(scaled) / np.outer(size, size)

@@ -144,5 +144,5 @@ def _advice(
     else:
         signed = dict(zip(names, move * np.sign(move[names.index(best)]), strict=True))
         steps = ", ".join(f"{name} ×{np.exp(signed[name]):.3g}" for name in mixed)
-        head = f"{listed} are known only together (the fit hardly changes by {steps})"
+        head = f"{listed} are determined only in combination (the fit hardly changes with {steps})"
     return f"{head}: fix one (best {best}), or {more}"

@@ -152,8 +152,8 @@ class ParameterIntervals(Result):
 
     @property
     def headline(self) -> str:
-        """How they were made, and which parameter is known best and least."""
-        start, table = f"{self.fit.law.name}, {self.how()}: ", self.conf_int()
+        """The kind of intervals, and the parameters best and least determined."""
+        start, table = f"{self.fit.law.name}, {self.how()}; ", self.conf_int()
         known = table[(table["std_err"] > 0) & np.isfinite(table["std_err"])]
         if known.empty:
             return f"{start}no parameter has a standard error"
@@ -161,11 +161,14 @@ class ParameterIntervals(Result):
         best, least = int(relative.argmin()), int(relative.argmax())
         row, unit = known.iloc[best], self.fit.quantities[known["parameter"].iloc[best]].unit
         between = written_range(row["low"], row["high"], unit)
-        start += f"{row['parameter']} {written(row['estimate'], unit)} ({100 * LEVEL:g} %: "
-        start += f"{between}) is known best"
+        start += f"best determined: {row['parameter']} {written(row['estimate'], unit)} "
+        start += f"({LEVEL:.0%}: {between})"
         if least == best:
             return start
-        return f"{start}, {known['parameter'].iloc[least]} least (±{100 * relative[least]:.2g} %)"
+        name, error = known["parameter"].iloc[least], relative[least]
+        if error > 1 and self.fit.law.parameter(name).domain != "signed":
+            return f"{start}; not identified: {name}"
+        return f"{start}; least: {name} (±{100 * error:.2g}%)"
 
 
 def intervals(

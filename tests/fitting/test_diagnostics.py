@@ -193,7 +193,7 @@ def test_a_rise_that_the_scatter_of_the_runs_can_make_is_no_warning():
     fit = jl.fit("dcpt", runs)
     (note,) = (n for n in fit.notes if n.code == "trend-observed")
     assert note.severity == "info" and "by 0.02%" in note.message
-    assert note.message.endswith("within the scatter of the runs, 0.37%")
+    assert note.message.endswith("within the run-to-run scatter, 0.37%")
 
 
 @needs_data
