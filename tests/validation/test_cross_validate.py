@@ -220,7 +220,7 @@ def test_a_fold_that_makes_the_mean_is_named_first(study, score, bad):
     made = dataclasses.replace(study, frame=frame, parameters=study.parameters)
     text = made.only("law == 'twin'").summary()
     headline = " ".join(text.partition("\n1 law ×")[0].split())
-    assert headline.endswith("of 8 folds; twin: 1 of 24 folds dominate the mean")
+    assert headline.endswith("over 8 folds; twin: 1 of 24 folds dominate the mean")
     assert text.count("[warning] far-folds: twin: 1 of 24") == text.count("far-folds") == 1
     assert "huber median" in text
 
