@@ -78,7 +78,7 @@ class Note:
 
 
 def remedy_of(notes: Iterable[Note], remedies: Mapping[str, str] = REMEDIES) -> str:
-    """What to do about the note that decides most; empty where it says so itself, or none decides.
+    """The remedy of the gravest note; empty where its message has one, or no note decides.
 
     Args:
         notes: the notes of a result.

@@ -116,20 +116,20 @@ def notes_on_rows(
     if count < len(free):
         raise DataError(
             f"{source}: {count} rows (of positive weight) cannot determine the {len(free)} "
-            f"parameters of law {law.name} ({', '.join(free)}); add runs, fix parameters, take a "
-            "smaller law, or use jl.posterior, which adds a prior",
+            f"parameters of law {law.name} ({', '.join(free)}); add runs, fix parameters, use a "
+            "law with fewer parameters, or use jl.posterior, which adds a prior",
             file=source,
         )
     if count < enough:
         says_little = (
-            "R² says little, and intervals are wide or wrong"
+            "R² means little, and intervals are wide or wrong"
             if count > len(free)
-            else "the fit passes through all of them whether the law holds or not, and R² says "
+            else "the fit passes through all of them whether the law holds or not, and R² means "
             "nothing"
         )
         message = f"{source}: {count} rows for the {len(free)} parameters of law {law.name}: "
         message += f"{says_little}; add runs (there should be {enough} at least), fix parameters "
-        warn("few-spare-rows", message + "or take a smaller law", count > len(free))
+        warn("few-spare-rows", message + "or use a law with fewer parameters", count > len(free))
     for spec in law.inputs:
         values = seen.inputs[spec.name][active]
         if spec.per_drop and "drop" in seen.inputs and spec.name != "drop":
@@ -187,7 +187,7 @@ def _implausible(column: Column, raw: np.ndarray, active: np.ndarray, labels: np
     message = f"{location}, {location.rows(labels[at : at + 1])}: {raw[at]:g} read as {unit} is "
     message += f"{values[at]:.3g} {column.spec.doc or column.spec.name}"
     if low / slack <= typical <= high * slack:
-        return f"{message}, outside {low:g} to {high:g}; the declared unit is taken as right"
+        return f"{message}, outside {low:g} to {high:g}; the declared unit is kept"
     # The units under which the column would make sense, likeliest first.
     middle = float(np.median(raw[active]))
     usual = (1.0, 2048.0) if column.spec.name == "batch" else (1.0, 1e9, 1e6, 1e12, 1e3)

@@ -374,7 +374,7 @@ class FittedLaw(Result):
         return [*self.shown().values()]
 
     def lines(self) -> list[str]:
-        """The formula, the parameters, and what speaks for them.
+        """The formula, the parameters, and the evidence for them.
 
         Example:
             >>> print(jl.published()["kaplan-2020"].summary().splitlines()[0])

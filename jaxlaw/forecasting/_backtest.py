@@ -249,7 +249,7 @@ def _cutoffs(
         number = np.searchsorted(levels, np.ravel(given) * (1 + ROUNDING), side="right")
         if (number == 0).any() or (number == len(levels)).any():
             raise UsageError(
-                f"no run lies below one of the cut-offs, or none beyond: {name} of the runs is "
+                f"no run lies below one of the cutoffs, or none beyond: {name} of the runs is "
                 f"{levels[0]:.6g} to {levels[-1]:.6g}"
             )
         return np.unique(levels[number - 1])

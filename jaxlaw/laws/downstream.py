@@ -111,7 +111,7 @@ def downstream_bleu_ce(
     return C * jnp.exp(-k * cross_entropy)
 
 
-_TASK_LOSS = "loss on the task, such as bits per byte of its right answers"
+_TASK_LOSS = "loss on the task, such as bits per byte of its correct answers"
 _OF_TASK_LOSS = {
     "inputs": {"task_loss": Input("task_loss", _TASK_LOSS, 1.0, "positive")},
     "target": "accuracy",
@@ -130,10 +130,10 @@ _OF_TASK_LOSS = {
 def sigmoid(
     task_loss,
     *,
-    floor=real(0.02, 0.6, low=0.0, high=1.0, doc="score by chance, of runs that know nothing"),
+    floor=real(0.02, 0.6, low=0.0, high=1.0, doc="chance-level score"),
     ceiling=real(0.6, 1.0, low=0.0, high=1.0),
     k=positive(1.0, 20.0, low=0.05, high=200.0, unit="1/loss", doc="steepness"),
-    L0=positive(0.3, 3.0, low=1e-3, high=1e3, unit="loss", doc="the loss half way up"),
+    L0=positive(0.3, 3.0, low=1e-3, high=1e3, unit="loss", doc="loss at half the rise"),
 ):
     """Score of a task by the loss on it, between what chance gives and the best there is."""
     # 1/(1 + e^x) overflows in the derivatives of a large x.
@@ -151,7 +151,7 @@ def sigmoid(
 def score_exponential(
     task_loss,
     *,
-    floor=real(0.02, 0.6, low=-1.0, high=1.0, doc="score by chance, of runs that know nothing"),
+    floor=real(0.02, 0.6, low=-1.0, high=1.0, doc="chance-level score"),
     C=positive(0.01, 100.0, high=1e30),
     k=positive(0.1, 10.0, low=1e-4, high=1e3, unit="1/loss"),
 ):

@@ -1,4 +1,4 @@
-"""Plots of back-tests and forecasts: errors over distance, intervals beyond the runs."""
+"""Plots of backtests and forecasts: errors over distance, intervals beyond the runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
     return finish(
         ax,
         "compute over the largest run fitted" if backtest.along in ("", "compute")
-        else f"{backtest.along} over that of the cut-off",
+        else f"{backtest.along} over that of the cutoff",
         f"observed − predicted {backtest.target} (%)",
         f"{each.ngroups} forecasts, {int(frame['inside'].sum())} of {len(frame)} runs inside; "
         f"lines: {backtest.level:.0%} intervals",

@@ -127,9 +127,9 @@ def bootstrap(
     n_local: int = 8,
     **options: Unpack[SharedKeywords],
 ) -> Bootstrap:
-    """Fit a law to resamples of its runs; the law is taken as right.
+    """Fit a law to resamples of its runs; the law is assumed correct.
 
-    Its intervals are of the parameters of a law that is taken as right: the interval of a new run
+    Its intervals are of the parameters of a law that is assumed correct: the interval of a new run
     is that of :func:`jaxlaw.forecast`, which adds what laws miss beyond their runs.
 
     Resamples depend on the number of rows, their groups and the seed alone: two bootstraps of
@@ -256,7 +256,7 @@ def resamples(
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Weights and targets (R, n) of the resamples; None where they are the runs' own.
 
-    Residuals are taken as if their row or group had not been fitted. A fit bends towards its
+    Residuals are used as if their row or group had not been fitted. A fit bends towards its
     points, so that its own residuals are smaller than the noise: in least squares by the factor
     1 − h, h the leverage, which is p/n on average and nearly 1 for a row that alone decides a
     parameter. Draws of such residuals make intervals too short, most where rows are few. Dividing

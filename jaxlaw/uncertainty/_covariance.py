@@ -8,13 +8,13 @@ is smoothed, averaged over a normal kernel around each residual (Powell 1991, as
 width is Silverman's, 0.9 · min(sd, IQR/1.34) · n^(−1/5). Of least squares (δ = ∞) nothing changes.
 
 A fit bends towards its points, so that the scores at the optimum are smaller than the noise makes
-them, most where few points decide. Each row, or group, is therefore taken as if it had not been
+them, most where few points decide. Each row, or group, is therefore treated as if it had not been
 fitted: the covariance is (G−1)/G Σ dᵍ dᵍᵀ with dᵍ = (H − Hᵍ)⁻¹ sᵍ, the way the optimum goes when
 the group is left out. Of least squares that is the jackknife by groups, CR3, and by rows HC3
 (MacKinnon and White 1985; MacKinnon, Nielsen and Webb 2023, who show it to hold best of few
 groups). Intervals take Student's t with n−p degrees of freedom, or G−1 of G groups.
 
-The law is taken as right. :func:`jaxlaw.posterior` has what it may miss, and a prior.
+The law is assumed correct. :func:`jaxlaw.posterior` has what it may miss, and a prior.
 """
 
 from __future__ import annotations
@@ -209,12 +209,12 @@ def covariance(
     groups: Any = None,
     **options: Unpack[FitKeywords],
 ) -> Covariance:
-    """The sandwich covariance of a fit, whose law is taken as right.
+    """The sandwich covariance of a fit, whose law is assumed correct.
 
-    Noise may differ from row to row: each row or group is taken as if it had not been fitted (HC3;
-    CR3 of groups).
+    Noise may differ from row to row: each row or group is treated as if it had not been
+    fitted (HC3; CR3 of groups).
 
-    Its intervals are of the parameters of a law that is taken as right: the interval of a new run
+    Its intervals are of the parameters of a law that is assumed correct: the interval of a new run
     is that of :func:`jaxlaw.forecast`, which adds what laws miss beyond their runs.
 
     Args:

@@ -124,7 +124,7 @@ def _advice(
     best = names[first_largest(share, _ALIKE)]
     mixed = [name for name, part in zip(names, share, strict=True) if part > _SHARE] or [best]
     # An input with too few values to tell these parameters apart.
-    law, more = problem.fit.law, "add runs (jl.design.next_runs says which)"
+    law, more = problem.fit.law, "add runs (jl.design.next_runs chooses them)"
     for spec in law.inputs:
         values = np.unique(problem.observations.inputs[spec.name][problem.active])
         count = len(values)

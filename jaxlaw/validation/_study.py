@@ -288,7 +288,7 @@ def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
             ("undetermined", loose, "starts that agree on the objective differ by up to "
              f"{loose['spread'].max():.2g} of the loss at held-out points, in {len(loose)} of "
              f"{count} fits ({{}}): the fitted points do not determine the held-out ones; hold out "
-             "less, or take a smaller law"),
+             "less, or use a law with fewer parameters"),
             ("at-bound", ended, f"of {count} fits, {named} ended at a bound of the parameter's "
              "range ({}): its term is not needed, or its optimum lies beyond"),
         ]  # fmt: skip

@@ -189,7 +189,9 @@ def test_an_engineer_reads_loss_curves_in_a_notebook(tmp_path, monkeypatch, capf
 
     assert ("9 loss curves, 2059 points" if DATA else "3 loss curves") in read
     fit = names["fit"]
-    assert f"on {fit.n_observations:,} rows" in fitted and "restarts agree" in " ".join(fitted.split())
+    assert f"on {fit.n_observations:,} rows" in fitted and "restarts agree" in " ".join(
+        fitted.split()
+    )
     assert "nats" in fitted and fitted.count("<li>") <= 5
     # The plain fit of the source misses the six held-out schedules by 0.0048 nats in the mean.
     assert float(re.sub(r"np.float64\((.*)\)", r"\1", error)) < (0.01 if DATA else 0.003)

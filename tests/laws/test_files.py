@@ -79,7 +79,7 @@ def test_a_law_is_named_by_its_variable_its_own_name_or_the_file_alone(folder):
         (MINE.replace("jl.laws.exponent()", "1.0"), "mylaw.py",
          "parameter 'alpha' .*specification"),
         (MINE + MINE.replace("mine", "other").replace("own-power", "o"), "mylaw.py",
-         "defines 2 laws; say which: mylaw.py:mine, mylaw.py:other"),
+         "defines 2 laws; name one: mylaw.py:mine, mylaw.py:other"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_named(folder, content, asked, said):

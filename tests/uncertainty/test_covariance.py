@@ -276,7 +276,7 @@ def test_a_narrow_range_leaves_a_term_loose(chinchilla_fit):
     identifiability = jl.identifiability(fit, narrow)
     worst = identifiability["advice"][0]
     assert "B" in worst and "beta" in worst and "determined only in combination" in worst
-    assert worst.endswith("add runs (jl.design.next_runs says which)")
+    assert worst.endswith("add runs (jl.design.next_runs chooses them)")
     assert identifiability["std_err"][0] > 1
     notes = jl.bootstrap(fit, narrow, 300, progress=False).notes
     assert worst in [note.message for note in notes if note.code == "loose"]
