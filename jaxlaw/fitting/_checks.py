@@ -155,7 +155,7 @@ class Residuals:
         """
         count, free = self.slopes.shape
         distances = np.sort(np.abs(self.off - np.median(self.off)))[min(free, count - 1) :]
-        return max(_NORMAL * float(np.median(distances)), self.nothing)
+        return max(_NORMAL * float(np.median(distances)), self.negligible)
 
     @cached_property
     def clipped(self) -> np.ndarray:
@@ -164,8 +164,8 @@ class Residuals:
         return np.clip(self.off, middle - reach, middle + reach)
 
     @property
-    def nothing(self) -> float:
-        """A residual too small to speak of."""
+    def negligible(self) -> float:
+        """A negligible residual."""
         return _NOTHING * (1.0 if self.log else float(np.mean(np.abs(self.target))))
 
     @cached_property
@@ -305,7 +305,7 @@ def diagnosed(
     free = {*problem.options.free(law)} - {*bound}
     spread = {k: size for k, size in zip(natural, relative.tolist(), strict=True) if k in free}
     ridge = [name for name, size in spread.items() if size > SAME]
-    together, unseen = _unseen(problem, residuals, moving)
+    together, unseen = _undetermined(problem, residuals, moving)
     if ridge:
         together.append(
             f"starts with the same objective differ in {', '.join(ridge)} (by up to "
@@ -355,7 +355,7 @@ def _at_bounds(
             yield f"{name} is at {whose} ({params[name]:.6g}); its true optimum may lie beyond"
 
 
-def _unseen(
+def _undetermined(
     problem: FitProblem, residuals: Residuals, moving: np.ndarray
 ) -> tuple[list[str], list[str]]:
     """Directions the data hardly see, by the spectrum of the Gauss–Newton Hessian; their names."""
@@ -440,7 +440,7 @@ def _floor_notes(law: Law, residuals: Residuals) -> list[Note]:
         )
     if not residuals.finite or residuals.spare < 3:
         return []
-    left = _Left.of(residuals)
+    left = _Projected.of(residuals)
     bend, spare = left.apart(np.exp(-logs) * residuals.root), left.spare - 1
     size, before, along = bend @ bend, left.y @ left.y, left.y @ bend
     if size <= 0 or before <= EXACT**2 * len(logs):
@@ -465,9 +465,9 @@ def residual_notes(residuals: Residuals) -> list[Note]:
     if not residuals.finite:
         return []
     notes, members, runs = [], residuals.points, residuals.runs
-    if runs is not None and runs.count > 1 and residuals.clipped.std() >= residuals.nothing:
+    if runs is not None and runs.count > 1 and residuals.clipped.std() >= residuals.negligible:
         unexplained, smooth = (
-            _Left.of(residuals, most).off for most in (0, (residuals.spare - 1) // 4)
+            _Projected.of(residuals, most).off for most in (0, (residuals.spare - 1) // 4)
         )
         if note := dependence_note(runs, unexplained, smooth):
             notes.append(note)
@@ -558,7 +558,7 @@ def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
     whole = basis[:, first:] @ (basis[:, first:].T @ target) / root
     most = first_largest(np.abs(whole))
     typical = float(np.sqrt(np.average(whole**2, weights=residuals.weight)))
-    if not (share > SHARE and gain.sum() > SURE * spread and typical >= residuals.nothing):
+    if not (share > SHARE and gain.sum() > SURE * spread and typical >= residuals.negligible):
         return ""
     mean, worst = residuals.size(typical).lstrip("+"), residuals.size(whole[most])
     return (
@@ -579,7 +579,7 @@ def _off_repeated_rows(residuals: Residuals) -> str:
     means = np.bincount(members, weight * off) / np.bincount(members, weight)
     inner = float(np.sum(weight * (off - means[members]) ** 2))
     outer = float(np.sum(weight * means[members] ** 2))
-    if not inner > within * residuals.nothing**2:  # copies, which are no repeats
+    if not inner > within * residuals.negligible**2:  # copies, which are no repeats
         return ""
     ratio = (outer / between) / (inner / within)
     chance = float(scipy.special.fdtrc(between, within, ratio))
@@ -596,7 +596,7 @@ def _off_repeated_rows(residuals: Residuals) -> str:
 # ---------------------------------------------------------------------------- the experiment
 
 
-class _Left(NamedTuple):
+class _Projected(NamedTuple):
     """What the fit leaves: residuals y (n,) orthogonal to the columns of Q (n, m), by √weight."""
 
     Q: np.ndarray
@@ -604,7 +604,7 @@ class _Left(NamedTuple):
     root: np.ndarray
 
     @classmethod
-    def of(cls, residuals: Residuals, most: int = 0) -> _Left:
+    def of(cls, residuals: Residuals, most: int = 0) -> _Projected:
         """Beyond the fit, and beyond at most so many polynomials in the inputs."""
         basis, target = residuals.basis(most), residuals.clipped * residuals.root
         return cls(basis, target - basis @ (basis.T @ target), residuals.root)
@@ -722,8 +722,8 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
     rows = np.bincount(rank)
     piled = len(rows) > 1 and rows[-1] >= max(_EACH, PILED * rows[:-1].max())
     if piled and spare >= 2 * _EACH:
-        left, at = _Left.of(residuals), rank == rank.max()
-        ratio = np.mean(left.y[at] ** 2) / max(np.mean(left.y[~at] ** 2), residuals.nothing**2)
+        left, at = _Projected.of(residuals), rank == rank.max()
+        ratio = np.mean(left.y[at] ** 2) / max(np.mean(left.y[~at] ** 2), residuals.negligible**2)
         free = [max(1.0, k.sum() * left.spare / count) for k in (at, ~at)]
         if ratio > 2 and scipy.special.fdtrc(*free, ratio) < 0.01:
             yield (
@@ -747,10 +747,10 @@ def _mixed(law: Law, residuals: Residuals, misfit: bool) -> str:
     """What distinguishes runs of two kinds; empty where they are of one."""
     if residuals.spare < 2 * _EACH:
         return ""
-    left = _Left.of(residuals, (residuals.spare - 1) // 4)
-    if left.spare < 2 * _EACH or left.y.std() < residuals.nothing:
+    left = _Projected.of(residuals, (residuals.spare - 1) // 4)
+    if left.spare < 2 * _EACH or left.y.std() < residuals.negligible:
         return ""
-    everything, runs = _Left.of(residuals), residuals.runs
+    everything, runs = _Projected.of(residuals), residuals.runs
     found = [*_by_column(residuals, left), *_by_order(residuals, left)]
     found += [] if misfit else _by_size(residuals, left, _sizes(law, residuals))
     least = APART * (everything.y @ everything.y)
@@ -766,7 +766,7 @@ def _mixed(law: Law, residuals: Residuals, misfit: bool) -> str:
     return next((group.text for group in found if group.square > ALIKE * most), "")
 
 
-def _by_column(residuals: Residuals, left: _Left) -> Iterator[_Group]:
+def _by_column(residuals: Residuals, left: _Projected) -> Iterator[_Group]:
     """Columns of few values, each in several rows, that do not rise and fall with the inputs."""
     columns = {}
     others = {} if residuals.others is None else residuals.others
@@ -800,7 +800,7 @@ def _by_column(residuals: Residuals, left: _Left) -> Iterator[_Group]:
             yield left.group(kind, 2 * len(columns), text)
 
 
-def _by_order(residuals: Residuals, left: _Left) -> Iterator[_Group]:
+def _by_order(residuals: Residuals, left: _Projected) -> Iterator[_Group]:
     """A step in the order of the table, where that is nothing of the inputs'."""
     if residuals.order is None:
         return
@@ -821,7 +821,9 @@ def _by_order(residuals: Residuals, left: _Left) -> Iterator[_Group]:
     yield left.group(later[:, None].astype(float), tried, text)
 
 
-def _by_size(residuals: Residuals, left: _Left, sizes: dict[str, np.ndarray]) -> Iterator[_Group]:
+def _by_size(
+    residuals: Residuals, left: _Projected, sizes: dict[str, np.ndarray]
+) -> Iterator[_Group]:
     """A step in N or D: no law has one, and a bend at the same size does not explain it."""
     if len(residuals.inputs) > len(sizes):  # laws of more inputs may bend in more ways
         return
@@ -838,7 +840,9 @@ def _by_size(residuals: Residuals, left: _Left, sizes: dict[str, np.ndarray]) ->
         apart = left.apart(bend)
         if (length := np.linalg.norm(apart)) > 1e-3 * np.linalg.norm(bend):
             unit = apart / length
-            beyond = _Left(np.hstack([left.Q, unit]), left.y - unit @ (unit.T @ left.y), left.root)
+            beyond = _Projected(
+                np.hstack([left.Q, unit]), left.y - unit @ (unit.T @ left.y), left.root
+            )
         means = [float(left.off[side].mean()) for side in (larger, ~larger)]
         text = (
             f"runs with {name} ≥ {values[ranked[split]]:.3g} are "
@@ -850,7 +854,7 @@ def _by_size(residuals: Residuals, left: _Left, sizes: dict[str, np.ndarray]) ->
         yield max(both, key=lambda group: group.chance)
 
 
-def _best_split(left: _Left, ranked: np.ndarray, at: np.ndarray) -> tuple[int, int] | None:
+def _best_split(left: _Projected, ranked: np.ndarray, at: np.ndarray) -> tuple[int, int] | None:
     """Where a step explains most, rows in an order; and how many places were tried."""
     if not len(at):
         return None
@@ -866,7 +870,7 @@ def _best_split(left: _Left, ranked: np.ndarray, at: np.ndarray) -> tuple[int, i
     return int(at[share.argmax()]), int(seen.sum())
 
 
-def _two_clusters(residuals: Residuals, left: _Left) -> str:
+def _two_clusters(residuals: Residuals, left: _Projected) -> str:
     """Residuals of two kinds that nothing in the table distinguishes; empty where there is one.
 
     Rows are put in two groups, the law fitted beside their difference, until none changes its

@@ -63,7 +63,7 @@ _FIELD = Path(__file__).with_name("field.json")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prior(Result):
-    """What is known of a law before its runs: a distribution over its scale-free coordinates.
+    """A distribution over a law's scale-free coordinates, before its runs.
 
     Attributes:
         coordinates: law → names of the k coordinates.
@@ -168,7 +168,7 @@ def _names(law: str) -> tuple[str, ...]:
 
 
 def field_prior(*, without: str | Iterable[str] = ()) -> Prior:
-    """The prior that public experiments make: the library of the field.
+    """The prior learned from public experiments.
 
     The library holds numbers alone: coordinates and covariances of fitted experiments.
 
@@ -204,13 +204,13 @@ def _field_prior(without: frozenset[str]) -> Prior:
 
 @cache
 def field_experiments() -> tuple[Experiment, ...]:
-    """The experiments of the library of the field, as they are shipped."""
+    """The public experiments that ship with jaxlaw."""
     return _shipped("experiments")
 
 
 @cache
 def recipes() -> tuple[Experiment, ...]:
-    """What published recipes say of how the best learning rate and batch move with N and D.
+    """Published recipes: how the best learning rate and batch scale with N and D.
 
     Of what a source leaves open it says something wide, as a fit of too few runs does. Formulas for
     a batch that is held (Bjorck 2024) are of another optimum, and Step Law's runs are what tuned
@@ -233,7 +233,7 @@ def prior_of(given: Any) -> Prior | None:
 
     Raises:
         UsageError: it is none of these.
-        DataError: a file holds something else, or the fits say nothing of a next experiment.
+        DataError: a file holds something else, or the fits make no prior.
     """
     if given is None or isinstance(given, Prior):
         return given
@@ -256,7 +256,7 @@ def prior_of(given: Any) -> Prior | None:
 
 
 def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None) -> Prior:
-    """The prior that one's own earlier experiments make, on top of the field.
+    """The prior learned from your own earlier experiments, on top of the public ones.
 
     Experiments of one evaluation share more than experiments at large: the floor itself, not only
     its share of the loss. How much they vary is learned from them, and of few from those of the

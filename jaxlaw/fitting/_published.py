@@ -1,4 +1,4 @@
-"""Coefficients that papers print, and the library of the field, as laws without data."""
+"""Published coefficients, and fits of public experiments, as laws without data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jaxlaw.notes import Note
 
 
 def published() -> dict[str, FittedLaw]:
-    """Coefficients that papers print, and the library of the field, as laws without data.
+    """Published coefficients, and fits of public experiments, as laws without data.
 
     Of papers there was no search and there are no data, so they have no evidence. A range that the
     source does not print is NaN, so that :meth:`jaxlaw.FittedLaw.is_extrapolation` is True there.

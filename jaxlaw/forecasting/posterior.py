@@ -88,7 +88,7 @@ def posterior(
     Args:
         law: law or its name.
         runs: anything that :func:`jaxlaw.read_runs` takes or returns.
-        prior: ``"field"``, what public experiments say; fits of earlier experiments or a folder of
+        prior: ``"field"``, public experiments; fits of earlier experiments or a folder of
             them; a :class:`jaxlaw.fitting.Prior`; None for weak priors over the law's own ranges.
             Whatever the prior does not know of the law has these.
         groups: columns whose rows are checkpoints of one run, which share an error, or a label for

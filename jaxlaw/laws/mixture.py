@@ -292,7 +292,7 @@ def bimix(
     r,
     *,
     B=positive(0.01, 10.0, centre={"D": "beta", "r": "alpha"}, unit="nats·D^β"),
-    C=positive(0.3, 5.0, centre={"r": "alpha"}, unit="nats", doc="loss of r = 1 at D without end"),
+    C=positive(0.3, 5.0, centre={"r": "alpha"}, unit="nats", doc="loss at r = 1 in the limit of D"),
     alpha=exponent(0.01, 0.5, low=1e-4),
     beta=EXPONENT,
 ):

@@ -153,7 +153,7 @@ def report(
     known = [note_list(notes) if notes else element("p", "No warnings.")]
     # A study's ranking and a forecast's points are what was asked for.
     at = 0 if isinstance(result, FittedLaw) else 1
-    sections[at:at] = [*answers, Section("What to know first", known)]
+    sections[at:at] = [*answers, Section("Caveats", known)]
     opening = [
         element("p", before, text, class_=kind)
         for one in asked
