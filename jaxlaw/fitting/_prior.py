@@ -326,9 +326,10 @@ def _prior_from(known: Sequence[Experiment]) -> Prior:
         if name == TUNED:
             basis[name] = _counted(len(public), "published recipe")
         else:
-            shown, kind = (own, "experiment") if own else (public, "public experiment")
+            shown = own or public
             sources = _counted(len({one.source for one in shown}), "source")
             of = f", evaluation {evaluation}" * bool(own and evaluation)
+            kind = f"{'public ' * (not own)}experiment"
             basis[name] = f"{_counted(len(shown), kind)} ({sources}{of})"
     # A source counts as one: the median over sources of the median over their experiments.
     noise = pd.Series({(one.source, one.name): one.noise for one in field_})

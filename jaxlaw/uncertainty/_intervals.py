@@ -157,15 +157,15 @@ class ParameterIntervals(Result):
         known = table[(table["std_err"] > 0) & np.isfinite(table["std_err"])]
         if known.empty:
             return f"{start}no parameter has a standard error"
-        relative = (known["std_err"] / known["estimate"].abs()).to_numpy()
-        best, least = int(relative.argmin()), int(relative.argmax())
-        row, unit = known.iloc[best], self.fit.quantities[known["parameter"].iloc[best]].unit
-        between = written_range(row["low"], row["high"], unit)
-        start += f"best determined: {row['parameter']} {written(row['estimate'], unit)} "
+        known = known.assign(error=known["std_err"] / known["estimate"].abs()).sort_values("error")
+        best, least = known.iloc[0], known.iloc[-1]
+        unit = self.fit.quantities[best["parameter"]].unit
+        between = written_range(best["low"], best["high"], unit)
+        start += f"best determined: {best['parameter']} {written(best['estimate'], unit)} "
         start += f"({LEVEL:.0%}: {between})"
-        if least == best:
+        if len(known) == 1:
             return start
-        name, error = known["parameter"].iloc[least], relative[least]
+        name, error = least["parameter"], least["error"]
         if error > 1 and self.fit.law.parameter(name).domain != "signed":
             return f"{start}; not identified: {name}"
         return f"{start}; least: {name} (±{100 * error:.2g}%)"
