@@ -293,8 +293,7 @@ def diagnosed(
         # In the pass of benchmarks/robustness.md over random walks, 10 of 13 lie below this.
         message = (
             f"R² is {metrics['r2']:.3g}: the law leaves much of the variance between runs "
-            "unexplained; look for outliers or a missing input, and report intervals with every "
-            "number"
+            "unexplained; look for outliers or a missing input, and report intervals"
         )
         notes.append(Note("poor-fit", "warning", message, True))
     notes += [
@@ -309,8 +308,7 @@ def diagnosed(
     if ridge:
         together.append(
             f"starts with the same objective differ in {', '.join(ridge)} (by up to "
-            f"{max(spread[name] for name in ridge):.1%}): rely on predictions, not on these "
-            "parameters"
+            f"{max(spread[name] for name in ridge):.1%}): rely on predictions alone"
         )
     if together:
         notes.append(Note("unidentifiable", "warning", "; ".join(together), True))
@@ -373,8 +371,7 @@ def _undetermined(
     unseen = [name for name, part in zip(names, np.abs(rotation[-1]), strict=True) if part > 0.2]
     message = (
         f"the data determine only a combination of {', '.join(unseen)} (condition number "
-        f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that vary them "
-        "independently"
+        f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that separate them"
     )
     return [message], unseen
 
@@ -416,8 +413,8 @@ def _loose_notes(
         return []
     named = ", ".join(f"{name} (±{error:.0%})" for name, error in loose.items())
     message = (
-        f"these runs barely constrain {named}, from above or from below: fix it, or add the runs "
-        "that jl.identifiability names"
+        f"these runs barely constrain {named}, from above or below: fix it, or see "
+        "jl.identifiability"
     )
     return [Note("loose", "warning" if max(loose.values()) > 1 else "info", message)]
 
@@ -728,8 +725,7 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
         if ratio > 2 and scipy.special.fdtrc(*free, ratio) < 0.01:
             yield (
                 f"{rows[-1]} of {count} rows have the same largest D, {sizes['D'].max():.3g}, and "
-                f"their residuals scatter {np.sqrt(ratio):.1f} times as much as the others': is D "
-                "capped in the log?"
+                f"residuals {np.sqrt(ratio):.1f} times the others': is D capped in the log?"
             )
     factor = sizes["N"].max() / sizes["N"].min()
     for name, values in others.items() if others is not None and factor >= WIDE else ():

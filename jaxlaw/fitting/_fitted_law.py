@@ -564,8 +564,7 @@ class FittedLaw(Result):
         except ValueError:
             shapes = ", ".join(f"{name} {value.shape}" for name, value in values.items())
             raise DataError(
-                f"inputs have incompatible shapes: {shapes}; give each one value per point, or a "
-                "single value"
+                f"inputs have incompatible shapes: {shapes}; give each one value per point, or one"
             ) from None
         labels = table.index if isinstance(table, pd.DataFrame) else None
         return law.whole_mixtures(values, partial(_not_whole, law, labels))

@@ -294,8 +294,7 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
         )
     if len(names) > 1:
         raise UsageError(
-            f"these fits have several evaluations, {', '.join(map(repr, names))}: pass one as "
-            "evaluation=",
+            f"these fits have several evaluations, {', '.join(map(repr, names))}: pass evaluation=",
             argument="evaluation",
         )
     # Whatever files they were read from, they are of one source, and each is an experiment.

@@ -307,8 +307,7 @@ def forecast(
         notes.append(Note(
             "prior-conflict", "warning",
             f"these runs contradict the prior (p = {draws.conflict:.2g}): the forecast is {answer} "
-            f"{where} it, and would be {opposite} {elsewhere} it; check the runs, or pass "
-            "prior=None",
+            f"{where} it, and would be {opposite} {elsewhere} it; check runs, or use prior=None",
             inherited=True,
         ))  # fmt: skip
     away, span = table["distance"][far], np.ptp(asked.size(fitted))
@@ -329,8 +328,7 @@ def forecast(
             seen = range_message(name, draws.fit.ranges, {}, at_worst, draws.fit.input_units())
             notes.append(Note(
                 "unseen-input", "warning",
-                f"{seen}: the interval does not cover model error in that direction; add a run "
-                "there",
+                f"{seen}: the interval leaves out model error in that direction; add a run there",
                 inherited=False,
             ))  # fmt: skip
     notes += draws.notes

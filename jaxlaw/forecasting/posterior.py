@@ -172,8 +172,7 @@ def posteriors(
             notes.append(Note(
                 "few-effective-draws", "warning",
                 f"the posterior of {law.name} has {effective:.0f} effective draws of {len(sigma)}, "
-                "so its intervals are uncertain: compare another seed=, or use a law with fewer "
-                "parameters",
+                "so its intervals are uncertain: use another seed= or a law of fewer parameters",
                 inherited=True,
             ))  # fmt: skip
         made.append(Draws(

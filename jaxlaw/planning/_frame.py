@@ -207,8 +207,7 @@ def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> l
     message = (
         f"{above:.0%} of the draws have a higher {what} than the fit: the parameters are poorly "
         f"determined, and normal draws of them distort the law; the interval of the {what} (and a "
-        "regret) is too high. Plan with the covariance itself, computed from the runs instead of "
-        "read from a file"
+        "regret) is too high. Plan with jl.covariance(fit, runs) instead"
     )
     return [Note("draws-disagree", "warning", message)]
 

@@ -309,8 +309,7 @@ def _notes(refits: Refits, failed: np.ndarray, degrees: float) -> list[Note]:
     if single.mean() > ONE_START:
         message = (
             f"in {single.sum()} of {total} resamples only one start reached the best optimum, so "
-            "some may have missed it and widen the intervals: solve more starts (n_starts=, "
-            "n_local=)"
+            "some may have missed it and widen the intervals: raise n_starts= or n_local="
         )
         found.append(("few-starts-agree", message))
     solved, at = refits.problem, refits.coordinates

@@ -160,15 +160,16 @@ class ParameterIntervals(Result):
         known = known.assign(error=known["std_err"] / known["estimate"].abs()).sort_values("error")
         best, least = known.iloc[0], known.iloc[-1]
         unit = self.fit.quantities[best["parameter"]].unit
-        between = written_range(best["low"], best["high"], unit)
-        start += f"best determined: {best['parameter']} {written(best['estimate'], unit)} "
-        start += f"({LEVEL:.0%}: {between})"
+        start += (
+            f"best determined: {best['parameter']} {written(best['estimate'], unit)} "
+            f"({LEVEL:.0%}: {written_range(best['low'], best['high'], unit)})"
+        )
         if len(known) == 1:
             return start
-        name, error = least["parameter"], least["error"]
-        if error > 1 and self.fit.law.parameter(name).domain != "signed":
-            return f"{start}; not identified: {name}"
-        return f"{start}; least: {name} (±{100 * error:.2g}%)"
+        signed = self.fit.law.parameter(least["parameter"]).domain == "signed"
+        if least["error"] > 1 and not signed:
+            return f"{start}; not identified: {least['parameter']}"
+        return f"{start}; least: {least['parameter']} (±{100 * least['error']:.2g}%)"
 
 
 def intervals(
