@@ -1104,7 +1104,7 @@ def searched_ranges(
         low, high = span = tuple(end if x is None else x for x, end in zip(own, ends, strict=True))
         if not np.isfinite(span).all():
             raise UsageError(
-                f"the range of {name} in the fitted runs is unknown: pass {{argument}}=",
+                f"the range of {name} in the fitted runs is unknown: pass {argument}=",
                 argument=argument,
             )
         if not low < high:
