@@ -154,7 +154,7 @@ class ParameterIntervals(Result):
     def headline(self) -> str:
         """The kind of intervals, and the parameters best and least determined."""
         start, table = f"{self.fit.law.name}, {self.how()}; ", self.conf_int()
-        known = table[(table["std_err"] > 0) & np.isfinite(table["std_err"])]
+        known = table[table["std_err"].between(0, np.inf, inclusive="neither")]
         if known.empty:
             return f"{start}no parameter has a standard error"
         known = known.assign(error=known["std_err"] / known["estimate"].abs()).sort_values("error")
