@@ -70,7 +70,7 @@ WIDE = 10.0  # factor in N from which on one learning rate cannot be best for al
 FOLLOWS = 0.25  # of its variance at most is left of what rises and falls with inputs
 APART = 0.1  # of the residual variance that a group must explain
 # Of the residual variance, within the two groups that leave least: the most that is left of two
-# kinds. Normal residuals leave 36 %, evenly spread ones 25 %, the two ends of a smooth misfit 19 %;
+# kinds. Normal residuals leave 36%, evenly spread ones 25%, the two ends of a smooth misfit 19%;
 # by chance fewer rows leave less, 0.33 − 1/√spare in 1 of 1,000 tables.
 ONE_KIND = 0.17
 ALIKE = 0.7  # of the largest sum of squares: an explanation about as good
@@ -480,7 +480,7 @@ def residual_notes(residuals: Residuals) -> list[Note]:
     count, spare, scatter = len(residuals.off), residuals.spare, residuals.scatter
     if spare < 5:
         return notes
-    # The median of few absolute deviations is uncertain itself: it is worth 37 % of as many
+    # The median of few absolute deviations is uncertain itself: it is worth 37% of as many
     # degrees of freedom, and what is far is a matter of Student's t.
     usual = float(scipy.special.stdtrit(max(0.37 * spare, 1.0), 1 - CHANCE / (2 * count)))
     out = np.flatnonzero(np.abs(residuals.off) > max(FAR, usual) * scatter)

@@ -197,7 +197,7 @@ def forecast_scores(
         of = next(iter(chains)) if count == 1 else f"mean of {count} tasks"
         without = f"; {len(read) - count} without a forecast" if count < len(read) else ""
         sentence = (
-            f"{', '.join(where)}: {of} {row['score']:.3f} ({100 * level:g} %: {row['low']:.3f} to "
+            f"{', '.join(where)}: {of} {row['score']:.3f} ({100 * level:g}%: {row['low']:.3f} to "
             f"{row['high']:.3f}){without}"
         )
     plain = ("loss", "score", "low", "high", "chance")

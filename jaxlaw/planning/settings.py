@@ -395,7 +395,7 @@ def optimal_inputs(
     names = [name for name in best if name in positive - {"N", "D"}]
 
     def around() -> Tables:
-        """The loss over one setting, or over two, where it is up to some 2 % above the lowest."""
+        """The loss over one setting, or over two, where it is up to some 2% above the lowest."""
         count = 101 if len(names) == 1 else 14
         drawn = [
             np.geomspace(*(best[n] * (end / best[n]) ** 5 for end in found.near[n]), count)

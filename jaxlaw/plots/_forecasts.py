@@ -36,7 +36,7 @@ _WORDS = {"C": "training compute (FLOPs)", "D": "tokens", "N": "model parameters
 def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
     """Observed over predicted, by the distance beyond the fitted runs, a dot a forecast and run.
 
-    Lines are the 5 to 95 % ranges that the forecasts gave; a run on its line was inside.
+    Lines are the 5 to 95% ranges that the forecasts gave; a run on its line was inside.
 
     Args:
         backtest: a result of :func:`jaxlaw.backtest`, or of :meth:`jaxlaw.Forecast.score`.

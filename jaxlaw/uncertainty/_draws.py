@@ -27,7 +27,7 @@ from jaxlaw.laws import Law
 from jaxlaw.notes import DEPENDENT_ROWS, LOOSE_FIT, Note
 from jaxlaw.uncertainty._intervals import COLUMNS, LEVEL, Interval, interval_of
 
-#: Of the covariance of a fit: the ends of a 95 % interval have an error of 0.13 of its standard
+#: Of the covariance of a fit: the ends of a 95% interval have an error of 0.13 of its standard
 #: deviation, and a plan that is searched draw by draw takes half a minute at 1,000.
 N_DRAWS = 400
 

@@ -34,7 +34,7 @@ def identifiability(
 
     Principal directions of the sandwich covariance (:func:`jaxlaw.covariance`, so noise may
     differ from row to row, and is independent between rows or groups) in the logarithms of the
-    parameters, each with its standard error: 0.1 says that parameters may move by 10 % in this
+    parameters, each with its standard error: 0.1 says that parameters may move by 10% in this
     direction. Directions in which the residuals do not move at all come first.
 
     Args:
@@ -47,7 +47,7 @@ def identifiability(
     Returns:
         One row a direction: ``std_err`` (infinite where the data say nothing), a column
         for every parameter with the relative move by one standard error (by one unit, if
-        infinite), and ``advice``: a sentence on directions looser than 25 %, else empty.
+        infinite), and ``advice``: a sentence on directions looser than 25%, else empty.
 
     Raises:
         UsageError: the call makes no sense, or these are not the fit's runs.

@@ -197,7 +197,7 @@ class Study(Result):
             One row a law, the best first: ``parameters``; the ``mean`` score; its ``ratio`` to
             the best law's (above 1 is worse) and the ``p`` of that; ``wins``, the share of folds
             in which no law's score is better; ``failed`` folds; ``verdict``: ``best``, ``tie``
-            (p of 0.05 or more, or a ratio within 1 %), ``worse``, ``untested`` (one fold),
+            (p of 0.05 or more, or a ratio within 1%), ``worse``, ``untested`` (one fold),
             ``failed`` (more often than the best).
 
         Raises:
