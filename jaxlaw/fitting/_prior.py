@@ -95,7 +95,7 @@ class Prior(Result):
     notes: tuple[Note, ...] = ()
 
     def knows(self, law: Law) -> bool:
-        """Whether it says something of a law, or of each group of a law of groups."""
+        """Whether it covers a law, or each group of a law of groups."""
         return law.scale_free is not None and all(name in self.means for name in _parts(law))
 
     def coordinates_of(self, law: Law) -> list[str]:

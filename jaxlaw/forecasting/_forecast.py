@@ -79,8 +79,8 @@ class Forecast(Result):
         created: date and time, UTC, in ISO 8601.
         package_versions: package → version.
         prior: what the prior rests on, in words; empty without one.
-        notes: what to know before betting on it, what decides first.
-        backtest: forecasts at earlier cut-offs, where they were asked for.
+        notes: what to check before using it, the gravest first.
+        backtest: the backtest, where one was asked for.
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
@@ -264,11 +264,11 @@ def forecast(
         laws: law or its name; of a list of them or a dict label → law, all of the same inputs, the
             one is taken of which there is most evidence; None takes the one of
             :data:`jaxlaw.forecasting.DEFAULT_LAWS` that suits the columns.
-        prior: as :func:`jaxlaw.posterior` takes it: ``"field"``, what public experiments say; one's
+        prior: as :func:`jaxlaw.posterior` takes it: ``"field"``, public experiments; one's
             own earlier fits, or a folder of them; a :class:`jaxlaw.fitting.Prior`; or None.
         level: share of such intervals that should hold the run.
         groups: columns whose rows are checkpoints of one run, or a label for each row.
-        backtest: whether forecasts at earlier cut-offs are made too (:func:`jaxlaw.backtest`).
+        backtest: whether to backtest too (:func:`jaxlaw.backtest`).
         seed: seed of the draws.
         **reading: options of :func:`jaxlaw.read_runs`: columns, units, where …
 
