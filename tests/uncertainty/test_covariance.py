@@ -82,7 +82,7 @@ def test_what_one_group_alone_decides_is_noted(line):
         for note in jl.covariance(fit.law, flat, groups=groups, **LEAST).notes
         if note.code == "decided-by-one"
     )
-    assert "without 1 of the 6 groups" in note.message
+    assert "1 of the 6 groups alone" in note.message
 
 
 @pytest.mark.parametrize(
