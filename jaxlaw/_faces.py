@@ -1,4 +1,4 @@
-"""Faces of packages: the names that a package lists, each imported when it is first used (PEP 562).
+"""Lazy imports: the names that a package lists, each imported when first used (PEP 562).
 
 Importing JAX, pandas and all of jaxlaw takes two seconds, which neither ``jaxlaw --help`` nor a
 command that needs a third of the modules should wait for.

@@ -47,7 +47,7 @@ from jaxlaw.errors import UsageError
 
 _log = logging.getLogger(__name__)
 
-#: XLA's older way to write kernels on the CPU: compiles in 60 % of the time, and what it makes
+#: XLA's older way to write kernels on the CPU: compiles in 60% of the time, and what it makes
 #: runs as fast (``benchmarks/first_call.md``). Later versions of jaxlib do not have it.
 QUICK = {"xla_cpu_use_fusion_emitters": False}
 

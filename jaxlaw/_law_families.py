@@ -1,4 +1,4 @@
-"""The built-in laws by what they are of; a module without JAX, so that a shell completes names."""
+"""The built-in laws by family; a module without JAX, so that a shell completes names."""
 
 from __future__ import annotations
 

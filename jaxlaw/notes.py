@@ -18,9 +18,9 @@ Severity = Literal["info", "warning", "error"]
 DEPENDENT_ROWS = "dependent-rows"
 #: Code of the note on a column of compute that is not 6·N·D, and that is not taken.
 OWN_FLOPS = "flops-differ"
-#: Code of the note on columns that were taken for what their names say.
+#: Code of the note on columns recognised by their names.
 COLUMNS_TAKEN = "columns-taken"
-#: Code of the note on a plan whose fit leaves its sizes open.
+#: Code of the note on a plan whose fit barely constrains its sizes.
 LOOSE_FIT = "loose-fit"
 _ORDER = ("error", "warning", "info")
 #: Codes of one severity by what their remedy would change: first what the runs are, which changes
@@ -34,14 +34,14 @@ _ROOM = 300  # characters, four lines, for the second of a summary's notes to be
 _DETAILS = "(details: --verbose or .notes)"
 #: Code of a note that says no remedy in its message → what to do about it, in Python's words.
 REMEDIES = {
-    LOOSE_FIT: "plan with jl.forecast(runs) in place of the fit",
-    "optimum-at-limit": "widen the limits where that is possible",
+    LOOSE_FIT: "plan with jl.forecast(runs) instead of the fit",
+    "optimum-at-limit": "widen the limits if you can",
     "poor-fit": "jl.cross_validate(…) compares other laws on these runs",
     "no-floor": "jl.cross_validate(…) compares it with the law that has an irreducible loss",
-    "at-bound": "bounds= sets another range, fixed= takes the value as known",
-    "optimum-at-tried": "add runs on the far side of that optimum: none was made there",
+    "at-bound": "bounds= widens the range, fixed= sets the value",
+    "optimum-at-tried": "add runs on the far side of that optimum, where there are none",
 }
-#: Times the largest run from which on the distance decides what to do next.
+#: Multiple of the largest run beyond which the distance decides what to do next.
 FAR = 10.0
 
 
@@ -51,8 +51,8 @@ class Note:
 
     Attributes:
         code: stable, machine-readable name, such as ``at-bound``.
-        severity: ``info`` (good to know), ``warning`` (think before you rely on the
-            number) or ``error`` (do not use the number).
+        severity: ``info`` (good to know), ``warning`` (check the number before
+            you use it) or ``error`` (do not use the number).
         message: one sentence for people.
         inherited: whether a plan made with the result repeats it: what makes the parameters of a
             law or their draws doubtful makes every number doubtful that is computed from them.
@@ -78,7 +78,7 @@ class Note:
 
 
 def remedy_of(notes: Iterable[Note], remedies: Mapping[str, str] = REMEDIES) -> str:
-    """What to do about the note that decides most; empty where it says so itself, or none decides.
+    """The remedy of the gravest note; empty where its message has one, or no note decides.
 
     Args:
         notes: the notes of a result.
@@ -87,7 +87,7 @@ def remedy_of(notes: Iterable[Note], remedies: Mapping[str, str] = REMEDIES) -> 
     Example:
         >>> from jaxlaw.notes import Note, remedy_of
         >>> remedy_of([Note("at-bound", "warning", "A is at 0, the end of its range")])
-        'bounds= sets another range, fixed= takes the value as known'
+        'bounds= widens the range, fixed= sets the value'
     """
     first = next(iter(by_weight(notes)), None)
     if first is None or not first.decides or "={" in first.message:  # which is a remedy itself
@@ -110,7 +110,7 @@ def beyond_step(point: Mapping[str, float | str], *, intervals: bool) -> str:
     texts = {k: repr(v) if isinstance(v, str) else _short(v) for k, v in point.items()}
     values = ", ".join(f"'{name}': {text}" for name, text in texts.items())
     if intervals:
-        return f"jl.design.next_runs(…, predict={{{values}}}) says which runs narrow it most"
+        return f"jl.design.next_runs(…, predict={{{values}}}) finds the runs that narrow it most"
     return f"jl.forecast(…, at={{{values}}}) gives the interval of a new run there"
 
 

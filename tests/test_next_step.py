@@ -44,7 +44,9 @@ def test_far_from_the_runs_a_plan_says_what_would_narrow_it():
     far, near = planning.allocation(boot, 1e25), planning.allocation(boot, 1e20)
     assert far.beyond > 10 and near.beyond < 10 and near.next_step == ""
     at = f"{{'N': {far.N:.3g}, 'D': {far.D:.3g}}}".replace("e+", "e")
-    assert far.next_step == f"jl.design.next_runs(…, predict={at}) says which runs narrow it most"
+    assert (
+        far.next_step == f"jl.design.next_runs(…, predict={at}) finds the runs that narrow it most"
+    )
     alone = planning.allocation(boot.fit, 1e25)
     assert alone.next_step == f"jl.forecast(…, at={at}) gives the interval of a new run there"
     opening = alone.summary().partition("\nN    ")[0].splitlines()
@@ -87,10 +89,10 @@ def test_labels_are_in_the_point_as_they_are():
          "jaxlaw forecast runs.csv --at N=1.8e10,D=3e12 gives it"),
         ("jl.design.next_runs(…, predict={'N': 1e9, 'group': 'c4'}) says it",
          "jaxlaw design next my.json runs.csv candidates.csv --predict N=1e9,group=c4 says it"),
-        (REMEDIES["at-bound"], "--bounds sets another range, --fixed takes the value as known"),
+        (REMEDIES["at-bound"], "--bounds widens the range, --fixed sets the value"),
         (REMEDIES["poor-fit"], "jaxlaw study compares other laws on these runs"),
         (largest_run_step(20.0), largest_run_step(20.0)),
-        ("jl.posterior adds what public experiments say", ""),  # no command does it
+        ("jl.posterior adds a prior from public experiments", ""),  # no command does it
     ],
 )  # fmt: skip
 def test_the_shell_says_it_as_a_command(step, said):
@@ -99,11 +101,11 @@ def test_the_shell_says_it_as_a_command(step, said):
 
 def test_a_limit_that_holds_an_optimum_back_is_to_be_widened():
     plan = planning.allocation(known(), 1e21, limits={"N": (None, 1e9)})
-    assert plan.next_step == "widen the limits where that is possible"
+    assert plan.next_step == "widen the limits if you can"
     best = planning.minimise(
         known(), over={"N": (1e8, 1e9), "D": None}, subject_to=[planning.Budget(1e21)]
     )
-    assert best.next_step == "widen the limits where that is possible"
+    assert best.next_step == "widen the limits if you can"
 
 
 def test_a_forecast_far_from_its_runs_asks_for_the_largest_run():
@@ -113,13 +115,13 @@ def test_a_forecast_far_from_its_runs_asks_for_the_largest_run():
     assert wide.next_step == largest_run_step(20.0)
     assert wide.next_step.startswith("the most informative next run is the largest you can afford")
     noisy = dataclasses.replace(wide, table=wide.table.assign(from_noise=0.9))
-    assert noisy.next_step == ""  # most of its width is the noise of single runs
+    assert noisy.next_step == ""  # most of its width is run-to-run noise
 
 
 def test_few_rows_ask_for_a_prior_where_one_knows_the_law():
     runs = jl.simulate.experiment("chinchilla", noise=0.004).table.iloc[::25]
     fit = jl.fit("chinchilla", runs, n_starts=64, n_local=8)
     assert {note.code for note in fit.notes if note.decides} & {"loose", "few-spare-rows"}
-    assert fit.next_step.startswith("jl.posterior adds what public experiments say")
+    assert fit.next_step.startswith("jl.posterior adds a prior from public experiments")
     assert "Next: jl.posterior adds" in fit._repr_html_()
     assert dataclasses.replace(fit, n_observations=400).next_step == ""

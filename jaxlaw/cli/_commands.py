@@ -59,7 +59,7 @@ def laws(law: str | None = None, *, published: bool = False, field: bool = False
                 row = known.loc[name]
                 lines += [f"  {name} ({row['inputs']})", *_wrapped(row["formula"])]
         return _Listing(kind="laws", tables={"laws": table}, facts={"lines": lines},
-                        sentence=f"{len(table)} laws, by what they are of")  # fmt: skip
+                        sentence=f"{len(table)} laws, by family")  # fmt: skip
     if is_saved(law):
         return saved(law)
     found = jl.laws.get(law)

@@ -241,7 +241,7 @@ def missing_column(
     texts = [str(other) for other in columns]
     hint = nearest(str(column), texts)
     if not hint and mappable:
-        hint = f" Say which column it is: columns={{'{name}': '…'}}."
+        hint = f" Pass columns={{'{name}': '…'}}."
     return kind(
         f"{source}: there is no column {column}{doc}; columns: {listed(texts)}.{hint}",
         file=source,

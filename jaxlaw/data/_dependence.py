@@ -147,10 +147,10 @@ def history_notes(law: Law, runs: RunGroups | None, table: pd.DataFrame) -> list
         return []
     columns = ",".join(runs.columns)
     message = (
-        f"{len(table)} rows are {runs.count} loss curves (by {columns}), and law {law.name} is of "
-        "finished runs: until its learning rate has decayed, a run lies above one that ended "
-        f"there; keep the last row of each, last_of='{columns}', or fit law annealing by "
-        "jl.read_loss_curves"
+        f"{len(table)} rows are {runs.count} loss curves (by {columns}), and law {law.name} "
+        "describes finished runs: before its learning rate has decayed, a run's loss is above "
+        f"that of a run that ended there; keep the last row of each, last_of='{columns}', or fit "
+        "law annealing by jl.read_loss_curves"
     )
     return [Note("checkpoints-as-runs", "warning", message, inherited=True)]
 
@@ -185,15 +185,15 @@ def dependence_note(runs: RunGroups, residuals: np.ndarray, smoothed: np.ndarray
         what = f"{size} rows are {count} groups of equal {shared}, as checkpoints of one run are"
     unit = "run" if runs.named else "group"
     seen = (
-        f"and residuals of one {unit} are alike (correlation {within:.2f}, of successive rows "
+        f"and residuals within a {unit} are correlated ({within:.2f}, successive rows "
         f"{successive:.2f})"
         if pairs >= _PAIRS
-        else f"too few to test whether residuals of one {unit} are alike"
+        else f"too few to test residuals for correlation within a {unit}"
     )
     shown = repr(runs.columns[0]) if len(runs.columns) == 1 else repr(list(runs.columns))
     message = (
-        f"{what}, {seen}: intervals made as if rows were independent are too short; "
-        f"jl.bootstrap(…, groups={shown}) has right ones"
+        f"{what}, {seen}: intervals that assume independent rows are too narrow; use "
+        f"jl.bootstrap(…, groups={shown})"
     )
     return Note(DEPENDENT_ROWS, "warning", message, inherited=False)
 

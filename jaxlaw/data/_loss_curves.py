@@ -390,7 +390,7 @@ def _curve_columns(runs: Runs) -> Runs:
         refuse("lr", bad, "rates are finite and not negative", lr)
     if "phase" in table:
         made["phase"] = table["phase"].map(lambda text: str(text).strip().lower())
-        remedy = "phases are pt (pre-training) and cpt; rename the column if it says something else"
+        remedy = "phases are pt (pre-training) and cpt; rename it if it means something else"
         refuse("phase", ~made["phase"].isin(["pt", "cpt"]).to_numpy(), remedy)
     return dataclasses.replace(runs, table=table.assign(**made))
 
@@ -400,8 +400,8 @@ def _with_losses(runs: Runs) -> Runs:
     several = {} if {*_LOSSES} & {*runs.table} else known_columns(runs.table, ["loss"])
     if several:
         raise DataError(
-            f"{runs.source}: the loss may be {' or '.join(map(str, several['loss']))}; say which "
-            "it is: columns={'loss': '…'}",
+            f"{runs.source}: the loss may be {' or '.join(map(str, several['loss']))}; pass "
+            "columns={'loss': '…'}",
             file=runs.source,
             column="loss",
         )

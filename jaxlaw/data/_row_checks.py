@@ -116,20 +116,20 @@ def notes_on_rows(
     if count < len(free):
         raise DataError(
             f"{source}: {count} rows (of positive weight) cannot determine the {len(free)} "
-            f"parameters of law {law.name} ({', '.join(free)}); add runs, fix parameters, take a "
-            "smaller law, or use jl.posterior, which adds a prior",
+            f"parameters of law {law.name} ({', '.join(free)}); add runs, fix parameters, use a "
+            "law with fewer parameters, or use jl.posterior, which adds a prior",
             file=source,
         )
     if count < enough:
         says_little = (
-            "R² says little, and intervals are wide or wrong"
+            "R² means little, and intervals are wide or wrong"
             if count > len(free)
-            else "the fit passes through all of them whether the law holds or not, and R² says "
+            else "the fit passes through all of them whether the law holds or not, and R² means "
             "nothing"
         )
         message = f"{source}: {count} rows for the {len(free)} parameters of law {law.name}: "
         message += f"{says_little}; add runs (there should be {enough} at least), fix parameters "
-        warn("few-spare-rows", message + "or take a smaller law", count > len(free))
+        warn("few-spare-rows", message + "or use a law with fewer parameters", count > len(free))
     for spec in law.inputs:
         values = seen.inputs[spec.name][active]
         if spec.per_drop and "drop" in seen.inputs and spec.name != "drop":
@@ -153,8 +153,8 @@ def notes_on_rows(
     rows = equal_rows([*law.one_number_a_row(seen.inputs).values(), seen.target])
     if (repeated := np.diff(np.maximum.accumulate(rows), prepend=-1) == 0).any():
         rows = name_rows(seen.word, seen.rows[repeated])
-        message = f"{source}: inputs and target equal to an earlier row's: {rows}; each row counts"
-        warn("duplicate-rows", f"{message}; take copies out of the table")
+        message = f"{source}: duplicates of earlier rows (inputs and target): {rows}; each counts"
+        warn("duplicate-rows", f"{message}; remove the copies")
     return notes
 
 
@@ -179,7 +179,7 @@ def _implausible(column: Column, raw: np.ndarray, active: np.ndarray, labels: np
         if not (odd := (values < low) | (values > high)).any():
             return ""
         rows = location.rows(labels[odd], raw[odd])
-        return f"{location}: values in another unit than the rest? {rows}"
+        return f"{location}: values in a different unit from the rest? {rows}"
     with np.errstate(over="ignore", invalid="ignore"):
         at = int(np.argmin(np.where(active, np.abs(values - typical), np.inf)))
     slack = _DECLARED_SLACK if column.declared else 1.0
@@ -187,7 +187,7 @@ def _implausible(column: Column, raw: np.ndarray, active: np.ndarray, labels: np
     message = f"{location}, {location.rows(labels[at : at + 1])}: {raw[at]:g} read as {unit} is "
     message += f"{values[at]:.3g} {column.spec.doc or column.spec.name}"
     if low / slack <= typical <= high * slack:
-        return f"{message}, outside {low:g} to {high:g}; the declared unit is taken as right"
+        return f"{message}, outside {low:g} to {high:g}; the declared unit is kept"
     # The units under which the column would make sense, likeliest first.
     middle = float(np.median(raw[active]))
     usual = (1.0, 2048.0) if column.spec.name == "batch" else (1.0, 1e9, 1e6, 1e12, 1e3)
@@ -196,11 +196,11 @@ def _implausible(column: Column, raw: np.ndarray, active: np.ndarray, labels: np
         f"units={{'{location.name}': {exponential(unit, 4)}}} for {_UNIT_WORDS[unit]}"
         for unit in fits[: 1 if fits[0] == 1.0 else 2]
     ) if fits else (
-        f"no usual unit makes sense of it, check that {location.column} is the column"
+        f"no usual unit makes it plausible; check that {location.column} is the right column"
     )  # fmt: skip
     raise location.error(
-        f"{message}, as is half of the column or more; that cannot be right ({low:g} to {high:g} "
-        f"can); {remedy}",
+        f"{message} (as in half of the column or more), outside the plausible range {low:g} to "
+        f"{high:g}; {remedy}",
         labels[at],
         raw[at],
     )

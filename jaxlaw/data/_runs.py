@@ -232,7 +232,7 @@ class Runs:
         labels, off = self.table.index[wrong], sums[wrong]
         names = ", ".join(str(self.user_name(name)) for name in law.shares)
         rows = name_rows(self.word, labels, [f"sum {value:.6g}" for value in off])
-        message = f"{self.source}: columns {names}: shares of one mixture do not add up to 1: "
+        message = f"{self.source}: columns {names}: mixture ratios do not add up to 1: "
         where = Location(self.source, self.word, names, "")
         return where.error(f"{message}{rows}; {remedy}", labels[0], off[0])
 
@@ -318,7 +318,7 @@ class Runs:
         taken = []
         if by_size:
             read = listed(c.location.column for c in by_size)
-            taken = [f"{read} read as single ones, by their size: units= says more"]
+            taken = [f"{read} look like raw counts: units= sets another unit"]
         if self.target is None and named[law.target] in _TARGET_ALIASES.get(law.target, ()):
             taken.append(f"{law.target} from {named[law.target]}")
         notes += [Note(COLUMNS_TAKEN, "info", f"{self.source}: {what}") for what in taken]
@@ -861,7 +861,7 @@ def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
             hint += " It is computed from learning rates, by jl.read_loss_curves."
         else:
             known = {"D": "C/(6*N)"} if {"N", "C"} <= {*table} else {}
-            hint += f" Say which they are: columns={ {n: known.get(n, '…') for n in lacking} }."
+            hint += f" Pass columns={ {n: known.get(n, '…') for n in lacking} }."
         raise DataError(
             f"{runs.source}: there is no column {what}, which law {law.name} needs; columns: "
             f"{listed(map(runs.user_name, table))}.{hint}",

@@ -29,7 +29,7 @@ def evaluation_steps(
     """Spend a budget of evaluations on one run.
 
     M1 is every ``every`` steps; the others keep some of those: M2 every k-th; M3 every k-th
-    over the first 60 % and every 2k-th after it, with the smallest k the budget allows; M4 with
+    over the first 60% and every 2k-th after it, with the smallest k the budget allows; M4 with
     a density e^(−λ·x) at the x-th, λ chosen so that the budget is spent, the last step
     included (Que 2024, App. I: M2 and M3 have 40 of 200 points; M4 with λ = 0.02 has 45
     there, and 48 by the rule used here, since the paper does not state its own).
@@ -73,7 +73,7 @@ def evaluation_steps(
     x = every_kth(1, count)
     if method == "M2":
         x = every_kth(math.ceil(count / budget), count)
-    elif method == "M3":  # every k-th over the first 60 %, every 2k-th after it
+    elif method == "M3":  # every k-th over the first 60%, every 2k-th after it
         for k in range(1, count + 1):
             early = every_kth(k, int(0.6 * count))
             last = early[-1] if len(early) else 0

@@ -116,7 +116,7 @@ def next_runs(
     if criterion == "c" and predict is None:
         raise UsageError("criterion 'c' needs predict=: inputs of the prediction that matters")
     if n is None and budget is None:
-        raise UsageError("say how many runs to choose (n=) or what they may cost (budget=)")
+        raise UsageError("pass n=, the number of runs to choose, or budget=, what they may cost")
     frame = pd.DataFrame(candidates).reset_index(drop=True).rename_axis("candidate")
     for column in (group, cost):
         if column is not None and column not in frame:

@@ -203,10 +203,10 @@ class Work:
         that each executor has for it (BrokenProcessPool, KilledWorker), or an answer that is none.
         """
         packed, batch = _pickled((function, self._size, self.device)), uuid4().hex
-        advice = "make the call again with a new executor; work_dir= would keep finished chunks"
+        advice = "repeat the call with a new executor; work_dir= would keep finished chunks"
         if self.folder is not None:
             advice = f"finished chunks are kept in {self.folder}; the same call with a new "
-            advice += "executor goes on from them"
+            advice += "executor resumes from them"
         for attempt in range(ATTEMPTS):
             waiting: list[tuple[Any, int, str]] = []
             lost, loss = [], None
@@ -219,7 +219,7 @@ class Work:
                         future = self.executor.submit(_do_chunk, packed, chunks[k], call)
                     except Exception as error:
                         raise WorkError(
-                            f"the executor takes no more work ({_named(error)}): {advice}"
+                            f"the executor accepts no more work ({_named(error)}): {advice}"
                         ) from error
                     waiting.append((future, k, call))
                 while waiting:
@@ -398,8 +398,8 @@ def _write(path: Path, content: bytes, keep: bool = False) -> None:
             os.replace(part, path)
     except OSError as error:
         raise WorkError(
-            f"cannot write {path} ({error.strerror}): mend that, or name another folder; chunks "
-            "finished before are kept, and the same call goes on from them"
+            f"cannot write {path} ({error.strerror}): fix that, or name another folder; finished "
+            "chunks are kept, and the same call resumes from them"
         ) from error
     finally:
         with contextlib.suppress(OSError):

@@ -70,7 +70,7 @@ WIDE = 10.0  # factor in N from which on one learning rate cannot be best for al
 FOLLOWS = 0.25  # of its variance at most is left of what rises and falls with inputs
 APART = 0.1  # of the residual variance that a group must explain
 # Of the residual variance, within the two groups that leave least: the most that is left of two
-# kinds. Normal residuals leave 36 %, evenly spread ones 25 %, the two ends of a smooth misfit 19 %;
+# kinds. Normal residuals leave 36%, evenly spread ones 25%, the two ends of a smooth misfit 19%;
 # by chance fewer rows leave less, 0.33 − 1/√spare in 1 of 1,000 tables.
 ONE_KIND = 0.17
 ALIKE = 0.7  # of the largest sum of squares: an explanation about as good
@@ -155,7 +155,7 @@ class Residuals:
         """
         count, free = self.slopes.shape
         distances = np.sort(np.abs(self.off - np.median(self.off)))[min(free, count - 1) :]
-        return max(_NORMAL * float(np.median(distances)), self.nothing)
+        return max(_NORMAL * float(np.median(distances)), self.negligible)
 
     @cached_property
     def clipped(self) -> np.ndarray:
@@ -164,8 +164,8 @@ class Residuals:
         return np.clip(self.off, middle - reach, middle + reach)
 
     @property
-    def nothing(self) -> float:
-        """A residual too small to speak of."""
+    def negligible(self) -> float:
+        """A negligible residual."""
         return _NOTHING * (1.0 if self.log else float(np.mean(np.abs(self.target))))
 
     @cached_property
@@ -277,8 +277,8 @@ def diagnosed(
         doubts.append(f"the best start ended with status '{status.label}'. {status.message}")
     if optimum.agreement < FEW:
         doubts.append(
-            f"only {optimum.agreement:.1%} of the solved starts end at the best objective: "
-            "a better optimum may exist; try more starts (n_starts=)"
+            f"only {optimum.agreement:.1%} of the solved starts reached the best objective, so a "
+            "better optimum may exist: try more starts (n_starts=)"
         )
     if optimum.disagreement > AGREE:
         doubts.append(
@@ -292,9 +292,8 @@ def diagnosed(
     elif metrics["r2"] < WEAK:
         # In the pass of benchmarks/robustness.md over random walks, 10 of 13 lie below this.
         message = (
-            f"R² is {metrics['r2']:.3g}: the law leaves much of the differences between the runs "
-            "unexplained; look for outliers or a missing input, and give intervals with every "
-            "number"
+            f"R² is {metrics['r2']:.3g}: the law leaves much of the variance between runs "
+            "unexplained; look for outliers or a missing input, and report intervals"
         )
         notes.append(Note("poor-fit", "warning", message, True))
     notes += [
@@ -305,11 +304,11 @@ def diagnosed(
     free = {*problem.options.free(law)} - {*bound}
     spread = {k: size for k, size in zip(natural, relative.tolist(), strict=True) if k in free}
     ridge = [name for name, size in spread.items() if size > SAME]
-    together, unseen = _unseen(problem, residuals, moving)
+    together, unseen = _undetermined(problem, residuals, moving)
     if ridge:
         together.append(
-            f"starts agree on the objective but not on {', '.join(ridge)} (they differ by up to "
-            f"{max(spread[name] for name in ridge):.1%}): rely on predictions, not on them"
+            f"starts with the same objective differ in {', '.join(ridge)} (by up to "
+            f"{max(spread[name] for name in ridge):.1%}): rely on predictions alone"
         )
     if together:
         notes.append(Note("unidentifiable", "warning", "; ".join(together), True))
@@ -319,7 +318,7 @@ def diagnosed(
     ranges = {name: (v.min(), v.max()) for name, v in observations.inputs.items()}
     for note, size in law.requirements(law, params, ranges) if law.requirements else ():
         if size <= metrics["rmse_log"]:
-            of_runs = f"this is within the scatter of the runs, {metrics['rmse_log']:.2%}"
+            of_runs = f"this is within the run-to-run scatter, {metrics['rmse_log']:.2%}"
             note = dataclasses.replace(note, severity="info", message=f"{note.message}; {of_runs}")
         notes.append(note)
     of_residuals = residual_notes(residuals)
@@ -354,7 +353,7 @@ def _at_bounds(
             yield f"{name} is at {whose} ({params[name]:.6g}); its true optimum may lie beyond"
 
 
-def _unseen(
+def _undetermined(
     problem: FitProblem, residuals: Residuals, moving: np.ndarray
 ) -> tuple[list[str], list[str]]:
     """Directions the data hardly see, by the spectrum of the Gauss–Newton Hessian; their names."""
@@ -371,9 +370,8 @@ def _unseen(
         return [], []
     unseen = [name for name, part in zip(names, np.abs(rotation[-1]), strict=True) if part > 0.2]
     message = (
-        f"the data determine {', '.join(unseen)} only together (condition number "
-        f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that vary them "
-        "apart"
+        f"the data determine only a combination of {', '.join(unseen)} (condition number "
+        f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that separate them"
     )
     return [message], unseen
 
@@ -415,8 +413,8 @@ def _loose_notes(
         return []
     named = ", ".join(f"{name} (±{error:.0%})" for name, error in loose.items())
     message = (
-        f"these runs hardly bound {named} from above or from below: fix it, or add runs; "
-        "jl.identifiability says which"
+        f"these runs barely constrain {named}, from above or below: fix it, or see "
+        "jl.identifiability"
     )
     return [Note("loose", "warning" if max(loose.values()) > 1 else "info", message)]
 
@@ -439,7 +437,7 @@ def _floor_notes(law: Law, residuals: Residuals) -> list[Note]:
         )
     if not residuals.finite or residuals.spare < 3:
         return []
-    left = _Left.of(residuals)
+    left = _Projected.of(residuals)
     bend, spare = left.apart(np.exp(-logs) * residuals.root), left.spare - 1
     size, before, along = bend @ bend, left.y @ left.y, left.y @ bend
     if size <= 0 or before <= EXACT**2 * len(logs):
@@ -449,9 +447,9 @@ def _floor_notes(law: Law, residuals: Residuals) -> list[Note]:
     if scipy.special.stdtr(spare, -certainty) > FLOOR or after > NEARLY_ALL**2 * before:
         return []
     message = (
-        f"the loss levels off as in law {law.with_floor}: with an irreducible loss, which law "
-        f"{law.name} lacks, the residuals would scatter by {np.sqrt(after / before):.0%} of what "
-        "they do, or less; the two laws differ most beyond the runs"
+        f"the loss levels off as in law {law.with_floor}: an irreducible loss, which law "
+        f"{law.name} lacks, would cut the residual scatter to "
+        f"{np.sqrt(after / before):.0%} or less; the two laws differ most beyond the runs"
     )
     return [Note("no-floor", "warning", message, True)]
 
@@ -464,9 +462,9 @@ def residual_notes(residuals: Residuals) -> list[Note]:
     if not residuals.finite:
         return []
     notes, members, runs = [], residuals.points, residuals.runs
-    if runs is not None and runs.count > 1 and residuals.clipped.std() >= residuals.nothing:
+    if runs is not None and runs.count > 1 and residuals.clipped.std() >= residuals.negligible:
         unexplained, smooth = (
-            _Left.of(residuals, most).off for most in (0, (residuals.spare - 1) // 4)
+            _Projected.of(residuals, most).off for most in (0, (residuals.spare - 1) // 4)
         )
         if note := dependence_note(runs, unexplained, smooth):
             notes.append(note)
@@ -475,14 +473,14 @@ def residual_notes(residuals: Residuals) -> list[Note]:
     parts = _smooth_part(residuals, members.reshape(-1)), _off_repeated_rows(residuals)
     if any(parts):
         message = (
-            f"{'; '.join(filter(None, parts))}; beyond these runs the law may be off by more: try "
-            "a law with another term, or fit runs nearer to the question"
+            f"{'; '.join(filter(None, parts))}; the error may be larger beyond these runs: try a "
+            "law with another term, or fit runs closer to the target"
         )
         notes.append(Note("lack-of-fit", "warning", message, True))
     count, spare, scatter = len(residuals.off), residuals.spare, residuals.scatter
     if spare < 5:
         return notes
-    # The median of few absolute deviations is uncertain itself: it is worth 37 % of as many
+    # The median of few absolute deviations is uncertain itself: it is worth 37% of as many
     # degrees of freedom, and what is far is a matter of Student's t.
     usual = float(scipy.special.stdtrit(max(0.37 * spare, 1.0), 1 - CHANCE / (2 * count)))
     out = np.flatnonzero(np.abs(residuals.off) > max(FAR, usual) * scatter)
@@ -490,9 +488,9 @@ def residual_notes(residuals: Residuals) -> list[Note]:
         out = out[np.argsort(-ranks(np.abs(residuals.off[out])), kind="stable")]
         sizes = [residuals.size(residuals.off[k]) for k in out]
         message = (
-            f"far off the law, whose robust scatter is {residuals.size(scatter).lstrip('+')}: "
+            f"outliers against a robust scatter of {residuals.size(scatter).lstrip('+')}: "
             f"{name_rows(residuals.word, residuals.rows[out], sizes)}; check what is different "
-            "about them, and leave out by where= what is not of this law"
+            "about them, and drop the ones that do not belong with where="
         )
         notes.append(Note("outliers", "warning", message))
     return notes
@@ -557,13 +555,13 @@ def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
     whole = basis[:, first:] @ (basis[:, first:].T @ target) / root
     most = first_largest(np.abs(whole))
     typical = float(np.sqrt(np.average(whole**2, weights=residuals.weight)))
-    if not (share > SHARE and gain.sum() > SURE * spread and typical >= residuals.nothing):
+    if not (share > SHARE and gain.sum() > SURE * spread and typical >= residuals.negligible):
         return ""
     mean, worst = residuals.size(typical).lstrip("+"), residuals.size(whole[most])
     return (
         f"a smooth function of {', '.join(residuals.axes)} predicts {share:.0%} of the residual "
-        f"variance of rows held out: the runs lie {mean} off the law in the mean, {worst} near "
-        f"{residuals.word} {residuals.rows[most]}"
+        f"variance of held-out rows: the runs deviate from the law by {mean} on average, by "
+        f"{worst} near {residuals.word} {residuals.rows[most]}"
     )
 
 
@@ -578,7 +576,7 @@ def _off_repeated_rows(residuals: Residuals) -> str:
     means = np.bincount(members, weight * off) / np.bincount(members, weight)
     inner = float(np.sum(weight * (off - means[members]) ** 2))
     outer = float(np.sum(weight * means[members] ** 2))
-    if not inner > within * residuals.nothing**2:  # copies, which are no repeats
+    if not inner > within * residuals.negligible**2:  # copies, which are no repeats
         return ""
     ratio = (outer / between) / (inner / within)
     chance = float(scipy.special.fdtrc(between, within, ratio))
@@ -587,7 +585,7 @@ def _off_repeated_rows(residuals: Residuals) -> str:
     sizes = [np.sqrt(inner / within / weight.mean()), np.sqrt(outer / weight.sum())]
     pure, lack = (residuals.size(size).lstrip("+") for size in sizes)
     return (
-        f"rows of equal inputs scatter by {pure}, and their means lie {lack} off the law "
+        f"rows of equal inputs scatter by {pure}, and their means deviate from the law by {lack} "
         f"(F = {ratio:.3g} with {between} and {within} degrees of freedom, p = {chance:.0e})"
     )
 
@@ -595,7 +593,7 @@ def _off_repeated_rows(residuals: Residuals) -> str:
 # ---------------------------------------------------------------------------- the experiment
 
 
-class _Left(NamedTuple):
+class _Projected(NamedTuple):
     """What the fit leaves: residuals y (n,) orthogonal to the columns of Q (n, m), by √weight."""
 
     Q: np.ndarray
@@ -603,7 +601,7 @@ class _Left(NamedTuple):
     root: np.ndarray
 
     @classmethod
-    def of(cls, residuals: Residuals, most: int = 0) -> _Left:
+    def of(cls, residuals: Residuals, most: int = 0) -> _Projected:
         """Beyond the fit, and beyond at most so many polynomials in the inputs."""
         basis, target = residuals.basis(most), residuals.clipped * residuals.root
         return cls(basis, target - basis @ (basis.T @ target), residuals.root)
@@ -668,8 +666,8 @@ def experiment_notes(law: Law, residuals: Residuals, *, misfit: bool = False) ->
         residuals = residuals.at(np.arange(len(residuals.off)) % every == 0)
     if text := _mixed(law, residuals, misfit):
         message = (
-            f"{text}; one law fitted to both is right for neither: check what differs (corpus, "
-            "tokenizer, evaluation, schedule, code), and fit them apart"
+            f"{text}; one law cannot describe both: check what differs (corpus, tokenizer, "
+            "evaluation, schedule, code), and fit them separately"
         )
         notes.append(Note("mixed-runs", "warning", message, True))
     return notes
@@ -689,9 +687,9 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
     # Losses above that of a guess among all tokens.
     if law.target == "loss" and target.min() > math.log(VOCABULARY):
         yield (
-            f"the lowest loss is {target.min():.4g}, and a guess among {VOCABULARY:,} tokens loses "
-            f"{math.log(VOCABULARY):.1f} nats: are these percent, perplexities or sums? Give nats "
-            "a token"
+            f"the lowest loss is {target.min():.4g}, above the {math.log(VOCABULARY):.1f} nats of "
+            f"a uniform guess over {VOCABULARY:,} tokens: are these percent, perplexities or sums? "
+            "Pass nats per token"
         )
     continual = law.from_base or any(spec.domain == "fraction" for spec in law.inputs)
     if sizes and not continual:  # whose tokens may be few
@@ -712,7 +710,7 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
         if relative / np.sqrt(12) >= COARSE * float(np.std(residuals.off)):
             yield (
                 f"the target is rounded to {step:g}, {residuals.size(relative).lstrip('+')} of it, "
-                "which is most of the scatter about the law: read the runs with more digits"
+                "which is most of the residual scatter: export the runs with more digits"
             )
     if not sizes:
         return
@@ -721,14 +719,13 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
     rows = np.bincount(rank)
     piled = len(rows) > 1 and rows[-1] >= max(_EACH, PILED * rows[:-1].max())
     if piled and spare >= 2 * _EACH:
-        left, at = _Left.of(residuals), rank == rank.max()
-        ratio = np.mean(left.y[at] ** 2) / max(np.mean(left.y[~at] ** 2), residuals.nothing**2)
+        left, at = _Projected.of(residuals), rank == rank.max()
+        ratio = np.mean(left.y[at] ** 2) / max(np.mean(left.y[~at] ** 2), residuals.negligible**2)
         free = [max(1.0, k.sum() * left.spare / count) for k in (at, ~at)]
         if ratio > 2 and scipy.special.fdtrc(*free, ratio) < 0.01:
             yield (
                 f"{rows[-1]} of {count} rows have the same largest D, {sizes['D'].max():.3g}, and "
-                f"scatter {np.sqrt(ratio):.1f} times as far about the law as the others: is D "
-                "recorded up to a cap only?"
+                f"residuals {np.sqrt(ratio):.1f} times the others': is D capped in the log?"
             )
     factor = sizes["N"].max() / sizes["N"].min()
     for name, values in others.items() if others is not None and factor >= WIDE else ():
@@ -737,8 +734,8 @@ def _doubtful_values(law: Law, residuals: Residuals) -> Iterator[str]:
         if values.nunique(dropna=False) == 1 and values.notna().all():
             yield (
                 f"column {name} is {values.iloc[0]} in every row, for sizes that differ by a "
-                f"factor of {factor:.0f}: unless the rate is scaled elsewhere (μP), it is too high "
-                "for the largest, whose loss is then too high"
+                f"factor of {factor:.0f}: unless the learning rate is scaled elsewhere (μP), it is "
+                "too high for the largest runs and raises their loss"
             )
 
 
@@ -746,10 +743,10 @@ def _mixed(law: Law, residuals: Residuals, misfit: bool) -> str:
     """What distinguishes runs of two kinds; empty where they are of one."""
     if residuals.spare < 2 * _EACH:
         return ""
-    left = _Left.of(residuals, (residuals.spare - 1) // 4)
-    if left.spare < 2 * _EACH or left.y.std() < residuals.nothing:
+    left = _Projected.of(residuals, (residuals.spare - 1) // 4)
+    if left.spare < 2 * _EACH or left.y.std() < residuals.negligible:
         return ""
-    everything, runs = _Left.of(residuals), residuals.runs
+    everything, runs = _Projected.of(residuals), residuals.runs
     found = [*_by_column(residuals, left), *_by_order(residuals, left)]
     found += [] if misfit else _by_size(residuals, left, _sizes(law, residuals))
     least = APART * (everything.y @ everything.y)
@@ -765,7 +762,7 @@ def _mixed(law: Law, residuals: Residuals, misfit: bool) -> str:
     return next((group.text for group in found if group.square > ALIKE * most), "")
 
 
-def _by_column(residuals: Residuals, left: _Left) -> Iterator[_Group]:
+def _by_column(residuals: Residuals, left: _Projected) -> Iterator[_Group]:
     """Columns of few values, each in several rows, that do not rise and fall with the inputs."""
     columns = {}
     others = {} if residuals.others is None else residuals.others
@@ -792,14 +789,14 @@ def _by_column(residuals: Residuals, left: _Left) -> Iterator[_Group]:
         means = np.bincount(codes, left.off) / np.bincount(codes)
         high, low = int(np.argmax(means)), int(np.argmin(means))
         text = (
-            f"residuals follow column {name}, which the law does not use: {labels[high]} lies "
-            f"{residuals.size(means[high] - means[low])} off {labels[low]}"
+            f"residuals depend on column {name}, which the law does not use: {labels[high]} "
+            f"differs by {residuals.size(means[high] - means[low])} from {labels[low]}"
         )
         for kind in (of_level, np.hstack([of_level, *(of_level * a[:, None] for a in axes)])):
             yield left.group(kind, 2 * len(columns), text)
 
 
-def _by_order(residuals: Residuals, left: _Left) -> Iterator[_Group]:
+def _by_order(residuals: Residuals, left: _Projected) -> Iterator[_Group]:
     """A step in the order of the table, where that is nothing of the inputs'."""
     if residuals.order is None:
         return
@@ -814,13 +811,15 @@ def _by_order(residuals: Residuals, left: _Left) -> Iterator[_Group]:
     later = place >= split
     means = [float(left.off[side].mean()) for side in (later, ~later)]
     text = (
-        f"rows from {residuals.word} {residuals.rows[ranked[split]]} on lie "
-        f"{residuals.size(means[0] - means[1])} off those before, in the order of the table"
+        f"rows from {residuals.word} {residuals.rows[ranked[split]]} on differ by "
+        f"{residuals.size(means[0] - means[1])} from the rows before, in table order"
     )
     yield left.group(later[:, None].astype(float), tried, text)
 
 
-def _by_size(residuals: Residuals, left: _Left, sizes: dict[str, np.ndarray]) -> Iterator[_Group]:
+def _by_size(
+    residuals: Residuals, left: _Projected, sizes: dict[str, np.ndarray]
+) -> Iterator[_Group]:
     """A step in N or D: no law has one, and a bend at the same size does not explain it."""
     if len(residuals.inputs) > len(sizes):  # laws of more inputs may bend in more ways
         return
@@ -837,10 +836,12 @@ def _by_size(residuals: Residuals, left: _Left, sizes: dict[str, np.ndarray]) ->
         apart = left.apart(bend)
         if (length := np.linalg.norm(apart)) > 1e-3 * np.linalg.norm(bend):
             unit = apart / length
-            beyond = _Left(np.hstack([left.Q, unit]), left.y - unit @ (unit.T @ left.y), left.root)
+            beyond = _Projected(
+                np.hstack([left.Q, unit]), left.y - unit @ (unit.T @ left.y), left.root
+            )
         means = [float(left.off[side].mean()) for side in (larger, ~larger)]
         text = (
-            f"runs of {name} from {values[ranked[split]]:.3g} on are "
+            f"runs with {name} ≥ {values[ranked[split]]:.3g} are "
             f"{'higher' if means[0] > means[1] else 'lower'} than the smaller ones predict, by a "
             "step that no smooth law has"
         )
@@ -849,7 +850,7 @@ def _by_size(residuals: Residuals, left: _Left, sizes: dict[str, np.ndarray]) ->
         yield max(both, key=lambda group: group.chance)
 
 
-def _best_split(left: _Left, ranked: np.ndarray, at: np.ndarray) -> tuple[int, int] | None:
+def _best_split(left: _Projected, ranked: np.ndarray, at: np.ndarray) -> tuple[int, int] | None:
     """Where a step explains most, rows in an order; and how many places were tried."""
     if not len(at):
         return None
@@ -865,7 +866,7 @@ def _best_split(left: _Left, ranked: np.ndarray, at: np.ndarray) -> tuple[int, i
     return int(at[share.argmax()]), int(seen.sum())
 
 
-def _two_clusters(residuals: Residuals, left: _Left) -> str:
+def _two_clusters(residuals: Residuals, left: _Projected) -> str:
     """Residuals of two kinds that nothing in the table distinguishes; empty where there is one.
 
     Rows are put in two groups, the law fitted beside their difference, until none changes its
@@ -938,7 +939,7 @@ def several_sizes(law: Law, observations: Observations) -> list[Note]:
         largest = largest.item() if hasattr(largest, "item") else largest
         message = (
             f"{len(sizes)} sizes in one fit ({column} is {listed(shown, 6)}), and law {law.name} "
-            f'has no N: fit one of them, where="`{column}` == {largest!r}", or take a law with N'
+            f'has no N: fit one of them, where="`{column}` == {largest!r}", or use a law with N'
         )
         return [Note("mixed-runs", "warning", message, True)]
     return []

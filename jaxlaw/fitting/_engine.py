@@ -154,8 +154,8 @@ def retry_smaller_on_oom(
                 raise
             if lanes == 1:
                 raise WorkError(
-                    f"the device has no memory for a single start ({stage}): free some of it, "
-                    "fit fewer rows, or set JAX_PLATFORMS=cpu; chunks finished before are kept"
+                    f"the device has no memory for a single start ({stage}): free some of it, fit "
+                    "fewer rows, or set JAX_PLATFORMS=cpu; finished chunks are kept"
                 ) from error
         # Outside of the except block: the error holds on to what it had allocated.
         _room[stage, rows] = lanes // 2

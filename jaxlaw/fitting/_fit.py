@@ -200,8 +200,8 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
             )  # fmt: skip
             message = (
                 f"{seen.source}: the starts were searched on {len(rows)} of {len(active)} rows, "
-                "and the best optima were solved on all of them; the agreement of starts and the "
-                "shares of other optima are those of the search"
+                "and the best optima were solved on all of them; start agreement and the shares "
+                "of other optima are from the search"
             )
             note = (Note("searched-on-sample", "info", message),)
         if not np.isfinite(optimum.objective):
@@ -257,14 +257,14 @@ def _report(problem: FitProblem, seen: Observations, optimum: Optimum) -> Fit:
     if not abs(recomputed - objective) <= max(AGREE * objective, floor):
         message = (
             f"the search reported an objective of {objective:.8g}, but the law gives "
-            f"{recomputed:.8g} at the reported parameters: use neither number; most likely the "
-            "law is not a pure function of its inputs and parameters"
+            f"{recomputed:.8g} at the reported parameters: use neither number; the law is probably "
+            "not a pure function of its inputs and parameters"
         )
         notes.append(Note("objective-disagrees", "error", message, inherited=True))
     if options.base is not None and options.base.missing:
         message = (
             f"{', '.join(options.base.missing)} of the base came without standard errors and are "
-            "taken as known: intervals are too narrow; base= a fit, or its bootstrap, brings them"
+            "treated as known, so intervals are too narrow: pass base= a fit, or its bootstrap"
         )
         notes.append(Note("base-held", "warning", message, inherited=True))
     runner_up = None

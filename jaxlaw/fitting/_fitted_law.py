@@ -374,7 +374,7 @@ class FittedLaw(Result):
         return [*self.shown().values()]
 
     def lines(self) -> list[str]:
-        """The formula, the parameters, and what speaks for them.
+        """The formula, the parameters, and the evidence for them.
 
         Example:
             >>> print(jl.published()["kaplan-2020"].summary().splitlines()[0])
@@ -516,7 +516,7 @@ class FittedLaw(Result):
             at = ", ".join(f"{name} {value:.6g}" for name, value in point.items())
             raise ValueError(
                 f"law {law.name} gives {now:.10g} at {at}, and gave {then:.10g} when the fit was "
-                "written: its formula here is another, fit again"
+                "written: its formula has changed; fit again"
             )
         return fitted
 
@@ -564,8 +564,7 @@ class FittedLaw(Result):
         except ValueError:
             shapes = ", ".join(f"{name} {value.shape}" for name, value in values.items())
             raise DataError(
-                f"inputs of shapes that do not belong together: {shapes}; give each a value per "
-                "point, or one value"
+                f"inputs have incompatible shapes: {shapes}; give each one value per point, or one"
             ) from None
         labels = table.index if isinstance(table, pd.DataFrame) else None
         return law.whole_mixtures(values, partial(_not_whole, law, labels))
@@ -722,8 +721,7 @@ def _not_whole(
     total = np.ravel(sums)[at]
     where = name_rows("row" if named else "point", rows, [f"sum {value:.6g}" for value in total])
     return DataError(
-        f"inputs {', '.join(law.shares)}: shares of one mixture do not add up to 1: {where}; "
-        f"{remedy}",
+        f"inputs {', '.join(law.shares)}: mixture ratios do not add up to 1: {where}; {remedy}",
         row=rows[0],
         column=", ".join(law.shares),
         value=float(total[0]),

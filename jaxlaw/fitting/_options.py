@@ -93,7 +93,7 @@ class FitOptions:
         if law.constraint is not None and law.constraint.raises in (*self.fixed, *self.bounds):
             raise UsageError(
                 f"under constraint '{law.constraint.name}' parameter {law.constraint.raises} is "
-                "raised above a least value, and cannot be fixed or bounded; drop the constraint"
+                "kept above a minimum, so it cannot be fixed or bounded: drop the constraint"
             )
         for name, value in self.fixed.items():
             if name in self.tied or name in self.bounds:

@@ -63,7 +63,7 @@ _FIELD = Path(__file__).with_name("field.json")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prior(Result):
-    """What is known of a law before its runs: a distribution over its scale-free coordinates.
+    """A distribution over a law's scale-free coordinates, before its runs.
 
     Attributes:
         coordinates: law → names of the k coordinates.
@@ -95,7 +95,7 @@ class Prior(Result):
     notes: tuple[Note, ...] = ()
 
     def knows(self, law: Law) -> bool:
-        """Whether it says something of a law, or of each group of a law of groups."""
+        """Whether it covers a law, or each group of a law of groups."""
         return law.scale_free is not None and all(name in self.means for name in _parts(law))
 
     def coordinates_of(self, law: Law) -> list[str]:
@@ -116,9 +116,9 @@ class Prior(Result):
 
     @property
     def headline(self) -> str:
-        """How many experiments it rests on, and the noise of a run."""
+        """The experiments it rests on, and the run-to-run noise."""
         rests = ", ".join(dict.fromkeys(self.basis.values()))
-        return f"{rests}; a run lies {self.noise:.2%} off its law"
+        return f"prior: {rests}; run-to-run noise {self.noise:.2%}"
 
     def without_runs(self, hashes: Iterable[int]) -> Prior:
         """The same without experiments of certain runs, so that what they say counts once.
@@ -155,7 +155,7 @@ def _parts(law: Law) -> tuple[str, ...]:
 def _words() -> dict[str, str]:
     """Coordinate → what it is: every law has the same words for it."""
     known = [*(laws.get(name) for name in LAWS), laws.tuned()]
-    return {FLOOR: "log of the floor"} | {
+    return {FLOOR: "log of the irreducible loss"} | {
         k: v for law in known for k, v in law.scale_free.words.items()
     }
 
@@ -168,7 +168,7 @@ def _names(law: str) -> tuple[str, ...]:
 
 
 def field_prior(*, without: str | Iterable[str] = ()) -> Prior:
-    """The prior that public experiments make: the library of the field.
+    """The prior learned from public experiments.
 
     The library holds numbers alone: coordinates and covariances of fitted experiments.
 
@@ -192,25 +192,25 @@ def _field_prior(without: frozenset[str]) -> Prior:
     sources = sorted({one.source for one in known})
     if unknown := sorted(without - {*sources}):
         raise UsageError(
-            f"the field has no source '{unknown[0]}'; it has {', '.join(sources)}."
-            f"{nearest(unknown[0], sources)}",
+            f"the field prior has no source '{unknown[0]}'; it has "
+            f"{', '.join(sources)}.{nearest(unknown[0], sources)}",
             argument="without",
             value=unknown[0],
         )
     if {one.source for one in field_experiments()} <= without:
-        raise UsageError("no source is left of the field", argument="without")
+        raise UsageError("without= leaves no source of the field prior", argument="without")
     return _prior_from([one for one in known if one.source not in without])
 
 
 @cache
 def field_experiments() -> tuple[Experiment, ...]:
-    """The experiments of the library of the field, as they are shipped."""
+    """The public experiments that ship with jaxlaw."""
     return _shipped("experiments")
 
 
 @cache
 def recipes() -> tuple[Experiment, ...]:
-    """What published recipes say of how the best learning rate and batch move with N and D.
+    """Published recipes: how the best learning rate and batch scale with N and D.
 
     Of what a source leaves open it says something wide, as a fit of too few runs does. Formulas for
     a batch that is held (Bjorck 2024) are of another optimum, and Step Law's runs are what tuned
@@ -233,7 +233,7 @@ def prior_of(given: Any) -> Prior | None:
 
     Raises:
         UsageError: it is none of these.
-        DataError: a file holds something else, or the fits say nothing of a next experiment.
+        DataError: a file holds something else, or the fits make no prior.
     """
     if given is None or isinstance(given, Prior):
         return given
@@ -256,7 +256,7 @@ def prior_of(given: Any) -> Prior | None:
 
 
 def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None) -> Prior:
-    """The prior that one's own earlier experiments make, on top of the field.
+    """The prior learned from your own earlier experiments, on top of the public ones.
 
     Experiments of one evaluation share more than experiments at large: the floor itself, not only
     its share of the loss. How much they vary is learned from them, and of few from those of the
@@ -289,12 +289,12 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
     names = sorted({one.evaluation for one in known})
     if not known or names == [""]:
         raise DataError(
-            "these fits say nothing of a next experiment: fit chinchilla, skaling or "
-            "loss-compute-e with evaluation='name of what the loss was measured on'"
+            "these fits make no prior: fit chinchilla, skaling or loss-compute-e with "
+            "evaluation='name of the validation set'"
         )
     if len(names) > 1:
         raise UsageError(
-            f"these fits are of several evaluations, {', '.join(map(repr, names))}: name one",
+            f"these fits have several evaluations, {', '.join(map(repr, names))}: pass evaluation=",
             argument="evaluation",
         )
     # Whatever files they were read from, they are of one source, and each is an experiment.
@@ -328,7 +328,8 @@ def _prior_from(known: Sequence[Experiment]) -> Prior:
             shown = own or public
             sources = _counted(len({one.source for one in shown}), "source")
             of = f", evaluation {evaluation}" * bool(own and evaluation)
-            basis[name] = f"{_counted(len(shown), 'experiment')} of {sources}{of}"
+            kind = f"{'public ' * (not own)}experiment"
+            basis[name] = f"{_counted(len(shown), kind)} ({sources}{of})"
     # A source counts as one: the median over sources of the median over their experiments.
     noise = pd.Series({(one.source, one.name): one.noise for one in field_})
     noise = float(noise.groupby(level=0).median().median())

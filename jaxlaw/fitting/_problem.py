@@ -223,7 +223,7 @@ def _check_elementwise(problem: FitProblem, inputs: Mapping[str, Any]) -> None:
         if together.shape != (count,):
             raise UsageError(
                 f"law {law.name} gives an array of shape {together.shape} for {count} rows: it "
-                "is to give one value a row"
+                "must return one value per row"
             )
         together = together[:_ALONE]
         scale = np.abs(together[np.isfinite(together)]).max(initial=0.0)
@@ -233,11 +233,10 @@ def _check_elementwise(problem: FitProblem, inputs: Mapping[str, Any]) -> None:
             row = int(np.argmin(same))
             at = ", ".join(f"{name}={rows[name][row]:.6g}" for name in law.inputs_per_row)
             raise UsageError(
-                f"law {law.name} is not elementwise: at {at} it gives {alone[row]:.6g} for "
-                f"that row alone and {together[row]:.6g} for the same row among {count}, so a "
-                "fit would hold for the table as a whole and predict no run. A law computes a "
-                "row from that row's inputs: replace what goes over rows (mean, max, sum, "
-                "cumsum, sort, shape) by a constant or by an input of its own"
+                f"law {law.name} is not elementwise: at {at} it gives {alone[row]:.6g} for that "
+                f"row alone and {together[row]:.6g} for the same row among {count}, so its fit "
+                "could not predict a single run: replace operations across rows (mean, max, sum, "
+                "cumsum, sort, shape) by a constant or an extra input"
             )
 
 
@@ -291,8 +290,8 @@ def build_problem(
     rows = size_class(target.shape[-1], width)
     if xp is np and model.residuals != law.residuals == "linear" and (target <= 0).any():
         raise DataError(
-            f"law {law.name}: {law.target} is not positive in some rows, and residuals='log' take "
-            "its logarithm: leave them linear, as the law has them"
+            f"law {law.name}: {law.target} is not positive in some rows, so residuals='log' is "
+            "undefined: leave residuals linear, as the law has them"
         )
     transformed = xp.log(target) if model.residuals == "log" else target
     data = Problem(

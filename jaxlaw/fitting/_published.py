@@ -1,4 +1,4 @@
-"""Coefficients that papers print, and the library of the field, as laws without data."""
+"""Published coefficients, and fits of public experiments, as laws without data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jaxlaw.notes import Note
 
 
 def published() -> dict[str, FittedLaw]:
-    """Coefficients that papers print, and the library of the field, as laws without data.
+    """Published coefficients, and fits of public experiments, as laws without data.
 
     Of papers there was no search and there are no data, so they have no evidence. A range that the
     source does not print is NaN, so that :meth:`jaxlaw.FittedLaw.is_extrapolation` is True there.
@@ -95,8 +95,8 @@ def _of_field(one: Experiment) -> dict[str, Any]:
     within = [f"{spec.name} {written_range(*one.ranges[spec.name], spec.counts, 1.0)}"
               for spec in law.inputs if spec.name in one.ranges]  # fmt: skip
     message = (
-        f"{one.runs} runs of {one.source}, evaluation {one.evaluation}; {'; '.join(within)}; a run "
-        f"lies {one.noise:.2%} off the law"
+        f"{one.runs} runs of {one.source}, evaluation {one.evaluation}; {'; '.join(within)}; "
+        f"run-to-run noise {one.noise:.2%}"
     )
     return {
         "law": one.law,
@@ -117,7 +117,7 @@ def _fitted(name: str, entry: Mapping[str, Any]) -> FittedLaw:
     texts += [f"of the coefficients: {entry['uncertainty']}"]
     notes = [*(Note("published", "info", text) for text in texts), *entry["notes"]]
     if unknown := ", ".join(key for key in law.input_names if key not in entry["ranges"]):
-        text = f"the source prints no range of {unknown}: every point counts as outside"
+        text = f"the source gives no range of {unknown}: every point counts as outside"
         notes.append(Note("published", "info", text))
     return FittedLaw(
         law, dict(entry["params"]), source=entry["source"], notes=tuple(notes),

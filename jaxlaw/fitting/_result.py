@@ -214,17 +214,15 @@ class Fit(FittedLaw):
 
     @property
     def headline(self) -> str:
-        """How well the law describes how many runs, and what makes that doubtful."""
+        """The error of the law on its runs, whether restarts agree, and the gravest note."""
         off = self.metrics["rmse_log"]
         error = written(off, SHARE) if math.isfinite(off) else written(self.rmse, self.target_unit)
         largest = self.largest_compute()
         up_to = f" up to {written(largest, 'FLOPs')}" if largest == largest else ""
         up_to += " (6·N·D)" * any(note.code == OWN_FLOPS for note in self.notes)
-        agreeing = "all" if self.agreement == 1 else f"{self.agreement:.0%} of"
         parts = [
-            f"{self.law.name}: {self.n_observations} rows{up_to} to within {error} (RMSE), R² "
-            f"{self.r2:.4f}",
-            f"{agreeing} starts agree" if self.status == "converged" else self.status,
+            f"{self.law.name}: RMSE {error}, R² {self.r2:.4f} on {self.n_observations} rows{up_to}",
+            f"{self._agreeing()} restarts agree" if self.status == "converged" else self.status,
         ]
         deciding = [note for note in by_weight(self.notes) if note.decides][:1]
         words = {"error": "do not use it", "warning": "caution"}
@@ -233,9 +231,9 @@ class Fit(FittedLaw):
 
     @property
     def next_step(self) -> str:
-        """What to do about the note that decides most; a prior, where rows are few."""
+        """The remedy of the gravest note; a prior where rows are few."""
         few = self.law.name in LAWS and self.n_observations <= _FEW
-        step = "jl.posterior adds what public experiments say of such laws, as forecasts have it"
+        step = "jl.posterior adds a prior from public experiments, as forecasts do"
         codes = ("few-rows", "few-spare-rows", "loose") if few else ()
         return remedy_of(self.notes, {**REMEDIES, **dict.fromkeys(codes, step)})
 
@@ -277,7 +275,7 @@ class Fit(FittedLaw):
         }
 
     def origin(self) -> str:
-        """Where the parameters come from, in words."""
+        """The source of the parameters."""
         dropped = f" ({self.n_dropped} dropped)" if self.n_dropped else ""
         source = f" from {self.source}" if self.source else ""
         return f"{self.n_observations} observations{dropped}{source}"
@@ -287,14 +285,17 @@ class Fit(FittedLaw):
         formula, *rest = super().lines()
         return [formula, self.origin(), *rest]
 
+    def _agreeing(self) -> str:
+        return f"{round(self.agreement * self.n_solved)} of {self.n_solved}"
+
     def _evidence(self) -> list[str]:
         of_log = ", in log: R² {r2_log:.5f}, RMSE {rmse_log:.4g}".format(**self.metrics)
         evidence = [
             f"  objective {self.objective:.8g} (sum of Huber, δ {self.delta:g}, {self.residuals})",
             f"  R² {self.r2:.5f}, RMSE {self.rmse:.4g}"
             + of_log * (not math.isnan(self.metrics["rmse_log"])),
-            f"  {self.status}; {self.agreement:.0%} of {self.n_solved} solved starts agree "
-            f"({self.n_starts} tried{f', on the {self.device}' * (self.device != 'cpu')})",
+            f"  {self.status}; {self._agreeing()} restarts reached the same optimum "
+            f"({self.n_starts} screened{f', on the {self.device}' * (self.device != 'cpu')})",
         ]
         if self.runner_up is not None:
             evidence.append(

@@ -73,7 +73,7 @@ def read_as_fitted(
         first = next(iter(lacking))
         raise DataError(
             f"{table.source}: the fit's data had {were}, and this table has no such column; "
-            f"columns: {listed(present)}. Say which they are: columns={{'{first}': '…'}}.",
+            f"columns: {listed(present)}. Pass columns={{'{first}': '…'}}.",
             file=table.source,
             column=lacking[first],
         )

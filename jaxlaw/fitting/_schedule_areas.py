@@ -39,11 +39,11 @@ def areas_of_schedule(
             f"use predict({', '.join(f'{name}=…' for name in law.input_names)})"
         )
     if fitted.area_options is not None and area_options is not None:
-        raise UsageError("this fit knows how its areas were counted; leave area_options= out")
+        raise UsageError("this fit has area options of its own: leave area_options= out")
     if (given := fitted.area_options if area_options is None else area_options) is None:
         raise UsageError(
-            "this fit does not know how its areas were counted; pass "
-            "area_options={'decay': 0.999}, or fit what jl.read_loss_curves returns"
+            "this fit has no area options: pass area_options={'decay': 0.999}, or fit what "
+            "jl.read_loss_curves returns"
         )
     first, last = first_step, first_step + len(schedule)
     steps = np.atleast_1d(np.arange(first + 1, last + 1) if at is None else numbers_of("at", at))

@@ -60,8 +60,8 @@ def score_fit(fit: FittedLaw, runs: Any, reading: Mapping[str, Any]) -> Answer:
     measured = metrics(observed, predicted, seen.weight, fit.delta)
     outside = int(np.sum(columns["outside"]))
     sentence = (
-        f"{fit.law.name} on {seen.source}: off by {{mean_absolute_relative_error}} in the mean of "
-        f"{len(observed)} observations"
+        f"{fit.law.name} on {seen.source}: mean absolute error {{mean_absolute_relative_error}} "
+        f"over {len(observed)} observations"
     )
     return Answer(
         kind="scores",

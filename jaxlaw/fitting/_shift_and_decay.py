@@ -27,7 +27,7 @@ from jaxlaw.laws import Law
 from jaxlaw.notes import Note, warns_of_errors
 
 _GRID = 7  # number of the first values of λ
-_CLOSE = 0.02  # tolerance of log(1 − λ): 2 % of 1 − λ
+_CLOSE = 0.02  # tolerance of log(1 − λ): 2% of 1 − λ
 _SECTION = (3 - np.sqrt(5)) / 2  # the smaller part of a golden section
 _WORSE = 1.01  # objectives up to this many times the best count as equal to it
 _RATES = 5e-3  # of the highest rate: schedules that differ by more are not the same
@@ -65,8 +65,8 @@ def fit_decay(
         The :class:`Fit`; λ is ``fit.area_options["decay"]``. :func:`jaxlaw.bootstrap`,
         :func:`jaxlaw.covariance`, :func:`jaxlaw.profile` … of this fit and the same curves count
         the areas with that λ and take it as known. A note
-        ``decay-fitted`` has the range of λ in which the objective is within 1 % of the least, read
-        off the values that were tried. With some 400 independent points that is about a 95 %
+        ``decay-fitted`` has the range of λ in which the objective is within 1% of the least, read
+        off the values that were tried. With some 400 independent points that is about a 95%
         interval; errors of neighbours on a curve are alike, and the true interval is then wider.
         It is a warning where that range reaches a limit of ``decays``.
 
@@ -109,7 +109,7 @@ def fit_decay(
         """The objective between the neighbours of the best; infinite at them and beyond."""
         return objective(x) if left < x < right else np.inf
 
-    # Not Brent's method, which needs fewer fits: the range within 1 % of the least is read off the
+    # Not Brent's method, which needs fewer fits: the range within 1% of the least is read off the
     # values tried, and golden sections leave some on either side of it at every distance.
     inside = left + _SECTION * (right - left)
     tolerance = _CLOSE / abs(left + right)  # scipy takes it relative to the size of x
@@ -130,13 +130,13 @@ def fit_decay(
     edges = [(edge(np.arange(k, len(x))), low), (edge(np.arange(k, -1, -1)), high)]
     shown = [f"{limit if value is None else value:.5g}" for value, limit in edges]
     message = (
-        f"λ = {-np.expm1(x[k]):.6g} has the least objective of {len(x)} tried; it is within 1 % of "
-        f"that from λ = {shown[0]} to {shown[1]}; intervals take λ as known"
+        f"λ = {-np.expm1(x[k]):.6g} has the lowest objective of {len(x)} values tried; λ from "
+        f"{shown[0]} to {shown[1]} is within 1% of it; intervals treat λ as known"
     )
     if open_ := [f"{limit:g}" for value, limit in edges if value is None]:
         message += (
             f": the curves do not distinguish it from {' or '.join(open_)}, the end of its range; "
-            "widen that (decays=), or add curves with other drops of the rate"
+            "widen decays=, or add curves with other learning-rate drops"
         )
     fitted = tried[x[k]]
     note = Note("decay-fitted", "warning" if open_ else "info", message)

@@ -1,4 +1,4 @@
-"""The standard errors of an optimum, made while its slopes are at hand.
+"""The standard errors of an optimum, from the slopes of its fit.
 
 A fit has linearised its problem at the optimum, to test its residuals. The standard errors that
 :func:`jaxlaw.covariance` reports, which has the method and its sources, are a few products of

@@ -1,4 +1,4 @@
-"""Forecasts of runs not yet made, from one posterior, and the back-tests of them."""
+"""Forecasts of runs not yet made, from one posterior, and their backtests."""
 
 from typing import TYPE_CHECKING
 

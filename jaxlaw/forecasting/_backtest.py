@@ -1,4 +1,4 @@
-"""Forecasts held against the runs that came later: at earlier cut-offs, or once these are made."""
+"""Backtests: forecasts scored against the runs that came later, at cutoffs or once they exist."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def backtest(
     seed: Seed = 0,
     **reading: Unpack[ReadingOptions],
 ) -> Backtest:
-    """Forecasts as they would have been made at earlier cut-offs, against the runs that came later.
+    """Forecast larger runs from those below each cutoff, and compare with what they reached.
 
     That is evaluation from a rolling origin (Tashman 2000): what the forecast of the runs up to
     each cut-off says of those beyond it. All cut-offs are one call.
@@ -249,7 +249,7 @@ def _cutoffs(
         number = np.searchsorted(levels, np.ravel(given) * (1 + ROUNDING), side="right")
         if (number == 0).any() or (number == len(levels)).any():
             raise UsageError(
-                f"no run lies below one of the cut-offs, or none beyond: {name} of the runs is "
+                f"no run lies below one of the cutoffs, or none beyond: {name} of the runs is "
                 f"{levels[0]:.6g} to {levels[-1]:.6g}"
             )
         return np.unique(levels[number - 1])

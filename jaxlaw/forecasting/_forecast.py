@@ -79,8 +79,8 @@ class Forecast(Result):
         created: date and time, UTC, in ISO 8601.
         package_versions: package → version.
         prior: what the prior rests on, in words; empty without one.
-        notes: what to know before betting on it, what decides first.
-        backtest: forecasts at earlier cut-offs, where they were asked for.
+        notes: what to check before using it, the gravest first.
+        backtest: the backtest, where one was asked for.
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
@@ -264,11 +264,11 @@ def forecast(
         laws: law or its name; of a list of them or a dict label → law, all of the same inputs, the
             one is taken of which there is most evidence; None takes the one of
             :data:`jaxlaw.forecasting.DEFAULT_LAWS` that suits the columns.
-        prior: as :func:`jaxlaw.posterior` takes it: ``"field"``, what public experiments say; one's
+        prior: as :func:`jaxlaw.posterior` takes it: ``"field"``, public experiments; one's
             own earlier fits, or a folder of them; a :class:`jaxlaw.fitting.Prior`; or None.
         level: share of such intervals that should hold the run.
         groups: columns whose rows are checkpoints of one run, or a label for each row.
-        backtest: whether forecasts at earlier cut-offs are made too (:func:`jaxlaw.backtest`).
+        backtest: whether to backtest too (:func:`jaxlaw.backtest`).
         seed: seed of the draws.
         **reading: options of :func:`jaxlaw.read_runs`: columns, units, where …
 
@@ -307,8 +307,7 @@ def forecast(
         notes.append(Note(
             "prior-conflict", "warning",
             f"these runs contradict the prior (p = {draws.conflict:.2g}): the forecast is {answer} "
-            f"{where} it, and would be {opposite} {elsewhere} it; see what is odd about the runs, "
-            "or take prior=None",
+            f"{where} it, and would be {opposite} {elsewhere} it; check runs, or use prior=None",
             inherited=True,
         ))  # fmt: skip
     away, span = table["distance"][far], np.ptp(asked.size(fitted))
@@ -316,8 +315,8 @@ def forecast(
         notes.append(Note(
             "farther-than-tested", "warning",
             f"the farthest point is {times(np.exp(away))} beyond the largest run, and the runs "
-            f"span {times(np.exp(span))}: no back-test on them reaches that far, and the width "
-            "there rests on the prior; make a larger run first",
+            f"span {times(np.exp(span))}: no backtest on them reaches that far, so the width there "
+            "rests on the prior: make a larger run first",
             inherited=True,
         ))  # fmt: skip
     # The misfit is along the inputs by which runs grow, and along epochs.
@@ -329,8 +328,7 @@ def forecast(
             seen = range_message(name, draws.fit.ranges, {}, at_worst, draws.fit.input_units())
             notes.append(Note(
                 "unseen-input", "warning",
-                f"{seen}: the interval has no term for what the law misses in that direction; add "
-                "a run there",
+                f"{seen}: the interval leaves out model error in that direction; add a run there",
                 inherited=False,
             ))  # fmt: skip
     notes += draws.notes
@@ -473,8 +471,8 @@ def score(
         message = f"{fitted} runs are those that the forecasts were fitted to"
         if not fitted:
             message = (
-                f"no run was made where there is a forecast, within {rtol:.0%} of every input: say "
-                "with columns= and units= which column is what, or take a larger rtol"
+                f"no run was made where there is a forecast, within {rtol:.0%} of every input: "
+                "pass columns= and units=, or a larger rtol="
             )
         raise DataError(f"{seen.source}: {message}")
     notes = []

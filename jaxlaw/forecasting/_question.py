@@ -174,7 +174,7 @@ def draws_each(
     Args:
         asked: runs and laws.
         weights: (P, n) of the rows: 0 leaves one out.
-        prior: what is known beforehand.
+        prior: a :class:`Prior`, or None.
         seed: seed of the draws.
 
     Returns:

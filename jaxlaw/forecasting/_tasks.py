@@ -98,8 +98,7 @@ def forecast_scores(
         level: share of such intervals that should hold the score of a new run.
         chance: task → score by chance, or one for all; known tasks need none
             (``jaxlaw.forecasting.CHANCE``).
-        prior: what is known beforehand of the laws of the loss, as :func:`jaxlaw.forecast` takes
-            it.
+        prior: the prior of the laws of the loss, as :func:`jaxlaw.forecast` takes it.
         seed: seed of the draws.
         **reading: options of :func:`jaxlaw.read_runs`: columns, units, where …
 
@@ -198,7 +197,7 @@ def forecast_scores(
         of = next(iter(chains)) if count == 1 else f"mean of {count} tasks"
         without = f"; {len(read) - count} without a forecast" if count < len(read) else ""
         sentence = (
-            f"{', '.join(where)}: {of} {row['score']:.3f} ({100 * level:g} %: {row['low']:.3f} to "
+            f"{', '.join(where)}: {of} {row['score']:.3f} ({100 * level:g}%: {row['low']:.3f} to "
             f"{row['high']:.3f}){without}"
         )
     plain = ("loss", "score", "low", "high", "chance")
@@ -336,7 +335,7 @@ class TaskRuns:
         loss, score = self.loss[self.final], self.score[self.final]
         if len(loss) < 4 or stats.spearmanr(loss, score, alternative="less").pvalue < 0.05:
             return ""  # of fewer it is too early to say
-        return "the score hardly follows the loss; its interval is of noise"
+        return "the score hardly follows the loss; its interval is mostly noise"
 
     @property
     def floor(self) -> tuple[float, float]:
@@ -489,13 +488,13 @@ def _normal(random: np.random.Generator, correlation: np.ndarray) -> np.ndarray:
 
 
 def _notes(read: Mapping[str, TaskRuns], chains: Mapping[str, _Chain]) -> list[Note]:
-    """Tasks whose chance cannot be right, then what is to be known of the forecasts of losses."""
+    """Tasks whose chance level is implausible, then the notes on the forecasts of losses."""
     notes, below = [], []
     for task, runs in read.items():
         if count := int(np.sum(runs.score[runs.final] < runs.chance - 3 * _USUAL_NOISE)):
             below.append(f"{task} ({count} of {len(runs.final)} runs below {runs.chance:.3g})")
     if below:
-        message = f"{', '.join(below)}: give the right score by chance in chance="
+        message = f"{', '.join(below)}: pass the chance-level score in chance="
         notes.append(Note("below-chance", "warning", message, inherited=False))
     of_losses: dict[str, list[tuple[str, Note]]] = {}
     for task, chain in chains.items():

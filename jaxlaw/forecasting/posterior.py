@@ -88,7 +88,7 @@ def posterior(
     Args:
         law: law or its name.
         runs: anything that :func:`jaxlaw.read_runs` takes or returns.
-        prior: ``"field"``, what public experiments say; fits of earlier experiments or a folder of
+        prior: ``"field"``, public experiments; fits of earlier experiments or a folder of
             them; a :class:`jaxlaw.fitting.Prior`; None for weak priors over the law's own ranges.
             Whatever the prior does not know of the law has these.
         groups: columns whose rows are checkpoints of one run, which share an error, or a label for
@@ -99,7 +99,7 @@ def posterior(
     Returns:
         :class:`jaxlaw.uncertainty.Draws` of the law with its misfit beyond the runs
         (:func:`jaxlaw.laws.beyond`): ``params`` name → (1000,), ``sigma`` (1000,) relative
-        noise of single runs.
+        run-to-run noise.
 
     Raises:
         UsageError, DataError: the runs cannot be read for this law.
@@ -150,7 +150,7 @@ def posteriors(
         law: law or its name.
         observations: the n runs.
         weights: (P, n); those of rows multiply their log-likelihood, 0 leaves one out.
-        prior: what is known beforehand.
+        prior: a :class:`Prior`, or None.
         seed: seed of the draws.
     """
     law, seen = laws.get(law), observations
@@ -171,9 +171,8 @@ def posteriors(
         if effective < ENOUGH:
             notes.append(Note(
                 "few-effective-draws", "warning",
-                f"the posterior of {law.name} has {effective:.0f} effective draws of "
-                f"{len(sigma)}: its intervals are uncertain themselves; another seed= shows by how "
-                "much, a law of fewer parameters has more",
+                f"the posterior of {law.name} has {effective:.0f} effective draws of {len(sigma)}, "
+                "so its intervals are uncertain: use another seed= or a law of fewer parameters",
                 inherited=True,
             ))  # fmt: skip
         made.append(Draws(

@@ -58,7 +58,7 @@ def from_file(text: str | Path) -> Law:
         if len(distinct := {id(law): law for law in made.values()}) == 1:
             return next(iter(distinct.values()))
         names = ", ".join(f"{path}:{name}" for name in made)
-        raise UsageError(f"{path} defines {len(distinct)} laws; say which: {names}")
+        raise UsageError(f"{path} defines {len(distinct)} laws; name one: {names}")
     by_name = {law.name: law for law in made.values()} | made
     if name in by_name:
         return by_name[name]

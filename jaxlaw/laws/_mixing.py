@@ -1,7 +1,7 @@
 """Laws of the loss over several shares: a corpus in a mixture of many.
 
 The shares are inputs of their own, each called as the column that holds it, so that such a law is
-made for the corpora at hand. They add up to 1: rows that do not are refused.
+made for your corpora. They add up to 1: rows that do not are refused.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def _inputs(shares: tuple[str, ...]) -> tuple[Input, ...]:
 
 @cache
 def _make_mixing(shares: tuple[str, ...]) -> Law:
-    floor = replace(FLOOR, doc="what no mixture takes away")
-    slope = real(-20.0, 3.0, low=-5e3, high=50.0, doc="log of what its corpus alone leaves above c")
+    floor = replace(FLOOR, doc="irreducible loss")
+    slope = real(-20.0, 3.0, low=-5e3, high=50.0, doc="log of the excess over c, alone")
 
     def formula(*given, **params):
         """The loss at shares (n,) each."""
@@ -128,9 +128,9 @@ def _make_mixing(shares: tuple[str, ...]) -> Law:
 
 @cache
 def _make_additive(shares: tuple[str, ...], scale: bool) -> Law:
-    specs = {f"C[{name}]": positive(0.1, 10.0, doc="worth of its corpus") for name in shares}
+    specs = {f"C[{name}]": positive(0.1, 10.0, doc="value of its corpus") for name in shares}
     specs |= dict.fromkeys((f"gamma[{name}]" for name in shares), EXPONENT)
-    specs |= {"E": replace(FLOOR, doc="what no mixture takes away")}
+    specs |= {"E": replace(FLOOR, doc="irreducible loss")}
     if scale:
         specs |= {"A": OF_SIZE, "B": OF_DATA, "alpha": EXPONENT, "beta": EXPONENT}
 

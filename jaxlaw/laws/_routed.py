@@ -20,8 +20,8 @@ def routed(law: str | Law = "skaling") -> Law:
     1/Ê = 1/(E − 1 + (1/E_start − 1/E_max)^−1) + 1/E_max.
 
     Clark's own law (``clark``) has no irreducible loss, and predicts larger models too low: fitted
-    to the models of at most 3e8 parameters of its data, those above are missed by 1.8 to 2.0 % in
-    the mean, by ``routed("loss-size")`` by 0.5 to 1.1 % (tests/laws/test_routed.py).
+    to the models of at most 3e8 parameters of its data, those above are missed by 1.8 to 2.0% in
+    the mean, by ``routed("loss-size")`` by 0.5 to 1.1% (tests/laws/test_routed.py).
 
     Args:
         law: law of N and any other inputs, or its name.

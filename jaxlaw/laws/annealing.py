@@ -39,11 +39,11 @@ from jaxlaw.laws._parameters import INPUTS, Input, exponent, positive, real
 from jaxlaw.laws.transfer import chart, context, exponential_shift, shift, trained
 from jaxlaw.notes import Note
 
-_L0 = positive(0.5, 5.0, unit="nats", doc="loss after endless training")
+_L0 = positive(0.5, 5.0, unit="nats", doc="irreducible loss")
 _A = positive(0.01, 10.0, unit="nats·S1^α")
-_C = positive(0.01, 10.0, unit="nats/S2", doc="what annealing is worth")
-_B = real(unit="nats", doc="the whole shift; negative where it lowers the loss")
-_E = positive(0.1, 1e4, unit="1/S1", doc="how soon the shift sets in")
+_C = positive(0.01, 10.0, unit="nats/S2", doc="loss reduction per annealing area")
+_B = real(unit="nats", doc="full distribution shift; negative where it lowers the loss")
+_E = positive(0.1, 1e4, unit="1/S1", doc="rate at which the shift sets in")
 _EXP = exponent()
 _IN_N = real(-0.2, 0.6, low=-3.0, high=3.0)
 # Starts on either side of what is nearly linear in the share, as far as the 5.7 that Wang prints.
@@ -69,8 +69,8 @@ def annealing(S1, S2, *, L0=_L0, A=replace(_A, centre={"S1": "alpha"}), C=_C, al
 def multi_power(
     S1, drop, eta_k, S_k,
     *, L0=_L0, A=replace(_A, centre={"S1": "alpha"}),
-    B=positive(10.0, 1e4, unit="nats/rate", doc="what a drop of the rate is worth in the end"),
-    C=positive(1.0, 1e4, centre={"eta_k": "gamma"}, unit="η^γ/S1", doc="how soon a drop pays"),
+    B=positive(10.0, 1e4, unit="nats/rate", doc="final gain per drop of the rate"),
+    C=positive(1.0, 1e4, centre={"eta_k": "gamma"}, unit="η^γ/S1", doc="how fast a drop acts"),
     alpha=_EXP, beta=_EXP, gamma=_EXP,
 ):  # fmt: skip
     """Every drop of the rate lowers the loss by a power law of its own, slower at high rates."""
@@ -273,7 +273,7 @@ def _unknown_base(known: Law, share: Callable[[Any], Any] | None = None) -> None
         return known.function(S1_pt, S1_cpt, 0.0, S2_cpt, *r, C1=0.0, **params)
 
     specs = {spec.name: spec for spec in known.parameters if spec.name != "C1"}
-    L0 = real(0.5, 5.0, unit="nats", doc="loss after endless training, as extrapolated")
+    L0 = real(0.5, 5.0, unit="nats", doc="extrapolated irreducible loss")
     specs["L0"] = replace(L0, name="L0")
     length = positive(0.1, 100.0, unit="S1", doc="how long the base was trained")
     order = ["L0", "A", "C2", "B", "E", "S1_pt", "alpha", "beta", "a1", "a2"]

@@ -111,7 +111,7 @@ def downstream_bleu_ce(
     return C * jnp.exp(-k * cross_entropy)
 
 
-_TASK_LOSS = "loss on the task, such as bits per byte of its right answers"
+_TASK_LOSS = "loss on the task, such as bits per byte of its correct answers"
 _OF_TASK_LOSS = {
     "inputs": {"task_loss": Input("task_loss", _TASK_LOSS, 1.0, "positive")},
     "target": "accuracy",
@@ -130,12 +130,12 @@ _OF_TASK_LOSS = {
 def sigmoid(
     task_loss,
     *,
-    floor=real(0.02, 0.6, low=0.0, high=1.0, doc="score by chance, of runs that know nothing"),
+    floor=real(0.02, 0.6, low=0.0, high=1.0, doc="chance-level score"),
     ceiling=real(0.6, 1.0, low=0.0, high=1.0),
     k=positive(1.0, 20.0, low=0.05, high=200.0, unit="1/loss", doc="steepness"),
-    L0=positive(0.3, 3.0, low=1e-3, high=1e3, unit="loss", doc="the loss half way up"),
+    L0=positive(0.3, 3.0, low=1e-3, high=1e3, unit="loss", doc="loss at half the rise"),
 ):
-    """Score of a task by the loss on it, between what chance gives and the best there is."""
+    """Task score as a sigmoid of the loss on the task, from chance level to a ceiling."""
     # 1/(1 + e^x) overflows in the derivatives of a large x.
     risen = jax.nn.sigmoid(-k * (task_loss - L0))
     return floor * (1.0 - risen) + ceiling * risen
@@ -151,11 +151,11 @@ def sigmoid(
 def score_exponential(
     task_loss,
     *,
-    floor=real(0.02, 0.6, low=-1.0, high=1.0, doc="score by chance, of runs that know nothing"),
+    floor=real(0.02, 0.6, low=-1.0, high=1.0, doc="chance-level score"),
     C=positive(0.01, 100.0, high=1e30),
     k=positive(0.1, 10.0, low=1e-4, high=1e3, unit="1/loss"),
 ):
-    """Score of a task by the loss on it: without a ceiling, so near chance and not beyond."""
+    """Task score as an exponential of the loss on the task: no ceiling, so only near chance."""
     return floor + C * jnp.exp(-k * task_loss)
 
 
@@ -166,7 +166,7 @@ def score_exponential(
     **_OF_TASK_LOSS,
 )
 def score_log_linear(task_loss, *, a=real(0.1, 1.0), b=positive(0.01, 2.0, low=1e-6)):
-    """Score of a task by the logarithm of the loss on it."""
+    """Task score as a linear function of the log loss on the task."""
     return a - b * jnp.log(task_loss)
 
 

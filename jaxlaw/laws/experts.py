@@ -14,15 +14,15 @@ from jaxlaw.laws._base import Chart, law
 from jaxlaw.laws._parameters import positive, real
 
 # As how many experts a dense model counts, and all experts together at most.
-E_START = positive(1.0, 5.0, low=0.2, high=25.0, doc="experts that a dense model counts as")
-E_MAX = positive(50.0, 2000.0, low=30.0, high=1e7, doc="experts that all experts count as at most")
+E_START = positive(1.0, 5.0, low=0.2, high=25.0, doc="effective experts of a dense model")
+E_MAX = positive(50.0, 2000.0, low=30.0, high=1e7, doc="maximum effective experts")
 
 LIMITS = {
     (
         "E_max",
         "high",
-    ): "E_max grows without end: experts help up to the most of them in these runs, "
-    "and nothing says where that ends",
+    ): "E_max grows without end: experts help up to the largest number "
+    "in these runs, with no limit in sight",
     ("E_max", "low"): "E_max is at its lowest: beyond a few dozen, more experts bring nothing, or "
     "the runs have too few to show it",
 }
@@ -46,7 +46,7 @@ def clark(
     *,
     a=real(-0.15, -0.03, low=-2.0, high=1.0, doc="slope of log loss in log N"),
     b=real(-0.2, -0.05, low=-3.0, high=2.0, doc="the same in log Ê, at N = 1"),
-    c=real(0.0, 0.02, low=-0.5, high=0.5, doc="what experts bring less to a larger model"),
+    c=real(0.0, 0.02, low=-0.5, high=0.5, doc="how much less experts help a larger model"),
     d=real(0.8, 1.5, low=-10.0, high=20.0, doc="log loss of one parameter"),
     E_start=E_START,
     E_max=E_MAX,

@@ -259,7 +259,7 @@ def dcpt_l4(
     N, D, r, *, E=_E, A=_A, B=_B, C=_C, alpha=_EXP, beta=_EXP,
     # Either term may rise or fall with r: starts lie on both sides of 1. With those of c above 1
     # alone, from 1.1 to 100, C was solved to zero at nine starts of ten where the loss rises, and
-    # the 64 that screening chose all led to a second optimum, worse by 0.4 to 17 %.
+    # the 64 that screening chose all led to a second optimum, worse by 0.4 to 17%.
     b=positive(0.1, 10.0, low=1e-15, high=1e15, grid=(0.6, 1.0, 1.6)),
     c=positive(0.1, 10.0, low=1e-15, high=1e15, grid=(1.6, 2.7, 7.4)),
 ):  # fmt: skip
@@ -292,7 +292,7 @@ def bimix(
     r,
     *,
     B=positive(0.01, 10.0, centre={"D": "beta", "r": "alpha"}, unit="nats·D^β"),
-    C=positive(0.3, 5.0, centre={"r": "alpha"}, unit="nats", doc="loss of r = 1 at D without end"),
+    C=positive(0.3, 5.0, centre={"r": "alpha"}, unit="nats", doc="loss at r = 1 in the limit of D"),
     alpha=exponent(0.01, 0.5, low=1e-4),
     beta=EXPONENT,
 ):

@@ -15,8 +15,8 @@ from jaxlaw.laws.scaling import EXPONENT, FLOOR, OF_DATA, OF_SIZE, chinchilla
 # Runs that show no decay leave R_D, R_N or δ without a bound on one side. The charts of these laws
 # replace no coordinate: they hold the sentences that a fit which ends at such a side has as a note.
 _NO_DECAY = (
-    "as far as these runs show, repeated tokens are worth as much as new ones, and nothing says "
-    "where that ends: do not plan on more epochs than the runs have"
+    "as far as these runs show, repeated tokens are worth as much as new ones, with no limit in "
+    "sight: do not plan on more epochs than the runs have"
 )
 
 
@@ -58,7 +58,7 @@ def repetition(
     B=OF_DATA,
     alpha=EXPONENT,
     beta=EXPONENT,
-    R_D=positive(1.0, 60.0, low=0.05, high=1e5, doc="epochs that all repetition is worth"),
+    R_D=positive(1.0, 60.0, low=0.05, high=1e5, doc="maximum value of repetition, in epochs"),
     R_N=positive(1.0, 60.0, low=0.05, high=1e12, doc="the same of N beyond what U tokens need"),
 ):
     """Repeated tokens, and parameters beyond what the unique ones need, decay in worth."""
@@ -91,7 +91,7 @@ def repetition_geometric(
     B=OF_DATA,
     alpha=EXPONENT,
     beta=EXPONENT,
-    delta=positive(0.005, 0.3, low=1e-6, high=0.99, doc="what an epoch loses in worth"),
+    delta=positive(0.005, 0.3, low=1e-6, high=0.99, doc="value lost per epoch"),
 ):
     """Each epoch is worth a little less than the one before."""
     unique = jnp.minimum(U, D)

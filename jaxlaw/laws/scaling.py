@@ -14,7 +14,7 @@ from jaxlaw.laws._base import Chart, PowerLawTerms, ScaleFree, law, mirrored, po
 from jaxlaw.laws._parameters import Input, exponent, positive, real
 
 #: The terms of most laws.
-FLOOR = positive(0.3, 3.0, unit="nats", doc="loss of an ideal model")
+FLOOR = positive(0.3, 3.0, unit="nats", doc="irreducible loss")
 OF_SIZE = positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α")
 OF_DATA = positive(0.01, 10.0, centre={"D": "beta"}, unit="nats·D^β")
 EXPONENT = exponent()
@@ -365,7 +365,7 @@ def vocabulary(
     N_v,
     D,
     *,
-    E=real(-7.0, -3.0, low=-50.0, high=50.0, unit="nats", doc="loss of an ideal model"),
+    E=real(-7.0, -3.0, low=-50.0, high=50.0, unit="nats", doc="irreducible loss"),
     A=OF_SIZE,
     A_v=positive(0.001, 10.0, centre={"N_v": "alpha_v"}, unit="nats·N_v^α_v"),
     B=positive(0.01, 10.0, centre={"D": "beta", "N_v": "-gamma"}, unit="nats·D^β/N_v^γ"),

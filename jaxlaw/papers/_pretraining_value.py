@@ -40,13 +40,13 @@ CONTINUE = "continue"
 FEWEST = 3  # checkpoints that determine the law's three parameters
 FIRST = 4  # checkpoints whose law the later ones are compared with, as in Isik 2024, §4
 #: Log of predicted over observed score beyond which the law breaks. Scores that obey the law break
-#: it by chance in at most 3 of 100 corpora where they scatter by 1 %, in 6 to 21 where by 2 %
+#: it by chance in at most 3 of 100 corpora where they scatter by 1%, in 6 to 21 where by 2%
 #: (eight checkpoints over two decades).
 SHORTFALL = 0.1
 LEVEL_OF_ORDER = 0.01  # of the test whether scores fall, and of that whether they rise
 PRIOR_DEGREES = 4  # of the scatter that the user knows, beside those of the rows
 
-_VALUE_SEARCH = FitOptions(n_starts=256, n_local=8)  # 16 move no interval by more than 0.5 %
+_VALUE_SEARCH = FitOptions(n_starts=256, n_local=8)  # 16 move no interval by more than 0.5%
 
 
 @checked
@@ -79,9 +79,9 @@ def pretraining_value(
         target: score that is wanted.
         baseline: score of the same model without pretraining, trained on the task alone.
         columns: name → column, where they are called otherwise.
-        noise: share of the highest score by which one score scatters, as known beforehand
+        noise: share of the highest score by which one score scatters, if known
             (finetuned again, say); it weighs as much as four further checkpoints. Where scores
-            scatter by more, give it: four of 2 % are taken for falling in 3 of 10 corpora.
+            scatter by more, give it: four of 2% are taken for falling in 3 of 10 corpora.
         n_resamples: number of resamples of the residuals, for intervals; 0 for none.
         seed: seed of the resamples.
         level: confidence level of the intervals.

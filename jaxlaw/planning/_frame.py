@@ -88,7 +88,7 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
     held = [name for name in law.shares if name in given]
     if held and len(held) < len(law.shares):
         raise UsageError(
-            f"{', '.join(held)}: one share of a mixture is not held while others are searched; "
+            f"{', '.join(held)}: one mixture ratio is not held while others are searched; "
             f"caps={{'{held[0]}': …}} limits it",
             argument=held[0],
         )
@@ -205,9 +205,9 @@ def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> l
     if source.kind != "normal" or above <= MOST_ABOVE:
         return []
     message = (
-        f"{above:.0%} of the draws have a higher {what} than the fit: parameters are hardly known, "
-        f"and normal draws of them bend the law; the interval of the {what} (and a regret) is too "
-        "high. Plan with the covariance itself, made from the runs in place of read from a file"
+        f"{above:.0%} of the draws have a higher {what} than the fit: the parameters are poorly "
+        f"determined, and normal draws of them distort the law; the interval of the {what} (and a "
+        "regret) is too high. Plan with jl.covariance(fit, runs) instead"
     )
     return [Note("draws-disagree", "warning", message)]
 
@@ -350,7 +350,7 @@ def plan_answer(
     if wide and not forecast and all(note.code != LOOSE_FIT for note in notes):
         message = (
             f"the interval of {' and '.join(wide)} spans more than a factor of {_LOOSE:g}: a "
-            "forecast, which adds what public experiments show, is the better source"
+            "forecast, which adds a prior from public experiments, is the better source"
         )
         notes = (Note(LOOSE_FIT, "warning", message), *notes)
     return Answer(

@@ -927,7 +927,7 @@ class Question:
         cell beside it, so that the last one is as fine as the range asks for.
 
         Args:
-            nats: the rise, such as the noise of single runs.
+            nats: the rise, such as the run-to-run noise.
             raw: input → raw value of the optimum, or of many of which it is the first.
         """
         form, first = self.form, tuple(one.without().values for one in self.sources)
@@ -1123,8 +1123,7 @@ def searched_ranges(
         low, high = span = tuple(end if x is None else x for x, end in zip(own, ends, strict=True))
         if not np.isfinite(span).all():
             raise UsageError(
-                f"the range of {name} in the fitted runs is unknown: say by {argument}= between "
-                "which values it is searched",
+                f"the range of {name} in the fitted runs is unknown: pass {argument}=",
                 argument=argument,
             )
         if not low < high:

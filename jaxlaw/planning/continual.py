@@ -464,7 +464,7 @@ def final_losses(
     level: ConfidenceLevel = LEVEL,
     **settings: Any,
 ) -> Answer:
-    """Losses at the end over loss potential, peak rate, replay ratio or steps.
+    """Losses at the end over loss potential, peak LR, replay ratio or steps.
 
     Wang 2025, figures 5 (with and without a re-warm-up) and 7. The loss at the end of a run of T
     steps, its rate annealed as the run says, is a point for each T.
@@ -693,7 +693,7 @@ def _binding(
         if _DOMAINS[name] != "fraction" or ends[upper] not in (0, 1):
             message = (
                 f"{what} is at the {side} bound of its range, {value}: this is {bound} bound of "
-                f"the best {what}, which may lie beyond it; widen over= where that is possible"
+                f"the best {what}, which may lie beyond it; widen over= if you can"
             )
             notes.append(Note("optimum-at-limit", "warning", message))
     return " and ".join(active) or "none: the optimum is inside its ranges", notes
@@ -725,7 +725,7 @@ def continual_run(
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
-    """The best replay, peak rate, length and decay of a continual run of so many tokens.
+    """The best replay, peak LR, length and decay of a continual run of so many tokens.
 
     From the loss curves of runs at several replay ratios, or from fits of them, to the settings
     with the least λ1·L_pt + λ2·L_cpt at the end (Wang 2025, §5.1), the trade-off over λ1, and how

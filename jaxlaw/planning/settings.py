@@ -395,7 +395,7 @@ def optimal_inputs(
     names = [name for name in best if name in positive - {"N", "D"}]
 
     def around() -> Tables:
-        """The loss over one setting, or over two, where it is up to some 2 % above the lowest."""
+        """The loss over one setting, or over two, where it is up to some 2% above the lowest."""
         count = 101 if len(names) == 1 else 14
         drawn = [
             np.geomspace(*(best[n] * (end / best[n]) ** 5 for end in found.near[n]), count)
@@ -434,7 +434,7 @@ def critical_batch_size(
     curve of McCandlish, (S/S_min − 1)·(E/E_min − 1) = 1 for S steps and E tokens, the critical
     batch is that of an overhead of 1. There E is least for the smallest batches; in sweeps of runs
     at equal tokens, to which laws of :func:`jaxlaw.laws.tuned` are fitted, a batch can be too small
-    as well, and E is least at the best one. How near it comes to what the runs of such sweeps show
+    as well, and E is least at the best one. How close it is to what the runs of such sweeps show
     without a law is in ``benchmarks/tuning.md``.
 
     Args:

@@ -3,11 +3,11 @@
 Zheng 2024, §4.2, §4.3 and figure 2; "effective data transferred" is Hernandez 2021's. The base's
 own training is not counted, as there.
 
-The paper sees 25 to 50 % of the compute saved throughout. Its two fits of the loss envelopes (§4.2)
-say so: 48 to 43 % at equal loss from 1e17 to 1e23 FLOPs. The coefficients of its table 2 do not:
+The paper sees 25 to 50% of the compute saved throughout. Its two fits of the loss envelopes (§4.2)
+say so: 48 to 43% at equal loss from 1e17 to 1e23 FLOPs. The coefficients of its table 2 do not:
 at 20 tokens a parameter, as its models were trained, they put the continual runs behind. Exponents
 are printed to two digits, and half a unit of the last one moves what is saved by 1 B parameters on
-20 B tokens between −500 % and 36 %.
+20 B tokens between −500% and 36%.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _REACH = 2.0  # factor by which a positive input goes on beyond runs and fit
 
 @checked
 def observed_against_predicted(fit: FittedLaw, runs: Any, ax: Axes | None = None) -> Axes:
-    """Observed target over predicted target, and below what is left, in percent.
+    """Observed over predicted target, with the residuals in percent below.
 
     Args:
         fit: fit that predicts.

@@ -1,4 +1,4 @@
-"""Plots of back-tests and forecasts: errors over distance, intervals beyond the runs."""
+"""Plots of backtests and forecasts: errors over distance, intervals beyond the runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WORDS = {"C": "training compute (FLOPs)", "D": "tokens", "N": "model parameters
 def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
     """Observed over predicted, by the distance beyond the fitted runs, a dot a forecast and run.
 
-    Lines are the 5 to 95 % ranges that the forecasts gave; a run on its line was inside.
+    Lines are the 5 to 95% ranges that the forecasts gave; a run on its line was inside.
 
     Args:
         backtest: a result of :func:`jaxlaw.backtest`, or of :meth:`jaxlaw.Forecast.score`.
@@ -59,7 +59,7 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
     return finish(
         ax,
         "compute over the largest run fitted" if backtest.along in ("", "compute")
-        else f"{backtest.along} over that of the cut-off",
+        else f"{backtest.along} over that of the cutoff",
         f"observed − predicted {backtest.target} (%)",
         f"{each.ngroups} forecasts, {int(frame['inside'].sum())} of {len(frame)} runs inside; "
         f"lines: {backtest.level:.0%} intervals",

@@ -137,7 +137,7 @@ def report(
             f"{level:.0%} intervals for a new run, from {len(result.observed)} runs of "
             f"{result.source}; made {result.created}"
         )
-        heading, sections = f"{result.target.capitalize()} of runs not yet made", _forecast(result)
+        heading, sections = f"{result.target.capitalize()} of new runs", _forecast(result)
     else:
         read = None if runs is None else runs_of(result, runs, reading)
         heading = f"{result.law.name}: a scaling law of {result.source or 'runs'}"
@@ -150,10 +150,10 @@ def report(
         before = [one.kind_name for one in plans[:k]].count(plan.kind_name)
         title = plan.kind_name.capitalize() + f" {before + 1}" * (before > 0)
         answers.append(Section(title, [*_picture(plan), *_shown(plan)]))
-    known = [note_list(notes) if notes else element("p", "Neither data nor search gave a warning.")]
+    known = [note_list(notes) if notes else element("p", "No warnings.")]
     # A study's ranking and a forecast's points are what was asked for.
     at = 0 if isinstance(result, FittedLaw) else 1
-    sections[at:at] = [*answers, Section("What to know first", known)]
+    sections[at:at] = [*answers, Section("Caveats", known)]
     opening = [
         element("p", before, text, class_=kind)
         for one in asked
@@ -278,7 +278,7 @@ def _fit(
             )
         frame, groups = intervals.conf_int(level), getattr(intervals, "groups", None)
         by = f", rows in groups by {', '.join(groups)}" if groups else ""
-        origin = f"Intervals: {intervals.kind_name}{by}; they take the law to be right."
+        origin = f"Intervals: {intervals.kind_name}{by}; they assume that the law is correct."
         notes += [note for note in intervals.notes if note not in notes]
     elif isinstance(fit, Fit) and fit.standard_errors is not None:
         frame, text = fit.conf_int(level), fit.standard_errors.text()
@@ -349,7 +349,7 @@ def _fit_figures(
                 lambda ax: plots.observed_against_predicted(fit, runs, ax),
                 f"Observed over predicted {target} of {fit.n_observations} runs, with the line "
                 f"where both are equal, R² {fit.r2:.4f}; below, the residuals in percent.",
-                f"Observed against predicted {target}, and what is left",
+                f"Observed against predicted {target}, and residuals",
             )
         )
     if intervals is not None and np.isfinite(intervals["low"]).any():
@@ -358,7 +358,7 @@ def _fit_figures(
                 lambda ax: plots.parameter_intervals(intervals, ax),
                 "Intervals of the parameters relative to their estimates; the numbers are in "
                 "the table of parameters.",
-                "How sure each parameter is",
+                "Uncertainty of each parameter",
                 len(intervals),
             )
         )

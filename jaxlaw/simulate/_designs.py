@@ -108,7 +108,7 @@ def several_domains(law: str, steps: Sequence[int] = (1000, 2000, 5000, 10_000, 
 
 # ---------------------------------------------------------------- loss curves
 
-# Wang 2025, setting A: 40,000 steps of pre-training and 10,000 continual ones at a peak rate of
+# Wang 2025, setting A: 40,000 steps of pre-training and 10,000 continual ones at a peak LR of
 # 2e-4, WSD and cosine, λ = 0.999 (table 1, App. C). The final rates, which continual schedule
 # follows which base, and which steps are evaluated are only drawn in the paper: these are ours.
 _PEAK = 2e-4

@@ -132,7 +132,7 @@ def simulate_runs(
 
     def not_whole(wrong: np.ndarray, sums: np.ndarray, remedy: str) -> UsageError:
         row = int(np.argmax(wrong))
-        message = f"row {row}: shares of one mixture add up to {sums[row]:.6g}, not to 1; {remedy}"
+        message = f"row {row}: mixture ratios add up to {sums[row]:.6g}, not to 1; {remedy}"
         return UsageError(message, argument="inputs")
 
     law.whole_mixtures(inputs, not_whole)

@@ -127,9 +127,9 @@ def bootstrap(
     n_local: int = 8,
     **options: Unpack[SharedKeywords],
 ) -> Bootstrap:
-    """Fit a law to resamples of its runs; the law is taken as right.
+    """Fit a law to resamples of its runs; the law is assumed correct.
 
-    Its intervals are of the parameters of a law that is taken as right: the interval of a new run
+    Its intervals are of the parameters of a law that is assumed correct: the interval of a new run
     is that of :func:`jaxlaw.forecast`, which adds what laws miss beyond their runs.
 
     Resamples depend on the number of rows, their groups and the seed alone: two bootstraps of
@@ -217,7 +217,8 @@ def bootstrap(
     )
     if groups is not None:
         remedy = "kind='wild' needs fewer" if kind == "case" else "add groups"
-        notes += (*few_groups(count, f"how far groups differ is known roughly; {remedy}"),)
+        effect = f"the variance between groups is only roughly estimated; {remedy}"
+        notes += (*few_groups(count, effect),)
     return Bootstrap(
         fit=problem.fit, params=params, objective=refits.objective, agreement=refits.agreement,
         kind=kind, n_groups=count, degrees=degrees, notes=notes, base_params=base_params,
@@ -255,7 +256,7 @@ def resamples(
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Weights and targets (R, n) of the resamples; None where they are the runs' own.
 
-    Residuals are taken as if their row or group had not been fitted. A fit bends towards its
+    Residuals are used as if their row or group had not been fitted. A fit bends towards its
     points, so that its own residuals are smaller than the noise: in least squares by the factor
     1 − h, h the leverage, which is p/n on average and nearly 1 for a row that alone decides a
     parameter. Draws of such residuals make intervals too short, most where rows are few. Dividing
@@ -307,9 +308,8 @@ def _notes(refits: Refits, failed: np.ndarray, degrees: float) -> list[Note]:
     single = (refits.agreement * refits.n_solved < 1.5) & (refits.n_solved > OWN_STARTS) & ~failed
     if single.mean() > ONE_START:
         message = (
-            f"in {single.sum()} of {total} resamples a single start reached the best optimum: some "
-            "may have missed theirs, and widen the intervals; solve more starts (n_starts=, "
-            "n_local=)"
+            f"in {single.sum()} of {total} resamples only one start reached the best optimum, so "
+            "some may have missed it and widen the intervals: raise n_starts= or n_local="
         )
         found.append(("few-starts-agree", message))
     solved, at = refits.problem, refits.coordinates
@@ -319,7 +319,7 @@ def _notes(refits: Refits, failed: np.ndarray, degrees: float) -> list[Note]:
         if share > AT_BOUND:
             message = (
                 f"{name} is at a bound of its range in {share:.0%} of the resamples: its interval "
-                "reaches there because the range does"
+                "ends where the range does"
             )
             found.append(("at-bound", message))
     return [Note(code, "warning", message, inherited=True) for code, message in found]

@@ -8,13 +8,13 @@ is smoothed, averaged over a normal kernel around each residual (Powell 1991, as
 width is Silverman's, 0.9 · min(sd, IQR/1.34) · n^(−1/5). Of least squares (δ = ∞) nothing changes.
 
 A fit bends towards its points, so that the scores at the optimum are smaller than the noise makes
-them, most where few points decide. Each row, or group, is therefore taken as if it had not been
+them, most where few points decide. Each row, or group, is therefore treated as if it had not been
 fitted: the covariance is (G−1)/G Σ dᵍ dᵍᵀ with dᵍ = (H − Hᵍ)⁻¹ sᵍ, the way the optimum goes when
 the group is left out. Of least squares that is the jackknife by groups, CR3, and by rows HC3
 (MacKinnon and White 1985; MacKinnon, Nielsen and Webb 2023, who show it to hold best of few
 groups). Intervals take Student's t with n−p degrees of freedom, or G−1 of G groups.
 
-The law is taken as right. :func:`jaxlaw.posterior` has what it may miss, and a prior.
+The law is assumed correct. :func:`jaxlaw.posterior` has what it may miss, and a prior.
 """
 
 from __future__ import annotations
@@ -209,12 +209,12 @@ def covariance(
     groups: Any = None,
     **options: Unpack[FitKeywords],
 ) -> Covariance:
-    """The sandwich covariance of a fit, whose law is taken as right.
+    """The sandwich covariance of a fit, whose law is assumed correct.
 
-    Noise may differ from row to row: each row or group is taken as if it had not been fitted (HC3;
-    CR3 of groups).
+    Noise may differ from row to row: each row or group is treated as if it had not been
+    fitted (HC3; CR3 of groups).
 
-    Its intervals are of the parameters of a law that is taken as right: the interval of a new run
+    Its intervals are of the parameters of a law that is assumed correct: the interval of a new run
     is that of :func:`jaxlaw.forecast`, which adds what laws miss beyond their runs.
 
     Args:
@@ -245,7 +245,7 @@ def covariance(
 
 
 def covariance_of(problem: FitWithData, groups: Any = None) -> Covariance:
-    """:func:`covariance` of a fit that is at hand with its data."""
+    """:func:`covariance` of a fit with its data."""
     slopes, weight, score, score_slope = sandwich_parts(problem)
     count, size = slopes.shape
     bread = inverse((slopes.T * (weight * score_slope)) @ slopes, problem)
@@ -255,7 +255,7 @@ def covariance_of(problem: FitWithData, groups: Any = None) -> Covariance:
         members = group_numbers(problem.runs, problem.observations, groups)[problem.active]
         total, what = len(np.unique(members)), "groups"
         degrees = max(total - 1, 1)
-        notes += few_groups(total, "their spread is known roughly, and intervals are wide for it")
+        notes += few_groups(total, "their variance is roughly estimated, so intervals are wide")
     # H⁻¹ S H⁻¹ with S = Σ sᵢ sᵢᵀ of the scores at the optimum (HC0) is too small, most for rows of
     # high leverage, whose residuals the fit has made small. HC3 takes the score of each row at the
     # optimum of the others instead, for the step from there to here is −(H − Hᵢ)⁻¹ sᵢ; CR3 does it
@@ -265,9 +265,9 @@ def covariance_of(problem: FitWithData, groups: Any = None) -> Covariance:
     whole = root.T @ root
     if decided.any():
         message = (
-            f"without {decided.sum()} of the {total} {what} some combination of the parameters "
-            "is open: what they alone decide is not known from their spread, and standard "
-            "errors come out too small"
+            f"{decided.sum()} of the {total} {what} alone determine some combination of the "
+            "parameters: its uncertainty cannot be estimated from their scatter, so standard "
+            "errors are too small"
         )
         notes.append(Note("decided-by-one", "warning", message, inherited=False))
     _, jacobian = problem.natural()
@@ -345,7 +345,7 @@ def inverse(hessian: np.ndarray, problem: FitWithData) -> np.ndarray:
     scaled = hessian / np.outer(size, size)
     if not np.isfinite(scaled).all() or np.linalg.cond(scaled) > 1e12:
         raise DataError(
-            f"{problem.observations.source}: the data leave some combination of the parameters "
-            f"of law {problem.fit.law.name} open; jl.identifiability says which"
+            f"{problem.observations.source}: the data do not determine some combination of the "
+            f"parameters of law {problem.fit.law.name}; jl.identifiability says which"
         )
     return np.linalg.inv(scaled) / np.outer(size, size)

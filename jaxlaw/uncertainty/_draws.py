@@ -27,7 +27,7 @@ from jaxlaw.laws import Law
 from jaxlaw.notes import DEPENDENT_ROWS, LOOSE_FIT, Note
 from jaxlaw.uncertainty._intervals import COLUMNS, LEVEL, Interval, interval_of
 
-#: Of the covariance of a fit: the ends of a 95 % interval have an error of 0.13 of its standard
+#: Of the covariance of a fit: the ends of a 95% interval have an error of 0.13 of its standard
 #: deviation, and a plan that is searched draw by draw takes half a minute at 1,000.
 N_DRAWS = 400
 
@@ -134,7 +134,7 @@ class Draws(DrawnParameters, Result):
             them; None where rows were resampled one by one.
         degrees: degrees of freedom of the draws' spread (:attr:`jaxlaw.Bootstrap.degrees`).
         noise: relative standard deviation of single runs; NaN if unknown.
-        sigma: (R,) draws of the relative noise of single runs; None if unknown.
+        sigma: (R,) draws of the relative run-to-run noise; None if unknown.
         effective: effective number of draws of a posterior, of its worst coordinate.
         conflict: tail probability of the posterior under the prior: small where runs overrule it.
         log_evidence: log of the probability density of the runs under law and prior.

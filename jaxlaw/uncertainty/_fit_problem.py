@@ -108,9 +108,8 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
             )
         if not isinstance(law, Fit):
             raise UsageError(
-                f"{law.source or law.law.name}: coefficients that a paper prints, or that went "
-                "through JAX, are the optimum of no runs that are here; fit your runs, and pass "
-                "that fit"
+                f"{law.source or law.law.name}: published coefficients, or coefficients that went "
+                "through JAX, come without runs: fit your runs, and pass that fit"
             )
         fit = law
     else:
@@ -131,6 +130,6 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
         if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
             raise UsageError(
                 f"{seen.source}: the fit's objective is {fit.objective:.8g}, and on these runs it "
-                f"is {here:.8g}: pass the runs it was made from, read in the same way"
+                f"is {here:.8g}: pass the runs it was fitted to, read with the same options"
             )
     return problem

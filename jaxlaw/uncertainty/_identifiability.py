@@ -34,7 +34,7 @@ def identifiability(
 
     Principal directions of the sandwich covariance (:func:`jaxlaw.covariance`, so noise may
     differ from row to row, and is independent between rows or groups) in the logarithms of the
-    parameters, each with its standard error: 0.1 says that parameters may move by 10 % in this
+    parameters, each with its standard error: 0.1 says that parameters may move by 10% in this
     direction. Directions in which the residuals do not move at all come first.
 
     Args:
@@ -47,7 +47,7 @@ def identifiability(
     Returns:
         One row a direction: ``std_err`` (infinite where the data say nothing), a column
         for every parameter with the relative move by one standard error (by one unit, if
-        infinite), and ``advice``: a sentence on directions looser than 25 %, else empty.
+        infinite), and ``advice``: a sentence on directions looser than 25%, else empty.
 
     Raises:
         UsageError: the call makes no sense, or these are not the fit's runs.
@@ -124,7 +124,7 @@ def _advice(
     best = names[first_largest(share, _ALIKE)]
     mixed = [name for name, part in zip(names, share, strict=True) if part > _SHARE] or [best]
     # An input with too few values to tell these parameters apart.
-    law, more = problem.fit.law, "add runs (jl.design.next_runs says which)"
+    law, more = problem.fit.law, "add runs (jl.design.next_runs chooses them)"
     for spec in law.inputs:
         values = np.unique(problem.observations.inputs[spec.name][problem.active])
         count = len(values)
@@ -144,5 +144,5 @@ def _advice(
     else:
         signed = dict(zip(names, move * np.sign(move[names.index(best)]), strict=True))
         steps = ", ".join(f"{name} ×{np.exp(signed[name]):.3g}" for name in mixed)
-        head = f"{listed} are known only together (the fit hardly changes by {steps})"
+        head = f"{listed} are determined only in combination (the fit hardly changes with {steps})"
     return f"{head}: fix one (best {best}), or {more}"

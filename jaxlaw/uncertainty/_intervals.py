@@ -152,21 +152,25 @@ class ParameterIntervals(Result):
 
     @property
     def headline(self) -> str:
-        """How they were made, and which parameter is known best and least."""
-        start, table = f"{self.fit.law.name}, {self.how()}: ", self.conf_int()
+        """The kind of intervals, and the parameters best and least determined."""
+        start, table = f"{self.fit.law.name}, {self.how()}; ", self.conf_int()
         spread = table["std_err"].astype(float)  # of no row it has no type
-        known = table[(spread > 0) & np.isfinite(spread)]
+        known = table[spread.between(0, np.inf, inclusive="neither")]
         if known.empty:
             return f"{start}no parameter has a standard error"
-        relative = (known["std_err"] / known["estimate"].abs()).to_numpy()
-        best, least = int(relative.argmin()), int(relative.argmax())
-        row, unit = known.iloc[best], self.fit.quantities[known["parameter"].iloc[best]].unit
-        between = written_range(row["low"], row["high"], unit)
-        start += f"{row['parameter']} {written(row['estimate'], unit)} ({100 * LEVEL:g} %: "
-        start += f"{between}) is known best"
-        if least == best:
+        known = known.assign(error=known["std_err"] / known["estimate"].abs()).sort_values("error")
+        best, least = known.iloc[0], known.iloc[-1]
+        unit = self.fit.quantities[best["parameter"]].unit
+        start += (
+            f"best determined: {best['parameter']} {written(best['estimate'], unit)} "
+            f"({LEVEL:.0%}: {written_range(best['low'], best['high'], unit)})"
+        )
+        if len(known) == 1:
             return start
-        return f"{start}, {known['parameter'].iloc[least]} least (±{100 * relative[least]:.2g} %)"
+        signed = self.fit.law.parameter(least["parameter"]).domain == "signed"
+        if least["error"] > 1 and not signed:
+            return f"{start}; not identified: {least['parameter']}"
+        return f"{start}; least: {least['parameter']} (±{100 * least['error']:.2g}%)"
 
 
 def intervals(

@@ -142,7 +142,7 @@ def profile(
     variance, slope = slope @ cov.coordinates @ slope, slope[: len(cov.bread)]
     model = slope @ cov.bread @ slope
     if not model > 0:
-        raise UsageError(f"{name} does not move with the runs: it has no profile")
+        raise UsageError(f"{name} does not depend on the runs, so it has no profile")
     error, kappa = float(np.sqrt(variance)), variance / model
     steps, log = np.linspace(-REACH, REACH, POINTS), spec.scale == "log"
     values = estimate * np.exp(steps * error / estimate) if log else estimate + steps * error

@@ -32,7 +32,7 @@ def prediction(
 ) -> Answer:
     """Predict the target at new points, with intervals where the parameters have draws.
 
-    The interval is of the law's mean, which is taken as right; that of a new run is
+    The interval is of the law's mean, which is assumed correct; that of a new run is
     :func:`jaxlaw.forecast`'s. A table that has the target, too, is scored (:meth:`jaxlaw.FittedLaw.score`).
 
     Args:

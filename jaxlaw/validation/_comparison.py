@@ -40,7 +40,7 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
         best law's (above 1 is worse) and the ``p`` of that; ``wins`` (share of the
         folds it has a score in, in which no law's is better: folds won, the best law's too);
         ``failed`` folds; ``verdict``: ``best``, ``tie`` (p of 0.05 or
-        more, or a ratio within 1 %), ``worse``, ``untested`` (one fold), ``failed`` (more
+        more, or a ratio within 1%), ``worse``, ``untested`` (one fold), ``failed`` (more
         often than the best).
     """
     if metric not in SCORES:
@@ -107,8 +107,8 @@ def paired_p(difference: np.ndarray, ratio: float) -> float:
     J, but at most the n/n_test = 1 + n_train/n_test folds of one pass over the points: a repeat
     holds the same points out again, and the mean over repeats is hardly more certain than one pass.
     With 1/J, as Bouckaert and Frank 2004 have it for repeated k-fold, few rows beside the
-    parameters claim a difference where there is none in 8 % of studies where the test asks for 5 %,
-    and this test does in 1 to 4 %.
+    parameters claim a difference where there is none in 8% of studies where the test asks for 5%,
+    and this test does in 1 to 4%.
 
     Args:
         difference: (J,) one score minus another.

@@ -390,7 +390,7 @@ def data_set(
             raise DataError(
                 f"{runs.source}: fold '{folds.labels[least]}' leaves {fitted[least]} rows to fit, "
                 f"which cannot determine the {len(candidate.free)} parameters of law "
-                f"{candidate.label}; hold out less, or take a smaller law"
+                f"{candidate.label}; hold out less, or use a law with fewer parameters"
             )
     labels = runs.table.index[usable]
     same = {label: one.at(pd.Index(one.rows).get_indexer(labels)) for label, one in seen.items()}

@@ -197,7 +197,7 @@ class Study(Result):
             One row a law, the best first: ``parameters``; the ``mean`` score; its ``ratio`` to
             the best law's (above 1 is worse) and the ``p`` of that; ``wins``, the share of folds
             in which no law's score is better; ``failed`` folds; ``verdict``: ``best``, ``tie``
-            (p of 0.05 or more, or a ratio within 1 %), ``worse``, ``untested`` (one fold),
+            (p of 0.05 or more, or a ratio within 1%), ``worse``, ``untested`` (one fold),
             ``failed`` (more often than the best).
 
         Raises:
@@ -224,7 +224,7 @@ class Study(Result):
         """Held-out scores and the ranking: the folds are thousands of rows."""
         ranked = {"ranking": self.ranking} if len(self.laws) > 1 else {}
         scores = self.table
-        if self.n_folds > 2:  # where one fold makes the mean, the median tells
+        if self.n_folds > 2:  # where one fold dominates the mean, see the median
             medians = self.score_table(centre="median").drop(columns="parameters", level=0)
             scores = scores.join(medians.rename(columns="{} median".format, level=0))
             scores = scores[["parameters", "huber", "huber median", "r2", "r2 median"]]
@@ -232,12 +232,12 @@ class Study(Result):
 
     @property
     def headline(self) -> str:
-        """The law that is best on held-out points, how the others compare, and means to doubt."""
+        """The law with the best held-out score, how the others compare, and dominant folds."""
         doubts = [
             note.message.partition(" (")[0] for note in self.notes if note.code == "far-folds"
         ]
         r2 = self.frame.groupby("law", sort=False)["r2"].median()
-        over = f"R² {{:.4f}} on held-out points in the median of {self.n_folds} folds"
+        over = f"median held-out R² {{:.4f}} over {self.n_folds} folds"
         if len(self.laws) == 1:
             (law,) = self.laws
             return "; ".join([f"{law}: {over.format(r2[law])}", *doubts])
@@ -248,7 +248,7 @@ class Study(Result):
             for verdict, word in VERDICTS.items()
             if (ranked["verdict"] == verdict).any()
         ]
-        return "; ".join([f"{best} is best, {over.format(r2[best])}", *others, *doubts])
+        return "; ".join([f"{best} is best: {over.format(r2[best])}", *others, *doubts])
 
     def lines(self) -> list[str]:
         """The scores and the ranking, as text."""
@@ -264,7 +264,7 @@ class Study(Result):
 
 
 def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
-    """Notes that the numbers alone decide, those of folds that make the mean first."""
+    """Notes that the numbers alone decide, those of folds that dominate the mean first."""
     notes = []
     for law, rows in frame.groupby("law", sort=False):
         if said := _far_folds(rows):
@@ -288,12 +288,12 @@ def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
             ("undetermined", loose, "starts that agree on the objective differ by up to "
              f"{loose['spread'].max():.2g} of the loss at held-out points, in {len(loose)} of "
              f"{count} fits ({{}}): the fitted points do not determine the held-out ones; hold out "
-             "less, or take a smaller law"),
-            ("at-bound", ended, f"of {count} fits, {named} end at an end of the parameter's range "
-             "({}): its term is not needed, or its optimum lies beyond"),
+             "less, or use a law with fewer parameters"),
+            ("at-bound", ended, f"of {count} fits, {named} ended at a bound of the parameter's "
+             "range ({}): its term is not needed, or its optimum lies beyond"),
         ]  # fmt: skip
         for text, those in rows[rows["undetermined"] != ""].groupby("undetermined", sort=False):
-            message = f"{text} ({{}}): predictions for other values rest on where the search ended"
+            message = f"{text} ({{}}): predictions at other values depend on where the search ended"
             given.append(("undetermined", those, message))
         for code, those, message in given:
             if len(those):
@@ -304,7 +304,7 @@ def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
 
 
 def _far_folds(rows: pd.DataFrame) -> str:
-    """Folds of a law whose score is far from the others', so that they alone make the mean."""
+    """Folds of a law whose score is far from the others', so that they dominate the mean."""
     scores = pd.DataFrame({"Huber": rows["huber"], "1 − R²": 1 - rows["r2"]})
     groups = scores.groupby(rows["data"])
     enough = groups.transform("size").to_numpy() > 2
@@ -315,7 +315,7 @@ def _far_folds(rows: pd.DataFrame) -> str:
     made = rows[far[score]]
     worst, outside = made.loc[scores.loc[made.index, score].idxmax()], made["extrapolates"].sum()
     return (
-        f"{len(made)} of {len(rows)} folds make the mean ({score} over {_FAR} times the "
+        f"{len(made)} of {len(rows)} folds dominate the mean ({score} over {_FAR} times the "
         f"median): {worst['data']}, {worst['held_out']}, has Huber "
         f"{score_text('huber', worst['huber'])} and R² {score_text('r2', worst['r2'])}; "
         f"{'all' if outside == len(made) else outside} extrapolate. Use the median."

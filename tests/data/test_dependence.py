@@ -54,7 +54,7 @@ def test_rows_of_one_run_are_noted(grouped_fit):
     assert "770 rows are of 22 runs (column run)" in note.message
     # Its own standard errors are by run already: the note is of intervals by row.
     assert fit.standard_errors.groups == ("run",) and "standard errors" not in note.message
-    assert "jl.bootstrap(…, groups='run') has right ones" in note.message
+    assert "use jl.bootstrap(…, groups='run')" in note.message
 
 
 def test_rows_that_differ_in_tokens_alone_are_noted_where_residuals_show_it():

@@ -101,7 +101,7 @@ def test_duplicate_rows(tmp_path):
     frame = pd.concat([simple(), simple().iloc[[0, 3]], simple().iloc[[5]].assign(loss=9.0)])
     result = read_runs(write_csv(tmp_path, frame)).observations("chinchilla")
     assert codes(result) == ["duplicate-rows"] and len(result) == 15
-    assert "runs.csv: inputs and target equal" in result.notes[0].message
+    assert "runs.csv: duplicates of earlier rows" in result.notes[0].message
     assert "lines 14, 15;" in result.notes[0].message
 
 

@@ -62,7 +62,7 @@ def test_workers_that_are_always_lost_end_the_work():
 def test_what_a_broken_executor_had_done_is_kept(tmp_path):
     """It loses two calls and then takes no more; a new one does these two."""
     folder = tmp_path / "work"
-    with pytest.raises(WorkError, match=f"takes no more work .*are kept in {folder}"):
+    with pytest.raises(WorkError, match=f"accepts no more work .*are kept in {folder}"):
         Work(folder, executor=Losing(2, accepts=len(CHUNKS))).map("s", sums, CHUNKS)
     again = Losing(0)
     found = Work(folder, executor=again).map("s", sums, CHUNKS)
@@ -201,7 +201,7 @@ def test_a_pool_with_a_killed_worker_is_replaced_and_the_work_goes_on(
 ):
     folder = tmp_path / "work"
     law, marker = deadly(folder)
-    with pytest.raises(WorkError, match=f"takes no more work .*kept in {folder}"):
+    with pytest.raises(WorkError, match=f"accepts no more work .*kept in {folder}"):
         jl.fit(law, sizes, **FEW, work_dir=folder, executor=workers())
     kept = {path.name for path in folder.glob("*.npz")}
     assert marker.exists() and {name.partition("-")[0] for name in kept} == {"screen"}

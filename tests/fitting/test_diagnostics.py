@@ -70,7 +70,7 @@ def test_good_evidence_gives_no_note(optimum):
         ({"r2": 0.3}, "poor-fit", "error", "does not describe"),
         ({"r2": np.nan}, "poor-fit", "error", "nan"),
         ({"r2": 0.7}, "poor-fit", "warning", "look for outliers"),
-        ({"spread": {"A": 0.5, "B": 1e-3}}, "unidentifiable", "warning", "not on A (they differ"),
+        ({"spread": {"A": 0.5, "B": 1e-3}}, "unidentifiable", "warning", "differ in A (by up to"),
     ],
 )
 def test_poor_evidence_gives_its_note(optimum, evidence, code, severity, words):
@@ -193,7 +193,7 @@ def test_a_rise_that_the_scatter_of_the_runs_can_make_is_no_warning():
     fit = jl.fit("dcpt", runs)
     (note,) = (n for n in fit.notes if n.code == "trend-observed")
     assert note.severity == "info" and "by 0.02%" in note.message
-    assert note.message.endswith("within the scatter of the runs, 0.37%")
+    assert note.message.endswith("within the run-to-run scatter, 0.37%")
 
 
 @needs_data

@@ -94,7 +94,7 @@ def test_a_column_that_residuals_follow_is_named_with_its_levels():
     new = np.isin(np.arange(42), shuffled(42)[:21])
     others = pd.DataFrame({"seed": np.arange(42) % 3, "corpus": np.where(new, "web", "books")})
     (message,) = messages(fitted(N, D, 0.05 * new), others=others)
-    assert "residuals follow column corpus" in message and "web lies +" in message
+    assert "residuals depend on column corpus" in message and "web differs by +" in message
 
 
 def test_a_difference_that_grows_with_size_is_seen_by_its_column():
@@ -111,12 +111,12 @@ def test_a_change_in_the_order_of_the_table_is_placed():
     order = shuffled(42, 2)  # of each row its line in the table
     (message,) = messages(fitted(N, D, -0.02 * (order >= 25)), order=order)
     first = int(np.flatnonzero(order == 25)[0]) + 2
-    assert f"rows from line {first} on lie -" in message
+    assert f"rows from line {first} on differ by -" in message
 
 
 def test_a_step_in_size_is_placed_and_a_bend_is_no_step():
     (message,) = messages(fitted(N, D, 0.06 * (N > 5e8), 0.002))
-    assert "runs of N from 7.92e+08 on are higher" in message
+    assert "runs with N ≥ 7.92e+08 are higher" in message
     assert messages(fitted(N, D, 0.01 * np.log(N / 5e8) ** 2, 0.002), misfit=True) == []
 
 
@@ -211,7 +211,7 @@ def test_a_fit_names_the_users_own_column_and_line():
     columns = {"N": "size", "D": "tokens"}
     plain = table.rename(columns=columns)
     notes = {n.code: n.message for n in jl.fit("chinchilla", plain, columns=columns).notes}
-    assert "rows from row 20 on lie +" in notes["mixed-runs"]
+    assert "rows from row 20 on differ by +" in notes["mixed-runs"]
     # With a column that says it the column is the better explanation.
     marked = plain.assign(Tokenizer=np.where(plain.index < 20, "old", "new"))
     marked = marked.iloc[shuffled(42, 6)]

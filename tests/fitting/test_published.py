@@ -74,8 +74,8 @@ def test_ranges_that_are_not_printed_have_no_inside():
         N=1e12, D=2e10
     )
     assert zheng.is_extrapolation(N=1e9, D=2e10).all()
-    assert "prints no range of" in " ".join(note.message for note in zheng.notes)
-    assert "prints no range" not in " ".join(note.message for note in hoffmann.notes)
+    assert "gives no range of" in " ".join(note.message for note in zheng.notes)
+    assert "gives no range" not in " ".join(note.message for note in hoffmann.notes)
 
 
 def test_chinchilla_itself():

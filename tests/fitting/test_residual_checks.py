@@ -204,7 +204,7 @@ def test_outliers_are_named_with_their_size():
     table = simulate.experiment("chinchilla", noise=0.006).table
     table.loc[17, "loss"] *= 0.854
     note = by_code(jl.fit("chinchilla", table).notes)["outliers"]
-    assert "row 17 (-14." in note.message and "robust scatter is 0." in note.message
+    assert "row 17 (-14." in note.message and "robust scatter of 0." in note.message
 
 
 def test_residuals_of_the_target_itself_are_sized_in_its_unit():

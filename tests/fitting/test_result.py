@@ -41,7 +41,11 @@ def test_predict_broadcasts_and_takes_tables(chinchilla_fit):
         ({"N": -1.0, "D": 1e10}, jl.DataError, "must be finite and positive"),
         ({"N": "many", "D": 1e10}, jl.DataError, "not numeric"),
         ({"N": np.nan, "D": 1e10}, jl.DataError, "must be finite and positive"),
-        ({"N": [1e9, 2e9], "D": [1e10] * 3}, jl.DataError, r"N \(2,\), D \(3,\); give each a val"),
+        (
+            {"N": [1e9, 2e9], "D": [1e10] * 3},
+            jl.DataError,
+            r"N \(2,\), D \(3,\); give each one val",
+        ),
         ({"N": [[1e9, 2e9], [1e9]], "D": 1e10}, jl.DataError, "input N is not numeric"),
     ],
 )

@@ -79,7 +79,7 @@ def test_a_law_is_named_by_its_variable_its_own_name_or_the_file_alone(folder):
         (MINE.replace("jl.laws.exponent()", "1.0"), "mylaw.py",
          "parameter 'alpha' .*specification"),
         (MINE + MINE.replace("mine", "other").replace("own-power", "o"), "mylaw.py",
-         "defines 2 laws; say which: mylaw.py:mine, mylaw.py:other"),
+         "defines 2 laws; name one: mylaw.py:mine, mylaw.py:other"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_named(folder, content, asked, said):
@@ -112,7 +112,7 @@ def test_a_law_of_a_file_is_fitted_saved_and_read_where_the_file_is_given(folder
     forget()
     (folder / "mylaw.py").write_text(MINE.replace("FLOOR + A", "1.1 * FLOOR + A"))
     code, out, err = command("predict", "fit.json", *at, "--law-file", "mylaw.py")
-    assert (code, out) == (1, "") and "its formula here is another" in err
+    assert (code, out) == (1, "") and "its formula has changed" in err
 
 
 def test_a_law_file_is_not_written_over(folder, command):

@@ -171,9 +171,9 @@ def test_shares_that_do_not_add_up_to_1_are_refused_wherever_they_come_in(tmp_pa
         fit.predict(made)
     with pytest.raises(DataError, match=r"point 1 \(sum 0.8\)"):
         fit.predict(web=0.3, code=[0.3, 0.1], math=0.4)
-    with pytest.raises(UsageError, match="row 0: shares of one mixture add up to 2"):
+    with pytest.raises(UsageError, match="row 0: mixture ratios add up to 2"):
         jl.simulate.simulate_runs(LAW, PYTHON, 2 * mixtures())
-    with pytest.raises(UsageError, match="web: one share of a mixture is not held"):
+    with pytest.raises(UsageError, match="web: one mixture ratio is not held"):
         planning.optimal_weights({"loss": fit}, at={"web": 0.3})
     sizes = jl.laws.additive(["web", "code"])
     truth = {"C[web]": 1, "C[code]": 3, "gamma[web]": 0.2, "gamma[code]": 0.5}

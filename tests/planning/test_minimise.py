@@ -118,7 +118,7 @@ def test_the_range_of_the_runs_is_searched_and_left_with_a_note(tuned):
     beyond = minimise(fit, {"lr": (None, 50.0)}, at={"D": 1e14, "batch": 1e5})
     assert "extrapolation" in codes(beyond)
     with pytest.raises(
-        UsageError, match="the range of lr in the fitted runs is unknown: say by over="
+        UsageError, match="the range of lr in the fitted runs is unknown: pass over="
     ):
         minimise((law, params), {"lr": None}, at=at)
 

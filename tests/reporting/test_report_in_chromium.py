@@ -78,7 +78,7 @@ def chromium(folder, page, *arguments):
 @pytest.mark.full
 def test_the_text_is_there(opened):
     kind, _, done, _ = opened
-    words = ["<h1>", "What to know first", "<svg", "</html>"]
+    words = ["<h1>", "Caveats", "<svg", "</html>"]
     words += {
         "fit": ["1.66977", "0.33073", "Allocation", "Of alpha it is the profile"],
         "study": ["Ranking", "law &amp; order"],

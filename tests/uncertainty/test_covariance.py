@@ -82,7 +82,7 @@ def test_what_one_group_alone_decides_is_noted(line):
         for note in jl.covariance(fit.law, flat, groups=groups, **LEAST).notes
         if note.code == "decided-by-one"
     )
-    assert "without 1 of the 6 groups" in note.message
+    assert "1 of the 6 groups alone" in note.message
 
 
 @pytest.mark.parametrize(
@@ -275,8 +275,8 @@ def test_a_narrow_range_leaves_a_term_loose(chinchilla_fit):
     fit = jl.fit("chinchilla", narrow)
     identifiability = jl.identifiability(fit, narrow)
     worst = identifiability["advice"][0]
-    assert "B" in worst and "beta" in worst and "known only together" in worst
-    assert worst.endswith("add runs (jl.design.next_runs says which)")
+    assert "B" in worst and "beta" in worst and "determined only in combination" in worst
+    assert worst.endswith("add runs (jl.design.next_runs chooses them)")
     assert identifiability["std_err"][0] > 1
     notes = jl.bootstrap(fit, narrow, 300, progress=False).notes
     assert worst in [note.message for note in notes if note.code == "loose"]

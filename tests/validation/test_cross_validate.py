@@ -123,7 +123,7 @@ def test_laws_that_coincide_tie_and_a_wrong_law_is_worse(study):
 
 def test_tables_as_in_the_paper(study):
     table = study.table
-    shown = study.shown()["scores"].loc["bare"]  # a fold may make the mean
+    shown = study.shown()["scores"].loc["bare"]  # a fold may dominate the mean
     each = study.frame.query("law == 'bare' and data == 'code D'")["huber"]
     assert shown["huber median", "code D"] == each.median()
     assert shown["huber", "code D"] == pytest.approx(each.mean())
@@ -216,11 +216,11 @@ def test_a_fold_that_makes_the_mean_is_named_first(study, score, bad):
     frame = frame.assign(**{score: frame[score].where(frame.index != one, bad)})
     (message,) = far(frame, study.parameters)
     named = f"law D, {frame.loc[one, 'held_out']}, has Huber"
-    assert message.startswith("twin: 1 of 24 folds make the mean") and named in message
+    assert message.startswith("twin: 1 of 24 folds dominate the mean") and named in message
     made = dataclasses.replace(study, frame=frame, parameters=study.parameters)
     text = made.only("law == 'twin'").summary()
     headline = " ".join(text.partition("\n1 law ×")[0].split())
-    assert headline.endswith("of 8 folds; twin: 1 of 24 folds make the mean")
+    assert headline.endswith("over 8 folds; twin: 1 of 24 folds dominate the mean")
     assert text.count("[warning] far-folds: twin: 1 of 24") == text.count("far-folds") == 1
     assert "huber median" in text
 

@@ -65,7 +65,7 @@ class Status(IntEnum):
     CONVERGED = (
         1,
         "converged",
-        "The solver stands at an optimum: a further step would gain next to nothing.",
+        "The solver converged: a further step would gain next to nothing.",
     )
     STEP_LIMIT = (
         2,
@@ -82,14 +82,14 @@ class Status(IntEnum):
     STALLED = (
         4,
         "stalled",
-        "No step lowers the objective any more, though its slope says that one should: solve more "
-        "starts (n_local); the law may have a kink there, or be computed with much rounding.",
+        "No step lowers the objective, although its gradient is not zero: solve more starts "
+        "(n_local); the law may have a kink there, or lose precision.",
     )
     INVALID = (
         5,
         "invalid data",
-        "Some target or input that counts is NaN, infinite or out of its domain, a weight is "
-        "negative, or all are 0: correct them.",
+        "Some target or input of positive weight is NaN, infinite or out of its domain, a weight "
+        "is negative, or all are 0: correct them.",
     )
 
     label: str

@@ -42,7 +42,7 @@ def isoflops(runs: Any, ax: Axes | None = None, *, level: ConfidenceLevel = LEVE
 
     Args:
         runs: runs of several budgets, as :func:`jaxlaw.read_runs` takes or returns them, with
-            N, D and loss. Runs whose 6·N·D is the same within 15 % are of one budget.
+            N, D and loss. Runs whose 6·N·D is the same within 15% are of one budget.
         ax: axes to draw on; a new figure if None.
         level: confidence level of the intervals.
 
