@@ -17,6 +17,8 @@ import pandas as pd
 
 from jaxlaw.errors import UsageError
 
+#: Confidence level of every interval, where the caller names none.
+LEVEL = 0.90
 # Texts of cells that hold nothing, in small letters.
 EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
 
@@ -183,4 +185,4 @@ def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
 def check_level(confidence_level: float) -> None:
     """Raises UsageError where the level is no share."""
     if not 0 < confidence_level < 1:
-        raise UsageError(f"a confidence level is a share such as 0.95, not {confidence_level}")
+        raise UsageError(f"a confidence level is a share such as 0.9, not {confidence_level}")

@@ -164,7 +164,7 @@ def written(value: float, unit: str = "", worth: float = 1.0) -> str:
     Example:
         >>> from jaxlaw._quantities import written
         >>> written(391.2, "parameters", 1e9), written(2.3274, "nats"), written(0.893, "share")
-        ('391 B parameters', '2.327 nats', '89.3 %')
+        ('391 B parameters', '2.327 nats', '89.3%')
     """
     number = number_of(value, unit, worth)
     return number if unit in ("", SHARE) or math.isnan(value) else f"{number} {unit}"
@@ -179,14 +179,14 @@ def number_of(value: float, unit: str = "", worth: float = 1.0) -> str:
     if unit == "steps" and abs(value) < 1e9:
         return f"{value:,.0f}"
     if unit == SHARE:
-        return f"{exponential(100 * value * worth)} %"
+        return f"{exponential(100 * value * worth)}%"
     return exponential(value, 4)
 
 
 def written_range(low: float, high: float, unit: str = "", worth: float = 1.0) -> str:
     """An interval beside its number, whose unit it has: ``243 to 763 B``."""
     first, last = (number_of(end, unit, worth) for end in (low, high))
-    scale = re.search(r" \S+$", last)
+    scale = re.search(r" \S+$|%$", last)
     return f"{first.removesuffix(scale[0]) if scale else first} to {last}"
 
 

@@ -394,8 +394,8 @@ def _flat(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def level_in_words(level: float) -> str:
-    """A confidence level in words: ``95 %``."""
-    return f"{100 * level:.4g} %"
+    """A confidence level in words: ``90%``."""
+    return f"{100 * level:.4g}%"
 
 
 def _cell(value: Any, unit: str, worth: float) -> str:

@@ -69,7 +69,7 @@ class Between:
 
 # Kinds of argument that many functions take. The upper limits of counts are far beyond any use:
 # more is a typing error, and would fill the memory first.
-ConfidenceLevel = Annotated[float, Between(0, 1, strict=True, must="between 0 and 1, such as 0.95")]
+ConfidenceLevel = Annotated[float, Between(0, 1, strict=True, must="between 0 and 1, such as 0.9")]
 Seed = Annotated[int, Between(0)]
 StartCount = Annotated[int, Between(0, 2**24)]
 ResampleCount = Annotated[int, Between(0, 10**6)]

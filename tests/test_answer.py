@@ -41,7 +41,7 @@ def test_its_parts_are_attributes():
 
 def test_the_sentence_says_units_intervals_and_their_level_once():
     assert made().headline.startswith(
-        "2 B parameters (90 %: 1.5 to 2.5 B), at 20 tokens a parameter"
+        "2 B parameters (90%: 1.5 to 2.5 B), at 20 tokens a parameter"
     )
     unknown = {"N": jl.Quantity(np.nan, "parameters")}
     grave = (Note("no-optimum", "error", "there is none"),)
@@ -104,7 +104,7 @@ def half_the_size(fit, N: float, D: float, level: float = LEVEL):
 def test_a_plan_of_a_stranger_is_one_function(tmp_path):
     plan = half_the_size(drawn(("chinchilla", TRUTHS["chinchilla"])), N=1e9, D=2e10)
     assert plan.tokens > plan.D and plan.interval["tokens"][0] < plan.tokens
-    assert plan.headline.startswith("39.8 B tokens (95 %: ") and "of 20 B tokens" in plan.headline
+    assert plan.headline.startswith("39.8 B tokens (90%: ") and "of 20 B tokens" in plan.headline
     plan.save(tmp_path / "half.json")
     assert jl.load(tmp_path / "half.json").tokens == plan.tokens
     assert "tokens" in plan.to_latex() and plan.headline in plan._repr_html_()

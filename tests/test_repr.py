@@ -40,8 +40,8 @@ def test_every_container_is_short(shown):
     ("name", "says"),
     [
         ("runs", "243 runs from DataFrame: N, D, loss"),
-        ("bootstrap", "chinchilla, 30 resamples (case) of 243: E 1.67 nats (95 %: "),
-        ("covariance", "chinchilla, sandwich covariance: E 1.67 nats (95 %: "),
+        ("bootstrap", "chinchilla, 30 resamples (case) of 243: E 1.67 nats (90%: "),
+        ("covariance", "chinchilla, sandwich covariance: E 1.67 nats (90%: "),
         ("schedule", "Schedule(rates=float64 (100000,), initial_lr=0.001, name='cosine')"),
         ("law", "<Law chinchilla: loss = E + A/N^α + B/D^β>"),
         ("folds", "held_out=bool (3, 243)"),
@@ -63,4 +63,4 @@ def test_loss_curves_say_how_many_points_there_are(shown):
 
 def test_a_plan_shows_its_summary(shown):
     assert repr(shown["plan"]) == shown["plan"].summary()
-    assert "parameters (95 %: " in repr(shown["plan"]) and "one row of" in repr(shown["plans"])
+    assert "parameters (90%: " in repr(shown["plan"]) and "one row of" in repr(shown["plans"])

@@ -34,7 +34,7 @@ def test_a_range_belongs_to_the_annotation_and_not_to_the_name():
     with pytest.raises(UsageError, match=r"^plan: share is 1.5; it must be 0 or more, 1 at most$"):
         plan(1, share=1.5)
     for level in (0, 1, -0.1):
-        with pytest.raises(UsageError, match="level is .*between 0 and 1, such as 0.95"):
+        with pytest.raises(UsageError, match="level is .*between 0 and 1, such as 0.9"):
             plan(1, level=level)
 
 

@@ -147,7 +147,7 @@ def numbers(series: pd.Series, location: Location) -> np.ndarray:
         more = f" (so are {len(bad) - 1} more cells)" if len(bad) > 1 else ""
         raise location.error(
             f"{location}, {location.rows([label])}: '{shown}' is not a number{more}; write it as "
-            "one (0.05 for 5 %, 1000000 for 1,000,000), leave the row out, or take another column",
+            "one (0.05 for 5%, 1000000 for 1,000,000), leave the row out, or take another column",
             label,
             cell,
         )

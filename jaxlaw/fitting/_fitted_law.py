@@ -23,7 +23,7 @@ import pandas as pd
 from jax.tree_util import GetAttrKey
 
 from jaxlaw import laws
-from jaxlaw._arrays import is_number, real_numbers
+from jaxlaw._arrays import LEVEL, is_number, real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain
 from jaxlaw._quantities import SHARE, Quantity, in_unit, mistaken_unit, says_unit, two_readings
@@ -366,7 +366,7 @@ class FittedLaw(Result):
             error, between = spreads.get(name, ("", ""))
             between = "fixed" if name in self.fixed else between
             rows.append((name, f"{one.value:.6g}", error, between, one.unit))
-        heads = ["parameter", "value", "std err", "95 % interval", "unit"]
+        heads = ["parameter", "value", "std err", f"{LEVEL:.0%} interval", "unit"]
         table = pd.DataFrame(rows, columns=heads)
         return {"parameters": table.loc[:, (table != "").any()]}
 

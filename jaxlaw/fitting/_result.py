@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from jaxlaw._arrays import check_level
+from jaxlaw._arrays import LEVEL, check_level
 from jaxlaw._quantities import SHARE, written
 from jaxlaw._typed import NotNegative, only
 from jaxlaw.data import Reading
@@ -237,7 +237,7 @@ class Fit(FittedLaw):
         codes = ("few-rows", "few-spare-rows", "loose") if few else ()
         return remedy_of(self.notes, {**REMEDIES, **dict.fromkeys(codes, step)})
 
-    def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
+    def conf_int(self, confidence_level: float = LEVEL) -> pd.DataFrame:
         """Standard errors and confidence intervals of the fitted parameters.
 
         They are those of :func:`jaxlaw.covariance`, on the log scale of what is positive by
@@ -256,7 +256,7 @@ class Fit(FittedLaw):
 
         Example:
             >>> fit = jl.fit("chinchilla", jl.simulate.experiment("chinchilla").table)
-            >>> rows = fit.conf_int(0.9).set_index("parameter")
+            >>> rows = fit.conf_int().set_index("parameter")
             >>> bool(rows["low"]["alpha"] < fit.params["alpha"] < rows["high"]["alpha"])
             True
         """

@@ -22,7 +22,7 @@ from jaxlaw.data import Observations, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FitOptions, Refits, fit_many
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty import few_resamples_notes, percentile_interval, resampled_weights
+from jaxlaw.uncertainty import LEVEL, few_resamples_notes, percentile_interval, resampled_weights
 
 _CLEAR = 2.0  # standard errors of a slope
 _SIGNED = {"B": (-1e3, 1e3)}  # nats at a billion tokens
@@ -36,7 +36,7 @@ def inflection_ratio(
     *,
     at: dict[str, float] | None = None,
     n_resamples: ResampleCount = 100,
-    level: ConfidenceLevel = 0.95,
+    level: ConfidenceLevel = LEVEL,
     n_starts: StartCount = 512,
     n_local: int = 16,
     seed: Seed = 0,
@@ -50,7 +50,7 @@ def inflection_ratio(
         at: N and D, in the law's own units (billions), at which the fits are compared; the
             geometric means if None. Their meeting point depends on them.
         n_resamples: number of resamples of the runs, each with random weights (exponential, a
-            Bayesian bootstrap); two or more; below 39 an interval of 95 % is too narrow.
+            Bayesian bootstrap); two or more; with fewer than 19 a 90% interval is too narrow.
         level: confidence level of the interval.
         n_starts: number of starts of every fit.
         n_local: number of starts that are solved, as for :func:`jaxlaw.fit`.

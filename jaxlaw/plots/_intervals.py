@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.special import stdtrit
 
 from jaxlaw._answer import Answer, picture
+from jaxlaw._arrays import LEVEL
 from jaxlaw._axes import (
     BLUE,
     FAINT,
@@ -30,7 +31,7 @@ from jaxlaw.errors import UsageError
 
 
 @checked
-def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
+def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float = LEVEL) -> Axes:
     """Parameters with their intervals, relative to the estimate, so that they share an axis.
 
     An interval many times as long as the others would flatten them all: the axis ends before it
@@ -50,7 +51,7 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
         >>> runs = jl.simulate.experiment("chinchilla").table
         >>> fit = jl.fit("chinchilla", runs, n_starts=64)
         >>> plots.parameter_intervals(jl.covariance(fit, runs)).get_xlabel()
-        '95% intervals, from the estimate'
+        '90% intervals, from the estimate'
     """
     if not isinstance(intervals, pd.DataFrame) and not hasattr(intervals, "conf_int"):
         raise UsageError(
@@ -80,7 +81,7 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
         write_right(ax, f"{one.estimate:.4g}  ({one.low:.4g} to {one.high:.4g})", row)
     ax.xaxis.set_major_locator(MaxNLocator(4))
     ax.xaxis.set_major_formatter(
-        lambda value, _: f"{value:+.3g} %".replace("-", "−") if value else "0"
+        lambda value, _: f"{value:+.3g}%".replace("-", "−") if value else "0"
     )
     ax.tick_params(left=False)
     return finish(ax, f"{level:.0%} intervals, from the estimate", "")

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import plots
-from jaxlaw._arrays import check_level
+from jaxlaw._arrays import LEVEL, check_level
 from jaxlaw._json import write_atomic
 from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, checked
@@ -82,7 +82,7 @@ def report(
         plans: answers to show first: plans, such as :func:`jaxlaw.planning.allocation` gives,
             forecasts, and profiles.
         level: confidence level of all intervals on the page; None takes that of the plans, or of
-            the forecast that is reported, else 0.95. Forecasts and profiles are restated at it.
+            the forecast that is reported, else 0.9. Forecasts and profiles are restated at it.
         title: title of the page; says law and source if None.
         **reading: options of :func:`jaxlaw.read_runs`.
 
@@ -113,7 +113,7 @@ def report(
         )
     })  # fmt: skip
     if level is None:
-        level = (levels or [getattr(result, "level", 0.95)])[0]
+        level = (levels or [getattr(result, "level", LEVEL)])[0]
     check_level(level)
     if others := [other for other in levels if other != level]:
         raise UsageError(
@@ -198,7 +198,7 @@ def _shown(result: Result) -> list[Any]:
     parts: list[Any] = []
     if numbers := result.quantities:
         rows = [(name.replace("_", " "), one.number, one.interval) for name, one in numbers.items()]
-        head = ("quantity", "value", f"{getattr(result, 'level', 0.95):.0%} interval")
+        head = ("quantity", "value", f"{getattr(result, 'level', LEVEL):.0%} interval")
         parts.append(table(head, rows, "With their units"))
     facts = getattr(result, "facts", {}).items()
     if words := [(n.replace("_", " "), one) for n, one in facts if one and isinstance(one, str)]:

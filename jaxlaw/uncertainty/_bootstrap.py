@@ -141,7 +141,7 @@ def bootstrap(
             which brings its settings.
         runs: table of the runs: a file, a DataFrame or dict of columns, or what
             :func:`jaxlaw.read_runs` returns.
-        n_resamples: number of resamples R; with fewer than 39 an interval of 95 % is too narrow.
+        n_resamples: number of resamples R; with fewer than 19 a 90% interval is too narrow.
         kind: ``case`` draws rows with replacement: nothing is taken for granted but that rows
             (or groups) are independent. ``wild`` keeps the design: it leaves every residual where
             it is and multiplies it by a random number of mean 0 and variance 1, so that noise may

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, stdtrit
 
-from jaxlaw._arrays import check_level
+from jaxlaw._arrays import LEVEL, check_level
 from jaxlaw._quantities import written, written_range
 from jaxlaw._result import Result
 from jaxlaw.errors import UsageError
@@ -24,7 +24,6 @@ from jaxlaw.notes import Note
 if TYPE_CHECKING:
     pass
 
-LEVEL = 0.95  # default confidence level
 #: Names of the fields of an :class:`Interval` in tables.
 COLUMNS = ("estimate", "std_err", "low", "high")
 
@@ -52,7 +51,7 @@ class Interval(NamedTuple):
 
 
 def fewest_for(level: float) -> int:
-    """Fewest resamples whose extremes reach the tails of an interval (39 for 95 %)."""
+    """Fewest resamples whose extremes reach the tails of an interval (19 for 90%)."""
     return math.ceil(2 / (1 - level) - 1e-9) - 1
 
 
@@ -72,7 +71,7 @@ def few_resamples_notes(count: int, level: float) -> list[Note]:
 
 
 def percentile_interval(
-    draws: np.ndarray, confidence_level: float = 0.95, degrees: float = np.inf
+    draws: np.ndarray, confidence_level: float = LEVEL, degrees: float = np.inf
 ) -> tuple[np.ndarray, np.ndarray]:
     """Percentiles of draws: the bounds (…) of an interval.
 
@@ -100,7 +99,7 @@ def percentile_interval(
 def interval_of(
     estimate: np.ndarray | float,
     draws: np.ndarray,
-    confidence_level: float = 0.95,
+    confidence_level: float = LEVEL,
     degrees: float = np.inf,
 ) -> Interval:
     """The interval of draws.

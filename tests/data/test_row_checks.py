@@ -24,7 +24,7 @@ QUICK = settings(
     [
         ("7,000,000", "1000000 for 1,000,000"),
         ("7Q", "take another column"),
-        ("50%", "0.05 for 5 %"),
+        ("50%", "0.05 for 5%"),
         ("1_000", "leave the row out"),
     ],
 )

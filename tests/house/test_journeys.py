@@ -113,7 +113,7 @@ def test_a_lead_asks_what_a_budget_buys(command, tmp_path):
     answer = jl.load(tmp_path / "plan.json")
     assert f"{answer.N * 1e6 / 1e9:.0f} B parameters" in (tmp_path / "plan.svg").read_text("utf-8")
     code, _, _ = command(*allocation[:2], "fit.json", *allocation[3:], "--out", "of-fit.json")
-    report = ("report", "fit.json", "runs.csv", "--level", "0.95")
+    report = ("report", "fit.json", "runs.csv", "--level", "0.9")
     code, out, _ = command(*report, "--plans", "of-fit.json,run.json", "-o", "page.html")
     assert code == 0 and "page.html" in out
     page = (tmp_path / "page.html").read_text("utf-8")

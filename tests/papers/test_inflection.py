@@ -57,7 +57,7 @@ def test_what_it_rests_on_is_in_the_result(found):
     assert found.left_out == 30 and "few-resamples" in {
         note.code for note in found.notes
     }  # 20 are too few
-    assert "at a share of 5 to 10 %" in found.headline and "(95 %: " in found.headline
+    assert "at a share of 5 to 10%" in found.headline and "(90%: " in found.headline
 
 
 def test_both_laws_predict_their_side(found, tmp_path):
@@ -89,10 +89,10 @@ def test_no_inflection_within_the_data_is_an_answer():
     falling = papers.inflection_ratio(runs(UPPER))
     assert not falling.quantities and "bracket" not in falling.facts
     assert "no inflection within the data: the loss falls with D at every" in falling.headline
-    assert "down to 1 %" in falling.headline
+    assert "down to 1%" in falling.headline
     table = runs(lower())
     rising = papers.inflection_ratio(table[table["r"] < TURN])
-    assert "rises with D up to 5 %, and falls at no share above it" in rising.headline
+    assert "rises with D up to 5%, and falls at no share above it" in rising.headline
 
 
 def test_shares_without_a_trend_are_refused():

@@ -105,7 +105,7 @@ def test_plans_of_mixtures():
         for name in ("dcpt-general", "dcpt")
     )
     ones = [("dcpt", {key: v[7] for key, v in b.params.items()}) for b in (general, domain)]
-    said = "few-resamples: 12 resamples are too few for a 95% interval: at least 39"
+    said = "few-resamples: 12 resamples are too few for a 90% interval: at least 19"
     assert said in " ".join(str(note) for note in general.notes)
     for name, plan in MIXTURES.items():
         checked(name, plan(general, domain), domain, plan(general.fit, domain.fit), plan(*ones))
@@ -133,7 +133,7 @@ def test_plans_of_a_continual_run():
     options = {"after": schedules.wsd(2e-4, 4_000), "at": [{"r": 0.5}] * 2}
     found = planning.optimal_schedule([pt, cpt], 400, 2e-4, weights=(0.5, 0.5), **options)
     low, high = found.interval["loss"]
-    assert low < found.loss < high and "95 %: " in found.summary()
+    assert low < found.loss < high and "90%: " in found.summary()
 
 
 def test_a_plan_of_a_fit_has_the_interval_of_its_covariance(chinchilla_fit):

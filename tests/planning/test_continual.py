@@ -135,7 +135,7 @@ def test_draws_give_intervals():
         predicted((PT[0], {k: v[i] for k, v in pt.params.items()}), RUN.schedule(), 0.2)[1]
         for i in range(40)
     ]
-    ends = np.quantile(each, [0.025, 0.975])
+    ends = np.quantile(each, [0.05, 0.95])
     assert (row["loss_pt_low"], row["loss_pt_high"]) == pytest.approx(tuple(ends), rel=1e-9)
     assert row["loss_cpt_low"] < row["loss_cpt"] < row["loss_cpt_high"]
     with pytest.raises(UsageError, match="39 and 40 draws"):

@@ -86,7 +86,7 @@ def test_the_trade_off_and_the_picture():
     assert "runs" not in plan.tables and not plan.interval and not plan.flat
     ax = plan.plot()
     assert "new corpus" in ax.get_ylabel()
-    assert any("20 B tokens, 67.2 % replay" in text.get_text() for text in ax.texts)
+    assert any("20 B tokens, 67.2% replay" in text.get_text() for text in ax.texts)
 
 
 def test_the_runs_stand_beside_the_trade_off():
@@ -114,7 +114,7 @@ def test_draws_give_intervals():
     )
     low, high = plan.interval["loss_pt"]
     assert low < plan.loss_pt < high and {"replay", "loss_cpt", "weighted"} <= set(plan.interval)
-    assert "replay 67.2 % (95 %: " in " ".join(plan.headline.split())
+    assert "replay 67.2% (90%: " in " ".join(plan.headline.split())
     assert {"loss_pt_low", "loss_pt_high", "replay_low"} <= set(plan.table)
 
 
@@ -147,7 +147,7 @@ def test_the_headline_says_what_binds_and_how_far_it_is():
     plan = continual_run(
         PT, CPT, curves=curves(), **{**GIVEN, "tokens": 40e9, "over": over, "base": "wsd"}
     )
-    assert "40 B tokens (20,000 steps): replay 40 %" in plan.headline
+    assert "40 B tokens (20,000 steps): replay 40%" in plan.headline
     assert "active bounds: replay at its upper bound (0.4); 2 × beyond" in plan.headline
     (note,) = [note for note in plan.notes if note.code == "optimum-at-limit"]
     assert "a lower bound of the best replay" in note.message

@@ -111,7 +111,7 @@ def test_shares_in_percent_are_compared_with_ranges_in_percent():
     plan = planning.optimal_mixture(fit(GENERAL, 100.0), fit(DOMAIN, 50.0), **given)
     assert plan.share == planning.optimal_mixture(GENERAL, DOMAIN, **given).share
     (note,) = plan.notes
-    assert note.code == "extrapolation" and "r = 92.5 % (fitted 0 to 50 %)" in note.message
+    assert note.code == "extrapolation" and "r = 92.5% (fitted 0 to 50%)" in note.message
     least = planning.critical_ratio(fit(GENERAL, 10.0), **given)
     assert "extrapolation" in [note.code for note in least.notes]
 

@@ -297,7 +297,7 @@ def test_each_replicate_is_given_its_own_best():
     assert short.max() < 2e-5 and np.median(short) < 1e-7 < 1e-5 < best.regret
     assert (table["regret"] >= 0).all() and best.regret == np.median(table["regret"])
     for name, (low, high) in best.interval.items():
-        ends = np.quantile(table[name], (0.025, 0.975))
+        ends = np.quantile(table[name], (0.05, 0.95))
         assert (low, high) == pytest.approx(tuple(ends), rel=1e-9), name
     low, high = best.interval["decay_start"]
     assert low < best.decay_start < high

@@ -45,7 +45,7 @@ def test_two_settings_are_contours_around_the_best(tmp_path):
     assert len(grid) == 196 and grid["loss"].max() > 1.02 * plan.loss
     one = planning.optimal_inputs(drawn(tuned), {"lr": (1e-5, 0.1)}, at={**AT, "batch": 4e5})
     ax = from_its_file(one, tmp_path)
-    assert last_dot(ax) == pytest.approx((one.lr, one.loss)) and "band: 95%" in ax.get_title()
+    assert last_dot(ax) == pytest.approx((one.lr, one.loss)) and "band: 90%" in ax.get_title()
 
 
 PT, CPT = (jl.published()[f"wang-2025-{name}"] for name in ("pt", "cpt"))

@@ -94,7 +94,7 @@ def test_numbers_are_those_of_the_fit(chinchilla_fit, whole):
 
 
 def test_intervals_are_those_of_the_draws(draws, whole):
-    low, high = np.quantile(draws.params["alpha"], [0.025, 0.975])
+    low, high = np.quantile(draws.params["alpha"], [0.05, 0.95])
     assert Seen(whole).row("alpha")[3:5] == [f"{low:.4g}", f"{high:.4g}"]
 
 
@@ -116,7 +116,7 @@ def test_a_plan_is_shown_with_its_interval(draws, whole):
 def test_a_profile_is_drawn_with_its_interval(chinchilla_fit):
     found = a_profile(chinchilla_fit)
     seen = Seen(jl.report(chinchilla_fit, plans=[found]))
-    low, high = uncertainty.profile_interval(found, 0.95)  # restated from its points
+    low, high = uncertainty.profile_interval(found, 0.9)  # restated from its points
     assert f"{low:.4g} to {high:.4g}" in seen.text
 
 
@@ -208,7 +208,7 @@ def test_all_intervals_of_a_page_have_one_level():
     heads = [
         cell for row in page.rows for cell in row if re.fullmatch(r"\d+ ?% (interval|of .*)", cell)
     ]
-    assert set(heads) == {"80 % of estimate", "80% interval"}
+    assert set(heads) == {"80% of estimate", "80% interval"}
     low, high = made.interval(0.8)
     assert any(f"{low[0]:.4g} to {high[0]:.4g}" in row for row in page.rows)
     with pytest.raises(UsageError, match="intervals of 90%, a plan of 80%"):

@@ -53,7 +53,7 @@ def test_what_a_file_holds_gives_the_same_intervals(drawn, chinchilla_fit, tmp_p
 
 @pytest.mark.full
 def test_intervals_hold_the_truth_and_are_as_wide_as_the_spread(drawn):
-    table = drawn.conf_int()
+    table = drawn.conf_int(0.95)
     assert list(table["parameter"]) == list(TRUTH)
     for row in table.to_dict("records"):
         assert row["low"] < TRUTH[row["parameter"]] < row["high"]
@@ -196,33 +196,33 @@ def test_groups_are_columns_or_labels():
 def test_percentiles_that_are_infinite_are_draws():
     draws = np.stack([np.append(np.arange(90.0), np.full(10, np.inf)), np.arange(100.0)], axis=1)
     low, high = percentile_interval(draws)
-    assert low[0] == 2 and high[0] == np.inf
-    assert (low[1], high[1]) == pytest.approx(tuple(np.quantile(draws[:, 1], [0.025, 0.975])))
+    assert low[0] == 5 and high[0] == np.inf
+    assert (low[1], high[1]) == pytest.approx(tuple(np.quantile(draws[:, 1], [0.05, 0.95])))
     draws[::2] = np.nan  # no answer there
     assert percentile_interval(draws[:, 1]) == pytest.approx(
-        tuple(np.quantile(np.arange(1.0, 100, 2), [0.025, 0.975]))
+        tuple(np.quantile(np.arange(1.0, 100, 2), [0.05, 0.95]))
     )
     wide = percentile_interval(draws[:, 1], degrees=3)
     assert wide[0] < percentile_interval(draws[:, 1])[0]
     assert np.isnan(percentile_interval(np.full(5, np.nan))).all()
-    with pytest.raises(jl.UsageError, match=r"a share such as 0\.95, not 95"):
+    with pytest.raises(jl.UsageError, match=r"a share such as 0\.9, not 95"):
         percentile_interval(draws, 95)
 
 
 def test_intervals_of_known_draws():
     draws = np.concatenate([np.exp(np.linspace(-1, 1, 2001)), [np.nan, np.inf]])
     low, high = interval_of(1.0, draws)[2:]
-    np.testing.assert_allclose([low, high], np.exp([-0.95, 0.95]), rtol=1e-3)
+    np.testing.assert_allclose([low, high], np.exp([-0.9, 0.9]), rtol=1e-3)
     assert np.isnan(interval_of(1.0, np.full(10, np.nan)).low)
 
 
 def test_intervals_of_few_degrees_go_as_far_out_as_students_t():
-    """Of normal draws: estimate ± 2.5706 standard deviations with 5 degrees."""
+    """Of normal draws: estimate ± 2.0150 standard deviations with 5 degrees."""
     from scipy.special import ndtri
 
     draws = ndtri((np.arange(100_000) + 0.5) / 100_000)
     low, high = interval_of(0.0, draws, degrees=5)[2:]
-    np.testing.assert_allclose([low, high], [-2.5706, 2.5706], rtol=1e-3)
+    np.testing.assert_allclose([low, high], [-2.0150, 2.0150], rtol=1e-3)
     assert student_interval(1.0, 400.0, 0.95, 1, True) == (0.0, np.inf)  # and no warning
     widths = [np.ptp(interval_of(0.0, draws, degrees=d)[2:]) for d in (3, 5, 20, 200, np.inf)]
     assert (np.diff(widths) < 0).all()
@@ -262,7 +262,7 @@ def test_the_published_standard_errors_and_intervals_of_chinchilla():
         "alpha": (0.0154, 0.317, 0.373),
         "beta": (0.0206, 0.331, 0.415),
     }
-    result = jl.bootstrap("chinchilla", chinchilla_runs(), 4000, progress=False).conf_int()
+    result = jl.bootstrap("chinchilla", chinchilla_runs(), 4000, progress=False).conf_int(0.95)
     for row in result.to_dict("records"):
         error, *ends = published[row["parameter"]]
         assert row["std_err"] == pytest.approx(error, rel=0.15)

@@ -53,7 +53,7 @@ def settings(plan: Answer, ax: Axes) -> Axes:
         grid = (table[name].to_numpy().reshape(side, side) for name in (x, y))
         above = 100 * relative_excess(table["loss"].to_numpy().reshape(side, side), plan.loss)
         drawn = ax.contour(*grid, above, levels=_LEVELS, colors=BLUE, linewidths=0.8, alpha=0.7)
-        ax.clabel(drawn, fmt=lambda level: f"{level:g} %", fontsize="x-small")
+        ax.clabel(drawn, fmt=lambda level: f"{level:g}%", fontsize="x-small")
         ax.vlines(at[0], *plan.near[y], **bars)
         answer(ax, *at, text)
         title = "loss above the lowest, in per cent"
