@@ -179,7 +179,8 @@ def number_of(value: float, unit: str = "", worth: float = 1.0) -> str:
     if unit == "steps" and abs(value) < 1e9:
         return f"{value:,.0f}"
     if unit == SHARE:
-        return f"{exponential(100 * value * worth)}%"
+        percent = 100 * value * worth
+        return f"{exponential(percent if abs(percent) > 1e-9 else 0)}%"  # 2e-14 is rounding
     return exponential(value, 4)
 
 
@@ -256,7 +257,8 @@ def mistaken_unit(
     """A value that was surely meant in another unit, and the single things then meant.
 
     As given, such a value is implausible, and read in another unit it is plausible and lies nearer
-    to the runs; or it lies a hundredfold beyond the runs, and within that as single things.
+    to the runs; or it lies a hundredfold beyond the runs (a
+    thousandfold, where these count single things), and within that in the other unit.
 
     Args:
         values: values of any shape, in units of the runs.
@@ -280,13 +282,15 @@ def mistaken_unit(
         if not 0 < count < math.inf:
             continue
         implausible = not least <= count <= most
-        far = unit != 1.0 and distance(count) > _FAR
+        # Of single things the runs say less: they may be a toy's, and the point a smaller toy.
+        far = distance(count) > (_FAR if unit != 1.0 else _NEAR)
         if not (implausible or far):
             continue
         # Bare numbers mean single things, or one of the named units.
         others = [value * scale for scale in (1.0, *UNIT_NAMES.values()) if scale != unit]
         if not implausible:
-            others = [value] if distance(value) <= _FAR else []
+            others = others if unit == 1.0 else [value]
+            others = [other for other in others if distance(other) <= _FAR]
         others = [other for other in others if least <= other <= most]
         meant = min(others, key=distance, default=None)
         if meant is not None and distance(meant) < distance(count):

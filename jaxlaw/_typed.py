@@ -148,7 +148,8 @@ def _refuse_unknown(function: str, options: Mapping[str, Any], names: Sequence[s
     """Refuse keywords that are none of the names."""
     for name, value in options.items():
         if name not in names:
-            message = f"{function}: there is no option '{name}'.{nearest(name, names)}"
+            message = f"{function}: there is no option '{name}'."
+            message += nearest(name, names) or f" Options: {', '.join(names)}."
             raise UsageError(message, argument=name, value=value)
 
 

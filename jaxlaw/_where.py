@@ -100,7 +100,10 @@ def evaluate(
     missing: Any = False
     for name, column in names.items():
         if column not in table:
+            odd = [one for one in map(str, table) if not one.isidentifier() and one in text]
             hint = nearest(column, map(str, table))
+            if odd:  # at the shell backticks of "…" are a command
+                hint = f" Put {odd[0]} in backticks, and the whole in single quotes: '`{odd[0]}` …'"
             what = f"{source} has no column {column}; columns: {listed(table)}.{hint}"
             raise _error(argument, text, what, column=column)
         series = pd.Series(table[column])

@@ -104,7 +104,7 @@ def nearest(name: Any, choices: Iterable[Any]) -> str:
     """A suggestion to append to an error message: `` Did you mean 'x'?``, or nothing."""
     choices = [str(choice) for choice in choices]
     by_lower = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(str(name).lower(), by_lower, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(str(name).lower(), by_lower, n=3, cutoff=0.6)
     if not close:
         return ""
     names = " or ".join(f"'{by_lower[match]}'" for match in close)

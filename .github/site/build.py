@@ -65,7 +65,8 @@ def write_sources(folder: Path, with_gallery: bool) -> None:
     if with_gallery:
         pictures = list(gallery.pictures())
         _write(folder / "gallery" / "index.md", gallery.page(pictures))
-        for picture in pictures:
+        for k, picture in enumerate(pictures):
+            print(f"picture {k + 1} of {len(pictures)}: {picture.name}", file=sys.stderr)
             gallery.draw(picture, folder / "gallery" / f"{picture.name}.png")
 
 
@@ -107,6 +108,7 @@ def build(folder: Path, with_gallery: bool = True) -> int:
     with tempfile.TemporaryDirectory() as sources:
         write_sources(Path(sources), with_gallery)
         shutil.rmtree(folder, ignore_errors=True)
+        print("Sphinx builds the pages: minutes", file=sys.stderr)
         code = run_sphinx(Path(sources), folder)
     shutil.rmtree(folder / ".doctrees", ignore_errors=True)  # needed by later builds alone
     if without := [] if code else missing(folder):

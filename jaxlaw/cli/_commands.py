@@ -220,11 +220,21 @@ def plot(
     try:
         drawn_by = plots.__all__
         options = {**(options or {}), **({"at": at} if at else {})}
+        fitted = isinstance(result, jl.FittedLaw)
         if runs is not None and not isinstance(runs, jl.LossCurves):
-            runs = jl.fitting.runs_of(result, runs, reading)
+            made_of = getattr(getattr(result, "posterior", None), "fit", result)
+            runs = jl.fitting.runs_of(made_of, runs, reading)
         name = (kind or "").replace("-", "_")
         if runs is not None and not name:
-            name = "observed_against_predicted"
+            name = "observed_against_predicted" if fitted else result.picture
+            if isinstance(result, jl.Forecast):
+                runs, options = None, {"later": runs, **options}
+            elif not fitted:
+                raise UsageError(
+                    f"the picture of this {result.kind_name} has no runs: leave out {runs.source}, "
+                    "or draw the fit: jaxlaw plot fit.json runs.csv --kind isoloss",
+                    argument="runs",
+                )
         if name and name not in drawn_by:
             raise UsageError(f"there is no picture '{kind}'.{nearest(name, drawn_by)}")
         given = [result] if runs is None else [result, runs]

@@ -568,6 +568,7 @@ def read_runs(
         else:
             cells = pd.Series(_aligned(weight, table, "weight"), frame.index)
         location = Location(file, word, column, "weight")
+        cells = cells.astype(float) if cells.dtype == bool else cells  # True and False: 1 and 0
         weights = numbers(cells, location)[keep]
         bad = ~np.isfinite(weights) | (weights < 0)
         remedy = "weights negative, missing or infinite; give numbers ≥ 0, 0 to leave a row out"

@@ -80,7 +80,8 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
         forecast: a result of :func:`jaxlaw.forecast`, or a file of one.
         ax: axes to draw on; a new figure if None.
         later: runs that were made since, as :func:`jaxlaw.read_runs` takes or returns them, with
-            the inputs and the target of the forecast, in its units.
+            the inputs and the target of the forecast, in its units; those that it was made from
+            are drawn once.
 
     Raises:
         DataError: the later runs lack an input or the target.
@@ -124,9 +125,13 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
         rows = runs_for(fit, later).observations(fit.law, free=())
         own = {name: values / fit.units[name] for name, values in rows.inputs.items()}
         at = _sizes(forecast, names, own)
-        ax.scatter(at, rows.target, s=22, facecolors="white", edgecolors=INK, zorder=5)
-        first = at <= 1.2 * at.min()  # budgets are rounded
-        write(ax, "came later", (at.min(), rows.target[first].max()), xytext=(0, 7), ha="center")
+        known = forecast.observed[forecast.target].to_numpy(float)
+        new = ~np.isclose(rows.target[:, None], known, rtol=1e-12).any(axis=1)
+        at, losses = at[new], rows.target[new]
+        ax.scatter(at, losses, s=22, facecolors="white", edgecolors=INK, zorder=5)
+        if new.any():
+            height = losses[at <= 1.2 * at.min()].max()  # budgets are rounded
+            write(ax, "came later", (at.min(), height), xytext=(0, 7), ha="center")
     counted = len(names) == 1 and names[0] in ("N", "D", "Dp")
     title = f"{forecast.level:.0%} interval of a new run (thick: 50%)"
     name = "C" if len(names) > 1 else names[0]
