@@ -73,7 +73,7 @@ MOST_PROGRAMS = 160
 
 #: Seconds that each program took to compile, and those after which a line says so, once a process.
 _compiled_for: list[float] = []
-_PATIENCE = 2.0
+_PATIENCE = 5.0
 
 #: Whether JAX found the last program that this thread compiled: see :func:`_watch_cache_of_jax`.
 _found_by_jax = threading.local()

@@ -98,7 +98,8 @@ class Display:
     """Shows progress from ``delay`` seconds on until it is closed."""
 
     def __init__(self, delay: float = 0.0) -> None:
-        self._start, self._due, self._named = time.monotonic() + delay, 0.0, ""
+        self._began, self._due, self._named = time.monotonic(), 0.0, ""
+        self._start = self._began + delay
         self._bar: Any = None  # False where there is none
         _displays.append(self)
 
@@ -113,7 +114,8 @@ class Display:
             self._bar.update(self._bar.task_ids[0], completed=share, description=text)
         elif text and (now >= self._due or named != self._named):
             self._due, self._named = now + EVERY, named
-            _print(f"{text}, {share:.0%}")
+            left = (now - self._began) * (1 / share - 1) if share else 0.0
+            _print(f"{text}, {share:.0%}" + f", about {left:.0f} s left" * (left >= 1))
 
     def close(self) -> None:
         """Show nothing more, and leave no bar behind."""

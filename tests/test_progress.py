@@ -89,7 +89,7 @@ def test_a_person_who_waits_for_a_compiler_learns_of_it_once(monkeypatch, tmp_pa
         with jax.enable_x64(True):
             fresh(np.ones(3))
         said.append(sys.stderr.getvalue())
-        _jit._compiled_for.append(2.1)
+        _jit._compiled_for.append(5.1)
     line = "jaxlaw: compiling, once on this machine, before it computes\n"
     assert said == (["", line, line] if stream is Terminal else [""] * 3)
 
