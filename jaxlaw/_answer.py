@@ -178,12 +178,11 @@ class Answer(Result):
         """What to do about its distance from the runs, or about the note that decides most."""
         point, far = self.point, self.beyond >= FAR
         if not forbid(self.notes) and any(note.code == LOOSE_FIT for note in self.notes):
-            return REMEDIES[LOOSE_FIT]
+            return beyond_step(point, REMEDIES[LOOSE_FIT]) if {"N", "D"} <= {*point} else ""
         if forbid(self.notes) or not (far and {"N", "D"} <= {*point}):
             return remedy_of(self.notes)
         if not self.facts.get("forecast"):
-            bounds = bool(self.interval) or any("_low" in name for name in self.units)
-            return beyond_step(point, intervals=bounds)
+            return beyond_step(point)
         worth = {name: (self.unit_of(name) or ("", math.nan))[1] for name in ("N", "D")}
         ratio = point["D"] * worth["D"] / (point["N"] * worth["N"])
         return largest_run_step(ratio) if math.isfinite(ratio) else ""

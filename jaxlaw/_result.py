@@ -13,7 +13,6 @@ import math
 import shutil
 import textwrap
 import typing
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -118,17 +117,31 @@ class Result:
         return level_in_words(getattr(self, "level", math.nan))
 
     def summary(self, *, verbose: bool = False, next_step: str | None = None) -> str:
-        """The answer in one sentence, what to do next, its numbers and its notes, for people.
+        """The answer in a sentence, what makes it doubtful, what to do next, its other numbers.
 
         Args:
-            verbose: whether all notes are listed whole: without, one or two that decide, and the
-                others by code.
+            verbose: whether all notes are listed whole, with the numbers that the sentence has and
+                how the result was made: without, one or two notes that decide, others by code.
             next_step: what to do next in other words, as those of the shell.
         """
         step = self.next_step if next_step is None else next_step
-        wrap = partial(textwrap.wrap, width=80, subsequent_indent="  ", break_on_hyphens=False)
-        opening = [*wrap(self.headline), *wrap(f"Next: {step}" * bool(step))]
-        return "\n".join([*opening, *self.lines(), *in_brief(self.notes, verbose)])
+        head, lines = self.headline, self.lines()
+        if not verbose and head:
+            known = [one for one in self.quantities.values() if not math.isnan(one.value)]
+            said = zip(self.number_lines(), known, strict=True)
+            said = {line for line, one in said if one.number in head and one.interval in head}
+            lines = [line for line in lines if line not in said]
+        notes = in_brief(self.notes, verbose)
+        first = [note for note in notes if note.startswith(("[error]", "[warning]"))][:2]
+        opening = textwrap.wrap(head, 80, subsequent_indent="  ", break_on_hyphens=False)
+        # What to do next stays in one line, so that it can be pasted.
+        opening += [*first, *[f"Next: {step}"] * bool(step)]
+        details = self.details() if verbose else []
+        return "\n".join([*opening, *lines, *details, *notes[len(first) :]])
+
+    def details(self) -> list[str]:
+        """How the result was made, which a summary has where it is asked for all."""
+        return []
 
     def lines(self) -> list[str]:
         """The answer without its notes."""
@@ -184,7 +197,7 @@ class Result:
             table.to_html(max_rows=_ROWS, border=0, index=False) for table in self._all_shown()
         ]
         parts += [f"<p>{escape(line)}</p>" for line in in_brief(self.notes)]
-        return f"<div>{''.join(parts)}</div>"
+        return f'<div style="overflow-x: auto">{"".join(parts)}</div>'
 
     def to_latex(self, table: pd.DataFrame | None = None, *, label: str = "") -> str:
         r"""Its numbers, or its main table, as a table of LaTeX (``\usepackage{booktabs}``).

@@ -100,12 +100,12 @@ def forbid(notes: Iterable[Note]) -> bool:
     return any(note.severity == "error" for note in notes)
 
 
-def beyond_step(point: Mapping[str, float | str], *, intervals: bool) -> str:
+def beyond_step(point: Mapping[str, float | str], why: str = "the interval of a new run") -> str:
     """What to do about a law's answer far beyond its runs, in Python's words.
 
     Args:
         point: the run, input → number in the unit of the runs, or label.
-        intervals: whether the answer has intervals.
+        why: what that gives.
     """
     texts = {k: repr(v) if isinstance(v, str) else _short(v) for k, v in point.items()}
     values = ", ".join(f"'{name}': {text}" for name, text in texts.items())

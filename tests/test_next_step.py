@@ -48,10 +48,10 @@ def test_far_from_the_runs_a_plan_says_what_would_narrow_it():
         far.next_step == f"jl.design.next_runs(…, predict={at}) finds the runs that narrow it most"
     )
     alone = planning.allocation(boot.fit, 1e25)
-    assert alone.next_step == f"jl.forecast(…, at={at}) gives the interval of a new run there"
-    opening = alone.summary().partition("\nN    ")[0].splitlines()
+    assert alone.next_step == far.next_step
+    opening = alone.summary().partition("\ncompute ")[0].splitlines()
     assert [line[:6] for line in opening].count("Next: ") == 1
-    assert opening[-2].startswith("Next: jl.forecast(")  # below the headline, above the numbers
+    assert opening[-1].startswith("Next: jl.forecast(")  # below the headline, above the numbers
     assert f"Next: {alone.next_step[:11]}" in alone._repr_html_()
     assert json.loads(json.dumps(alone.to_dict()))["next_step"] == alone.next_step
     # Of many budgets it is the largest; an answer that is not to be used says nothing of runs.
@@ -63,7 +63,7 @@ def test_far_from_the_runs_a_plan_says_what_would_narrow_it():
 
 def test_the_other_inputs_of_a_law_are_in_the_point():
     plan = planning.allocation(known(DOMAIN), 1e25, at={"r": 0.5})
-    assert plan.next_step.startswith("jl.design.next_runs(…, predict={'N': ")
+    assert plan.next_step.startswith("jl.forecast(runs, at={'N': ")
     assert "'r': 0.5}" in plan.next_step
     best = planning.allocation(known(DOMAIN).fit, 1e25, at={"r": "best"}, limits={"r": (0.1, 0.9)})
     assert "'r': " in best.next_step and "best" not in best.next_step
@@ -96,7 +96,7 @@ def test_labels_are_in_the_point_as_they_are():
     ],
 )  # fmt: skip
 def test_the_shell_says_it_as_a_command(step, said):
-    assert _in_shell(step, {"fit": "my.json"}) == said
+    assert _in_shell(step, {"runs": "runs.csv"}) == said
 
 
 def test_a_limit_that_holds_an_optimum_back_is_to_be_widened():

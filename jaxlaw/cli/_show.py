@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import shutil
 import textwrap
 import time
@@ -17,14 +18,16 @@ from typing import Any
 from jaxlaw._answer import Answer
 from jaxlaw._json import plain, write_atomic
 from jaxlaw._progress import Display
+from jaxlaw.cli._values import saved
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import run_file
+from jaxlaw.notes import COLUMNS_TAKEN
 
 PICTURES = (".png", ".pdf", ".svg")
 _WRITTEN = (".json", ".csv", *PICTURES, ".html", "")
 #: Function that a next step names → the command of it.
-_COMMANDS = {"forecast": "forecast", "next_runs": "design next", "cross_validate": "study"}
-_SILENT = 2.0  # seconds for which a command may say nothing
+_COMMANDS = {"forecast": "forecast", "cross_validate": "study"}
+_SILENT = 5.0  # seconds for which a command may say nothing
 _RANKS = ("JAX_PROCESS_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")  # of a cluster job's processes
 
 
@@ -66,7 +69,7 @@ def show(
         width = shutil.get_terminal_size((80, 24)).columns
         step = _in_shell(result.next_step, given)
         for line in result.summary(verbose=verbose, next_step=step).splitlines():
-            long = len(line) > width
+            long = len(line) > width and not line.startswith("Next: ")  # which is to be pasted
             print(textwrap.fill(line, width, subsequent_indent="  ") if long else line)
         if out is not None:
             print(f"written: {out}")
@@ -76,25 +79,52 @@ def show(
 def _in_shell(step: str, given: Mapping[str, Any]) -> str:
     """What to do next as the shell has it: the options of a command are Python's arguments.
 
-    ``jl.forecast(…, at={'N': 1e9})`` is ``jaxlaw forecast runs.csv --at N=1e9``. Empty where no
-    command does it.
+    ``jl.forecast(runs, at={'N': 1e9})`` is ``jaxlaw forecast runs.csv --at N=1e9 --out
+    forecast.json``. Empty where no command does it.
     """
-    fit, runs = (given[name] if isinstance(given.get(name), str) else f"{name}.{ending}"
-                 for name, ending in (("fit", "json"), ("runs", "csv")))  # fmt: skip
-    files = {"forecast": f" {runs}", "next_runs": f" {fit} {runs} candidates.csv"}
 
     def command(call: re.Match) -> str:
-        said = f"jaxlaw {_COMMANDS[call[1]]}{files.get(call[1], '')}"
-        return f"{said} --{call[2]} {call[3]}" if call[2] else said
+        said = f"jaxlaw {_COMMANDS[call[1]]}"
+        if call[1] != "forecast":
+            return said
+        return f"{said} {_runs_in_shell(given)} --{call[2]} {call[3]} --out forecast.json"
 
-    calls = re.findall(r"jl\.(?:\w+\.)?(\w+)", step)
+    calls = re.findall(r"jl\.(\w+)", step)
     if not {*calls} <= {*_COMMANDS}:
         return ""
     # {'N': 1e9, 'group': 'c4'} is N=1e9,group=c4
     step = re.sub(r"'(\w+)': '?([^,'}]+)'?(?:, )?", r"\1=\2,", step)
     step = re.sub(r"\{(.*?),\}", r"\1", step)
-    step = re.sub(r"jl\.(?:\w+\.)?(\w+)\((?:…|runs)(?:, (\w+)=(.*?))?\)", command, step)
+    step = re.sub(r"jl\.(\w+)\((?:…|runs)(?:, (\w+)=(.*?))?\)", command, step)
     return re.sub(r"\b(\w+)= ", lambda option: f"--{option[1].replace('_', '-')} ", step)
+
+
+def _runs_in_shell(given: Mapping[str, Any]) -> str:
+    """The file of the runs, and how its columns are read: as given, else as the fit's were."""
+    options = {"-c": given.get("columns"), "-u": given.get("units"), "--where": given.get("where")}
+    runs, fit = given.get("runs"), given.get("fit")
+    if not isinstance(runs, str) and isinstance(fit, str) and fit != "-":
+        fit = saved(fit)
+        fit = getattr(fit, "fit", fit)
+        if (reading := getattr(fit, "reading", None)) is not None and Path(fit.source).is_file():
+            runs, options["--where"] = fit.source, reading.where
+            taken = " ".join(one.message for one in fit.notes if one.code == COLUMNS_TAKEN)
+            columns = {
+                name: one
+                for name, one in reading.columns.items()
+                if one != name and f"{name} from {one}" not in taken
+            }
+            units = {name: one for name, one in (reading.units or {}).items() if one != 1}
+            pairs = {"-c": columns, "-u": units}
+            options |= {
+                flag: ",".join(f"{name}={one}" for name, one in pair.items())
+                for flag, pair in pairs.items()
+            }
+    words = [runs if isinstance(runs, str) else "runs.csv"]
+    for flag, one in options.items():
+        for text in one if isinstance(one, list) else [one] * bool(one):
+            words += [flag, text]
+    return shlex.join(words)
 
 
 def _check_written(out: Path, given: Mapping[str, Any]) -> None:

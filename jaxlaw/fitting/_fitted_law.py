@@ -381,7 +381,7 @@ class FittedLaw(Result):
             kaplan: parameters from: Kaplan 2020, eq. 1.5 and table 2
         """
         formula = f"{self.law.target} = {self.law.formula}"
-        return [formula, "", *table_lines(self.shown()["parameters"]), "", *self._evidence()]
+        return [formula, "", *table_lines(self.shown()["parameters"])]
 
     def _spreads(self) -> dict[str, tuple[str, str]]:
         """Parameter → its standard error and its interval in words, which only a fit has."""
@@ -391,10 +391,10 @@ class FittedLaw(Result):
         """Where the parameters come from, in words."""
         return f"parameters from: {self.source}" if self.source else "parameters without runs"
 
-    def _evidence(self) -> list[str]:
+    def details(self) -> list[str]:
         """Lines of the summary on how good the fit is, and how areas are counted."""
         counted = self.area_options
-        return [] if counted is None else [f"  areas counted with λ {counted['decay']:.6g}"]
+        return [] if counted is None else [f"areas counted with λ {counted['decay']:.6g}"]
 
     def __repr__(self) -> str:
         """The summary; of parameters that are no numbers (stacked, traced) their names."""

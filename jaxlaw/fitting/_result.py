@@ -281,7 +281,7 @@ class Fit(FittedLaw):
         return f"{self.n_observations} observations{dropped}{source}"
 
     def lines(self) -> list[str]:
-        """The formula, where the rows come from, the parameters, and the evidence for them."""
+        """The formula, where the rows come from, the parameters, and what their intervals are."""
         formula, *rest = super().lines()
         return [formula, self.origin(), *rest]
 
@@ -307,7 +307,24 @@ class Fit(FittedLaw):
             known = [f"{known[0]}, λ held"]
         if known and self.base is not None and self.base.values:
             known = [f"{known[0]}, with those of {', '.join(self.base.values)} of the base"]
-        return [*evidence, *known, *super()._evidence()]
+        return [formula, self.origin(), *rest, *(["", *known] if known else [])]
+
+    def details(self) -> list[str]:
+        """How good the fit is, and how its starts ended."""
+        of_log = ", in log: R² {r2_log:.5f}, RMSE {rmse_log:.4g}".format(**self.metrics)
+        evidence = [
+            f"objective {self.objective:.8g} (sum of Huber, δ {self.delta:g}, {self.residuals})",
+            f"R² {self.r2:.5f}, RMSE {self.rmse:.4g}"
+            + of_log * (not math.isnan(self.metrics["rmse_log"])),
+            f"{self.status}; {self.agreement:.0%} of {self.n_solved} solved starts agree "
+            f"({self.n_starts} tried{f', on the {self.device}' * (self.device != 'cpu')})",
+        ]
+        if self.runner_up is not None:
+            evidence.append(
+                f"runner-up objective {self.runner_up.objective:.8g} "
+                f"({self.runner_up.share:.0%} of starts)"
+            )
+        return [*evidence, *super().details()]
 
     @classmethod
     def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
-import textwrap
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -299,8 +298,8 @@ def _fit(
     ]  # fmt: skip
     data = table(("input", "what it is", "column", "one is worth", "lowest", "highest"), ranges,
                  "Fitted ranges, in the units of the runs")  # fmt: skip
-    # The text of a fit ends with what speaks for it.
-    evidence = textwrap.dedent("\n".join("\n".join(fit.lines()).split("\n\n")[2:]))
+    # The text of a fit ends with what its intervals are.
+    evidence = "\n".join([*fit.details(), *"\n".join(fit.lines()).split("\n\n")[2:]])
     return notes, [
         *([Section("Fit", main)] if main else []),
         Section("Parameters", [_parameters(fit, frame, level), element("p", origin)]),
