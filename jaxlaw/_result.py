@@ -128,12 +128,13 @@ class Result:
         head, lines = self.headline, self.lines()
         if not verbose and head:
             known = [one for one in self.quantities.values() if not math.isnan(one.value)]
+            head = head.replace(f"({self._level}: ", "(")
             said = zip(self.number_lines(), known, strict=True)
-            said = {line for line, one in said if one.number in head and one.interval in head}
+            said = {line for line, one in said if f"{one.number} ({one.interval})" in head}
             lines = [line for line in lines if line not in said]
         notes = in_brief(self.notes, verbose)
         first = [note for note in notes if note.startswith(("[error]", "[warning]"))][:2]
-        opening = textwrap.wrap(head, 80, subsequent_indent="  ", break_on_hyphens=False)
+        opening = textwrap.wrap(self.headline, 80, subsequent_indent="  ", break_on_hyphens=False)
         # What to do next stays in one line, so that it can be pasted.
         opening += [*first, *[f"Next: {step}"] * bool(step)]
         details = self.details() if verbose else []

@@ -49,7 +49,7 @@ def test_far_from_the_runs_a_plan_says_what_would_narrow_it():
     )
     alone = planning.allocation(boot.fit, 1e25)
     assert alone.next_step == far.next_step
-    opening = alone.summary().partition("\ncompute ")[0].splitlines()
+    opening = alone.summary().partition("\nN    ")[0].splitlines()
     assert [line[:6] for line in opening].count("Next: ") == 1
     assert opening[-1].startswith("Next: jl.forecast(")  # below the headline, above the numbers
     assert f"Next: {alone.next_step[:11]}" in alone._repr_html_()

@@ -25,8 +25,6 @@ from jaxlaw.notes import COLUMNS_TAKEN
 
 PICTURES = (".png", ".pdf", ".svg")
 _WRITTEN = (".json", ".csv", *PICTURES, ".html", "")
-#: Function that a next step names → the command of it.
-_COMMANDS = {"forecast": "forecast", "cross_validate": "study"}
 _SILENT = 5.0  # seconds for which a command may say nothing
 _RANKS = ("JAX_PROCESS_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")  # of a cluster job's processes
 
@@ -77,53 +75,35 @@ def show(
 
 
 def _in_shell(step: str, given: Mapping[str, Any]) -> str:
-    """What to do next as the shell has it: the options of a command are Python's arguments.
+    """What to do next as the shell has it: with ``jaxlaw forecast`` in place of ``jl.forecast``.
 
-    ``jl.forecast(runs, at={'N': 1e9})`` is ``jaxlaw forecast runs.csv --at N=1e9 --out
-    forecast.json``. Empty where no command does it.
+    Empty where no command does it.
     """
-
-    def command(call: re.Match) -> str:
-        said = f"jaxlaw {_COMMANDS[call[1]]}"
-        if call[1] != "forecast":
-            return said
-        return f"{said} {_runs_in_shell(given)} --{call[2]} {call[3]} --out forecast.json"
-
-    calls = re.findall(r"jl\.(\w+)", step)
-    if not {*calls} <= {*_COMMANDS}:
-        return ""
-    # {'N': 1e9, 'group': 'c4'} is N=1e9,group=c4
-    step = re.sub(r"'(\w+)': '?([^,'}]+)'?(?:, )?", r"\1=\2,", step)
-    step = re.sub(r"\{(.*?),\}", r"\1", step)
-    step = re.sub(r"jl\.(\w+)\((?:…|runs)(?:, (\w+)=(.*?))?\)", command, step)
-    return re.sub(r"\b(\w+)= ", lambda option: f"--{option[1].replace('_', '-')} ", step)
+    call = re.match(r"jl\.forecast\(runs, at=\{(.*)\}\)", step)
+    if call is None:
+        return "" if step.startswith("jl.") else step
+    at = re.sub(r"'(\w+)': '?([^,']+)'?(?:, )?", r"\1=\2,", call[1]).strip(",")
+    done = f"jaxlaw forecast {_runs_in_shell(given)} --at {at} --out forecast.json"
+    return done + step[call.end() :]
 
 
 def _runs_in_shell(given: Mapping[str, Any]) -> str:
     """The file of the runs, and how its columns are read: as given, else as the fit's were."""
-    options = {"-c": given.get("columns"), "-u": given.get("units"), "--where": given.get("where")}
     runs, fit = given.get("runs"), given.get("fit")
     if not isinstance(runs, str) and isinstance(fit, str) and fit != "-":
         fit = saved(fit)
         fit = getattr(fit, "fit", fit)
-        if (reading := getattr(fit, "reading", None)) is not None and Path(fit.source).is_file():
-            runs, options["--where"] = fit.source, reading.where
+        if (reading := getattr(fit, "reading", None)) and Path(fit.source).is_file():
+            runs = fit.source
             taken = " ".join(one.message for one in fit.notes if one.code == COLUMNS_TAKEN)
-            columns = {
-                name: one
-                for name, one in reading.columns.items()
-                if one != name and f"{name} from {one}" not in taken
-            }
-            units = {name: one for name, one in (reading.units or {}).items() if one != 1}
-            pairs = {"-c": columns, "-u": units}
-            options |= {
-                flag: ",".join(f"{name}={one}" for name, one in pair.items())
-                for flag, pair in pairs.items()
-            }
+            pairs = reading.columns.items()
+            named = [f"{n}={c}" for n, c in pairs if n != c and f"{n} from {c}" not in taken]
+            units = [f"{n}={unit}" for n, unit in (reading.units or {}).items() if unit != 1]
+            given = {"columns": named, "units": units, "where": reading.where}
     words = [runs if isinstance(runs, str) else "runs.csv"]
-    for flag, one in options.items():
-        for text in one if isinstance(one, list) else [one] * bool(one):
-            words += [flag, text]
+    for name in ("columns", "units", "where"):
+        if one := given.get(name):
+            words += [f"--{name}", one if isinstance(one, str) else ",".join(one)]
     return shlex.join(words)
 
 

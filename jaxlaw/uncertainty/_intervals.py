@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,6 @@ from jaxlaw._quantities import written, written_range
 from jaxlaw._result import Result
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
-
-if TYPE_CHECKING:
-    pass
 
 #: Names of the fields of an :class:`Interval` in tables.
 COLUMNS = ("estimate", "std_err", "low", "high")

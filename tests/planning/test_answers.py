@@ -62,7 +62,7 @@ def test_notes_say_where_an_answer_is_an_extrapolation_and_what_the_fit_doubts()
 @pytest.mark.full
 def test_resampled_runs_give_an_interval_around_the_truth():
     runs = jl.read_runs(simulate.experiment("chinchilla").table)
-    plan = planning.allocation(jl.bootstrap("chinchilla", runs, 200), 1e21)
+    plan = planning.allocation(jl.bootstrap("chinchilla", runs, 200), 1e21, level=0.95)
     truth = planning.allocation(("chinchilla", TRUTHS["chinchilla"]), 1e21)
     for name in ("N", "D", "loss"):
         low, high = plan.interval[name]

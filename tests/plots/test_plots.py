@@ -136,7 +136,7 @@ def test_a_profile_with_its_interval(chinchilla_fit, ax):
     low, high = found.interval["alpha"]
     (ground,) = ax.patches
     assert (ground.get_x(), ground.get_x() + ground.get_width()) == pytest.approx((low, high))
-    assert f"0.33 ({low:.4g} to {high:.4g})" in texts(ax) and "90%" in named(ax)
+    assert f"0.33 ({low:.4g} to {high:.4g})" in texts(ax) and "95%" in named(ax)
     np.testing.assert_allclose(ax.lines[-1].get_ydata(), np.abs(table["root"]))
 
 
