@@ -17,7 +17,7 @@ from jaxlaw._typed import NotNegative, only
 from jaxlaw.data import Reading
 from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, digits, of_parameters, register_as_tree
 from jaxlaw.laws import Law
-from jaxlaw.notes import OWN_FLOPS, REMEDIES, by_weight, remedy_of
+from jaxlaw.notes import OWN_FLOPS, REMEDIES, beyond_step, by_weight, remedy_of
 
 Metric = Literal[
     "r2", "rmse", "huber_linear", "mean_huber_linear",
@@ -25,6 +25,7 @@ Metric = Literal[
 ]  # fmt: skip
 LAWS = ("skaling", "chinchilla", "loss-compute-e")  # of the library of the field
 _FEW = 40  # runs up to which public experiments may well say more than they
+_LARGER = 3.0  # times the largest N and D: the run whose forecast is proposed
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +230,11 @@ class Fit(FittedLaw):
         parts += [f"{words[note.severity]}: {note.code}" for note in deciding]
         return "; ".join(parts)
 
+    def _agreeing(self) -> str:
+        """How many of the solved starts ended at the best objective."""
+        same = round(self.agreement * self.n_solved)
+        return f"{same} of {self.n_solved} restarts converged to the same optimum"
+
     @property
     def next_step(self) -> str:
         """The remedy of the gravest note; a prior where rows are few."""
@@ -316,8 +322,8 @@ class Fit(FittedLaw):
             f"objective {self.objective:.8g} (sum of Huber, δ {self.delta:g}, {self.residuals})",
             f"R² {self.r2:.5f}, RMSE {self.rmse:.4g}"
             + of_log * (not math.isnan(self.metrics["rmse_log"])),
-            f"{self.status}; {self.agreement:.0%} of {self.n_solved} solved starts agree "
-            f"({self.n_starts} tried{f', on the {self.device}' * (self.device != 'cpu')})",
+            f"{self.status}; {self._agreeing()} ({self.n_starts} screened"
+            f"{f', on the {self.device}' * (self.device != 'cpu')})",
         ]
         if self.runner_up is not None:
             evidence.append(
