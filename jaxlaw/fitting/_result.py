@@ -322,7 +322,7 @@ class Fit(FittedLaw):
             f"objective {self.objective:.8g} (sum of Huber, δ {self.delta:g}, {self.residuals})",
             f"R² {self.r2:.5f}, RMSE {self.rmse:.4g}"
             + of_log * (not math.isnan(self.metrics["rmse_log"])),
-            f"{self.status}; {self._agreeing()} ({self.n_starts} screened"
+            f"{self.status}: {self._agreeing()} ({self.n_starts} screened"
             f"{f', on the {self.device}' * (self.device != 'cpu')})",
         ]
         if self.runner_up is not None:
