@@ -101,6 +101,8 @@ def test_far_points_in_the_unit_of_the_runs_are_no_mistake(fit):
     assert single.predict(N=1e30, D=1e30) > 0  # the floor
     with pytest.raises(DataError, match="70 parameters"):
         single.predict(N=70, D=1e12)
+    with pytest.raises(DataError, match="for 70 M parameters write N=70000000 or N=70M"):
+        single.predict(N=70_000, D=1e10)
 
 
 def test_toy_runs_may_be_toys():

@@ -149,6 +149,7 @@ def test_what_a_text_says_in_a_group():
         ("(N", "cannot be read"),
         ("", "cannot be read"),
         ("n > 3", "no column n.*Did you mean 'N'"),
+        ("val/loss < 3", "no column val.*Put val/loss in backticks.*'`val/loss` …'"),
         ("split > 3", r"column split .* lines 2 \('fit'\), 3 \('test'\)"),
         ("split < 'g'", "no meaning"),
         ("N == 'fit'", "taken for texts"),

@@ -77,18 +77,12 @@ def show(
 def _in_shell(step: str, given: Mapping[str, Any]) -> str:
     """What to do next as the shell has it: with ``jaxlaw forecast`` in place of ``jl.forecast``.
 
-    Empty where no command does it.
+    Its runs are read as those of the command, else as those of its fit. Empty where no command
+    does it.
     """
     call = re.match(r"jl\.forecast\(runs, at=\{(.*)\}\)", step)
     if call is None:
         return "" if step.startswith("jl.") else step
-    at = re.sub(r"'(\w+)': '?([^,']+)'?(?:, )?", r"\1=\2,", call[1]).strip(",")
-    done = f"jaxlaw forecast {_runs_in_shell(given)} --at {at} --out forecast.json"
-    return done + step[call.end() :]
-
-
-def _runs_in_shell(given: Mapping[str, Any]) -> str:
-    """The file of the runs, and how its columns are read: as given, else as the fit's were."""
     runs, fit = given.get("runs"), given.get("fit")
     if not isinstance(runs, str) and isinstance(fit, str) and fit != "-":
         fit = saved(fit)
@@ -100,11 +94,12 @@ def _runs_in_shell(given: Mapping[str, Any]) -> str:
             named = [f"{n}={c}" for n, c in pairs if n != c and f"{n} from {c}" not in taken]
             units = [f"{n}={unit}" for n, unit in (reading.units or {}).items() if unit != 1]
             given = {"columns": named, "units": units, "where": reading.where}
-    words = [runs if isinstance(runs, str) else "runs.csv"]
+    words = ["jaxlaw", "forecast", runs if isinstance(runs, str) else "runs.csv"]
     for name in ("columns", "units", "where"):
         if one := given.get(name):
             words += [f"--{name}", one if isinstance(one, str) else ",".join(one)]
-    return shlex.join(words)
+    at = re.sub(r"'(\w+)': '?([^,']+)'?(?:, )?", r"\1=\2,", call[1]).strip(",")
+    return f"{shlex.join(words)} --at {at} --out forecast.json{step[call.end() :]}"
 
 
 def _check_written(out: Path, given: Mapping[str, Any]) -> None:

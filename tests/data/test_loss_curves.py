@@ -344,7 +344,7 @@ def test_a_fit_of_curves_finds_the_truth_and_keeps_how_areas_were_counted(tmp_pa
     fit = jl.fit("annealing", curves)
     assert fit.params == pytest.approx(TRUTH, rel=1e-5)
     assert fit.area_options == curves.runs().area_options
-    assert "λ 0.999" in fit.summary()
+    assert "λ 0.999" in fit.summary(verbose=True)
     fit.save(tmp_path / "fit.json")
     assert jl.load(tmp_path / "fit.json").area_options == fit.area_options
 

@@ -189,6 +189,9 @@ def test_weights():
     np.testing.assert_array_equal(by_name.weight, np.arange(12))
     kept = read_runs(frame, weight="w", where="w > 5").observations("chinchilla", free=["E"])
     np.testing.assert_array_equal(kept.weight, np.arange(6, 12))
+    flags = np.arange(12) > 5
+    of_flags = read_runs(simple(), weight=flags).observations("chinchilla", free=["E"])
+    np.testing.assert_array_equal(of_flags.weight, flags)
     assert (read_runs(simple().assign(weight=3)).observations("chinchilla").weight == 1).all()
 
 

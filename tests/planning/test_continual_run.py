@@ -134,7 +134,7 @@ def test_how_far_a_setting_may_move_at_no_cost():
 
     assert max(rise(low), rise(high)) < noise < min(rise(low - 0.02), rise(high + 0.02))
     assert (
-        f"replay {100 * low:.3g} to {100 * high:.3g} % lies within a run's noise" in plan.summary()
+        f"replay {100 * low:.3g} to {100 * high:.3g}% lies within a run's noise" in plan.summary()
     )
 
 
