@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -226,8 +227,9 @@ def frontier_savings(
     for end in (np.min, np.max):
         notes += _notes_of_both(both, {"C": end(budgets)}, {"C": end(spent)})
     said = "{compute} from scratch, loss {loss}: {saved} saved from a base"
+    said = re.sub(r"-(\S+) saved from", r"\1 more from", over_rows(table, said, both[1]))
     return plan_answer(
-        "frontier savings", over_rows(table, said, both[1]), both[1], level=level,
+        "frontier savings", said, both[1], level=level,
         at={"C": spent.max() / both[1].scale("C")}, tables={"table": table},
         notes=notes,
     )  # fmt: skip

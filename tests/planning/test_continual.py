@@ -336,7 +336,7 @@ def test_weights_of_another_set_are_found():
     exact = out_of_domain(curves())
     assert (exact.weight_pt, exact.weight_cpt) == pytest.approx((0.3, 0.6), rel=1e-9)
     assert exact.balance == pytest.approx(1 / 3) and exact.r2 == pytest.approx(1)
-    noisy = out_of_domain(curves(0.002))
+    noisy = out_of_domain(curves(0.002), level=0.95)
     for name, true in (("weight_pt", 0.3), ("weight_cpt", 0.6), ("balance", 1 / 3)):
         low, high = noisy.interval[name]
         assert low < true < high and high - low < 0.1
