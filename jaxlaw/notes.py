@@ -34,11 +34,11 @@ _ROOM = 300  # characters, four lines, for the second of a summary's notes to be
 _DETAILS = "(details: --verbose or .notes)"
 #: Code of a note that says no remedy in its message → what to do about it, in Python's words.
 REMEDIES = {
-    LOOSE_FIT: "plan with jl.forecast(runs) instead of the fit",
+    LOOSE_FIT: "plan with a forecast instead of the fit",
     "optimum-at-limit": "widen the limits if you can",
-    "poor-fit": "jl.cross_validate(…) compares other laws on these runs",
-    "no-floor": "jl.cross_validate(…) compares it with the law that has an irreducible loss",
-    "at-bound": "bounds= widens the range, fixed= sets the value",
+    "poor-fit": "compare other laws on these runs (jl.cross_validate, jaxlaw study)",
+    "no-floor": "compare it with the law that has an irreducible loss (jaxlaw study)",
+    "at-bound": "widen the range (bounds, --bounds), or set the value (fixed, --fixed)",
     "optimum-at-tried": "add runs on the far side of that optimum, where there are none",
 }
 #: Multiple of the largest run beyond which the distance decides what to do next.
@@ -87,7 +87,7 @@ def remedy_of(notes: Iterable[Note], remedies: Mapping[str, str] = REMEDIES) -> 
     Example:
         >>> from jaxlaw.notes import Note, remedy_of
         >>> remedy_of([Note("at-bound", "warning", "A is at 0, the end of its range")])
-        'bounds= widens the range, fixed= sets the value'
+        'widen the range (bounds, --bounds), or set the value (fixed, --fixed)'
     """
     first = next(iter(by_weight(notes)), None)
     if first is None or not first.decides or "={" in first.message:  # which is a remedy itself
@@ -109,9 +109,7 @@ def beyond_step(point: Mapping[str, float | str], why: str = "the interval of a 
     """
     texts = {k: repr(v) if isinstance(v, str) else _short(v) for k, v in point.items()}
     values = ", ".join(f"'{name}': {text}" for name, text in texts.items())
-    if intervals:
-        return f"jl.design.next_runs(…, predict={{{values}}}) finds the runs that narrow it most"
-    return f"jl.forecast(…, at={{{values}}}) gives the interval of a new run there"
+    return f"jl.forecast(runs, at={{{values}}})  # {why}"
 
 
 def _short(value: float) -> str:

@@ -44,9 +44,7 @@ def test_far_from_the_runs_a_plan_says_what_would_narrow_it():
     far, near = planning.allocation(boot, 1e25), planning.allocation(boot, 1e20)
     assert far.beyond > 10 and near.beyond < 10 and near.next_step == ""
     at = f"{{'N': {far.N:.3g}, 'D': {far.D:.3g}}}".replace("e+", "e")
-    assert (
-        far.next_step == f"jl.design.next_runs(…, predict={at}) finds the runs that narrow it most"
-    )
+    assert far.next_step == f"jl.forecast(runs, at={at})  # the interval of a new run"
     alone = planning.allocation(boot.fit, 1e25)
     assert alone.next_step == far.next_step
     opening = alone.summary().partition("\nN    ")[0].splitlines()
@@ -85,12 +83,11 @@ def test_labels_are_in_the_point_as_they_are():
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ("jl.forecast(…, at={'N': 1.8e10, 'D': 3e12}) gives it",
-         "jaxlaw forecast runs.csv --at N=1.8e10,D=3e12 gives it"),
-        ("jl.design.next_runs(…, predict={'N': 1e9, 'group': 'c4'}) says it",
-         "jaxlaw design next my.json runs.csv candidates.csv --predict N=1e9,group=c4 says it"),
-        (REMEDIES["at-bound"], "--bounds widens the range, --fixed sets the value"),
-        (REMEDIES["poor-fit"], "jaxlaw study compares other laws on these runs"),
+        ("jl.forecast(runs, at={'N': 1.8e10, 'D': 3e12})  # it",
+         "jaxlaw forecast runs.csv --at N=1.8e10,D=3e12 --out forecast.json  # it"),
+        ("jl.forecast(runs, at={'N': 1e9, 'group': 'c4'})",
+         "jaxlaw forecast runs.csv --at N=1e9,group=c4 --out forecast.json"),
+        (REMEDIES["at-bound"], REMEDIES["at-bound"]),
         (largest_run_step(20.0), largest_run_step(20.0)),
         ("jl.posterior adds a prior from public experiments", ""),  # no command does it
     ],
@@ -122,6 +119,6 @@ def test_few_rows_ask_for_a_prior_where_one_knows_the_law():
     runs = jl.simulate.experiment("chinchilla", noise=0.004).table.iloc[::25]
     fit = jl.fit("chinchilla", runs, n_starts=64, n_local=8)
     assert {note.code for note in fit.notes if note.decides} & {"loose", "few-spare-rows"}
-    assert fit.next_step.startswith("jl.posterior adds a prior from public experiments")
-    assert "Next: jl.posterior adds" in fit._repr_html_()
+    assert fit.next_step.startswith("jl.forecast(runs, at={'N': ")
+    assert "Next: jl.forecast(runs" in fit._repr_html_()
     assert dataclasses.replace(fit, n_observations=400).next_step == ""

@@ -230,16 +230,12 @@ class Fit(FittedLaw):
         parts += [f"{words[note.severity]}: {note.code}" for note in deciding]
         return "; ".join(parts)
 
-    def _agreeing(self) -> str:
-        """How many of the solved starts ended at the best objective."""
-        same = round(self.agreement * self.n_solved)
-        return f"{same} of {self.n_solved} restarts converged to the same optimum"
-
     @property
     def next_step(self) -> str:
-        """The remedy of the gravest note; a prior where rows are few."""
+        """The remedy of the gravest note; a forecast where rows are few."""
         few = self.law.name in LAWS and self.n_observations <= _FEW
-        step = "jl.posterior adds a prior from public experiments, as forecasts do"
+        larger = {name: _LARGER * high for name, (_, high) in self.ranges.items()}
+        step = beyond_step(larger, "a larger run, under a prior from public experiments")
         codes = ("few-rows", "few-spare-rows", "loose") if few else ()
         return remedy_of(self.notes, {**REMEDIES, **dict.fromkeys(codes, step)})
 
@@ -289,31 +285,15 @@ class Fit(FittedLaw):
     def lines(self) -> list[str]:
         """The formula, where the rows come from, the parameters, and what their intervals are."""
         formula, *rest = super().lines()
-        return [formula, self.origin(), *rest]
-
-    def _agreeing(self) -> str:
-        return f"{round(self.agreement * self.n_solved)} of {self.n_solved}"
-
-    def _evidence(self) -> list[str]:
-        of_log = ", in log: R² {r2_log:.5f}, RMSE {rmse_log:.4g}".format(**self.metrics)
-        evidence = [
-            f"  objective {self.objective:.8g} (sum of Huber, δ {self.delta:g}, {self.residuals})",
-            f"  R² {self.r2:.5f}, RMSE {self.rmse:.4g}"
-            + of_log * (not math.isnan(self.metrics["rmse_log"])),
-            f"  {self.status}; {self._agreeing()} restarts reached the same optimum "
-            f"({self.n_starts} screened{f', on the {self.device}' * (self.device != 'cpu')})",
-        ]
-        if self.runner_up is not None:
-            evidence.append(
-                f"  runner-up objective {self.runner_up.objective:.8g} "
-                f"({self.runner_up.share:.0%} of starts)"
-            )
-        known = [] if self.standard_errors is None else [f"  {self.standard_errors.text()}"]
+        known = [] if self.standard_errors is None else [self.standard_errors.text()]
         if known and any(note.code == "decay-fitted" for note in self.notes):
             known = [f"{known[0]}, λ held"]
         if known and self.base is not None and self.base.values:
             known = [f"{known[0]}, with those of {', '.join(self.base.values)} of the base"]
         return [formula, self.origin(), *rest, *(["", *known] if known else [])]
+
+    def _agreeing(self) -> str:
+        return f"{round(self.agreement * self.n_solved)} of {self.n_solved}"
 
     def details(self) -> list[str]:
         """How good the fit is, and how its starts ended."""
@@ -322,8 +302,8 @@ class Fit(FittedLaw):
             f"objective {self.objective:.8g} (sum of Huber, δ {self.delta:g}, {self.residuals})",
             f"R² {self.r2:.5f}, RMSE {self.rmse:.4g}"
             + of_log * (not math.isnan(self.metrics["rmse_log"])),
-            f"{self.status}: {self._agreeing()} ({self.n_starts} screened"
-            f"{f', on the {self.device}' * (self.device != 'cpu')})",
+            f"{self.status}; {self._agreeing()} restarts reached the same optimum "
+            f"({self.n_starts} screened{f', on the {self.device}' * (self.device != 'cpu')})",
         ]
         if self.runner_up is not None:
             evidence.append(
