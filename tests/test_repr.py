@@ -42,7 +42,7 @@ def test_every_container_is_short(shown):
         ("runs", "243 runs from DataFrame: N, D, loss"),
         (
             "bootstrap",
-            "chinchilla, 30 resamples (case) of 243; best determined: E 1.67 nats (90%: ",
+            "30 resamples (case) of 243; best determined: E 1.67 nats (90%: ",
         ),
         ("covariance", "chinchilla, sandwich covariance; best determined: E 1.67 nats (90%: "),
         ("schedule", "Schedule(rates=float64 (100000,), initial_lr=0.001, name='cosine')"),
