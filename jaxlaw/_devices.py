@@ -53,8 +53,6 @@ def platform_for(work: float, platforms: Sequence[str], wanted: Device = "auto")
     if wanted not in platforms:
         raise UsageError(
             f"device is {wanted!r}, but JAX has here {' and '.join(platforms)} alone",
-            argument="device",
-            value=wanted,
         )
     return wanted
 

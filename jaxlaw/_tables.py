@@ -108,7 +108,7 @@ def _several(source: Any) -> list[Path]:
             return []
         files = [Path(path) for path in source]
         if len({path.absolute() for path in files}) < len(files):
-            raise UsageError("a file is in the list twice; give each once", argument="source")
+            raise UsageError("a file is in the list twice; give each once")
         return files
     if not isinstance(source, str | os.PathLike) or source == "-":
         return []

@@ -16,7 +16,6 @@ import functools
 import inspect
 import math
 import os
-import re
 import sys
 import types
 import typing
@@ -129,9 +128,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
                 elif kind is not inspect.Parameter.VAR_POSITIONAL:
                     bound.arguments[name] = _check(value, hints()[name], name)
         except _Wrong as wrong:
-            argument = re.match(r"(?:a name in )?(\w*)", wrong.where)[1]
-            message = f"{function.__name__}: {wrong}"
-            raise UsageError(message, argument=argument, value=wrong.value) from None
+            raise UsageError(f"{function.__name__}: {wrong}") from None
         refuse_forked()
         return function(*bound.args, **bound.kwargs)
 
@@ -146,11 +143,11 @@ def option_kinds(options: type) -> dict[str, Any]:
 
 def _refuse_unknown(function: str, options: Mapping[str, Any], names: Sequence[str]) -> None:
     """Refuse keywords that are none of the names."""
-    for name, value in options.items():
+    for name in options:
         if name not in names:
             message = f"{function}: there is no option '{name}'."
             message += nearest(name, names) or f" Options: {', '.join(names)}."
-            raise UsageError(message, argument=name, value=value)
+            raise UsageError(message)
 
 
 def meaning(annotation: Any, names: dict[str, Any]) -> Any:

@@ -153,11 +153,11 @@ def rows_where(
     else:
         missing = np.array([is_missing(value) for value in where], bool)
         if not {*map(type, np.asarray(where)[~missing].tolist())} <= {bool}:
-            raise UsageError("where: a mask holds True and False alone", argument="where")
+            raise UsageError("where: a mask holds True and False alone")
         keep = np.where(missing, False, where).astype(bool)
     return keep, f"; an empty cell leaves out {missing.sum()} more" if missing.any() else ""
 
 
 def _error(argument: str, text: str, what: str, **where: Any) -> UsageError:
     message = f"{argument}: '{text:.200}': {what}"
-    return UsageError(message, argument=argument, value=text, **where)
+    return UsageError(message, **where)

@@ -15,8 +15,7 @@ class JaxlawError(ValueError):
 
     Args:
         message: text that says what is wrong, where, and what to do.
-        argument: name of the argument that is wrong.
-        value: value of the argument, or of the cell of a table.
+        value: value of the cell of a table.
         file: file that is wrong, or what the message calls a table in memory (``DataFrame``).
         row: row of the table, as the message names it: the first one where several are wrong.
         column: column of the table, by the user's own name.
@@ -36,14 +35,12 @@ class JaxlawError(ValueError):
         self,
         message: object = "",
         *,
-        argument: str | None = None,
         value: Any = None,
         file: str | Path | None = None,
         row: Any = None,
         column: Any = None,
     ) -> None:
         super().__init__(message)
-        self.argument: str | None = argument
         self.value: Any = _plain(value)
         self.file: str | Path | None = file
         self.row: Any = _plain(row)

@@ -53,10 +53,9 @@ def test_words_are_those_of_the_hint_and_two_ranges_hold_both(option):
         jl.bootstrap("kaplan", {}, kind="residual")
 
 
-def test_an_error_carries_the_argument_and_its_value():
+def test_an_error_says_where_in_an_argument_it_is():
     with pytest.raises(UsageError) as caught:
         plan(1, counts=[3])
-    assert (caught.value.argument, caught.value.value) == ("counts", 3)
     assert "counts[0] is 3; it must be text" in str(caught.value)
 
 
@@ -147,9 +146,8 @@ def test_an_unknown_keyword_is_named_with_what_may_be_meant():
         lambda: jl.covariance("chinchilla", table, n_start=9),
         lambda: jl.bootstrap("chinchilla", table, n_start=9),
     ):
-        with pytest.raises(jl.UsageError, match=r"no option 'n_start'.*'n_starts'") as caught:
+        with pytest.raises(jl.UsageError, match=r"no option 'n_start'.*'n_starts'"):
             call()
-        assert caught.value.argument == "n_start"
     for call in (
         lambda: jl.fit("chinchilla", table, wher="N > 1"),
         lambda: jl.read_runs(table, wher="N > 1"),

@@ -315,7 +315,7 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
         low, high = value
         both = isinstance(low, int | float) and isinstance(high, int | float)
         if not (both and 0 < low < high):
-            raise UsageError(f"{name} takes LOW:HIGH or a list, not '{text}'", argument=name)
+            raise UsageError(f"{name} takes LOW:HIGH or a list, not '{text}'")
         return [*np.geomspace(low, high, 13)]
     return value if isinstance(value, list) or {int, float} & origins else [value]
 

@@ -233,7 +233,6 @@ def plot(
                 raise UsageError(
                     f"the picture of this {result.kind_name} has no runs: leave out {runs.source}, "
                     "or draw the fit: jaxlaw plot fit.json runs.csv --kind isoloss",
-                    argument="runs",
                 )
         if name and name not in drawn_by:
             raise UsageError(f"there is no picture '{kind}'.{nearest(name, drawn_by)}")

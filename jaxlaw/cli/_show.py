@@ -105,11 +105,10 @@ def _in_shell(step: str, given: Mapping[str, Any]) -> str:
 def _check_written(out: Path, given: Mapping[str, Any]) -> None:
     """Refuse, before the work, a file that cannot be written, or that the command reads."""
     if out.is_dir() or not out.parent.is_dir():
-        raise UsageError(f"cannot write {out}: give a file in a folder that exists", argument="out")
+        raise UsageError(f"cannot write {out}: give a file in a folder that exists")
     if out.suffix.lower() not in _WRITTEN:
         raise UsageError(
             f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf or .svg",
-            argument="out",
         )
     for name, text in given.items():
         if name == "out":

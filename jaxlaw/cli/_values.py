@@ -68,9 +68,9 @@ def by_name(
         for item in re.split(rf",(?=[^,=<>!]*={alone})", text):
             name, sign, given = item.partition("=")
             if not name or sign and not given or not sign and not bare:
-                raise UsageError(f"{option} takes NAME=VALUE, not '{item}'", argument=option)
+                raise UsageError(f"{option} takes NAME=VALUE, not '{item}'")
             if name in found:
-                raise UsageError(f"{option} names {name} twice", argument=option)
+                raise UsageError(f"{option} names {name} twice")
             found[name] = read(given) if sign else None
     return found
 
@@ -90,7 +90,7 @@ def points(texts: list[str]) -> Any:
             runs.append({})
         runs[-1] |= given
     if any(set(run) != set(runs[0]) for run in runs):
-        raise UsageError(f"at: every point needs {', '.join(runs[0])}", argument="at")
+        raise UsageError(f"at: every point needs {', '.join(runs[0])}")
     grids = []
     for run in runs:
         lists = [np.array(one if isinstance(one, list) else [one], object) for one in run.values()]
@@ -149,7 +149,7 @@ def continual_run(text: str) -> Any:
         try:
             return kind(*before, shape=spec.name, **{k: value(v) for k, v in spec.named.items()})
         except TypeError as error:
-            raise UsageError(f"run: {spec.name}: {error}", argument="run") from None
+            raise UsageError(f"run: {spec.name}: {error}") from None
 
     before = made(jl.planning.Pretraining, base[0]) if base else None
     return made(jl.planning.ContinualPretraining, own, before)

@@ -160,7 +160,6 @@ def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) ->
                 f"input {name}: the table has a column {name} and {usual}, the column that the "
                 f"fit took for {name}, and they differ; leave one of them out, or pass {name}= by "
                 "name",
-                argument=name,
                 column=usual,
             )
         if {name, usual} & present:

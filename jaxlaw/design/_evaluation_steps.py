@@ -57,9 +57,7 @@ def evaluation_steps(
         jaxlaw design steps --budget 10 --steps 20000
     """
     if rate is not None and (method != "M4" or not rate >= 0):
-        raise UsageError(
-            f"rate is λ ≥ 0 of method M4, not {rate} of {method}", argument="rate", value=rate
-        )
+        raise UsageError(f"rate is λ ≥ 0 of method M4, not {rate} of {method}")
     count = int(steps // every)
     if not 1 <= count <= _LARGEST:
         raise UsageError(

@@ -112,7 +112,7 @@ def next_runs(
                 "next_runs chooses for the fit of one law; the most informative next run of a "
                 "forecast is the largest you can afford, at its tokens per parameter"
             )
-        raise UsageError(message, argument="fit", value=fit)
+        raise UsageError(message)
     if criterion == "c" and predict is None:
         raise UsageError("criterion 'c' needs predict=: inputs of the prediction that matters")
     if n is None and budget is None:
@@ -123,7 +123,7 @@ def next_runs(
             raise UsageError(f"the candidates have no column {column}; columns: {listed(frame)}")
     each = np.ones(len(frame)) if cost is None else numbers_of("cost", frame[cost])
     if not (np.isfinite(each) & (each > 0)).all():
-        raise UsageError("cost needs positive numbers", argument="cost", value=cost)
+        raise UsageError("cost needs positive numbers")
     number, names = pd.factorize(
         frame.index if group is None else frame[group], use_na_sentinel=False
     )

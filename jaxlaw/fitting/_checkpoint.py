@@ -351,7 +351,6 @@ def _pickled(work: Any) -> bytes:
     except Exception as error:
         raise UsageError(
             f"the law cannot be sent to workers ({_named(error)}): {_IMPORTABLE}",
-            argument="executor",
         ) from error
 
 

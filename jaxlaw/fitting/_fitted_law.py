@@ -605,7 +605,7 @@ class FittedLaw(Result):
         if mistaken:
             value, meant = mistaken
             message = two_readings(spec.name, value, meant, unit, spec.counts)
-            raise DataError(message, argument=spec.name, value=value)
+            raise DataError(message)
 
 
 def digits(value: float, count: int) -> str:
@@ -687,7 +687,7 @@ def _checked(spec: Any, values: Any, unit: float) -> np.ndarray:
         try:
             values = in_unit(values, unit * spec.unit, spec.counts)
         except UsageError as error:
-            raise DataError(f"input {spec.name}: {error}", argument=spec.name) from None
+            raise DataError(f"input {spec.name}: {error}") from None
     try:
         values = real_numbers(spec.codes(values) if spec.levels else values)
     except DataError:

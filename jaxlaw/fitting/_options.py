@@ -194,7 +194,6 @@ def law_and_options(
         raise UsageError(
             f"law {law.name} takes {', '.join(law.from_base)} from a from-scratch fit: pass "
             "base=, a fit of law chinchilla, or fixed={} to fit all its parameters",
-            argument="base",
         )
     for name in ("fixed", "tied", "bounds"):
         options[name] = dict(options.get(name) or {})
@@ -216,8 +215,6 @@ def _from_base(
     if not isinstance(source, FittedLaw | Mapping):
         raise UsageError(
             f"base is a {type(base).__name__}; it must be a Fit or a dict",
-            argument="base",
-            value=base,
         )
     if not law.from_base:
         raise UsageError(f"law {law.name} takes no base; use fixed=")

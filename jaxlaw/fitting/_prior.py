@@ -194,11 +194,9 @@ def _field_prior(without: frozenset[str]) -> Prior:
         raise UsageError(
             f"the field prior has no source '{unknown[0]}'; it has "
             f"{', '.join(sources)}.{nearest(unknown[0], sources)}",
-            argument="without",
-            value=unknown[0],
         )
     if {one.source for one in field_experiments()} <= without:
-        raise UsageError("without= leaves no source of the field prior", argument="without")
+        raise UsageError("without= leaves no source of the field prior")
     return _prior_from([one for one in known if one.source not in without])
 
 
@@ -250,8 +248,6 @@ def prior_of(given: Any) -> Prior | None:
     raise UsageError(
         f"prior is a {type(given).__name__}; give 'field', a Prior, fits of earlier experiments, a "
         "folder of them, or None",
-        argument="prior",
-        value=given,
     )
 
 
@@ -279,7 +275,7 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
     """
     if isinstance(fits, str | Path):
         if not Path(fits).is_dir():
-            raise UsageError(f"there is no folder {fits}", argument="prior", value=fits)
+            raise UsageError(f"there is no folder {fits}")
         paths, fits = sorted(Path(fits).glob("*.json")), []
         for path in paths:
             with contextlib.suppress(DataError):  # another file: what it is does not matter here
@@ -295,7 +291,6 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
     if len(names) > 1:
         raise UsageError(
             f"these fits have several evaluations, {', '.join(map(repr, names))}: pass evaluation=",
-            argument="evaluation",
         )
     # Whatever files they were read from, they are of one source, and each is an experiment.
     own = _distinct([

@@ -87,8 +87,6 @@ def fit_decay(
     if not 0 < low < high < 1:
         raise UsageError(
             f"decays are the lowest and highest λ, within (0, 1), not {decays}",
-            argument="decays",
-            value=decays,
         )
     tried: dict[float, Fit] = {}
 

@@ -143,7 +143,7 @@ def ask(runs: Any, laws: Any, groups: Any, reading: Mapping[str, Any]) -> Questi
     inputs = {label: ", ".join(sorted(law.input_names)) for label, law in named.items()}
     if len({*inputs.values()}) > 1:
         each = "; ".join(f"{label} takes {names}" for label, names in inputs.items())
-        raise UsageError(f"laws of one forecast have the same inputs: {each}", argument="laws")
+        raise UsageError(f"laws of one forecast have the same inputs: {each}")
     found = {label: (law, runs.observations(law, free=())) for label, law in named.items()}
     law, seen = next(iter(found.values()))
     if (seen.target <= 0).any():

@@ -134,7 +134,7 @@ def forecast_scores(
     for task in chance if isinstance(chance, Mapping) else ():
         if task not in named:
             message = f"chance names task {task}; tasks are {listed(list(named))}."
-            raise UsageError(message + nearest(task, list(named)), argument="chance")
+            raise UsageError(message + nearest(task, list(named)))
     inputs = ["N", "D"] if {"N", "D"} <= {*source.table} else ["C"]
     final, weight, notes = _ladder(source, inputs[-1], groups)
     left, read = "or leave the row out (where=)", {}
@@ -271,7 +271,6 @@ def _tasks_of(texts: str | Sequence[str], runs: Runs) -> dict[str, tuple[str, st
         raise UsageError(
             f"{runs.source}: no columns are called {' or '.join(_listed(texts))}, which are a "
             f"score and a loss, as in 'acc_*:bpb_*'; columns: {listed(columns)}",
-            argument="tasks",
         )
     return found
 

@@ -75,10 +75,9 @@ def tuned(law: str | Law = "skaling", over: Sequence[str] = ("lr", "batch")) -> 
             raise UsageError(
                 f"over: a law is tuned over {' and '.join(TUNED)}, not over '{name}'."
                 f"{nearest(name, TUNED)}",
-                argument="over",
             )
     if not names:
-        raise UsageError("over is empty: name lr, batch or both", argument="over")
+        raise UsageError("over is empty: name lr, batch or both")
     known = (*base.input_names, *base.parameter_names)
     own = {*TUNED, *(spec.name for spec in _specs(tuple(TUNED), "NDC"))}
     taken = [name for name in known if name in own]

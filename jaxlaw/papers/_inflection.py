@@ -82,7 +82,7 @@ def inflection_ratio(
         raise UsageError(f"n_resamples is 2 or more, not {n_resamples}")
     at = dict(at or {})
     if others := sorted(set(at) - {"N", "D"}):
-        raise UsageError(f"at takes N and D, not {', '.join(others)}", argument="at", value=at)
+        raise UsageError(f"at takes N and D, not {', '.join(others)}")
     seen = read_runs(runs).observations("dcpt")
     shares, law = seen.inputs["r"], laws.built_in("dcpt")
     notes, used = [*seen.notes], np.where(shares <= 0, 0.0, seen.weight)

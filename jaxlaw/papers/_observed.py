@@ -84,8 +84,6 @@ def loss_envelope(
     if not (at.size and (at > 0).all() and np.isfinite(at).all()):
         raise UsageError(
             "levels are FLOPs above 0, or how many levels, 1 or more",
-            argument="levels",
-            value=levels,
         )
     if at.ndim == 0:
         at = np.geomspace(table["C"].min(), table["C"].max(), int(at))

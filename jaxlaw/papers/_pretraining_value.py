@@ -136,8 +136,6 @@ def pretraining_value(
     if at <= Dp[-1]:
         raise UsageError(
             f"at is {at:g}; it must be more than the last checkpoint's {Dp[-1]:g}",
-            argument="at",
-            value=at,
         )
     best, order = float(scores.max()), _order(np.log(Dp), scores / scores.max(), noise)
     values: dict[str, np.ndarray] = {}

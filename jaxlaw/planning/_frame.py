@@ -90,13 +90,11 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
         raise UsageError(
             f"{', '.join(held)}: one mixture ratio is not held while others are searched; "
             f"caps={{'{held[0]}': …}} limits it",
-            argument=held[0],
         )
 
     def not_whole(_: Any, total: Any, remedy: str) -> UsageError:
         return UsageError(
             f"{', '.join(held)} add up to {total:.6g}, shares of one mixture to 1; {remedy}",
-            argument=held[0],
         )
 
     return law.whole_mixtures(own, not_whole) if held else own
@@ -128,7 +126,7 @@ def in_unit_of_runs(source: Draws, name: str, value: Any, what: str = "") -> Any
         return source.fit.in_unit_of_runs(name, value)
     except (DataError, UsageError) as error:
         message = re.sub(rf"\b{name}( =|=)", rf"{what}\1", str(error))
-        raise UsageError(message, argument=what, value=value) from None
+        raise UsageError(message) from None
 
 
 def checked_input(

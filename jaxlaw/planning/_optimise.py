@@ -1099,12 +1099,11 @@ def searched_ranges(
         raise UsageError(
             f"{argument}: name the inputs that are searched; law {source.law.name} takes "
             f"{', '.join(specs)}",
-            argument=argument,
         )
     for name, given in over.items():
         if name not in specs:
             message = f"law {source.law.name} takes no input '{name}'.{nearest(name, specs)}"
-            raise UsageError(message, argument=argument)
+            raise UsageError(message)
         spec, scale, unit = specs[name], source.scale(name), source.units[name]
         if spec.levels or spec.per_drop or spec.mixture:
             message = f"{argument}: {name} is no number that can be searched on its own"
@@ -1124,13 +1123,11 @@ def searched_ranges(
         if not np.isfinite(span).all():
             raise UsageError(
                 f"the range of {name} in the fitted runs is unknown: pass {argument}=",
-                argument=argument,
             )
         if not low < high:
             raise UsageError(
                 f"{what}: the least value, {low:g}, is not below the largest, {high:g}; give a "
                 "single value in at=",
-                argument=argument,
             )
         log = low > 0 and spec.domain != "fraction"
         ends = (math.log(x * scale) if log else x * scale for x in span)

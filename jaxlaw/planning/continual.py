@@ -795,7 +795,7 @@ def continual_run(
             raise UsageError("loss curves have both losses: give no cpt= and no curves= with them")
         curves = pt
     elif cpt is None:
-        raise UsageError("give fits of both losses, or loss curves that have both", argument="cpt")
+        raise UsageError("give fits of both losses, or loss curves that have both")
     seen = None if curves is None else _seen(curves, batch)
     needed = "S1_pt" in as_draws(pt)[0].law.input_names if not of_curves else (
         None not in seen.bases.values()
@@ -846,7 +846,7 @@ def continual_run(
             f"over: steps of {limits['steps'][1]:,.0f} are more than the tokens make, {steps:,.0f}"
         )
     if "peak" not in limits:
-        raise UsageError("say which peaks to search: over={'peak': (1e-5, 1e-4)}", argument="over")
+        raise UsageError("say which peaks to search: over={'peak': (1e-5, 1e-4)}")
     held = {name: low for name, (low, high) in limits.items() if low == high}
     limits = {name: limits[name] for name in SEARCHED if name in limits and name not in held}
     # What is searched needs some value here as well.
@@ -974,7 +974,6 @@ def _known_base(base: Schedule | str | None, seen: _Seen | None) -> Schedule:
         raise UsageError(
             "say which base the run goes on from: the name of one of the curves that has it, "
             "base='RUN', a line such as 'wsd:peak=2e-4,steps=40000', or a Schedule",
-            argument="base",
         )
     schedule = as_schedule(base, "base")
     return Schedule(schedule.rates[: schedule.boundary], schedule.initial_lr, None, schedule.name)

@@ -425,8 +425,6 @@ def optimal_weights(
         raise UsageError(
             f"caps add up to {cap.sum():.4g}: shares below them cannot add up to 1. A corpus that "
             "is not in caps= has the largest share that was run",
-            argument="caps",
-            value=caps,
         )
     if max_kl is not None:
         cap = np.where(natural > 0, cap, 0.0)  # of no other corpus is the divergence finite
@@ -453,8 +451,6 @@ def optimal_weights(
         raise DataError(
             "no mixture was found that keeps the caps and the divergence together: allow a "
             "larger max_kl, or larger caps",
-            argument="max_kl",
-            value=max_kl,
         )
 
     def losses(mixtures: np.ndarray) -> np.ndarray:
@@ -563,8 +559,6 @@ def _numbers_by_name(
         raise UsageError(
             f"{what} names {', '.join(given) or 'nothing'}: give {each}{', '.join(names)} a "
             f"number, and not all of them 0.{''.join(meant)}",
-            argument=what,
-            value=given,
         )
     return np.array([numbers[name] for name in names], float)
 

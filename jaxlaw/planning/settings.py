@@ -368,7 +368,7 @@ def optimal_inputs(
         return losses_of(source, **{n: np.array([[x[n] for x in every]]) for n in every[0]})
 
     for name in {*(grid or {})} - {*best}:
-        raise UsageError(f"grid: '{name}' is not searched.{nearest(name, best)}", argument="grid")
+        raise UsageError(f"grid: '{name}' is not searched.{nearest(name, best)}")
     grid = {
         name: [in_unit_of_runs(source, name, value) for value in values]
         for name, values in (grid or {}).items()

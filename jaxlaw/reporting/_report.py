@@ -118,8 +118,6 @@ def report(
         raise UsageError(
             f"the page has intervals of {level:.0%}, a plan of {others[0]:.0%}: make all plans "
             f"with level={level:g}, and give it here",
-            argument="level",
-            value=level,
         )
     plans = [_restated(plan, level) for plan in plans]
     if not isinstance(result, FittedLaw) and (runs is not None or intervals is not None or reading):

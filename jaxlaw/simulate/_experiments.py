@@ -133,7 +133,7 @@ def simulate_runs(
     def not_whole(wrong: np.ndarray, sums: np.ndarray, remedy: str) -> UsageError:
         row = int(np.argmax(wrong))
         message = f"row {row}: mixture ratios add up to {sums[row]:.6g}, not to 1; {remedy}"
-        return UsageError(message, argument="inputs")
+        return UsageError(message)
 
     law.whole_mixtures(inputs, not_whole)
     with in_float64():  # in float32 the rounding alone would be noise of 1e-7
@@ -222,7 +222,7 @@ def continual_curves(noise: LogNoise = 0.002, seed: Seed = 0, every: int = 500) 
         (23, 64)
     """
     if every < 1:
-        raise UsageError(f"every is 1 step or more, not {every}", argument="every", value=every)
+        raise UsageError(f"every is 1 step or more, not {every}")
     parts = []
     for name, line in LINES.items():
         schedule = schedules.parse(line)

@@ -38,7 +38,6 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
         row = observations.rows[first]
         raise DataError(
             f"{runs.source}, {runs.word} {row}: no group; give every row one",
-            argument="groups",
             file=runs.source,
             row=row,
             column=frame.columns[empty[first].argmax()],
@@ -46,7 +45,7 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
     numbers = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
     if len(np.unique(numbers[observations.weight > 0])) < 2:
         message = f"{runs.source}: all rows are in one group; resampling needs several"
-        raise DataError(message, argument="groups", file=runs.source)
+        raise DataError(message, file=runs.source)
     return numbers
 
 
@@ -75,7 +74,7 @@ def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame
         labels = plain_array(groups)
     except ValueError as error:
         message = f"groups: give one label for each row ({error})"
-        raise UsageError(message, argument="groups", value=groups) from None
+        raise UsageError(message) from None
     return pd.DataFrame({"group": _select_observed(runs, observations, labels)})
 
 
@@ -104,7 +103,6 @@ def _column(runs: Runs, observations: Observations, name: str) -> np.ndarray:
         raise UsageError(
             f"groups: {runs.source} has no column {name}; columns: {listed(by_name)}."
             f"{nearest(name, by_name)}",
-            argument="groups",
             file=runs.source,
             column=name,
         )
@@ -121,7 +119,5 @@ def _select_observed(runs: Runs, observations: Observations, values: np.ndarray)
         raise UsageError(
             f"groups: shape {values.shape}, but there are {len(runs)} runs; name columns, or give "
             "one label for each run",
-            argument="groups",
-            value=values,
         )
     return values[observations.positions]

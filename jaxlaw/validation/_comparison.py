@@ -44,9 +44,7 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
         often than the best).
     """
     if metric not in SCORES:
-        raise UsageError(
-            f"metric is one of {', '.join(SCORES)}, not '{metric}'", argument="metric", value=metric
-        )
+        raise UsageError(f"metric is one of {', '.join(SCORES)}, not '{metric}'")
     # Logarithms of scores, a row an observation and a column a law.
     score = 1 - frame["r2"] if metric == "r2" else frame[metric]
     floor = _FLOOR[metric.removeprefix("mean_")]

@@ -118,8 +118,6 @@ class Study(Result):
             raise UsageError(
                 f"where keeps none of the {len(self.frame)} fits: give a condition, or a mask of "
                 f"{len(self.frame)} rows",
-                argument="where",
-                value=where,
             )
         frame = self.frame[keep].reset_index(drop=True)
         keys = ["law", "data", "fold"]

@@ -105,9 +105,9 @@ def test_an_answer_that_is_none_or_another_calls_is_made_again(instead, said, ca
 
 def test_an_error_of_the_work_itself_comes_out_as_it_is():
     pool = Losing(0)
-    with pytest.raises(UsageError, match="no such thing") as caught:
+    with pytest.raises(UsageError, match="no such thing"):
         Work(executor=pool).map("s", failing, CHUNKS)
-    assert caught.value.argument == "law" and pool.calls == len(CHUNKS)
+    assert pool.calls == len(CHUNKS)
 
 
 def test_what_is_no_executor_is_refused():
