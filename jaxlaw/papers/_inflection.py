@@ -73,7 +73,7 @@ def inflection_ratio(
 
     Example:
         >>> jl.papers.inflection_ratio(jl.simulate.experiment("dcpt").table).headline
-        'no inflection within the data: the loss falls with D at every share down to 10 %'
+        'no inflection within the data: the loss falls with D at every share down to 10%'
 
     Shell:
         jaxlaw inflection shares.csv --corpus general -c r_d=domain_ratio,loss_g=general_loss

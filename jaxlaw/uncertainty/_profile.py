@@ -61,7 +61,7 @@ def profile_interval(profile: Answer, confidence_level: float) -> tuple[float, f
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
         >>> alpha = jl.profile("chinchilla", table, "alpha")
-        >>> low, high = jl.uncertainty.profile_interval(alpha, 0.9)
+        >>> low, high = jl.uncertainty.profile_interval(alpha, 0.8)
         >>> bool(alpha.interval["alpha"][0] < low < alpha.estimate < high)
         True
     """
