@@ -182,6 +182,7 @@ def _implausible(column: Column, raw: np.ndarray, active: np.ndarray, labels: np
         return f"{location}: values in a different unit from the rest? {rows}"
     with np.errstate(over="ignore", invalid="ignore"):
         at = int(np.argmin(np.where(active, np.abs(values - typical), np.inf)))
+        middle = float(np.median(raw[active]))
     slack = _DECLARED_SLACK if column.declared else 1.0
     unit = _UNIT_WORDS.get(column.unit, f"units of {column.unit:g}")
     message = f"{location}, {location.rows(labels[at : at + 1])}: {raw[at]:g} read as {unit} is "
@@ -189,7 +190,6 @@ def _implausible(column: Column, raw: np.ndarray, active: np.ndarray, labels: np
     if low / slack <= typical <= high * slack:
         return f"{message}, outside {low:g} to {high:g}; the declared unit is kept"
     # The units under which the column would make sense, likeliest first.
-    middle = float(np.median(raw[active]))
     usual = (1.0, 2048.0) if column.spec.name == "batch" else (1.0, 1e9, 1e6, 1e12, 1e3)
     fits = [unit for unit in usual if low <= middle * unit <= high]
     remedy = "pass " + " or ".join(
