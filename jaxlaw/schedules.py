@@ -373,7 +373,8 @@ def _schedule(name: str, curve: Callable[[np.ndarray], np.ndarray], steps: int) 
     """The schedule of a formula of t: η_0 at 0, the rates at 1 to ``steps``."""
     if steps < 1:
         raise UsageError(f"{name}: steps is {steps}; it must be 1 or more")
-    rates = curve(np.arange(steps + 1.0))
+    with np.errstate(invalid="ignore"):  # the schedule refuses rates that are not finite
+        rates = curve(np.arange(steps + 1.0))
     return Schedule(rates[1:], float(rates[0]), None, name)
 
 
