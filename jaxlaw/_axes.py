@@ -293,7 +293,7 @@ def count_in_words(value: float) -> str:
 
 
 def percent(share: float, _: Any = None) -> str:
-    """20 %, of a share; a formatter of ticks."""
+    """20%, of a share; a formatter of ticks."""
     return f"{100 * share:.3g}%".replace("-", "−")
 
 

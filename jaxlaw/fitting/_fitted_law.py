@@ -161,7 +161,7 @@ class FittedLaw(Result):
 
         That is outside the fitted range of some input, or of the product or ratio of two of them:
         D/N of 1,000 is one for runs at 20, where N and D each are inside. Of an area of learning
-        rates 2 % of its range count as inside still.
+        rates 2% of its range count as inside still.
 
         Args:
             table, **inputs: as for :meth:`predict`.

@@ -1,7 +1,7 @@
 """Intervals from draws: percentiles, as far out as Student's t where the spread is known roughly.
 
-Basic intervals held the truth in 87 to 94 % where they were called 95 % (``benchmarks/
-interval_coverage.md``), percentiles from ten rows on in 92 to 100 %.
+Basic intervals held the truth in 87 to 94% where they were called 95% (``benchmarks/
+interval_coverage.md``), percentiles from ten rows on in 92 to 100%.
 """
 
 from __future__ import annotations
