@@ -12,7 +12,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -110,17 +110,11 @@ def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     read.
     """
     names = getattr(inspect.unwrap(function), "__globals__", {})
-    found = {}
+    found, added = {}, {}
     for one in inspect.signature(function).parameters.values():
         hint = meaning(one.annotation, names)
         if get_origin(hint) is typing.Unpack:
-            kinds = option_kinds(get_args(hint)[0])
-            defaults = inspect.signature(jl.read_runs).parameters
-            for name, kind in kinds.items():
-                default = defaults[name].default if name in defaults else None
-                found[name] = inspect.Parameter(
-                    name, one.KEYWORD_ONLY, default=default, annotation=kind
-                )
+            added |= option_kinds(get_args(hint)[0])
         elif one.kind is one.VAR_KEYWORD:
             found[one.name] = one.replace(
                 annotation=Mapping[str, Any], kind=one.KEYWORD_ONLY, default=None
@@ -128,15 +122,18 @@ def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
         else:
             found[one.name] = one.replace(annotation=hint)
     of_curves = {"curves", "starts", "result"} & found.keys()
-    added = dict(option_kinds(ReadingOptions)) if of_curves or _reads_table(found) else {}
+    if of_curves or _reads_table(found.keys() | added.keys()):
+        added |= option_kinds(ReadingOptions)
     if of_curves:
         kinds = inspect.signature(jl.read_loss_curves).parameters
         names = getattr(inspect.unwrap(jl.read_loss_curves), "__globals__", {})
         added |= {name: meaning(kinds[name].annotation, names) for name in _CURVES}
+    defaults = inspect.signature(jl.read_runs).parameters
     for name, kind in added.items():
         if name not in found:
+            default = defaults[name].default if name in defaults else None
             found[name] = inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
             )
     # A function or an executor can only be made in Python.
     return {
@@ -148,7 +145,7 @@ def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     }
 
 
-def _reads_table(arguments: Mapping[str, Any]) -> bool:
+def _reads_table(arguments: Collection[str]) -> bool:
     """Whether a function is given its runs read, and so takes no options of reading."""
     return "table" in arguments or "runs" in arguments and "columns" not in arguments
 
@@ -270,7 +267,7 @@ def _call(
 
 def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
     """An argument's value from its text or texts."""
-    hint = one.annotation
+    hint, origins = one.annotation, _origins(one.annotation)
     if not isinstance(text, str | list):  # the parser has read it
         return text
     if name in ("law", "laws") and _native(hint) is None:
@@ -289,21 +286,20 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
         return _values.saved(text)
     if name == "candidates":
         return read_table(text).frame
-    if name in _SAVED | _TABLES or name in _VERBATIM and float not in _origins(hint):
+    if name in _SAVED | _TABLES or name in _VERBATIM and float not in origins:
         return text
     if name == "subject_to":
         return [_values.constraint(item) for item in text]
-    if name == "run" and str not in _origins(hint):
+    if name == "run" and str not in origins:
         return _values.continual_run(text)
     if name == "at" and isinstance(text, list) and not _is_mapping(hint):
         return _values.points(text)
-    if isinstance(text, list) and {str, float} & _origins(hint) and "=" not in text[0]:
+    if isinstance(text, list) and {str, float} & origins and "=" not in text[0]:
         return _values.value(text[0])  # one value for all, or a name
     if isinstance(text, list):
         return _values.by_name(
             text, name, str if name in ("columns", "tied") else _values.value, bare=name == "over"
         )
-    origins = _origins(hint)
     if any(getattr(kind, "__name__", "") == "Schedule" for kind in origins):
         return text if str in origins else as_schedule(text)
     if str in origins and len(origins) == 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import re
@@ -12,6 +11,7 @@ import shutil
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,9 @@ def run(
     call: Callable[[], Any], given: Mapping[str, Any], writes: bool, *, out: Path | None,
     json: bool, quiet: bool, verbose: bool, law_file: Path | None,
 ) -> int:  # fmt: skip
-    """Run a command and show what it found; its exit code.
+    """Run a command, write or draw its result, and print it; its exit code.
+
+    The code is 1 where a note says that the result is not to be used.
 
     Args:
         call: the work.
@@ -47,30 +49,24 @@ def run(
         run_file(law_file)
     with _told(verbose), _progress(quiet):
         result = call()
-    return show(result, None if writes else out, json, verbose, given)
-
-
-def show(
-    result: Any, out: Path | None, as_json: bool, verbose: bool, given: Mapping[str, Any]
-) -> int:
-    """Write a result, or draw it, and print it; 1 where a note says that it is not to be used."""
     if not hasattr(result, "summary"):  # a table
         result = Answer(kind="table", tables={"table": result})
-    if out is not None and out.suffix.lower() in PICTURES:
+    written = None if writes else out
+    if written is not None and written.suffix.lower() in PICTURES:
         figure = result.plot().figure
-        write_atomic(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
-    elif out is not None:
-        result.save(out)
-    if as_json:
-        print(json.dumps(plain(result.to_dict()), indent=2, allow_nan=False))
+        write_atomic(written, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
+    elif written is not None:
+        result.save(written)
+    if json:
+        print(dumps(plain(result.to_dict()), indent=2, allow_nan=False))
     else:
         width = shutil.get_terminal_size((80, 24)).columns
         step = _in_shell(result.next_step, given)
         for line in result.summary(verbose=verbose, next_step=step).splitlines():
             long = len(line) > width and not line.startswith("Next: ")  # which is to be pasted
             print(textwrap.fill(line, width, subsequent_indent="  ") if long else line)
-        if out is not None:
-            print(f"written: {out}")
+        if written is not None:
+            print(f"written: {written}")
     return int(any(note.severity == "error" for note in result.notes))
 
 

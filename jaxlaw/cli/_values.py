@@ -22,15 +22,13 @@ def value(text: str) -> Any:
 
     A text that is none of these, such as ``70B`` or ``run``, stays as it is.
     """
+    items = [part for part in text.split(",") if part]
+    # A text that is ``run:number``; a range begins with a digit or nothing.
+    if any(re.fullmatch(r"[^\d.:+-].*:[\d.+-][^:]*", item) for item in items):
+        pairs = [item.rpartition(":") for item in items]
+        return {run: value(number) for run, _, number in pairs}
     if "," in text:
-        items = [part for part in text.split(",") if part]
-        if any(_by_run(item) for item in items):
-            pairs = [item.rpartition(":") for item in items]
-            return {run: value(number) for run, _, number in pairs}
         return [value(item) for item in items]
-    if _by_run(text):
-        run, _, number = text.rpartition(":")
-        return {run: value(number)}
     if ":" in text:
         return tuple(value(side) if side else None for side in text.split(":", 1))
     if text in ("true", "false"):
@@ -39,11 +37,6 @@ def value(text: str) -> Any:
         return int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
         return text
-
-
-def _by_run(text: str) -> bool:
-    """Whether a text is ``run:number``; a range begins with a digit or nothing."""
-    return bool(re.fullmatch(r"[^\d.:+-].*:[\d.+-][^:]*", text))
 
 
 def by_name(
