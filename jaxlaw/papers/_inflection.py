@@ -145,14 +145,13 @@ def inflection_ratio(
             )
         quantities["split"] = Quantity(split, SHARE)
         if np.isfinite(ratio):
-            met, interval = crossings[1:][np.isfinite(crossings[1:])], (np.nan, np.nan)
+            met, low, high = crossings[1:][np.isfinite(crossings[1:])], np.nan, np.nan
             notes += few_resamples_notes(len(met), level)
             if len(met) > 1:
-                low, high = percentile_interval(met, level)
-                interval = float(low), float(high)
+                low, high = map(float, percentile_interval(met, level))
                 if not low <= ratio <= high:
                     doubts.append("the resampled fits meet to one side of the ratio")
-            quantities["ratio"] = Quantity(ratio, SHARE, 1.0, *interval, crossings[1:])
+            quantities["ratio"] = Quantity(ratio, SHARE, 1.0, low, high, crossings[1:])
             sentence += "; the fits below and above {split} meet at {ratio}"
         notes += [Note("crossing-unclear", "warning", f"{one}: {_BRACKET}") for one in doubts]
     else:
@@ -161,14 +160,10 @@ def inflection_ratio(
             if len(rising)
             else f"falls with D at every share down to {written(r.min(), SHARE)}"
         )
-    units = {spec.name: seen.scale[spec.name] * spec.unit for spec in law.inputs}
     return Answer(
         kind="inflection ratio", sentence=sentence, quantities=quantities,
         tables={"trends": trends}, facts=facts, level=level, notes=tuple(notes),
-        units={
-            "N": ("parameters", units["N"]), "D": ("tokens", units["D"]), "r": (SHARE, units["r"]),
-            "slope": ("", 1.0), "error": ("", 1.0),
-        },
+        units={"r": (SHARE, 1.0), "slope": ("", 1.0), "error": ("", 1.0)},
     )  # fmt: skip
 
 

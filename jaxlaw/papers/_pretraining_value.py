@@ -139,7 +139,7 @@ def pretraining_value(
         )
     best, order = float(scores.max()), _order(np.log(Dp), scores / scores.max(), noise)
     values: dict[str, np.ndarray] = {}
-    band, facts, notes, broken = {}, {}, [], math.nan
+    band, facts, notes, broken = {}, {}, [], None
     if not order.falls:
         # 1. What the law of the first few says of the others. It is fitted as often as there will
         # be resamples, so that both are one program.
@@ -223,7 +223,7 @@ def pretraining_value(
     }  # fmt: skip
     given = {"broken_at": (broken, "tokens"), "target": (target, ""), "baseline": (baseline, "")}
     for name, (value, unit) in given.items():
-        if value is not None and not math.isnan(value):
+        if value is not None:
             quantities[name] = Quantity(float(value), unit)
     score = "score {predicted} at {at}, {best} so far" if values else "best score so far {best}"
     return Answer(
@@ -290,8 +290,8 @@ def _scores(params: Mapping[str, Any], Dp: Any) -> np.ndarray:
 
 
 def _advice(
-    table: pd.DataFrame, order: _Order, found: Mapping[str, float], broken: float, at: float,
-    target: float | None, baseline: float | None,
+    table: pd.DataFrame, order: _Order, found: Mapping[str, float], broken: float | None,
+    at: float, target: float | None, baseline: float | None,
 ) -> tuple[str, list[str]]:  # fmt: skip
     """The advice, and why; ``found`` is what the law says, if there is one."""
     reasons, scores = [], table["score"].to_numpy()
@@ -318,7 +318,7 @@ def _advice(
             "the corpus is not needed, and with enough finetuning data none is"
             + ("; baseline= would show it" if baseline is None else "")
         )
-    elif not math.isnan(broken):
+    elif broken is not None:
         reasons.append(
             f"the law breaks at Dp = {broken:.3g}: the score falls short of what the law of "
             f"the first {FIRST} checkpoints predicts"
@@ -328,7 +328,7 @@ def _advice(
         reasons.append(f"the law holds, and predicts a gain of {gain:.4g} up to Dp = {at:.3g}")
     if target is not None and scores.max() >= target:
         return REACHED, [f"the score of {scores.max():.4g} is at the target, {target:g}", *reasons]
-    if order.falls or not math.isnan(broken):
+    if order.falls or broken is not None:
         return MISALIGNED, reasons
     if alone and (order.flat or found["predicted"] <= baseline + slack):
         return ALONE, reasons
