@@ -173,13 +173,12 @@ def _shift_alone() -> Inputs:
     return {"S1_cpt": area[np.unique(area.round(12), return_index=True)[1]]}
 
 
-def _replay(own: str) -> Inputs:
-    """Replay ratios r_pt of 0 to 0.8; r is r_pt (``own="pt"``) or r_cpt = 1 − r_pt."""
-    runs = _together(_repeat(_base_alone(), "r", (1.0,)), _repeat(_continual(), "r", _SHARES))
-    return runs if own == "pt" else _turned(runs)
+def _replay() -> Inputs:
+    """Replay ratios r_pt of 0 to 0.8."""
+    return _together(_repeat(_base_alone(), "r", (1.0,)), _repeat(_continual(), "r", _SHARES))
 
 
-def _unknown_base(own: str | None) -> Inputs:
+def _unknown_base(points: int = 100) -> Inputs:
     """Two continual curves of one base, of which nothing else is known: seen at many more steps.
 
     They warm up from a rate of 0, the last of the base (Wang 2025, App. G). At 20 steps a curve,
@@ -188,13 +187,13 @@ def _unknown_base(own: str | None) -> Inputs:
     rewarmed = _CPT_STEPS - 500
     shapes = wsd(_PEAK, rewarmed), constant(_PEAK / 2, rewarmed)
     runs = (warmup(shape, 500) for shape in shapes)
-    at = np.unique(np.geomspace(10, _CPT_STEPS, 100 if own is None else 60).astype(int))
+    at = np.unique(np.geomspace(10, _CPT_STEPS, points).astype(int))
     both = _together(*(areas_along(run, at, area_options(), alone="cpt") for run in runs))
-    inputs = {name: both[name] for name in ("S1_cpt", "S2_cpt")}
-    if own is None:
-        return inputs
-    inputs = _repeat(inputs, "r", _SHARES)
-    return inputs if own == "pt" else _turned(inputs)
+    return {name: both[name] for name in ("S1_cpt", "S2_cpt")}
+
+
+def _unknown_base_replay() -> Inputs:
+    return _repeat(_unknown_base(60), "r", _SHARES)
 
 
 def _turned(inputs: Inputs) -> Inputs:
@@ -234,12 +233,12 @@ DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         ),
         "shift": _shift_alone,
         "shift-exp": _shift_alone,
-        **{f"cpt-curve-replay-{own}": partial(_replay, own) for own in ("pt", "cpt")},
-        "cpt-curve-unknown-base": partial(_unknown_base, None),
-        **{
-            f"cpt-curve-replay-{own}-unknown-base": partial(_unknown_base, own)
-            for own in ("pt", "cpt")
-        },
+        # r is r_pt, or r_cpt = 1 − r_pt.
+        "cpt-curve-replay-pt": _replay,
+        "cpt-curve-replay-cpt": lambda: _turned(_replay()),
+        "cpt-curve-unknown-base": _unknown_base,
+        "cpt-curve-replay-pt-unknown-base": _unknown_base_replay,
+        "cpt-curve-replay-cpt-unknown-base": lambda: _turned(_unknown_base_replay()),
     }
 )
 
