@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import plots
-from jaxlaw._arrays import LEVEL, check_level
+from jaxlaw._arrays import LEVEL
 from jaxlaw._json import write_atomic
 from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, checked
@@ -113,7 +113,6 @@ def report(
     })  # fmt: skip
     if level is None:
         level = (levels or [getattr(result, "level", LEVEL)])[0]
-    check_level(level)
     if others := [other for other in levels if other != level]:
         raise UsageError(
             f"the page has intervals of {level:.0%}, a plan of {others[0]:.0%}: make all plans "
@@ -341,16 +340,16 @@ def _fit_figures(
             for along in inputs
         ]
     if runs is not None:
-        figures.append(
+        figures += [
             _figure(
                 lambda ax: plots.observed_against_predicted(fit, runs, ax),
                 f"Observed over predicted {target} of {fit.n_observations} runs, with the line "
                 f"where both are equal, R² {fit.r2:.4f}; below, the residuals in percent.",
                 f"Observed against predicted {target}, and residuals",
             )
-        )
+        ]
     if intervals is not None and np.isfinite(intervals["low"]).any():
-        figures.append(
+        figures += [
             _figure(
                 lambda ax: plots.parameter_intervals(intervals, ax),
                 "Intervals of the parameters relative to their estimates; the numbers are in "
@@ -358,7 +357,7 @@ def _fit_figures(
                 "Uncertainty of each parameter",
                 len(intervals),
             )
-        )
+        ]
     return [element("div", figure, class_="main") for figure in figures[:1]], figures[1:]
 
 
@@ -371,15 +370,12 @@ def _forecast(forecast: Forecast) -> list[Section]:
         forecast, forecast.shown()["table"], f"{forecast.target.capitalize()} of a new run"
     )
     made = f"{forecast.lines()[0]}; fingerprint {forecast.fingerprint[:12]}…; shares of variance."
-    backtest = forecast.backtest
-    sections = [
+    known = [] if forecast.backtest is None else [forecast.backtest]
+    return [
         Section("Forecast", [*_picture(forecast), shown, element("p", made)]),
         Section("Try it", explorer(forecast, forecast.level)),
+        *(Section("Back-test", [*_shown(one), *_picture(one)]) for one in known),
     ]
-    if backtest is not None:
-        parts = [*_shown(backtest), *_picture(backtest)]
-        sections.append(Section("Back-test", parts))
-    return sections
 
 
 # A study
