@@ -43,8 +43,21 @@ def run(
         writes: whether the work writes ``out`` itself: a page, or a picture.
         out, json, quiet, verbose, law_file: what every command takes.
     """
+    # Refused before the work: a file that cannot be written, or that the command reads.
     if out is not None:
-        _check_written(out, {**given, "law_file": law_file})
+        if out.is_dir() or not out.parent.is_dir():
+            raise UsageError(f"cannot write {out}: give a file in a folder that exists")
+        if out.suffix.lower() not in _WRITTEN:
+            raise UsageError(
+                f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf or .svg",
+            )
+        for name, text in {**given, "law_file": law_file, "out": None}.items():
+            for file in map(str, text if isinstance(text, list) else [text]):
+                # FILE, NAME=FILE, FILE.py:LAW
+                for part in (file, file.rpartition("=")[2], file.rpartition(":")[0]):
+                    with contextlib.suppress(OSError):
+                        if os.path.samefile(part, out):
+                            raise UsageError(f"out: {out} is read by this command ({name})")
     if law_file is not None:
         run_file(law_file)
     with _told(verbose), _progress(quiet):
@@ -96,25 +109,6 @@ def _in_shell(step: str, given: Mapping[str, Any]) -> str:
             words += [f"--{name}", one if isinstance(one, str) else ",".join(one)]
     at = re.sub(r"'(\w+)': '?([^,']+)'?(?:, )?", r"\1=\2,", call[1]).strip(",")
     return f"{shlex.join(words)} --at {at} --out forecast.json{step[call.end() :]}"
-
-
-def _check_written(out: Path, given: Mapping[str, Any]) -> None:
-    """Refuse, before the work, a file that cannot be written, or that the command reads."""
-    if out.is_dir() or not out.parent.is_dir():
-        raise UsageError(f"cannot write {out}: give a file in a folder that exists")
-    if out.suffix.lower() not in _WRITTEN:
-        raise UsageError(
-            f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf or .svg",
-        )
-    for name, text in given.items():
-        if name == "out":
-            continue
-        for file in map(str, text if isinstance(text, list) else [text]):
-            # FILE, NAME=FILE, FILE.py:LAW
-            for part in (file, file.rpartition("=")[2], file.rpartition(":")[0]):
-                with contextlib.suppress(OSError):
-                    if os.path.samefile(part, out):
-                        raise UsageError(f"out: {out} is read by this command ({name})")
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -84,12 +85,11 @@ def points(texts: list[str]) -> Any:
         runs[-1] |= given
     if any(set(run) != set(runs[0]) for run in runs):
         raise UsageError(f"at: every point needs {', '.join(runs[0])}")
-    grids = []
+    rows = []
     for run in runs:
-        lists = [np.array(one if isinstance(one, list) else [one], object) for one in run.values()]
-        meshes = np.meshgrid(*lists, indexing="ij")
-        grids.append(dict(zip(run, (mesh.ravel() for mesh in meshes), strict=True)))
-    return {name: np.concatenate([grid[name] for grid in grids]) for name in runs[0]}
+        lists = (one if isinstance(one, list | tuple) else [one] for one in run.values())
+        rows += [dict(zip(run, row, strict=True)) for row in product(*lists)]
+    return {name: np.array([row[name] for row in rows], object) for name in runs[0]}
 
 
 def saved(text: str) -> Any:
