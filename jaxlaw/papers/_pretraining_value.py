@@ -16,7 +16,7 @@ from jaxlaw import laws
 from jaxlaw._answer import Answer
 from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, Quantity, checked_number
-from jaxlaw._typed import Between, ConfidenceLevel, ResampleCount, Seed, checked
+from jaxlaw._typed import Between, ConfidenceLevel, NotNegative, ResampleCount, Seed, checked
 from jaxlaw.data import read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FitOptions, fit, fit_many
@@ -55,7 +55,7 @@ def pretraining_value(
     *,
     at: float | None = None,
     target: float | None = None,
-    baseline: float | None = None,
+    baseline: NotNegative | None = None,
     columns: Mapping[str, str] | None = None,
     noise: Annotated[float, Between(0, 1)] = 0.01,
     n_resamples: ResampleCount = 400,
@@ -114,9 +114,8 @@ def pretraining_value(
     Shell:
         jaxlaw plan pretraining-value checkpoints.csv --target 25 --baseline 12 --at 1e12
     """
-    for name, value in {"target": target, "baseline": baseline}.items():
-        if value is not None:
-            checked_number(name, value, "positive" if name == "target" else "nonnegative")
+    if target is not None:
+        checked_number("target", target)
     check_resamples(n_resamples)
     needed = dict.fromkeys(("Dp", "score"), ", of the finetuned checkpoints")
     runs = read_columns(checkpoints, needed, ("cross_entropy",), columns or {}, name="checkpoints")
@@ -213,16 +212,15 @@ def pretraining_value(
     quantities = {
         name: Quantity(
             first[name], "tokens" if name == "tokens_to_target" else "", 1.0,
-            *map(float, bounds.get(name, none)), column[1:],
+            *bounds.get(name, none), column[1:],
         )
         for name, column in values.items()
     }  # fmt: skip
-    quantities |= {
-        "best": Quantity(best), "at": Quantity(at, "tokens"),
-        "scatter": Quantity(order.scatter, SHARE),
+    others = {
+        "best": (best, ""), "at": (at, "tokens"), "scatter": (order.scatter, SHARE),
+        "broken_at": (broken, "tokens"), "target": (target, ""), "baseline": (baseline, ""),
     }  # fmt: skip
-    given = {"broken_at": (broken, "tokens"), "target": (target, ""), "baseline": (baseline, "")}
-    for name, (value, unit) in given.items():
+    for name, (value, unit) in others.items():
         if value is not None:
             quantities[name] = Quantity(float(value), unit)
     score = "score {predicted} at {at}, {best} so far" if values else "best score so far {best}"
