@@ -210,37 +210,37 @@ def _repeat(inputs: Inputs, name: str, values: tuple[float, ...]) -> Inputs:
 # ---------------------------------------------------------------- the tables
 
 _OF_ISIK = TRUTHS["downstream-ce"]
-_CROSS = ("-k1", "-k2", "", "-k4")
 
 #: Experiment → its design.
-DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
-    {
-        **_TABLES,
-        "dcpt-general": lambda: _turned(_TABLES["dcpt"]()),
-        **{f"dcpt-cross{k}": partial(several_domains, f"dcpt-cross{k}") for k in _CROSS},
-        # The losses that downstream-ce has there.
-        "downstream-bleu-ce": lambda: {
-            "cross_entropy": _OF_ISIK["E"]
-            + _OF_ISIK["A"] / _TABLES["downstream-ce"]()["Dp"] ** _OF_ISIK["alpha"]
-        },
-        "annealing": _annealing_design,
-        "multi-power": _stages,
-        **{f"cpt-curve{form}": _both_phases for form in ("", "-exp", "-power")},
-        "cpt-curve-n": lambda: _repeat(_both_phases(), "N", _SIZES),
-        # Continual curves at two batch sizes, areas counted in tokens of the first.
-        "cpt-curve-batch": lambda: _together(
-            _repeat(_both_phases(), "b", (0.0,)), _repeat(_continual(), "b", (1.0,))
-        ),
-        "shift": _shift_alone,
-        "shift-exp": _shift_alone,
-        # r is r_pt, or r_cpt = 1 − r_pt.
-        "cpt-curve-replay-pt": _replay,
-        "cpt-curve-replay-cpt": lambda: _turned(_replay()),
-        "cpt-curve-unknown-base": _unknown_base,
-        "cpt-curve-replay-pt-unknown-base": _unknown_base_replay,
-        "cpt-curve-replay-cpt-unknown-base": lambda: _turned(_unknown_base_replay()),
-    }
-)
+DESIGNS: Mapping[str, Callable[[], Inputs]] = {
+    **_TABLES,
+    "dcpt-general": lambda: _turned(_TABLES["dcpt"]()),
+    **{
+        f"dcpt-cross{k}": partial(several_domains, f"dcpt-cross{k}")
+        for k in ("-k1", "-k2", "", "-k4")
+    },
+    # The losses that downstream-ce has there.
+    "downstream-bleu-ce": lambda: {
+        "cross_entropy": _OF_ISIK["E"]
+        + _OF_ISIK["A"] / _TABLES["downstream-ce"]()["Dp"] ** _OF_ISIK["alpha"]
+    },
+    "annealing": _annealing_design,
+    "multi-power": _stages,
+    **{f"cpt-curve{form}": _both_phases for form in ("", "-exp", "-power")},
+    "cpt-curve-n": lambda: _repeat(_both_phases(), "N", _SIZES),
+    # Continual curves at two batch sizes, areas counted in tokens of the first.
+    "cpt-curve-batch": lambda: _together(
+        _repeat(_both_phases(), "b", (0.0,)), _repeat(_continual(), "b", (1.0,))
+    ),
+    "shift": _shift_alone,
+    "shift-exp": _shift_alone,
+    # r is r_pt, or r_cpt = 1 − r_pt.
+    "cpt-curve-replay-pt": _replay,
+    "cpt-curve-replay-cpt": lambda: _turned(_replay()),
+    "cpt-curve-unknown-base": _unknown_base,
+    "cpt-curve-replay-pt-unknown-base": _unknown_base_replay,
+    "cpt-curve-replay-cpt-unknown-base": lambda: _turned(_unknown_base_replay()),
+}
 
 #: Experiments that are not named after their law.
 OTHER_LAW = {"dcpt-general": "dcpt", "from-scratch": "chinchilla"}
