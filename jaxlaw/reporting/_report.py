@@ -59,7 +59,7 @@ def report(
     *,
     runs: Any = None,
     intervals: Any = None,
-    plans: Sequence[Any] = (),
+    plans: Sequence[Result] = (),
     level: ConfidenceLevel | None = None,
     title: str | None = None,
     **reading: Unpack[ReadingOptions],
@@ -98,14 +98,11 @@ def report(
         >>> page.startswith("<!DOCTYPE html>")
         True
     """
-    for plan in plans:
-        if not isinstance(plan, Result):
-            raise UsageError(f"a plan is an answer of jaxlaw.planning, not {type(plan).__name__}")
     # Of those with intervals, which can be stated at another level of forecasts and profiles alone.
     levels = sorted({
         one.level
         for one in plans
-        if not (isinstance(one, Forecast) or _is_profile(one))
+        if not isinstance(one, Forecast) and one.kind_name != "profile"
         and (
             getattr(one, "interval", None)
             or any(str(name).endswith("_low") for table in one.tables.values() for name in table)
@@ -144,8 +141,8 @@ def report(
     answers: list[Section] = []
     for k, plan in enumerate(plans):
         before = [one.kind_name for one in plans[:k]].count(plan.kind_name)
-        title = plan.kind_name.capitalize() + f" {before + 1}" * (before > 0)
-        answers.append(Section(title, [*_picture(plan), *_shown(plan)]))
+        name = plan.kind_name.capitalize() + f" {before + 1}" * (before > 0)
+        answers.append(Section(name, [*_picture(plan), *_shown(plan)]))
     known = [note_list(notes) if notes else element("p", "No warnings.")]
     # A study's ranking and a forecast's points are what was asked for.
     at = 0 if isinstance(result, FittedLaw) else 1
@@ -168,13 +165,9 @@ def report(
     return text
 
 
-def _is_profile(result: Any) -> bool:
-    return getattr(result, "kind", "") == "profile"
-
-
 def _restated(result: Any, level: float) -> Any:
     """A result with its intervals at another level, where it can be stated there."""
-    if _is_profile(result):
+    if result.kind_name == "profile":
         low, high = profile_interval(result, level)
         own = dataclasses.replace(result.quantities[result.quantity], low=low, high=high)
         quantities = {**result.quantities, result.quantity: own}
@@ -295,11 +288,20 @@ def _fit(
     ]  # fmt: skip
     data = table(("input", "what it is", "column", "one is worth", "lowest", "highest"), ranges,
                  "Fitted ranges, in the units of the runs")  # fmt: skip
+    ends = list(COLUMNS[1:])
+    known = {} if frame is None else {row["parameter"]: row[ends] for _, row in frame.iterrows()}
+    rows = [
+        (spec.name, f"{fit.params[spec.name]:.6g}", *known.get(spec.name, [np.nan] * 3),
+         "" if spec.unit == "1" else spec.unit, "fixed" if spec.name in fit.fixed else spec.doc)
+        for spec in law.parameters
+    ]  # fmt: skip
+    head = ("parameter", "estimate", "standard error", f"{level:.0%} from", "to", "unit", "")
+    parameters = table(head, rows, "Parameters, in the law's own units", words=(6,))
     # The text of a fit ends with what its intervals are.
     evidence = "\n".join([*fit.details(), *"\n".join(fit.lines()).split("\n\n")[2:]])
     return notes, [
         *([Section("Fit", main)] if main else []),
-        Section("Parameters", [_parameters(fit, frame, level), element("p", origin)]),
+        Section("Parameters", [parameters, element("p", origin)]),
         Section("Try it", explorer(intervals if has_draws(intervals) else fit, level)),
         Section("Law", [formula, pairs(items, "The law and its constraints")]),
         Section("Evidence", [
@@ -308,18 +310,6 @@ def _fit(
         ]),
         Section("Data", [folded("The ranges that were fitted", data)]),
     ]  # fmt: skip
-
-
-def _parameters(fit: FittedLaw, frame: pd.DataFrame | None, level: float) -> Html:
-    ends = list(COLUMNS[1:])
-    known = {} if frame is None else {row["parameter"]: row[ends] for _, row in frame.iterrows()}
-    rows = [
-        (spec.name, f"{fit.params[spec.name]:.6g}", *known.get(spec.name, [np.nan] * 3),
-         "" if spec.unit == "1" else spec.unit, "fixed" if spec.name in fit.fixed else spec.doc)
-        for spec in fit.law.parameters
-    ]  # fmt: skip
-    head = ("parameter", "estimate", "standard error", f"{level:.0%} from", "to", "unit", "")
-    return table(head, rows, "Parameters, in the law's own units", words=(6,))
 
 
 def _fit_figures(
