@@ -120,8 +120,9 @@ def constraint(text: str) -> Any:
     kinds = {"budget": plan.Budget, "corpus": plan.Corpus, "at_most": plan.AtMost}
     name, values, named = parse_spec(text)
     if name not in kinds:
-        listed = ", ".join(kinds)
-        raise UsageError(f"subject_to takes {listed}, not '{name}'.{nearest(name, kinds)}")
+        raise UsageError(
+            f"subject_to takes {', '.join(kinds)}, not '{name}'.{nearest(name, kinds)}"
+        )
     first = dataclasses.fields(kinds[name])[0].name
     given = ({first: ":".join(values)} if values else {}) | named
     read = {"fit": saved, "rest": lambda text: tuple(text.split("+"))}
