@@ -110,13 +110,12 @@ class Answer(Result):
 
     def __getattr__(self, name: str) -> Any:
         # Only for what is no field; __dict__, for while it is copied there are none.
-        own = self.__dict__
-        if name in own.get("quantities", ()):
-            return own["quantities"][name].value
-        for group in ("tables", "facts"):
-            if name in own.get(group, ()):
-                return own[group][name]
-        known = [*own.get("quantities", ()), *own.get("tables", ()), *own.get("facts", ())]
+        own, known = self.__dict__, []
+        for group in ("quantities", "tables", "facts"):
+            held = own.get(group, {})
+            if name in held:
+                return held[name].value if group == "quantities" else held[name]
+            known += held
         raise AttributeError(
             f"this {own.get('kind', 'answer')} has no {name}; it has {', '.join(known)}"
         )

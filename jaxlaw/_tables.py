@@ -72,12 +72,9 @@ def read_table(source: Any, name: str | None = None) -> Table:
     """
     if isinstance(source, Table):
         table = source
-    elif isinstance(source, pd.DataFrame):
-        table = Table(source.copy(), name or "DataFrame")
-    elif isinstance(source, Mapping):
-        table = Table(_from_mapping(source, name or "dict"), name or "dict")
     elif is_table(source):
-        table = Table(_as_pandas(source, name), name or type(source).__name__)
+        label = name or ("dict" if isinstance(source, Mapping) else type(source).__name__)
+        table = Table(_as_pandas(source, label), label)
     elif files := _several(source):
         label = f"{len(files)} files" if isinstance(source, list | tuple) else os.fspath(source)
         table = _one_below_the_other(files, name or label)
@@ -168,13 +165,17 @@ def is_table(source: Any) -> bool:
     return hasattr(source, "columns") and any(hasattr(source, protocol) for protocol in protocols)
 
 
-def _as_pandas(source: Any, name: str | None) -> pd.DataFrame:
-    """A table of another library, or of records, as a DataFrame."""
+def _as_pandas(source: Any, label: str) -> pd.DataFrame:
+    """A table in memory as a DataFrame of its own."""
+    if isinstance(source, pd.DataFrame):
+        return source.copy()
+    if isinstance(source, Mapping):
+        return _from_mapping(source, label)
     if isinstance(source, list | tuple):
         return _records(list(source))
     if isinstance(source, np.ndarray):
         fields = {field: np.atleast_1d(source)[field] for field in source.dtype.names}
-        return _from_mapping(fields, name or "structured array")
+        return _from_mapping(fields, label)
     try:
         if hasattr(source, "to_pandas"):
             return source.to_pandas()
@@ -183,7 +184,7 @@ def _as_pandas(source: Any, name: str | None) -> pd.DataFrame:
         return pyarrow.table(source).to_pandas()
     except ImportError:  # polars' to_pandas needs pyarrow, too
         columns = {column: list(source[column]) for column in source.columns}
-        return _from_mapping(columns, type(source).__name__)
+        return _from_mapping(columns, label)
 
 
 def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
@@ -329,10 +330,9 @@ def _json(text: str, label: str) -> Table:
 
 def _records(records: list[dict[str, Any]], rows: Any = None) -> pd.DataFrame:
     """Records as a table; of an object in one, ``{"train": {"lr": …}}``, column ``train.lr``."""
-    if any(isinstance(cell, dict) for record in records for cell in record.values()):
-        frame = pd.json_normalize(records)
-        return frame if rows is None else frame.set_axis(list(rows), axis=0)
-    return pd.DataFrame(records, index=rows)
+    nested = any(isinstance(cell, dict) for record in records for cell in record.values())
+    frame = pd.json_normalize(records) if nested else pd.DataFrame(records)
+    return frame if rows is None else frame.set_axis(rows, axis=0)
 
 
 def _json_lines(text: str, label: str) -> Table:

@@ -12,7 +12,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -109,18 +109,12 @@ def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     Keywords of a TypedDict are listed; a function that takes loss curves also takes how these are
     read.
     """
-    names = getattr(inspect.unwrap(function), "__globals__", {})
-    found = {}
+    names = inspect.unwrap(function).__globals__
+    found, added = {}, {}
     for one in inspect.signature(function).parameters.values():
         hint = meaning(one.annotation, names)
         if get_origin(hint) is typing.Unpack:
-            kinds = option_kinds(get_args(hint)[0])
-            defaults = inspect.signature(jl.read_runs).parameters
-            for name, kind in kinds.items():
-                default = defaults[name].default if name in defaults else None
-                found[name] = inspect.Parameter(
-                    name, one.KEYWORD_ONLY, default=default, annotation=kind
-                )
+            added |= option_kinds(get_args(hint)[0])
         elif one.kind is one.VAR_KEYWORD:
             found[one.name] = one.replace(
                 annotation=Mapping[str, Any], kind=one.KEYWORD_ONLY, default=None
@@ -128,27 +122,30 @@ def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
         else:
             found[one.name] = one.replace(annotation=hint)
     of_curves = {"curves", "starts", "result"} & found.keys()
-    added = dict(option_kinds(ReadingOptions)) if of_curves or _reads_table(found) else {}
+    if of_curves or _reads_table(found.keys() | added.keys()):
+        added |= option_kinds(ReadingOptions)
     if of_curves:
         kinds = inspect.signature(jl.read_loss_curves).parameters
-        names = getattr(inspect.unwrap(jl.read_loss_curves), "__globals__", {})
+        names = inspect.unwrap(jl.read_loss_curves).__globals__
         added |= {name: meaning(kinds[name].annotation, names) for name in _CURVES}
+    defaults = inspect.signature(jl.read_runs).parameters
     for name, kind in added.items():
         if name not in found:
+            default = defaults[name].default if name in defaults else None
             found[name] = inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
             )
     # A function or an executor can only be made in Python.
     return {
         name: one
         for name, one in found.items()
         if name not in _PYTHON_ONLY
-        and {getattr(kind, "__name__", "") for kind in _origins(one.annotation)}
-        not in ({"Callable"}, {"Executor"}, {"Callable", "Executor"})
+        and not {getattr(kind, "__name__", "") for kind in _origins(one.annotation)}
+        <= {"Callable", "Executor"}
     }
 
 
-def _reads_table(arguments: Mapping[str, Any]) -> bool:
+def _reads_table(arguments: Collection[str]) -> bool:
     """Whether a function is given its runs read, and so takes no options of reading."""
     return "table" in arguments or "runs" in arguments and "columns" not in arguments
 
@@ -172,19 +169,20 @@ def _is_mapping(hint: Any) -> bool:
 
 def _native(hint: Any) -> Any:
     """The hint that the parser reads by itself: a number, a text, a flag, one of some words."""
-    kinds = _union(hint)
-    plain = len(kinds) == 1 and kinds[0] in (bool, int, float, str)
-    words = len(kinds) == 1 and get_origin(kinds[0]) is Literal
-    return kinds[0] if plain or words else None
+    if len(kinds := _union(hint)) != 1:
+        return None
+    plain = kinds[0] in (bool, int, float, str) or get_origin(kinds[0]) is Literal
+    return kinds[0] if plain else None
 
 
 def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Parameter:
     """The parameter that the parser is given for an argument."""
     name, hint, default = one.name, one.annotation, one.default
     flag = "--" + name.rstrip("_").replace("_", "-")
-    required = default is one.empty
-    if _is_first(one):
-        complete = _law_names if name in ("law", "laws") else None
+    required, complete = default is one.empty, _law_names if name in ("law", "laws") else None
+    # A file or a law needs no option's name; laws may be left out beside runs that come first.
+    positional = name in _FIRST and one.kind is one.POSITIONAL_OR_KEYWORD
+    if positional and (name != "laws" or required):
         kind = Annotated[
             str if required else str | None,
             Parameter(
@@ -212,7 +210,7 @@ def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Paramete
         show_default=default is not False and None,
         group=group,
         negative=() if default is not True else None,
-        completer=_law_names if name in ("law", "laws") else None,
+        completer=complete,
     )
     native = _native(hint)
     if native is None or name in ("tasks", "laws"):
@@ -226,12 +224,6 @@ def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Paramete
         annotation=Annotated[native, shown],
         default=one.empty if required else default,
     )
-
-
-def _is_first(one: inspect.Parameter) -> bool:
-    """Whether an argument is a file or a law that needs no option's name."""
-    optional = one.name == "laws" and one.default is not one.empty  # beside runs that come first
-    return one.name in _FIRST and one.kind is one.POSITIONAL_OR_KEYWORD and not optional
 
 
 def _law_names(_: Any) -> list[str]:
@@ -249,8 +241,15 @@ def _call(
     }
     if "fill" in arguments:
         _read_curves(values)
-    if "laws" in values:
-        _read_as_fitted(values)
+    # Laws of fits in place of these, and the runs read as the first fit's were.
+    laws = values.get("laws", ())
+    for fit in [law for law in laws if isinstance(law, jl.FittedLaw)][:1]:
+        reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
+        values["laws"] = [getattr(law, "law", law) for law in laws]
+        values["runs"] = runs_of(fit, values["runs"], reading)
+        for note in values["runs"].notes:
+            if note.code == COLUMNS_TAKEN:
+                print(note.message, file=sys.stderr)
     takes = inspect.signature(function).parameters
     keywords = [name for name, one in takes.items() if one.kind is one.VAR_KEYWORD]
     if _reads_table(takes) and not keywords:
@@ -270,7 +269,7 @@ def _call(
 
 def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
     """An argument's value from its text or texts."""
-    hint = one.annotation
+    hint, origins = one.annotation, _origins(one.annotation)
     if not isinstance(text, str | list):  # the parser has read it
         return text
     if name in ("law", "laws") and _native(hint) is None:
@@ -289,21 +288,20 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
         return _values.saved(text)
     if name == "candidates":
         return read_table(text).frame
-    if name in _SAVED | _TABLES or name in _VERBATIM and float not in _origins(hint):
+    if name in _SAVED | _TABLES or name in _VERBATIM and float not in origins:
         return text
     if name == "subject_to":
         return [_values.constraint(item) for item in text]
-    if name == "run" and str not in _origins(hint):
+    if name == "run" and str not in origins:
         return _values.continual_run(text)
     if name == "at" and isinstance(text, list) and not _is_mapping(hint):
         return _values.points(text)
-    if isinstance(text, list) and {str, float} & _origins(hint) and "=" not in text[0]:
-        return _values.value(text[0])  # one value for all, or a name
     if isinstance(text, list):
+        if {str, float} & origins and "=" not in text[0]:
+            return _values.value(text[0])  # one value for all, or a name
         return _values.by_name(
             text, name, str if name in ("columns", "tied") else _values.value, bare=name == "over"
         )
-    origins = _origins(hint)
     if any(getattr(kind, "__name__", "") == "Schedule" for kind in origins):
         return text if str in origins else as_schedule(text)
     if str in origins and len(origins) == 1:
@@ -318,18 +316,6 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
             raise UsageError(f"{name} takes LOW:HIGH or a list, not '{text}'")
         return [*np.geomspace(low, high, 13)]
     return value if isinstance(value, list) or {int, float} & origins else [value]
-
-
-def _read_as_fitted(values: dict[str, Any]) -> None:
-    """Laws of fits in place of these, and the runs read as the first fit's were."""
-    laws = values["laws"]
-    for fit in [law for law in laws if isinstance(law, jl.FittedLaw)][:1]:
-        reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
-        values["laws"] = [getattr(law, "law", law) for law in laws]
-        values["runs"] = runs_of(fit, values["runs"], reading)
-        for note in values["runs"].notes:
-            if note.code == COLUMNS_TAKEN:
-                print(note.message, file=sys.stderr)
 
 
 def _read_curves(values: dict[str, Any]) -> None:
@@ -366,10 +352,10 @@ def _about(function: Callable[..., Any]) -> str:
     _, _, rest = text.partition("\n\n")
     lead = re.split(r"(?m)^(?:Args|Returns|Raises|Example|Attributes|Shell):\n", rest)[0]
     lead = re.sub(r"(?<=\S)\n(?=\w)", " ", lead)  # a paragraph is a line
-    shell = re.search(r"Shell:\n((?:    .*\n?)+)", text)
-    lines = [line.strip(" \\") for line in shell[1].splitlines()] if shell else []
-    example = " ".join(["Example:", *lines]) if shell else ""
-    return "\n\n".join(part for part in (_plain(lead.strip()), example) if part)
+    parts = [_plain(lead.strip())]
+    if shell := re.search(r"Shell:\n((?:    .*\n?)+)", text):
+        parts.append(" ".join(["Example:", *(s.strip(" \\") for s in shell[1].splitlines())]))
+    return "\n\n".join(filter(None, parts))
 
 
 def _plain(text: str) -> str:

@@ -168,8 +168,10 @@ def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
         jaxlaw demo --out demo.png
     """
     made = jl.simulate.demo(seed=seed)
-    columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
-    columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
+    columns = {
+        "N": "n_params", "D": "n_tokens", "r_d": "domain_ratio", "loss_d": "domain_loss",
+        "loss_g": "general_loss",
+    }  # fmt: skip
     runs = jl.read_runs(made.table, columns, {"N": 1, "D": 1}, name="simulated runs")
     fits, tables = {}, {}
     for side, truth in (("general", made.general), ("domain", made.domain)):
@@ -274,6 +276,8 @@ def report(
     out = out or Path("report.html")
     if isinstance(result, jl.uncertainty.Draws | jl.Bootstrap):
         result, intervals = result.fit, result
-    given = {"intervals": intervals, "plans": plans, "level": level, "title": title}
-    jl.report(result, out, runs=runs, **given, **reading)
+    jl.report(
+        result, out, runs=runs, intervals=intervals, plans=plans, level=level, title=title,
+        **reading,
+    )  # fmt: skip
     return Answer(kind="report", facts={"report": str(out)})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import re
@@ -12,6 +11,7 @@ import shutil
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,9 @@ def run(
     call: Callable[[], Any], given: Mapping[str, Any], writes: bool, *, out: Path | None,
     json: bool, quiet: bool, verbose: bool, law_file: Path | None,
 ) -> int:  # fmt: skip
-    """Run a command and show what it found; its exit code.
+    """Run a command, write or draw its result, and print it; its exit code.
+
+    The code is 1 where a note says that the result is not to be used.
 
     Args:
         call: the work.
@@ -41,36 +43,43 @@ def run(
         writes: whether the work writes ``out`` itself: a page, or a picture.
         out, json, quiet, verbose, law_file: what every command takes.
     """
+    # Refused before the work: a file that cannot be written, or that the command reads.
     if out is not None:
-        _check_written(out, {**given, "law_file": law_file})
+        if out.is_dir() or not out.parent.is_dir():
+            raise UsageError(f"cannot write {out}: give a file in a folder that exists")
+        if out.suffix.lower() not in _WRITTEN:
+            raise UsageError(
+                f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf or .svg",
+            )
+        for name, text in {**given, "law_file": law_file, "out": None}.items():
+            for file in map(str, text if isinstance(text, list) else [text]):
+                # FILE, NAME=FILE, FILE.py:LAW
+                for part in (file, file.rpartition("=")[2], file.rpartition(":")[0]):
+                    with contextlib.suppress(OSError):
+                        if os.path.samefile(part, out):
+                            raise UsageError(f"out: {out} is read by this command ({name})")
     if law_file is not None:
         run_file(law_file)
     with _told(verbose), _progress(quiet):
         result = call()
-    return show(result, None if writes else out, json, verbose, given)
-
-
-def show(
-    result: Any, out: Path | None, as_json: bool, verbose: bool, given: Mapping[str, Any]
-) -> int:
-    """Write a result, or draw it, and print it; 1 where a note says that it is not to be used."""
     if not hasattr(result, "summary"):  # a table
         result = Answer(kind="table", tables={"table": result})
-    if out is not None and out.suffix.lower() in PICTURES:
+    written = None if writes else out
+    if written is not None and written.suffix.lower() in PICTURES:
         figure = result.plot().figure
-        write_atomic(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
-    elif out is not None:
-        result.save(out)
-    if as_json:
-        print(json.dumps(plain(result.to_dict()), indent=2, allow_nan=False))
+        write_atomic(written, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
+    elif written is not None:
+        result.save(written)
+    if json:
+        print(dumps(plain(result.to_dict()), indent=2, allow_nan=False))
     else:
         width = shutil.get_terminal_size((80, 24)).columns
         step = _in_shell(result.next_step, given)
         for line in result.summary(verbose=verbose, next_step=step).splitlines():
             long = len(line) > width and not line.startswith("Next: ")  # which is to be pasted
             print(textwrap.fill(line, width, subsequent_indent="  ") if long else line)
-        if out is not None:
-            print(f"written: {out}")
+        if written is not None:
+            print(f"written: {written}")
     return int(any(note.severity == "error" for note in result.notes))
 
 
@@ -100,25 +109,6 @@ def _in_shell(step: str, given: Mapping[str, Any]) -> str:
             words += [f"--{name}", one if isinstance(one, str) else ",".join(one)]
     at = re.sub(r"'(\w+)': '?([^,']+)'?(?:, )?", r"\1=\2,", call[1]).strip(",")
     return f"{shlex.join(words)} --at {at} --out forecast.json{step[call.end() :]}"
-
-
-def _check_written(out: Path, given: Mapping[str, Any]) -> None:
-    """Refuse, before the work, a file that cannot be written, or that the command reads."""
-    if out.is_dir() or not out.parent.is_dir():
-        raise UsageError(f"cannot write {out}: give a file in a folder that exists")
-    if out.suffix.lower() not in _WRITTEN:
-        raise UsageError(
-            f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf or .svg",
-        )
-    for name, text in given.items():
-        if name == "out":
-            continue
-        for file in map(str, text if isinstance(text, list) else [text]):
-            # FILE, NAME=FILE, FILE.py:LAW
-            for part in (file, file.rpartition("=")[2], file.rpartition(":")[0]):
-                with contextlib.suppress(OSError):
-                    if os.path.samefile(part, out):
-                        raise UsageError(f"out: {out} is read by this command ({name})")
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,13 @@ def value(text: str) -> Any:
 
     A text that is none of these, such as ``70B`` or ``run``, stays as it is.
     """
+    items = [part for part in text.split(",") if part]
+    # A text that is ``run:number``; a range begins with a digit or nothing.
+    if any(re.fullmatch(r"[^\d.:+-].*:[\d.+-][^:]*", item) for item in items):
+        pairs = [item.rpartition(":") for item in items]
+        return {run: value(number) for run, _, number in pairs}
     if "," in text:
-        items = [part for part in text.split(",") if part]
-        if any(_by_run(item) for item in items):
-            pairs = [item.rpartition(":") for item in items]
-            return {run: value(number) for run, _, number in pairs}
         return [value(item) for item in items]
-    if _by_run(text):
-        run, _, number = text.rpartition(":")
-        return {run: value(number)}
     if ":" in text:
         return tuple(value(side) if side else None for side in text.split(":", 1))
     if text in ("true", "false"):
@@ -39,11 +38,6 @@ def value(text: str) -> Any:
         return int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
         return text
-
-
-def _by_run(text: str) -> bool:
-    """Whether a text is ``run:number``; a range begins with a digit or nothing."""
-    return bool(re.fullmatch(r"[^\d.:+-].*:[\d.+-][^:]*", text))
 
 
 def by_name(
@@ -91,12 +85,11 @@ def points(texts: list[str]) -> Any:
         runs[-1] |= given
     if any(set(run) != set(runs[0]) for run in runs):
         raise UsageError(f"at: every point needs {', '.join(runs[0])}")
-    grids = []
+    rows = []
     for run in runs:
-        lists = [np.array(one if isinstance(one, list) else [one], object) for one in run.values()]
-        meshes = np.meshgrid(*lists, indexing="ij")
-        grids.append(dict(zip(run, (mesh.ravel() for mesh in meshes), strict=True)))
-    return {name: np.concatenate([grid[name] for grid in grids]) for name in runs[0]}
+        lists = (one if isinstance(one, list | tuple) else [one] for one in run.values())
+        rows += [dict(zip(run, row, strict=True)) for row in product(*lists)]
+    return {name: np.array([row[name] for row in rows], object) for name in runs[0]}
 
 
 def saved(text: str) -> Any:
@@ -127,8 +120,9 @@ def constraint(text: str) -> Any:
     kinds = {"budget": plan.Budget, "corpus": plan.Corpus, "at_most": plan.AtMost}
     name, values, named = parse_spec(text)
     if name not in kinds:
-        listed = ", ".join(kinds)
-        raise UsageError(f"subject_to takes {listed}, not '{name}'.{nearest(name, kinds)}")
+        raise UsageError(
+            f"subject_to takes {', '.join(kinds)}, not '{name}'.{nearest(name, kinds)}"
+        )
     first = dataclasses.fields(kinds[name])[0].name
     given = ({first: ":".join(values)} if values else {}) | named
     read = {"fit": saved, "rest": lambda text: tuple(text.split("+"))}

@@ -94,7 +94,7 @@ def inflection_ratio(
     if count := int((shares <= 0).sum()):  # there the law has no data term
         facts["left_out"] = count
     r, slope, clear = trends["r"], trends["slope"], _CLEAR * trends["error"]
-    rising, bracket = r[slope > clear], (np.nan, np.nan)
+    rising = r[slope > clear]
     falling = r[(slope < -clear) & (r > rising.max())] if len(rising) else rising
     if len(falling):
         bracket = float(rising.max()), float(falling.min())
@@ -129,14 +129,16 @@ def inflection_ratio(
         crossings, several = _crossings(fits, at, split, shares[used > 0])
         below, above = ({name: float(v[k]) for name, v in fits.params.items()} for k in (0, 1))
         facts |= {"below": below, "above": above}
-        ratio, missing = float(crossings[0]), float(np.isnan(crossings[1:]).mean())
+        ratio, resampled = float(crossings[0]), crossings[1:]
+        missing = np.isnan(resampled).mean()
         doubts = []
         if np.isnan(ratio):
             doubts.append("the two fits do not meet near the split")
-        elif several or missing > 0.1:
-            more = "the two fits meet more than once"
-            doubts.append(more if several else f"{missing:.0%} of the resampled fits do not meet")
-        if np.isfinite(ratio) and not bracket[0] <= ratio <= bracket[1]:
+        elif several:
+            doubts.append("the two fits meet more than once")
+        elif missing > 0.1:
+            doubts.append(f"{missing:.0%} of the resampled fits do not meet")
+        if ratio < bracket[0] or ratio > bracket[1]:
             doubts.append("the fits meet outside the shares between which the trend turns")
         if below["B"] >= 0 or above["B"] <= 0:
             doubts.append(
@@ -145,14 +147,13 @@ def inflection_ratio(
             )
         quantities["split"] = Quantity(split, SHARE)
         if np.isfinite(ratio):
-            met, interval = crossings[1:][np.isfinite(crossings[1:])], (np.nan, np.nan)
+            met, low, high = resampled[np.isfinite(resampled)], np.nan, np.nan
             notes += few_resamples_notes(len(met), level)
             if len(met) > 1:
-                low, high = percentile_interval(met, level)
-                interval = float(low), float(high)
+                low, high = map(float, percentile_interval(met, level))
                 if not low <= ratio <= high:
                     doubts.append("the resampled fits meet to one side of the ratio")
-            quantities["ratio"] = Quantity(ratio, SHARE, 1.0, *interval, crossings[1:])
+            quantities["ratio"] = Quantity(ratio, SHARE, 1.0, low, high, resampled)
             sentence += "; the fits below and above {split} meet at {ratio}"
         notes += [Note("crossing-unclear", "warning", f"{one}: {_BRACKET}") for one in doubts]
     else:
@@ -161,14 +162,10 @@ def inflection_ratio(
             if len(rising)
             else f"falls with D at every share down to {written(r.min(), SHARE)}"
         )
-    units = {spec.name: seen.scale[spec.name] * spec.unit for spec in law.inputs}
     return Answer(
         kind="inflection ratio", sentence=sentence, quantities=quantities,
         tables={"trends": trends}, facts=facts, level=level, notes=tuple(notes),
-        units={
-            "N": ("parameters", units["N"]), "D": ("tokens", units["D"]), "r": (SHARE, units["r"]),
-            "slope": ("", 1.0), "error": ("", 1.0),
-        },
+        units={"r": (SHARE, 1.0), "slope": ("", 1.0), "error": ("", 1.0)},
     )  # fmt: skip
 
 
@@ -189,7 +186,7 @@ def _trends(seen: Observations, used: np.ndarray) -> pd.DataFrame:
             )
         slope = (weight * x) @ y / square
         error = np.sqrt((weight @ (y - slope * x) ** 2) / spare / square)
-        records.append((float(r), float(slope), float(error)))
+        records.append((r, slope, error))
     return pd.DataFrame(records, columns=["r", "slope", "error"])
 
 

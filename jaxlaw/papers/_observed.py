@@ -67,14 +67,14 @@ def loss_envelope(
         ['C', 'loss', 'N']
     """
     by = run or "N"
-    texts = [by] if run else []
     optional = ["C", *(name for name in ("N", "D") if name != by)]
     needed = {by: ", which distinguishes runs", "loss": ""}
-    read = read_columns(table, needed, optional, columns or {}, texts=texts, name="table")
+    read = read_columns(
+        table, needed, optional, columns or {}, texts=[run] if run else [], name="table"
+    )
     table = read.table
     if "C" not in table:
-        missing = [name for name in ("N", "D") if name not in table]
-        if missing:
+        if missing := [name for name in ("N", "D") if name not in table]:
             raise DataError(f"{read.source} has neither {' and '.join(missing)} nor C, FLOPs")
         table = table.assign(C=6.0 * table["N"] * table["D"])
     table = table[np.isfinite(table[["C", "loss"]].to_numpy(float)).all(axis=1) & (table["C"] > 0)]

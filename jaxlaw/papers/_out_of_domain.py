@@ -96,11 +96,9 @@ def out_of_domain(
     rows = np.concatenate(factors)
     scaled = (rows * np.sqrt(each)[member, None] for each in counts)
     weights = np.array([nnls(each[:, :2], each[:, 2])[0] for each in scaled])
+    pt, cpt = weights.T
     with np.errstate(invalid="ignore"):  # both may be 0
-        values = {
-            "weight_pt": weights[:, 0], "weight_cpt": weights[:, 1],
-            "balance": weights[:, 0] / weights.sum(axis=1),
-        }  # fmt: skip
+        values = {"weight_pt": pt, "weight_cpt": cpt, "balance": pt / (pt + cpt)}
     square = np.mean((target - both @ weights[0]) ** 2)
     r2, rmse = float(1 - square / np.var(target)), float(np.sqrt(square))
     bounds, none = intervals(values, level), (np.nan, np.nan)

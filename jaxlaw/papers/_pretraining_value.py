@@ -16,7 +16,7 @@ from jaxlaw import laws
 from jaxlaw._answer import Answer
 from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, Quantity, checked_number
-from jaxlaw._typed import Between, ConfidenceLevel, ResampleCount, Seed, checked
+from jaxlaw._typed import Between, ConfidenceLevel, NotNegative, ResampleCount, Seed, checked
 from jaxlaw.data import read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FitOptions, fit, fit_many
@@ -55,7 +55,7 @@ def pretraining_value(
     *,
     at: float | None = None,
     target: float | None = None,
-    baseline: float | None = None,
+    baseline: NotNegative | None = None,
     columns: Mapping[str, str] | None = None,
     noise: Annotated[float, Between(0, 1)] = 0.01,
     n_resamples: ResampleCount = 400,
@@ -114,9 +114,8 @@ def pretraining_value(
     Shell:
         jaxlaw plan pretraining-value checkpoints.csv --target 25 --baseline 12 --at 1e12
     """
-    for name, value in {"target": target, "baseline": baseline}.items():
-        if value is not None:
-            checked_number(name, value, "positive" if name == "target" else "nonnegative")
+    if target is not None:
+        checked_number("target", target)
     check_resamples(n_resamples)
     needed = dict.fromkeys(("Dp", "score"), ", of the finetuned checkpoints")
     runs = read_columns(checkpoints, needed, ("cross_entropy",), columns or {}, name="checkpoints")
@@ -139,7 +138,7 @@ def pretraining_value(
         )
     best, order = float(scores.max()), _order(np.log(Dp), scores / scores.max(), noise)
     values: dict[str, np.ndarray] = {}
-    band, facts, notes, broken = {}, {}, [], math.nan
+    band, facts, notes, broken = {}, {}, [], None
     if not order.falls:
         # 1. What the law of the first few says of the others. It is fitted as often as there will
         # be resamples, so that both are one program.
@@ -213,17 +212,16 @@ def pretraining_value(
     quantities = {
         name: Quantity(
             first[name], "tokens" if name == "tokens_to_target" else "", 1.0,
-            *map(float, bounds.get(name, none)), column[1:],
+            *bounds.get(name, none), column[1:],
         )
         for name, column in values.items()
     }  # fmt: skip
-    quantities |= {
-        "best": Quantity(best), "at": Quantity(at, "tokens"),
-        "scatter": Quantity(order.scatter, SHARE),
+    others = {
+        "best": (best, ""), "at": (at, "tokens"), "scatter": (order.scatter, SHARE),
+        "broken_at": (broken, "tokens"), "target": (target, ""), "baseline": (baseline, ""),
     }  # fmt: skip
-    given = {"broken_at": (broken, "tokens"), "target": (target, ""), "baseline": (baseline, "")}
-    for name, (value, unit) in given.items():
-        if value is not None and not math.isnan(value):
+    for name, (value, unit) in others.items():
+        if value is not None:
             quantities[name] = Quantity(float(value), unit)
     score = "score {predicted} at {at}, {best} so far" if values else "best score so far {best}"
     return Answer(
@@ -290,8 +288,8 @@ def _scores(params: Mapping[str, Any], Dp: Any) -> np.ndarray:
 
 
 def _advice(
-    table: pd.DataFrame, order: _Order, found: Mapping[str, float], broken: float, at: float,
-    target: float | None, baseline: float | None,
+    table: pd.DataFrame, order: _Order, found: Mapping[str, float], broken: float | None,
+    at: float, target: float | None, baseline: float | None,
 ) -> tuple[str, list[str]]:  # fmt: skip
     """The advice, and why; ``found`` is what the law says, if there is one."""
     reasons, scores = [], table["score"].to_numpy()
@@ -318,7 +316,7 @@ def _advice(
             "the corpus is not needed, and with enough finetuning data none is"
             + ("; baseline= would show it" if baseline is None else "")
         )
-    elif not math.isnan(broken):
+    elif broken is not None:
         reasons.append(
             f"the law breaks at Dp = {broken:.3g}: the score falls short of what the law of "
             f"the first {FIRST} checkpoints predicts"
@@ -328,7 +326,7 @@ def _advice(
         reasons.append(f"the law holds, and predicts a gain of {gain:.4g} up to Dp = {at:.3g}")
     if target is not None and scores.max() >= target:
         return REACHED, [f"the score of {scores.max():.4g} is at the target, {target:g}", *reasons]
-    if order.falls or not math.isnan(broken):
+    if order.falls or broken is not None:
         return MISALIGNED, reasons
     if alone and (order.flat or found["predicted"] <= baseline + slack):
         return ALONE, reasons

@@ -63,7 +63,7 @@ def observed_against_predicted(fit: FittedLaw, runs: Any, ax: Axes | None = None
         'observed loss (nats)'
     """
     ax = ax or new_axes()
-    inputs, target, _ = _seen(fit, runs)
+    inputs, target, _ = seen_by(fit, runs)
     predicted = fit.predict(**fit.law.labelled(inputs))
     dots(ax, predicted, target, color=BLUE)
     both = [min(predicted.min(), target.min()), max(predicted.max(), target.max())]
@@ -81,7 +81,7 @@ def observed_against_predicted(fit: FittedLaw, runs: Any, ax: Axes | None = None
     return tidy(ax)
 
 
-def _seen(
+def seen_by(
     fit: FittedLaw, runs: Any, held_out: Any = None
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Runs in the units of a fit: inputs name → (n,), target (n,), held out (n,)."""
@@ -142,10 +142,10 @@ def loss_over_input(
         >>> plots.loss_over_input(fit, runs, "D").get_ylabel()
         'loss (nats)'
     """
-    law, names = fit.law, fit.law.input_names
+    law, names, at = fit.law, fit.law.input_names, at or {}
     specs = {spec.name: spec for spec in law.inputs}
     single = {name: fit.units[name] * specs[name].unit for name in names}  # raw units in 1
-    for name in (along, by, *(at or {})):
+    for name in (along, by, *at):
         if name is not None and name not in names:
             raise UsageError(
                 f"law {law.name} has no input '{name}'; it takes {', '.join(names)}."
@@ -153,9 +153,9 @@ def loss_over_input(
             )
     along = along or next((name for name in ("D", "N", "C") if name in names), names[0])
     shares = law.shares if along in law.shares else ()
-    taken = {along, by, *(at or {})}
+    taken = {along, by, *at}
     tuned = () if taken & set(law.best_settings) else tuple(law.best_settings)
-    inputs, target, out = _seen(fit, runs, held_out)
+    inputs, target, out = seen_by(fit, runs, held_out)
     if by is None:
         varying = inputs if len(target) else fit.ranges
         others = [name for name in names if name not in {*taken, *shares, *tuned}]
@@ -166,7 +166,7 @@ def loss_over_input(
         best = np.sort(badness.groupby(cells).idxmin().to_numpy(int))
         inputs = {name: values[best] for name, values in inputs.items()}
         target, out = target[best], out[best]
-    fixed = _fixed_inputs(fit, inputs, {along, by, *tuned}, at or {})
+    fixed = _fixed_inputs(fit, inputs, {along, by, *tuned}, at)
     # Of two shares the other one is what is left: no run has it where it is fixed.
     held = [name for name in fixed if not (len(shares) == 2 and name in shares)]
     near = [np.isclose(inputs[name], fixed[name]) for name in held]
@@ -175,8 +175,14 @@ def loss_over_input(
     values, ramp = [None], [to_rgba(BLUE)]
     known = np.array([np.nan])
     if by:
-        scale = np.log if specs[by].domain == "positive" else np.asarray
-        values = _values_of_curves(specs[by], inputs[by][here], fit.ranges[by])
+        # Evenly on the scale the law sees them on, and among the runs' where there are any.
+        positive, values = specs[by].domain == "positive", np.unique(inputs[by][here])
+        scale, between = (np.log, np.geomspace) if positive else (np.asarray, np.linspace)
+        wanted = between(*(values[[0, -1]] if values.size else fit.ranges[by]), _CURVES)
+        if values.size:
+            apart = np.abs(scale(values)[:, None] - scale(wanted))
+            wanted = values[np.unique(apart.argmin(axis=0))]
+        values = list(wanted)
         known, ramp = scale(np.array(values, float)), shades(len(values))
     shown = np.append(inputs[along][here], fit.ranges[along])
     x, logarithmic = _abscissae(specs[along], shown)
@@ -238,19 +244,6 @@ def _fixed_inputs(
         total = sum(fixed[name] for name in shares)
         fixed |= {name: fixed[name] * left / total for name in shares if total > 0}
     return fixed
-
-
-def _values_of_curves(
-    spec: Input, values: np.ndarray, ends: tuple[float, float]
-) -> list[float | None]:
-    """Evenly on the scale the law sees them on, and among the runs' where there are any."""
-    positive = spec.domain == "positive"
-    between = np.geomspace if positive else np.linspace
-    if not values.size:
-        return list(between(*ends, _CURVES))
-    scale, values = np.log if positive else np.asarray, np.unique(values)
-    wanted = scale(between(values[0], values[-1], _CURVES))
-    return list(values[np.unique(np.abs(scale(values)[:, None] - wanted).argmin(axis=0))])
 
 
 def _whole_mixture(
@@ -330,8 +323,8 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
         at, losses = np.asarray(observed["step"]), np.asarray(observed["loss"])
         dots(ax, at, losses, color=INK, s=7, label="observed")
         end_labels.append((losses[np.nanargmax(at)], "observed", INK))
-    ax.plot(step, base, color=INK, linewidth=0.9, linestyle="--", label="base")
-    end_labels.append((base.iloc[-1], "base", INK))
+    dashed = {"linestyle": "--", "label": "base"}
+    end_labels.append(curve(ax, prediction, "step", "base", INK, "base", 0.9, **dashed))
     # The loss is base + annealing + shift: two bands, stacked on the base, end at the prediction.
     for low, high, color, name in (
         (base, unshifted, GREEN, "annealing"),

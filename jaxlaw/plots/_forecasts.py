@@ -23,9 +23,10 @@ from jaxlaw._axes import (
     write,
 )
 from jaxlaw._typed import checked
-from jaxlaw.fitting import predict_each, runs_for
+from jaxlaw.fitting import predict_each
 from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.laws import growing_inputs, without_misfit
+from jaxlaw.plots._fits import seen_by
 
 _FINE = 120  # points of a curve
 _NUMBERED = 3  # points that have their numbers beside them
@@ -122,12 +123,11 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
         answer(ax, at, row.estimate, text, color=BLUE, s=20, zorder=6, ha="right", va="top",
                xytext=(-8, -8))  # fmt: skip
     if later is not None:
-        rows = runs_for(fit, later).observations(fit.law, free=())
-        own = {name: values / fit.units[name] for name, values in rows.inputs.items()}
+        own, losses, _ = seen_by(fit, later)
         at = _sizes(forecast, names, own)
         known = forecast.observed[forecast.target].to_numpy(float)
-        new = ~np.isclose(rows.target[:, None], known, rtol=1e-12).any(axis=1)
-        at, losses = at[new], rows.target[new]
+        new = ~np.isclose(losses[:, None], known, rtol=1e-12).any(axis=1)
+        at, losses = at[new], losses[new]
         ax.scatter(at, losses, s=22, facecolors="white", edgecolors=INK, zorder=5)
         if new.any():
             height = losses[at <= 1.2 * at.min()].max()  # budgets are rounded

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import plots
-from jaxlaw._arrays import LEVEL, check_level
+from jaxlaw._arrays import LEVEL
 from jaxlaw._json import write_atomic
 from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, checked
@@ -59,7 +59,7 @@ def report(
     *,
     runs: Any = None,
     intervals: Any = None,
-    plans: Sequence[Any] = (),
+    plans: Sequence[Result] = (),
     level: ConfidenceLevel | None = None,
     title: str | None = None,
     **reading: Unpack[ReadingOptions],
@@ -98,14 +98,11 @@ def report(
         >>> page.startswith("<!DOCTYPE html>")
         True
     """
-    for plan in plans:
-        if not isinstance(plan, Result):
-            raise UsageError(f"a plan is an answer of jaxlaw.planning, not {type(plan).__name__}")
     # Of those with intervals, which can be stated at another level of forecasts and profiles alone.
     levels = sorted({
         one.level
         for one in plans
-        if not (isinstance(one, Forecast) or _is_profile(one))
+        if not isinstance(one, Forecast) and one.kind_name != "profile"
         and (
             getattr(one, "interval", None)
             or any(str(name).endswith("_low") for table in one.tables.values() for name in table)
@@ -113,7 +110,6 @@ def report(
     })  # fmt: skip
     if level is None:
         level = (levels or [getattr(result, "level", LEVEL)])[0]
-    check_level(level)
     if others := [other for other in levels if other != level]:
         raise UsageError(
             f"the page has intervals of {level:.0%}, a plan of {others[0]:.0%}: make all plans "
@@ -145,8 +141,8 @@ def report(
     answers: list[Section] = []
     for k, plan in enumerate(plans):
         before = [one.kind_name for one in plans[:k]].count(plan.kind_name)
-        title = plan.kind_name.capitalize() + f" {before + 1}" * (before > 0)
-        answers.append(Section(title, [*_picture(plan), *_shown(plan)]))
+        name = plan.kind_name.capitalize() + f" {before + 1}" * (before > 0)
+        answers.append(Section(name, [*_picture(plan), *_shown(plan)]))
     known = [note_list(notes) if notes else element("p", "No warnings.")]
     # A study's ranking and a forecast's points are what was asked for.
     at = 0 if isinstance(result, FittedLaw) else 1
@@ -169,13 +165,9 @@ def report(
     return text
 
 
-def _is_profile(result: Any) -> bool:
-    return getattr(result, "kind", "") == "profile"
-
-
 def _restated(result: Any, level: float) -> Any:
     """A result with its intervals at another level, where it can be stated there."""
-    if _is_profile(result):
+    if result.kind_name == "profile":
         low, high = profile_interval(result, level)
         own = dataclasses.replace(result.quantities[result.quantity], low=low, high=high)
         quantities = {**result.quantities, result.quantity: own}
@@ -296,11 +288,20 @@ def _fit(
     ]  # fmt: skip
     data = table(("input", "what it is", "column", "one is worth", "lowest", "highest"), ranges,
                  "Fitted ranges, in the units of the runs")  # fmt: skip
+    ends = list(COLUMNS[1:])
+    known = {} if frame is None else {row["parameter"]: row[ends] for _, row in frame.iterrows()}
+    rows = [
+        (spec.name, f"{fit.params[spec.name]:.6g}", *known.get(spec.name, [np.nan] * 3),
+         "" if spec.unit == "1" else spec.unit, "fixed" if spec.name in fit.fixed else spec.doc)
+        for spec in law.parameters
+    ]  # fmt: skip
+    head = ("parameter", "estimate", "standard error", f"{level:.0%} from", "to", "unit", "")
+    parameters = table(head, rows, "Parameters, in the law's own units", words=(6,))
     # The text of a fit ends with what its intervals are.
     evidence = "\n".join([*fit.details(), *"\n".join(fit.lines()).split("\n\n")[2:]])
     return notes, [
         *([Section("Fit", main)] if main else []),
-        Section("Parameters", [_parameters(fit, frame, level), element("p", origin)]),
+        Section("Parameters", [parameters, element("p", origin)]),
         Section("Try it", explorer(intervals if has_draws(intervals) else fit, level)),
         Section("Law", [formula, pairs(items, "The law and its constraints")]),
         Section("Evidence", [
@@ -309,18 +310,6 @@ def _fit(
         ]),
         Section("Data", [folded("The ranges that were fitted", data)]),
     ]  # fmt: skip
-
-
-def _parameters(fit: FittedLaw, frame: pd.DataFrame | None, level: float) -> Html:
-    ends = list(COLUMNS[1:])
-    known = {} if frame is None else {row["parameter"]: row[ends] for _, row in frame.iterrows()}
-    rows = [
-        (spec.name, f"{fit.params[spec.name]:.6g}", *known.get(spec.name, [np.nan] * 3),
-         "" if spec.unit == "1" else spec.unit, "fixed" if spec.name in fit.fixed else spec.doc)
-        for spec in fit.law.parameters
-    ]  # fmt: skip
-    head = ("parameter", "estimate", "standard error", f"{level:.0%} from", "to", "unit", "")
-    return table(head, rows, "Parameters, in the law's own units", words=(6,))
 
 
 def _fit_figures(
@@ -341,16 +330,16 @@ def _fit_figures(
             for along in inputs
         ]
     if runs is not None:
-        figures.append(
+        figures += [
             _figure(
                 lambda ax: plots.observed_against_predicted(fit, runs, ax),
                 f"Observed over predicted {target} of {fit.n_observations} runs, with the line "
                 f"where both are equal, R² {fit.r2:.4f}; below, the residuals in percent.",
                 f"Observed against predicted {target}, and residuals",
             )
-        )
+        ]
     if intervals is not None and np.isfinite(intervals["low"]).any():
-        figures.append(
+        figures += [
             _figure(
                 lambda ax: plots.parameter_intervals(intervals, ax),
                 "Intervals of the parameters relative to their estimates; the numbers are in "
@@ -358,7 +347,7 @@ def _fit_figures(
                 "Uncertainty of each parameter",
                 len(intervals),
             )
-        )
+        ]
     return [element("div", figure, class_="main") for figure in figures[:1]], figures[1:]
 
 
@@ -371,15 +360,12 @@ def _forecast(forecast: Forecast) -> list[Section]:
         forecast, forecast.shown()["table"], f"{forecast.target.capitalize()} of a new run"
     )
     made = f"{forecast.lines()[0]}; fingerprint {forecast.fingerprint[:12]}…; shares of variance."
-    backtest = forecast.backtest
-    sections = [
+    known = [] if forecast.backtest is None else [forecast.backtest]
+    return [
         Section("Forecast", [*_picture(forecast), shown, element("p", made)]),
         Section("Try it", explorer(forecast, forecast.level)),
+        *(Section("Back-test", [*_shown(one), *_picture(one)]) for one in known),
     ]
-    if backtest is not None:
-        parts = [*_shown(backtest), *_picture(backtest)]
-        sections.append(Section("Back-test", parts))
-    return sections
 
 
 # A study

@@ -173,13 +173,12 @@ def _shift_alone() -> Inputs:
     return {"S1_cpt": area[np.unique(area.round(12), return_index=True)[1]]}
 
 
-def _replay(own: str) -> Inputs:
-    """Replay ratios r_pt of 0 to 0.8; r is r_pt (``own="pt"``) or r_cpt = 1 − r_pt."""
-    runs = _together(_repeat(_base_alone(), "r", (1.0,)), _repeat(_continual(), "r", _SHARES))
-    return runs if own == "pt" else _turned(runs)
+def _replay() -> Inputs:
+    """Replay ratios r_pt of 0 to 0.8."""
+    return _together(_repeat(_base_alone(), "r", (1.0,)), _repeat(_continual(), "r", _SHARES))
 
 
-def _unknown_base(own: str | None) -> Inputs:
+def _unknown_base(points: int = 100) -> Inputs:
     """Two continual curves of one base, of which nothing else is known: seen at many more steps.
 
     They warm up from a rate of 0, the last of the base (Wang 2025, App. G). At 20 steps a curve,
@@ -188,13 +187,13 @@ def _unknown_base(own: str | None) -> Inputs:
     rewarmed = _CPT_STEPS - 500
     shapes = wsd(_PEAK, rewarmed), constant(_PEAK / 2, rewarmed)
     runs = (warmup(shape, 500) for shape in shapes)
-    at = np.unique(np.geomspace(10, _CPT_STEPS, 100 if own is None else 60).astype(int))
+    at = np.unique(np.geomspace(10, _CPT_STEPS, points).astype(int))
     both = _together(*(areas_along(run, at, area_options(), alone="cpt") for run in runs))
-    inputs = {name: both[name] for name in ("S1_cpt", "S2_cpt")}
-    if own is None:
-        return inputs
-    inputs = _repeat(inputs, "r", _SHARES)
-    return inputs if own == "pt" else _turned(inputs)
+    return {name: both[name] for name in ("S1_cpt", "S2_cpt")}
+
+
+def _unknown_base_replay() -> Inputs:
+    return _repeat(_unknown_base(60), "r", _SHARES)
 
 
 def _turned(inputs: Inputs) -> Inputs:
@@ -211,37 +210,37 @@ def _repeat(inputs: Inputs, name: str, values: tuple[float, ...]) -> Inputs:
 # ---------------------------------------------------------------- the tables
 
 _OF_ISIK = TRUTHS["downstream-ce"]
-_CROSS = ("-k1", "-k2", "", "-k4")
 
 #: Experiment → its design.
-DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
-    {
-        **_TABLES,
-        "dcpt-general": lambda: _turned(_TABLES["dcpt"]()),
-        **{f"dcpt-cross{k}": partial(several_domains, f"dcpt-cross{k}") for k in _CROSS},
-        # The losses that downstream-ce has there.
-        "downstream-bleu-ce": lambda: {
-            "cross_entropy": _OF_ISIK["E"]
-            + _OF_ISIK["A"] / _TABLES["downstream-ce"]()["Dp"] ** _OF_ISIK["alpha"]
-        },
-        "annealing": _annealing_design,
-        "multi-power": _stages,
-        **{f"cpt-curve{form}": _both_phases for form in ("", "-exp", "-power")},
-        "cpt-curve-n": lambda: _repeat(_both_phases(), "N", _SIZES),
-        # Continual curves at two batch sizes, areas counted in tokens of the first.
-        "cpt-curve-batch": lambda: _together(
-            _repeat(_both_phases(), "b", (0.0,)), _repeat(_continual(), "b", (1.0,))
-        ),
-        "shift": _shift_alone,
-        "shift-exp": _shift_alone,
-        **{f"cpt-curve-replay-{own}": partial(_replay, own) for own in ("pt", "cpt")},
-        "cpt-curve-unknown-base": partial(_unknown_base, None),
-        **{
-            f"cpt-curve-replay-{own}-unknown-base": partial(_unknown_base, own)
-            for own in ("pt", "cpt")
-        },
-    }
-)
+DESIGNS: Mapping[str, Callable[[], Inputs]] = {
+    **_TABLES,
+    "dcpt-general": lambda: _turned(_TABLES["dcpt"]()),
+    **{
+        f"dcpt-cross{k}": partial(several_domains, f"dcpt-cross{k}")
+        for k in ("-k1", "-k2", "", "-k4")
+    },
+    # The losses that downstream-ce has there.
+    "downstream-bleu-ce": lambda: {
+        "cross_entropy": _OF_ISIK["E"]
+        + _OF_ISIK["A"] / _TABLES["downstream-ce"]()["Dp"] ** _OF_ISIK["alpha"]
+    },
+    "annealing": _annealing_design,
+    "multi-power": _stages,
+    **{f"cpt-curve{form}": _both_phases for form in ("", "-exp", "-power")},
+    "cpt-curve-n": lambda: _repeat(_both_phases(), "N", _SIZES),
+    # Continual curves at two batch sizes, areas counted in tokens of the first.
+    "cpt-curve-batch": lambda: _together(
+        _repeat(_both_phases(), "b", (0.0,)), _repeat(_continual(), "b", (1.0,))
+    ),
+    "shift": _shift_alone,
+    "shift-exp": _shift_alone,
+    # r is r_pt, or r_cpt = 1 − r_pt.
+    "cpt-curve-replay-pt": _replay,
+    "cpt-curve-replay-cpt": lambda: _turned(_replay()),
+    "cpt-curve-unknown-base": _unknown_base,
+    "cpt-curve-replay-pt-unknown-base": _unknown_base_replay,
+    "cpt-curve-replay-cpt-unknown-base": lambda: _turned(_unknown_base_replay()),
+}
 
 #: Experiments that are not named after their law.
 OTHER_LAW = {"dcpt-general": "dcpt", "from-scratch": "chinchilla"}

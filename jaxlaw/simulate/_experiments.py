@@ -120,20 +120,21 @@ def simulate_runs(
         ("parameter", law.parameter_names, params),
         ("input", law.input_names, inputs),
     ):
-        for name in [name for name in given if name not in wanted]:
-            raise UsageError(f"law {law.name} has no {kind} '{name}'.{nearest(name, wanted)}")
+        for name in given:
+            if name not in wanted:
+                raise UsageError(f"law {law.name} has no {kind} '{name}'.{nearest(name, wanted)}")
         if missing := [name for name in wanted if name not in given]:
             raise UsageError(f"law {law.name} also needs the {kind}s {', '.join(missing)}")
     columns = np.broadcast_arrays(*(numbers_of(name, inputs[name]) for name in law.input_names))
-    table = pd.DataFrame(
-        {name: column.ravel() for name, column in zip(law.input_names, columns, strict=True)}
-    )
-    inputs = {name: table[name].to_numpy() for name in table}
+    columns = (column.ravel() for column in columns)
+    inputs = dict(zip(law.input_names, columns, strict=True))
+    table = pd.DataFrame(inputs)
 
     def not_whole(wrong: np.ndarray, sums: np.ndarray, remedy: str) -> UsageError:
         row = int(np.argmax(wrong))
-        message = f"row {row}: mixture ratios add up to {sums[row]:.6g}, not to 1; {remedy}"
-        return UsageError(message)
+        return UsageError(
+            f"row {row}: mixture ratios add up to {sums[row]:.6g}, not to 1; {remedy}"
+        )
 
     law.whole_mixtures(inputs, not_whole)
     with in_float64():  # in float32 the rounding alone would be noise of 1e-7
@@ -233,12 +234,11 @@ def continual_curves(noise: LogNoise = 0.002, seed: Seed = 0, every: int = 500) 
             run = f"{name} replay {replay:g}" if first else name
             parts.append(areas.assign(run=run, schedule=line, step=step, replay=replay))
     log = pd.concat(parts, ignore_index=True)
-    shown, truths = log[["run", "schedule", "step", "replay"]], []
+    shown = log[["run", "schedule", "step", "replay"]]
     shares = {"pt": log["replay"], "cpt": 1 - log["replay"]}
     for k, (corpus, r) in enumerate(shares.items()):
         name = f"cpt-curve-replay-{corpus}"
         inputs = {area: log[area] for area in ("S1_pt", "S1_cpt", "S2_pt", "S2_cpt")} | {"r": r}
         made = simulate_runs(name, TRUTHS[name], inputs, noise, seed + k)
         shown = shown.assign(**{f"loss_{corpus}": made["loss"]})
-        truths.append(TRUTHS[name])
-    return ContinualCurves(shown, *truths)
+    return ContinualCurves(shown, *(TRUTHS[f"cpt-curve-replay-{corpus}"] for corpus in shares))

@@ -115,7 +115,8 @@ def test_a_plan_is_shown_with_its_interval(draws, whole):
 @pytest.mark.full
 def test_a_profile_is_drawn_with_its_interval(chinchilla_fit):
     found = a_profile(chinchilla_fit)
-    seen = Seen(jl.report(chinchilla_fit, plans=[found]))
+    seen = Seen(jl.report(chinchilla_fit, plans=[found], title="Our alpha"))
+    assert "Our alpha" in seen.text
     low, high = uncertainty.profile_interval(found, 0.9)  # restated from its points
     assert f"{low:.4g} to {high:.4g}" in seen.text
 
