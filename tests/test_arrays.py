@@ -134,7 +134,7 @@ def test_missing_inputs_of_points_are_refused(value):
     for call in calls:
         with pytest.raises(jl.DataError, match="input N must be finite and positive: 1 of 2"):
             call()
-    with pytest.raises(jl.UsageError, match=r"computes\S* is "):
+    with pytest.raises(jl.UsageError, match=r"computes?\S* is "):
         jl.planning.frontier(FIT, value)
 
 
@@ -154,7 +154,7 @@ def test_what_is_no_number_is_refused(value):
         FIT.predict(N=value, D=1e10)
     with pytest.raises(jl.UsageError, match=r"U('\])? (is|must be) "):
         jl.planning.allocation(REPEATED, 1e21, at={"U": value})
-    with pytest.raises(jl.UsageError, match="computes"):
+    with pytest.raises(jl.UsageError, match="comput"):
         jl.planning.frontier(FIT, value)
     column = value if np.ndim(value) else [value]
     with pytest.raises(jl.JaxlawError, match=r"not a number|no column of numbers"):
