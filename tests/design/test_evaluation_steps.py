@@ -168,7 +168,7 @@ def test_the_evaluations_of_a_run_come_together(chinchilla_fit):
 
 
 def test_other_runs_than_the_fits_are_refused(chinchilla_fit):
-    with pytest.raises(jl.UsageError, match="pass the runs it was made from"):
+    with pytest.raises(jl.UsageError, match="pass the runs it was fitted to"):
         next_runs(chinchilla_fit, TABLE[:100], CANDIDATES, predict=FAR, n=1)
 
 

@@ -247,7 +247,7 @@ def test_notes_say_what_the_resamples_were_short_of(chinchilla_fit):
 
 
 def test_other_runs_than_the_fits_are_refused(chinchilla_fit):
-    with pytest.raises(jl.UsageError, match="pass the runs it was made from"):
+    with pytest.raises(jl.UsageError, match="pass the runs it was fitted to"):
         jl.bootstrap(chinchilla_fit, TABLE.iloc[:200])
 
 
