@@ -722,6 +722,8 @@ def _declared(
 
 
 def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
+    if corpus not in ("general", "domain"):
+        raise UsageError(f"corpus is 'general' or 'domain', not {corpus!r}")
     sided = [name for pair in SIDES.values() for name in pair]
     if not {*sided} & {*columns}:
         raise UsageError(

@@ -216,7 +216,7 @@ def test_a_fit_names_the_users_own_column_and_line():
     marked = plain.assign(Tokenizer=np.where(plain.index < 20, "old", "new"))
     marked = marked.iloc[shuffled(42, 6)]
     notes = {n.code: n.message for n in jl.fit("chinchilla", marked, columns=columns).notes}
-    assert "column Tokenizer" in notes["mixed-runs"] and "new lies +" in notes["mixed-runs"]
+    assert "column Tokenizer" in notes["mixed-runs"] and "new differs by +" in notes["mixed-runs"]
 
 
 def test_losses_that_are_no_nats_a_token_are_the_first_note():
