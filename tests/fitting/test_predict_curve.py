@@ -133,7 +133,7 @@ def test_the_decay_is_fitted_with_one_set_of_programs():
     assert fit.area_options["decay"] == pytest.approx(0.9981, abs=2e-4)
     assert held_out(fit)[1] < held_out(fixed)[1]
     (note,) = [note for note in fit.notes if note.code == "decay-fitted"]
-    assert "within 1 %" in note.message and "0.9975" in note.message
+    assert "within 1%" in note.message and "0.9975" in note.message
     at_end = jl.fit_decay("annealing", curves, decays=(0.9, 0.99))
     (note,) = [note for note in at_end.notes if note.code == "decay-fitted"]
     assert note.severity == "warning" and "do not distinguish it from 0.99" in note.message
@@ -164,7 +164,7 @@ def test_a_fit_with_its_decay_is_resampled(fitted_decay):
     assert np.isfinite(jl.identifiability(fit, curves)["std_err"]).all()
     counted = curves.runs(**fit.area_options)
     assert jl.covariance(fit, counted).matrix.equals(cov.matrix)
-    with pytest.raises(jl.UsageError, match=r"decay=0\.999,.*pass the curves, or curves\.runs"):
+    with pytest.raises(jl.UsageError, match="read with the same options"):
         jl.covariance(fit, curves.runs())
     plain = jl.covariance("annealing", curves)
     assert "decay-fitted" not in [note.code for note in plain.notes]
