@@ -22,7 +22,7 @@ FEW = {"n_starts": 128, "n_local": 16, "progress": False}
 
 
 def failing(group):
-    raise UsageError("no such thing", argument="law")
+    raise UsageError("no such thing")
 
 
 class Losing(Executor):

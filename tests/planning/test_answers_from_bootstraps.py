@@ -167,7 +167,7 @@ def test_a_fit_that_is_given_twice_has_one_set_of_draws(chinchilla_fit):
 def test_a_plan_of_a_loose_fit_says_so_first():
     few = jl.fit("chinchilla", TABLE.sample(9, random_state=0))
     plan = planning.allocation(few, 1e22)
-    assert "loose fit" in plan.headline and "jl.forecast(runs)" in plan.next_step
+    assert "loose fit" in plan.headline and "jl.forecast(runs" in plan.next_step
     assert plan.interval["N"][1] > 10 * plan.interval["N"][0]
     open_ = replace(few, standard_errors=jl.fitting.StandardErrors(reason="2 rows alone decide"))
     plan = planning.allocation(open_, 1e22)

@@ -173,7 +173,7 @@ def test_no_run_near_it_is_better():
 def test_logs_bring_back_the_plan_of_the_truth():
     logs = curves(log(every=1_000, noise=0.002))
     given = {**GIVEN, "base": "wsd"}
-    plan = continual_run(logs, n_resamples=60, **given)
+    plan = continual_run(logs, n_resamples=60, level=0.95, **given)
     truth = continual_run(PT, CPT, curves=logs, **given)
     assert plan.binding == truth.binding and plan.searched == truth.searched
     assert plan.replay == pytest.approx(truth.replay, abs=0.03)
