@@ -60,9 +60,17 @@ def platform_for(work: float, platforms: Sequence[str], wanted: Device = "auto")
 def devices() -> list[jax.Device]:
     """Devices that work is spread over: of the default platform, or the one that a caller named."""
     named = jax.config.jax_default_device
-    if named is None or isinstance(named, str):
+    if named is not None and not isinstance(named, str):
+        return [named]
+    try:
         return jax.local_devices(backend=named)
-    return [named]
+    except (RuntimeError, AssertionError) as error:  # of cuda without its plugin JAX says nothing
+        wanted = os.environ.get("JAX_PLATFORMS") or jax.config.jax_platforms
+        raise UsageError(
+            f"JAX cannot run on the platform it has to use (JAX_PLATFORMS={wanted}): "
+            f"{str(error) or 'it has no such backend here'}; install jaxlib for it, or set "
+            "JAX_PLATFORMS=cpu"
+        ) from None
 
 
 def platform() -> str:
@@ -94,7 +102,7 @@ def on_host() -> Iterator[None]:
 @contextlib.contextmanager
 def on_device_for(work: float, wanted: Device = "auto") -> Iterator[str]:
     """A search runs inside where :func:`platform_for` says; gives the platform's name."""
-    named = getattr(_callers, "device", jax.config.jax_default_device)
+    named, here = getattr(_callers, "device", jax.config.jax_default_device), platform()
     if named is None:
         platforms = [jax.default_backend()]
     else:
@@ -104,7 +112,7 @@ def on_device_for(work: float, wanted: Device = "auto") -> Iterator[str]:
             platforms += [device.platform for device in jax.local_devices(backend="cpu")[:1]]
     chosen = platform_for(work, [*dict.fromkeys(platforms)], wanted)
     # A process that has a CPU alone keeps its settings, which are in the key of every program.
-    with contextlib.nullcontext() if chosen == platform() else jax.default_device(chosen):
+    with contextlib.nullcontext() if chosen == here else jax.default_device(chosen):
         yield chosen
 
 

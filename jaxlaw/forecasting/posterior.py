@@ -44,7 +44,7 @@ from jaxlaw.fitting import (
 from jaxlaw.fitting._prior import SPREAD, WITHIN
 from jaxlaw.fitting._problem import problem_of
 from jaxlaw.fitting._starts import sobol
-from jaxlaw.fitting._transform import in_own_units
+from jaxlaw.fitting._transform import centred_inputs, in_own_units
 from jaxlaw.laws import Law, beyond, end_of, growing_inputs, repeats, slope_of, top_of
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import Draws, group_numbers
@@ -351,7 +351,13 @@ def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prio
     length = -(-count // _BLOCK) * _BLOCK if wide else many_rows(count)
     inputs = {name: padded(values, length).astype(float) for name, values in seen.inputs.items()}
     log = law.residuals == "log"
-    of_fit = problem_of(law, seen, FitOptions()).data
+    centre, context = {}, {}
+    for name in centred_inputs(law):
+        values = np.abs(seen.inputs[name][active & (seen.inputs[name] != 0)])
+        centre[name] = np.exp(np.mean(np.log(values))) if len(values) else 1.0
+    # It is a program of each number of rows: a chart that moves, or a constraint, alone has it.
+    if law.constraint or (law.chart and space.open):
+        context = problem_of(law, seen, FitOptions()).data.context
     mean, whiten, between = np.zeros(0), np.zeros((0, 0)), np.zeros(0)
     if space.known:
         mean, covariance = prior.mean_of(law), prior.covariance_of(law)
@@ -373,8 +379,8 @@ def _problems(space: Space, seen: Observations, weights: np.ndarray, prior: Prio
         ),
         blocks=np.array(-(-count // _BLOCK)),
         scale=np.array(1.0 if log else np.median(np.abs(seen.target[active])) or 1.0),
-        centre=of_fit.centre,
-        context=of_fit.context,
+        centre=centre,
+        context=context,
         starts=sobol(law, 64, 0)[:, [law.parameter_names.index(name) for name in space.open]],
         mean=mean,
         whiten=whiten,
