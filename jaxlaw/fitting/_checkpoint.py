@@ -86,7 +86,8 @@ class Work:
         self.progress: bool | None = progress
         self.executor: Any = executor
         self.device: Device = device
-        self.platform, self._size = "cpu", 0.0
+        self.platform: str = "cpu"
+        self._size = 0.0
         self._batch = b""
         self._fits, self._rounds, self._round = 1, 1, 0
 

@@ -296,5 +296,5 @@ def _unknown_base(known: Law, share: Callable[[Any], Any] | None = None) -> None
 
 
 _unknown_base(cpt_curve)
-for _own, (_share, _new_alone, *_) in _WITH_REPLAY.items():
+for _own, (_share, _new_alone, *_rest) in _WITH_REPLAY.items():
     _unknown_base(_replay(_own), partial(_share, r=_new_alone))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +44,7 @@ def kaplan(
     return power(power(Nc / N, alpha_N / alpha_D) + Dc / D, alpha_D)
 
 
-def sum_of_terms(params, inputs):
+def sum_of_terms(params: Any, inputs: Any) -> PowerLawTerms:
     """A/N^α + B/D^β, or B/(D^β·N^γ), of a law that names them so."""
     names = ("A", "B", "alpha", "beta")
     return PowerLawTerms(*(params[name] for name in names), params.get("gamma", 0.0))
