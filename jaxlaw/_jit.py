@@ -204,9 +204,8 @@ class Program:
             if sum(_compiled_for) > _PATIENCE:
                 from jaxlaw import _progress  # short commands do without it
 
-                if _progress.say_compiling(
-                    devices()[0].platform
-                ):  # else when progress is shown, and more is compiled
+                # Where nobody sees it, it is said once progress is shown and more is compiled.
+                if _progress.say_compiling(devices()[0].platform):
                     _compiled_for[:] = [-math.inf]
             _watch_cache_of_jax()
             began = time.monotonic()
