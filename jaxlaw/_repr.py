@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
 import reprlib
 from typing import Any
-
-import numpy as np
 
 
 class _Short(reprlib.Repr):
@@ -43,7 +40,6 @@ def short_repr(container: Any) -> str:
         value, default = getattr(container, field.name), field.default
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        alike = np.array_equal if isinstance(value, np.ndarray) else operator.eq
-        if type(value) is not type(default) or not alike(value, default):
-            shown.append(f"{field.name}={short.repr(value)}")
+        if (text := short.repr(value)) != short.repr(default):  # arrays and tables do not compare
+            shown.append(f"{field.name}={text}")
     return f"{type(container).__name__}({', '.join(shown)})"
