@@ -338,11 +338,15 @@ def _newton_in_box(
         steepest = 0.1 * downhill / jnp.maximum(jnp.abs(downhill).max(), 1e-300)
         steps = jnp.stack([newton, steepest, newton_step(active | leaves)])
         steps = (steps[:, None, :] * jnp.array(lengths)[:, None]).reshape(-1, len(point))
-        # One stays where nothing is lower.
+        # One stays where nothing is lower. The whole Newton step is taken where it is lowest but
+        # for rounding: values tell a point from others only to the root of rounding.
         tried = jnp.concatenate([point[None], jnp.clip(point + steps, 0.0, 1.0)])
         values = _high(objective(tried))
-        gained = before - values.min() > STILL * jnp.abs(before)
-        return tried[values.argmin()], values.min(), gained | (rounds < 1), rounds + 1
+        least = values.min()
+        level = values[1] - least <= 8 * jnp.finfo(values.dtype).eps * jnp.abs(least)
+        best = jnp.where(level, 1, values.argmin())
+        gained = before - least > STILL * jnp.abs(before)
+        return tried[best], values[best], gained | (rounds < 1), rounds + 1
 
     begun = (point, jnp.finfo(point.dtype).max + 0.0 * point[0], point[0] == point[0], 0)
     return jax.lax.while_loop(lambda carry: carry[2] & (carry[3] < ROUNDS), round_, begun)[:2]
