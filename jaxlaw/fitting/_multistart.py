@@ -586,27 +586,28 @@ def _optima(
     # Lanes at an optimum that agrees: it may reach a little further than the best one's tie.
     lanes = _best(lanes)
     within = (_optimum_of_each(lanes.value, floors) < agree.sum(axis=1)[:, None]).sum(axis=1)
+    second = other & ended
+    # As lists: of thousands of resamples numpy's calls for each took longer than their lanes.
+    counted = np.where(other, ends.count, 0) / solved[:, None]
+    each = (best, status, share / solved, apart, tried, solved, np.minimum(within, MEMBERS))
+    each += (np.where(second.any(axis=1), second.argmax(axis=1), -1), value, counted)
     optima = []
-    for k in range(len(value)):
-        shares = [(best[k], share[k])]
-        shares += zip(value[k, other[k]], ends.count[k, other[k]], strict=True)
-        runners_up = [
-            (ends.coordinates[k, j], float(value[k, j]), float(ends.count[k, j] / solved[k]))
-            for j in np.flatnonzero(other[k] & ended[k])[:1]
-        ]
-        agreeing = lanes.coordinates[k, : min(within[k], MEMBERS)]
+    for k, (objective, ended_as, agreement, distance, n_tried, n_solved, members, runner, values,
+            shares) in enumerate(zip(*(column.tolist() for column in each), strict=True)):  # fmt: skip
+        runner_up = ends.coordinates[k, runner], values[runner], shares[runner]
+        of_others = [pair for pair in zip(values, shares, strict=True) if pair[1]]
         optima.append(
             Optimum(
                 coordinates=at[k],
-                objective=float(best[k]),
-                status=int(status[k]),
-                agreement=float(share[k] / solved[k]),
-                disagreement=float(apart[k]),
-                agreeing=agreeing if within[k] else at[k][None],
-                runner_up=runners_up[0] if runners_up else None,
-                tried=int(tried[k]),
-                solved=int(solved[k]),
-                distinct=tuple((float(v), float(c / solved[k])) for v, c in shares if c),
+                objective=objective,
+                status=ended_as,
+                agreement=agreement,
+                disagreement=distance,
+                agreeing=lanes.coordinates[k, :members] if members else at[k][None],
+                runner_up=runner_up if runner >= 0 else None,
+                tried=n_tried,
+                solved=n_solved,
+                distinct=((objective, agreement),) * bool(agreement) + tuple(of_others),
             )
         )
     return optima
