@@ -3,6 +3,7 @@
     JAXLAW_DATA=… python benchmarks/peers.py            # some six CPU minutes
     python benchmarks/peers.py --quick                  # small samples, to see that it runs
     python benchmarks/peers.py vpnls chinchilla dcpt resamples folds   # any of these
+    python benchmarks/peers.py gpu                      # on an accelerator, some minutes
 
 Peers are never dependencies: who is not installed is named and left out. ``optimistix`` and
 ``NLSQ`` (Python 3.12 or later) come from the package index, ``vpnls`` from its repository,
@@ -14,7 +15,8 @@ starts, at the tightest tolerance at which it converges; vpnls, whose objective 
 plain residuals, has a table of its own, where jaxlaw minimises that. An optimum counts as the best
 within 1e-8, relative, of the lowest that any method reached. CPU seconds of all threads, compiling
 left out, medians of repeats by turns; peers are timed on samples, and their time for all of the
-work is by what one start takes.
+work is by what one start takes. ``gpu`` has the methods under ``jax.vmap`` beside jaxlaw on the
+default device, from 64 to 100,000 starts and resamples, in seconds on the wall.
 """
 
 import os
@@ -181,26 +183,31 @@ METHODS = (
 
 
 class Timed(NamedTuple):
-    """Of a method: CPU seconds of all the work, and the share that is at the best optimum."""
+    """Of a method: seconds of all the work, and the share that is at the best optimum.
+
+    CPU seconds of all threads; on an accelerator, where the CPU waits, those on the wall.
+    """
 
     name: str
     sample: str
     each_ms: float
     whole: float
     share: float
+    solved: float  # problems, or starts of one, that end at the best optimum in a second
 
 
-def cpu_seconds(call: Callable[[], Any]) -> tuple[Any, float]:
-    begun = time.process_time()
+def seconds_of(call: Callable[[], Any]) -> tuple[Any, float]:
+    clock = time.process_time if jax.default_backend() == "cpu" else time.perf_counter
+    begun = clock()
     result = call()
-    return result, time.process_time() - begun
+    return result, clock() - begun
 
 
 def by_turns(calls: list[Callable[[], Any]], repeats: int) -> list[tuple[Any, float]]:
-    """The last result of each call, and the median of its CPU seconds; first calls compile."""
+    """The last result of each call, and the median of its seconds; first calls compile."""
     for call in calls:
         call()
-    turns = [[cpu_seconds(call) for call in calls] for _ in range(repeats)]
+    turns = [[seconds_of(call) for call in calls] for _ in range(repeats)]
     return [
         (each[-1][0], statistics.median(seconds for _, seconds in each))
         for each in zip(*turns, strict=True)
@@ -222,8 +229,9 @@ def task(
     """
     count, each = first.shape[:2]
     chosen = np.random.default_rng(0).permutation(count)
-    present = [one for one in METHODS if installed(one[1]) is not None]
-    for name, package, _ in METHODS:
+    asked = [one for one in METHODS if samples.get(one[1])]
+    present = [one for one in asked if installed(one[1]) is not None]
+    for name, package, _ in asked:
         if installed(package) is None:
             print(f"{name}: {package} is not installed, and left out.")
     calls, sizes = [], []
@@ -244,33 +252,37 @@ def task(
         best = np.minimum(best, np.broadcast_to(values, best.shape))
     if each == 1:  # starts of one problem: one best optimum
         best = np.full(count, best.min())
-    rows = [
-        Timed(name, f"{size} of {count}", seconds / size / each * 1e3, seconds / size * count,
-              np.mean(values <= best[chosen[:size]] * (1 + AGREE)))
-        for (name, *_), size, values, (_, seconds) in zip(
-            present, sizes, theirs, timed[: len(calls)], strict=True
-        )
-    ]  # fmt: skip
+    rows = []
+    for (name, *_), size, values, (_, seconds) in zip(
+        present, sizes, theirs, timed[: len(calls)], strict=True
+    ):
+        at_best = np.mean(values <= best[chosen[:size]] * (1 + AGREE))
+        rows.append(Timed(name, f"{size} of {count}", seconds / size / each * 1e3,
+                          seconds / size * count, at_best, at_best * size / seconds))  # fmt: skip
     for name, (values, seconds) in zip(own, timed[len(calls) :], strict=True):
         at_best = np.mean(values <= best[: np.size(values)] * (1 + AGREE))
         each_ms = seconds / count / each * 1e3 if np.size(values) > 1 else np.nan
-        rows.append(Timed(f"jaxlaw, {name}", "all", each_ms, seconds, at_best))
+        solved = at_best * np.size(values) / seconds
+        rows.append(Timed(f"jaxlaw, {name}", "all", each_ms, seconds, at_best, solved))
     return rows
 
 
 def print_table(title: str, rows: list[Timed]) -> None:
-    print(f"\n## {title}\n\n| method | timed | CPU ms a start | all of it, CPU s "
-          "| at the best optimum | against scipy |\n|---|---|---|---|---|---|")  # fmt: skip
+    print(f"\n## {title}\n\n| method | timed | ms a start | all of it, s | at the best optimum "
+          f"| at the best a second | against {rows[0].name.split(',')[0]} "
+          "|\n|---|---|---|---|---|---|---|")  # fmt: skip
     for row in rows:
         each = "" if np.isnan(row.each_ms) else f"{row.each_ms:.3g}"
         print(f"| {row.name} | {row.sample} | {each} | {row.whole:.3g} | {row.share:.0%} "
-              f"| {rows[0].whole / row.whole:.3g} |", flush=True)  # fmt: skip
+              f"| {row.solved:.3g} | {rows[0].whole / row.whole:.3g} |", flush=True)  # fmt: skip
 
 
 # ---------------------------------------------------------------- the tasks
 
 
-def all_starts(name: str, runs: Any, case: Case, natural: np.ndarray, quick: bool) -> list[Timed]:
+def all_starts(
+    name: str, runs: Any, case: Case, natural: np.ndarray, quick: bool, samples: Any = None
+) -> list[Timed]:
     """Every start to its end, and beside it the default fit."""
     moved = fit_problem(name, runs)
     first, batch = moved.coordinates_of_starts(natural), Batch(moved.model, moved.data)
@@ -288,9 +300,8 @@ def all_starts(name: str, runs: Any, case: Case, natural: np.ndarray, quick: boo
 
     ends = every_start()
     weights = np.ones((len(natural), len(runs)))
-    samples = {"scipy": 100, "optimistix": 64, "jaxopt": 16, "nlsq": 4}
-    if name == "dcpt":
-        samples = {"scipy": 40, "optimistix": 16, "jaxopt": 4, "nlsq": 4}
+    few = (40, 16, 4, 4) if name == "dcpt" else (100, 64, 16, 4)
+    samples = samples or dict(zip(("scipy", "optimistix", "jaxopt", "nlsq"), few, strict=True))
     samples = dict.fromkeys(samples, 2) if quick else samples
     own = {"every start": in_chunks, "default fit": default}
     plain = case.coordinates(natural)[:, None]
@@ -298,7 +309,7 @@ def all_starts(name: str, runs: Any, case: Case, natural: np.ndarray, quick: boo
 
 
 def problems(case: Case, runs: Any, weights: np.ndarray, own_starts: int, options: FitOptions,
-             quick: bool) -> list[Timed]:  # fmt: skip
+             quick: bool, samples: Any = None) -> list[Timed]:  # fmt: skip
     """Each problem from the optimum of all rows and a few starts of its own."""
     fit, seen = jl.fit(case.law, runs, progress=False), jl.read_runs(runs).observations(case.law)
     at_optimum = np.clip(case.problem.coordinates(fit.params), case.low, case.high)
@@ -311,9 +322,8 @@ def problems(case: Case, runs: Any, weights: np.ndarray, own_starts: int, option
         found = fit_many(case.law, seen, weights, options=options, n_own_starts=own_starts)
         return found.objective / DELTA
 
-    samples = {"scipy": 16, "optimistix": 16, "jaxopt": 4, "nlsq": 2}
-    if case.law.name == "dcpt":
-        samples = {"scipy": 4, "optimistix": 2, "jaxopt": 1, "nlsq": 1}
+    few = (4, 2, 1, 1) if case.law.name == "dcpt" else (16, 16, 4, 2)
+    samples = samples or dict(zip(("scipy", "optimistix", "jaxopt", "nlsq"), few, strict=True))
     samples = dict.fromkeys(samples, 1) if quick else samples
     return task(case, weights, first, samples, {"all": refitted}, 1 if quick else 3)
 
@@ -335,13 +345,13 @@ def dcpt_starts(quick: bool) -> None:
     print_table(f"dcpt, {len(runs)} simulated runs, {len(sample)} starts", rows)
 
 
-def resamples(quick: bool) -> None:
+def resamples(quick: bool, count: int = 1000, samples: Any = None) -> None:
     runs, kind = chinchilla_runs()
     case, n = case_of("chinchilla", runs, numpy_chinchilla), len(runs)
     draw = np.random.default_rng(0)
-    weights = draw.multinomial(n, np.full(n, 1 / n), size=3 if quick else 1000).astype(float)
+    weights = draw.multinomial(n, np.full(n, 1 / n), size=3 if quick else count).astype(float)
     options = FitOptions(n_starts=64, n_local=8, progress=False)  # those of a bootstrap
-    rows = problems(case, runs, weights, OWN_STARTS, options, quick)
+    rows = problems(case, runs, weights, OWN_STARTS, options, quick, samples)
     title = f"chinchilla, {n} {kind} runs, {len(weights)} resamples, {1 + OWN_STARTS} starts each"
     print_table(title, rows)
 
@@ -353,6 +363,21 @@ def folds(quick: bool) -> None:
     rows = problems(case, runs, weights, OWN_STARTS_OF_A_FOLD, SILENT, quick)
     print_table(f"dcpt, {len(runs)} simulated runs, {len(weights)} folds, "
                 f"{1 + OWN_STARTS_OF_A_FOLD} starts each", rows)  # fmt: skip
+
+
+def on_accelerator(quick: bool) -> None:
+    """The methods that a GPU can run, on all of the work; jaxopt on at most 4,096 starts of it."""
+    cases = {"chinchilla": (chinchilla_runs()[0], numpy_chinchilla),
+             "dcpt": (simulate.experiment("dcpt").table, numpy_dcpt)}  # fmt: skip
+    for name, (runs, function) in cases.items():
+        case = case_of(name, runs, function)
+        for count in (64,) if quick else (64, 4096, 2**15, 100_000):
+            natural = starts.sobol(case.law, count, 0)
+            samples = {"optimistix": count, "jaxopt": min(count, 4096)}
+            rows = all_starts(name, runs, case, natural, quick, samples)
+            print_table(f"{name}, {len(runs)} runs, {count} starts", rows)
+    for count in (4_000, 100_000):
+        resamples(quick, count, {"optimistix": count, "jaxopt": min(count, 1000)})
 
 
 def plain_residuals(quick: bool) -> None:
@@ -403,6 +428,7 @@ TASKS = {
     "dcpt": dcpt_starts,
     "resamples": resamples,
     "folds": folds,
+    "gpu": on_accelerator,
 }
 
 
@@ -413,7 +439,7 @@ def main() -> None:
     asked = parser.parse_args()
     print(f"{os.cpu_count()} CPU cores, {jax.default_backend()}, jax {jax.__version__}")
     with jax.enable_x64(True):
-        for name in asked.tasks or TASKS:
+        for name in asked.tasks or [name for name in TASKS if name != "gpu"]:
             TASKS[name](asked.quick)
 
 
