@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 
 from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
@@ -17,12 +16,14 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
+    SHADE,
     answer_below,
     curve,
     dots,
     finish,
     log_axis,
     new_axes,
+    target_label,
     what_is_drawn,
 )
 from jaxlaw._jit import in_float64
@@ -51,7 +52,7 @@ def isoloss(
 ) -> Axes:
     """Contours of equal loss over compute and size, with the best size (Zheng's figure 5).
 
-    Striped is what lies beyond the runs: outside the fitted range of N, of D, or of their product
+    Shaded is what lies beyond the runs: outside the fitted range of N, of D, or of their product
     or ratio.
 
     Args:
@@ -95,23 +96,24 @@ def isoloss(
     )
     ax.clabel(drawn, fmt="%.2f", fontsize="x-small")
     end_labels = [curve(ax, best, "compute", "N", color, label or "best size", 2)]
-    striped = False
-    if known and not second:  # stripes of a second law on the same axes would hide those
+    shaded = False
+    if known and not second:  # a second shade on the same axes would darken the first
         tokens = np.exp(log_D) / source.scale("D")
         run = {"N": np.broadcast_to(N[:, None], tokens.shape), "D": tokens}
         outside = np.logical_or.reduce([*outside_range(ranges, source.joint, run).values()])
-        if striped := bool(outside.any()):
-            stripes = ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors="none",
-                                  hatches=["////"], zorder=0)  # fmt: skip
-            stripes.set(edgecolor=(*to_rgb(FAINT), 0.3), linewidth=0)
+        if shaded := bool(outside.any()):
+            ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors=[FAINT],
+                        alpha=SHADE, zorder=0)  # fmt: skip
     if runs is not None:
         observed = runs_for(source, runs).observations(source.law, free=()).inputs
         size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
         logs = np.log(size * source.scale("N")), np.log(tokens * source.scale("D"))
         dots(ax, flops(cost, *logs), size, color=INK, s=9, zorder=3)
-    said = {f"band: {level:.0%} of draws": "N_low" in best, "striped: beyond the runs": striped}
-    words = what_is_drawn(said) or (ax.get_title().partition("\n")[2] if second else "")
-    title = "contours of equal loss (nats)" + (f"\n{words}" if words else "")
+    # Of a law on the same axes the words hold still.
+    before = ax.get_title().replace("\n", " ")
+    said = {f"band: {level:.0%} of draws": "N_low" in best, "shaded: beyond the runs": shaded}
+    words = what_is_drawn({one: there or one in before for one, there in said.items()})
+    title = f"contours of equal {target_label(source)}\n{words}".strip()
     return finish(ax, _COMPUTE, "model parameters N", title, end_labels)
 
 
