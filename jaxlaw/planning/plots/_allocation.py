@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.contour import ContourSet
 
 from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
@@ -17,6 +18,7 @@ from jaxlaw._axes import (
     INK,
     RED,
     SHADE,
+    VEIL,
     answer_below,
     curve,
     dots,
@@ -91,10 +93,13 @@ def isoloss(
     log_axis(ax.yaxis, source.scale("N"))
     lowest, highest = best["loss"].min() * 1.03, best["loss"].max() * 1.05
     levels = np.geomspace(lowest, highest, _LEVELS).round(1 if highest - lowest > 1 else 2)
+    # Two laws compare where their losses are the same.
+    levels = next((one.levels for one in ax.collections if isinstance(one, ContourSet)), levels)
     drawn = ax.contour(
         C, N, losses, levels=np.unique(levels), colors=color, linewidths=0.7, alpha=0.6
     )
-    ax.clabel(drawn, fmt="%.2f", fontsize="x-small")
+    for number in ax.clabel(drawn, fmt="%.2f", fontsize="x-small"):
+        number.set_bbox(VEIL | {"pad": 0})  # lines of another law may pass there
     end_labels = [curve(ax, best, "compute", "N", color, label or "best size", 2)]
     shaded = False
     if known and not second:  # a second shade on the same axes would darken the first
@@ -113,7 +118,7 @@ def isoloss(
     before = ax.get_title().replace("\n", " ")
     said = {f"band: {level:.0%} of draws": "N_low" in best, "shaded: beyond the runs": shaded}
     words = what_is_drawn({one: there or one in before for one, there in said.items()})
-    title = f"contours of equal {target_label(source)}\n{words}".strip()
+    title = f"contours of equal {target_label(source.fit)}\n{words}".strip()
     return finish(ax, _COMPUTE, "model parameters N", title, end_labels)
 
 
