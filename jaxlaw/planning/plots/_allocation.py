@@ -77,10 +77,11 @@ def isoloss(
     ranges = {name: source.ranges.get(name, (np.nan, np.nan)) for name in ("N", "D")}
     known = np.isfinite([*ranges.values()]).all()  # not of coefficients that a paper prints
     ax, C = ax or new_axes(), np.geomspace(*computes, 121)
-    second = ax.has_data()
+    second, before = ax.has_data(), ax.get_title().replace("\n", " ")
     best = frontier(fit, C, at=at, level=level).table
     sizes = [best["N"].min() / 8, best["N"].max() * 8, *(ranges["N"] if known else ())]
-    sizes += [*ax.get_ylim()] if second else []  # of another law too
+    seen = ax.get_ylim()
+    sizes += [*seen] if second else []  # of another law too
     N = np.geomspace(min(sizes), max(sizes), 160)
     log_N, log_C = np.log(N * source.scale("N"))[:, None], np.log(C)
     with in_float64():
@@ -98,8 +99,11 @@ def isoloss(
     drawn = ax.contour(
         C, N, losses, levels=np.unique(levels), colors=color, linewidths=0.7, alpha=0.6
     )
+    written = [text.get_window_extent() for text in ax.texts]
     for number in ax.clabel(drawn, fmt="%.2f", fontsize="x-small"):
         number.set_bbox(VEIL | {"pad": 0})  # lines of another law may pass there
+        if any(number.get_window_extent().overlaps(one) for one in written):
+            number.remove()
     end_labels = [curve(ax, best, "compute", "N", color, label or "best size", 2)]
     shaded = False
     if known and not second:  # a second shade on the same axes would darken the first
@@ -109,13 +113,15 @@ def isoloss(
         if shaded := bool(outside.any()):
             ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors=[FAINT],
                         alpha=SHADE, zorder=0)  # fmt: skip
+    elif "shaded" in before:  # the first law's shade goes on to the new limits
+        for ends in ((N[0], seen[0]), (seen[1], N[-1])):
+            ax.axhspan(*ends, color=FAINT, alpha=SHADE, linewidth=0, zorder=0)
     if runs is not None:
         observed = runs_for(source, runs).observations(source.law, free=()).inputs
         size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
         logs = np.log(size * source.scale("N")), np.log(tokens * source.scale("D"))
         dots(ax, flops(cost, *logs), size, color=INK, s=9, zorder=3)
     # Of a law on the same axes the words hold still.
-    before = ax.get_title().replace("\n", " ")
     said = {f"band: {level:.0%} of draws": "N_low" in best, "shaded: beyond the runs": shaded}
     words = what_is_drawn({one: there or one in before for one, there in said.items()})
     title = f"contours of equal {target_label(source.fit)}\n{words}".strip()
