@@ -7,21 +7,29 @@ contrast of 3 or more on white (tests/plots/test_palette.py).
 
 from __future__ import annotations
 
+import colorsys
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import to_rgb
-from matplotlib.text import Annotation
+from matplotlib.collections import Collection
+from matplotlib.colors import to_rgba_array
+from matplotlib.contour import ContourSet
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Annotation, Text
 from matplotlib.ticker import (
     FuncFormatter,
     LogLocator,
     MaxNLocator,
     NullFormatter,
     NullLocator,
+    ScalarFormatter,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +44,7 @@ BLUE = "#00538a"
 GREEN = "#009e73"
 RED = "#c24e00"
 SIZE = (6.4, 4.2)  # inches; at 150 dots each as wide as a README
+SHADE = 0.1  # opacity of what lies beyond the runs
 MANY = 2000  # dots, above which a vector graphic would be slow: they become pixels
 PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of the first
 
@@ -43,7 +52,6 @@ PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of 
 VEIL: dict[str, Any] = {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 1}
 
 _SEEN = 2e-3  # of a value: a distance of less is rounding of the units
-_COUNTED = {"N": "parameters", "D": "tokens", "Dp": "tokens", "C": "FLOPs"}
 _WORDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
 
 
@@ -60,11 +68,53 @@ def need_columns(table: Any, names: Iterable[str], made_by: str) -> None:
 
 
 def tidy(ax: Axes) -> Axes:
-    """The axes, with what says nothing taken off."""
+    """The axes, with what says nothing taken off, ticks whole, and colours for a dark ground."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(FAINT)
     ax.tick_params(which="both", color=FAINT)
+    for axis in (ax.xaxis, ax.yaxis):
+        if isinstance(axis.get_major_formatter(), ScalarFormatter):
+            if np.abs(axis.get_view_interval()).max() >= 1e5:
+                axis.set_major_formatter(FuncFormatter(lambda value, _: count_in_words(value)))
+            else:  # no offset such as +2.5 or ×10⁻⁴ apart from the ticks
+                axis.set_major_formatter(whole := ScalarFormatter(useOffset=False))
+                whole.set_scientific(False)
+    if colorsys.rgb_to_hls(*to_rgba_array(ax.get_facecolor())[0, :3])[1] < 0.5:
+        for artist in ax.findobj():
+            _brighten(artist, ax)
     return ax
+
+
+def _brighten(artist: Artist, ax: Axes) -> None:
+    """Dark colours of an artist on dark axes made bright, and faces of white made as the ground.
+
+    Styles such as ``dark_background`` colour labels and ticks, not what is drawn in own colours.
+    """
+    ground = to_rgba_array(ax.get_facecolor())[0, :3]
+
+    def on_dark(colors: Any, face: bool = False) -> np.ndarray:
+        rgba = to_rgba_array(colors)
+        for color in rgba:
+            hue, light, saturation = colorsys.rgb_to_hls(*color[:3])
+            if face and light == 1:
+                color[:3] = ground
+            elif light < 0.5 and not (face and (color[:3] == ground).all()):
+                color[:3] = colorsys.hls_to_rgb(hue, 1 - light, saturation)
+        return rgba
+
+    if isinstance(artist, ContourSet) and artist.colors is not None:
+        artist.set_array(None)  # of one colour: its levels have no colours of a map
+        (artist.set_facecolor if artist.filled else artist.set_edgecolor)(on_dark(artist.colors))
+    elif isinstance(artist, Collection) and artist.get_array() is None:
+        artist.set_edgecolor(on_dark(artist.get_edgecolor()))
+        artist.set_facecolor(on_dark(artist.get_facecolor(), face=True))
+    elif isinstance(artist, Patch) and artist not in (ax.patch, *ax.spines.values()):
+        artist.set_edgecolor(on_dark(artist.get_edgecolor())[0])
+        artist.set_facecolor(on_dark(artist.get_facecolor(), face=True)[0])
+    elif isinstance(artist, Line2D | Text):
+        artist.set_color(on_dark(artist.get_color())[0])
+        if isinstance(artist, Text) and (veil := artist.get_bbox_patch()):
+            _brighten(veil, ax)
 
 
 def panel_below(ax: Axes, label: str) -> Axes:
@@ -85,8 +135,8 @@ def dots(ax: Axes, x: Any, y: Any, **details: Any) -> Any:
     """Points: small and see-through where they are many."""
     count = np.size(x)
     style: dict[str, Any] = {
-        "s": 14 if count < 300 else 8, "alpha": 0.9 if count < 60 else 0.5, "linewidths": 0,
-        "rasterized": count > MANY,
+        "s": 24 if count < 60 else 14 if count < 300 else 8,
+        "alpha": 0.9 if count < 60 else 0.5, "linewidths": 0, "rasterized": count > MANY,
     }  # fmt: skip
     return ax.scatter(x, y, **(style | details))
 
@@ -147,10 +197,20 @@ def finish(
         log_axis(ax.xaxis, **log_x)
     if end_labels := list(end_labels):
         label_curves(ax, end_labels)
-    if title:
-        ax.set_title(title, fontsize="medium", color=INK)
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
+    if title:
+        words = ax.set_title(title, fontsize="medium", color=INK)
+        if layout := ax.figure.get_layout_engine():
+            layout.execute(ax.figure)  # how wide the axes will be
+        if (share := ax.get_window_extent().width / words.get_window_extent().width) < 1:
+            # Lines end after what ends with a semicolon, where that fits into a line.
+            width, lines = int(share * max(map(len, title.split("\n")))), []
+            for line in title.split("\n"):
+                parts = line.replace("; ", ";\n").split("\n")
+                whole = [p.replace(" ", "\xa0") if len(p) < width else p for p in parts]
+                lines += textwrap.wrap(" ".join(whole), width)
+            words.set_text("\n".join(lines).replace("\xa0", " "))
     return tidy(ax)
 
 
@@ -166,14 +226,14 @@ def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any
 def stripe_outside(
     ax: Axes, low: float, high: float, text: str = "beyond the runs", axis: str = "x"
 ) -> bool:
-    """Stripes where there were no runs, with small text above; whether there are any.
+    """A light shade where there were no runs, with small text above; whether there is any.
 
     The limits of the axes stay as they are.
 
     Args:
         ax: axes, their limits as they will stay.
         low, high: lowest and highest value of the runs; NaN where they are unknown.
-        text: what is striped; empty for no words.
+        text: what is shaded; empty for no words.
         axis: ``x`` or ``y``, the axis of these values.
     """
     limits = {"xlim": ax.get_xlim(), "ylim": ax.get_ylim()}
@@ -181,8 +241,7 @@ def stripe_outside(
     span, sides = ax.axvspan if axis == "x" else ax.axhspan, []
     for start, end, side in ((first, low, "left"), (high, last, "right")):
         if start < end and not np.isclose(start, end, rtol=_SEEN):  # false where one is unknown
-            span(start, end, facecolor="none", edgecolor=(*to_rgb(FAINT), 0.3), hatch="////",
-                 linewidth=0, zorder=0)  # fmt: skip
+            span(start, end, color=FAINT, alpha=SHADE, linewidth=0, zorder=0)
             sides.append(side)
     if sides and text and axis == "x":
         write(ax, text, (sides[-1] == "right", 1), xycoords="axes fraction", ha=sides[-1],
@@ -228,7 +287,7 @@ def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
 
 
 def what_is_drawn(said: Mapping[str, Any]) -> str:
-    """A title of those words that hold: what band, dashes and stripes mean."""
+    """A title of those words that hold: what band, dashes and shade mean."""
     return "; ".join(words for words, there in said.items() if there)
 
 
@@ -249,6 +308,14 @@ def write_right(ax: Axes, text: str, height: float, **details: Any) -> Annotatio
     """Small text right of the axes, at a height of the data: the numbers of a row."""
     beside = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "va": "center"}
     return write(ax, text, (1, height), **(beside | details))
+
+
+def text_room(ax: Axes, lines: int) -> float:
+    """How much of the height of axes so many lines of small text take, with air around them."""
+    if layout := ax.figure.get_layout_engine():
+        layout.execute(ax.figure)  # how high the axes will be
+    height = 72 * ax.get_window_extent().height / ax.figure.dpi
+    return min((12 * lines + 12) / height, 0.5)
 
 
 def label_curves(ax: Axes, end_labels: Iterable[tuple[float, str, Any]]) -> None:
@@ -285,7 +352,9 @@ def _apart(heights: np.ndarray, gap: float) -> np.ndarray:
 
 
 def count_in_words(value: float) -> str:
-    """4 B, 131 M."""
+    """4 B, 131 M, 10²¹."""
+    if value >= 1e15:
+        return power_of_ten(value)
     for size, letter in _WORDS:
         if value >= 0.9995 * size:
             return f"{value / size:.3g} {letter}"
@@ -339,7 +408,7 @@ def input_label(spec: Input) -> str:
 
 def value_label(spec: Input, value: float, single: float) -> str:
     """``N = 4 B``, ``r = 0.2``; ``single`` is the number of raw units in 1."""
-    if spec.name in _COUNTED:
+    if spec.counts:
         return f"{spec.name} = {count_in_words(value * single)}"
     return f"{spec.name} = {value:.3g}"
 

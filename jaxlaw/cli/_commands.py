@@ -211,10 +211,10 @@ def plot(
 
     Args:
         result: what a command wrote by --out: a fit, draws, a study, a plan.
-        runs: table of the runs, for pictures that show them.
+        runs: table of the runs, for pictures that show them; a fit keeps its own.
         kind: which picture: a function of ``jaxlaw.plots``, such as isoflops; its own by default.
         options: options of the picture, such as along=D.
-        at: inputs that are held, such as N=7e9.
+        at: inputs that are held, such as N=7e9; all of a fit's inputs are a target run.
 
     Shell:
         jaxlaw plot fit.json runs.csv --out fit.png
@@ -228,7 +228,7 @@ def plot(
             runs = jl.fitting.runs_of(made_of, runs, reading)
         name = (kind or "").replace("-", "_")
         if runs is not None and not name:
-            name = "observed_against_predicted" if fitted else result.picture
+            name = "loss_over_input" if fitted else result.picture
             if isinstance(result, jl.Forecast):
                 runs, options = None, {"later": runs, **options}
             elif not fitted:

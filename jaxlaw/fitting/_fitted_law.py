@@ -334,12 +334,12 @@ class FittedLaw(Result):
         return FittedLaw(**{**_fields(self), "params": dict(params)})
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the law along one of its inputs; needs matplotlib.
+        """Draw the law along one of its inputs, with the runs of a fit; needs matplotlib.
 
         Args:
             ax: axes to draw on; new ones if None.
-            **options: options of :func:`jaxlaw.plots.loss_over_input`, such as ``runs=`` or
-                ``along=``.
+            **options: options of :func:`jaxlaw.plots.loss_over_input`, such as ``runs=``,
+                ``along=``, or a target run: ``at={"N": "13B", "D": "2T"}``.
 
         Example:
             >>> fit = jl.published()["hoffmann-2022"]

@@ -83,7 +83,7 @@ def points_of(ax, label):
     return np.asarray(found.get_offsets())
 
 
-def test_held_out_runs_are_hollow_on_grey_ground(demo, ax):
+def test_held_out_runs_are_hollow_on_shaded_ground(demo, ax):
     runs = demo.runs.for_corpus("domain")
     tokens = runs.table["D"].to_numpy()
     out = tokens > 2e9
@@ -91,19 +91,19 @@ def test_held_out_runs_are_hollow_on_grey_ground(demo, ax):
     plots.loss_over_input(fit, runs, "D", ax, by="r", held_out=out)
     full, hollow = ax.collections
     assert (full.get_offsets()[:, 0] <= 2e9).all() and (hollow.get_offsets()[:, 0] > 2e9).all()
-    at_share = np.isin(runs.table["r_d"], [0, 0.33, 0.67, 1]) & (runs.table["N"] == 4e9)
-    assert len(hollow.get_offsets()) == (out & at_share).sum()
+    assert len(hollow.get_offsets()) == (out & (runs.table["N"] == 4e9)).sum()
     np.testing.assert_array_equal(hollow.get_facecolors()[0], [1, 1, 1, 1])
     left, right = sorted((one.get_x(), one.get_x() + one.get_width()) for one in ax.patches)
-    assert left[1] == 1.4e8 and right[0] == 2e9 and "beyond the runs" in texts(ax)
-    assert ax.get_title() == "N = 4 B, ● fitted  ○ held out"
-    assert named(ax) == ["r = 0", "r = 0.33", "r = 0.67", "r = 1"]
+    assert left[1] == 1.4e8 and right[0] == 2e9 and "shaded: beyond the runs" in ax.get_title()
+    assert ax.get_title().startswith("N = 4 B; ● fitted  ○ held out")
+    assert named(ax) == [f"r = {share:g}" for share in sorted(1 - runs.table["r_d"].unique())]
 
 
 def test_without_runs_the_curves_span_the_fitted_ranges(demo, ax):
     fit = demo.fits["domain"]
     plots.loss_over_input(fit, None, "N", ax, by="D", at={"r": 0.5})
-    assert named(ax)[::3] == ["D = 131 M", "D = 2.62 B"] and ax.get_title() == "r = 0.5"
+    assert named(ax)[::3] == ["D = 131 M", "D = 2.62 B"]
+    assert ax.get_title() == "r = 0.5; shaded: beyond the runs"
     N, loss = ax.lines[0].get_data()
     np.testing.assert_allclose(N[[0, -1]], [2.5e8, 8e9])
     np.testing.assert_allclose(loss, fit.predict(N=N, D=fit.ranges["D"][0], r=0.5))
@@ -111,6 +111,65 @@ def test_without_runs_the_curves_span_the_fitted_ranges(demo, ax):
         plots.loss_over_input(fit, None, "n")
     with pytest.raises(jl.UsageError, match="held_out has 3 values"):
         plots.loss_over_input(fit, demo.runs.for_corpus("domain"), "D", held_out=[1, 0, 1])
+
+
+@pytest.fixture(scope="module")
+def five():
+    """A fit of five sizes at five ratios each, and its runs."""
+    law, sizes = jl.published()["hoffmann-2022"], [1.25e8, 3.5e8, 7.6e8, 1.3e9, 2.7e9]
+    N, ratio = (each.ravel() for each in np.meshgrid(sizes, [5, 20, 50, 100, 200]))
+    runs = pd.DataFrame({"N": N, "D": N * ratio})
+    noise = 0.004 * np.random.default_rng(0).normal(size=len(runs))
+    return jl.fit("chinchilla", runs.assign(loss=law.predict(runs) * np.exp(noise)))
+
+
+def test_a_saved_fit_has_a_curve_for_each_size_with_its_runs(five, ax, tmp_path):
+    five.save(tmp_path / "fit.json")
+    jl.load(tmp_path / "fit.json").plot(ax)
+    assert named(ax) == ["N = 125 M", "N = 350 M", "N = 760 M", "N = 1.3 B", "N = 2.7 B"]
+    shown = {tuple(row) for row in points(ax)}
+    assert shown == set(five.observed[["D", "loss"]].itertuples(index=False, name=None))
+    low, high = ax.get_ylim()
+    assert low < five.observed["loss"].min() and five.observed["loss"].max() < high
+
+
+def test_a_target_and_its_interval_are_inside_the_frame(five, ax):
+    five.plot(ax, at={"N": "13B", "D": "2T"})
+    assert len(named(ax)) == 6 and "N = 13 B" in named(ax)
+    (bar,) = [one for one in ax.collections if not len(one.get_offsets()) > 1 and one.get_paths()
+              and len(one.get_paths()[0].vertices) == 2]  # fmt: skip
+    found = jl.uncertainty.prediction(five, at={"N": 13e9, "D": 2e12}).quantities["loss"]
+    (at, bottom), (_, top) = bar.get_paths()[0].vertices
+    assert (at, bottom, top) == pytest.approx((2e12, found.low, found.high))
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    assert left < at < right and low < bottom < top < high
+    assert any(f"{found.value:.4g} ({found.low:.4g} to" in text for text in texts(ax))
+
+
+def test_of_many_sizes_eight_have_curves_and_all_runs_are_drawn(ax):
+    runs = jl.simulate.experiment("chinchilla", noise=0.004).table
+    fit = jl.FittedLaw("chinchilla", jl.simulate.TRUTHS["chinchilla"])
+    plots.loss_over_input(fit, runs, ax=ax)
+    assert len(named(ax)) == 8 and len(points(ax)) == len(runs)
+
+
+def test_colours_can_be_seen_on_a_dark_ground(five):
+    import matplotlib.pyplot as plt
+    from matplotlib.colors import to_rgb
+
+    with plt.style.context("dark_background"):
+        ax = five.plot()
+    drawn = [to_rgb(one.get_color()) for one in (*ax.lines, *ax.texts, ax.title)]
+    assert all(max(color) > 0.5 for color in drawn)
+
+
+@pytest.mark.parametrize("values", [[1e-5, 2e-4], [2.60001, 2.60002], [1e5, 3e5]])
+def test_ticks_have_no_offset(ax, values):
+    from jaxlaw._axes import tidy
+
+    ax.plot([1, 2], values)
+    tidy(ax).figure.canvas.draw()
+    assert ax.yaxis.get_offset_text().get_text() == ""
 
 
 INTERVALS = pd.DataFrame(

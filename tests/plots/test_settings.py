@@ -20,7 +20,7 @@ def test_curves_of_a_tuned_law_are_at_the_best_settings_beside_the_best_runs():
     scaled = runs.assign(D=runs["D"] / 1e9, batch=runs["batch"] / 2048)
     for fitted, table, one in ((fit, runs, 1.0), (billions, scaled, 1e9)):
         ax = fitted.plot(runs=table, along="D")
-        assert ax.get_title() == "lr and batch at their best"
+        assert ax.get_title() == "lr and batch at their best; shaded: beyond the runs"
         (dots,) = [each.get_offsets() for each in ax.collections if len(each.get_offsets())]
         lowest = runs.groupby(["N", "D"])["loss"].min().reset_index()
         assert set(dots[:, 1]) == set(lowest["loss"])

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
+from matplotlib.contour import ContourSet
 
 from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
@@ -17,12 +17,15 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
+    SHADE,
+    VEIL,
     answer_below,
     curve,
     dots,
     finish,
     log_axis,
     new_axes,
+    target_label,
     what_is_drawn,
 )
 from jaxlaw._jit import in_float64
@@ -51,7 +54,7 @@ def isoloss(
 ) -> Axes:
     """Contours of equal loss over compute and size, with the best size (Zheng's figure 5).
 
-    Striped is what lies beyond the runs: outside the fitted range of N, of D, or of their product
+    Shaded is what lies beyond the runs: outside the fitted range of N, of D, or of their product
     or ratio.
 
     Args:
@@ -74,10 +77,11 @@ def isoloss(
     ranges = {name: source.ranges.get(name, (np.nan, np.nan)) for name in ("N", "D")}
     known = np.isfinite([*ranges.values()]).all()  # not of coefficients that a paper prints
     ax, C = ax or new_axes(), np.geomspace(*computes, 121)
-    second = ax.has_data()
+    second, before = ax.has_data(), ax.get_title().replace("\n", " ")
     best = frontier(fit, C, at=at, level=level).table
     sizes = [best["N"].min() / 8, best["N"].max() * 8, *(ranges["N"] if known else ())]
-    sizes += [*ax.get_ylim()] if second else []  # of another law too
+    seen = ax.get_ylim()
+    sizes += [*seen] if second else []  # of another law too
     N = np.geomspace(min(sizes), max(sizes), 160)
     log_N, log_C = np.log(N * source.scale("N"))[:, None], np.log(C)
     with in_float64():
@@ -90,28 +94,37 @@ def isoloss(
     log_axis(ax.yaxis, source.scale("N"))
     lowest, highest = best["loss"].min() * 1.03, best["loss"].max() * 1.05
     levels = np.geomspace(lowest, highest, _LEVELS).round(1 if highest - lowest > 1 else 2)
+    # Two laws compare where their losses are the same.
+    levels = next((one.levels for one in ax.collections if isinstance(one, ContourSet)), levels)
     drawn = ax.contour(
         C, N, losses, levels=np.unique(levels), colors=color, linewidths=0.7, alpha=0.6
     )
-    ax.clabel(drawn, fmt="%.2f", fontsize="x-small")
+    written = [text.get_window_extent() for text in ax.texts]
+    for number in ax.clabel(drawn, fmt="%.2f", fontsize="x-small"):
+        number.set_bbox(VEIL | {"pad": 0})  # lines of another law may pass there
+        if any(number.get_window_extent().overlaps(one) for one in written):
+            number.remove()
     end_labels = [curve(ax, best, "compute", "N", color, label or "best size", 2)]
-    striped = False
-    if known and not second:  # stripes of a second law on the same axes would hide those
+    shaded = False
+    if known and not second:  # a second shade on the same axes would darken the first
         tokens = np.exp(log_D) / source.scale("D")
         run = {"N": np.broadcast_to(N[:, None], tokens.shape), "D": tokens}
         outside = np.logical_or.reduce([*outside_range(ranges, source.joint, run).values()])
-        if striped := bool(outside.any()):
-            stripes = ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors="none",
-                                  hatches=["////"], zorder=0)  # fmt: skip
-            stripes.set(edgecolor=(*to_rgb(FAINT), 0.3), linewidth=0)
+        if shaded := bool(outside.any()):
+            ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors=[FAINT],
+                        alpha=SHADE, zorder=0)  # fmt: skip
+    elif "shaded" in before:  # the first law's shade goes on to the new limits
+        for ends in ((N[0], seen[0]), (seen[1], N[-1])):
+            ax.axhspan(*ends, color=FAINT, alpha=SHADE, linewidth=0, zorder=0)
     if runs is not None:
         observed = runs_for(source, runs).observations(source.law, free=()).inputs
         size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
         logs = np.log(size * source.scale("N")), np.log(tokens * source.scale("D"))
         dots(ax, flops(cost, *logs), size, color=INK, s=9, zorder=3)
-    said = {f"band: {level:.0%} of draws": "N_low" in best, "striped: beyond the runs": striped}
-    words = what_is_drawn(said) or (ax.get_title().partition("\n")[2] if second else "")
-    title = "contours of equal loss (nats)" + (f"\n{words}" if words else "")
+    # Of a law on the same axes the words hold still.
+    said = {f"band: {level:.0%} of draws": "N_low" in best, "shaded: beyond the runs": shaded}
+    words = what_is_drawn({one: there or one in before for one, there in said.items()})
+    title = f"contours of equal {target_label(source.fit)}\n{words}".strip()
     return finish(ax, _COMPUTE, "model parameters N", title, end_labels)
 
 
