@@ -22,9 +22,11 @@ from matplotlib.ticker import (
     MaxNLocator,
     NullFormatter,
     NullLocator,
+    ScalarFormatter,
 )
 
 if TYPE_CHECKING:
+    from jaxlaw._answer import Answer
     from jaxlaw.fitting import FittedLaw
     from jaxlaw.laws import Input
 
@@ -42,6 +44,7 @@ PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of 
 # Behind words on a drawing.
 VEIL: dict[str, Any] = {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 1}
 
+_LETTER = 0.6  # width of a letter, of its height
 _SEEN = 2e-3  # of a value: a distance of less is rounding of the units
 _COUNTED = {"N": "parameters", "D": "tokens", "Dp": "tokens", "C": "FLOPs"}
 _WORDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
@@ -60,7 +63,12 @@ def need_columns(table: Any, names: Iterable[str], made_by: str) -> None:
 
 
 def tidy(ax: Axes) -> Axes:
-    """The axes, with what says nothing taken off."""
+    """The axes, with what says nothing taken off, and every number on its own tick."""
+    for axis in (ax.xaxis, ax.yaxis):
+        # An offset or a power of ten at the end of an axis is overlooked.
+        if isinstance(ticks := axis.get_major_formatter(), ScalarFormatter):
+            ticks.set_useOffset(False)
+            ticks.set_scientific(False)
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(FAINT)
     ax.tick_params(which="both", color=FAINT)
@@ -148,10 +156,31 @@ def finish(
     if end_labels := list(end_labels):
         label_curves(ax, end_labels)
     if title:
-        ax.set_title(title, fontsize="medium", color=INK)
+        ax.set_title(_in_lines(ax, title), fontsize="medium", color=INK)
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     return tidy(ax)
+
+
+def _points(ax: Axes, fraction: float) -> float:
+    """So much of the width of the axes, in points."""
+    return fraction * ax.get_position().width * ax.figure.get_figwidth() * 72
+
+
+def _in_lines(ax: Axes, title: str) -> str:
+    """A title whose lines end between its parts ("; ") where they would leave the axes."""
+    if (layout := ax.figure.get_layout_engine()) and len(title) > 30:
+        layout.execute(ax.figure)  # how wide the axes will be
+    letters = _points(ax, 1.0) / (_LETTER * plt.rcParams["font.size"])
+    lines = []
+    for line in title.split("\n"):
+        lines.append("")
+        for part in line.split("; "):
+            if lines[-1] and len(lines[-1]) + len(part) + 2 > letters:
+                lines.append(part)
+            else:
+                lines[-1] += "; " * bool(lines[-1]) + part
+    return "\n".join(lines)
 
 
 def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any) -> None:
@@ -221,7 +250,11 @@ def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
         text: what it is, in lines.
     """
     dots(ax, x, y, color=[RED], s=36, alpha=1, zorder=4)
-    right = _fractions(ax, x, y)[0] > 0.5
+    place = _fractions(ax, x, y)[0]
+    right = place > 0.5
+    small = 0.83 * _LETTER * plt.rcParams["font.size"]
+    if len(max(text.split("\n"), key=len)) * small > _points(ax, max(place, 1 - place)):
+        text = text.replace(" (", "\n(")  # an interval on a line of its own
     vertical(
         ax, x, text, bbox=VEIL, xytext=(-5 if right else 5, 0), ha="right" if right else "left"
     )
@@ -229,7 +262,17 @@ def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
 
 def what_is_drawn(said: Mapping[str, Any]) -> str:
     """A title of those words that hold: what band, dashes and stripes mean."""
-    return "; ".join(words for words, there in said.items() if there)
+    return "; ".join(words for words, there in said.items() if there and words)
+
+
+def held_inputs(plan: Answer, *names: str) -> str:
+    """Inputs of the run that a plan is about, such as its size and tokens: ``N = 4 B, D = 2 B``."""
+    known = {name: plan.unit_of(name) for name in names if name in plan.point}
+    return ", ".join(
+        f"{name} = {count_in_words(plan.point[name] * unit[1])}"
+        for name, unit in known.items()
+        if unit
+    )
 
 
 def with_interval(value: float, interval: tuple[float, float] | None, form: str) -> str:
@@ -329,6 +372,13 @@ def step_axis(axis: Axis) -> None:
     """A linear axis of training steps, its labels few and short enough that none touch."""
     axis.set_major_locator(MaxNLocator(5, integer=True))
     axis.set_major_formatter(FuncFormatter(lambda value, _: count_in_words(value)))
+
+
+def rate_axis(axis: Axis, ticks: int = 4) -> None:
+    """A linear axis of learning rates from 0, each tick with its own power of ten."""
+    axis.axes.set(**{f"{axis.axis_name}lim": (0, None)})
+    axis.set_major_locator(MaxNLocator(ticks, steps=(1, 2, 5, 10)))
+    axis.set_major_formatter(FuncFormatter(lambda rate, _: power_of_ten(rate) if rate else "0"))
 
 
 def input_label(spec: Input) -> str:

@@ -96,7 +96,7 @@ def _axis(fit: FittedLaw, spec: Input, decade: Any, count: int, points: Any) -> 
     """A slider: its nodes, from below the runs to far beyond them, and the one it starts at."""
     unit = fit.units[spec.name]
     single = unit * spec.unit
-    axis = {"label": spec.name if spec.counts else f"{spec.name}: {spec.doc}", "single": single,
+    axis = {"name": spec.name, "label": spec.name if spec.counts else f"{spec.name}: {spec.doc}", "single": single,
             "unit": spec.counts, "levels": spec.levels}  # fmt: skip
     if spec.levels:
         return axis | {"nodes": list(range(len(spec.levels))), "start": 0}
@@ -134,7 +134,7 @@ def _pieces(data: dict[str, Any], words: str) -> tuple[Any, ...]:
                          value=axis["nodes"].index(axis["start"]))  # fmt: skip
         label = element("label", axis["label"], for_=f"x-{k}")
         controls.append(element("div", label, slider, element("output", id=f"o-{k}")))
-    picture = element("svg", id="explorer-picture", role="img", viewBox="0 0 640 280",
+    picture = element("svg", id="explorer-picture", role="img", viewBox="0 0 640 300",
                       aria_label=f"{data['target']} over the input that moved last")  # fmt: skip
     answer = element("p", element("output", id="explorer-answer"), class_="headline")
     markup = element(

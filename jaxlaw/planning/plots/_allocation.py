@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 
 from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
@@ -17,6 +16,7 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
+    VEIL,
     answer_below,
     curve,
     dots,
@@ -24,6 +24,7 @@ from jaxlaw._axes import (
     log_axis,
     new_axes,
     what_is_drawn,
+    write,
 )
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import Between, ConfidenceLevel, checked
@@ -51,7 +52,7 @@ def isoloss(
 ) -> Axes:
     """Contours of equal loss over compute and size, with the best size (Zheng's figure 5).
 
-    Striped is what lies beyond the runs: outside the fitted range of N, of D, or of their product
+    Shaded is what lies beyond the runs: outside the fitted range of N, of D, or of their product
     or ratio.
 
     Args:
@@ -83,33 +84,36 @@ def isoloss(
     with in_float64():
         log_D = np.asarray(jnp.vectorize(partial(log_tokens, cost))(log_N, log_C))
     (losses,) = losses_at(source.without(), log_N[None], log_D[None], question.given.others[0])
-    # Before the contours: labels cut their lines in the scale they find.
     ax.set_xlim(*computes)
     ax.set_ylim(N[0], N[-1])
     log_axis(ax.xaxis, words=False)
     log_axis(ax.yaxis, source.scale("N"))
     lowest, highest = best["loss"].min() * 1.03, best["loss"].max() * 1.05
     levels = np.geomspace(lowest, highest, _LEVELS).round(1 if highest - lowest > 1 else 2)
-    drawn = ax.contour(
-        C, N, losses, levels=np.unique(levels), colors=color, linewidths=0.7, alpha=0.6
-    )
-    ax.clabel(drawn, fmt="%.2f", fontsize="x-small")
+    levels = np.unique(levels)
+    ax.contour(C, N, losses, levels=levels, colors=color, linewidths=0.7, alpha=0.6)
+    # Where a contour meets the best sizes: of two laws, labels elsewhere would lie on each other.
+    fall = np.minimum.accumulate(best["loss"])[::-1]
+    for value in levels[(levels > fall.iloc[0]) & (levels < fall.iloc[-1])]:
+        at = np.exp([np.interp(value, fall, np.log(best[name][::-1])) for name in ("compute", "N")])
+        if at[0] > computes[0] * (computes[1] / computes[0]) ** 0.05:  # else it lies on the axis
+            write(ax, f"{value:.2f}", at, xytext=(-3, 3), ha="right", color=color,
+                  fontsize="x-small", bbox=VEIL | {"pad": 0})  # fmt: skip
     end_labels = [curve(ax, best, "compute", "N", color, label or "best size", 2)]
-    striped = False
-    if known and not second:  # stripes of a second law on the same axes would hide those
+    shaded = False
+    if known and not second:  # the ground of a second law on the same axes would hide those
         tokens = np.exp(log_D) / source.scale("D")
         run = {"N": np.broadcast_to(N[:, None], tokens.shape), "D": tokens}
         outside = np.logical_or.reduce([*outside_range(ranges, source.joint, run).values()])
-        if striped := bool(outside.any()):
-            stripes = ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors="none",
-                                  hatches=["////"], zorder=0)  # fmt: skip
-            stripes.set(edgecolor=(*to_rgb(FAINT), 0.3), linewidth=0)
+        if shaded := bool(outside.any()):
+            ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors=FAINT, alpha=0.12,
+                        zorder=0)  # fmt: skip
     if runs is not None:
         observed = runs_for(source, runs).observations(source.law, free=()).inputs
         size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
         logs = np.log(size * source.scale("N")), np.log(tokens * source.scale("D"))
         dots(ax, flops(cost, *logs), size, color=INK, s=9, zorder=3)
-    said = {f"band: {level:.0%} of draws": "N_low" in best, "striped: beyond the runs": striped}
+    said = {f"band: {level:.0%} of draws": "N_low" in best, "shaded: beyond the runs": shaded}
     words = what_is_drawn(said) or (ax.get_title().partition("\n")[2] if second else "")
     title = "contours of equal loss (nats)" + (f"\n{words}" if words else "")
     return finish(ax, _COMPUTE, "model parameters N", title, end_labels)
@@ -130,7 +134,9 @@ def valley(plan: Answer, ax: Axes) -> Axes:
     answer_below(ax, plan.N, plan.loss, "\n".join(map(str, shown)))
     said = {f"loss of runs of {plan.quantities['compute'].number}": True,
             f"band and bar: {plan.level:.0%} of draws": "loss_low" in table}  # fmt: skip
-    return finish(ax, "model parameters N", "loss", what_is_drawn(said))
+    unit = plan.quantities["loss"].unit
+    label = f"loss ({unit})" if unit else "loss"
+    return finish(ax, "model parameters N", label, what_is_drawn(said))
 
 
 @picture("frontier")

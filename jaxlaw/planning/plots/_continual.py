@@ -16,6 +16,7 @@ from jaxlaw._axes import (
     finish,
     log_axis,
     percent,
+    rate_axis,
     shades,
     step_axis,
     vertical,
@@ -60,9 +61,12 @@ def continual_run(plan: Answer, ax: Axes) -> Axes:
     table, runs = plan.table, plan.tables.get("runs", ())
     ax.plot(table["loss_pt"], table["loss_cpt"], color=BLUE, linewidth=1.6, marker="o",
             markersize=3)  # fmt: skip
-    for row in (table.iloc[0], table.iloc[-1]):
-        write(ax, f"{percent(row['replay'])} replay, {count_in_words(row['tokens'])}",
-              (row["loss_pt"], row["loss_cpt"]), xytext=(6, 4), color=BLUE)  # fmt: skip
+    # The curve falls: its first end has room above it, its last one below.
+    sides = ({"xytext": (6, 4)}, {"xytext": (4, -6), "ha": "right", "va": "top"})
+    for (_, row), side in zip(table.sort_values("loss_pt").iloc[[0, -1]].iterrows(), sides,
+                              strict=True):  # fmt: skip
+        write(ax, f"{percent(row['replay'])} replay, {count_in_words(row['tokens'])} tokens",
+              (row["loss_pt"], row["loss_cpt"]), color=BLUE, **side)  # fmt: skip
     if len(runs):
         shown = dots(ax, runs["loss_pt"], runs["loss_cpt"], c=runs["replay"], cmap="viridis", s=26,
                      edgecolors=INK, linewidths=0.5, zorder=3)  # fmt: skip
@@ -94,8 +98,10 @@ def recovery(plan: Answer, ax: Axes) -> Axes:
         (plan.critical_point, "critical point", {"color": BLUE, "linestyle": "--"}),
     ):
         ax.axhline(height, **style)
-        beside = {"xycoords": ("axes fraction", "data"), "xytext": (-4, 3), "ha": "right"}
-        write(ax, text, (1.0, height), **beside)
+        # At the end of the line that the curve is farther from.
+        right = abs(line["loss"].iloc[-1] - height) > abs(line["loss"].iloc[0] - height)
+        beside = {"xytext": (-4 if right else 4, 3), "ha": "right" if right else "left"}
+        write(ax, text, (float(right), height), xycoords=("axes fraction", "data"), **beside)
     if plan.pattern == "rise and return":
         text = f"back after {plan.steps:,.0f} steps"
         vertical(ax, plan.steps, text, 0.3, xytext=(-4, 0), ha="right")
@@ -114,9 +120,8 @@ def best_rates(plan: Answer, ax: Axes) -> Axes:
     for name, color in [*zip(usual, shades(len(usual)), strict=True), (best, BLUE)]:
         label, width = f"{name} {losses[name]:.4f}", 2.2 if name == best else 1.0
         end_labels.append(curve(ax, rates, "step", name, color, label, width))
-    ax.set_ylim(bottom=0)
     ax.margins(x=0.02)
     step_axis(ax.xaxis)
-    ax.ticklabel_format(axis="y", style="sci", scilimits=(0, 0), useMathText=True)
+    rate_axis(ax.yaxis)
     title = "rates, with the predicted loss at the end (nats)"
     return finish(ax, "step", "learning rate", title, end_labels)
