@@ -71,9 +71,10 @@ def run(
         write_atomic(written, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
     elif written is not None and written.suffix.lower() == ".html":
         if not isinstance(result, jl.FittedLaw | jl.Study | jl.Forecast):
+            saved_as = f"{written.stem}.json"
             raise UsageError(
-                f"out: no page is made of a {result.kind_name} alone; give --out {written.stem}.json"
-                f" and add it to a fit's page: jaxlaw report fit.json --plans {written.stem}.json"
+                f"out: a {result.kind_name} has no page of its own: give --out {saved_as}, and add "
+                f"it to that of a fit: jaxlaw report fit.json --plans {saved_as}"
             )
         jl.report(result, written)
     elif written is not None:

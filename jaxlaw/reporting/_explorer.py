@@ -96,8 +96,8 @@ def _axis(fit: FittedLaw, spec: Input, decade: Any, count: int, points: Any) -> 
     """A slider: its nodes, from below the runs to far beyond them, and the one it starts at."""
     unit = fit.units[spec.name]
     single = unit * spec.unit
-    axis = {"name": spec.name, "label": spec.name if spec.counts else f"{spec.name}: {spec.doc}", "single": single,
-            "unit": spec.counts, "levels": spec.levels}  # fmt: skip
+    axis = {"name": spec.name, "label": spec.name if spec.counts else f"{spec.name}: {spec.doc}",
+            "single": single, "unit": spec.counts, "levels": spec.levels}  # fmt: skip
     if spec.levels:
         return axis | {"nodes": list(range(len(spec.levels))), "start": 0}
     low, high = fit.ranges[spec.name]

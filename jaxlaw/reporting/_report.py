@@ -372,11 +372,12 @@ def _run_figure(fit: FittedLaw, curves: LossCurves) -> list[Html]:
     run = lengths[max(lengths)]
     own, one = curves.only(run), curves.run_schedules[run]
     seen, counted = runs_of(fit, own).observations(fit.law), {*AREAS, *fit.law.inputs_per_drop}
-    held = {n: x[0] / fit.units[n] for n, x in seen.inputs.items() if n not in counted}
+    inputs = fit.law.labelled({name: x[:1] / fit.units[name] for name, x in seen.inputs.items()})
+    held = {name: x[0] for name, x in inputs.items() if name not in counted}
     steps = np.unique(np.linspace(one.first_step + 1, one.last_step, _STEPS).round())
     line = fit.predict_curve(
         one.schedule, steps, first_step=one.first_step, S1_before=one.S1_before, batch=one.batch,
-        **fit.law.labelled(held),
+        **held,
     )  # fmt: skip
     logged = {"step": one.first_step + one.steps_done(own.table), "loss": seen.target}
     figure = _figure(
