@@ -7,15 +7,21 @@ contrast of 3 or more on white (tests/plots/test_palette.py).
 
 from __future__ import annotations
 
+import colorsys
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import to_rgb
-from matplotlib.text import Annotation
+from matplotlib.collections import Collection
+from matplotlib.colors import to_rgba_array
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Annotation, Text
 from matplotlib.ticker import (
     FuncFormatter,
     LogLocator,
@@ -38,6 +44,7 @@ BLUE = "#00538a"
 GREEN = "#009e73"
 RED = "#c24e00"
 SIZE = (6.4, 4.2)  # inches; at 150 dots each as wide as a README
+SHADE = 0.1  # opacity of what lies beyond the runs
 MANY = 2000  # dots, above which a vector graphic would be slow: they become pixels
 PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of the first
 
@@ -63,16 +70,50 @@ def need_columns(table: Any, names: Iterable[str], made_by: str) -> None:
 
 
 def tidy(ax: Axes) -> Axes:
-    """The axes, with what says nothing taken off, and every number on its own tick."""
-    for axis in (ax.xaxis, ax.yaxis):
-        # An offset or a power of ten at the end of an axis is overlooked.
-        if isinstance(ticks := axis.get_major_formatter(), ScalarFormatter):
-            ticks.set_useOffset(False)
-            ticks.set_scientific(False)
+    """The axes, with what says nothing taken off, ticks whole, and colours for a dark ground."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(FAINT)
     ax.tick_params(which="both", color=FAINT)
+    for axis in (ax.xaxis, ax.yaxis):
+        if isinstance(axis.get_major_formatter(), ScalarFormatter):
+            if np.abs(axis.get_view_interval()).max() >= 1e5:
+                axis.set_major_formatter(FuncFormatter(lambda value, _: count_in_words(value)))
+            else:  # no offset such as +2.5 or ×10⁻⁴ apart from the ticks
+                axis.set_major_formatter(whole := ScalarFormatter(useOffset=False))
+                whole.set_scientific(False)
+    if colorsys.rgb_to_hls(*to_rgba_array(ax.get_facecolor())[0, :3])[1] < 0.5:
+        for artist in ax.findobj():
+            _brighten(artist, ax)
     return ax
+
+
+def _brighten(artist: Artist, ax: Axes) -> None:
+    """Dark colours of an artist on dark axes made bright, and faces of white made as the ground.
+
+    Styles such as ``dark_background`` colour labels and ticks, not what is drawn in own colours.
+    """
+    ground = to_rgba_array(ax.get_facecolor())[0, :3]
+
+    def on_dark(colors: Any, face: bool = False) -> np.ndarray:
+        rgba = to_rgba_array(colors)
+        for color in rgba:
+            hue, light, saturation = colorsys.rgb_to_hls(*color[:3])
+            if face and light == 1:
+                color[:3] = ground
+            elif light < 0.5 and not (face and (color[:3] == ground).all()):
+                color[:3] = colorsys.hls_to_rgb(hue, 1 - light, saturation)
+        return rgba
+
+    if isinstance(artist, Collection) and artist.get_array() is None:
+        artist.set_edgecolor(on_dark(artist.get_edgecolor()))
+        artist.set_facecolor(on_dark(artist.get_facecolor(), face=True))
+    elif isinstance(artist, Patch) and artist not in (ax.patch, *ax.spines.values()):
+        artist.set_edgecolor(on_dark(artist.get_edgecolor())[0])
+        artist.set_facecolor(on_dark(artist.get_facecolor(), face=True)[0])
+    elif isinstance(artist, Line2D | Text):
+        artist.set_color(on_dark(artist.get_color())[0])
+        if isinstance(artist, Annotation | Text) and (veil := artist.get_bbox_patch()):
+            _brighten(veil, ax)
 
 
 def panel_below(ax: Axes, label: str) -> Axes:
@@ -155,32 +196,23 @@ def finish(
         log_axis(ax.xaxis, **log_x)
     if end_labels := list(end_labels):
         label_curves(ax, end_labels)
-    if title:
-        ax.set_title(_in_lines(ax, title), fontsize="medium", color=INK)
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
+    if title:
+        words = ax.set_title(title, fontsize="medium", color=INK)
+        if layout := ax.figure.get_layout_engine():
+            layout.execute(ax.figure)  # how wide the axes will be
+        share = ax.get_window_extent().width / words.get_window_extent().width
+        if share < 1:
+            longest = max(map(len, title.split("\n")))
+            lines = [textwrap.wrap(line, int(share * longest)) for line in title.split("\n")]
+            words.set_text("\n".join(sum(lines, [])))
     return tidy(ax)
 
 
 def _points(ax: Axes, fraction: float) -> float:
     """So much of the width of the axes, in points."""
     return fraction * ax.get_position().width * ax.figure.get_figwidth() * 72
-
-
-def _in_lines(ax: Axes, title: str) -> str:
-    """A title whose lines end between its parts ("; ") where they would leave the axes."""
-    if (layout := ax.figure.get_layout_engine()) and len(title) > 30:
-        layout.execute(ax.figure)  # how wide the axes will be
-    letters = _points(ax, 1.0) / (_LETTER * plt.rcParams["font.size"])
-    lines = []
-    for line in title.split("\n"):
-        lines.append("")
-        for part in line.split("; "):
-            if lines[-1] and len(lines[-1]) + len(part) + 2 > letters:
-                lines.append(part)
-            else:
-                lines[-1] += "; " * bool(lines[-1]) + part
-    return "\n".join(lines)
 
 
 def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any) -> None:
@@ -195,14 +227,14 @@ def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any
 def stripe_outside(
     ax: Axes, low: float, high: float, text: str = "beyond the runs", axis: str = "x"
 ) -> bool:
-    """Stripes where there were no runs, with small text above; whether there are any.
+    """A light shade where there were no runs, with small text above; whether there is any.
 
     The limits of the axes stay as they are.
 
     Args:
         ax: axes, their limits as they will stay.
         low, high: lowest and highest value of the runs; NaN where they are unknown.
-        text: what is striped; empty for no words.
+        text: what is shaded; empty for no words.
         axis: ``x`` or ``y``, the axis of these values.
     """
     limits = {"xlim": ax.get_xlim(), "ylim": ax.get_ylim()}
@@ -210,8 +242,7 @@ def stripe_outside(
     span, sides = ax.axvspan if axis == "x" else ax.axhspan, []
     for start, end, side in ((first, low, "left"), (high, last, "right")):
         if start < end and not np.isclose(start, end, rtol=_SEEN):  # false where one is unknown
-            span(start, end, facecolor="none", edgecolor=(*to_rgb(FAINT), 0.3), hatch="////",
-                 linewidth=0, zorder=0)  # fmt: skip
+            span(start, end, color=FAINT, alpha=SHADE, linewidth=0, zorder=0)
             sides.append(side)
     if sides and text and axis == "x":
         write(ax, text, (sides[-1] == "right", 1), xycoords="axes fraction", ha=sides[-1],
@@ -261,7 +292,7 @@ def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
 
 
 def what_is_drawn(said: Mapping[str, Any]) -> str:
-    """A title of those words that hold: what band, dashes and stripes mean."""
+    """A title of those words that hold: what band, dashes and shade mean."""
     return "; ".join(words for words, there in said.items() if there and words)
 
 

@@ -36,7 +36,7 @@ else:  # the ground floor knows none of them
     Fit = FittedLaw = Study = Forecast = Draws = Any
 
 #: Of the files of all results.
-SCHEMA = 9
+SCHEMA = 10
 #: Kind of a file → the package of its class; all others are answers.
 HOMES = {
     "fit": "fitting", "fitted law": "fitting", "prior": "fitting",

@@ -88,7 +88,7 @@ def test_a_changed_or_foreign_record_is_refused(made):
         ({"level": "two"}, "field 'level' is 'two'; it must be a number"),
         ({"surprise": 1}, "'surprise' is none of"),
         ({"kind": "jaxlaw study"}, "is no jaxlaw answer: field 'kind'"),
-        ({"schema": 99}, "has schema 99; this jaxlaw reads 9"),
+        ({"schema": 99}, "has schema 99; this jaxlaw reads 10"),
     ):
         with pytest.raises(jl.DataError, match=message):
             planning.allocation(FIT, 1e21).from_dict(record | changed)

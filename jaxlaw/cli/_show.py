@@ -73,8 +73,8 @@ def run(
         if not isinstance(result, jl.FittedLaw | jl.Study | jl.Forecast):
             saved_as = f"{written.stem}.json"
             raise UsageError(
-                f"out: this {result.kind_name} has no page of its own: give --out {saved_as}, and add "
-                f"it to that of a fit: jaxlaw report fit.json --plans {saved_as}"
+                f"out: this {result.kind_name} has no page of its own: give --out {saved_as}, "
+                f"and add it to that of a fit: jaxlaw report fit.json --plans {saved_as}"
             )
         jl.report(result, written)
     elif written is not None:

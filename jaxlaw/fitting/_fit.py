@@ -21,6 +21,7 @@ import logging
 from typing import Any, Unpack
 
 import numpy as np
+import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._jit import in_float64
@@ -57,6 +58,7 @@ _log = logging.getLogger(__name__)
 
 MANY_ROWS = 50_000  # beyond this the starts are searched on a sample of so many rows at most
 LEAST_NOISE = 0.0005  # of an experiment: losses are printed to three or four digits
+_DRAWN = 2000  # runs up to which a fit keeps them for pictures
 _FROM_SAMPLE = 4  # starts on all rows, of those that agreed on the sample
 
 
@@ -273,6 +275,10 @@ def _report(problem: FitProblem, seen: Observations, optimum: Optimum) -> Fit:
         values = {name: float(v) for name, v in problem.params(where).items()}
         runner_up = RunnerUp(value * scale, share, values)
     of_users = {name: values / seen.scale[name] for name, values in seen.inputs.items()}
+    observed = None
+    if active.sum() <= _DRAWN and not law.inputs_per_drop:
+        observed = pd.DataFrame(law.labelled(of_users) | {law.target: seen.target})[active]
+        observed = observed.reset_index(drop=True)
     # Threshold, residuals and asymmetry are those that were used, whether the law or the user
     # chose them.
     return Fit(
@@ -307,6 +313,7 @@ def _report(problem: FitProblem, seen: Observations, optimum: Optimum) -> Fit:
         base=options.base,
         experiment=_experiment(problem, seen, at, linear),
         standard_errors=errors,
+        observed=observed,
     )
 
 

@@ -164,6 +164,8 @@ class Fit(FittedLaw):
             without ``evaluation=``, of a law that has none, and where a parameter ended at a bound.
         standard_errors: standard errors of the parameters, or why there are none; None of a file
             that was written without them.
+        observed: the fitted runs, for pictures: inputs in their units, and the target; None of
+            more than 2,000 runs, and of a file that was written without them.
 
     Example:
         >>> fit = jl.fit("chinchilla", jl.simulate.experiment("chinchilla").table, n_starts=256)
@@ -191,6 +193,7 @@ class Fit(FittedLaw):
     base: StandardErrors | None = None
     experiment: Experiment | None = None
     standard_errors: StandardErrors | None = None
+    observed: pd.DataFrame | None = None
 
     @property
     def r2(self) -> float:

@@ -32,16 +32,20 @@ from jaxlaw._axes import (
     target_label,
     tidy,
     value_label,
+    with_interval,
     write,
 )
 from jaxlaw._jit import in_float64
 from jaxlaw._quantities import written
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import FittedLaw, runs_for
 from jaxlaw.laws import Input
+from jaxlaw.uncertainty import LEVEL, prediction
 
-_CURVES = 4
+_MOST, _CURVES = 12, 8  # curves of sizes that were run: of more sizes so many
+_UNSEEN = 4  # curves where no runs are known
+_SAME = 0.02  # sizes closer than that, in logs, are one
 _FINE = 200  # points of a curve
 _REACH = 2.0  # factor by which a positive input goes on beyond runs and fit
 
@@ -85,10 +89,16 @@ def observed_against_predicted(fit: FittedLaw, runs: Any, ax: Axes | None = None
 def seen_by(
     fit: FittedLaw, runs: Any, held_out: Any = None
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """Runs in the units of a fit: inputs name → (n,), target (n,), held out (n,)."""
-    if runs is None:
-        empty = np.empty(0)
-        return dict.fromkeys(fit.law.input_names, empty), empty, empty.astype(bool)
+    """Runs in the units of a fit: inputs name → (n,), target (n,), held out (n,).
+
+    Without runs those that the fit keeps.
+    """
+    if runs is None and held_out is None:
+        kept = getattr(fit, "observed", None)
+        if kept is None:
+            kept = pd.DataFrame(columns=[*fit.law.input_names, fit.law.target], dtype=float)
+        inputs = {one.name: np.asarray(one.codes(kept[one.name]), float) for one in fit.law.inputs}
+        return inputs, kept[fit.law.target].to_numpy(float), np.zeros(len(kept), bool)
     runs = runs_for(fit, runs)
     observed = runs.observations(fit.law, free=())
     inputs = {name: values / fit.units[name] for name, values in observed.inputs.items()}
@@ -110,28 +120,37 @@ def loss_over_input(
     ax: Axes | None = None,
     *,
     by: str | None = None,
-    at: Mapping[str, float] | None = None,
+    at: Mapping[str, Any] | None = None,
     held_out: Any = None,
+    level: ConfidenceLevel = LEVEL,
 ) -> Axes:
-    """Target along an input: fitted curves, the runs they go through, where the fit is blind.
+    """Target along an input: a curve for each size that was run, with its runs, and a target run.
 
-    Over a share of a mixture the other shares keep their proportions, so that all add up to 1.
-    Where the fit saw no runs the ground is striped. Only runs with the fixed inputs' values are
-    shown: with all others the curves have nothing to do. The settings of a tuned law, unless one
-    is given, are at their best at every point, beside the best run of each size and tokens.
+    Of more than 12 sizes eight have curves, evenly spaced, and runs between two curves have a
+    colour between theirs. Over a share of a mixture the other shares keep their proportions, so
+    that all add up to 1. Shaded is what lies beyond the runs. Only runs with the fixed inputs'
+    values are shown: with all others the curves have nothing to do. The settings of a tuned law,
+    unless one is given, are at their best at every point, beside the best run of each size and
+    tokens.
 
     Args:
         fit: fit that predicts.
         runs: the runs that it was fitted on, or more: anything that :func:`jaxlaw.read_runs`
-            takes or returns, or LossCurves; None for none.
-        along: the input that goes along, such as ``D``; None takes D, N, C, or the first.
+            takes or returns, or LossCurves; None for those that the fit keeps
+            (:attr:`jaxlaw.Fit.observed`).
+        along: the input that goes along, such as ``D``; None takes D, N, C, or the first, of
+            those that vary.
         ax: axes to draw on; a new figure if None.
         by: another input, of which each curve has its own value; the first other one that
             varies, if None.
-        at: input → value at which it is fixed, in the units of the fitted runs; left out, the
-            largest of the values that most runs have.
+        at: input → value at which it is fixed, in the units of the fitted runs or as a text with
+            its own, such as ``"13B"``; left out, the largest of the values that most runs have.
+            With a value of ``along``, too, it is a target: the law's prediction there is marked,
+            with its interval.
         held_out: (n,) booleans, a row of the runs each, of those that the fit did not see, such
             as ``folds.held_out[0]``; they are drawn hollow.
+        level: confidence level of the target's interval, which is of the law's mean
+            (:func:`jaxlaw.uncertainty.prediction`) and not of a new run (:func:`jaxlaw.forecast`).
 
     Raises:
         UsageError: the law has no such input.
@@ -143,24 +162,31 @@ def loss_over_input(
         >>> plots.loss_over_input(fit, runs, "D").get_ylabel()
         'loss (nats)'
     """
-    law, names, at = fit.law, fit.law.input_names, at or {}
+    law, names = fit.law, fit.law.input_names
     specs = {spec.name: spec for spec in law.inputs}
     single = {name: fit.units[name] * specs[name].unit for name in names}  # raw units in 1
-    for name in (along, by, *at):
+    for name in (along, by, *(at or {})):
         if name is not None and name not in names:
             raise UsageError(
                 f"law {law.name} has no input '{name}'; it takes {', '.join(names)}."
                 f"{nearest(name, names)}"
             )
-    along = along or next((name for name in ("D", "N", "C") if name in names), names[0])
-    shares = law.shares if along in law.shares else ()
-    taken = {along, by, *at}
-    tuned = () if taken & set(law.best_settings) else tuple(law.best_settings)
+    at = {
+        name: float(specs[name].codes([fit.in_unit_of_runs(name, value)])[0])
+        for name, value in (at or {}).items()
+    }
     inputs, target, out = seen_by(fit, runs, held_out)
+    varying = {
+        n: np.ptp(values) > 0 for n, values in (inputs if len(target) else fit.ranges).items()
+    }
+    usual = [name for name in ("D", "N", "C") if name in names]
+    along = along or next(filter(varying.get, usual), (usual or names)[0])
+    shares = law.shares if along in law.shares else ()
+    asked = along in at
+    tuned = () if {along, by, *at} & set(law.best_settings) else tuple(law.best_settings)
     if by is None:
-        varying = inputs if len(target) else fit.ranges
-        others = [name for name in names if name not in {*taken, *shares, *tuned}]
-        by = next((name for name in others if np.ptp(varying[name]) > 0), None)
+        taken = {along, *shares, *tuned, *(() if asked else at)}
+        by = next((name for name in names if name not in taken and varying[name]), None)
     if tuned and len(target):  # of the runs that differ in settings alone, the best
         cells = [inputs[name] for name in names if name not in tuned]
         badness = pd.Series(target if law.better == "low" else -target)
@@ -173,54 +199,89 @@ def loss_over_input(
     near = [np.isclose(inputs[name], fixed[name]) for name in held]
     here = np.logical_and.reduce(near, axis=0) if near else np.ones(len(target), bool)
 
-    values, ramp = [None], [to_rgba(BLUE)]
-    known = np.array([np.nan])
+    values, scale = [None], np.asarray
     if by:
-        # Evenly on the scale the law sees them on, and among the runs' where there are any.
-        positive, values = specs[by].domain == "positive", np.unique(inputs[by][here])
+        positive, found = specs[by].domain == "positive", np.unique(inputs[by][here])
         scale, between = (np.log, np.geomspace) if positive else (np.asarray, np.linspace)
-        wanted = between(*(values[[0, -1]] if values.size else fit.ranges[by]), _CURVES)
-        if values.size:
-            apart = np.abs(scale(values)[:, None] - scale(wanted))
-            wanted = values[np.unique(apart.argmin(axis=0))]
-        values = list(wanted)
-        known, ramp = scale(np.array(values, float)), shades(len(values))
-    shown = np.append(inputs[along][here], fit.ranges[along])
-    x, logarithmic = _abscissae(specs[along], shown)
-    ax, end_labels = ax or new_axes(), []
-    for value, color in zip(values, ramp, strict=True):
+        if not found.size:
+            values = list(between(*fit.ranges[by], _UNSEEN))
+        else:  # sizes that round to one are one
+            apart = np.diff(scale(found)) > (_SAME if positive else 0)
+            values = [np.median(one) for one in np.split(found, np.flatnonzero(apart) + 1)]
+            if len(values) > _MOST:
+                wanted = scale(between(values[0], values[-1], _CURVES))
+                distance = np.abs(scale(np.array(values))[:, None] - wanted)
+                values = [values[k] for k in np.unique(distance.argmin(axis=0))]
+    ramp = [to_rgba(BLUE)] if by is None else shades(len(values))
+    goal = {**fixed, **at} if asked and (by is None or by in at) else None
+    shown = np.append(inputs[along][here], [*fit.ranges[along], *([at[along]] if asked else [])])
+    if np.isnan(shown).all():
+        raise UsageError(f"nobody knows which {along} law {law.name} was fitted to: pass runs=")
+    x, logarithmic = _abscissae(specs[along], shown[np.isfinite(shown)])
+    ax, end_labels, heights_seen = ax or new_axes(), [], [target[here]]
+    lines = [(value, color, 1.5) for value, color in zip(values, ramp, strict=True)]
+    if goal and by and not np.isclose(values, at[by]).any():
+        lines.append((at[by], RED, 1.8))
+    for value, color, width in lines:
         point = _whole_mixture(law.shares, fixed, {along: x} | ({by: value} if by else {}))
-        if tuned:
-            with in_float64():
-                given = {n: np.asarray(v) * fit.units[n] for n, v in point.items()}
-                point |= {
-                    name: np.asarray(law.best_settings[name](fit.params, given)) / fit.units[name]
-                    for name in tuned
-                }
+        point |= _best_settings(fit, tuned, point)
         heights = fit.predict(**law.labelled(point))
-        ax.plot(point[along], heights, color=color, linewidth=1.5)
+        ax.plot(point[along], heights, color=color, linewidth=width)
         name = value_label(specs[by], value, single[by]) if by else "law"
         end_labels.append((float(heights[-1]), name, color))
-    colors = np.array([to_rgba(INK)] * len(target))
-    if by:  # where hardly any run has a curve's own value, all of them, in their own colours
-        exact = here & np.isclose(inputs[by][:, None], values).any(axis=1)
-        here = exact if exact.sum() >= 3 * len(values) else here
+        heights_seen.append(heights[point[along] >= 0.999 * np.nanmin(shown)])
+    # A run has the colour of its size, between those of two curves.
+    colors = np.array([ramp[0]] * len(target))
+    if by:
+        known = scale(np.array(values, float))
         colors = np.stack([np.interp(scale(inputs[by]), known, c) for c in np.transpose(ramp)], 1)
     for rows, hollow in ((here & ~out, False), (here & out, True)):
         style = {"facecolors": "white", "edgecolors": colors[rows], "linewidths": 1.0, "s": 18,
                  "alpha": 1.0} if hollow else {"color": colors[rows]}  # fmt: skip
         if rows.any():
             dots(ax, inputs[along][rows], target[rows], zorder=3, **style)
-    if logarithmic:
-        log_axis(ax.xaxis, single[along])
-    ax.set_xlim(x[0], x[-1])
-    stripe_outside(ax, *fit.ranges[along])
     said = [value_label(specs[name], value, single[name]) for name, value in fixed.items()]
     if tuned:
         said.append(f"{' and '.join(tuned)} at {'its' if len(tuned) == 1 else 'their'} best")
     said += ["● fitted  ○ held out"] * bool(out[here].any())
-    title = ", ".join(said)
-    return finish(ax, input_label(specs[along]), target_label(fit), title, end_labels)
+    if logarithmic:
+        log_axis(ax.xaxis, single[along])
+    ax.set_xlim(x[0], x[-1])
+    if goal:
+        goal |= _best_settings(fit, tuned, goal)
+        found = prediction(fit, at=law.labelled(goal), level=level).quantities[law.target]
+        if np.isfinite(found.low):  # of a fit with standard errors
+            ax.vlines(at[along], found.low, found.high, color=RED, linewidth=3, alpha=0.5, zorder=4)
+            said.append(f"bar: {level:.0%} of the law's mean, not of a new run")
+        low, high = np.nan_to_num([found.low, found.high], nan=found.value)
+        heights_seen.append([low, high])
+        text = ", ".join(value_label(specs[n], goal[n], single[n]) for n in (by, along) if n)
+        text += "\n" + with_interval(found.value, (low, high) if high > low else None, ".4g")
+        below = {"va": "top", "xytext": (3, -6)} if law.better == "low" else {
+            "va": "bottom", "xytext": (3, 6)}  # fmt: skip
+        dots(ax, at[along], found.value, color=[RED], s=30, alpha=1, zorder=5)
+        write(ax, text, (at[along], low if law.better == "low" else high), color=RED, ha="right",
+              zorder=6, **below)  # fmt: skip
+    # Beyond the smallest run curves rise steeply: they leave the frame there.
+    heights = np.concatenate(heights_seen)
+    room = 0.05 * np.ptp(heights) + 1e-6 * np.abs(heights).max()
+    below, above = (4, 1) if goal and law.better == "low" else (1, 4) if goal else (1, 1)
+    ax.set_ylim(heights.min() - below * room, heights.max() + above * room)
+    if stripe_outside(ax, *fit.ranges[along], ""):
+        said.append("shaded: beyond the runs")
+    return finish(ax, input_label(specs[along]), target_label(fit), "; ".join(said), end_labels)
+
+
+def _best_settings(
+    fit: FittedLaw, tuned: tuple[str, ...], point: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """The settings of a tuned law at their best at points, in the units of the runs."""
+    given = {name: np.asarray(value) * fit.units[name] for name, value in point.items()}
+    with in_float64():
+        return {
+            name: np.asarray(fit.law.best_settings[name](fit.params, given)) / fit.units[name]
+            for name in tuned
+        }
 
 
 def _fixed_inputs(

@@ -330,7 +330,7 @@ def _fit_figures(
             _figure(
                 lambda ax, along=along: plots.loss_over_input(fit, runs, along, ax),
                 f"Fitted curves of {target} along {along}, with the runs where they are given.",
-                f"{target.capitalize()} along {along}; striped: beyond the runs",
+                f"{target.capitalize()} along {along}; shaded: beyond the runs",
             )
             for along in inputs
         ]

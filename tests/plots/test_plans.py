@@ -67,7 +67,7 @@ def test_contours_show_the_runs_and_the_fitted_range(ax):
     at = np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
     for spent, size in [(6 * n * d, n) for n in sizes for d in D]:
         assert np.isclose(at, (spent, size), rtol=1e-12).all(axis=1).any()
-    assert "striped: beyond the runs" in ax.get_title()
+    assert "shaded: beyond the runs" in ax.get_title()
 
 
 def test_saved_compute(ax):

@@ -16,6 +16,7 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
+    SHADE,
     VEIL,
     answer_below,
     curve,
@@ -23,6 +24,7 @@ from jaxlaw._axes import (
     finish,
     log_axis,
     new_axes,
+    target_label,
     what_is_drawn,
     write,
 )
@@ -101,21 +103,23 @@ def isoloss(
                   fontsize="x-small", bbox=VEIL | {"pad": 0})  # fmt: skip
     end_labels = [curve(ax, best, "compute", "N", color, label or "best size", 2)]
     shaded = False
-    if known and not second:  # the ground of a second law on the same axes would hide those
+    if known and not second:  # a second shade on the same axes would darken the first
         tokens = np.exp(log_D) / source.scale("D")
         run = {"N": np.broadcast_to(N[:, None], tokens.shape), "D": tokens}
         outside = np.logical_or.reduce([*outside_range(ranges, source.joint, run).values()])
         if shaded := bool(outside.any()):
-            ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors=FAINT, alpha=0.12,
-                        zorder=0)  # fmt: skip
+            ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors=[FAINT],
+                        alpha=SHADE, zorder=0)  # fmt: skip
     if runs is not None:
         observed = runs_for(source, runs).observations(source.law, free=()).inputs
         size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
         logs = np.log(size * source.scale("N")), np.log(tokens * source.scale("D"))
         dots(ax, flops(cost, *logs), size, color=INK, s=9, zorder=3)
+    # Of a law on the same axes the words hold still.
+    before = ax.get_title().replace("\n", " ")
     said = {f"band: {level:.0%} of draws": "N_low" in best, "shaded: beyond the runs": shaded}
-    words = what_is_drawn(said) or (ax.get_title().partition("\n")[2] if second else "")
-    title = "contours of equal loss (nats)" + (f"\n{words}" if words else "")
+    words = what_is_drawn({one: there or one in before for one, there in said.items()})
+    title = f"contours of equal {target_label(source)}\n{words}".strip()
     return finish(ax, _COMPUTE, "model parameters N", title, end_labels)
 
 

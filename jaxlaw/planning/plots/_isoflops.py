@@ -111,5 +111,5 @@ def isoflops(runs: Any, ax: Axes | None = None, *, level: ConfidenceLevel = LEVE
     ax.margins(x=0.11)  # names lie on the left
     log_axis(ax.xaxis)
     fitted = N[np.concatenate(budgets)]
-    said["striped: beyond the runs"] = stripe_outside(ax, fitted.min(), fitted.max(), "")
+    said["shaded: beyond the runs"] = stripe_outside(ax, fitted.min(), fitted.max(), "")
     return finish(ax, "model parameters N", "loss (nats)", what_is_drawn(said))
