@@ -51,7 +51,7 @@ PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of 
 # Behind words on a drawing.
 VEIL: dict[str, Any] = {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 1}
 
-_LETTER = 0.6  # width of a letter, of its height
+_LETTER = 0.5  # width of a small letter, of the height of others
 _SEEN = 2e-3  # of a value: a distance of less is rounding of the units
 _COUNTED = {"N": "parameters", "D": "tokens", "Dp": "tokens", "C": "FLOPs"}
 _WORDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
@@ -210,11 +210,6 @@ def finish(
     return tidy(ax)
 
 
-def _points(ax: Axes, fraction: float) -> float:
-    """So much of the width of the axes, in points."""
-    return fraction * ax.get_position().width * ax.figure.get_figwidth() * 72
-
-
 def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any) -> None:
     """A vertical line with small text beside it, at a height in fractions of the axes."""
     style = {"color": RED, "linewidth": 0.9, "linestyle": ":", "zorder": 2}
@@ -283,8 +278,9 @@ def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
     dots(ax, x, y, color=[RED], s=36, alpha=1, zorder=4)
     place = _fractions(ax, x, y)[0]
     right = place > 0.5
-    small = 0.83 * _LETTER * plt.rcParams["font.size"]
-    if len(max(text.split("\n"), key=len)) * small > _points(ax, max(place, 1 - place)):
+    points = 72 * ax.get_position().width * ax.figure.get_figwidth()
+    letters = points * max(place, 1 - place) / (_LETTER * plt.rcParams["font.size"])
+    if max(map(len, text.split("\n"))) > letters:
         text = text.replace(" (", "\n(")  # an interval on a line of its own
     vertical(
         ax, x, text, bbox=VEIL, xytext=(-5 if right else 5, 0), ha="right" if right else "left"
