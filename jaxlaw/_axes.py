@@ -205,9 +205,21 @@ def finish(
         share = ax.get_window_extent().width / words.get_window_extent().width
         if share < 1:
             longest = max(map(len, title.split("\n")))
-            lines = [textwrap.wrap(line, int(share * longest)) for line in title.split("\n")]
-            words.set_text("\n".join(sum(lines, [])))
+            lines = [_in_lines(line, int(share * longest)) for line in title.split("\n")]
+            words.set_text("\n".join(lines))
     return tidy(ax)
+
+
+def _in_lines(text: str, letters: int) -> str:
+    """A text in lines of so many letters, which end between its parts where they can."""
+    lines = [""]
+    for part in text.split("; "):
+        whole = f"{lines[-1]}; {part}" if lines[-1] else part
+        if lines[-1] and len(whole) > letters:
+            lines.append(part)
+        else:
+            lines[-1] = whole
+    return "\n".join(textwrap.fill(line, letters) for line in lines)
 
 
 def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any) -> None:

@@ -119,7 +119,7 @@ def isoloss(
     before = ax.get_title().replace("\n", " ")
     said = {f"band: {level:.0%} of draws": "N_low" in best, "shaded: beyond the runs": shaded}
     words = what_is_drawn({one: there or one in before for one, there in said.items()})
-    title = f"contours of equal {target_label(source)}\n{words}".strip()
+    title = f"contours of equal {target_label(source.fit)}\n{words}".strip()
     return finish(ax, _COMPUTE, "model parameters N", title, end_labels)
 
 

@@ -160,5 +160,6 @@ def mixture_weights(plan: Answer, ax: Axes) -> Axes:
     ax.tick_params(left=False)
     ax.xaxis.set_major_formatter(percent)
     ax.set_xlim(0, 1.2 * edge.max())
-    marks = {"red: its cap": "cap" in table, "dotted: natural": "natural" in table}
+    marks = {held_inputs(plan, "N", "D"): True}
+    marks |= {"red: its cap": "cap" in table, "dotted: natural": "natural" in table}
     return finish(ax, "share of the mixture", "", what_is_drawn(marks))
