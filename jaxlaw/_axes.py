@@ -205,21 +205,14 @@ def finish(
         share = ax.get_window_extent().width / words.get_window_extent().width
         if share < 1:
             longest = max(map(len, title.split("\n")))
-            lines = [_in_lines(line, int(share * longest)) for line in title.split("\n")]
-            words.set_text("\n".join(lines))
+            letters, lines = int(share * longest), []
+            for line in title.split("\n"):  # which end between their parts, if they can
+                lines.append("")
+                for part in line.split("; "):
+                    joined = f"{lines[-1]}; {part}".removeprefix("; ")
+                    lines[-1:] = [joined] if len(joined) <= letters else [lines[-1], part]
+            words.set_text("\n".join(textwrap.fill(line, letters) for line in lines if line))
     return tidy(ax)
-
-
-def _in_lines(text: str, letters: int) -> str:
-    """A text in lines of so many letters, which end between its parts where they can."""
-    lines = [""]
-    for part in text.split("; "):
-        whole = f"{lines[-1]}; {part}" if lines[-1] else part
-        if lines[-1] and len(whole) > letters:
-            lines.append(part)
-        else:
-            lines[-1] = whole
-    return "\n".join(textwrap.fill(line, letters) for line in lines)
 
 
 def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any) -> None:
@@ -258,20 +251,8 @@ def stripe_outside(
     return bool(sides)
 
 
-def _fractions(ax: Axes, x: float, y: float) -> Any:
-    """Where a point is, in fractions of the axes."""
-    return ax.transLimits.transform(ax.transScale.transform((x, y)))
-
-
 def answer(ax: Axes, x: float, y: float, text: str, **details: Any) -> None:
-    """The answer of a plan: a red dot with small text beside it, on a veil of white.
-
-    Without ``xytext`` the text lies on the side of the dot with more room, in scales as set.
-    """
-    if "xytext" not in details:
-        right, high = _fractions(ax, x, y) > 0.5
-        details |= {"xytext": (-7 if right else 7, -7 if high else 7)}
-        details |= {"ha": "right" if right else "left", "va": "top" if high else "bottom"}
+    """The answer of a plan: a red dot with small text beside it, on a veil of white."""
     details.setdefault("bbox", VEIL)
     size, order = details.pop("s", 36), details.pop("zorder", 3)
     color = details.setdefault("color", RED)
@@ -288,7 +269,7 @@ def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
         text: what it is, in lines.
     """
     dots(ax, x, y, color=[RED], s=36, alpha=1, zorder=4)
-    place = _fractions(ax, x, y)[0]
+    place, _ = ax.transLimits.transform(ax.transScale.transform((x, y)))
     right = place > 0.5
     points = 72 * ax.get_position().width * ax.figure.get_figwidth()
     letters = points * max(place, 1 - place) / (_LETTER * plt.rcParams["font.size"])
@@ -325,12 +306,6 @@ def write(ax: Axes, text: str, at: tuple[float, float], **details: Any) -> Annot
     """Small text at a point of the data, or of ``xycoords``, moved by ``xytext`` points."""
     style = {"fontsize": "small", "color": INK, "xytext": (0, 0), "textcoords": "offset points"}
     return ax.annotate(text, at, **(style | details))
-
-
-def write_right(ax: Axes, text: str, height: float, **details: Any) -> Annotation:
-    """Small text right of the axes, at a height of the data: the numbers of a row."""
-    beside = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "va": "center"}
-    return write(ax, text, (1, height), **(beside | details))
 
 
 def label_curves(ax: Axes, end_labels: Iterable[tuple[float, str, Any]]) -> None:

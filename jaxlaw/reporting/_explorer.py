@@ -96,8 +96,8 @@ def _axis(fit: FittedLaw, spec: Input, decade: Any, count: int, points: Any) -> 
     """A slider: its nodes, from below the runs to far beyond them, and the one it starts at."""
     unit = fit.units[spec.name]
     single = unit * spec.unit
-    axis = {"name": spec.name, "label": spec.name if spec.counts else f"{spec.name}: {spec.doc}",
-            "single": single, "unit": spec.counts, "levels": spec.levels}  # fmt: skip
+    axis = {"label": spec.name if spec.counts else f"{spec.name}: {spec.doc}", "single": single,
+            "unit": spec.counts, "levels": spec.levels}  # fmt: skip
     if spec.levels:
         return axis | {"nodes": list(range(len(spec.levels))), "start": 0}
     low, high = fit.ranges[spec.name]
@@ -134,12 +134,13 @@ def _pieces(data: dict[str, Any], words: str) -> tuple[Any, ...]:
                          value=axis["nodes"].index(axis["start"]))  # fmt: skip
         label = element("label", axis["label"], for_=f"x-{k}")
         controls.append(element("div", label, slider, element("output", id=f"o-{k}")))
-    picture = element("svg", id="explorer-picture", role="img", viewBox="0 0 640 300",
+    picture = element("svg", id="explorer-picture", role="img", viewBox="0 0 640 280",
                       aria_label=f"{data['target']} over the input that moved last")  # fmt: skip
     answer = element("p", element("output", id="explorer-answer"), class_="headline")
     markup = element(
         "div", answer, element("p", id="explorer-outside"),
-        element("div", *controls, class_="controls"), picture, element("p", words, class_="lead"),
+        element("div", *controls, class_="controls"), picture,
+        element("p", element("output", id="explorer-over"), words, class_="lead"),
         id="explorer", hidden="",
     )  # fmt: skip
     # "</script" and "<!--" mean something in a script wherever they stand.

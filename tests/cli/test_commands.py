@@ -246,7 +246,6 @@ def test_an_answer_that_is_not_to_be_used_is_printed_and_ends_with_1(command, tm
         ("plan allocation fit.json --compute 1e21 --out fit.json", 2, "is read by this command"),
         ("plan allocation fit.json --compute 1e21 --out plan.docx", 2, ".docx"),
         ("plan allocation fit.json --compute 1e21 --out no/plan.json", 2, "a folder that exists"),
-        ("plan allocation fit.json --compute 1e21 --out plan.html", 2, "has no page of its own"),
         ("plot fit.json --kind isoflop", 2, "isoflops"),
     ],
 )

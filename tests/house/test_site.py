@@ -54,15 +54,6 @@ def test_the_gallery_has_every_picture_with_lines_that_draw_it():
         assert ast.unparse(last.func) == f"plots.{picture.name}", picture.lines
 
 
-def test_the_pictures_that_open_the_site_are_stored_or_drawn():
-    from jaxlaw import plots
-
-    gallery, build = module("gallery"), module("build")
-    assert len(gallery._FIRST) == 12
-    for name, _, target in gallery._FIRST:
-        assert (build.ROOT / ".github" / name).is_file() if target else name in plots.__all__
-
-
 @pytest.mark.parametrize("name", jl.law_table()["name"])
 def test_every_law_is_typeset_with_all_its_symbols(name):
     law = jl.laws.get(name)

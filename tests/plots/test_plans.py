@@ -83,13 +83,6 @@ def test_contours_show_the_runs_and_the_fitted_range(ax):
     assert "shaded: beyond the runs" in ax.get_title()
 
 
-def test_a_long_title_ends_its_lines_between_its_parts_inside_the_axes(ax, mixture):
-    mixture.plot(ax)
-    ax.figure.canvas.draw()
-    assert ax.title.get_window_extent().width <= ax.get_window_extent().width
-    assert "\n" in ax.get_title() and "band: 90% of draws" in ax.get_title()
-
-
 def test_saved_compute(ax):
     table = planning.data_transferred(SCRATCH, CONTINUAL, N=[1e9, 4e9], D=[1e9, 3e9, 1e10])
     assert table.plot(ax) is ax

@@ -61,12 +61,12 @@ def continual_run(plan: Answer, ax: Axes) -> Axes:
     table, runs = plan.table, plan.tables.get("runs", ())
     ax.plot(table["loss_pt"], table["loss_cpt"], color=BLUE, linewidth=1.6, marker="o",
             markersize=3)  # fmt: skip
-    # The curve falls: its first end has room above it, its last one below.
-    sides = ({"xytext": (6, 4)}, {"xytext": (4, -6), "ha": "right", "va": "top"})
-    for (_, row), side in zip(table.sort_values("loss_pt").iloc[[0, -1]].iterrows(), sides,
-                              strict=True):  # fmt: skip
-        write(ax, f"{percent(row['replay'])} replay, {count_in_words(row['tokens'])} tokens",
-              (row["loss_pt"], row["loss_cpt"]), color=BLUE, **side)  # fmt: skip
+    # The curve falls: one end has room above it on the right, the other below it on the left.
+    ends = table.loc[[table["loss_pt"].idxmin(), table["loss_pt"].idxmax()]]
+    for row, x, y, ha, va in zip(ends.itertuples(), (6, 4), (4, -6), ("left", "right"),
+                                 ("bottom", "top"), strict=True):  # fmt: skip
+        write(ax, f"{percent(row.replay)} replay, {count_in_words(row.tokens)} tokens",
+              (row.loss_pt, row.loss_cpt), color=BLUE, xytext=(x, y), ha=ha, va=va)  # fmt: skip
     if len(runs):
         shown = dots(ax, runs["loss_pt"], runs["loss_cpt"], c=runs["replay"], cmap="viridis", s=26,
                      edgecolors=INK, linewidths=0.5, zorder=3)  # fmt: skip
@@ -79,7 +79,8 @@ def continual_run(plan: Answer, ax: Axes) -> Axes:
     ax.margins(0.12)
     text = f"{count_in_words(plan.tokens)} tokens, {percent(plan.replay)} replay\n"
     text += f"losses {plan.loss_pt:.3f} and {plan.loss_cpt:.3f}"
-    answer(ax, plan.loss_pt, plan.loss_cpt, text, s=44, zorder=5)
+    answer(ax, plan.loss_pt, plan.loss_cpt, text, s=44, zorder=5, ha="right", va="top",
+           xytext=(-7, -7))  # fmt: skip
     said = {
         f"curve: best settings over λ1, here {plan.weight:g}": True,
         "dots: runs": len(runs) > 0,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
 from jaxlaw._answer import Answer, picture
@@ -64,9 +63,18 @@ def trade_off(plan: Answer, ax: Axes, *, runs: Any = None) -> Axes:
         "dashed: shares never run": not run.all(),
     }
     if runs is not None:
-        seen = _runs_next_to(plan, runs)
-        dots(ax, seen["general"], seen["domain"], color=INK, s=18, zorder=3)
-        size, tokens = (count_in_words(seen[name].iloc[0]) for name in ("N", "D"))
+        read = read_runs(runs)
+        general, domain = (
+            read.for_corpus(side).observations("chinchilla", free=())
+            for side in ("general", "domain")
+        )
+        next_to = np.ones(len(domain.target), bool)
+        for name in [one for one in ("N", "D") if one in plan.point]:
+            wanted = plan.point[name] * (plan.unit_of(name) or ("", 1.0))[1]
+            away = np.abs(np.log(domain.inputs[name] / wanted))
+            next_to &= away <= away[next_to].min() + _SAME
+        dots(ax, general.target[next_to], domain.target[next_to], color=INK, s=18, zorder=3)
+        size, tokens = (count_in_words(domain.inputs[name][next_to][0]) for name in ("N", "D"))
         said[f"black: runs of N = {size}, D = {tokens}"] = True
     ax.margins(x=0.1, y=0.12)
     left, right = ax.get_xlim()
@@ -86,22 +94,6 @@ def trade_off(plan: Answer, ax: Axes, *, runs: Any = None) -> Axes:
         text += f"\ndomain loss {plan.domain_loss:.4g}"
         answer_below(ax, plan.general_loss, plan.domain_loss, text)
     return finish(ax, "general loss (nats)", "domain loss (nats)", what_is_drawn(said))
-
-
-def _runs_next_to(plan: Answer, runs: Any) -> pd.DataFrame:
-    """Both losses of the runs whose size, and then tokens, are next to the plan's, and these."""
-    runs = read_runs(runs)
-    sides = {
-        side: runs.for_corpus(side).observations("chinchilla", free=())
-        for side in ("general", "domain")
-    }
-    table = pd.DataFrame(sides["domain"].inputs | {s: one.target for s, one in sides.items()})
-    for name in ("N", "D"):
-        if name in plan.point:
-            wanted = plan.point[name] * (plan.unit_of(name) or ("", 1.0))[1]
-            away = np.abs(np.log(table[name] / wanted))
-            table = table[away <= away.min() + _SAME]
-    return table
 
 
 @picture("limited mixture")
