@@ -70,12 +70,6 @@ def run(
         figure = result.plot().figure
         write_atomic(written, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
     elif written is not None and written.suffix.lower() == ".html":
-        if not isinstance(result, jl.FittedLaw | jl.Study | jl.Forecast):
-            saved_as = f"{written.stem}.json"
-            raise UsageError(
-                f"out: this {result.kind_name} has no page of its own: give --out {saved_as}, "
-                f"and add it to that of a fit: jaxlaw report fit.json --plans {saved_as}"
-            )
         jl.report(result, written)
     elif written is not None:
         result.save(written)

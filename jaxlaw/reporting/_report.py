@@ -371,7 +371,8 @@ def _run_figure(fit: FittedLaw, curves: LossCurves) -> list[Html]:
         return []
     run = lengths[max(lengths)]
     own, one = curves.only(run), curves.run_schedules[run]
-    seen, counted = runs_of(fit, own).observations(fit.law), {*AREAS, *fit.law.inputs_per_drop}
+    seen = runs_of(fit, own).observations(fit.law, free=())
+    counted = {*AREAS, *fit.law.inputs_per_drop}
     inputs = fit.law.labelled({name: x[:1] / fit.units[name] for name, x in seen.inputs.items()})
     held = {name: x[0] for name, x in inputs.items() if name not in counted}
     steps = np.unique(np.linspace(one.first_step + 1, one.last_step, _STEPS).round())
