@@ -336,7 +336,7 @@ def _fit_figures(
         ]
     if curves is not None and fit.area_options is not None:
         figures += _run_figure(fit, curves)
-    if runs is not None:
+    if runs is not None and isinstance(fit, Fit):  # coefficients of a paper have no scores
         figures += [
             _figure(
                 lambda ax: plots.observed_against_predicted(fit, runs, ax),
@@ -363,13 +363,13 @@ def _run_figure(fit: FittedLaw, curves: LossCurves) -> list[Html]:
     # Of one phase alone, a law predicts a curve of the one that its areas count first.
     phase = "pt" if {"S1", "S1_pt"} & {*fit.law.input_names} else "cpt"
     lengths = {
-        (one.schedule.boundary is not None, one.last_step): run
+        run: (one.schedule.boundary is not None, one.last_step)
         for run, one in curves.run_schedules.items()
         if one.schedule.boundary is not None or one.phase == phase
     }
     if not lengths:
         return []
-    run = lengths[max(lengths)]
+    run = max(lengths, key=lengths.get)
     own, one = curves.only(run), curves.run_schedules[run]
     seen = runs_of(fit, own).observations(fit.law, free=())
     counted = {*AREAS, *fit.law.inputs_per_drop}
