@@ -19,6 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.collections import Collection
 from matplotlib.colors import to_rgba_array
+from matplotlib.contour import ContourSet
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Annotation, Text
@@ -53,7 +54,6 @@ VEIL: dict[str, Any] = {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pa
 
 _LETTER = 0.5  # width of a small letter, of the height of others
 _SEEN = 2e-3  # of a value: a distance of less is rounding of the units
-_COUNTED = {"N": "parameters", "D": "tokens", "Dp": "tokens", "C": "FLOPs"}
 _WORDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
 
 
@@ -104,7 +104,10 @@ def _brighten(artist: Artist, ax: Axes) -> None:
                 color[:3] = colorsys.hls_to_rgb(hue, 1 - light, saturation)
         return rgba
 
-    if isinstance(artist, Collection) and artist.get_array() is None:
+    if isinstance(artist, ContourSet) and artist.colors is not None:
+        artist.set_array(None)  # of one colour: its levels have no colours of a map
+        (artist.set_facecolor if artist.filled else artist.set_edgecolor)(on_dark(artist.colors))
+    elif isinstance(artist, Collection) and artist.get_array() is None:
         artist.set_edgecolor(on_dark(artist.get_edgecolor()))
         artist.set_facecolor(on_dark(artist.get_facecolor(), face=True))
     elif isinstance(artist, Patch) and artist not in (ax.patch, *ax.spines.values()):
@@ -112,7 +115,7 @@ def _brighten(artist: Artist, ax: Axes) -> None:
         artist.set_facecolor(on_dark(artist.get_facecolor(), face=True)[0])
     elif isinstance(artist, Line2D | Text):
         artist.set_color(on_dark(artist.get_color())[0])
-        if isinstance(artist, Annotation | Text) and (veil := artist.get_bbox_patch()):
+        if isinstance(artist, Text) and (veil := artist.get_bbox_patch()):
             _brighten(veil, ax)
 
 
@@ -134,8 +137,8 @@ def dots(ax: Axes, x: Any, y: Any, **details: Any) -> Any:
     """Points: small and see-through where they are many."""
     count = np.size(x)
     style: dict[str, Any] = {
-        "s": 14 if count < 300 else 8, "alpha": 0.9 if count < 60 else 0.5, "linewidths": 0,
-        "rasterized": count > MANY,
+        "s": 24 if count < 60 else 14 if count < 300 else 8,
+        "alpha": 0.9 if count < 60 else 0.5, "linewidths": 0, "rasterized": count > MANY,
     }  # fmt: skip
     return ax.scatter(x, y, **(style | details))
 
@@ -202,16 +205,14 @@ def finish(
         words = ax.set_title(title, fontsize="medium", color=INK)
         if layout := ax.figure.get_layout_engine():
             layout.execute(ax.figure)  # how wide the axes will be
-        share = ax.get_window_extent().width / words.get_window_extent().width
-        if share < 1:
-            longest = max(map(len, title.split("\n")))
-            letters, lines = int(share * longest), []
-            for line in title.split("\n"):  # which end between their parts, if they can
-                lines.append("")
-                for part in line.split("; "):
-                    joined = f"{lines[-1]}; {part}".removeprefix("; ")
-                    lines[-1:] = [joined] if len(joined) <= letters else [lines[-1], part]
-            words.set_text("\n".join(textwrap.fill(line, letters) for line in lines if line))
+        if (share := ax.get_window_extent().width / words.get_window_extent().width) < 1:
+            # Lines end after what ends with a semicolon, where that fits into a line.
+            width, lines = int(share * max(map(len, title.split("\n")))), []
+            for line in title.split("\n"):
+                parts = line.replace("; ", ";\n").split("\n")
+                whole = [p.replace(" ", "\xa0") if len(p) < width else p for p in parts]
+                lines += textwrap.wrap(" ".join(whole), width)
+            words.set_text("\n".join(lines).replace("\xa0", " "))
     return tidy(ax)
 
 
@@ -308,6 +309,14 @@ def write(ax: Axes, text: str, at: tuple[float, float], **details: Any) -> Annot
     return ax.annotate(text, at, **(style | details))
 
 
+def text_room(ax: Axes, lines: int) -> float:
+    """How much of the height of axes so many lines of small text take, with air around them."""
+    if layout := ax.figure.get_layout_engine():
+        layout.execute(ax.figure)  # how high the axes will be
+    height = 72 * ax.get_window_extent().height / ax.figure.dpi
+    return min((12 * lines + 12) / height, 0.5)
+
+
 def label_curves(ax: Axes, end_labels: Iterable[tuple[float, str, Any]]) -> None:
     """Names of curves beside the right edge, moved apart where they would touch.
 
@@ -342,7 +351,9 @@ def _apart(heights: np.ndarray, gap: float) -> np.ndarray:
 
 
 def count_in_words(value: float) -> str:
-    """4 B, 131 M."""
+    """4 B, 131 M, 10²¹."""
+    if value >= 1e15:
+        return power_of_ten(value)
     for size, letter in _WORDS:
         if value >= 0.9995 * size:
             return f"{value / size:.3g} {letter}"
@@ -403,7 +414,7 @@ def input_label(spec: Input) -> str:
 
 def value_label(spec: Input, value: float, single: float) -> str:
     """``N = 4 B``, ``r = 0.2``; ``single`` is the number of raw units in 1."""
-    if spec.name in _COUNTED:
+    if spec.counts:
         return f"{spec.name} = {count_in_words(value * single)}"
     return f"{spec.name} = {value:.3g}"
 

@@ -30,6 +30,7 @@ from jaxlaw._axes import (
     step_axis,
     stripe_outside,
     target_label,
+    text_room,
     tidy,
     value_label,
     with_interval,
@@ -245,28 +246,33 @@ def loss_over_input(
         said.append(f"{' and '.join(tuned)} at {'its' if len(tuned) == 1 else 'their'} best")
     said += ["● fitted  ○ held out"] * bool(out[here].any())
     if logarithmic:
-        log_axis(ax.xaxis, single[along])
+        log_axis(ax.xaxis, single[along], words=specs[along].counts != "FLOPs")
     ax.set_xlim(x[0], x[-1])
+    heights = np.concatenate(heights_seen)
+    low, high, span = heights.min(), heights.max(), np.ptp(heights) + 1e-6
     if goal:
         goal |= _best_settings(fit, tuned, goal)
         found = prediction(fit, at=law.labelled(goal), level=level).quantities[law.target]
+        ends = np.nan_to_num([found.low, found.high], nan=found.value)
         if np.isfinite(found.low):  # of a fit with standard errors
-            ax.vlines(at[along], found.low, found.high, color=RED, linewidth=3, alpha=0.5, zorder=4)
+            ax.vlines(at[along], *ends, color=RED, linewidth=2, zorder=4)
             said.append(f"bar: {level:.0%} of the law's mean, not of a new run")
-        low, high = np.nan_to_num([found.low, found.high], nan=found.value)
-        heights_seen.append([low, high])
+        # Few runs leave open whatever is there: a bar that would flatten all goes on beyond.
+        low = min(low, max(ends[0], low - span), found.value)
+        high = max(high, min(ends[1], high + span), found.value)
+        between = (found.low, found.high) if np.isfinite(found.low) else None
         text = ", ".join(value_label(specs[n], goal[n], single[n]) for n in (by, along) if n)
-        text += "\n" + with_interval(found.value, (low, high) if high > low else None, ".4g")
-        below = {"va": "top", "xytext": (3, -6)} if law.better == "low" else {
-            "va": "bottom", "xytext": (3, 6)}  # fmt: skip
+        text += f"\n{with_interval(found.value, between, '.4g')}"
         dots(ax, at[along], found.value, color=[RED], s=30, alpha=1, zorder=5)
-        write(ax, text, (at[along], low if law.better == "low" else high), color=RED, ha="right",
-              zorder=6, **below)  # fmt: skip
-    # Beyond the smallest run curves rise steeply: they leave the frame there.
-    heights = np.concatenate(heights_seen)
-    room = 0.05 * np.ptp(heights) + 1e-6 * np.abs(heights).max()
-    below, above = (4, 1) if goal and law.better == "low" else (1, 4) if goal else (1, 1)
-    ax.set_ylim(heights.min() - below * room, heights.max() + above * room)
+        # Of larger runs the loss is below all curves, and a score above them.
+        down = law.better == "low"
+        room = text_room(ax, 2) * (high - low)
+        low, high = (low - room, high) if down else (low, high + room)
+        write(
+            ax, text, (at[along], ends[0] if down else ends[1]), color=RED, ha="right", zorder=6,
+            va="top" if down else "bottom", xytext=(3, -6 if down else 6),
+        )  # fmt: skip
+    ax.set_ylim(low - 0.05 * span, high + 0.05 * span)
     if stripe_outside(ax, *fit.ranges[along], ""):
         said.append("shaded: beyond the runs")
     return finish(ax, input_label(specs[along]), target_label(fit), "; ".join(said), end_labels)

@@ -11,25 +11,32 @@ from jaxlaw._axes import (
     BLUE,
     FAINT,
     INK,
-    answer,
-    curve,
+    count_in_words,
     dots,
     finish,
+    log_axis,
     new_axes,
     shades,
     stripe_outside,
     target_label,
+    text_room,
+    tidy,
+    value_label,
+    what_is_drawn,
     with_interval,
     write,
 )
 from jaxlaw._typed import checked
-from jaxlaw.fitting import predict_each
 from jaxlaw.forecasting import Backtest, Forecast
+from jaxlaw.forecasting._question import interval_at, logs_of, quantiles_of
 from jaxlaw.laws import growing_inputs, without_misfit
 from jaxlaw.plots._fits import seen_by
 
 _FINE = 120  # points of a curve
 _NUMBERED = 3  # points that have their numbers beside them
+_NAMED = 12  # runs that have their size beside them
+_RATIOS = 5  # curves at tokens per parameter of the runs
+_SAME = 0.1  # ratios closer than that, in logs, are one
 _WORDS = {"C": "training compute (FLOPs)", "D": "tokens", "N": "model parameters N"}
 
 
@@ -71,11 +78,14 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
 
 @checked
 def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any = None) -> Axes:
-    """The runs, beyond them every forecast with its intervals, and the law's curve there.
+    """The runs, the forecasts beyond them, and the band of new runs from the largest run on.
 
-    Thin bars are intervals at the forecast's level, thick ones hold half of new runs. The curve
-    goes through the farthest point, of N and D at its tokens per parameter; its band holds the law
-    and its misfit, without the noise of a run. Striped is what lies beyond the runs.
+    Bars are the intervals of new runs. The band is that interval along the way from the largest
+    run to the farthest forecast, of N and D at its tokens per parameter. Runs have a colour by
+    their own tokens per parameter, where these differ, with the law's median there as a thin
+    curve; up to 12 runs of one ratio, or of N alone, have their size beside them. Shaded is what
+    lies beyond the runs. Inputs by which runs do not grow are those of the farthest forecast: runs
+    that have others are grey.
 
     Args:
         forecast: a result of :func:`jaxlaw.forecast`, or a file of one.
@@ -94,54 +104,110 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
         >>> plots.forecast_intervals(forecast).get_ylabel()
         'loss (nats)'
     """
-    ax, fit = ax or new_axes(), forecast.posterior.fit
+    draws, table, runs = forecast.posterior, forecast.table, forecast.observed
+    ax, fit, losses = ax or new_axes(), draws.fit, runs[forecast.target].to_numpy(float)
+    specs = {spec.name: spec for spec in fit.law.inputs}
     names = growing_inputs(fit.law) or fit.law.input_names[:1]
-    x, seen = _sizes(forecast, names, forecast.table), _sizes(forecast, names, forecast.observed)
-    dots(ax, seen, forecast.observed[forecast.target], color=FAINT)
-    # The draws' median and band along a path through the farthest point.
-    far, draws = int(np.argmax(x)), forecast.posterior
-    along = np.geomspace(min(seen.min(), x.min()), max(x.max(), seen.max()), _FINE)
-    inputs = {}
-    for spec in draws.law.inputs:
-        at = forecast.table[spec.name].iloc[far]
-        value = float(spec.codes([at])[0]) if spec.levels else float(at)
-        step = (along / x[far]) ** (1 / len(names)) if spec.name in names else np.ones(_FINE)
-        inputs[spec.name] = value * step * draws.units.get(spec.name, 1.0)
-    ends = [(1 - forecast.level) / 2, 0.5, (1 + forecast.level) / 2]
-    low, middle, high = np.quantile(predict_each(draws.law, draws.params, inputs), ends, axis=0)
-    law = without_misfit(draws.law).name
-    band = {"y": middle, "y_low": low, "y_high": high}
-    label = curve(ax, band, along, "y", INK, law, 1.1)
+    x, seen = _sizes(forecast, names, table), _sizes(forecast, names, runs)
+    far, single = int(np.argmax(x)), {name: draws.scale(name) for name in names}
+    target, down = table.iloc[far], fit.law.better == "low"
+    # A size that the forecast shares with every run stays, and tokens alone grow, or the reverse.
+    moving = [name for name in names if not np.isclose(runs[name], target[name]).all()] or names
+
+    def logs_along(sizes: np.ndarray, ratio: float = 1.0) -> np.ndarray:
+        """(R, k) logs of the target at sizes (k,), at so many times its tokens per parameter."""
+        step = {moving[0]: sizes / x[far]}
+        if len(moving) > 1:
+            step = {moving[0]: np.sqrt(step[moving[0]] / ratio),
+                    moving[1]: np.sqrt(step[moving[0]] * ratio)}  # fmt: skip
+        points = {name: np.full(len(sizes), target[name]) for name in forecast.inputs}
+        return logs_of(draws, points | {name: target[name] * step[name] for name in step})
+
+    # The runs, by their ratio, and the law at each ratio over what was run.
+    others = [name for name in forecast.inputs if name not in names]
+    same = [(runs[name] == target[name]).to_numpy() for name in others]
+    here = np.logical_and.reduce(same, axis=0) if same else np.ones(len(runs), bool)
+    ratio = np.ones(len(runs))
+    if len(moving) > 1:
+        of_run, of_target = (
+            np.asarray(one[moving[1]] * single[moving[1]] / (one[moving[0]] * single[moving[0]]))
+            for one in (runs, target)
+        )
+        ratio = (of_run / of_target).astype(float)
+    logs = np.log(np.sort(ratio[here])) if here.any() else np.zeros(1)
+    groups = np.split(logs, np.flatnonzero(np.diff(logs) > _SAME) + 1)
+    known = np.array([np.median(one) for one in groups])
+    if len(known) > _RATIOS:
+        known = np.linspace(*np.quantile(logs, [0.02, 0.98]), _RATIOS)
+    ramp = shades(len(known))
+    colors = np.stack([np.interp(np.log(ratio), known, c) for c in np.transpose(ramp)], axis=1)
+    dots(ax, seen[~here], losses[~here], color=FAINT, alpha=0.4)
+    dots(ax, seen[here], losses[here], color=colors[here], zorder=3)
+    over = np.geomspace(seen.min(), seen.max(), _FINE)
+    for part, color in zip(np.exp(known), ramp, strict=True):
+        (line,) = ax.plot(
+            over, np.exp(np.median(logs_along(over, part), axis=0)), color=color, linewidth=0.9
+        )
+        if len(moving) > 1:
+            line.set_label(f"{float(f'{part * of_target:.3g}'):,g}")
+    named = len(known) == 1 and moving[0] == "N" and here.sum() <= _NAMED
+    # From the largest run to the farthest forecast, which may be within the runs.
+    start = seen.max() if x[far] > seen.max() else seen.min()
+    along = np.geomspace(start, x[far], _FINE)
+    logs = logs_along(along)
+    low, high = interval_at(quantiles_of(logs, draws.sigma, 0), forecast.level)
+    ax.plot(along, np.exp(np.median(logs, axis=0)), color=BLUE, linewidth=1.6)
+    ax.fill_between(along, low, high, color=BLUE, alpha=0.2, linewidth=0)
     # The forecasts, above runs that came later, which lie where their bars are.
-    table, (low, high) = forecast.table, forecast.interval(0.5)
-    ax.vlines(x, table["low"], table["high"], color=BLUE, linewidth=1.6, zorder=6)
-    ax.vlines(x, low, high, color=BLUE, linewidth=5, alpha=0.7, zorder=6)
+    ax.vlines(x, table["low"], table["high"], color=BLUE, linewidth=2, zorder=6)
     ax.plot(x, table["estimate"], "o", color=BLUE, markersize=5, zorder=6)
-    for at, row in zip(x, table.itertuples(), strict=True) if len(table) <= _NUMBERED else ():
-        text = f"forecast {with_interval(row.estimate, (row.low, row.high), '.4g')}"
-        # Losses fall to the right: below the curves on the left there is room.
-        answer(ax, at, row.estimate, text, color=BLUE, s=20, zorder=6, ha="right", va="top",
-               xytext=(-8, -8))  # fmt: skip
+    new = np.zeros(0, bool)
     if later is not None:
-        own, losses, _ = seen_by(fit, later)
-        at = _sizes(forecast, names, own)
-        known = forecast.observed[forecast.target].to_numpy(float)
-        new = ~np.isclose(losses[:, None], known, rtol=1e-12).any(axis=1)
-        at, losses = at[new], losses[new]
-        ax.scatter(at, losses, s=22, facecolors="white", edgecolors=INK, zorder=5)
-        if new.any():
-            height = losses[at <= 1.2 * at.min()].max()  # budgets are rounded
-            write(ax, "came later", (at.min(), height), xytext=(0, 7), ha="center")
-    counted = len(names) == 1 and names[0] in ("N", "D", "Dp")
-    title = f"{forecast.level:.0%} interval of a new run (thick: 50%)"
+        own, came, _ = seen_by(fit, later)
+        new = ~np.isclose(came[:, None], losses, rtol=1e-12).any(axis=1)
+        ax.scatter(_sizes(forecast, names, own)[new], came[new], s=22, facecolors="white",
+                   edgecolors=INK, zorder=5)  # fmt: skip
+    ax.margins(x=0.1 if named else 0.04, y=0.08)
+    log_axis(ax.xaxis, words=len(names) == 1 and names[0] in ("N", "D", "Dp"))
+    if len(moving) > 1:
+        ax.legend(loc="upper right" if down else "lower right", title="tokens/parameter",
+                  frameon=False, fontsize="small", title_fontsize="small")  # fmt: skip
+    shaded = stripe_outside(ax, seen.min(), seen.max(), "")
+    law = without_misfit(draws.law).name
+    title = what_is_drawn({
+        **{value_label(specs[n], target[n], single[n]): n not in moving for n in names},
+        f"band: {forecast.level:.0%} interval of a new run ({law})": True,
+        f"grey: other {', '.join(others)}": not here.all(),
+        "○ came later": new.any(),
+        "shaded: beyond the runs": shaded,
+    })  # fmt: skip
     name = "C" if len(names) > 1 else names[0]
-    finish(
-        ax, _WORDS.get(name, name), target_label(fit), title, [label],
-        margins={"x": 0.04, "y": 0.08}, log_x={"words": counted},
-    )  # fmt: skip
-    if stripe_outside(ax, seen.min(), seen.max(), ""):
-        ax.set_title(f"{title}\nstriped: beyond the runs", fontsize="medium", color=INK)
-    return ax
+    finish(ax, _WORDS.get(name, name), target_label(fit), title)
+    # Losses fall to the right: below runs and intervals there is room, one text below the other.
+    placed: list[Any] = []
+    side, way = ("top", -1) if down else ("bottom", 1)
+    if len(table) <= _NUMBERED:
+        low, high = ax.get_ylim()
+        room = text_room(ax, 2 * len(table)) * (high - low)
+        ax.set_ylim(low - room * down, high + room * (not down))
+        for k in np.argsort(-x):
+            row, away = table.iloc[k], 6
+            text = ", ".join(value_label(specs[n], row[n], single[n]) for n in names)
+            text += f"\n{with_interval(row['estimate'], (row['low'], row['high']), '.4g')}"
+            end = (x[k], row["low"] if down else row["high"])
+            words = write(ax, text, end, color=BLUE, ha="right", va=side, xytext=(4, way * away))
+            while any(words.get_window_extent().overlaps(one) for one in placed):
+                away += 2
+                words.set_position((4, way * away))
+            placed.append(words.get_window_extent())
+    for at, loss, size in zip(seen, losses, runs["N"], strict=True) if named else ():
+        words = write(ax, count_in_words(size * single["N"]), (at, loss), fontsize="x-small",
+                      ha="right", va=side, xytext=(-3, 3 * way))  # fmt: skip
+        if any(words.get_window_extent().overlaps(one) for one in placed):
+            words.remove()
+        else:
+            placed.append(words.get_window_extent())
+    return tidy(ax)
 
 
 def _sizes(forecast: Forecast, names: tuple[str, ...], table: Any) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.contour import ContourSet
 
 from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
@@ -92,6 +93,8 @@ def isoloss(
     log_axis(ax.yaxis, source.scale("N"))
     lowest, highest = best["loss"].min() * 1.03, best["loss"].max() * 1.05
     levels = np.geomspace(lowest, highest, _LEVELS).round(1 if highest - lowest > 1 else 2)
+    # Two laws compare where their losses are the same.
+    levels = next((one.levels for one in ax.collections if isinstance(one, ContourSet)), levels)
     levels = np.unique(levels)
     ax.contour(C, N, losses, levels=levels, colors=color, linewidths=0.7, alpha=0.6)
     # Where a contour meets the best sizes: of two laws, labels elsewhere would lie on each other.

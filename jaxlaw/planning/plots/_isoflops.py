@@ -10,7 +10,6 @@ from scipy import stats
 
 from jaxlaw._axes import (
     INK,
-    VEIL,
     dots,
     finish,
     log_axis,
@@ -85,9 +84,9 @@ def isoflops(runs: Any, ax: Axes | None = None, *, level: ConfidenceLevel = LEVE
         dots(ax, sizes, losses, color=[color], s=16)
         ax.plot(np.exp(along + centre), np.polyval(parabola, along), color=color, linewidth=1.4)
         name = power_of_ten(float(f"{np.exp(np.log(compute[rows]).mean()):.2g}"))
-        start = np.exp(along[0] + centre), np.polyval(parabola, along[0])
-        write(ax, name, start, color=color, fontsize="x-small", xytext=(-2, 3), ha="right",
-              bbox=VEIL)  # fmt: skip
+        # Beyond its largest size, where curves of larger budgets are below.
+        end = np.exp(along[-1] + centre), np.polyval(parabola, along[-1])
+        write(ax, name, end, color=color, fontsize="x-small", xytext=(3, 2))
         if not a > 0:  # it has a highest point
             continue
         at, degrees = -b / (2 * a), len(x) - 3
@@ -108,7 +107,7 @@ def isoflops(runs: Any, ax: Axes | None = None, *, level: ConfidenceLevel = LEVE
                     alpha=0.4, solid_capstyle="butt", zorder=3)  # fmt: skip
             said[f"bars: {level:.0%} of the best size"] = True
     ax.plot(*np.array(path).reshape(-1, 2).T, color=INK, linewidth=0.9, linestyle="--", zorder=2)
-    ax.margins(x=0.11)  # names lie on the left
+    ax.margins(x=0.11)  # names lie on the right
     log_axis(ax.xaxis)
     fitted = N[np.concatenate(budgets)]
     said["shaded: beyond the runs"] = stripe_outside(ax, fitted.min(), fitted.max(), "")
