@@ -31,7 +31,7 @@ _FIRST: tuple[tuple[str, str, str], ...] = (
     ("backtest_errors", "errors of earlier forecasts", ""),
     ("parameter_intervals", "intervals of the parameters", ""),
     ("fold_scores", "laws compared fold by fold", ""),
-    ("leaderboard.png", "errors of all laws on public runs", "benchmarks/leaderboard.md"),
+    ("transfer", "what a base saves", ""),
 )  # fmt: skip
 
 
