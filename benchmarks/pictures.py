@@ -35,7 +35,7 @@ Names = Mapping[str, Any]
 def mixture(made: Names) -> Figure:
     """The trade-off and its limit; the domain loss over the share, of little domain data."""
     figure, (left, right) = _two()
-    made["plan"].plot(left)
+    made["plan"].plot(left, runs=made["runs"])
     for tokens, color in ((5e7, RED), (1.5e8, BLUE)):
         plan = planning.optimal_mixture_data_limited(
             made["fits"]["domain"], tokens, at={"N": 1.8e9}

@@ -33,6 +33,7 @@ from matplotlib.ticker import (
 )
 
 if TYPE_CHECKING:
+    from jaxlaw._answer import Answer
     from jaxlaw.fitting import FittedLaw
     from jaxlaw.laws import Input
 
@@ -51,6 +52,7 @@ PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of 
 # Behind words on a drawing.
 VEIL: dict[str, Any] = {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 1}
 
+_LETTER = 0.5  # width of a small letter, of the height of others
 _SEEN = 2e-3  # of a value: a distance of less is rounding of the units
 _WORDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
 
@@ -250,20 +252,8 @@ def stripe_outside(
     return bool(sides)
 
 
-def _fractions(ax: Axes, x: float, y: float) -> Any:
-    """Where a point is, in fractions of the axes."""
-    return ax.transLimits.transform(ax.transScale.transform((x, y)))
-
-
 def answer(ax: Axes, x: float, y: float, text: str, **details: Any) -> None:
-    """The answer of a plan: a red dot with small text beside it, on a veil of white.
-
-    Without ``xytext`` the text lies on the side of the dot with more room, in scales as set.
-    """
-    if "xytext" not in details:
-        right, high = _fractions(ax, x, y) > 0.5
-        details |= {"xytext": (-7 if right else 7, -7 if high else 7)}
-        details |= {"ha": "right" if right else "left", "va": "top" if high else "bottom"}
+    """The answer of a plan: a red dot with small text beside it, on a veil of white."""
     details.setdefault("bbox", VEIL)
     size, order = details.pop("s", 36), details.pop("zorder", 3)
     color = details.setdefault("color", RED)
@@ -280,7 +270,12 @@ def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
         text: what it is, in lines.
     """
     dots(ax, x, y, color=[RED], s=36, alpha=1, zorder=4)
-    right = _fractions(ax, x, y)[0] > 0.5
+    place, _ = ax.transLimits.transform(ax.transScale.transform((x, y)))
+    right = place > 0.5
+    points = 72 * ax.get_position().width * ax.figure.get_figwidth()
+    letters = points * max(place, 1 - place) / (_LETTER * plt.rcParams["font.size"])
+    if max(map(len, text.split("\n"))) > letters:
+        text = text.replace(" (", "\n(")  # an interval on a line of its own
     vertical(
         ax, x, text, bbox=VEIL, xytext=(-5 if right else 5, 0), ha="right" if right else "left"
     )
@@ -288,7 +283,17 @@ def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
 
 def what_is_drawn(said: Mapping[str, Any]) -> str:
     """A title of those words that hold: what band, dashes and shade mean."""
-    return "; ".join(words for words, there in said.items() if there)
+    return "; ".join(words for words, there in said.items() if there and words)
+
+
+def held_inputs(plan: Answer, *names: str) -> str:
+    """Inputs of the run that a plan is about, such as its size and tokens: ``N = 4 B, D = 2 B``."""
+    known = {name: plan.unit_of(name) for name in names if name in plan.point}
+    return ", ".join(
+        f"{name} = {count_in_words(plan.point[name] * unit[1])}"
+        for name, unit in known.items()
+        if unit
+    )
 
 
 def with_interval(value: float, interval: tuple[float, float] | None, form: str) -> str:
@@ -302,12 +307,6 @@ def write(ax: Axes, text: str, at: tuple[float, float], **details: Any) -> Annot
     """Small text at a point of the data, or of ``xycoords``, moved by ``xytext`` points."""
     style = {"fontsize": "small", "color": INK, "xytext": (0, 0), "textcoords": "offset points"}
     return ax.annotate(text, at, **(style | details))
-
-
-def write_right(ax: Axes, text: str, height: float, **details: Any) -> Annotation:
-    """Small text right of the axes, at a height of the data: the numbers of a row."""
-    beside = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "va": "center"}
-    return write(ax, text, (1, height), **(beside | details))
 
 
 def text_room(ax: Axes, lines: int) -> float:
@@ -398,6 +397,13 @@ def step_axis(axis: Axis) -> None:
     """A linear axis of training steps, its labels few and short enough that none touch."""
     axis.set_major_locator(MaxNLocator(5, integer=True))
     axis.set_major_formatter(FuncFormatter(lambda value, _: count_in_words(value)))
+
+
+def rate_axis(axis: Axis, ticks: int = 4) -> None:
+    """A linear axis of learning rates from 0, each tick with its own power of ten."""
+    axis.axes.set(**{f"{axis.axis_name}lim": (0, None)})
+    axis.set_major_locator(MaxNLocator(ticks, steps=(1, 2, 5, 10)))
+    axis.set_major_formatter(FuncFormatter(lambda rate, _: power_of_ten(rate) if rate else "0"))
 
 
 def input_label(spec: Input) -> str:

@@ -52,6 +52,7 @@ def write_sources(folder: Path, with_gallery: bool) -> None:
         text = _INDEX.sub(r"\1index.md", _LEADS.sub("", text))
         name = page.relative_to(ROOT).with_name(page.name.replace("README", "index"))
         if page == ROOT / "README.md":
+            text = text.replace("```python", f"{gallery.opening(with_gallery)}\n```python", 1)
             text += "".join(
                 _toctree(title, [p for p in entries if with_gallery or "gallery" not in p])
                 for title, entries in CONTENTS.items()

@@ -14,6 +14,27 @@ _BEFORE = "import jaxlaw as jl\n"
 _COMPARED = re.compile(r"^(plots\..*\))\.get_\w+\(.*\)$", re.DOTALL)
 
 
+#: The pictures that open the site, below that of a forecast: a file, its caption and the page that
+#: explains it; or a function of jaxlaw.plots, which the gallery draws.
+_FIRST: tuple[tuple[str, str, str], ...] = (
+    ("loss_over_input", "fitted curves with their runs", ""),
+    ("isoflops", "the best size of each budget", ""),
+    ("language.png", "from scratch or from a base",
+     "jaxlaw/simulate/index.md#continual-pre-training-in-a-new-language"),
+    ("mixture.png", "domain mixture ratio", "jaxlaw/simulate/index.md#domain-mixture-ratio"),
+    ("curve.png", "replay ratio and peak LR",
+     "jaxlaw/simulate/index.md#replay-ratio-and-peak-lr"),
+    ("loss_curve", "a loss curve and what it is made of", ""),
+    ("corpus.png", "value of a pre-training corpus",
+     "jaxlaw/simulate/index.md#value-of-a-pre-training-corpus"),
+    ("turn.png", "inflection ratio", "jaxlaw/papers/index.md#inflection-ratio"),
+    ("backtest_errors", "errors of earlier forecasts", ""),
+    ("parameter_intervals", "intervals of the parameters", ""),
+    ("fold_scores", "laws compared fold by fold", ""),
+    ("transfer", "what a base saves", ""),
+)  # fmt: skip
+
+
 class Picture(NamedTuple):
     """A function that draws, what it is about, and the lines that draw it."""
 
@@ -72,6 +93,21 @@ def page(chosen: list[Picture]) -> str:
             f"{picture.lines}\n```\n\n</details>",
             "</figure>",
         ]
+    return "\n\n".join([*parts, "</div>"]) + "\n"
+
+
+def opening(drawn: bool) -> str:
+    """The dozen pictures that open the site; where none are drawn, those that are stored."""
+    parts = ['<div class="gallery first">']
+    for name, caption, target in _FIRST:
+        if not (drawn or target):
+            continue
+        file = f".github/{name}" if target else f"gallery/{name}.png"
+        link = f"[{caption}]({target})" if target else f"{{func}}`{caption} <jaxlaw.plots.{name}>`"
+        parts += [
+            "<figure>", f"![{caption}]({file})", f"<figcaption>\n\n{link}\n\n</figcaption>",
+            "</figure>",
+        ]  # fmt: skip
     return "\n\n".join([*parts, "</div>"]) + "\n"
 
 

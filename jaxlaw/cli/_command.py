@@ -321,7 +321,8 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
 def _read_curves(values: dict[str, Any]) -> None:
     """Read the table as loss curves, in place, for a law of such, if it has no areas itself."""
     along = {name: values.pop(name) for name in _CURVES if name in values}
-    law = next((values[n] for n in ("law", "result") if n in values), None)
+    law = next((values[n] for n in ("law", "laws", "result") if n in values), None)
+    law = law[0] if isinstance(law, list) else law
     name = next((n for n in ("pt", "curves") if isinstance(values.get(n), str)), "")
     if not name and isinstance(values.get("runs"), str) and law is not None:
         law_of = getattr(law, "law", None) or (jl.laws.get(law) if isinstance(law, str) else law)

@@ -231,6 +231,8 @@ def plot(
             name = "loss_over_input" if fitted else result.picture
             if isinstance(result, jl.Forecast):
                 runs, options = None, {"later": runs, **options}
+            elif name == "trade_off":
+                name, runs, options = "", None, {"runs": runs, **options}
             elif not fitted:
                 raise UsageError(
                     f"the picture of this {result.kind_name} has no runs: leave out {runs.source}, "

@@ -15,6 +15,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
+import jaxlaw as jl
 from jaxlaw._answer import Answer
 from jaxlaw._json import plain, write_atomic
 from jaxlaw._progress import Display
@@ -49,7 +50,7 @@ def run(
             raise UsageError(f"cannot write {out}: give a file in a folder that exists")
         if out.suffix.lower() not in _WRITTEN:
             raise UsageError(
-                f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf or .svg",
+                f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf, .svg or .html",
             )
         for name, text in {**given, "law_file": law_file, "out": None}.items():
             for file in map(str, text if isinstance(text, list) else [text]):
@@ -68,6 +69,8 @@ def run(
     if written is not None and written.suffix.lower() in PICTURES:
         figure = result.plot().figure
         write_atomic(written, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
+    elif written is not None and written.suffix.lower() == ".html":
+        jl.report(result, written)
     elif written is not None:
         result.save(written)
     if json:

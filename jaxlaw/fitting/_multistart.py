@@ -593,7 +593,7 @@ def _optima(
     each += (np.where(second.any(axis=1), second.argmax(axis=1), -1), value, counted)
     optima = []
     for k, (objective, ended_as, agreement, distance, n_tried, n_solved, members, runner, values,
-            shares) in enumerate(zip(*(column.tolist() for column in each), strict=True)):  # fmt: skip
+            shares) in enumerate(zip(*map(np.ndarray.tolist, each), strict=True)):  # fmt: skip
         runner_up = ends.coordinates[k, runner], values[runner], shares[runner]
         of_others = [pair for pair in zip(values, shares, strict=True) if pair[1]]
         optima.append(

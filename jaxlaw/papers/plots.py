@@ -14,6 +14,7 @@ from jaxlaw._axes import (
     curve,
     dots,
     finish,
+    log_axis,
     new_axes,
     percent,
     vertical,
@@ -30,8 +31,8 @@ def inflection_ratio(turn: Answer, ax: Axes | None = None) -> Axes:
     ax.errorbar(r, slope, 2 * error, color=BLUE, marker="o", markersize=4, linewidth=1.2,
                 elinewidth=1.0)  # fmt: skip
     ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    finish(ax, "share of the corpus r", "slope of log loss over log D", margins={"x": 0.05},
-           log_x={"words": False})  # fmt: skip
+    ax.margins(x=0.05, y=0.14)
+    log_axis(ax.xaxis, words=False)
     ax.xaxis.set_major_formatter(percent)
     title = "no inflection"
     if "bracket" in turn.facts:
@@ -42,9 +43,11 @@ def inflection_ratio(turn: Answer, ax: Axes | None = None) -> Axes:
         write(ax, "falls with D", (0.02, 0.04), xycoords="axes fraction", color=FAINT)
         met = turn.quantities.get("ratio")
         at = met or turn.quantities["zero_slope"]
-        vertical(ax, at.value, f"{'the fits meet' if met else 'slopes pass zero'} at {at}")
-    ax.set_title(f"{title}; bars: 2 standard errors", fontsize="medium", color=INK)
-    return ax
+        text = f"{'the fits meet' if met else 'slopes pass zero'} at {at.number}"
+        text += f"\n({turn.level:.0%}: {at.interval})" * bool(at.interval)
+        vertical(ax, at.value, text)
+    return finish(ax, "share of the corpus r", "slope of log loss over log D",
+                  f"{title}; bars: 2 standard errors")  # fmt: skip
 
 
 @picture("valuation")
@@ -72,7 +75,9 @@ def valuation(plan: Answer, ax: Axes | None = None, *, name: str = "", color: st
             end_labels.append((numbers[line].value, "" if name else text, own))
     if "broken_at" in numbers:
         vertical(ax, plan.broken_at, "the law breaks", 0.02, va="bottom")
-    title = "lines: without pretraining" if name else plan.advice
+    title = "lines: without pretraining" if name else f"advice: {plan.advice}"
+    if law is not None and "predicted_low" in law and not name:
+        title += f"; band: {plan.level:.0%}"
     return finish(
         ax, "pretraining tokens", "score of the checkpoints", title, end_labels,
         margins={"x": 0.03}, log_x={},

@@ -353,7 +353,7 @@ def plan_answer(
         notes = (Note(LOOSE_FIT, "warning", message), *notes)
     return Answer(
         kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,
-        units={name: unit_of(source, name, units.get(name)) for name in names},
+        units={n: unit_of(source, n, units.get(n)) for n in (*names, *(point if whole else ()))},
         facts={**facts, **forecast}, beyond=source.fit.times_beyond(known),
         point=point if whole else {}, notes=tuple(dict.fromkeys(notes)), **more,
     )  # fmt: skip

@@ -25,6 +25,7 @@ from jaxlaw._axes import (
     need_columns,
     new_axes,
     panel_below,
+    rate_axis,
     shades,
     step_axis,
     stripe_outside,
@@ -403,7 +404,8 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
     end_labels.append(curve(ax, prediction, "step", target, BLUE, "predicted", label="predicted"))
     # Not the fall of the first steps, which hides all else.
     settled = len(predicted) // 10
-    least, most = float(predicted.min()), float(predicted.iloc[settled])
+    parts = np.stack([predicted, unshifted, base])
+    least, most = float(parts[:, settled:].min()), float(parts[:, settled].max())
     if observed is not None:
         seen = losses[at >= step.iloc[settled]]
         least = min(least, np.nanmin(seen, initial=least))
@@ -411,10 +413,9 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
     room = 0.06 * max(most - least, 1e-6)
     ax.set(xlim=(step.iloc[0], step.iloc[-1]), ylim=(least - room, most + room))
     ax.set_ylabel(f"{target} (nats)" if target == "loss" else target)
-    rates = panel_below(ax, "rate")
+    rates = panel_below(ax, "LR")
     rates.plot(step, prediction["lr"], color=INK, linewidth=1.0)
-    rates.set_ylim(bottom=0)
-    rates.ticklabel_format(axis="y", style="sci", scilimits=(-2, 2), useMathText=True)
+    rate_axis(rates.yaxis, 2)
     step_axis(rates.xaxis)
     rates.set_xlabel("step")
     if "phase" in prediction and prediction["phase"].nunique() > 1:

@@ -24,7 +24,6 @@ from jaxlaw._axes import (
     new_axes,
     with_interval,
     write,
-    write_right,
 )
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
@@ -78,7 +77,8 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_yticks(rows, table["parameter"])
     for row, one in zip(rows, table.itertuples(), strict=True):
-        write_right(ax, f"{one.estimate:.4g}  ({one.low:.4g} to {one.high:.4g})", row)
+        text = f"{one.estimate:.4g}  ({one.low:.4g} to {one.high:.4g})"
+        write(ax, text, (1, row), xycoords=("axes fraction", "data"), xytext=(6, 0), va="center")
     ax.xaxis.set_major_locator(MaxNLocator(4))
     ax.xaxis.set_major_formatter(
         lambda value, _: f"{value:+.3g}%".replace("-", "−") if value else "0"

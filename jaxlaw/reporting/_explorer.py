@@ -139,7 +139,8 @@ def _pieces(data: dict[str, Any], words: str) -> tuple[Any, ...]:
     answer = element("p", element("output", id="explorer-answer"), class_="headline")
     markup = element(
         "div", answer, element("p", id="explorer-outside"),
-        element("div", *controls, class_="controls"), picture, element("p", words, class_="lead"),
+        element("div", *controls, class_="controls"), picture,
+        element("p", element("output", id="explorer-over"), words, class_="lead"),
         id="explorer", hidden="",
     )  # fmt: skip
     # "</script" and "<!--" mean something in a script wherever they stand.

@@ -20,6 +20,8 @@ from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
 from jaxlaw.data import (
+    AREAS,
+    LossCurves,
     ReadingOptions,
     Runs,
     without_dependence_note,
@@ -46,6 +48,7 @@ from jaxlaw.validation import Study
 _ROWS = 400  # of a table: a study has thousands of folds
 _FEW = 12  # rows of a table that is not folded
 _ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean little to the eye
+_STEPS = 400  # of a curve that is drawn
 _SETS = 4  # data sets whose folds are drawn
 _SIZE = (5.0, 3.6)  # inches; with letters of 11 points readable on a telephone
 _FONTS = "'DejaVu Sans', Verdana, sans-serif"
@@ -136,7 +139,8 @@ def report(
         heading = f"{result.law.name}: a scaling law of {result.source or 'runs'}"
         origin = result.origin()
         lead = f"{origin[0].upper()}{origin[1:]}"
-        notes, sections = _fit(result, read, intervals, plans, level)
+        curves = runs if isinstance(runs, LossCurves) else None
+        notes, sections = _fit(result, read, curves, intervals, plans, level)
         asked = plans or [result]
     answers: list[Section] = []
     for k, plan in enumerate(plans):
@@ -255,8 +259,9 @@ def _picture(result: Any) -> list[Html]:
 
 
 def _fit(
-    fit: FittedLaw, runs: Runs | None, intervals: Any, plans: Sequence[Any], level: float
-) -> tuple[list[Note], list[Section]]:
+    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: Any,
+    plans: Sequence[Any], level: float,
+) -> tuple[list[Note], list[Section]]:  # fmt: skip
     """Notes and sections of a fit's page."""
     frame, origin, groups = None, "No intervals are known.", None
     notes = list(fit.notes)
@@ -273,7 +278,7 @@ def _fit(
         frame, text = fit.conf_int(level), fit.standard_errors.text()
         origin = f"{text[0].upper()}{text[1:]}."
     notes = list(without_dependence_note(notes, groups))
-    main, others = _fit_figures(fit, runs, frame)
+    main, others = _fit_figures(fit, runs, curves, frame)
     law = fit.law
     items = [("source", law.source or "a law of your own")]
     items += [("constraint", law.constraint.name)] if law.constraint is not None else []
@@ -313,7 +318,7 @@ def _fit(
 
 
 def _fit_figures(
-    fit: FittedLaw, runs: Runs | None, intervals: pd.DataFrame | None
+    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: pd.DataFrame | None
 ) -> tuple[list[Any], list[Any]]:
     """The law along its first input with the runs, and what is evidence."""
     if not _can_draw():
@@ -329,7 +334,9 @@ def _fit_figures(
             )
             for along in inputs
         ]
-    if runs is not None:
+    if curves is not None and fit.area_options is not None:
+        figures += _run_figure(fit, curves)
+    if runs is not None and isinstance(fit, Fit):  # coefficients of a paper have no scores
         figures += [
             _figure(
                 lambda ax: plots.observed_against_predicted(fit, runs, ax),
@@ -349,6 +356,38 @@ def _fit_figures(
             )
         ]
     return [element("div", figure, class_="main") for figure in figures[:1]], figures[1:]
+
+
+def _run_figure(fit: FittedLaw, curves: LossCurves) -> list[Html]:
+    """The longest run, of two phases if there is one: its losses, the prediction and its parts."""
+    # Of one phase alone, a law predicts a curve of the one that its areas count first.
+    phase = "pt" if {"S1", "S1_pt"} & {*fit.law.input_names} else "cpt"
+    lengths = {
+        run: (one.schedule.boundary is not None, one.last_step)
+        for run, one in curves.run_schedules.items()
+        if one.schedule.boundary is not None or one.phase == phase
+    }
+    if not lengths:
+        return []
+    run = max(lengths, key=lengths.get)
+    own, one = curves.only(run), curves.run_schedules[run]
+    seen = runs_of(fit, own).observations(fit.law, free=())
+    counted = {*AREAS, *fit.law.inputs_per_drop}
+    inputs = fit.law.labelled({name: x[:1] / fit.units[name] for name, x in seen.inputs.items()})
+    held = {name: x[0] for name, x in inputs.items() if name not in counted}
+    steps = np.unique(np.linspace(one.first_step + 1, one.last_step, _STEPS).round())
+    line = fit.predict_curve(
+        one.schedule, steps, first_step=one.first_step, S1_before=one.S1_before, batch=one.batch,
+        **held,
+    )  # fmt: skip
+    logged = {"step": one.first_step + one.steps_done(own.table), "loss": seen.target}
+    figure = _figure(
+        lambda ax: plots.loss_curve(line, logged, ax),
+        f"Logged {fit.law.target} of run {run} over its steps, the prediction, and its parts "
+        "(base, annealing, shift); below, the learning rate.",
+        f"Run {run}: logged and predicted {fit.law.target}",
+    )
+    return [figure]
 
 
 # A forecast

@@ -28,7 +28,8 @@ function picture(nodes) { // target and band over one axis, evenly spaced in its
     + `<path class="line" d="${path(line("value"))}"/><path class="axis" d="M60 15V250H625"/>`
     + `<circle class="mark" cx="${X(nodes[over])}" cy="${Y(answer(nodes).value)}" r="4.5"/>`
     + [least, most].map((v) => text(54, Y(v) + 4, "end", four(v))).join("")
-    + (axis.levels.length ? "" : [0, last >> 1, last].map((i) => text(X(i), 270, "middle", written(axis, i))).join(""));
+    + (axis.levels.length ? "" : [0, last >> 1, last].map((i, k) => text(X(i), 270, ["start", "middle", "end"][k], written(axis, i))).join(""));
+  at("explorer-over").textContent = `${data.target} over ${axis.label}. `;
 }
 function draw() {
   const nodes = data.axes.map((_, k) => Number(at(`x-${k}`).value)), { value, low, high, outside } = answer(nodes);

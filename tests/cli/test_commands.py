@@ -190,6 +190,9 @@ def test_loss_curves_are_read_along_their_schedules(here):
     along = "--schedule cosine:peak=3e-4,steps=24000,warmup=2000 --decay 0.99"
     code, out, _ = here(f"fit annealing one.csv -c run=domain {along} {QUICK} --json")
     assert code in (0, 1) and json.loads(out)["area_options"]["decay"] == 0.99
+    along = along.removesuffix(" --decay 0.99")
+    code, out, _ = here(f"study annealing one.csv -c run=domain {along} --folds k-fold:2 {QUICK}")
+    assert code == 0 and "over 2 folds" in out
     code, _, err = here(f"fit chinchilla runs.csv {QUICK} --first-step 3")
     assert code == 2 and "loss curves" in err
 
@@ -202,6 +205,10 @@ def test_files_are_what_their_names_say(here):
     assert here("plan frontier fit.json --computes 1e20,1e21 -o plan.png")[0] == 0
     with open("plan.png", "rb") as file:
         assert file.read(4) == b"\x89PNG"
+    line = f"study chinchilla runs.csv -c N=n_params,D=n_tokens --folds k-fold:2 {QUICK}"
+    assert here(f"{line} -o study.html")[0] == 0
+    with open("study.html", encoding="utf-8") as page:
+        assert page.read().startswith("<!DOCTYPE html>")  # it was JSON once
 
 
 def test_a_fit_goes_through_pipes(command, folder, monkeypatch):

@@ -38,6 +38,14 @@ def test_a_line_is_the_column_of_the_table(make, shown, ax):
     np.testing.assert_allclose(ax.lines[-1].get_ydata(), shown(found))
 
 
+def test_learning_rates_are_whole_on_their_ticks(ax):
+    """A power of ten stood alone at the end of the axis."""
+    found = optimal_schedule(("annealing", simulate.TRUTHS["annealing"]), 150, 2e-4)
+    found.plot(ax).figure.canvas.draw()
+    assert ax.yaxis.get_offset_text().get_text() == ""
+    assert {"10⁻⁴", "2·10⁻⁴"} <= {tick.get_text() for tick in ax.get_yticklabels()}
+
+
 def test_the_way_back(ax):
     found = turning_length(PT, LEVEL)
     found.plot(ax)

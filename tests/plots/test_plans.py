@@ -31,6 +31,19 @@ def test_the_trade_off(mixture, ax):
     assert (mixture.general_loss, mixture.domain_loss) in [tuple(row) for row in at]
 
 
+def test_the_trade_off_has_the_runs_next_to_it_and_says_its_size_and_tokens(ax):
+    runs = jl.read_runs(
+        {"N": [1.8e9, 1.8e9, 1.8e9, 4e9], "D": [9e9, 9e9, 1e9, 9e9], "r_d": [0.2, 0.6, 0.6, 0.6],
+         "loss_g": [2.62, 2.7, 2.8, 2.5], "loss_d": [2.2, 1.8, 1.9, 1.7]}
+    )  # fmt: skip
+    plan = planning.optimal_mixture(GENERAL, DOMAIN, start=2.8, at={"N": 1.8, "D": 10.0})
+    plan.plot(ax, runs=runs)
+    at = [tuple(row) for c in ax.collections for row in np.asarray(c.get_offsets())]
+    assert {(2.62, 2.2), (2.7, 1.8)} <= {*at} and not {(2.8, 1.9), (2.5, 1.7)} & {*at}
+    title = ax.get_title().replace("\n", " ")
+    assert "N = 1.8 B, D = 10 B" in title and "runs of N = 1.8 B, D = 9 B" in title
+
+
 def test_little_domain_data(ax):
     little, much = (
         planning.optimal_mixture_data_limited(drawn(DOMAIN), tokens, at={"N": 1.8e9})

@@ -70,6 +70,7 @@ def test_a_loss_curve_is_shown_with_its_parts_and_its_rates(ax):
     assert {"annealing", "shift", "predicted", "base", "observed"} == set(named(ax))
     low, high = ax.get_ylim()
     assert low < table["loss"].min() and 4.4 < high < table["loss"].max()
+    assert low < table["base"].min()  # the bands between base and prediction lie in the frame
     (rates,) = ax.child_axes
     np.testing.assert_array_equal(rates.lines[0].get_ydata(), table["lr"])
     assert rates.get_xlabel() == "step" and rates.lines[1].get_xdata()[0] == 4001

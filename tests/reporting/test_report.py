@@ -175,6 +175,20 @@ def test_a_study_stands_alone_and_says_its_scores(tmp_path):
     assert "<script" not in text
 
 
+def test_the_report_of_curves_shows_the_longest_run_and_what_its_loss_is_made_of():
+    table = simulate.continual_curves(every=5000).table
+    columns = {"r_g": "replay", "loss_g": "loss_pt", "loss_d": "loss_cpt"}
+    curves = jl.read_loss_curves(table, columns, corpus="domain")
+    fit = dataclasses.replace(
+        jl.FittedLaw("cpt-curve-replay-cpt", simulate.TRUTHS["cpt-curve-replay-cpt"]),
+        area_options={"decay": 0.999},
+    )
+    run = max(curves.run_schedules, key=lambda name: curves.run_schedules[name].last_step)
+    seen = Seen(jl.report(fit, runs=curves))
+    assert seen.figures[0]["aria-label"].startswith(f"Logged loss of run {run} ")
+    assert {"base", "annealing", "shift", "observed", "predicted"} <= {*seen.words}
+
+
 # --- forecasts
 
 

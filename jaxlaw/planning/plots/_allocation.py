@@ -87,7 +87,6 @@ def isoloss(
     with in_float64():
         log_D = np.asarray(jnp.vectorize(partial(log_tokens, cost))(log_N, log_C))
     (losses,) = losses_at(source.without(), log_N[None], log_D[None], question.given.others[0])
-    # Before the contours: labels cut their lines in the scale they find.
     ax.set_xlim(*computes)
     ax.set_ylim(N[0], N[-1])
     log_axis(ax.xaxis, words=False)
@@ -143,7 +142,9 @@ def valley(plan: Answer, ax: Axes) -> Axes:
     answer_below(ax, plan.N, plan.loss, "\n".join(map(str, shown)))
     said = {f"loss of runs of {plan.quantities['compute'].number}": True,
             f"band and bar: {plan.level:.0%} of draws": "loss_low" in table}  # fmt: skip
-    return finish(ax, "model parameters N", "loss", what_is_drawn(said))
+    unit = plan.quantities["loss"].unit
+    label = f"loss ({unit})" if unit else "loss"
+    return finish(ax, "model parameters N", label, what_is_drawn(said))
 
 
 @picture("frontier")

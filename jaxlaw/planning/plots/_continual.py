@@ -16,6 +16,7 @@ from jaxlaw._axes import (
     finish,
     log_axis,
     percent,
+    rate_axis,
     shades,
     step_axis,
     vertical,
@@ -60,9 +61,12 @@ def continual_run(plan: Answer, ax: Axes) -> Axes:
     table, runs = plan.table, plan.tables.get("runs", ())
     ax.plot(table["loss_pt"], table["loss_cpt"], color=BLUE, linewidth=1.6, marker="o",
             markersize=3)  # fmt: skip
-    for row in (table.iloc[0], table.iloc[-1]):
-        write(ax, f"{percent(row['replay'])} replay, {count_in_words(row['tokens'])}",
-              (row["loss_pt"], row["loss_cpt"]), xytext=(6, 4), color=BLUE)  # fmt: skip
+    # The curve falls: one end has room above it on the right, the other below it on the left.
+    ends = table.loc[[table["loss_pt"].idxmin(), table["loss_pt"].idxmax()]]
+    for row, x, y, ha, va in zip(ends.itertuples(), (6, 4), (4, -6), ("left", "right"),
+                                 ("bottom", "top"), strict=True):  # fmt: skip
+        write(ax, f"{percent(row.replay)} replay, {count_in_words(row.tokens)} tokens",
+              (row.loss_pt, row.loss_cpt), color=BLUE, xytext=(x, y), ha=ha, va=va)  # fmt: skip
     if len(runs):
         shown = dots(ax, runs["loss_pt"], runs["loss_cpt"], c=runs["replay"], cmap="viridis", s=26,
                      edgecolors=INK, linewidths=0.5, zorder=3)  # fmt: skip
@@ -75,7 +79,8 @@ def continual_run(plan: Answer, ax: Axes) -> Axes:
     ax.margins(0.12)
     text = f"{count_in_words(plan.tokens)} tokens, {percent(plan.replay)} replay\n"
     text += f"losses {plan.loss_pt:.3f} and {plan.loss_cpt:.3f}"
-    answer(ax, plan.loss_pt, plan.loss_cpt, text, s=44, zorder=5)
+    answer(ax, plan.loss_pt, plan.loss_cpt, text, s=44, zorder=5, ha="right", va="top",
+           xytext=(-7, -7))  # fmt: skip
     said = {
         f"curve: best settings over λ1, here {plan.weight:g}": True,
         "dots: runs": len(runs) > 0,
@@ -94,8 +99,10 @@ def recovery(plan: Answer, ax: Axes) -> Axes:
         (plan.critical_point, "critical point", {"color": BLUE, "linestyle": "--"}),
     ):
         ax.axhline(height, **style)
-        beside = {"xycoords": ("axes fraction", "data"), "xytext": (-4, 3), "ha": "right"}
-        write(ax, text, (1.0, height), **beside)
+        # At the end of the line that the curve is farther from.
+        right = abs(line["loss"].iloc[-1] - height) > abs(line["loss"].iloc[0] - height)
+        beside = {"xytext": (-4 if right else 4, 3), "ha": "right" if right else "left"}
+        write(ax, text, (float(right), height), xycoords=("axes fraction", "data"), **beside)
     if plan.pattern == "rise and return":
         text = f"back after {plan.steps:,.0f} steps"
         vertical(ax, plan.steps, text, 0.3, xytext=(-4, 0), ha="right")
@@ -114,9 +121,8 @@ def best_rates(plan: Answer, ax: Axes) -> Axes:
     for name, color in [*zip(usual, shades(len(usual)), strict=True), (best, BLUE)]:
         label, width = f"{name} {losses[name]:.4f}", 2.2 if name == best else 1.0
         end_labels.append(curve(ax, rates, "step", name, color, label, width))
-    ax.set_ylim(bottom=0)
     ax.margins(x=0.02)
     step_axis(ax.xaxis)
-    ax.ticklabel_format(axis="y", style="sci", scilimits=(0, 0), useMathText=True)
+    rate_axis(ax.yaxis)
     title = "rates, with the predicted loss at the end (nats)"
     return finish(ax, "step", "learning rate", title, end_labels)

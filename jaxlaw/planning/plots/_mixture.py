@@ -13,22 +13,28 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
-    answer,
+    answer_below,
+    count_in_words,
     curve,
     dots,
     finish,
+    held_inputs,
     percent,
     stripe_outside,
     what_is_drawn,
     with_interval,
     write,
 )
+from jaxlaw.data import read_runs
 
+_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)  # between shares that are named
+_NAMED = 7  # shares, at most
+_SAME = 0.01  # of runs: a factor of sizes or tokens of less is none
 _BEYOND = 0.15  # of the shares that were run: how far a curve goes on beyond them
 
 
 @picture("mixture")
-def trade_off(plan: Answer, ax: Axes) -> Axes:
+def trade_off(plan: Answer, ax: Axes, *, runs: Any = None) -> Axes:
     """Domain loss over general loss along the domain share, and where the limit cuts it.
 
     Shares that were never run are dashed, and drawn only so far as the answer needs: far from the
@@ -37,6 +43,8 @@ def trade_off(plan: Answer, ax: Axes) -> Axes:
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_mixture`.
         ax: axes to draw on.
+        runs: runs with both losses, as :func:`jaxlaw.read_runs` takes or returns them; those of
+            the size and tokens next to the plan's are shown.
     """
     table, share = plan.points["curve"], plan.share
     tried = plan.facts.get("tried", (0.0, 1.0))
@@ -47,26 +55,44 @@ def trade_off(plan: Answer, ax: Axes) -> Axes:
     x, y = table["general_loss"], table["domain_loss"]
     curve(ax, table, x, "domain_loss", BLUE, width=1.2, linestyle="-" if run.all() else "--")
     ax.plot(x.where(run), y.where(run), color=BLUE, linewidth=2)
-    ax.margins(x=0.1, y=0.12)
-    left, right = ax.get_xlim()
-    left, right = min(left, plan.limit), max(right, plan.limit)
-    ax.set_xlim(left, right)
-    ax.axvspan(plan.limit, right, color=RED, alpha=0.08, linewidth=0, zorder=0)
-    named = table.iloc[:: max(1, len(table) // 6)]  # some shares along the curve
-    dots(ax, named["general_loss"], named["domain_loss"], color=BLUE, s=14, alpha=1, zorder=3)
-    for row in named.itertuples():
-        place = row.general_loss, row.domain_loss
-        write(ax, percent(row.share), place, xytext=(5, 4), color=FAINT)
-    if np.isfinite(share):
-        said = with_interval(share, plan.interval.get("share"), ".3f")
-        text = f"r_d = {said}\ndomain loss {plan.domain_loss:.4g}"
-        answer(ax, plan.general_loss, plan.domain_loss, text, s=44, zorder=4, fontsize="medium")
     said = {
+        held_inputs(plan, "N", "D"): True,
         "domain share along the curve": True,
         f"red: above the limit, {plan.limit:.4g}": True,
         f"band: {plan.level:.0%} of draws": "domain_loss_low" in table,
         "dashed: shares never run": not run.all(),
     }
+    if runs is not None:
+        read = read_runs(runs)
+        general, domain = (
+            read.for_corpus(side).observations("chinchilla", free=())
+            for side in ("general", "domain")
+        )
+        next_to = np.ones(len(domain.target), bool)
+        for name in [one for one in ("N", "D") if one in plan.point]:
+            wanted = plan.point[name] * (plan.unit_of(name) or ("", 1.0))[1]
+            away = np.abs(np.log(domain.inputs[name] / wanted))
+            next_to &= away <= away[next_to].min() + _SAME
+        dots(ax, general.target[next_to], domain.target[next_to], color=INK, s=18, zorder=3)
+        size, tokens = (count_in_words(domain.inputs[name][next_to][0]) for name in ("N", "D"))
+        said[f"black: runs of N = {size}, D = {tokens}"] = True
+    ax.margins(x=0.1, y=0.12)
+    left, right = ax.get_xlim()
+    left, right = min(left, plan.limit), max(right, plan.limit)
+    ax.set_xlim(left, right)
+    ax.axvspan(plan.limit, right, color=RED, alpha=0.08, linewidth=0, zorder=0)
+    shares, span = table["share"], np.ptp(table["share"])
+    step = next((one for one in _STEPS if span <= _NAMED * one), _STEPS[-1])
+    named = table[np.abs(shares / step - (shares / step).round()) < 1e-6]
+    dots(ax, named["general_loss"], named["domain_loss"], color=BLUE, s=14, alpha=1, zorder=3)
+    for row in named.itertuples():
+        place = row.general_loss, row.domain_loss
+        write(ax, percent(row.share), place, xytext=(5, 4), color=FAINT)
+    if np.isfinite(share):
+        # The curve falls to the right: above it there is room.
+        text = f"r_d = {with_interval(share, plan.interval.get('share'), '.3f')}"
+        text += f"\ndomain loss {plan.domain_loss:.4g}"
+        answer_below(ax, plan.general_loss, plan.domain_loss, text)
     return finish(ax, "general loss (nats)", "domain loss (nats)", what_is_drawn(said))
 
 
@@ -83,12 +109,17 @@ def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
     tokens = plan.quantities["corpus_tokens"].number
     end = curve(ax, table, "share", "loss", color, tokens, 1.5)
     if np.isfinite(plan.share):
+        # Losses fall to the right: above them is room, for a line of each plan on these axes.
+        before = len([text for text in ax.texts if text.get_text().startswith("r_d")])
         said = f"r_d = {with_interval(plan.share, plan.interval.get('share'), '.3f')}"
-        answer(ax, plan.share, plan.loss, said, color=color)
+        dots(ax, plan.share, plan.loss, color=[color], s=36, alpha=1, zorder=4)
+        write(ax, f"{said} for {tokens}", (1, 1), xycoords="axes fraction", ha="right", va="top",
+              color=color, xytext=(0, -14 * before))  # fmt: skip
     ax.margins(x=0.02, y=0.12)
     ax.set_xlim(right=1)
+    said = {held_inputs(plan, "N"): True, f"band: {plan.level:.0%} of draws": "loss_low" in table}
     finish(ax, "domain share r_d, all of the domain's tokens used", "domain loss (nats)",
-           end_labels=[end])  # fmt: skip
+           what_is_drawn(said), [end])  # fmt: skip
     if "tried" in plan.facts:
         stripe_outside(ax, *plan.tried)
     return ax
@@ -121,5 +152,6 @@ def mixture_weights(plan: Answer, ax: Axes) -> Axes:
     ax.tick_params(left=False)
     ax.xaxis.set_major_formatter(percent)
     ax.set_xlim(0, 1.2 * edge.max())
-    marks = {"red: its cap": "cap" in table, "dotted: natural": "natural" in table}
+    marks = {held_inputs(plan, "N", "D"): True}
+    marks |= {"red: its cap": "cap" in table, "dotted: natural": "natural" in table}
     return finish(ax, "share of the mixture", "", what_is_drawn(marks))

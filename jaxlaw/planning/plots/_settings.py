@@ -13,7 +13,6 @@ from jaxlaw._axes import (
     BLUE,
     FAINT,
     RED,
-    answer,
     answer_below,
     curve,
     dots,
@@ -55,8 +54,8 @@ def settings(plan: Answer, ax: Axes) -> Axes:
         drawn = ax.contour(*grid, above, levels=_LEVELS, colors=BLUE, linewidths=0.8, alpha=0.7)
         ax.clabel(drawn, fmt=lambda level: f"{level:g}%", fontsize="x-small")
         ax.vlines(at[0], *plan.near[y], **bars)
-        answer(ax, *at, text)
-        title = "loss above the lowest, in per cent"
+        dots(ax, *at, color=[RED], s=36, alpha=1, zorder=3)
+        title = text.replace("\n", "; ") + "\ncontours: % above the lowest loss"
     return finish(ax, _label(plan, x), _label(plan, y), title)
 
 
