@@ -189,6 +189,6 @@ def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
 
 
 def check_level(confidence_level: float) -> None:
-    """Raises UsageError where the level is no share."""
+    """Raises UsageError where the level is not between 0 and 1."""
     if not 0 < confidence_level < 1:
-        raise UsageError(f"a confidence level is a share such as 0.9, not {confidence_level}")
+        raise UsageError(f"a confidence level is a number such as 0.9, not {confidence_level}")

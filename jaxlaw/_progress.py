@@ -149,7 +149,7 @@ def _bar() -> Any:
 
 
 def shown_to_people() -> contextlib.AbstractContextManager[Any]:
-    """Progress of the body is shown from five seconds on, where it is seen and not shown already."""
+    """Progress of the body is shown after five seconds, if anybody sees it."""
     wanted = not _displays and _people_see()
     return contextlib.closing(Display(PATIENCE)) if wanted else contextlib.nullcontext()
 

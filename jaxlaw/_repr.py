@@ -29,7 +29,7 @@ class _Short(reprlib.Repr):
 
 
 def short_repr(container: Any) -> str:
-    """The ``__repr__`` of a dataclass or named tuple of long fields, without those of their default.
+    """The ``__repr__`` of a dataclass or named tuple with long fields, without defaults.
 
     Example:
         >>> jl.Schedule(np.full(1000, 1e-3), initial_lr=1e-3)

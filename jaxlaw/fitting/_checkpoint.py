@@ -89,9 +89,9 @@ class Work:
             isinstance(executor, type) or not callable(getattr(executor, "submit", None))
         ):
             raise UsageError(
-                f"executor is {executor!r}; it must have a method submit that returns futures, such "
-                "as ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn')) of "
-                "concurrent.futures"
+                f"executor is {executor!r}; it must have a method submit that returns futures, as "
+                "concurrent.futures.ProcessPoolExecutor("
+                "mp_context=multiprocessing.get_context('spawn')) has"
             )
         self.folder: Path | None = None if folder is None else Path(folder)
         self.progress: bool | None = progress

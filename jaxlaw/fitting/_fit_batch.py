@@ -48,7 +48,7 @@ class BatchFit(NamedTuple):
         objective: (P,) summed Huber loss; infinite where there is no fit.
         status: (P,) how the best lane ended (see ``jaxlaw.fitting.solvers.Status``):
             ``INVALID`` where the data cannot be fitted.
-        agreement: (P,) share of starts that ended at the best objective; NaN where there is no fit.
+        agreement: (P,) fraction of starts that ended at the best objective; NaN without a fit.
 
     Example:
         >>> made = jl.simulate.experiment("loss-compute", noise=0.0)
@@ -200,7 +200,9 @@ def _solve_in_parts(
     """
     target = problems.target
     # Inside of the caller's program, or spread over his devices, the problems stay together.
-    together = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((problems, starts)))
+    together = any(
+        isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((problems, starts))
+    )
     if together or len(target.devices()) > 1:
         return _solve(model, problems, starts, own)
     count, tried = len(target), starts.shape[-2]
@@ -211,19 +213,18 @@ def _solve_in_parts(
         return _solve(model, problems, starts, own)
     size = -(-count // n_parts)
     what = f"fit_batch: {count:,} fits of {model.law.name}, {tried:,} starts each"
-    solved = []
+
+    def solve_from(first: int) -> BatchFit:
+        at = np.minimum(np.arange(first, first + size), count - 1)  # all parts have one length
+        some = {name: jax.tree.map(lambda x: x[at], getattr(problems, name)) for name in own}
+        begun = starts[at] if starts.ndim == 3 else starts
+        return jax.block_until_ready(_solve(model, problems._replace(**some), begun, own))
+
+    solved = [solve_from(0)]  # may compile, which tells nothing of how long the others take
     with _progress.shown_to_people(), _progress.part(what) as part:
-        for first in range(0, count, size):
-            at = np.minimum(np.arange(first, first + size), count - 1)  # of one length
-
-            def cut(values: Array, at: np.ndarray = at) -> Array:
-                return values[at]
-
-            some = {name: jax.tree.map(cut, getattr(problems, name)) for name in own}
-            begun = cut(starts) if starts.ndim == 3 else starts
-            solved.append(_solve(model, problems._replace(**some), begun, own))
-            jax.block_until_ready(solved[-1])
-            part.now(min(1.0, (first + size) / count))
+        for first in range(size, count, size):
+            solved.append(solve_from(first))
+            part.now(min(1.0, first / (count - size)))
     return jax.tree.map(lambda *parts: jnp.concatenate(parts)[:count], *solved)
 
 

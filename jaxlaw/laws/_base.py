@@ -62,7 +62,7 @@ class Constraint:
         raises: the parameter that the constraint keeps large enough.
         least: ``least(params, context) -> scalar``, the least value of it.
         active_at: parameter → ``low`` or ``high``, the bounds of other parameters that belong to
-            the requirement too: where one of them is active, the constraint binds.
+            the requirement too: where one of them is active, so is the constraint.
     """
 
     name: str
@@ -271,7 +271,9 @@ class Law:
             ("parameters", self.parameter_names, params),
             ("inputs", self.input_names, inputs),
         ):
-            missing = [name for name in names if not isinstance(given, Mapping) or name not in given]
+            missing = [
+                name for name in names if not isinstance(given, Mapping) or name not in given
+            ]
             if others or missing:
                 usage = ", ".join(["params", *(f"{name}=…" for name in self.input_names)])
                 lacks = f" lacks the {kind} {', '.join(missing)};" if missing else ""
@@ -283,8 +285,8 @@ class Law:
             target = self.function(*given, **params)
             if target is None or isinstance(target, list | tuple | Mapping):
                 raise UsageError(
-                    f"law {self.name} returns {'None' if target is None else type(target).__name__}: "
-                    "it must return one array, with one value per row"
+                    f"law {self.name} must return one array, with one value per row, not "
+                    f"{'None' if target is None else type(target).__name__}"
                 )
             # A formula that ignores an input still has a value for each of its rows.
             per_row = [np.shape(inputs[name]) for name in self.inputs_per_row]
@@ -703,8 +705,8 @@ def _read_law(value: Any, where: str) -> Law:
         return _REGISTRY.get(value) or get(value)
     except UsageError:
         raise NotHereError(
-            f"there is no law '{value}' in this process.{nearest(value, names())} Import the module "
-            "that defines it first; a command runs it by --law-file FILE.py."
+            f"there is no law '{value}' in this process.{nearest(value, names())} Import the "
+            "module that defines it first; a command runs it by --law-file FILE.py."
         ) from None
 
 

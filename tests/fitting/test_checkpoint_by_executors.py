@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import types
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
@@ -207,3 +207,9 @@ def test_a_pool_with_a_killed_worker_is_replaced_and_the_work_goes_on(
     assert marker.exists() and {name.partition("-")[0] for name in kept} == {"screen"}
     there = jl.fit(law, sizes, **FEW, work_dir=folder, executor=workers())
     assert summary(there) == summary(jl.fit(law, sizes, **FEW))
+
+
+@pytest.mark.parametrize("executor", [4, "threads", ThreadPoolExecutor])
+def test_what_is_no_executor_is_refused_at_once(executor):
+    with pytest.raises(UsageError, match="executor is .* must have a method submit"):
+        Work(executor=executor)
