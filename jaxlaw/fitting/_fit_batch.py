@@ -212,7 +212,7 @@ def _solve_in_parts(
     if n_parts < _FEW_PARTS:
         return _solve(model, problems, starts, own)
     size = -(-count // n_parts)
-    what = f"fit_batch: {count:,} fits of {model.law.name}, {tried:,} starts each"
+    what = f"fit_batch of {model.law.name}, {tried:,} starts each"
 
     def solve_from(first: int) -> BatchFit:
         at = np.minimum(np.arange(first, first + size), count - 1)  # all parts have one length
@@ -224,7 +224,8 @@ def _solve_in_parts(
     with _progress.shown_to_people(), _progress.part(what) as part:
         for first in range(size, count, size):
             solved.append(solve_from(first))
-            part.now(min(1.0, first / (count - size)))
+            done = min(count, first + size)
+            part.now((done - size) / (count - size), f"{done:,} of {count:,} fits")
     return jax.tree.map(lambda *parts: jnp.concatenate(parts)[:count], *solved)
 
 

@@ -41,12 +41,13 @@ from jaxlaw.laws._parameters import INPUTS, Input, Parameter
 Array = jax.Array
 Values = Mapping[str, Any]
 _LONG = 2**14  # rows of a table that is evaluated as it is
-# What a user's formula most often does where JAX raises such an error.
+# Words of an error of JAX or numpy → what a user's formula most often does to raise it, mended.
 _REMEDIES = (
-    (jax.errors.TracerArrayConversionError, "use jax.numpy (jnp) in place of numpy"),
-    (jax.errors.TracerBoolConversionError, "use jnp.where in place of if"),
-    (jax.errors.ConcretizationTypeError, "leave out float() and int()"),
-    (Exception, "it must take any number of rows: use no arrays of a fixed length in it"),
+    ("TracerArrayConversionError", "use jax.numpy (jnp) in place of numpy"),
+    ("TracerBoolConversionError", "use jnp.where in place of if"),
+    ("truth value of an array", "use jnp.where in place of if"),
+    ("ConcretizationTypeError", "leave out float() and int()"),
+    ("", "it must take any number of rows: use no arrays of a fixed length in it"),
 )
 
 
@@ -296,7 +297,9 @@ class Law:
         except (TypeError, ValueError) as error:
             sizes = zip(self.input_names, map(np.shape, given), strict=True)
             shapes = ", ".join(f"{name} {shape}" for name, shape in sizes)
-            remedy = next(text for kind, text in _REMEDIES if isinstance(error, kind))
+            remedy = next(
+                text for sign, text in _REMEDIES if sign in f"{type(error).__name__}: {error}"
+            )
             raise UsageError(
                 f"law {self.name} fails on inputs of the shapes {shapes}: "
                 f"{str(error).strip().splitlines()[0].rstrip('.')}; {remedy}"
