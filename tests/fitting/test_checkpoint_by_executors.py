@@ -110,9 +110,10 @@ def test_an_error_of_the_work_itself_comes_out_as_it_is():
     assert pool.calls == len(CHUNKS)
 
 
-def test_what_is_no_executor_is_refused():
-    with pytest.raises(WorkError, match="'object' object has no attribute 'submit'"):
-        jl.fit("loss-compute", jl.simulate.experiment("loss-compute").table, executor=object())
+@pytest.mark.parametrize("executor", [object(), 4, "threads", ThreadPoolExecutor])
+def test_what_is_no_executor_is_refused(executor):
+    with pytest.raises(UsageError, match="executor is .* must have a method submit"):
+        Work(executor=executor)
 
 
 class Submitting:
@@ -207,9 +208,3 @@ def test_a_pool_with_a_killed_worker_is_replaced_and_the_work_goes_on(
     assert marker.exists() and {name.partition("-")[0] for name in kept} == {"screen"}
     there = jl.fit(law, sizes, **FEW, work_dir=folder, executor=workers())
     assert summary(there) == summary(jl.fit(law, sizes, **FEW))
-
-
-@pytest.mark.parametrize("executor", [4, "threads", ThreadPoolExecutor])
-def test_what_is_no_executor_is_refused_at_once(executor):
-    with pytest.raises(UsageError, match="executor is .* must have a method submit"):
-        Work(executor=executor)
