@@ -42,7 +42,7 @@ def chinchilla_runs() -> tuple[pd.DataFrame, str]:
 
 def numpy_chinchilla(problem):
     """Value and gradient of one start in numpy, exponentials shared: scipy's best case."""
-    data = problem.in_numpy
+    data = problem.unpadded
     log_n, log_d = (np.log(data.inputs[k] / data.centre[k]) for k in ("N", "D"))
     target = data.target
 
@@ -63,7 +63,7 @@ def numpy_chinchilla(problem):
 
 def numpy_dcpt(problem):
     """The same for the D-CPT law, in plain coordinates (no chart)."""
-    data = problem.in_numpy
+    data = problem.unpadded
     log_n, log_d = (np.log(data.inputs[k] / data.centre[k]) for k in ("N", "D"))
     r = data.inputs["r"]
     positive = r > 0

@@ -73,7 +73,7 @@ def installed(name: str) -> Any:
 
 def resampled(case: Case, weight: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Inputs and target of the rows, each as often as it counts."""
-    rows, data = np.repeat(np.arange(len(weight)), weight.astype(int)), case.problem.in_numpy
+    rows, data = np.repeat(np.arange(len(weight)), weight.astype(int)), case.problem.unpadded
     return {name: values[rows] for name, values in data.inputs.items()}, data.target[rows]
 
 
@@ -90,7 +90,7 @@ def by_scipy(case: Case, weights: np.ndarray, first: np.ndarray) -> Callable[[],
             continue
         inputs, target = resampled(case, weight)
         part = SimpleNamespace(inputs=inputs, target=target, centre=case.problem.data.centre)
-        functions.append(case.numpy_of(SimpleNamespace(in_numpy=part)))
+        functions.append(case.numpy_of(SimpleNamespace(unpadded=part)))
 
     def solve() -> np.ndarray:
         lanes = zip(functions, first, strict=True)
@@ -102,7 +102,7 @@ def by_scipy(case: Case, weights: np.ndarray, first: np.ndarray) -> Callable[[],
 def vmapped(case: Case, weights: np.ndarray, first: np.ndarray, run: Any) -> Callable[[], Any]:
     """``run(objective, objective with its gradient, start)`` under vmap, for all lanes."""
     model = case.problem.model
-    data = jax.tree.map(jnp.asarray, case.problem.in_numpy)  # without the rows that jaxlaw pads
+    data = jax.tree.map(jnp.asarray, case.problem.unpadded)  # without the rows that jaxlaw pads
 
     def lane(weight: Any, start: Any) -> Any:
         own = data._replace(weight=weight)
@@ -145,7 +145,7 @@ def by_optimistix(case: Case, weights: np.ndarray, first: np.ndarray) -> Callabl
 def by_nlsq(case: Case, weights: np.ndarray, first: np.ndarray) -> Callable[[], np.ndarray]:
     """A loop of its trust-region method with its own Huber loss, of log residuals."""
     logging.disable(logging.WARNING)
-    fitter, problem, data = installed("nlsq").CurveFit(), case.problem, case.problem.in_numpy
+    fitter, problem, data = installed("nlsq").CurveFit(), case.problem, case.problem.unpadded
     names, given = list(data.inputs), [resampled(case, weight) for weight in weights]
     data = jax.tree.map(jnp.asarray, data)
     value = jax.jit(lambda u, w: scaled_value(problem.model, data._replace(weight=w), u))

@@ -34,7 +34,7 @@ from jaxlaw._jit import compiled
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import power
-from jaxlaw.schedules import Schedule
+from jaxlaw.schedules import Schedule, parse
 
 # Rates of a host array that are summed at a time: 4 MB. Each rate passes through four or five
 # arrays (sums, drops, momentum); in larger blocks these fall out of the cache, in much smaller ones
@@ -91,7 +91,8 @@ def areas(
     """S1 and S2 after every step of a schedule, or after the steps ``at``.
 
     Args:
-        lr: rates, (steps,) or (schedules, steps); a Schedule, or a list of them of one length.
+        lr: rates, (steps,) or (schedules, steps); a Schedule or its spec string
+            (:func:`jaxlaw.schedules.parse`), or a list of Schedules of one length.
             JAX arrays, traced ones too, give JAX arrays of their dtype, differentiable in lr,
             decay, initial_lr, epsilon and S1_before. Everything else is computed in float64,
             half a million rates at a time, and gives numpy arrays.
@@ -189,6 +190,11 @@ def _problem_of(
 ) -> _Problem:  # fmt: skip
     """The checked arguments of :func:`areas`."""
     own_initial: Any = 0.0
+    lr = parse(lr) if isinstance(lr, str) else lr
+    if callable(lr):
+        raise UsageError(
+            "lr is a function: make a Schedule of it with jl.schedules.from_optax(lr, steps)"
+        )
     if isinstance(lr, Schedule):
         rates, own_initial, own_boundary = lr.rates, lr.initial_lr, lr.boundary
     elif isinstance(lr, list | tuple) and {type(one) for one in lr} == {Schedule}:
@@ -228,6 +234,8 @@ def _problem_of(
             f"boundary={boundary} must leave steps on both sides: from 1 to {steps - 1}"
         )
     if at is not None:
+        if isinstance(at, jax.core.Tracer):
+            raise UsageError("at is traced by JAX: pass steps that are known (a static argument)")
         points = np.asarray(_numbers("at", at))
         if points.ndim != 1 or not len(points) or not (points == np.floor(points)).all():
             raise UsageError(f"at must be whole numbers of steps, (points,), not {at!r}")

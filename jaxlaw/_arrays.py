@@ -69,8 +69,14 @@ def plain_array(values: Any) -> np.ndarray:
         Missing values are NaN among numbers, NaT among dates, and None among anything else.
 
     Raises:
+        TypeError: JAX traces the values.
         ValueError: lists of different lengths.
     """
+    if isinstance(values, jax.core.Tracer):
+        raise TypeError(
+            "JAX traces this array (jit, vmap or grad), so it has no values yet; there, call "
+            "jl.fit_batch to fit, and law(params, N=…) to predict"
+        )
     if isinstance(values, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
         kind, dtype = pd.api.types, values.dtype
         is_bool = kind.is_bool_dtype(dtype)
@@ -183,6 +189,6 @@ def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
 
 
 def check_level(confidence_level: float) -> None:
-    """Raises UsageError where the level is no share."""
+    """Raises UsageError where the level is not between 0 and 1."""
     if not 0 < confidence_level < 1:
-        raise UsageError(f"a confidence level is a share such as 0.9, not {confidence_level}")
+        raise UsageError(f"a confidence level is a number such as 0.9, not {confidence_level}")

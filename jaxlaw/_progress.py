@@ -16,6 +16,7 @@ from typing import Any
 from jaxlaw import _cache
 
 EVERY = 10.0  # seconds between lines
+PATIENCE = 5.0  # seconds for which nothing is shown that nobody asked for
 _parts: list[Part] = []  # of the work, from the outside to the inside
 _displays: list[Display] = []
 _compiling = [0, 0]  # laws whose programs are compiled ahead of their use, and those to be
@@ -84,9 +85,15 @@ def _print(text: str) -> None:
         print(f"jaxlaw: {text}", file=sys.stderr, flush=True)
 
 
+def _people_see() -> bool:
+    """Whether stderr is a terminal or a notebook's, and JAXLAW_QUIET is not set."""
+    seen = sys.stderr and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+    return bool(seen) and not os.environ.get("JAXLAW_QUIET")
+
+
 def say_compiling(platform: str) -> bool:
     """Say why what takes seconds later takes longer at first; whether anybody is there to see."""
-    seen = _displays or (sys.stderr and sys.stderr.isatty() and not os.environ.get("JAXLAW_QUIET"))
+    seen = _displays or _people_see()
     if seen:
         once = "" if _cache.folder() is None else " once on this machine,"
         for_it = "" if platform == "cpu" else f" for the {platform.upper()}"
@@ -139,6 +146,12 @@ def _bar() -> Any:
     bar.add_task("", total=1.0)
     bar.start()
     return bar
+
+
+def shown_to_people() -> contextlib.AbstractContextManager[Any]:
+    """Progress of the body is shown after five seconds, if anybody sees it."""
+    wanted = not _displays and _people_see()
+    return contextlib.closing(Display(PATIENCE)) if wanted else contextlib.nullcontext()
 
 
 def shown(wanted: bool) -> contextlib.AbstractContextManager[Any]:

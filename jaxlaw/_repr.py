@@ -29,13 +29,16 @@ class _Short(reprlib.Repr):
 
 
 def short_repr(container: Any) -> str:
-    """The ``__repr__`` of a dataclass whose fields may be long, without those of their default.
+    """The ``__repr__`` of a dataclass or named tuple with long fields, without defaults.
 
     Example:
         >>> jl.Schedule(np.full(1000, 1e-3), initial_lr=1e-3)
         Schedule(rates=float64 (1000,), initial_lr=0.001)
     """
     short, shown = _Short(), []
+    if isinstance(container, tuple):
+        shown = [f"{name}={short.repr(value)}" for name, value in container._asdict().items()]
+        return f"{type(container).__name__}({', '.join(shown)})"
     for field in dataclasses.fields(container):
         value, default = getattr(container, field.name), field.default
         if field.default_factory is not dataclasses.MISSING:

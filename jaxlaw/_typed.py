@@ -333,7 +333,9 @@ def _scalar(value: Any, kind: Any, where: str) -> Any:
     """A number, a whole number, a truth value, a text, or None."""
     must = _SCALARS[kind]
     if kind in (float, int) and is_number(value):
-        if hasattr(value, "aval"):  # traced
+        if isinstance(value, jax.core.Tracer):
+            raise _Wrong(where, value, f"{must} that JAX does not trace (a static argument)")
+        if isinstance(value, jax.Array):
             return value
         try:
             if kind is int and float(value) == int(value) and abs(value) < _LARGEST:

@@ -30,8 +30,6 @@ _OF_RUNS = (
     "implausible-value",
 )  # fmt: skip
 _OF_INTERVALS = ("dropped-invalid", "loose", DEPENDENT_ROWS)
-_ROOM = 300  # characters, four lines, for the second of a summary's notes to be whole, too
-_DETAILS = "(details: --verbose or .notes)"
 #: Code of a note that says no remedy in its message → what to do about it, in Python's words.
 REMEDIES = {
     LOOSE_FIT: "plan with a forecast instead of the fit",
@@ -136,7 +134,7 @@ def by_weight(notes: Iterable[Note]) -> list[Note]:
 
 
 def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
-    """Notes as a summary lists them: the one or two that decide most whole, others by code.
+    """Notes as a summary lists them: the two that decide most, and how many others there are.
 
     Args:
         notes: the notes of a result.
@@ -149,15 +147,13 @@ def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
         >>> from jaxlaw.notes import Note, in_brief
         >>> few, kept = Note("few-rows", "warning", "9 rows"), Note("filtered", "info", "9 of 12")
         >>> in_brief([kept, few])
-        ['[warning] few-rows: 9 rows', 'also: filtered (details: --verbose or .notes)']
+        ['[warning] few-rows: 9 rows', '1 more note: .notes or --verbose']
     """
     ordered = by_weight(dict.fromkeys(notes))
-    whole = [note for note in ordered if verbose or note.decides]
-    if not verbose:
-        whole = whole[: 2 if sum(len(str(note)) for note in whole[:2]) <= _ROOM else 1]
-    codes = dict.fromkeys(note.code for note in ordered if note not in whole)
-    more = f"{'also' if whole else 'notes'}: {', '.join(codes)} {_DETAILS}"
-    return [*map(str, whole), *[more] * bool(codes)]
+    whole = ordered if verbose else [note for note in ordered if note.decides][:2]
+    others = len(ordered) - len(whole)
+    more = f"{others}{' more' if whole else ''} note{'s' * (others > 1)}: .notes or --verbose"
+    return [*map(str, whole), *[more] * bool(others)]
 
 
 class FitWarning(UserWarning):

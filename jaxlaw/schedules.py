@@ -9,6 +9,9 @@ What a step is, everywhere in jaxlaw:
   reached at the last step;
 - :func:`warmup` and :func:`join` put steps before and after others: lengths add up. A run of
   24,000 steps, 2,000 of them warm-up, is ``warmup(cosine(3e-4, 22_000), 2_000)``.
+
+Schedules are made on the host. Inside ``jit`` and ``grad``, give :func:`jaxlaw.areas` traced rates,
+such as ``peak * cosine(1.0, 22_000).rates``.
 """
 
 from __future__ import annotations

@@ -353,3 +353,14 @@ def test_a_pair_says_for_either_phase_whether_rises_count(carry):
     for plain, pair in ((both, (True, True)), (neither, (False, False))):
         for one, other in zip(plain, of(pair), strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_a_spec_string_is_the_schedule_and_a_function_or_traced_steps_are_refused():
+    line = "cosine:peak=3e-4,steps=200,final=3e-5"
+    assert_same(areas(line), areas(cosine(3e-4, 200, 3e-5)))
+    with pytest.raises(UsageError, match=r"lr is a function: .*from_optax\(lr, steps\)"):
+        areas(lambda step: 1e-4)
+    with pytest.raises(UsageError, match="at is traced by JAX"):
+        jax.jit(lambda at: areas(np.ones(20), at=at))(np.array([10]))
+    with pytest.raises(UsageError, match="peak is .*a number that JAX does not trace"):
+        jax.grad(lambda peak: areas(cosine(peak, 200)).S1[-1])(3e-4)

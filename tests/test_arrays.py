@@ -192,3 +192,13 @@ def test_groups_are_given_by_label():
         assert sizes.predict(**at, group=label) == pytest.approx(loss[0], rel=1e-14)
     with pytest.raises(jl.DataError, match="it takes 7, 13"):
         sizes.predict(**at, group=1)
+
+
+def test_arrays_that_jax_traces_are_refused_with_what_works_there():
+    table = {"N": [1e8, 1e9], "D": [1e9, 1e10]}
+    for outside in (
+        lambda loss: jl.fit("chinchilla", {**table, "loss": loss}).params,
+        lambda N: jl.published()["hoffmann-2022"].predict(N=N, D=1e10),
+    ):
+        with pytest.raises(jl.DataError, match="jl.fit_batch to fit, and law.* to predict"):
+            jax.jit(outside)(np.array([3.0, 2.5]))

@@ -74,13 +74,13 @@ def test_a_summary_has_two_notes_whole():
     notes += [Note("no-answer", "error", "do not use it"), notes[-1]]
     assert in_brief(notes) == [
         "[error] no-answer: do not use it", "[warning] doubt-0: misses",
-        "also: doubt-1, doubt-2, code (details: --verbose or .notes)",
+        "3 more notes: .notes or --verbose",
     ]  # fmt: skip
     assert in_brief(notes, verbose=True) == list(map(str, by_weight(dict.fromkeys(notes))))
 
 
-def test_a_summary_without_what_decides_names_the_others():
+def test_a_summary_counts_the_notes_that_do_not_decide():
     one, info = Note("few-rows", "warning", "9 rows"), Note("filtered", "info", "9 of 12 rows")
-    assert in_brief([info, one]) == [str(one), "also: filtered (details: --verbose or .notes)"]
-    assert in_brief([info]) == ["notes: filtered (details: --verbose or .notes)"]
+    assert in_brief([info, one]) == [str(one), "1 more note: .notes or --verbose"]
+    assert in_brief([info]) == ["1 note: .notes or --verbose"]
     assert in_brief([one]) == [str(one)] and in_brief([]) == []

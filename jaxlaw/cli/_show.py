@@ -18,7 +18,7 @@ from typing import Any
 import jaxlaw as jl
 from jaxlaw._answer import Answer
 from jaxlaw._json import plain, write_atomic
-from jaxlaw._progress import Display
+from jaxlaw._progress import PATIENCE, Display
 from jaxlaw.cli._values import saved
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import run_file
@@ -26,7 +26,6 @@ from jaxlaw.notes import COLUMNS_TAKEN
 
 PICTURES = (".png", ".pdf", ".svg")
 _WRITTEN = (".json", ".csv", *PICTURES, ".html", "")
-_SILENT = 5.0  # seconds for which a command may say nothing
 _RANKS = ("JAX_PROCESS_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")  # of a cluster job's processes
 
 
@@ -125,7 +124,7 @@ def _progress(quiet: bool) -> Iterator[None]:
         finally:
             os.environ.pop("JAXLAW_QUIET") if before is None else None
         return
-    with contextlib.closing(Display(_SILENT)):
+    with contextlib.closing(Display(PATIENCE)):
         yield
 
 

@@ -38,7 +38,7 @@ from jaxlaw.uncertainty import (
 )
 
 _SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not determined at all
-_ALIKE = 1e-9  # share of a variance by which candidates that count as equal may differ
+_ALIKE = 1e-9  # fraction of a variance by which candidates that count as equal may differ
 
 
 @checked

@@ -73,6 +73,9 @@ class Work:
 
     Attributes:
         platform: where the last search ran: cpu, gpu or tpu.
+
+    Raises:
+        UsageError: the executor is none.
     """
 
     def __init__(
@@ -82,6 +85,14 @@ class Work:
         executor: Any = None,
         device: Device = "auto",
     ) -> None:
+        if executor is not None and (
+            isinstance(executor, type) or not callable(getattr(executor, "submit", None))
+        ):
+            raise UsageError(
+                f"executor is {executor!r}; it must have a method submit that returns futures, as "
+                "concurrent.futures.ProcessPoolExecutor("
+                "mp_context=multiprocessing.get_context('spawn')) has"
+            )
         self.folder: Path | None = None if folder is None else Path(folder)
         self.progress: bool | None = progress
         self.executor: Any = executor

@@ -91,7 +91,7 @@ class Residuals:
     Attributes:
         target, off: (n,) what is fitted, and what of it the law leaves; logarithms where ``log``.
         slopes: (n, k) slopes of the law in the free coordinates; no misfit shows along them.
-        inputs: name → (n,), or (n, K) for an input per drop of the rate, which is left out.
+        inputs: name → (n,), or (n, K) for an input per LR drop, which is left out.
         weight: (n,) weight of each row; rows of weight 0 do not count.
         rows: (n,) what the rows are called.
         word: word for a row: ``line``, ``record``, ``row``.
@@ -263,7 +263,7 @@ def diagnosed(
         natural: parameter → (1 + k,) values of the optimum, and of starts that agree with it.
         metrics: of the fit, as :func:`jaxlaw.fitting.metrics` has them.
     """
-    law, data, status = problem.law, problem.in_numpy, Status(optimum.status)
+    law, data, status = problem.law, problem.unpadded, Status(optimum.status)
     params = {name: float(values[0]) for name, values in natural.items()}
     bound = problem.active_bounds(optimum.coordinates)
     moving = problem.free_and_inside(optimum.coordinates)
@@ -341,7 +341,7 @@ def _at_bounds(
     for name, side in bound.items():
         by_user, chart = name in problem.options.bounds, law.chart if problem.model.chart else None
         if law.constraint is not None and name == law.constraint.raises:
-            continue  # reported with its cost as a binding constraint
+            continue  # reported with its cost as an active constraint
         if chart and (limit := chart.limits.get((name, side))):
             yield limit
         elif law.parameter(name).scale == "log" and side == "low" and not by_user:
@@ -385,7 +385,7 @@ def _loose_notes(
     By slopes of log |parameter|, a coefficient counted at the geometric mean of the data: how well
     A is known in A/N^α depends on the unit of N; how well A/N0^α is known does not.
     """
-    data, some, count = problem.in_numpy, residuals, len(residuals.off)
+    data, some, count = problem.unpadded, residuals, len(residuals.off)
     score, score_slope = smoothed_score(-some.off, float(data.delta), float(data.asymmetry))
     if not len(moving) or not some.finite or not np.isfinite(score).all():
         return []

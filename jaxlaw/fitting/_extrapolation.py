@@ -1,6 +1,6 @@
 """Where a point lies beyond the fitted runs: input by input, and two inputs together.
 
-A range of each input is a box, and runs seldom fill one: with 20 tokens a parameter everywhere, a
+A range of each input is a box, and runs seldom fill one: with 20 tokens/parameter everywhere, a
 small model on the tokens of the largest lies inside both ranges and is an extrapolation all the
 same. So the products and ratios of any two positive inputs have ranges too: in logarithms the box
 loses its corners. A hull of the points themselves would be tighter; this one can be put in words,
@@ -110,7 +110,7 @@ def range_message(
     value = values[label] if label in ranges else float(_joint(label, values))
     unit = units.get(label, ("", 1.0))
     if label not in ranges:
-        # Of single things, as people say it: 20 tokens a parameter, whatever the runs count in.
+        # Of single things, as people say it: 20 tokens/parameter, whatever the runs count in.
         first, second = (units.get(name, ("", 1.0))[1] for name in parts_of(label))
         worth = first / second if "/" in label else first * second
         value, low, high = worth * value, worth * low, worth * high

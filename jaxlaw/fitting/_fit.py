@@ -138,12 +138,12 @@ def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[Fi
 
 def fit_with(law: Law, runs: Runs, options: FitOptions, strict: bool = False) -> Fit:
     """As :func:`fit`, of runs that are read and options that are checked."""
-    result, binds = _fitted(law, runs, options)
-    if binds:
+    result, active = _fitted(law, runs, options)
+    if active:
         free = dataclasses.replace(options.within("without-constraint"), starts="sobol")
         without, _ = _fitted(laws.get(law.name), runs, free)
         message = (
-            f"constraint '{law.constraint.name}' binds: objective {result.objective:.4g} "
+            f"constraint '{law.constraint.name}' is active: objective {result.objective:.4g} "
             f"against {without.objective:.4g} without it, R² {result.r2:.3f} against "
             f"{without.r2:.3f}"
         )
@@ -161,7 +161,7 @@ def fit_with(law: Law, runs: Runs, options: FitOptions, strict: bool = False) ->
 
 
 def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
-    """The fit, and whether the law's constraint binds."""
+    """The fit, and whether the law's constraint is active."""
     if not options.free(law):  # there is nothing to search: the fixed values are the one start
         options = dataclasses.replace(options, n_starts=1)
     seen = runs.observations(law, free=options.free(law))
@@ -234,7 +234,7 @@ def _search(problem: FitProblem, starts: np.ndarray, n_local: Any, work: Work) -
 
 def _report(problem: FitProblem, seen: Observations, optimum: Optimum) -> Fit:
     """The fit of an optimum, with its evidence and notes."""
-    law, options, data, at = problem.law, problem.options, problem.in_numpy, optimum.coordinates
+    law, options, data, at = problem.law, problem.options, problem.unpadded, optimum.coordinates
     delta, scale, active = float(data.delta), scale_on_host(data), seen.weight > 0
     linear = linearise(problem, at)
     natural = problem.params(np.concatenate([at[None], optimum.agreeing]))  # by one program
@@ -324,7 +324,7 @@ def _experiment(
 
     None of a law that takes no prior, and where a parameter ended at a bound.
     """
-    law, active, options = problem.law, problem.in_numpy.weight > 0, problem.options
+    law, active, options = problem.law, problem.unpadded.weight > 0, problem.options
     # Coordinates are of all parameters, and on the scale of relative noise.
     held = options.fixed or options.tied or problem.active_bounds(at)
     if not options.evaluation or law.name not in LAWS or held or problem.model.residuals != "log":
@@ -335,7 +335,7 @@ def _experiment(
     noise = np.sqrt(residuals @ residuals / max(len(residuals) - len(law.parameters), 1))
     noise = max(min(noise, 3 * 1.4826 * np.median(np.abs(residuals))), LEAST_NOISE)
     return experiment_of(
-        law, linear.jacobian[active] * np.sqrt(problem.in_numpy.weight[active])[:, None],
+        law, linear.jacobian[active] * np.sqrt(problem.unpadded.weight[active])[:, None],
         linear.params, linear.params_jacobian, float(noise), source=seen.source,
         name=seen.target_name,
         evaluation=options.evaluation, runs=int(active.sum()),

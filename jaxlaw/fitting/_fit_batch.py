@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw import laws
+from jaxlaw import _progress, laws
 from jaxlaw._arrays import as_array
 from jaxlaw._jit import compiled
+from jaxlaw._repr import short_repr
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import Lanes, problem_axes, problem_count, where
@@ -33,6 +34,10 @@ from jaxlaw.fitting.solvers._newton import solve_definite
 from jaxlaw.laws import Law
 
 _MOST_STARTS = 2**24
+#: Lanes × rows × parameters² that are solved at a time: seconds of work. With fewer parts than
+#: these there is nothing to show.
+_PART = {"cpu": 2**22, "accelerator": 2**32}
+_FEW_PARTS = 4
 
 
 class BatchFit(NamedTuple):
@@ -43,7 +48,7 @@ class BatchFit(NamedTuple):
         objective: (P,) summed Huber loss; infinite where there is no fit.
         status: (P,) how the best lane ended (see ``jaxlaw.fitting.solvers.Status``):
             ``INVALID`` where the data cannot be fitted.
-        agreement: (P,) share of starts that ended at the best objective; NaN where there is no fit.
+        agreement: (P,) fraction of starts that ended at the best objective; NaN without a fit.
 
     Example:
         >>> made = jl.simulate.experiment("loss-compute", noise=0.0)
@@ -56,6 +61,10 @@ class BatchFit(NamedTuple):
     objective: Array
     status: Array
     agreement: Array
+
+    def __repr__(self) -> str:
+        """Shapes in place of long arrays."""
+        return short_repr(self)
 
     @property
     def ends(self) -> list[str]:
@@ -82,7 +91,8 @@ def fit_batch(
     is differentiable in inputs, targets and weights, to any order, by the implicit function theorem
     at the optimum (parameters at a bound of their range stay there; the starts move nothing). It
     makes no notes and does not polish by L-BFGS: for a single fit with evidence use
-    :func:`jaxlaw.fit`.
+    :func:`jaxlaw.fit`. Outside of ``jit``, work that takes more than five seconds shows on stderr
+    what is done and how long the rest takes, on a terminal or in a notebook.
 
     In float32 a lane ends when the objective no longer moves. On 20 simulated experiments each of
     chinchilla, cpt-chinchilla, loss-compute and downstream-ce that leaves predictions up to 2e-5,
@@ -119,6 +129,15 @@ def fit_batch(
         0.1
     """
     law = laws.get(law)
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        return _fit_batch(law, inputs, targets, weights, starts, delta, residuals, asymmetry)
+
+
+def _fit_batch(
+    law: Law, inputs: Mapping[str, Any], targets: Any, weights: Any, starts: Any, delta: Any,
+    residuals: Literal["log", "linear"] | None, asymmetry: Any,
+) -> BatchFit:  # fmt: skip
+    """As :func:`fit_batch`, where JAX's checks of the caller's own program are off."""
     targets = jnp.atleast_2d(as_array("targets", targets))
     kind = targets.dtype
     weights = jnp.ones_like(targets) if weights is None else as_array("weights", weights, kind)
@@ -151,7 +170,8 @@ def fit_batch(
     starts = _checked_starts(law, starts, count)
     if not own:
         problem = build_problem(law, arrays, targets, weights, options)
-        return _solve(problem.model, problem.data, _starts(problem, starts), ("target", "weight"))
+        rows = _starts(problem, starts)
+        return _solve_in_parts(problem.model, problem.data, rows, ("target", "weight"))
     # Problems that differ in their inputs differ in all that is computed from these.
     arrays = {
         name: values if name in own else jnp.broadcast_to(values, (count, *values.shape))
@@ -168,7 +188,45 @@ def fit_batch(
     else:
         starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
         problems, starts = jax.vmap(built)(arrays, targets, weights, starts)
-    return _solve(model, problems, starts, Problem._fields)
+    return _solve_in_parts(model, problems, starts, Problem._fields)
+
+
+def _solve_in_parts(
+    model: Model, problems: Problem, starts: Array, own: tuple[str, ...]
+) -> BatchFit:
+    """As :func:`_solve`; where there is much work, some problems at a time, with progress.
+
+    One program for all of it could say neither what is done nor how long the rest takes.
+    """
+    target = problems.target
+    # Inside of the caller's program, or spread over his devices, the problems stay together.
+    together = any(
+        isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((problems, starts))
+    )
+    if together or len(target.devices()) > 1:
+        return _solve(model, problems, starts, own)
+    count, tried = len(target), starts.shape[-2]
+    each = tried * target.shape[-1] * starts.shape[-1] ** 2  # as in _devices.LARGE
+    most = _PART["cpu" if next(iter(target.devices())).platform == "cpu" else "accelerator"]
+    n_parts = min(count, -(-count * each // most))
+    if n_parts < _FEW_PARTS:
+        return _solve(model, problems, starts, own)
+    size = -(-count // n_parts)
+    what = f"fit_batch of {model.law.name}, {tried:,} starts each"
+
+    def solve_from(first: int) -> BatchFit:
+        at = np.minimum(np.arange(first, first + size), count - 1)  # all parts have one length
+        some = {name: jax.tree.map(lambda x: x[at], getattr(problems, name)) for name in own}
+        begun = starts[at] if starts.ndim == 3 else starts
+        return jax.block_until_ready(_solve(model, problems._replace(**some), begun, own))
+
+    solved = [solve_from(0)]  # may compile, which tells nothing of how long the others take
+    with _progress.shown_to_people(), _progress.part(what) as part:
+        for first in range(size, count, size):
+            solved.append(solve_from(first))
+            done = min(count, first + size)
+            part.now((done - size) / (count - size), f"{done:,} of {count:,} fits")
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts)[:count], *solved)
 
 
 def _scalar(name: str, given: Any, kind: Any) -> Array:
@@ -189,7 +247,13 @@ def _checked_starts(law: Law, starts: Any, count: int) -> Any:
             raise UsageError(f"starts need the parameters {', '.join(law.parameter_names)}")
         columns = [jnp.atleast_1d(as_array("starts", starts[n])) for n in law.parameter_names]
         starts = jnp.stack(jnp.broadcast_arrays(*columns), axis=-1)
-    starts = jnp.atleast_2d(as_array("starts", starts))
+    starts = as_array("starts", starts)
+    if not starts.ndim:
+        raise UsageError(
+            "starts is one number that is no int or that JAX traces; a number of starts is a "
+            "Python int (a static argument of jit)"
+        )
+    starts = jnp.atleast_2d(starts)
     each = len(law.parameters)
     if starts.ndim > 3 or starts.shape[-1] != each or starts.ndim == 3 and len(starts) != count:
         raise UsageError(

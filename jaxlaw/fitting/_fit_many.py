@@ -48,7 +48,7 @@ class Refits:
         coordinates: (P, p) the same as the search had them.
         objective: (P,) summed Huber loss; infinite where no start has a finite one.
         status: (P,) how the best start ended (see ``jaxlaw.fitting.solvers.Status``).
-        agreement: (P,) share of the solved starts that ended there; starts at the optima of the
+        agreement: (P,) fraction of the solved starts that ended there; starts at the optima of the
             whole data set do not count.
         n_solved: (P,) number of these starts: few where they ended at the optimum near that of the
             whole data set.

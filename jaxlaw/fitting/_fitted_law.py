@@ -222,11 +222,11 @@ class FittedLaw(Result):
 
         Returns:
             One row a requirement, such as ``trend in D`` and ``consistency``: its ``formula``;
-            whether it is met at the ``observed`` shares, and ``everywhere`` from 0 to 1, both over
-            the fitted ranges of N and D; ``where`` it is not, in words.
+            whether it is met at the ``observed`` mixture ratios, and ``everywhere`` from 0 to 1,
+            both over the fitted ranges of N and D; ``where`` it is not, in words.
 
         Raises:
-            UsageError: the law takes no share r.
+            UsageError: the law takes no mixture ratio r.
 
         Example:
             >>> truth = jl.FittedLaw("dcpt-l1", jl.simulate.TRUTHS["dcpt-l1"])
@@ -257,10 +257,10 @@ class FittedLaw(Result):
         """Predict the target over the steps of a schedule, and what it is made of.
 
         Args:
-            schedule: Schedule, a line for :func:`jaxlaw.schedules.parse`, or (steps,) rates.
+            schedule: Schedule, spec string (:func:`jaxlaw.schedules.parse`), or (steps,) rates.
             at: (points,) steps; all of the schedule's if None.
             first_step: step after which the schedule begins, as ``at`` counts.
-            S1_before: sum of the rates of the steps up to there.
+            S1_before: sum of the learning rates up to there.
             area_options: options of the areas, as in :meth:`jaxlaw.LossCurves.runs`, for a law
                 that does not know (``fit.area_options`` is None).
             batch: batch size relative to the reference batch: a number, of the continual phase,

@@ -142,12 +142,12 @@ class Optimum(NamedTuple):
         coordinates: (p,) coordinates of the best.
         objective: scaled objective there; infinite where no start has a finite one.
         status: :class:`Status` of its search; −1 where the objective is not finite.
-        agreement: share of the solved starts that end there.
+        agreement: fraction of the solved starts that end there.
         disagreement: relative distance of the batch solver's best objective from it.
         agreeing: (k, p) coordinates of starts that agree, up to ``MEMBERS``.
         runner_up: the next best optimum's coordinates, objective and share; None if none.
         tried, solved: numbers of starts.
-        distinct: (objective, share of the solved starts) of each of the distinct optima, up to
+        distinct: (objective, fraction of the solved starts) of each of the distinct optima, up to
             ``KEPT``, the best first.
     """
 

@@ -208,7 +208,7 @@ def evaluate(
         coordinates: (p,).
         delta: threshold of the returned value.
         next_delta: threshold of the returned :class:`Evaluation`.
-        curvature: share of the law's own second derivatives in the Hessian: 1 is exact,
+        curvature: fraction of the law's own second derivatives in the Hessian: 1 is exact,
             0 is Gauss–Newton, which is never indefinite.
 
     Returns:
@@ -427,7 +427,7 @@ def kernel_width(residuals: np.ndarray) -> float:
     return max(0.9 * spread * len(residuals) ** -0.2, 1e-300)
 
 
-#: Share of what is known of a combination of coordinates that is left without a row or group:
+#: Fraction of what is known of a combination of coordinates that is left without a row or group:
 #: below it, the combination is determined by that row or group alone.
 _DETERMINED = 1e-6
 
@@ -472,7 +472,7 @@ def leave_group_out_steps(
     value, vector = np.linalg.eigh((scaled.T * (weight * score_slope)) @ scaled)
     kept = value > 1e-12 * value.max(initial=1e-300)  # what the data leave open moves no residual
     whiten = vector[:, kept] / np.sqrt(value[kept])
-    rows = scaled @ whiten  # in these coordinates H is 1, and the share of a group below 1
+    rows = scaled @ whiten  # in these coordinates H is 1, and the fraction of a group below 1
     scores = rows * (weight * score)[:, None]
     sums = np.zeros((count, scores.shape[1]))  # with no columns where all are at a bound
     np.add.at(sums, groups, scores)

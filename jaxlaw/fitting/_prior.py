@@ -53,7 +53,7 @@ SPREAD_SOURCES = 2.0
 WITHIN, WITHIN_EXPERIMENTS = 1 / 3, 2.0
 #: Degrees of freedom that the field's noise counts as beside the residuals of one's own fits.
 NOISE_DEGREES = 4.0
-TUNED = "tuned"  # what is known of how the best rate and batch move, whatever the law below
+TUNED = "tuned"  # what is known of how the best LR and batch move, whatever the law below
 FLOOR = "log_floor"  # the coordinate with the target's unit: for experiments of one evaluation
 OWN_SOURCE = "own"  # of the experiments of a ledger
 _ITERATIONS = 200  # of EM
@@ -255,7 +255,7 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
     """The prior learned from your own earlier experiments, on top of the public ones.
 
     Experiments of one evaluation share more than experiments at large: the floor itself, not only
-    its share of the loss. How much they vary is learned from them, and of few from those of the
+    its fraction of the loss. How much they vary is learned from them, and of few from those of the
     field that have one evaluation.
 
     Args:

@@ -73,8 +73,8 @@ class FitProblem:
         return self.data.transform(self.model)
 
     @property
-    def in_numpy(self) -> Problem:
-        """The data, the user's rows alone."""
+    def unpadded(self) -> Problem:
+        """The data without the rows of padding."""
         cut = {name: getattr(self.data, name)[..., : self.n_rows] for name in _ROWS}
         inputs = {name: values[: self.n_rows] for name, values in self.data.inputs.items()}
         return self.data._replace(inputs=inputs, **cut)

@@ -65,7 +65,7 @@ class RunnerUp:
 
     Attributes:
         objective: summed Huber loss there.
-        share: share of the starts that ended there.
+        share: fraction of the starts that ended there.
         params: name → value there.
     """
 
@@ -143,7 +143,7 @@ class Fit(FittedLaw):
             tables of Que 2024; ``mean_huber`` and ``mean_huber_linear`` are per observation.
         status: end of the best lane: ``converged``, or with something left to gain
             ``stalled`` or ``step limit``.
-        agreement: share of the solved starts that ended at the best objective (to 1e-6).
+        agreement: fraction of the solved starts that ended at the best objective (to 1e-6).
         n_starts: number of starts tried.
         n_solved: number of these that were solved to the end.
         runner_up: next best optimum, or None.
@@ -153,8 +153,8 @@ class Fit(FittedLaw):
         tied, bounds: parameters that were tied, and bounds that were set.
         solver: name of what solved the starts.
         device: platform that solved them: cpu, gpu or tpu.
-        optima: (objective, share of the solved starts) of the distinct optima where starts ended,
-            the best first, eight at most.
+        optima: (objective, fraction of the solved starts) of the distinct optima, the best first,
+            eight at most.
         reading: how the runs were read: columns, units, rows. Whatever takes this fit with a table
             of the same columns reads that table so, unless options differ; None if unknown, as
             of arrays.
@@ -249,10 +249,10 @@ class Fit(FittedLaw):
         nature, with rows of one run as one group where the note ``dependent-rows`` appears.
 
         Args:
-            confidence_level: share of such intervals that should hold the truth.
+            confidence_level: fraction of such intervals that should hold the truth.
 
         Returns:
-            One row a parameter that was fitted, in the law's own units: ``parameter``,
+            One row per parameter that was fitted, in the law's own units: ``parameter``,
             ``estimate``, ``std_err``, ``low``, ``high``; NaN where there is no standard error to
             rely on, which :attr:`standard_errors` has the reason of.
 

@@ -153,7 +153,7 @@ def observed_shift(
 
     Args:
         continual: curves of two phases, read with their schedules (``schedules.join``).
-        hidden: curves of bases that went on with their own corpus under the same rates, steps
+        hidden: curves of bases that went on with their own corpus at the same learning rates, steps
             counted from the base's first. Of a fit ``fit.without("shift")`` predicts it.
         pairs: continual run → run of ``hidden``. A run that is left out has the only hidden curve,
             or that of its own name.
@@ -166,7 +166,7 @@ def observed_shift(
         ``jl.fit("shift-exp", table)`` fit it.
 
     Raises:
-        UsageError: curves of one phase, or a run without a hidden curve or with one of other rates.
+        UsageError: curves of one phase, or a run without a hidden curve of the same learning rates.
         DataError: a hidden curve that does not reach as far as the continual one.
 
     Example:
@@ -203,9 +203,9 @@ def observed_shift(
         if off.any():
             k = int(np.argmax(off))
             raise UsageError(
-                f"run {run} has rate {own_rates[k]:.4g} at step {first + k + 1}, its hidden curve "
-                f"{name} {hidden_rates[k]:.4g}: a hidden curve goes on under the same rates; give "
-                "that of the same schedule"
+                f"run {run} has learning rate {own_rates[k]:.4g} at step {first + k + 1}, its "
+                f"hidden curve {name} {hidden_rates[k]:.4g}: give the hidden curve of the same "
+                "schedule"
             )
         of_run, other = (table["run"] == run).to_numpy(), (rows["run"] == name).to_numpy()
         at, steps = table["at"][of_run], rows["at"][other].to_numpy()

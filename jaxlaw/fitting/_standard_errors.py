@@ -45,7 +45,7 @@ def standard_errors(
         undetermined: parameters that the runs do not determine.
         runs: (n rows) runs whose rows share their noise; None where rows are independent.
     """
-    data, moving = problem.in_numpy, problem.free_and_inside(coordinates)
+    data, moving = problem.unpadded, problem.free_and_inside(coordinates)
     kept, names, fixed = data.weight > 0, problem.law.parameter_names, problem.options.fixed
     slopes, residuals = linear.jacobian[kept][:, moving], linear.residuals[kept]
     of_params, count = linear.params_jacobian[:, moving], len(residuals)
@@ -117,7 +117,7 @@ def moves_of_base(
     moves = np.zeros((len(held), len(names)))
     if held:
         moves[:, held] = np.linalg.solve(linear.params_jacobian[np.ix_(held, held)], base.root()).T
-        moving, kept = problem.free_and_inside(coordinates), problem.in_numpy.weight > 0
+        moving, kept = problem.free_and_inside(coordinates), problem.unpadded.weight > 0
         rows = linear.jacobian[kept] * np.sqrt(curvature)[:, None]
         size = np.maximum(np.linalg.norm(rows[:, moving], axis=0), 1e-300)
         follow = np.linalg.lstsq(rows[:, moving] / size, rows @ moves.T, rcond=None)[0]

@@ -1,6 +1,6 @@
 """Where lanes start: a grid, a Sobol sample or the user's values; linear coefficients solved for.
 
-Starts are natural values at the centre of the data, one row a start, one column a parameter of
+Starts are natural values at the centre of the data, one row per start, one column per parameter of
 the law; a parameter that a constraint raises is given by its excess.
 
 At each start the coefficients that the law is linear in are solved for, by Golub and Pereyra's
@@ -150,7 +150,7 @@ def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
 
     Args:
         law: the law.
-        given: (S, p) array; DataFrame, one row a start; or dict of the values to combine.
+        given: (S, p) array; DataFrame, one row per start; or dict of the values to combine.
         centre: input name → its geometric mean.
 
     Raises:
@@ -172,7 +172,7 @@ def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
             given = given[list(names)]
         values = np.atleast_2d(real_numbers(given))
     except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"starts are numbers, one column a parameter: {error}") from None
+        raise UsageError(f"starts are numbers, one column per parameter: {error}") from None
     if values.ndim != 2 or values.shape[1] != len(names) or not len(values):
         raise UsageError(
             f"starts have shape {values.shape}; law {law.name} needs (starts, {len(names)}), "

@@ -96,11 +96,7 @@ class Transform:
             name: params[law.parameter_names[source]]
             for name, source in zip(law.parameter_names, self.model.tied, strict=True)
         }
-        params = in_own_units(law, params, self.centre)
-        if law.constraint is not None:
-            raised = law.constraint.raises
-            params[raised] = params[raised] + law.constraint.least(params, self.context)
-        return params
+        return from_excess(law, in_own_units(law, params, self.centre), self.context)
 
     def from_natural(self, params: Mapping[str, Any], start: bool = False) -> Array:
         """Search coordinates (…, p) of natural parameters (…): the inverse of the other way.
@@ -198,6 +194,14 @@ def at_centre(law: Law, params: Mapping[str, Any], centre: Mapping[str, Any]) ->
 def in_own_units(law: Law, params: Mapping[str, Any], centre: Mapping[str, Any]) -> dict[str, Any]:
     """Natural parameters in the law's own units: the inverse of :func:`at_centre`."""
     return {spec.name: _moved(spec, params, centre, 1) for spec in law.parameters}
+
+
+def from_excess(law: Law, params: dict[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
+    """Natural parameters, from those with the one that a constraint raises as its excess."""
+    if law.constraint is None:
+        return params
+    raised = law.constraint.raises
+    return params | {raised: params[raised] + law.constraint.least(params, context)}
 
 
 def _moved(spec: Parameter, params: Mapping[str, Any], centre: Mapping[str, Any], sign: int) -> Any:

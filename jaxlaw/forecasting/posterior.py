@@ -44,7 +44,7 @@ from jaxlaw.fitting import (
 from jaxlaw.fitting._prior import SPREAD, WITHIN
 from jaxlaw.fitting._problem import problem_of
 from jaxlaw.fitting._starts import sobol
-from jaxlaw.fitting._transform import centred_inputs, in_own_units
+from jaxlaw.fitting._transform import centred_inputs, from_excess, in_own_units
 from jaxlaw.laws import Law, beyond, end_of, growing_inputs, repeats, slope_of, top_of
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import Draws, group_numbers
@@ -294,7 +294,7 @@ class Space(NamedTuple):
         each = each * self.groups + [False] * len(each) if self.groups else each
         return np.array([*each, *opened, 0, 0], float)
 
-    def natural(self, at: jax.Array, data: _Runs) -> dict[str, jax.Array]:
+    def to_natural(self, at: jax.Array, data: _Runs) -> dict[str, jax.Array]:
         """Natural parameters in the law's own units, from coordinates (q,)."""
         law = self.law
         values = {
@@ -310,10 +310,7 @@ class Space(NamedTuple):
         values |= {name: moved[name] for name in moved if name in self.open}
         own = in_own_units(law, values, data.centre)
         values |= {name: own[name] for name in self.open}
-        if law.constraint is not None:
-            raised = law.constraint.raises
-            values[raised] = values[raised] + law.constraint.least(values, data.context)
-        return values
+        return from_excess(law, values, data.context)
 
 
 class _Rows(NamedTuple):
@@ -405,7 +402,7 @@ def _over_rows(data: _Runs, each: Callable[[_Rows], Any], zero: Any) -> Any:
 def _errors(space: Space, data: _Runs, at: Any, rows: _Rows) -> tuple[Any, Any]:
     """(n,) target minus law, and logs of the scales of the errors."""
     law, (noise, misfit) = space.law, at[-2:]
-    value = law.function(*(rows.inputs[n] for n in law.input_names), **space.natural(at, data))
+    value = law.function(*(rows.inputs[n] for n in law.input_names), **space.to_natural(at, data))
     value = jnp.log(value) if law.residuals == "log" else value
     off = (rows.target - jnp.broadcast_to(value, rows.target.shape)) / data.scale
     square = jnp.exp(2 * noise) + (jnp.exp(misfit) * rows.below) ** 2 + LEAST_NOISE**2
@@ -614,8 +611,8 @@ def _sample(space: Space, data: _Runs, random: dict[str, Any]) -> tuple[Any, ...
     state = (0, start, start, jnp.zeros(()))
     blocks, last, before, effective = jax.lax.while_loop(undone, block, state)
     draws = jnp.concatenate([last[0], before[0]]).reshape(-1, size)
-    natural = jax.vmap(lambda at: space.natural(at, data))(draws)
-    centre = space.natural(draws.mean(axis=0), data)
+    natural = jax.vmap(lambda at: space.to_natural(at, data))(draws)
+    centre = space.to_natural(draws.mean(axis=0), data)
     return draws[:, -2], natural, centre, jax.vmap(known)(draws)[0], effective, evidence
 
 

@@ -41,6 +41,14 @@ from jaxlaw.laws._parameters import INPUTS, Input, Parameter
 Array = jax.Array
 Values = Mapping[str, Any]
 _LONG = 2**14  # rows of a table that is evaluated as it is
+# Words of an error of JAX or numpy → what a user's formula most often does to raise it, mended.
+_REMEDIES = (
+    ("TracerArrayConversionError", "use jax.numpy (jnp) in place of numpy"),
+    ("TracerBoolConversionError", "use jnp.where in place of if"),
+    ("truth value of an array", "use jnp.where in place of if"),
+    ("ConcretizationTypeError", "leave out float() and int()"),
+    ("", "it must take any number of rows: use no arrays of a fixed length in it"),
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class Constraint:
         raises: the parameter that the constraint keeps large enough.
         least: ``least(params, context) -> scalar``, the least value of it.
         active_at: parameter → ``low`` or ``high``, the bounds of other parameters that belong to
-            the requirement too: where one of them is active, the constraint binds.
+            the requirement too: where one of them is active, so is the constraint.
     """
 
     name: str
@@ -245,24 +253,42 @@ class Law:
             return self.name if from_jaxlaw and maker(*made_of) is self else None
         return next((name for name, law in _BUILT_IN.items() if law is self), None)
 
-    def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:
-        """Evaluate the formula.
+    def __call__(self, params: Mapping[str, Any], *others: Any, **inputs: Any) -> Array:
+        """Evaluate the formula, as ``law(params, N=1e9, D=2e10)``.
 
         Args:
             params: natural values by name (scalars or arrays that broadcast with inputs).
+            *others: none; inputs have names.
             **inputs: arrays by name, in the law's own units.
 
         Returns:
             The predicted target, of the broadcast shape.
 
         Raises:
-            UsageError: the function fails on arrays of these shapes.
+            UsageError: parameters or inputs are missing, or the function fails on arrays of these
+                shapes.
         """
+        for kind, names, given in (
+            ("parameters", self.parameter_names, params),
+            ("inputs", self.input_names, inputs),
+        ):
+            missing = [
+                name for name in names if not isinstance(given, Mapping) or name not in given
+            ]
+            if others or missing:
+                usage = ", ".join(["params", *(f"{name}=…" for name in self.input_names)])
+                lacks = f" lacks the {kind} {', '.join(missing)};" if missing else ""
+                raise UsageError(f"law {self.name}{lacks or ':'} call it as law({usage})")
         params = {name: as_real(value) for name, value in params.items()}
         inputs = {name: as_real(inputs[name]) for name in self.input_names}
         given = list(inputs.values())
         try:
             target = self.function(*given, **params)
+            if target is None or isinstance(target, list | tuple | Mapping):
+                raise UsageError(
+                    f"law {self.name} must return one array, with one value per row, not "
+                    f"{'None' if target is None else type(target).__name__}"
+                )
             # A formula that ignores an input still has a value for each of its rows.
             per_row = [np.shape(inputs[name]) for name in self.inputs_per_row]
             shape = np.broadcast_shapes(np.shape(target), *per_row)
@@ -271,10 +297,12 @@ class Law:
         except (TypeError, ValueError) as error:
             sizes = zip(self.input_names, map(np.shape, given), strict=True)
             shapes = ", ".join(f"{name} {shape}" for name, shape in sizes)
+            remedy = next(
+                text for sign, text in _REMEDIES if sign in f"{type(error).__name__}: {error}"
+            )
             raise UsageError(
                 f"law {self.name} fails on inputs of the shapes {shapes}: "
-                f"{str(error).strip().splitlines()[0]} A law is pure JAX and takes any number "
-                "of rows: write jnp.where for if, and keep arrays of one row's length out of it"
+                f"{str(error).strip().splitlines()[0].rstrip('.')}; {remedy}"
             ) from error
         return target if np.shape(target) == shape else jnp.broadcast_to(target, shape)
 
@@ -678,10 +706,10 @@ def _read_law(value: Any, where: str) -> Law:
         raise TypeError(f"field '{where}' is no name of a law")
     try:
         return _REGISTRY.get(value) or get(value)
-    except UsageError as error:
+    except UsageError:
         raise NotHereError(
-            f"{error} Import the module that defines it first; a command runs it by "
-            "--law-file FILE.py."
+            f"there is no law '{value}' in this process.{nearest(value, names())} Import the "
+            "module that defines it first; a command runs it by --law-file FILE.py."
         ) from None
 
 

@@ -109,8 +109,9 @@ def several_domains(law: str, steps: Sequence[int] = (1000, 2000, 5000, 10_000, 
 # ---------------------------------------------------------------- loss curves
 
 # Wang 2025, setting A: 40,000 steps of pre-training and 10,000 continual ones at a peak LR of
-# 2e-4, WSD and cosine, λ = 0.999 (table 1, App. C). The final rates, which continual schedule
-# follows which base, and which steps are evaluated are only drawn in the paper: these are ours.
+# 2e-4, WSD and cosine, λ = 0.999 (table 1, App. C). The final learning rates, which
+# continual schedule follows which base, and which steps are evaluated are only drawn in the paper:
+# these are ours.
 _PEAK = 2e-4
 _PT_STEPS, _CPT_STEPS = 40_000, 10_000
 _SIZES = (106e6, 594e6, 1720e6)  # table 1, settings A, C and D
@@ -131,7 +132,7 @@ def _annealing_design() -> Inputs:
 
 
 def _stages() -> Inputs:
-    """A constant rate, and falls to lower ones at step 8,000: at most one drop at a point."""
+    """A constant LR, and falls to lower ones at step 8,000: at most one drop at a point."""
     after = 8_000 + np.unique(np.geomspace(10, 16_000, 18).astype(int))
     parts = []
     for low in (3e-4, 2e-4, 9e-5, 3e-5, 3e-6):
@@ -181,7 +182,7 @@ def _replay() -> Inputs:
 def _unknown_base(points: int = 100) -> Inputs:
     """Two continual curves of one base, of which nothing else is known: seen at many more steps.
 
-    They warm up from a rate of 0, the last of the base (Wang 2025, App. G). At 20 steps a curve,
+    They warm up from an LR of 0, the last of the base (Wang 2025, App. G). At 20 steps per curve,
     fits to noisy losses stall where S1_pt and alpha diverge jointly.
     """
     rewarmed = _CPT_STEPS - 500
@@ -197,7 +198,7 @@ def _unknown_base_replay() -> Inputs:
 
 
 def _turned(inputs: Inputs) -> Inputs:
-    """The same runs by the share of the other corpus."""
+    """The same runs by the mixture ratio of the other corpus."""
     return inputs | {"r": np.round(1 - inputs["r"], 12)}
 
 

@@ -28,7 +28,7 @@ class Experiment:
         name: name, as in :data:`TRUTHS`.
         law: the law that made them.
         truth: its parameters, in the law's own units.
-        table: one row a run; columns named by the law's inputs, in its own units, and one
+        table: one row per run; columns named by the law's inputs, in its own units, and one
             named by its target.
         noise: standard deviation of the noise on the log of the target.
 
@@ -70,8 +70,8 @@ class ContinualCurves(NamedTuple):
 
     Attributes:
         table: one row a logged point: ``run``, ``schedule`` (a line for
-            :func:`jaxlaw.schedules.parse`), ``step`` over both phases, ``replay`` (the share of
-            the pre-training corpus), ``loss_pt``, ``loss_cpt`` (nats, on either corpus).
+            :func:`jaxlaw.schedules.parse`), ``step`` over both phases, ``replay`` (the mixture
+            ratio of the pre-training corpus), ``loss_pt``, ``loss_cpt`` (nats, on either corpus).
         pt, cpt: parameters of ``cpt-curve-replay-pt`` and ``cpt-curve-replay-cpt``.
 
     Example:
@@ -182,7 +182,7 @@ def experiment(name: str, noise: LogNoise = 0.004, seed: Seed = 0) -> Experiment
 
 @checked
 def demo(noise: LogNoise = 0.004, seed: Seed = 0) -> Demo:
-    """Que's design as a user's file would hold it: one row a run, losses of both corpora.
+    """Que's design as a user's file would hold it: one row per run, losses of both corpora.
 
     Args:
         noise: standard deviation of the noise on the log of either loss.

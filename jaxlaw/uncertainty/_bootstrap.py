@@ -40,8 +40,8 @@ from jaxlaw.uncertainty._intervals import (
 from jaxlaw.uncertainty._resampling import resampled_weights, wild_residuals
 
 Kind = Literal["case", "wild"]
-ONE_START = 0.05  # share of resamples whose best optimum a single start reached: noted beyond
-AT_BOUND = 0.05  # share of resamples in which a parameter is at an active bound: noted beyond
+ONE_START = 0.05  # fraction of resamples whose best optimum a single start reached: noted beyond
+AT_BOUND = 0.05  # fraction of resamples in which a parameter is at an active bound: noted beyond
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -53,7 +53,7 @@ class Bootstrap(DrawnParameters, ParameterIntervals):
         params: name → (R,) natural values in the law's own units; NaN in a resample that came
             to no finite objective, so that paired bootstraps stay paired.
         objective: (R,) summed Huber loss of each resample; infinite where it failed.
-        agreement: (R,) share of a resample's own starts that ended at its optimum.
+        agreement: (R,) fraction of a resample's own starts that ended at its optimum.
         kind: ``case`` or ``wild``.
         n_groups: number of rows, or groups of rows, that were resampled.
         degrees: degrees of freedom of the intervals: G−1 of groups, n−p of ``wild`` single rows.

@@ -109,7 +109,7 @@ class Covariance(ParameterIntervals):
         Args:
             function: function of a dict name → natural value in the law's own units, in
                 ``jax.numpy``.
-            confidence_level: share of such intervals that should hold the truth.
+            confidence_level: fraction of such intervals that should hold the truth.
 
         Returns:
             ``estimate``, ``std_err``, ``low`` and ``high``, each of the function's shape.
@@ -136,10 +136,10 @@ class Covariance(ParameterIntervals):
         """Confidence interval of every fitted parameter, on the log scale if positive by nature.
 
         Args:
-            confidence_level: share of such intervals that should hold the truth.
+            confidence_level: fraction of such intervals that should hold the truth.
 
         Returns:
-            One row a parameter, in the law's own units: ``parameter``, ``estimate``,
+            One row per parameter, in the law's own units: ``parameter``, ``estimate``,
             ``std_err``, ``low``, ``high``; a parameter at a bound of its range has the standard
             error 0 and no width.
 
@@ -222,7 +222,8 @@ def covariance(
         runs: table of the runs: a file, a DataFrame or dict of columns, or what
             :func:`jaxlaw.read_runs` returns.
         groups: columns or labels of rows that share noise, as for :func:`jaxlaw.bootstrap`; of a
-            sweep, whose cells a law of rate and batch misses each in its own way, ``["N", "D"]``.
+            sweep, whose cells a law of learning rate and batch misses each in its own
+            way, ``["N", "D"]``.
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:

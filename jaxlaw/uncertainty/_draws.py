@@ -43,10 +43,10 @@ class DrawnParameters:
         """Confidence interval of every fitted parameter that moves: percentiles of the draws.
 
         Args:
-            confidence_level: share of such intervals that should hold the truth.
+            confidence_level: fraction of such intervals that should hold the truth.
 
         Returns:
-            One row a parameter, in the law's own units: ``parameter``, ``estimate``,
+            One row per parameter, in the law's own units: ``parameter``, ``estimate``,
             ``std_err``, ``low``, ``high``.
 
         Raises:

@@ -124,7 +124,7 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
     with in_float64():
         built = problem_of(law, seen, fit_options)
         problem = FitWithData(fit, runs, seen, fit_options, built, built.coordinates(fit.params))
-        data = built.in_numpy
+        data = built.unpadded
         here = summed_huber(data, problem.linear.residuals)
         floor = float(rounding_floor(built.model, data)) * scale_on_host(data)
         if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):

@@ -33,7 +33,7 @@ from jaxlaw.uncertainty._fit_problem import FitWithData
 
 ROWS = 256  # of the runs, at most: more say the same of where a draw goes
 ITERATIONS = 60  # of Levenberg and Marquardt; two to five where the law hardly bends
-SETTLED = 1e-8  # share of ‖J·δ‖² that a further step would gain
+SETTLED = 1e-8  # fraction of ‖J·δ‖² that a further step would gain
 LEAST_DAMPING = 1e-9  # in units that make the diagonal 1
 STUCK = 1e8  # damping beyond which no step is better
 

@@ -22,7 +22,7 @@ LOOSE = 0.25  # relative standard error of a direction from which on it is calle
 OPEN = 1e3  # … from which on it is not known at all
 _SHARE = 0.5  # of a parameter's variance that comes from a direction, for it to be named there
 _FEW = 3  # values of an input that may be too few
-_ALIKE = 1e-6  # share of the largest by which parts that are equal on paper may differ
+_ALIKE = 1e-6  # fraction of the largest by which parts that are equal on paper may differ
 
 
 @lists_options

@@ -53,7 +53,7 @@ def influence(
         **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
-        One row a run (indexed by what rows are called) or group (by its label, a level each of
+        One row per run (indexed by what rows are called) or group (by its label, a level each of
         several columns): the change of every parameter, or of ``value``.
 
     Raises:

@@ -76,7 +76,7 @@ def percentile_interval(
         draws: (R, …) draws; NaN does not count, and gives NaN where nothing else is there.
             Infinity may be an answer: what lies halfway to it is not, so that the bounds of such
             a quantity are draws.
-        confidence_level: share of such intervals that should hold the truth.
+        confidence_level: fraction of such intervals that should hold the truth.
         degrees: degrees of freedom with which the spread of the draws is known
             (:attr:`jaxlaw.Bootstrap.degrees`): percentiles lie as far out as Student's t is
             beyond the normal, at the level 2Φ(t) − 1 (Hesterberg 2015, "expanded percentiles").
@@ -116,7 +116,7 @@ def interval_of(
 
 
 def expanded_tail(confidence_level: float, degrees: float) -> float:
-    """The share of draws beyond either bound: that of the normal beyond Student's t."""
+    """The fraction of draws beyond either bound: that of the normal beyond Student's t."""
     tail = (1 - confidence_level) / 2
     return tail if np.isinf(degrees) else float(ndtr(stdtrit(degrees, tail)))
 
@@ -128,7 +128,7 @@ class ParameterIntervals(Result):
     picture = "parameter_intervals"
 
     def conf_int(self, confidence_level: float = LEVEL) -> pd.DataFrame:
-        """One row a parameter: ``parameter`` and :data:`COLUMNS`."""
+        """One row per parameter: ``parameter`` and :data:`COLUMNS`."""
         raise NotImplementedError
 
     def how(self) -> str:

@@ -49,7 +49,7 @@ def profile_interval(profile: Answer, confidence_level: float) -> tuple[float, f
 
     Args:
         profile: what :func:`profile` returned.
-        confidence_level: share of such intervals that should hold the truth.
+        confidence_level: fraction of such intervals that should hold the truth.
 
     Returns:
         Low and high; infinite where the profile, over five standard errors, never gets that much

@@ -132,7 +132,7 @@ def predicted_curve(
         steps: steps of the table; 20 of the schedule's by default.
         at: the law's other inputs, in units of the fitted runs.
         first_step: step after which the schedule begins, as ``steps`` counts.
-        S1_before: sum of the rates of the steps up to there.
+        S1_before: sum of the learning rates up to there.
         area_options: options of the areas, such as ``decay``, for a law that does not know them.
         batch: batch size relative to the reference batch: a number, or a pair for both phases.
         level: confidence level of the intervals.

@@ -31,13 +31,13 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
     adjusted for several laws (Holm 1979).
 
     Args:
-        frame: frame of a study, one row a law, data set and fold.
+        frame: frame of a study, one row per law, data set and fold.
         metric: name of a score.
         sizes: law → number of fitted parameters.
 
     Returns:
-        One row a law, the best first: ``parameters``; the ``mean`` score; its ``ratio`` to the
-        best law's (above 1 is worse) and the ``p`` of that; ``wins`` (share of the
+        One row per law, the best first: ``parameters``; the ``mean`` score; its ``ratio`` to the
+        best law's (above 1 is worse) and the ``p`` of that; ``wins`` (fraction of the
         folds it has a score in, in which no law's is better: folds won, the best law's too);
         ``failed`` folds; ``verdict``: ``best``, ``tie`` (p of 0.05 or
         more, or a ratio within 1%), ``worse``, ``untested`` (one fold), ``failed`` (more

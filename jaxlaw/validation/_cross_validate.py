@@ -371,7 +371,7 @@ def data_set(
         raise DataError(f"{runs.source}: no row is valid for all of these laws")
     # Designs read inputs as the laws have them (r of the corpus in use), in the units of the table,
     # under the user's names, too. In reversed order, so that where two laws have an input of one
-    # name the first law's stays. Inputs for every drop of a rate are left out: no design asks.
+    # name the first law's stays. Inputs for every LR drop are left out: no design asks.
     table = runs.table.copy(deep=False)
     for one in reversed(seen.values()):
         for column, values in one.inputs.items():

@@ -49,7 +49,7 @@ class Study(Result):
         sizes: label of a law → number of fitted parameters.
         target: name of what is predicted.
         delta: Huber threshold of the scores.
-        frame: one row a law, data set and fold: ``law``, ``data``, ``corpus`` (the last part of
+        frame: one row per law, data set and fold: ``law``, ``data``, ``corpus`` (the last part of
             the data set's name), ``fold``, ``held_out``, ``n_fitted``, ``n_held_out``; on the
             held-out points ``huber`` (Huber loss of log residuals, summed over the points, as
             in Que's tables; of residuals where a target is not positive), ``mean_huber`` (per
@@ -62,7 +62,7 @@ class Study(Result):
             the objective), ``undetermined`` (in words, which parameters the values of an input
             that are left to fit cannot distinguish; empty for none), ``failed`` (no finite fit or
             prediction; its scores are NaN).
-        parameters: one row a law, data set, fold and ``parameter``; ``value`` is natural, in
+        parameters: one row per law, data set, fold and ``parameter``; ``value`` is natural, in
             the law's own units, ``at_bound`` says at which bound of its range it is, if it is.
         notes: what to know before relying on the numbers.
 
@@ -152,7 +152,7 @@ class Study(Result):
             centre: ``"mean"`` as in the paper, or ``"median"``, which no single fold decides.
 
         Returns:
-            One row a law; columns (metric, data set) and ``("parameters", "")``.
+            One row per law; columns (metric, data set) and ``("parameters", "")``.
 
         Raises:
             UsageError: no such metric.
@@ -192,8 +192,8 @@ class Study(Result):
             metric: name of a score.
 
         Returns:
-            One row a law, the best first: ``parameters``; the ``mean`` score; its ``ratio`` to
-            the best law's (above 1 is worse) and the ``p`` of that; ``wins``, the share of folds
+            One row per law, the best first: ``parameters``; the ``mean`` score; its ``ratio`` to
+            the best law's (above 1 is worse) and the ``p`` of that; ``wins``, the fraction of folds
             in which no law's score is better; ``failed`` folds; ``verdict``: ``best``, ``tie``
             (p of 0.05 or more, or a ratio within 1%), ``worse``, ``untested`` (one fold),
             ``failed`` (more often than the best).
@@ -213,7 +213,7 @@ class Study(Result):
     def spread(self) -> pd.DataFrame:
         """How far parameters move from fold to fold.
 
-        One row a law, data set and parameter: mean, standard deviation, lowest and highest.
+        One row per law, data set and parameter: mean, standard deviation, lowest and highest.
         """
         groups = self.parameters.groupby(["law", "data", "parameter"], sort=False)["value"]
         return groups.agg(["mean", "std", "min", "max"]).reset_index()

@@ -225,11 +225,11 @@ def hold_out(
 
     Args:
         column: column of numbers; a value of it is never divided.
-        which: ``largest`` holds out the ``amount`` largest values; ``last`` the last share of
+        which: ``largest`` holds out the ``amount`` largest values; ``last`` the last fraction of
             the points; ``after`` all but the ``amount`` smallest values, such as the first four
             checkpoints (Isik 2024, §4).
         amount: number of values, 1 unless given, for ``largest`` and ``after``; for ``last`` a
-            share between 0 and 1, a third unless given, as the figure beside Que's data-size
+            fraction between 0 and 1, a third unless given, as the figure beside Que's data-size
             study has it.
         within: column(s) that name a curve, each of which is then cut by itself.
 
@@ -491,5 +491,5 @@ def _share(value: Any) -> Fraction:
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         share = Fraction(0)
     if not 0 < share < 1:
-        raise UsageError(f"amount is a share between 0 and 1, such as 0.2 or 1/3, not {value}")
+        raise UsageError(f"amount is a fraction between 0 and 1, such as 0.2 or 1/3, not {value}")
     return share

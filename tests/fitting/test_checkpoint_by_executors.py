@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import types
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
@@ -110,9 +110,10 @@ def test_an_error_of_the_work_itself_comes_out_as_it_is():
     assert pool.calls == len(CHUNKS)
 
 
-def test_what_is_no_executor_is_refused():
-    with pytest.raises(WorkError, match="'object' object has no attribute 'submit'"):
-        jl.fit("loss-compute", jl.simulate.experiment("loss-compute").table, executor=object())
+@pytest.mark.parametrize("executor", [object(), 4, "threads", ThreadPoolExecutor])
+def test_what_is_no_executor_is_refused(executor):
+    with pytest.raises(UsageError, match="executor is .* must have a method submit"):
+        Work(executor=executor)
 
 
 class Submitting:

@@ -56,11 +56,25 @@ def test_a_law_for_one_number_of_rows_is_refused(own_laws, runs):
     offsets = np.linspace(0.9, 1.1, len(runs))
     with pytest.raises(UsageError, match="law own-rows fails on inputs of the shapes.*any number"):
         jl.fit(of_rows(lambda N, x: N / 1e8 * offsets), runs, **FEW)
-    with pytest.raises(UsageError, match="fails on inputs .*jnp.where for if"):
-        jl.fit(of_rows(lambda N, x: N if N > 1e8 else x), runs, **FEW)
+    for formula, remedy in {
+        lambda N, x: N if N > 1e8 else x: "use jnp.where in place of if",
+        lambda N, x: np.power(N, x): "use jax.numpy",
+        lambda N, x: float(N[0]): "leave out float",
+    }.items():
+        with pytest.raises(UsageError, match=f"law own-rows .*{remedy}"):
+            jl.fit(of_rows(formula), runs, **FEW)
     runs["x"] = np.linspace(1.0, 2.0, len(runs))
     with pytest.raises(UsageError, match=r"array of shape \(64, 64\) for 64 rows"):
         jl.fit(of_rows(lambda N, x: N[:, None] / N), runs, **FEW)
+
+
+@pytest.mark.parametrize("returned", [(1.0, 2.0), None])
+def test_a_law_that_returns_no_array_is_refused(own_laws, returned):
+    def own_rows(N, *, E=jl.laws.positive(0.5, 3)):
+        return returned
+
+    with pytest.raises(UsageError, match="law own-rows must return one array"):
+        jl.law(own_rows)({"E": 1.0}, N=1e9)
 
 
 @pytest.mark.parametrize("name", laws.names())

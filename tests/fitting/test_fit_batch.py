@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import planning
+from jaxlaw import _progress, planning
 from jaxlaw.fitting import _fit_batch
 from jaxlaw.fitting._objective import LARGEST_DELTA, huber
 from tests.conftest import compiled_with, simulated_fit
@@ -240,3 +240,33 @@ def test_called_again_it_compiles_nothing():
     count = _fit_batch._solve._cache_size()
     fitted(LOSS * 1.01)
     assert _fit_batch._solve._cache_size() == count
+
+
+def test_much_work_outside_of_jit_shows_what_is_done_and_gives_the_same_numbers(
+    monkeypatch, capsys
+):
+    losses = LOSS * np.exp(0.004 * np.random.default_rng(0).normal(size=(7, len(LOSS))))
+    with jax.enable_x64(True):
+        whole = fitted(losses)
+        monkeypatch.setattr(_fit_batch, "_PART", {"cpu": 2 * 16 * len(LOSS) * 5**2})
+        monkeypatch.setattr(_progress, "_people_see", lambda: True)
+        monkeypatch.setattr(_progress, "PATIENCE", 0.0)
+        in_parts = fitted(losses)
+        said = capsys.readouterr().err
+        jax.jit(lambda losses: fitted(losses).objective)(losses)
+    assert "jaxlaw: fit_batch of chinchilla, 16 starts each, 4 of 7 fits, 40%" in said
+    assert not capsys.readouterr().err  # a part of the caller's own program
+    for name, values in whole.params.items():
+        np.testing.assert_allclose(in_parts.params[name], values, rtol=1e-9)
+    assert repr(whole).startswith("BatchFit(params={'A': float64 (7,), ")
+
+
+@pytest.mark.parametrize("starts", [16.0, np.float32(16)])
+def test_a_number_of_starts_that_is_not_static_is_refused(starts):
+    with pytest.raises(jl.UsageError, match="number of starts is a Python int"):
+        jl.fit_batch("chinchilla", INPUTS, LOSS, starts=starts)
+
+
+def test_jax_checks_of_the_callers_program_do_not_stop_it():
+    with jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict"):
+        assert jl.fit_batch("chinchilla", INPUTS, LOSS, starts=4).ends == ["converged"]

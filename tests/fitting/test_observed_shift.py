@@ -85,7 +85,7 @@ OTHER_RATES = "wsd:peak=2e-4,steps=40000,decay=0.5"
         (None, curve("base", BASE, np.arange(9_000, 40_001, 200)), DataError,
          "run early, step 20 of .* begins later"),
         (None, curve("base", OTHER_RATES, np.arange(2_000, 40_001, 200)), UsageError,
-         "run late has rate 0.0002 at step 201.., its hidden curve base 0.000199"),
+         "run late has learning rate 0.0002 at step 201.., its hidden curve base 0.000199"),
     ],
 )  # fmt: skip
 def test_what_is_no_hidden_curve_is_refused(curves, hidden, error, message):

@@ -21,10 +21,10 @@ from jaxlaw.fitting._transform import Array, Model
 from jaxlaw.fitting.solvers._newton import PROMISE, Status, definite_inverse_root
 
 MAXLS = 15  # evaluations of one line search
-FLAT = 1e-20  # share of the value: a whitened gradient that expects to gain less is zero
+FLAT = 1e-20  # fraction of the value: a whitened gradient that expects to gain less is zero
 ALMOST = 1e-9  # … and where less than this is to be gained, a Newton step is taken at once
 NEAR = 1e-3  # of a coordinate: no such Newton step is longer
-ENOUGH = 1e-4  # least share of the decrease along the slope that makes a step worth taking
+ENOUGH = 1e-4  # least fraction of the decrease along the slope that makes a step worth taking
 SHORTEST = 1 / 16  # of a step: refused at this length, it counts as one without decrease
 WIDE = 1e3  # half a range beyond which a coordinate is mapped from its lower bound
 
@@ -33,7 +33,7 @@ class Settings(NamedTuple):
     """Tolerances, all dynamic.
 
     Attributes:
-        tolerance: share of the value: an update that decreases it by more makes progress.
+        tolerance: fraction of the value: an update that decreases it by more makes progress.
         patience: updates in a row without progress after which a lane ends.
         max_iterations: largest number of updates.
     """
@@ -51,7 +51,7 @@ class Lane(NamedTuple):
     z: Array  # (p,) where L-BFGS stands, in its frame
     frame: Any
     memory: Any  # jaxopt's state
-    step_length: Array  # share of L-BFGS's step tried next, near a candidate
+    step_length: Array  # fraction of L-BFGS's step tried next, near a candidate
     n_without_progress: Array  # updates in a row without noticeable decrease
     iterations: Array
     status: Array

@@ -35,21 +35,21 @@ TIGHTEN = 0.3  # factor on the threshold, once near the optimum at the present o
 #: each of them: a sixth of those of chinchilla's resamples. Not below it, though: with 1 or 0.5
 #: some lanes of dcpt-l2 left least squares too early, on its ridge, and ran into the limit.
 OF_LARGEST = 2.0
-NEAR = 0.03  # near: the next step is expected to gain less than this share of the value …
+NEAR = 0.03  # near: the next step is expected to gain less than this fraction of the value …
 CALM = 1e-2  # … and is not small only because it is damped more than this
 FIRST_DAMPING = 1e-2  # relative to a unit diagonal
 LEAST_CURVATURE = 1e-9  # of a unit diagonal: what a refused step is taken to have met at least
-FLATTEST = 1e-6  # least curvature along a coordinate, as a share of that of least squares
-TAKE = 1e-4  # least share of the expected decrease that makes a step worth taking
+FLATTEST = 1e-6  # least curvature along a coordinate, as a fraction of that of least squares
+TAKE = 1e-4  # least fraction of the expected decrease that makes a step worth taking
 MAX_STEP = 3.0  # longest step in a coordinate, unless its starting range is wider
 WRITTEN_OUT = 16  # most parameters whose factorisation is written out for accelerators
 PATIENCE = 12  # iterations in a row without progress before a lane tightens all the same, or ends
-#: Progress is a gain of more than this share of the value, at thresholds above the problem's own δ
-#: and at δ itself. There are lanes that creep along a ridge and gain 1e-12 an iteration, and others
-#: whose steps are damped and gain 1e-5 at a threshold far above δ: of those of dcpt-l2's general
-#: losses seven in ten ran into the limit of iterations.
+#: Progress is a gain of more than this fraction of the value, at thresholds above the problem's
+#: own δ and at δ itself. There are lanes that creep along a ridge and gain 1e-12 an iteration, and
+#: others whose steps are damped and gain 1e-5 at a threshold far above δ: of those of dcpt-l2's
+#: general losses seven in ten ran into the limit of iterations.
 SLOW, SLOW_AT_DELTA = 1e-3, 1e-10
-#: A lane that goes no further has converged if it expects to gain less than this share of the
+#: A lane that goes no further has converged if it expects to gain less than this fraction of the
 #: objective.
 PROMISE = 1e-7
 
@@ -107,7 +107,7 @@ class Settings(NamedTuple):
     """Tolerances, all dynamic.
 
     Attributes:
-        tolerance: share of the value; a lane ends where it expects to gain less.
+        tolerance: fraction of the value; a lane ends where it expects to gain less.
         max_iterations: largest number of evaluations.
     """
 
@@ -180,7 +180,7 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
     exact = (near | (next_threshold < FIRST_THRESHOLD)).astype(lane.damping.dtype)
     value, at_trial = evaluate(model, problem, trial, lane.threshold, next_threshold, exact)
 
-    # 3. Take the step if it gained a share of what was expected. Where the threshold tightens,
+    # 3. Take the step if it gained a fraction of what was expected. Where the threshold tightens,
     # the objective changes anyway, and rounding in the comparison must not hold the lane back.
     finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(at_trial.hessian))
     decrease = lane.evaluation.value - value
@@ -375,7 +375,7 @@ def _unit_scale(evaluation: Evaluation) -> Array:
     """Root of the Hessian's diagonal (p,), which brings parameters of all sizes to one scale.
 
     Residuals beyond δ have no curvature. Where most are, the diagonal is next to zero and says
-    nothing of the coordinate's scale: a share of what least squares would have is the least.
+    nothing of the coordinate's scale: a fraction of what least squares would have is the least.
     """
     diagonal = jnp.abs(jnp.diagonal(evaluation.hessian))
     least = FLATTEST * evaluation.least_squares_diagonal
