@@ -75,7 +75,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
 
     Thin bars are intervals at the forecast's level, thick ones hold half of new runs. The curve
     goes through the farthest point, of N and D at its tokens per parameter; its band holds the law
-    and its misfit, without the noise of a run. Striped is what lies beyond the runs.
+    and its misfit, without run-to-run noise. Striped is what lies beyond the runs.
 
     Args:
         forecast: a result of :func:`jaxlaw.forecast`, or a file of one.

@@ -70,7 +70,7 @@ def explorer(source: FittedLaw | Draws | Forecast, level: float) -> tuple[Any, .
     if size < len(axes):
         words.append(f"Held: {', '.join(law.input_names[size:])}.")
     if law.shares:
-        words.append("Sliders of shares are weights, scaled to add up to 1.")
+        words.append("Sliders of mixture ratios are weights, scaled to sum to 1.")
     return _pieces(data, " ".join(words))
 
 
