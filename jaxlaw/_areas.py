@@ -91,9 +91,9 @@ def areas(
     """S1 and S2 after every step of a schedule, or after the steps ``at``.
 
     Args:
-        lr: learning rates, (steps,) or (schedules, steps); a Schedule, or a list of them of one
-            length. JAX arrays, traced ones too, give JAX arrays of their dtype, differentiable in
-            lr, decay, initial_lr, epsilon and S1_before. Everything else is computed in float64,
+        lr: rates, (steps,) or (schedules, steps); a Schedule, or a list of them of one length.
+            JAX arrays, traced ones too, give JAX arrays of their dtype, differentiable in lr,
+            decay, initial_lr, epsilon and S1_before. Everything else is computed in float64,
             half a million rates at a time, and gives numpy arrays.
         decay: λ in [0, 1].
         initial_lr: η_0, a number or (schedules,). ``"first"``: that of step 1, no jump.

@@ -35,7 +35,7 @@ def test_a_default_fit_is_small_and_the_papers_grid_is_large():
 
 def test_a_platform_that_is_not_there_is_named():
     table = jl.simulate.experiment("chinchilla").table
-    with pytest.raises(jl.UsageError, match="JAX only has cpu"):
+    with pytest.raises(jl.UsageError, match="JAX has only cpu here"):
         jl.fit("chinchilla", table, device="gpu")
 
 

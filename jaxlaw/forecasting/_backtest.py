@@ -126,7 +126,7 @@ class Backtest(Result):
         forecasts, error = self.frame["forecast"].nunique(), self.frame["error"]
         what = "cutoff" if self.along else "forecast"
         return (
-            f"the {self.level:.0%} intervals covered {inside} of {count} later "
+            f"{self.level:.0%} intervals covered {inside} of {count} later "
             f"run{'s' * (count != 1)} at {forecasts} {what}{'s' * (forecasts != 1)}; median error "
             f"{error.abs().median():.2%}, largest {error[error.abs().idxmax()]:+.2%}"
         )
