@@ -54,7 +54,7 @@ HEADLINES = {
     "after 50,000 steps: loss 3.452 nats, annealing -0.00176, shift +0.195; 100% of these steps "
     "lie beyond the fitted curves":
         lambda: jl.uncertainty.predicted_curve(
-            WANG[0], "cosine:peak=2e-4,steps=40000 + constant:lr=2e-4,steps=10000", [50_000],
+            WANG[0], "cosine:peak=2e-4,steps=40000 + constant:lr=2e-4,steps=10000", steps=[50_000],
             at={"r": 0.5}),
     "M4, λ = 0.07469: 10 evaluations of 20,000 steps, the first after 2,000":
         lambda: jl.design.evaluation_steps(budget=10, steps=20_000),
@@ -104,7 +104,8 @@ SLOW = {
     "90% intervals covered 134 of 135 later runs at 2 cutoffs; median error 0.53%, largest -2.07%":
         lambda: jl.backtest(RUNS, "chinchilla", cutoffs=[1e20, 1e21]),
     "90% intervals covered 1 of 1 later run at 1 forecast; median error 0.72%, largest +0.72%":
-        lambda: jl.forecasting.score(jl.forecast(RUNS[::9], at=AT), {**AT, "loss": 2.03}),
+        lambda: jl.forecasting.score(
+            jl.forecast(RUNS[::9], at=AT), {"N": [7e9], "D": [1e12], "loss": [2.03]}),
     "N 7 B parameters, D 1 T tokens: mmlu 0.725 (90%: 0.706 to 0.743)":
         lambda: jl.forecast_scores(SCORES, {"mmlu": ("loss", "acc")}, at=AT),
     "loss 2.1 nats: D 395 B tokens (90%: 372 to 428 B), 1.66e22 FLOPs (1.56e22 to 1.8e22); 5.5 × "
@@ -120,6 +121,16 @@ SLOW = {
     "weight 0.6 of the old loss: replay 67.2%, peak LR 0.0001, 10,000 steps; losses 3.332 nats on "
     "the old corpus and 2.752 nats on the new one; how far that is from the runs is unknown":
         lambda: planning.optimal_training(*WANG, RUN, 0.6, {"replay": (0, 1)}),
+    "20 B tokens (10,000 steps): replay 67.2%, peak LR 0.0002, falling over its last 67.2%; losses "
+    "3.342 nats on the pre-training corpus and 2.721 nats on the new one; active bounds: peak LR "
+    "at its upper bound (0.0002) and the tokens; how far that is from the runs is unknown":
+        lambda: planning.continual_run(
+            *WANG, tokens=2e10, batch_tokens=2e6, weight=0.6, base="wsd:peak=2e-4,steps=40000"),
+    "loss -0.1516 nats after 200 steps, 0.9229 nats below the best usual schedule (cosine): the "
+    "fall begins after 5 steps and ends after 37 steps":
+        lambda: planning.optimal_schedule(
+            ("annealing", {"L0": 2.0, "A": 0.5, "alpha": 0.5, "C": 2.0}), 200, 0.01, floor=1e-3,
+            shortest_decay=40),
 }  # fmt: skip
 
 
