@@ -194,10 +194,10 @@ class Answer(Result):
         }
 
     def shown(self) -> Tables:
-        """Its tables, and what lies within the noise of a run."""
+        """Its tables, and the range within run-to-run noise of the best."""
         ranges = self._flat_ranges()
         flat = pd.DataFrame({"quantity": [*ranges], "from … to": [*ranges.values()]})
-        named = {"as good as the best, to the noise of a run": flat} if ranges else {}
+        named = {"as good as the best within run-to-run noise": flat} if ranges else {}
         return {**self.tables, **named}
 
     def lines(self) -> list[str]:

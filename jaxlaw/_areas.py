@@ -1,6 +1,6 @@
 """The two areas of a learning-rate schedule, S1 and S2 (Tissue 2024; Wang 2025, eq. 1 and 2).
 
-With η_i the rate of step i (from 1) and η_0 the rate before step 1::
+With η_i the rate of step i (from 1) and η_0 the learning rate before step 1::
 
     S1(t) = Σ_{i≤t} η_i                                      forward area
     S2(t) = Σ_{i≤t} m_i,  m_i = λ·m_{i−1} + (η_{i−1} − η_i)  annealing area, m_0 = 0
@@ -97,7 +97,7 @@ def areas(
             decay, initial_lr, epsilon and S1_before. Everything else is computed in float64,
             half a million rates at a time, and gives numpy arrays.
         decay: λ in [0, 1].
-        initial_lr: η_0, a number or (schedules,). ``"first"``: the rate of step 1, no jump.
+        initial_lr: η_0, a number or (schedules,). ``"first"``: that of step 1, no jump.
             Left out: a Schedule's own, else 0.
         at: (points,) steps to evaluate after, in any order; 0 is before the first.
         boundary: number of steps of pre-training; S2 is then summed phase by phase, as in
@@ -105,8 +105,9 @@ def areas(
         carry_momentum: whether momentum goes on over the boundary, as if there were none.
         count_warmup: whether rises (negative drops) count up to and with the first step of
             the phase that has its highest rate. Falls always count. A pair is for either phase.
-        epsilon: exponent of the rate that weights momentum, S2 = Σ m_i·η_i^ε (Wang 2025, App. J).
-        S1_before: sum of the rates before those of ``lr``, a number or (schedules,).
+        epsilon: exponent of the learning rate that weights momentum, S2 = Σ m_i·η_i^ε
+            (Wang 2025, App. J).
+        S1_before: sum of the learning rates before those of ``lr``, a number or (schedules,).
 
     Returns:
         Areas of shape (…, steps) or (…, points), where … stands for the axis of schedules, if any.
@@ -238,7 +239,7 @@ def _problem_of(
             raise UsageError("at is traced by JAX: pass steps that are known (a static argument)")
         points = np.asarray(_numbers("at", at))
         if points.ndim != 1 or not len(points) or not (points == np.floor(points)).all():
-            raise UsageError(f"at must be whole numbers of steps, (points,), not {at!r}")
+            raise UsageError(f"at must be integer steps, (points,), not {at!r}")
         if points.min() < 0 or points.max() > steps:
             raise UsageError(f"at has {points.min()} to {points.max()}; the steps are 0 to {steps}")
         at = points.astype(int)
@@ -391,7 +392,7 @@ def _areas_on_host(
         until = done + block.shape[1]
         if block.min() < 0:
             step = done + int(np.argmax((block < 0).any(axis=0))) + 1
-            raise UsageError(f"lr is negative at step {step}; rates must be 0 or more")
+            raise UsageError(f"lr is negative at step {step}; learning rates must be 0 or more")
         uncounted = None if peak is None else np.arange(done, until) <= peak[part]
         weights = None if problem.epsilon is None else _power(block, problem.epsilon)
         with np.errstate(invalid="ignore", over="ignore"):  # refused below
@@ -406,7 +407,7 @@ def _areas_on_host(
         if not plain:
             own[3] = block[:, -1]
     if not np.isfinite(states[0]).all():  # a NaN or an infinity anywhere reaches the last sum
-        raise UsageError("lr has rates that are not finite; look for NaN or inf in them")
+        raise UsageError("lr has learning rates that are not finite (NaN or inf)")
     S1, S2 = out.reshape(2, *lead, -1)
     return Areas(S1, S2), states[2].reshape(lead)
 

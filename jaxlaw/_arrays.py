@@ -115,7 +115,7 @@ def real_numbers(values: Any) -> np.ndarray:
 
     Raises:
         TypeError: one of them is a truth value, a date, a duration, text or bytes, or complex.
-        ValueError, OverflowError: lists of different lengths, a whole number beyond 1e308.
+        ValueError, OverflowError: lists of different lengths, an integer beyond 1e308.
     """
     if isinstance(values, list | tuple):
         # Among numbers numpy takes True for 1, and dates for their count.
@@ -153,7 +153,7 @@ def as_real(value: Any) -> Any:
     an OverflowError as a number, and silently another number as an array.
 
     Raises:
-        UsageError: a whole number beyond 1e308.
+        UsageError: an integer beyond 1e308.
     """
     if isinstance(value, jax.Array | float):
         return value
@@ -169,7 +169,7 @@ def as_real(value: Any) -> Any:
             return value
         real = array.astype(float)
     except OverflowError:
-        raise UsageError("a whole number is not below 1e308") from None
+        raise UsageError("an integer is beyond 1e308") from None
     except ValueError:  # ragged: the law says what it makes of that
         return value
     return real if real.ndim else float(real)
@@ -191,4 +191,6 @@ def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
 def check_level(confidence_level: float) -> None:
     """Raises UsageError where the level is not between 0 and 1."""
     if not 0 < confidence_level < 1:
-        raise UsageError(f"a confidence level is a number such as 0.9, not {confidence_level}")
+        raise UsageError(
+            f"a confidence level is between 0 and 1, such as 0.9, not {confidence_level}"
+        )

@@ -53,6 +53,14 @@ def folder() -> Path | None:
     return base / "jaxlaw"
 
 
+def is_writable() -> bool:
+    """Whether what is made now is kept for later processes."""
+    where = folder()
+    while where is not None and not os.path.exists(where):  # it is made when it is needed
+        where = where.parent
+    return where is not None and os.access(where, os.W_OK)
+
+
 def read(key: str) -> bytes | None:
     """What is kept under a key; None if that is nothing, or nothing to be trusted."""
     path = _path(key)

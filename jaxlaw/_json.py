@@ -171,7 +171,7 @@ def reading(source: str, kind: str) -> Iterator[None]:
     except NotHereError as error:
         raise UsageError(f"{source}: {error}", file=source) from None
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise DataError(f"{source} is not a whole jaxlaw {kind}: {error}") from None
+        raise DataError(f"{source} is not a complete jaxlaw {kind}: {error}") from None
 
 
 def _content(path: str | Path, kind: str) -> bytes:

@@ -95,9 +95,11 @@ def say_compiling(platform: str) -> bool:
     """Say why what takes seconds later takes longer at first; whether anybody is there to see."""
     seen = _displays or _people_see()
     if seen:
-        once = "" if _cache.folder() is None else " once on this machine,"
         for_it = "" if platform == "cpu" else f" for the {platform.upper()}"
-        _print(f"compiling{for_it},{once} before it computes")
+        if _cache.is_writable():
+            _print(f"compiling{for_it}, once on this machine")
+        else:
+            _print(f"compiling{for_it}, in every process (to keep it, set {_cache.VARIABLE})")
     return bool(seen)
 
 
@@ -105,14 +107,17 @@ class Display:
     """Shows progress from ``delay`` seconds on until it is closed."""
 
     def __init__(self, delay: float = 0.0) -> None:
-        self._began, self._due, self._named = time.monotonic(), 0.0, ""
-        self._start = self._began + delay
+        self._due, self._named = 0.0, ""
+        self._start = time.monotonic() + delay
+        self._first = (0.0, 1.0)  # time and share of the first report: before it, all compiles
         self._bar: Any = None  # False where there is none
         _displays.append(self)
 
     def show(self) -> None:
         """Show what is done; as a line, where the work has another name or the last is old."""
         (share, text), named, now = state(), _parts[0].text if _parts else "", time.monotonic()
+        if 0 < share < self._first[1]:
+            self._first = now, share
         if now < self._start:
             return
         if self._bar is None:
@@ -121,7 +126,8 @@ class Display:
             self._bar.update(self._bar.task_ids[0], completed=share, description=text)
         elif text and (now >= self._due or named != self._named):
             self._due, self._named = now + EVERY, named
-            left = (now - self._began) * (1 / share - 1) if share else 0.0
+            began, from_share = self._first
+            left = (now - began) / (share - from_share) * (1 - share) if share > from_share else 0.0
             _print(f"{text}, {share:.0%}" + f", about {left:.0f} s left" * (left >= 1))
 
     def close(self) -> None:

@@ -263,7 +263,7 @@ def mistaken_unit(
     Args:
         values: values of any shape, in units of the runs.
         unit: single things in one of these units.
-        plausible: range of single things that can be right.
+        plausible: plausible range of raw counts.
         fitted: lowest and highest of the runs, in their units.
 
     Returns:

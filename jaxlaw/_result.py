@@ -116,13 +116,16 @@ class Result:
         """The confidence level of its intervals in words."""
         return level_in_words(getattr(self, "level", math.nan))
 
-    def summary(self, *, verbose: bool = False, next_step: str | None = None) -> str:
+    def summary(
+        self, *, verbose: bool = False, next_step: str | None = None, width: int = 80
+    ) -> str:
         """The answer in a sentence, what makes it doubtful, what to do next, its other numbers.
 
         Args:
             verbose: whether all notes are listed whole, with the numbers that the sentence has and
                 how the result was made: without, one or two notes that decide, others by code.
             next_step: what to do next in other words, as those of the shell.
+            width: characters of a line, at which the first sentence is wrapped.
         """
         step = self.next_step if next_step is None else next_step
         head, lines = self.headline, self.lines()
@@ -134,7 +137,9 @@ class Result:
             lines = [line for line in lines if line not in said]
         notes = in_brief(self.notes, verbose)
         first = [note for note in notes if note.startswith(("[error]", "[warning]"))][:2]
-        opening = textwrap.wrap(self.headline, 80, subsequent_indent="  ", break_on_hyphens=False)
+        opening = textwrap.wrap(
+            self.headline, width, subsequent_indent="  ", break_on_hyphens=False
+        )
         # What to do next stays in one line, so that it can be pasted.
         opening += [*first, *[f"Next: {step}"] * bool(step)]
         details = self.details() if verbose else []

@@ -1,7 +1,7 @@
 """What a type hint says of a value: arguments are checked by it, and fields of files read.
 
 ``@checked`` refuses an argument of another kind than its annotation says, by name, before it
-fails deep inside as an error of Python's. It knows numbers, whole numbers, truth values, text,
+fails deep inside as an error of Python's. It knows numbers, integers, booleans, text,
 choices, dicts, sequences and classes; anything else passes. A range belongs to the annotation too:
 ``Annotated[float, Between(0, 1)]``.
 
@@ -324,13 +324,13 @@ def _check(value: Any, kind: Any, where: str) -> Any:
 
 
 _SCALARS = {
-    float: "a number", int: "a whole number", bool: "True or False", str: "text",
+    float: "a number", int: "an integer", bool: "True or False", str: "text",
     type(None): "None",
 }  # fmt: skip
 
 
 def _scalar(value: Any, kind: Any, where: str) -> Any:
-    """A number, a whole number, a truth value, a text, or None."""
+    """A number, an integer, a boolean, a text, or None."""
     must = _SCALARS[kind]
     if kind in (float, int) and is_number(value):
         if isinstance(value, jax.core.Tracer):
@@ -345,7 +345,7 @@ def _scalar(value: Any, kind: Any, where: str) -> Any:
             must = "a number that is known" if kind is float else must
         except OverflowError:
             must = "a number below 1e308" if kind is float else must
-        except (TypeError, ValueError):  # NaN is no whole number
+        except (TypeError, ValueError):  # NaN is no integer
             pass
     elif kind is bool and (
         isinstance(value, np.bool_) or isinstance(value, int) and value in (0, 1)

@@ -153,7 +153,7 @@ def rows_where(
     else:
         missing = np.array([is_missing(value) for value in where], bool)
         if not {*map(type, np.asarray(where)[~missing].tolist())} <= {bool}:
-            raise UsageError("where: a mask holds True and False alone")
+            raise UsageError("where: a mask holds only True and False")
         keep = np.where(missing, False, where).astype(bool)
     return keep, f"; an empty cell leaves out {missing.sum()} more" if missing.any() else ""
 

@@ -3,7 +3,7 @@
 What a step is, everywhere in jaxlaw:
 
 - steps count updates, from 1; ``rates[i]`` is the rate that update i + 1 uses;
-- η_0 (``initial_lr``) is the rate before step 1: what the schedule's formula gives at t = 0.
+- η_0 (``initial_lr``) is the learning rate before step 1: the formula's value at t = 0.
   A cosine starts from its peak, a warm-up from 0, so neither begins with a jump;
 - step t has the formula's rate at t: step 1 is one step under way, and the final rate is
   reached at the last step;
@@ -53,8 +53,8 @@ class Schedule:
     """The learning rates of a run; ``len``, indexing and numpy see the rates.
 
     Attributes:
-        rates: (steps,) float64, the rate each update uses; read-only.
-        initial_lr: η_0, the rate before step 1.
+        rates: (steps,) float64, the learning rate of each update; read-only.
+        initial_lr: η_0, the learning rate before step 1.
         boundary: number of steps of the pre-training phase, or None where there is one phase.
         name: name for legends.
 
@@ -114,7 +114,7 @@ class Schedule:
 
 @checked
 def constant(lr: float, steps: StepCount) -> Schedule:
-    """One rate at every step.
+    """A constant learning rate.
 
     Example:
         >>> jl.schedules.constant(3e-4, 4).rates.tolist()
@@ -164,11 +164,11 @@ def inverse_sqrt(peak: float, steps: StepCount, offset: float) -> Schedule:
 
 @checked
 def two_stage(first: float, second: float, steps: StepCount, switch: int) -> Schedule:
-    """Rate ``first`` up to step ``switch``, ``second`` after it.
+    """Learning rate ``first`` up to step ``switch``, ``second`` after it.
 
     Args:
-        first: rate of the steps up to ``switch``.
-        second: rate of the steps after it.
+        first: learning rate of the steps up to ``switch``.
+        second: learning rate of the steps after it.
         steps: number of steps of both stages, without a warm-up, which :func:`warmup` adds.
         switch: last step of the first stage, counted as ``steps`` are: after a warm-up. In a
             line, ``steps=`` includes the warm-up and ``switch=`` does not (:func:`parse`).
@@ -196,10 +196,10 @@ def wsd(
     """Stable at ``peak``, then a decay to ``final`` (warm-up, stable, decay without the first).
 
     Args:
-        peak: rate of the stable part.
+        peak: learning rate of the stable part.
         steps: number of steps, stable and decaying.
-        decay: share of the steps that decays, in [0, 1].
-        final: rate of the last step; an exponential decay needs one above 0.
+        decay: fraction of the steps that decays, in [0, 1].
+        final: learning rate of the last step; above 0 for an exponential decay.
         shape: shape of the decay, with x from 0 to 1: ``linear``; ``exponential``,
             peak·(final/peak)^x; ``1-sqrt``, final + (peak − final)·(1 − √x).
         decay_steps: number of steps that decay, instead of ``decay``.
@@ -210,13 +210,13 @@ def wsd(
     """
     if not 0 <= decay <= 1:
         raise UsageError(
-            f"decay is the share of the steps, in [0, 1], not {decay}; for a number of steps use "
+            f"decay is a fraction of the steps, in [0, 1], not {decay}; for a number of steps use "
             "decay_steps"
         )
     if shape not in _DECAYS:
         raise UsageError(f"no decay {shape!r}; use {', '.join(_DECAYS)}.{nearest(shape, _DECAYS)}")
     if shape == "exponential" and not (final > 0 and peak > 0):
-        raise UsageError("an exponential decay needs a final rate above 0, such as peak / 10")
+        raise UsageError("an exponential decay needs final > 0, such as peak / 10")
     count = round(decay * steps) if decay_steps is None else decay_steps
     _check_within("decay_steps", count, steps)
 
@@ -279,7 +279,7 @@ def join(pretraining: Schedule, continued: Schedule) -> Schedule:
 
 @checked
 def from_optax(schedule: Callable[[Any], Any], steps: StepCount, count: int = 0) -> Schedule:
-    """The rates that an optax schedule (any callable of optax's count) gives to ``steps`` updates.
+    """The learning rates of ``steps`` updates by an optax schedule (a function of optax's count).
 
     Args:
         schedule: function of optax's count.
@@ -303,7 +303,7 @@ def from_optax(schedule: Callable[[Any], Any], steps: StepCount, count: int = 0)
     except jax.errors.ConcretizationTypeError:  # a Python function with branches
         rates = np.array([float(schedule(int(step))) for step in counts])
     except Exception as error:  # the user's own function
-        raise UsageError(f"schedule(count) does not give a rate: {error}") from error
+        raise UsageError(f"schedule(count) does not give a learning rate: {error}") from error
     name = getattr(schedule, "__name__", "optax")
     return Schedule(rates[1:], float(rates[0]), None, name)
 

@@ -274,7 +274,7 @@ def test_float32_loses_little(name):
         ("negative at step 3", "lr", [[1.0, 0.0, -1e-3], [[1.0, 0, 1], [1.0, 1.0, -np.inf]]]),
         (r"must be \(steps,\)", "lr", [np.ones(shape) for shape in ((0,), (2, 0), (2, 2, 2))]),
         ("the steps are 0 to 10", "at", [[11]]),
-        ("whole numbers", "at", [[1.5]]),
+        ("integer steps", "at", [[1.5]]),
         ("finite and not negative", "initial_lr", [-1, np.nan, np.inf]),
         ("finite and not negative", "S1_before", [-1, np.nan, np.inf]),
         ("epsilon is one finite number", "epsilon", [np.nan]),

@@ -37,6 +37,15 @@ def _powers(values, power, shift=0.0):
     return {"sum": jnp.sum(values**power) + shift, "all": (values**power, None)}
 
 
+def test_a_folder_yet_to_be_made_is_writable_where_its_parent_is(monkeypatch, tmp_path):
+    monkeypatch.setenv(_cache.VARIABLE, str(tmp_path / "a" / "b"))
+    assert _cache.is_writable()
+    monkeypatch.setattr("os.access", lambda path, _: path != tmp_path)
+    assert not _cache.is_writable()
+    monkeypatch.setenv(_cache.VARIABLE, "off")
+    assert not _cache.is_writable()
+
+
 def test_programs_are_found_by_the_packages_own_functions_alone(folder):
     """A function of a test has no name in jaxlaw: its key is the text it is lowered to."""
     with pytest.raises(_jit._HasNoName):

@@ -55,9 +55,9 @@ def test_records_without_a_file_are_read_as_strictly():
     for of, record, message in (
         (jl.Study, FIT.to_dict(), "it is no jaxlaw study"),
         (jl.Study, [], "it is no jaxlaw study"),
-        (jl.Study, a_study().to_dict() | {"frame": 3}, "record is not a whole jaxlaw study"),
+        (jl.Study, a_study().to_dict() | {"frame": 3}, "record is not a complete jaxlaw study"),
         (Draws, FIT.to_dict(), "it is no jaxlaw draws"),
-        (Draws, half, "not a whole jaxlaw draws: field 'fit.params.alpha'"),
+        (Draws, half, "not a complete jaxlaw draws: field 'fit.params.alpha'"),
     ):
         with pytest.raises(jl.DataError, match=message):
             of.from_dict(record)

@@ -59,6 +59,17 @@ def test_a_pipe_gets_a_line_for_each_name_and_now_and_then(monkeypatch, rich):
     assert "nobody" not in stream.getvalue()
 
 
+def test_the_time_left_is_not_that_of_the_first_compilation(monkeypatch, capsys):
+    clock = iter([0.0, 40.0, 50.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    with _progress.shown(True), part("fits") as one:
+        one.now(0.2)
+        one.now(0.4)
+    said = ["jaxlaw: fits, 20%", "jaxlaw: fits, 40%, about 30 s left"]
+    assert capsys.readouterr().err.splitlines() == said
+
+
 def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
@@ -90,7 +101,7 @@ def test_a_person_who_waits_for_a_compiler_learns_of_it_once(monkeypatch, tmp_pa
             fresh(np.ones(3))
         said.append(sys.stderr.getvalue())
         _jit._compiled_for.append(5.1)
-    line = "jaxlaw: compiling, once on this machine, before it computes\n"
+    line = "jaxlaw: compiling, once on this machine\n"
     assert said == (["", line, line] if stream is Terminal else [""] * 3)
 
 

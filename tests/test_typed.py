@@ -67,7 +67,7 @@ LOADED: list[tuple[Any, list[Any], list[tuple[Any, str]]]] = [
         [1.5, 3.0, INF, -INF],
         [("x", "'x.y' is 'x'; it must be a number"), (True, "a number")],
     ),
-    (int, [0, 7], [(1.5, "a whole number")]),
+    (int, [0, 7], [(1.5, "an integer")]),
     (str, ["a"], [(1, "'x.y' is 1; it must be text")]),
     (bool, [True, False], [(2, "must be True or False")]),
     (Finite, [2.5], [("inf", "'x.y' is inf"), ("nan", "'x.y' is nan")]),

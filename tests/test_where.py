@@ -180,5 +180,5 @@ def test_masks_of_every_container():
     for mask in ([True, False], np.array([True, False]), pd.array([True, None], "boolean")):
         keep, said = rows_where(np.asarray(mask, object), {}, "runs.csv")
         assert keep.tolist() == [True, False] and bool(said) == (mask[1] is pd.NA)
-    with pytest.raises(UsageError, match="True and False alone"):
+    with pytest.raises(UsageError, match="only True and False"):
         rows_where(np.array([0, 1]), {}, "runs.csv")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
 import shutil
 import sys
 import warnings
@@ -90,8 +91,8 @@ _HELP = (
     "Start: jaxlaw fit chinchilla runs.csv --out fit.json"
 )
 _GROUPS = {
-    "plan": "Answer a question with a fitted law.",
-    "design": "When to evaluate a run, and which runs to do next.",
+    "plan": "Plan size, data, mixture or schedule with a fitted law",
+    "design": "Choose the next runs, or the steps at which to evaluate a run",
 }
 
 
@@ -103,6 +104,8 @@ def main() -> None:
         print("The jaxlaw command needs its extra: pip install 'jaxlaw[cli]'", file=sys.stderr)
         sys.exit(2)
     warnings.simplefilter("ignore", FitWarning)  # commands print a fit's notes
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a stream of ASCII has no α and no ²
+        sys.stdout.reconfigure(errors="replace")
     try:
         call = _print_help if {"--help", "-h"} & {*sys.argv} else _call
         code = call(sys.argv[1:])
@@ -111,9 +114,15 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 0
     except KeyboardInterrupt:
-        print("jaxlaw: interrupted; work_dir keeps what is finished", file=sys.stderr)
+        kept = any(word.startswith("--work-dir") for word in sys.argv)
+        resume = "; --work-dir keeps finished chunks: repeat the command to resume" * kept
+        print(f"jaxlaw: interrupted{resume}", file=sys.stderr)
         code = 130
-    except (JaxlawError, cyclopts.CycloptsError) as error:
+    except cyclopts.UnusedCliTokensError as error:
+        extra = shlex.join(error.unused_tokens or ())
+        print(f"jaxlaw: unexpected {extra}: quote file names that have spaces", file=sys.stderr)
+        code = 2
+    except (JaxlawError, cyclopts.CycloptsError, OSError) as error:
         print(f"jaxlaw: {error}", file=sys.stderr)
         of_data = isinstance(error, DataError | WorkError) and not isinstance(error, ColumnError)
         code = 1 if of_data else 2
@@ -153,7 +162,9 @@ def make_app() -> Any:
         name="jaxlaw", help=_HELP, help_format="plaintext", suppress_keyboard_interrupt=False,
         version=lambda: f"jaxlaw {__version__}, jax {version('jax')}",
     )  # fmt: skip
-    app.register_install_completion_command(group=Group("Settings", sort_key=9))
+    settings = Group("Options", sort_key=9)
+    app.register_install_completion_command(group=settings)
+    app["--help"].group = app["--version"].group = settings
     apps = {"": app}
     for order, (title, commands) in enumerate(COMMANDS.items()):
         group = Group(title, sort_key=order)

@@ -62,7 +62,7 @@ def _output(
     json: Annotated[bool, Parameter(help="Print JSON, and nothing else.")] = False,
     quiet: Annotated[bool, Parameter(help="Show no progress.")] = False,
     verbose: Annotated[
-        bool, Parameter(help="List all notes whole, and say on stderr what is done.")
+        bool, Parameter(help="Print all notes in full, and log the steps on stderr.")
     ] = False,
     law_file: Annotated[
         Path | None, Parameter(help="Python file with laws of your own, which is run first.")
@@ -334,7 +334,7 @@ def _read_curves(values: dict[str, Any]) -> None:
                 name = "" if there else name
     if not name:
         if along:
-            raise UsageError(f"{', '.join(along)}: for laws of loss curves alone")
+            raise UsageError(f"{', '.join(along)}: only for laws of loss curves")
         return
     reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
     table = values[name]

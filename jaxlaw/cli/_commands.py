@@ -29,7 +29,7 @@ class _Listing(Answer):
 
 
 def laws(law: str | None = None, *, published: bool = False, field: bool = False) -> Any:
-    """List the laws, or say what one takes; or list coefficients that papers print.
+    """List the laws, describe one, or list published coefficients.
 
     Args:
         law: one law: its formula, source and inputs; all of them if left out. Or coefficients
@@ -136,7 +136,7 @@ def influence(
     groups: Any = None,
     **options: Unpack[FitKeywords],
 ) -> Answer:
-    """How far the parameters or a prediction would move if a run were left out.
+    """Influence of each run on the parameters or a prediction.
 
     Args:
         law: saved fit of these runs, or a law, which is fitted first.
@@ -157,7 +157,7 @@ def influence(
 
 
 def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
-    """Simulate a D-CPT experiment of 540 runs, fit both corpora, draw them.
+    """Simulate a D-CPT experiment of 540 runs, fit both corpora and plot the fits.
 
     The experiment is that of Que 2024; the fits are compared with the truth.
 
@@ -207,7 +207,7 @@ def plot(
     out: Path | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Answer:
-    """Draw a saved result.
+    """Plot a saved result.
 
     Args:
         result: what a command wrote by --out: a fit, draws, a study, a plan.
@@ -262,7 +262,7 @@ def report(
     out: Path | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Answer:
-    """Write a fit, a study or a forecast as one page of HTML that stands alone.
+    """Write a fit, a study or a forecast as one self-contained HTML page.
 
     Args:
         result: what a command wrote by --out.

@@ -45,8 +45,9 @@ def run(
     """
     # Refused before the work: a file that cannot be written, or that the command reads.
     if out is not None:
-        if out.is_dir() or not out.parent.is_dir():
-            raise UsageError(f"cannot write {out}: give a file in a folder that exists")
+        special = out.exists() and not out.is_file()  # /dev/stdout, a pipe
+        if out.is_dir() or not (special or os.access(out.resolve().parent, os.W_OK)):
+            raise UsageError(f"cannot write {out}: give a file in a folder that you can write to")
         if out.suffix.lower() not in _WRITTEN:
             raise UsageError(
                 f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf, .svg or .html",
@@ -77,7 +78,7 @@ def run(
     else:
         width = shutil.get_terminal_size((80, 24)).columns
         step = _in_shell(result.next_step, given)
-        for line in result.summary(verbose=verbose, next_step=step).splitlines():
+        for line in result.summary(verbose=verbose, next_step=step, width=width).splitlines():
             long = len(line) > width and not line.startswith("Next: ")  # which is to be pasted
             print(textwrap.fill(line, width, subsequent_indent="  ") if long else line)
         if written is not None:

@@ -1,4 +1,4 @@
-"""Forecasts of runs not yet made, from one posterior, and their backtests."""
+"""Forecasts of larger runs from one posterior, and their backtests."""
 
 from typing import TYPE_CHECKING
 

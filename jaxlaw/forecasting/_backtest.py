@@ -26,15 +26,15 @@ from jaxlaw.forecasting._question import (
     probability_below,
     quantiles_of,
 )
-from jaxlaw.forecasting.posterior import known_beforehand
+from jaxlaw.forecasting.posterior import resolve_prior
 from jaxlaw.notes import Note
 
 N_CUTOFFS = 6
-FEWEST = 3  # runs below the first cut-off
-#: Distances of :attr:`Backtest.table`: upper limits of the ratio to the cut-off.
+FEWEST = 3  # runs below the first cutoff
+#: Distances of :attr:`Backtest.table`: upper limits of the ratio to the cutoff.
 BANDS = (2.0, 5.0, 20.0)
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-_SHARE = 8  # one in so many of the rows lies below the first cut-off, too
+_SHARE = 8  # one in so many of the rows lies below the first cutoff, too
 _JITTER = 0.15  # of compute within one budget, in logs
 
 Along = str | Callable[[pd.DataFrame], Any]
@@ -45,14 +45,14 @@ class Backtest(Result):
     """Forecasts against runs that they had not seen.
 
     Attributes:
-        frame: one row a forecast and a later run: ``forecast`` (its cut-off, number or file),
+        frame: one row a forecast and a later run: ``forecast`` (its cutoff, number or file),
             ``row`` of the run, ``distance`` (natural log of how many times the largest fitted run
             it is), ``observed``, ``estimate``, ``low``, ``high``, ``error`` (estimate over
             observed, less 1), ``inside`` (whether the interval holds the run) and ``below``
             (probability that the forecast gave to a lower target).
-        level: share of the intervals that should hold their run.
+        level: nominal coverage of the intervals.
         target: name of what is predicted.
-        along: what the cut-offs are of; empty for forecasts scored by runs made since.
+        along: what the cutoffs are of; empty for forecasts scored against finished runs.
         notes: what to know before relying on the numbers.
 
     Example:
@@ -74,7 +74,7 @@ class Backtest(Result):
     def table(self) -> pd.DataFrame:
         """Errors by distance: ``bias`` and ``rmse``, each forecast counting once; ``inside``.
 
-        The runs beyond one cut-off share the errors of one fit, so that the forecast counts and not
+        The runs beyond one cutoff share the errors of one fit, so that the forecast counts and not
         the run.
         """
         labels = [f"up to ×{BANDS[0]:g}"]
@@ -94,7 +94,7 @@ class Backtest(Result):
 
     @property
     def calibration(self) -> pd.DataFrame:
-        """One row a ``level``: share of the runs ``inside``; ``std_err``, over the forecasts."""
+        """One row a ``level``: fraction of the runs ``inside``; ``std_err``, over the forecasts."""
         off = np.abs(2 * self.frame["below"] - 1)
         rows = []
         for level in LEVELS:
@@ -116,7 +116,7 @@ class Backtest(Result):
         return {"table": self.table} if len(few) > _FEW else {"frame": few}
 
     def unit_of(self, name: str) -> tuple[str, float] | None:
-        """The unit of a column: errors are shares of the target."""
+        """The unit of a column: errors are relative to the target."""
         return (SHARE, 1.0) if name in ("bias", "rmse", "median", "inside", "error") else None
 
     @property
@@ -126,7 +126,7 @@ class Backtest(Result):
         forecasts, error = self.frame["forecast"].nunique(), self.frame["error"]
         what = "cutoff" if self.along else "forecast"
         return (
-            f"the {self.level:.0%} intervals hold {inside} of {count} later "
+            f"{self.level:.0%} intervals covered {inside} of {count} later "
             f"run{'s' * (count != 1)} at {forecasts} {what}{'s' * (forecasts != 1)}; median error "
             f"{error.abs().median():.2%}, largest {error[error.abs().idxmax()]:+.2%}"
         )
@@ -152,21 +152,21 @@ def backtest(
     """Forecast larger runs from those below each cutoff, and compare with what they reached.
 
     That is evaluation from a rolling origin (Tashman 2000): what the forecast of the runs up to
-    each cut-off says of those beyond it. All cut-offs are one call.
+    each cutoff says of those beyond it. All cutoffs are one call.
 
     Args:
         runs: table of the runs: a file, a DataFrame or dict of columns, or what
             :func:`jaxlaw.read_runs` returns.
         laws: laws to forecast by, as for :func:`jaxlaw.forecast`.
-        along: what the cut-offs are of: ``"compute"`` (C in FLOPs, or 6·N·D), a column (``"D"``,
-            ``"step"`` for the rest of loss curves, ``"r"`` for shares of a mixture), or a function
+        along: what the cutoffs are of: ``"compute"`` (C in FLOPs, or 6·N·D), a column (``"D"``,
+            ``"step"`` for the rest of loss curves, ``"r"`` for mixture ratios), or a function
             of the table of the runs to (n,) numbers.
-        cutoffs: number of cut-offs, evenly spread over the log of ``along``; or the largest values
+        cutoffs: number of cutoffs, evenly spread over the log of ``along``; or the largest values
             fitted.
         first: in place of ``cutoffs`` the number of runs that the first forecast is made from: each
             next forecast has one budget more.
         groups: columns whose rows are checkpoints of one run, or a label for each row: a run is
-            then beyond a cut-off with all its rows if one is.
+            then beyond a cutoff with all its rows if one is.
         prior, level, seed: prior, level of the intervals and seed, as for :func:`jaxlaw.forecast`.
         **reading: options of :func:`jaxlaw.read_runs`.
 
@@ -196,12 +196,12 @@ def backtest(
     if not (np.isfinite(z) & (z >= 0)).all():
         raise DataError(f"{runs.source}: {name} is negative or missing in some rows")
     members = np.arange(len(seen)) if asked.members is None else asked.members
-    # A run's value is its largest. Budgets of 6·N·D are equal on paper: a cut-off divides none by
+    # A run's value is its largest. Budgets of 6·N·D are equal on paper: a cutoff divides none by
     # its rounding.
     z = merged(pd.Series(z).groupby(members).transform("max"))
     at = _cutoffs(asked, name, z, cutoffs, first)
     active, fitted = seen.weight > 0, z <= at[:, None]
-    prior = known_beforehand(prior, seen)
+    prior = resolve_prior(prior, seen)
     frames = []
     for k, (draws, *_) in enumerate(draws_each(asked, fitted * seen.weight, prior, seed)):
         rows = np.flatnonzero(~fitted[k] & active)

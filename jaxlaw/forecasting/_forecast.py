@@ -1,4 +1,4 @@
-"""The forecast of a run not yet made: estimate, interval, what its width comes from, and a file.
+"""The forecast of a larger run: estimate, interval, sources of its width, and a file.
 
 All of it are sums over the draws of a posterior (:mod:`jaxlaw.forecasting.posterior`): a new run
 lies where a draw's law and its misfit put it, and by the draw's noise off that.
@@ -46,7 +46,7 @@ from jaxlaw.forecasting._question import (
     logs_of,
     quantiles_of,
 )
-from jaxlaw.forecasting.posterior import NU, known_beforehand
+from jaxlaw.forecasting.posterior import NU, resolve_prior
 from jaxlaw.laws import growing_inputs, without_misfit
 from jaxlaw.notes import COLUMNS_TAKEN, Note, largest_run_step, remedy_of
 from jaxlaw.uncertainty import Draws
@@ -60,16 +60,16 @@ _WIDE = 0.05  # half-width of an interval, relative, from which on a larger run 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Forecast(Result):
-    """A forecast of runs that were not yet made; :func:`jaxlaw.load` reads its file.
+    """A forecast of larger runs; :func:`jaxlaw.load` reads its file.
 
     Attributes:
         table: one row a point: the inputs, in the units of the runs, groups by their labels;
             ``distance``, the log of the ratio to the largest run (0 inside the runs);
             ``estimate``, the median; ``low`` and ``high``, the interval for a new run at ``level``;
-            and the shares of the variance, of sum 1: ``from_parameters``, what runs and prior leave
+            and fractions of the variance, of sum 1: ``from_parameters``, what runs and prior leave
             open of the laws; ``from_prior``, the part of that for which the prior stands and not
             the runs; ``from_misfit``, what laws miss beyond the runs; ``from_noise`` of a run.
-        level: share of such intervals that should hold the run.
+        level: nominal coverage of the intervals.
         target: name of what is predicted.
         posterior: draws of the law of most evidence, its misfit and the noise.
         weights: label of a law → its posterior probability.
@@ -148,7 +148,7 @@ class Forecast(Result):
     def score(
         self, runs: Any, *, rtol: float = 0.02, **reading: Unpack[ReadingOptions]
     ) -> Backtest:
-        """How it went, by the runs that were made since: see :func:`jaxlaw.forecasting.score`.
+        """Score it against the finished runs: see :func:`jaxlaw.forecasting.score`.
 
         Example:
             >>> table = jl.simulate.experiment("chinchilla", noise=0.005).table
@@ -187,7 +187,7 @@ class Forecast(Result):
 
     @property
     def next_step(self) -> str:
-        """The largest run that can be paid for, where it narrows the interval; or a remedy."""
+        """The largest affordable run, where it would narrow the interval; or a fix."""
         step = remedy_of(self.notes)
         if step or self.table.empty or not {"N", "D"} <= {*self.inputs}:
             return step
@@ -250,10 +250,10 @@ def forecast(
     seed: Seed = 0,
     **reading: Unpack[ReadingOptions],
 ) -> Forecast:
-    """The target of runs that were not yet made, with an interval for a **new run**.
+    """Forecast the target of larger runs, with an interval for a **new run**.
 
     The interval holds what the runs and the prior leave open of the law, what the law misses beyond
-    the runs, and the noise of a run; see the chapter ``jaxlaw/forecasting/README.md``. Three runs
+    the runs, and run-to-run noise; see the chapter ``jaxlaw/forecasting/README.md``. Three runs
     are enough: what they leave open is wide.
 
     Args:
@@ -266,7 +266,7 @@ def forecast(
             :data:`jaxlaw.forecasting.DEFAULT_LAWS` that suits the columns.
         prior: as :func:`jaxlaw.posterior` takes it: ``"field"``, public experiments; one's
             own earlier fits, or a folder of them; a :class:`jaxlaw.fitting.Prior`; or None.
-        level: share of such intervals that should hold the run.
+        level: nominal coverage of the intervals.
         groups: columns whose rows are checkpoints of one run, or a label for each row.
         backtest: whether to backtest too (:func:`jaxlaw.backtest`).
         seed: seed of the draws.
@@ -290,7 +290,7 @@ def forecast(
     """
     asked = ask(runs, laws, groups, reading)
     points = asked.points(at)
-    prior = known_beforehand(prior, asked.seen)
+    prior = resolve_prior(prior, asked.seen)
     ((draws, weights, other),) = draws_each(asked, asked.seen.weight[None], prior, seed)
     notes = _experiment_notes(asked, draws)
     counts = None if draws.conflict < OVERRULED else prior
@@ -397,7 +397,7 @@ def _experiment_notes(asked: Question, draws: Draws) -> list[Note]:
     return experiment_notes(law, residuals, misfit=misfit)
 
 
-# ---------------------------------------------------------------- runs made since
+# ---------------------------------------------------------------- finished runs
 
 
 @checked
@@ -408,7 +408,7 @@ def score(
     rtol: Annotated[float, Between(0.0, 0.5)] = 0.02,
     **reading: Unpack[ReadingOptions],
 ) -> Backtest:
-    """How forecasts went, by the runs that were made since.
+    """Score saved forecasts against the finished runs.
 
     Args:
         forecasts: forecast, its file (:meth:`jaxlaw.Forecast.save`), a folder of files, or a list
@@ -421,13 +421,13 @@ def score(
         **reading: options of :func:`jaxlaw.read_runs`: columns, units, where …
 
     Returns:
-        :class:`Backtest`, without cut-offs. A run that a forecast was fitted to is left out of it;
+        :class:`Backtest`, without cutoffs. A run that a forecast was fitted to is left out of it;
         a run that stands in the table twice, or a forecast that is given twice, counts once.
 
     Raises:
         UsageError: no forecast is given.
-        DataError: a file is no whole forecast, a column is missing, or no run was made where there
-            is a forecast.
+        DataError: a file is not a complete forecast, a column is missing, or no run is at a
+            forecast's point.
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla", noise=0.005).table

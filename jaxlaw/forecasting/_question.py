@@ -187,7 +187,7 @@ def draws_each(
     def under(prior, weights):
         """Of each problem the draws of the law of most evidence, and the weights of all."""
         count = len(weights)
-        if count > 1:  # one program serves so many cut-offs and fewer
+        if count > 1:  # one program serves so many cutoffs and fewer
             weights = padded(weights, -(-count // _TOGETHER) * _TOGETHER)
         each = [posteriors(law, seen, weights, prior=prior, seed=seed)[:count]
                 for law, seen in asked.laws.values()]  # fmt: skip

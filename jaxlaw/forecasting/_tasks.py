@@ -1,8 +1,8 @@
-"""From runs to the scores of models not yet made: two posteriors joined, and a mean over tasks.
+"""From runs to the task scores of larger models: two posteriors joined, and a mean over tasks.
 
 For each task the loss on it is forecast (:func:`jaxlaw.forecast`), and its score is a sigmoid of
 that loss, of which there are draws, too (:func:`jaxlaw.forecasting.posteriors`). A draw of the
-score is a draw of that law at a draw of the loss, and the noise of a run. The noise of tasks goes
+score is a draw of that law at a draw of the loss, and run-to-run noise. The noise of tasks goes
 together as it does in the runs, so that a mean over tasks has an interval.
 """
 
@@ -34,7 +34,7 @@ from jaxlaw.laws import Input, positive, real
 from jaxlaw.notes import COLUMNS_TAKEN, Note
 
 #: Scores of guesses at random: one over the number of answers that the task offers, as in
-#: lm-evaluation-harness. Whole names of tasks, letters and digits alone.
+#: lm-evaluation-harness. Full names of tasks, only letters and digits.
 CHANCE = {
     task: chance
     for chance, tasks in {
@@ -77,7 +77,7 @@ def forecast_scores(
     seed: Seed = 0,
     **reading: Unpack[ReadingOptions],
 ) -> Answer:
-    """The scores that models not yet made will have on tasks, each with an interval.
+    """Forecast the task scores of larger models, each with an interval.
 
     The loss on each task is forecast from the final models, and the score is a law of that loss,
     fitted to final models and checkpoints. A task at chance, and one whose score falls as the loss
@@ -87,7 +87,7 @@ def forecast_scores(
     Args:
         runs: table of the runs: a file, a DataFrame or dict of columns, or what
             :func:`jaxlaw.read_runs` returns: a row a model or checkpoint, with N and D, or else C,
-            and a column for each loss and score; scores are shares of 1.
+            and a column for each loss and score; scores are fractions of 1.
         tasks: task → columns of its loss (bits per byte of the right answers, a cross-entropy) and
             of its score. Or texts ``"score:loss"``: ``"acc_*:bpb_*"`` for every column ``acc_…``
             that has a ``bpb_…``, ``"acc_*:loss_c4"`` for all by one loss.
@@ -95,7 +95,7 @@ def forecast_scores(
         groups: column or columns that name the run of a checkpoint. By default the column ``run``
             (or ``run_id`` …) where several rows share a value of it, which a note says, else every
             row is a run; ``[]``: every row is a run.
-        level: share of such intervals that should hold the score of a new run.
+        level: nominal coverage of the intervals for a new run's score.
         chance: task → score by chance, or one for all; known tasks need none
             (``jaxlaw.forecasting.CHANCE``).
         prior: the prior of the laws of the loss, as :func:`jaxlaw.forecast` takes it.
@@ -105,7 +105,7 @@ def forecast_scores(
     Returns:
         Answer of tables. ``table``, a row a task and point: ``task``; the inputs, in the units of
         the runs; ``loss``, the forecast of the loss on the task; ``score``; ``low`` and ``high``,
-        the interval for a new run; ``chance`` (NaN if unknown); the shares of the variance, of sum
+        the interval for a new run; ``chance`` (NaN if unknown); fractions of the variance, of sum
         1, ``from_loss`` (the forecast of the loss), ``from_law`` (how the score follows it) and
         ``from_noise`` (what runs of one loss differ by); ``note``, why there is no forecast, or
         that the score hardly follows the loss. ``mean``, a row a point: ``score``, the mean over
@@ -114,7 +114,7 @@ def forecast_scores(
 
     Raises:
         UsageError: the call makes no sense; the message says what would.
-        DataError: a column is missing, a score is no share of 1, or the runs are too few.
+        DataError: a column is missing, a score is not between 0 and 1, or the runs are too few.
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.003).table.iloc[::9]
@@ -140,7 +140,7 @@ def forecast_scores(
     left, read = "or leave the row out (where=)", {}
     for task, (loss, score) in named.items():
         x = _column(source, loss, 1e-12, np.inf, f"a loss is a positive number, {left}")
-        y = _column(source, score, 0, 1, f"scores are shares of 1: divide percent by 100, {left}")
+        y = _column(source, score, 0, 1, f"scores are from 0 to 1: divide percent by 100, {left}")
         known = chance.get(task) if isinstance(chance, Mapping) else chance
         known = chance_of(task) if known is None else float(known)
         read[task] = TaskRuns(task, x, y, weight, final, known)
@@ -440,7 +440,7 @@ class _Chain:
         logs = np.log(self.forecast.quantiles[:, k])
         losses = np.exp(np.interp(of_loss, stats.norm.ppf(LEVELS), logs))
         params = {name: np.tile(values, _REPEATS) for name, values in self.params.items()}
-        # Of the loss's error the noise of a run is a part, and that alone goes with the score's.
+        # Of the loss's error run-to-run noise is a part, and that alone goes with the score's.
         share = _correlation(np.array([self.loss_errors, self.score_errors]))[0, 1]
         share *= np.sqrt(point["from_noise"])
         of_run = stats.norm.cdf(share * of_loss + np.sqrt(1.0 - share**2) * of_run)

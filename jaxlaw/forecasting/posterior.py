@@ -115,11 +115,11 @@ def posterior(
     seen = read.observations(law, free=())
     members = None if groups is None else group_numbers(read, seen, groups)
     weight = seen.weight * shared_weights(seen, members)
-    prior = known_beforehand(prior, seen)
+    prior = resolve_prior(prior, seen)
     return posteriors(law, seen, weight[None], prior=prior, seed=seed)[0]
 
 
-def known_beforehand(given: Any, seen: Observations) -> Prior | None:
+def resolve_prior(given: Any, seen: Observations) -> Prior | None:
     """The prior that a user means, without experiments of these very runs."""
     prior = prior_of(given)
     return None if prior is None else prior.without_runs(run_hashes(seen))
@@ -144,7 +144,7 @@ def posteriors(
     prior: Prior | None,
     seed: int = 0,
 ) -> list[Draws]:
-    """Posteriors of P problems, such as cut-offs, in one program.
+    """Posteriors of P problems, such as cutoffs, in one program.
 
     Args:
         law: law or its name.

@@ -63,14 +63,12 @@ def explorer(source: FittedLaw | Draws | Forecast, level: float) -> tuple[Any, .
         "outside": fit.is_extrapolation(law.labelled(given)).astype(int).tolist(),
         "known": bool(np.isfinite(list(fit.ranges.values())).all()),
     }  # fmt: skip
-    of = (
-        "of a new run, as the forecast has it" if len(points) else "of draws, without a run's noise"
-    )
+    of = "of a new run, as in the forecast" if len(points) else "of draws, without run-to-run noise"
     words = ["No interval: there are no draws." if np.isnan(band).all() else f"{level:.0%} {of}."]
     if size < len(axes):
-        words.append(f"Held: {', '.join(law.input_names[size:])}.")
+        words.append(f"Fixed: {', '.join(law.input_names[size:])}.")
     if law.shares:
-        words.append("Sliders of shares are weights, scaled to add up to 1.")
+        words.append("Sliders of mixture ratios are weights, scaled to sum to 1.")
     return _pieces(data, " ".join(words))
 
 

@@ -1,4 +1,4 @@
-"""One HTML page that stands alone: all text escaped, styles inside, nothing fetched.
+"""One self-contained HTML page: all text escaped, styles inside, nothing fetched.
 
 A page runs no script but its own, which its policy names by their digests.
 """

@@ -1,4 +1,4 @@
-"""A fit, a study or a forecast as one page of HTML that stands alone."""
+"""A fit, a study or a forecast as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def report(
     title: str | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> str:
-    """A fit, a study or a forecast as one page of HTML that stands alone.
+    """A fit, a study or a forecast as one self-contained HTML page.
 
     It opens with what was asked for (plans, forecasts, else the fit): in one sentence each, with a
     picture and a table of intervals; the evidence follows, and what
@@ -398,7 +398,7 @@ def _forecast(forecast: Forecast) -> list[Section]:
     shown = _frame(
         forecast, forecast.shown()["table"], f"{forecast.target.capitalize()} of a new run"
     )
-    made = f"{forecast.lines()[0]}; fingerprint {forecast.fingerprint[:12]}…; shares of variance."
+    made = f"{forecast.lines()[0]}; fingerprint {forecast.fingerprint[:12]}…; parts of variance."
     known = [] if forecast.backtest is None else [forecast.backtest]
     return [
         Section("Forecast", [*_picture(forecast), shown, element("p", made)]),

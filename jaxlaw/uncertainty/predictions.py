@@ -60,7 +60,7 @@ def prediction(
     (draws,) = as_draws(fit)
     fitted, law, target = draws.fit, draws.fit.law, draws.fit.law.target
     if (runs is None) == (at is None):
-        raise UsageError("say where to predict: a table of points, or at={'N': …}, not both")
+        raise UsageError("give either a table of points or at= (--at N=1e9)")
     given = at
     if runs is not None:
         read = runs_for(fitted, runs, reading).table

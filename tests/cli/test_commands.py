@@ -242,11 +242,12 @@ def test_an_answer_that_is_not_to_be_used_is_printed_and_ends_with_1(command, tm
         ("fit chinchila runs.csv", 2, "chinchilla"),
         ("fit chinchilla runs.csv -c N=sise", 2, "sise"),
         ("fit chinchilla few.csv", 1, "4 rows"),
+        ("fit chinchilla my runs.csv", 2, "unexpected runs.csv"),
         ("fit chinchilla runs.csv --fixed E", 2, "fixed takes NAME=VALUE"),
         ("predict fit.json", 2, "at="),
         ("plan allocation fit.json --compute 1e21 --out fit.json", 2, "is read by this command"),
         ("plan allocation fit.json --compute 1e21 --out plan.docx", 2, ".docx"),
-        ("plan allocation fit.json --compute 1e21 --out no/plan.json", 2, "a folder that exists"),
+        ("plan allocation fit.json --compute 1e21 --out no/plan.json", 2, "that you can write"),
         ("plot fit.json --kind isoflop", 2, "isoflops"),
     ],
 )
@@ -254,6 +255,19 @@ def test_errors_are_one_line_and_a_code(here, line, code, said):
     found, out, err = here(line)
     assert (found, out) == (code, "")
     assert err.startswith("jaxlaw: ") and err.count("\n") == 1 and said in err
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(here, monkeypatch):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    code, _, err = here("plan allocation fit.json --compute 1e21 --out plan.json")
+    assert code == 2 and "that you can write" in err
+
+
+def test_an_ascii_stream_gets_a_question_mark(folder):
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    words = [sys.executable, "-m", "jaxlaw", "laws", "chinchilla"]
+    run = subprocess.run(words, env=ascii_only, capture_output=True, text=True)
+    assert run.returncode == 0 and "A/N^?" in run.stdout, run.stderr
 
 
 def test_help_and_completion_wait_for_neither_jax_nor_pandas(folder):

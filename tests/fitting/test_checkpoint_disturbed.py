@@ -146,7 +146,7 @@ def test_ctrl_c_at_the_command_keeps_what_is_done_and_it_goes_on(command):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=200)
     assert process.returncode == 130 and out == ""
-    assert "work_dir keeps what is finished" in err and "Traceback" not in err
+    assert "--work-dir keeps finished chunks" in err and "Traceback" not in err
     kept = {path.name: path.read_bytes() for path in folder.glob("newton-*.npz")}
     again = begin()
     out, err = again.communicate(timeout=300)

@@ -144,13 +144,13 @@ def test_every_missing_field_is_named(tmp_path, chinchilla_fit):
     [
         ({"schema": 99}, jl.DataError, "schema 99"),
         ({"law": "no-such-law"}, jl.UsageError, "Import the module"),
-        ({"params": {"E": "text"}}, jl.DataError, "not a whole"),
+        ({"params": {"E": "text"}}, jl.DataError, "not a complete"),
         ({"law": 3}, jl.DataError, "field 'law' is no name of a law"),
         ({"surprise": 3}, jl.DataError, "field 'surprise' is none of"),
         ({"objective": None}, jl.DataError, "objective"),
-        ({"optima": [[1.0]]}, jl.DataError, "not a whole"),
+        ({"optima": [[1.0]]}, jl.DataError, "not a complete"),
         ({"area_options": {"decay": 2.0}}, jl.DataError, "one number in"),
-        ({"area_options": {"lambda": 0.9}}, jl.DataError, "not a whole"),
+        ({"area_options": {"lambda": 0.9}}, jl.DataError, "not a complete"),
     ],
 )
 def test_a_malformed_file_is_refused(tmp_path, chinchilla_fit, change, error, message):

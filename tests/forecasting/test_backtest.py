@@ -18,7 +18,7 @@ def compute(table):
 
 def test_later_runs_are_held_as_often_as_intervals_say(found):
     assert 0.75 < found.frame["inside"].mean() <= 1 and found.frame["error"].abs().median() < 0.03
-    assert found.headline.startswith("the 90% intervals hold ")
+    assert found.headline.startswith("90% intervals covered ")
 
 
 def test_a_cutoff_is_the_forecast_of_the_runs_below_it(ladder, found):

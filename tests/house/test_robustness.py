@@ -183,7 +183,7 @@ def test_fields_are_checked_without_a_digest_too(tmp_path, chinchilla_fit):
             path.write_text(json.dumps(record | {name: wrong}))
             if name == "status" and wrong == "x":
                 continue  # any text
-            with pytest.raises(jl.DataError, match="fit.json is not a whole jaxlaw result"):
+            with pytest.raises(jl.DataError, match="fit.json is not a complete jaxlaw result"):
                 jl.load(path)
     path.write_text(json.dumps(record | {"params": record["params"] | {"E": "nan"}}))
     with pytest.raises(jl.DataError, match="params.E' is nan; it must be a finite number"):

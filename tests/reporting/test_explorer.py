@@ -48,7 +48,7 @@ def test_sliders_of_a_mixture_are_weights_and_those_of_many_inputs_are_held():
     law = jl.laws.mixing(["a", "b", "c", "d", "e"])
     fit = jl.FittedLaw(law, {"c": 1.0} | {f"t[{name}]": k / 9 for k, name in enumerate("abcde")})
     data, words = written(fit)[1], str(explorer(fit, 0.95)[0])
-    assert len(data["axes"]) == 4 and "Held: e." in words and "add up to 1" in words
+    assert len(data["axes"]) == 4 and "Fixed: e." in words and "sum to 1" in words
     weights = points_of(data, law)
     weights["e"] = np.full(len(data["values"]), 0.5)
     whole = sum(weights.values())

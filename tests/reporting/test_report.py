@@ -209,7 +209,7 @@ def test_a_forecast_has_a_page_with_its_table_picture_laws_and_plan(tmp_path):
     cells = [" ".join(row) for row in seen.rows]
     row = next(row for row in cells if "2.115" in row)
     assert "2.08" in row and "2.046" in row and "noise 40%" in row
-    assert "as good as the best, to the noise of a run" in seen.text.lower()
+    assert "as good as the best within run-to-run noise" in seen.text.lower()
     assert len(seen.figures) == 2  # intervals, contours
     assert "the runs contradict the prior" in " ".join(seen.words)
 

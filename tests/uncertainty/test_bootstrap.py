@@ -205,7 +205,7 @@ def test_percentiles_that_are_infinite_are_draws():
     wide = percentile_interval(draws[:, 1], degrees=3)
     assert wide[0] < percentile_interval(draws[:, 1])[0]
     assert np.isnan(percentile_interval(np.full(5, np.nan))).all()
-    with pytest.raises(jl.UsageError, match=r"a number such as 0\.9, not 95"):
+    with pytest.raises(jl.UsageError, match=r"between 0 and 1, such as 0\.9, not 95"):
         percentile_interval(draws, 95)
 
 
