@@ -320,21 +320,17 @@ def best_coefficients(model: Model, problem: Problem, parts: Array) -> Array:
 
 @traced_once()  # for every number of equations
 def _solve(matrix: Array, right: Array) -> Array:
-    """Solve a few positive definite equations by Gaussian elimination, written out.
+    """Solve a few positive definite equations by Gauss and Jordan's elimination.
 
-    Number by number, every operation is one over all lanes and sets, which XLA fuses;
+    A loop over the pivots: written out, it compiles for longer than the law.
     ``jnp.linalg.solve`` calls LAPACK for each of these tiny systems.
     """
     size = len(right)
-    rows = [[matrix[i, j] for j in range(size)] for i in range(size)]
-    values = [right[i] for i in range(size)]
-    for k in range(size):
-        for i in range(k + 1, size):
-            factor = rows[k][i] / jnp.maximum(rows[k][k], 1e-14)
-            values[i] -= factor * values[k]
-            for j in range(i, size):
-                rows[i][j] -= factor * rows[k][j]
-    for k in reversed(range(size)):
-        above = sum(rows[k][j] * values[j] for j in range(k + 1, size))
-        values[k] = (values[k] - above) / jnp.maximum(rows[k][k], 1e-14)
-    return jnp.stack(values)
+
+    def eliminate(k: Array, table: Array) -> Array:
+        column = jnp.where(jnp.arange(size) == k, 0.0, table[:, k])
+        return table - column[:, None] * (table[k] / jnp.maximum(table[k, k], 1e-14))
+
+    table = jnp.concatenate([matrix, right[:, None]], axis=1)
+    table = jax.lax.fori_loop(0, size, eliminate, table)
+    return table[:, -1] / jnp.maximum(jnp.diagonal(table), 1e-14)
