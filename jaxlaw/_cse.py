@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Literal
 
 
 def share_subexpressions(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,8 +52,8 @@ def _evaluate(traced: Any, arguments: list[Any], done: dict[Any, Any]) -> list[A
     jaxpr = traced.jaxpr
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*traced.consts, *arguments), strict=True))
 
-    def read(variable: Any) -> Any:
-        return variable.val if isinstance(variable, Literal) else values[variable]
+    def read(variable: Any) -> Any:  # or literal, whose class takes long to import
+        return variable.val if hasattr(variable, "val") else values[variable]
 
     for equation in jaxpr.eqns:
         operands = [read(variable) for variable in equation.invars]

@@ -19,6 +19,7 @@ import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -127,8 +128,9 @@ def sobol(law: Law, count: int, seed: int) -> np.ndarray:
 def _sobol_of_unit_cube(dimensions: int, count: int, seed: int) -> np.ndarray:
     """A scrambled Sobol sample of the unit cube, (count, dimensions).
 
-    Importing scipy.stats takes as long as the rest of a fit whose programs are kept, so that the
-    sample is kept, too. It is not to be changed.
+    It is scipy's, and is not to be changed: a fit ends with the same bits wherever it is made.
+    Importing scipy.stats takes longer than all the rest of a fit whose programs are kept, and
+    reading its direction numbers a third as long as such a fit: the sample is kept, too.
     """
     power = max(0, math.ceil(math.log2(max(count, 1))))
     points = f"2**{power} points, seed {seed}"
@@ -138,11 +140,48 @@ def _sobol_of_unit_cube(dimensions: int, count: int, seed: int) -> np.ndarray:
         sample = np.frombuffer(kept).reshape(-1, dimensions)
         if ((sample >= 0) & (sample <= 1)).all():
             return sample[:count]
-    from scipy.stats import qmc
+    numbers = Path(scipy.__file__).parent / "stats" / "_sobol_direction_numbers.npz"
+    if numbers.exists():
+        sample = _sobol_by_numpy(dimensions, power, seed, numbers)
+    else:  # a version of scipy that has them elsewhere
+        from scipy.stats import qmc
 
-    sample = qmc.Sobol(dimensions, seed=seed).random_base2(power)
+        sample = qmc.Sobol(dimensions, seed=seed).random_base2(power)
     _cache.write(key, sample.tobytes())
     return sample[:count]
+
+
+def _sobol_by_numpy(dimensions: int, power: int, seed: int, numbers: Path) -> np.ndarray:
+    """The sample of ``scipy.stats.qmc.Sobol``, (2**power, dimensions), to the last bit.
+
+    Joe and Kuo's direction numbers, scrambled by a random linear map of their digits and a shift.
+
+    Args:
+        dimensions, power, seed: of the sample.
+        numbers: scipy's file of direction numbers: a polynomial and its first numbers each.
+    """
+    with np.load(numbers) as table:
+        polynomials, first = table["poly"].tolist(), table["vinit"]
+    places, random = np.arange(30), np.random.default_rng(seed)
+    directions = np.ones((dimensions, len(places)), np.int64)
+    for row, polynomial, given in zip(directions[1:], polynomials[1:], first[1:], strict=False):
+        degree = polynomial.bit_length() - 1
+        row[:degree] = given[:degree]
+        for k in range(degree, len(row)):
+            row[k] = row[k - degree]
+            for back in range(1, degree + 1):
+                if polynomial >> (degree - back) & 1:
+                    row[k] ^= row[k - back] << back
+    shift = random.integers(2, size=directions.shape, dtype=np.uint32) @ (1 << places)
+    square = (*directions.shape, len(places))
+    mixing = np.tril(random.integers(2, size=square, dtype=np.uint32), -1) + np.eye(30, dtype=int)
+    # Digits of the directions, the first the largest, and back.
+    digits = (directions << places[::-1])[:, None] >> places[::-1, None] & 1
+    directions = np.sum(mixing @ digits % 2 << places[::-1, None], axis=1)
+    points = shift[None]
+    for k in range(power):  # in the order of Gray's code
+        points = np.concatenate([points, points[::-1] ^ directions[:, k]])
+    return points / 2.0**30
 
 
 def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
@@ -281,21 +320,17 @@ def best_coefficients(model: Model, problem: Problem, parts: Array) -> Array:
 
 @traced_once()  # for every number of equations
 def _solve(matrix: Array, right: Array) -> Array:
-    """Solve a few positive definite equations by Gaussian elimination, written out.
+    """Solve a few positive definite equations by Gauss and Jordan's elimination.
 
-    Number by number, every operation is one over all lanes and sets, which XLA fuses;
+    A loop over the pivots: written out, it compiles for longer than the law.
     ``jnp.linalg.solve`` calls LAPACK for each of these tiny systems.
     """
     size = len(right)
-    rows = [[matrix[i, j] for j in range(size)] for i in range(size)]
-    values = [right[i] for i in range(size)]
-    for k in range(size):
-        for i in range(k + 1, size):
-            factor = rows[k][i] / jnp.maximum(rows[k][k], 1e-14)
-            values[i] -= factor * values[k]
-            for j in range(i, size):
-                rows[i][j] -= factor * rows[k][j]
-    for k in reversed(range(size)):
-        above = sum(rows[k][j] * values[j] for j in range(k + 1, size))
-        values[k] = (values[k] - above) / jnp.maximum(rows[k][k], 1e-14)
-    return jnp.stack(values)
+
+    def eliminate(k: Array, table: Array) -> Array:
+        column = jnp.where(jnp.arange(size) == k, 0.0, table[:, k])
+        return table - column[:, None] * (table[k] / jnp.maximum(table[k, k], 1e-14))
+
+    table = jnp.concatenate([matrix, right[:, None]], axis=1)
+    table = jax.lax.fori_loop(0, size, eliminate, table)
+    return table[:, -1] / jnp.maximum(jnp.diagonal(table), 1e-14)

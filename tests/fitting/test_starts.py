@@ -1,11 +1,13 @@
 """Where lanes start."""
 
 import math
+from pathlib import Path
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 import jaxlaw as jl
 from jaxlaw import laws
@@ -59,6 +61,14 @@ def test_ranges_over_orders_of_magnitude_are_drawn_in_logarithms(low, high, in_l
     middle = np.sign(low) * np.sqrt(low * high) if in_logs else (low + high) / 2
     assert low <= sample.min() and sample.max() <= high
     assert (sample < middle).mean() == 0.5
+
+
+@pytest.mark.parametrize(("dimensions", "power", "seed"), [(1, 0, 0), (5, 8, 0), (40, 6, 7)])
+def test_the_sample_is_scipys_to_the_last_bit(dimensions, power, seed):
+    numbers = Path(scipy.__file__).parent / "stats" / "_sobol_direction_numbers.npz"
+    sample = starts._sobol_by_numpy(dimensions, power, seed, numbers)
+    by_scipy = scipy.stats.qmc.Sobol(dimensions, seed=seed).random_base2(power)
+    np.testing.assert_array_equal(sample, by_scipy)
 
 
 @pytest.mark.parametrize("name", laws.names())

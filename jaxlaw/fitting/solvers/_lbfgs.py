@@ -43,6 +43,28 @@ class Settings(NamedTuple):
     max_iterations: Array | int = 1000
 
 
+class _Memory(NamedTuple):
+    """jaxopt's state, in a class of our own: a kept program imports the classes of its results.
+
+    Importing jaxopt takes as long as all the rest of a first fit whose programs are kept.
+    """
+
+    iter_num: Array
+    value: Array
+    grad: Array
+    stepsize: Array
+    error: Array
+    s_history: Array
+    y_history: Array
+    rho_history: Array
+    gamma: Array
+    aux: None
+    failed_linesearch: Array
+    num_fun_eval: Array
+    num_grad_eval: Array
+    num_linesearch_iter: Array
+
+
 class Lane(NamedTuple):
     """The state of one start."""
 
@@ -50,7 +72,7 @@ class Lane(NamedTuple):
     value: Array  # objective there
     z: Array  # (p,) where L-BFGS stands, in its frame
     frame: Any
-    memory: Any  # jaxopt's state
+    memory: _Memory
     step_length: Array  # fraction of L-BFGS's step tried next, near a candidate
     n_without_progress: Array  # updates in a row without noticeable decrease
     iterations: Array
@@ -102,7 +124,7 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
     """
     frame = _Box(problem.low, problem.high)
     z = frame.inverse(start)
-    memory = _lbfgs(partial(_value_and_gradient, model, problem, frame)).init_state(z)
+    memory = _Memory(*_lbfgs(partial(_value_and_gradient, model, problem, frame)).init_state(z))
     return _new_lane(frame, z, memory, memory.value)
 
 
@@ -129,12 +151,12 @@ def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
     blindly = short & (jnp.sum(newton**2) / 2 <= ALMOST * jnp.abs(at_candidate.value))
     z = jnp.zeros_like(candidate)
     known = at_candidate.value, matrix.T @ at_candidate.gradient
-    memory = _lbfgs(lambda _: known).init_state(z)
+    memory = _Memory(*_lbfgs(lambda _: known).init_state(z))
     # From an infinite value any step is taken.
     return _new_lane(frame, z, memory, jnp.where(blindly, jnp.inf, at_candidate.value))
 
 
-def _new_lane(frame: Any, z: Array, memory: Any, value: Array) -> Lane:
+def _new_lane(frame: Any, z: Array, memory: _Memory, value: Array) -> Lane:
     value, none = jnp.asarray(value, z.dtype), jnp.asarray(0, jnp.int32)
     finite = jnp.isfinite(memory.value)
     status = jnp.where(finite, Status.RUNNING, Status.NON_FINITE).astype(jnp.int32)
@@ -145,9 +167,9 @@ def _new_lane(frame: Any, z: Array, memory: Any, value: Array) -> Lane:
 def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
     """Make one update of jaxopt's L-BFGS, its line search included."""
     fun = partial(_value_and_gradient, model, problem, lane.frame)
-    z, memory = _lbfgs(fun, linesearch="zoom", maxls=MAXLS).update(lane.z, lane.memory)
+    z, state = _lbfgs(fun, linesearch="zoom", maxls=MAXLS).update(lane.z, lane.memory)
     # In the box frame half the squared gradient says nothing of what is left to gain.
-    return _updated(model, problem, settings, lane, z, memory, jnp.inf)
+    return _updated(model, problem, settings, lane, z, _Memory(*state), jnp.inf)
 
 
 def step_near(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
@@ -161,8 +183,8 @@ def step_near(model: Model, problem: Problem, lane: Lane, settings: Settings) ->
     before = lane.memory
     # One step of the lane's length, without a line search; a part of this trace.
     once = _lbfgs(fun, stepsize=lambda _: lane.step_length, jit=False)
-    z, memory = once.update(lane.z, before)
-    move = z - lane.z
+    z, state = once.update(lane.z, before)
+    memory, move = _Memory(*state), z - lane.z
     # If sᵀy ≤ 0, skip the update and reset the L-BFGS memory.
     curved = move @ (memory.grad - before.grad) > 0
     memory = memory._replace(
@@ -180,14 +202,14 @@ def step_near(model: Model, problem: Problem, lane: Lane, settings: Settings) ->
     return updated._replace(step_length=jnp.where(taken, 1.0, lane.step_length / 2))
 
 
-def _flatter(memory: Any, before: Any, value: Array) -> Array:
+def _flatter(memory: _Memory, before: _Memory, value: Array) -> Array:
     """Whether values differ by rounding alone: then the point of smaller gradient is better."""
     equal = memory.value <= value + 1e-15 * jnp.abs(value)
     return equal & (jnp.sum(memory.grad**2) < jnp.sum(before.grad**2))
 
 
 def _updated(
-    model: Model, problem: Problem, settings: Settings, lane: Lane, z: Array, memory: Any,
+    model: Model, problem: Problem, settings: Settings, lane: Lane, z: Array, memory: _Memory,
     gain: Array | float, halved: Array | bool = False,
 ) -> Lane:  # fmt: skip
     """The lane at z, and whether it ends there.
@@ -198,7 +220,7 @@ def _updated(
         settings: tolerances.
         lane: the lane before.
         z: (p,) where L-BFGS stands now.
-        memory: jaxopt's state there.
+        memory: L-BFGS's, there.
         gain: decrease expected of a further step.
         halved: whether the step was refused to be tried shorter, which is no lack of progress.
     """

@@ -318,13 +318,8 @@ def solve_definite(matrix: Array, right: Array) -> Array:
     size = len(right)
     if on_accelerator() and size <= WRITTEN_OUT:
         return _solve_written_out(matrix, right)
-    pivots, lower = _factorise(matrix)
-
-    def forwards(k: Array, right: Array) -> Array:
-        return right - lower[:, k] * right[k]
-
-    right = jax.lax.fori_loop(0, size - 1, forwards, right)
-    return _solve_transposed(lower, right / pivots)
+    pivots, lower, right = _factorise(matrix, right[:, None])
+    return _solve_transposed(lower, right[:, 0] / pivots)
 
 
 def _solve_written_out(matrix: Array, right: Array) -> Array:
@@ -367,7 +362,7 @@ def definite_inverse_root(evaluation: Evaluation, free: Array) -> Array:
     """
     root, hessian = _unit_scale(evaluation), evaluation.hessian
     matrix = hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
-    pivots, lower = _factorise(matrix + jnp.diag(1.0 - free))
+    pivots, lower, _ = _factorise(matrix + jnp.diag(1.0 - free), matrix[:, :0])
     return _solve_transposed(lower, jnp.diag(pivots**-0.5)) * (free / root)[:, None]
 
 
@@ -382,7 +377,7 @@ def _unit_scale(evaluation: Evaluation) -> Array:
     return jnp.sqrt(jnp.maximum(diagonal, least) + 1e-300)
 
 
-def _factorise(matrix: Array) -> tuple[Array, Array]:
+def _factorise(matrix: Array, right: Array) -> tuple[Array, Array, Array]:
     """The modified LDLᵀ factorisation of Gill, Murray and Wright (Practical Optimization, 4.4.2).
 
     Each pivot d_k becomes max(|d_k|, max_i |c_ik|² / β²) with c_k the column below it and
@@ -393,7 +388,8 @@ def _factorise(matrix: Array) -> tuple[Array, Array]:
     A loop over the pivots: written out, it compiles for longer than the law and its derivatives.
 
     Returns:
-        Pivots (p,), and L (p, p) below its diagonal of ones, zero elsewhere.
+        Pivots (p,); L (p, p) below its diagonal of ones, zero elsewhere; and L⁻¹·right (p, q),
+        which the same loop finds.
     """
     size = matrix.shape[0]
     off_diagonal = jnp.where(jnp.eye(size, dtype=bool), 0.0, jnp.abs(matrix))
@@ -401,17 +397,18 @@ def _factorise(matrix: Array) -> tuple[Array, Array]:
     bound = jnp.maximum(largest, jnp.max(off_diagonal) / size) + 1e-300  # β²
 
     def eliminate(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        matrix, pivots, lower = carry
+        table, pivots, lower = carry
+        matrix, right = table[:, :size], table[:, size:]
         column = jnp.where(jnp.arange(size) > k, matrix[:, k], 0.0)
         pivot = jnp.maximum(jnp.abs(matrix[k, k]), jnp.max(jnp.abs(column)) ** 2 / bound)
         pivot = jnp.maximum(pivot, 1e-14)
         factor = column / pivot
-        matrix = matrix - factor[:, None] * column[None, :]
-        return matrix, pivots.at[k].set(pivot), lower.at[:, k].set(factor)
+        table = table - factor[:, None] * jnp.concatenate([column, right[k]])
+        return table, pivots.at[k].set(pivot), lower.at[:, k].set(factor)
 
-    zeros = jnp.zeros_like(matrix)
-    _, pivots, lower = jax.lax.fori_loop(0, size, eliminate, (matrix, zeros[0], zeros))
-    return pivots, lower
+    zeros, table = jnp.zeros_like(matrix), jnp.concatenate([matrix, right], axis=1)
+    table, pivots, lower = jax.lax.fori_loop(0, size, eliminate, (table, zeros[0], zeros))
+    return pivots, lower, table[:, size:]
 
 
 def _solve_transposed(lower: Array, right: Array) -> Array:
