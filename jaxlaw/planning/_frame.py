@@ -14,6 +14,7 @@ import pandas as pd
 from jaxlaw._answer import Answer
 from jaxlaw._jit import in_float64
 from jaxlaw._quantities import (
+    RATIO,
     SHARE,
     Quantity,
     checked_number,
@@ -270,6 +271,7 @@ UNITS = {
         "tokens": "D U tokens scratch_D transferred interior_below corpus_tokens batch_tokens",
         "steps": "steps best_steps step decay_start decay_end", "batch": "best_batch",
         "lr": "best_lr",
+        RATIO: "tokens_per_parameter",
         SHARE: "r saved share change natural cap replay loss_potential decay overhead",
         TARGET: "loss domain_loss general_loss loss_alone loss_pt loss_cpt change_pt change_cpt "
         "limit gain_natural gain_observed objective weighted start rise critical_point regret",

@@ -33,7 +33,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import checked_number, written
+from jaxlaw._quantities import checked_number, grouped, written
 from jaxlaw.data import counted_flops
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law, PowerLawTerms
@@ -909,8 +909,8 @@ class Question:
             # The size at the same compute 6·N·D and the last ratio that was run.
             size = written(N * math.sqrt(ratio / edge), *units["N"])
             message = (
-                f"the best D/N, {ratio:.3g}, lies {side} all that were run ({low:.3g} to "
-                f"{high:.3g}): these runs only support a best N of at {word} {size}"
+                f"the best D/N, {grouped(ratio)}, lies {side} all that were run ({grouped(low)} to "
+                f"{grouped(high)}): these runs only support a best N of at {word} {size}"
             )
             notes.append(Note("optimum-at-tried", "warning", message))
         notes += epochs_notes(source, self.given.others[0], D, self.epochs)

@@ -18,7 +18,7 @@ from jaxlaw import laws
 from jaxlaw._answer import Answer, Tables
 from jaxlaw._arrays import as_array
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import Amount, checked_number, exponential
+from jaxlaw._quantities import Amount, checked_number, grouped
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Array
@@ -130,7 +130,7 @@ def _allocation(
     notes = [*notes, *missing_draws_notes(values["compute"], what)]
     notes += off_centre_notes(source, values[rises], rises)
     ratio = run["D"] * source.scale("D") / (run["N"] * source.scale("N"))
-    spent = f"{{N}} and {{D}}, {exponential(ratio)} tokens/parameter"
+    spent = f"{{N}} and {{D}}, {grouped(ratio)} tokens/parameter"
     spent += ", {r} of the corpus" * ("r" in values)
     to_loss = "loss" in more["facts"]["binding"].split()
     return plan_answer(
