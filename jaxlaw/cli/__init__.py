@@ -114,7 +114,12 @@ def main() -> None:
         print("jaxlaw: interrupted; work_dir keeps what is finished", file=sys.stderr)
         code = 130
     except (JaxlawError, cyclopts.CycloptsError) as error:
-        print(f"jaxlaw: {error}", file=sys.stderr)
+        text = re.sub(
+            r'Command "(.+?)" parameter (\S+) requires an argument', r"\1 needs \2", f"{error}"
+        )
+        print(f"jaxlaw: {text}", file=sys.stderr)
+        if example := _FUNCTIONS.get(" ".join(getattr(error, "command_chain", None) or ())):
+            print(f"Example: {_example(example)}", file=sys.stderr)
         of_data = isinstance(error, DataError | WorkError) and not isinstance(error, ColumnError)
         code = 1 if of_data else 2
     sys.exit(code if isinstance(code, int) else 0)
@@ -143,6 +148,14 @@ def _print_help(words: list[str]) -> None:
         kept = console.file.getvalue().encode()  # type: ignore[attr-defined]
         _cache.write(key, kept)
     print(kept.decode(), end="")
+
+
+def _example(path: str) -> str:
+    """The command line of a function's docstring."""
+    from jaxlaw.cli._command import example_of  # needs JAX, which its command has imported
+
+    module, _, function = path.partition(":")
+    return example_of(getattr(import_module(module), function))
 
 
 def make_app() -> Any:

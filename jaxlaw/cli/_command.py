@@ -282,6 +282,11 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
         return text.split(",")  # files, and folders of them
     if name == "plans":
         return [*map(_values.saved, text.split(","))]
+    if name == "fit" and not _values.is_saved(text):
+        raise UsageError(
+            f"fit: {text} is no saved result (.json): first fit a law to the runs, jaxlaw fit "
+            f"chinchilla {text} --out fit.json"
+        )
     if name in _SAVED and _values.is_saved(text):
         if name == "fit" and "," in text:  # of a plan that balances several
             return [_values.saved(file) for file in text.split(",")]
@@ -352,10 +357,14 @@ def _about(function: Callable[..., Any]) -> str:
     _, _, rest = text.partition("\n\n")
     lead = re.split(r"(?m)^(?:Args|Returns|Raises|Example|Attributes|Shell):\n", rest)[0]
     lead = re.sub(r"(?<=\S)\n(?=\w)", " ", lead)  # a paragraph is a line
-    parts = [_plain(lead.strip())]
-    if shell := re.search(r"Shell:\n((?:    .*\n?)+)", text):
-        parts.append(" ".join(["Example:", *(s.strip(" \\") for s in shell[1].splitlines())]))
-    return "\n\n".join(filter(None, parts))
+    example = example_of(function)
+    return "\n\n".join(filter(None, [_plain(lead.strip()), example and f"Example: {example}"]))
+
+
+def example_of(function: Callable[..., Any]) -> str:
+    """The command line of a docstring's section ``Shell``; empty without one."""
+    shell = re.search(r"Shell:\n((?:    .*\n?)+)", inspect.getdoc(function) or "")
+    return " ".join(line.strip(" \\") for line in shell[1].splitlines()) if shell else ""
 
 
 def _plain(text: str) -> str:

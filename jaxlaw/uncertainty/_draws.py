@@ -30,6 +30,7 @@ from jaxlaw.uncertainty._intervals import COLUMNS, LEVEL, Interval, interval_of
 #: Of the covariance of a fit: the ends of a 95% interval have an error of 0.13 of its standard
 #: deviation, and a plan that is searched draw by draw takes half a minute at 1,000.
 N_DRAWS = 400
+_STEP = 1e-3  # of a normal draw, at which the law's tangent is taken
 
 
 class DrawnParameters:
@@ -116,8 +117,12 @@ class DrawnParameters:
         scaled = [value * fit.units[name] for name, value in values.items()]
         arrays = np.broadcast_arrays(*scaled)
         flat = {name: array.ravel() for name, array in zip(values, arrays, strict=True)}
-        predicted = predict_each(fit.law, self.params, flat)
+        predicted = self._predicted(flat)
         return predicted.reshape(len(predicted), *arrays[0].shape)
+
+    def _predicted(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        """(R, m) of flat inputs in the law's own units."""
+        return predict_each(self.fit.law, self.params, inputs)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -252,6 +257,29 @@ class Draws(DrawnParameters, Result):
             note for note in notes if note.inherited or (by_rows and note.code == DEPENDENT_ROWS)
         )
 
+    def _predicted(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        """As of others; of normal draws the law's tangent, by the delta method.
+
+        Where parameters are known in their sum alone, normal draws of them bend the law: of nine
+        runs that were fitted to 0.1%, the interval of a prediction among them reached from 0 to 9%
+        above it. So draws are taken a small step from the fit, and the change of the prediction is
+        scaled up.
+        """
+        if self.kind != "normal":
+            return super()._predicted(inputs)
+        law, own = self.law, self.fit.numbers()
+        centre = {name: np.array([value]) for name, value in own.items()}
+        near = {
+            name: own[name] * (draws / own[name]) ** _STEP
+            if law.parameter(name).scale == "log" and own[name] > 0
+            else own[name] + _STEP * (draws - own[name])
+            for name, draws in self.params.items()
+        }
+        at, moved = (predict_each(law, params, inputs) for params in (centre, near))
+        with np.errstate(all="ignore"):
+            ratio = np.where(at > 0, moved / at, 1.0)
+            return np.where(at > 0, at * ratio ** (1 / _STEP), at + (moved - at) / _STEP)
+
     def without(self) -> Draws:
         """The fit alone, without draws."""
         return dataclasses.replace(self, params={})
@@ -322,7 +350,11 @@ def _draws_of(given: Any) -> Draws:
     except (TypeError, ValueError):
         raise UsageError(
             "give a Fit, (law, params), a bootstrap, a covariance or a forecast, not "
-            f"{type(given).__name__}"
+            + (
+                f"'{given}': jl.load reads a saved one"
+                if isinstance(given, str)
+                else type(given).__name__
+            )
         ) from None
     law = laws.get(law)
     if not isinstance(params, Mapping):
