@@ -163,7 +163,7 @@ class Result:
     def readable(self, table: pd.DataFrame, *, beside: bool = False) -> pd.DataFrame:
         """A table as people read it: units in the heads, intervals in one column each.
 
-        With ``beside`` an interval stands in the cell of its number.
+        With ``beside`` an interval stands in the cell of its number, and no unit in a head.
         """
         table, columns = _flat(table), {}
         for name in table:
@@ -172,17 +172,17 @@ class Result:
                 continue
             unit = self.unit_of(str(name)) or ("", 1.0)
             noun = "" if unit[0] in ("", SHARE, RATIO) else f" ({unit[0]})"
-            columns[f"{name}{noun}"] = cells = [_cell(value, *unit) for value in table[name]]
+            cells, between = [_cell(value, *unit) for value in table[name]], []
             if {f"{name}_low", f"{name}_high"} <= {*table}:
                 limits = zip(table[f"{name}_low"], table[f"{name}_high"], strict=True)
                 between = [written_range(low, high, *unit) for low, high in limits]
-                if beside:
-                    head = f"{name}{noun.removesuffix(')')}, {self._level})"
-                    pairs = zip(cells, between, strict=True)
-                    del columns[f"{name}{noun}"]
-                    columns[head] = [f"{cell} ({ends})" for cell, ends in pairs]
-                else:
-                    columns[f"{self._level} of {name}"] = between
+            if beside and between:
+                pairs = zip(cells, between, strict=True)
+                columns[f"{name} ({self._level})"] = [f"{cell} ({ends})" for cell, ends in pairs]
+                continue
+            columns[name if beside else f"{name}{noun}"] = cells
+            if between:
+                columns[f"{self._level} of {name}"] = between
         return pd.DataFrame(columns, index=table.index)
 
     def _all_shown(self) -> list[pd.DataFrame]:

@@ -23,6 +23,7 @@ from jaxlaw._quantities import (
     written,
 )
 from jaxlaw._result import TARGET
+from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
 from jaxlaw.notes import (
@@ -200,13 +201,14 @@ def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> l
         values: (1 + R,) loss, or compute that a loss takes, by the fit and by its draws.
         what: which of the two it is.
     """
-    above = np.nanmean(values[1:] > values[0]) if len(values) > 1 else 0.0
+    rounding = SAME * np.abs(values[:1])  # of what is the same in all draws
+    above = np.nanmean(values[1:] > values[:1] + rounding) if len(values) > 1 else 0.0
     if source.kind != "normal" or above <= MOST_ABOVE:
         return []
     message = (
         f"{above:.0%} of the draws have a higher {what} than the fit: the parameters are poorly "
         f"determined, and normal draws of them distort the law; the interval of the {what} (and a "
-        "regret) is too high. Plan with jl.covariance(fit, runs) instead"
+        "regret) is too high. Plan with jl.covariance(fit, runs) or a bootstrap instead"
     )
     return [Note("draws-disagree", "warning", message)]
 
@@ -337,6 +339,10 @@ def plan_answer(
         )
         for name, column in columns.items()
     }  # fmt: skip
+    of_loss = (*source.fit.target_unit.split(), "FLOPs")
+    for name, column in found.items():
+        if quantities[name].unit in of_loss and all(n.code != "draws-disagree" for n in notes):
+            notes = (*notes, *off_centre_notes(source, column, name.replace("_", " ")))
     names = {str(column) for table in tables.values() for column in table}
     known = inputs_as_numbers(source, at)
     labels = {x.name: str(at[x.name]) for x in source.law.inputs if x.levels and x.name in at}

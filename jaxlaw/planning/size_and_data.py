@@ -31,7 +31,6 @@ from jaxlaw.planning._frame import (
     inputs_as_numbers,
     law_inputs,
     missing_draws_notes,
-    off_centre_notes,
     over_rows,
     plan_answer,
     require_inputs,
@@ -111,6 +110,15 @@ def _best_runs(question: Question, budgets: np.ndarray) -> tuple[Point, dict[str
         )
     best = question.best(budgets)
     values = question.values(best)
+    source = question.reference
+    if source.kind == "normal" and "loss" in values:
+        # At an optimum the loss moves with the parameters alone, to first order: so it has the
+        # interval of a prediction there. Losses at the optima of normal draws come out too high.
+        law, unit = source.law, {spec.name: spec.unit for spec in source.law.inputs}
+        own = {n: best.raw[n][0] / unit[n] for n in question.order} | given.others[0]
+        flat = {name: np.broadcast_to(own[name], budgets.shape) for name in law.input_names}
+        none = np.isnan(values["loss"][1:])
+        values["loss"][1:] = np.where(none, np.nan, source.predicted(flat))
     if np.isnan(values["N"][0]).all():
         none = best.ended[0].any() or question.has_closed_form
         raise DataError(question.without_end() if none else question.not_allowed())
@@ -126,9 +134,7 @@ def _allocation(
     if "r" in held and "r" not in values:
         values["r"], given = np.array([held["r"]]), [*given, "r"]
     run = held | {name: float(values[name][0]) for name in ("N", "D", "r") if name in values}
-    rises = "loss" if np.ptp(values["loss"]) else "compute"  # the other one is given
     notes = [*notes, *missing_draws_notes(values["compute"], what)]
-    notes += off_centre_notes(source, values[rises], rises)
     ratio = run["D"] * source.scale("D") / (run["N"] * source.scale("N"))
     spent = f"{{N}} and {{D}}, {grouped(ratio)} tokens/parameter"
     spent += ", {r} of the corpus" * ("r" in values)
@@ -162,6 +168,10 @@ def _valley(question: Question, values: Mapping[str, np.ndarray], level: float) 
     others = given.others[0] | ({"r": float(values["r"][0])} if "r" in values else {})
     losses = losses_at(source, log_N[None], log_D[None], others)
     valley = {"N": np.exp(log_N) / source.scale("N"), "D": np.exp(log_D) / source.scale("D")}
+    if source.kind == "normal":
+        own = {name: column * source.units[name] for name, column in valley.items()} | others
+        flat = {name: np.broadcast_to(x, log_N.shape) for name, x in own.items()}
+        losses = np.concatenate([losses[:1], source.predicted(flat)])
     valley["loss"] = losses
     return {"valley": table_of(valley, level, source.degrees)}
 
@@ -303,7 +313,6 @@ def frontier(
         *source_notes(source, **{**(at or {}), "N": values["N"][0], "D": values["D"][0]}),
         *epochs_notes(source, question.given.others[0], values["D"][0], question.epochs),
         *missing_draws_notes(values["N"].min(axis=1), "optimum at some budget"),
-        *off_centre_notes(source, values["loss"][:, largest]),
     ]  # fmt: skip
     return plan_answer(
         "frontier", over_rows(table, "{compute}: {N} and {D}, loss {loss}", source), source,

@@ -117,10 +117,10 @@ class DrawnParameters:
         scaled = [value * fit.units[name] for name, value in values.items()]
         arrays = np.broadcast_arrays(*scaled)
         flat = {name: array.ravel() for name, array in zip(values, arrays, strict=True)}
-        predicted = self._predicted(flat)
+        predicted = self.predicted(flat)
         return predicted.reshape(len(predicted), *arrays[0].shape)
 
-    def _predicted(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    def predicted(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """(R, m) of flat inputs in the law's own units."""
         return predict_each(self.fit.law, self.params, inputs)
 
@@ -257,7 +257,7 @@ class Draws(DrawnParameters, Result):
             note for note in notes if note.inherited or (by_rows and note.code == DEPENDENT_ROWS)
         )
 
-    def _predicted(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    def predicted(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """As of others; of normal draws the law's tangent, by the delta method.
 
         Where parameters are known in their sum alone, normal draws of them bend the law: of nine
@@ -266,7 +266,7 @@ class Draws(DrawnParameters, Result):
         scaled up.
         """
         if self.kind != "normal":
-            return super()._predicted(inputs)
+            return super().predicted(inputs)
         law, own = self.law, self.fit.numbers()
         centre = {name: np.array([value]) for name, value in own.items()}
         near = {
