@@ -114,12 +114,10 @@ def main() -> None:
         print("jaxlaw: interrupted; work_dir keeps what is finished", file=sys.stderr)
         code = 130
     except (JaxlawError, cyclopts.CycloptsError) as error:
-        text = re.sub(
-            r'Command "(.+?)" parameter (\S+) requires an argument', r"\1 needs \2", f"{error}"
-        )
-        print(f"jaxlaw: {text}", file=sys.stderr)
-        if example := _FUNCTIONS.get(" ".join(getattr(error, "command_chain", None) or ())):
-            print(f"Example: {_example(example)}", file=sys.stderr)
+        needs = r'Command "(.+?)" parameter (\S+) requires an argument'
+        path = _FUNCTIONS.get(" ".join(getattr(error, "command_chain", None) or ()))
+        example = f" Example: {_example(path)}" if path else ""
+        print(f"jaxlaw: {re.sub(needs, r'\1 needs \2', str(error))}{example}", file=sys.stderr)
         of_data = isinstance(error, DataError | WorkError) and not isinstance(error, ColumnError)
         code = 1 if of_data else 2
     sys.exit(code if isinstance(code, int) else 0)

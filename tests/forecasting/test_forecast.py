@@ -210,7 +210,7 @@ def test_scores_by_hand(made_forecast):
     assert found.frame["row"].tolist() == [0, 1] and found.frame["inside"].tolist() == [True, False]
     np.testing.assert_allclose(found.frame["error"], table["estimate"] / losses[:2] - 1)
     assert found.calibration.set_index("level")["inside"][0.5] == 0.5
-    assert found.headline.startswith("the 90% intervals hold 1 of 2 later runs at 1 forecast")
+    assert found.headline.startswith("90% intervals covered 1 of 2 later runs at 1 forecast")
     billions = made.assign(N=made["N"] / 1e9)
     again = score([made_forecast, made_forecast], billions, units={"N": 1e9})
     pd.testing.assert_frame_equal(again.frame, found.frame, check_exact=False)
