@@ -116,8 +116,8 @@ def main() -> None:
     except (JaxlawError, cyclopts.CycloptsError) as error:
         needs = r'Command "(.+?)" parameter (\S+) requires an argument'
         path = _FUNCTIONS.get(" ".join(getattr(error, "command_chain", None) or ()))
-        example = f" Example: {_example(path)}" if path else ""
-        print(f"jaxlaw: {re.sub(needs, r'\1 needs \2', str(error))}{example}", file=sys.stderr)
+        text = re.sub(needs, r"\1 needs \2", f"jaxlaw: {error}")
+        print(f"{text} Example: {_example(path)}" if path else text, file=sys.stderr)
         of_data = isinstance(error, DataError | WorkError) and not isinstance(error, ColumnError)
         code = 1 if of_data else 2
     sys.exit(code if isinstance(code, int) else 0)

@@ -340,9 +340,13 @@ def plan_answer(
         for name, column in columns.items()
     }  # fmt: skip
     of_loss = (*source.fit.target_unit.split(), "FLOPs")
-    for name, column in found.items():
-        if quantities[name].unit in of_loss and all(n.code != "draws-disagree" for n in notes):
-            notes = (*notes, *off_centre_notes(source, column, name.replace("_", " ")))
+    off_centre = [
+        note
+        for name, column in found.items()
+        if quantities[name].unit in of_loss
+        for note in off_centre_notes(source, column, name.replace("_", " "))
+    ]
+    notes = (*notes, *off_centre[:1])
     names = {str(column) for table in tables.values() for column in table}
     known = inputs_as_numbers(source, at)
     labels = {x.name: str(at[x.name]) for x in source.law.inputs if x.levels and x.name in at}
