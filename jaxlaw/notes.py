@@ -10,8 +10,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from jaxlaw._quantities import grouped
-
 P = ParamSpec("P")
 T = TypeVar("T", bound=Any)
 
@@ -121,7 +119,7 @@ def _short(value: float) -> str:
 
 def largest_run_step(tokens_per_parameter: float) -> str:
     """What to do about a forecast far beyond its runs: in trials nothing narrowed it more."""
-    ratio = grouped(tokens_per_parameter)
+    ratio = f"{float(f'{tokens_per_parameter:.3g}'):,g}"
     return (
         f"the most informative next run is the largest you can afford, at {ratio} tokens/parameter"
     )

@@ -416,10 +416,16 @@ def loss_at(law: Law, params: Any, log_N: Any, log_D: Any, others: Any) -> Any:
 
 
 def losses_at(source: Draws, log_N: Any, log_D: Any, others: Mapping[str, float]) -> np.ndarray:
-    """Losses (draws, …) of runs, whose (draws, …) logarithms of raw counts may be shared."""
+    """Losses (draws, …) of runs, whose (draws, …) logarithms of raw counts may be shared.
+
+    Of shared runs, (1, K), normal draws have the losses that they predict (:class:`Draws`).
+    """
     unit = _units(source.law)
-    at = {"N": np.exp(log_N) / unit["N"], "D": np.exp(log_D) / unit["D"]}
-    return losses_of(source, **at, **others)
+    at = {"N": np.exp(log_N) / unit["N"], "D": np.exp(log_D) / unit["D"], **others}
+    if source.kind != "normal" or len(at["N"]) > 1:
+        return losses_of(source, **at)
+    flat = {name: np.broadcast_to(x, at["N"].shape)[0] for name, x in at.items()}
+    return np.concatenate([losses_of(source.without(), **at), source.predicted(flat)])
 
 
 def _units(law: Law) -> dict[str, float]:

@@ -114,11 +114,10 @@ def _best_runs(question: Question, budgets: np.ndarray) -> tuple[Point, dict[str
     if source.kind == "normal" and "loss" in values:
         # At an optimum the loss moves with the parameters alone, to first order: so it has the
         # interval of a prediction there. Losses at the optima of normal draws come out too high.
-        law, unit = source.law, {spec.name: spec.unit for spec in source.law.inputs}
-        own = {n: best.raw[n][0] / unit[n] for n in question.order} | given.others[0]
-        flat = {name: np.broadcast_to(own[name], budgets.shape) for name in law.input_names}
-        none = np.isnan(values["loss"][1:])
-        values["loss"][1:] = np.where(none, np.nan, source.predicted(flat))
+        run = {name: x[:1] for name, x in best.raw.items()}
+        others = given.others[0] | {name: x for name, x in run.items() if name == "r"}
+        losses = losses_at(source, np.log(run["N"]), np.log(run["D"]), others)
+        values["loss"] = np.where(np.isnan(values["loss"]), np.nan, losses)
     if np.isnan(values["N"][0]).all():
         none = best.ended[0].any() or question.has_closed_form
         raise DataError(question.without_end() if none else question.not_allowed())
@@ -168,10 +167,6 @@ def _valley(question: Question, values: Mapping[str, np.ndarray], level: float) 
     others = given.others[0] | ({"r": float(values["r"][0])} if "r" in values else {})
     losses = losses_at(source, log_N[None], log_D[None], others)
     valley = {"N": np.exp(log_N) / source.scale("N"), "D": np.exp(log_D) / source.scale("D")}
-    if source.kind == "normal":
-        own = {name: column * source.units[name] for name, column in valley.items()} | others
-        flat = {name: np.broadcast_to(x, log_N.shape) for name, x in own.items()}
-        losses = np.concatenate([losses[:1], source.predicted(flat)])
     valley["loss"] = losses
     return {"valley": table_of(valley, level, source.degrees)}
 
