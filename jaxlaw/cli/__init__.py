@@ -148,14 +148,6 @@ def _print_help(words: list[str]) -> None:
     print(kept.decode(), end="")
 
 
-def _example(path: str) -> str:
-    """The command line of a function's docstring."""
-    from jaxlaw.cli._command import example_of  # needs JAX, which its command has imported
-
-    module, _, function = path.partition(":")
-    return example_of(getattr(import_module(module), function))
-
-
 def make_app() -> Any:
     """The app: a command's function is imported when it is used, and for its own help."""
     from cyclopts import App, Group  # an extra
@@ -191,12 +183,24 @@ def __getattr__(name: str) -> Any:
 
 
 def _summary(path: str) -> str:
-    """The first line of a function's docstring, from its source: to import it would import JAX."""
+    """The first line of a function's docstring."""
+    first = _docstring(path).partition("\n")[0]
+    return re.sub(r":\w+:`([^`]*)`|[`*]", r"\1", first).strip(' ."')
+
+
+def _example(path: str) -> str:
+    """The command line of a function's docstring."""
+    _, _, lines = _docstring(path).partition("Shell:\n")
+    return " ".join(line.strip(" \\") for line in lines.strip().splitlines())
+
+
+def _docstring(path: str) -> str:
+    """A function's docstring, from its source: to import it would import JAX."""
     module, _, name = path.partition(":")
     while find_spec(module).submodule_search_locations and name in listed(  # type: ignore[union-attr]
         import_module(module).__name__
     ):
         module, name = listed(module)[name]
     source = Path(find_spec(module).origin).read_text("utf-8")  # type: ignore[union-attr, arg-type]
-    found = re.search(rf'^def {name}\b.*?"""(.*?)$', source, re.M | re.S)
-    return re.sub(r":\w+:`([^`]*)`|[`*]", r"\1", found[1]).strip(' ."') if found else ""
+    found = re.search(rf'^def {name}\b.*?"""(.*?)"""', source, re.M | re.S)
+    return found[1] if found else ""

@@ -357,14 +357,10 @@ def _about(function: Callable[..., Any]) -> str:
     _, _, rest = text.partition("\n\n")
     lead = re.split(r"(?m)^(?:Args|Returns|Raises|Example|Attributes|Shell):\n", rest)[0]
     lead = re.sub(r"(?<=\S)\n(?=\w)", " ", lead)  # a paragraph is a line
-    example = example_of(function)
-    return "\n\n".join(filter(None, [_plain(lead.strip()), example and f"Example: {example}"]))
-
-
-def example_of(function: Callable[..., Any]) -> str:
-    """The command line of a docstring's section ``Shell``; empty without one."""
-    shell = re.search(r"Shell:\n((?:    .*\n?)+)", inspect.getdoc(function) or "")
-    return " ".join(line.strip(" \\") for line in shell[1].splitlines()) if shell else ""
+    parts = [_plain(lead.strip())]
+    if shell := re.search(r"Shell:\n((?:    .*\n?)+)", text):
+        parts.append(" ".join(["Example:", *(s.strip(" \\") for s in shell[1].splitlines())]))
+    return "\n\n".join(filter(None, parts))
 
 
 def _plain(text: str) -> str:
