@@ -44,8 +44,11 @@ Tables = dict[str, pd.DataFrame]
 PICTURES: dict[str, Callable[..., Any]] = {}
 #: Modules whose import fills :data:`PICTURES`: all need matplotlib.
 _DRAWN_BY = ("planning.plots", "papers.plots", "plots._fits", "plots._intervals")  # fmt: skip
+_SAID = ("forecast", "outside")  # facts that the headline and the notes have
 _BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
 _ROWS = 24  # of a table in a text
+#: Kind whose table has a row a budget → rows that a summary shows of it, unless it is verbose.
+_BRIEF = {"frontier": 6}
 
 
 def picture(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -205,13 +208,27 @@ class Answer(Result):
         facts = [
             f"{name:<12} {value}"
             for name, value in self.facts.items()
-            if isinstance(value, str | int | float) and name != "forecast"
+            if isinstance(value, str | int | float) and name not in _SAID
         ]
         flat = [
             f"{name} {between} lies within a run's noise of the lowest loss"
             for name, between in self._flat_ranges().items()
         ]
         lines = [*self.number_lines(), *facts, *flat]
+        if brief := _BRIEF.get(self.kind):
+            # Rows from the first to the last, and of the columns those that fit side by side.
+            table = next(iter(self.tables.values()))
+            kept = np.unique(np.linspace(0, len(table) - 1, brief).round().astype(int))
+            lines += table_lines(self.readable(table.iloc[kept], beside=True))[: len(kept) + 1]
+            return [*lines, f"({len(kept)} of {len(table)} rows; all columns: --verbose or .table)"]
+        return lines + self._whole_tables()
+
+    def details(self) -> list[str]:
+        """The tables that the summary else has in brief."""
+        return self._whole_tables() if self.kind in _BRIEF else []
+
+    def _whole_tables(self) -> list[str]:
+        lines: list[str] = []
         for table in self.tables.values():
             every = max(1, -(-len(table) // _ROWS))
             lines += table_lines(self.readable(table.iloc[::every]))

@@ -26,6 +26,7 @@ UNIT_NAMES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 #: Units of numbers that are large, which are written in thousands, millions, billions, trillions.
 COUNTED = ("parameters", "tokens", "FLOPs")
 SHARE = "share"  # of 1, as a unit: written in percent
+RATIO = "ratio"  # of two counts, as a unit: written without one
 
 HUGE = 1e100  # beyond it products of two overflow
 
@@ -167,7 +168,7 @@ def written(value: float, unit: str = "", worth: float = 1.0) -> str:
         ('391 B parameters', '2.327 nats', '89.3%')
     """
     number = number_of(value, unit, worth)
-    return number if unit in ("", SHARE) or math.isnan(value) else f"{number} {unit}"
+    return number if unit in ("", SHARE, RATIO) or math.isnan(value) else f"{number} {unit}"
 
 
 def number_of(value: float, unit: str = "", worth: float = 1.0) -> str:
@@ -181,7 +182,7 @@ def number_of(value: float, unit: str = "", worth: float = 1.0) -> str:
     if unit == SHARE:
         percent = 100 * value * worth
         return f"{exponential(percent if abs(percent) > 1e-9 else 0)}%"  # 2e-14 is rounding
-    return exponential(value, 4)
+    return grouped(value) if unit == RATIO else exponential(value, 4)
 
 
 def written_range(low: float, high: float, unit: str = "", worth: float = 1.0) -> str:
@@ -233,8 +234,13 @@ class Quantity:
 
 def times(factor: float) -> str:
     """A factor in words, to two digits: ``3,000 ×``."""
-    rounded = float(f"{factor:.2g}")
-    return f"{rounded:,.0f} ×" if 10 <= rounded < 1e6 else f"{exponential(rounded)} ×"
+    return f"{grouped(factor, 2)} ×"
+
+
+def grouped(value: float, digits: int = 3) -> str:
+    """A plain number such as a ratio to so many digits, thousands with a comma: ``1,110``."""
+    rounded = float(f"{value:.{digits}g}")
+    return f"{rounded:,.0f}" if 10 ** (digits - 1) <= rounded < 1e6 else exponential(rounded)
 
 
 def with_unit(name: str, value: float, unit: float, noun: str) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import _json as records, _typed
-from jaxlaw._quantities import COUNTED, SHARE, Quantity, number_of, written_range
+from jaxlaw._quantities import COUNTED, RATIO, SHARE, Quantity, number_of, written_range
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note, in_brief, remedy_of
 
@@ -165,19 +165,28 @@ class Result:
             lines.append(f"{name:<{wide}} {one.number:<{most}}{between}".rstrip())
         return lines
 
-    def readable(self, table: pd.DataFrame) -> pd.DataFrame:
-        """A table as people read it: units in the heads, intervals in one column each."""
+    def readable(self, table: pd.DataFrame, *, beside: bool = False) -> pd.DataFrame:
+        """A table as people read it: units in the heads, intervals in one column each.
+
+        With ``beside`` an interval stands in the cell of its number, and no unit in a head.
+        """
         table, columns = _flat(table), {}
         for name in table:
             base, _, side = str(name).rpartition("_")
             if side in ("low", "high") and {base, f"{base}_low", f"{base}_high"} <= {*table}:
                 continue
             unit = self.unit_of(str(name)) or ("", 1.0)
-            noun = "" if unit[0] in ("", SHARE) else f" ({unit[0]})"
-            columns[f"{name}{noun}"] = [_cell(value, *unit) for value in table[name]]
+            noun = "" if unit[0] in ("", SHARE, RATIO) else f" ({unit[0]})"
+            cells, between = [_cell(value, *unit) for value in table[name]], []
             if {f"{name}_low", f"{name}_high"} <= {*table}:
                 limits = zip(table[f"{name}_low"], table[f"{name}_high"], strict=True)
                 between = [written_range(low, high, *unit) for low, high in limits]
+            if beside and between:
+                pairs = zip(cells, between, strict=True)
+                columns[f"{name} ({self._level})"] = [f"{cell} ({ends})" for cell, ends in pairs]
+                continue
+            columns[name if beside else f"{name}{noun}"] = cells
+            if between:
                 columns[f"{self._level} of {name}"] = between
         return pd.DataFrame(columns, index=table.index)
 

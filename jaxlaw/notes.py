@@ -33,7 +33,7 @@ _OF_INTERVALS = ("dropped-invalid", "loose", DEPENDENT_ROWS)
 #: Code of a note that says no remedy in its message → what to do about it, in Python's words.
 REMEDIES = {
     LOOSE_FIT: "plan with a forecast instead of the fit",
-    "optimum-at-limit": "widen the limits if you can",
+    "optimum-at-limit": "widen the limits and plan again",
     "poor-fit": "compare other laws on these runs (jl.cross_validate, jaxlaw study)",
     "no-floor": "compare it with the law that has an irreducible loss (jaxlaw study)",
     "at-bound": "widen the range (bounds, --bounds), or set the value (fixed, --fixed)",
@@ -117,7 +117,7 @@ def _short(value: float) -> str:
 
 def largest_run_step(tokens_per_parameter: float) -> str:
     """What to do about a forecast far beyond its runs: in trials nothing narrowed it more."""
-    ratio = _short(tokens_per_parameter)
+    ratio = f"{float(f'{tokens_per_parameter:.3g}'):,g}"
     return (
         f"the most informative next run is the largest you can afford, at {ratio} tokens/parameter"
     )

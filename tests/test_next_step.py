@@ -8,7 +8,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import planning
 from jaxlaw.cli._show import _in_shell
-from jaxlaw.notes import REMEDIES, Note, largest_run_step, remedy_of
+from jaxlaw.notes import LOOSE_FIT, REMEDIES, Note, beyond_step, largest_run_step, remedy_of
 from tests.fixtures.command_files import a_forecast
 from tests.fixtures.drawn_laws import DOMAIN, TRUTHS, drawn
 
@@ -96,13 +96,21 @@ def test_the_shell_says_it_as_a_command(step, said):
     assert _in_shell(step, {"runs": "runs.csv"}) == said
 
 
+def test_a_loose_fit_is_followed_by_the_same_plan_of_a_forecast(monkeypatch):
+    plan = ["plan", "allocation", "fit.json", "--compute", "1e21"]
+    monkeypatch.setattr("sys.argv", ["jaxlaw", *plan, "--out", "plan.json"])
+    step = beyond_step({"N": 1e9, "D": 2e10}, REMEDIES[LOOSE_FIT])
+    line = _in_shell(step, {"runs": "runs.csv", "fit": "fit.json"})
+    assert " --out forecast.json && jaxlaw plan allocation forecast.json --compute 1e21  #" in line
+
+
 def test_a_limit_that_holds_an_optimum_back_is_to_be_widened():
     plan = planning.allocation(known(), 1e21, limits={"N": (None, 1e9)})
-    assert plan.next_step == "widen the limits if you can"
+    assert plan.next_step == "widen the limits and plan again"
     best = planning.minimise(
         known(), over={"N": (1e8, 1e9), "D": None}, subject_to=[planning.Budget(1e21)]
     )
-    assert best.next_step == "widen the limits if you can"
+    assert best.next_step == "widen the limits and plan again"
 
 
 def test_a_forecast_far_from_its_runs_asks_for_the_largest_run():

@@ -66,4 +66,4 @@ def test_loss_curves_say_how_many_points_there_are(shown):
 
 def test_a_plan_shows_its_summary(shown):
     assert repr(shown["plan"]) == shown["plan"].summary()
-    assert "parameters (90%: " in repr(shown["plan"]) and "one row of" in repr(shown["plans"])
+    assert "parameters (90%: " in repr(shown["plan"]) and "(6 of " in repr(shown["plans"])

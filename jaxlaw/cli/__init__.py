@@ -123,7 +123,10 @@ def main() -> None:
         print(f"jaxlaw: unexpected {extra}: quote file names that have spaces", file=sys.stderr)
         code = 2
     except (JaxlawError, cyclopts.CycloptsError, OSError) as error:
-        print(f"jaxlaw: {error}", file=sys.stderr)
+        needs = r'Command "(.+?)" parameter (\S+) requires an argument'
+        path = _FUNCTIONS.get(" ".join(getattr(error, "command_chain", None) or ()))
+        text = re.sub(needs, r"\1 needs \2", f"jaxlaw: {error}")
+        print(f"{text} Example: {_example(path)}" if path else text, file=sys.stderr)
         of_data = isinstance(error, DataError | WorkError) and not isinstance(error, ColumnError)
         code = 1 if of_data else 2
     sys.exit(code if isinstance(code, int) else 0)
@@ -191,12 +194,24 @@ def __getattr__(name: str) -> Any:
 
 
 def _summary(path: str) -> str:
-    """The first line of a function's docstring, from its source: to import it would import JAX."""
+    """The first line of a function's docstring."""
+    first = _docstring(path).partition("\n")[0]
+    return re.sub(r":\w+:`([^`]*)`|[`*]", r"\1", first).strip(' ."')
+
+
+def _example(path: str) -> str:
+    """The command line of a function's docstring."""
+    _, _, lines = _docstring(path).partition("Shell:\n")
+    return " ".join(line.strip(" \\") for line in lines.strip().splitlines())
+
+
+def _docstring(path: str) -> str:
+    """A function's docstring, from its source: to import it would import JAX."""
     module, _, name = path.partition(":")
     while find_spec(module).submodule_search_locations and name in listed(  # type: ignore[union-attr]
         import_module(module).__name__
     ):
         module, name = listed(module)[name]
     source = Path(find_spec(module).origin).read_text("utf-8")  # type: ignore[union-attr, arg-type]
-    found = re.search(rf'^def {name}\b.*?"""(.*?)$', source, re.M | re.S)
-    return re.sub(r":\w+:`([^`]*)`|[`*]", r"\1", found[1]).strip(' ."') if found else ""
+    found = re.search(rf'^def {name}\b.*?"""(.*?)"""', source, re.M | re.S)
+    return found[1] if found else ""

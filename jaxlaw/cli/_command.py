@@ -282,6 +282,11 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
         return text.split(",")  # files, and folders of them
     if name == "plans":
         return [*map(_values.saved, text.split(","))]
+    if name == "fit" and not _values.is_saved(text):
+        raise UsageError(
+            f"fit: {text} is no saved result (.json): first fit a law to the runs, jaxlaw fit "
+            f"chinchilla {text} --out fit.json"
+        )
     if name in _SAVED and _values.is_saved(text):
         if name == "fit" and "," in text:  # of a plan that balances several
             return [_values.saved(file) for file in text.split(",")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ import pandas as pd
 
 import jaxlaw as jl
 from jaxlaw import plots
-from jaxlaw._answer import Answer
+from jaxlaw._answer import PICTURES, Answer
 from jaxlaw._json import write_atomic
 from jaxlaw._law_families import FAMILIES
 from jaxlaw._quantities import exponential
@@ -219,6 +220,7 @@ def plot(
     Shell:
         jaxlaw plot fit.json runs.csv --out fit.png
     """
+    said = {}
     try:
         drawn_by = plots.__all__
         options = {**(options or {}), **({"at": at} if at else {})}
@@ -231,13 +233,21 @@ def plot(
             name = "loss_over_input" if fitted else result.picture
             if isinstance(result, jl.Forecast):
                 runs, options = None, {"later": runs, **options}
-            elif name == "trade_off":
-                name, runs, options = "", None, {"runs": runs, **options}
-            elif not fitted:
-                raise UsageError(
-                    f"the picture of this {result.kind_name} has no runs: leave out {runs.source}, "
-                    "or draw the fit: jaxlaw plot fit.json runs.csv --kind isoloss",
-                )
+            elif not fitted:  # its own picture, whether it shows runs or not
+                draw = PICTURES.get(name and result.kind_name)
+                if draw and "runs" in inspect.signature(draw).parameters:
+                    options = {"runs": runs, **options}
+                else:
+                    said["runs"] = (
+                        "not drawn, this picture has none: jaxlaw plot fit.json "
+                        f"{runs.source} --kind isoloss"
+                    )
+                runs, name = None, ""
+        elif isinstance(result, str) and not name:
+            raise UsageError(
+                f"plot draws a saved result: first fit a law to the runs, jaxlaw fit chinchilla "
+                f"{result} --out fit.json, or draw them alone by --kind isoflops"
+            )
         if name and name not in drawn_by:
             raise UsageError(f"there is no picture '{kind}'.{nearest(name, drawn_by)}")
         given = [result] if runs is None else [result, runs]
@@ -248,7 +258,7 @@ def plot(
         raise UsageError(f"plot {kind or ''}: {error}") from None
     out = out or Path("plot.png")
     write_atomic(out, lambda path: axes.figure.savefig(path, dpi=150, bbox_inches="tight"))
-    return Answer(kind="picture", facts={"picture": str(out)})
+    return Answer(kind="picture", facts={"picture": str(out), **said})
 
 
 def report(

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,7 @@ from jaxlaw._progress import PATIENCE, Display
 from jaxlaw.cli._values import saved
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import run_file
-from jaxlaw.notes import COLUMNS_TAKEN
+from jaxlaw.notes import COLUMNS_TAKEN, LOOSE_FIT, REMEDIES
 
 PICTURES = (".png", ".pdf", ".svg")
 _WRITTEN = (".json", ".csv", *PICTURES, ".html", "")
@@ -95,7 +96,7 @@ def _in_shell(step: str, given: Mapping[str, Any]) -> str:
     call = re.match(r"jl\.forecast\(runs, at=\{(.*)\}\)", step)
     if call is None:
         return "" if step.startswith("jl.") else step
-    runs, fit = given.get("runs"), given.get("fit")
+    runs, fit = given.get("runs"), (file := given.get("fit"))
     if not isinstance(runs, str) and isinstance(fit, str) and fit != "-":
         fit = saved(fit)
         fit = getattr(fit, "fit", fit)
@@ -111,7 +112,14 @@ def _in_shell(step: str, given: Mapping[str, Any]) -> str:
         if one := given.get(name):
             words += [f"--{name}", one if isinstance(one, str) else ",".join(one)]
     at = re.sub(r"'(\w+)': '?([^,']+)'?(?:, )?", r"\1=\2,", call[1]).strip(",")
-    return f"{shlex.join(words)} --at {at} --out forecast.json{step[call.end() :]}"
+    line, why = f"{shlex.join(words)} --at {at} --out forecast.json", step[call.end() :]
+    if why.endswith(REMEDIES[LOOSE_FIT]) and file in sys.argv:
+        # The same plan, of the forecast.
+        again = ["forecast.json" if word == file else word for word in sys.argv[1:]]
+        for option in {"--out", "-o"} & {*again}:
+            del again[again.index(option) : again.index(option) + 2]
+        line += f" && jaxlaw {shlex.join(again)}"
+    return line + why
 
 
 @contextlib.contextmanager

@@ -75,6 +75,8 @@ def points(texts: list[str]) -> Any:
     Values of one text are combined; a name that comes again in another text begins a new point.
     """
     if len(texts) == 1 and "=" not in texts[0]:
+        if "," in texts[0]:
+            raise UsageError(f"at takes NAME=VALUE, such as N=7e9,D=1e12, not '{texts[0]}'")
         frame = read_table(texts[0]).frame
         return {str(name): frame[name].to_numpy() for name in frame}
     runs: list[dict[str, Any]] = [{}]

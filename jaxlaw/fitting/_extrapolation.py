@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jaxlaw._quantities import written, written_range
+from jaxlaw._quantities import grouped, written, written_range
 from jaxlaw._rounding import SAME
 from jaxlaw.data import AREAS
 from jaxlaw.laws import Input
@@ -114,4 +114,6 @@ def range_message(
         first, second = (units.get(name, ("", 1.0))[1] for name in parts_of(label))
         worth = first / second if "/" in label else first * second
         value, low, high = worth * value, worth * low, worth * high
+        if "/" in label:  # as plans write tokens/parameter
+            return f"{label} = {grouped(value)} (fitted {grouped(low)} to {grouped(high)})"
     return f"{label} = {written(value, *unit)} (fitted {written_range(low, high, *unit)})"

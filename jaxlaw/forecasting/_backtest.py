@@ -122,13 +122,18 @@ class Backtest(Result):
     @property
     def headline(self) -> str:
         """How many later runs were inside the intervals, and how far off the estimates were."""
+        error = self.frame["error"]
+        return f"{self.coverage()}, largest {error[error.abs().idxmax()]:+.2%}"
+
+    def coverage(self) -> str:
+        """How many later runs were inside the intervals, and the median error, in words."""
         inside, count = int(self.frame["inside"].sum()), len(self.frame)
         forecasts, error = self.frame["forecast"].nunique(), self.frame["error"]
         what = "cutoff" if self.along else "forecast"
         return (
-            f"{self.level:.0%} intervals covered {inside} of {count} later "
-            f"run{'s' * (count != 1)} at {forecasts} {what}{'s' * (forecasts != 1)}; median error "
-            f"{error.abs().median():.2%}, largest {error[error.abs().idxmax()]:+.2%}"
+            f"{self.level:.0%} intervals covered {inside} of {count} later run{'s' * (count != 1)} "
+            f"at {forecasts} {what}{'s' * (forecasts != 1)}; median error "
+            f"{error.abs().median():.2%}"
         )
 
 

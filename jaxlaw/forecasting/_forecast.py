@@ -213,18 +213,29 @@ class Forecast(Result):
             f"run: {between}) at {', '.join(inputs)}, {where}"
         )
 
-    def lines(self) -> list[str]:
-        """What it rests on, and each point with what its width comes from."""
+    def made_of(self) -> str:
+        """The runs, the law and the noise, in words."""
         laws = ", ".join(
             law + f" {weight:.0%}" * (len(self.weights) > 1)
             for law, weight in sorted(self.weights.items(), key=lambda item: -item[1])
         )
-        lines = [
+        return (
             f"{len(self.observed)} runs from {self.source}; law {laws}; run-to-run noise "
-            f"{self.posterior.noise:.2%}",
-        ]
-        lines += [f"prior: {self.prior}"] if self.prior else []
-        lines += [f"backtest: {self.backtest.headline}"] if self.backtest is not None else []
+            f"{self.posterior.noise:.2%}"
+        )
+
+    def lines(self) -> list[str]:
+        """What the interval rests on, and each point with what its width comes from."""
+        lines = []
+        if self.backtest is not None:
+            far = np.exp(self.table["distance"].max())
+            run = f"the {'farthest' if len(self.table) > 1 else 'forecast'} run is "
+            run += f"{times(far)} beyond" if far > 1 else "within the runs"
+            reached = times(np.exp(self.backtest.frame["distance"].max()))
+            lines.append(
+                f"backtest: {self.backtest.coverage()}; {run}, the backtest reached {reached}"
+            )
+        lines += [self.made_of(), *[f"prior: {self.prior}"] * bool(self.prior)]
         for _, row in self.table.iterrows():
             lines += [self._point(row)] * (len(self.table) > 1)
             lines.append(f"interval width: {_width(row)}")

@@ -14,6 +14,7 @@ import pandas as pd
 from jaxlaw._answer import Answer
 from jaxlaw._jit import in_float64
 from jaxlaw._quantities import (
+    RATIO,
     SHARE,
     Quantity,
     checked_number,
@@ -22,6 +23,7 @@ from jaxlaw._quantities import (
     written,
 )
 from jaxlaw._result import TARGET
+from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
 from jaxlaw.notes import (
@@ -199,13 +201,14 @@ def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> l
         values: (1 + R,) loss, or compute that a loss takes, by the fit and by its draws.
         what: which of the two it is.
     """
-    above = np.nanmean(values[1:] > values[0]) if len(values) > 1 else 0.0
+    rounding = SAME * np.abs(values[:1])  # of what is the same in all draws
+    above = np.nanmean(values[1:] > values[:1] + rounding) if len(values) > 1 else 0.0
     if source.kind != "normal" or above <= MOST_ABOVE:
         return []
     message = (
         f"{above:.0%} of the draws have a higher {what} than the fit: the parameters are poorly "
         f"determined, and normal draws of them distort the law; the interval of the {what} (and a "
-        "regret) is too high. Plan with jl.covariance(fit, runs) instead"
+        "regret) is too high. Plan with jl.covariance(fit, runs) or a bootstrap instead"
     )
     return [Note("draws-disagree", "warning", message)]
 
@@ -270,6 +273,7 @@ UNITS = {
         "tokens": "D U tokens scratch_D transferred interior_below corpus_tokens batch_tokens",
         "steps": "steps best_steps step decay_start decay_end", "batch": "best_batch",
         "lr": "best_lr",
+        RATIO: "tokens_per_parameter",
         SHARE: "r saved share change natural cap replay loss_potential decay overhead",
         TARGET: "loss domain_loss general_loss loss_alone loss_pt loss_cpt change_pt change_cpt "
         "limit gain_natural gain_observed objective weighted start rise critical_point regret",
@@ -335,6 +339,14 @@ def plan_answer(
         )
         for name, column in columns.items()
     }  # fmt: skip
+    of_loss = (*source.fit.target_unit.split(), "FLOPs")
+    off_centre = [
+        note
+        for name, column in found.items()
+        if quantities[name].unit in of_loss
+        for note in off_centre_notes(source, column, name.replace("_", " "))
+    ]
+    notes = (*notes, *off_centre[:1])
     names = {str(column) for table in tables.values() for column in table}
     known = inputs_as_numbers(source, at)
     labels = {x.name: str(at[x.name]) for x in source.law.inputs if x.levels and x.name in at}

@@ -33,7 +33,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import checked_number, written
+from jaxlaw._quantities import checked_number, grouped, written
 from jaxlaw.data import counted_flops
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law, PowerLawTerms
@@ -416,10 +416,16 @@ def loss_at(law: Law, params: Any, log_N: Any, log_D: Any, others: Any) -> Any:
 
 
 def losses_at(source: Draws, log_N: Any, log_D: Any, others: Mapping[str, float]) -> np.ndarray:
-    """Losses (draws, …) of runs, whose (draws, …) logarithms of raw counts may be shared."""
+    """Losses (draws, …) of runs, whose (draws, …) logarithms of raw counts may be shared.
+
+    Of shared runs, (1, K), normal draws have the losses that they predict (:class:`Draws`).
+    """
     unit = _units(source.law)
-    at = {"N": np.exp(log_N) / unit["N"], "D": np.exp(log_D) / unit["D"]}
-    return losses_of(source, **at, **others)
+    at = {"N": np.exp(log_N) / unit["N"], "D": np.exp(log_D) / unit["D"], **others}
+    if source.kind != "normal" or len(at["N"]) > 1:
+        return losses_of(source, **at)
+    flat = {name: np.broadcast_to(x, at["N"].shape)[0] for name, x in at.items()}
+    return np.concatenate([losses_of(source.without(), **at), source.predicted(flat)])
 
 
 def _units(law: Law) -> dict[str, float]:
@@ -909,8 +915,8 @@ class Question:
             # The size at the same compute 6·N·D and the last ratio that was run.
             size = written(N * math.sqrt(ratio / edge), *units["N"])
             message = (
-                f"the best D/N, {ratio:.3g}, lies {side} all that were run ({low:.3g} to "
-                f"{high:.3g}): these runs only support a best N of at {word} {size}"
+                f"the best D/N, {grouped(ratio)}, lies {side} all that were run ({grouped(low)} to "
+                f"{grouped(high)}): these runs only support a best N of at {word} {size}"
             )
             notes.append(Note("optimum-at-tried", "warning", message))
         notes += epochs_notes(source, self.given.others[0], D, self.epochs)

@@ -693,7 +693,7 @@ def _binding(
         if _DOMAINS[name] != "fraction" or ends[upper] not in (0, 1):
             message = (
                 f"{what} is at the {side} bound of its range, {value}: this is {bound} bound of "
-                f"the best {what}, which may lie beyond it; widen over= if you can"
+                f"the best {what}, which may lie beyond it"
             )
             notes.append(Note("optimum-at-limit", "warning", message))
     return " and ".join(active) or "none: the optimum is inside its ranges", notes

@@ -28,7 +28,6 @@ from jaxlaw.planning._frame import (
     law_inputs,
     losses_of,
     missing_draws_notes,
-    off_centre_notes,
     plan_answer,
     require_inputs,
     source_notes,
@@ -119,7 +118,6 @@ def minimise(
     best = {name: numbers[name] for name in question.order}
     notes = [] if kept else [Note("out-of-reach", "error", question.not_allowed())]
     notes += question.notes(numbers) + missing_draws_notes(values[question.order[0]], "optimum")
-    notes += off_centre_notes(reference, values.get("loss", np.empty(0)))
     near = question.near(math.log1p(tolerance), found.raw) if kept else {}
     within = {f"within {100 * tolerance:.3g}%": ("from", "to"), **near}
     of_loss = kept and question.form.goal == "loss"

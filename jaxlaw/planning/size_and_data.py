@@ -18,7 +18,7 @@ from jaxlaw import laws
 from jaxlaw._answer import Answer, Tables
 from jaxlaw._arrays import as_array
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import Amount, checked_number, exponential
+from jaxlaw._quantities import Amount, checked_number, grouped
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Array
@@ -31,7 +31,6 @@ from jaxlaw.planning._frame import (
     inputs_as_numbers,
     law_inputs,
     missing_draws_notes,
-    off_centre_notes,
     over_rows,
     plan_answer,
     require_inputs,
@@ -111,6 +110,14 @@ def _best_runs(question: Question, budgets: np.ndarray) -> tuple[Point, dict[str
         )
     best = question.best(budgets)
     values = question.values(best)
+    source = question.reference
+    if source.kind == "normal" and "loss" in values:
+        # At an optimum the loss moves with the parameters alone, to first order: so it has the
+        # interval of a prediction there. Losses at the optima of normal draws come out too high.
+        run = {name: x[:1] for name, x in best.raw.items()}
+        others = given.others[0] | {name: x for name, x in run.items() if name == "r"}
+        losses = losses_at(source, np.log(run["N"]), np.log(run["D"]), others)
+        values["loss"] = np.where(np.isnan(values["loss"]), np.nan, losses)
     if np.isnan(values["N"][0]).all():
         none = best.ended[0].any() or question.has_closed_form
         raise DataError(question.without_end() if none else question.not_allowed())
@@ -126,11 +133,9 @@ def _allocation(
     if "r" in held and "r" not in values:
         values["r"], given = np.array([held["r"]]), [*given, "r"]
     run = held | {name: float(values[name][0]) for name in ("N", "D", "r") if name in values}
-    rises = "loss" if np.ptp(values["loss"]) else "compute"  # the other one is given
     notes = [*notes, *missing_draws_notes(values["compute"], what)]
-    notes += off_centre_notes(source, values[rises], rises)
     ratio = run["D"] * source.scale("D") / (run["N"] * source.scale("N"))
-    spent = f"{{N}} and {{D}}, {exponential(ratio)} tokens/parameter"
+    spent = f"{{N}} and {{D}}, {grouped(ratio)} tokens/parameter"
     spent += ", {r} of the corpus" * ("r" in values)
     to_loss = "loss" in more["facts"]["binding"].split()
     return plan_answer(
@@ -303,7 +308,6 @@ def frontier(
         *source_notes(source, **{**(at or {}), "N": values["N"][0], "D": values["D"][0]}),
         *epochs_notes(source, question.given.others[0], values["D"][0], question.epochs),
         *missing_draws_notes(values["N"].min(axis=1), "optimum at some budget"),
-        *off_centre_notes(source, values["loss"][:, largest]),
     ]  # fmt: skip
     return plan_answer(
         "frontier", over_rows(table, "{compute}: {N} and {D}, loss {loss}", source), source,

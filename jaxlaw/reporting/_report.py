@@ -398,7 +398,7 @@ def _forecast(forecast: Forecast) -> list[Section]:
     shown = _frame(
         forecast, forecast.shown()["table"], f"{forecast.target.capitalize()} of a new run"
     )
-    made = f"{forecast.lines()[0]}; fingerprint {forecast.fingerprint[:12]}…; parts of variance."
+    made = f"{forecast.made_of()}; fingerprint {forecast.fingerprint[:12]}…; parts of variance."
     known = [] if forecast.backtest is None else [forecast.backtest]
     return [
         Section("Forecast", [*_picture(forecast), shown, element("p", made)]),

@@ -169,8 +169,9 @@ class Covariance(ParameterIntervals):
         Returns:
             Draws whose spread is known with :attr:`degrees` degrees of freedom. Those of a
             covariance that was read from a file, which holds no runs, are normal in the parameters,
-            in the logarithms of positive ones: where these are hardly known they bend the law, and
-            the losses of plans come out too high (note ``draws-disagree``).
+            in the logarithms of positive ones: where these are hardly known they bend the law.
+            Predictions, and losses of a budget's best run, are then taken from the law's tangent;
+            those of other plans come out too high (note ``draws-disagree``).
 
         Example:
             >>> table = jl.simulate.experiment("chinchilla").table

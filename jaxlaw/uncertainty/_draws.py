@@ -30,6 +30,7 @@ from jaxlaw.uncertainty._intervals import COLUMNS, LEVEL, Interval, interval_of
 #: Of the covariance of a fit: the ends of a 95% interval have an error of 0.13 of its standard
 #: deviation, and a plan that is searched draw by draw takes half a minute at 1,000.
 N_DRAWS = 400
+_STEP = 1e-3  # of a normal draw, at which the law's tangent is taken
 
 
 class DrawnParameters:
@@ -116,8 +117,12 @@ class DrawnParameters:
         scaled = [value * fit.units[name] for name, value in values.items()]
         arrays = np.broadcast_arrays(*scaled)
         flat = {name: array.ravel() for name, array in zip(values, arrays, strict=True)}
-        predicted = predict_each(fit.law, self.params, flat)
+        predicted = self.predicted(flat)
         return predicted.reshape(len(predicted), *arrays[0].shape)
+
+    def predicted(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        """(R, m) of flat inputs in the law's own units."""
+        return predict_each(self.fit.law, self.params, inputs)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -252,6 +257,27 @@ class Draws(DrawnParameters, Result):
             note for note in notes if note.inherited or (by_rows and note.code == DEPENDENT_ROWS)
         )
 
+    def predicted(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        """As of others; of normal draws on the law's tangent, by the delta method.
+
+        Where parameters are known in their sum alone, normal draws of them bend the law: the
+        90% interval of a prediction among nine runs that were fitted to 0.1% reached from 0 to 9%
+        above it. So draws are taken a small step from the fit, and the change of the prediction is
+        scaled up.
+        """
+        if self.kind != "normal":
+            return super().predicted(inputs)
+        near = {
+            name: column[0] * (column / column[0]) ** _STEP
+            if self.law.parameter(name).scale == "log" and column[0] > 0
+            else column[0] + _STEP * (column - column[0])
+            for name, column in self.values.items()
+        }
+        predicted = predict_each(self.law, near, inputs)
+        at, moved = predicted[:1], predicted[1:]
+        with np.errstate(all="ignore"):  # of a target below zero there is no logarithm
+            return np.where(at > 0, at * (moved / at) ** (1 / _STEP), at + (moved - at) / _STEP)
+
     def without(self) -> Draws:
         """The fit alone, without draws."""
         return dataclasses.replace(self, params={})
@@ -322,7 +348,7 @@ def _draws_of(given: Any) -> Draws:
     except (TypeError, ValueError):
         raise UsageError(
             "give a Fit, (law, params), a bootstrap, a covariance or a forecast, not "
-            f"{type(given).__name__}"
+            f"{repr(given) if isinstance(given, str) else type(given).__name__}"
         ) from None
     law = laws.get(law)
     if not isinstance(params, Mapping):

@@ -415,7 +415,7 @@ def as_design(folds: Any) -> Design:
     if name not in DESIGNS:
         raise UsageError(
             f"there is no fold design '{name}'; designs: {', '.join(DESIGNS)}."
-            f"{nearest(name, list(DESIGNS))}"
+            + (f" Did you mean 'k-fold:{name}'?" if name.isdigit() else nearest(name, [*DESIGNS]))
         )
     given = {key: _argument(text) for key, text in named.items()}
     return DESIGNS[name](*map(_argument, positional), **given)

@@ -234,7 +234,11 @@ def test_an_answer_that_is_not_to_be_used_is_printed_and_ends_with_1(command, tm
         ("plan allocation fit.json --computes 1e21", 2, "--compute"),
         ("plan allocation fit.json", 2, "--compute"),
         ("plan allocation nothere.json --compute 1e21", 2, "nothere.json"),
-        ("plan allocation runs.csv --compute 1e21", 2, ""),
+        ("plan allocation runs.csv --compute 1e21", 2, "jaxlaw fit chinchilla runs.csv"),
+        ("plan frontier fit.json", 2, "needs --computes. Example: jaxlaw plan frontier fit.json"),
+        ("fit runs.csv", 2, "needs RUNS. Example: jaxlaw fit chinchilla runs.csv"),
+        ("forecast runs.csv --at 7e9,1e12", 2, "such as N=7e9,D=1e12"),
+        ("plot runs.csv", 2, "jaxlaw fit chinchilla runs.csv"),
         ("plan allocation published:hofmann-2022 --compute 1e21", 2, "hoffmann-2022"),
         ("plan allocation fit.json --compute 1e21 --at q=3", 2, "'q'"),
         ("plan allocation fit.json --compute many", 2, "compute"),
@@ -268,6 +272,13 @@ def test_an_ascii_stream_gets_a_question_mark(folder):
     words = [sys.executable, "-m", "jaxlaw", "laws", "chinchilla"]
     run = subprocess.run(words, env=ascii_only, capture_output=True, text=True)
     assert run.returncode == 0 and "A/N^?" in run.stdout, run.stderr
+
+
+def test_the_picture_of_a_plan_is_drawn_beside_runs(here, tmp_path):
+    here(f"plan allocation fit.json --compute 1e21 --out {tmp_path}/plan.json")
+    code, out, _ = here(f"plot {tmp_path}/plan.json runs.csv -o {tmp_path}/plan.png")
+    assert code == 0 and "--kind isoloss" in " ".join(out.split())
+    assert (tmp_path / "plan.png").stat().st_size > 0
 
 
 def test_help_and_completion_wait_for_neither_jax_nor_pandas(folder):

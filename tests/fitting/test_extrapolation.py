@@ -38,7 +38,7 @@ def test_a_plan_says_so_too(compute_optimal):
     (source,) = as_draws(compute_optimal)
     (note,) = source_notes(source, N=2e8, D=2e11)
     assert note.code == "extrapolation"
-    assert "D/N = 1000 (fitted 10 to 40)" in note.message and "(fitted 1e+08" not in note.message
+    assert "D/N = 1,000 (fitted 10 to 40)" in note.message and "(fitted 1e+08" not in note.message
     assert source_notes(source, N=1e9, D=2e10) == []
 
 

@@ -82,7 +82,9 @@ def test_what_cannot_be_held_out_is_refused(ladder):
 def test_a_forecast_is_back_tested_on_request_and_saved_with_it(ladder, found, tmp_path):
     made = jl.forecast(ladder, {"N": 2e10, "D": 4e11}, backtest=True)
     pd.testing.assert_frame_equal(made.backtest.frame, found.frame)
-    assert f"backtest: {found.headline}" in made.summary()
+    second = " ".join(made.lines()[0].split())
+    assert second.startswith(f"backtest: {found.coverage()}; the forecast run is ")
+    assert "the backtest reached" in second and made.lines()[0] in made.summary()
     page = jl.report(made)
     assert "Back-test" in page and "run-to-run noise" in page
     made.save(tmp_path / "forecast.json")
