@@ -114,4 +114,5 @@ def range_message(
         first, second = (units.get(name, ("", 1.0))[1] for name in parts_of(label))
         worth = first / second if "/" in label else first * second
         value, low, high = worth * value, worth * low, worth * high
-    return f"{label} = {written(value, *unit)} (fitted {written_range(low, high, *unit)})"
+    fitted = written(low, *unit) if low == high else written_range(low, high, *unit)
+    return f"{label} = {written(value, *unit)} (fitted {fitted})"
