@@ -107,7 +107,7 @@ def recovery(plan: Answer, ax: Axes) -> Axes:
 
 @picture("optimal schedule")
 def best_rates(plan: Answer, ax: Axes) -> Axes:
-    """The rates of the best schedule over the steps, and the usual ones with their losses."""
+    """The best schedule over the steps, and the usual ones with their losses."""
     rates, end_labels = plan.points["rates"], []
     losses = dict(zip(plan.comparison["schedule"], plan.comparison["loss"], strict=True))
     *usual, best = [name for name in losses if name != "optimal"] + ["optimal"]
@@ -118,5 +118,5 @@ def best_rates(plan: Answer, ax: Axes) -> Axes:
     ax.margins(x=0.02)
     step_axis(ax.xaxis)
     ax.ticklabel_format(axis="y", style="sci", scilimits=(0, 0), useMathText=True)
-    title = "rates, with the predicted loss at the end (nats)"
+    title = "learning rates, with the predicted loss at the end (nats)"
     return finish(ax, "step", "learning rate", title, end_labels)

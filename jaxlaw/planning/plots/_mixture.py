@@ -24,15 +24,15 @@ from jaxlaw._axes import (
     write,
 )
 
-_BEYOND = 0.15  # of the shares that were run: how far a curve goes on beyond them
+_BEYOND = 0.15  # of the mixture ratios that were run: how far a curve goes on beyond them
 
 
 @picture("mixture")
 def trade_off(plan: Answer, ax: Axes) -> Axes:
-    """Domain loss over general loss along the domain share, and where the limit cuts it.
+    """Domain loss over general loss along the domain mixture ratio, and where the limit cuts it.
 
-    Shares that were never run are dashed, and drawn only so far as the answer needs: far from the
-    runs a law of shares turns back on itself, and its draws fly apart.
+    Mixture ratios that were never run are dashed, and drawn only so far as the answer needs: far
+    from the runs a law of mixture ratios turns back on itself, and its draws fly apart.
 
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_mixture`.
@@ -52,7 +52,7 @@ def trade_off(plan: Answer, ax: Axes) -> Axes:
     left, right = min(left, plan.limit), max(right, plan.limit)
     ax.set_xlim(left, right)
     ax.axvspan(plan.limit, right, color=RED, alpha=0.08, linewidth=0, zorder=0)
-    named = table.iloc[:: max(1, len(table) // 6)]  # some shares along the curve
+    named = table.iloc[:: max(1, len(table) // 6)]  # some mixture ratios along the curve
     dots(ax, named["general_loss"], named["domain_loss"], color=BLUE, s=14, alpha=1, zorder=3)
     for row in named.itertuples():
         place = row.general_loss, row.domain_loss
@@ -62,17 +62,17 @@ def trade_off(plan: Answer, ax: Axes) -> Axes:
         text = f"r_d = {said}\ndomain loss {plan.domain_loss:.4g}"
         answer(ax, plan.general_loss, plan.domain_loss, text, s=44, zorder=4, fontsize="medium")
     said = {
-        "domain share along the curve": True,
+        "domain mixture ratio along the curve": True,
         f"red: above the limit, {plan.limit:.4g}": True,
         f"band: {plan.level:.0%} of draws": "domain_loss_low" in table,
-        "dashed: shares never run": not run.all(),
+        "dashed: mixture ratios never run": not run.all(),
     }
     return finish(ax, "general loss (nats)", "domain loss (nats)", what_is_drawn(said))
 
 
 @picture("limited mixture")
 def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
-    """Domain loss over the domain share, all of the domain's tokens used, and the best share.
+    """Domain loss over the domain mixture ratio, all of the domain's tokens used, and the best.
 
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_mixture_data_limited`.
@@ -87,7 +87,7 @@ def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
         answer(ax, plan.share, plan.loss, said, color=color)
     ax.margins(x=0.02, y=0.12)
     ax.set_xlim(right=1)
-    finish(ax, "domain share r_d, all of the domain's tokens used", "domain loss (nats)",
+    finish(ax, "domain mixture ratio r_d, all of the domain's tokens used", "domain loss (nats)",
            end_labels=[end])  # fmt: skip
     if "tried" in plan.facts:
         stripe_outside(ax, *plan.tried)
@@ -96,7 +96,7 @@ def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
 
 @picture("optimal weights")
 def mixture_weights(plan: Answer, ax: Axes) -> Axes:
-    """The best mixture of many corpora: weights with intervals, natural shares, and caps.
+    """The best mixture of many corpora: weights with intervals, natural mixture ratios, and caps.
 
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_weights`.
@@ -122,4 +122,4 @@ def mixture_weights(plan: Answer, ax: Axes) -> Axes:
     ax.xaxis.set_major_formatter(percent)
     ax.set_xlim(0, 1.2 * edge.max())
     marks = {"red: its cap": "cap" in table, "dotted: natural": "natural" in table}
-    return finish(ax, "share of the mixture", "", what_is_drawn(marks))
+    return finish(ax, "mixture ratio", "", what_is_drawn(marks))
