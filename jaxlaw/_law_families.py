@@ -13,8 +13,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "compute": ("loss-compute-e", "loss-compute", "optimum-compute"),
     "repeated tokens": ("repetition", "repetition-geometric"),
     "continual runs from a base": ("cpt-chinchilla",),
-    "share of a corpus": ("dcpt", "dcpt-l1", "dcpt-l2", "dcpt-l4", "dcpt-l5", "bimix"),
-    "share of a corpus, many domains": (
+    "mixture ratio of a corpus": ("dcpt", "dcpt-l1", "dcpt-l2", "dcpt-l4", "dcpt-l5", "bimix"),
+    "mixture ratio of a corpus, many domains": (
         "dcpt-cross", "dcpt-cross-k1", "dcpt-cross-k2", "dcpt-cross-k4",
     ),
     "loss curves": ("annealing", "multi-power"),
