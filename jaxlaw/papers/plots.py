@@ -25,7 +25,7 @@ from jaxlaw._quantities import SHARE, written_range
 
 @picture("inflection ratio")
 def inflection_ratio(turn: Answer, ax: Axes | None = None) -> Axes:
-    """How fast the loss moves with D at every share, and where that turns (Que 2024, App. I.3)."""
+    """Slope of the loss over D at every mixture ratio, and where it turns (Que 2024, App. I.3)."""
     ax = ax or new_axes()
     r, slope, error = (turn.trends[name] for name in ("r", "slope", "error"))
     ax.errorbar(r, slope, 2 * error, color=BLUE, marker="o", markersize=4, linewidth=1.2,
@@ -37,7 +37,7 @@ def inflection_ratio(turn: Answer, ax: Axes | None = None) -> Axes:
     title = "no inflection"
     if "bracket" in turn.facts:
         low, high = turn.bracket
-        title = f"the loss turns at a share of {written_range(low, high, SHARE)} (band)"
+        title = f"the loss turns at a mixture ratio of {written_range(low, high, SHARE)} (band)"
         ax.axvspan(low, high, color=RED, alpha=0.08, linewidth=0, zorder=0)
         write(ax, "rises with D", (0.02, 0.96), xycoords="axes fraction", va="top", color=FAINT)
         write(ax, "falls with D", (0.02, 0.04), xycoords="axes fraction", color=FAINT)
@@ -46,7 +46,7 @@ def inflection_ratio(turn: Answer, ax: Axes | None = None) -> Axes:
         text = f"{'the fits meet' if met else 'slopes pass zero'} at {at.number}"
         text += f"\n({turn.level:.0%}: {at.interval})" * bool(at.interval)
         vertical(ax, at.value, text)
-    return finish(ax, "share of the corpus r", "slope of log loss over log D",
+    return finish(ax, "mixture ratio of the corpus r", "slope of log loss over log D",
                   f"{title}; bars: 2 standard errors")  # fmt: skip
 
 

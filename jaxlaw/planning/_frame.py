@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -37,9 +38,9 @@ from jaxlaw.uncertainty import Draws, interval_columns, intervals
 #: of 7 to 120 simulated runs, planned at ten times the largest, one size in four was off by more
 #: than 2 where its interval was wider, and one in 25 where it was not; it held the truth in both.
 _LOOSE, _SIZES = 10.0, ("N", "D", "compute")
-MOST_ABOVE = 0.75  # share of normal draws whose loss is above the fit's
+MOST_ABOVE = 0.75  # fraction of normal draws whose loss is above the fit's
 _SAID = (OWN_FLOPS, LOOSE_FIT)  # notes of a fit that are repeated in full
-MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads
+MISSING = 0.05  # fraction of draws without an answer from which on the others' interval misleads
 _NONE: Mapping[str, Any] = MappingProxyType({})
 Inputs = Mapping[str, Any] | None  # what ``at=`` of a plan is
 
@@ -96,7 +97,7 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
 
     def not_whole(_: Any, total: Any, remedy: str) -> UsageError:
         return UsageError(
-            f"{', '.join(held)} add up to {total:.6g}, shares of one mixture to 1; {remedy}",
+            f"{', '.join(held)} add up to {total:.6g}, ratios of one mixture to 1; {remedy}",
         )
 
     return law.whole_mixtures(own, not_whole) if held else own
@@ -235,7 +236,7 @@ def source_notes(source: Draws, what: str = "", /, **at: Any) -> list[Note]:
     elif beyond:
         units = source.fit.input_units()
         texts = (range_message(label, ranges, source.joint, known, units) for label in beyond)
-        message = f"outside the fitted range{of}: {', '.join(texts)}; an extrapolation"
+        message = f"outside the fitted range{of}: {', '.join(texts)}"
         notes.append(Note("extrapolation", "warning", message))
     if unknown:  # of published coefficients
         message = (
@@ -367,8 +368,27 @@ def plan_answer(
         kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,
         units={n: unit_of(source, n, units.get(n)) for n in (*names, *(point if whole else ()))},
         facts={**facts, **forecast}, beyond=source.fit.times_beyond(known),
-        point=point if whole else {}, notes=tuple(dict.fromkeys(notes)), **more,
+        point=point if whole else {}, notes=_of_both_losses(dict.fromkeys(notes)), **more,
     )  # fmt: skip
+
+
+def _of_both_losses(notes: Iterable[Note]) -> tuple[Note, ...]:
+    """Notes that say the same of several losses as one, so that a text lists no code twice."""
+    found: dict[Any, tuple[Note, list[tuple[str, str]]]] = {}
+    for note in notes:
+        parts = re.fullmatch(r"(.*?) of the (\w+) loss(.*)", note.message, re.S)
+        key = (note.code, note.severity, parts[1]) if parts else note
+        found.setdefault(key, (note, []))[1].extend([(parts[2], parts[3])] if parts else [])
+    joined = []
+    for key, (note, ends) in found.items():
+        if len(ends) > 1:
+            names, rests = zip(*ends, strict=True)
+            said = f"{' and '.join(names)} losses{rests[0]}"
+            if len({*rests}) > 1:
+                said = "; of the ".join(f"{name} loss{rest}" for name, rest in ends)
+            note = dataclasses.replace(note, message=f"{key[2]} of the {said}")
+        joined.append(note)
+    return tuple(joined)
 
 
 def over_rows(table: pd.DataFrame, form: str, source: Draws) -> str:

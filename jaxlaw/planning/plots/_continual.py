@@ -38,7 +38,7 @@ def balance(plan: Answer, ax: Axes) -> Axes:
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_training`, of several weights.
         ax: axes to draw on. For the replay ratio the dashed line is a
-            share equal to the weight.
+            replay ratio equal to the weight.
     """
     table = plan.table
     setting = next(name for name in _LABELS if name in table)
@@ -49,7 +49,7 @@ def balance(plan: Answer, ax: Axes) -> Axes:
         log_axis(ax.yaxis, words=setting == "steps")
     title = what_is_drawn({
         f"band: {plan.level:.0%} of draws": f"{setting}_low" in table,
-        "dashed: share = weight": setting == "replay",
+        "dashed: replay = weight": setting == "replay",
     })  # fmt: skip
     label = "λ1, the weight of the pre-training corpus"
     return finish(ax, label, f"best {_LABELS[setting]}", title)
@@ -114,7 +114,7 @@ def recovery(plan: Answer, ax: Axes) -> Axes:
 
 @picture("optimal schedule")
 def best_rates(plan: Answer, ax: Axes) -> Axes:
-    """The rates of the best schedule over the steps, and the usual ones with their losses."""
+    """The best schedule over the steps, and the usual ones with their losses."""
     rates, end_labels = plan.points["rates"], []
     losses = dict(zip(plan.comparison["schedule"], plan.comparison["loss"], strict=True))
     *usual, best = [name for name in losses if name != "optimal"] + ["optimal"]
@@ -124,5 +124,5 @@ def best_rates(plan: Answer, ax: Axes) -> Axes:
     ax.margins(x=0.02)
     step_axis(ax.xaxis)
     rate_axis(ax.yaxis)
-    title = "rates, with the predicted loss at the end (nats)"
+    title = "learning rates, with the predicted loss at the end (nats)"
     return finish(ax, "step", "learning rate", title, end_labels)

@@ -30,15 +30,15 @@ from jaxlaw.data import read_runs
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)  # between shares that are named
 _NAMED = 7  # shares, at most
 _SAME = 0.01  # of runs: a factor of sizes or tokens of less is none
-_BEYOND = 0.15  # of the shares that were run: how far a curve goes on beyond them
+_BEYOND = 0.15  # of the mixture ratios that were run: how far a curve goes on beyond them
 
 
 @picture("mixture")
 def trade_off(plan: Answer, ax: Axes, *, runs: Any = None) -> Axes:
     """Domain loss over general loss along the domain share, and where the limit cuts it.
 
-    Shares that were never run are dashed, and drawn only so far as the answer needs: far from the
-    runs a law of shares turns back on itself, and its draws fly apart.
+    Mixture ratios that were never run are dashed, and drawn only so far as the answer needs: far
+    from the runs a law of mixture ratios turns back on itself, and its draws fly apart.
 
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_mixture`.
@@ -57,10 +57,10 @@ def trade_off(plan: Answer, ax: Axes, *, runs: Any = None) -> Axes:
     ax.plot(x.where(run), y.where(run), color=BLUE, linewidth=2)
     said = {
         held_inputs(plan, "N", "D"): True,
-        "domain share along the curve": True,
+        "domain mixture ratio along the curve": True,
         f"red: above the limit, {plan.limit:.4g}": True,
         f"band: {plan.level:.0%} of draws": "domain_loss_low" in table,
-        "dashed: shares never run": not run.all(),
+        "dashed: mixture ratios never run": not run.all(),
     }
     if runs is not None:
         read = read_runs(runs)
@@ -98,7 +98,7 @@ def trade_off(plan: Answer, ax: Axes, *, runs: Any = None) -> Axes:
 
 @picture("limited mixture")
 def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
-    """Domain loss over the domain share, all of the domain's tokens used, and the best share.
+    """Domain loss over the domain mixture ratio, all of the domain's tokens used, and the best.
 
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_mixture_data_limited`.
@@ -127,7 +127,7 @@ def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
 
 @picture("optimal weights")
 def mixture_weights(plan: Answer, ax: Axes) -> Axes:
-    """The best mixture of many corpora: weights with intervals, natural shares, and caps.
+    """The best mixture of many corpora: weights with intervals, natural mixture ratios, and caps.
 
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_weights`.
