@@ -160,13 +160,20 @@ class Work:
             _progress.shown(bool(self.progress)),
             _progress.part("", number, self._rounds) as part,
         ):
-            for new in itertools.chain([{}], do(stage, function, chunks, left)):
-                done |= new
-                ready = sum(chunks[k].lanes for k in done)
-                share = ready / max(lanes, 1)
-                fits = int(self._fits * (number + share) / self._rounds)
-                one = f"{ready:,} of {lanes:,} starts"
-                part.now(share, one if self._fits == 1 else f"{fits:,} of {self._fits:,} fits")
+            try:
+                for new in itertools.chain([{}], do(stage, function, chunks, left)):
+                    done |= new
+                    ready = sum(chunks[k].lanes for k in done)
+                    share = ready / max(lanes, 1)
+                    fits = int(self._fits * (number + share) / self._rounds)
+                    one = f"{ready:,} of {lanes:,} starts"
+                    part.now(share, one if self._fits == 1 else f"{fits:,} of {self._fits:,} fits")
+            except KeyboardInterrupt as stopped:
+                if self.folder is not None:
+                    stopped.add_note(
+                        f"finished chunks are kept in {self.folder}; repeat the call to resume"
+                    )
+                raise
         _log.info(
             "%s: %d problems × %d starts in %d chunks, %d of them kept before: %.2f s", stage,
             chunks[-1].problems[1], chunks[-1].starts[1], len(chunks), kept,

@@ -146,8 +146,9 @@ def test_an_interrupt_keeps_what_is_under_way(tmp_path, monkeypatch, ctrl_c):
         return sums(group)
 
     work = Work(tmp_path / "work")
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as stopped:
         work.map("s", interrupting, CHUNKS)
+    assert "repeat the call to resume" in stopped.value.__notes__[0]
     kept = sorted((tmp_path / "work").glob("s-*.npz"))
     assert 3 <= len(kept) < len(CHUNKS)
     assert f"s-{3:06d}.npz" in {path.name for path in kept}

@@ -31,7 +31,7 @@ def notes_of(text):
     found, inside = [], False
     for line in text.splitlines():
         bare = line.strip()
-        begins = bare.startswith(("[error]", "[warning]", "[info]", "also:"))
+        begins = bare.startswith(("[error]", "[warning]", "[info]")) or bare.endswith("--verbose")
         inside = begins or (inside and line.startswith("  ") and bool(bare))
         found += [line] * inside
     return found
