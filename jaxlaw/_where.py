@@ -75,6 +75,16 @@ def parsed(text: str, argument: str = "where") -> tuple[ast.expr, dict[str, str]
     return tree, names, texts
 
 
+class _Nots(ast.NodeTransformer):
+    """``not x`` as ``(x) == False``: pandas inverts bits, and ~True of two constants is −2."""
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Not):
+            return node
+        return ast.Compare(node.operand, [ast.Eq()], [ast.Constant(False)])
+
+
 def evaluate(
     text: str, table: Mapping[Any, Any], source: str, word: str = "row", argument: str = "where"
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -132,9 +142,10 @@ def evaluate(
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and type(node.value) is int:
             node.value = float(node.value)
+    rewritten = ast.unparse(_Nots().visit(tree))
     try:
         with np.errstate(all="ignore"):
-            found = pd.DataFrame(cells).eval(ast.unparse(tree), engine="python").to_numpy()
+            found = pd.DataFrame(cells).eval(rewritten, engine="python").to_numpy()
     except (TypeError, AttributeError, ArithmeticError) as error:  # texts among numbers; no column
         raise _error(argument, text, f"it cannot be computed ({error})") from None
     is_truth = found.dtype == bool
