@@ -230,6 +230,19 @@ class Answer(Result):
     def _whole_tables(self) -> list[str]:
         lines: list[str] = []
         for table in self.tables.values():
+            # A column of one value that the numbers above have says nothing more.
+            said = {
+                name
+                for name, one in self.quantities.items()
+                if name in table
+                and len(table) > 3
+                and (table[name] == one.value).all()
+                and (
+                    table.get(f"{name}_low", table[name]) == table.get(f"{name}_high", table[name])
+                ).all()
+            }
+            ends = {f"{name}_{end}" for name in said for end in ("low", "high")}
+            table = table.drop(columns=[name for name in table if name in said | ends])
             every = max(1, -(-len(table) // _ROWS))
             lines += table_lines(self.readable(table.iloc[::every]))
             if every > 1:

@@ -341,7 +341,11 @@ def _read_curves(values: dict[str, Any]) -> None:
         if along:
             raise UsageError(f"{', '.join(along)}: only for laws of loss curves")
         return
-    reading = {n: values.pop(n) for n in ReadingOptions.__annotations__ if n in values}
+    reading = {
+        n: values.pop(n)
+        for n in ReadingOptions.__annotations__
+        if n in values and not (name == "pt" and n == "weight")  # a plan's own weight, λ1
+    }
     table = values[name]
     if getattr(law, "reading", None) is not None:
         table, reading, taken = read_as_fitted(law, table, reading)

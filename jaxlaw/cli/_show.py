@@ -96,7 +96,8 @@ def _in_shell(step: str, given: Mapping[str, Any]) -> str:
     call = re.match(r"jl\.forecast\(runs, at=\{(.*)\}\)", step)
     if call is None:
         return "" if step.startswith("jl.") else step
-    runs, fit = given.get("runs"), (file := given.get("fit"))
+    runs = given.get("runs")
+    fit = file = next((given[n] for n in ("fit", "domain", "general") if given.get(n)), None)
     if not isinstance(runs, str) and isinstance(fit, str) and fit != "-":
         fit = saved(fit)
         fit = getattr(fit, "fit", fit)
@@ -107,8 +108,9 @@ def _in_shell(step: str, given: Mapping[str, Any]) -> str:
             named = [f"{n}={c}" for n, c in pairs if n != c and f"{n} from {c}" not in taken]
             units = [f"{n}={unit}" for n, unit in (reading.units or {}).items() if unit != 1]
             given = {"columns": named, "units": units, "where": reading.where}
+            given["corpus"] = reading.corpus
     words = ["jaxlaw", "forecast", runs if isinstance(runs, str) else "runs.csv"]
-    for name in ("columns", "units", "where"):
+    for name in ("columns", "units", "where", "corpus"):
         if one := given.get(name):
             words += [f"--{name}", one if isinstance(one, str) else ",".join(one)]
     at = re.sub(r"'(\w+)': '?([^,']+)'?(?:, )?", r"\1=\2,", call[1]).strip(",")

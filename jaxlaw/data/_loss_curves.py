@@ -316,9 +316,9 @@ def read_loss_curves(
             )
         if before is None and one.first_step > 0:
             raise UsageError(
-                f"{file}: run {run}: its schedule begins after step {one.first_step}; pass "
-                "S1_before=, the sum of the rates up to there (about peak × steps / 2 for a linear "
-                "warm-up)"
+                f"{file}: run {run}: its schedule begins after step {one.first_step}: pass "
+                "first_step=0 with fill='linear' for a linear warm-up from 0, or S1_before=, the "
+                "sum of the learning rates up to there"
             )
         alone = "phase" in own and one.schedule.boundary is None
         phase = _of_run("phase", "phase", own, rows) if alone else "pt"
@@ -405,7 +405,9 @@ def _with_losses(runs: Runs) -> Runs:
             file=runs.source,
             column="loss",
         )
-    keep = has_loss(runs.table, _LOSSES)
+    # A trainer's own loss is of no use to whoever maps those of two corpora.
+    of_corpora = {"loss_d", "loss_g"} & {*runs.columns}
+    keep = has_loss(runs.table, of_corpora or _LOSSES)
     if keep.all():
         return runs
     message = (

@@ -138,9 +138,9 @@ def _filled(
         k = int(np.argmax(gaps > 1))
         raise at_row(
             k,
-            f"the rates of steps {steps[k - 1] + 1:.0f} to {steps[k] - 1:.0f} are missing (rows "
-            "left out by where= log none); pass a line, schedule=, or fill='linear' (a line "
-            "between) or fill='hold' (the rate logged last)",
+            f"no learning rate is logged at steps {steps[k - 1] + 1:.0f} to {steps[k] - 1:.0f} "
+            "(rows excluded by where= do not count): pass fill='linear' (and first_step=0 for a "
+            "warm-up from 0), fill='hold' for steps of constant rate, or schedule=",
         )
     # A rate is what the update of its step used, so that a gap ends with the step that is logged.
     every = np.arange(steps[0], steps[-1] + 1)

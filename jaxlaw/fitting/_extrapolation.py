@@ -116,4 +116,5 @@ def range_message(
         value, low, high = worth * value, worth * low, worth * high
         if "/" in label:  # as plans write tokens/parameter
             return f"{label} = {grouped(value)} (fitted {grouped(low)} to {grouped(high)})"
-    return f"{label} = {written(value, *unit)} (fitted {written_range(low, high, *unit)})"
+    fitted = written(low, *unit) if low == high else written_range(low, high, *unit)
+    return f"{label} = {written(value, *unit)} (fitted {fitted})"

@@ -77,7 +77,7 @@ def read_as_fitted(
             file=table.source,
             column=lacking[first],
         )
-    return table, options, taken and f"read as the fit's data were: {taken}"
+    return table, options, taken and f"options taken from the fit: {taken}"
 
 
 def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> Runs:

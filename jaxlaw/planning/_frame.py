@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -367,8 +368,27 @@ def plan_answer(
         kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,
         units={n: unit_of(source, n, units.get(n)) for n in (*names, *(point if whole else ()))},
         facts={**facts, **forecast}, beyond=source.fit.times_beyond(known),
-        point=point if whole else {}, notes=tuple(dict.fromkeys(notes)), **more,
+        point=point if whole else {}, notes=_of_both_losses(dict.fromkeys(notes)), **more,
     )  # fmt: skip
+
+
+def _of_both_losses(notes: Iterable[Note]) -> tuple[Note, ...]:
+    """Notes that say the same of several losses as one, so that a text lists no code twice."""
+    found: dict[Any, tuple[Note, list[tuple[str, str]]]] = {}
+    for note in notes:
+        parts = re.fullmatch(r"(.*?) of the (\w+) loss(.*)", note.message, re.S)
+        key = (note.code, note.severity, parts[1]) if parts else note
+        found.setdefault(key, (note, []))[1].extend([(parts[2], parts[3])] if parts else [])
+    joined = []
+    for key, (note, ends) in found.items():
+        if len(ends) > 1:
+            names, rests = zip(*ends, strict=True)
+            said = f"{' and '.join(names)} losses{rests[0]}"
+            if len({*rests}) > 1:
+                said = "; of the ".join(f"{name} loss{rest}" for name, rest in ends)
+            note = dataclasses.replace(note, message=f"{key[2]} of the {said}")
+        joined.append(note)
+    return tuple(joined)
 
 
 def over_rows(table: pd.DataFrame, form: str, source: Draws) -> str:

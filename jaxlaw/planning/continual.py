@@ -741,7 +741,8 @@ def continual_run(
         weight: weight λ1 of the loss on the pre-training corpus, in [0, 1]; λ2 is 1 − λ1.
         base: how the base was trained: a Schedule, a line such as
             ``wsd:peak=2e-4,steps=40000,final=2e-5``, or the name of one of the curves that has it.
-            Left out: that of the curves, if all share one; laws of an unknown base need none.
+            Logs of the continual phase alone then continue from it. Left out: that of the curves,
+            if all share one; laws of an unknown base need none.
         over: ranges to search, setting → (lowest, highest), of ``replay``, ``peak``, ``steps`` and
             ``decay``; equal ones hold a setting. Left out: what the curves had of replay and peak;
             of fits, replay in their range and peaks of a tenth of the base's to all of it; steps
@@ -797,6 +798,18 @@ def continual_run(
     elif cpt is None:
         raise UsageError("give fits of both losses, or loss curves that have both")
     seen = None if curves is None else _seen(curves, batch)
+    if seen is not None and base is not None and {*seen.bases.values()} == {None}:
+        # Logs of the continual phase alone: each run continues from the base that is given.
+        first, joined = _known_base(base, seen), dict(curves.run_schedules)
+        for run in seen.bases:
+            if (one := joined[run]).first_step:
+                raise UsageError(
+                    f"base: the log of run {run} starts after step {one.first_step} of the "
+                    "continual phase; read it with fill='linear' and first_step=0"
+                )
+            both = schedules.join(first, one.schedule)
+            joined[run] = dataclasses.replace(one, schedule=both, phase="pt")
+        seen = _seen(dataclasses.replace(curves, run_schedules=joined), batch)
     needed = "S1_pt" in as_draws(pt)[0].law.input_names if not of_curves else (
         None not in seen.bases.values()
     )  # fmt: skip
@@ -955,8 +968,8 @@ def _seen(curves: LossCurves, batch: float) -> _Seen:
         rows.append((run, replay, own.max(), steps, steps * batch, *losses))
     if not rows:
         raise DataError(
-            f"{source}: no run has a continual phase: give schedules of both phases, "
-            "first+second, or a column phase that says cpt",
+            f"{source}: no run has a continual phase: read logs of that phase alone with "
+            "values={'phase': 'cpt'}, or give schedules of both phases, first+second",
             file=source,
         )
     shape = next(iter(shapes.values())) if len(shapes) == 1 else None

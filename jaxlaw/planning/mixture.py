@@ -60,6 +60,8 @@ def _tried(source: Draws) -> dict[str, list[float]]:
 
 def _allowed(start: float, threshold: float) -> float:
     """The general loss that is allowed, (1 + threshold)·start."""
+    if threshold >= 1:
+        raise UsageError(f"threshold is {threshold:g}, relative to start: 0.03 allows 3%")
     return checked_number("start", start) * checked_number("1 + threshold", 1 + threshold)
 
 
@@ -206,7 +208,12 @@ def critical_ratio(
     share, below, *_ = crossing(source, "r", False, limit, 0.0, 1.0, others)
     share = np.where(below, 0.0, np.where(np.isinf(share), np.nan, share))
     if math.isnan(share[0]):
-        notes = [Note("out-of-reach", "error", f"no share brings the loss back to {limit:.5g}")]
+        alone = float(losses_of(source, r=np.ones(1), **others).flat[0])
+        message = (
+            f"no mixture ratio brings the general loss down to {limit:.4g}: at 100% of the general "
+            f"corpus it is {alone:.4g}; allow a larger threshold= or train on more tokens"
+        )
+        notes = [Note("out-of-reach", "error", message)]
     there = {**(at or {}), "r": share[0] / source.units["r"]}
     notes += [*source_notes(source, **there), *missing_draws_notes(share, "critical ratio")]
     return plan_answer(

@@ -346,9 +346,11 @@ def _draws_of(given: Any) -> Draws:
     try:
         law, params = given
     except (TypeError, ValueError):
+        what = type(given).__name__
+        if isinstance(given, str):
+            what = f"{given!r}: fit a law to it first"
         raise UsageError(
-            "give a Fit, (law, params), a bootstrap, a covariance or a forecast, not "
-            f"{repr(given) if isinstance(given, str) else type(given).__name__}"
+            f"give a Fit, (law, params), a bootstrap, a covariance or a forecast, not {what}"
         ) from None
     law = laws.get(law)
     if not isinstance(params, Mapping):

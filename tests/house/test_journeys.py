@@ -83,7 +83,7 @@ def test_a_lead_asks_what_a_budget_buys(command, tmp_path):
     code, out, err = command(
         "forecast", "runs.csv", "--laws", "fit.json", *point, "--out", "run.json"
     )
-    assert code == 0 and "read as the fit's data were" in err
+    assert code == 0 and "options taken from the fit: " in err
     forecast = jl.load(tmp_path / "run.json").table.iloc[0]
     assert (forecast["N"], forecast["D"]) == (70_000, 1400)
     said = " ".join(out.split())

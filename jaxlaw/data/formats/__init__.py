@@ -88,7 +88,7 @@ def read_source(source: Any, name: str | None = None, format: str | None = None)
 
 
 def with_values(table: Table, values: Mapping[str, Any]) -> Table:
-    """Columns for what the files do not say: a number, or one for each run.
+    """Columns for what the files do not say: a number, or one for each run; a phase is a word.
 
     Raises:
         UsageError: a column of that name is there already, or a run has no value.
@@ -108,7 +108,7 @@ def with_values(table: Table, values: Mapping[str, Any]) -> Table:
                 problem += f"{listed(runs.unique())}: not in both {listed(odd)}"
         else:
             try:
-                frame = frame.assign(**{name: float(value)})
+                frame = frame.assign(**{name: value if name == "phase" else float(value)})
             except (TypeError, ValueError):
                 problem = f"{name} is {value!r}; give a number"
         if problem:
