@@ -108,7 +108,7 @@ def fit(
         decay: of loss curves, λ of the annealing area (0.999), or ``fit``.
         carry_momentum: whether momentum goes on over the boundary of two phases.
         count_warmup: whether the rises of pre-training's warm-up count in S2.
-        epsilon: power of the rate with which momentum is weighted in S2.
+        epsilon: power of the learning rate with which momentum is weighted in S2.
 
     Shell:
         jaxlaw fit chinchilla runs.csv -c N=n_params,D=n_tokens --out fit.json

@@ -19,7 +19,8 @@ from jaxlaw._where import parsed
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._parameters import INPUTS
 
-#: Shares and losses of the two sides of a two-corpus mixture, by the plain name they stand for.
+#: Mixture ratios and losses of the two sides of a two-corpus mixture, by the plain name they stand
+#: for.
 SIDES = {"r": ("r_d", "r_g"), "loss": ("loss_d", "loss_g")}
 #: Each of these names → all that stand for the same.
 SAME = {name: {plain, *sides} for plain, sides in SIDES.items() for name in (plain, *sides)}
@@ -176,7 +177,7 @@ def usual_columns(
         fit: a :class:`jaxlaw.Fit`.
         table: DataFrame.
         columns: canonical name → the user's column, as far as the user maps them.
-        corpus: corpus whose share is meant; r is then made of r_d or r_g.
+        corpus: corpus whose mixture ratio is meant; r is then made of r_d or r_g.
 
     Raises:
         UsageError: as :func:`input_columns`, of inputs that ``columns`` does not map.

@@ -90,7 +90,8 @@ class Column:
 
     Attributes:
         location: its place in the user's data, for messages.
-        raw: (n,) in the user's unit, or the complement of a share; (n, K) of inputs per drop.
+        raw: (n,) in the user's unit, or the complement of a mixture ratio; (n, K) of inputs per
+            drop.
         factor: factor from the user's unit to the law's.
         unit: raw units per unit of the user's column.
         declared: whether the user declared the unit.
@@ -173,12 +174,12 @@ def level_codes(series: pd.Series, location: Location, spec: Input) -> np.ndarra
 
 
 def fractions(values: np.ndarray, location: Location, labels: np.ndarray) -> np.ndarray:
-    """(n,) shares in [0, 1]; rounding errors up to 1e-9 outside are put on the limit.
+    """(n,) mixture ratios in [0, 1]; rounding errors up to 1e-9 outside are put on the limit.
 
     NaN and infinity pass, other checks deal with them.
 
     Raises:
-        DataError: a share lies outside [0, 1].
+        DataError: a mixture ratio lies outside [0, 1].
     """
     finite = np.isfinite(values)
     inside = values[finite]
@@ -189,7 +190,7 @@ def fractions(values: np.ndarray, location: Location, labels: np.ndarray) -> np.
         else "correct these rows, or leave them out with where=…"
     )
     outside = finite & ((values < -1e-9) | (values > 1 + 1e-9))
-    location.refuse(outside, labels, values, f"shares outside [0, 1]; {remedy}")
+    location.refuse(outside, labels, values, f"mixture ratios outside [0, 1]; {remedy}")
     return np.where(finite, np.clip(values, 0.0, 1.0), values)
 
 

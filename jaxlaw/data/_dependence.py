@@ -124,8 +124,9 @@ def order_along(table: pd.DataFrame, inputs: Mapping[str, Any]) -> np.ndarray:
 def history_notes(law: Law, runs: RunGroups | None, table: pd.DataFrame) -> list[Note]:
     """A warning where a law of finished runs is given their loss curves, as loggers write them.
 
-    While a rate decays the loss lies above that of a run that ended there. Curves are logged every
-    so many tokens; finished runs of one size seldom are so many, and their tokens grow by ratios.
+    While a learning rate decays the loss lies above that of a run that ended there. Curves are
+    logged every so many tokens; finished runs of one size seldom are so many, and their tokens grow
+    by ratios.
 
     Args:
         law: the law; one of a continual phase, or of shares, is of checkpoints.
@@ -137,7 +138,7 @@ def history_notes(law: Law, runs: RunGroups | None, table: pd.DataFrame) -> list
     if runs is None or not of_runs:
         return []
     if "lr" in table and (table["lr"].groupby(runs.members).nunique() <= 1).all():
-        return []  # one constant rate is as good at any step
+        return []  # one constant learning rate is as good at any step
     gaps = [np.diff(np.sort(runs.along[runs.members == run])) for run in np.unique(runs.members)]
     logged = [
         len(gap) >= _HISTORY and np.isclose(gap, np.median(gap), rtol=0.01).mean() > 0.5

@@ -93,7 +93,7 @@ def learnability_coefficients(
             if not known[name] > 0:
                 raise DataError(
                     f"{what}: {name} is {known[name]:.3g}: {_NOT_POSITIVE[name]}, and K would not "
-                    "be positive; take its curve from a run with a larger share of the domain, or "
+                    "be positive; take its curve from a run with more of the domain, or "
                     "leave the domain out",
                     file=runs.source,
                     column="loss",

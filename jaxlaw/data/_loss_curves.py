@@ -116,12 +116,12 @@ class LossCurves(RunsSource):
             count_warmup: whether rises of pre-training's warm-up count in S2; those of a
                 continual phase always do. By default they do not, so that runs whose log contains
                 the warm-up and runs that leave it to S1_before have the same areas.
-            epsilon: exponent of the rate that weights momentum (Wang 2025, App. J).
+            epsilon: exponent of the learning rate that weights momentum (Wang 2025, App. J).
 
         Returns:
             :class:`jaxlaw.Runs` with columns S1, S2, S1_pt, S1_cpt, S2_pt, S2_cpt (learning
-            rate × steps) and the options in ``area_options``. A law per drop of the rate gets
-            its drops when it needs them.
+            learning rate × steps) and the options in ``area_options``. A law per drop of the
+            learning rate gets its drops when it needs them.
 
         Example:
             >>> line = "constant:lr=1e-3,steps=100"
@@ -227,9 +227,9 @@ def read_loss_curves(
 ) -> LossCurves:
     """Read loss curves and their learning rates.
 
-    The rates are those of ``schedule``, one line for all runs; else of the lines in a column
-    ``schedule``; else those that the runs logged, step by step, in a column ``lr``. Logged rates
-    are compared with a line, where there are both.
+    The learning rates are those of ``schedule``, one line for all runs; else of the lines in a
+    column ``schedule``; else those that the runs logged, step by step, in a column ``lr``. Logged
+    learning rates are compared with a line, where there are both.
 
     Args:
         source: anything that :func:`jaxlaw.read_runs` reads, one row a logged point with columns
@@ -244,11 +244,12 @@ def read_loss_curves(
         schedule: a line such as ``cosine:peak=3e-4,steps=24000`` (``schedules.parse``), or a
             Schedule; so may be the cells of the column.
         first_step: number of steps before the schedule begins, such as a warm-up that it leaves
-            out: a number, or a column. By default a schedule of logged rates begins with the
-            first of them; from 0 with ``fill="linear"``, their unlogged first steps are a linear
-            warm-up from a rate of 0.
-        S1_before: sum of the rates of those steps, number or column; required if there are any.
-        fill: rule for unlogged steps between logged rates: ``"hold"`` or ``"linear"``.
+            out: a number, or a column. By default a schedule of logged learning rates begins with
+            the first of them; from 0 with ``fill="linear"``, their unlogged first steps are a
+            linear warm-up from a learning rate of 0.
+        S1_before: sum of the learning rates of those steps, number or column; required if there are
+            any.
+        fill: rule for unlogged steps between logged learning rates: ``"hold"`` or ``"linear"``.
         batch: tokens of an update over those of a reference batch, in which areas count steps
             (Wang 2025, App. F): 0.25 for a continual phase of a quarter of the pre-training's
             batch, (2, 1) for both phases, or a column. Learning rates are given as they were.
@@ -258,7 +259,7 @@ def read_loss_curves(
 
     Raises:
         DataError: steps that are not whole or do not increase within a run, or lie outside its
-            schedule; logged rates with gaps, or not those of the schedule; what
+            schedule; logged learning rates with gaps, or not those of the schedule; what
             :func:`jaxlaw.read_runs` raises.
         UsageError: a run without schedule, no S1_before, or a text that is no line.
 
@@ -269,8 +270,8 @@ def read_loss_curves(
         >>> curves.runs().table[["run", "step", "S1"]].round(4).values.tolist()
         [['a', 50.0, 0.05], ['a', 100.0, 0.1], ['b', 100.0, 0.099]]
     """
-    # All rows, which may log rates, and those with a loss: trainers log other metrics in rows of
-    # their own, at any step.
+    # All rows, which may log learning rates, and those with a loss: trainers log other metrics in
+    # rows of their own, at any step.
     every = _curve_columns(read_runs(
         source, columns, units, weight=weight, where=where, corpus=corpus,
         drop_invalid=drop_invalid, name=name, format=format, values=values,
@@ -311,7 +312,7 @@ def read_loss_curves(
         if one is None:
             raise UsageError(
                 f"{file}: no schedule for run {run}; pass a line, schedule='cosine:peak=…,steps=…',"
-                " or one for each run in a column schedule, or log the rate of every step in a "
+                " or one for each run in a column schedule, or log the LR of every step in a "
                 "column lr"
             )
         if before is None and one.first_step > 0:
@@ -348,7 +349,7 @@ def read_loss_curves(
 
 
 def _is_line(cell: Any) -> bool:
-    """Whether a cell of a column ``schedule`` says the rates, and is no mere name."""
+    """Whether a cell of a column ``schedule`` says the learning rates, and is no mere name."""
     return isinstance(cell, Schedule) or (isinstance(cell, str) and ":" in cell)
 
 
@@ -387,7 +388,7 @@ def _curve_columns(runs: Runs) -> Runs:
     if "lr" in table:
         made["lr"] = lr = numbers(table["lr"], runs.location("lr"))
         bad = ~(np.isnan(lr) | ((lr >= 0) & (lr < np.inf)))
-        refuse("lr", bad, "rates are finite and not negative", lr)
+        refuse("lr", bad, "learning rates are finite and not negative", lr)
     if "phase" in table:
         made["phase"] = table["phase"].map(lambda text: str(text).strip().lower())
         remedy = "phases are pt (pre-training) and cpt; rename it if it means something else"
@@ -412,7 +413,7 @@ def _with_losses(runs: Runs) -> Runs:
         return runs
     message = (
         f"{int((~keep).sum())} of {len(keep)} rows have no loss, as of other metrics, and are left "
-        "out; rates that they log count"
+        "out; learning rates that they log count"
     )
     weight = None if runs.weight is None else runs.weight[keep]
     return runs.noted("filtered", message, table=runs.table[keep], weight=weight)
@@ -441,7 +442,7 @@ def _of_run(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
 
 
 def _number(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
-    """A run's whole number of steps, or sum of rates; None where it is not given."""
+    """A run's whole number of steps, or sum of learning rates; None where it is not given."""
     if value is None:
         return None
     value = _of_run(argument, value, own, runs)
@@ -454,7 +455,7 @@ def _number(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
             return int(number)
     elif 0 <= number < np.inf:
         return number
-    what = "a whole number of steps" if argument == "first_step" else "a sum of rates, ≥ 0"
+    what = "a whole number of steps" if argument == "first_step" else "a sum of learning rates, ≥ 0"
     raise UsageError(f"{argument} is {what}, not {value!r}")
 
 

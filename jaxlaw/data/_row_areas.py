@@ -28,20 +28,20 @@ Phase = Literal["pt", "cpt"]
 Batch = tuple[float, float]
 SAME = (1.0, 1.0)
 
-#: The last rate of a base model whose training is not described (Wang 2025, §6 and App. G: "we
-#: assume that the final LR of all open-source models is zero"). Drops of a continual phase without
-#: its pre-training are taken from it, wherever it is read, predicted, planned or simulated.
+#: The final LR of a base model whose training is not described (Wang 2025, §6 and App. G:
+#: "we assume that the final LR of all open-source models is zero"). Drops of a continual phase
+#: without its pre-training are taken from it, wherever it is read, predicted, planned or simulated.
 UNKNOWN_BASE_RATE = 0.0
 
-MOST_DROPS = 48  # changes of the rate taken one by one; more are gathered in as many groups
-_FLOOR = 1e-9  # of the highest rate: stands for a rate of 0, which has no logarithm
+MOST_DROPS = 48  # changes of the LR taken one by one; more are gathered in as many groups
+_FLOOR = 1e-9  # of the peak LR: stands for a learning rate of 0, which has no logarithm
 
 
 def for_unknown_base(schedule: Schedule) -> Schedule:
-    """A continual phase alone, with the rate before its first step from which drops are taken.
+    """A continual phase alone, with the LR before its first step, from which drops are taken.
 
-    Whatever a schedule's own η_0 is (the peak of a cosine, the rate a log begins with), that is
-    :data:`UNKNOWN_BASE_RATE`. In S2(t) = Σ (η_0 − η_k)·λ^(t−k) this is right for a
+    Whatever a schedule's own η_0 is (the peak of a cosine, the learning rate a log begins with),
+    that is :data:`UNKNOWN_BASE_RATE`. In S2(t) = Σ (η_0 − η_k)·λ^(t−k) this is right for a
     log that begins after a re-warm-up too, but for terms that are forgotten as λ^t.
     """
     return dataclasses.replace(schedule, initial_lr=UNKNOWN_BASE_RATE)
@@ -120,10 +120,10 @@ def areas_along(
         schedule: the rates.
         at: (points,) whole numbers of steps; 0 is before the first.
         options: options that :func:`area_options` made.
-        S1_before: sum of the rates before the schedule.
+        S1_before: sum of the learning rates before the schedule.
         alone: the phase that a schedule without boundary is. The continual one, of a base that
-            nobody describes, has S1_pt = S2_pt = 0, and its S2_cpt starts from a last rate of
-            0 (:func:`for_unknown_base`).
+            nobody describes, has S1_pt = S2_pt = 0, and its S2_cpt starts from a final LR
+            of 0 (:func:`for_unknown_base`).
         batch: relative batch sizes of the phases: an update counts as so many steps.
 
     Returns:
@@ -161,18 +161,18 @@ def drops_along(
     options: Mapping[str, Any],
     batch: Batch = SAME,
 ) -> dict[str, np.ndarray]:
-    """The drops of the rate up to some steps of a schedule, both phases as one.
+    """The drops of the learning rate up to some steps of a schedule, both phases as one.
 
-    The rate changes at nearly every step of a cosine. Where a schedule has more changes than
-    ``MOST_DROPS``, those before a point are gathered in groups: half of the groups' limits share
-    out the sum of changes evenly, half divide the rates since into equal ratios, so that neither a
-    group's size nor the distance of its steps, seen from the point, is large. A group has the sum
-    of its drops, and their mean S_k and geometric mean η_k. Falls and rises have groups of their
-    own.
+    The learning rate changes at nearly every step of a cosine. Where a schedule has more changes
+    than ``MOST_DROPS``, those before a point are gathered in groups: half of the groups' limits
+    share out the sum of changes evenly, half divide the learning rates since into equal ratios, so
+    that neither a group's size nor the distance of its steps, seen from the point, is large. A
+    group has the sum of its drops, and their mean S_k and geometric mean η_k. Falls and rises have
+    groups of their own.
 
     At the published parameters the multi-power law is then off by 1e-5 nats at most on cosine and
     WSD schedules that end at a tenth of their peak, 7e-5 where they end at 0, 1.5e-4 where the
-    rate goes up and down. A schedule with few changes, constant or in stages, is exact.
+    learning rate goes up and down. A schedule with few changes, constant or in stages, is exact.
 
     Args:
         schedule: the rates.
@@ -214,7 +214,7 @@ def drops_along(
 def _gathered(
     k: np.ndarray, drops: np.ndarray, eta: np.ndarray, sums: np.ndarray, at: np.ndarray
 ) -> list[np.ndarray]:
-    """Drops, rates and sums since, (points, MOST_DROPS), of groups of changes at steps k."""
+    """Drops, LRs and sums since, (points, MOST_DROPS), of groups of changes at steps k."""
     before, now = sums[k], sums[at]
     total, logs, sums_before = (
         np.concatenate([[0.0], np.cumsum(terms)])

@@ -21,7 +21,8 @@ from jaxlaw.errors import UsageError
 from jaxlaw.schedules import Schedule
 
 Fill = Literal["hold", "linear"]
-#: Largest difference of logged rates from a declared schedule, of its highest rate: three digits.
+#: Largest difference of logged learning rates from a declared schedule, of its peak LR: three
+#: digits.
 _SAME_RATE = 5e-3
 
 
@@ -33,7 +34,7 @@ class RunSchedule:
         schedule: the rates.
         first_step: number of steps before the schedule: its step 1 is the run's step
             first_step + 1.
-        S1_before: sum of the rates of the steps before.
+        S1_before: sum of the learning rates of the steps before.
         phase: the phase that a schedule without boundary is.
         batch: batch sizes of the phases relative to the reference batch.
     """
@@ -68,9 +69,10 @@ def optimizer_steps(table: pd.DataFrame, run_schedules: Mapping[str, RunSchedule
 
 
 def as_schedule(source: Any, name: str = "schedule") -> Schedule:
-    """A Schedule, a line for :func:`jaxlaw.schedules.parse`, or (steps,) rates without a jump.
+    """A Schedule, a line for :func:`jaxlaw.schedules.parse`, or (steps,) LRs without a jump.
 
-    Rates may be the column ``lr`` of a table, as that of :func:`jaxlaw.planning.optimal_schedule`.
+    Learning rates may be the column ``lr`` of a table, as that of
+    :func:`jaxlaw.planning.optimal_schedule`.
 
     Raises:
         UsageError: it is none of these; the message names the schedule.
@@ -84,7 +86,7 @@ def as_schedule(source: Any, name: str = "schedule") -> Schedule:
     except (TypeError, ValueError, OverflowError):
         raise UsageError(
             f"{name}: give a Schedule, a line such as 'cosine:peak=3e-4,steps=24000', or an array "
-            f"of rates, not {type(source).__name__}"
+            f"of learning rates, not {type(source).__name__}"
         ) from None
     return Schedule(rates, float(rates.flat[0]) if rates.size else 0.0, None, name)
 
@@ -92,11 +94,12 @@ def as_schedule(source: Any, name: str = "schedule") -> Schedule:
 def logged_schedule(
     log: pd.DataFrame, location: Location, run: str, fill: Fill | None, first_step: int | None
 ) -> RunSchedule | None:
-    """The schedule of the rates a run logged; None where it logged none.
+    """The schedule of the learning rates a run logged; None where it logged none.
 
-    A rate logged at step first_step is that before step 1 of the schedule; where there is none,
-    the schedule begins without a jump. With first_step None, the schedule begins at the first
-    rate that was logged; with first_step 0 and ``fill="linear"``, with a warm-up from 0 to it.
+    A learning rate logged at step first_step is that before step 1 of the schedule; where there is
+    none, the schedule begins without a jump. With first_step None, the schedule begins at the first
+    learning rate that was logged; with first_step 0 and ``fill="linear"``, with a warm-up from 0 to
+    it.
     """
     if "lr" not in log:
         return None
@@ -123,7 +126,7 @@ def logged_schedule(
 def _filled(
     rows: pd.DataFrame, location: Location, run: str, fill: Fill | None, first: int | None
 ) -> RunSchedule:
-    """The rates after step ``first`` (the step before the first logged if None)."""
+    """The learning rates after step ``first`` (the step before the first logged if None)."""
     steps, logged = rows["step"].to_numpy(float), rows["lr"].to_numpy(float)
     at_row = partial(location.of_run, run, rows)
     gaps = np.diff(steps, prepend=steps[0] - 1)
@@ -131,7 +134,7 @@ def _filled(
         k = int(np.argmax(gaps <= 0))
         raise at_row(
             k,
-            f"step {steps[k]:.0f} after {steps[k - 1]:.0f}; a run logs one rate a step, in order: "
+            f"step {steps[k]:.0f} after {steps[k - 1]:.0f}; a run logs one LR per step, in order: "
             "correct these rows",
         )
     if fill is None and (gaps > 1).any():
@@ -140,9 +143,10 @@ def _filled(
             k,
             f"no learning rate is logged at steps {steps[k - 1] + 1:.0f} to {steps[k] - 1:.0f} "
             "(rows excluded by where= do not count): pass fill='linear' (and first_step=0 for a "
-            "warm-up from 0), fill='hold' for steps of constant rate, or schedule=",
+            "warm-up from 0), fill='hold' for steps of constant learning rate, or schedule=",
         )
-    # A rate is what the update of its step used, so that a gap ends with the step that is logged.
+    # A learning rate is what the update of its step used, so that a gap ends with the step that is
+    # logged.
     every = np.arange(steps[0], steps[-1] + 1)
     if fill == "hold":
         rates = logged[np.searchsorted(steps, every, side="right") - 1]
@@ -152,13 +156,13 @@ def _filled(
     if steps[0] > first + 1:
         raise at_row(
             0,
-            f"the rates of steps {first + 1} to {steps[0] - 1:.0f} are not logged; pass first_step="
+            f"no rate is logged at steps {first + 1} to {steps[0] - 1:.0f}; pass first_step="
             f"{steps[0] - 1:.0f} and S1_before=, or a line, schedule=; with fill='linear' and "
             "first_step=0 they are a linear warm-up from 0",
         )
-    before = first - int(steps[0]) + 1  # rates logged at steps up to `first`
+    before = first - int(steps[0]) + 1  # learning rates logged at steps up to `first`
     if before >= len(rates):
-        raise at_row(-1, f"no rate is logged after step {first}")
+        raise at_row(-1, f"no learning rate is logged after step {first}")
     initial = rates[before - 1] if before else rates[0]
     return RunSchedule(Schedule(rates[before:], float(initial), None, f"log of {run}"), first)
 
@@ -166,14 +170,14 @@ def _filled(
 def compare_rates(
     followed: RunSchedule, run: str, rows: pd.DataFrame, done: np.ndarray, location: Location
 ) -> None:
-    """Refuse logged rates that are not those of the declared schedule.
+    """Refuse logged learning rates that are not those of the declared schedule.
 
     Args:
         followed: schedule of the run.
         run: its name.
         rows: its rows, with a column lr; NaN where there is none.
         done: (rows,) steps of the schedule done.
-        location: the column of rates, for messages.
+        location: the column of learning rates, for messages.
 
     Raises:
         DataError: a difference; names the first, and both rates.
@@ -188,7 +192,7 @@ def compare_rates(
     k = int(np.argmax(bad))
     raise location.of_run(
         run, rows, k,
-        f"step {done[k] + followed.first_step} logged rate {logged[k]:.6g}, its schedule has "
+        f"step {done[k] + followed.first_step} logged LR {logged[k]:.6g}, its schedule has "
         f"{known[k]:.6g} there ({int(bad.sum())} of {len(bad)} rows differ); check its kind, peak "
         "and steps, first_step= where its warm-up is before the log, and of a line warmup= (steps= "
         "includes it) and switch= (which counts from its end)",

@@ -141,7 +141,8 @@ class Runs:
         source: the file's name, for messages.
         word: word for a row: ``line``, ``record`` or ``row``.
         weight: (n,) float64, or None.
-        corpus: the corpus whose share and loss are meant, ``general`` or ``domain``, or None.
+        corpus: the corpus whose mixture ratio and loss are meant, ``general`` or ``domain``, or
+            None.
         drop_invalid: whether rows without valid numbers are dropped (and counted).
         dropped: number of rows left out by ``where`` and ``last_of``.
         notes: notes on the data so far.
@@ -149,8 +150,8 @@ class Runs:
             (:meth:`jaxlaw.LossCurves.runs`).
         target: column that laws predict, by its name in the table; None for the one that has the
             name of the law's target.
-        drops: function from rows of the table to the law's inputs per drop of the rate, name →
-            (rows, K), where jaxlaw knows the schedules.
+        drops: function from rows of the table to the law's inputs per drop of the learning rate,
+            name → (rows, K), where jaxlaw knows the schedules.
         reading: how they were read, for fits to keep; None if unknown.
 
     Example:
@@ -196,7 +197,7 @@ class Runs:
     def for_corpus(self, corpus: Corpus) -> Runs:
         """The same runs, read for the general or for the domain corpus.
 
-        ``r`` is then that corpus's share (r_g = 1 − r_d) and ``loss`` its loss, so that one
+        ``r`` is then that corpus's mixture ratio (r_g = 1 − r_d) and ``loss`` its loss, so that one
         set of runs gives two fits.
 
         Raises:
@@ -228,7 +229,7 @@ class Runs:
     def mixture_error(
         self, law: Law, wrong: np.ndarray, sums: np.ndarray, remedy: str
     ) -> DataError:
-        """The error of rows whose shares do not add up to 1: (n,) flags, (n,) sums, what to do."""
+        """The error of rows whose ratios do not add up to 1: (n,) flags, (n,) sums, what to do."""
         labels, off = self.table.index[wrong], sums[wrong]
         names = ", ".join(str(self.user_name(name)) for name in law.shares)
         rows = name_rows(self.word, labels, [f"sum {value:.6g}" for value in off])
@@ -346,7 +347,7 @@ class Observations:
     Attributes:
         law: name of the law they were checked for.
         inputs: name → (n,) float64 in the law's own units; of those per drop of the learning
-            rate (n, K), where the schedules are known.
+            learning rate (n, K), where the schedules are known.
         target: (n,) float64.
         weight: (n,) float64, non-negative, not all zero; ones unless given.
         scale: name → factor from the user's unit to the law's.
@@ -447,8 +448,9 @@ def read_runs(
             ``r_g``, ``loss_d``, ``loss_g``, for the domain and the general corpus; ``corpus`` says
             which is meant.
         units: canonical name → raw units (parameters, tokens, FLOPs) per unit of the column: 1,
-            1e9, or K, M, B, T; 0.01 for a share in percent; 2048 for a batch in sequences of so
-            many tokens. Left out: 1 where all counts of the table may be so, else the law's own.
+            1e9, or K, M, B, T; 0.01 for a mixture ratio in percent; 2048 for a batch in sequences
+            of so many tokens. Left out: 1 where all counts of the table may be so, else the law's
+            own.
         weight: a column or (n,) numbers, one per row of the source; non-negative.
         where: rows to keep: a condition such as ``"split == 'fit' and N > 1e8"``, or an (n,)
             boolean mask. A condition compares (==, !=, <, <=, >, >=, in [...]) columns, numbers
@@ -698,7 +700,7 @@ def _declared(
     """The user's columns and raw units, of names that jaxlaw knows; to a name a column."""
     if not columns and not units:
         return {}, {}
-    # Laws that are tuned over rate and batch are named as they are made.
+    # Laws that are tuned over learning rate and batch are named as they are made.
     every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
     inputs = [*INPUTS, *(spec.name for law in every for spec in law.inputs), *SIDES["r"]]
     targets = ["loss", *(law.target for law in every), *SIDES["loss"]]
@@ -879,7 +881,7 @@ def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
             columns[spec.name] = Column(location, drops[spec.name], 1.0, 1.0, True, spec)
             continue
         series, unit = table[name], runs.units.get(name, runs.units.get(spec.name))
-        # Rows of one size, share or budget have equal numbers, however these were computed.
+        # Rows of one size, mixture ratio or budget have equal numbers, however these were computed.
         if spec.levels:
             raw = level_codes(series, location, spec)
         else:
@@ -920,7 +922,7 @@ def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
         if plain == "r" and runs.corpus is not None and is_plain:
             raise UsageError(
                 f"{runs.source}: corpus='{runs.corpus}' is given, but column "
-                f"{runs.user_name('r')} does not say whose share it is; map it as the domain's, "
+                f"{runs.user_name('r')} does not say whose ratio it is; map it as the domain's, "
                 "columns={'r_d': …}, or the general corpus's, columns={'r_g': …}"
             )
         return plain, False
@@ -930,7 +932,7 @@ def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
             "pass corpus='general' or corpus='domain', or use runs.for_corpus('general')"
         )
     own, other = sides if runs.corpus == "domain" else sides[::-1]
-    # Of the share the other's, where that alone is there or is mapped.
+    # Of the mixture ratio the other's, where that alone is there or is mapped.
     is_own = plain != "r" or own in mapped or (own in present and other not in mapped)
     return (own, False) if is_own else (other, True)
 

@@ -126,8 +126,8 @@ class ScaleFree(NamedTuple):
 
     A loss per token and one per byte of the same runs differ by a factor, and so do ``E``, ``A``
     and ``B``. What one experiment teaches about another is in numbers without that factor: the
-    floor's share of the loss at a reference point, the balance of the other terms there, the
-    exponents. A :class:`jaxlaw.fitting.Prior` is a distribution over them.
+    floor's fraction of the loss at a reference point, the balance of the other terms there,
+    the exponents. A :class:`jaxlaw.fitting.Prior` is a distribution over them.
 
     Attributes:
         reference: input → its value at the reference point, in the law's own units.
@@ -389,20 +389,20 @@ class Law:
 
     @cached_property
     def shares(self) -> tuple[str, ...]:
-        """Names of the inputs that are shares of one mixture, which add up to 1."""
+        """Names of the inputs that are the mixture ratios of one mixture: they add up to 1."""
         return tuple(spec.name for spec in self.inputs if spec.mixture)
 
     def whole_mixtures(
         self, inputs: Mapping[str, Any], refuse: Callable[[np.ndarray, np.ndarray, str], Exception]
     ) -> dict[str, Any]:
-        """Inputs whose shares add up to 1, to the rounding of their digits.
+        """Inputs whose mixture ratios add up to 1, to the rounding of their digits.
 
         Args:
-            inputs: name → array, of all inputs; the arrays of the shares broadcast.
+            inputs: name → array, of all inputs; the arrays of the mixture ratios broadcast.
             refuse: error of (which rows are wrong, the sums of all rows, what to do).
 
         Returns:
-            The inputs, with shares just below 0 as 0.
+            The inputs, with mixture ratios just below 0 as 0.
         """
         if not self.shares:
             return dict(inputs)
@@ -457,12 +457,12 @@ class Law:
         )
 
 
-_SHARE_ROUNDING = 1e-9  # of a share computed as 1 less the others
-_LEAST_SLACK, _MOST_SLACK = 1e-6, 0.01  # of a sum of shares: float32, and two digits
+_SHARE_ROUNDING = 1e-9  # of a mixture ratio computed as 1 less the others
+_LEAST_SLACK, _MOST_SLACK = 1e-6, 0.01  # of a sum of mixture ratios: float32, and two digits
 
 
 def _rounding(shares: np.ndarray) -> np.ndarray:
-    """How far sums of (k, …) shares are from 1 where each is rounded to the digits it has."""
+    """How far sums of (k, …) ratios are from 1 where each is rounded to the digits it has."""
     slack = np.full(shares.shape[1:], _LEAST_SLACK)
     for digits in range(5, 0, -1):
         rounded = (np.abs(shares - np.round(shares, digits)) < _SHARE_ROUNDING).all(axis=0)

@@ -1,7 +1,7 @@
-"""Laws of the loss over several shares: a corpus in a mixture of many.
+"""Laws of the loss over several mixture ratios: a corpus in a mixture of many.
 
-The shares are inputs of their own, each called as the column that holds it, so that such a law is
-made for your corpora. They add up to 1: rows that do not are refused.
+The mixture ratios are inputs of their own, each called as the column that holds it, so that such a
+law is made for your corpora. They add up to 1: rows that do not are refused.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ _MARKS = "|[]"  # of a law's name, which says how it is made
 
 
 def mixing(shares: Iterable[str]) -> Law:
-    """The data mixing law: a loss over the shares of several corpora (Ye 2024, arXiv 2403.16952).
+    """The data mixing law: loss over mixture ratios of several corpora (Ye 2024, arXiv 2403.16952).
 
-    loss = c + k·exp(Σ t_j·r_j). Shares add up to 1, so that k and a number added to every t_j are
-    the same: k is 1 here, and t_j is the logarithm of what corpus j alone would leave above c.
+    loss = c + k·exp(Σ t_j·r_j). Mixture ratios add up to 1, so that k and a number added to every
+    t_j are the same: k is 1 here, and t_j is the logarithm of what corpus j alone would leave above
+        c.
     Sizes and tokens are not in it: it is for runs of one scale, or, by
     :func:`jaxlaw.laws.grouped`, for a few of them.
 
     Args:
-        shares: columns that hold the shares, which become the inputs.
+        shares: columns that hold the mixture ratios, which become the inputs.
 
     Returns:
         A law with these inputs and the parameters ``c`` and ``t[share]``. It is named as it is
         made, ``mixing[web|code]``, and ``jl.laws.get`` finds it by that name.
 
     Raises:
-        UsageError: fewer than two shares, one that is named twice, or a name that a law's name
-            cannot hold.
+        UsageError: fewer than two mixture ratios, one that is named twice, or a name that a law's
+            name cannot hold.
 
     Example:
         >>> law = jl.laws.mixing(["web", "code"])
@@ -50,14 +51,15 @@ def mixing(shares: Iterable[str]) -> Law:
 
 
 def additive(shares: Iterable[str], *, scale: bool = True) -> Law:
-    """The additive law: shares of several corpora, size and tokens (Shukor 2025, arXiv 2507.09404).
+    """The additive law of mixture ratios, size and tokens (Shukor 2025, arXiv 2507.09404).
 
-    loss = E + 1/Σ C_j·h_j^γ_j + A/N^α + B/D^β, h_j the share of corpus j. No term has the shares
-    and the size or the tokens together, so that the best mixture is the same at every scale. Only
-    runs at several scales show whether that is so.
+    loss = E + 1/Σ C_j·h_j^γ_j + A/N^α + B/D^β, h_j the mixture ratio of corpus j. No term has the
+    mixture ratios and the size or the tokens together, so that the best mixture is the same at
+    every scale. Only runs at several scales show whether that is so.
 
     Args:
-        shares: columns that hold the shares, which become the inputs before ``N`` and ``D``.
+        shares: columns that hold the mixture ratios, which become the inputs before ``N``
+            and ``D``.
         scale: whether the size and the tokens are inputs. For runs of one size and one number of
             tokens they are not: ``scale=False`` leaves E + 1/Σ C_j·h_j^γ_j, and their terms are a
             part of E. The law is then ``additive-of-shares[web|code]``.
@@ -68,8 +70,8 @@ def additive(shares: Iterable[str], *, scale: bool = True) -> Law:
         ``jl.laws.get`` finds it by that name.
 
     Raises:
-        UsageError: fewer than two shares, one that is named twice or ``N`` or ``D``, or a name
-            that a law's name cannot hold.
+        UsageError: fewer than two mixture ratios, one that is named twice or ``N`` or ``D``, or a
+            name that a law's name cannot hold.
 
     Example:
         >>> law = jl.laws.additive(["web", "code"])
@@ -80,26 +82,26 @@ def additive(shares: Iterable[str], *, scale: bool = True) -> Law:
     """
     names = _names(shares)
     for name in set(names) & {"N", "D"}:
-        raise UsageError(f"a share is called {name}, as a size or tokens are; rename the column")
+        raise UsageError(f"mixture ratio {name} has the name of a size or tokens; rename it")
     return _make_additive(names, scale)
 
 
 def _names(shares: Iterable[str]) -> tuple[str, ...]:
-    """The columns of the shares, checked; raises UsageError."""
+    """The columns of the mixture ratios, checked; raises UsageError."""
     names = tuple(map(str, [shares] if isinstance(shares, str) else shares))
     if len(names) < 2 or len(set(names)) < len(names):
-        raise UsageError(f"shares are two or more different columns, not {', '.join(names)}")
+        raise UsageError(f"give two or more columns of mixture ratios, not {', '.join(names)}")
     for name in names:
         if not name.strip() or set(_MARKS) & set(name) or " of " in name:
             raise UsageError(
-                f"share '{name}': a name is not empty and has none of {' '.join(_MARKS)} and no "
+                f"column '{name}': a name is not empty and has none of {' '.join(_MARKS)} and no "
                 "' of '; rename the column"
             )
     return names
 
 
 def _inputs(shares: tuple[str, ...]) -> tuple[Input, ...]:
-    doc = "share of a corpus in the mixture"
+    doc = "mixture ratio of a corpus"
     return tuple(Input(name, doc, 1.0, "fraction", mixture=True) for name in shares)
 
 
@@ -109,7 +111,7 @@ def _make_mixing(shares: tuple[str, ...]) -> Law:
     slope = real(-20.0, 3.0, low=-5e3, high=50.0, doc="log of the excess over c, alone")
 
     def formula(*given, **params):
-        """The loss at shares (n,) each."""
+        """The loss at mixture ratios (n,) each."""
         exponents = [params[f"t[{name}]"] * r for name, r in zip(shares, given, strict=True)]
         return params["c"] + jnp.exp(sum(exponents[1:], exponents[0]))
 
@@ -122,7 +124,7 @@ def _make_mixing(shares: tuple[str, ...]) -> Law:
             *(replace(slope, name=f"t[{name}]") for name in shares),
         ),
         formula="c + exp(Σ t_j·r_j)",
-        source="Ye 2024, arXiv 2403.16952 (k is 1: shares add up to 1)",
+        source="Ye 2024, arXiv 2403.16952 (k is 1: mixture ratios add up to 1)",
     )
 
 
@@ -135,7 +137,7 @@ def _make_additive(shares: tuple[str, ...], scale: bool) -> Law:
         specs |= {"A": OF_SIZE, "B": OF_DATA, "alpha": EXPONENT, "beta": EXPONENT}
 
     def formula(*inputs, **params):
-        """The loss at shares, and N and D where they are inputs, (n,) each."""
+        """The loss at mixture ratios, and N and D where they are inputs, (n,) each."""
         worth = [
             params[f"C[{name}]"] * power(h, params[f"gamma[{name}]"])
             for name, h in zip(shares, inputs, strict=False)

@@ -30,8 +30,8 @@ class Input:
         levels: labels that the input may take, such as names of corpora; the law sees the number
             of the label, from 0 on.
         above_zero: whether 0, though a fraction, is refused: the law is infinite there.
-        mixture: whether it is a share of one mixture, together with the law's other inputs that
-            say so: they add up to 1 and are refused where they do not.
+        mixture: whether it is a mixture ratio, together with the law's other inputs
+            that say so: they add up to 1 and are refused where they do not.
         counts: what it is a number of, for people: ``parameters``, ``tokens``, ``FLOPs``; empty
             for a quantity without such a unit.
 
@@ -96,7 +96,7 @@ INPUTS = {
         Input("N", "model parameters", 1.0, "positive", (1e3, 1e15), counts="parameters"),
         Input("D", "training tokens", 1.0, "positive", (1e4, 1e17), counts="tokens"),
         Input("U", "unique training tokens", 1.0, "positive", (1e4, 1e17), counts="tokens"),
-        Input("r", "share of the corpus in the mixture", 1.0, "fraction"),
+        Input("r", "mixture ratio of the corpus", 1.0, "fraction"),
         Input("C", "training compute in FLOPs", 1.0, "positive", (1e10, 1e30), counts="FLOPs"),
         Input(
             "experts", "experts of a routed layer, 1 for a dense model", 1.0, "positive", (0.5, 1e6)
@@ -110,7 +110,7 @@ INPUTS = {
         Input("S2_cpt", "annealing area of the continual phase, learning rate × steps"),
         Input("group", "group of runs, such as a corpus"),
         Input("drop", "fall of the learning rate at step k, η_(k−1) − η_k", per_drop=True),
-        Input("eta_k", "the rate it fell to", 1.0, "positive", per_drop=True),
+        Input("eta_k", "the learning rate it fell to", 1.0, "positive", per_drop=True),
         Input("S_k", "sum of learning rates from step k on", 1.0, "nonnegative", per_drop=True),
     )
 }

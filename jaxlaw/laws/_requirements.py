@@ -1,4 +1,4 @@
-"""What Que 2024 demands of a law of N, D and the share r (§3.1, App. E.3), checked on its numbers.
+"""What Que 2024 demands of a law of N, D and mixture ratio r (§3.1, App. E.3), checked on numbers.
 
 Adaptability: the loss is finite for r in [0, 1]. Explicit trends: it falls with N, with D and with
 r. Implicit trend: ∂²L/∂D∂r < 0. Consistency: at a fixed r it is a Chinchilla law,
@@ -19,7 +19,7 @@ from jaxlaw.laws._base import Law
 
 _SHARES = 257
 _LEVELS = 4  # of N and of D: three differences distinguish a power law from another curve
-_FIXED = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares at which the law should be a Chinchilla law
+_FIXED = (0.1, 0.25, 0.5, 0.75, 1.0)  # mixture ratios at which the law should be a Chinchilla law
 _LARGE = 1e20  # value of a power of 0, in place of infinity
 _TINY = 1e-9  # relative size of a change that counts as none
 _SAME = 1e-6  # relative difference of ratios that a power law makes equal
@@ -31,9 +31,9 @@ class Requirement(NamedTuple):
     Attributes:
         name: name of it.
         formula: the condition.
-        observed: whether it is met at the shares observed.
-        everywhere: whether it is met at all shares from 0 to 1.
-        where: shares at which it is not met, in words.
+        observed: whether it is met at the mixture ratios observed.
+        everywhere: whether it is met at all mixture ratios from 0 to 1.
+        where: mixture ratios at which it is not met, in words.
     """
 
     name: str
@@ -47,12 +47,12 @@ class Requirement(NamedTuple):
 def along_share(
     law: Law, params: Any, shares: Any, N: Any, D: Any, others: Any
 ) -> tuple[jax.Array, jax.Array]:
-    """Loss (m,) and its slope in r (m,), at (m,) shares and one value of every other input."""
+    """Loss (m,) and its slope in r (m,), at (m,) mixture ratios and one value of other inputs."""
     return jax.vmap(jax.value_and_grad(lambda r: law(params, N=N, D=D, r=r, **others)))(shares)
 
 
 def shares_of(low: float, high: float) -> np.ndarray:
-    """(2 + 257,) the share 0, one next to it, and shares between these, at least 1e-4."""
+    """(2 + 257,) the mixture ratios 0, one next to it, and some between, at least 1e-4."""
     return np.concatenate([[0.0, 1e-9], np.linspace(max(low, 1e-4), high, _SHARES)])
 
 
@@ -84,7 +84,7 @@ def check_requirements(
     pairs.append((sizes[-1], tokens[-1]))
 
     def unmet(first: float, last: float) -> dict[str, str]:
-        """Where each requirement is not met, over a range of shares, in words."""
+        """Where each requirement is not met, over a range of mixture ratios, in words."""
         shares = shares_of(first, last)
         with in_float64():  # differences of differences need it
             rows = [along_share(law, dict(params), shares, N, D, at) for N, D in pairs]
@@ -117,10 +117,10 @@ def check_requirements(
 
     observed, everywhere = unmet(*map(float, ranges["r"])), unmet(0.0, 1.0)
     observed["consistency"] = everywhere["consistency"]  # a matter of the form, not of a range
-    # What is not met at the observed shares is not met at all of them, even where a term that
-    # the data do not need is felt next to r = 0 alone.
+    # What is not met at the observed mixture ratios is not met at all of them, even where a term
+    # that the data do not need is felt next to r = 0 alone.
     for name, where in observed.items():
-        everywhere[name] = everywhere[name] or where and f"at the observed shares {where}"
+        everywhere[name] = everywhere[name] or where and f"at the observed mixture ratios {where}"
     return [
         Requirement(name, formula, not observed[name], not everywhere[name], everywhere[name])
         for name, formula in _FORMULAS.items()
@@ -139,7 +139,7 @@ _ALONG_D, _ALONG_N = slice(0, 4), [0, 4, 5, 6]
 
 
 def _not_chinchilla_at(shares: np.ndarray, loss: np.ndarray) -> str:
-    """At which shares the loss is no sum of a power of N and one of D, in words."""
+    """At which mixture ratios the loss is no sum of a power of N and one of D, in words."""
     bad = []
     for share in _FIXED:
         column = loss[:, np.argmin(np.abs(shares - share))]

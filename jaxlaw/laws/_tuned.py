@@ -32,16 +32,16 @@ _SERIES = 0.5  # below it (e^t − 1 − t)/t² loses its digits, and is summed
 def tuned(law: str | Law = "skaling", over: Sequence[str] = ("lr", "batch")) -> Law:
     """A law of size and tokens with the learning rate, the batch, or both as inputs.
 
-    loss = base·(1 + m^k·q), where q is 0 at the best rate lr* and the best batch B*, and rises away
+    loss = base·(1 + m^k·q), where q is 0 at the best LR lr* and the best batch B*, and rises away
     from them. With u = log(lr/lr*) and v = log(batch/B*),
 
     q = h_lr·φ(s_lr, u) + h_batch·φ(s_batch, v) + h_noise·φ(s_noise, u − g·v),
 
     φ(s, z) = (e^(s·z) − 1 − s·z)/s², which is z²/2 where s is 0, and else steeper on one side than
-    on the other. The terms are of a rate that is too high, of a batch that is too large (too few
-    steps), and of steps too noisy: a rate too high for its batch. lr* = lr_0·n^lr_N·d^lr_D,
-    B* = batch_0·n^batch_N·d^batch_D and m = n·d, with n = N/1e9 and d = D/2e10: lr_0 and batch_0
-    are the best settings of a run of 1 B parameters and 20 B tokens.
+    on the other. The terms are of a learning rate that is too high, of a batch that is too large
+    (too few steps), and of steps too noisy: a learning rate too high for its batch. lr* =
+    lr_0·n^lr_N·d^lr_D, B* = batch_0·n^batch_N·d^batch_D and m = n·d, with n = N/1e9 and d = D/2e10:
+    lr_0 and batch_0 are the best settings of a run of 1 B parameters and 20 B tokens.
 
     How well it predicts cells of Step Law's sweeps that were not fitted, and what runs lose by the
     settings that it proposes, is in ``benchmarks/tuning.md``.
@@ -119,8 +119,8 @@ def _phi_jvp(order: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any
     return value, (value - order * _phi(order + 1, *primals)) * tangents[0]
 
 
-_DEPTH = positive(3e-3, 0.05, low=1e-7, high=10.0, doc="curvature along the rate")
-_SKEW = real(0.2, 1.5, low=-5.0, high=8.0, doc="skew: how much steeper above the best rate")
+_DEPTH = positive(3e-3, 0.05, low=1e-7, high=10.0, doc="curvature along the learning rate")
+_SKEW = real(0.2, 1.5, low=-5.0, high=8.0, doc="skew: how much steeper above the best LR")
 _SHAPES = {
     "h_lr": _DEPTH,
     "s_lr": _SKEW,
@@ -128,7 +128,7 @@ _SHAPES = {
     "s_batch": replace(_SKEW, doc="the same along the batch"),
     "h_noise": replace(_DEPTH, start=(1e-3, 0.05), doc="curvature along lr/batch^g"),
     "s_noise": replace(_SKEW, start=(0.1, 0.8), doc="the same along lr/batch^g"),
-    "g": real(0.5, 2.0, low=-1.0, high=6.0, doc="power of the batch that a rate goes with"),
+    "g": real(0.5, 2.0, low=-1.0, high=6.0, doc="power of the batch that an LR goes with"),
     "k": real(-0.2, 0.1, low=-2.0, high=2.0, doc="power of N·D with which the bowl deepens"),
 }
 
@@ -144,8 +144,8 @@ def _specs(over: Sequence[str], scale: Sequence[str]) -> list[Parameter]:
 
 #: Coordinates, beside those of the base, that recipes share: what a prior knows as ``tuned``.
 EXPONENTS = {
-    "lr_N": "power of N with which the best rate moves",
-    "lr_D": "power of D with which the best rate moves",
+    "lr_N": "power of N with which the best LR moves",
+    "lr_D": "power of D with which the best LR moves",
     "batch_N": "power of N with which the best batch moves",
     "batch_D": "power of D with which the best batch moves",
 }
@@ -217,7 +217,7 @@ def _make_law(base: Law, over: tuple[str, ...]) -> Law:
         }
 
     # Best settings and depths are a recipe's own, how the best settings move is alike. At a batch
-    # that is held the best rate falls with D instead of rising: a law of one setting has other
+    # that is held the best LR falls with D instead of rising: a law of one setting has other
     # exponents.
     known, scale_free = base.scale_free, None
     if known is not None and len(over) == len(TUNED) and "C" not in base.input_names:

@@ -4,18 +4,18 @@ S1 is the sum of the learning rates up to a step, S2 the annealing area: what mo
 of the drops of the rate. Both count learning rate × steps and are computed beforehand, so that
 a point of a curve is an observation like any other. Two phases have areas of their own, each
 counted from its own first step: during pre-training S1_cpt and S2_cpt are 0; afterwards S1_pt
-and S2_pt stay what they were. Rates that rise make S2 negative.
+and S2_pt stay what they were. Learning rates that rise make S2 negative.
 
-The multi-power law (Luo 2025) has no area for annealing: every drop of the rate pays by itself, as
-the rates since add up. A point then has one value for every drop before it; see
+The multi-power law (Luo 2025) has no area for annealing: every drop of the learning rate pays by
+itself, as the learning rates since add up. A point then has one value for every drop before it; see
 :func:`jaxlaw.data._row_areas.drops_along`.
 
 C, C1 and C2 are positive: annealing lowers the loss. B is of either sign: the shift lifts the
 loss on the corpus left behind and lowers it on the new one. A variant of Wang's App. J weights
-S2 by the rate to the ε: other areas for the same laws.
+S2 by the learning rate to the ε: other areas for the same laws.
 
-With replay, r is the share, in the continual phase, of the corpus whose validation loss is L:
-r_pt for the pre-training corpus (``-pt``), r_cpt = 1 − r_pt for the new one (``-cpt``). Before
+With replay, r is the mixture ratio, in the continual phase, of the corpus whose validation loss is
+L: r_pt for the pre-training corpus (``-pt``), r_cpt = 1 − r_pt for the new one (``-cpt``). Before
 that phase r makes no difference.
 
 Where the continual phase has another batch size or sequence length (App. F), the hidden
@@ -43,10 +43,11 @@ _L0 = positive(0.5, 5.0, unit="nats", doc="irreducible loss")
 _A = positive(0.01, 10.0, unit="nats·S1^α")
 _C = positive(0.01, 10.0, unit="nats/S2", doc="loss reduction per annealing area")
 _B = real(unit="nats", doc="full distribution shift; negative where it lowers the loss")
-_E = positive(0.1, 1e4, unit="1/S1", doc="rate at which the shift sets in")
+_E = positive(0.1, 1e4, unit="1/S1", doc="speed of the shift")
 _EXP = exponent()
 _IN_N = real(-0.2, 0.6, low=-3.0, high=3.0)
-# Starts on either side of what is nearly linear in the share, as far as the 5.7 that Wang prints.
+# Starts on either side of what is nearly linear in the mixture ratio, as far as the 5.7 that Wang
+# prints.
 _IN_R = real(-6.0, 6.0, low=-50.0, high=50.0)
 
 
@@ -69,11 +70,11 @@ def annealing(S1, S2, *, L0=_L0, A=replace(_A, centre={"S1": "alpha"}), C=_C, al
 def multi_power(
     S1, drop, eta_k, S_k,
     *, L0=_L0, A=replace(_A, centre={"S1": "alpha"}),
-    B=positive(10.0, 1e4, unit="nats/rate", doc="final gain per drop of the rate"),
+    B=positive(10.0, 1e4, unit="nats/rate", doc="final gain per drop of the learning rate"),
     C=positive(1.0, 1e4, centre={"eta_k": "gamma"}, unit="η^γ/S1", doc="how fast a drop acts"),
     alpha=_EXP, beta=_EXP, gamma=_EXP,
 ):  # fmt: skip
-    """Every drop of the rate lowers the loss by a power law of its own, slower at high rates."""
+    """Every drop of the LR lowers the loss by a power law of its own, slower at high LRs."""
     paid = -jnp.expm1(-beta * jnp.log1p(C * power(eta_k, -gamma) * S_k))
     # (n, K) of K drops each, summed to (n,); (n,) are single drops.
     each = drop * paid
@@ -220,7 +221,7 @@ _WITH_REPLAY = {
     ),
     "cpt": (lambda a2, r: jnp.expm1(a2 * r), 1.0, "(e^(a2·r) − 1)", "on the new corpus, r = r_cpt"),
 }  # fmt: skip
-_REPLAYED = {"r": replace(INPUTS["r"], doc="share of the loss's own corpus in the second phase")}
+_REPLAYED = {"r": replace(INPUTS["r"], doc="mixture ratio of the loss's corpus in phase 2")}
 
 
 def _replay(own: str) -> Law:
@@ -263,9 +264,9 @@ def _exceeds_curves(law, params, ranges):
 
 
 # Where it is unknown how a base model was trained, S1_pt is a parameter, the annealing before is
-# part of L0, and the last rate is taken as 0 (for S2_cpt). With a constant rate S2_cpt is the
-# rise from 0 alone, over within some 1/(1 − λ) steps, which the shift's own start resembles: fix
-# C2 (and a1) at 0; S1_cpt is rate × steps.
+# part of L0, and the final LR is taken as 0 (for S2_cpt). With a constant learning rate
+# S2_cpt is the rise from 0 alone, over within some 1/(1 − λ) steps, which the shift's own start
+# resembles: fix C2 (and a1) at 0; S1_cpt is learning rate × steps.
 def _unknown_base(known: Law, share: Callable[[Any], Any] | None = None) -> None:
     """Register a law for curves of the continual phase alone; ``share`` as for ``chart``."""
 

@@ -1,7 +1,7 @@
 """Laws of the best settings of a run: learning rate and batch by size and tokens, these by compute.
 
 Papers print such formulas beside their laws of the loss; :func:`jaxlaw.laws.tuned` has the same
-parameters of rate and batch, and fits them to the runs of a sweep in place of its minima.
+parameters of learning rate and batch, and fits them to the runs of a sweep in place of its minima.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jaxlaw.laws._parameters import Parameter, exponent, positive, real
 REFERENCE = {"N": 1e9, "D": 2e10, "C": 1.2e20}
 
 BEST = {
-    "lr": positive(3e-4, 1e-2, low=1e-10, high=1e4, doc="best learning rate at the reference"),
+    "lr": positive(3e-4, 1e-2, low=1e-10, high=1e4, doc="best LR at the reference"),
     "batch": positive(
         1e5, 4e6, low=1.0, high=1e13, unit="tokens", doc="best batch at the reference"
     ),
@@ -30,9 +30,9 @@ def _power(of: str, moves: str, least: float, most: float) -> Parameter:
 
 
 POWERS = {
-    "lr_N": _power("N", "the best rate", -0.9, 0.1),
-    "lr_D": _power("D", "the best rate", -0.3, 0.5),
-    "lr_C": _power("C", "the best rate", -0.3, 0.1),
+    "lr_N": _power("N", "the best LR", -0.9, 0.1),
+    "lr_D": _power("D", "the best LR", -0.3, 0.5),
+    "lr_C": _power("C", "the best LR", -0.3, 0.1),
     "batch_N": _power("N", "the best batch", -0.3, 0.3),
     "batch_D": _power("D", "the best batch", 0.2, 0.8),
     "batch_C": _power("C", "the best batch", 0.1, 0.5),
@@ -66,7 +66,7 @@ def best_lr(N, D, *, lr_0=BEST["lr"], lr_N=POWERS["lr_N"], lr_D=POWERS["lr_D"]):
 def best_batch(
     N, D, *, batch_0=BEST["batch"], batch_N=POWERS["batch_N"], batch_D=POWERS["batch_D"]
 ):
-    """The best batch in tokens a step, at the best learning rate."""
+    """The best batch in tokens a step, at the best LR."""
     return _moved(batch_0, N, D, batch_N, batch_D)
 
 

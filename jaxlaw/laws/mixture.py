@@ -1,7 +1,8 @@
 """Laws of the loss on one corpus of a mixture: the D-CPT law (Que 2024) and its rivals.
 
-r is the share of the corpus whose validation loss is L: the domain share for the domain
-loss, the general share for the general loss. N and D count billions, as in the paper.
+r is the mixture ratio of the corpus whose validation loss is L: the domain mixture ratio for the
+domain loss, the general mixture ratio for the general loss. N and D count billions, as in the
+paper.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _OWN_GRID = "extended from that of Que 2024, App. E.3, for L3"
 
 
 # As γ and ε grow together, C/(r+ε)^γ tends to an exponential in r (the form of L4), along a
-# valley that bends like ε^γ. Three numbers run straight along it: the term at the mean share
-# r0, the slope κ = γ/(r0+ε) of its logarithm there, and where 1/(r0+ε) stands between its two
+# valley that bends like ε^γ. Three numbers run straight along it: the term at the mean mixture
+# ratio r0, the slope κ = γ/(r0+ε) of its logarithm there, and where 1/(r0+ε) stands between its two
 # ends: at 1, ε = 0; at 0, C is as large as floating point can hold.
 def _least_reciprocal(kappa):
     """The 1/(r0+ε) at which C = (r0+ε)^γ, γ = κ·(r0+ε), comes near overflow."""
@@ -82,8 +83,8 @@ _SHARE_TERM = Chart(
 
 
 # L2 has a second such valley: as η grows while γ and B/C fall like 1/η, (1 + x/η)^η tends to
-# an exponential. What stays: the share term under its η at the mean share, and its slope; η
-# times the data term relative to it; and 1/η.
+# an exponential. What stays: the mixture ratio term under its η at the mean mixture ratio, and its
+# slope; η times the data term relative to it; and 1/η.
 def _joint_term_to_natural(values, context):
     eta = 1.0 / values["eta"]
     level = power(values["C"], 1.0 / eta)
@@ -112,11 +113,12 @@ _JOINT_TERM = Chart(
 )
 
 
-# L4's terms are exponentials of the share. Where the loss rises or falls steeply with r, b grows or
-# shrinks by many orders of magnitude while the term's largest value stays, and B follows as b^−r.
-# The mean of the term at the lowest and the highest share stands for B, and likewise for C: with B
-# and C as they are, three lanes of four were still on their way along this valley after 300
-# iterations; with the term at the highest share alone those where it falls were.
+# L4's terms are exponentials of the mixture ratio. Where the loss rises or falls steeply with r, b
+# grows or shrinks by many orders of magnitude while the term's largest value stays, and B follows
+# as b^−r. The mean of the term at the lowest and the highest mixture ratio stands for B, and
+# likewise for C: with B and C as they are, three lanes of four were still on their way along this
+# valley after 300 iterations; with the term at the highest mixture ratio alone those where it falls
+# were.
 def _exponentials(values, context, sign):
     low, high, b, c = context["r_low"], context["r_high"], values["b"], values["c"]
     data, share = (power(b, low) + power(b, high)) / 2, (power(c, -low) + power(c, -high)) / 2
@@ -126,7 +128,7 @@ def _exponentials(values, context, sign):
 
 
 def _context(inputs):
-    """Smallest D, mean share, and the ends of the positive shares."""
+    """Smallest D, mean mixture ratio, and the ends of the positive mixture ratios."""
     shares = jnp.asarray(inputs["r"])
     return {
         "D": jnp.min(jnp.asarray(inputs["D"])),
@@ -147,7 +149,7 @@ def _unmet_trends(law, params, ranges):
 
     for code, more, where in (
         ("trend-observed", shares_of(*r), "inside the observed range of r"),
-        ("trend-everywhere", shares_of(0.0, 1.0), "outside the observed range, at shares up to 1"),
+        ("trend-everywhere", shares_of(0.0, 1.0), "outside the observed range, at ratios up to 1"),
     ):
         loss, slope = map(np.asarray, along_share(law, dict(params), more, N[0], D[0], {}))
         (at_zero, above), loss, slope, shares = loss[:2], loss[2:], slope[2:], more[2:]
@@ -183,7 +185,7 @@ def _unmet_trends(law, params, ranges):
 
 
 def _terms(data_term):
-    """The laws' closed forms at a held share, from what B becomes there."""
+    """The laws' closed forms at a held mixture ratio, from what B becomes there."""
 
     def terms(params, inputs):
         B = params["B"] * data_term(params, inputs)
@@ -241,7 +243,7 @@ def dcpt_l2(
     alpha=_EXP, beta=_EXP, gamma=_EXP,
     eta=exponent(0.2, 3.0, grid=_ETA_GRID, low=0.05, high=1e3), eps=_EPS,
 ):  # fmt: skip
-    """Data and share joined under one exponent."""
+    """Data and mixture ratio joined under one exponent."""
     joint = B * power(D, -beta) + C * power(r + eps, -gamma)
     return E + A * power(N, -alpha) + power(joint, eta)
 
@@ -263,7 +265,7 @@ def dcpt_l4(
     b=positive(0.1, 10.0, low=1e-15, high=1e15, grid=(0.6, 1.0, 1.6)),
     c=positive(0.1, 10.0, low=1e-15, high=1e15, grid=(1.6, 2.7, 7.4)),
 ):  # fmt: skip
-    """Exponentials of the share."""
+    """Exponentials of the mixture ratio."""
     return E + A * power(N, -alpha) + B * power(b, r) * power(D, -beta) + C * power(c, -r)
 
 
@@ -296,7 +298,7 @@ def bimix(
     alpha=exponent(0.01, 0.5, low=1e-4),
     beta=EXPONENT,
 ):
-    """The bivariate law: a power of the share times one of the tokens; infinite at r = 0.
+    """The bivariate law: a power of the mixture ratio times one of the tokens; infinite at r = 0.
 
     The size of the model is not in it: it is for runs of one, or, by
     :func:`jaxlaw.laws.grouped`, for a few of them. The paper's A·(B/s^β + C)/r^α has one number

@@ -28,8 +28,8 @@ def exponential_shift(S1_cpt: Any, B: Any, E: Any) -> Array:
 # What the solvers move. With s the mean S1 of the runs and s0 their mean S1_cpt after the
 # start, A stands for its term at s, and B for the shift at s0 on the new corpus alone: what the
 # data see, where B itself runs off as β goes to 0 (the shift becomes a logarithm) or a2 does
-# (linear in the share). As β grows while E falls the shift tends to an exponential; straight
-# along that valley run E·s0 and β·E·s0/(1 + E·s0), the slope of log(1 − shift/B) at s0.
+# (linear in the mixture ratio). As β grows while E falls the shift tends to an exponential;
+# straight along that valley run E·s0 and β·E·s0/(1 + E·s0), the slope of log(1 − shift/B) at s0.
 def context(inputs: Mapping[str, Any]) -> dict[str, Array]:
     """Mean S1 and mean S1_cpt."""
     S1_cpt = jnp.asarray(inputs["S1_cpt"])
@@ -47,7 +47,7 @@ def chart(
     """The chart of a law.
 
     Args:
-        share: dependence of its shift on a2 where the new corpus is alone, if any.
+        mixture ratio: dependence of its shift on a2 where the new corpus is alone, if any.
         shifts: endings of the names of the parameters of its shifts.
         base_known: whether S1_pt is an input, rather than a parameter.
         hidden: whether the law has a hidden pre-training curve beside its shifts.

@@ -1,10 +1,10 @@
 """The inflection ratio r_i: below it the loss rises with D, above it it falls (Que 2024, App. I.3).
 
-The D-CPT law, whose data term has one sign, is fitted to the smaller and to the larger shares
-apart, with B of either sign; r_i is where the two fits meet, as the paper proposes. Where the trend
-turns smoothly the two run side by side and hardly cross, so the trends of the data themselves
-stand beside: the loss surely rises with D at one share, surely falls at another, and r_i lies
-between, whatever the law.
+The D-CPT law, whose data term has one sign, is fitted to the smaller and to the larger mixture
+ratios apart, with B of either sign; r_i is where the two fits meet, as the paper proposes. Where
+the trend turns smoothly the two run side by side and hardly cross, so the trends of the data
+themselves stand beside: the loss surely rises with D at one mixture ratio, surely falls at another,
+and r_i lies between, whatever the law.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jaxlaw.uncertainty import LEVEL, few_resamples_notes, percentile_interval, 
 
 _CLEAR = 2.0  # standard errors of a slope
 _SIGNED = {"B": (-1e3, 1e3)}  # nats at a billion tokens
-_FINE = 512  # shares at which the two laws are compared
+_FINE = 512  # mixture ratios at which the two laws are compared
 _BRACKET = "rely on the bracket"
 
 
@@ -41,12 +41,12 @@ def inflection_ratio(
     n_local: int = 16,
     seed: Seed = 0,
 ) -> Answer:
-    """Find the share at which the loss turns from rising to falling with D.
+    """Find the mixture ratio at which the loss turns from rising to falling with D.
 
     Args:
         runs: runs as :func:`jaxlaw.read_runs` takes or returns them, with columns N, D, r, loss:
-            r the share of the corpus the loss is of. Runs with r = 0 are left out: there the
-            law has no data term.
+            r the mixture ratio of the corpus the loss is of. Runs with r = 0 are left out: there
+            the law has no data term.
         at: N and D, in the law's own units (billions), at which the fits are compared; the
             geometric means if None. Their meeting point depends on them.
         n_resamples: number of resamples of the runs, each with random weights (exponential, a
@@ -57,26 +57,26 @@ def inflection_ratio(
         seed: seed of the starts and of the weights.
 
     Returns:
-        Answer with the shares ``ratio``, at which the two fits meet, with the percentiles of where
-        resampled fits do; ``zero_slope``, at which the slopes in D, drawn straight between shares,
-        pass zero; and ``split``. A number that is not there is left out. Table ``trends``: a row a
-        share, ``r``, ``slope`` of log loss over log D, ``error``, its standard error. Facts:
-        ``bracket``, the largest share at which the loss surely rises with D and the smallest above
-        it at which it surely falls; ``below`` and ``above``, the parameters of the two fits, in
-        the law's own units, each a law by ``jl.FittedLaw("dcpt", …)``; ``left_out``, the number of
-        runs with r = 0. Notes say where the interval is too narrow,
-        or does not hold the ratio, and where no share's trend turns.
+        Answer with the mixture ratios ``ratio``, at which the two fits meet, with the percentiles
+        of where resampled fits do; ``zero_slope``, at which the slopes in D, drawn straight between
+        mixture ratios, pass zero; and ``split``. A number that is not there is left out. Table
+        ``trends``: a row a mixture ratio, ``r``, ``slope`` of log loss over log D, ``error``, its
+        standard error. Facts: ``bracket``, the largest mixture ratio at which the loss surely rises
+        with D and the smallest above it at which it surely falls; ``below`` and ``above``, the
+        parameters of the two fits, in the law's own units, each a law by ``jl.FittedLaw("dcpt",
+        …)``; ``left_out``, the number of runs with r = 0. Notes say where the interval is too
+        narrow, or does not hold the ratio, and where no mixture ratio's trend turns.
 
     Raises:
         UsageError: the call makes no sense, or one side of the split has too few runs.
-        DataError: shares without two values of D, or too few runs.
+        DataError: mixture ratios without two values of D, or too few runs.
 
     Example:
         >>> jl.papers.inflection_ratio(jl.simulate.experiment("dcpt").table).headline
-        'no inflection within the data: the loss falls with D at every share down to 10%'
+        'no inflection within the data: the loss falls with D at every mixture ratio down to 10%'
 
     Shell:
-        jaxlaw inflection shares.csv --corpus general -c r_d=domain_ratio,loss_g=general_loss
+        jaxlaw inflection runs.csv --corpus general -c r_d=domain_ratio,loss_g=general_loss
     """
     if n_resamples < 2:
         raise UsageError(f"n_resamples is 2 or more, not {n_resamples}")
@@ -86,8 +86,8 @@ def inflection_ratio(
     seen = read_runs(runs).observations("dcpt")
     shares, law = seen.inputs["r"], laws.built_in("dcpt")
     notes, used = [*seen.notes], np.where(shares <= 0, 0.0, seen.weight)
-    # 1. The data alone: at which shares the loss rises with D. With no change of sign nothing is
-    # fitted.
+    # 1. The data alone: at which mixture ratios the loss rises with D. With no change of sign
+    # nothing is fitted.
     trends = _trends(seen, used)
     quantities: dict[str, Quantity] = {}
     facts: dict[str, Any] = {}
@@ -103,19 +103,19 @@ def inflection_ratio(
         (r0, s0), (r1, s1) = inside[["r", "slope"]].to_numpy()[k - 1 : k + 1]
         flat = float(r0 + (r1 - r0) * s0 / (s0 - s1))
         sentence = (
-            f"the loss turns from rising to falling with D at a share of "
+            f"the loss turns from rising to falling with D at a mixture ratio of "
             f"{written_range(*bracket, SHARE)}; slopes pass zero at {{zero_slope}}"
         )
         quantities["zero_slope"], facts["bracket"] = Quantity(flat, SHARE), bracket
-        # 2. A law for each side of the split, between the shares where the slope changes its sign.
-        # A side is the rows of weight above 0, so that both sides of all runs (rows 0 and 1 of the
-        # fits) and of every resample are one batch.
+        # 2. A law for each side of the split, between the mixture ratios where the slope changes
+        # its sign. A side is the rows of weight above 0, so that both sides of all runs (rows 0 and
+        # 1 of the fits) and of every resample are one batch.
         split = float(np.sqrt(r0 * r1))
         sides = [used * (shares < split), used * (shares >= split)]
         for side, word in zip(sides, ("below", "at or above"), strict=True):
             if (side > 0).sum() < len(law.parameters):
                 raise UsageError(
-                    f"{(side > 0).sum()} runs have a share {word} {split:.4g}; the law's "
+                    f"{(side > 0).sum()} runs have a mixture ratio {word} {split:.4g}; the law's "
                     f"{len(law.parameters)} parameters need more: add runs"
                 )
         drawn = resampled_weights(np.arange(len(seen)), n_resamples, seed, "bayesian")
@@ -139,7 +139,7 @@ def inflection_ratio(
         elif missing > 0.1:
             doubts.append(f"{missing:.0%} of the resampled fits do not meet")
         if ratio < bracket[0] or ratio > bracket[1]:
-            doubts.append("the fits meet outside the shares between which the trend turns")
+            doubts.append("the fits meet outside the mixture ratios between which the trend turns")
         if below["B"] >= 0 or above["B"] <= 0:
             doubts.append(
                 f"B is {below['B']:.3g} below the split and {above['B']:.3g} above it, where "
@@ -158,9 +158,9 @@ def inflection_ratio(
         notes += [Note("crossing-unclear", "warning", f"{one}: {_BRACKET}") for one in doubts]
     else:
         sentence = "no inflection within the data: the loss " + (
-            f"rises with D up to {written(rising.max(), SHARE)}, and falls at no share above it"
+            f"rises with D up to {written(rising.max(), SHARE)}, and falls at none above it"
             if len(rising)
-            else f"falls with D at every share down to {written(r.min(), SHARE)}"
+            else f"falls with D at every mixture ratio down to {written(r.min(), SHARE)}"
         )
     return Answer(
         kind="inflection ratio", sentence=sentence, quantities=quantities,
@@ -170,7 +170,7 @@ def inflection_ratio(
 
 
 def _trends(seen: Observations, used: np.ndarray) -> pd.DataFrame:
-    """Slope of log loss over log D at every share, with a level of its own for every size."""
+    """Slope of log loss over log D at every mixture ratio, with a level for every size."""
     records = []
     for r in np.unique(seen.inputs["r"][used > 0]):
         rows = (seen.inputs["r"] == r) & (used > 0)
@@ -182,7 +182,7 @@ def _trends(seen: Observations, used: np.ndarray) -> pd.DataFrame:
         if not square > 1e-12 or spare < 1:
             raise DataError(
                 f"{seen.source}: {rows.sum()} rows at r = {r:g} do not show how the loss moves "
-                "with D; add evaluations, or leave this share out (where=)"
+                "with D; add evaluations, or leave this mixture ratio out (where=)"
             )
         slope = (weight * x) @ y / square
         error = np.sqrt((weight @ (y - slope * x) ** 2) / spare / square)
@@ -201,7 +201,7 @@ def _crossings(
 ) -> tuple[np.ndarray, bool]:
     """(1 + resamples,) where the two fits meet next to the split; whether the first do twice.
 
-    Looked for up to the second share on either side: further out one of them knows nothing.
+    Looked for up to the second mixture ratio on either side: further out one of them knows nothing.
     """
     below, above = np.unique(shares[shares < split]), np.unique(shares[shares >= split])
     r = np.geomspace(below[-2:][0], above[:2][-1], _FINE)

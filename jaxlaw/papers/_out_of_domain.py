@@ -86,7 +86,7 @@ def out_of_domain(
     if 1 - correlation**2 < 1e-12:
         raise DataError(
             "the two losses are proportional along these curves, so weights are not determined; "
-            "add curves of other rates, replay ratios or steps"
+            "add curves of other learning rates, replay ratios or steps"
         )
     # The triangular factor of a piece has the same least-squares problem in three rows.
     factors = [np.linalg.qr(piece, mode="r") for piece in np.split(losses, cuts[1:-1])]

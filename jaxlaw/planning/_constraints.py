@@ -58,7 +58,7 @@ class Budget:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """A limit on the tokens of a corpus: its share r of D goes over it so many times at most.
+    """A limit on the tokens of a corpus: a run passes over it, with r·D tokens, so often at most.
 
     Of a law without r all tokens are of the corpus.
 
@@ -88,8 +88,8 @@ class AtMost:
         fit: fit of that loss: a Fit, (law, params), a bootstrap, draws or a forecast. It takes the
             inputs that are searched by their names.
         loss: largest loss that is allowed, in nats.
-        rest: names of inputs of which this law takes what is left to 1, such as the share ``r``
-            of the other of two corpora.
+        rest: names of inputs of which this law takes what is left to 1, such as the mixture ratio
+            ``r`` of the other of two corpora.
         label: name of the loss in the answer; the law's by default.
 
     Example:

@@ -159,8 +159,8 @@ def root_or_infinity(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
 def first_root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
     """As :func:`root_or_infinity`, the first zero of a function that may fall again beyond it.
 
-    At a rate or a batch that is held the loss of a tuned law falls with the size and the tokens up
-    to some point, and rises beyond.
+    At a learning rate or a batch that is held the loss of a tuned law falls with the size and the
+    tokens up to some point, and rises beyond.
     """
     grid = jnp.linspace(low, high, TURNING)
     above = jax.vmap(rising)(grid) > 0

@@ -1,9 +1,9 @@
 """Continual runs: losses at their end, best settings, the best run of tokens, turning lengths.
 
-Wang 2025, §4.4, §5 and figures 5, 7, 8 and 13. A run is a few numbers. Its rates are straight lines
-and half cosines, so that its areas are closed forms, which cost the same for any number of steps
-and have derivatives in all numbers, the number of steps included (between whole steps they are what
-the closed form gives there): a plan searches the length like a rate.
+Wang 2025, §4.4, §5 and figures 5, 7, 8 and 13. A run is a few numbers. Its learning rates are
+straight lines and half cosines, so that its areas are closed forms, which cost the same for any
+number of steps and have derivatives in all numbers, the number of steps included (between whole
+steps they are what the closed form gives there): a plan searches the length like a rate.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from jaxlaw.uncertainty import LEVEL, Draws, as_draws, bootstrap
 
 #: What a plan may vary.
 SETTINGS = ("loss_potential", "peak", "replay", "steps")
-#: What a search may move: these, and of a ``wsd`` the share of the steps that decays.
+#: What a search may move: these, and of a ``wsd`` the fraction of the steps that decays.
 SEARCHED = (*SETTINGS, "decay")
 Shape = Literal["wsd", "cosine", "linear", "constant"]
 _LOGARITHMIC = ("peak", "steps")
@@ -72,13 +72,13 @@ _ENDLESS = 1e150
 
 @dataclass(frozen=True)
 class Pretraining:
-    """How the base model was trained, up to how far its rate was annealed.
+    """How the base model was trained, up to how far its learning rate was annealed.
 
     Attributes:
         steps: number of steps, warm-up included.
         peak: highest rate.
         shape: ``wsd``, ``cosine`` or ``linear`` (to the loss potential), or ``constant``.
-        decay: share of the steps after the warm-up that decays (``wsd``).
+        decay: fraction of the steps after the warm-up that decays (``wsd``).
         warmup: steps of a straight line from 0 to the peak.
 
     Example:
@@ -102,16 +102,18 @@ class ContinualPretraining:
 
     Attributes:
         pretraining: training of the base model; a Schedule, whose loss potential is what it is; or
-            None where nobody describes it (laws of an unknown base): its last rate is then 0.
+            None where nobody describes it (laws of an unknown base): its final LR is then
+            0.
         steps: number of steps of the continual phase, warm-up included.
-        peak: highest rate of a re-warm-up; None goes on from the last rate of pre-training.
-        loss_potential: last rate of pre-training over its peak, in [0, 1] (Wang 2025, §3.3).
-        replay: share of the pre-training corpus in the continual mixture, in [0, 1].
+        peak: peak LR of a re-warm-up; None goes on from the final LR of pre-training.
+        loss_potential: final LR of pre-training over its peak, in [0, 1] (Wang 2025,
+            §3.3).
+        replay: mixture ratio of the pre-training corpus in the continual mixture, in [0, 1].
         shape: ``cosine``, ``linear`` or ``wsd`` to ``final``, or ``constant``.
-        final: last rate as a share of the peak.
-        decay: share of the steps after the warm-up that decays (``wsd``).
+        final: final LR as a fraction of the peak.
+        decay: fraction of the steps after the warm-up that decays (``wsd``).
         warmup: steps of a straight line from ``start`` to the peak.
-        start: rate where the warm-up begins (0, Wang 2025, §4.1).
+        start: learning rate where the warm-up begins (0, Wang 2025, §4.1).
 
     Raises:
         UsageError: a number out of its range, or no peak without a pre-training.
@@ -137,7 +139,7 @@ class ContinualPretraining:
     def __post_init__(self) -> None:
         _check_phase(self)
         if self.peak is None and self.pretraining is None:
-            raise UsageError("give peak=: without a pre-training there is no rate to go on from")
+            raise UsageError("give peak=: without a pre-training there is no LR to continue from")
 
     @property
     def settings(self) -> dict[str, float]:
@@ -149,14 +151,14 @@ class ContinualPretraining:
         return {name: math.nan if x is None else float(x) for name, x in values.items()}
 
     def base(self, loss_potential: float) -> Schedule | None:
-        """The rates of pre-training; a Schedule as it is, whatever its loss potential."""
+        """The learning rates of pre-training; a Schedule as it is, whatever its loss potential."""
         pt = self.pretraining
         if not isinstance(pt, Pretraining):
             return pt
         return rates_of(pt, pt.peak, loss_potential * pt.peak)
 
     def schedule(self, **settings: float) -> Schedule:
-        """Both phases as rates per step (the second alone without a pre-training)."""
+        """Both phases as learning rates per step (the second alone without a pre-training)."""
         run = dataclasses.replace(self, **settings)
         before = run.base(run.loss_potential)
         last = UNKNOWN_BASE_RATE if before is None else float(before.rates[-1])
@@ -176,7 +178,7 @@ def _check_phase(phase: Pretraining | ContinualPretraining) -> None:
 
 
 def rates_of(phase: Any, peak: float, final: float, start: float = 0.0) -> Schedule:
-    """The rates of one phase at whole steps."""
+    """The learning rates of one phase at whole steps."""
     warmup = round(phase.warmup)
     options: dict[str, float] = {} if phase.shape == "constant" else {"final": final}
     if phase.shape == "wsd":
@@ -206,8 +208,9 @@ def layout_of(
 ) -> tuple[Layout, dict[str, Any]]:
     """The layout of a run whose areas are counted by ``options``, and its other numbers.
 
-    Areas and rates of a base are straight lines over its loss potential, so that two points of
-    each say all: ``base``, S1, S2, the last rate and the one from which drops count.
+    Areas and learning rates of a base are straight lines over its loss potential, so that two
+    points of each say all: ``base``, S1, S2, the final LR and the one from which drops
+        count.
     """
     numbers: dict[str, Any] = {"lambda": options["decay"]}
     for name in ("carry_momentum", "count_warmup"):
@@ -254,11 +257,11 @@ def final_areas(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any
     Args:
         layout, numbers: the run, of :func:`layout_of`.
         at: settings → arrays that broadcast; ``decay`` of a wsd; of the shape ``lines`` the
-            ``lines``, (steps, last rate) of one straight line after another.
+            ``lines``, (steps, final LR) of one straight line after another.
     """
     zero, peak, carries = jnp.zeros_like(at["steps"]), at["peak"], numbers["carry_momentum"]
     warmup, start, skip, S1_pt, S2_pt = numbers["warmup"], numbers["start"], False, zero, zero
-    # The last rate of pre-training, and the one that its drops count from.
+    # The final LR of pre-training, and the one that its drops count from.
     if layout.base is None:
         first = last = UNKNOWN_BASE_RATE
     elif layout.base == "itself":  # rises of the first warm-up count or not, falls always do
@@ -290,7 +293,7 @@ def _piece(
     areas: tuple[Any, Any], n: Any, start: Any, end: Any, counting: tuple[Any, Any],
     cosine: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """After n steps of a straight line or half a cosine from one rate to another.
+    """After n steps of a straight line or half a cosine from one learning rate to another.
 
     S2(t) = λ^t·S2(0) + Σ_k (η_0 − η_k)·λ^(t−k). Of a line the sum is that of k·λ^(t−k), which is
     (t − λ·Σ λ^(t−k)) / (1 − λ); of a cosine it is the real part of a geometric sum of e^(iπ/n).
@@ -351,7 +354,7 @@ class _Losses(NamedTuple):
         return dict(zip(_LOSSES, (*end, *(end - start)), strict=True))
 
     def notes(self, at: Mapping[str, Any]) -> list[Note]:
-        """Where areas and shares at (points,) settings leave the fitted ranges."""
+        """Where areas and mixture ratios at (points,) settings leave the fitted ranges."""
         with in_float64():
             areas = jax.device_get(_compiled_areas(self.layout, self.numbers, dict(at)))._asdict()
         values = areas | {"r": at["replay"]}, areas | {"r": 1 - np.asarray(at["replay"])}
@@ -409,12 +412,12 @@ def _losses_of(
             )
         if (based := "S1_pt" in law.input_names) != (run.pretraining is not None):
             needs = "needs the pre-training: give the run" if based else (
-                "is of an unknown base, whose last rate is taken as 0: leave out the run's"
+                "is of an unknown base, whose final LR is taken as 0: leave out the run's"
             )  # fmt: skip
             raise UsageError(f"law {law.name} {needs} pretraining=")
         if (run.replay or "replay" in varied) and "r" not in law.input_names:
             raise UsageError(
-                f"law {law.name} knows no replay ratio; fit cpt-curve-replay-pt and -cpt"
+                f"law {law.name} has no replay ratio; fit cpt-curve-replay-pt and -cpt"
             )
     others = law_inputs_of_each(sources, inputs, (*AREAS, "r"))
     return _Losses(sources, run, *layout_of(run, counted_as(*sources)), others)
@@ -464,10 +467,10 @@ def final_losses(
     level: ConfidenceLevel = LEVEL,
     **settings: Any,
 ) -> Answer:
-    """Losses at the end over loss potential, peak LR, replay ratio or steps.
+    """Final losses over loss potential, peak LR, replay ratio or steps.
 
     Wang 2025, figures 5 (with and without a re-warm-up) and 7. The loss at the end of a run of T
-    steps, its rate annealed as the run says, is a point for each T.
+    steps, its learning rate annealed as the run says, is a point for each T.
 
     Args:
         pt: fit of the loss on the pre-training corpus.
@@ -699,14 +702,14 @@ def _binding(
     return " and ".join(active) or "none: the optimum is inside its ranges", notes
 
 
-# The best run of so many tokens.
+# The best run with a token budget.
 
 _NUMBERS = ("tokens", "steps", "replay", "peak", "decay", "loss_pt", "loss_cpt")
 _RUNS = ["run", "replay", "peak", "steps", "tokens", "loss_pt", "loss_cpt"]
 _LINE = 257  # points along a setting at which the loss is looked at
 _LEAST = 0.05  # of the tokens, and of the steps after the warm-up: the least that is searched
 _WARMUP = 0.01  # of the tokens
-_ALL = 0.995  # share of the steps from which on a rate falls all the way
+_ALL = 0.995  # fraction of the steps from which on a learning rate falls all the way
 _SAME_RATE = 1e-3  # of the peak, within which a logged schedule is a cosine
 
 
@@ -725,16 +728,16 @@ def continual_run(
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
-    """The best replay, peak LR, length and decay of a continual run of so many tokens.
+    """The best replay ratio, peak LR, length and decay of a continual run with a token budget.
 
     From the loss curves of runs at several replay ratios, or from fits of them, to the settings
     with the least λ1·L_pt + λ2·L_cpt at the end (Wang 2025, §5.1), the trade-off over λ1, and how
-    far each setting may move at no cost. The rate warms up over a hundredth of the tokens, stays at
-    its peak, and falls on a straight line to 0, or to what curves of one schedule fell to.
+    far each setting may move at no cost. The learning rate warms up over a hundredth of the tokens,
+    stays at its peak, and falls on a straight line to 0, or to what curves of one schedule fell to.
 
     Args:
         pt: fit of the loss on the pre-training corpus; or the loss curves of runs with both losses
-            (``loss_g`` and ``loss_d``, share ``r_g``), which are then fitted.
+            (``loss_g`` and ``loss_d``, mixture ratio ``r_g``), which are then fitted.
         cpt: fit of the loss on the new corpus; none with loss curves.
         tokens: most tokens that the run may have, replay included.
         batch_tokens: tokens of an update, by which tokens are steps.
@@ -755,14 +758,14 @@ def continual_run(
         level: confidence level of the intervals.
 
     Returns:
-        Answer with ``replay``, ``peak``, ``decay`` (share of the steps after the warm-up in which
-        the rate falls, on a straight line), ``tokens`` (those of replay included), ``steps``,
-        ``loss_pt`` and ``loss_cpt`` at the end, ``weighted`` (λ1·loss_pt + λ2·loss_cpt) and the
-        changes since the start ``change_pt``, ``change_cpt``, in nats; the given ``weight`` and
-        ``batch_tokens``. Tables: ``table``, the trade-off, a row for each weight; of
+        Answer with ``replay``, ``peak``, ``decay`` (fraction of the steps after the warm-up in
+        which the learning rate falls, on a straight line), ``tokens`` (those of replay included),
+        ``steps``, ``loss_pt`` and ``loss_cpt`` at the end, ``weighted`` (λ1·loss_pt + λ2·loss_cpt)
+        and the changes since the start ``change_pt``, ``change_cpt``, in nats; the given ``weight``
+        and ``batch_tokens``. Tables: ``table``, the trade-off, a row for each weight; of
         curves ``runs``, at their last logged step, with their ``weighted`` loss.
-        Facts: ``binding``, ``searched`` (setting → range) and ``schedule``, the rates of the
-        continual phase as a line for :func:`jaxlaw.schedules.parse`. ``flat`` has the range of
+        Facts: ``binding``, ``searched`` (setting → range) and ``schedule``, the learning rates of
+        the continual phase as a line for :func:`jaxlaw.schedules.parse`. ``flat`` has the range of
         each setting, the others held, in which the weighted loss rises by no more than a single
         run's noise, that is the residuals' of the fits.
 
@@ -819,8 +822,9 @@ def continual_run(
         name += "" if needed else "-unknown-base"
         fits = tuple(fit(name.format(corpus), seen.of(corpus)) for corpus in _CORPORA)
     if seen is not None and n_resamples:
-        # The wild bootstrap leaves every run in: without a base, or the only run of a share, the
-        # laws would be open. One seed for both losses: row k of either is of the same resample.
+        # The wild bootstrap leaves every run in: without a base, or the only run of a mixture
+        # ratio, the laws would be open. One seed for both losses: row k of either is of the same
+        # resample.
         groups = "run" if len(curves) > 1 else None
         fits = tuple(
             bootstrap(each, seen.of(corpus), n_resamples, kind="wild", groups=groups)
@@ -829,8 +833,8 @@ def continual_run(
             for corpus, each in zip(_CORPORA, fits, strict=True)
         )
     draws = as_draws(*fits)
-    # 2. What is searched, and the shape of the rates: cosine where all runs had one, else a fall on
-    # a straight line in the end.
+    # 2. What is searched, and the shape of the learning rates: cosine where all runs had one, else
+    # a fall on a straight line in the end.
     shape, last = "wsd", 0.0
     limits = {"steps": (max(_LEAST * steps, 2 * warmup, 1.0), steps), "decay": (_LEAST, 1.0)}
     if seen is None:
@@ -871,7 +875,7 @@ def continual_run(
     found |= {"tokens": found["steps"] * batch, "weighted": found["objective"]}
     found.setdefault("decay", np.full(found["steps"].shape, run.decay))
     if seen is not None and "r" not in draws[0].law.input_names:
-        # Laws without a share are of the one that all runs had.
+        # Laws without a mixture ratio are of the one that all runs had.
         found["replay"] = np.full(found["steps"].shape, seen.ends["replay"].iloc[0])
     values = {n: found[n][:, 0] for n in (*_NUMBERS, "weighted", "change_pt", "change_cpt")}
     best = {name: float(found[name][0, 0]) for name in SEARCHED}
@@ -926,7 +930,7 @@ class _Seen(NamedTuple):
     curves: LossCurves
     ends: pd.DataFrame  # a row for each: columns _RUNS
     bases: dict[str, Schedule | None]  # run → its pre-training; None where nobody describes it
-    shape: np.ndarray | None  # rates after the warm-up over their peak, if all runs share them
+    shape: np.ndarray | None  # LRs after the warm-up over their peak, if all runs share them
 
     def of(self, corpus: str) -> LossCurves:
         """The curves of one of the losses, ``pt`` or ``cpt``."""
@@ -944,8 +948,8 @@ def _seen(curves: LossCurves, batch: float) -> _Seen:
     if not {"loss_g", "loss_d"} <= set(table):
         raise DataError(
             f"{source}: a continual run balances the loss on the pre-training corpus (loss_g) and "
-            "on the new one (loss_d), and r_g is the share of the first: name their columns by "
-            f"columns=; columns: {listed(table)}",
+            "on the new one (loss_d), and r_g is the mixture ratio of the first: name their "
+            f"columns by columns=; columns: {listed(table)}",
             file=source,
         )
     if "N" in table and table["N"].nunique() > 1:
@@ -960,7 +964,7 @@ def _seen(curves: LossCurves, batch: float) -> _Seen:
         bases[run] = Schedule(schedule.rates[:boundary], schedule.initial_lr) if boundary else None
         relative = own / own.max()
         shapes[relative.round(9).tobytes()] = relative[np.argmax(relative >= 1 - 1e-9) :]
-        for name in ("r_d", "r_g"):  # the share of the pre-training corpus, where a column has it
+        for name in ("r_d", "r_g"):  # replay ratio, where a column has it
             if name in table:
                 share = float(last[name].item()) * curves.rows.units.get(name, 1.0)
                 replay = share if name == "r_g" else 1 - share
@@ -1010,9 +1014,9 @@ def turning_length(
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
-    """The fewest steps after which the loss is back at its start, and whether it ever is.
+    """The fewest steps after which the loss returns to its start, and whether it ever does.
 
-    Each number of steps is a run of its own, its rate annealed as the run says; with
+    Each number of steps is a run of its own, its learning rate annealed as the run says; with
     ``shape="constant"`` they are the points of one curve (Wang 2025, §4.4 and figure 7 c). With
     ``cpt`` and a weight the loss is λ1·L_pt + λ2·L_cpt (figure 13): where λ1 is small the loss on
     the new corpus carries the sum, which is never lifted; in the middle it is back after a number

@@ -1,4 +1,4 @@
-"""The shares of corpora: of one domain beside a general corpus, and of many.
+"""The mixture ratios of corpora: of one domain beside a general corpus, and of many.
 
 Que 2024, §4.3, usages 1 and 2, and App. G.1 and G.2.
 """
@@ -45,12 +45,12 @@ from jaxlaw.planning._optimise import (
 )
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws, intervals
 
-CURVE = 101  # points of a curve over shares
-LEAST = 1e-6  # share; an optimum there is none
+CURVE = 101  # points of a curve over mixture ratios
+LEAST = 1e-6  # mixture ratio; an optimum there is none
 
 
 def _tried(source: Draws) -> dict[str, list[float]]:
-    """The fact ``tried``: least and largest share that was run; none where they are unknown."""
+    """The fact ``tried``: range of mixture ratios that were run; none where it is unknown."""
     low, high = (end * source.units["r"] for end in source.ranges.get("r", (math.nan, math.nan)))
     return {"tried": [low, high]} if low <= high else {}
 
@@ -75,28 +75,28 @@ def optimal_mixture(
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
-    """The domain share with the lowest domain loss where the general loss keeps a limit.
+    """The domain mixture ratio with the lowest domain loss under a limit on the general loss.
 
     That is Que 2024, eq. 10: the general loss may rise by a factor 1 + T at most. Where the domain
-    loss falls with its share, as the paper's does, it is the largest share that keeps the limit;
-    that one is 1 less the :func:`critical_ratio` of the same threshold everywhere.
+    loss falls with its mixture ratio, as the paper's does, it is the largest mixture ratio that
+    keeps the limit; that one is 1 less the :func:`critical_ratio` of the same threshold everywhere.
 
     Args:
-        general: fit of the general loss over the general share: a Fit, (law, params), or a
+        general: fit of the general loss over the general mixture ratio: a Fit, (law, params), or a
             bootstrap; its law has an input r.
-        domain: fit of the domain loss over the domain share.
+        domain: fit of the domain loss over the domain mixture ratio.
         start: general loss before the continual training, in nats.
         threshold: T, relative; 0 asks the loss to come back to its start.
         at: values of the laws' other inputs, such as N and D.
         level: confidence level of the intervals.
 
     Returns:
-        Answer with ``share``, r_d in [0, 1], NaN where no share keeps the limit; ``domain_loss``
-        and ``general_loss`` there; ``change``, relative, of the general loss against its start;
-        ``limit``, the general loss allowed; the facts ``binding`` and ``tried``, the least and
-        largest domain share that was run, where that is known. ``points["curve"]`` is the whole
-        trade-off: ``share``, ``domain_loss``, ``general_loss``, ``change``, ``allowed``; with draws
-        ``…_low`` and ``…_high`` of the losses.
+        Answer with ``share``, r_d in [0, 1], NaN where no mixture ratio keeps the limit;
+        ``domain_loss`` and ``general_loss`` there; ``change``, relative, of the general loss
+        against its start; ``limit``, the general loss allowed; the facts ``binding`` and ``tried``,
+        the least and largest domain mixture ratio that was run, where that is known.
+        ``points["curve"]`` is the whole trade-off: ``share``, ``domain_loss``, ``general_loss``,
+        ``change``, ``allowed``; with draws ``…_low`` and ``…_high`` of the losses.
 
     Raises:
         UsageError: an input is missing or unknown, or out of its domain.
@@ -136,7 +136,7 @@ def optimal_mixture(
     r_d = first["share"]
     if math.isnan(r_d):
         message = (
-            f"no share keeps the general loss at {limit:.5g}; it comes down to "
+            f"no mixture ratio keeps the general loss at {limit:.5g}; it comes down to "
             f"{general_loss[0, 1 + lowest]:.5g}, at r_d = {shares[lowest]:.2g}: allow more, or "
             "train longer"
         )
@@ -146,7 +146,7 @@ def optimal_mixture(
         flat = {"share": tuple(x * of_domain.units["r"] for x in near["r"])} if near else {}
         if (allowed[1:] & ~allowed[:-1]).any():
             message = (
-                "the general loss does not rise steadily with r_d: smaller shares break the limit"
+                "the general loss does not rise steadily with r_d: some smaller r_d break the limit"
             )
             notes.append(Note("several-solutions", "warning", message))
     for source, what, own in ((of_general, "general", 1 - r_d), (of_domain, "domain", r_d)):
@@ -160,7 +160,7 @@ def optimal_mixture(
         f"{sign}{written(first['change'], SHARE)} from its start",
         of_domain, values, level=level, at=at_r, degrees=degrees,
         facts={"binding": {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}.get(r_d, kept), **_tried(of_domain)},
-        flat=flat, notes=[*notes, *missing_draws_notes(values["share"], "allowed share")],
+        flat=flat, notes=[*notes, *missing_draws_notes(values["share"], "allowed mixture ratio")],
         curves={"curve": table_of(curve, level, degrees)},
     )  # fmt: skip
 
@@ -174,21 +174,22 @@ def critical_ratio(
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
-    """The least share of the general corpus at which its loss is back at its start.
+    """The lowest mixture ratio of the general corpus that returns its loss to its start.
 
     Gu 2024 (arXiv:2407.17467, the CMR scaling law) counts from the other side: its critical mixture
-    ratio is the largest share of the domain that keeps the general loss within a tolerance.
+    ratio is the largest mixture ratio of the domain that keeps the general loss within a tolerance.
 
     Args:
-        general: fit of the general loss over its own share: a Fit, (law, params), or a bootstrap.
+        general: fit of the general loss over its own mixture ratio: a Fit, (law, params), or a
+            bootstrap.
         start: general loss before the continual training, in nats.
         threshold: relative excess that is allowed.
         at: values of the law's other inputs, such as N and D.
         level: confidence level of the interval.
 
     Returns:
-        Answer with ``share``, r_g in [0, 1], NaN where no share brings the loss back; ``loss``
-        there, and the fact ``binding``.
+        Answer with ``share``, r_g in [0, 1], NaN where no mixture ratio brings the loss back;
+        ``loss`` there, and the fact ``binding``.
 
     Raises:
         UsageError: an input is missing or unknown, or out of its domain.
@@ -232,15 +233,15 @@ def optimal_mixture_data_limited(
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
-    """The share at which limited domain data serve the domain loss best.
+    """The mixture ratio with the lowest domain loss when domain tokens are limited.
 
     All of the domain data are used: D = corpus_tokens / r_d. An optimum inside (0, 1) exists
-    where the loss rises with the share at r_d = 1; for dcpt that is
+    where the loss rises with the mixture ratio at r_d = 1; for dcpt that is
     corpus_tokens < (B(η+β)(1+ε)^(γ+1) / (γC))^(1/β). Otherwise the answer is r_d = 1. With a limit
     on the tokens in all, :func:`minimise` searches r and D under a :class:`Corpus`.
 
     Args:
-        domain: fit of the domain loss over the domain share, with inputs D and r: a Fit,
+        domain: fit of the domain loss over the domain mixture ratio, with inputs D and r: a Fit,
             (law, params), or a bootstrap.
         corpus_tokens: number of tokens of the domain, in the units of the fitted runs.
         at: values of the law's other inputs, such as N.
@@ -273,7 +274,7 @@ def optimal_mixture_data_limited(
     limits = np.log(SEARCH_LIMITS["D"]) - math.log(source.scale("D") / unit)
     found = _best_limited(source.law, source.values, tokens * unit, limits, others)
     share, loss, loss_alone, below = found
-    # At the least share that is searched the loss still falls: there is no optimum.
+    # At the least mixture ratio that is searched the loss still falls: there is no optimum.
     share, loss = (np.where(share > LEAST * (1 + 1e-6), x, np.nan) for x in (share, loss))
     values = {
         "share": share, "D": tokens / share, "loss": loss, "loss_alone": loss_alone,
@@ -293,7 +294,7 @@ def optimal_mixture_data_limited(
     notes += [*source_notes(source, **there), *missing_draws_notes(share, "optimum")]
 
     def curves() -> Tables:
-        """The loss over the share, all of the domain's tokens used."""
+        """The loss over the mixture ratio, all of the domain's tokens used."""
         r = np.linspace(0.02, 1, 197)
         losses = losses_of(source, D=tokens * unit / r[None], r=r[None], **others)
         return {"curve": table_of({"share": r, "loss": losses}, level, source.degrees)}
@@ -306,7 +307,7 @@ def optimal_mixture_data_limited(
 
 @for_each_draw("law")
 def _best_limited(law: Law, params: Any, tokens: Any, limits: Any, others: Any) -> Any:
-    """Best share, its loss, loss at share 1, tokens below which the best share lies inside."""
+    """Best ratio, its loss, loss at ratio 1, tokens below which the best ratio lies inside."""
 
     def loss(r: Any, tokens: Any) -> Any:
         return law(params, D=tokens / r, r=r, **others)
@@ -324,11 +325,11 @@ def _best_limited(law: Law, params: Any, tokens: Any, limits: Any, others: Any) 
 
 STARTS = 6  # mixtures that the search starts from, beside the natural one
 _KEPT = 1e-6  # within which a mixture keeps its limits
-_ROUNDING = 0.01  # the same, of an observed mixture: that of shares in a table
+_ROUNDING = 0.01  # the same, of an observed mixture: that of mixture ratios in a table
 _TINY = 1e-12
-_INSIDE = 1e-4  # share at least that a search starts from: at the root of 0 no slope leads away
-_NAMED = 4  # shares that the headline names
-_LEAST = 1e-9  # share of a corpus without which a law is infinite
+_INSIDE = 1e-4  # least ratio that a search starts from: at the root of 0 no slope leads away
+_NAMED = 4  # mixture ratios that the headline names
+_LEAST = 1e-9  # mixture ratio of a corpus without which a law is infinite
 
 
 class _Loss(NamedTuple):
@@ -336,7 +337,7 @@ class _Loss(NamedTuple):
 
     name: str
     source: Draws
-    shares: dict[str, int]  # its inputs that are shares → which of them
+    shares: dict[str, int]  # its inputs that are mixture ratios → which of them
     others: dict[str, float]  # its other inputs, in the law's own units
 
 
@@ -352,27 +353,27 @@ def optimal_weights(
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
-    """Shares of many corpora that make a weighted sum of losses least.
+    """Mixture ratios of many corpora that minimise a weighted sum of losses.
 
-    The shares lie between 0 and their caps and add up to 1. A corpus of T tokens that may be gone
-    over k times in a run of D tokens has the cap k·T/D, 1 at most. Far from all mixtures that were
-    run a law is not to be relied on: no share goes beyond the largest that was run unless ``caps``
-    allows it, and ``max_kl`` keeps the answer near the natural mixture.
+    The mixture ratios lie between 0 and their caps and add up to 1. A corpus of T tokens that may
+    be gone over k times in a run of D tokens has the cap k·T/D, 1 at most. Far from all mixtures
+    that were run a law is not to be relied on: no mixture ratio goes beyond the largest that was
+    run unless ``caps`` allows it, and ``max_kl`` keeps the answer near the natural mixture.
 
     Args:
-        fits: loss name → fit over the shares, such as of :func:`jaxlaw.laws.mixing`: a Fit, (law,
-            params) or a bootstrap. All of them take the same shares: their inputs that are
-            fractions. Or corpus → fit over its own share ``r``, such as of ``bimix`` or ``dcpt``:
-            the shares are then called as the corpora.
+        fits: loss name → fit over the mixture ratios, such as of :func:`jaxlaw.laws.mixing`: a Fit,
+            (law, params) or a bootstrap. All of them take the same mixture ratios: their inputs
+            that are fractions. Or corpus → fit over its own mixture ratio ``r``, such as of
+            ``bimix`` or ``dcpt``: the mixture ratios are then called as the corpora.
         targets: loss name → weight in the sum, of every loss, 0 for one that does not count; all
             alike by default.
-        natural: share → its size in the natural mixture, such as the corpora's own, of every
-            corpus; they are scaled to add up to 1.
+        natural: mixture ratio → its size in the natural mixture, such as the corpora's own, of
+            every corpus; they are scaled to add up to 1.
         max_kl: largest Kullback–Leibler divergence from the natural mixture, in nats.
-        caps: share → its largest value, 0 to 1; where none is given, the largest share in the
-            fitted runs, and 1 where no runs are known.
-        observed: table with the shares' columns, whole mixtures that were run: the answer is
-            compared with the best of them that keeps caps and divergence.
+        caps: mixture ratio → its largest value, 0 to 1; where none is given, the largest mixture
+            ratio in the fitted runs, and 1 where no runs are known.
+        observed: table with the mixture ratios' columns, whole mixtures that were run: the answer
+            is compared with the best of them that keeps caps and divergence.
         at: values of the laws' other inputs.
         level: confidence level of the intervals.
 
@@ -383,11 +384,13 @@ def optimal_weights(
         divergence from the natural mixture, in nats. Its ``table`` has a row for each corpus:
         ``share``, ``weight``, and, where given, ``natural`` and ``cap``; with draws ``weight_low``
         and ``weight_high``. The note ``draws-disagree`` says where the interval of
-        ``gain_observed`` holds 0, ``optimum-at-tried`` which shares end at the largest tried.
+        ``gain_observed`` holds 0, ``optimum-at-tried`` which mixture ratios end at the largest
+        tried.
 
     Raises:
-        UsageError: laws of different shares, unknown names, targets or natural shares of some
-            names only, caps above 1 or that leave no mixture, or max_kl without a natural mixture.
+        UsageError: laws of different mixture ratios, unknown names, targets or natural mixture
+            ratios of some names only, caps above 1 or that leave no mixture, or max_kl without a
+            natural mixture.
         DataError: no mixture keeps caps and divergence together, or rows of ``observed`` are no
             whole mixtures.
 
@@ -418,7 +421,7 @@ def optimal_weights(
         natural = natural / natural.sum()
     if max_kl is not None and (natural is None or not max_kl > 0):
         raise UsageError("max_kl is positive, and needs natural=, the mixture it is counted from")
-    # 1. Between which shares: up to the caps, else the largest that was run.
+    # 1. Between which mixture ratios: up to the caps, else the largest that was run.
     tried, least = np.ones(len(shares)), np.zeros(len(shares))
     for one in every:
         for spec in one.source.law.inputs:
@@ -430,14 +433,14 @@ def optimal_weights(
     cap = _numbers_by_name(shares, caps, "caps", tried, domain="fraction")
     if cap.sum() < 1 - _KEPT:
         raise UsageError(
-            f"caps add up to {cap.sum():.4g}: shares below them cannot add up to 1. A corpus that "
-            "is not in caps= has the largest share that was run",
+            f"caps add up to {cap.sum():.4g}: mixture ratios below them cannot add up to 1. The "
+            "cap of a corpus that is not in caps= is the largest mixture ratio that was run",
         )
     if max_kl is not None:
         cap = np.where(natural > 0, cap, 0.0)  # of no other corpus is the divergence finite
     if (least > cap).any():
         raise UsageError(
-            f"without {shares[np.argmax(least > cap)]} its law has an infinite loss: allow a share "
+            f"without {shares[np.argmax(least > cap)]} its law has an infinite loss: allow a ratio "
             "of it above 0"
         )
     # 2. The best mixture of every draw, (draws, k); NaN where the search fails.
@@ -481,11 +484,11 @@ def optimal_weights(
     table = table_of(table, level, degrees)
     if observed is not None:
         runs = read_columns(
-            observed, dict.fromkeys(shares, ", the share of a corpus"), name="observed"
+            observed, dict.fromkeys(shares, ", the mixture ratio of a corpus"), name="observed"
         )
         for name in shares:
             bad = ~(runs.table[name].to_numpy() >= 0)
-            refuse_rows(runs, name, bad, "give a share of 0 or more, or leave the row out")
+            refuse_rows(runs, name, bad, "give a mixture ratio of 0 or more, or leave the row out")
         law = source.law if source.law.shares else mixing(shares)
         whole = law.whole_mixtures(runs.table, partial(runs.mixture_error, law))
         mixtures = np.stack([whole[name] for name in shares], axis=1)
@@ -507,7 +510,7 @@ def optimal_weights(
     ]
     if held:
         message = (
-            f"held at the largest share that was run: {', '.join(held)}; more may do better, "
+            f"at the largest mixture ratio that was run: {', '.join(held)}; more may do better, "
             "which no run shows. caps= allows more"
         )
         notes.append(Note("optimum-at-tried", "warning", message))
@@ -531,7 +534,7 @@ def optimal_weights(
         for one in every
     ]
     for one, point in zip(every, points, strict=True):
-        what = one.name if "r" in one.shares else ""  # of its own share, which others do not have
+        what = one.name if "r" in one.shares else ""  # of its own ratio, which others do not have
         notes += source_notes(one.source, what, **point)
     rows = table.sort_values("weight", ascending=False).head(_NAMED)
     largest = [f"{written(round(row.weight, 6), SHARE)} {row.share}" for row in rows.itertuples()]
@@ -573,10 +576,10 @@ def _numbers_by_name(
 def _losses_of_shares(
     fits: Mapping[str, Any], at: Mapping[str, Any]
 ) -> tuple[list[str], list[_Loss]]:
-    """Names of the shares, and the losses.
+    """Names of the mixture ratios, and the losses.
 
-    Shares are the inputs that are fractions, the same of every law, or they have the names of the
-    losses, where each law takes the share of its own corpus.
+    Mixture ratios are the inputs that are fractions, the same of every law, or they have the names
+    of the losses, where each law takes the mixture ratio of its own corpus.
     """
     names, sources = list(fits), as_draws(*fits.values())
     of_each = [
@@ -590,9 +593,9 @@ def _losses_of_shares(
     for name, of in zip(names, of_each, strict=True):
         if not own_shares and (len(of) < 2 or set(of) != set(of_each[0])):
             raise UsageError(
-                f"the fit of {name} takes the shares {', '.join(of) or '—'}, that of {names[0]} "
-                f"{', '.join(of_each[0])}: give fits over the same shares, two or more, or of two "
-                "corpora or more fits over the own share r of each"
+                f"the fit of {name} takes the ratios {', '.join(of) or '—'}, that of {names[0]} "
+                f"{', '.join(of_each[0])}: give fits over the same mixture ratios, or of two "
+                "corpora or more fits over the own mixture ratio r of each"
             )
     return names if own_shares else of_each[0], [
         _Loss(name, source, of, law_inputs(source, source.inputs_taken(at), [*of]))
@@ -610,10 +613,11 @@ def _best_mixture(
     laws: tuple[Law, ...], columns: tuple[tuple[tuple[str, int], ...], ...], params: Any,
     others: Any, weights: Any, low: Any, high: Any, limits: Any, starts: Any,
 ) -> Any:  # fmt: skip
-    """The best shares (k,), and by how much they break a limit, (1,).
+    """The best mixture ratios (k,), and by how much they break a limit, (1,).
 
-    Searched are the roots u of the shares r = u², between ``low`` and ``high``: a law with a power
-    of a share below 1, such as the additive one, has an endless slope at a share of 0.
+    Searched are the roots u of the mixture ratios r = u², between ``low`` and ``high``: a law with
+    a power of a mixture ratio below 1, such as the additive one, has an endless slope at a mixture
+    ratio of 0.
     """
     width = jnp.where(high > low, high - low, 1.0)
 

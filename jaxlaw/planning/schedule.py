@@ -1,14 +1,14 @@
 """The learning rates at whose end a law of loss curves predicts the lowest loss, and its limits.
 
-Beyond the papers; the balance of several losses is that of Wang 2025, eq. 5, over every rate of
-a run instead of its peak alone.
+Beyond the papers; the balance of several losses is that of Wang 2025, eq. 5, over every learning
+rate of a run instead of its peak alone.
 
-Candidates rise to a level, keep it, fall once on a straight line, and keep the rate below. No
-schedule that never rises after its warm-up is better: S1 and S2 at the end are linear in the rates,
-and such rates are mixtures of those that fall once, at step k, from the peak to the floor. Of these
-S2 over S1 is a concave curve (a fall at k adds Σ λ^j over the steps that remain), so that every
-pair of areas within reach belongs to three numbers: the level, the step at which the fall begins,
-and its depth.
+Candidates rise to a level, keep it, fall once on a straight line, and keep the learning rate below.
+No schedule that never rises after its warm-up is better: S1 and S2 at the end are linear in the
+learning rates, and such learning rates are mixtures of those that fall once, at step k, from the
+peak to the floor. Of these S2 over S1 is a concave curve (a fall at k adds Σ λ^j over the steps
+that remain), so that every pair of areas within reach belongs to three numbers: the level, the step
+at which the fall begins, and its depth.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from jaxlaw.uncertainty import LEVEL, as_draws
 # how much closer each of these is.
 _GRID, _FINER, _CLOSER = (9, 257, 5), (7, 13, 7), 1 / 3
 _MOST = 1000  # draws whose own best schedule is searched
-_SUDDEN = 0.05  # share of the steps; a fall within fewer is a cliff
-_IDLE = 0.05  # share of the steps; more of them without a rate are worth a warning
+_SUDDEN = 0.05  # fraction of the steps; a fall within fewer is a cliff
+_IDLE = 0.05  # fraction of the steps; more of them without a learning rate are worth a warning
 _DRAWN = 200  # steps of a picture
 
 
@@ -68,17 +68,18 @@ def optimal_schedule(
     shortest_decay: Annotated[int, Between(1, 10**9)] = 1,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
-    """The rates of a run of fixed length at whose end the predicted loss is lowest.
+    """The learning-rate schedule of fixed length with the lowest predicted final loss.
 
     What such a law cannot know:
 
-    - Where S2 lowers the loss, the best rates are always the peak, then, at once, the floor. S1
-      does not ask when a rate was used, and momentum forgets an early one: given its sum, every
-      rate is best used early. The law was fitted to smooth schedules and says nothing against a
-      cliff; ``shortest_decay`` does.
-    - Nothing limits what S2 is worth, and it grows while the rate is at 0, where nothing is
-      trained: hence long tails at the floor. A floor above 0 limits them.
-    - Stability at high rates, noise and batch size are not in it: by it more peak is better.
+    - Where S2 lowers the loss, the best LRs are always the peak, then, at once, the floor. S1
+      does not ask when a learning rate was used, and momentum forgets an early one: given its sum,
+      every learning rate is best used early. The law was fitted to smooth schedules and says
+      nothing against a cliff; ``shortest_decay`` does.
+    - Nothing limits what S2 is worth, and it grows while the learning rate is at 0, where nothing
+      is trained: hence long tails at the floor. A floor above 0 limits them.
+    - Stability at high learning rates, noise and batch size are not in it: it prefers the
+      highest peak.
     - A schedule far from the fitted ones is an extrapolation. S1 and S2 outside the fitted
       ranges are noted; a new pair of values inside them is not. Try it at small scale first.
 
@@ -94,13 +95,14 @@ def optimal_schedule(
         at: values of what the law takes beside areas, such as ``{"N": 1e9}`` or
             ``{"r": 0.2}``, in the units of the fitted runs (of the law for (law, params)); for
             several losses, one mapping for all or a list.
-        floor: lowest rate after the warm-up.
-        warmup: steps of a straight line from 0, or from the last rate of ``after``, up to the first
-            free rate, which is at most the peak. 0: the first step has it, and areas count no jump
-            before it, except after a pre-training, from whose last rate it rises or falls at once,
-            and for laws of an unknown base, whose last rate is 0 (Wang 2025, App. G).
-        after: pre-training that went before; its rates are kept. For rates that never
-            rise, let ``peak`` be its last one; a higher peak bounds the re-warm-up.
+        floor: lowest learning rate after the warm-up.
+        warmup: steps of a straight line from 0, or from the final LR of ``after``, up to
+            the first free learning rate, which is at most the peak. 0: the first step has it, and
+            areas count no jump before it, except after a pre-training, from whose last learning
+            rate it rises or falls at once, and for laws of an unknown base, whose last learning
+            rate is 0 (Wang 2025, App. G).
+        after: pre-training that went before; its learning rates are kept. For learning rates that
+            never rise, let ``peak`` be its last one; a higher peak bounds the re-warm-up.
         shortest_decay: steps that a fall from peak to floor takes at least: no step's fall is
             larger than (peak − floor) / shortest_decay.
         level: confidence level of the intervals.
@@ -113,7 +115,7 @@ def optimal_schedule(
         ``schedule``, ``step`` and ``lr`` of the run; ``comparison``, a row for it (``optimal``) and
         each of the usual schedules of the same steps, peak, floor and warm-up: ``loss``;
         ``loss_1``, … where they are several; areas, in learning rate × steps. Fact: ``initial_lr``,
-        the rate before the first step.
+        the learning rate before the first step.
 
     Raises:
         UsageError: an argument out of its range, weights that do not sum to 1, a law without
@@ -225,8 +227,8 @@ def optimal_schedule(
 class _Falls(NamedTuple):
     """Schedules that fall once, and the losses at their ends.
 
-    A point is (level, step, depth), each in [0, 1]: the rate before the fall as a share of the way
-    from floor to peak; where the fall begins, 1 for none; the share of that rate (above the floor)
+    A point is (level, step, depth), each in [0, 1]: the LR before the fall as a fraction of the way
+    from floor to peak; where the fall begins, 1 for none; the fraction of that LR (above the floor)
     that falls off.
     """
 
@@ -240,7 +242,7 @@ class _Falls(NamedTuple):
     shortest: int
 
     def lines(self, points: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Steps and last rate of each line of points (…, 3): the level, the fall, the rest."""
+        """Steps and final LR of each line of points (…, 3): the level, the fall, the rest."""
         level, step, depth = np.moveaxis(points, -1, 0)
         level = self.floor + level * (self.run.peak - self.floor)
         # The first step has the level. Denser towards the end, where each step counts.
@@ -297,11 +299,11 @@ class _Falls(NamedTuple):
     def schedule(self, point: np.ndarray) -> Schedule:
         """The schedule of a point (3,)."""
         lines, warmup, start = self.lines(point), int(self.run.warmup), self.run.start
-        # The warm-up is a straight line to the first free rate, which is its last step.
+        # The warm-up is a straight line to the first free learning rate, which is its last step.
         counts, ends = zip((warmup, lines[0][1]), *lines, strict=True)
         knots = np.cumsum([0, *counts])
         rates = np.interp(np.arange(1, self.run.steps + 1), knots, [start, *ends])
-        # Rounding must not carry a rate past a limit, or make one rise.
+        # Rounding must not carry a learning rate past a limit, or make one rise.
         free = rates[max(warmup - 1, 0) :]
         free[:] = np.minimum.accumulate(np.clip(free, self.floor, self.run.peak))
         return Schedule(rates, start if warmup else float(free[0]), None, "optimal")
@@ -323,13 +325,13 @@ def _shape_notes(free: np.ndarray, peak: float) -> list[Note]:
     begun, ended = ((free >= free[0] - share * fall).sum() for share in (0.1, 0.9))
     if fall > 0.1 * peak and ended - begun < _SUDDEN * len(free):
         messages.append(
-            f"the rate falls from {free[0]:.3g} to {free[-1]:.3g} in {ended - begun + 1} steps: "
+            f"the LR falls from {free[0]:.3g} to {free[-1]:.3g} in {ended - begun + 1} steps: "
             "the law, fitted to smooth schedules, says nothing against it; shortest_decay= does"
         )
     idle = int((free <= 1e-3 * peak).sum())
     if idle > _IDLE * len(free):
         messages.append(
-            f"the last {idle} steps have a rate below a thousandth of the peak, where nothing is "
+            f"the last {idle} steps have an LR below a thousandth of the peak, where nothing is "
             "trained; the law credits their annealing area all the same: use a floor above 0"
         )
     return [Note("extrapolation", "warning", message) for message in messages]

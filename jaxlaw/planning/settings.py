@@ -225,7 +225,7 @@ def best_settings(
     *,
     tolerance: Annotated[float, Between(0, 1)] = 1e-3,
 ) -> Answer:
-    """The best learning rate and batch of each cell of a sweep, as they were run.
+    """The best LR and batch of each cell of a sweep, as they were run.
 
     A cell is the runs of one N and D. A best value at the edge of its sweep is no estimate of the
     optimum, only a bound of it. The table is for looking at. To predict a best setting, fit
@@ -410,8 +410,8 @@ def optimal_inputs(
     )  # fmt: skip
 
 
-_TABLE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # shares of more tokens, a row each
-_WIDEST = math.log(1e6)  # times the best batch or rate, up to which one is searched
+_TABLE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # fractions of more tokens, a row each
+_WIDEST = math.log(1e6)  # times the best batch or learning rate, up to which one is searched
 _HALVINGS = 44  # of such a bracket: 1e-12
 _COLUMNS = ("batch", "lr", "D", "steps", "lr_power", "loss")
 
@@ -427,8 +427,8 @@ def critical_batch_size(
     """The largest batch that needs few more tokens, and the learning rate that goes with it.
 
     A run of N parameters and D tokens at its best settings reaches some loss. With a larger batch
-    and the best rate for it, it needs more tokens for the same loss, and fewer steps: up to the
-    critical batch no more than a share ``overhead`` of them. 0.2 is Zhang's definition; on the
+    and the best LR for it, it needs more tokens for the same loss, and fewer steps: up to the
+    critical batch no more than a fraction ``overhead`` of them. 0.2 is Zhang's definition; on the
     curve of McCandlish, (S/S_min − 1)·(E/E_min − 1) = 1 for S steps and E tokens, the critical
     batch is that of an overhead of 1. There E is least for the smallest batches; in sweeps of runs
     at equal tokens, to which laws of :func:`jaxlaw.laws.tuned` are fitted, a batch can be too small
@@ -440,16 +440,16 @@ def critical_batch_size(
             Fit, (law, params), a bootstrap, draws or a forecast by this law alone.
         at: values of N, D and all other inputs but ``lr`` and ``batch``, in the units of the fitted
             runs; D is that of the run with the best settings.
-        overhead: share of more tokens, above 0, that the critical batch may need.
+        overhead: fraction of more tokens, above 0, that the critical batch may need.
         level: confidence level of the intervals. Each draw has its own loss at the best settings.
 
     Returns:
         Answer with ``batch``, the critical one, in the unit of the runs, ``D`` and ``steps`` of a
         run with it, ``best_batch`` and ``best_steps``, the same of the batch that needs the fewest
-        tokens, and the ``loss`` that both reach. Of laws with a rate also ``lr``, the best one
-        there, ``best_lr``, and ``lr_power``, the power of the batch with which the best rate grows
-        from the best batch to the critical one (0.5 by the √B rule, 1 by the linear one). The
-        ``table`` has the same for several shares ``overhead``
+        tokens, and the ``loss`` that both reach. Of laws with a learning rate also ``lr``, the best
+        one there, ``best_lr``, and ``lr_power``, the power of the batch with which the best LR
+        grows from the best batch to the critical one (0.5 by the √B rule, 1 by the linear one). The
+        ``table`` has the same for several fractions ``overhead``
         of more tokens. Where no batch is too large ``batch`` is infinite, with the note
         ``out-of-reach``.
 
@@ -520,10 +520,10 @@ def critical_batch_size(
     )  # fmt: skip
 
 
-# The share of more tokens is given, and the batch is searched: at so many tokens the lowest loss
-# over the rates rises with the batch, from the best one on, and passes once the loss that is to be
-# reached. The other way round, many batches would have no answer: with a batch that is far too
-# large no number of tokens reaches that loss.
+# The fraction of more tokens is given, and the batch is searched: at so many tokens the lowest loss
+# over the learning rates rises with the batch, from the best one on, and passes once the loss that
+# is to be reached. The other way round, many batches would have no answer: with a batch that is far
+# too large no number of tokens reaches that loss.
 @for_each_draw("law", "settings", draws=("params", "overhead"))
 def _largest_batch(
     law: Law, settings: tuple[str, ...], params: Any, overhead: Any, held: Any
@@ -534,7 +534,7 @@ def _largest_batch(
         return {name: law.best_settings[name](params, {**held, "D": D}) for name in settings}
 
     def loss(D: Any, batch: Any, lr: Any = 0.0) -> Any:
-        """The loss at a batch and a rate so far above the best ones, in logarithms."""
+        """The loss at a batch and a learning rate so far above the best ones, in logarithms."""
         above = {"batch": batch, "lr": lr}
         at = {name: value * jnp.exp(above[name]) for name, value in best(D).items()}
         return law(params, **{**held, "D": D}, **at)

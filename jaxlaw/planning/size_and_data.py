@@ -1,7 +1,7 @@
 """Size and data: what a compute budget, or a loss, is best spent on.
 
 Hoffmann 2022, §3.3; Zheng 2024, §3, §4.2 and §5.1; Que 2024, usage 3 and App. G.3. Questions of N
-and D, and of a share, that :mod:`jaxlaw.planning._optimise` answers.
+and D, and of a mixture ratio, that :mod:`jaxlaw.planning._optimise` answers.
 """
 
 from __future__ import annotations
@@ -190,10 +190,10 @@ def allocation(
     """Size and tokens that a compute budget is best spent on.
 
     In closed form for chinchilla, cpt-chinchilla, skaling, kaplan-e and overtraining, and for dcpt,
-    dcpt-l1 and dcpt-l4 at a given share; numerically for any other law with the inputs N and D, and
-    wherever a limit, a cost or a free share is given: a grid, then the root of the derivative.
-    Far beyond its runs farseer's floor falls to nothing with N: the plan is the valley of its loss
-    that is next to the runs.
+    dcpt-l1 and dcpt-l4 at a given mixture ratio; numerically for any other law with the inputs N
+    and D, and wherever a limit, a cost or a free mixture ratio is given: a grid, then the root of
+    the derivative. Far beyond its runs farseer's floor falls to nothing with N: the plan is the
+    valley of its loss that is next to the runs.
 
     Args:
         fit: fit of the loss over N and D: a Fit, (law, params), or a bootstrap, whose draws give
@@ -209,8 +209,10 @@ def allocation(
         max_epochs: largest D/U, of laws with unique tokens U. Left out: that of the fitted runs,
             where it is known; the note ``many-epochs`` says where it holds the plan back. Of other
             laws how often ``corpus_tokens`` may be gone over, once if left out.
-        corpus_tokens: number of tokens of a corpus: r·D stays below, D of a law without a share r.
-        at: values of the law's other inputs. ``{"r": "best"}`` searches the share with N and D.
+        corpus_tokens: number of tokens of a corpus: r·D stays below, D of a law without a mixture
+            ratio r.
+        at: values of the law's other inputs. ``{"r": "best"}`` searches the mixture ratio with N
+            and D.
         level: confidence level of the intervals.
 
     Returns:
@@ -278,7 +280,7 @@ def frontier(
         served_tokens: number of tokens that the model will serve, as for :func:`allocation`.
         max_epochs: largest D/U, as for :func:`allocation`.
         corpus_tokens: number of tokens of the corpus, as for :func:`allocation`.
-        at: values of the law's other inputs; ``{"r": "best"}`` searches the share.
+        at: values of the law's other inputs; ``{"r": "best"}`` searches the mixture ratio.
         level: confidence level of the intervals.
 
     Returns:
@@ -324,7 +326,7 @@ def allocation_law(
 
     Args:
         fit: fit as for :func:`allocation`, of a law with a closed form.
-        at: share r, for the D-CPT laws.
+        at: mixture ratio r, for the D-CPT laws.
         level: confidence level of the intervals.
 
     Returns:
@@ -396,7 +398,7 @@ def min_compute(
         served_tokens: number of tokens that the model will serve, as for :func:`allocation`.
         max_epochs: largest D/U, as for :func:`allocation`.
         corpus_tokens: number of tokens of the corpus, as for :func:`allocation`.
-        at: values of the law's other inputs; ``{"r": "best"}`` searches the share.
+        at: values of the law's other inputs; ``{"r": "best"}`` searches the mixture ratio.
         level: confidence level of the intervals.
 
     Returns:
@@ -428,7 +430,7 @@ def min_compute(
     values["loss"] = np.full(len(never), target)
     found, notes, flat = {name: float(x[0]) for name, x in values.items()}, [], {}
     if not best.kept[0, 0]:
-        # With a share of few tokens of a corpus more compute is not always better.
+        # With a mixture ratio of few tokens of a corpus more compute is not always better.
         ends = size_and_data(source.without(), **asked).best(np.geomspace(1e12, _MOST, 31))
         least = ends.losses[ends.kept].min(initial=math.inf)
         message = (

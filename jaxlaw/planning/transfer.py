@@ -1,4 +1,4 @@
-"""From scratch against continual: data transferred, compute saved, where a base stops paying.
+"""From scratch against continual: data transferred, compute saved, where a base no longer helps.
 
 Zheng 2024, §4.2, §4.3 and figure 2; "effective data transferred" is Hernandez 2021's. The base's
 own training is not counted, as there.
@@ -245,7 +245,7 @@ def break_even(
     at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
-    """The size, the tokens or the budget at which a base stops paying (Zheng 2024, §4.2 and §4.3).
+    """The size, tokens or budget beyond which a base saves nothing (Zheng 2024, §4.2 and §4.3).
 
     Args:
         scratch: fit of the loss over N and D, from scratch: a Fit, (law, params), or a bootstrap.

@@ -220,7 +220,7 @@ def test_logged_rates_are_checked_against_the_declared(change):
     table = logged({"a": line}, every=1)
     with pytest.raises(jl.DataError) as error:
         read(table.assign(lr=change(table["lr"])), line)
-    assert_says(error, "column lr", "run a", "row ", "logged rate", "its schedule has", "warmup=")
+    assert_says(error, "column lr", "run a", "row ", "logged LR", "its schedule has", "warmup=")
 
 
 def test_rows_that_where_leaves_out_are_not_those_of_another_run():

@@ -141,7 +141,7 @@ def test_share_mistakes():
         read_runs(simple(), corpus="general")
     assert_says(error, "r_d, r_g, loss_d, loss_g", "columns={'r_d': 'domain_share'}")
     plain = read_runs(sided(), {"r": "share", "loss_g": "general"}, corpus="general")
-    with pytest.raises(UsageError, match="column share does not say whose share"):
+    with pytest.raises(UsageError, match="column share does not say whose ratio"):
         plain.observations("dcpt")
     one = read_runs(sided(), columns={"r_d": "share", "loss_d": "domain"}, corpus="general",
                     units={"N": 1, "D": 1})  # fmt: skip

@@ -232,7 +232,7 @@ def test_no_share_goes_beyond_the_largest_that_was_run_unless_a_cap_allows_it():
     assert [note.code for note in wider.notes] == ["optimum-at-tried", "extrapolation"]
     assert "code = 20% (fitted 0 to 2.6%)" in wider.notes[1].message
     few = {name: dataclasses.replace(fit, ranges={"web": (0, 0.3)}) for name, fit in fits.items()}
-    with pytest.raises(UsageError, match="has the largest share that was run"):
+    with pytest.raises(UsageError, match="is the largest mixture ratio that was run"):
         planning.optimal_weights(few, caps={"code": 0.2, "math": 0.2})
 
 

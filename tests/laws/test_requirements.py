@@ -78,7 +78,7 @@ def test_a_term_that_is_felt_next_to_zero_alone_is_not_a_trend():
     fitted |= {"eta": 1e-8, "eps": 0.1}
     assert unmet("dcpt", fitted) == {IMPLICIT: False}
     (one,) = (k for k in check_requirements(laws.get("dcpt"), fitted, RANGES) if not k.everywhere)
-    assert one.where == "at the observed shares it is 0 throughout"
+    assert one.where == "at the observed mixture ratios it is 0 throughout"
 
 
 def test_a_fit_tells_in_a_table_and_in_its_notes():

@@ -56,7 +56,7 @@ def test_what_it_rests_on_is_in_the_result(found):
     assert len(found.draws["ratio"]) == 20
     assert found.left_out == 30
     assert "few-resamples" not in {note.code for note in found.notes}  # 20 just do
-    assert "at a share of 5 to 10%" in found.headline and "(90%: " in found.headline
+    assert "at a mixture ratio of 5 to 10%" in found.headline and "(90%: " in found.headline
 
 
 def test_both_laws_predict_their_side(found, tmp_path):
@@ -91,7 +91,7 @@ def test_no_inflection_within_the_data_is_an_answer():
     assert "down to 1%" in falling.headline
     table = runs(lower())
     rising = papers.inflection_ratio(table[table["r"] < TURN])
-    assert "rises with D up to 5%, and falls at no share above it" in rising.headline
+    assert "rises with D up to 5%, and falls at none above it" in rising.headline
 
 
 def test_shares_without_a_trend_are_refused():
