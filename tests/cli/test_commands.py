@@ -197,6 +197,14 @@ def test_loss_curves_are_read_along_their_schedules(here):
     assert code == 2 and "loss curves" in err
 
 
+def test_a_plans_weight_is_no_column_of_its_curves(here):
+    step = np.arange(1, 6)
+    made = pd.DataFrame({"step": step, "loss_g": 3.0, "loss_d": 2.0, "r_g": 0.3, "lr": 1e-4})
+    made.to_csv("log.csv", index=False)
+    code, _, err = here("plan continual log.csv --tokens 2e9 --batch-tokens 2e6 --weight 0.3")
+    assert code == 1 and "no run has a continual phase" in err
+
+
 def test_files_are_what_their_names_say(here):
     assert here("plan frontier fit.json --computes 1e20,1e21 -o plan.json")[0] == 0
     assert jl.load("plan.json").kind == "frontier"

@@ -75,6 +75,12 @@ def test_trainer_logs(trainer_runs):
         values=sizes,
     ).observations("chinchilla", free=["E"])  # fmt: skip
     assert len(observed.target) == 3
+    # Evaluations of both corpora and a phase: the training loss between them is no point.
+    curves = jl.read_loss_curves(
+        trainer_runs, {"loss_g": "eval_loss"}, format="hf-trainer",
+        values={"phase": "cpt", "r_g": 0.3}, corpus="general", fill="linear", first_step=0,
+    )  # fmt: skip
+    assert curves.table["step"].tolist() == [500, 500, 1000] and len(curves) == 2
 
 
 def test_trainer_logs_are_recognised_by_their_name(trainer_runs):

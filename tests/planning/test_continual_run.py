@@ -11,7 +11,7 @@ from jaxlaw import DataError, UsageError, simulate
 from jaxlaw.data import areas_along
 from jaxlaw.data._row_areas import area_options
 from jaxlaw.planning import ContinualPretraining, continual_run, optimal_training
-from jaxlaw.planning.continual import _seen
+from jaxlaw.planning.continual import _after, _seen
 from tests.conftest import DATA, needs_data
 from tests.planning.test_continual import CPT, PT, as_fit, bootstrap
 
@@ -231,9 +231,33 @@ def test_what_runs_of_one_schedule_say():
     assert linear.shape is not None
 
 
+def test_logs_of_the_continual_phase_alone_continue_from_the_base_that_is_given():
+    both = curves().only("wsd then cosine replay 0", "wsd then cosine replay 0.5")
+    (line,) = both.table["schedule"].unique()
+    base, _, own = line.partition("+")
+    base = jl.schedules.parse(base)
+    table = log().query("run in ['wsd then cosine replay 0', 'wsd then cosine replay 0.5']")
+    logs = curves(table.assign(schedule=own, step=table["step"] - len(base), phase="cpt"))
+    joined = _after(base, logs, _seen(logs, 2e6).bases)
+    areas = ["S1_pt", "S1_cpt", "S2_pt", "S2_cpt"]
+    assert joined.runs().table[areas].to_numpy() == pytest.approx(
+        both.runs().table[areas].to_numpy(), rel=1e-12
+    )
+    late = {run: dataclasses.replace(one, first_step=9) for run, one in logs.run_schedules.items()}
+    with pytest.raises(UsageError, match="starts after step 9"):
+        _after(base, dataclasses.replace(logs, run_schedules=late), late)
+
+
+def test_what_is_unknown_of_both_losses_is_said_once():
+    printed = (jl.published()[f"wang-2025-{corpus}"] for corpus in ("pt", "cpt"))
+    notes = continual_run(*printed, **GIVEN, over=ONE).notes
+    (unknown,) = (note.message for note in notes if note.code == "range-unknown")
+    assert "is known of the pt and cpt losses: " in unknown
+
+
 def test_curves_that_carry_no_continual_run_are_refused():
     given = {"tokens": 20e9, "batch_tokens": 2e6, "weight": 0.5}
-    with pytest.raises(DataError, match="r_g is the share of the first"):
+    with pytest.raises(DataError, match="r_g is the mixture ratio of the first"):
         continual_run(jl.read_loss_curves(log()), **given)
     with pytest.raises(DataError, match="no run has a continual phase"):
         continual_run(curves().only("wsd", "cosine"), **given)

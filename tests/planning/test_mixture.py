@@ -213,3 +213,12 @@ def test_the_published_critical_ratio_of_pile(own_laws):
     ours = planning.critical_ratio(jl.fit(mixing, {"r": r, "loss": L}), start=start)
     assert ours.share == pytest.approx(0.28623, abs=4e-3)
     assert ends.loc[asked, "loss"].item() < start and ours.share < 0.28515625
+
+
+def test_a_threshold_in_percent_and_an_unreachable_start_are_explained():
+    with pytest.raises(jl.UsageError, match="0.03 allows 3%"):
+        planning.optimal_mixture(GENERAL, DOMAIN, start=2.8602, threshold=3, at=AT)
+    (note,) = (n for n in planning.critical_ratio(GENERAL, start=1.5, at=AT).notes
+               if n.code == "out-of-reach")  # fmt: skip
+    alone = jl.laws.get(GENERAL[0])(GENERAL[1], **AT, r=1.0)
+    assert f"it is {float(alone):.4g}" in note.message
