@@ -113,7 +113,7 @@ def _holds(cells: pd.Series, name: str, unit: float | None) -> bool:
     if not len(values):
         return False
     low, high = getattr(INPUTS.get(name), "plausible", None) or (0, np.inf)
-    # Raw counts in a column params_M would be of models that nobody has.
+    # Raw counts in a column params_M would be of models of implausible size.
     return unit is None or low <= np.nanmedian(np.array(values, float)) * unit <= high / 100
 
 

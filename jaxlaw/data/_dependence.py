@@ -129,7 +129,7 @@ def history_notes(law: Law, runs: RunGroups | None, table: pd.DataFrame) -> list
     by ratios.
 
     Args:
-        law: the law; one of a continual phase, or of shares, is of checkpoints.
+        law: the law; one of a continual phase, or of mixture ratios, is of checkpoints.
         runs: the rows by run, or None.
         table: the rows.
     """

@@ -330,7 +330,7 @@ def read_loss_curves(
             if phases[1]["step"].min() > phases[0]["step"].max():
                 raise at_step.of_run(
                     run, phases[1], 0,
-                    "its step goes on from those of phase pt; with a column phase the steps of cpt "
+                    "its step continues those of phase pt; with a column phase the steps of cpt "
                     "count from the boundary. Where steps count over both phases leave the column "
                     "out: the schedule has the boundary",
                 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What laws of loss curves take at the steps of a run: areas, or every drop of its rate.
+"""What laws of loss curves take at the steps of a run: areas, or every drop of its LR.
 
 Fits, predictions, plans and simulations call the same two functions, :func:`areas_along` and
 :func:`drops_along`, with the same options, so that a fit predicts from what it was fitted on.
@@ -117,12 +117,12 @@ def areas_along(
     S2 = Σ w·m. Momentum m itself is made of updates, so λ stays what it is for one of them.
 
     Args:
-        schedule: the rates.
+        schedule: the learning rates.
         at: (points,) whole numbers of steps; 0 is before the first.
         options: options that :func:`area_options` made.
         S1_before: sum of the learning rates before the schedule.
         alone: the phase that a schedule without boundary is. The continual one, of a base that
-            nobody describes, has S1_pt = S2_pt = 0, and its S2_cpt starts from a final LR
+            is unknown, has S1_pt = S2_pt = 0, and its S2_cpt starts from a final LR
             of 0 (:func:`for_unknown_base`).
         batch: relative batch sizes of the phases: an update counts as so many steps.
 
@@ -175,7 +175,7 @@ def drops_along(
     learning rate goes up and down. A schedule with few changes, constant or in stages, is exact.
 
     Args:
-        schedule: the rates.
+        schedule: the learning rates.
         at: (points,) whole numbers of steps; 0 is before the first.
         options: options that :func:`area_options` made; ``count_warmup`` alone matters.
         batch: relative batch sizes of the phases, by which S_k counts updates; the first is

@@ -1,4 +1,4 @@
-"""Which schedule a run followed, and from which step on: as declared, or as its log has the rates.
+"""Which schedule a run followed, and from which step on: as declared, or as its log has the LRs.
 
 A row's step counts the updates done. Those up to ``first_step`` come before the schedule.
 """
@@ -31,7 +31,7 @@ class RunSchedule:
     """The schedule that a run followed.
 
     Attributes:
-        schedule: the rates.
+        schedule: the learning rates.
         first_step: number of steps before the schedule: its step 1 is the run's step
             first_step + 1.
         S1_before: sum of the learning rates of the steps before.
@@ -104,7 +104,7 @@ def logged_schedule(
     if "lr" not in log:
         return None
     rows = log[np.isfinite(log["lr"])]
-    # Several losses at one step repeat its rate. To look for repeats takes longer than all other
+    # Several losses at one step repeat its LR. To look for repeats takes longer than all other
     # reading of a log of ten million steps, and rows of steps that increase have none.
     if not (np.diff(rows["step"]) > 0).all():
         rows = rows[~rows.duplicated([name for name in ("phase", "step", "lr") if name in rows])]
@@ -156,7 +156,7 @@ def _filled(
     if steps[0] > first + 1:
         raise at_row(
             0,
-            f"no rate is logged at steps {first + 1} to {steps[0] - 1:.0f}; pass first_step="
+            f"no LR is logged at steps {first + 1} to {steps[0] - 1:.0f}; pass first_step="
             f"{steps[0] - 1:.0f} and S1_before=, or a line, schedule=; with fill='linear' and "
             "first_step=0 they are a linear warm-up from 0",
         )
@@ -180,7 +180,7 @@ def compare_rates(
         location: the column of learning rates, for messages.
 
     Raises:
-        DataError: a difference; names the first, and both rates.
+        DataError: a difference; names the first, and both LRs.
     """
     logged, schedule = rows["lr"].to_numpy(), followed.schedule
     use = np.isfinite(logged) & (done >= 1) & (done <= len(schedule))

@@ -244,7 +244,7 @@ class Law:
         """The name of the law in the keys of compiled programs; None for a user's own law.
 
         Another process finds a program by this name, so that it must mean the same law there:
-        one that jaxlaw brings itself, or an unchanged law made of such laws (groups, shares).
+        one that jaxlaw brings itself, or an unchanged law made of such laws (groups, mixtures).
         """
         if isinstance(self.function, Derived):
             maker, made_of = self.function.maker, self.function.made_of

@@ -1,7 +1,7 @@
 """A law with its misfit beyond the runs: what all of its predictions err by together there.
 
 No law holds exactly. Beyond the largest run what it errs by is taken as a plane in the logs of
-size, tokens or compute, whose slopes nobody knows: draws of a posterior have draws of them. So
+size, tokens or compute, whose slopes are unknown: draws of a posterior have draws of them. So
 predictions, plans and scores follow from the draws alone: the level of a forecast moves by the
 slopes, and the best size moves with their difference.
 """

@@ -1,7 +1,7 @@
 """Laws of a whole loss curve in the areas under its learning rate (Tissue 2024, Wang 2025).
 
 S1 is the sum of the learning rates up to a step, S2 the annealing area: what momentum has made
-of the drops of the rate. Both count learning rate × steps and are computed beforehand, so that
+of the drops of the LR. Both count learning rate × steps and are computed beforehand, so that
 a point of a curve is an observation like any other. Two phases have areas of their own, each
 counted from its own first step: during pre-training S1_cpt and S2_cpt are 0; afterwards S1_pt
 and S2_pt stay what they were. Learning rates that rise make S2 negative.

@@ -55,7 +55,7 @@ _REFERENCE = {"N": 1e8, "D": 2e9}
 _REFERENCE_COMPUTE = {"C": 6.0 * _REFERENCE["N"] * _REFERENCE["D"]}
 _TINY = 1e-12  # stands for a term that is 0, whose logarithm the coordinates hold
 _WORDS = {
-    "share": "log-odds of the floor's share of the loss at the reference point",
+    "share": "log-odds of the floor's fraction of the loss at the reference point",
     "balance": "log of the ratio of the terms of size and data there",
     "alpha": "log of the exponent with which the size's term falls",
     "beta": "log of the exponent with which the data's term falls",

@@ -79,7 +79,7 @@ def pretraining_value(
         target: score that is wanted.
         baseline: score of the same model without pretraining, trained on the task alone.
         columns: name → column, where they are called otherwise.
-        noise: share of the highest score by which one score scatters, if known
+        noise: fraction of the highest score by which one score scatters, if known
             (finetuned again, say); it weighs as much as four further checkpoints. Where scores
             scatter by more, give it: four of 2% are taken for falling in 3 of 10 corpora.
         n_resamples: number of resamples of the residuals, for intervals; 0 for none.
@@ -96,7 +96,7 @@ def pretraining_value(
         at ``at`` tokens, and ``gain``, that less the law's score at the last checkpoint;
         ``tokens_to_target``, the Dp at which the law reaches the ``target`` (infinite: at none
         that a number can hold); ``best``, the highest score so far; ``scatter`` of one score, a
-        share of the highest; ``broken_at``, the Dp of the first checkpoint that falls short of
+        fraction of the highest; ``broken_at``, the Dp of the first checkpoint that falls short of
         what the law of the first four predicts; the ``baseline``. What was not given, or has no
         law, is left out. Table ``checkpoints``: the data in order, ``Dp``, ``score``,
         ``predicted`` by the law of the first four, ``cross_entropy``, and ``disagree`` where that
@@ -235,7 +235,7 @@ def pretraining_value(
 
 
 class _Order(NamedTuple):
-    """Whether scores fall and rise by more than their scatter, which is a share of one score."""
+    """Whether scores fall and rise by more than their scatter, which is a fraction of one score."""
 
     falls: bool
     rises: bool

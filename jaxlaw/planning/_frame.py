@@ -38,9 +38,9 @@ from jaxlaw.uncertainty import Draws, interval_columns, intervals
 #: of 7 to 120 simulated runs, planned at ten times the largest, one size in four was off by more
 #: than 2 where its interval was wider, and one in 25 where it was not; it held the truth in both.
 _LOOSE, _SIZES = 10.0, ("N", "D", "compute")
-MOST_ABOVE = 0.75  # share of normal draws whose loss is above the fit's
+MOST_ABOVE = 0.75  # fraction of normal draws whose loss is above the fit's
 _SAID = (OWN_FLOPS, LOOSE_FIT)  # notes of a fit that are repeated in full
-MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads
+MISSING = 0.05  # fraction of draws without an answer from which on the others' interval misleads
 _NONE: Mapping[str, Any] = MappingProxyType({})
 Inputs = Mapping[str, Any] | None  # what ``at=`` of a plan is
 
@@ -97,7 +97,7 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
 
     def not_whole(_: Any, total: Any, remedy: str) -> UsageError:
         return UsageError(
-            f"{', '.join(held)} add up to {total:.6g}, shares of one mixture to 1; {remedy}",
+            f"{', '.join(held)} add up to {total:.6g}, ratios of one mixture to 1; {remedy}",
         )
 
     return law.whole_mixtures(own, not_whole) if held else own

@@ -10,7 +10,7 @@ compute. Its best run is, in this order,
    stops short: such a limit is a smooth inequality, as that on another loss is, and enters by an
    augmented Lagrangian.
 
-The coordinates are N, D and the share first, in this order. D is none where something else
+The coordinates are N, D and the mixture ratio first, in this order. D is none where something else
 determines it: the budget that pays for it, or, where compute is made least, the loss to be reached.
 
 All draws and all budgets are lanes of one compiled program: everything takes a fixed or bounded
@@ -881,7 +881,7 @@ class Question:
         return ", ".join(bound) or "none"
 
     def _reached(self, values: Mapping[str, float]) -> list[tuple[str, str, float]]:
-        """Limits that searched inputs are at, also those of a share: input, ≥ or ≤, limit."""
+        """Limits that searched inputs are at, also those of a ratio: input, ≥ or ≤, limit."""
         units, specs = self.reference.units, self.reference.law.inputs
         shares = {spec.name for spec in specs if spec.domain == "fraction"} & {*self.order}
         ends = {name: (0.0, 1 / units[name]) for name in shares} | self.limits
@@ -987,7 +987,7 @@ def as_good(losses: np.ndarray, best: int, noise: float) -> tuple[int, int]:
 
 
 def relative_excess(losses: Any, lowest: Any) -> Any:
-    """How far losses lie above the lowest, as shares of its size; a loss may be negative."""
+    """How far losses lie above the lowest, as fractions of its size; a loss may be negative."""
     return (losses / lowest - 1) * np.sign(lowest)
 
 
@@ -1117,7 +1117,9 @@ def searched_ranges(
         spec, scale, unit = specs[name], source.scale(name), source.units[name]
         if spec.levels or spec.per_drop or spec.mixture:
             message = f"{argument}: {name} is no number that can be searched on its own"
-            raise UsageError(message + "; optimal_weights searches all shares" * bool(spec.mixture))
+            raise UsageError(
+                message + "; optimal_weights searches all of them" * bool(spec.mixture)
+            )
         what = f"{argument} of {name}"
         own = tuple(
             None if x is None

@@ -3,7 +3,7 @@
 Wang 2025, §4.4, §5 and figures 5, 7, 8 and 13. A run is a few numbers. Its learning rates are
 straight lines and half cosines, so that its areas are closed forms, which cost the same for any
 number of steps and have derivatives in all numbers, the number of steps included (between whole
-steps they are what the closed form gives there): a plan searches the length like a rate.
+steps they are what the closed form gives there): a plan searches the length like a peak LR.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Pretraining:
 
     Attributes:
         steps: number of steps, warm-up included.
-        peak: highest rate.
+        peak: peak LR.
         shape: ``wsd``, ``cosine`` or ``linear`` (to the loss potential), or ``constant``.
         decay: fraction of the steps after the warm-up that decays (``wsd``).
         warmup: steps of a straight line from 0 to the peak.
@@ -102,10 +102,9 @@ class ContinualPretraining:
 
     Attributes:
         pretraining: training of the base model; a Schedule, whose loss potential is what it is; or
-            None where nobody describes it (laws of an unknown base): its final LR is then
-            0.
+            None where its schedule is unknown (laws of an unknown base): its final LR is then 0.
         steps: number of steps of the continual phase, warm-up included.
-        peak: peak LR of a re-warm-up; None goes on from the final LR of pre-training.
+        peak: peak LR of a re-warm-up; None continues from the final LR of pre-training.
         loss_potential: final LR of pre-training over its peak, in [0, 1] (Wang 2025,
             §3.3).
         replay: mixture ratio of the pre-training corpus in the continual mixture, in [0, 1].
@@ -194,7 +193,7 @@ class Layout(NamedTuple):
     """What a compiled program of a run depends on.
 
     Attributes:
-        base: ``given`` for a pre-training, ``itself`` where this run is it, None where nobody
+        base: ``given`` for a pre-training, ``itself`` where this run is it, None where nothing
             describes it.
         shape: shape of the run; ``lines`` for one straight line after another.
     """
@@ -920,7 +919,7 @@ class _Seen(NamedTuple):
 
     curves: LossCurves
     ends: pd.DataFrame  # a row for each: columns _RUNS
-    bases: dict[str, Schedule | None]  # run → its pre-training; None where nobody describes it
+    bases: dict[str, Schedule | None]  # run → its pre-training; None where it is unknown
     shape: np.ndarray | None  # LRs after the warm-up over their peak, if all runs share them
 
     def of(self, corpus: str) -> LossCurves:
@@ -972,7 +971,7 @@ def _seen(curves: LossCurves, batch: float) -> _Seen:
 
 
 def _known_base(base: Schedule | str | None, seen: _Seen | None) -> Schedule:
-    """The pre-training that the run goes on from."""
+    """The pre-training that the run continues."""
     if isinstance(base, str) and seen is not None:
         base = seen.curves.schedules.get(base, base)
     elif base is None and seen is not None:
@@ -980,7 +979,7 @@ def _known_base(base: Schedule | str | None, seen: _Seen | None) -> Schedule:
         base = next(iter(every.values())) if len(every) == 1 else None
     if base is None:
         raise UsageError(
-            "say which base the run goes on from: the name of one of the curves that has it, "
+            "say which base the run continues: the name of one of the curves that has it, "
             "base='RUN', a line such as 'wsd:peak=2e-4,steps=40000', or a Schedule",
         )
     schedule = as_schedule(base, "base")

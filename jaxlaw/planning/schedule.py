@@ -1,7 +1,7 @@
 """The learning rates at whose end a law of loss curves predicts the lowest loss, and its limits.
 
 Beyond the papers; the balance of several losses is that of Wang 2025, eq. 5, over every learning
-rate of a run instead of its peak alone.
+LR of a run instead of its peak alone.
 
 Candidates rise to a level, keep it, fall once on a straight line, and keep the learning rate below.
 No schedule that never rises after its warm-up is better: S1 and S2 at the end are linear in the
@@ -89,7 +89,7 @@ def optimal_schedule(
             of the first 1,000 draws. Areas are counted as for the fit, and by
             :func:`jaxlaw.data.area_options` where it does not say.
         steps: number of steps of the run, or of the continued phase; warm-up included.
-        peak: highest rate.
+        peak: peak LR.
         weights: weight λ of each loss, not negative, with sum 1 (Wang 2025, eq. 5). Changes since
             the start of a phase are balanced as the losses are: they differ by a constant.
         at: values of what the law takes beside areas, such as ``{"N": 1e9}`` or
@@ -98,9 +98,9 @@ def optimal_schedule(
         floor: lowest learning rate after the warm-up.
         warmup: steps of a straight line from 0, or from the final LR of ``after``, up to
             the first free learning rate, which is at most the peak. 0: the first step has it, and
-            areas count no jump before it, except after a pre-training, from whose last learning
-            rate it rises or falls at once, and for laws of an unknown base, whose last learning
-            rate is 0 (Wang 2025, App. G).
+            areas count no jump before it, except after a pre-training, from whose final LR
+            it rises or falls at once, and for laws of an unknown base, whose final LR
+            is 0 (Wang 2025, App. G).
         after: pre-training that went before; its learning rates are kept. For learning rates that
             never rise, let ``peak`` be its last one; a higher peak bounds the re-warm-up.
         shortest_decay: steps that a fall from peak to floor takes at least: no step's fall is

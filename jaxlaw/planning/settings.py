@@ -74,7 +74,7 @@ def minimise(
             :class:`Compute`, which is then made least under a limit on a loss.
         over: input → (least, largest) between which it is searched, in the units of the fitted
             runs, None for an open side. Or input → None: N from 1e3 to 1e20, D from 1e3 to 1e24, a
-            share from 0 to 1, any other input over the range of the runs.
+            mixture ratio from 0 to 1, any other input over the range of the runs.
         subject_to: constraints, each a :class:`Budget`, a :class:`Corpus` or an :class:`AtMost`.
         at: values of all other inputs, in the units of the fitted runs.
         tolerance: relative excess of the loss (or compute) within which values count as near the
@@ -317,7 +317,7 @@ def optimal_inputs(
     Args:
         fit: fit of the loss: a Fit, (law, params), a bootstrap, draws or a forecast.
         over: input → (least, largest) between which it is searched, in the units of the fitted
-            runs, or None: an input other than N, D and a share is then searched over the range of
+            runs, or None: an input other than N, D and r is then searched over the range of
             the runs. Left out, the learning rate and the batch of a tuned law.
         at: values of all other inputs, in the units of the fitted runs.
         grid: input → values that can be run, such as powers of 2 of a batch; the combination with
@@ -528,7 +528,7 @@ def critical_batch_size(
 def _largest_batch(
     law: Law, settings: tuple[str, ...], params: Any, overhead: Any, held: Any
 ) -> dict[str, Any]:
-    """The largest batch with which so many more tokens reach the loss, and its best rate."""
+    """The largest batch with which so many more tokens reach the loss, and its best LR."""
 
     def best(D: Any) -> dict[str, Any]:
         return {name: law.best_settings[name](params, {**held, "D": D}) for name in settings}

@@ -89,7 +89,7 @@ def data_transferred(
 
     Returns:
         Answer with ``N`` and ``D`` of the continual run, the ``loss`` of both, ``scratch_D``, the
-        tokens from scratch to that loss, ``transferred`` = scratch_D − D, and ``saved``, the share
+        tokens from scratch to that loss, ``transferred`` = scratch_D − D, and ``saved``, the fraction
         (C_scratch − C_continual) / C_scratch. Where scratch never reaches the loss at this size,
         ``scratch_D`` and ``transferred`` are infinite, ``saved`` is 1, and the note
         ``out-of-reach`` says where it ends. Of several runs a ``table`` with a row for each pair of
@@ -189,7 +189,7 @@ def frontier_savings(
 
     Returns:
         Answer whose ``table`` has a row a budget: ``compute`` and ``loss`` from scratch,
-        ``continual_compute`` to that loss, and ``saved``, the share
+        ``continual_compute`` to that loss, and ``saved``, the fraction
         1 − continual_compute/compute; with draws ``…_low`` and ``…_high`` of the last three. A
         continual law that never reaches the loss has an infinite compute, and saves −∞.
 
@@ -264,7 +264,7 @@ def break_even(
         over what they were compared: ``D`` or ``compute``. Intervals are of the draws that
         break even on the same side. Where the two cross more than once, it is the crossing nearest
         the fitted range of the continual runs, and there is the note ``several-solutions``; within
-        it, or where no range is known, the first at which continual training stops paying.
+        it, or where no range is known, the first from which continual training saves nothing.
 
     Raises:
         UsageError: an input of a law that is missing.

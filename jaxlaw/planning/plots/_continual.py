@@ -38,7 +38,7 @@ def balance(plan: Answer, ax: Axes) -> Axes:
     Args:
         plan: answer of :func:`jaxlaw.planning.optimal_training`, of several weights.
         ax: axes to draw on. For the replay ratio the dashed line is a
-            share equal to the weight.
+            replay ratio equal to the weight.
     """
     table = plan.table
     setting = next(name for name in _LABELS if name in table)
@@ -49,7 +49,7 @@ def balance(plan: Answer, ax: Axes) -> Axes:
         log_axis(ax.yaxis, words=setting == "steps")
     title = what_is_drawn({
         f"band: {plan.level:.0%} of draws": f"{setting}_low" in table,
-        "dashed: share = weight": setting == "replay",
+        "dashed: replay = weight": setting == "replay",
     })  # fmt: skip
     label = "λ1, the weight of the pre-training corpus"
     return finish(ax, label, f"best {_LABELS[setting]}", title)

@@ -98,7 +98,7 @@ def _label(plan: Answer, name: str) -> str:
 
 
 def _scale(plan: Answer, axis: Axis, name: str) -> None:
-    """The scale of an axis: percent of a share, else logarithmic, in words of what is counted."""
+    """The scale of an axis: percent, else logarithmic, in words of what is counted."""
     unit, worth = plan.unit_of(name) or ("", 1.0)
     if unit == SHARE:
         axis.set_major_formatter(percent)

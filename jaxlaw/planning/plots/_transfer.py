@@ -34,7 +34,7 @@ def transfer(
         answer: answer of :func:`jaxlaw.planning.data_transferred` or ``frontier_savings``, or table
             of :func:`jaxlaw.papers.observed_transfer`.
         ax: axes to draw on; a new figure if None.
-        quantity: ``saved``, the share of the compute, or ``transferred``, the tokens.
+        quantity: ``saved``, the fraction of the compute, or ``transferred``, the tokens.
 
     Example:
         >>> from jaxlaw import plots
