@@ -135,7 +135,8 @@ class Result:
             said = zip(self.number_lines(), known, strict=True)
             said = {line for line, one in said if f"{one.number} ({one.interval})" in head}
             lines = [line for line in lines if line not in said]
-        notes = in_brief(self.notes, verbose)
+        # An error that is the headline is not said twice.
+        notes = in_brief([n for n in self.notes if verbose or n.message != head], verbose)
         first = [note for note in notes if note.startswith(("[error]", "[warning]"))][:2]
         opening = textwrap.wrap(
             self.headline, width, subsequent_indent="  ", break_on_hyphens=False

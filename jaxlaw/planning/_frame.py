@@ -236,7 +236,7 @@ def source_notes(source: Draws, what: str = "", /, **at: Any) -> list[Note]:
     elif beyond:
         units = source.fit.input_units()
         texts = (range_message(label, ranges, source.joint, known, units) for label in beyond)
-        message = f"outside the fitted range{of}: {', '.join(texts)}; an extrapolation"
+        message = f"outside the fitted range{of}: {', '.join(texts)}"
         notes.append(Note("extrapolation", "warning", message))
     if unknown:  # of published coefficients
         message = (

@@ -89,7 +89,7 @@ def data_transferred(
 
     Returns:
         Answer with ``N`` and ``D`` of the continual run, the ``loss`` of both, ``scratch_D``, the
-        tokens from scratch to that loss, ``transferred`` = scratch_D − D, and ``saved``, the fraction
+        tokens from scratch to that loss, ``transferred`` = scratch_D − D, and ``saved``,
         (C_scratch − C_continual) / C_scratch. Where scratch never reaches the loss at this size,
         ``scratch_D`` and ``transferred`` are infinite, ``saved`` is 1, and the note
         ``out-of-reach`` says where it ends. Of several runs a ``table`` with a row for each pair of
