@@ -861,11 +861,17 @@ def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
         docs = {spec.name: f" ({spec.doc})" for spec in law.inputs if spec.doc}
         what = ", ".join(f"{column}{docs.get(name, '')}" for name, column in lacking.items())
         several = known_columns(table.drop(columns=[*{*runs.columns} & {*table}]), lacking)
+        if "r" in lacking:
+            ratios = [c for c in table if re.search("ratio|replay|share|mixture", str(c), re.I)]
+            several |= {"r": ratios} if ratios else {}
         hint = "".join(f" {n} may be {' or '.join(map(str, c))}." for n, c in several.items())
         if {*lacking} & OF_SCHEDULES:
             hint += " It is computed from learning rates, by jl.read_loss_curves."
         else:
             known = {"D": "C/(6*N)"} if {"N", "C"} <= {*table} else {}
+            for name in {"N", "D"} & {*lacking} if "file" in table else ():
+                if table["file"].astype(str).str.contains(rf"{name}[0-9]").all():
+                    known[name] = f"file.str.extract('{name}([0-9]+)')"
             hint += f" Pass columns={ {n: known.get(n, '…') for n in lacking} }."
         raise DataError(
             f"{runs.source}: there is no column {what}, which law {law.name} needs; columns: "
