@@ -82,7 +82,7 @@ HEADLINES = {
     "how far that is from the runs is unknown": lambda: planning.break_even(*ZHENG, N=1e9),
     "lowest losses 3.364 nats on the old corpus and 2.689 nats on the new one; how far that is "
     "from the runs is unknown": lambda: planning.final_losses(*WANG, RUN, replay=[0, 0.5]),
-    "no inflection within the data: the loss falls with D at every share down to 10%":
+    "no inflection within the data: the loss falls with D at every mixture ratio down to 10%":
         lambda: papers.inflection_ratio(experiment("dcpt").table),
     "suspect misalignment; best score so far 12.5: the score is not monotone: at Dp = 8e+10 it is "
     "3.5 below an earlier one, more than a scatter of 1.0% explains, so the law does not apply":

@@ -97,8 +97,8 @@ def _in_shell(step: str, given: Mapping[str, Any]) -> str:
     if call is None:
         return "" if step.startswith("jl.") else step
     runs = given.get("runs")
-    fit = next((given[name] for name in ("fit", "domain", "general") if given.get(name)), None)
-    file = fit
+    file = given.get("fit")
+    fit = next((given[n] for n in ("fit", "domain", "general") if given.get(n)), None)
     if not isinstance(runs, str) and isinstance(fit, str) and fit != "-":
         fit = saved(fit)
         fit = getattr(fit, "fit", fit)

@@ -348,7 +348,7 @@ def _draws_of(given: Any) -> Draws:
     except (TypeError, ValueError):
         what = type(given).__name__
         if isinstance(given, str):
-            what = f"'{given}': fit a law to it first"
+            what = f"{given!r}: fit a law to it first"
         raise UsageError(
             f"give a Fit, (law, params), a bootstrap, a covariance or a forecast, not {what}"
         ) from None

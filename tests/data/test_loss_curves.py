@@ -156,7 +156,7 @@ def test_every_logged_rate_is_the_schedule():
         areas_of(some), areas_of(curves)[every["step"].to_numpy() % 50 == 0], rtol=1e-12
     )
     assert [note.code for note in some.rows.notes] == ["filtered"]
-    with pytest.raises(jl.DataError, match="steps 51 to 99 are missing"):
+    with pytest.raises(jl.DataError, match="no learning rate is logged at steps 51 to 99"):
         read(every, None, where="step % 50 == 0", first_step=49, S1_before=0)
 
 
