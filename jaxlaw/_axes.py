@@ -225,7 +225,7 @@ def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any
     write(ax, text, (x, height), xycoords=("data", "axes fraction"), **beside)
 
 
-def stripe_outside(
+def shade_outside(
     ax: Axes, low: float, high: float, text: str = "beyond the runs", axis: str = "x"
 ) -> bool:
     """A light shade where there were no runs, with small text above; whether there is any.

@@ -26,9 +26,9 @@ from jaxlaw._axes import (
     new_axes,
     panel_below,
     rate_axis,
+    shade_outside,
     shades,
     step_axis,
-    stripe_outside,
     target_label,
     text_room,
     tidy,
@@ -127,7 +127,7 @@ def loss_over_input(
 ) -> Axes:
     """Target along an input: a curve for each size that was run, with its runs, and a target run.
 
-    Of more than 12 sizes eight have curves, evenly spaced, and runs between two curves have a
+    Of more than 12 sizes up to eight have curves, evenly spaced, and runs between two curves have a
     colour between theirs. Over a share of a mixture the other shares keep their proportions, so
     that all add up to 1. Shaded is what lies beyond the runs. Only runs with the fixed inputs'
     values are shown: with all others the curves have nothing to do. The settings of a tuned law,
@@ -216,8 +216,11 @@ def loss_over_input(
     ramp = [to_rgba(BLUE)] if by is None else shades(len(values))
     goal = {**fixed, **at} if asked and (by is None or by in at) else None
     shown = np.append(inputs[along][here], [*fit.ranges[along], *([at[along]] if asked else [])])
-    if np.isnan(shown).all():
-        raise UsageError(f"nobody knows which {along} law {law.name} was fitted to: pass runs=")
+    if np.isnan(shown).all() or np.isnan([*fixed.values()]).any():
+        raise UsageError(
+            f"{fit.source or law.name}: the fitted ranges are unknown: pass runs=, or at= with a "
+            "value of every input"
+        )
     x, logarithmic = _abscissae(specs[along], shown[np.isfinite(shown)])
     ax, end_labels, heights_seen = ax or new_axes(), [], [target[here]]
     lines = [(value, color, 1.5) for value, color in zip(values, ramp, strict=True)]
@@ -264,16 +267,15 @@ def loss_over_input(
         text = ", ".join(value_label(specs[n], goal[n], single[n]) for n in (by, along) if n)
         text += f"\n{with_interval(found.value, between, '.4g')}"
         dots(ax, at[along], found.value, color=[RED], s=30, alpha=1, zorder=5)
-        # Of larger runs the loss is below all curves, and a score above them.
-        down = law.better == "low"
-        room = text_room(ax, 2) * (high - low)
+        # The text is where no curve is: below losses, above scores.
+        down, room = law.better == "low", text_room(ax, 2) * (high - low)
         low, high = (low - room, high) if down else (low, high + room)
         write(
-            ax, text, (at[along], ends[0] if down else ends[1]), color=RED, ha="right", zorder=6,
-            va="top" if down else "bottom", xytext=(3, -6 if down else 6),
+            ax, text, (at[along], 0 if down else 1), xycoords=("data", "axes fraction"), color=RED,
+            ha="right", va="bottom" if down else "top", xytext=(3, 4 if down else -4),
         )  # fmt: skip
     ax.set_ylim(low - 0.05 * span, high + 0.05 * span)
-    if stripe_outside(ax, *fit.ranges[along], ""):
+    if shade_outside(ax, *fit.ranges[along], ""):
         said.append("shaded: beyond the runs")
     return finish(ax, input_label(specs[along]), target_label(fit), "; ".join(said), end_labels)
 

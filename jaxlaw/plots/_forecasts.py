@@ -14,10 +14,11 @@ from jaxlaw._axes import (
     count_in_words,
     dots,
     finish,
+    input_label,
     log_axis,
     new_axes,
+    shade_outside,
     shades,
-    stripe_outside,
     target_label,
     text_room,
     tidy,
@@ -37,7 +38,6 @@ _NUMBERED = 3  # points that have their numbers beside them
 _NAMED = 12  # runs that have their size beside them
 _RATIOS = 5  # curves at tokens per parameter of the runs
 _SAME = 0.1  # ratios closer than that, in logs, are one
-_WORDS = {"C": "training compute (FLOPs)", "D": "tokens", "N": "model parameters N"}
 
 
 @checked
@@ -168,11 +168,11 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
         ax.scatter(_sizes(forecast, names, own)[new], came[new], s=22, facecolors="white",
                    edgecolors=INK, zorder=5)  # fmt: skip
     ax.margins(x=0.1 if named else 0.04, y=0.08)
-    log_axis(ax.xaxis, words=len(names) == 1 and names[0] in ("N", "D", "Dp"))
+    log_axis(ax.xaxis, words=len(names) == 1 and specs[names[0]].counts not in ("", "FLOPs"))
     if len(moving) > 1:
         ax.legend(loc="upper right" if down else "lower right", title="tokens/parameter",
                   frameon=False, fontsize="small", title_fontsize="small")  # fmt: skip
-    shaded = stripe_outside(ax, seen.min(), seen.max(), "")
+    shaded = shade_outside(ax, seen.min(), seen.max(), "")
     law = without_misfit(draws.law).name
     title = what_is_drawn({
         **{value_label(specs[n], target[n], single[n]): n not in moving for n in names},
@@ -181,8 +181,8 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
         "○ came later": new.any(),
         "shaded: beyond the runs": shaded,
     })  # fmt: skip
-    name = "C" if len(names) > 1 else names[0]
-    finish(ax, _WORDS.get(name, name), target_label(fit), title)
+    label = "training compute (FLOPs)" if len(names) > 1 else input_label(specs[names[0]])
+    finish(ax, label, target_label(fit), title)
     # Losses fall to the right: below runs and intervals there is room, one text below the other.
     placed: list[Any] = []
     side, way = ("top", -1) if down else ("bottom", 1)

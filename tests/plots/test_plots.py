@@ -147,6 +147,14 @@ def test_a_target_and_its_interval_are_inside_the_frame(five, ax):
     assert any(f"{found.value:.4g} ({found.low:.4g} to" in text for text in texts(ax))
 
 
+def test_coefficients_of_unknown_ranges_need_runs_or_a_target(ax):
+    published = jl.published()["besiroglu-2024"]
+    with pytest.raises(jl.UsageError, match="fitted ranges are unknown: pass runs="):
+        published.plot(ax)
+    published.plot(ax, at={"N": "7B", "D": "1T"})
+    assert any(text.startswith("N = 7 B\n1.98") for text in texts(ax)), texts(ax)
+
+
 def test_of_many_sizes_eight_have_curves_and_all_runs_are_drawn(ax):
     runs = jl.simulate.experiment("chinchilla", noise=0.004).table
     fit = jl.FittedLaw("chinchilla", jl.simulate.TRUTHS["chinchilla"])

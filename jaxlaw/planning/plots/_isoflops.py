@@ -15,8 +15,8 @@ from jaxlaw._axes import (
     log_axis,
     new_axes,
     power_of_ten,
+    shade_outside,
     shades,
-    stripe_outside,
     what_is_drawn,
     write,
 )
@@ -110,5 +110,5 @@ def isoflops(runs: Any, ax: Axes | None = None, *, level: ConfidenceLevel = LEVE
     ax.margins(x=0.11)  # names lie on the right
     log_axis(ax.xaxis)
     fitted = N[np.concatenate(budgets)]
-    said["shaded: beyond the runs"] = stripe_outside(ax, fitted.min(), fitted.max(), "")
+    said["shaded: beyond the runs"] = shade_outside(ax, fitted.min(), fitted.max(), "")
     return finish(ax, "model parameters N", "loss (nats)", what_is_drawn(said))

@@ -20,7 +20,7 @@ from jaxlaw._axes import (
     finish,
     held_inputs,
     percent,
-    stripe_outside,
+    shade_outside,
     what_is_drawn,
     with_interval,
     write,
@@ -121,7 +121,7 @@ def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
     finish(ax, "domain share r_d, all of the domain's tokens used", "domain loss (nats)",
            what_is_drawn(said), [end])  # fmt: skip
     if "tried" in plan.facts:
-        stripe_outside(ax, *plan.tried)
+        shade_outside(ax, *plan.tried)
     return ax
 
 
