@@ -132,9 +132,8 @@ def test_names_are_text(chinchilla_fit):
     evil = dataclasses.replace(
         chinchilla_fit.law, name=EVIL, formula=EVIL, source=EVIL, target=EVIL
     )
-    fit = dataclasses.replace(
-        chinchilla_fit, law=evil, source=EVIL, notes=(Note("x", "warning", EVIL),)
-    )
+    notes = (Note("x", "warning", EVIL),)
+    fit = dataclasses.replace(chinchilla_fit, law=evil, source=EVIL, observed=None, notes=notes)
     text = jl.report(fit, title=EVIL)
     assert text.lower().count("<script") == 1 and text.count("&lt;script&gt;") >= 5
     assert Seen(text).text.startswith(EVIL)
