@@ -287,7 +287,9 @@ class Runs:
         flops, of_flops = run_flops(law, self, columns, keep) if "C" in table else (None, [])
         used = {column.location.name for column in columns.values()}
         named = {name: column.location.column for name, column in columns.items()}
-        others = table.loc[:, [name not in used for name in table]]
+        others = table.take([k for k, name in enumerate(table) if name not in used], axis=1)
+        if not self.columns.keys().isdisjoint(others):
+            others = others.rename(columns=dict(self.columns))
         seen = Observations(
             law=law.name,
             inputs=inputs,
@@ -312,7 +314,7 @@ class Runs:
             },
             runs=groups,
             flops=flops,
-            others=others.rename(columns=dict(self.columns)),
+            others=others,
             reading=self.reading,
         )
         by_size = [c for c in columns.values() if c.unit != c.spec.unit and not c.declared]

@@ -519,7 +519,7 @@ def _split(
         # A field that all problems of the chunks share is written into the row of each.
         values = [chunk.fields.get(name, getattr(problems, name)) for chunk in chunks]
         shape = values[0].shape[1:] if name in chunks[0].fields else values[0].shape
-        batched[name] = np.zeros((_mesh().size, count, *shape), values[0].dtype)
+        batched[name] = np.zeros((len(devices()), count, *shape), values[0].dtype)
         for rows, chunk, each in zip(batched[name], chunks, values, strict=False):
             rows[: chunk.count] = each
     return problems._replace(**dict.fromkeys(batched)), batched
@@ -539,7 +539,7 @@ def is_padded(problems: Problem) -> bool:
 def _stacked(arrays: Sequence[np.ndarray], length: int) -> np.ndarray:
     """Arrays of chunks as one, (devices, length, …); what is behind their own lengths is 0."""
     first = arrays[0]
-    stacked = np.zeros((_mesh().size, length, *first.shape[1:]), first.dtype)
+    stacked = np.zeros((len(devices()), length, *first.shape[1:]), first.dtype)
     for row, array in zip(stacked, arrays, strict=False):
         row[: len(array)] = array
     return stacked

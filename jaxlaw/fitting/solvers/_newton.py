@@ -396,19 +396,22 @@ def _factorise(matrix: Array, right: Array) -> tuple[Array, Array, Array]:
     largest = jnp.max(jnp.abs(jnp.diagonal(matrix)))
     bound = jnp.maximum(largest, jnp.max(off_diagonal) / size) + 1e-300  # β²
 
-    def eliminate(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        table, pivots, lower = carry
-        matrix, right = table[:, :size], table[:, size:]
+    # The right-hand side is a carry of its own: a derivative may be linear in it alone.
+    def eliminate(k: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        matrix, right, pivots, lower = carry
         column = jnp.where(jnp.arange(size) > k, matrix[:, k], 0.0)
         pivot = jnp.maximum(jnp.abs(matrix[k, k]), jnp.max(jnp.abs(column)) ** 2 / bound)
         pivot = jnp.maximum(pivot, 1e-14)
         factor = column / pivot
-        table = table - factor[:, None] * jnp.concatenate([column, right[k]])
-        return table, pivots.at[k].set(pivot), lower.at[:, k].set(factor)
+        matrix = matrix - factor[:, None] * column[None, :]
+        right = right - factor[:, None] * right[k]
+        return matrix, right, pivots.at[k].set(pivot), lower.at[:, k].set(factor)
 
-    zeros, table = jnp.zeros_like(matrix), jnp.concatenate([matrix, right], axis=1)
-    table, pivots, lower = jax.lax.fori_loop(0, size, eliminate, (table, zeros[0], zeros))
-    return pivots, lower, table[:, size:]
+    zeros = jnp.zeros_like(matrix)
+    _, right, pivots, lower = jax.lax.fori_loop(
+        0, size, eliminate, (matrix, right, zeros[0], zeros)
+    )
+    return pivots, lower, right
 
 
 def _solve_transposed(lower: Array, right: Array) -> Array:
