@@ -422,7 +422,7 @@ def losses_at(source: Draws, log_N: Any, log_D: Any, others: Mapping[str, float]
     """
     unit = _units(source.law)
     at = {"N": np.exp(log_N) / unit["N"], "D": np.exp(log_D) / unit["D"], **others}
-    if source.kind != "normal" or len(at["N"]) > 1:
+    if source.kind != "normal" or not source.params or len(at["N"]) > 1:
         return losses_of(source, **at)
     flat = {name: np.broadcast_to(x, at["N"].shape)[0] for name, x in at.items()}
     return np.concatenate([losses_of(source.without(), **at), source.predicted(flat)])

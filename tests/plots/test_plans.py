@@ -66,6 +66,11 @@ def test_contours_with_the_best_size(ax):
     assert sorted(named(ax)) == ["continual", "scratch"]
 
 
+def test_contours_of_a_fit_have_the_band_of_its_standard_errors(chinchilla_fit, ax):
+    pictures.isoloss(chinchilla_fit, (1e19, 1e21), ax)
+    assert "band: 90% of draws" in ax.get_title()
+
+
 def test_loss_over_compute(ax):
     found = planning.frontier(scattered(), np.geomspace(1e19, 1e22, 7))
     assert found.plot(ax) is ax
