@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from jaxlaw import laws as all_laws
 from jaxlaw._jit import padded
@@ -31,7 +31,7 @@ from jaxlaw.uncertainty import Draws, group_numbers
 from jaxlaw.validation import named_laws
 
 #: Levels of the quantiles that a forecast keeps, close together in the tails.
-LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
+LEVELS = special.ndtr(np.linspace(-3.3, 3.3, 265))
 #: Tail probabilities of the posterior under the prior: where the two are said to disagree, and
 #: where the answer is without the prior.
 CONFLICT, OVERRULED = 0.05, 0.01
@@ -231,7 +231,7 @@ def quantiles_of(logs: np.ndarray, sigma: np.ndarray, seed: int) -> np.ndarray:
     """(265, m) quantiles of a new run, from draws (R, m) of its log and (R,) of its noise."""
     count = len(sigma) * _REPEATS
     # Evenly spread over Student's t: few draws of noise would move the quantiles.
-    noise = stats.t.ppf((np.arange(count) + 0.5) / count, NU)
+    noise = special.stdtrit(NU, (np.arange(count) + 0.5) / count)
     noise = np.random.default_rng([seed, 2]).permutation(noise) * np.tile(sigma, _REPEATS)
     drawn = np.sort(np.tile(logs, (_REPEATS, 1)) + noise[:, None], axis=0)
     place = LEVELS * (count - 1)
@@ -241,13 +241,13 @@ def quantiles_of(logs: np.ndarray, sigma: np.ndarray, seed: int) -> np.ndarray:
 
 def interval_at(quantiles: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
     """(m,) low and high of the target, from its quantiles (265, m) at :data:`LEVELS`."""
-    at, normal = stats.norm.ppf([(1 - level) / 2, (1 + level) / 2]), stats.norm.ppf(LEVELS)
+    at, normal = special.ndtri([(1 - level) / 2, (1 + level) / 2]), special.ndtri(LEVELS)
     ends = [np.exp(np.interp(at, normal, np.log(point))) for point in quantiles.T]
     return tuple(np.array(ends).reshape(-1, 2).T)
 
 
 def probability_below(quantiles: np.ndarray, observed: np.ndarray) -> np.ndarray:
     """(m,) probability of a lower target, from quantiles (265, m); uniform if they hold."""
-    normal = stats.norm.ppf(LEVELS)
+    normal = special.ndtri(LEVELS)
     each = zip(quantiles.T, observed, strict=True)
-    return stats.norm.cdf([np.interp(np.log(y), np.log(point), normal) for point, y in each])
+    return special.ndtr([np.interp(np.log(y), np.log(point), normal) for point, y in each])

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Unpack
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy  # scipy.stats takes long to import, and scipy imports it where it is used
 
 from jaxlaw import _progress, laws
 from jaxlaw._answer import Answer
@@ -321,7 +321,7 @@ class TaskRuns:
         """Why there can be no forecast of this task, in words; empty where there can."""
         loss, score = self.loss[self.final], self.score[self.final]
         if len(loss) >= 3 and np.ptp(loss) > 0 and np.ptp(score) > 0:
-            found = stats.spearmanr(loss, score, alternative="greater")
+            found = scipy.stats.spearmanr(loss, score, alternative="greater")
             if found.pvalue < 0.01 or found.statistic > 0.999:
                 return "broken: the score falls as the loss falls; no forecast"
         best = score[np.argsort(loss)[: max(3, len(loss) // 3)]]
@@ -332,7 +332,7 @@ class TaskRuns:
     def doubt(self) -> str:
         """Whether the score follows the loss at all, by the ranks of the final models, in words."""
         loss, score = self.loss[self.final], self.score[self.final]
-        if len(loss) < 4 or stats.spearmanr(loss, score, alternative="less").pvalue < 0.05:
+        if len(loss) < 4 or scipy.stats.spearmanr(loss, score, alternative="less").pvalue < 0.05:
             return ""  # of fewer it is too early to say
         return "the score hardly follows the loss; its interval is mostly noise"
 
@@ -438,13 +438,13 @@ class _Chain:
         """
         point = self.forecast.table.iloc[k]
         logs = np.log(self.forecast.quantiles[:, k])
-        losses = np.exp(np.interp(of_loss, stats.norm.ppf(LEVELS), logs))
+        losses = np.exp(np.interp(of_loss, scipy.special.ndtri(LEVELS), logs))
         params = {name: np.tile(values, _REPEATS) for name, values in self.params.items()}
         # Of the loss's error run-to-run noise is a part, and that alone goes with the score's.
         share = _correlation(np.array([self.loss_errors, self.score_errors]))[0, 1]
         share *= np.sqrt(point["from_noise"])
-        of_run = stats.norm.cdf(share * of_loss + np.sqrt(1.0 - share**2) * of_run)
-        noise = np.tile(self.noise, _REPEATS) * stats.t.ppf(of_run, NU)
+        of_run = scipy.special.ndtr(share * of_loss + np.sqrt(1.0 - share**2) * of_run)
+        noise = np.tile(self.noise, _REPEATS) * scipy.special.stdtrit(NU, of_run)
         law, middle = self.runs.law, {n: np.median(v) for n, v in self.params.items()}
         return np.stack([
             np.clip(law(losses, params) + noise, 0.0, 1.0),
@@ -483,7 +483,7 @@ def _normal(random: np.random.Generator, correlation: np.ndarray) -> np.ndarray:
     """(S, T) normal draws, each task's evenly spread: their ranks alone are drawn."""
     count = 1000 * _REPEATS
     drawn = random.standard_normal((count, len(correlation))) @ np.linalg.cholesky(correlation).T
-    return stats.norm.ppf((drawn.argsort(axis=0).argsort(axis=0) + 0.5) / count)
+    return scipy.special.ndtri((drawn.argsort(axis=0).argsort(axis=0) + 0.5) / count)
 
 
 def _notes(read: Mapping[str, TaskRuns], chains: Mapping[str, _Chain]) -> list[Note]:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import stats
+from scipy import special
 from scipy.special import gammaln
 
 from jaxlaw import laws
@@ -244,7 +244,7 @@ def _tail_probability(known: np.ndarray) -> float:
     if not told.any():
         return 1.0
     moved = (known.mean(axis=0) @ axes)[told] ** 2 / (1 - left[told])
-    return float(stats.f.sf(moved.mean(), told.sum(), PRIOR_NU))
+    return float(special.fdtrc(told.sum(), PRIOR_NU, moved.mean()))
 
 
 # ---------------------------------------------------------------- the problem
