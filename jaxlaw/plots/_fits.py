@@ -275,7 +275,12 @@ def loss_over_input(
             ha="right", va="bottom" if down else "top", xytext=(3, 4 if down else -4),
         )  # fmt: skip
     ax.set_ylim(low - 0.05 * span, high + 0.05 * span)
-    if shade_outside(ax, *fit.ranges[along], ""):
+    # A size beyond the runs is so over all tokens.
+    inside = not any(
+        fixed[name] < 0.99 * fit.ranges[name][0] or fixed[name] > 1.01 * fit.ranges[name][1]
+        for name in held
+    )
+    if shade_outside(ax, *(fit.ranges[along] if inside else x[[-1, -1]]), ""):
         said.append("shaded: beyond the runs")
     return finish(ax, input_label(specs[along]), target_label(fit), "; ".join(said), end_labels)
 

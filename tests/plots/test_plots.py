@@ -152,7 +152,13 @@ def test_coefficients_of_unknown_ranges_need_runs_or_a_target(ax):
     with pytest.raises(jl.UsageError, match="fitted ranges are unknown: pass runs="):
         published.plot(ax)
     published.plot(ax, at={"N": "7B", "D": "1T"})
-    assert any(text.startswith("N = 7 B\n1.98") for text in texts(ax)), texts(ax)
+    assert f"N = 7 B\n{published.predict(N='7B', D='1T'):.4g}" in texts(ax)
+
+
+def test_a_size_beyond_the_runs_is_shaded_over_all_tokens(five, ax):
+    five.plot(ax, at={"N": "13B"})
+    (shade,) = ax.patches
+    assert (shade.get_x(), shade.get_x() + shade.get_width()) == pytest.approx(ax.get_xlim())
 
 
 def test_of_many_sizes_eight_have_curves_and_all_runs_are_drawn(ax):

@@ -86,6 +86,7 @@ def isoloss(
     log_N, log_C = np.log(N * source.scale("N"))[:, None], np.log(C)
     with in_float64():
         log_D = np.asarray(jnp.vectorize(partial(log_tokens, cost))(log_N, log_C))
+    log_N = np.broadcast_to(log_N, log_D.shape)
     (losses,) = losses_at(source.without(), log_N[None], log_D[None], question.given.others[0])
     ax.set_xlim(*computes)
     ax.set_ylim(N[0], N[-1])
