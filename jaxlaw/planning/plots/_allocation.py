@@ -88,6 +88,7 @@ def isoloss(
         log_D = np.asarray(jnp.vectorize(partial(log_tokens, cost))(log_N, log_C))
     log_N = np.broadcast_to(log_N, log_D.shape)
     (losses,) = losses_at(source.without(), log_N[None], log_D[None], question.given.others[0])
+    # Before the contours: labels cut their lines in the scale they find.
     ax.set_xlim(*computes)
     ax.set_ylim(N[0], N[-1])
     log_axis(ax.xaxis, words=False)
