@@ -308,7 +308,7 @@ def diagnosed(
     if ridge:
         together.append(
             f"starts with the same objective differ in {', '.join(ridge)} (by up to "
-            f"{max(spread[name] for name in ridge):.1%}): rely on predictions alone"
+            f"{100 * max(spread[name] for name in ridge):.2g}%): rely on predictions alone"
         )
     if together:
         notes.append(Note("unidentifiable", "warning", "; ".join(together), True))
