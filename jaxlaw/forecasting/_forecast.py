@@ -330,8 +330,8 @@ def forecast(
             "rests on the prior: make a larger run first",
             inherited=True,
         ))  # fmt: skip
-    # The misfit is along the inputs by which runs grow, and along epochs.
-    growing = {"U", *growing_inputs(draws.law)}
+    # The misfit is along the inputs by which runs grow, along epochs and continual tokens.
+    growing = {"U", draws.law.continual_tokens, *growing_inputs(draws.law)}
     inputs = {n: v / draws.fit.units[n] for n, v in in_own_units(draws.fit, points).items()}
     for name, out in outside_range(draws.fit.ranges, {}, inputs).items():
         if name not in growing and out.any():

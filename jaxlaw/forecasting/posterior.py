@@ -210,7 +210,8 @@ def _misfit(
     if not names:
         return {}, {}
     rng = np.random.default_rng([seed, 1])
-    scale, mean = SLOPES["size" if {*law.input_names} <= {"N", "D", "C", "group"} else "other"]
+    along_size = {*law.input_names} <= {"N", "D", "C", "group"} or law.continual_tokens
+    scale, mean = SLOPES["size" if along_size else "other"]
     # Noise adds to the slopes along all inputs alike.
     common = mean + SLOPE_OF_NOISE * sigma * rng.standard_t(SLOPE_NU, count)
 
@@ -227,6 +228,9 @@ def _misfit(
     if repeats(law):
         slopes[slope_of("U")] = own(EPOCHS_SLOPE)
         centre |= {slope_of("U"): 0.0, end_of("U"): float((rows["D"] / rows["U"]).max())}
+    if tokens := law.continual_tokens:
+        slopes[slope_of(tokens)] = own(SLOPES["other"][0])
+        centre |= {slope_of(tokens): 0.0, end_of(tokens): float(rows[tokens].max())}
     return {name: np.full(count, value) for name, value in centre.items()} | slopes, centre
 
 

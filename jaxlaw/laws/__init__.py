@@ -35,6 +35,7 @@ from jaxlaw.laws._beyond import (
     top_of,
     without_misfit,
 )
+from jaxlaw.laws._continual import continual
 from jaxlaw.laws._files import from_file, names_a_file, run_file
 from jaxlaw.laws._grouped import grouped
 from jaxlaw.laws._mixing import additive, mixing
@@ -52,6 +53,7 @@ __all__ = [
     "beyond",
     "built_in",
     "check_requirements",
+    "continual",
     "exponent",
     "end_of",
     "from_file",

@@ -198,6 +198,8 @@ class Law:
         settings_parameters: parameters of the best settings of a run, and of what missing them
             costs: the loss at the best settings is a matter of the others.
         of_groups: label of a group → parameters that its rows alone depend on.
+        continual_tokens: the input that is the tokens of continual runs, if there is one: runs then
+            grow along their bases.
 
     Example:
         >>> law = jl.laws.get("loss-compute")
@@ -230,6 +232,7 @@ class Law:
     best_settings: Mapping[str, Callable[[Values, Values], Any]] = field(default_factory=dict)
     settings_parameters: tuple[str, ...] = ()
     of_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    continual_tokens: str = ""
 
     def __repr__(self) -> str:
         """Name and formula, as in the head of a fit."""
@@ -519,6 +522,11 @@ _MADE_BY_NAME: dict[str, Callable[..., Law]] = {
         base, [only.rstrip("-")] if only else ("lr", "batch")
     ),
     r"routed-(.+)": lambda laws, base: laws.routed(base),
+    r"continual(?:-(additive))?\[([^;\[\]]+);([^;\[\]]+)(?:;(?!lr\])([^;\[\]]+))?(?:;(lr))?\]": (
+        lambda laws, family, base, *of: laws.continual(
+            base.split(","), *of, family or "interaction"
+        )
+    ),
 }
 
 _REGISTRY: dict[str, Law] = {}

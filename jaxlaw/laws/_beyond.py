@@ -52,7 +52,8 @@ def beyond(law: str | Law) -> Law:
     of compute beyond the runs on the misfit is a plane. e_k = max(log(x_k/end_k), 0), with end_k
     the largest value of the input in any run: a small model that is trained for longer than any
     was is beyond them, too. Within the runs the law is itself. A law of unique tokens U misses
-    repetition as well: by slope_U·max(log((D/U)/end_U), 0), with end_U the most epochs of any run.
+    repetition as well: by slope_U·max(log((D/U)/end_U), 0), with end_U the most epochs of any run;
+    one of continual tokens likewise, along these.
 
     Args:
         law: law or its name.
@@ -94,12 +95,16 @@ def _make_law(base: Law) -> Law:
         if repeats(base):
             epochs = jnp.log(given["D"] / given["U"]) - jnp.log(params[end_of("U")])
             misfit += params[slope_of("U")] * jnp.maximum(epochs, 0)
+        if tokens := base.continual_tokens:
+            more = jnp.log(given[tokens]) - jnp.log(params[end_of(tokens)])
+            misfit += params[slope_of(tokens)] * jnp.maximum(more, 0)
         return base.function(*inputs, **own) * jnp.exp(misfit)
 
     specs = {spec.name: spec for spec in base.inputs}
     plain, size, names = real(-0.01, 0.01), positive(1.0, 10.0), growing_inputs(base)
     words = {name: specs[name].doc for name in names}
     every = words | {"U": "epochs"} if repeats(base) else words
+    every = every | {name: specs[name].doc for name in [base.continual_tokens] if name}
     slopes = [
         dataclasses.replace(plain, name=slope_of(name), doc=f"misfit per e-fold of {doc}")
         for name, doc in every.items()

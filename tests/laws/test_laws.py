@@ -406,6 +406,7 @@ def test_a_law_of_ones_own(monkeypatch):
         "chinchilla[E,B of c4|pile]", "mixing[web|code|math]", "additive[web|code]",
         "additive-of-shares[web|code]",
         "tuned-skaling", "tuned-lr-chinchilla", "routed-chinchilla", "beyond(skaling)",
+        "continual[C;D_cpt]", "continual-additive[N,D;D_cpt;r;lr]",
         "mixing[web|code][c of 70M|410M]",
     ],
 )  # fmt: skip
