@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._result import Fit as Fit
     from jaxlaw.forecasting import Forecast as Forecast
     from jaxlaw.forecasting import backtest as backtest
+    from jaxlaw.forecasting import compare_resources as compare_resources
     from jaxlaw.forecasting import forecast as forecast
     from jaxlaw.forecasting import forecast_scores as forecast_scores
     from jaxlaw.forecasting.posterior import posterior as posterior

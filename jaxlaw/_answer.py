@@ -43,7 +43,9 @@ Tables = dict[str, pd.DataFrame]
 #: Kind of an answer → the function ``(answer, ax, **options) -> Axes`` that draws it.
 PICTURES: dict[str, Callable[..., Any]] = {}
 #: Modules whose import fills :data:`PICTURES`: all need matplotlib.
-_DRAWN_BY = ("planning.plots", "papers.plots", "plots._fits", "plots._intervals")  # fmt: skip
+_DRAWN_BY = (
+    "planning.plots", "papers.plots", "plots._fits", "plots._forecasts", "plots._intervals",
+)  # fmt: skip
 _SAID = ("forecast", "outside")  # facts that the headline and the notes have
 _BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
 _ROWS = 24  # of a table in a text

@@ -37,6 +37,7 @@ COMMANDS = {
         "backtest": "jaxlaw:backtest",
         "score": "jaxlaw.forecasting:score",
         "forecast-scores": "jaxlaw:forecast_scores",
+        "ladder": "jaxlaw:compare_resources",
     },
     "Uncertainty and comparison": {
         "study": "jaxlaw:cross_validate",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         forecast as forecast,
         score as score,
     )
+    from jaxlaw.forecasting._ladder import compare_resources as compare_resources
     from jaxlaw.forecasting._question import (
         DEFAULT_LAWS as DEFAULT_LAWS,
         default_law as default_law,

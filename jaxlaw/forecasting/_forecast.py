@@ -303,7 +303,7 @@ def forecast(
     points = asked.points(at)
     prior = resolve_prior(prior, asked.seen)
     ((draws, weights, other),) = draws_each(asked, asked.seen.weight[None], prior, seed)
-    notes = _experiment_notes(asked, draws)
+    notes = experiment_notes_of(asked, draws)
     counts = None if draws.conflict < OVERRULED else prior
     table, quantiles = _predicted(asked, draws, counts, points, level, seed)
     far, unit, fitted = table["distance"].idxmax(), draws.fit.target_unit, asked.fitted()
@@ -394,7 +394,7 @@ def _predicted(
     }), quantiles  # fmt: skip
 
 
-def _experiment_notes(asked: Question, draws: Draws) -> list[Note]:
+def experiment_notes_of(asked: Question, draws: Draws, outliers: bool = False) -> list[Note]:
     """What the runs say against the experiment: the checks that a fit runs, about the draws."""
     seen, law = asked.seen, without_misfit(draws.law)
     logs = logs_of(draws, asked.table(), misfit=False)
@@ -404,8 +404,10 @@ def _experiment_notes(asked: Question, draws: Draws) -> list[Note]:
     slopes = np.linalg.svd((logs[:_SLOPES] - centre).T, full_matrices=False)[0][:, :count]
     target = np.log(seen.target)
     residuals = Residuals.of(seen, target, target - centre, slopes, log=True)
-    misfit = any(note.code == "lack-of-fit" for note in residual_notes(residuals))
-    return experiment_notes(law, residuals, misfit=misfit)
+    notes = residual_notes(residuals)
+    misfit = any(note.code == "lack-of-fit" for note in notes)
+    rows = [note for note in notes if outliers and note.code == "outliers"]
+    return rows + experiment_notes(law, residuals, misfit=misfit)
 
 
 # ---------------------------------------------------------------- finished runs

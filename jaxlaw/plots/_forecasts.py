@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
     BLUE,
     FAINT,
@@ -27,6 +28,7 @@ from jaxlaw._axes import (
     with_interval,
     write,
 )
+from jaxlaw._quantities import written
 from jaxlaw._typed import checked
 from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.forecasting._question import interval_at, logs_of, quantiles_of
@@ -208,6 +210,25 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
         else:
             placed.append(words.get_window_extent())
     return tidy(ax)
+
+
+@picture("ladder")
+def ladder(found: Answer, ax: Axes) -> Axes:
+    """The loss over the base, a curve of the best law for each budget, and what was forecast."""
+    labels, curves = [], found.points["curves"].groupby("D_cpt")
+    runs, largest = found.points["runs"], found.points["runs"]["size"].max()
+    for (tokens, each), color in zip(curves, shades(curves.ngroups), strict=True):
+        name = written(tokens, "tokens")
+        labels.append(curve(ax, each, "size", "loss", color, name, 1.1))
+        own = runs[runs["D_cpt"] == tokens]
+        dots(ax, own["size"], own["loss"], color=[color])
+    for row in found.tables.get("forecast", runs[:0]).itertuples():
+        x = largest * np.exp(row.distance)
+        ax.vlines(x, row.loss_low, row.loss_high, color=BLUE, linewidth=1.6, zorder=6)
+        dots(ax, x, row.loss, color=[BLUE], s=24, alpha=1, zorder=6)
+    title = f"curves: {found.laws['law'].iloc[0]}\nbars: {found.level:.0%} interval of a new run"
+    name = "base: " + ("training compute (FLOPs)" if "C" in runs else "parameters N")
+    return finish(ax, name, "loss (nats)", title, labels, log_x={}, margins={"x": 0.04})
 
 
 def _sizes(forecast: Forecast, names: tuple[str, ...], table: Any) -> np.ndarray:
