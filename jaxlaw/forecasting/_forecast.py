@@ -394,7 +394,7 @@ def _predicted(
     }), quantiles  # fmt: skip
 
 
-def experiment_notes_of(asked: Question, draws: Draws, outliers: bool = False) -> list[Note]:
+def experiment_notes_of(asked: Question, draws: Draws) -> list[Note]:
     """What the runs say against the experiment: the checks that a fit runs, about the draws."""
     seen, law = asked.seen, without_misfit(draws.law)
     logs = logs_of(draws, asked.table(), misfit=False)
@@ -404,10 +404,8 @@ def experiment_notes_of(asked: Question, draws: Draws, outliers: bool = False) -
     slopes = np.linalg.svd((logs[:_SLOPES] - centre).T, full_matrices=False)[0][:, :count]
     target = np.log(seen.target)
     residuals = Residuals.of(seen, target, target - centre, slopes, log=True)
-    notes = residual_notes(residuals)
-    misfit = any(note.code == "lack-of-fit" for note in notes)
-    rows = [note for note in notes if outliers and note.code == "outliers"]
-    return rows + experiment_notes(law, residuals, misfit=misfit)
+    misfit = any(note.code == "lack-of-fit" for note in residual_notes(residuals))
+    return experiment_notes(law, residuals, misfit=misfit)
 
 
 # ---------------------------------------------------------------- finished runs

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Unpack
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from jaxlaw import laws
 from jaxlaw._answer import Answer, Tables
@@ -42,6 +43,7 @@ _CUTOFFS = 5
 _RESAMPLES = 4000
 _BEYOND = 100.0  # times the most tokens of any run, to which a budget is searched
 _LEFT = 0.02  # share of the variance of log tokens that the base leaves; less is none
+_ODD = 0.01  # probability that a clean ladder has a row as far off
 _TOO_LOW = 0.005  # probability of a loss as low, from which on an evaluation is doubted
 _COUNTED = {"N": "parameters", "D": "tokens", "D_cpt": "tokens", "C": "FLOPs", "loss": "nats"}
 _UNITS = {name: (unit, 1.0) for name, unit in _COUNTED.items()}
@@ -106,7 +108,7 @@ def compare_resources(
         (True, 0.8)
 
     Shell:
-        jaxlaw ladder ladder.csv --at N=9.7e9,D_base=1.6e11,D_cpt=4e9
+        jaxlaw ladder bases.csv --at N=9.7e9,D_base=1.6e11,D_cpt=4e9
     """
     read = _read(runs, reading)
     held = {*map(str, read.table)}
@@ -148,8 +150,8 @@ def compare_resources(
     table = table.assign(best=shares).sort_values("error").rename_axis("law").reset_index()
     best = table["law"][0]
     one, draws = asked[best], found[best][-1]
-    notes = _doubts(frame[frame["forecast"] == best], size, seen.inputs["D_cpt"])
-    notes += [*experiment_notes_of(one, draws, outliers=True), *draws.notes]
+    notes = _doubts(frame[frame["forecast"] == best], one, size)
+    notes += [*experiment_notes_of(one, draws), *draws.notes]
     notes += [note for note in read.notes if note.code == COLUMNS_TAKEN]
     said = (
         f"{best} predicts {frame['base'].nunique()} held-out bases best (mean error "
@@ -222,7 +224,9 @@ def _fitted(asked: Question, size: np.ndarray, hold_out: str) -> np.ndarray:
     """(P, n) the rows that a law is given, at each cutoff."""
     if hold_out != "largest base":
         read = asked.runs
-        later, empty = evaluate(hold_out, read.table, read.source, argument="hold_out")
+        named = {str(read.user_name(name)): column for name, column in read.table.items()}
+        table = {**named, **read.table}
+        later, empty = evaluate(hold_out, table, read.source, argument="hold_out")
         fitted = ~(later.astype(bool) | empty)[asked.seen.positions][None]
     else:
         levels = np.unique(np.round(size, 6))[FEWEST - 1 : -1]
@@ -245,16 +249,37 @@ def _shares(each: pd.DataFrame, seed: int) -> pd.Series:
     return pd.Series(np.bincount(means.argmin(axis=1), minlength=count) / _RESAMPLES, each.columns)
 
 
-def _doubts(frame: pd.DataFrame, size: np.ndarray, tokens: np.ndarray) -> list[Note]:
-    """What makes the ladder or its evaluation doubtful, from the errors of the best law."""
-    notes, t = [], np.log(tokens)
+def _doubts(frame: pd.DataFrame, asked: Question, size: np.ndarray) -> list[Note]:
+    """What makes the ladder or its evaluation doubtful, also from the errors of the best law."""
+    notes, t, count = [], np.log(asked.seen.inputs["D_cpt"]), len(size)
     left = np.polyfit(size, t, 1, full=True)[1] if np.ptp(t) > 0 else [np.inf]
-    if left[0] < _LEFT * t.var() * len(t):
+    if left[0] < _LEFT * t.var() * count:
         notes.append(Note(
             "inputs-move-together", "warning",
             "D_cpt moves with the base along this ladder: what each of them brings cannot be told "
             "apart; add a second budget on one base", inherited=True,
         ))  # fmt: skip
+    # Beside its base and budget, a row is judged by the scatter of all others (Student's t).
+    t, x = t - t.mean(), size - size.mean()
+    smooth = np.stack([t, t**2, x * t], axis=1)
+    design = np.hstack([pd.get_dummies(asked.members), smooth]).astype(float)
+    basis, values, _ = np.linalg.svd(design, full_matrices=False)
+    basis = basis[:, values > 1e-6 * values[0]]
+    own, free = 1 - (basis**2).sum(axis=1), count - basis.shape[1] - 1
+    if free > 1:
+        logs = np.log(asked.seen.target)
+        # A base of one row says nothing of it.
+        off = np.where(own > 0.05, logs - basis @ (basis.T @ logs), 0.0) / np.maximum(own, 0.05)
+        scatter = np.sqrt(np.maximum((off**2 * own).sum() - off**2 * own, 1e-20) / free)
+        p = 2 * count * stats.t.sf(np.abs(off) * np.sqrt(own) / scatter, free)
+        if p.min() < _ODD:
+            k = int(p.argmin())
+            notes.append(Note(
+                "outliers", "warning",
+                f"{asked.runs.word} {asked.seen.rows[k]} is {np.expm1(off[k]):+.1%} off its "
+                f"neighbours, which scatter by {scatter[k]:.2%}: check that run, or leave it out "
+                "with where=", inherited=True,
+            ))  # fmt: skip
     for _, later in frame.groupby("cutoff"):
         bases = later.groupby("distance")[["error", "below"]].agg({"error": "mean", "below": "max"})
         off = bases["error"]

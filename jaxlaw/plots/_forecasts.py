@@ -227,8 +227,11 @@ def ladder(found: Answer, ax: Axes) -> Axes:
         ax.vlines(x, row.loss_low, row.loss_high, color=BLUE, linewidth=1.6, zorder=6)
         dots(ax, x, row.loss, color=[BLUE], s=24, alpha=1, zorder=6)
     title = f"curves: {found.laws['law'].iloc[0]}\nbars: {found.level:.0%} interval of a new run"
-    name = "base: " + ("training compute (FLOPs)" if "C" in runs else "parameters N")
-    return finish(ax, name, "loss (nats)", title, labels, log_x={}, margins={"x": 0.04})
+    name = "C" if "C" in runs or "D" in runs else "N"
+    return finish(
+        ax, f"{_WORDS[name]} of the base", "loss (nats)", title, labels,
+        margins={"x": 0.04}, log_x={"words": name == "N"},
+    )  # fmt: skip
 
 
 def _sizes(forecast: Forecast, names: tuple[str, ...], table: Any) -> np.ndarray:

@@ -73,6 +73,7 @@ SLOW = {
     "demo": "--out demo.png",
     "backtest": "few.csv --laws chinchilla --first 3",
     "study": f"dcpt,dcpt-l1 mixtures.csv --folds k-fold:3 {QUICK} --fixed alpha=0.5,beta=0.5",
+    "ladder": "bases.csv --families additive --at C=1e21,D_cpt=4e9",
     "forecast-scores": "ladder.csv --tasks acc_*:bpb_* --groups run --at N=7e9,D=4e12",
     "inflection": "shares.csv --corpus general -c r_d=domain_ratio,loss_g=general_loss "
     f"--n-resamples 2 {QUICK}",
