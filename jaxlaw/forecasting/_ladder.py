@@ -44,7 +44,7 @@ _RESAMPLES = 4000
 _BEYOND = 100.0  # times the most tokens of any run, to which a budget is searched
 _LEFT = 0.02  # share of the variance of log tokens that the base leaves; less is none
 _ODD = 0.01  # probability that a clean ladder has a row as far off
-_TOO_LOW = 0.005  # probability of a loss as low, from which on an evaluation is doubted
+_TOO_LOW = 0.025  # probability of a loss as low, from which on an evaluation is doubted
 _COUNTED = {"N": "parameters", "D": "tokens", "D_cpt": "tokens", "C": "FLOPs", "loss": "nats"}
 _UNITS = {name: (unit, 1.0) for name, unit in _COUNTED.items()}
 _UNITS |= dict.fromkeys(("error", "largest", "inside", "best"), (SHARE, 1.0))
@@ -226,7 +226,7 @@ def _fitted(asked: Question, size: np.ndarray, hold_out: str) -> np.ndarray:
         read = asked.runs
         named = {str(read.user_name(name)): column for name, column in read.table.items()}
         table = {**named, **read.table}
-        later, empty = evaluate(hold_out, table, read.source, argument="hold_out")
+        later, empty = evaluate(hold_out, table, read.source)
         fitted = ~(later.astype(bool) | empty)[asked.seen.positions][None]
     else:
         levels = np.unique(np.round(size, 6))[FEWEST - 1 : -1]
@@ -270,7 +270,7 @@ def _doubts(frame: pd.DataFrame, asked: Question, size: np.ndarray) -> list[Note
         logs = np.log(asked.seen.target)
         # A base of one row says nothing of it.
         off = np.where(own > 0.05, logs - basis @ (basis.T @ logs), 0.0) / np.maximum(own, 0.05)
-        scatter = np.sqrt(np.maximum((off**2 * own).sum() - off**2 * own, 1e-20) / free)
+        scatter = np.sqrt(np.maximum(((off * own) ** 2).sum() - off**2 * own, 1e-20) / free)
         p = 2 * count * stats.t.sf(np.abs(off) * np.sqrt(own) / scatter, free)
         if p.min() < _ODD:
             k = int(p.argmin())

@@ -11,7 +11,7 @@ from tests.conftest import DATA, needs_data
 from tests.fixtures.command_files import LADDER
 
 LAW = "continual-additive[C;D_cpt]"
-C, D = np.meshgrid(np.geomspace(1e18, 1e20, 6), [1e9, 4e9])
+C, D = np.meshgrid(np.geomspace(1e18, 1e20, 6), [5e8, 1e9, 4e9])
 RUNS = jl.simulate.simulate_runs(LAW, LADDER, {"C": C, "D_cpt": D}, noise=0.002)
 AT = {"base_compute": [1e21, 1e21], "D_cpt": ["1B", "4B"]}
 
