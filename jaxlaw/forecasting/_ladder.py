@@ -7,7 +7,7 @@ the probability that each is the best on bases that it has not seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Unpack
 
 import numpy as np
@@ -208,7 +208,8 @@ def _points(read: Runs, at: Any) -> dict[str, np.ndarray]:
         raise UsageError("at is a dict or a table: at={'N': 7e9, 'D': 1.4e11, 'D_cpt': 4e9}")
     name_of = {str(read.user_name(name)): str(name) for name in read.table}
     name_of |= {own: name for name, own in _OF_BASE.items()}
-    given = {name_of.get(str(k), str(k)): np.array(in_unit(v, 1.0)) for k, v in dict(at).items()}
+    table = at if isinstance(at, Mapping) else read_table(at).frame
+    given = {name_of.get(str(k), str(k)): np.array(in_unit(v, 1.0)) for k, v in table.items()}
     if {"N", "D"} <= given.keys():
         given.setdefault("C", 6 * given["N"] * given["D"])
     kept = {k: given[k] for k in ("N", "D", "C", "D_cpt", "r", "lr") if k in given}

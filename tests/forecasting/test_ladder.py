@@ -28,7 +28,7 @@ def codes(runs):
 def test_the_ladder_forecasts_its_largest_bases(tmp_path):
     ladder = pd.read_csv(f"{DATA}/midtraining_ladder.csv")
     small, later = (ladder[ladder["base_compute"] <= 3e20], ladder[ladder["base_compute"] > 3e20])
-    found = jl.compare_resources(small, later[["N", "D_base", "base_compute", "D_cpt"]])
+    found = jl.compare_resources(small, later)
     table, loss = found.forecast, later["loss"].to_numpy()
     assert np.abs(table["loss"] / loss - 1).mean() < 0.01
     assert ((table["loss_low"] <= loss) & (loss <= table["loss_high"])).sum() >= 5
