@@ -32,7 +32,7 @@ from jaxlaw.forecasting._question import (
     logs_of,
     quantiles_of,
 )
-from jaxlaw.forecasting.posterior import known_beforehand
+from jaxlaw.forecasting.posterior import resolve_prior
 from jaxlaw.notes import COLUMNS_TAKEN, Note
 from jaxlaw.uncertainty import Draws
 
@@ -125,7 +125,7 @@ def compare_resources(
     seen, size = first.seen, first.size(first.table())
     fitted = _fitted(first, size, hold_out)
     weights = np.vstack([fitted, np.ones(len(size))]) * seen.weight
-    prior = known_beforehand(prior, seen)
+    prior = resolve_prior(prior, seen)
     # Of each law the draws at each cutoff, and last those of all runs.
     found = {
         name: [draws for draws, *_ in draws_each(one, weights, prior, seed)]

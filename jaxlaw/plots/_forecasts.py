@@ -13,6 +13,7 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     count_in_words,
+    curve,
     dots,
     finish,
     input_label,
@@ -227,10 +228,11 @@ def ladder(found: Answer, ax: Axes) -> Axes:
         ax.vlines(x, row.loss_low, row.loss_high, color=BLUE, linewidth=1.6, zorder=6)
         dots(ax, x, row.loss, color=[BLUE], s=24, alpha=1, zorder=6)
     title = f"curves: {found.laws['law'].iloc[0]}\nbars: {found.level:.0%} interval of a new run"
-    name = "C" if "C" in runs or "D" in runs else "N"
+    sized = "N" in runs and "D" not in runs
+    name = "model parameters N" if sized else "training compute (FLOPs)"
     return finish(
-        ax, f"{_WORDS[name]} of the base", "loss (nats)", title, labels,
-        margins={"x": 0.04}, log_x={"words": name == "N"},
+        ax, f"{name} of the base", "loss (nats)", title, labels,
+        margins={"x": 0.04}, log_x={"words": sized},
     )  # fmt: skip
 
 
