@@ -27,11 +27,8 @@ from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
-from jaxlaw.notes import (
-    LOOSE_FIT,
-    OWN_FLOPS,
-    Note,
-)
+from jaxlaw.notes import LOOSE_FIT, OWN_FLOPS, Note
+from jaxlaw.planning._constraints import Inputs
 from jaxlaw.uncertainty import Draws, interval_columns, intervals
 
 #: Ratio of the ends of an interval from which on a fit is loose. In 504 fits
@@ -42,7 +39,6 @@ MOST_ABOVE = 0.75  # fraction of normal draws whose loss is above the fit's
 _SAID = (OWN_FLOPS, LOOSE_FIT)  # notes of a fit that are repeated in full
 MISSING = 0.05  # fraction of draws without an answer from which on the others' interval misleads
 _NONE: Mapping[str, Any] = MappingProxyType({})
-Inputs = Mapping[str, Any] | None  # what ``at=`` of a plan is
 
 
 def require_inputs(source: Draws, *names: str) -> None:

@@ -38,9 +38,8 @@ from jaxlaw.data import counted_flops
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law, PowerLawTerms
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import AtMost, Budget, Compute, Constraint, Corpus, Cost
+from jaxlaw.planning._constraints import AtMost, Budget, Compute, Constraint, Corpus, Cost, Inputs
 from jaxlaw.planning._frame import (
-    Inputs,
     checked_compute,
     checked_input,
     in_unit_of_runs,

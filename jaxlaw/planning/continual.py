@@ -39,8 +39,8 @@ from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.fitting import Fit, fit
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
+from jaxlaw.planning._constraints import Inputs
 from jaxlaw.planning._frame import (
-    Inputs,
     fewest_degrees,
     law_inputs_of_each,
     missing_draws_notes,
@@ -462,7 +462,7 @@ def final_losses(
     cpt: Any,
     run: ContinualPretraining,
     *,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
     **settings: Any,
 ) -> Answer:
@@ -525,7 +525,7 @@ def optimal_training(
     weight: float | Sequence[float],
     over: Mapping[str, tuple[float, float]],
     *,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     minimise: Minimise = "losses",
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
@@ -724,7 +724,7 @@ def continual_run(
     over: Mapping[str, tuple[float, float]] | None = None,
     curves: Any = None,
     n_resamples: int = 100,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The best replay ratio, peak LR, length and decay of a continual run with a token budget.
@@ -1015,7 +1015,7 @@ def turning_length(
     *,
     cpt: Any = None,
     weight: Annotated[float, Between(0, 1)] = 1.0,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The fewest steps after which the loss returns to its start, and whether it ever does.

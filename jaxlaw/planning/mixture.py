@@ -22,7 +22,7 @@ from jaxlaw.data import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws import Law, mixing
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import AtMost
+from jaxlaw.planning._constraints import AtMost, Inputs
 from jaxlaw.planning._frame import (
     checked_input,
     fewest_degrees,
@@ -72,7 +72,7 @@ def optimal_mixture(
     *,
     start: float,
     threshold: float = 0.03,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The domain mixture ratio with the lowest domain loss under a limit on the general loss.
@@ -171,7 +171,7 @@ def critical_ratio(
     *,
     start: float,
     threshold: float = 0.0,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The lowest mixture ratio of the general corpus that returns its loss to its start.
@@ -230,7 +230,7 @@ def optimal_mixture_data_limited(
     domain: Any,
     corpus_tokens: Amount,
     *,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The mixture ratio with the lowest domain loss when domain tokens are limited.
@@ -350,7 +350,7 @@ def optimal_weights(
     max_kl: float | None = None,
     caps: Mapping[str, float] | None = None,
     observed: Any = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """Mixture ratios of many corpora that minimise a weighted sum of losses.

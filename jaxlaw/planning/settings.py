@@ -21,7 +21,7 @@ from jaxlaw.data import read_runs
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws import Law, tuned
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import AtMost, Budget, Corpus
+from jaxlaw.planning._constraints import AtMost, Budget, Corpus, Inputs, Ranges
 from jaxlaw.planning._frame import (
     fewest_degrees,
     in_unit_of_runs,
@@ -56,10 +56,10 @@ from jaxlaw.uncertainty import LEVEL, as_draws, intervals
 @checked
 def minimise(
     fit: Any,
-    over: Mapping[str, tuple[float | str | None, float | str | None] | None],
+    over: Ranges,
     *,
     subject_to: Sequence[Budget | Corpus | AtMost] = (),
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     tolerance: Annotated[float, Between(0, 1)] = 1e-3,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
@@ -139,8 +139,8 @@ def solve(
     for_: str,
     loss: float,
     *,
-    between: tuple[float | str | None, float | str | None] | None = None,
-    at: Mapping[str, float | str] | None = None,
+    between: tuple[Amount | None, Amount | None] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The value of one input at which a law reaches a loss, all others given.
@@ -300,9 +300,9 @@ def best_settings(
 @checked
 def optimal_inputs(
     fit: Any,
-    over: Mapping[str, tuple[float | str | None, float | str | None] | None] | None = None,
+    over: Ranges | None = None,
     *,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     grid: Mapping[str, Sequence[float]] | None = None,
     compute: Amount | None = None,
     tolerance: Annotated[float, Between(0, 1)] = 1e-3,
@@ -420,7 +420,7 @@ _COLUMNS = ("batch", "lr", "D", "steps", "lr_power", "loss")
 def critical_batch_size(
     fit: Any,
     *,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     overhead: Annotated[float, Between(0, strict=True, must="above 0, such as 0.2")] = 0.2,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:

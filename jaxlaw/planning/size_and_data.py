@@ -24,9 +24,16 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Array
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus, Cost
-from jaxlaw.planning._frame import (
+from jaxlaw.planning._constraints import (
+    AtMost,
+    Budget,
+    Compute,
+    Corpus,
+    Cost,
     Inputs,
+    Ranges,
+)
+from jaxlaw.planning._frame import (
     checked_compute,
     inputs_as_numbers,
     law_inputs,
@@ -56,7 +63,6 @@ from jaxlaw.planning._optimise import (
 )
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws
 
-UserLimits = Mapping[str, tuple[float | str | None, float | str | None]]
 _MOST = 1e42  # FLOPs at which a loss is said to end that is out of reach
 
 
@@ -68,7 +74,7 @@ def size_and_data(
     compute: Amount = _MOST,
     *,
     loss: float | None = None,
-    limits: UserLimits | None = None,
+    limits: Ranges | None = None,
     cost: Cost | None = None,
     served_tokens: Amount | None = None,
     max_epochs: float | None = None,
@@ -179,12 +185,12 @@ def allocation(
     fit: Any,
     compute: Amount,
     *,
-    limits: UserLimits | None = None,
+    limits: Ranges | None = None,
     cost: Cost | None = None,
     served_tokens: Amount | None = None,
     max_epochs: float | None = None,
     corpus_tokens: Amount | None = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """Size and tokens that a compute budget is best spent on.
@@ -262,12 +268,12 @@ def frontier(
     fit: Any,
     computes: Sequence[Amount],
     *,
-    limits: UserLimits | None = None,
+    limits: Ranges | None = None,
     cost: Cost | None = None,
     served_tokens: Amount | None = None,
     max_epochs: float | None = None,
     corpus_tokens: Amount | None = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The best run of each of many budgets; arguments and errors as :func:`allocation`.
@@ -319,9 +325,7 @@ def frontier(
 
 
 @checked
-def allocation_law(
-    fit: Any, *, at: Mapping[str, float | str] | None = None, level: ConfidenceLevel = LEVEL
-) -> Answer:
+def allocation_law(fit: Any, *, at: Inputs = None, level: ConfidenceLevel = LEVEL) -> Answer:
     """How the best size and data grow with compute, counted as 6·N·D.
 
     Args:
@@ -380,12 +384,12 @@ def min_compute(
     fit: Any,
     loss: float,
     *,
-    limits: UserLimits | None = None,
+    limits: Ranges | None = None,
     cost: Cost | None = None,
     served_tokens: Amount | None = None,
     max_epochs: float | None = None,
     corpus_tokens: Amount | None = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The least compute whose best run reaches a loss, and that run.

@@ -28,7 +28,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import Cost
+from jaxlaw.planning._constraints import Cost, Inputs
 from jaxlaw.planning._frame import (
     MISSING,
     checked_input,
@@ -72,7 +72,7 @@ def data_transferred(
     N: Amount | Sequence[Amount],
     D: Amount | Sequence[Amount],
     cost: Cost | None = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """Effective data transferred and compute saved of continual runs (Zheng 2024, figure 2).
@@ -242,7 +242,7 @@ def break_even(
     *,
     N: Amount | None = None,
     cost: Cost | None = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The size, tokens or budget beyond which a base saves nothing (Zheng 2024, §4.2 and §4.3).
@@ -340,7 +340,7 @@ def compute_multiplier(
     cost: Cost | None = None,
     served_tokens: Amount | None = None,
     max_epochs: float | None = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """How much compute a recipe is worth against a reference, at equal loss.
