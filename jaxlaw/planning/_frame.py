@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -186,30 +186,6 @@ def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:
     return notes
 
 
-def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> list[Note]:
-    """Where normal draws of parameters that are hardly known bend the law, so that losses rise.
-
-    Positive parameters are drawn as logarithms. Of E and A, known only in their sum, one rises by
-    more than the other can fall, in every draw. Draws of a covariance that has its runs follow the
-    law and are not normal in the parameters; those of its file, which has no runs, are.
-
-    Args:
-        source: the law and its draws.
-        values: (1 + R,) loss, or compute that a loss takes, by the fit and by its draws.
-        what: which of the two it is.
-    """
-    rounding = SAME * np.abs(values[:1])  # of what is the same in all draws
-    above = np.nanmean(values[1:] > values[:1] + rounding) if len(values) > 1 else 0.0
-    if source.kind != "normal" or above <= MOST_ABOVE:
-        return []
-    message = (
-        f"{above:.0%} of the draws have a higher {what} than the fit: the parameters are poorly "
-        f"determined, and normal draws of them distort the law; the interval of the {what} (and a "
-        "regret) is too high. Plan with jl.covariance(fit, runs) or a bootstrap instead"
-    )
-    return [Note("draws-disagree", "warning", message)]
-
-
 def source_notes(source: Draws, what: str = "", /, **at: Any) -> list[Note]:
     """Where an answer (in the user's units), or some of (K,) runs, is outside the fitted range.
 
@@ -336,14 +312,25 @@ def plan_answer(
         )
         for name, column in columns.items()
     }  # fmt: skip
-    of_loss = (*source.fit.target_unit.split(), "FLOPs")
-    off_centre = [
-        note
-        for name, column in found.items()
-        if quantities[name].unit in of_loss
-        for note in off_centre_notes(source, column, name.replace("_", " "))
-    ]
-    notes = (*notes, *off_centre[:1])
+    # Where normal draws of parameters that are hardly known bend the law, so that losses (and the
+    # compute that one takes) rise. Positive parameters are drawn as logarithms: of E and A, known
+    # only in their sum, one rises by more than the other can fall, in every draw. Draws of a
+    # covariance that has its runs follow the law and are not normal in the parameters; those of its
+    # file, which has no runs, are.
+    of_loss = (*source.fit.target_unit.split(), "FLOPs") if source.kind == "normal" else ()
+    for name, column in found.items():
+        rounding = SAME * np.abs(column[0])  # of what is the same in all draws
+        above = np.mean(column[1:] > column[0] + rounding) if len(column) > 1 else 0.0
+        if quantities[name].unit in of_loss and above > MOST_ABOVE:
+            what = name.replace("_", " ")
+            message = (
+                f"{above:.0%} of the draws have a higher {what} than the fit: the parameters are "
+                "poorly determined, and normal draws of them distort the law; the interval of the "
+                f"{what} (and a regret) is too high. Plan with jl.covariance(fit, runs) or a "
+                "bootstrap instead"
+            )
+            notes = (*notes, Note("draws-disagree", "warning", message))
+            break
     names = {str(column) for table in tables.values() for column in table}
     known = inputs_as_numbers(source, at)
     labels = {x.name: str(at[x.name]) for x in source.law.inputs if x.levels and x.name in at}
@@ -360,31 +347,28 @@ def plan_answer(
             "forecast, which adds a prior from public experiments, is the better source"
         )
         notes = (Note(LOOSE_FIT, "warning", message), *notes)
+    # Notes that say the same of several losses are one, so that a text lists no code twice.
+    alike: dict[Any, list[tuple[Note, list[str]]]] = {}
+    for note in dict.fromkeys(notes):
+        parts = re.split(r" of the (\w+) loss", note.message, maxsplit=1)
+        key = (note.code, note.severity, parts[0]) if len(parts) > 1 else note
+        alike.setdefault(key, []).append((note, parts))
+    joined = []
+    for same in alike.values():
+        note, (start, *_) = same[0]
+        if len(same) > 1:
+            ends = [parts[1:] for _, parts in same]
+            said = f"{' and '.join(name for name, _ in ends)} losses{ends[0][1]}"
+            if len({rest for _, rest in ends}) > 1:
+                said = "; of the ".join(f"{name} loss{rest}" for name, rest in ends)
+            note = dataclasses.replace(note, message=f"{start} of the {said}")
+        joined.append(note)
     return Answer(
         kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,
         units={n: unit_of(source, n, units.get(n)) for n in (*names, *(point if whole else ()))},
         facts={**facts, **forecast}, beyond=source.fit.times_beyond(known),
-        point=point if whole else {}, notes=_of_both_losses(dict.fromkeys(notes)), **more,
+        point=point if whole else {}, notes=tuple(joined), **more,
     )  # fmt: skip
-
-
-def _of_both_losses(notes: Iterable[Note]) -> tuple[Note, ...]:
-    """Notes that say the same of several losses as one, so that a text lists no code twice."""
-    found: dict[Any, tuple[Note, list[tuple[str, str]]]] = {}
-    for note in notes:
-        parts = re.fullmatch(r"(.*?) of the (\w+) loss(.*)", note.message, re.S)
-        key = (note.code, note.severity, parts[1]) if parts else note
-        found.setdefault(key, (note, []))[1].extend([(parts[2], parts[3])] if parts else [])
-    joined = []
-    for key, (note, ends) in found.items():
-        if len(ends) > 1:
-            names, rests = zip(*ends, strict=True)
-            said = f"{' and '.join(names)} losses{rests[0]}"
-            if len({*rests}) > 1:
-                said = "; of the ".join(f"{name} loss{rest}" for name, rest in ends)
-            note = dataclasses.replace(note, message=f"{key[2]} of the {said}")
-        joined.append(note)
-    return tuple(joined)
 
 
 def over_rows(table: pd.DataFrame, form: str, source: Draws) -> str:

@@ -71,7 +71,7 @@ LEAST_SHARE = 1e-9  # of a law that is infinite at 0: a smaller one is of no who
 NEAR_POINTS = {1: 2001, 2: 65, 3: 25, 4: 13}
 NEAR_ROUNDS = 6
 
-TURNING = 65  # points among which :func:`first_root` looks
+TURNING = 65  # points among which the first crossing of a loss is looked for
 HALVINGS = 60  # of a bracket: the end is below the rounding of a double
 
 # Of :func:`lowest_in_box`.
@@ -153,17 +153,6 @@ def root_or_infinity(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
     """As :func:`root`; without a change of sign ∞ (negative throughout) or −∞ (positive)."""
     zero = jnp.where(rising(high) <= 0, jnp.inf, root(rising, low, high))
     return jnp.where(rising(low) >= 0, -jnp.inf, zero)
-
-
-def first_root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
-    """As :func:`root_or_infinity`, the first zero of a function that may fall again beyond it.
-
-    At a learning rate or a batch that is held the loss of a tuned law falls with the size and the
-    tokens up to some point, and rises beyond.
-    """
-    grid = jnp.linspace(low, high, TURNING)
-    above = jax.vmap(rising)(grid) > 0
-    return root_or_infinity(rising, low, jnp.where(above.any(), grid[jnp.argmax(above)], high))
 
 
 def lowest_on_line(
@@ -566,10 +555,15 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
         def shortfall(log_D: Any) -> Any:
             return given.targets[0] - loss(limited, {**raw, "D": jnp.exp(log_D)})
 
-        # The first crossing costs twice as much, and only tuned laws have several.
-        crossing = first_root if form.laws[limited][0].best_settings else root_or_infinity
         last = math.log(SEARCH_LIMITS["D"][1])
-        log_D = jax.lax.stop_gradient(crossing(shortfall, least, last))
+        # At a learning rate or a batch that is held the loss of a tuned law falls with the size and
+        # the tokens up to some point, and rises beyond: of its crossings the first is meant. To
+        # look for it costs twice as much.
+        if form.laws[limited][0].best_settings:
+            grid = jnp.linspace(least, last, TURNING)
+            above = jax.vmap(shortfall)(grid) > 0
+            last = jnp.where(above.any(), grid[jnp.argmax(above)], last)
+        log_D = jax.lax.stop_gradient(root_or_infinity(shortfall, least, last))
         moved = start = jnp.where(jnp.isfinite(log_D), log_D, least)
         slope = jax.lax.stop_gradient(jax.grad(shortfall)(start))
         for _ in range(1 + in_box):
