@@ -161,10 +161,20 @@ def observed_transfer(
             f"no N has a curve of both kinds: scratch has {listed(theirs)}, continual "
             f"{listed(ours)}"
         )
-    table = pd.concat([ours[size] for size in shared], ignore_index=True)
-    table["scratch_D"] = np.concatenate(
-        [_tokens_at(theirs[size], ours[size]["loss"].to_numpy()) for size in shared]
-    )
+    parts = []
+    for size in shared:
+        curve, part = theirs[size], ours[size].assign(scratch_D=np.nan)
+        fitted = isotonic_regression(curve["loss"].to_numpy(), increasing=False)
+        first = fitted.blocks[
+            :-1
+        ]  # where levels begin; the points of one count as one, in their middle
+        levels = fitted.x[first]
+        log_D = np.add.reduceat(np.log(curve["D"].to_numpy()), first) / np.diff(fitted.blocks)
+        if len(levels) > 1:
+            reached = PchipInterpolator(levels[::-1], log_D[::-1], extrapolate=False)
+            part["scratch_D"] = np.exp(reached(part["loss"].to_numpy()))
+        parts.append(part)
+    table = pd.concat(parts, ignore_index=True)
     if table["scratch_D"].isna().all():
         raise DataError("no continual loss lies within the losses of the curve from scratch")
     table["transferred"] = table["scratch_D"] - table["D"]
@@ -266,14 +276,3 @@ def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
     log_k = best.x[0] - best.x[1] * log_D.mean() - best.x[2] * log_N.mean()
     scatter = math.sqrt(2 * best.cost / max(len(table) - 3, 1))
     return np.append(log_k, best.x[1:]), scatter
-
-
-def _tokens_at(curve: pd.DataFrame, loss: np.ndarray) -> np.ndarray:
-    """Tokens at which the curve reaches each loss; NaN if it never does."""
-    fitted = isotonic_regression(curve["loss"].to_numpy(), increasing=False)
-    first = fitted.blocks[:-1]  # where each level begins; its points count as one, in their middle
-    levels = fitted.x[first]
-    log_D = np.add.reduceat(np.log(curve["D"].to_numpy()), first) / np.diff(fitted.blocks)
-    if len(levels) < 2:
-        return np.full(len(loss), np.nan)
-    return np.exp(PchipInterpolator(levels[::-1], log_D[::-1], extrapolate=False)(loss))

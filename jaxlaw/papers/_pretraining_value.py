@@ -207,7 +207,51 @@ def pretraining_value(
             )
             notes.append(Note("metrics-disagree", "warning", message))
     first = {name: float(column[0]) for name, column in values.items()}
-    advice, reasons = _advice(table, order, first, broken, at, target, baseline)
+    reasons, advice = [], CONTINUE
+    # Of constant scores the highest is so by chance.
+    reached, what = (
+        (scores.mean(), "the mean score") if order.flat else (best, "the best checkpoint")
+    )
+    slack = 2 * order.scatter * best  # two standard errors of one score
+    alone = baseline is not None and reached <= baseline + slack
+    if baseline is not None:
+        word = "no better than" if alone else f"{reached - baseline:.4g} above"
+        reasons.append(f"{what} ({reached:.4g}) is {word} no pretraining at all ({baseline:.4g})")
+    if order.falls:
+        drops = np.maximum.accumulate(scores) - scores
+        worst = int(drops.argmax())
+        reasons.append(
+            f"the score is not monotone: at Dp = {Dp[worst]:.3g} it is {drops[worst]:.4g} below "
+            f"an earlier one, more than a scatter of {order.scatter:.1%} explains, so the law does "
+            "not apply"
+        )
+    elif order.flat:
+        reasons.append(
+            f"the score is constant within its scatter ({order.scatter:.1%}): more of "
+            "the corpus is not needed, and with enough finetuning data none is"
+            + ("; baseline= would show it" if baseline is None else "")
+        )
+    elif broken is not None:
+        reasons.append(
+            f"the law breaks at Dp = {broken:.3g}: the score falls short of what the law of "
+            f"the first {FIRST} checkpoints predicts"
+        )
+    else:
+        gain = first["gain"]
+        reasons.append(f"the law holds, and predicts a gain of {gain:.4g} up to Dp = {at:.3g}")
+    if target is not None and best >= target:
+        advice = REACHED
+        reasons.insert(0, f"the score of {best:.4g} is at the target, {target:g}")
+    elif order.falls or broken is not None:
+        advice = MISALIGNED
+    elif alone and (order.flat or first["predicted"] <= baseline + slack):
+        advice = ALONE
+    elif order.flat:
+        advice = SATURATED
+    elif target is not None and first["predicted"] < target:
+        reasons.append(f"the target {target:g} would take Dp = {first['tokens_to_target']:.3g}")
+        if at > 2 * Dp[-1]:
+            advice = BELOW
     bounds, none = intervals(values, level), (math.nan, math.nan)
     quantities = {
         name: Quantity(
@@ -285,55 +329,3 @@ def _order(x: np.ndarray, y: np.ndarray, noise: float, versions: int = 1000) -> 
 def _scores(params: Mapping[str, Any], Dp: Any) -> np.ndarray:
     with in_float64():
         return np.asarray(laws.built_in("downstream-bleu")(dict(params), Dp=jnp.asarray(Dp, float)))
-
-
-def _advice(
-    table: pd.DataFrame, order: _Order, found: Mapping[str, float], broken: float | None,
-    at: float, target: float | None, baseline: float | None,
-) -> tuple[str, list[str]]:  # fmt: skip
-    """The advice, and why; ``found`` is what the law says, if there is one."""
-    reasons, scores = [], table["score"].to_numpy()
-    # Of constant scores the highest is so by chance.
-    level, what = (
-        (scores.mean(), "the mean score") if order.flat else (scores.max(), "the best checkpoint")
-    )
-    slack = 2 * order.scatter * scores.max()  # two standard errors of one score
-    alone = baseline is not None and level <= baseline + slack
-    if baseline is not None:
-        word = "no better than" if alone else f"{level - baseline:.4g} above"
-        reasons.append(f"{what} ({level:.4g}) is {word} no pretraining at all ({baseline:.4g})")
-    if order.falls:
-        drops = np.maximum.accumulate(scores) - scores
-        worst = int(drops.argmax())
-        reasons.append(
-            f"the score is not monotone: at Dp = {table['Dp'][worst]:.3g} it is "
-            f"{drops[worst]:.4g} below an earlier one, more than a scatter of {order.scatter:.1%} "
-            "explains, so the law does not apply"
-        )
-    elif order.flat:
-        reasons.append(
-            f"the score is constant within its scatter ({order.scatter:.1%}): more of "
-            "the corpus is not needed, and with enough finetuning data none is"
-            + ("; baseline= would show it" if baseline is None else "")
-        )
-    elif broken is not None:
-        reasons.append(
-            f"the law breaks at Dp = {broken:.3g}: the score falls short of what the law of "
-            f"the first {FIRST} checkpoints predicts"
-        )
-    else:
-        gain = found["gain"]
-        reasons.append(f"the law holds, and predicts a gain of {gain:.4g} up to Dp = {at:.3g}")
-    if target is not None and scores.max() >= target:
-        return REACHED, [f"the score of {scores.max():.4g} is at the target, {target:g}", *reasons]
-    if order.falls or broken is not None:
-        return MISALIGNED, reasons
-    if alone and (order.flat or found["predicted"] <= baseline + slack):
-        return ALONE, reasons
-    if order.flat:
-        return SATURATED, reasons
-    if target is not None and found["predicted"] < target:
-        reasons.append(f"the target {target:g} would take Dp = {found['tokens_to_target']:.3g}")
-        if at > 2 * table["Dp"].iloc[-1]:
-            return BELOW, reasons
-    return CONTINUE, reasons

@@ -382,9 +382,8 @@ class _Losses(NamedTuple):
 
 
 def _losses_of(
-    fits: Sequence[Any], run: ContinualPretraining, inputs: Inputs, varied: Sequence[str] = (),
-    known: Sequence[str] = SETTINGS,
-) -> _Losses:  # fmt: skip
+    fits: Sequence[Any], run: ContinualPretraining, inputs: Inputs, varied: Iterable[str] = ()
+) -> _Losses:
     """Fits and run, checked for each other and for the settings that vary.
 
     Raises:
@@ -393,10 +392,9 @@ def _losses_of(
             missing or unknown, or a setting that the run has no place for.
     """
     for name in varied:
-        if name not in known:
-            raise UsageError(
-                f"'{name}' is not a setting; settings: {', '.join(known)}.{nearest(name, known)}"
-            )
+        if name not in SETTINGS:
+            message = f"'{name}' is not a setting; settings: {', '.join(SETTINGS)}."
+            raise UsageError(message + nearest(name, SETTINGS))
     if "loss_potential" in varied and getattr(run.pretraining, "shape", "constant") == "constant":
         raise UsageError(
             "the loss potential varies with a Pretraining that anneals (wsd, cosine, linear); "
@@ -497,7 +495,7 @@ def final_losses(
         >>> losses.table["loss_pt"].round(3).tolist()
         [3.399, 3.364]
     """
-    losses = _losses_of((pt, cpt), run, at, tuple(settings))
+    losses = _losses_of((pt, cpt), run, at, settings)
     given = run.settings | {n: _checked(n, v, run.warmup) for n, v in settings.items()}
     mesh = np.meshgrid(*(given[name] for name in SETTINGS), indexing="ij")
     points = {name: axis.ravel() for name, axis in zip(SETTINGS, mesh, strict=True)}
@@ -577,7 +575,7 @@ def optimal_training(
         jaxlaw plan optimal-training pt.json cpt.json --weight 0.5 --over replay=0:1
             --run wsd:steps=40000,peak=2e-4+cosine:steps=10000,peak=2e-5,warmup=500
     """
-    losses = _losses_of((pt, cpt), run, at, tuple(over))
+    losses = _losses_of((pt, cpt), run, at, over)
     names = [name for name in SETTINGS if name in over]
     found = _best_settings(losses, over, weight, minimise)
     notes, facts = losses.notes({name: found[name][0] for name in SETTINGS}), {"minimise": minimise}
@@ -802,7 +800,16 @@ def continual_run(
     seen = None if curves is None else _seen(curves, batch)
     if seen is not None and base is not None and {*seen.bases.values()} == {None}:
         # Logs of the continual phase alone: each run continues from the base that is given.
-        seen = _seen(_after(_known_base(base, seen), curves, seen.bases), batch)
+        before, joined = _known_base(base, seen), dict(curves.run_schedules)
+        for run in seen.bases:
+            if (one := joined[run]).first_step:
+                raise UsageError(
+                    f"base: the log of run {run} starts after step {one.first_step} of the "
+                    "continual phase; read it with fill='linear' and first_step=0"
+                )
+            both = schedules.join(before, one.schedule)
+            joined[run] = dataclasses.replace(one, schedule=both, phase="pt")
+        seen = _seen(dataclasses.replace(curves, run_schedules=joined), batch)
     needed = "S1_pt" in as_draws(pt)[0].law.input_names if not of_curves else (
         None not in seen.bases.values()
     )  # fmt: skip
@@ -859,7 +866,7 @@ def continual_run(
     # What is searched needs some value here as well.
     first = {"steps": steps, "peak": limits.get("peak", (0.0, 1.0))[1]} | held
     run = ContinualPretraining(known, shape=shape, final=last, warmup=warmup, **first)
-    losses = _losses_of(draws, run, at, tuple(limits), SEARCHED)
+    losses = _losses_of(draws, run, at, {*limits} - {"decay"})
     # 3. At the weight and then along the trade-off, (1 + R, 1 + weights).
     found = _best_settings(losses, limits, [weight, *_TRADEOFF])
     found |= {"tokens": found["steps"] * batch, "weighted": found["objective"]}
@@ -984,20 +991,6 @@ def _known_base(base: Schedule | str | None, seen: _Seen | None) -> Schedule:
         )
     schedule = as_schedule(base, "base")
     return Schedule(schedule.rates[: schedule.boundary], schedule.initial_lr, None, schedule.name)
-
-
-def _after(base: Schedule, curves: LossCurves, runs: Iterable[str]) -> LossCurves:
-    """Curves whose ``runs``, logs of the continual phase alone, continue from a base."""
-    joined = dict(curves.run_schedules)
-    for run in runs:
-        if (one := joined[run]).first_step:
-            raise UsageError(
-                f"base: the log of run {run} starts after step {one.first_step} of the continual "
-                "phase; read it with fill='linear' and first_step=0"
-            )
-        both = schedules.join(base, one.schedule)
-        joined[run] = dataclasses.replace(one, schedule=both, phase="pt")
-    return dataclasses.replace(curves, run_schedules=joined)
 
 
 # The way back.
