@@ -64,22 +64,18 @@ def evaluation_steps(
             f"a run of {steps} steps has {count} to evaluate every {every}; 1 to {_LARGEST:g} "
             "can be"
         )
-
-    def every_kth(k: int, most: int) -> np.ndarray:
-        return np.arange(k, most + 1, k)
-
-    x = every_kth(1, count)
+    x = kept = np.arange(1, count + 1)
     if method == "M2":
-        x = every_kth(math.ceil(count / budget), count)
+        k = math.ceil(count / budget)
+        kept = x[k - 1 :: k]
     elif method == "M3":  # every k-th over the first 60%, every 2k-th after it
         for k in range(1, count + 1):
-            early = every_kth(k, int(0.6 * count))
+            early = x[k - 1 : int(0.6 * count) : k]
             last = early[-1] if len(early) else 0
-            x = np.append(early, last + every_kth(2 * k, count - last))
-            if len(x) <= budget:
+            kept = np.append(early, x[last + 2 * k - 1 :: 2 * k])
+            if len(kept) <= budget:
                 break
-    kept = x
-    if method == "M4":
+    elif method == "M4":
         spent, low, high = rate is None, 0.0, math.log(1 + 1 / budget)
         # Σ e^(−λ·x) is the budget, so that the last one kept is the last of all; of infinitely many
         # it is 1/(e^λ − 1). 0 where the budget suffices for all.

@@ -290,7 +290,7 @@ class _Order(NamedTuple):
         return not (self.falls or self.rises)
 
 
-def _order(x: np.ndarray, y: np.ndarray, noise: float, versions: int = 1000) -> _Order:
+def _order(x: np.ndarray, y: np.ndarray, noise: float) -> _Order:
     """A Monte Carlo test of scores (n,) over x against constants that scatter as they do.
 
     They fall by what the closest curve that never falls leaves of them, and rise by how far that
@@ -317,7 +317,7 @@ def _order(x: np.ndarray, y: np.ndarray, noise: float, versions: int = 1000) -> 
         return ((rows - curves) ** 2).sum(axis=1), curves.var(axis=1) * rows.shape[1]
 
     own = variance(y[None])
-    null = np.sqrt(own) * np.random.default_rng(0).standard_normal((versions, len(y)))
+    null = np.sqrt(own) * np.random.default_rng(0).standard_normal((1000, len(y)))
     usual = variance(null)
     falls, rises = (
         bool((of_null / usual >= of_scores / own).mean() < LEVEL_OF_ORDER)

@@ -159,8 +159,8 @@ def lowest_on_line(
     value: Callable[[Any], Any],
     low: Any,
     high: Any,
-    points: int = LINE,
-    ended: Callable[[Any], Any] | None = None,
+    points: int,
+    ended: Callable[[Any], Any],
     where: Callable[[Any], Any] | None = None,
     near: Callable[[Any], Any] | None = None,
 ) -> Any:
@@ -188,15 +188,14 @@ def lowest_on_line(
     if where is not None:
         values = jnp.where(jax.vmap(where)(grid), values, math.inf)
     best, eps = jnp.argmin(values), jnp.finfo(values.dtype).eps
-    at_end = jnp.zeros(points, bool) if ended is None else jax.vmap(ended)(grid)
+    at_end = jax.vmap(ended)(grid)
     at_end = at_end.at[1:].max(at_end[:-1]).at[:-1].max(at_end[1:])  # beside one, too
-    if ended is not None:
-        inner = values[1:-1]
-        # Deeper than rounding, which makes valleys where the function is flat.
-        least = inner + 8 * eps * jnp.abs(inner)
-        valley = (least < values[:-2]) & (least < values[2:]) & ~at_end[1:-1]
-        deepest = 1 + jnp.argmin(jnp.where(valley, inner, math.inf))
-        best = jnp.where(at_end[best] & valley.any(), deepest, best)
+    inner = values[1:-1]
+    # Deeper than rounding, which makes valleys where the function is flat.
+    least = inner + 8 * eps * jnp.abs(inner)
+    valley = (least < values[:-2]) & (least < values[2:]) & ~at_end[1:-1]
+    deepest = 1 + jnp.argmin(jnp.where(valley, inner, math.inf))
+    best = jnp.where(at_end[best] & valley.any(), deepest, best)
     if near is not None:
         apart = jax.vmap(near)(grid)
         start = jnp.nanargmin(jnp.where(jnp.isfinite(values), apart, jnp.nan))
@@ -1037,7 +1036,33 @@ def question_of(
     if both:
         ratio = source.scale("D") / source.scale("N")
         tried = np.log(np.multiply(source.joint.get("D/N", tried), ratio))
-    log_corpus, words, epochs = _corpus_limit(source, corpus, held, over)
+    # Log tokens, raw, of the corpus times its epochs, and words for that limit. Of a law with
+    # unique tokens U also the largest D/U, and whether it is that of the runs.
+    log_corpus, words, epochs = math.inf, "", None
+    most = None if corpus is None else checked_number("max_epochs", corpus.max_epochs)
+    if "U" in source.law.input_names:
+        if "U" in held and "D" in over:
+            if of_runs := most is None:
+                least = source.joint.get("U/D", (math.nan, math.nan))[0]
+                least *= source.scale("U") / source.scale("D")
+                most = 1 / least if least > 0 else None
+            if most is not None:
+                log_corpus, words = math.log(most * held["U"]), f"D/U ≤ {most:.4g}"
+                epochs = most, of_runs
+        elif most is not None:
+            raise UsageError("Corpus limits D at a given U: search D, and give U")
+    elif corpus is not None:
+        if corpus.tokens is None:
+            raise UsageError(
+                f"epochs are those of unique tokens U, which law {source.law.name} does not take: "
+                "say the tokens of the corpus, too"
+            )
+        counts = [name for name in ("r", "D") if name in source.law.input_names]
+        if not {*counts} & {*over} or "D" not in {*held, *over}:
+            raise UsageError(f"a Corpus limits {' and '.join(counts)}: search one, with over=")
+        tokens = checked_input(source, "D", corpus.tokens, what="tokens of Corpus") * most
+        log_corpus = math.log(tokens * source.scale("D"))
+        words = f"{'·'.join(counts)} ≤ {tokens:g}"
     shared = bool(words) and {"D", "r"} <= {*ranges}
     if words and not shared:  # what the corpus cuts off a coordinate is its end
         name = "D" if "D" in ranges else "r"
@@ -1094,7 +1119,7 @@ class SearchedRange(NamedTuple):
 
 
 def searched_ranges(
-    source: Draws, over: Mapping[str, Any], argument: str = "over"
+    source: Draws, over: Mapping[str, Any], argument: str
 ) -> dict[str, SearchedRange]:
     """From where to where inputs are searched: by the user, else by the search or the runs."""
     specs, ranges = {spec.name: spec for spec in source.law.inputs}, {}
@@ -1139,43 +1164,6 @@ def searched_ranges(
         opened = tuple(name in SEARCH_LIMITS and x is None for x in own)
         ranges[name] = SearchedRange(*ends, log, opened, own if known else span)
     return ranges
-
-
-def _corpus_limit(
-    source: Draws, corpus: Corpus | None, held: Mapping[str, float], over: Mapping[str, Any]
-) -> tuple[float, str, tuple[float, bool] | None]:
-    """What a corpus, or the epochs of the runs of a law with unique tokens U, allow.
-
-    Returns:
-        Log tokens, raw, of the corpus times its epochs; words for the limit, empty without one;
-        of a law with U the largest D/U, and whether it is that of the runs.
-    """
-    none = math.inf, "", None
-    most = None if corpus is None else checked_number("max_epochs", corpus.max_epochs)
-    if "U" in source.law.input_names:
-        if "U" not in held or "D" not in over:
-            if most is not None:
-                raise UsageError("Corpus limits D at a given U: search D, and give U")
-            return none
-        if of_runs := most is None:
-            least = source.joint.get("U/D", (math.nan, math.nan))[0]
-            least *= source.scale("U") / source.scale("D")
-            if not least > 0:
-                return none
-            most = 1 / least
-        return math.log(most * held["U"]), f"D/U ≤ {most:.4g}", (most, of_runs)
-    if corpus is None:
-        return none
-    if corpus.tokens is None:
-        raise UsageError(
-            f"epochs are those of unique tokens U, which law {source.law.name} does not take: say "
-            "the tokens of the corpus, too"
-        )
-    limited = [name for name in ("r", "D") if name in source.law.input_names]
-    if not {*limited} & {*over} or "D" not in {*held, *over}:
-        raise UsageError(f"a Corpus limits {' and '.join(limited)}: search one, with over=")
-    tokens = checked_input(source, "D", corpus.tokens, what="tokens of Corpus") * most
-    return math.log(tokens * source.scale("D")), f"{'·'.join(limited)} ≤ {tokens:g}", None
 
 
 def epochs_notes(

@@ -315,7 +315,9 @@ def _best_limited(law: Law, params: Any, tokens: Any, limits: Any, others: Any) 
     def decrease_at_1(log_tokens: Any) -> Any:
         return -jax.grad(loss)(1.0, jnp.exp(log_tokens))
 
-    log_r = lowest_on_line(lambda x: loss(jnp.exp(x), tokens), math.log(LEAST), 0.0, 513)
+    log_r = lowest_on_line(
+        lambda x: loss(jnp.exp(x), tokens), math.log(LEAST), 0.0, 513, lambda x: x > 0
+    )
     share = jnp.where(log_r > -1e-12, 1.0, jnp.exp(log_r))
     below = jnp.exp(root_or_infinity(decrease_at_1, *limits))
     return share, loss(share, tokens), loss(1.0, tokens), below
@@ -335,7 +337,6 @@ _LEAST = 1e-9  # mixture ratio of a corpus without which a law is infinite
 class _Loss(NamedTuple):
     """One of the losses of a mixture."""
 
-    name: str
     source: Draws
     shares: dict[str, int]  # its inputs that are mixture ratios → which of them
     others: dict[str, float]  # its other inputs, in the law's own units
@@ -411,9 +412,31 @@ def optimal_weights(
     if not fits:
         raise UsageError("fits is empty: give loss name → fit")
     at, caps, notes = at or {}, caps or {}, []
-    shares, every = _losses_of_shares(fits, at)
-    source, names = every[0].source, list(fits)
-    degrees = fewest_degrees([one.source for one in every])
+    names, sources = list(fits), as_draws(*fits.values())
+    source, degrees = sources[0], fewest_degrees(sources)
+    # Mixture ratios are the inputs that are fractions, the same of every law, or they have the
+    # names of the losses, where each law takes the mixture ratio of its own corpus.
+    ratios = [
+        [s.name for s in one.law.inputs if s.domain == "fraction" and s.name not in at]
+        for one in sources
+    ]
+    own_shares = len(names) > 1 and all(of == ["r"] for of in ratios)
+    shares = names if own_shares else ratios[0]
+    for name, of in zip(names, ratios, strict=True):
+        if not own_shares and (len(of) < 2 or {*of} != {*shares}):
+            raise UsageError(
+                f"the fit of {name} takes the ratios {', '.join(of) or '—'}, that of {names[0]} "
+                f"{', '.join(shares)}: give fits over the same mixture ratios, or of two corpora "
+                "or more fits over the own mixture ratio r of each"
+            )
+    numbered = {name: k for k, name in enumerate(shares)}
+    every = [
+        _Loss(
+            one, {"r": numbered[name]} if own_shares else numbered,
+            law_inputs(one, one.inputs_taken(at), of),
+        )
+        for name, one, of in zip(names, sources, ratios, strict=True)
+    ]  # fmt: skip
     weights = _numbers_by_name(names, targets or dict.fromkeys(names, 1.0), "targets")
     weights = weights / weights.sum()
     if natural is not None:
@@ -533,8 +556,8 @@ def optimal_weights(
         one.source.inputs_taken(at) | {name: best[k] for name, k in one.shares.items()}
         for one in every
     ]
-    for one, point in zip(every, points, strict=True):
-        what = one.name if "r" in one.shares else ""  # of its own ratio, which others do not have
+    for name, one, point in zip(names, every, points, strict=True):
+        what = name if own_shares else ""  # of its own ratio, which others do not have
         notes += source_notes(one.source, what, **point)
     rows = table.sort_values("weight", ascending=False).head(_NAMED)
     largest = [f"{written(round(row.weight, 6), SHARE)} {row.share}" for row in rows.itertuples()]
@@ -571,36 +594,6 @@ def _numbers_by_name(
             f"number, and not all of them 0.{''.join(meant)}",
         )
     return np.array([numbers[name] for name in names], float)
-
-
-def _losses_of_shares(
-    fits: Mapping[str, Any], at: Mapping[str, Any]
-) -> tuple[list[str], list[_Loss]]:
-    """Names of the mixture ratios, and the losses.
-
-    Mixture ratios are the inputs that are fractions, the same of every law, or they have the names
-    of the losses, where each law takes the mixture ratio of its own corpus.
-    """
-    names, sources = list(fits), as_draws(*fits.values())
-    of_each = [
-        [s.name for s in source.law.inputs if s.domain == "fraction" and s.name not in at]
-        for source in sources
-    ]
-    if own_shares := len(names) > 1 and all(of == ["r"] for of in of_each):
-        columns = [{"r": k} for k in range(len(names))]
-    else:
-        columns = [{n: k for k, n in enumerate(of_each[0])}] * len(names)
-    for name, of in zip(names, of_each, strict=True):
-        if not own_shares and (len(of) < 2 or set(of) != set(of_each[0])):
-            raise UsageError(
-                f"the fit of {name} takes the ratios {', '.join(of) or '—'}, that of {names[0]} "
-                f"{', '.join(of_each[0])}: give fits over the same mixture ratios, or of two "
-                "corpora or more fits over the own mixture ratio r of each"
-            )
-    return names if own_shares else of_each[0], [
-        _Loss(name, source, of, law_inputs(source, source.inputs_taken(at), [*of]))
-        for name, source, of in zip(names, sources, columns, strict=True)
-    ]
 
 
 def _divergence(r: Any, natural: Any, xp: Any = np) -> Any:
