@@ -155,14 +155,14 @@ def next_runs(
         except DataError:  # an open direction: the choice looks for runs that close it
             variance = pooled_noise(problem) ** 2 * np.linalg.inv(matrix)
 
-        def scaled(slopes: Any) -> np.ndarray:
+        def scaled(slopes):
             slopes = np.asarray(slopes)[:, free] / scale
             if not np.isfinite(slopes).all():
                 row = int(np.argmin(np.isfinite(slopes).all(axis=1)))
                 raise DataError(f"the law has no derivatives at point {row}; leave it out")
             return slopes
 
-        def slopes_at(points: Any) -> np.ndarray:
+        def slopes_at(points):
             """(m, q) gradients of the prediction at points in units of the fitted runs."""
             values = fit.checked_inputs(points, {})
             columns = np.broadcast_arrays(*(np.atleast_1d(value) for value in values.values()))
@@ -200,7 +200,7 @@ def next_runs(
     limit = np.inf if budget is None else float(budget)
     chosen: list[int] = []
 
-    def affordable(taken: list[int]) -> np.ndarray:
+    def affordable(taken):
         left = price <= (limit - price[taken].sum()) * (1 + 1e-12)
         left[taken] = False
         return np.flatnonzero(left)

@@ -268,7 +268,7 @@ def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
     # Centred, or the logs and their constant are nearly one direction.
     inputs = np.stack([np.ones_like(log_D), log_D - log_D.mean(), log_N - log_N.mean()], axis=1)
 
-    def left(coefficients: np.ndarray) -> np.ndarray:
+    def left(coefficients):
         return np.logaddexp(log_D, inputs @ coefficients) - needed
 
     start = np.linalg.lstsq(inputs[more], np.log(table["transferred"][more]), rcond=None)[0]

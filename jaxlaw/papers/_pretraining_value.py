@@ -304,14 +304,14 @@ def _order(x: np.ndarray, y: np.ndarray, noise: float) -> _Order:
     lines = [(left, left * x, ~left, ~left * x) for left in breaks]
     bases = [np.linalg.qr(np.array(columns, float).T)[0] for columns in lines]
 
-    def variance(rows: np.ndarray) -> np.ndarray:
+    def variance(rows):
         """(versions,) variances of one score, of (versions, n) rows."""
         left = [((rows - rows @ basis @ basis.T) ** 2).sum(axis=1) for basis in bases]
         least = np.min(left, axis=0) if left else np.zeros(len(rows))
         degrees = PRIOR_DEGREES + max(len(x) - 5, 0)
         return np.maximum((PRIOR_DEGREES * noise**2 + least) / degrees, 1e-18)
 
-    def moves(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def moves(rows):
         """Sums of squares of (versions, n) rows: off their isotonic curve, and of that curve."""
         curves = np.array([isotonic_regression(row).x for row in rows])
         return ((rows - curves) ** 2).sum(axis=1), curves.var(axis=1) * rows.shape[1]

@@ -91,7 +91,7 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
             f"caps={{'{held[0]}': …}} limits it",
         )
 
-    def not_whole(_: Any, total: Any, remedy: str) -> UsageError:
+    def not_whole(_, total, remedy):
         return UsageError(
             f"{', '.join(held)} add up to {total:.6g}, ratios of one mixture to 1; {remedy}",
         )

@@ -107,11 +107,11 @@ def for_each_draw(
         with that leading axis.
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function):
         names = tuple(inspect.signature(function).parameters)
 
         @functools.wraps(function)
-        def over_draws(*args: Any) -> Any:
+        def over_draws(*args):
             each = dict(zip(names, args, strict=True))
             fixed = {name: each.pop(name) for name in static}
             axes = {name: 0 if name in draws else None for name in each}
@@ -121,7 +121,7 @@ def for_each_draw(
 
         # What it wraps is what programs are made of, so that later processes know them by its name.
         @functools.wraps(over_draws)
-        def call(*args: Any) -> Any:
+        def call(*args):
             lanes = len(jax.tree.leaves(args[names.index(draws[0])])[0])
             with in_float64():
                 return jax.tree.map(np.asarray, programs[lanes > FEW](*args))
@@ -139,7 +139,7 @@ def root(rising: Callable[[Any], Any], low: Any, high: Any, halvings: int = HALV
     that the function may jump, and a condition (true = positive) serves as well.
     """
 
-    def halve(_: int, bracket: Any) -> Any:
+    def halve(_, bracket):
         low, high = bracket
         middle = (low + high) / 2
         above = rising(middle) > 0
@@ -200,7 +200,7 @@ def lowest_on_line(
         apart = jax.vmap(near)(grid)
         start = jnp.nanargmin(jnp.where(jnp.isfinite(values), apart, jnp.nan))
 
-        def lower(k: Any) -> Any:
+        def lower(k):
             beside = jnp.clip(k + jnp.array([0, -1, 1]), 0, points - 1)  # first itself: on a plain
             return beside[jnp.argmin(values[beside])]
 
@@ -211,7 +211,7 @@ def lowest_on_line(
         left = root(where, left, grid[best])
         right = root(lambda x: ~where(x), grid[best], right)
 
-    def slope(x: Any) -> Any:
+    def slope(x):
         # Where there is no value, as of sizes too small for a loss, it is beside the valley.
         here, rise = jax.value_and_grad(value)(x)
         return jnp.where(jnp.isfinite(here), rise, x - grid[best])
@@ -243,7 +243,7 @@ def lowest_in_box(
         (d,) the point, by Newton's method from the best point of each block of the grid.
     """
 
-    def augmented(points: Any, multipliers: Any, weight: Any) -> Any:
+    def augmented(points, multipliers, weight):
         # The square of what exceeds a limit is a part of what is minimised, and the multiplier
         # moves until nothing exceeds it: the augmented Lagrangian. The weight grows on the way, but
         # stays small enough for Newton's method; without the multiplier it would be infinite.
@@ -269,7 +269,7 @@ def lowest_in_box(
 
     # First from every start, then on from the best: one loop for both, as Newton's method is most
     # of the program.
-    def step(k: Any, state: Any) -> Any:
+    def step(k, state):
         point, lowest, multipliers, weight = state
         looking = k < BLOCKS
         found, value = _newton_in_box(
@@ -296,12 +296,12 @@ def _newton_in_box(
 ) -> tuple[Any, Any]:
     """A minimum near a point, and its value; ``lengths`` are those of the steps that are tried."""
 
-    def gradient_twice(point: Any) -> tuple[Any, Any]:
+    def gradient_twice(point):
         gradient = jax.jacfwd(objective)(point)
         return gradient, gradient
 
     # Forward mode in few coordinates: programs half the size of those of reverse mode.
-    def round_(carry: Any) -> Any:
+    def round_(carry):
         point, before, _, rounds = carry
         curvature, gradient = jax.jacfwd(gradient_twice, has_aux=True)(point)
         gradient = jnp.nan_to_num(gradient)
@@ -309,7 +309,7 @@ def _newton_in_box(
         # and column are those of the identity.
         active = ((point <= 0) & (gradient > 0)) | ((point >= 1) & (gradient < 0))
 
-        def newton_step(active: Any) -> Any:
+        def newton_step(active):
             free = ~active[:, None] & ~active[None, :]
             hessian = jnp.where(free, jnp.nan_to_num(curvature), jnp.diag(1.0 * active))
             sizes, axes = jnp.linalg.eigh(hessian)
@@ -387,7 +387,7 @@ def log_tokens(cost: Cost | None, log_N: Any, log_C: Any) -> Any:
     if cost is None:
         return log_C - math.log(FLOPS_EACH) - log_N
 
-    def excess(log_D: Any) -> Any:
+    def excess(log_D):
         return log_cost(cost, log_N, log_D) - log_C
 
     solution = jax.lax.stop_gradient(root(excess, *map(math.log, SEARCH_LIMITS["D"])))
@@ -531,11 +531,11 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
     in_box, limited = len(form.free) > 1, int(form.goal == "loss")
     least, most = given.ends.get("D", (math.nan, math.nan))
 
-    def raw_of(x: Any) -> dict[str, Any]:
+    def raw_of(x):
         free = zip(form.free, x, strict=True)
         return given.held | {name: jnp.exp(v) if name in form.logs else v for name, v in free}
 
-    def loss(k: int, raw: Mapping[str, Any]) -> Any:
+    def loss(k, raw):
         (law, rest), others = form.laws[k], given.others[k]
         taken = {
             spec.name: (1 - raw[spec.name] if spec.name in rest else raw[spec.name]) / spec.unit
@@ -544,14 +544,14 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
         }
         return law(params[k], **taken, **others)
 
-    def needed(raw: dict[str, Any]) -> Any:
+    def needed(raw):
         """Log tokens at which the first limited loss is reached; infinite where none are.
 
         Steps from the root move nothing and carry the derivatives that the search takes, one on a
         line and two in the box: the bisection has none.
         """
 
-        def shortfall(log_D: Any) -> Any:
+        def shortfall(log_D):
             return given.targets[0] - loss(limited, {**raw, "D": jnp.exp(log_D)})
 
         last = math.log(SEARCH_LIMITS["D"][1])
@@ -580,7 +580,7 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
         for pairs, kind in ((ends, float), (opened, bool))
     )
 
-    def judged(x: Any) -> Point:
+    def judged(x):
         raw, inside = raw_of(x), jnp.all(high >= low)
         ended = jnp.any((x <= low + AT_LIMIT) & open_low | (x >= high - AT_LIMIT) & open_high)
         if form.paid:
@@ -620,7 +620,7 @@ def best_point(form: Form, params: Any, given: Given) -> Point:
     count = len(form.free)
 
     @jax.jit  # traced once for all that is made of it
-    def at(u: Any) -> Point:
+    def at(u):
         return judged(low + u * (high - low))
 
     limited = jax.eval_shape(at, jnp.zeros(count)).excess.size > 0
@@ -628,7 +628,7 @@ def best_point(form: Form, params: Any, given: Given) -> Point:
         return at(jnp.zeros(0))
     if count == 1:
 
-        def off_runs(t: Any) -> Any:
+        def off_runs(t):
             """How far D/N is from the middle of those that were run."""
             raw = at(t[None]).raw
             return jnp.abs(jnp.log(raw["D"] / raw["N"]) - (given.tried[0] + given.tried[1]) / 2)
@@ -676,7 +676,7 @@ def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None 
     log_x = log_C - math.log(FLOPS_EACH * unit["N"] * unit["D"])
     best = jnp.clip(math.log(unit["N"]) + jnp.log(G) + a * log_x, least, most)
 
-    def run(log_N: Any) -> tuple[Any, Any, Any]:
+    def run(log_N):
         log_D = log_tokens(None, log_N, log_C)
         return log_N, log_D, loss_at(law, params, log_N, log_D, others)
 
@@ -713,7 +713,7 @@ def _crossing(
 ) -> Any:
     unit = _units(law)[name]
 
-    def loss(x: Any) -> Any:
+    def loss(x):
         return law(params, **{name: (jnp.exp(x) if log else x) / unit}, **others)
 
     grid = jnp.linspace(low, high, POINTS)

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import schedules
-from jaxlaw._answer import Answer, Tables
+from jaxlaw._answer import Answer
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
@@ -643,7 +643,7 @@ def _optima(
 ) -> Any:  # fmt: skip
     """Settings at the optima, each (lanes,); ``starts`` times the start is taken off the end."""
 
-    def settings(points: Any) -> dict[str, Any]:
+    def settings(points):
         """Settings from points in the unit box, (…, names)."""
         at = dict(fixed)
         for k, name in enumerate(names):
@@ -652,10 +652,10 @@ def _optima(
             at[name] = low * (high / low) ** x if logarithmic else low + (high - low) * x
         return at
 
-    def lane(each: Any) -> Any:
+    def lane(each):
         params, weight = each
 
-        def objective(points: Any) -> Any:
+        def objective(points):
             both = _ends(laws, layout, params, numbers, inputs, settings(points))
             pt, cpt = both[:, 1] - starts * both[:, 0]
             return weight * pt + (1 - weight) * cpt
@@ -1058,7 +1058,7 @@ def turning_length(
     losses, weights = _losses_of(fits, run, at), (weight, 1 - weight)[: len(fits)]
     fixed = {name: run.settings[name] for name in SETTINGS if name != "steps"}
 
-    def ends(steps: Any) -> np.ndarray:
+    def ends(steps):
         """The weighted loss of runs of so many steps, (3, 1 + R, points)."""
         return np.tensordot(weights, losses.evaluate({**fixed, "steps": steps}), 1)
 
@@ -1082,7 +1082,7 @@ def turning_length(
     values = {"weight": weight, "steps": steps, "start": start, "limit": limit, "rise": rise,
               "critical_point": unannealed}  # fmt: skip
 
-    def curves() -> Tables:
+    def curves():
         """The loss over the steps, to well beyond the way back."""
         most = 5 * back if 0 < back < math.inf else 100 * max(run.steps, run.warmup + 1)
         steps = np.unique(np.geomspace(run.warmup + 1, most, 200))

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._answer import Answer, Tables
+from jaxlaw._answer import Answer
 from jaxlaw._quantities import SHARE, Amount, checked_number, written
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
@@ -293,7 +293,7 @@ def optimal_mixture_data_limited(
     there = {**(at or {}), "D": values["D"][0], "r": share[0] / source.units["r"]}
     notes += [*source_notes(source, **there), *missing_draws_notes(share, "optimum")]
 
-    def curves() -> Tables:
+    def curves():
         """The loss over the mixture ratio, all of the domain's tokens used."""
         r = np.linspace(0.02, 1, 197)
         losses = losses_of(source, D=tokens * unit / r[None], r=r[None], **others)
@@ -309,10 +309,10 @@ def optimal_mixture_data_limited(
 def _best_limited(law: Law, params: Any, tokens: Any, limits: Any, others: Any) -> Any:
     """Best ratio, its loss, loss at ratio 1, tokens below which the best ratio lies inside."""
 
-    def loss(r: Any, tokens: Any) -> Any:
+    def loss(r, tokens):
         return law(params, D=tokens / r, r=r, **others)
 
-    def decrease_at_1(log_tokens: Any) -> Any:
+    def decrease_at_1(log_tokens):
         return -jax.grad(loss)(1.0, jnp.exp(log_tokens))
 
     log_r = lowest_on_line(
@@ -486,7 +486,7 @@ def optimal_weights(
             "larger max_kl, or larger caps",
         )
 
-    def losses(mixtures: np.ndarray) -> np.ndarray:
+    def losses(mixtures):
         """(draws, n, losses) of (n, k) mixtures."""
         r = mixtures[None]
         return np.stack([
@@ -614,11 +614,11 @@ def _best_mixture(
     """
     width = jnp.where(high > low, high - low, 1.0)
 
-    def shares(point: Any) -> Any:
+    def shares(point):
         return (low + point * (high - low)) ** 2
 
     @partial(jnp.vectorize, signature="(k)->()")
-    def total(point: Any) -> Any:
+    def total(point):
         r = shares(point)
         losses = [
             law(own, **{name: r[k] for name, k in of}, **more)
@@ -626,7 +626,7 @@ def _best_mixture(
         ]
         return jnp.dot(weights, jnp.stack(losses))
 
-    def excess(point: Any) -> Any:
+    def excess(point):
         r, (natural, most) = shares(point), limits
         more = r.sum(-1) - 1
         return jnp.stack([more, -more, _divergence(r, natural, jnp) - most], axis=-1)

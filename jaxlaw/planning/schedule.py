@@ -165,7 +165,7 @@ def optimal_schedule(
     params = tuple({k: v[:, None] for k, v in source.values.items()} for source in sources)
     few = tuple({k: v[: _MOST + 1] for k, v in own.items()} for own in params)
 
-    def losses_of(points: np.ndarray) -> np.ndarray:
+    def losses_of(points):
         """The weighted sum of the losses, (rows, n), of points (n, 3), or (rows, n, 3)."""
         lines = falls.lines(points)
         level = lines[0][1]
@@ -173,7 +173,7 @@ def optimal_schedule(
         with in_float64():
             return np.asarray(_losses(laws, layout, few, tuple(inputs), weights, numbers, at))
 
-    def best_of(points: np.ndarray) -> np.ndarray:
+    def best_of(points):
         losses = losses_of(points)
         best = np.where(np.isnan(losses), np.inf, losses).argmin(axis=-1)
         return np.broadcast_to(points, (*losses.shape, 3))[np.arange(len(best)), best]

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._answer import Answer, Tables
+from jaxlaw._answer import Answer
 from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, times, written
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import Between, ConfidenceLevel, checked
@@ -360,7 +360,7 @@ def optimal_inputs(
         return dataclasses.replace(found, kind="optimal inputs")
     best, held = found.best, source.inputs_taken(at)
 
-    def losses_at(points: Sequence[Mapping[str, float]]) -> np.ndarray:
+    def losses_at(points):
         """Losses (1 + R, S) of settings, by the fit and each of its draws."""
         every = [law_inputs(source, {**held, **one}, ()) for one in points]
         return losses_of(source, **{n: np.array([[x[n] for x in every]]) for n in every[0]})
@@ -392,7 +392,7 @@ def optimal_inputs(
     positive = {spec.name for spec in source.law.inputs if spec.domain == "positive"}
     names = [name for name in best if name in positive - {"N", "D"}]
 
-    def around() -> Tables:
+    def around():
         """The loss over one setting, or over two, where it is up to some 2% above the lowest."""
         count = 101 if len(names) == 1 else 14
         drawn = [
@@ -530,16 +530,16 @@ def _largest_batch(
 ) -> dict[str, Any]:
     """The largest batch with which so many more tokens reach the loss, and its best LR."""
 
-    def best(D: Any) -> dict[str, Any]:
+    def best(D):
         return {name: law.best_settings[name](params, {**held, "D": D}) for name in settings}
 
-    def loss(D: Any, batch: Any, lr: Any = 0.0) -> Any:
+    def loss(D, batch, lr=0.0):
         """The loss at a batch and a learning rate so far above the best ones, in logarithms."""
         above = {"batch": batch, "lr": lr}
         at = {name: value * jnp.exp(above[name]) for name, value in best(D).items()}
         return law(params, **{**held, "D": D}, **at)
 
-    def rate(batch: Any) -> Any:
+    def rate(batch):
         if "lr" not in settings:
             return 0.0
         return root(jax.grad(lambda lr: loss(D, batch, lr)), -_WIDEST, _WIDEST, _HALVINGS)

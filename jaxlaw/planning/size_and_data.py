@@ -538,14 +538,14 @@ def _best_runs_of(law: Law, arguments: Any) -> BestRun:
     leaves, tree = jax.tree.flatten(arguments)
     unit = {spec.name: spec.unit for spec in law.inputs}
 
-    def best(*leaves: Any) -> tuple[Any, ...]:
+    def best(*leaves):
         params, others, compute = jax.tree.unflatten(tree, leaves)
         log_C, (low, high) = jnp.log(compute), jnp.log(jnp.array([*SEARCH_LIMITS.values()])).T
         log_N, log_D, _ = best_size(law, *jax.lax.stop_gradient((params, log_C, others)))
         run = jnp.stack([log_N, log_D])
         inside = jnp.all((run > low + AT_LIMIT_32) & (run < high - AT_LIMIT_32))
 
-        def loss(log_N: Any) -> Any:
+        def loss(log_N):
             return loss_at(law, params, log_N, log_tokens(None, log_N, log_C), others)
 
         slope = jax.grad(loss)

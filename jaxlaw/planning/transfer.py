@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._answer import Answer, Tables
+from jaxlaw._answer import Answer
 from jaxlaw._quantities import Amount
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
@@ -116,7 +116,7 @@ def data_transferred(
     others, ours = law_inputs_of_each(both, at, ("N", "D")), both[1]
     cost, degrees = total_cost(cost, ours), fewest_degrees(both)
 
-    def worth(size: float, tokens: float) -> tuple[dict[str, np.ndarray], float]:
+    def worth(size, tokens):
         """Name → (1 + R,) numbers of a run; the loss at which scratch ends at this size."""
         log_N, log_D = (
             np.full(ours.rows, math.log(x * ours.scale(name)))
@@ -133,7 +133,7 @@ def data_transferred(
             "saved": 1 - flops(cost, log_N, log_D) / flops(cost, log_N, needed),
         }, lowest[0]  # fmt: skip
 
-    def table(tokens: Sequence[float]) -> Tables:
+    def table(tokens):
         every = [worth(*run)[0] for run in itertools.product(sizes, tokens)]
         columns = {name: np.stack([one[name] for one in every], axis=1) for name in every[0]}
         columns |= {name: columns[name][0] for name in ("N", "D", "loss", "scratch_D")}
@@ -432,12 +432,12 @@ def _crossings(
     Side 0: continual is lower throughout; 1: below the crossing; 2: above it; 3: nowhere.
     """
 
-    def run(k: int, x: Any) -> Any:
+    def run(k, x):
         if along == "compute":
             return best_size(laws[k], params[k], x, others[k], cost)
         return log_N, x, loss_at(laws[k], params[k], log_N, x, others[k])
 
-    def behind(x: Any) -> Any:
+    def behind(x):
         """How far continual is above scratch, beyond rounding."""
         continued = run(1, x)[2]
         gap = continued - run(0, x)[2]
