@@ -800,16 +800,7 @@ def continual_run(
     seen = None if curves is None else _seen(curves, batch)
     if seen is not None and base is not None and {*seen.bases.values()} == {None}:
         # Logs of the continual phase alone: each run continues from the base that is given.
-        before, joined = _known_base(base, seen), dict(curves.run_schedules)
-        for run in seen.bases:
-            if (one := joined[run]).first_step:
-                raise UsageError(
-                    f"base: the log of run {run} starts after step {one.first_step} of the "
-                    "continual phase; read it with fill='linear' and first_step=0"
-                )
-            both = schedules.join(before, one.schedule)
-            joined[run] = dataclasses.replace(one, schedule=both, phase="pt")
-        seen = _seen(dataclasses.replace(curves, run_schedules=joined), batch)
+        seen = _seen(_after(_known_base(base, seen), curves, seen.bases), batch)
     needed = "S1_pt" in as_draws(pt)[0].law.input_names if not of_curves else (
         None not in seen.bases.values()
     )  # fmt: skip
@@ -991,6 +982,20 @@ def _known_base(base: Schedule | str | None, seen: _Seen | None) -> Schedule:
         )
     schedule = as_schedule(base, "base")
     return Schedule(schedule.rates[: schedule.boundary], schedule.initial_lr, None, schedule.name)
+
+
+def _after(base: Schedule, curves: LossCurves, runs: Iterable[str]) -> LossCurves:
+    """Curves whose ``runs``, logs of the continual phase alone, continue from a base."""
+    joined = dict(curves.run_schedules)
+    for run in runs:
+        if (one := joined[run]).first_step:
+            raise UsageError(
+                f"base: the log of run {run} starts after step {one.first_step} of the continual "
+                "phase; read it with fill='linear' and first_step=0"
+            )
+        both = schedules.join(base, one.schedule)
+        joined[run] = dataclasses.replace(one, schedule=both, phase="pt")
+    return dataclasses.replace(curves, run_schedules=joined)
 
 
 # The way back.
