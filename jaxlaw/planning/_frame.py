@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,6 @@ _LOOSE, _SIZES = 10.0, ("N", "D", "compute")
 MOST_ABOVE = 0.75  # fraction of normal draws whose loss is above the fit's
 _SAID = (OWN_FLOPS, LOOSE_FIT)  # notes of a fit that are repeated in full
 MISSING = 0.05  # fraction of draws without an answer from which on the others' interval misleads
-_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 def require_inputs(source: Draws, *names: str) -> None:
@@ -162,6 +160,16 @@ def losses_of(source: Draws, **inputs: Any) -> np.ndarray:
         return np.asarray(source.law.evaluate(params, **inputs))
 
 
+def of_fit(values: Mapping[str, Any]) -> dict[str, float]:
+    """The fit's own numbers, of those (1 + R,) of the fit and its draws."""
+    return {name: float(np.ravel(column)[0]) for name, column in values.items()}
+
+
+def mesh(axes: Iterable[Any], xp: Any = np) -> Any:
+    """(points, d) of a grid over d axes; ``xp`` is NumPy or ``jax.numpy``."""
+    return xp.stack([axis.ravel() for axis in xp.meshgrid(*axes, indexing="ij")], axis=1)
+
+
 def table_of(columns: Mapping[str, Any], level: float, degrees: float) -> pd.DataFrame:
     """A table of name → (rows,) values, or (1 + R, rows) of fit and draws with intervals."""
     table = {}
@@ -277,10 +285,10 @@ def unit_of(source: Draws, name: str, noun: str | None = None) -> tuple[str, flo
 
 
 def plan_answer(
-    kind: str, sentence: str, source: Draws, values: Mapping[str, Any] = _NONE, *,
+    kind: str, sentence: str, source: Draws, values: Mapping[str, Any] = {}, *,
     level: float, at: Inputs = None, given: Collection[str] = (), degrees: float | None = None,
-    units: Mapping[str, str] = _NONE, tables: Mapping[str, Any] = _NONE,
-    facts: Mapping[str, Any] = _NONE, notes: Sequence[Note] = (), **more: Any,
+    units: Mapping[str, str] = {}, tables: Mapping[str, Any] = {}, facts: Mapping[str, Any] = {},
+    notes: Sequence[Note] = (), **more: Any,
 ) -> Answer:  # fmt: skip
     """The answer of a plan: numbers with intervals and units, and how far it is from the runs.
 

@@ -45,6 +45,8 @@ from jaxlaw.planning._frame import (
     in_unit_of_runs,
     law_inputs_of_each,
     losses_of,
+    mesh,
+    of_fit,
     require_loss,
     source_notes,
 )
@@ -640,8 +642,7 @@ def best_point(form: Form, params: Any, given: Given) -> Point:
             (lambda t: jnp.all(at(t[None]).excess <= 0)) if limited else None,
             off_runs if form.paid and form.free == ("N",) else None,
         )[None])  # fmt: skip
-    axes = [jnp.linspace(0.0, 1.0, points) for points in GRIDS[count]]
-    grid = jnp.stack([axis.ravel() for axis in jnp.meshgrid(*axes, indexing="ij")], axis=1)
+    grid = mesh((jnp.linspace(0.0, 1.0, points) for points in GRIDS[count]), jnp)
     value = jnp.vectorize(lambda u: at(u).value, signature="(d)->()")
     excess = jnp.vectorize(lambda u: at(u).excess, signature="(d)->(k)") if limited else None
     return at(lowest_in_box(value, grid, lambda u: at(u).ended, excess))
@@ -935,8 +936,8 @@ class Question:
         form, first = self.form, tuple(one.without().values for one in self.sources)
         if not form.free or not nats > 0:
             return {}
-        best = {name: float(np.ravel(raw[name])[0]) for name in form.free}
-        point = [math.log(x) if name in form.logs else x for name, x in best.items()]
+        best = of_fit(raw)
+        point = [math.log(best[n]) if n in form.logs else best[n] for n in form.free]
         with in_float64():
             around = [*np.transpose(_posed(form, first, self.given)[:2])]
         count = NEAR_POINTS[len(point)]
@@ -946,7 +947,7 @@ class Question:
                 np.sort(np.append(np.linspace(*span, count), x))
                 for span, x in zip(around, point, strict=True)
             ]
-            points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+            points = mesh(axes)
             found = jax.tree.map(lambda x: x[0], _points_at(form, first, self.given, points))
             values = found.value if form.goal == "loss" else np.exp(found.value)
             values = np.where(found.kept, values, np.inf)

@@ -43,6 +43,7 @@ from jaxlaw.planning._constraints import Inputs
 from jaxlaw.planning._frame import (
     fewest_degrees,
     law_inputs_of_each,
+    mesh,
     missing_draws_notes,
     over_rows,
     plan_answer,
@@ -364,10 +365,6 @@ class _Losses(NamedTuple):
             notes += source_notes(source, corpus, **known)
         return notes
 
-    def table(self, columns: Mapping[str, np.ndarray], level: float) -> pd.DataFrame:
-        """A table of name → (rows,), or (1 + R, rows) with intervals."""
-        return table_of(columns, level, fewest_degrees(self.sources))
-
     def answer(
         self, kind: str, sentence: str, values: Any = (), beyond: float | None = None, **more: Any
     ) -> Answer:
@@ -497,9 +494,8 @@ def final_losses(
     """
     losses = _losses_of((pt, cpt), run, at, settings)
     given = run.settings | {n: _checked(n, v, run.warmup) for n, v in settings.items()}
-    mesh = np.meshgrid(*(given[name] for name in SETTINGS), indexing="ij")
-    points = {name: axis.ravel() for name, axis in zip(SETTINGS, mesh, strict=True)}
-    table = losses.table(points | losses.named(points), level)
+    points = dict(zip(SETTINGS, mesh(given[name] for name in SETTINGS).T, strict=True))
+    table = table_of(points | losses.named(points), level, fewest_degrees(losses.sources))
     lowest = "lowest " * (len(table) > 1)
     return losses.answer(
         "final losses",
@@ -581,7 +577,8 @@ def optimal_training(
     notes, facts = losses.notes({name: found[name][0] for name in SETTINGS}), {"minimise": minimise}
     if np.ndim(weight):
         columns = {name: found[name] for name in (*names, *_LOSSES, "objective")}
-        table = losses.table({"weight": np.asarray(weight, float), **columns}, level)
+        columns = {"weight": np.asarray(weight, float), **columns}
+        table = table_of(columns, level, fewest_degrees(losses.sources))
         return losses.answer(
             "tradeoff curve",
             over_rows(table, f"weight {{weight}}: {_BOTH}", losses.sources[0]),
@@ -620,8 +617,7 @@ def _best_settings(
             raise UsageError(f"over={{'{name}': …}} takes (lowest, highest), not {over[name]}")
     weights = np.atleast_1d(_checked("weight", weight))
     shape = losses.sources[0].rows, len(weights)
-    side = np.linspace(0, 1, _POINTS[len(names)])
-    grid = np.stack([g.ravel() for g in np.meshgrid(*[side] * len(names), indexing="ij")], -1)
+    grid = mesh([np.linspace(0, 1, _POINTS[len(names)])] * len(names))
     kind = "change" if minimise == "changes" else "loss"
     with in_float64():
         found = _optima(
@@ -873,7 +869,7 @@ def continual_run(
     if shape == "cosine":
         del line["decay"]
     columns = {"weight": _TRADEOFF, **{name: found[name][:, 1:] for name in _NUMBERS}}
-    tables, beyond = {"table": losses.table(columns, level)}, math.nan
+    tables, beyond = {"table": table_of(columns, level, fewest_degrees(draws))}, math.nan
     if seen is not None:
         ends = seen.ends
         whole = weight * ends["loss_pt"] + (1 - weight) * ends["loss_cpt"]

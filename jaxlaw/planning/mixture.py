@@ -29,6 +29,7 @@ from jaxlaw.planning._frame import (
     law_inputs,
     losses_of,
     missing_draws_notes,
+    of_fit,
     plan_answer,
     require_inputs,
     source_notes,
@@ -132,7 +133,7 @@ def optimal_mixture(
     curve = {name: column[:, 1:] for name, column in of_r.items()}
     curve |= {"share": shares, "change": curve["change"][0], "allowed": allowed}
 
-    first, notes, flat = {name: float(np.ravel(x)[0]) for name, x in values.items()}, [], {}
+    first, notes, flat = of_fit(values), [], {}
     r_d = first["share"]
     if math.isnan(r_d):
         message = (

@@ -31,7 +31,7 @@ from jaxlaw._typed import Between, ConfidenceLevel, StepCount, checked
 from jaxlaw.data import AREAS, UNKNOWN_BASE_RATE, areas_along
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
-from jaxlaw.planning._frame import fewest_degrees, law_inputs, plan_answer, source_notes
+from jaxlaw.planning._frame import fewest_degrees, law_inputs, mesh, plan_answer, source_notes
 from jaxlaw.planning.continual import (
     ContinualPretraining,
     Layout,
@@ -180,15 +180,12 @@ def optimal_schedule(
 
     # A grid over everything, then ever finer ones around the best point. The loss is smooth in the
     # numbers of a point, so that no optimum hides between the points of the first grid.
-    coarse, fine = (
-        np.stack(np.meshgrid(*(np.linspace(0, 1, n) for n in counts), indexing="ij"), axis=-1)
-        for counts in (_GRID, _FINER)
-    )
-    found, width = best_of(coarse.reshape(-1, 3)), 3 / (np.array(_GRID) - 1)
+    coarse, fine = (mesh(np.linspace(0, 1, n) for n in counts) for counts in (_GRID, _FINER))
+    found, width = best_of(coarse), 3 / (np.array(_GRID) - 1)
     while width[0] > 1e-9 or width[1] * steps > 0.25:
         # A cell and a half to either side; the best point itself is in the middle, so that no
         # step makes it worse.
-        found = best_of(np.clip(found[:, None] + (fine.reshape(-1, 3) - 0.5) * width, 0, 1))
+        found = best_of(np.clip(found[:, None] + (fine - 0.5) * width, 0, 1))
         width = width * _CLOSER
     # 2. Beside the usual ones: areas as any schedule's, and what the laws say of them.
     each = {"optimal": falls.schedule(found[0])}

@@ -28,6 +28,7 @@ from jaxlaw.planning._frame import (
     law_inputs,
     losses_of,
     missing_draws_notes,
+    of_fit,
     plan_answer,
     require_inputs,
     source_notes,
@@ -114,7 +115,7 @@ def minimise(
     if found.ended[0, 0] and (question.has_closed_form or kept):
         raise DataError(question.without_end())
     values = {name: column[:, 0] for name, column in question.values(found).items()}
-    numbers = {name: float(column[0]) for name, column in values.items()}
+    numbers = of_fit(values)
     best = {name: numbers[name] for name in question.order}
     notes = [] if kept else [Note("out-of-reach", "error", question.not_allowed())]
     notes += question.notes(numbers) + missing_draws_notes(values[question.order[0]], "optimum")
@@ -493,7 +494,7 @@ def critical_batch_size(
     )
     values |= {f"best_{name}": best[name] for name in ("batch", "lr", "steps") if name in best}
     del table["loss"]
-    first = {name: float(column[0]) for name, column in values.items()}
+    first = of_fit(values)
     there = {**(at or {}), **{name: first[name] for name in ("D", *settings)}}
     notes = [
         *source_notes(source, **there),

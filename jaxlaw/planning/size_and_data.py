@@ -38,6 +38,7 @@ from jaxlaw.planning._frame import (
     inputs_as_numbers,
     law_inputs,
     missing_draws_notes,
+    of_fit,
     over_rows,
     plan_answer,
     require_inputs,
@@ -240,15 +241,14 @@ def allocation(
     Shell:
         jaxlaw plan allocation fit.json --compute 1e21
     """
-    asked = dict(
-        limits=limits, cost=cost, served_tokens=served_tokens, max_epochs=max_epochs,
+    question = size_and_data(
+        fit, compute, limits=limits, cost=cost, served_tokens=served_tokens, max_epochs=max_epochs,
         corpus_tokens=corpus_tokens, at=at,
     )  # fmt: skip
-    question = size_and_data(fit, compute, **asked)
     source, budgets = question.reference, np.exp([question.given.log_C])
     best, runs = _best_runs(question, budgets)
     values = {name: column[:, 0] for name, column in runs.items()}
-    found = {name: float(column[0]) for name, column in values.items()}
+    found = of_fit(values)
     spent = values["compute"][~np.isnan(values["compute"])]
     given = ["compute"] if np.ptp(spent) <= AT_LIMIT * spent[0] else []
     facts = {
@@ -432,7 +432,7 @@ def min_compute(
     never, ended = ~best.kept[:, 0] & ~np.isnan(best.losses[:, 0, 0]), best.ended[0, 0]
     values["compute"] = np.where(never, np.inf, values["compute"])
     values["loss"] = np.full(len(never), target)
-    found, notes, flat = {name: float(x[0]) for name, x in values.items()}, [], {}
+    found, notes, flat = of_fit(values), [], {}
     if not best.kept[0, 0]:
         # With a mixture ratio of few tokens of a corpus more compute is not always better.
         ends = size_and_data(source.without(), **asked).best(np.geomspace(1e12, _MOST, 31))

@@ -36,6 +36,7 @@ from jaxlaw.planning._frame import (
     law_inputs_of_each,
     losses_of,
     missing_draws_notes,
+    of_fit,
     over_rows,
     plan_answer,
     require_inputs,
@@ -146,7 +147,7 @@ def data_transferred(
     if np.ndim(N) or np.ndim(D):
         return plan_answer("transfer table", "", ours, level=level, tables=table(tokens))
     (size,), (values, lowest) = sizes, worth(sizes[0], tokens[0])
-    first, notes = {name: float(column[0]) for name, column in values.items()}, []
+    first, notes = of_fit(values), []
     sentence = (
         "{N} and {D} from a base: worth {transferred} more from scratch, {saved} of the compute"
     )
