@@ -94,6 +94,8 @@ FEW = 16
 
 # Roots and minima of traced functions.
 
+Function = Callable[[Any], Any]
+
 
 def for_each_draw(
     *static: str, draws: tuple[str, ...] = ("params",)
@@ -133,7 +135,7 @@ def for_each_draw(
     return decorate
 
 
-def root(rising: Callable[[Any], Any], low: Any, high: Any, halvings: int = HALVINGS) -> Any:
+def root(rising: Function, low: Any, high: Any, halvings: int = HALVINGS) -> Any:
     """Where a function that rises through zero is zero, by bisection of [low, high].
 
     Without a change of sign it is the end nearer to one: ``high`` where the function is negative
@@ -151,20 +153,20 @@ def root(rising: Callable[[Any], Any], low: Any, high: Any, halvings: int = HALV
     return sum(jax.lax.fori_loop(0, halvings, halve, (low, high))) / 2
 
 
-def root_or_infinity(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
+def root_or_infinity(rising: Function, low: Any, high: Any) -> Any:
     """As :func:`root`; without a change of sign ∞ (negative throughout) or −∞ (positive)."""
     zero = jnp.where(rising(high) <= 0, jnp.inf, root(rising, low, high))
     return jnp.where(rising(low) >= 0, -jnp.inf, zero)
 
 
 def lowest_on_line(
-    value: Callable[[Any], Any],
+    value: Function,
     low: Any,
     high: Any,
     points: int,
-    ended: Callable[[Any], Any],
-    where: Callable[[Any], Any] | None = None,
-    near: Callable[[Any], Any] | None = None,
+    ended: Function,
+    where: Function | None = None,
+    near: Function | None = None,
 ) -> Any:
     """Where a function of one number is lowest in [low, high].
 
@@ -225,10 +227,10 @@ def lowest_on_line(
 
 
 def lowest_in_box(
-    objective: Callable[[Any], Any],
+    objective: Function,
     grid: Any,
-    ended: Callable[[Any], Any] | None = None,
-    excess: Callable[[Any], Any] | None = None,
+    ended: Function | None = None,
+    excess: Function | None = None,
 ) -> Any:
     """Where a smooth function of d ≤ 4 numbers is lowest in [0, 1]^d.
 
@@ -289,13 +291,11 @@ def lowest_in_box(
     return jax.lax.fori_loop(0, BLOCKS + TIGHTENINGS, step, state)[0]
 
 
-def _high(values: Any) -> Any:
+def _high(values):
     return jnp.where(jnp.isfinite(values), values, jnp.inf)
 
 
-def _newton_in_box(
-    objective: Callable[[Any], Any], point: Any, lengths: Any = LENGTHS
-) -> tuple[Any, Any]:
+def _newton_in_box(objective: Function, point, lengths=LENGTHS) -> tuple[Any, Any]:
     """A minimum near a point, and its value; ``lengths`` are those of the steps that are tried."""
 
     def gradient_twice(point):
@@ -363,7 +363,7 @@ def total_cost(cost: Cost | None, source: Draws, served: Any = None) -> Any:
     return Partial(_with_serving, training, tokens * source.scale("D"))
 
 
-def _with_serving(training: Cost | None, tokens: Any, N: Any, D: Any, **others: Any) -> Any:
+def _with_serving(training: Cost | None, tokens, N, D, **others):
     """FLOPs of training and of serving: a forward pass is 2·N a token."""
     return (FLOPS_EACH * N * D if training is None else training(N, D, **others)) + 2 * N * tokens
 
@@ -524,7 +524,7 @@ class Point(NamedTuple):
     excess: Any = None
 
 
-def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[Any], Point]]:
+def _posed(form: Form, params, given: Given) -> tuple[Any, Any, Callable[[Any], Point]]:
     """A question of one draw as a function of a point of its coordinates.
 
     Returns:
@@ -649,13 +649,13 @@ def best_point(form: Form, params: Any, given: Given) -> Point:
 
 
 @for_each_draw("form", draws=("params", "log_C", "targets"))
-def _best_points(form: Form, params: Any, given: Given, log_C: Any, targets: Any) -> Point:
+def _best_points(form: Form, params, given: Given, log_C, targets) -> Point:
     """The best point of every lane: one draw with its budget, or its losses to be reached."""
     return best_point(form, params, given._replace(log_C=log_C, targets=targets))
 
 
 @for_each_draw("form")
-def _points_at(form: Form, params: Any, given: Given, points: Any) -> Point:
+def _points_at(form: Form, params, given: Given, points) -> Point:
     """What is known of (K, d) points."""
     return jax.vmap(_posed(form, params, given)[2])(points)
 
@@ -709,9 +709,7 @@ def crossing(
 
 
 @for_each_draw("law", "name", "log", draws=("params", "target"))
-def _crossing(
-    law: Law, name: str, log: bool, params: Any, target: Any, low: Any, high: Any, others: Any
-) -> Any:
+def _crossing(law: Law, name: str, log: bool, params, target, low, high, others):
     unit = _units(law)[name]
 
     def loss(x):

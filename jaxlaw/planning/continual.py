@@ -290,7 +290,7 @@ _compiled_areas = compiled(static_argnames="layout")(final_areas)
 
 
 def _piece(
-    areas: tuple[Any, Any], n: Any, start: Any, end: Any, counting: tuple[Any, Any],
+    areas: tuple[Any, Any], n, start, end, counting: tuple[Any, Any],
     cosine: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
     """After n steps of a straight line or half a cosine from one learning rate to another.
@@ -430,7 +430,7 @@ def _checked(name: str, values: Any, above: float = 0.0) -> np.ndarray:
     return values
 
 
-def _ends(laws: Any, layout: Layout, params: Any, numbers: Any, inputs: Any, at: Any) -> Any:
+def _ends(laws, layout: Layout, params, numbers, inputs, at):
     """Losses (losses, 3, …) at the start, at the end, and after endless training; pure JAX."""
     end = final_areas(layout, numbers, at)
     none = jnp.zeros_like(end.S1_cpt)
@@ -634,9 +634,9 @@ def _best_settings(
 
 @compiled(static_argnames=("laws", "layout", "names"))
 def _optima(
-    laws: Any, layout: Layout, params: Any, numbers: Any, inputs: Any, names: tuple[str, ...],
-    weights: Any, fixed: Any, limits: Any, grid: Any, starts: Any,
-) -> Any:  # fmt: skip
+    laws, layout: Layout, params, numbers, inputs, names: tuple[str, ...], weights, fixed, limits,
+    grid, starts,
+):  # fmt: skip
     """Settings at the optima, each (lanes,); ``starts`` times the start is taken off the end."""
 
     def settings(points):

@@ -307,7 +307,7 @@ def optimal_mixture_data_limited(
 
 
 @for_each_draw("law")
-def _best_limited(law: Law, params: Any, tokens: Any, limits: Any, others: Any) -> Any:
+def _best_limited(law: Law, params, tokens, limits, others):
     """Best ratio, its loss, loss at ratio 1, tokens below which the best ratio lies inside."""
 
     def loss(r, tokens):
@@ -597,16 +597,16 @@ def _numbers_by_name(
     return np.array([numbers[name] for name in names], float)
 
 
-def _divergence(r: Any, natural: Any, xp: Any = np) -> Any:
+def _divergence(r, natural, xp=np):
     """Σ r·log(r/natural) of mixtures (…, k), in nats; ``xp`` is NumPy or ``jax.numpy``."""
     return (r * xp.log(xp.maximum(r, _TINY) / xp.maximum(natural, 1e-300))).sum(-1)
 
 
 @for_each_draw("laws", "columns")
 def _best_mixture(
-    laws: tuple[Law, ...], columns: tuple[tuple[tuple[str, int], ...], ...], params: Any,
-    others: Any, weights: Any, low: Any, high: Any, limits: Any, starts: Any,
-) -> Any:  # fmt: skip
+    laws: tuple[Law, ...], columns: tuple[tuple[tuple[str, int], ...], ...], params, others,
+    weights, low, high, limits, starts,
+):  # fmt: skip
     """The best mixture ratios (k,), and by how much they break a limit, (1,).
 
     Searched are the roots u of the mixture ratios r = u², between ``low`` and ``high``: a law with

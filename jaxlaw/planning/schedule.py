@@ -308,9 +308,7 @@ class _Falls(NamedTuple):
 
 
 @compiled(static_argnames=("laws", "layout"))
-def _losses(
-    laws: Any, layout: Layout, params: Any, inputs: Any, weights: Any, numbers: Any, at: Any
-) -> Any:
+def _losses(laws, layout: Layout, params, inputs, weights, numbers, at):
     """The weighted sum of the losses; parameters and settings broadcast."""
     areas = final_areas(layout, numbers, at)
     each = zip(weights, laws, params, inputs, strict=True)

@@ -534,7 +534,7 @@ def best_run(
 
 
 @compiled(static_argnames="law")
-def _best_runs_of(law: Law, arguments: Any) -> BestRun:
+def _best_runs_of(law: Law, arguments) -> BestRun:
     leaves, tree = jax.tree.flatten(arguments)
     unit = {spec.name: spec.unit for spec in law.inputs}
 

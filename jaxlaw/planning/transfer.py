@@ -425,9 +425,8 @@ def _notes_of_both(both: Sequence[Draws], *runs: Mapping[str, float]) -> list[No
 
 @for_each_draw("laws", "along")
 def _crossings(
-    laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, log_N: Any, limits: Any,
-    fitted: Any, others: Any,
-) -> Any:  # fmt: skip
+    laws: tuple[Law, Law], cost: Cost | None, along: str, params, log_N, limits, fitted, others
+):
     """Log N, log D and loss of the crossing nearest to the fitted range, its side, and how many.
 
     Side 0: continual is lower throughout; 1: below the crossing; 2: above it; 3: nowhere.
