@@ -198,7 +198,7 @@ def next_runs(
     # the best alone, not the best beside the others (Fedorov's exchange algorithm).
     most = len(infos) if n is None else min(n, len(infos))
     limit = np.inf if budget is None else float(budget)
-    chosen: list[int] = []
+    chosen = []
 
     def affordable(taken):
         left = price <= (limit - price[taken].sum()) * (1 + 1e-12)
@@ -223,7 +223,7 @@ def next_runs(
             if values[k] < best - _ALIKE * abs(best):
                 chosen = [*rest[:position], int(open_[k]), *rest[position:]]
                 best, improved = values[k], True
-    order: list[int] = []  # the best first
+    order = []  # the best first
     while len(order) < len(chosen):
         rest = [k for k in chosen if k not in order]
         now = matrix + infos[order].sum(axis=0)

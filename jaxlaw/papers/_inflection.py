@@ -106,8 +106,7 @@ def inflection_ratio(
         error = np.sqrt((weight @ (y - slope * x) ** 2) / spare / square)
         records.append((one, slope, error))
     trends = pd.DataFrame(records, columns=["r", "slope", "error"])
-    quantities: dict[str, Quantity] = {}
-    facts: dict[str, Any] = {}
+    quantities, facts = {}, {}
     if count := int((shares <= 0).sum()):  # there the law has no data term
         facts["left_out"] = count
     r, slope, clear = trends["r"], trends["slope"], _CLEAR * trends["error"]

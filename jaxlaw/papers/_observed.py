@@ -82,9 +82,7 @@ def loss_envelope(
         raise DataError("no row has a finite loss and compute above 0")
     at = numbers_of("levels", levels)
     if not (at.size and (at > 0).all() and np.isfinite(at).all()):
-        raise UsageError(
-            "levels are FLOPs above 0, or how many levels, 1 or more",
-        )
+        raise UsageError("levels are FLOPs above 0, or how many levels, 1 or more")
     if at.ndim == 0:
         at = np.geomspace(table["C"].min(), table["C"].max(), int(at))
     # A level at which a run stops is one that it passes, however its compute was rounded.

@@ -133,13 +133,12 @@ def pretraining_value(
     Dp, scores = table["Dp"].to_numpy(), table["score"].to_numpy()
     at = checked_number("at", 2 * Dp[-1] if at is None else at)
     if at <= Dp[-1]:
-        raise UsageError(
-            f"at is {at:g}; it must be more than the last checkpoint's {Dp[-1]:g}",
-        )
-    best, order = float(scores.max()), _order(np.log(Dp), scores / scores.max(), noise)
-    values: dict[str, np.ndarray] = {}
-    band, facts, notes, broken = {}, {}, [], None
-    if not order.falls:
+        raise UsageError(f"at is {at:g}; it must be more than the last checkpoint's {Dp[-1]:g}")
+    best = float(scores.max())
+    falls, rises, scatter = _order(np.log(Dp), scores / best, noise)
+    flat = not (falls or rises)
+    values, band, facts, notes, broken = {}, {}, {}, [], None
+    if not falls:
         # 1. What the law of the first few says of the others. It is fitted as often as there will
         # be resamples, so that both are one program.
         law, count = laws.built_in("downstream-bleu"), max(n_resamples, 1)
@@ -152,17 +151,17 @@ def pretraining_value(
             predicted[FIRST:] = _scores(few, Dp[FIRST:])
         table["predicted"] = predicted
         kept, short = len(Dp), np.log(predicted / scores) > SHORTFALL
-        if short.any() and not order.flat:  # else the first four rose by scatter
+        if short.any() and not flat:  # else the first four rose by scatter
             kept = int(np.argmax(short))
             broken = float(Dp[kept])
         # 2. The law of all before a break, and its draws.
         with warnings.catch_warnings():
-            if order.flat:  # no law explains what is scatter alone
+            if flat:  # no law explains what is scatter alone
                 warnings.simplefilter("ignore", FitWarning)
             law_fit = fit(law, renamed[:kept])
         facts["params"] = law_fit.params
         params = {name: np.array([value]) for name, value in law_fit.params.items()}
-        if not order.flat:  # the parameters of a constant are loose, and its R² is nothing
+        if not flat:  # the parameters of a constant are loose, and its R² is nothing
             notes += [note for note in law_fit.notes if note.severity != "info"]
         if (spare := kept - len(params)) < 1:
             message = f"{kept} checkpoints determine the law exactly: no interval; add checkpoints"
@@ -196,7 +195,7 @@ def pretraining_value(
         band = {"law": pd.DataFrame({"Dp": along, **interval_columns("predicted", each, level)})}
     # 4. The cross-entropy, the advice, and all numbers.
     if "cross_entropy" in table:
-        worse = np.append(False, np.diff(scores) < -(noise * best if order.falls else math.inf))
+        worse = np.append(False, np.diff(scores) < -(noise * best if falls else math.inf))
         table["disagree"] = worse & np.append(False, np.diff(table["cross_entropy"]) < 0)
         if table["disagree"].any():
             listed = ", ".join(f"{value:.3g}" for value in Dp[table["disagree"]])
@@ -209,25 +208,23 @@ def pretraining_value(
     first = {name: float(column[0]) for name, column in values.items()}
     reasons, advice = [], CONTINUE
     # Of constant scores the highest is so by chance.
-    reached, what = (
-        (scores.mean(), "the mean score") if order.flat else (best, "the best checkpoint")
-    )
-    slack = 2 * order.scatter * best  # two standard errors of one score
+    reached, what = (scores.mean(), "the mean score") if flat else (best, "the best checkpoint")
+    slack = 2 * scatter * best  # two standard errors of one score
     alone = baseline is not None and reached <= baseline + slack
     if baseline is not None:
         word = "no better than" if alone else f"{reached - baseline:.4g} above"
         reasons.append(f"{what} ({reached:.4g}) is {word} no pretraining at all ({baseline:.4g})")
-    if order.falls:
+    if falls:
         drops = np.maximum.accumulate(scores) - scores
         worst = int(drops.argmax())
         reasons.append(
             f"the score is not monotone: at Dp = {Dp[worst]:.3g} it is {drops[worst]:.4g} below "
-            f"an earlier one, more than a scatter of {order.scatter:.1%} explains, so the law does "
+            f"an earlier one, more than a scatter of {scatter:.1%} explains, so the law does "
             "not apply"
         )
-    elif order.flat:
+    elif flat:
         reasons.append(
-            f"the score is constant within its scatter ({order.scatter:.1%}): more of "
+            f"the score is constant within its scatter ({scatter:.1%}): more of "
             "the corpus is not needed, and with enough finetuning data none is"
             + ("; baseline= would show it" if baseline is None else "")
         )
@@ -242,11 +239,11 @@ def pretraining_value(
     if target is not None and best >= target:
         advice = REACHED
         reasons.insert(0, f"the score of {best:.4g} is at the target, {target:g}")
-    elif order.falls or broken is not None:
+    elif falls or broken is not None:
         advice = MISALIGNED
-    elif alone and (order.flat or first["predicted"] <= baseline + slack):
+    elif alone and (flat or first["predicted"] <= baseline + slack):
         advice = ALONE
-    elif order.flat:
+    elif flat:
         advice = SATURATED
     elif target is not None and first["predicted"] < target:
         reasons.append(f"the target {target:g} would take Dp = {first['tokens_to_target']:.3g}")
@@ -261,7 +258,7 @@ def pretraining_value(
         for name, column in values.items()
     }  # fmt: skip
     others = {
-        "best": (best, ""), "at": (at, "tokens"), "scatter": (order.scatter, SHARE),
+        "best": (best, ""), "at": (at, "tokens"), "scatter": (scatter, SHARE),
         "broken_at": (broken, "tokens"), "target": (target, ""), "baseline": (baseline, ""),
     }  # fmt: skip
     for name, (value, unit) in others.items():
@@ -271,7 +268,7 @@ def pretraining_value(
     return Answer(
         kind="valuation", sentence=f"{advice}; {score}: {'; '.join(reasons)}",
         quantities=quantities, tables={"checkpoints": table}, level=level, notes=tuple(notes),
-        facts={"advice": advice, "reasons": reasons, "monotone": not order.falls, **facts},
+        facts={"advice": advice, "reasons": reasons, "monotone": not falls, **facts},
         units={"Dp": ("tokens", 1.0), "cross_entropy": ("nats", 1.0),
                "score": ("", 1.0), "predicted": ("", 1.0)},
         curves=band,
@@ -284,10 +281,6 @@ class _Order(NamedTuple):
     falls: bool
     rises: bool
     scatter: float
-
-    @property
-    def flat(self) -> bool:
-        return not (self.falls or self.rises)
 
 
 def _order(x: np.ndarray, y: np.ndarray, noise: float) -> _Order:

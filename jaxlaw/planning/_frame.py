@@ -86,12 +86,12 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
     if held and len(held) < len(law.shares):
         raise UsageError(
             f"{', '.join(held)}: one mixture ratio is not held while others are searched; "
-            f"caps={{'{held[0]}': …}} limits it",
+            f"caps={{'{held[0]}': …}} limits it"
         )
 
     def not_whole(_, total, remedy):
         return UsageError(
-            f"{', '.join(held)} add up to {total:.6g}, ratios of one mixture to 1; {remedy}",
+            f"{', '.join(held)} add up to {total:.6g}, ratios of one mixture to 1; {remedy}"
         )
 
     return law.whole_mixtures(own, not_whole) if held else own
@@ -356,7 +356,7 @@ def plan_answer(
         )
         notes = (Note(LOOSE_FIT, "warning", message), *notes)
     # Notes that say the same of several losses are one, so that a text lists no code twice.
-    alike: dict[Any, list[tuple[Note, list[str]]]] = {}
+    alike = {}
     for note in dict.fromkeys(notes):
         parts = re.split(r" of the (\w+) loss", note.message, maxsplit=1)
         key = (note.code, note.severity, parts[0]) if len(parts) > 1 else note

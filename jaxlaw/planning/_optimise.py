@@ -94,12 +94,12 @@ FEW = 16
 
 # Roots and minima of traced functions.
 
-Function = Callable[[Any], Any]
+Function = Callable[..., Any]
 
 
 def for_each_draw(
     *static: str, draws: tuple[str, ...] = ("params",)
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Function], Function]:
     """Decorator: from a function of one draw's parameters to a program for all draws.
 
     Args:
@@ -135,7 +135,7 @@ def for_each_draw(
     return decorate
 
 
-def root(rising: Function, low: Any, high: Any, halvings: int = HALVINGS) -> Any:
+def root(rising: Function, low, high, halvings: int = HALVINGS):
     """Where a function that rises through zero is zero, by bisection of [low, high].
 
     Without a change of sign it is the end nearer to one: ``high`` where the function is negative
@@ -153,7 +153,7 @@ def root(rising: Function, low: Any, high: Any, halvings: int = HALVINGS) -> Any
     return sum(jax.lax.fori_loop(0, halvings, halve, (low, high))) / 2
 
 
-def root_or_infinity(rising: Function, low: Any, high: Any) -> Any:
+def root_or_infinity(rising: Function, low, high):
     """As :func:`root`; without a change of sign ∞ (negative throughout) or −∞ (positive)."""
     zero = jnp.where(rising(high) <= 0, jnp.inf, root(rising, low, high))
     return jnp.where(rising(low) >= 0, -jnp.inf, zero)
@@ -161,13 +161,13 @@ def root_or_infinity(rising: Function, low: Any, high: Any) -> Any:
 
 def lowest_on_line(
     value: Function,
-    low: Any,
-    high: Any,
+    low,
+    high,
     points: int,
     ended: Function,
     where: Function | None = None,
     near: Function | None = None,
-) -> Any:
+):
     """Where a function of one number is lowest in [low, high].
 
     The best point of a grid, then the root of the derivative between its neighbours: to rounding
@@ -228,10 +228,10 @@ def lowest_on_line(
 
 def lowest_in_box(
     objective: Function,
-    grid: Any,
+    grid,
     ended: Function | None = None,
     excess: Function | None = None,
-) -> Any:
+):
     """Where a smooth function of d ≤ 4 numbers is lowest in [0, 1]^d.
 
     Args:
@@ -368,7 +368,7 @@ def _with_serving(training: Cost | None, tokens, N, D, **others):
     return (FLOPS_EACH * N * D if training is None else training(N, D, **others)) + 2 * N * tokens
 
 
-def log_cost(cost: Cost | None, log_N: Any, log_D: Any) -> Any:
+def log_cost(cost: Cost | None, log_N, log_D):
     """Log FLOPs of a run: 6·N·D, or what the user's function counts."""
     if cost is None:
         return math.log(FLOPS_EACH) + log_N + log_D
@@ -384,7 +384,7 @@ def flops(cost: Cost | None, log_N: Any, log_D: Any) -> np.ndarray:
         return np.exp(np.asarray(log_cost(cost, np.asarray(log_N), np.asarray(log_D))))
 
 
-def log_tokens(cost: Cost | None, log_N: Any, log_C: Any) -> Any:
+def log_tokens(cost: Cost | None, log_N, log_C):
     """Log tokens that a budget buys a model; differentiable in log_N."""
     if cost is None:
         return log_C - math.log(FLOPS_EACH) - log_N
@@ -398,7 +398,7 @@ def log_tokens(cost: Cost | None, log_N: Any, log_C: Any) -> Any:
     return solution - excess(solution) / slope
 
 
-def loss_at(law: Law, params: Any, log_N: Any, log_D: Any, others: Any) -> Any:
+def loss_at(law: Law, params, log_N, log_D, others):
     """The law at raw counts given by their logarithms."""
     unit = _units(law)
     return law(params, N=jnp.exp(log_N) / unit["N"], D=jnp.exp(log_D) / unit["D"], **others)
@@ -427,7 +427,7 @@ CONDITION = (
 )
 
 
-def closed_form(law: Law, params: Any, others: Mapping[str, Any], xp: Any = np) -> list[Any]:
+def closed_form(law: Law, params, others: Mapping[str, Any], xp=np) -> list[Any]:
     """G, a, b of the best runs N = G·(C/6)^a and D = (C/6)^b/G of C FLOPs, in a law's own units.
 
     Of a law that falls with E + A/N^α + B/(D^β·N^γ), its ``power_law_terms``; NaN where there is no
@@ -495,7 +495,7 @@ class Given(NamedTuple):
     tried: tuple[float, float] = (math.nan, math.nan)
 
 
-def cost_at(form: Form, given: Given, raw: Mapping[str, Any]) -> Any:
+def cost_at(form: Form, given: Given, raw: Mapping[str, Any]):
     """The cost of N and D, with what else it takes at its raw values."""
     priced = {name: raw[name] for name in form.priced}
     return functools.partial(given.cost, **priced) if priced else given.cost
@@ -524,7 +524,7 @@ class Point(NamedTuple):
     excess: Any = None
 
 
-def _posed(form: Form, params, given: Given) -> tuple[Any, Any, Callable[[Any], Point]]:
+def _posed(form: Form, params, given: Given) -> tuple[Any, Any, Function]:
     """A question of one draw as a function of a point of its coordinates.
 
     Returns:
@@ -616,7 +616,7 @@ def _posed(form: Form, params, given: Given) -> tuple[Any, Any, Callable[[Any], 
     return low, high, judged
 
 
-def best_point(form: Form, params: Any, given: Given) -> Point:
+def best_point(form: Form, params, given: Given) -> Point:
     """The best point of one draw, pure JAX."""
     low, high, judged = _posed(form, params, given)
     count = len(form.free)
@@ -660,7 +660,7 @@ def _points_at(form: Form, params, given: Given, points) -> Point:
     return jax.vmap(_posed(form, params, given)[2])(points)
 
 
-def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None = None) -> Any:
+def best_size(law: Law, params, log_C, others, cost: Cost | None = None):
     """Log size, log tokens and loss of a budget's best run, of one draw; pure JAX, any dtype.
 
     Without limits, units and the runs' ratios; at the search's own limits there is no best run.
@@ -686,9 +686,7 @@ def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None 
     return run(jnp.where(jnp.isnan(best), end, best))
 
 
-def crossing(
-    source: Draws, name: str, log: bool, target: Any, low: float, high: float, others: Any
-) -> Any:
+def crossing(source: Draws, name: str, log: bool, target, low: float, high: float, others):
     """Where the laws of all draws first have a loss, (draws,) of each.
 
     Args:
@@ -991,7 +989,7 @@ def question_of(
     ``argument`` is what the caller's user calls ``over``.
     """
     limited = [one for one in subject_to if isinstance(one, AtMost)]
-    only: dict[type, Any] = {type(one): one for one in subject_to if not isinstance(one, AtMost)}
+    only = {type(one): one for one in subject_to if not isinstance(one, AtMost)}
     if len(limited) + len(only) < len(subject_to):
         raise UsageError("subject_to holds two of a kind: give one Budget and one Corpus")
     budget, corpus, goal = only.get(Budget), only.get(Corpus), "loss"
@@ -1071,7 +1069,7 @@ def question_of(
         if most < span.high:
             ranges[name] = span._replace(high=most, open=(span.open[0], False))
 
-    priced: tuple[str, ...] = ()
+    priced = ()
     if counted is not None and counted.cost is not None:
         taken = [*inspect.signature(counted.cost).parameters][2:]
         if {"N", "D"} & {*taken}:
@@ -1125,7 +1123,7 @@ def searched_ranges(
     if not over:
         raise UsageError(
             f"{argument}: name the inputs that are searched; law {source.law.name} takes "
-            f"{', '.join(specs)}",
+            f"{', '.join(specs)}"
         )
     for name, given in over.items():
         if name not in specs:
@@ -1150,13 +1148,11 @@ def searched_ranges(
             ends = (0.0, 1 / unit) if known else source.ranges.get(name, (math.nan, math.nan))
         low, high = span = tuple(end if x is None else x for x, end in zip(own, ends, strict=True))
         if not np.isfinite(span).all():
-            raise UsageError(
-                f"the range of {name} in the fitted runs is unknown: pass {argument}=",
-            )
+            raise UsageError(f"the range of {name} in the fitted runs is unknown: pass {argument}=")
         if not low < high:
             raise UsageError(
                 f"{what}: the least value, {low:g}, is not below the largest, {high:g}; give a "
-                "single value in at=",
+                "single value in at="
             )
         log = low > 0 and spec.domain != "fraction"
         ends = (math.log(x * scale) if log else x * scale for x in span)

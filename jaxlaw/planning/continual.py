@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -180,7 +180,7 @@ def _check_phase(phase: Pretraining | ContinualPretraining) -> None:
 def rates_of(phase: Any, peak: float, final: float, start: float = 0.0) -> Schedule:
     """The learning rates of one phase at whole steps."""
     warmup = round(phase.warmup)
-    options: dict[str, float] = {} if phase.shape == "constant" else {"final": final}
+    options = {} if phase.shape == "constant" else {"final": final}
     if phase.shape == "wsd":
         options["decay"] = phase.decay
     rates = getattr(schedules, phase.shape)(peak, max(round(phase.steps) - warmup, 0), **options)
@@ -212,7 +212,7 @@ def layout_of(
     points of each say all: ``base``, S1, S2, the final LR and the one from which drops
         count.
     """
-    numbers: dict[str, Any] = {"lambda": options["decay"]}
+    numbers = {"lambda": options["decay"]}
     for name in ("carry_momentum", "count_warmup"):
         numbers[name] = float(options[name])
     numbers |= {name: float(getattr(run, name)) for name in ("final", "decay", "warmup", "start")}
@@ -313,7 +313,7 @@ def _piece(
     return S1, kept * S2 + (reference - level) * whole - rise
 
 
-def predicted(law: Law, params: Any, areas: PhaseAreas, inputs: Mapping[str, Any]) -> Any:
+def predicted(law: Law, params, areas: PhaseAreas, inputs: Mapping[str, Any]):
     """What a law says of areas and of its other inputs, in its own units."""
     values = {**areas._asdict(), **areas.whole._asdict(), **inputs}
     return law(params, **{name: values[name] for name in law.input_names})
@@ -331,7 +331,7 @@ class _Losses(NamedTuple):
     numbers: dict[str, Any]
     inputs: tuple[dict[str, float], ...]  # of each loss beside areas and r, in its law's own units
 
-    def arguments(self, params: Callable[[np.ndarray], np.ndarray]) -> tuple[Any, ...]:
+    def arguments(self, params: Any) -> tuple[Any, ...]:
         """What compiled functions take first; ``params`` shapes (1 + R,) values of parameters."""
         laws = tuple(source.law for source in self.sources)
         values = [jax.tree.map(params, source.values) for source in self.sources]
@@ -974,7 +974,7 @@ def _known_base(base: Schedule | str | None, seen: _Seen | None) -> Schedule:
     if base is None:
         raise UsageError(
             "say which base the run continues: the name of one of the curves that has it, "
-            "base='RUN', a line such as 'wsd:peak=2e-4,steps=40000', or a Schedule",
+            "base='RUN', a line such as 'wsd:peak=2e-4,steps=40000', or a Schedule"
         )
     schedule = as_schedule(base, "base")
     return Schedule(schedule.rates[: schedule.boundary], schedule.initial_lr, None, schedule.name)

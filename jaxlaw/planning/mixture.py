@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -335,14 +335,6 @@ _NAMED = 4  # mixture ratios that the headline names
 _LEAST = 1e-9  # mixture ratio of a corpus without which a law is infinite
 
 
-class _Loss(NamedTuple):
-    """One of the losses of a mixture."""
-
-    source: Draws
-    shares: dict[str, int]  # its inputs that are mixture ratios → which of them
-    others: dict[str, float]  # its other inputs, in the law's own units
-
-
 @checked
 def optimal_weights(
     fits: Mapping[str, Any],
@@ -431,8 +423,10 @@ def optimal_weights(
                 "or more fits over the own mixture ratio r of each"
             )
     numbered = {name: k for k, name in enumerate(shares)}
+    # Of each loss the source, which of the ratios its inputs are, and its other inputs, in its own
+    # units.
     every = [
-        _Loss(
+        (
             one, {"r": numbered[name]} if own_shares else numbered,
             law_inputs(one, one.inputs_taken(at), of),
         )
@@ -447,10 +441,10 @@ def optimal_weights(
         raise UsageError("max_kl is positive, and needs natural=, the mixture it is counted from")
     # 1. Between which mixture ratios: up to the caps, else the largest that was run.
     tried, least = np.ones(len(shares)), np.zeros(len(shares))
-    for one in every:
-        for spec in one.source.law.inputs:
-            if (k := one.shares.get(spec.name)) is not None:
-                high = one.source.ranges.get(spec.name, (0.0, 0.0))[1] * one.source.units[spec.name]
+    for one, numbers, _ in every:
+        for spec in one.law.inputs:
+            if (k := numbers.get(spec.name)) is not None:
+                high = one.ranges.get(spec.name, (0.0, 0.0))[1] * one.units[spec.name]
                 tried[k] = min(tried[k], high) if high > 0 else tried[k]
                 # Above 0 where the law is infinite without this corpus.
                 least[k] = max(least[k], _LEAST * spec.above_zero)
@@ -458,7 +452,7 @@ def optimal_weights(
     if cap.sum() < 1 - _KEPT:
         raise UsageError(
             f"caps add up to {cap.sum():.4g}: mixture ratios below them cannot add up to 1. The "
-            "cap of a corpus that is not in caps= is the largest mixture ratio that was run",
+            "cap of a corpus that is not in caps= is the largest mixture ratio that was run"
         )
     if max_kl is not None:
         cap = np.where(natural > 0, cap, 0.0)  # of no other corpus is the divergence finite
@@ -475,8 +469,8 @@ def optimal_weights(
         spread = 0.7 * near + 0.3 * spread
     starts = np.clip([near, even, *spread], np.minimum(_INSIDE, cap), cap)
     found, excess = _best_mixture(
-        tuple(one.source.law for one in every), tuple(tuple(one.shares.items()) for one in every),
-        tuple(one.source.values for one in every), tuple(one.others for one in every), weights,
+        tuple(one.law for one in sources), tuple(tuple(of.items()) for _, of, _ in every),
+        tuple(one.values for one in sources), tuple(held for *_, held in every), weights,
         np.sqrt(least), np.sqrt(cap), (near, math.inf if max_kl is None else max_kl), starts,
     )  # fmt: skip
     of_draws = np.where(excess <= _KEPT, found / found.sum(axis=1, keepdims=True), np.nan)
@@ -484,15 +478,15 @@ def optimal_weights(
     if np.isnan(best).any():
         raise DataError(
             "no mixture was found that keeps the caps and the divergence together: allow a "
-            "larger max_kl, or larger caps",
+            "larger max_kl, or larger caps"
         )
 
     def losses(mixtures):
         """(draws, n, losses) of (n, k) mixtures."""
         r = mixtures[None]
         return np.stack([
-            losses_of(one.source, **{n: r[..., k] for n, k in one.shares.items()}, **one.others)
-            for one in every
+            losses_of(one, **{n: r[..., k] for n, k in of.items()}, **others)
+            for one, of, others in every
         ], axis=-1)  # fmt: skip
 
     # 3. Of the fit's own best mixture in every draw: the best mixture of each draw is better there
@@ -554,12 +548,11 @@ def optimal_weights(
         )
         notes.append(Note("optimum-at-limit", "warning", message))
     points = [
-        one.source.inputs_taken(at) | {name: best[k] for name, k in one.shares.items()}
-        for one in every
+        one.inputs_taken(at) | {name: best[k] for name, k in of.items()} for one, of, _ in every
     ]
-    for name, one, point in zip(names, every, points, strict=True):
+    for name, one, point in zip(names, sources, points, strict=True):
         what = name if own_shares else ""  # of its own ratio, which others do not have
-        notes += source_notes(one.source, what, **point)
+        notes += source_notes(one, what, **point)
     rows = table.sort_values("weight", ascending=False).head(_NAMED)
     largest = [f"{written(round(row.weight, 6), SHARE)} {row.share}" for row in rows.itertuples()]
     largest += [f"{len(table) - len(rows)} more"] * (len(table) > len(rows))
@@ -592,7 +585,7 @@ def _numbers_by_name(
         meant = [nearest(name, names) for name in given if name not in names]
         raise UsageError(
             f"{what} names {', '.join(given) or 'nothing'}: give {each}{', '.join(names)} a "
-            f"number, and not all of them 0.{''.join(meant)}",
+            f"number, and not all of them 0.{''.join(meant)}"
         )
     return np.array([numbers[name] for name in names], float)
 

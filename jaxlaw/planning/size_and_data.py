@@ -92,8 +92,7 @@ def size_and_data(
     free = ("N", "D", "r") if share else ("N", "D")
     for name in set(limits) - set(free):
         raise UsageError(f"there are no limits on {name} here; limit {' or '.join(free)}")
-    goal: Any = source
-    subject_to: list[Any] = [Budget(compute, cost, served_tokens)]
+    goal, subject_to = source, [Budget(compute, cost, served_tokens)]
     if loss is not None:
         goal, subject_to = Compute(cost, served_tokens), [AtMost(source, loss)]
     if corpus_tokens is not None or max_epochs is not None:
@@ -525,11 +524,10 @@ def best_run(
             said = f"{', '.join(own)}, not {', '.join(sorted(given))}"
             raise UsageError(f"law {law.name} has the {what} {said}")
     kind = jnp.result_type(float)
-    arguments = (
-        {name: as_array(name, value, kind) for name, value in params.items()},
-        {name: as_array(name, value, kind) for name, value in inputs.items()},
-        as_array("compute", compute, kind),
-    )
+    arguments = [
+        {name: as_array(name, value, kind) for name, value in own.items()}
+        for own in (params, inputs, {"compute": compute})
+    ]
     return _best_runs_of(law, arguments)
 
 
@@ -539,8 +537,11 @@ def _best_runs_of(law: Law, arguments) -> BestRun:
     unit = {spec.name: spec.unit for spec in law.inputs}
 
     def best(*leaves):
-        params, others, compute = jax.tree.unflatten(tree, leaves)
-        log_C, (low, high) = jnp.log(compute), jnp.log(jnp.array([*SEARCH_LIMITS.values()])).T
+        params, others, budget = jax.tree.unflatten(tree, leaves)
+        log_C, (low, high) = (
+            jnp.log(budget["compute"]),
+            jnp.log(jnp.array([*SEARCH_LIMITS.values()])).T,
+        )
         log_N, log_D, _ = best_size(law, *jax.lax.stop_gradient((params, log_C, others)))
         run = jnp.stack([log_N, log_D])
         inside = jnp.all((run > low + AT_LIMIT_32) & (run < high - AT_LIMIT_32))
