@@ -30,12 +30,7 @@ from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.errors import DataError, UsageError, listed
 from jaxlaw.fitting import FittedLaw, linearise
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty import (
-    covariance_of,
-    fit_with_data,
-    has_draws,
-    pooled_noise,
-)
+from jaxlaw.uncertainty import covariance_of, fit_with_data, has_draws, pooled_noise
 
 _SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not determined at all
 _ALIKE = 1e-9  # fraction of a variance by which candidates that count as equal may differ

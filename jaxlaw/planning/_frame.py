@@ -13,22 +13,14 @@ import pandas as pd
 
 from jaxlaw._answer import Answer
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import (
-    RATIO,
-    SHARE,
-    Quantity,
-    checked_number,
-    in_unit,
-    says_unit,
-    written,
-)
+from jaxlaw._quantities import RATIO, SHARE, Quantity, checked_number, in_unit, says_unit, written
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
 from jaxlaw.notes import LOOSE_FIT, OWN_FLOPS, Note
 from jaxlaw.planning._constraints import Inputs
-from jaxlaw.uncertainty import Draws, interval_columns, intervals
+from jaxlaw.uncertainty import Draws, as_draws, interval_columns, intervals
 
 #: Ratio of the ends of an interval from which on a fit is loose. In 504 fits
 #: of 7 to 120 simulated runs, planned at ten times the largest, one size in four was off by more
@@ -39,25 +31,27 @@ _SAID = (OWN_FLOPS, LOOSE_FIT)  # notes of a fit that are repeated in full
 MISSING = 0.05  # fraction of draws without an answer from which on the others' interval misleads
 
 
-def require_inputs(source: Draws, *names: str) -> None:
-    """Refuse a law that lacks an input."""
-    missing = [name for name in names if name not in source.law.input_names]
-    if missing:
-        raise UsageError(
-            f"law {source.law.name} has no input {', '.join(missing)} (it takes "
-            f"{', '.join(source.law.input_names)}); this plan needs {', '.join(names)}"
-        )
-    require_loss(source)
+def draws_taking(fits: Sequence[Any], *names: str) -> tuple[Draws, ...]:
+    """The draws of fits of a loss.
 
-
-def require_loss(source: Draws) -> None:
-    """Refuse a law whose target is not better when low: a score, or a learning rate."""
-    law = source.law
-    if law.better != "low":
-        raise UsageError(
-            f"law {law.name} predicts {law.target}, and this plan is of a loss; predict says what "
-            "it is for a run"
-        )
+    Raises:
+        UsageError: a law that lacks an input, or whose target is not better when low: a score, or a
+            learning rate.
+    """
+    sources = as_draws(*fits)
+    for law in (source.law for source in sources):
+        missing = [name for name in names if name not in law.input_names]
+        if missing:
+            raise UsageError(
+                f"law {law.name} has no input {', '.join(missing)} (it takes "
+                f"{', '.join(law.input_names)}); this plan needs {', '.join(names)}"
+            )
+        if law.better != "low":
+            raise UsageError(
+                f"law {law.name} predicts {law.target}, and this plan is of a loss; predict says "
+                "what it is for a run"
+            )
+    return sources
 
 
 def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, float]:

@@ -42,15 +42,15 @@ from jaxlaw.planning._constraints import AtMost, Budget, Compute, Constraint, Co
 from jaxlaw.planning._frame import (
     checked_compute,
     checked_input,
+    draws_taking,
     in_unit_of_runs,
     law_inputs_of_each,
     losses_of,
     mesh,
     of_fit,
-    require_loss,
     source_notes,
 )
-from jaxlaw.uncertainty import Draws, as_draws
+from jaxlaw.uncertainty import Draws
 
 #: Least and largest raw counts that are searched. An optimum at one of them is none.
 SEARCH_LIMITS = {"N": (1e3, 1e20), "D": (1e3, 1e24)}
@@ -665,7 +665,7 @@ def best_size(law: Law, params, log_C, others, cost: Cost | None = None):
 
     Without limits, units and the runs' ratios; at the search's own limits there is no best run.
     """
-    ends = {name: tuple(map(math.log, SEARCH_LIMITS[name])) for name in ("N", "D")}
+    ends = {name: tuple(map(math.log, span)) for name, span in SEARCH_LIMITS.items()}
     if law.power_law_terms is None or cost is not None:
         form = Form(((law, ()),), "loss", ("N",), ("N", "D"), "budget")
         given = Given(ends, dict.fromkeys(ends, (True, True)), {}, (others,), cost, log_C)
@@ -1001,9 +1001,7 @@ def question_of(
                 "loss)], without a Budget"
             )
         asked, counted, goal = limited, fit, "compute"
-    sources = as_draws(*(one.fit for one in asked))
-    for source in sources:
-        require_loss(source)
+    sources = draws_taking([one.fit for one in asked])
     source, at = sources[0], dict(at or {})
     ranges = searched_ranges(source, over, argument)
     limits = {name: span.limits for name, span in ranges.items() if span.limits != (None, None)}

@@ -45,6 +45,7 @@ from jaxlaw.planning._frame import (
     law_inputs_of_each,
     mesh,
     missing_draws_notes,
+    of_fit,
     over_rows,
     plan_answer,
     source_notes,
@@ -58,6 +59,8 @@ from jaxlaw.uncertainty import LEVEL, Draws, as_draws, bootstrap
 SETTINGS = ("loss_potential", "peak", "replay", "steps")
 #: What a search may move: these, and of a ``wsd`` the fraction of the steps that decays.
 SEARCHED = (*SETTINGS, "decay")
+#: Setting → (lowest, highest) of what is searched.
+Spans = Mapping[str, tuple[float, float]]
 Shape = Literal["wsd", "cosine", "linear", "constant"]
 _LOGARITHMIC = ("peak", "steps")
 _CORPORA = {"pt": "general", "cpt": "domain"}  # as in names, and as in loss curves
@@ -366,15 +369,18 @@ class _Losses(NamedTuple):
         return notes
 
     def answer(
-        self, kind: str, sentence: str, values: Any = (), beyond: float | None = None, **more: Any
+        self,
+        kind: str,
+        sentence: str,
+        values: Mapping[str, Any] = {},
+        beyond: float | None = None,
+        **more: Any,
     ) -> Answer:
         """As :func:`plan_answer`, of a run that is no point of the laws' own inputs."""
-        source = self.sources[0]
-        answer = plan_answer(
-            kind, sentence, source, dict(values), degrees=fewest_degrees(self.sources), **more,
-        )  # fmt: skip
+        source, degrees = self.sources[0], fewest_degrees(self.sources)
         if beyond is None:  # notes say where it leaves the fitted ranges, as far as they are known
             beyond = source.fit.times_beyond(dict.fromkeys(source.ranges, 1.0))
+        answer = plan_answer(kind, sentence, source, values, degrees=degrees, **more)
         return dataclasses.replace(answer, beyond=beyond)
 
 
@@ -517,7 +523,7 @@ def optimal_training(
     cpt: Any,
     run: ContinualPretraining,
     weight: float | Sequence[float],
-    over: Mapping[str, tuple[float, float]],
+    over: Spans,
     *,
     at: Inputs = None,
     minimise: Minimise = "losses",
@@ -577,7 +583,7 @@ def optimal_training(
     notes, facts = losses.notes({name: found[name][0] for name in SETTINGS}), {"minimise": minimise}
     if np.ndim(weight):
         columns = {name: found[name] for name in (*names, *_LOSSES, "objective")}
-        columns = {"weight": np.asarray(weight, float), **columns}
+        columns = {"weight": np.asarray(weight, float)} | columns
         table = table_of(columns, level, fewest_degrees(losses.sources))
         return losses.answer(
             "tradeoff curve",
@@ -585,7 +591,7 @@ def optimal_training(
             level=level, tables={"table": table}, notes=notes, facts=facts,
         )  # fmt: skip
     values = {name: found[name][:, 0] for name in (*SETTINGS, *_LOSSES, "objective")}
-    facts["binding"], limits = _binding(over, {name: float(values[name][0]) for name in names})
+    facts["binding"], limits = _binding(over, of_fit(values))
     peak = "" if np.isnan(values["peak"][0]) else ", peak LR {peak}"
     return losses.answer(
         "optimal training",
@@ -597,7 +603,7 @@ def optimal_training(
 
 
 def _best_settings(
-    losses: _Losses, over: Mapping[str, tuple[float, float]], weight: Any,
+    losses: _Losses, over: Spans, weight: Any,
     minimise: Minimise = "losses",
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Settings, losses and objective at the optima, each (1 + R, weights).
@@ -662,7 +668,7 @@ def _optima(
 
 
 def _binding(
-    limits: Mapping[str, tuple[float, float]], best: Mapping[str, float], most: float = math.inf
+    limits: Spans, best: Mapping[str, float], most: float = math.inf
 ) -> tuple[str, list[Note]]:
     """The active bounds, in words, and notes on optima that are only a bound of the best.
 
@@ -715,7 +721,7 @@ def continual_run(
     batch_tokens: Amount,
     weight: float,
     base: Schedule | str | None = None,
-    over: Mapping[str, tuple[float, float]] | None = None,
+    over: Spans | None = None,
     curves: Any = None,
     n_resamples: int = 100,
     at: Inputs = None,

@@ -25,13 +25,13 @@ from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import AtMost, Inputs
 from jaxlaw.planning._frame import (
     checked_input,
+    draws_taking,
     fewest_degrees,
     law_inputs,
     losses_of,
     missing_draws_notes,
     of_fit,
     plan_answer,
-    require_inputs,
     source_notes,
     table_of,
 )
@@ -112,9 +112,7 @@ def optimal_mixture(
         jaxlaw plan optimal-mixture general.json domain.json --start 2.86
             --at N=2e9 --at D=1e10
     """
-    of_general, of_domain = both = as_draws(general, domain)
-    for source in both:
-        require_inputs(source, "r")
+    of_general, of_domain = both = draws_taking((general, domain), "r")
     limit, degrees = _allowed(start, threshold), fewest_degrees(both)
     question = question_of(of_domain, {"r": None}, [AtMost(of_general, limit, rest=("r",))], at)
     domain_at, general_at = question.given.others
@@ -204,8 +202,7 @@ def critical_ratio(
     Shell:
         jaxlaw plan critical-ratio general.json --start 2.86 --at N=1.8e9 --at D=1e10
     """
-    (source,) = as_draws(general)
-    require_inputs(source, "r")
+    (source,) = draws_taking([general], "r")
     others, limit, notes = law_inputs(source, at, ("r",)), _allowed(start, threshold), []
     share, below, *_ = crossing(source, "r", False, limit, 0.0, 1.0, others)
     share = np.where(below, 0.0, np.where(np.isinf(share), np.nan, share))
@@ -268,8 +265,7 @@ def optimal_mixture_data_limited(
         jaxlaw plan optimal-mixture-data-limited domain.json --corpus-tokens 5e7
             --at N=1.8e9
     """
-    (source,) = as_draws(domain)
-    require_inputs(source, "D", "r")
+    (source,) = draws_taking([domain], "D", "r")
     tokens = checked_input(source, "D", corpus_tokens, what="corpus_tokens")
     others, unit = law_inputs(source, at, ("D", "r")), source.units["D"]
     limits = np.log(SEARCH_LIMITS["D"]) - math.log(source.scale("D") / unit)
@@ -329,7 +325,6 @@ def _best_limited(law: Law, params, tokens, limits, others):
 STARTS = 6  # mixtures that the search starts from, beside the natural one
 _KEPT = 1e-6  # within which a mixture keeps its limits
 _ROUNDING = 0.01  # the same, of an observed mixture: that of mixture ratios in a table
-_TINY = 1e-12
 _INSIDE = 1e-4  # least ratio that a search starts from: at the root of 0 no slope leads away
 _NAMED = 4  # mixture ratios that the headline names
 _LEAST = 1e-9  # mixture ratio of a corpus without which a law is infinite
@@ -592,7 +587,7 @@ def _numbers_by_name(
 
 def _divergence(r, natural, xp=np):
     """Σ r·log(r/natural) of mixtures (…, k), in nats; ``xp`` is NumPy or ``jax.numpy``."""
-    return (r * xp.log(xp.maximum(r, _TINY) / xp.maximum(natural, 1e-300))).sum(-1)
+    return (r * xp.log(xp.maximum(r, 1e-12) / xp.maximum(natural, 1e-300))).sum(-1)
 
 
 @for_each_draw("laws", "columns")

@@ -31,7 +31,14 @@ from jaxlaw._typed import Between, ConfidenceLevel, StepCount, checked
 from jaxlaw.data import AREAS, UNKNOWN_BASE_RATE, areas_along
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
-from jaxlaw.planning._frame import fewest_degrees, law_inputs, mesh, plan_answer, source_notes
+from jaxlaw.planning._frame import (
+    fewest_degrees,
+    law_inputs,
+    mesh,
+    of_fit,
+    plan_answer,
+    source_notes,
+)
 from jaxlaw.planning.continual import (
     ContinualPretraining,
     Layout,
@@ -220,7 +227,7 @@ def optimal_schedule(
         values["regret"] = np.append(np.median(regret), regret)
     rates, notes = each["optimal"], []
     for k, (source, own) in enumerate(zip(sources, inputs, strict=True), 1):
-        points = {n: float(x[0]) for n, x in {**areas._asdict(), **areas.whole._asdict()}.items()}
+        points = of_fit(areas._asdict() | areas.whole._asdict())
         points = {n: (points | own)[n] / source.units[n] for n in source.law.input_names}
         notes += source_notes(source, f"loss_{k}" * (len(fits) > 1), **points)
     # Falls that are cliffs and tails that train nothing, which no fitted schedule had.

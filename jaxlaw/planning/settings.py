@@ -23,6 +23,7 @@ from jaxlaw.laws import Law, tuned
 from jaxlaw.notes import Note
 from jaxlaw.planning._constraints import AtMost, Budget, Corpus, Inputs, Ranges
 from jaxlaw.planning._frame import (
+    draws_taking,
     fewest_degrees,
     in_unit_of_runs,
     law_inputs,
@@ -30,7 +31,6 @@ from jaxlaw.planning._frame import (
     missing_draws_notes,
     of_fit,
     plan_answer,
-    require_inputs,
     source_notes,
     table_of,
     unit_of,
@@ -469,9 +469,8 @@ def critical_batch_size(
     Shell:
         jaxlaw plan critical-batch-size tuned.json --at N=7e9 --at D=1e12
     """
-    (source,) = as_draws(fit)
+    (source,) = draws_taking([fit], "D", "batch")
     law = source.law
-    require_inputs(source, "D", "batch")
     if "batch" not in law.best_settings:
         raise UsageError(
             f"law {law.name} does not say by itself which batch is best: fit a law of "

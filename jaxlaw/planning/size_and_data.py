@@ -24,24 +24,16 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Array
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import (
-    AtMost,
-    Budget,
-    Compute,
-    Corpus,
-    Cost,
-    Inputs,
-    Ranges,
-)
+from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus, Cost, Inputs, Ranges
 from jaxlaw.planning._frame import (
     checked_compute,
+    draws_taking,
     inputs_as_numbers,
     law_inputs,
     missing_draws_notes,
     of_fit,
     over_rows,
     plan_answer,
-    require_inputs,
     source_notes,
     table_of,
 )
@@ -350,8 +342,7 @@ def allocation_law(fit: Any, *, at: Inputs = None, level: ConfidenceLevel = LEVE
     Shell:
         jaxlaw plan allocation-law fit.json
     """
-    (source,) = as_draws(fit)
-    require_inputs(source, "N", "D")
+    (source,) = draws_taking([fit], "N", "D")
     others = law_inputs(source, at, ("N", "D"))
     if source.law.power_law_terms is None:
         raise UsageError(

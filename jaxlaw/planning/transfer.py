@@ -32,6 +32,7 @@ from jaxlaw.planning._constraints import Cost, Inputs
 from jaxlaw.planning._frame import (
     MISSING,
     checked_input,
+    draws_taking,
     fewest_degrees,
     law_inputs_of_each,
     losses_of,
@@ -39,8 +40,6 @@ from jaxlaw.planning._frame import (
     of_fit,
     over_rows,
     plan_answer,
-    require_inputs,
-    require_loss,
     source_notes,
     table_of,
 )
@@ -57,7 +56,7 @@ from jaxlaw.planning._optimise import (
     total_cost,
 )
 from jaxlaw.planning.size_and_data import budgets_of, size_and_data
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws
+from jaxlaw.uncertainty import LEVEL, Draws
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
 BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared
@@ -111,9 +110,7 @@ def data_transferred(
     Shell:
         jaxlaw plan data-transferred scratch.json continual.json --N 1.4e9 --D 1e10
     """
-    both = as_draws(scratch, continual)
-    for source in both:
-        require_inputs(source, "N", "D")
+    both = draws_taking((scratch, continual), "N", "D")
     others, ours = law_inputs_of_each(both, at, ("N", "D")), both[1]
     cost, degrees = total_cost(cost, ours), fewest_degrees(both)
 
@@ -206,7 +203,7 @@ def frontier_savings(
         jaxlaw plan frontier-savings published:zheng-2024-frontier-scratch
             published:zheng-2024-frontier-cpt --compute 1e17,1e20,1e23
     """
-    both = as_draws(scratch, continual)
+    both = draws_taking((scratch, continual))
     for source in both:
         if source.law.input_names != ("C",):
             raise UsageError(
@@ -214,7 +211,6 @@ def frontier_savings(
                 "frontiers need laws of the compute C alone, such as loss-compute; for laws of N "
                 "and D use data_transferred or break_even"
             )
-        require_loss(source)
     budgets = budgets_of(compute)
     loss = losses_of(both[0], C=budgets[None])
     ours = [crossing(both[1], "C", True, each, *LOG_COMPUTES, {})[0] for each in loss.T]
@@ -279,9 +275,7 @@ def break_even(
     Shell:
         jaxlaw plan break-even scratch.json continual.json --N 1.4e9
     """
-    both = as_draws(scratch, continual)
-    for source in both:
-        require_inputs(source, "N", "D")
+    both = draws_taking((scratch, continual), "N", "D")
     others, ours = law_inputs_of_each(both, at, ("N", "D")), both[1]
     scale, cost = {name: ours.scale(name) for name in ("N", "D")}, total_cost(cost, ours)
     # The two losses are compared along one line: over D at a size, or over budgets, each law at its
