@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw._answer import Answer
 from jaxlaw._quantities import Quantity
-from jaxlaw._typed import Between, checked
+from jaxlaw._typed import Count, checked
 from jaxlaw.errors import UsageError
 
-Count = Annotated[int, Between(1, 10**9)]
 _LARGEST = 10**7  # evaluations of one run
 
 

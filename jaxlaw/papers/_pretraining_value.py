@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +16,7 @@ from jaxlaw import laws
 from jaxlaw._answer import Answer
 from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, Quantity, checked_number
-from jaxlaw._typed import Between, ConfidenceLevel, NotNegative, ResampleCount, Seed, checked
+from jaxlaw._typed import ConfidenceLevel, Fraction, NotNegative, ResampleCount, Seed, checked
 from jaxlaw.data import read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FitOptions, fit, fit_many
@@ -57,7 +57,7 @@ def pretraining_value(
     target: float | None = None,
     baseline: NotNegative | None = None,
     columns: Mapping[str, str] | None = None,
-    noise: Annotated[float, Between(0, 1)] = 0.01,
+    noise: Fraction = 0.01,
     n_resamples: ResampleCount = 400,
     seed: Seed = 0,
     level: ConfidenceLevel = LEVEL,

@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from jaxlaw._areas import PhaseAreas
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import Amount, checked_number, exponential, in_unit, written
-from jaxlaw._typed import Between, ConfidenceLevel, checked
+from jaxlaw._typed import ConfidenceLevel, Fraction, checked
 from jaxlaw.data import (
     AREAS,
     UNKNOWN_BASE_RATE,
@@ -1014,7 +1014,7 @@ def turning_length(
     run: ContinualPretraining,
     *,
     cpt: Any = None,
-    weight: Annotated[float, Between(0, 1)] = 1.0,
+    weight: Fraction = 1.0,
     at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:

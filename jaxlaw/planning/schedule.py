@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from jaxlaw._areas import PhaseAreas
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import written
 from jaxlaw._result import TARGET
-from jaxlaw._typed import Between, ConfidenceLevel, StepCount, checked
+from jaxlaw._typed import ConfidenceLevel, Count, StepCount, checked
 from jaxlaw.data import AREAS, UNKNOWN_BASE_RATE, areas_along
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
@@ -71,7 +71,7 @@ def optimal_schedule(
     floor: float = 0.0,
     warmup: int = 0,
     after: Schedule | None = None,
-    shortest_decay: Annotated[int, Between(1, 10**9)] = 1,
+    shortest_decay: Count = 1,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The learning-rate schedule of fixed length with the lowest predicted final loss.

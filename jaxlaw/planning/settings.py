@@ -16,7 +16,7 @@ import pandas as pd
 from jaxlaw._answer import Answer
 from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, times, written
 from jaxlaw._rounding import SAME
-from jaxlaw._typed import Between, ConfidenceLevel, checked
+from jaxlaw._typed import Between, ConfidenceLevel, Fraction, checked
 from jaxlaw.data import read_runs
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws import Law, tuned
@@ -61,7 +61,7 @@ def minimise(
     *,
     subject_to: Sequence[Budget | Corpus | AtMost] = (),
     at: Inputs = None,
-    tolerance: Annotated[float, Between(0, 1)] = 1e-3,
+    tolerance: Fraction = 1e-3,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The inputs at which a law predicts its lowest loss, under constraints.
@@ -224,7 +224,7 @@ def best_settings(
     runs: Any,
     over: Sequence[str] = ("lr", "batch"),
     *,
-    tolerance: Annotated[float, Between(0, 1)] = 1e-3,
+    tolerance: Fraction = 1e-3,
 ) -> Answer:
     """The best LR and batch of each cell of a sweep, as they were run.
 
@@ -306,7 +306,7 @@ def optimal_inputs(
     at: Inputs = None,
     grid: Mapping[str, Sequence[float]] | None = None,
     compute: Amount | None = None,
-    tolerance: Annotated[float, Between(0, 1)] = 1e-3,
+    tolerance: Fraction = 1e-3,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The best settings of a run, such as its learning rate and batch.
