@@ -57,7 +57,7 @@ def evaluation_steps(
     """
     if rate is not None and (method != "M4" or not rate >= 0):
         raise UsageError(f"rate is λ ≥ 0 of method M4, not {rate} of {method}")
-    count = int(steps // every)
+    count = steps // every
     if not 1 <= count <= _LARGEST:
         raise UsageError(
             f"a run of {steps} steps has {count} to evaluate every {every}; 1 to {_LARGEST:g} "
@@ -93,7 +93,7 @@ def evaluation_steps(
             f"{method}{with_rate} takes {len(kept)} evaluations of this run, the budget is "
             f"{budget}: raise it, or take another method"
         )
-    kept = kept * int(every)
+    kept = kept * every
     decay = "" if rate is None else f", λ = {rate:.4g}"
     return Answer(
         kind="evaluation steps",

@@ -192,7 +192,7 @@ def next_runs(
     # Greedy choice alone often stops at a set that one exchange betters: the first run it takes is
     # the best alone, not the best beside the others (Fedorov's exchange algorithm).
     most = len(infos) if n is None else min(n, len(infos))
-    limit = np.inf if budget is None else float(budget)
+    limit = np.inf if budget is None else budget
     chosen = []
 
     def affordable(taken):

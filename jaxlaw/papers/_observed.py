@@ -107,10 +107,7 @@ def loss_envelope(
 
 @checked
 def observed_transfer(
-    scratch: Any,
-    continual: Any,
-    *,
-    columns: Mapping[str, str] | None = None,
+    scratch: Any, continual: Any, *, columns: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
     """Effective data transferred and compute saved of observed curves (Zheng 2024, figure 2).
 
