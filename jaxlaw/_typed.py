@@ -77,6 +77,8 @@ StepCount = Annotated[int, Between(0, 10**9)]
 LogNoise = Annotated[float, Between(0, 10, must="a standard deviation of a logarithm, 0 to 10")]
 Finite = Annotated[float, Between(-sys.float_info.max, sys.float_info.max, must="a finite number")]
 NotNegative = Annotated[float, Between(0)]
+Fraction = Annotated[float, Between(0, 1)]
+Count = Annotated[int, Between(1, 10**9)]
 
 
 class _Wrong(Exception):

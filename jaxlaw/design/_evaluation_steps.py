@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw._answer import Answer
 from jaxlaw._quantities import Quantity
-from jaxlaw._typed import Between, checked
+from jaxlaw._typed import Count, checked
 from jaxlaw.errors import UsageError
 
-Count = Annotated[int, Between(1, 10**9)]
 _LARGEST = 10**7  # evaluations of one run
 
 
@@ -58,28 +57,24 @@ def evaluation_steps(
     """
     if rate is not None and (method != "M4" or not rate >= 0):
         raise UsageError(f"rate is λ ≥ 0 of method M4, not {rate} of {method}")
-    count = int(steps // every)
+    count = steps // every
     if not 1 <= count <= _LARGEST:
         raise UsageError(
             f"a run of {steps} steps has {count} to evaluate every {every}; 1 to {_LARGEST:g} "
             "can be"
         )
-
-    def every_kth(k: int, most: int) -> np.ndarray:
-        return np.arange(k, most + 1, k)
-
-    x = every_kth(1, count)
+    x = kept = np.arange(1, count + 1)
     if method == "M2":
-        x = every_kth(math.ceil(count / budget), count)
+        k = math.ceil(count / budget)
+        kept = x[k - 1 :: k]
     elif method == "M3":  # every k-th over the first 60%, every 2k-th after it
         for k in range(1, count + 1):
-            early = every_kth(k, int(0.6 * count))
+            early = x[k - 1 : int(0.6 * count) : k]
             last = early[-1] if len(early) else 0
-            x = np.append(early, last + every_kth(2 * k, count - last))
-            if len(x) <= budget:
+            kept = np.append(early, x[last + 2 * k - 1 :: 2 * k])
+            if len(kept) <= budget:
                 break
-    kept = x
-    if method == "M4":
+    elif method == "M4":
         spent, low, high = rate is None, 0.0, math.log(1 + 1 / budget)
         # Σ e^(−λ·x) is the budget, so that the last one kept is the last of all; of infinitely many
         # it is 1/(e^λ − 1). 0 where the budget suffices for all.
@@ -98,7 +93,7 @@ def evaluation_steps(
             f"{method}{with_rate} takes {len(kept)} evaluations of this run, the budget is "
             f"{budget}: raise it, or take another method"
         )
-    kept = kept * int(every)
+    kept = kept * every
     decay = "" if rate is None else f", λ = {rate:.4g}"
     return Answer(
         kind="evaluation steps",

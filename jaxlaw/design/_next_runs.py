@@ -30,12 +30,7 @@ from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.errors import DataError, UsageError, listed
 from jaxlaw.fitting import FittedLaw, linearise
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty import (
-    covariance_of,
-    fit_with_data,
-    has_draws,
-    pooled_noise,
-)
+from jaxlaw.uncertainty import covariance_of, fit_with_data, has_draws, pooled_noise
 
 _SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not determined at all
 _ALIKE = 1e-9  # fraction of a variance by which candidates that count as equal may differ
@@ -155,14 +150,14 @@ def next_runs(
         except DataError:  # an open direction: the choice looks for runs that close it
             variance = pooled_noise(problem) ** 2 * np.linalg.inv(matrix)
 
-        def scaled(slopes: Any) -> np.ndarray:
+        def scaled(slopes):
             slopes = np.asarray(slopes)[:, free] / scale
             if not np.isfinite(slopes).all():
                 row = int(np.argmin(np.isfinite(slopes).all(axis=1)))
                 raise DataError(f"the law has no derivatives at point {row}; leave it out")
             return slopes
 
-        def slopes_at(points: Any) -> np.ndarray:
+        def slopes_at(points):
             """(m, q) gradients of the prediction at points in units of the fitted runs."""
             values = fit.checked_inputs(points, {})
             columns = np.broadcast_arrays(*(np.atleast_1d(value) for value in values.values()))
@@ -194,8 +189,36 @@ def next_runs(
             if not directions.any(axis=1).all():
                 raise UsageError("predict does not move with any parameter: nothing can narrow it")
     value = partial(_value, directions if criterion == "c" else None)
-    chosen = _choose_runs(matrix, infos, price, value, n, budget)
-    order: list[int] = []  # the best first
+    # Greedy choice alone often stops at a set that one exchange betters: the first run it takes is
+    # the best alone, not the best beside the others (Fedorov's exchange algorithm).
+    most = len(infos) if n is None else min(n, len(infos))
+    limit = np.inf if budget is None else budget
+    chosen = []
+
+    def affordable(taken):
+        left = price <= (limit - price[taken].sum()) * (1 + 1e-12)
+        left[taken] = False
+        return np.flatnonzero(left)
+
+    while len(chosen) < most and len(open_ := affordable(chosen)):
+        now = matrix + infos[chosen].sum(axis=0)
+        gain = (value(now) - value(now + infos[open_])) / price[open_]
+        chosen.append(int(open_[first_largest(gain, _ALIKE)]))
+    limit = price[chosen].sum() if budget is None else limit
+    best, improved = value(matrix + infos[chosen].sum(axis=0)), True
+    while improved:
+        improved = False
+        for position in range(len(chosen)):
+            rest = chosen[:position] + chosen[position + 1 :]
+            open_ = affordable(rest)
+            if not len(open_):
+                continue
+            values = value(matrix + infos[rest].sum(axis=0) + infos[open_])
+            k = first_least(values, _ALIKE)
+            if values[k] < best - _ALIKE * abs(best):
+                chosen = [*rest[:position], int(open_[k]), *rest[position:]]
+                best, improved = values[k], True
+    order = []  # the best first
     while len(order) < len(chosen):
         rest = [k for k in chosen if k not in order]
         now = matrix + infos[order].sum(axis=0)
@@ -238,42 +261,3 @@ def _value(gradients: np.ndarray | None, information: np.ndarray) -> np.ndarray:
     right = np.broadcast_to(gradients.T, (*information.shape[:-1], len(gradients)))
     spread = np.linalg.solve(information, right)
     return np.einsum("kq,...qk->...", gradients, spread) / len(gradients)
-
-
-def _choose_runs(
-    information: np.ndarray, infos: np.ndarray, price: np.ndarray,
-    value: Callable[[np.ndarray], np.ndarray], n: int | None, budget: float | None,
-) -> list[int]:  # fmt: skip
-    """Numbers of the candidates chosen: greedy, then exchanges.
-
-    Greedy choice alone often stops at a set that one exchange betters: the first run it takes
-    is the best alone, not the best beside the others (Fedorov's exchange algorithm).
-    """
-
-    def affordable(taken: list[int], spare: float) -> np.ndarray:
-        left = price <= spare * (1 + 1e-12)
-        left[taken] = False
-        return np.flatnonzero(left)
-
-    most = len(infos) if n is None else min(n, len(infos))
-    limit = np.inf if budget is None else float(budget)
-    chosen: list[int] = []
-    while len(chosen) < most and len(open_ := affordable(chosen, limit - price[chosen].sum())):
-        now = information + infos[chosen].sum(axis=0)
-        gain = (value(now) - value(now + infos[open_])) / price[open_]
-        chosen.append(int(open_[first_largest(gain, _ALIKE)]))
-    limit = price[chosen].sum() if budget is None else limit
-    best, improved = value(information + infos[chosen].sum(axis=0)), True
-    while improved:
-        improved = False
-        for position in range(len(chosen)):
-            rest = chosen[:position] + chosen[position + 1 :]
-            open_ = affordable(chosen, limit - price[rest].sum())
-            if not len(open_):
-                continue
-            values = value(information + infos[rest].sum(axis=0) + infos[open_])
-            k = first_least(values, _ALIKE)
-            if values[k] < best - _ALIKE * abs(best):
-                chosen = [*rest[:position], int(open_[k]), *rest[position:]]
-                best, improved = values[k], True
-    return chosen

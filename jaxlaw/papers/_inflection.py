@@ -18,9 +18,9 @@ from jaxlaw import laws
 from jaxlaw._answer import Answer
 from jaxlaw._quantities import SHARE, Quantity, written, written_range
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
-from jaxlaw.data import Observations, read_runs
+from jaxlaw.data import read_runs
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import FitOptions, Refits, fit_many
+from jaxlaw.fitting import FitOptions, fit_many
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import LEVEL, few_resamples_notes, percentile_interval, resampled_weights
 
@@ -88,9 +88,25 @@ def inflection_ratio(
     notes, used = [*seen.notes], np.where(shares <= 0, 0.0, seen.weight)
     # 1. The data alone: at which mixture ratios the loss rises with D. With no change of sign
     # nothing is fitted.
-    trends = _trends(seen, used)
-    quantities: dict[str, Quantity] = {}
-    facts: dict[str, Any] = {}
+    records = []
+    for one in np.unique(shares[used > 0]):
+        # The slope of log loss over log D, with a level for every size.
+        rows = (shares == one) & (used > 0)
+        size = np.unique(seen.inputs["N"][rows], return_inverse=True)[1]
+        x = _within(np.log(seen.inputs["D"][rows]), size, used[rows])
+        y = _within(np.log(seen.target[rows]), size, used[rows])
+        weight, square = used[rows], used[rows] @ x**2
+        spare = rows.sum() - size.max() - 2
+        if not square > 1e-12 or spare < 1:
+            raise DataError(
+                f"{seen.source}: {rows.sum()} rows at r = {one:g} do not show how the loss moves "
+                "with D; add evaluations, or leave this mixture ratio out (where=)"
+            )
+        slope = (weight * x) @ y / square
+        error = np.sqrt((weight @ (y - slope * x) ** 2) / spare / square)
+        records.append((one, slope, error))
+    trends = pd.DataFrame(records, columns=["r", "slope", "error"])
+    quantities, facts = {}, {}
     if count := int((shares <= 0).sum()):  # there the law has no data term
         facts["left_out"] = count
     r, slope, clear = trends["r"], trends["slope"], _CLEAR * trends["error"]
@@ -126,7 +142,20 @@ def inflection_ratio(
         for name in ("N", "D"):
             middle = np.exp(np.average(np.log(seen.inputs[name]), weights=used))
             at.setdefault(name, float(middle))
-        crossings, several = _crossings(fits, at, split, shares[used > 0])
+        # Looked for next to the split, up to the second mixture ratio on either side: further out
+        # one of the laws knows nothing.
+        left, right = (np.unique(shares[side > 0]) for side in sides)
+        fine = np.geomspace(left[-2:][0], right[:2][-1], _FINE)
+        values = np.log(fits.predict(r=fine, **{n: np.full(_FINE, x) for n, x in at.items()}))
+        apart = values[0::2] - values[1::2]
+        turning = apart[:, 1:] * apart[:, :-1] <= 0
+        crossings = np.full(len(apart), np.nan)
+        for row, gap in enumerate(apart):
+            turns = np.flatnonzero(turning[row])
+            if len(turns) and np.isfinite(gap).all():
+                share = gap[turns] / (gap[turns] - gap[turns + 1])
+                met = fine[turns] + share * (fine[turns + 1] - fine[turns])
+                crossings[row] = met[np.argmin(np.abs(np.log(met / split)))]
         below, above = ({name: float(v[k]) for name, v in fits.params.items()} for k in (0, 1))
         facts |= {"below": below, "above": above}
         ratio, resampled = float(crossings[0]), crossings[1:]
@@ -134,7 +163,7 @@ def inflection_ratio(
         doubts = []
         if np.isnan(ratio):
             doubts.append("the two fits do not meet near the split")
-        elif several:
+        elif turning[0].sum() > 1:
             doubts.append("the two fits meet more than once")
         elif missing > 0.1:
             doubts.append(f"{missing:.0%} of the resampled fits do not meet")
@@ -169,50 +198,7 @@ def inflection_ratio(
     )  # fmt: skip
 
 
-def _trends(seen: Observations, used: np.ndarray) -> pd.DataFrame:
-    """Slope of log loss over log D at every mixture ratio, with a level for every size."""
-    records = []
-    for r in np.unique(seen.inputs["r"][used > 0]):
-        rows = (seen.inputs["r"] == r) & (used > 0)
-        size = np.unique(seen.inputs["N"][rows], return_inverse=True)[1]
-        x = _within(np.log(seen.inputs["D"][rows]), size, used[rows])
-        y = _within(np.log(seen.target[rows]), size, used[rows])
-        weight, square = used[rows], used[rows] @ x**2
-        spare = rows.sum() - size.max() - 2
-        if not square > 1e-12 or spare < 1:
-            raise DataError(
-                f"{seen.source}: {rows.sum()} rows at r = {r:g} do not show how the loss moves "
-                "with D; add evaluations, or leave this mixture ratio out (where=)"
-            )
-        slope = (weight * x) @ y / square
-        error = np.sqrt((weight @ (y - slope * x) ** 2) / spare / square)
-        records.append((r, slope, error))
-    return pd.DataFrame(records, columns=["r", "slope", "error"])
-
-
 def _within(values: np.ndarray, group: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Values less the weighted mean of their group."""
     means = np.bincount(group, weight * values) / np.bincount(group, weight)
     return values - means[group]
-
-
-def _crossings(
-    fits: Refits, at: dict[str, float], split: float, shares: np.ndarray
-) -> tuple[np.ndarray, bool]:
-    """(1 + resamples,) where the two fits meet next to the split; whether the first do twice.
-
-    Looked for up to the second mixture ratio on either side: further out one of them knows nothing.
-    """
-    below, above = np.unique(shares[shares < split]), np.unique(shares[shares >= split])
-    r = np.geomspace(below[-2:][0], above[:2][-1], _FINE)
-    points = {name: np.full(_FINE, value) for name, value in at.items()} | {"r": r}
-    values = np.log(fits.predict(**points))
-    apart = values[0::2] - values[1::2]
-    result = np.full(len(apart), np.nan)
-    for k, gap in enumerate(apart):
-        turns = np.flatnonzero(gap[1:] * gap[:-1] <= 0)
-        if len(turns) and np.isfinite(gap).all():
-            share = gap[turns] / (gap[turns] - gap[turns + 1])
-            met = r[turns] + share * (r[turns + 1] - r[turns])
-            result[k] = met[np.argmin(np.abs(np.log(met / split)))]
-    return result, bool((apart[0][1:] * apart[0][:-1] <= 0).sum() > 1)

@@ -82,9 +82,7 @@ def loss_envelope(
         raise DataError("no row has a finite loss and compute above 0")
     at = numbers_of("levels", levels)
     if not (at.size and (at > 0).all() and np.isfinite(at).all()):
-        raise UsageError(
-            "levels are FLOPs above 0, or how many levels, 1 or more",
-        )
+        raise UsageError("levels are FLOPs above 0, or how many levels, 1 or more")
     if at.ndim == 0:
         at = np.geomspace(table["C"].min(), table["C"].max(), int(at))
     # A level at which a run stops is one that it passes, however its compute was rounded.
@@ -109,10 +107,7 @@ def loss_envelope(
 
 @checked
 def observed_transfer(
-    scratch: Any,
-    continual: Any,
-    *,
-    columns: Mapping[str, str] | None = None,
+    scratch: Any, continual: Any, *, columns: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
     """Effective data transferred and compute saved of observed curves (Zheng 2024, figure 2).
 
@@ -161,10 +156,20 @@ def observed_transfer(
             f"no N has a curve of both kinds: scratch has {listed(theirs)}, continual "
             f"{listed(ours)}"
         )
-    table = pd.concat([ours[size] for size in shared], ignore_index=True)
-    table["scratch_D"] = np.concatenate(
-        [_tokens_at(theirs[size], ours[size]["loss"].to_numpy()) for size in shared]
-    )
+    parts = []
+    for size in shared:
+        curve, part = theirs[size], ours[size].assign(scratch_D=np.nan)
+        fitted = isotonic_regression(curve["loss"].to_numpy(), increasing=False)
+        first = fitted.blocks[
+            :-1
+        ]  # where levels begin; the points of one count as one, in their middle
+        levels = fitted.x[first]
+        log_D = np.add.reduceat(np.log(curve["D"].to_numpy()), first) / np.diff(fitted.blocks)
+        if len(levels) > 1:
+            reached = PchipInterpolator(levels[::-1], log_D[::-1], extrapolate=False)
+            part["scratch_D"] = np.exp(reached(part["loss"].to_numpy()))
+        parts.append(part)
+    table = pd.concat(parts, ignore_index=True)
     if table["scratch_D"].isna().all():
         raise DataError("no continual loss lies within the losses of the curve from scratch")
     table["transferred"] = table["scratch_D"] - table["D"]
@@ -258,7 +263,7 @@ def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
     # Centred, or the logs and their constant are nearly one direction.
     inputs = np.stack([np.ones_like(log_D), log_D - log_D.mean(), log_N - log_N.mean()], axis=1)
 
-    def left(coefficients: np.ndarray) -> np.ndarray:
+    def left(coefficients):
         return np.logaddexp(log_D, inputs @ coefficients) - needed
 
     start = np.linalg.lstsq(inputs[more], np.log(table["transferred"][more]), rcond=None)[0]
@@ -266,14 +271,3 @@ def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
     log_k = best.x[0] - best.x[1] * log_D.mean() - best.x[2] * log_N.mean()
     scatter = math.sqrt(2 * best.cost / max(len(table) - 3, 1))
     return np.append(log_k, best.x[1:]), scatter
-
-
-def _tokens_at(curve: pd.DataFrame, loss: np.ndarray) -> np.ndarray:
-    """Tokens at which the curve reaches each loss; NaN if it never does."""
-    fitted = isotonic_regression(curve["loss"].to_numpy(), increasing=False)
-    first = fitted.blocks[:-1]  # where each level begins; its points count as one, in their middle
-    levels = fitted.x[first]
-    log_D = np.add.reduceat(np.log(curve["D"].to_numpy()), first) / np.diff(fitted.blocks)
-    if len(levels) < 2:
-        return np.full(len(loss), np.nan)
-    return np.exp(PchipInterpolator(levels[::-1], log_D[::-1], extrapolate=False)(loss))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +16,7 @@ from jaxlaw import laws
 from jaxlaw._answer import Answer
 from jaxlaw._jit import in_float64
 from jaxlaw._quantities import SHARE, Quantity, checked_number
-from jaxlaw._typed import Between, ConfidenceLevel, NotNegative, ResampleCount, Seed, checked
+from jaxlaw._typed import ConfidenceLevel, Fraction, NotNegative, ResampleCount, Seed, checked
 from jaxlaw.data import read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import FitOptions, fit, fit_many
@@ -57,7 +57,7 @@ def pretraining_value(
     target: float | None = None,
     baseline: NotNegative | None = None,
     columns: Mapping[str, str] | None = None,
-    noise: Annotated[float, Between(0, 1)] = 0.01,
+    noise: Fraction = 0.01,
     n_resamples: ResampleCount = 400,
     seed: Seed = 0,
     level: ConfidenceLevel = LEVEL,
@@ -133,13 +133,12 @@ def pretraining_value(
     Dp, scores = table["Dp"].to_numpy(), table["score"].to_numpy()
     at = checked_number("at", 2 * Dp[-1] if at is None else at)
     if at <= Dp[-1]:
-        raise UsageError(
-            f"at is {at:g}; it must be more than the last checkpoint's {Dp[-1]:g}",
-        )
-    best, order = float(scores.max()), _order(np.log(Dp), scores / scores.max(), noise)
-    values: dict[str, np.ndarray] = {}
-    band, facts, notes, broken = {}, {}, [], None
-    if not order.falls:
+        raise UsageError(f"at is {at:g}; it must be more than the last checkpoint's {Dp[-1]:g}")
+    best = float(scores.max())
+    falls, rises, scatter = _order(np.log(Dp), scores / best, noise)
+    flat = not (falls or rises)
+    values, band, facts, notes, broken = {}, {}, {}, [], None
+    if not falls:
         # 1. What the law of the first few says of the others. It is fitted as often as there will
         # be resamples, so that both are one program.
         law, count = laws.built_in("downstream-bleu"), max(n_resamples, 1)
@@ -152,17 +151,17 @@ def pretraining_value(
             predicted[FIRST:] = _scores(few, Dp[FIRST:])
         table["predicted"] = predicted
         kept, short = len(Dp), np.log(predicted / scores) > SHORTFALL
-        if short.any() and not order.flat:  # else the first four rose by scatter
+        if short.any() and not flat:  # else the first four rose by scatter
             kept = int(np.argmax(short))
             broken = float(Dp[kept])
         # 2. The law of all before a break, and its draws.
         with warnings.catch_warnings():
-            if order.flat:  # no law explains what is scatter alone
+            if flat:  # no law explains what is scatter alone
                 warnings.simplefilter("ignore", FitWarning)
             law_fit = fit(law, renamed[:kept])
         facts["params"] = law_fit.params
         params = {name: np.array([value]) for name, value in law_fit.params.items()}
-        if not order.flat:  # the parameters of a constant are loose, and its R² is nothing
+        if not flat:  # the parameters of a constant are loose, and its R² is nothing
             notes += [note for note in law_fit.notes if note.severity != "info"]
         if (spare := kept - len(params)) < 1:
             message = f"{kept} checkpoints determine the law exactly: no interval; add checkpoints"
@@ -196,7 +195,7 @@ def pretraining_value(
         band = {"law": pd.DataFrame({"Dp": along, **interval_columns("predicted", each, level)})}
     # 4. The cross-entropy, the advice, and all numbers.
     if "cross_entropy" in table:
-        worse = np.append(False, np.diff(scores) < -(noise * best if order.falls else math.inf))
+        worse = np.append(False, np.diff(scores) < -(noise * best if falls else math.inf))
         table["disagree"] = worse & np.append(False, np.diff(table["cross_entropy"]) < 0)
         if table["disagree"].any():
             listed = ", ".join(f"{value:.3g}" for value in Dp[table["disagree"]])
@@ -207,7 +206,49 @@ def pretraining_value(
             )
             notes.append(Note("metrics-disagree", "warning", message))
     first = {name: float(column[0]) for name, column in values.items()}
-    advice, reasons = _advice(table, order, first, broken, at, target, baseline)
+    reasons, advice = [], CONTINUE
+    # Of constant scores the highest is so by chance.
+    reached, what = (scores.mean(), "the mean score") if flat else (best, "the best checkpoint")
+    slack = 2 * scatter * best  # two standard errors of one score
+    alone = baseline is not None and reached <= baseline + slack
+    if baseline is not None:
+        word = "no better than" if alone else f"{reached - baseline:.4g} above"
+        reasons.append(f"{what} ({reached:.4g}) is {word} no pretraining at all ({baseline:.4g})")
+    if falls:
+        drops = np.maximum.accumulate(scores) - scores
+        worst = int(drops.argmax())
+        reasons.append(
+            f"the score is not monotone: at Dp = {Dp[worst]:.3g} it is {drops[worst]:.4g} below "
+            f"an earlier one, more than a scatter of {scatter:.1%} explains, so the law does "
+            "not apply"
+        )
+    elif flat:
+        reasons.append(
+            f"the score is constant within its scatter ({scatter:.1%}): more of "
+            "the corpus is not needed, and with enough finetuning data none is"
+            + ("; baseline= would show it" if baseline is None else "")
+        )
+    elif broken is not None:
+        reasons.append(
+            f"the law breaks at Dp = {broken:.3g}: the score falls short of what the law of "
+            f"the first {FIRST} checkpoints predicts"
+        )
+    else:
+        gain = first["gain"]
+        reasons.append(f"the law holds, and predicts a gain of {gain:.4g} up to Dp = {at:.3g}")
+    if target is not None and best >= target:
+        advice = REACHED
+        reasons.insert(0, f"the score of {best:.4g} is at the target, {target:g}")
+    elif falls or broken is not None:
+        advice = MISALIGNED
+    elif alone and (flat or first["predicted"] <= baseline + slack):
+        advice = ALONE
+    elif flat:
+        advice = SATURATED
+    elif target is not None and first["predicted"] < target:
+        reasons.append(f"the target {target:g} would take Dp = {first['tokens_to_target']:.3g}")
+        if at > 2 * Dp[-1]:
+            advice = BELOW
     bounds, none = intervals(values, level), (math.nan, math.nan)
     quantities = {
         name: Quantity(
@@ -217,7 +258,7 @@ def pretraining_value(
         for name, column in values.items()
     }  # fmt: skip
     others = {
-        "best": (best, ""), "at": (at, "tokens"), "scatter": (order.scatter, SHARE),
+        "best": (best, ""), "at": (at, "tokens"), "scatter": (scatter, SHARE),
         "broken_at": (broken, "tokens"), "target": (target, ""), "baseline": (baseline, ""),
     }  # fmt: skip
     for name, (value, unit) in others.items():
@@ -227,7 +268,7 @@ def pretraining_value(
     return Answer(
         kind="valuation", sentence=f"{advice}; {score}: {'; '.join(reasons)}",
         quantities=quantities, tables={"checkpoints": table}, level=level, notes=tuple(notes),
-        facts={"advice": advice, "reasons": reasons, "monotone": not order.falls, **facts},
+        facts={"advice": advice, "reasons": reasons, "monotone": not falls, **facts},
         units={"Dp": ("tokens", 1.0), "cross_entropy": ("nats", 1.0),
                "score": ("", 1.0), "predicted": ("", 1.0)},
         curves=band,
@@ -241,12 +282,8 @@ class _Order(NamedTuple):
     rises: bool
     scatter: float
 
-    @property
-    def flat(self) -> bool:
-        return not (self.falls or self.rises)
 
-
-def _order(x: np.ndarray, y: np.ndarray, noise: float, versions: int = 1000) -> _Order:
+def _order(x: np.ndarray, y: np.ndarray, noise: float) -> _Order:
     """A Monte Carlo test of scores (n,) over x against constants that scatter as they do.
 
     They fall by what the closest curve that never falls leaves of them, and rise by how far that
@@ -260,20 +297,20 @@ def _order(x: np.ndarray, y: np.ndarray, noise: float, versions: int = 1000) -> 
     lines = [(left, left * x, ~left, ~left * x) for left in breaks]
     bases = [np.linalg.qr(np.array(columns, float).T)[0] for columns in lines]
 
-    def variance(rows: np.ndarray) -> np.ndarray:
+    def variance(rows):
         """(versions,) variances of one score, of (versions, n) rows."""
         left = [((rows - rows @ basis @ basis.T) ** 2).sum(axis=1) for basis in bases]
         least = np.min(left, axis=0) if left else np.zeros(len(rows))
         degrees = PRIOR_DEGREES + max(len(x) - 5, 0)
         return np.maximum((PRIOR_DEGREES * noise**2 + least) / degrees, 1e-18)
 
-    def moves(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def moves(rows):
         """Sums of squares of (versions, n) rows: off their isotonic curve, and of that curve."""
         curves = np.array([isotonic_regression(row).x for row in rows])
         return ((rows - curves) ** 2).sum(axis=1), curves.var(axis=1) * rows.shape[1]
 
     own = variance(y[None])
-    null = np.sqrt(own) * np.random.default_rng(0).standard_normal((versions, len(y)))
+    null = np.sqrt(own) * np.random.default_rng(0).standard_normal((1000, len(y)))
     usual = variance(null)
     falls, rises = (
         bool((of_null / usual >= of_scores / own).mean() < LEVEL_OF_ORDER)
@@ -285,55 +322,3 @@ def _order(x: np.ndarray, y: np.ndarray, noise: float, versions: int = 1000) -> 
 def _scores(params: Mapping[str, Any], Dp: Any) -> np.ndarray:
     with in_float64():
         return np.asarray(laws.built_in("downstream-bleu")(dict(params), Dp=jnp.asarray(Dp, float)))
-
-
-def _advice(
-    table: pd.DataFrame, order: _Order, found: Mapping[str, float], broken: float | None,
-    at: float, target: float | None, baseline: float | None,
-) -> tuple[str, list[str]]:  # fmt: skip
-    """The advice, and why; ``found`` is what the law says, if there is one."""
-    reasons, scores = [], table["score"].to_numpy()
-    # Of constant scores the highest is so by chance.
-    level, what = (
-        (scores.mean(), "the mean score") if order.flat else (scores.max(), "the best checkpoint")
-    )
-    slack = 2 * order.scatter * scores.max()  # two standard errors of one score
-    alone = baseline is not None and level <= baseline + slack
-    if baseline is not None:
-        word = "no better than" if alone else f"{level - baseline:.4g} above"
-        reasons.append(f"{what} ({level:.4g}) is {word} no pretraining at all ({baseline:.4g})")
-    if order.falls:
-        drops = np.maximum.accumulate(scores) - scores
-        worst = int(drops.argmax())
-        reasons.append(
-            f"the score is not monotone: at Dp = {table['Dp'][worst]:.3g} it is "
-            f"{drops[worst]:.4g} below an earlier one, more than a scatter of {order.scatter:.1%} "
-            "explains, so the law does not apply"
-        )
-    elif order.flat:
-        reasons.append(
-            f"the score is constant within its scatter ({order.scatter:.1%}): more of "
-            "the corpus is not needed, and with enough finetuning data none is"
-            + ("; baseline= would show it" if baseline is None else "")
-        )
-    elif broken is not None:
-        reasons.append(
-            f"the law breaks at Dp = {broken:.3g}: the score falls short of what the law of "
-            f"the first {FIRST} checkpoints predicts"
-        )
-    else:
-        gain = found["gain"]
-        reasons.append(f"the law holds, and predicts a gain of {gain:.4g} up to Dp = {at:.3g}")
-    if target is not None and scores.max() >= target:
-        return REACHED, [f"the score of {scores.max():.4g} is at the target, {target:g}", *reasons]
-    if order.falls or broken is not None:
-        return MISALIGNED, reasons
-    if alone and (order.flat or found["predicted"] <= baseline + slack):
-        return ALONE, reasons
-    if order.flat:
-        return SATURATED, reasons
-    if target is not None and found["predicted"] < target:
-        reasons.append(f"the target {target:g} would take Dp = {found['tokens_to_target']:.3g}")
-        if at > 2 * table["Dp"].iloc[-1]:
-            return BELOW, reasons
-    return CONTINUE, reasons

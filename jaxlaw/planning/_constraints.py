@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jaxlaw._quantities import Amount
 
 Cost = Callable[..., Any]
+#: What ``at=`` is: input → value, a label or a text that says its unit.
+Inputs = Mapping[str, Amount] | None
+#: Input → (least, largest) of what is searched, None for an open side, or for both.
+Ranges = Mapping[str, tuple[Amount | None, Amount | None] | None]
 
 
 @dataclass(frozen=True, eq=False)

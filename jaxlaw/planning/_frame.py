@@ -6,7 +6,6 @@ import dataclasses
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,25 +13,14 @@ import pandas as pd
 
 from jaxlaw._answer import Answer
 from jaxlaw._jit import in_float64
-from jaxlaw._quantities import (
-    RATIO,
-    SHARE,
-    Quantity,
-    checked_number,
-    in_unit,
-    says_unit,
-    written,
-)
+from jaxlaw._quantities import RATIO, SHARE, Quantity, checked_number, in_unit, says_unit, written
 from jaxlaw._result import TARGET
 from jaxlaw._rounding import SAME
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import outside_range, range_message
-from jaxlaw.notes import (
-    LOOSE_FIT,
-    OWN_FLOPS,
-    Note,
-)
-from jaxlaw.uncertainty import Draws, interval_columns, intervals
+from jaxlaw.notes import LOOSE_FIT, OWN_FLOPS, Note
+from jaxlaw.planning._constraints import Inputs
+from jaxlaw.uncertainty import Draws, as_draws, interval_columns, intervals
 
 #: Ratio of the ends of an interval from which on a fit is loose. In 504 fits
 #: of 7 to 120 simulated runs, planned at ten times the largest, one size in four was off by more
@@ -41,29 +29,29 @@ _LOOSE, _SIZES = 10.0, ("N", "D", "compute")
 MOST_ABOVE = 0.75  # fraction of normal draws whose loss is above the fit's
 _SAID = (OWN_FLOPS, LOOSE_FIT)  # notes of a fit that are repeated in full
 MISSING = 0.05  # fraction of draws without an answer from which on the others' interval misleads
-_NONE: Mapping[str, Any] = MappingProxyType({})
-Inputs = Mapping[str, Any] | None  # what ``at=`` of a plan is
 
 
-def require_inputs(source: Draws, *names: str) -> None:
-    """Refuse a law that lacks an input."""
-    missing = [name for name in names if name not in source.law.input_names]
-    if missing:
-        raise UsageError(
-            f"law {source.law.name} has no input {', '.join(missing)} (it takes "
-            f"{', '.join(source.law.input_names)}); this plan needs {', '.join(names)}"
-        )
-    require_loss(source)
+def draws_taking(fits: Sequence[Any], *names: str) -> tuple[Draws, ...]:
+    """The draws of fits of a loss.
 
-
-def require_loss(source: Draws) -> None:
-    """Refuse a law whose target is not better when low: a score, or a learning rate."""
-    law = source.law
-    if law.better != "low":
-        raise UsageError(
-            f"law {law.name} predicts {law.target}, and this plan is of a loss; predict says what "
-            "it is for a run"
-        )
+    Raises:
+        UsageError: a law that lacks an input, or whose target is not better when low: a score, or a
+            learning rate.
+    """
+    sources = as_draws(*fits)
+    for law in (source.law for source in sources):
+        missing = [name for name in names if name not in law.input_names]
+        if missing:
+            raise UsageError(
+                f"law {law.name} has no input {', '.join(missing)} (it takes "
+                f"{', '.join(law.input_names)}); this plan needs {', '.join(names)}"
+            )
+        if law.better != "low":
+            raise UsageError(
+                f"law {law.name} predicts {law.target}, and this plan is of a loss; predict says "
+                "what it is for a run"
+            )
+    return sources
 
 
 def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, float]:
@@ -92,12 +80,12 @@ def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, f
     if held and len(held) < len(law.shares):
         raise UsageError(
             f"{', '.join(held)}: one mixture ratio is not held while others are searched; "
-            f"caps={{'{held[0]}': …}} limits it",
+            f"caps={{'{held[0]}': …}} limits it"
         )
 
-    def not_whole(_: Any, total: Any, remedy: str) -> UsageError:
+    def not_whole(_, total, remedy):
         return UsageError(
-            f"{', '.join(held)} add up to {total:.6g}, ratios of one mixture to 1; {remedy}",
+            f"{', '.join(held)} add up to {total:.6g}, ratios of one mixture to 1; {remedy}"
         )
 
     return law.whole_mixtures(own, not_whole) if held else own
@@ -166,6 +154,16 @@ def losses_of(source: Draws, **inputs: Any) -> np.ndarray:
         return np.asarray(source.law.evaluate(params, **inputs))
 
 
+def of_fit(values: Mapping[str, Any]) -> dict[str, float]:
+    """The fit's own numbers, of those (1 + R,) of the fit and its draws."""
+    return {name: float(np.ravel(column)[0]) for name, column in values.items()}
+
+
+def mesh(axes: Iterable[Any], xp: Any = np) -> Any:
+    """(points, d) of a grid over d axes; ``xp`` is NumPy or ``jax.numpy``."""
+    return xp.stack([axis.ravel() for axis in xp.meshgrid(*axes, indexing="ij")], axis=1)
+
+
 def table_of(columns: Mapping[str, Any], level: float, degrees: float) -> pd.DataFrame:
     """A table of name → (rows,) values, or (1 + R, rows) of fit and draws with intervals."""
     table = {}
@@ -188,30 +186,6 @@ def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:
             severity = "warning" if share > MISSING else "info"
             notes.append(Note("draws-disagree", severity, message))
     return notes
-
-
-def off_centre_notes(source: Draws, values: np.ndarray, what: str = "loss") -> list[Note]:
-    """Where normal draws of parameters that are hardly known bend the law, so that losses rise.
-
-    Positive parameters are drawn as logarithms. Of E and A, known only in their sum, one rises by
-    more than the other can fall, in every draw. Draws of a covariance that has its runs follow the
-    law and are not normal in the parameters; those of its file, which has no runs, are.
-
-    Args:
-        source: the law and its draws.
-        values: (1 + R,) loss, or compute that a loss takes, by the fit and by its draws.
-        what: which of the two it is.
-    """
-    rounding = SAME * np.abs(values[:1])  # of what is the same in all draws
-    above = np.nanmean(values[1:] > values[:1] + rounding) if len(values) > 1 else 0.0
-    if source.kind != "normal" or above <= MOST_ABOVE:
-        return []
-    message = (
-        f"{above:.0%} of the draws have a higher {what} than the fit: the parameters are poorly "
-        f"determined, and normal draws of them distort the law; the interval of the {what} (and a "
-        "regret) is too high. Plan with jl.covariance(fit, runs) or a bootstrap instead"
-    )
-    return [Note("draws-disagree", "warning", message)]
 
 
 def source_notes(source: Draws, what: str = "", /, **at: Any) -> list[Note]:
@@ -305,10 +279,10 @@ def unit_of(source: Draws, name: str, noun: str | None = None) -> tuple[str, flo
 
 
 def plan_answer(
-    kind: str, sentence: str, source: Draws, values: Mapping[str, Any] = _NONE, *,
+    kind: str, sentence: str, source: Draws, values: Mapping[str, Any] = {}, *,
     level: float, at: Inputs = None, given: Collection[str] = (), degrees: float | None = None,
-    units: Mapping[str, str] = _NONE, tables: Mapping[str, Any] = _NONE,
-    facts: Mapping[str, Any] = _NONE, notes: Sequence[Note] = (), **more: Any,
+    units: Mapping[str, str] = {}, tables: Mapping[str, Any] = {}, facts: Mapping[str, Any] = {},
+    notes: Sequence[Note] = (), **more: Any,
 ) -> Answer:  # fmt: skip
     """The answer of a plan: numbers with intervals and units, and how far it is from the runs.
 
@@ -340,14 +314,25 @@ def plan_answer(
         )
         for name, column in columns.items()
     }  # fmt: skip
-    of_loss = (*source.fit.target_unit.split(), "FLOPs")
-    off_centre = [
-        note
-        for name, column in found.items()
-        if quantities[name].unit in of_loss
-        for note in off_centre_notes(source, column, name.replace("_", " "))
-    ]
-    notes = (*notes, *off_centre[:1])
+    # Where normal draws of parameters that are hardly known bend the law, so that losses (and the
+    # compute that one takes) rise. Positive parameters are drawn as logarithms: of E and A, known
+    # only in their sum, one rises by more than the other can fall, in every draw. Draws of a
+    # covariance that has its runs follow the law and are not normal in the parameters; those of its
+    # file, which has no runs, are.
+    of_loss = (*source.fit.target_unit.split(), "FLOPs") if source.kind == "normal" else ()
+    for name, column in found.items():
+        rounding = SAME * np.abs(column[0])  # of what is the same in all draws
+        above = np.mean(column[1:] > column[0] + rounding) if len(column) > 1 else 0.0
+        if quantities[name].unit in of_loss and above > MOST_ABOVE:
+            what = name.replace("_", " ")
+            message = (
+                f"{above:.0%} of the draws have a higher {what} than the fit: the parameters are "
+                "poorly determined, and normal draws of them distort the law; the interval of the "
+                f"{what} (and a regret) is too high. Plan with jl.covariance(fit, runs) or a "
+                "bootstrap instead"
+            )
+            notes = (*notes, Note("draws-disagree", "warning", message))
+            break
     names = {str(column) for table in tables.values() for column in table}
     known = inputs_as_numbers(source, at)
     labels = {x.name: str(at[x.name]) for x in source.law.inputs if x.levels and x.name in at}
@@ -364,31 +349,28 @@ def plan_answer(
             "forecast, which adds a prior from public experiments, is the better source"
         )
         notes = (Note(LOOSE_FIT, "warning", message), *notes)
+    # Notes that say the same of several losses are one, so that a text lists no code twice.
+    alike = {}
+    for note in dict.fromkeys(notes):
+        parts = re.split(r" of the (\w+) loss", note.message, maxsplit=1)
+        key = (note.code, note.severity, parts[0]) if len(parts) > 1 else note
+        alike.setdefault(key, []).append((note, parts))
+    joined = []
+    for same in alike.values():
+        note, (start, *_) = same[0]
+        if len(same) > 1:
+            ends = [parts[1:] for _, parts in same]
+            said = f"{' and '.join(name for name, _ in ends)} losses{ends[0][1]}"
+            if len({rest for _, rest in ends}) > 1:
+                said = "; of the ".join(f"{name} loss{rest}" for name, rest in ends)
+            note = dataclasses.replace(note, message=f"{start} of the {said}")
+        joined.append(note)
     return Answer(
         kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,
         units={n: unit_of(source, n, units.get(n)) for n in (*names, *(point if whole else ()))},
         facts={**facts, **forecast}, beyond=source.fit.times_beyond(known),
-        point=point if whole else {}, notes=_of_both_losses(dict.fromkeys(notes)), **more,
+        point=point if whole else {}, notes=tuple(joined), **more,
     )  # fmt: skip
-
-
-def _of_both_losses(notes: Iterable[Note]) -> tuple[Note, ...]:
-    """Notes that say the same of several losses as one, so that a text lists no code twice."""
-    found: dict[Any, tuple[Note, list[tuple[str, str]]]] = {}
-    for note in notes:
-        parts = re.fullmatch(r"(.*?) of the (\w+) loss(.*)", note.message, re.S)
-        key = (note.code, note.severity, parts[1]) if parts else note
-        found.setdefault(key, (note, []))[1].extend([(parts[2], parts[3])] if parts else [])
-    joined = []
-    for key, (note, ends) in found.items():
-        if len(ends) > 1:
-            names, rests = zip(*ends, strict=True)
-            said = f"{' and '.join(names)} losses{rests[0]}"
-            if len({*rests}) > 1:
-                said = "; of the ".join(f"{name} loss{rest}" for name, rest in ends)
-            note = dataclasses.replace(note, message=f"{key[2]} of the {said}")
-        joined.append(note)
-    return tuple(joined)
 
 
 def over_rows(table: pd.DataFrame, form: str, source: Draws) -> str:

@@ -38,18 +38,19 @@ from jaxlaw.data import counted_flops
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law, PowerLawTerms
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import AtMost, Budget, Compute, Constraint, Corpus, Cost
+from jaxlaw.planning._constraints import AtMost, Budget, Compute, Constraint, Corpus, Cost, Inputs
 from jaxlaw.planning._frame import (
-    Inputs,
     checked_compute,
     checked_input,
+    draws_taking,
     in_unit_of_runs,
     law_inputs_of_each,
     losses_of,
-    require_loss,
+    mesh,
+    of_fit,
     source_notes,
 )
-from jaxlaw.uncertainty import Draws, as_draws
+from jaxlaw.uncertainty import Draws
 
 #: Least and largest raw counts that are searched. An optimum at one of them is none.
 SEARCH_LIMITS = {"N": (1e3, 1e20), "D": (1e3, 1e24)}
@@ -72,7 +73,7 @@ LEAST_SHARE = 1e-9  # of a law that is infinite at 0: a smaller one is of no who
 NEAR_POINTS = {1: 2001, 2: 65, 3: 25, 4: 13}
 NEAR_ROUNDS = 6
 
-TURNING = 65  # points among which :func:`first_root` looks
+TURNING = 65  # points among which the first crossing of a loss is looked for
 HALVINGS = 60  # of a bracket: the end is below the rounding of a double
 
 # Of :func:`lowest_in_box`.
@@ -93,10 +94,12 @@ FEW = 16
 
 # Roots and minima of traced functions.
 
+Function = Callable[..., Any]
+
 
 def for_each_draw(
     *static: str, draws: tuple[str, ...] = ("params",)
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Function], Function]:
     """Decorator: from a function of one draw's parameters to a program for all draws.
 
     Args:
@@ -108,11 +111,11 @@ def for_each_draw(
         with that leading axis.
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function):
         names = tuple(inspect.signature(function).parameters)
 
         @functools.wraps(function)
-        def over_draws(*args: Any) -> Any:
+        def over_draws(*args):
             each = dict(zip(names, args, strict=True))
             fixed = {name: each.pop(name) for name in static}
             axes = {name: 0 if name in draws else None for name in each}
@@ -122,7 +125,7 @@ def for_each_draw(
 
         # What it wraps is what programs are made of, so that later processes know them by its name.
         @functools.wraps(over_draws)
-        def call(*args: Any) -> Any:
+        def call(*args):
             lanes = len(jax.tree.leaves(args[names.index(draws[0])])[0])
             with in_float64():
                 return jax.tree.map(np.asarray, programs[lanes > FEW](*args))
@@ -132,7 +135,7 @@ def for_each_draw(
     return decorate
 
 
-def root(rising: Callable[[Any], Any], low: Any, high: Any, halvings: int = HALVINGS) -> Any:
+def root(rising: Function, low, high, halvings: int = HALVINGS):
     """Where a function that rises through zero is zero, by bisection of [low, high].
 
     Without a change of sign it is the end nearer to one: ``high`` where the function is negative
@@ -140,7 +143,7 @@ def root(rising: Callable[[Any], Any], low: Any, high: Any, halvings: int = HALV
     that the function may jump, and a condition (true = positive) serves as well.
     """
 
-    def halve(_: int, bracket: Any) -> Any:
+    def halve(_, bracket):
         low, high = bracket
         middle = (low + high) / 2
         above = rising(middle) > 0
@@ -150,32 +153,21 @@ def root(rising: Callable[[Any], Any], low: Any, high: Any, halvings: int = HALV
     return sum(jax.lax.fori_loop(0, halvings, halve, (low, high))) / 2
 
 
-def root_or_infinity(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
+def root_or_infinity(rising: Function, low, high):
     """As :func:`root`; without a change of sign ∞ (negative throughout) or −∞ (positive)."""
     zero = jnp.where(rising(high) <= 0, jnp.inf, root(rising, low, high))
     return jnp.where(rising(low) >= 0, -jnp.inf, zero)
 
 
-def first_root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
-    """As :func:`root_or_infinity`, the first zero of a function that may fall again beyond it.
-
-    At a learning rate or a batch that is held the loss of a tuned law falls with the size and the
-    tokens up to some point, and rises beyond.
-    """
-    grid = jnp.linspace(low, high, TURNING)
-    above = jax.vmap(rising)(grid) > 0
-    return root_or_infinity(rising, low, jnp.where(above.any(), grid[jnp.argmax(above)], high))
-
-
 def lowest_on_line(
-    value: Callable[[Any], Any],
-    low: Any,
-    high: Any,
-    points: int = LINE,
-    ended: Callable[[Any], Any] | None = None,
-    where: Callable[[Any], Any] | None = None,
-    near: Callable[[Any], Any] | None = None,
-) -> Any:
+    value: Function,
+    low,
+    high,
+    points: int,
+    ended: Function,
+    where: Function | None = None,
+    near: Function | None = None,
+):
     """Where a function of one number is lowest in [low, high].
 
     The best point of a grid, then the root of the derivative between its neighbours: to rounding
@@ -200,20 +192,19 @@ def lowest_on_line(
     if where is not None:
         values = jnp.where(jax.vmap(where)(grid), values, math.inf)
     best, eps = jnp.argmin(values), jnp.finfo(values.dtype).eps
-    at_end = jnp.zeros(points, bool) if ended is None else jax.vmap(ended)(grid)
+    at_end = jax.vmap(ended)(grid)
     at_end = at_end.at[1:].max(at_end[:-1]).at[:-1].max(at_end[1:])  # beside one, too
-    if ended is not None:
-        inner = values[1:-1]
-        # Deeper than rounding, which makes valleys where the function is flat.
-        least = inner + 8 * eps * jnp.abs(inner)
-        valley = (least < values[:-2]) & (least < values[2:]) & ~at_end[1:-1]
-        deepest = 1 + jnp.argmin(jnp.where(valley, inner, math.inf))
-        best = jnp.where(at_end[best] & valley.any(), deepest, best)
+    inner = values[1:-1]
+    # Deeper than rounding, which makes valleys where the function is flat.
+    least = inner + 8 * eps * jnp.abs(inner)
+    valley = (least < values[:-2]) & (least < values[2:]) & ~at_end[1:-1]
+    deepest = 1 + jnp.argmin(jnp.where(valley, inner, math.inf))
+    best = jnp.where(at_end[best] & valley.any(), deepest, best)
     if near is not None:
         apart = jax.vmap(near)(grid)
         start = jnp.nanargmin(jnp.where(jnp.isfinite(values), apart, jnp.nan))
 
-        def lower(k: Any) -> Any:
+        def lower(k):
             beside = jnp.clip(k + jnp.array([0, -1, 1]), 0, points - 1)  # first itself: on a plain
             return beside[jnp.argmin(values[beside])]
 
@@ -224,7 +215,7 @@ def lowest_on_line(
         left = root(where, left, grid[best])
         right = root(lambda x: ~where(x), grid[best], right)
 
-    def slope(x: Any) -> Any:
+    def slope(x):
         # Where there is no value, as of sizes too small for a loss, it is beside the valley.
         here, rise = jax.value_and_grad(value)(x)
         return jnp.where(jnp.isfinite(here), rise, x - grid[best])
@@ -236,11 +227,11 @@ def lowest_on_line(
 
 
 def lowest_in_box(
-    objective: Callable[[Any], Any],
-    grid: Any,
-    ended: Callable[[Any], Any] | None = None,
-    excess: Callable[[Any], Any] | None = None,
-) -> Any:
+    objective: Function,
+    grid,
+    ended: Function | None = None,
+    excess: Function | None = None,
+):
     """Where a smooth function of d ≤ 4 numbers is lowest in [0, 1]^d.
 
     Args:
@@ -256,7 +247,7 @@ def lowest_in_box(
         (d,) the point, by Newton's method from the best point of each block of the grid.
     """
 
-    def augmented(points: Any, multipliers: Any, weight: Any) -> Any:
+    def augmented(points, multipliers, weight):
         # The square of what exceeds a limit is a part of what is minimised, and the multiplier
         # moves until nothing exceeds it: the augmented Lagrangian. The weight grows on the way, but
         # stays small enough for Newton's method; without the multiplier it would be infinite.
@@ -282,7 +273,7 @@ def lowest_in_box(
 
     # First from every start, then on from the best: one loop for both, as Newton's method is most
     # of the program.
-    def step(k: Any, state: Any) -> Any:
+    def step(k, state):
         point, lowest, multipliers, weight = state
         looking = k < BLOCKS
         found, value = _newton_in_box(
@@ -300,21 +291,19 @@ def lowest_in_box(
     return jax.lax.fori_loop(0, BLOCKS + TIGHTENINGS, step, state)[0]
 
 
-def _high(values: Any) -> Any:
+def _high(values):
     return jnp.where(jnp.isfinite(values), values, jnp.inf)
 
 
-def _newton_in_box(
-    objective: Callable[[Any], Any], point: Any, lengths: Any = LENGTHS
-) -> tuple[Any, Any]:
+def _newton_in_box(objective: Function, point, lengths=LENGTHS) -> tuple[Any, Any]:
     """A minimum near a point, and its value; ``lengths`` are those of the steps that are tried."""
 
-    def gradient_twice(point: Any) -> tuple[Any, Any]:
+    def gradient_twice(point):
         gradient = jax.jacfwd(objective)(point)
         return gradient, gradient
 
     # Forward mode in few coordinates: programs half the size of those of reverse mode.
-    def round_(carry: Any) -> Any:
+    def round_(carry):
         point, before, _, rounds = carry
         curvature, gradient = jax.jacfwd(gradient_twice, has_aux=True)(point)
         gradient = jnp.nan_to_num(gradient)
@@ -322,7 +311,7 @@ def _newton_in_box(
         # and column are those of the identity.
         active = ((point <= 0) & (gradient > 0)) | ((point >= 1) & (gradient < 0))
 
-        def newton_step(active: Any) -> Any:
+        def newton_step(active):
             free = ~active[:, None] & ~active[None, :]
             hessian = jnp.where(free, jnp.nan_to_num(curvature), jnp.diag(1.0 * active))
             sizes, axes = jnp.linalg.eigh(hessian)
@@ -374,12 +363,12 @@ def total_cost(cost: Cost | None, source: Draws, served: Any = None) -> Any:
     return Partial(_with_serving, training, tokens * source.scale("D"))
 
 
-def _with_serving(training: Cost | None, tokens: Any, N: Any, D: Any, **others: Any) -> Any:
+def _with_serving(training: Cost | None, tokens, N, D, **others):
     """FLOPs of training and of serving: a forward pass is 2·N a token."""
     return (FLOPS_EACH * N * D if training is None else training(N, D, **others)) + 2 * N * tokens
 
 
-def log_cost(cost: Cost | None, log_N: Any, log_D: Any) -> Any:
+def log_cost(cost: Cost | None, log_N, log_D):
     """Log FLOPs of a run: 6·N·D, or what the user's function counts."""
     if cost is None:
         return math.log(FLOPS_EACH) + log_N + log_D
@@ -395,12 +384,12 @@ def flops(cost: Cost | None, log_N: Any, log_D: Any) -> np.ndarray:
         return np.exp(np.asarray(log_cost(cost, np.asarray(log_N), np.asarray(log_D))))
 
 
-def log_tokens(cost: Cost | None, log_N: Any, log_C: Any) -> Any:
+def log_tokens(cost: Cost | None, log_N, log_C):
     """Log tokens that a budget buys a model; differentiable in log_N."""
     if cost is None:
         return log_C - math.log(FLOPS_EACH) - log_N
 
-    def excess(log_D: Any) -> Any:
+    def excess(log_D):
         return log_cost(cost, log_N, log_D) - log_C
 
     solution = jax.lax.stop_gradient(root(excess, *map(math.log, SEARCH_LIMITS["D"])))
@@ -409,7 +398,7 @@ def log_tokens(cost: Cost | None, log_N: Any, log_C: Any) -> Any:
     return solution - excess(solution) / slope
 
 
-def loss_at(law: Law, params: Any, log_N: Any, log_D: Any, others: Any) -> Any:
+def loss_at(law: Law, params, log_N, log_D, others):
     """The law at raw counts given by their logarithms."""
     unit = _units(law)
     return law(params, N=jnp.exp(log_N) / unit["N"], D=jnp.exp(log_D) / unit["D"], **others)
@@ -438,7 +427,7 @@ CONDITION = (
 )
 
 
-def closed_form(law: Law, params: Any, others: Mapping[str, Any], xp: Any = np) -> list[Any]:
+def closed_form(law: Law, params, others: Mapping[str, Any], xp=np) -> list[Any]:
     """G, a, b of the best runs N = G·(C/6)^a and D = (C/6)^b/G of C FLOPs, in a law's own units.
 
     Of a law that falls with E + A/N^α + B/(D^β·N^γ), its ``power_law_terms``; NaN where there is no
@@ -506,7 +495,7 @@ class Given(NamedTuple):
     tried: tuple[float, float] = (math.nan, math.nan)
 
 
-def cost_at(form: Form, given: Given, raw: Mapping[str, Any]) -> Any:
+def cost_at(form: Form, given: Given, raw: Mapping[str, Any]):
     """The cost of N and D, with what else it takes at its raw values."""
     priced = {name: raw[name] for name in form.priced}
     return functools.partial(given.cost, **priced) if priced else given.cost
@@ -535,7 +524,7 @@ class Point(NamedTuple):
     excess: Any = None
 
 
-def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[Any], Point]]:
+def _posed(form: Form, params, given: Given) -> tuple[Any, Any, Function]:
     """A question of one draw as a function of a point of its coordinates.
 
     Returns:
@@ -544,11 +533,11 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
     in_box, limited = len(form.free) > 1, int(form.goal == "loss")
     least, most = given.ends.get("D", (math.nan, math.nan))
 
-    def raw_of(x: Any) -> dict[str, Any]:
+    def raw_of(x):
         free = zip(form.free, x, strict=True)
         return given.held | {name: jnp.exp(v) if name in form.logs else v for name, v in free}
 
-    def loss(k: int, raw: Mapping[str, Any]) -> Any:
+    def loss(k, raw):
         (law, rest), others = form.laws[k], given.others[k]
         taken = {
             spec.name: (1 - raw[spec.name] if spec.name in rest else raw[spec.name]) / spec.unit
@@ -557,20 +546,25 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
         }
         return law(params[k], **taken, **others)
 
-    def needed(raw: dict[str, Any]) -> Any:
+    def needed(raw):
         """Log tokens at which the first limited loss is reached; infinite where none are.
 
         Steps from the root move nothing and carry the derivatives that the search takes, one on a
         line and two in the box: the bisection has none.
         """
 
-        def shortfall(log_D: Any) -> Any:
+        def shortfall(log_D):
             return given.targets[0] - loss(limited, {**raw, "D": jnp.exp(log_D)})
 
-        # The first crossing costs twice as much, and only tuned laws have several.
-        crossing = first_root if form.laws[limited][0].best_settings else root_or_infinity
         last = math.log(SEARCH_LIMITS["D"][1])
-        log_D = jax.lax.stop_gradient(crossing(shortfall, least, last))
+        # At a learning rate or a batch that is held the loss of a tuned law falls with the size and
+        # the tokens up to some point, and rises beyond: of its crossings the first is meant. To
+        # look for it costs twice as much.
+        if form.laws[limited][0].best_settings:
+            grid = jnp.linspace(least, last, TURNING)
+            above = jax.vmap(shortfall)(grid) > 0
+            last = jnp.where(above.any(), grid[jnp.argmax(above)], last)
+        log_D = jax.lax.stop_gradient(root_or_infinity(shortfall, least, last))
         moved = start = jnp.where(jnp.isfinite(log_D), log_D, least)
         slope = jax.lax.stop_gradient(jax.grad(shortfall)(start))
         for _ in range(1 + in_box):
@@ -588,7 +582,7 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
         for pairs, kind in ((ends, float), (opened, bool))
     )
 
-    def judged(x: Any) -> Point:
+    def judged(x):
         raw, inside = raw_of(x), jnp.all(high >= low)
         ended = jnp.any((x <= low + AT_LIMIT) & open_low | (x >= high - AT_LIMIT) & open_high)
         if form.paid:
@@ -622,13 +616,13 @@ def _posed(form: Form, params: Any, given: Given) -> tuple[Any, Any, Callable[[A
     return low, high, judged
 
 
-def best_point(form: Form, params: Any, given: Given) -> Point:
+def best_point(form: Form, params, given: Given) -> Point:
     """The best point of one draw, pure JAX."""
     low, high, judged = _posed(form, params, given)
     count = len(form.free)
 
     @jax.jit  # traced once for all that is made of it
-    def at(u: Any) -> Point:
+    def at(u):
         return judged(low + u * (high - low))
 
     limited = jax.eval_shape(at, jnp.zeros(count)).excess.size > 0
@@ -636,7 +630,7 @@ def best_point(form: Form, params: Any, given: Given) -> Point:
         return at(jnp.zeros(0))
     if count == 1:
 
-        def off_runs(t: Any) -> Any:
+        def off_runs(t):
             """How far D/N is from the middle of those that were run."""
             raw = at(t[None]).raw
             return jnp.abs(jnp.log(raw["D"] / raw["N"]) - (given.tried[0] + given.tried[1]) / 2)
@@ -648,31 +642,30 @@ def best_point(form: Form, params: Any, given: Given) -> Point:
             (lambda t: jnp.all(at(t[None]).excess <= 0)) if limited else None,
             off_runs if form.paid and form.free == ("N",) else None,
         )[None])  # fmt: skip
-    axes = [jnp.linspace(0.0, 1.0, points) for points in GRIDS[count]]
-    grid = jnp.stack([axis.ravel() for axis in jnp.meshgrid(*axes, indexing="ij")], axis=1)
+    grid = mesh((jnp.linspace(0.0, 1.0, points) for points in GRIDS[count]), jnp)
     value = jnp.vectorize(lambda u: at(u).value, signature="(d)->()")
     excess = jnp.vectorize(lambda u: at(u).excess, signature="(d)->(k)") if limited else None
     return at(lowest_in_box(value, grid, lambda u: at(u).ended, excess))
 
 
 @for_each_draw("form", draws=("params", "log_C", "targets"))
-def _best_points(form: Form, params: Any, given: Given, log_C: Any, targets: Any) -> Point:
+def _best_points(form: Form, params, given: Given, log_C, targets) -> Point:
     """The best point of every lane: one draw with its budget, or its losses to be reached."""
     return best_point(form, params, given._replace(log_C=log_C, targets=targets))
 
 
 @for_each_draw("form")
-def _points_at(form: Form, params: Any, given: Given, points: Any) -> Point:
+def _points_at(form: Form, params, given: Given, points) -> Point:
     """What is known of (K, d) points."""
     return jax.vmap(_posed(form, params, given)[2])(points)
 
 
-def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None = None) -> Any:
+def best_size(law: Law, params, log_C, others, cost: Cost | None = None):
     """Log size, log tokens and loss of a budget's best run, of one draw; pure JAX, any dtype.
 
     Without limits, units and the runs' ratios; at the search's own limits there is no best run.
     """
-    ends = {name: tuple(map(math.log, SEARCH_LIMITS[name])) for name in ("N", "D")}
+    ends = {name: tuple(map(math.log, span)) for name, span in SEARCH_LIMITS.items()}
     if law.power_law_terms is None or cost is not None:
         form = Form(((law, ()),), "loss", ("N",), ("N", "D"), "budget")
         given = Given(ends, dict.fromkeys(ends, (True, True)), {}, (others,), cost, log_C)
@@ -684,7 +677,7 @@ def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None 
     log_x = log_C - math.log(FLOPS_EACH * unit["N"] * unit["D"])
     best = jnp.clip(math.log(unit["N"]) + jnp.log(G) + a * log_x, least, most)
 
-    def run(log_N: Any) -> tuple[Any, Any, Any]:
+    def run(log_N):
         log_D = log_tokens(None, log_N, log_C)
         return log_N, log_D, loss_at(law, params, log_N, log_D, others)
 
@@ -693,9 +686,7 @@ def best_size(law: Law, params: Any, log_C: Any, others: Any, cost: Cost | None 
     return run(jnp.where(jnp.isnan(best), end, best))
 
 
-def crossing(
-    source: Draws, name: str, log: bool, target: Any, low: float, high: float, others: Any
-) -> Any:
+def crossing(source: Draws, name: str, log: bool, target, low: float, high: float, others):
     """Where the laws of all draws first have a loss, (draws,) of each.
 
     Args:
@@ -716,12 +707,10 @@ def crossing(
 
 
 @for_each_draw("law", "name", "log", draws=("params", "target"))
-def _crossing(
-    law: Law, name: str, log: bool, params: Any, target: Any, low: Any, high: Any, others: Any
-) -> Any:
+def _crossing(law: Law, name: str, log: bool, params, target, low, high, others):
     unit = _units(law)[name]
 
-    def loss(x: Any) -> Any:
+    def loss(x):
         return law(params, **{name: (jnp.exp(x) if log else x) / unit}, **others)
 
     grid = jnp.linspace(low, high, POINTS)
@@ -943,8 +932,8 @@ class Question:
         form, first = self.form, tuple(one.without().values for one in self.sources)
         if not form.free or not nats > 0:
             return {}
-        best = {name: float(np.ravel(raw[name])[0]) for name in form.free}
-        point = [math.log(x) if name in form.logs else x for name, x in best.items()]
+        best = of_fit(raw)
+        point = [math.log(best[n]) if n in form.logs else best[n] for n in form.free]
         with in_float64():
             around = [*np.transpose(_posed(form, first, self.given)[:2])]
         count = NEAR_POINTS[len(point)]
@@ -954,7 +943,7 @@ class Question:
                 np.sort(np.append(np.linspace(*span, count), x))
                 for span, x in zip(around, point, strict=True)
             ]
-            points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+            points = mesh(axes)
             found = jax.tree.map(lambda x: x[0], _points_at(form, first, self.given, points))
             values = found.value if form.goal == "loss" else np.exp(found.value)
             values = np.where(found.kept, values, np.inf)
@@ -1000,7 +989,7 @@ def question_of(
     ``argument`` is what the caller's user calls ``over``.
     """
     limited = [one for one in subject_to if isinstance(one, AtMost)]
-    only: dict[type, Any] = {type(one): one for one in subject_to if not isinstance(one, AtMost)}
+    only = {type(one): one for one in subject_to if not isinstance(one, AtMost)}
     if len(limited) + len(only) < len(subject_to):
         raise UsageError("subject_to holds two of a kind: give one Budget and one Corpus")
     budget, corpus, goal = only.get(Budget), only.get(Corpus), "loss"
@@ -1012,9 +1001,7 @@ def question_of(
                 "loss)], without a Budget"
             )
         asked, counted, goal = limited, fit, "compute"
-    sources = as_draws(*(one.fit for one in asked))
-    for source in sources:
-        require_loss(source)
+    sources = draws_taking([one.fit for one in asked])
     source, at = sources[0], dict(at or {})
     ranges = searched_ranges(source, over, argument)
     limits = {name: span.limits for name, span in ranges.items() if span.limits != (None, None)}
@@ -1044,7 +1031,33 @@ def question_of(
     if both:
         ratio = source.scale("D") / source.scale("N")
         tried = np.log(np.multiply(source.joint.get("D/N", tried), ratio))
-    log_corpus, words, epochs = _corpus_limit(source, corpus, held, over)
+    # Log tokens, raw, of the corpus times its epochs, and words for that limit. Of a law with
+    # unique tokens U also the largest D/U, and whether it is that of the runs.
+    log_corpus, words, epochs = math.inf, "", None
+    most = None if corpus is None else checked_number("max_epochs", corpus.max_epochs)
+    if "U" in source.law.input_names:
+        if "U" in held and "D" in over:
+            if of_runs := most is None:
+                least = source.joint.get("U/D", (math.nan, math.nan))[0]
+                least *= source.scale("U") / source.scale("D")
+                most = 1 / least if least > 0 else None
+            if most is not None:
+                log_corpus, words = math.log(most * held["U"]), f"D/U ≤ {most:.4g}"
+                epochs = most, of_runs
+        elif most is not None:
+            raise UsageError("Corpus limits D at a given U: search D, and give U")
+    elif corpus is not None:
+        if corpus.tokens is None:
+            raise UsageError(
+                f"epochs are those of unique tokens U, which law {source.law.name} does not take: "
+                "say the tokens of the corpus, too"
+            )
+        counts = [name for name in ("r", "D") if name in source.law.input_names]
+        if not {*counts} & {*over} or "D" not in {*held, *over}:
+            raise UsageError(f"a Corpus limits {' and '.join(counts)}: search one, with over=")
+        tokens = checked_input(source, "D", corpus.tokens, what="tokens of Corpus") * most
+        log_corpus = math.log(tokens * source.scale("D"))
+        words = f"{'·'.join(counts)} ≤ {tokens:g}"
     shared = bool(words) and {"D", "r"} <= {*ranges}
     if words and not shared:  # what the corpus cuts off a coordinate is its end
         name = "D" if "D" in ranges else "r"
@@ -1054,7 +1067,7 @@ def question_of(
         if most < span.high:
             ranges[name] = span._replace(high=most, open=(span.open[0], False))
 
-    priced: tuple[str, ...] = ()
+    priced = ()
     if counted is not None and counted.cost is not None:
         taken = [*inspect.signature(counted.cost).parameters][2:]
         if {"N", "D"} & {*taken}:
@@ -1101,14 +1114,14 @@ class SearchedRange(NamedTuple):
 
 
 def searched_ranges(
-    source: Draws, over: Mapping[str, Any], argument: str = "over"
+    source: Draws, over: Mapping[str, Any], argument: str
 ) -> dict[str, SearchedRange]:
     """From where to where inputs are searched: by the user, else by the search or the runs."""
     specs, ranges = {spec.name: spec for spec in source.law.inputs}, {}
     if not over:
         raise UsageError(
             f"{argument}: name the inputs that are searched; law {source.law.name} takes "
-            f"{', '.join(specs)}",
+            f"{', '.join(specs)}"
         )
     for name, given in over.items():
         if name not in specs:
@@ -1133,56 +1146,17 @@ def searched_ranges(
             ends = (0.0, 1 / unit) if known else source.ranges.get(name, (math.nan, math.nan))
         low, high = span = tuple(end if x is None else x for x, end in zip(own, ends, strict=True))
         if not np.isfinite(span).all():
-            raise UsageError(
-                f"the range of {name} in the fitted runs is unknown: pass {argument}=",
-            )
+            raise UsageError(f"the range of {name} in the fitted runs is unknown: pass {argument}=")
         if not low < high:
             raise UsageError(
                 f"{what}: the least value, {low:g}, is not below the largest, {high:g}; give a "
-                "single value in at=",
+                "single value in at="
             )
         log = low > 0 and spec.domain != "fraction"
         ends = (math.log(x * scale) if log else x * scale for x in span)
         opened = tuple(name in SEARCH_LIMITS and x is None for x in own)
         ranges[name] = SearchedRange(*ends, log, opened, own if known else span)
     return ranges
-
-
-def _corpus_limit(
-    source: Draws, corpus: Corpus | None, held: Mapping[str, float], over: Mapping[str, Any]
-) -> tuple[float, str, tuple[float, bool] | None]:
-    """What a corpus, or the epochs of the runs of a law with unique tokens U, allow.
-
-    Returns:
-        Log tokens, raw, of the corpus times its epochs; words for the limit, empty without one;
-        of a law with U the largest D/U, and whether it is that of the runs.
-    """
-    none = math.inf, "", None
-    most = None if corpus is None else checked_number("max_epochs", corpus.max_epochs)
-    if "U" in source.law.input_names:
-        if "U" not in held or "D" not in over:
-            if most is not None:
-                raise UsageError("Corpus limits D at a given U: search D, and give U")
-            return none
-        if of_runs := most is None:
-            least = source.joint.get("U/D", (math.nan, math.nan))[0]
-            least *= source.scale("U") / source.scale("D")
-            if not least > 0:
-                return none
-            most = 1 / least
-        return math.log(most * held["U"]), f"D/U ≤ {most:.4g}", (most, of_runs)
-    if corpus is None:
-        return none
-    if corpus.tokens is None:
-        raise UsageError(
-            f"epochs are those of unique tokens U, which law {source.law.name} does not take: say "
-            "the tokens of the corpus, too"
-        )
-    limited = [name for name in ("r", "D") if name in source.law.input_names]
-    if not {*limited} & {*over} or "D" not in {*held, *over}:
-        raise UsageError(f"a Corpus limits {' and '.join(limited)}: search one, with over=")
-    tokens = checked_input(source, "D", corpus.tokens, what="tokens of Corpus") * most
-    return math.log(tokens * source.scale("D")), f"{'·'.join(limited)} ≤ {tokens:g}", None
 
 
 def epochs_notes(

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -20,12 +20,12 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import schedules
-from jaxlaw._answer import Answer, Tables
+from jaxlaw._answer import Answer
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import Amount, checked_number, exponential, in_unit, written
-from jaxlaw._typed import Between, ConfidenceLevel, checked
+from jaxlaw._typed import ConfidenceLevel, Fraction, checked
 from jaxlaw.data import (
     AREAS,
     UNKNOWN_BASE_RATE,
@@ -39,11 +39,13 @@ from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.fitting import Fit, fit
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
+from jaxlaw.planning._constraints import Inputs
 from jaxlaw.planning._frame import (
-    Inputs,
     fewest_degrees,
     law_inputs_of_each,
+    mesh,
     missing_draws_notes,
+    of_fit,
     over_rows,
     plan_answer,
     source_notes,
@@ -57,6 +59,8 @@ from jaxlaw.uncertainty import LEVEL, Draws, as_draws, bootstrap
 SETTINGS = ("loss_potential", "peak", "replay", "steps")
 #: What a search may move: these, and of a ``wsd`` the fraction of the steps that decays.
 SEARCHED = (*SETTINGS, "decay")
+#: Setting → (lowest, highest) of what is searched.
+Spans = Mapping[str, tuple[float, float]]
 Shape = Literal["wsd", "cosine", "linear", "constant"]
 _LOGARITHMIC = ("peak", "steps")
 _CORPORA = {"pt": "general", "cpt": "domain"}  # as in names, and as in loss curves
@@ -179,7 +183,7 @@ def _check_phase(phase: Pretraining | ContinualPretraining) -> None:
 def rates_of(phase: Any, peak: float, final: float, start: float = 0.0) -> Schedule:
     """The learning rates of one phase at whole steps."""
     warmup = round(phase.warmup)
-    options: dict[str, float] = {} if phase.shape == "constant" else {"final": final}
+    options = {} if phase.shape == "constant" else {"final": final}
     if phase.shape == "wsd":
         options["decay"] = phase.decay
     rates = getattr(schedules, phase.shape)(peak, max(round(phase.steps) - warmup, 0), **options)
@@ -211,7 +215,7 @@ def layout_of(
     points of each say all: ``base``, S1, S2, the final LR and the one from which drops
         count.
     """
-    numbers: dict[str, Any] = {"lambda": options["decay"]}
+    numbers = {"lambda": options["decay"]}
     for name in ("carry_momentum", "count_warmup"):
         numbers[name] = float(options[name])
     numbers |= {name: float(getattr(run, name)) for name in ("final", "decay", "warmup", "start")}
@@ -289,7 +293,7 @@ _compiled_areas = compiled(static_argnames="layout")(final_areas)
 
 
 def _piece(
-    areas: tuple[Any, Any], n: Any, start: Any, end: Any, counting: tuple[Any, Any],
+    areas: tuple[Any, Any], n, start, end, counting: tuple[Any, Any],
     cosine: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
     """After n steps of a straight line or half a cosine from one learning rate to another.
@@ -312,7 +316,7 @@ def _piece(
     return S1, kept * S2 + (reference - level) * whole - rise
 
 
-def predicted(law: Law, params: Any, areas: PhaseAreas, inputs: Mapping[str, Any]) -> Any:
+def predicted(law: Law, params, areas: PhaseAreas, inputs: Mapping[str, Any]):
     """What a law says of areas and of its other inputs, in its own units."""
     values = {**areas._asdict(), **areas.whole._asdict(), **inputs}
     return law(params, **{name: values[name] for name in law.input_names})
@@ -330,7 +334,7 @@ class _Losses(NamedTuple):
     numbers: dict[str, Any]
     inputs: tuple[dict[str, float], ...]  # of each loss beside areas and r, in its law's own units
 
-    def arguments(self, params: Callable[[np.ndarray], np.ndarray]) -> tuple[Any, ...]:
+    def arguments(self, params: Any) -> tuple[Any, ...]:
         """What compiled functions take first; ``params`` shapes (1 + R,) values of parameters."""
         laws = tuple(source.law for source in self.sources)
         values = [jax.tree.map(params, source.values) for source in self.sources]
@@ -364,27 +368,25 @@ class _Losses(NamedTuple):
             notes += source_notes(source, corpus, **known)
         return notes
 
-    def table(self, columns: Mapping[str, np.ndarray], level: float) -> pd.DataFrame:
-        """A table of name → (rows,), or (1 + R, rows) with intervals."""
-        return table_of(columns, level, fewest_degrees(self.sources))
-
     def answer(
-        self, kind: str, sentence: str, values: Any = (), beyond: float | None = None, **more: Any
+        self,
+        kind: str,
+        sentence: str,
+        values: Mapping[str, Any] = {},
+        beyond: float | None = None,
+        **more: Any,
     ) -> Answer:
         """As :func:`plan_answer`, of a run that is no point of the laws' own inputs."""
-        source = self.sources[0]
-        answer = plan_answer(
-            kind, sentence, source, dict(values), degrees=fewest_degrees(self.sources), **more,
-        )  # fmt: skip
+        source, degrees = self.sources[0], fewest_degrees(self.sources)
         if beyond is None:  # notes say where it leaves the fitted ranges, as far as they are known
             beyond = source.fit.times_beyond(dict.fromkeys(source.ranges, 1.0))
+        answer = plan_answer(kind, sentence, source, values, degrees=degrees, **more)
         return dataclasses.replace(answer, beyond=beyond)
 
 
 def _losses_of(
-    fits: Sequence[Any], run: ContinualPretraining, inputs: Inputs, varied: Sequence[str] = (),
-    known: Sequence[str] = SETTINGS,
-) -> _Losses:  # fmt: skip
+    fits: Sequence[Any], run: ContinualPretraining, inputs: Inputs, varied: Iterable[str] = ()
+) -> _Losses:
     """Fits and run, checked for each other and for the settings that vary.
 
     Raises:
@@ -393,10 +395,9 @@ def _losses_of(
             missing or unknown, or a setting that the run has no place for.
     """
     for name in varied:
-        if name not in known:
-            raise UsageError(
-                f"'{name}' is not a setting; settings: {', '.join(known)}.{nearest(name, known)}"
-            )
+        if name not in SETTINGS:
+            message = f"'{name}' is not a setting; settings: {', '.join(SETTINGS)}."
+            raise UsageError(message + nearest(name, SETTINGS))
     if "loss_potential" in varied and getattr(run.pretraining, "shape", "constant") == "constant":
         raise UsageError(
             "the loss potential varies with a Pretraining that anneals (wsd, cosine, linear); "
@@ -435,7 +436,7 @@ def _checked(name: str, values: Any, above: float = 0.0) -> np.ndarray:
     return values
 
 
-def _ends(laws: Any, layout: Layout, params: Any, numbers: Any, inputs: Any, at: Any) -> Any:
+def _ends(laws, layout: Layout, params, numbers, inputs, at):
     """Losses (losses, 3, …) at the start, at the end, and after endless training; pure JAX."""
     end = final_areas(layout, numbers, at)
     none = jnp.zeros_like(end.S1_cpt)
@@ -462,7 +463,7 @@ def final_losses(
     cpt: Any,
     run: ContinualPretraining,
     *,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
     **settings: Any,
 ) -> Answer:
@@ -497,11 +498,10 @@ def final_losses(
         >>> losses.table["loss_pt"].round(3).tolist()
         [3.399, 3.364]
     """
-    losses = _losses_of((pt, cpt), run, at, tuple(settings))
+    losses = _losses_of((pt, cpt), run, at, settings)
     given = run.settings | {n: _checked(n, v, run.warmup) for n, v in settings.items()}
-    mesh = np.meshgrid(*(given[name] for name in SETTINGS), indexing="ij")
-    points = {name: axis.ravel() for name, axis in zip(SETTINGS, mesh, strict=True)}
-    table = losses.table(points | losses.named(points), level)
+    points = dict(zip(SETTINGS, mesh(given[name] for name in SETTINGS).T, strict=True))
+    table = table_of(points | losses.named(points), level, fewest_degrees(losses.sources))
     lowest = "lowest " * (len(table) > 1)
     return losses.answer(
         "final losses",
@@ -523,9 +523,9 @@ def optimal_training(
     cpt: Any,
     run: ContinualPretraining,
     weight: float | Sequence[float],
-    over: Mapping[str, tuple[float, float]],
+    over: Spans,
     *,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     minimise: Minimise = "losses",
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
@@ -577,20 +577,21 @@ def optimal_training(
         jaxlaw plan optimal-training pt.json cpt.json --weight 0.5 --over replay=0:1
             --run wsd:steps=40000,peak=2e-4+cosine:steps=10000,peak=2e-5,warmup=500
     """
-    losses = _losses_of((pt, cpt), run, at, tuple(over))
+    losses = _losses_of((pt, cpt), run, at, over)
     names = [name for name in SETTINGS if name in over]
     found = _best_settings(losses, over, weight, minimise)
     notes, facts = losses.notes({name: found[name][0] for name in SETTINGS}), {"minimise": minimise}
     if np.ndim(weight):
         columns = {name: found[name] for name in (*names, *_LOSSES, "objective")}
-        table = losses.table({"weight": np.asarray(weight, float), **columns}, level)
+        columns = {"weight": np.asarray(weight, float)} | columns
+        table = table_of(columns, level, fewest_degrees(losses.sources))
         return losses.answer(
             "tradeoff curve",
             over_rows(table, f"weight {{weight}}: {_BOTH}", losses.sources[0]),
             level=level, tables={"table": table}, notes=notes, facts=facts,
         )  # fmt: skip
     values = {name: found[name][:, 0] for name in (*SETTINGS, *_LOSSES, "objective")}
-    facts["binding"], limits = _binding(over, {name: float(values[name][0]) for name in names})
+    facts["binding"], limits = _binding(over, of_fit(values))
     peak = "" if np.isnan(values["peak"][0]) else ", peak LR {peak}"
     return losses.answer(
         "optimal training",
@@ -602,7 +603,7 @@ def optimal_training(
 
 
 def _best_settings(
-    losses: _Losses, over: Mapping[str, tuple[float, float]], weight: Any,
+    losses: _Losses, over: Spans, weight: Any,
     minimise: Minimise = "losses",
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Settings, losses and objective at the optima, each (1 + R, weights).
@@ -622,8 +623,7 @@ def _best_settings(
             raise UsageError(f"over={{'{name}': …}} takes (lowest, highest), not {over[name]}")
     weights = np.atleast_1d(_checked("weight", weight))
     shape = losses.sources[0].rows, len(weights)
-    side = np.linspace(0, 1, _POINTS[len(names)])
-    grid = np.stack([g.ravel() for g in np.meshgrid(*[side] * len(names), indexing="ij")], -1)
+    grid = mesh([np.linspace(0, 1, _POINTS[len(names)])] * len(names))
     kind = "change" if minimise == "changes" else "loss"
     with in_float64():
         found = _optima(
@@ -640,12 +640,12 @@ def _best_settings(
 
 @compiled(static_argnames=("laws", "layout", "names"))
 def _optima(
-    laws: Any, layout: Layout, params: Any, numbers: Any, inputs: Any, names: tuple[str, ...],
-    weights: Any, fixed: Any, limits: Any, grid: Any, starts: Any,
-) -> Any:  # fmt: skip
+    laws, layout: Layout, params, numbers, inputs, names: tuple[str, ...], weights, fixed, limits,
+    grid, starts,
+):  # fmt: skip
     """Settings at the optima, each (lanes,); ``starts`` times the start is taken off the end."""
 
-    def settings(points: Any) -> dict[str, Any]:
+    def settings(points):
         """Settings from points in the unit box, (…, names)."""
         at = dict(fixed)
         for k, name in enumerate(names):
@@ -654,10 +654,10 @@ def _optima(
             at[name] = low * (high / low) ** x if logarithmic else low + (high - low) * x
         return at
 
-    def lane(each: Any) -> Any:
+    def lane(each):
         params, weight = each
 
-        def objective(points: Any) -> Any:
+        def objective(points):
             both = _ends(laws, layout, params, numbers, inputs, settings(points))
             pt, cpt = both[:, 1] - starts * both[:, 0]
             return weight * pt + (1 - weight) * cpt
@@ -668,7 +668,7 @@ def _optima(
 
 
 def _binding(
-    limits: Mapping[str, tuple[float, float]], best: Mapping[str, float], most: float = math.inf
+    limits: Spans, best: Mapping[str, float], most: float = math.inf
 ) -> tuple[str, list[Note]]:
     """The active bounds, in words, and notes on optima that are only a bound of the best.
 
@@ -721,10 +721,10 @@ def continual_run(
     batch_tokens: Amount,
     weight: float,
     base: Schedule | str | None = None,
-    over: Mapping[str, tuple[float, float]] | None = None,
+    over: Spans | None = None,
     curves: Any = None,
     n_resamples: int = 100,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The best replay ratio, peak LR, length and decay of a continual run with a token budget.
@@ -859,7 +859,7 @@ def continual_run(
     # What is searched needs some value here as well.
     first = {"steps": steps, "peak": limits.get("peak", (0.0, 1.0))[1]} | held
     run = ContinualPretraining(known, shape=shape, final=last, warmup=warmup, **first)
-    losses = _losses_of(draws, run, at, tuple(limits), SEARCHED)
+    losses = _losses_of(draws, run, at, {*limits} - {"decay"})
     # 3. At the weight and then along the trade-off, (1 + R, 1 + weights).
     found = _best_settings(losses, limits, [weight, *_TRADEOFF])
     found |= {"tokens": found["steps"] * batch, "weighted": found["objective"]}
@@ -875,7 +875,7 @@ def continual_run(
     if shape == "cosine":
         del line["decay"]
     columns = {"weight": _TRADEOFF, **{name: found[name][:, 1:] for name in _NUMBERS}}
-    tables, beyond = {"table": losses.table(columns, level)}, math.nan
+    tables, beyond = {"table": table_of(columns, level, fewest_degrees(draws))}, math.nan
     if seen is not None:
         ends = seen.ends
         whole = weight * ends["loss_pt"] + (1 - weight) * ends["loss_cpt"]
@@ -980,7 +980,7 @@ def _known_base(base: Schedule | str | None, seen: _Seen | None) -> Schedule:
     if base is None:
         raise UsageError(
             "say which base the run continues: the name of one of the curves that has it, "
-            "base='RUN', a line such as 'wsd:peak=2e-4,steps=40000', or a Schedule",
+            "base='RUN', a line such as 'wsd:peak=2e-4,steps=40000', or a Schedule"
         )
     schedule = as_schedule(base, "base")
     return Schedule(schedule.rates[: schedule.boundary], schedule.initial_lr, None, schedule.name)
@@ -1014,8 +1014,8 @@ def turning_length(
     run: ContinualPretraining,
     *,
     cpt: Any = None,
-    weight: Annotated[float, Between(0, 1)] = 1.0,
-    at: Mapping[str, float | str] | None = None,
+    weight: Fraction = 1.0,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The fewest steps after which the loss returns to its start, and whether it ever does.
@@ -1065,7 +1065,7 @@ def turning_length(
     losses, weights = _losses_of(fits, run, at), (weight, 1 - weight)[: len(fits)]
     fixed = {name: run.settings[name] for name in SETTINGS if name != "steps"}
 
-    def ends(steps: Any) -> np.ndarray:
+    def ends(steps):
         """The weighted loss of runs of so many steps, (3, 1 + R, points)."""
         return np.tensordot(weights, losses.evaluate({**fixed, "steps": steps}), 1)
 
@@ -1089,7 +1089,7 @@ def turning_length(
     values = {"weight": weight, "steps": steps, "start": start, "limit": limit, "rise": rise,
               "critical_point": unannealed}  # fmt: skip
 
-    def curves() -> Tables:
+    def curves():
         """The loss over the steps, to well beyond the way back."""
         most = 5 * back if 0 < back < math.inf else 100 * max(run.steps, run.warmup + 1)
         steps = np.unique(np.geomspace(run.warmup + 1, most, 200))

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._answer import Answer, Tables
+from jaxlaw._answer import Answer
 from jaxlaw._quantities import SHARE, Amount, checked_number, written
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
@@ -22,15 +22,16 @@ from jaxlaw.data import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws import Law, mixing
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import AtMost
+from jaxlaw.planning._constraints import AtMost, Inputs
 from jaxlaw.planning._frame import (
     checked_input,
+    draws_taking,
     fewest_degrees,
     law_inputs,
     losses_of,
     missing_draws_notes,
+    of_fit,
     plan_answer,
-    require_inputs,
     source_notes,
     table_of,
 )
@@ -72,7 +73,7 @@ def optimal_mixture(
     *,
     start: float,
     threshold: float = 0.03,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The domain mixture ratio with the lowest domain loss under a limit on the general loss.
@@ -111,9 +112,7 @@ def optimal_mixture(
         jaxlaw plan optimal-mixture general.json domain.json --start 2.86
             --at N=2e9 --at D=1e10
     """
-    of_general, of_domain = both = as_draws(general, domain)
-    for source in both:
-        require_inputs(source, "r")
+    of_general, of_domain = both = draws_taking((general, domain), "r")
     limit, degrees = _allowed(start, threshold), fewest_degrees(both)
     question = question_of(of_domain, {"r": None}, [AtMost(of_general, limit, rest=("r",))], at)
     domain_at, general_at = question.given.others
@@ -132,7 +131,7 @@ def optimal_mixture(
     curve = {name: column[:, 1:] for name, column in of_r.items()}
     curve |= {"share": shares, "change": curve["change"][0], "allowed": allowed}
 
-    first, notes, flat = {name: float(np.ravel(x)[0]) for name, x in values.items()}, [], {}
+    first, notes, flat = of_fit(values), [], {}
     r_d = first["share"]
     if math.isnan(r_d):
         message = (
@@ -171,7 +170,7 @@ def critical_ratio(
     *,
     start: float,
     threshold: float = 0.0,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The lowest mixture ratio of the general corpus that returns its loss to its start.
@@ -203,8 +202,7 @@ def critical_ratio(
     Shell:
         jaxlaw plan critical-ratio general.json --start 2.86 --at N=1.8e9 --at D=1e10
     """
-    (source,) = as_draws(general)
-    require_inputs(source, "r")
+    (source,) = draws_taking([general], "r")
     others, limit, notes = law_inputs(source, at, ("r",)), _allowed(start, threshold), []
     share, below, *_ = crossing(source, "r", False, limit, 0.0, 1.0, others)
     share = np.where(below, 0.0, np.where(np.isinf(share), np.nan, share))
@@ -230,7 +228,7 @@ def optimal_mixture_data_limited(
     domain: Any,
     corpus_tokens: Amount,
     *,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The mixture ratio with the lowest domain loss when domain tokens are limited.
@@ -267,8 +265,7 @@ def optimal_mixture_data_limited(
         jaxlaw plan optimal-mixture-data-limited domain.json --corpus-tokens 5e7
             --at N=1.8e9
     """
-    (source,) = as_draws(domain)
-    require_inputs(source, "D", "r")
+    (source,) = draws_taking([domain], "D", "r")
     tokens = checked_input(source, "D", corpus_tokens, what="corpus_tokens")
     others, unit = law_inputs(source, at, ("D", "r")), source.units["D"]
     limits = np.log(SEARCH_LIMITS["D"]) - math.log(source.scale("D") / unit)
@@ -293,7 +290,7 @@ def optimal_mixture_data_limited(
     there = {**(at or {}), "D": values["D"][0], "r": share[0] / source.units["r"]}
     notes += [*source_notes(source, **there), *missing_draws_notes(share, "optimum")]
 
-    def curves() -> Tables:
+    def curves():
         """The loss over the mixture ratio, all of the domain's tokens used."""
         r = np.linspace(0.02, 1, 197)
         losses = losses_of(source, D=tokens * unit / r[None], r=r[None], **others)
@@ -306,16 +303,18 @@ def optimal_mixture_data_limited(
 
 
 @for_each_draw("law")
-def _best_limited(law: Law, params: Any, tokens: Any, limits: Any, others: Any) -> Any:
+def _best_limited(law: Law, params, tokens, limits, others):
     """Best ratio, its loss, loss at ratio 1, tokens below which the best ratio lies inside."""
 
-    def loss(r: Any, tokens: Any) -> Any:
+    def loss(r, tokens):
         return law(params, D=tokens / r, r=r, **others)
 
-    def decrease_at_1(log_tokens: Any) -> Any:
+    def decrease_at_1(log_tokens):
         return -jax.grad(loss)(1.0, jnp.exp(log_tokens))
 
-    log_r = lowest_on_line(lambda x: loss(jnp.exp(x), tokens), math.log(LEAST), 0.0, 513)
+    log_r = lowest_on_line(
+        lambda x: loss(jnp.exp(x), tokens), math.log(LEAST), 0.0, 513, lambda x: x > 0
+    )
     share = jnp.where(log_r > -1e-12, 1.0, jnp.exp(log_r))
     below = jnp.exp(root_or_infinity(decrease_at_1, *limits))
     return share, loss(share, tokens), loss(1.0, tokens), below
@@ -326,19 +325,9 @@ def _best_limited(law: Law, params: Any, tokens: Any, limits: Any, others: Any) 
 STARTS = 6  # mixtures that the search starts from, beside the natural one
 _KEPT = 1e-6  # within which a mixture keeps its limits
 _ROUNDING = 0.01  # the same, of an observed mixture: that of mixture ratios in a table
-_TINY = 1e-12
 _INSIDE = 1e-4  # least ratio that a search starts from: at the root of 0 no slope leads away
 _NAMED = 4  # mixture ratios that the headline names
 _LEAST = 1e-9  # mixture ratio of a corpus without which a law is infinite
-
-
-class _Loss(NamedTuple):
-    """One of the losses of a mixture."""
-
-    name: str
-    source: Draws
-    shares: dict[str, int]  # its inputs that are mixture ratios → which of them
-    others: dict[str, float]  # its other inputs, in the law's own units
 
 
 @checked
@@ -350,7 +339,7 @@ def optimal_weights(
     max_kl: float | None = None,
     caps: Mapping[str, float] | None = None,
     observed: Any = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """Mixture ratios of many corpora that minimise a weighted sum of losses.
@@ -411,9 +400,33 @@ def optimal_weights(
     if not fits:
         raise UsageError("fits is empty: give loss name → fit")
     at, caps, notes = at or {}, caps or {}, []
-    shares, every = _losses_of_shares(fits, at)
-    source, names = every[0].source, list(fits)
-    degrees = fewest_degrees([one.source for one in every])
+    names, sources = list(fits), as_draws(*fits.values())
+    source, degrees = sources[0], fewest_degrees(sources)
+    # Mixture ratios are the inputs that are fractions, the same of every law, or they have the
+    # names of the losses, where each law takes the mixture ratio of its own corpus.
+    ratios = [
+        [s.name for s in one.law.inputs if s.domain == "fraction" and s.name not in at]
+        for one in sources
+    ]
+    own_shares = len(names) > 1 and all(of == ["r"] for of in ratios)
+    shares = names if own_shares else ratios[0]
+    for name, of in zip(names, ratios, strict=True):
+        if not own_shares and (len(of) < 2 or {*of} != {*shares}):
+            raise UsageError(
+                f"the fit of {name} takes the ratios {', '.join(of) or '—'}, that of {names[0]} "
+                f"{', '.join(shares)}: give fits over the same mixture ratios, or of two corpora "
+                "or more fits over the own mixture ratio r of each"
+            )
+    numbered = {name: k for k, name in enumerate(shares)}
+    # Of each loss the source, which of the ratios its inputs are, and its other inputs, in its own
+    # units.
+    every = [
+        (
+            one, {"r": numbered[name]} if own_shares else numbered,
+            law_inputs(one, one.inputs_taken(at), of),
+        )
+        for name, one, of in zip(names, sources, ratios, strict=True)
+    ]  # fmt: skip
     weights = _numbers_by_name(names, targets or dict.fromkeys(names, 1.0), "targets")
     weights = weights / weights.sum()
     if natural is not None:
@@ -423,10 +436,10 @@ def optimal_weights(
         raise UsageError("max_kl is positive, and needs natural=, the mixture it is counted from")
     # 1. Between which mixture ratios: up to the caps, else the largest that was run.
     tried, least = np.ones(len(shares)), np.zeros(len(shares))
-    for one in every:
-        for spec in one.source.law.inputs:
-            if (k := one.shares.get(spec.name)) is not None:
-                high = one.source.ranges.get(spec.name, (0.0, 0.0))[1] * one.source.units[spec.name]
+    for one, numbers, _ in every:
+        for spec in one.law.inputs:
+            if (k := numbers.get(spec.name)) is not None:
+                high = one.ranges.get(spec.name, (0.0, 0.0))[1] * one.units[spec.name]
                 tried[k] = min(tried[k], high) if high > 0 else tried[k]
                 # Above 0 where the law is infinite without this corpus.
                 least[k] = max(least[k], _LEAST * spec.above_zero)
@@ -434,7 +447,7 @@ def optimal_weights(
     if cap.sum() < 1 - _KEPT:
         raise UsageError(
             f"caps add up to {cap.sum():.4g}: mixture ratios below them cannot add up to 1. The "
-            "cap of a corpus that is not in caps= is the largest mixture ratio that was run",
+            "cap of a corpus that is not in caps= is the largest mixture ratio that was run"
         )
     if max_kl is not None:
         cap = np.where(natural > 0, cap, 0.0)  # of no other corpus is the divergence finite
@@ -451,8 +464,8 @@ def optimal_weights(
         spread = 0.7 * near + 0.3 * spread
     starts = np.clip([near, even, *spread], np.minimum(_INSIDE, cap), cap)
     found, excess = _best_mixture(
-        tuple(one.source.law for one in every), tuple(tuple(one.shares.items()) for one in every),
-        tuple(one.source.values for one in every), tuple(one.others for one in every), weights,
+        tuple(one.law for one in sources), tuple(tuple(of.items()) for _, of, _ in every),
+        tuple(one.values for one in sources), tuple(held for *_, held in every), weights,
         np.sqrt(least), np.sqrt(cap), (near, math.inf if max_kl is None else max_kl), starts,
     )  # fmt: skip
     of_draws = np.where(excess <= _KEPT, found / found.sum(axis=1, keepdims=True), np.nan)
@@ -460,15 +473,15 @@ def optimal_weights(
     if np.isnan(best).any():
         raise DataError(
             "no mixture was found that keeps the caps and the divergence together: allow a "
-            "larger max_kl, or larger caps",
+            "larger max_kl, or larger caps"
         )
 
-    def losses(mixtures: np.ndarray) -> np.ndarray:
+    def losses(mixtures):
         """(draws, n, losses) of (n, k) mixtures."""
         r = mixtures[None]
         return np.stack([
-            losses_of(one.source, **{n: r[..., k] for n, k in one.shares.items()}, **one.others)
-            for one in every
+            losses_of(one, **{n: r[..., k] for n, k in of.items()}, **others)
+            for one, of, others in every
         ], axis=-1)  # fmt: skip
 
     # 3. Of the fit's own best mixture in every draw: the best mixture of each draw is better there
@@ -530,12 +543,11 @@ def optimal_weights(
         )
         notes.append(Note("optimum-at-limit", "warning", message))
     points = [
-        one.source.inputs_taken(at) | {name: best[k] for name, k in one.shares.items()}
-        for one in every
+        one.inputs_taken(at) | {name: best[k] for name, k in of.items()} for one, of, _ in every
     ]
-    for one, point in zip(every, points, strict=True):
-        what = one.name if "r" in one.shares else ""  # of its own ratio, which others do not have
-        notes += source_notes(one.source, what, **point)
+    for name, one, point in zip(names, sources, points, strict=True):
+        what = name if own_shares else ""  # of its own ratio, which others do not have
+        notes += source_notes(one, what, **point)
     rows = table.sort_values("weight", ascending=False).head(_NAMED)
     largest = [f"{written(round(row.weight, 6), SHARE)} {row.share}" for row in rows.itertuples()]
     largest += [f"{len(table) - len(rows)} more"] * (len(table) > len(rows))
@@ -568,51 +580,21 @@ def _numbers_by_name(
         meant = [nearest(name, names) for name in given if name not in names]
         raise UsageError(
             f"{what} names {', '.join(given) or 'nothing'}: give {each}{', '.join(names)} a "
-            f"number, and not all of them 0.{''.join(meant)}",
+            f"number, and not all of them 0.{''.join(meant)}"
         )
     return np.array([numbers[name] for name in names], float)
 
 
-def _losses_of_shares(
-    fits: Mapping[str, Any], at: Mapping[str, Any]
-) -> tuple[list[str], list[_Loss]]:
-    """Names of the mixture ratios, and the losses.
-
-    Mixture ratios are the inputs that are fractions, the same of every law, or they have the names
-    of the losses, where each law takes the mixture ratio of its own corpus.
-    """
-    names, sources = list(fits), as_draws(*fits.values())
-    of_each = [
-        [s.name for s in source.law.inputs if s.domain == "fraction" and s.name not in at]
-        for source in sources
-    ]
-    if own_shares := len(names) > 1 and all(of == ["r"] for of in of_each):
-        columns = [{"r": k} for k in range(len(names))]
-    else:
-        columns = [{n: k for k, n in enumerate(of_each[0])}] * len(names)
-    for name, of in zip(names, of_each, strict=True):
-        if not own_shares and (len(of) < 2 or set(of) != set(of_each[0])):
-            raise UsageError(
-                f"the fit of {name} takes the ratios {', '.join(of) or '—'}, that of {names[0]} "
-                f"{', '.join(of_each[0])}: give fits over the same mixture ratios, or of two "
-                "corpora or more fits over the own mixture ratio r of each"
-            )
-    return names if own_shares else of_each[0], [
-        _Loss(name, source, of, law_inputs(source, source.inputs_taken(at), [*of]))
-        for name, source, of in zip(names, sources, columns, strict=True)
-    ]
-
-
-def _divergence(r: Any, natural: Any, xp: Any = np) -> Any:
+def _divergence(r, natural, xp=np):
     """Σ r·log(r/natural) of mixtures (…, k), in nats; ``xp`` is NumPy or ``jax.numpy``."""
-    return (r * xp.log(xp.maximum(r, _TINY) / xp.maximum(natural, 1e-300))).sum(-1)
+    return (r * xp.log(xp.maximum(r, 1e-12) / xp.maximum(natural, 1e-300))).sum(-1)
 
 
 @for_each_draw("laws", "columns")
 def _best_mixture(
-    laws: tuple[Law, ...], columns: tuple[tuple[tuple[str, int], ...], ...], params: Any,
-    others: Any, weights: Any, low: Any, high: Any, limits: Any, starts: Any,
-) -> Any:  # fmt: skip
+    laws: tuple[Law, ...], columns: tuple[tuple[tuple[str, int], ...], ...], params, others,
+    weights, low, high, limits, starts,
+):  # fmt: skip
     """The best mixture ratios (k,), and by how much they break a limit, (1,).
 
     Searched are the roots u of the mixture ratios r = u², between ``low`` and ``high``: a law with
@@ -621,11 +603,11 @@ def _best_mixture(
     """
     width = jnp.where(high > low, high - low, 1.0)
 
-    def shares(point: Any) -> Any:
+    def shares(point):
         return (low + point * (high - low)) ** 2
 
     @partial(jnp.vectorize, signature="(k)->()")
-    def total(point: Any) -> Any:
+    def total(point):
         r = shares(point)
         losses = [
             law(own, **{name: r[k] for name, k in of}, **more)
@@ -633,7 +615,7 @@ def _best_mixture(
         ]
         return jnp.dot(weights, jnp.stack(losses))
 
-    def excess(point: Any) -> Any:
+    def excess(point):
         r, (natural, most) = shares(point), limits
         more = r.sum(-1) - 1
         return jnp.stack([more, -more, _divergence(r, natural, jnp) - most], axis=-1)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,12 +27,18 @@ from jaxlaw._areas import PhaseAreas
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._quantities import written
 from jaxlaw._result import TARGET
-from jaxlaw._typed import Between, ConfidenceLevel, StepCount, checked
+from jaxlaw._typed import ConfidenceLevel, Count, StepCount, checked
 from jaxlaw.data import AREAS, UNKNOWN_BASE_RATE, areas_along
 from jaxlaw.errors import UsageError
-from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._frame import fewest_degrees, law_inputs, plan_answer, source_notes
+from jaxlaw.planning._frame import (
+    fewest_degrees,
+    law_inputs,
+    mesh,
+    of_fit,
+    plan_answer,
+    source_notes,
+)
 from jaxlaw.planning.continual import (
     ContinualPretraining,
     Layout,
@@ -65,7 +71,7 @@ def optimal_schedule(
     floor: float = 0.0,
     warmup: int = 0,
     after: Schedule | None = None,
-    shortest_decay: Annotated[int, Between(1, 10**9)] = 1,
+    shortest_decay: Count = 1,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The learning-rate schedule of fixed length with the lowest predicted final loss.
@@ -162,10 +168,32 @@ def optimal_schedule(
     layout, numbers = layout_of(run, options)
     layout = Layout(layout.base if based else "itself", "lines")
     laws = tuple(source.law for source in sources)
-    falls = _Falls(laws, tuple(inputs), weights, layout, numbers, run, floor, shortest_decay)
+    falls = _Falls(run, floor, shortest_decay)
     params = tuple({k: v[:, None] for k, v in source.values.items()} for source in sources)
     few = tuple({k: v[: _MOST + 1] for k, v in own.items()} for own in params)
-    found = falls.lowest(few)
+
+    def losses_of(points):
+        """The weighted sum of the losses, (rows, n), of points (n, 3), or (rows, n, 3)."""
+        lines = falls.lines(points)
+        level = lines[0][1]
+        at = {"steps": np.full_like(level, steps), "peak": level, "lines": lines}
+        with in_float64():
+            return np.asarray(_losses(laws, layout, few, tuple(inputs), weights, numbers, at))
+
+    def best_of(points):
+        losses = losses_of(points)
+        best = np.where(np.isnan(losses), np.inf, losses).argmin(axis=-1)
+        return np.broadcast_to(points, (*losses.shape, 3))[np.arange(len(best)), best]
+
+    # A grid over everything, then ever finer ones around the best point. The loss is smooth in the
+    # numbers of a point, so that no optimum hides between the points of the first grid.
+    coarse, fine = (mesh(np.linspace(0, 1, n) for n in counts) for counts in (_GRID, _FINER))
+    found, width = best_of(coarse), 3 / (np.array(_GRID) - 1)
+    while width[0] > 1e-9 or width[1] * steps > 0.25:
+        # A cell and a half to either side; the best point itself is in the middle, so that no
+        # step makes it worse.
+        found = best_of(np.clip(found[:, None] + (fine - 0.5) * width, 0, 1))
+        width = width * _CLOSER
     # 2. Beside the usual ones: areas as any schedule's, and what the laws say of them.
     each = {"optimal": falls.schedule(found[0])}
     for name in ("wsd", "linear", "cosine", "constant"):
@@ -191,7 +219,7 @@ def optimal_schedule(
     shown = (areas.whole if after is None else areas)._asdict()
     comparison = pd.DataFrame({"schedule": [*each], "loss": losses[0], **of_each, **shown})
     # 3. What the fit's own schedule costs by each draw, beside that draw's own best.
-    theirs, ours = (falls.losses(x, few)[:, 0] for x in (found[:, None], found[:1]))
+    theirs, ours = (losses_of(x)[:, 0] for x in (found[:, None], found[:1]))
     own = np.where((ours > theirs)[:, None], found, found[0])
     values = {"loss": losses[:, 0], **falls.dated(own)}
     if len(losses) > 1:
@@ -199,9 +227,25 @@ def optimal_schedule(
         values["regret"] = np.append(np.median(regret), regret)
     rates, notes = each["optimal"], []
     for k, (source, own) in enumerate(zip(sources, inputs, strict=True), 1):
-        points = {n: float(x[0]) for n, x in {**areas._asdict(), **areas.whole._asdict()}.items()}
+        points = of_fit(areas._asdict() | areas.whole._asdict())
         points = {n: (points | own)[n] / source.units[n] for n in source.law.input_names}
         notes += source_notes(source, f"loss_{k}" * (len(fits) > 1), **points)
+    # Falls that are cliffs and tails that train nothing, which no fitted schedule had.
+    messages, free = [], rates.rates[max(warmup, 1) - 1 :]
+    fall = free[0] - free[-1]
+    begun, ended = ((free >= free[0] - share * fall).sum() for share in (0.1, 0.9))
+    if fall > 0.1 * peak and ended - begun < _SUDDEN * len(free):
+        messages.append(
+            f"the LR falls from {free[0]:.3g} to {free[-1]:.3g} in {ended - begun + 1} steps: "
+            "the law, fitted to smooth schedules, says nothing against it; shortest_decay= does"
+        )
+    idle = int((free <= 1e-3 * peak).sum())
+    if idle > _IDLE * len(free):
+        messages.append(
+            f"the last {idle} steps have an LR below a thousandth of the peak, where nothing is "
+            "trained; the law credits their annealing area all the same: use a floor above 0"
+        )
+    notes += [Note("extrapolation", "warning", message) for message in messages]
     usual = comparison.loc[1:, "loss"]
     gain = written(usual.min() - losses[0, 0], sources[0].fit.target_unit)
     drawn = np.unique(np.linspace(1, steps, _DRAWN).astype(int))
@@ -217,7 +261,7 @@ def optimal_schedule(
             "comparison": comparison,
         },
         facts={"initial_lr": UNKNOWN_BASE_RATE if based and after is None else rates.initial_lr},
-        notes=[*notes, *_shape_notes(rates.rates[max(warmup, 1) - 1 :], peak)],
+        notes=notes,
         curves={"rates": pd.DataFrame({
             "step": drawn, **{name: one.rates[drawn - 1] for name, one in each.items()}
         })},
@@ -225,18 +269,13 @@ def optimal_schedule(
 
 
 class _Falls(NamedTuple):
-    """Schedules that fall once, and the losses at their ends.
+    """Schedules that fall once.
 
     A point is (level, step, depth), each in [0, 1]: the LR before the fall as a fraction of the way
     from floor to peak; where the fall begins, 1 for none; the fraction of that LR (above the floor)
     that falls off.
     """
 
-    laws: tuple[Law, ...]
-    inputs: tuple[dict[str, float], ...]
-    weights: tuple[float, ...]
-    layout: Layout
-    numbers: dict[str, float]
     run: ContinualPretraining
     floor: float
     shortest: int
@@ -251,40 +290,6 @@ class _Falls(NamedTuple):
         end = level - depth * (level - self.floor) * falling / self.shortest
         before = self.run.steps - self.run.warmup - to_go
         return [(before, level), (falling, end), (to_go - falling, end)]
-
-    def losses(self, points: np.ndarray, params: Any) -> np.ndarray:
-        """The weighted sum of the losses, (rows, n), of points (n, 3), or (rows, n, 3)."""
-        lines = self.lines(points)
-        at = {"steps": np.full_like(lines[0][1], self.run.steps), "peak": lines[0][1]}
-        with in_float64():
-            return np.asarray(_losses(
-                self.laws, self.layout, params, self.inputs, self.weights, self.numbers,
-                {**at, "lines": lines},
-            ))  # fmt: skip
-
-    def lowest(self, params: Any) -> np.ndarray:
-        """The best points (rows, 3) of parameters (rows, 1).
-
-        A grid over everything, then ever finer ones around the best point. The loss is smooth in
-        the numbers of a point, so that no optimum hides between the points of the first grid.
-        """
-
-        def best_of(points: np.ndarray) -> np.ndarray:
-            losses = self.losses(points, params)
-            best = np.where(np.isnan(losses), np.inf, losses).argmin(axis=-1)
-            return np.broadcast_to(points, (*losses.shape, 3))[np.arange(len(best)), best]
-
-        coarse, fine = (
-            np.stack(np.meshgrid(*(np.linspace(0, 1, n) for n in counts), indexing="ij"), axis=-1)
-            for counts in (_GRID, _FINER)
-        )
-        best, width = best_of(coarse.reshape(-1, 3)), 3 / (np.array(_GRID) - 1)
-        while width[0] > 1e-9 or width[1] * self.run.steps > 0.25:
-            # A cell and a half to either side; the best point itself is in the middle, so that no
-            # step makes it worse.
-            best = best_of(np.clip(best[:, None] + (fine.reshape(-1, 3) - 0.5) * width, 0, 1))
-            width = width * _CLOSER
-        return best
 
     def dated(self, points: np.ndarray) -> dict[str, np.ndarray]:
         """Steps (…) by which a tenth and nine tenths of the fall are done; without one the last."""
@@ -310,28 +315,8 @@ class _Falls(NamedTuple):
 
 
 @compiled(static_argnames=("laws", "layout"))
-def _losses(
-    laws: Any, layout: Layout, params: Any, inputs: Any, weights: Any, numbers: Any, at: Any
-) -> Any:
+def _losses(laws, layout: Layout, params, inputs, weights, numbers, at):
     """The weighted sum of the losses; parameters and settings broadcast."""
     areas = final_areas(layout, numbers, at)
     each = zip(weights, laws, params, inputs, strict=True)
     return sum(weight * predicted(law, p, areas, x) for weight, law, p, x in each)
-
-
-def _shape_notes(free: np.ndarray, peak: float) -> list[Note]:
-    """Falls that are cliffs and tails that train nothing, which no fitted schedule had."""
-    messages, fall = [], free[0] - free[-1]
-    begun, ended = ((free >= free[0] - share * fall).sum() for share in (0.1, 0.9))
-    if fall > 0.1 * peak and ended - begun < _SUDDEN * len(free):
-        messages.append(
-            f"the LR falls from {free[0]:.3g} to {free[-1]:.3g} in {ended - begun + 1} steps: "
-            "the law, fitted to smooth schedules, says nothing against it; shortest_decay= does"
-        )
-    idle = int((free <= 1e-3 * peak).sum())
-    if idle > _IDLE * len(free):
-        messages.append(
-            f"the last {idle} steps have an LR below a thousandth of the peak, where nothing is "
-            "trained; the law credits their annealing area all the same: use a floor above 0"
-        )
-    return [Note("extrapolation", "warning", message) for message in messages]

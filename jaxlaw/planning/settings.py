@@ -13,23 +13,24 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._answer import Answer, Tables
+from jaxlaw._answer import Answer
 from jaxlaw._quantities import SHARE, Amount, Quantity, checked_number, times, written
 from jaxlaw._rounding import SAME
-from jaxlaw._typed import Between, ConfidenceLevel, checked
+from jaxlaw._typed import Between, ConfidenceLevel, Fraction, checked
 from jaxlaw.data import read_runs
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws import Law, tuned
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import AtMost, Budget, Corpus
+from jaxlaw.planning._constraints import AtMost, Budget, Corpus, Inputs, Ranges
 from jaxlaw.planning._frame import (
+    draws_taking,
     fewest_degrees,
     in_unit_of_runs,
     law_inputs,
     losses_of,
     missing_draws_notes,
+    of_fit,
     plan_answer,
-    require_inputs,
     source_notes,
     table_of,
     unit_of,
@@ -56,11 +57,11 @@ from jaxlaw.uncertainty import LEVEL, as_draws, intervals
 @checked
 def minimise(
     fit: Any,
-    over: Mapping[str, tuple[float | str | None, float | str | None] | None],
+    over: Ranges,
     *,
     subject_to: Sequence[Budget | Corpus | AtMost] = (),
-    at: Mapping[str, float | str] | None = None,
-    tolerance: Annotated[float, Between(0, 1)] = 1e-3,
+    at: Inputs = None,
+    tolerance: Fraction = 1e-3,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The inputs at which a law predicts its lowest loss, under constraints.
@@ -114,7 +115,7 @@ def minimise(
     if found.ended[0, 0] and (question.has_closed_form or kept):
         raise DataError(question.without_end())
     values = {name: column[:, 0] for name, column in question.values(found).items()}
-    numbers = {name: float(column[0]) for name, column in values.items()}
+    numbers = of_fit(values)
     best = {name: numbers[name] for name in question.order}
     notes = [] if kept else [Note("out-of-reach", "error", question.not_allowed())]
     notes += question.notes(numbers) + missing_draws_notes(values[question.order[0]], "optimum")
@@ -139,8 +140,8 @@ def solve(
     for_: str,
     loss: float,
     *,
-    between: tuple[float | str | None, float | str | None] | None = None,
-    at: Mapping[str, float | str] | None = None,
+    between: tuple[Amount | None, Amount | None] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The value of one input at which a law reaches a loss, all others given.
@@ -223,7 +224,7 @@ def best_settings(
     runs: Any,
     over: Sequence[str] = ("lr", "batch"),
     *,
-    tolerance: Annotated[float, Between(0, 1)] = 1e-3,
+    tolerance: Fraction = 1e-3,
 ) -> Answer:
     """The best LR and batch of each cell of a sweep, as they were run.
 
@@ -300,12 +301,12 @@ def best_settings(
 @checked
 def optimal_inputs(
     fit: Any,
-    over: Mapping[str, tuple[float | str | None, float | str | None] | None] | None = None,
+    over: Ranges | None = None,
     *,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     grid: Mapping[str, Sequence[float]] | None = None,
     compute: Amount | None = None,
-    tolerance: Annotated[float, Between(0, 1)] = 1e-3,
+    tolerance: Fraction = 1e-3,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The best settings of a run, such as its learning rate and batch.
@@ -360,7 +361,7 @@ def optimal_inputs(
         return dataclasses.replace(found, kind="optimal inputs")
     best, held = found.best, source.inputs_taken(at)
 
-    def losses_at(points: Sequence[Mapping[str, float]]) -> np.ndarray:
+    def losses_at(points):
         """Losses (1 + R, S) of settings, by the fit and each of its draws."""
         every = [law_inputs(source, {**held, **one}, ()) for one in points]
         return losses_of(source, **{n: np.array([[x[n] for x in every]]) for n in every[0]})
@@ -392,7 +393,7 @@ def optimal_inputs(
     positive = {spec.name for spec in source.law.inputs if spec.domain == "positive"}
     names = [name for name in best if name in positive - {"N", "D"}]
 
-    def around() -> Tables:
+    def around():
         """The loss over one setting, or over two, where it is up to some 2% above the lowest."""
         count = 101 if len(names) == 1 else 14
         drawn = [
@@ -420,7 +421,7 @@ _COLUMNS = ("batch", "lr", "D", "steps", "lr_power", "loss")
 def critical_batch_size(
     fit: Any,
     *,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     overhead: Annotated[float, Between(0, strict=True, must="above 0, such as 0.2")] = 0.2,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
@@ -468,9 +469,8 @@ def critical_batch_size(
     Shell:
         jaxlaw plan critical-batch-size tuned.json --at N=7e9 --at D=1e12
     """
-    (source,) = as_draws(fit)
+    (source,) = draws_taking([fit], "D", "batch")
     law = source.law
-    require_inputs(source, "D", "batch")
     if "batch" not in law.best_settings:
         raise UsageError(
             f"law {law.name} does not say by itself which batch is best: fit a law of "
@@ -493,7 +493,7 @@ def critical_batch_size(
     )
     values |= {f"best_{name}": best[name] for name in ("batch", "lr", "steps") if name in best}
     del table["loss"]
-    first = {name: float(column[0]) for name, column in values.items()}
+    first = of_fit(values)
     there = {**(at or {}), **{name: first[name] for name in ("D", *settings)}}
     notes = [
         *source_notes(source, **there),
@@ -525,21 +525,19 @@ def critical_batch_size(
 # is to be reached. The other way round, many batches would have no answer: with a batch that is far
 # too large no number of tokens reaches that loss.
 @for_each_draw("law", "settings", draws=("params", "overhead"))
-def _largest_batch(
-    law: Law, settings: tuple[str, ...], params: Any, overhead: Any, held: Any
-) -> dict[str, Any]:
+def _largest_batch(law: Law, settings: tuple[str, ...], params, overhead, held) -> dict[str, Any]:
     """The largest batch with which so many more tokens reach the loss, and its best LR."""
 
-    def best(D: Any) -> dict[str, Any]:
+    def best(D):
         return {name: law.best_settings[name](params, {**held, "D": D}) for name in settings}
 
-    def loss(D: Any, batch: Any, lr: Any = 0.0) -> Any:
+    def loss(D, batch, lr=0.0):
         """The loss at a batch and a learning rate so far above the best ones, in logarithms."""
         above = {"batch": batch, "lr": lr}
         at = {name: value * jnp.exp(above[name]) for name, value in best(D).items()}
         return law(params, **{**held, "D": D}, **at)
 
-    def rate(batch: Any) -> Any:
+    def rate(batch):
         if "lr" not in settings:
             return 0.0
         return root(jax.grad(lambda lr: loss(D, batch, lr)), -_WIDEST, _WIDEST, _HALVINGS)

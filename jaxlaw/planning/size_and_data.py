@@ -24,16 +24,16 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Array
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus, Cost
+from jaxlaw.planning._constraints import AtMost, Budget, Compute, Corpus, Cost, Inputs, Ranges
 from jaxlaw.planning._frame import (
-    Inputs,
     checked_compute,
+    draws_taking,
     inputs_as_numbers,
     law_inputs,
     missing_draws_notes,
+    of_fit,
     over_rows,
     plan_answer,
-    require_inputs,
     source_notes,
     table_of,
 )
@@ -56,7 +56,6 @@ from jaxlaw.planning._optimise import (
 )
 from jaxlaw.uncertainty import LEVEL, Draws, as_draws
 
-UserLimits = Mapping[str, tuple[float | str | None, float | str | None]]
 _MOST = 1e42  # FLOPs at which a loss is said to end that is out of reach
 
 
@@ -68,7 +67,7 @@ def size_and_data(
     compute: Amount = _MOST,
     *,
     loss: float | None = None,
-    limits: UserLimits | None = None,
+    limits: Ranges | None = None,
     cost: Cost | None = None,
     served_tokens: Amount | None = None,
     max_epochs: float | None = None,
@@ -85,8 +84,7 @@ def size_and_data(
     free = ("N", "D", "r") if share else ("N", "D")
     for name in set(limits) - set(free):
         raise UsageError(f"there are no limits on {name} here; limit {' or '.join(free)}")
-    goal: Any = source
-    subject_to: list[Any] = [Budget(compute, cost, served_tokens)]
+    goal, subject_to = source, [Budget(compute, cost, served_tokens)]
     if loss is not None:
         goal, subject_to = Compute(cost, served_tokens), [AtMost(source, loss)]
     if corpus_tokens is not None or max_epochs is not None:
@@ -179,12 +177,12 @@ def allocation(
     fit: Any,
     compute: Amount,
     *,
-    limits: UserLimits | None = None,
+    limits: Ranges | None = None,
     cost: Cost | None = None,
     served_tokens: Amount | None = None,
     max_epochs: float | None = None,
     corpus_tokens: Amount | None = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """Size and tokens that a compute budget is best spent on.
@@ -234,15 +232,14 @@ def allocation(
     Shell:
         jaxlaw plan allocation fit.json --compute 1e21
     """
-    asked = dict(
-        limits=limits, cost=cost, served_tokens=served_tokens, max_epochs=max_epochs,
+    question = size_and_data(
+        fit, compute, limits=limits, cost=cost, served_tokens=served_tokens, max_epochs=max_epochs,
         corpus_tokens=corpus_tokens, at=at,
     )  # fmt: skip
-    question = size_and_data(fit, compute, **asked)
     source, budgets = question.reference, np.exp([question.given.log_C])
     best, runs = _best_runs(question, budgets)
     values = {name: column[:, 0] for name, column in runs.items()}
-    found = {name: float(column[0]) for name, column in values.items()}
+    found = of_fit(values)
     spent = values["compute"][~np.isnan(values["compute"])]
     given = ["compute"] if np.ptp(spent) <= AT_LIMIT * spent[0] else []
     facts = {
@@ -262,12 +259,12 @@ def frontier(
     fit: Any,
     computes: Sequence[Amount],
     *,
-    limits: UserLimits | None = None,
+    limits: Ranges | None = None,
     cost: Cost | None = None,
     served_tokens: Amount | None = None,
     max_epochs: float | None = None,
     corpus_tokens: Amount | None = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The best run of each of many budgets; arguments and errors as :func:`allocation`.
@@ -319,9 +316,7 @@ def frontier(
 
 
 @checked
-def allocation_law(
-    fit: Any, *, at: Mapping[str, float | str] | None = None, level: ConfidenceLevel = LEVEL
-) -> Answer:
+def allocation_law(fit: Any, *, at: Inputs = None, level: ConfidenceLevel = LEVEL) -> Answer:
     """How the best size and data grow with compute, counted as 6·N·D.
 
     Args:
@@ -347,8 +342,7 @@ def allocation_law(
     Shell:
         jaxlaw plan allocation-law fit.json
     """
-    (source,) = as_draws(fit)
-    require_inputs(source, "N", "D")
+    (source,) = draws_taking([fit], "N", "D")
     others = law_inputs(source, at, ("N", "D"))
     if source.law.power_law_terms is None:
         raise UsageError(
@@ -380,12 +374,12 @@ def min_compute(
     fit: Any,
     loss: float,
     *,
-    limits: UserLimits | None = None,
+    limits: Ranges | None = None,
     cost: Cost | None = None,
     served_tokens: Amount | None = None,
     max_epochs: float | None = None,
     corpus_tokens: Amount | None = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The least compute whose best run reaches a loss, and that run.
@@ -428,7 +422,7 @@ def min_compute(
     never, ended = ~best.kept[:, 0] & ~np.isnan(best.losses[:, 0, 0]), best.ended[0, 0]
     values["compute"] = np.where(never, np.inf, values["compute"])
     values["loss"] = np.full(len(never), target)
-    found, notes, flat = {name: float(x[0]) for name, x in values.items()}, [], {}
+    found, notes, flat = of_fit(values), [], {}
     if not best.kept[0, 0]:
         # With a mixture ratio of few tokens of a corpus more compute is not always better.
         ends = size_and_data(source.without(), **asked).best(np.geomspace(1e12, _MOST, 31))
@@ -521,27 +515,29 @@ def best_run(
             said = f"{', '.join(own)}, not {', '.join(sorted(given))}"
             raise UsageError(f"law {law.name} has the {what} {said}")
     kind = jnp.result_type(float)
-    arguments = (
-        {name: as_array(name, value, kind) for name, value in params.items()},
-        {name: as_array(name, value, kind) for name, value in inputs.items()},
-        as_array("compute", compute, kind),
-    )
+    arguments = [
+        {name: as_array(name, value, kind) for name, value in own.items()}
+        for own in (params, inputs, {"compute": compute})
+    ]
     return _best_runs_of(law, arguments)
 
 
 @compiled(static_argnames="law")
-def _best_runs_of(law: Law, arguments: Any) -> BestRun:
+def _best_runs_of(law: Law, arguments) -> BestRun:
     leaves, tree = jax.tree.flatten(arguments)
     unit = {spec.name: spec.unit for spec in law.inputs}
 
-    def best(*leaves: Any) -> tuple[Any, ...]:
-        params, others, compute = jax.tree.unflatten(tree, leaves)
-        log_C, (low, high) = jnp.log(compute), jnp.log(jnp.array([*SEARCH_LIMITS.values()])).T
+    def best(*leaves):
+        params, others, budget = jax.tree.unflatten(tree, leaves)
+        log_C, (low, high) = (
+            jnp.log(budget["compute"]),
+            jnp.log(jnp.array([*SEARCH_LIMITS.values()])).T,
+        )
         log_N, log_D, _ = best_size(law, *jax.lax.stop_gradient((params, log_C, others)))
         run = jnp.stack([log_N, log_D])
         inside = jnp.all((run > low + AT_LIMIT_32) & (run < high - AT_LIMIT_32))
 
-        def loss(log_N: Any) -> Any:
+        def loss(log_N):
             return loss_at(law, params, log_N, log_tokens(None, log_N, log_C), others)
 
         slope = jax.grad(loss)

@@ -22,24 +22,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._answer import Answer, Tables
+from jaxlaw._answer import Answer
 from jaxlaw._quantities import Amount
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._constraints import Cost
+from jaxlaw.planning._constraints import Cost, Inputs
 from jaxlaw.planning._frame import (
     MISSING,
     checked_input,
+    draws_taking,
     fewest_degrees,
     law_inputs_of_each,
     losses_of,
     missing_draws_notes,
+    of_fit,
     over_rows,
     plan_answer,
-    require_inputs,
-    require_loss,
     source_notes,
     table_of,
 )
@@ -56,7 +56,7 @@ from jaxlaw.planning._optimise import (
     total_cost,
 )
 from jaxlaw.planning.size_and_data import budgets_of, size_and_data
-from jaxlaw.uncertainty import LEVEL, Draws, as_draws
+from jaxlaw.uncertainty import LEVEL, Draws
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
 BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared
@@ -72,7 +72,7 @@ def data_transferred(
     N: Amount | Sequence[Amount],
     D: Amount | Sequence[Amount],
     cost: Cost | None = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """Effective data transferred and compute saved of continual runs (Zheng 2024, figure 2).
@@ -110,13 +110,11 @@ def data_transferred(
     Shell:
         jaxlaw plan data-transferred scratch.json continual.json --N 1.4e9 --D 1e10
     """
-    both = as_draws(scratch, continual)
-    for source in both:
-        require_inputs(source, "N", "D")
+    both = draws_taking((scratch, continual), "N", "D")
     others, ours = law_inputs_of_each(both, at, ("N", "D")), both[1]
     cost, degrees = total_cost(cost, ours), fewest_degrees(both)
 
-    def worth(size: float, tokens: float) -> tuple[dict[str, np.ndarray], float]:
+    def worth(size, tokens):
         """Name → (1 + R,) numbers of a run; the loss at which scratch ends at this size."""
         log_N, log_D = (
             np.full(ours.rows, math.log(x * ours.scale(name)))
@@ -133,7 +131,7 @@ def data_transferred(
             "saved": 1 - flops(cost, log_N, log_D) / flops(cost, log_N, needed),
         }, lowest[0]  # fmt: skip
 
-    def table(tokens: Sequence[float]) -> Tables:
+    def table(tokens):
         every = [worth(*run)[0] for run in itertools.product(sizes, tokens)]
         columns = {name: np.stack([one[name] for one in every], axis=1) for name in every[0]}
         columns |= {name: columns[name][0] for name in ("N", "D", "loss", "scratch_D")}
@@ -146,7 +144,7 @@ def data_transferred(
     if np.ndim(N) or np.ndim(D):
         return plan_answer("transfer table", "", ours, level=level, tables=table(tokens))
     (size,), (values, lowest) = sizes, worth(sizes[0], tokens[0])
-    first, notes = {name: float(column[0]) for name, column in values.items()}, []
+    first, notes = of_fit(values), []
     sentence = (
         "{N} and {D} from a base: worth {transferred} more from scratch, {saved} of the compute"
     )
@@ -205,7 +203,7 @@ def frontier_savings(
         jaxlaw plan frontier-savings published:zheng-2024-frontier-scratch
             published:zheng-2024-frontier-cpt --compute 1e17,1e20,1e23
     """
-    both = as_draws(scratch, continual)
+    both = draws_taking((scratch, continual))
     for source in both:
         if source.law.input_names != ("C",):
             raise UsageError(
@@ -213,7 +211,6 @@ def frontier_savings(
                 "frontiers need laws of the compute C alone, such as loss-compute; for laws of N "
                 "and D use data_transferred or break_even"
             )
-        require_loss(source)
     budgets = budgets_of(compute)
     loss = losses_of(both[0], C=budgets[None])
     ours = [crossing(both[1], "C", True, each, *LOG_COMPUTES, {})[0] for each in loss.T]
@@ -242,7 +239,7 @@ def break_even(
     *,
     N: Amount | None = None,
     cost: Cost | None = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """The size, tokens or budget beyond which a base saves nothing (Zheng 2024, §4.2 and §4.3).
@@ -278,9 +275,7 @@ def break_even(
     Shell:
         jaxlaw plan break-even scratch.json continual.json --N 1.4e9
     """
-    both = as_draws(scratch, continual)
-    for source in both:
-        require_inputs(source, "N", "D")
+    both = draws_taking((scratch, continual), "N", "D")
     others, ours = law_inputs_of_each(both, at, ("N", "D")), both[1]
     scale, cost = {name: ours.scale(name) for name in ("N", "D")}, total_cost(cost, ours)
     # The two losses are compared along one line: over D at a size, or over budgets, each law at its
@@ -340,7 +335,7 @@ def compute_multiplier(
     cost: Cost | None = None,
     served_tokens: Amount | None = None,
     max_epochs: float | None = None,
-    at: Mapping[str, float | str] | None = None,
+    at: Inputs = None,
     level: ConfidenceLevel = LEVEL,
 ) -> Answer:
     """How much compute a recipe is worth against a reference, at equal loss.
@@ -424,20 +419,19 @@ def _notes_of_both(both: Sequence[Draws], *runs: Mapping[str, float]) -> list[No
 
 @for_each_draw("laws", "along")
 def _crossings(
-    laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, log_N: Any, limits: Any,
-    fitted: Any, others: Any,
-) -> Any:  # fmt: skip
+    laws: tuple[Law, Law], cost: Cost | None, along: str, params, log_N, limits, fitted, others
+):
     """Log N, log D and loss of the crossing nearest to the fitted range, its side, and how many.
 
     Side 0: continual is lower throughout; 1: below the crossing; 2: above it; 3: nowhere.
     """
 
-    def run(k: int, x: Any) -> Any:
+    def run(k, x):
         if along == "compute":
             return best_size(laws[k], params[k], x, others[k], cost)
         return log_N, x, loss_at(laws[k], params[k], log_N, x, others[k])
 
-    def behind(x: Any) -> Any:
+    def behind(x):
         """How far continual is above scratch, beyond rounding."""
         continued = run(1, x)[2]
         gap = continued - run(0, x)[2]

@@ -58,7 +58,7 @@ def test_areas_of_candidates_are_those_of_their_rates(change, shortest):
     run = ContinualPretraining(after, 120, 0.01, warmup=warmup, start=given["start"])
     layout, numbers = layout_of(run, options)
     layout = Layout("itself" if after is None and not based else layout.base, "lines")
-    falls = searching._Falls((), (), (), layout, numbers, run, 1e-3, shortest)
+    falls = searching._Falls(run, 1e-3, shortest)
     random = np.random.default_rng(0)
     points = np.concatenate(
         [random.random((20, 3)), [[0, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0.99, 1]]]
