@@ -236,12 +236,7 @@ class Answer(Result):
             said = {
                 name
                 for name, one in self.quantities.items()
-                if name in table
-                and len(table) > 3
-                and (table[name] == one.value).all()
-                and (
-                    table.get(f"{name}_low", table[name]) == table.get(f"{name}_high", table[name])
-                ).all()
+                if name in table and len(table) > 3 and (table[name] == one.value).all()
             }
             ends = {f"{name}_{end}" for name in said for end in ("low", "high")}
             table = table.drop(columns=[name for name in table if name in said | ends])

@@ -171,7 +171,14 @@ class Result:
 
         With ``beside`` an interval stands in the cell of its number, and no unit in a head.
         """
-        table, columns = _flat(table), {}
+        # One name for each column; an index that has a name is one, too.
+        table = table.reset_index() if any(table.index.names) else table.copy()
+        if table.columns.nlevels > 1:
+            # One data set alone need not be named in every head.
+            alone = len({column[1] for column in table if column[1]}) == 1
+            named = (column[:1] if alone else column for column in table)
+            table.columns = [" ".join(filter(None, map(str, column))) for column in named]
+        columns = {}
         for name in table:
             base, _, side = str(name).rpartition("_")
             if side in ("low", "high") and {base, f"{base}_low", f"{base}_high"} <= {*table}:
@@ -231,7 +238,7 @@ class Result:
 
         tables = self._all_shown() if table is None else [self.readable(table)]
         if not tables:
-            raise UsageError(f"{_article(self.kind_name)} has no numbers and no table")
+            raise UsageError(f"this {self.kind_name} has no numbers and no table")
         main = tables[0].astype(str)
         form = {"parameter": symbol}
         columns = [list(map(form.get(name, cell_in_latex), main[name])) for name in main]
@@ -252,7 +259,7 @@ class Result:
             UsageError: there is no picture of such a result.
         """
         if not self.picture:
-            raise UsageError(f"there is no picture of {_article(self.kind_name)}")
+            raise UsageError(f"there is no picture of a result of kind '{self.kind_name}'")
         # By name, for pictures stand above all results, and need matplotlib.
         draw = getattr(importlib.import_module("jaxlaw.plots"), self.picture)
         return draw(self, ax=ax, **options)
@@ -411,17 +418,6 @@ def load(path: str | Path) -> Fit | FittedLaw | Study | Forecast | Draws | Resul
     return Result.load(path)
 
 
-def _flat(table: pd.DataFrame) -> pd.DataFrame:
-    """A table whose columns have one name each; of an index that has a name they hold it too."""
-    table = table.reset_index() if any(table.index.names) else table.copy()
-    if table.columns.nlevels > 1:
-        # One data set alone need not be named in every head.
-        alone = len({column[1] for column in table if column[1]}) == 1
-        named = (column[:1] if alone else column for column in table)
-        table.columns = [" ".join(filter(None, map(str, column))) for column in named]
-    return table
-
-
 def level_in_words(level: float) -> str:
     """A confidence level in words: ``90%``."""
     return f"{100 * level:.4g}%"
@@ -434,8 +430,3 @@ def _cell(value: Any, unit: str, worth: float) -> str:
     if isinstance(value, int | np.integer) and unit not in COUNTED:
         return str(value)
     return "" if math.isnan(value) else number_of(float(value), unit, worth)
-
-
-def _article(kind: str) -> str:
-    """A kind with its article: ``an allocation``."""
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

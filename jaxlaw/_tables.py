@@ -76,8 +76,16 @@ def read_table(source: Any, name: str | None = None) -> Table:
         label = name or ("dict" if isinstance(source, Mapping) else type(source).__name__)
         table = Table(_as_pandas(source, label), label)
     elif files := _several(source):
+        # All their columns, and ``file``, as much of the path as tells them apart.
         label = f"{len(files)} files" if isinstance(source, list | tuple) else os.fspath(source)
-        table = _one_below_the_other(files, name or label)
+        names, frames = short_names(path.absolute().parts for path in files), []
+        for path in files:
+            table, own = read_table(path, os.fspath(path)), names[path.absolute().parts]
+            if "file" in table.frame:
+                raise _error(table.source, "it has a column 'file' of its own; rename it")
+            rows = [f"{own}:{row}" for row in table.frame.index]
+            frames.append(table.frame.set_axis(rows, axis=0).assign(file=own))
+        table = Table(pd.concat(frames), name or label, table.word)
     else:
         table = _parse(*_content(source, name))
     frame, source = table.frame, table.source
@@ -118,20 +126,6 @@ def _several(source: Any) -> list[Path]:
     if path.exists() or not set("*?[") & set(str(path)):
         return []
     return sorted(map(Path, glob.glob(str(path), recursive=True)))
-
-
-def _one_below_the_other(files: list[Path], label: str) -> Table:
-    """Tables with all their columns, and ``file``, as much of the path as tells them apart."""
-    names = short_names(path.absolute().parts for path in files)
-    tables = []
-    for path in files:
-        name = names[path.absolute().parts]
-        table = read_table(path, os.fspath(path))
-        if "file" in table.frame:
-            raise _error(os.fspath(path), "it has a column 'file' of its own; rename it")
-        frame = table.frame.set_axis([f"{name}:{row}" for row in table.frame.index], axis=0)
-        tables.append(frame.assign(file=name))
-    return Table(pd.concat(tables), label, table.word)
 
 
 def short_names(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:

@@ -179,7 +179,8 @@ def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Paramete
     """The parameter that the parser is given for an argument."""
     name, hint, default = one.name, one.annotation, one.default
     flag = "--" + name.rstrip("_").replace("_", "-")
-    required, complete = default is one.empty, _law_names if name in ("law", "laws") else None
+    required, of_law = default is one.empty, name in ("law", "laws")
+    complete = (lambda _: [*jl.laws.names()]) if of_law else None
     # A file or a law needs no option's name; laws may be left out beside runs that come first.
     positional = name in _FIRST and one.kind is one.POSITIONAL_OR_KEYWORD
     if positional and (name != "laws" or required):
@@ -224,10 +225,6 @@ def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Paramete
         annotation=Annotated[native, shown],
         default=one.empty if required else default,
     )
-
-
-def _law_names(_: Any) -> list[str]:
-    return list(jl.laws.names())
 
 
 def _call(

@@ -518,8 +518,21 @@ def read_runs(
     frame, scales = _counted(table, mapping, scales)
     keep = np.ones(len(frame), bool)
     computed = {name: text for name, text in given.items() if name not in mapping}
+    own = {column: name for name, column in mapping.items()}
     for name, text in computed.items():
-        frame[text], missing = _computed(frame, table, mapping, name, text, scales)
+        # Neither a column nor an expression of such that are there?
+        names = dict(frame.items()) | {one: frame[column] for one, column in mapping.items()}
+        if not isinstance(text, str) or not {*re.findall(r"\w+", text)} & {*map(str, names)}:
+            raise missing_column(name, f" (for {name})", text, frame.columns, file)
+        frame[text], missing = evaluate(text, names, file, word, "columns")
+        for used in parsed(text, "columns")[1].values():
+            unit = scales.get(used, scales.get(own.get(used, ""), 1.0))
+            if unit != 1 and name not in scales:
+                raise UsageError(
+                    f"columns: {name} is computed of {used}, which is in units of "
+                    f"{exponential(unit)}: say that of {name}, too, units={{'{name}': …}}",
+                    column=used,
+                )
         keep &= ~missing
         if missing.any():
             message = f"{file}: {text}: an empty cell leaves out {missing.sum()} rows"
@@ -799,32 +812,6 @@ def _counted(
     return frame, units
 
 
-def _computed(
-    frame: pd.DataFrame, table: Table, mapping: Mapping[str, Any], name: str, text: Any,
-    units: Mapping[str, float],
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """(n,) values of an expression of columns, and (n,) rows without a cell of it.
-
-    Raises:
-        DataError: it is neither a column nor an expression of such that are there.
-        UsageError: it is computed of a column in a unit, and its own is not declared.
-    """
-    names = dict(frame.items()) | {own: frame[column] for own, column in mapping.items()}
-    if not isinstance(text, str) or not {*re.findall(r"\w+", text)} & {*map(str, names)}:
-        raise missing_column(name, f" (for {name})", text, frame.columns, table.source)
-    computed = evaluate(text, names, table.source, table.word, "columns")
-    canonical = {column: own for own, column in mapping.items()}
-    for used in parsed(text, "columns")[1].values():
-        unit = units.get(used, units.get(canonical.get(used, ""), 1.0))
-        if unit != 1 and name not in units:
-            raise UsageError(
-                f"columns: {name} is computed of {used}, which is in units of {exponential(unit)}: "
-                f"say that of {name}, too, units={{'{name}': …}}",
-                column=used,
-            )
-    return computed
-
-
 def _aligned(values: Any, table: Table, argument: str) -> np.ndarray:
     """One value per row of the source."""
     try:
@@ -896,7 +883,12 @@ def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
             raw = merged(numbers(series, location))
         declared = unit is not None
         if unit is None:
-            single = spec.unit != 1 and spec.counts and _all_single(runs, law)
+            # 1 where all counts of no declared unit may be numbers of single things.
+            single = spec.unit != 1 and spec.counts
+            for one in law.inputs if single else ():
+                if one.counts and one.plausible and one.name in {*table} - {*runs.units}:
+                    typical = np.nanmedian(numbers(table[one.name], runs.location(one.name)))
+                    single = single and one.plausible[0] <= typical <= one.plausible[1]
             unit = 1.0 if single else spec.unit
         if spec.domain == "fraction" and not spec.mixture:  # of a mixture, the sum is checked
             share = fractions(raw if unit == 1.0 else raw * unit, location, series.index.to_numpy())
@@ -943,13 +935,3 @@ def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
     # Of the mixture ratio the other's, where that alone is there or is mapped.
     is_own = plain != "r" or own in mapped or (own in present and other not in mapped)
     return (own, False) if is_own else (other, True)
-
-
-def _all_single(runs: Runs, law: Law) -> bool:
-    """Whether all counts of the table, of no declared unit, may be numbers of single things."""
-    for spec in law.inputs:
-        if spec.counts and spec.plausible and spec.name in {*runs.table} - {*runs.units}:
-            values = numbers(runs.table[spec.name], runs.location(spec.name))
-            if not spec.plausible[0] <= np.median(values[~np.isnan(values)]) <= spec.plausible[1]:
-                return False
-    return True

@@ -163,9 +163,9 @@ def _fit_batch(
             )
         own.add(spec.name)
     options = FitOptions(
-        delta=None if delta is None else _scalar("delta", delta, kind),  # type: ignore[arg-type]
+        delta=None if delta is None else as_array("delta", delta, kind),  # type: ignore[arg-type]
         residuals=residuals,
-        asymmetry=_scalar("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
+        asymmetry=as_array("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
     )
     starts = _checked_starts(law, starts, count)
     if not own:
@@ -229,13 +229,6 @@ def _solve_in_parts(
     return jax.tree.map(lambda *parts: jnp.concatenate(parts)[:count], *solved)
 
 
-def _scalar(name: str, given: Any, kind: Any) -> Array:
-    value = as_array(name, given, kind)
-    if value.ndim:
-        raise UsageError(f"{name} is one number, not an array of shape {value.shape}")
-    return value
-
-
 def _checked_starts(law: Law, starts: Any, count: int) -> Any:
     """Starts as an array (S, p) or (count, S, p), or the size of a sample."""
     if isinstance(starts, int | np.integer):
@@ -289,7 +282,17 @@ def _solve(model: Model, problems: Problem, starts: Array, own: tuple[str, ...])
     def finish(problem: Problem, at: Array) -> tuple[dict[str, Array], Array, Array]:
         at, value = as_optimum(model, problem, at)
         params = problem.transform(model).to_natural(tuple(at))
-        return params, value * scale_of(problem.delta), _is_valid(model.law, problem)
+        # Data can be fitted where rows that count are in their domains, and some count.
+        weight = problem.weight
+        valid = jnp.isfinite(problem.target)  # so is no logarithm of a target that is not positive
+        for spec in model.law.inputs:
+            values = problem.inputs[spec.name]
+            inside = jnp.isfinite(values) & ((values >= 0) | (spec.domain == "real"))
+            inside &= (values > 0) | (spec.domain != "positive")
+            inside &= (values <= 1) | (spec.domain != "fraction")
+            valid &= inside.reshape(len(weight), -1).all(axis=1)
+        valid = (weight == 0) | (valid & (weight > 0) & (weight < jnp.inf))
+        return params, value * scale_of(problem.delta), jnp.all(valid) & jnp.any(weight)
 
     at = jnp.take_along_axis(lanes.coordinates, best[:, None, None], axis=1)[:, 0]
     params, objective, valid = jax.vmap(finish, (problem_axes(batched), 0))(problems, at)
@@ -303,19 +306,6 @@ def _solve(model: Model, problems: Problem, starts: Array, own: tuple[str, ...])
         jnp.where(valid, status, Status.INVALID),
         jnp.where(solved, agreement, jnp.nan),
     )
-
-
-def _is_valid(law: Law, problem: Problem) -> Array:
-    """Whether data can be fitted: rows that count are in their domains, and some count."""
-    weight = problem.weight
-    valid = jnp.isfinite(problem.target)  # so is no logarithm of a target that is not positive
-    for spec in law.inputs:
-        values = problem.inputs[spec.name]
-        inside = jnp.isfinite(values) & ((values >= 0) | (spec.domain == "real"))
-        inside &= (values > 0) | (spec.domain != "positive")
-        inside &= (values <= 1) | (spec.domain != "fraction")
-        valid &= inside.reshape(len(weight), -1).all(axis=1)
-    return jnp.all((weight == 0) | (valid & (weight > 0) & (weight < jnp.inf))) & jnp.any(weight)
 
 
 def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]:

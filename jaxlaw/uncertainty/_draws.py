@@ -346,11 +346,9 @@ def _draws_of(given: Any) -> Draws:
     try:
         law, params = given
     except (TypeError, ValueError):
-        what = type(given).__name__
-        if isinstance(given, str):
-            what = f"{given!r}: fit a law to it first"
         raise UsageError(
-            f"give a Fit, (law, params), a bootstrap, a covariance or a forecast, not {what}"
+            "give a Fit, (law, params), a bootstrap, a covariance or a forecast, not "
+            f"{given!r:.60}; to a table fit a law first"
         ) from None
     law = laws.get(law)
     if not isinstance(params, Mapping):

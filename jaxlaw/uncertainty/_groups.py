@@ -33,15 +33,9 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
     """
     frame = _labels(runs, observations, groups)
     if frame.isna().any(axis=None):
-        empty = frame.isna().to_numpy()
-        first = int(empty.any(axis=1).argmax())
-        row = observations.rows[first]
-        raise DataError(
-            f"{runs.source}, {runs.word} {row}: no group; give every row one",
-            file=runs.source,
-            row=row,
-            column=frame.columns[empty[first].argmax()],
-        )
+        row = observations.rows[frame.isna().any(axis=1).argmax()]
+        message = f"{runs.source}, {runs.word} {row}: no group; give every row one"
+        raise DataError(message, file=runs.source, row=row)
     numbers = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
     if len(np.unique(numbers[observations.weight > 0])) < 2:
         message = f"{runs.source}: all rows are in one group; resampling needs several"
