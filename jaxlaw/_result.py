@@ -285,7 +285,7 @@ class Result:
             UsageError: the file cannot be written.
         """
         if Path(path).suffix.lower() != ".csv":
-            records.write_record(path, self._file_record(), indent=1)
+            records.write_record(path, self._file_record())
             return
         rows = [{"quantity": name, **records.plain(one)} for name, one in self.quantities.items()]
         table = next(iter(self.tables.values()), pd.DataFrame(rows))

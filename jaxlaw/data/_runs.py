@@ -220,7 +220,7 @@ class Runs:
 
     def user_name(self, column: Hashable) -> Any:
         """What the user calls a column of the table."""
-        return self.columns.get(column, column) if isinstance(column, str) else column
+        return self.columns.get(column, column)
 
     def location(self, column: str) -> Location:
         """Where the values of a column come from, for messages."""
@@ -276,7 +276,7 @@ class Runs:
         keep, notes = valid_rows(self, law, columns)
         table = self.table if keep.all() else self.table[keep]
         weight = np.ones(len(keep)) if self.weight is None else self.weight
-        weight = weight[keep].astype("float64")
+        weight = weight[keep]
         if not weight.any():
             message = f"{self.source}: all rows left have weight 0; give some a positive weight"
             raise DataError(message, file=self.source)
@@ -512,12 +512,48 @@ def read_runs(
         columns["run"] = ",".join(map(str, parts))
         frame = frame.assign(**{columns["run"]: joined})
         table = dataclasses.replace(table, frame=frame)
-    given, scales = _declared(columns, units or {}, file)
-    mapping, scales, notes = _taken(frame, file, given, scales, target)
-    mapping |= {name: column for name, column in given.items() if column in frame}
+    if columns or units:
+        # Laws that are tuned over learning rate and batch are named as they are made.
+        every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
+        inputs = [*INPUTS, *(spec.name for law in every for spec in law.inputs), *SIDES["r"]]
+        targets = ["loss", *(law.target for law in every), *SIDES["loss"]]
+        counted = dict.fromkeys([*(one for one in inputs if one not in targets), "step"])
+        _check_names(units or {}, "units", counted)
+        _check_names(columns, "columns", dict.fromkeys([*inputs, *targets, *CURVE_COLUMNS]))
+    by_column: dict[Any, str] = {}
+    for own, column in columns.items():
+        if not isinstance(column, Hashable):
+            raise UsageError(f"columns: {own} is {column!r:.60}, not the name of a column")
+        if by_column.setdefault(column, own) != own:
+            message = f"columns: {column} is given for both {by_column[column]} and {own}"
+            raise UsageError(message, file=file, column=column)
+    for plain, sides in SIDES.items():
+        if plain in columns and {*sides} & {*columns}:
+            raise UsageError(
+                f"columns: {plain} and {' or '.join(sides)} both say where {plain} comes from; map "
+                f"{plain} alone, or {sides[0]} and {sides[1]} with corpus="
+            )
+    scales = {own: raw_units(own, unit) for own, unit in (units or {}).items()}
+    # Columns taken by their names, and a note that says which.
+    there = {*columns, *frame}
+    there |= {plain for plain, sides in SIDES.items() if {*sides} & there}
+    used = {*columns.values(), target}
+    free = frame.loc[:, [column not in used for column in frame]] if used & {*frame} else frame
+    mapping, words, notes = {}, [], []
+    for own, found in known_columns(free, [one for one in NAMES if one not in there]).items():
+        if len(found) > 1:  # of several, where a law needs one, it is an error
+            continue
+        ((column, unit),) = found.items()
+        mapping[own] = column
+        said = unit is not None and own not in scales
+        scales |= {own: unit} if said else {}
+        words.append(f"{own} from {column}{f' in {exponential(unit)}' if said else ''}")
+    if words:
+        notes.append(Note(COLUMNS_TAKEN, "info", f"{file}: {', '.join(words)}"))
+    mapping |= {name: column for name, column in columns.items() if column in frame}
     frame, scales = _counted(table, mapping, scales)
     keep = np.ones(len(frame), bool)
-    computed = {name: text for name, text in given.items() if name not in mapping}
+    computed = {name: text for name, text in columns.items() if name not in mapping}
     own = {column: name for name, column in mapping.items()}
     for name, text in computed.items():
         # Neither a column nor an expression of such that are there?
@@ -709,35 +745,6 @@ def _check_names(names: Collection[Any], argument: str, known: Collection[str]) 
             )
 
 
-def _declared(
-    columns: Mapping[str, Any], units: Mapping[str, Any], file: str
-) -> tuple[dict[str, Any], dict[str, float]]:
-    """The user's columns and raw units, of names that jaxlaw knows; to a name a column."""
-    if not columns and not units:
-        return {}, {}
-    # Laws that are tuned over learning rate and batch are named as they are made.
-    every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
-    inputs = [*INPUTS, *(spec.name for law in every for spec in law.inputs), *SIDES["r"]]
-    targets = ["loss", *(law.target for law in every), *SIDES["loss"]]
-    counted = dict.fromkeys([*(name for name in inputs if name not in targets), "step"])
-    _check_names(units, "units", counted)
-    _check_names(columns, "columns", dict.fromkeys([*inputs, *targets, *CURVE_COLUMNS]))
-    by_column: dict[Any, str] = {}
-    for name, column in columns.items():
-        if not isinstance(column, Hashable):
-            raise UsageError(f"columns: {name} is {column!r:.60}, not the name of a column")
-        if by_column.setdefault(column, name) != name:
-            message = f"columns: {column} is given for both {by_column[column]} and {name}"
-            raise UsageError(message, file=file, column=column)
-    for plain, sides in SIDES.items():
-        if plain in columns and {*sides} & {*columns}:
-            raise UsageError(
-                f"columns: {plain} and {' or '.join(sides)} both say where {plain} comes from; map "
-                f"{plain} alone, or {sides[0]} and {sides[1]} with corpus="
-            )
-    return dict(columns), {name: raw_units(name, unit) for name, unit in units.items()}
-
-
 def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
     if corpus not in ("general", "domain"):
         raise UsageError(f"corpus is 'general' or 'domain', not {corpus!r}")
@@ -747,27 +754,6 @@ def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
             f"{source}: corpus='{corpus}' chooses among {', '.join(sided)}, and there is none of "
             "them; map one, for example columns={'r_d': 'domain_share'}"
         )
-
-
-def _taken(
-    frame: pd.DataFrame, file: str, given: Mapping[str, Any], units: dict[str, float], target: Any
-) -> tuple[dict[str, Any], dict[str, float], list[Note]]:
-    """Columns taken by their names: the mapping, all units, and a note that says which."""
-    there = {*given, *frame}
-    there |= {plain for plain, sides in SIDES.items() if {*sides} & there}
-    used = {*given.values(), target}
-    free = frame.loc[:, [column not in used for column in frame]] if used & {*frame} else frame
-    taken, units, words = {}, dict(units), []
-    for name, found in known_columns(free, [name for name in NAMES if name not in there]).items():
-        if len(found) > 1:  # of several, where a law needs one, it is an error
-            continue
-        ((column, unit),) = found.items()
-        taken[name] = column
-        said = unit is not None and name not in units
-        units |= {name: unit} if said else {}
-        words.append(f"{name} from {column}{f' in {exponential(unit)}' if said else ''}")
-    message = f"{file}: {', '.join(words)}"
-    return taken, units, [Note(COLUMNS_TAKEN, "info", message)] if words else []
 
 
 def _counted(
@@ -858,9 +844,6 @@ def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
             hint += " It is computed from learning rates, by jl.read_loss_curves."
         else:
             known = {"D": "C/(6*N)"} if {"N", "C"} <= {*table} else {}
-            for name in {"N", "D"} & {*lacking} if "file" in table else ():
-                if table["file"].astype(str).str.contains(rf"{name}[0-9]").all():
-                    known[name] = f"file.str.extract('{name}([0-9]+)')"
             hint += f" Pass columns={ {n: known.get(n, '…') for n in lacking} }."
         raise DataError(
             f"{runs.source}: there is no column {what}, which law {law.name} needs; columns: "

@@ -130,65 +130,57 @@ def fit_batch(
     """
     law = laws.get(law)
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        return _fit_batch(law, inputs, targets, weights, starts, delta, residuals, asymmetry)
-
-
-def _fit_batch(
-    law: Law, inputs: Mapping[str, Any], targets: Any, weights: Any, starts: Any, delta: Any,
-    residuals: Literal["log", "linear"] | None, asymmetry: Any,
-) -> BatchFit:  # fmt: skip
-    """As :func:`fit_batch`, where JAX's checks of the caller's own program are off."""
-    targets = jnp.atleast_2d(as_array("targets", targets))
-    kind = targets.dtype
-    weights = jnp.ones_like(targets) if weights is None else as_array("weights", weights, kind)
-    try:
-        targets, weights = jnp.broadcast_arrays(targets, jnp.atleast_2d(weights))
-    except ValueError:
-        raise UsageError(
-            f"weights have shape {weights.shape}, targets {targets.shape}: give (P, n) or (n,)"
-        ) from None
-    if missing := [name for name in law.input_names if name not in inputs]:
-        raise UsageError(f"law {law.name} also needs the inputs {', '.join(missing)}")
-    count, rows = targets.shape
-    arrays, own = {}, set()
-    for spec in law.inputs:
-        arrays[spec.name] = values = as_array(f"input {spec.name}", inputs[spec.name], kind)
-        shape = values.shape
-        if shape[:1] == (rows,) and len(shape) <= 1 + spec.per_drop:
-            continue
-        if shape[:2] != (count, rows) or len(shape) > 2 + spec.per_drop:
+        targets = jnp.atleast_2d(as_array("targets", targets))
+        kind = targets.dtype
+        weights = jnp.ones_like(targets) if weights is None else as_array("weights", weights, kind)
+        try:
+            targets, weights = jnp.broadcast_arrays(targets, jnp.atleast_2d(weights))
+        except ValueError:
             raise UsageError(
-                f"input {spec.name} has shape {shape}; targets {targets.shape} need "
-                f"{(rows,)} or {(count, rows)}"
-            )
-        own.add(spec.name)
-    options = FitOptions(
-        delta=None if delta is None else as_array("delta", delta, kind),  # type: ignore[arg-type]
-        residuals=residuals,
-        asymmetry=as_array("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
-    )
-    starts = _checked_starts(law, starts, count)
-    if not own:
-        problem = build_problem(law, arrays, targets, weights, options)
-        rows = _starts(problem, starts)
-        return _solve_in_parts(problem.model, problem.data, rows, ("target", "weight"))
-    # Problems that differ in their inputs differ in all that is computed from these.
-    arrays = {
-        name: values if name in own else jnp.broadcast_to(values, (count, *values.shape))
-        for name, values in arrays.items()
-    }
-    model = model_of(law, options)
+                f"weights have shape {weights.shape}, targets {targets.shape}: give (P, n) or (n,)"
+            ) from None
+        if missing := [name for name in law.input_names if name not in inputs]:
+            raise UsageError(f"law {law.name} also needs the inputs {', '.join(missing)}")
+        count, rows = targets.shape
+        arrays, own = {}, set()
+        for spec in law.inputs:
+            arrays[spec.name] = values = as_array(f"input {spec.name}", inputs[spec.name], kind)
+            shape = values.shape
+            if shape[:1] == (rows,) and len(shape) <= 1 + spec.per_drop:
+                continue
+            if shape[:2] != (count, rows) or len(shape) > 2 + spec.per_drop:
+                raise UsageError(
+                    f"input {spec.name} has shape {shape}; targets {targets.shape} need "
+                    f"{(rows,)} or {(count, rows)}"
+                )
+            own.add(spec.name)
+        options = FitOptions(
+            delta=None if delta is None else as_array("delta", delta, kind),  # type: ignore[arg-type]
+            residuals=residuals,
+            asymmetry=as_array("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
+        )
+        starts = _checked_starts(law, starts, count)
+        if not own:
+            problem = build_problem(law, arrays, targets, weights, options)
+            rows = _starts(problem, starts)
+            return _solve_in_parts(problem.model, problem.data, rows, ("target", "weight"))
+        # Problems that differ in their inputs differ in all that is computed from these.
+        arrays = {
+            name: values if name in own else jnp.broadcast_to(values, (count, *values.shape))
+            for name, values in arrays.items()
+        }
+        model = model_of(law, options)
 
-    def built(inputs: Any, target: Array, weight: Array, starts: Any) -> tuple[Problem, Array]:
-        problem = build_problem(law, inputs, target, weight, options)
-        return problem.data, _starts(problem, starts)
+        def built(inputs: Any, target: Array, weight: Array, starts: Any) -> tuple[Problem, Array]:
+            problem = build_problem(law, inputs, target, weight, options)
+            return problem.data, _starts(problem, starts)
 
-    if isinstance(starts, int):  # the size of a sample is static
-        problems, starts = jax.vmap(partial(built, starts=starts))(arrays, targets, weights)
-    else:
-        starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
-        problems, starts = jax.vmap(built)(arrays, targets, weights, starts)
-    return _solve_in_parts(model, problems, starts, Problem._fields)
+        if isinstance(starts, int):  # the size of a sample is static
+            problems, starts = jax.vmap(partial(built, starts=starts))(arrays, targets, weights)
+        else:
+            starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
+            problems, starts = jax.vmap(built)(arrays, targets, weights, starts)
+        return _solve_in_parts(model, problems, starts, Problem._fields)
 
 
 def _solve_in_parts(

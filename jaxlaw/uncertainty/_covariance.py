@@ -272,7 +272,7 @@ def covariance_of(problem: FitWithData, groups: Any = None) -> Covariance:
             "errors are too small"
         )
         notes.append(Note("decided-by-one", "warning", message, inherited=False))
-    _, jacobian = problem.natural()
+    jacobian = problem.linear.params_jacobian[:, problem.free_and_inside]
     of_base = moves_of_base(
         problem.fit_problem, problem.coordinates, problem.linear, weight * score_slope
     )

@@ -288,8 +288,7 @@ class Draws(DrawnParameters, Result):
 
     def scale(self, name: str) -> float:
         """Raw counts (parameters, tokens, FLOPs) in one of the user's units of an input."""
-        (spec,) = (spec for spec in self.law.inputs if spec.name == name)
-        return self.units[name] * spec.unit
+        return self.fit.input_units()[name][1]
 
 
 def has_draws(given: Any) -> bool:

@@ -73,10 +73,6 @@ class FitWithData:
         """The problem linear around the optimum."""
         return linearise(self.fit_problem, self.coordinates)
 
-    def natural(self) -> tuple[np.ndarray, np.ndarray]:
-        """Natural parameters (p,), in the law's own units, and slopes (p, k) in what moves."""
-        return self.linear.params, self.linear.params_jacobian[:, self.free_and_inside]
-
 
 def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitWithData:
     """A fit, made here unless given, with its data and its problem.

@@ -31,7 +31,7 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
         UsageError: no such column, or labels of another length.
         DataError: a label is missing, or there is one group only.
     """
-    frame = _labels(runs, observations, groups)
+    frame = group_labels(runs, observations, groups)
     if frame.isna().any(axis=None):
         row = observations.rows[frame.isna().any(axis=1).argmax()]
         message = f"{runs.source}, {runs.word} {row}: no group; give every row one"
@@ -43,19 +43,7 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
     return numbers
 
 
-def group_names(runs: Runs, observations: Observations, groups: Any) -> pd.Index:
-    """(n,) label of the group each observation is in; arguments as for :func:`group_numbers`.
-
-    It has the columns' names, a level each where there are several; inputs are in the units of the
-    runs.
-    """
-    frame = _labels(runs, observations, groups)
-    for name in frame.columns.intersection(list(observations.inputs)):
-        frame[name] = frame[name] / observations.scale[name]
-    return frame.set_index(list(frame.columns)).index
-
-
-def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame:
+def group_labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame:
     """The labels of each observation's group, (n,) a column; one column named ``group`` of labels.
 
     Raises:
@@ -64,12 +52,7 @@ def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame
     names = names_of(groups, len(runs))
     if names is not None and names != LABELS:
         return pd.DataFrame({name: _column(runs, observations, name) for name in names})
-    try:
-        labels = plain_array(groups)
-    except ValueError as error:
-        message = f"groups: give one label for each row ({error})"
-        raise UsageError(message) from None
-    return pd.DataFrame({"group": _select_observed(runs, observations, labels)})
+    return pd.DataFrame({"group": _select_observed(runs, observations, plain_array(groups))})
 
 
 def names_of(groups: Any, size: int) -> tuple[str, ...] | None:

@@ -310,10 +310,10 @@ class DataSet:
 def sources_of(runs: Any) -> list[tuple[tuple[str, ...] | None, Any]]:
     """Names and sources of the data sets; None for one that is not named."""
     kinds = (Runs, str, Path, RunsSource)
-    if not isinstance(runs, Mapping):
+    if not isinstance(runs, Mapping) or not all(  # a dict of columns
+        isinstance(source, kinds) or is_table(source) for source in runs.values()
+    ):
         return [(None, runs)]
-    if not all(isinstance(source, kinds) or is_table(source) for source in runs.values()):
-        return [(None, runs)]  # a dict of columns
     if not runs:
         raise UsageError("there is no data set to study")
     return [
