@@ -77,10 +77,3 @@ def test_a_summary_has_two_notes_whole():
         "3 more notes: .notes or --verbose",
     ]  # fmt: skip
     assert in_brief(notes, verbose=True) == list(map(str, by_weight(dict.fromkeys(notes))))
-
-
-def test_a_summary_counts_the_notes_that_do_not_decide():
-    one, info = Note("few-rows", "warning", "9 rows"), Note("filtered", "info", "9 of 12 rows")
-    assert in_brief([info, one]) == [str(one), "1 more note: .notes or --verbose"]
-    assert in_brief([info]) == ["1 note: .notes or --verbose"]
-    assert in_brief([one]) == [str(one)] and in_brief([]) == []

@@ -34,36 +34,3 @@ def test_every_container_is_short(shown):
     table = lengths.pop("plans")  # a table as pandas cuts it
     assert max(lengths.values()) < 500 and table < 8000, lengths
     assert not any("array(" in repr(one) for one in shown.values())
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("runs", "243 runs from DataFrame: N, D, loss"),
-        (
-            "bootstrap",
-            "30 resamples (case) of 243; best determined: E 1.67 nats (90%: ",
-        ),
-        ("covariance", "chinchilla, sandwich covariance; best determined: E 1.67 nats (90%: "),
-        ("schedule", "Schedule(rates=float64 (100000,), initial_lr=0.001, name='cosine')"),
-        ("law", "<Law chinchilla: loss = E + A/N^α + B/D^β>"),
-        ("folds", "held_out=bool (3, 243)"),
-        ("study", "1 law × 1 data set × 3 folds"),
-    ],
-)
-def test_a_representation_names_what_is_in_it(shown, name, says):
-    assert says in repr(shown[name])
-
-
-def test_loss_curves_say_how_many_points_there_are(shown):
-    assert repr(shown["curves"]).splitlines() == [
-        "2 loss curves, 70 points from DataFrame",
-        "  steps    100 to 4000",
-        "  runs     fall, hold",
-        "  columns  run, step, lr, loss, schedule",
-    ]
-
-
-def test_a_plan_shows_its_summary(shown):
-    assert repr(shown["plan"]) == shown["plan"].summary()
-    assert "parameters (90%: " in repr(shown["plan"]) and "(6 of " in repr(shown["plans"])

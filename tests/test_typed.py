@@ -44,15 +44,6 @@ def test_a_range_within_a_union_is_that_of_its_member():
         plan(1, counts=10)
 
 
-@pytest.mark.parametrize("option", [{"residuals": "Log"}, {"solver": "x"}, {"n_starts": 0}])
-def test_words_are_those_of_the_hint_and_two_ranges_hold_both(option):
-    """Once residuals of "Log" were linear ones, and another kind of bootstrap was the wild one."""
-    with pytest.raises(UsageError, match=rf"{next(iter(option))} is .*; it must be "):
-        jl.fit("kaplan", {"N": [1e8], "D": [1e9], "loss": [3.0]}, **option)
-    with pytest.raises(UsageError, match="kind is 'residual'; it must be 'case' or 'wild'"):
-        jl.bootstrap("kaplan", {}, kind="residual")
-
-
 def test_an_error_says_where_in_an_argument_it_is():
     with pytest.raises(UsageError) as caught:
         plan(1, counts=[3])

@@ -33,9 +33,10 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
     """
     frame = group_labels(runs, observations, groups)
     if frame.isna().any(axis=None):
-        row = observations.rows[frame.isna().any(axis=1).argmax()]
+        first, column = np.argwhere(frame.isna().to_numpy())[0]
+        row, name = observations.rows[first], frame.columns[column]
         message = f"{runs.source}, {runs.word} {row}: no group; give every row one"
-        raise DataError(message, file=runs.source, row=row)
+        raise DataError(message, file=runs.source, row=row, column=name)
     numbers = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
     if len(np.unique(numbers[observations.weight > 0])) < 2:
         message = f"{runs.source}: all rows are in one group; resampling needs several"
