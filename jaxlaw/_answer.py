@@ -230,7 +230,7 @@ class Answer(Result):
         return self._whole_tables() if self.kind in _BRIEF else []
 
     def _whole_tables(self) -> list[str]:
-        lines: list[str] = []
+        lines = []
         for table in self.tables.values():
             # A column of one value that the numbers above have says nothing more.
             said = {

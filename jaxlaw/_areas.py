@@ -190,7 +190,7 @@ def _problem_of(
     boundary: int | None, carry_momentum: bool, count_warmup: bool | tuple[bool, bool],
 ) -> _Problem:  # fmt: skip
     """The checked arguments of :func:`areas`."""
-    own_initial: Any = 0.0
+    own_initial = 0.0
     lr = parse(lr) if isinstance(lr, str) else lr
     if isinstance(lr, Schedule):
         rates, own_initial, own_boundary = lr.rates, lr.initial_lr, lr.boundary

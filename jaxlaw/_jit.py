@@ -458,7 +458,7 @@ def _name_of(value: Any) -> str:
     try:
         if module.partition(".")[0] != "jaxlaw":
             raise _HasNoName(name)
-        resolved: Any = importlib.import_module(module)
+        resolved = importlib.import_module(module)
         for part in name.split("."):
             resolved = getattr(resolved, part)
     except AttributeError:  # it was made inside another function
@@ -479,7 +479,7 @@ def _surroundings(backend: str) -> str:
     for path in sorted(folder.rglob("*.py")):
         source.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
     # What this processor can do: code compiled for another may not run on it.
-    processor: Any = platform.processor()
+    processor = platform.processor()
     with contextlib.suppress(OSError):
         wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part")
         lines = Path("/proc/cpuinfo").read_text().splitlines()

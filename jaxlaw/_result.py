@@ -374,7 +374,7 @@ def table_lines(table: pd.DataFrame) -> list[str]:
     columns = [table.iloc[:, [k]].to_string(index=False).split("\n") for k in range(table.shape[1])]
     sizes = [max(map(len, column)) for column in columns]
     width = shutil.get_terminal_size((80, 24)).columns
-    pages: list[list[int]] = [[]]
+    pages = [[]]
     for k, size in enumerate(sizes):
         if len(pages[-1]) > 1 and sum(sizes[j] + 1 for j in pages[-1]) + size > width:
             pages.append([0])

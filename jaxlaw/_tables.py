@@ -268,9 +268,19 @@ def _csv(text: str, label: str, separator: str) -> Table:
         raise _error(label, f"line 1 is of {what}, {first.strip():.60}…; save it as CSV", row=1)
     if separator == "," and "," not in first:
         separator = ";" if ";" in first else "\t" if "\t" in first.strip() else ","
-    dialect: dict[str, Any] = {"delimiter": separator, "skipinitialspace": True}
+    dialect = {"delimiter": separator, "skipinitialspace": True}
     try:
-        records = _records_of(text, dialect)
+        # (First line, number of fields) of each record that is not blank, the header's too.
+        records, start = [], 1
+        if '"' not in text:  # the same, 10 times faster
+            each = enumerate(text.split("\n"), 1)
+            records = [(k, line.count(separator) + 1) for k, line in each if line.strip(" ")]
+        else:
+            reader = csv.reader(io.StringIO(text), **dialect)
+            for record in reader:
+                if len(record) > 1 or (record and record[0].strip(" ")):
+                    records.append((start, len(record)))
+                start = reader.line_num + 1
         odd = [(line, width) for line, width in records if width != records[0][1]]
         header = next(csv.reader(io.StringIO(text.lstrip(" \n")), **dialect))
         frame = pd.DataFrame() if odd else pd.read_csv(
@@ -289,19 +299,6 @@ def _csv(text: str, label: str, separator: str) -> Table:
     frame.columns = [str(own).strip() or str(column) for column, own in named]
     frame.index = pd.Index([line for line, _ in records[1:]], name="line", dtype="int64")
     return Table(frame, label, "line")
-
-
-def _records_of(text: str, dialect: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """(first line, number of fields) of each record that is not blank, the header's too."""
-    if '"' not in text:  # the same, 10 times faster
-        lines = enumerate(text.split("\n"), 1)
-        return [(k, line.count(dialect["delimiter"]) + 1) for k, line in lines if line.strip(" ")]
-    reader, start, found = csv.reader(io.StringIO(text), **dialect), 1, []
-    for record in reader:
-        if len(record) > 1 or (record and record[0].strip(" ")):
-            found.append((start, len(record)))
-        start = reader.line_num + 1
-    return found
 
 
 def _json(text: str, label: str) -> Table:

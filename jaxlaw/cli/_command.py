@@ -375,7 +375,7 @@ def _described(function: Callable[..., Any]) -> dict[str, str]:
     """Argument → its description, the first sentence; of others' docstrings where it has none."""
     module = import_module(function.__module__)
     beside = [one for one in vars(module).values() if inspect.isfunction(one)]
-    found: dict[str, str] = {}
+    found = {}
     for one in (jl.read_runs, jl.read_loss_curves, jl.fit, *beside, function):
         _, _, section = (inspect.getdoc(one) or "").partition("\nArgs:\n")
         section = section.partition("\n\n")[0]

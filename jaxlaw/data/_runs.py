@@ -520,7 +520,7 @@ def read_runs(
         counted = dict.fromkeys([*(one for one in inputs if one not in targets), "step"])
         _check_names(units or {}, "units", counted)
         _check_names(columns, "columns", dict.fromkeys([*inputs, *targets, *CURVE_COLUMNS]))
-    by_column: dict[Any, str] = {}
+    by_column = {}
     for own, column in columns.items():
         if not isinstance(column, Hashable):
             raise UsageError(f"columns: {own} is {column!r:.60}, not the name of a column")

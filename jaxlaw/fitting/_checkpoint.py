@@ -222,7 +222,7 @@ class Work:
             advice = f"finished chunks are kept in {self.folder}; the same call with a new "
             advice += "executor resumes from them"
         for attempt in range(ATTEMPTS):
-            waiting: list[tuple[Any, int, str]] = []
+            waiting = []
             lost, loss = [], None
             try:
                 for k in left:
@@ -303,7 +303,7 @@ class Work:
         self, stage: str, chunks: Sequence[Chunk], indices: Iterable[int]
     ) -> dict[int, Lanes]:
         """Results of those of these chunks that are in the folder, whole."""
-        found: dict[int, Lanes] = {}
+        found = {}
         for k in indices if self.folder is not None else ():
             file, name = self._file(stage, k, chunks[k])
             with contextlib.suppress(OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):

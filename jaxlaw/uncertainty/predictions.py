@@ -164,7 +164,7 @@ def predicted_curve(
         last = len(schedule)
         count = min(_SHOWN, last)
         steps = first_step + np.unique(np.linspace(last / count, last, count).astype(int))
-    options: dict[str, Any] = {
+    options = {
         "first_step": first_step, "S1_before": S1_before, "area_options": area_options,
         "batch": batch,
     }  # fmt: skip

@@ -99,7 +99,7 @@ def cross_validate(
     # all of them are one call.
     groups: dict[str, list[list[DataSet]]] = {}
     for c in candidates:
-        alike: dict[Any, list[DataSet]] = {}
+        alike = {}
         for data in sets:
             inputs = data.observations[c.label].inputs
             key = tuple(np.asarray(values).tobytes() for values in inputs.values())

@@ -75,7 +75,7 @@ def read_results(paths: list[Path]) -> pd.DataFrame:
         Columns run (the model's name), model_args, revision, and step where that says one; task,
         n_shot, N where the harness counted it, and the metrics.
     """
-    read: list[tuple[Any, str, Log]] = []
+    read = []
     for path in paths:
         record = _read_json(path, "results", dict)
         config, shots = record.get("config") or {}, record.get("n-shot") or {}
@@ -198,7 +198,7 @@ def read_exports(paths: list[Path]) -> pd.DataFrame:
         if "Name" in frame:
             tables.append(frame.rename(columns={"Name": "run"}))
         elif any(_BETWEEN in name for name in names):
-            by_run: dict[str, dict[str, pd.Series]] = {}
+            by_run = {}
             for name in names:
                 run, between, metric = name.rpartition(_BETWEEN)
                 if between and not metric.endswith(("__MIN", "__MAX")):
@@ -259,7 +259,7 @@ def _join(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFram
             log the same of runs of one name.
     """
     logs, by_step = list(logs), "step" in keys
-    first_of: dict[Any, Path] = {}
+    first_of = {}
     for log in logs:
         # A run that has a name of its own may be another's namesake: steps of two would mix.
         if not by_step or len(log.run) > 1:
