@@ -98,7 +98,15 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {}
-    app = App(name=name, help_epilogue=_about(function), help_format="plaintext")
+    # Below the options: the docstring's lead, and its example.
+    text = inspect.getdoc(function) or ""
+    _, _, rest = text.partition("\n\n")
+    lead = re.split(r"(?m)^(?:Args|Returns|Raises|Example|Attributes|Shell):\n", rest)[0]
+    about = [_plain(re.sub(r"(?<=\S)\n(?=\w)", " ", lead).strip())]  # a paragraph is a line
+    if shell := re.search(r"Shell:\n((?:    .*\n?)+)", text):
+        about.append(" ".join(["Example:", *(s.strip(" \\") for s in shell[1].splitlines())]))
+    epilogue = "\n\n".join(filter(None, about))
+    app = App(name=name, help_epilogue=epilogue, help_format="plaintext")
     app.default(command)
     return app
 
@@ -351,18 +359,6 @@ def _read_curves(values: dict[str, Any]) -> None:
     if target := reading.pop("target", None):
         reading["columns"] = {"loss": target} | (reading.get("columns") or {})
     values[name] = jl.read_loss_curves(table, **along, **reading)
-
-
-def _about(function: Callable[..., Any]) -> str:
-    """What a command's help says below its options: the docstring's lead, and its example."""
-    text = inspect.getdoc(function) or ""
-    _, _, rest = text.partition("\n\n")
-    lead = re.split(r"(?m)^(?:Args|Returns|Raises|Example|Attributes|Shell):\n", rest)[0]
-    lead = re.sub(r"(?<=\S)\n(?=\w)", " ", lead)  # a paragraph is a line
-    parts = [_plain(lead.strip())]
-    if shell := re.search(r"Shell:\n((?:    .*\n?)+)", text):
-        parts.append(" ".join(["Example:", *(s.strip(" \\") for s in shell[1].splitlines())]))
-    return "\n\n".join(filter(None, parts))
 
 
 def _plain(text: str) -> str:

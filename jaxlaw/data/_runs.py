@@ -551,7 +551,30 @@ def read_runs(
     if words:
         notes.append(Note(COLUMNS_TAKEN, "info", f"{file}: {', '.join(words)}"))
     mapping |= {name: column for name, column in columns.items() if column in frame}
-    frame, scales = _counted(table, mapping, scales)
+    # Cells that say their own unit (552M, 1.02B, ``15 T tokens``) as numbers of the declared one,
+    # or of single things where none is.
+    frame = frame.copy(deep=False)
+    for own, spec in INPUTS.items():
+        column = mapping.get(own, own)
+        if (
+            not spec.counts
+            or column not in frame
+            or pd.api.types.is_numeric_dtype(frame[column].dtype)
+        ):
+            continue
+        cells, counts = frame[column].astype(object), []
+        for row, cell in cells.items():
+            try:
+                counts.append(single_things(cell, spec.counts) if isinstance(cell, str) else None)
+            except UsageError as error:
+                location = Location(file, word, column, own)
+                message = f"{location}, {location.rows([row])}: {error}"
+                raise location.error(message, row, cell) from None
+        if any(count is not None for count in counts):
+            unit = scales.setdefault(own, 1.0)
+            # Cells that say no unit are in that of the column.
+            plain = [c if n is None else n / unit for c, n in zip(cells, counts, strict=True)]
+            frame[column] = pd.Series(plain, cells.index, object)
     keep = np.ones(len(frame), bool)
     computed = {name: text for name, text in columns.items() if name not in mapping}
     own = {column: name for name, column in mapping.items()}
@@ -754,48 +777,6 @@ def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
             f"{source}: corpus='{corpus}' chooses among {', '.join(sided)}, and there is none of "
             "them; map one, for example columns={'r_d': 'domain_share'}"
         )
-
-
-def _counted(
-    table: Table, mapping: Mapping[str, Any], units: dict[str, float]
-) -> tuple[pd.DataFrame, dict[str, float]]:
-    """Cells that say their own unit (552M, 1.02B, ``15 T tokens``) as numbers of one unit.
-
-    Args:
-        table: the table.
-        mapping: canonical name → column.
-        units: canonical name → raw units per unit of the column, where declared.
-
-    Returns:
-        A new frame, each such column in its declared unit, or in single things where none is
-        declared; the units with those of these columns.
-
-    Raises:
-        DataError: a cell counts something else than its column.
-    """
-    frame, units = table.frame.copy(deep=False), dict(units)
-    for name, spec in INPUTS.items():
-        column = mapping.get(name, name)
-        if (
-            not spec.counts
-            or column not in frame
-            or pd.api.types.is_numeric_dtype(frame[column].dtype)
-        ):
-            continue
-        cells, counts = frame[column].astype(object), []
-        for row, cell in cells.items():
-            try:
-                counts.append(single_things(cell, spec.counts) if isinstance(cell, str) else None)
-            except UsageError as error:
-                location = Location(table.source, table.word, column, name)
-                message = f"{location}, {location.rows([row])}: {error}"
-                raise location.error(message, row, cell) from None
-        if any(count is not None for count in counts):
-            unit = units.setdefault(name, 1.0)
-            # Cells that say no unit are in that of the column.
-            own = [c if n is None else n / unit for c, n in zip(cells, counts, strict=True)]
-            frame[column] = pd.Series(own, cells.index, object)
-    return frame, units
 
 
 def _aligned(values: Any, table: Table, argument: str) -> np.ndarray:

@@ -159,7 +159,30 @@ def fit_batch(
             residuals=residuals,
             asymmetry=as_array("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
         )
-        starts = _checked_starts(law, starts, count)
+        # Starts as an array (S, p) or (count, S, p), or the size of a sample.
+        if isinstance(starts, int | np.integer):
+            if not 1 <= starts <= _MOST_STARTS:
+                raise UsageError(f"starts is a number from 1 to {_MOST_STARTS}, not {starts}")
+            starts = int(starts)
+        else:
+            if isinstance(starts, Mapping):
+                names = law.parameter_names
+                if {*starts} != {*names}:
+                    raise UsageError(f"starts need the parameters {', '.join(names)}")
+                columns = [jnp.atleast_1d(as_array("starts", starts[name])) for name in names]
+                starts = jnp.stack(jnp.broadcast_arrays(*columns), axis=-1)
+            starts = as_array("starts", starts)
+            if not starts.ndim:
+                raise UsageError(
+                    "starts is one number that is no int or that JAX traces; a number of starts is "
+                    "a Python int (a static argument of jit)"
+                )
+            starts, each = jnp.atleast_2d(starts), len(law.parameters)
+            shape = starts.shape
+            if len(shape) > 3 or shape[-1] != each or len(shape) == 3 and len(starts) != count:
+                raise UsageError(
+                    f"starts have shape {shape}: give (S, {each}) or ({count}, S, {each})"
+                )
         if not own:
             problem = build_problem(law, arrays, targets, weights, options)
             rows = _starts(problem, starts)
@@ -219,32 +242,6 @@ def _solve_in_parts(
             done = min(count, first + size)
             part.now((done - size) / (count - size), f"{done:,} of {count:,} fits")
     return jax.tree.map(lambda *parts: jnp.concatenate(parts)[:count], *solved)
-
-
-def _checked_starts(law: Law, starts: Any, count: int) -> Any:
-    """Starts as an array (S, p) or (count, S, p), or the size of a sample."""
-    if isinstance(starts, int | np.integer):
-        if not 1 <= starts <= _MOST_STARTS:
-            raise UsageError(f"starts is a number from 1 to {_MOST_STARTS}, not {starts}")
-        return int(starts)
-    if isinstance(starts, Mapping):
-        if {*starts} != {*law.parameter_names}:
-            raise UsageError(f"starts need the parameters {', '.join(law.parameter_names)}")
-        columns = [jnp.atleast_1d(as_array("starts", starts[n])) for n in law.parameter_names]
-        starts = jnp.stack(jnp.broadcast_arrays(*columns), axis=-1)
-    starts = as_array("starts", starts)
-    if not starts.ndim:
-        raise UsageError(
-            "starts is one number that is no int or that JAX traces; a number of starts is a "
-            "Python int (a static argument of jit)"
-        )
-    starts = jnp.atleast_2d(starts)
-    each = len(law.parameters)
-    if starts.ndim > 3 or starts.shape[-1] != each or starts.ndim == 3 and len(starts) != count:
-        raise UsageError(
-            f"starts have shape {starts.shape}: give (S, {each}) or ({count}, S, {each})"
-        )
-    return starts
 
 
 def _starts(problem: FitProblem, starts: Any) -> Array:

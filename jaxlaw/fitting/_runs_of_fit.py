@@ -100,9 +100,7 @@ def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> R
     elif not curves and not isinstance(runs, Runs) and not reading.get("format"):
         runs = read_source(runs, reading.get("name"))
         columns = reading.get("columns") or {}
-        if isinstance(columns, Mapping):
-            columns = usual_columns(fit, runs.frame, columns, reading.get("corpus"))
-        reading["columns"] = columns
+        reading["columns"] = usual_columns(fit, runs.frame, columns, reading.get("corpus"))
     read = read_runs(runs, **reading)
     fitted_in = {spec.name: fit.units[spec.name] * spec.unit for spec in fit.law.inputs}
     return dataclasses.replace(read, units=fitted_in | dict(read.units))
