@@ -109,9 +109,10 @@ class Answer(Result):
     curves: Tables | Callable[[], Tables] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind_name", self.kind)
-        object.__setattr__(self, "notes", tuple(self.notes))
-        object.__setattr__(self, "sentence", _filled(self.sentence, self.quantities, self.level))
+        sentence = _filled(self.sentence, self.quantities, self.level)
+        own = {"kind_name": self.kind, "notes": tuple(self.notes), "sentence": sentence}
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
         # Only for what is no field; __dict__, for while it is copied there are none.

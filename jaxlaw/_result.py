@@ -234,7 +234,7 @@ class Result:
             UsageError: it has neither numbers nor a table.
         """
         # For papers alone.
-        from jaxlaw._latex import cell_in_latex, escape_latex, latex_table, symbol
+        from jaxlaw._latex import cell_in_latex, escape_latex, symbol
 
         tables = self._all_shown() if table is None else [self.readable(table)]
         if not tables:
@@ -244,8 +244,14 @@ class Result:
         columns = [list(map(form.get(name, cell_in_latex), main[name])) for name in main]
         sides = ("r" if main[name].str.match(r"-?[\d.]|$").all() else "l" for name in main)
         caption = escape_latex(self.headline or f"{self.kind_name.capitalize()}.")
-        head, rows = map(escape_latex, main), zip(*columns, strict=True)
-        return latex_table(head, rows, "".join(sides), caption, label)
+        lines = [
+            r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{''.join(sides)}}}", r"\toprule",
+            " & ".join(map(escape_latex, main)) + r" \\", r"\midrule",
+            *(" & ".join(row) + r" \\" for row in zip(*columns, strict=True)),
+            r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}",
+            *([rf"\label{{{label}}}"] if label else []), r"\end{table}",
+        ]  # fmt: skip
+        return "\n".join(lines) + "\n"
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw it; needs matplotlib.

@@ -12,7 +12,6 @@ import glob
 import gzip
 import io
 import os
-import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -212,10 +211,7 @@ def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
         return content, label, _kind(path.stem if packed else path.name)
     if hasattr(source, "read"):
         label = name or str(getattr(source, "name", "file object"))
-        try:
-            return source.read(), label, _kind(label)
-        except UnicodeDecodeError as error:
-            raise _error(label, f"not text in UTF-8 ({error})") from error
+        return source.read(), label, _kind(label)
     raise UsageError(
         f"cannot read runs from {type(source).__name__}; give a path, '-', a file object, a "
         "DataFrame, a dict of arrays or a list of dicts"
@@ -262,10 +258,6 @@ def _csv(text: str, label: str, separator: str) -> Table:
     A header without a comma may separate its names by semicolons or tabs.
     """
     first = text.lstrip("\n").partition("\n")[0]
-    pairs = len(re.findall(r"[A-Za-z)]\s*[:=]\s*[-+]?\.?\d", first))
-    if pairs > 1 or first.strip().startswith("|"):
-        what = "a trainer's log" if pairs > 1 else "a table of Markdown"
-        raise _error(label, f"line 1 is of {what}, {first.strip():.60}…; save it as CSV", row=1)
     if separator == "," and "," not in first:
         separator = ";" if ";" in first else "\t" if "\t" in first.strip() else ","
     dialect = {"delimiter": separator, "skipinitialspace": True}

@@ -171,8 +171,6 @@ class LossCurves(RunsSource):
         self, runs: tuple[str, ...], where: str | None
     ) -> tuple[np.ndarray, tuple[Note, ...]]:
         """(rows,) mask of the rows of some runs that a condition keeps, and a note on others."""
-        if not runs and where is None:
-            raise UsageError("name the runs, or say where=, a query such as \"split == 'fit'\"")
         known = [*self.run_schedules]
         for run in runs:
             if run not in known:

@@ -215,15 +215,14 @@ def _solve_in_parts(
     """
     target = problems.target
     # Inside of the caller's program, or spread over his devices, the problems stay together.
-    together = any(
-        isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((problems, starts))
-    )
-    if together or len(target.devices()) > 1:
-        return _solve(model, problems, starts, own)
+    leaves, n_parts = jax.tree.leaves((problems, starts)), 1
+    together = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
     count, tried = len(target), starts.shape[-2]
-    each = tried * target.shape[-1] * starts.shape[-1] ** 2  # as in _devices.LARGE
-    most = _PART["cpu" if next(iter(target.devices())).platform == "cpu" else "accelerator"]
-    n_parts = min(count, -(-count * each // most))
+    if not together and len(target.devices()) == 1:
+        (device,) = target.devices()
+        each = tried * target.shape[-1] * starts.shape[-1] ** 2  # as in _devices.LARGE
+        most = _PART["cpu" if device.platform == "cpu" else "accelerator"]
+        n_parts = min(count, -(-count * each // most))
     if n_parts < _FEW_PARTS:
         return _solve(model, problems, starts, own)
     size = -(-count // n_parts)
