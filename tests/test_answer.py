@@ -79,12 +79,6 @@ def test_a_picture_is_optional(monkeypatch):
     assert picture("other")(len) is len and PICTURES.pop("other") is len
 
 
-def test_long_tables_are_cut_in_text_alone():
-    long = jl.Answer(kind="toy", tables={"table": pd.DataFrame({"x": np.arange(100.0)})})
-    assert len(long.summary().splitlines()) < 30 and "one row of 5 of 100" in long.summary()
-    assert len(long.to_dict()["tables"]["table"]) == 100
-
-
 # A stranger's plan, as CONTRIBUTING says: one function, one name in a face, one test.
 @checked
 def half_the_size(fit, N: float, D: float, level: float = LEVEL):

@@ -134,14 +134,12 @@ def test_an_unknown_keyword_is_named_with_what_may_be_meant():
     table = jl.simulate.experiment("chinchilla").table
     for call in (
         lambda: jl.cross_validate("chinchilla", table, "k-fold:3", n_start=9),
-        lambda: jl.covariance("chinchilla", table, n_start=9),
         lambda: jl.bootstrap("chinchilla", table, n_start=9),
     ):
         with pytest.raises(jl.UsageError, match=r"no option 'n_start'.*'n_starts'"):
             call()
     for call in (
         lambda: jl.fit("chinchilla", table, wher="N > 1"),
-        lambda: jl.read_runs(table, wher="N > 1"),
         lambda: jl.forecasting.score([], table, wher="N > 1"),
     ):
         with pytest.raises(jl.UsageError, match="there is no option 'wher'.*'where'"):
