@@ -213,9 +213,7 @@ def bootstrap(
         steps = fit.base.root() @ normal / np.sqrt(random.chisquare(degrees, n_resamples) / degrees)
         moved = dict(zip(fit.base.values, steps, strict=True))
         base_params = moved_params(fit.law, fit.params, moved)
-    members = np.arange(len(problem.observations))
-    if groups is not None:
-        members = group_numbers(problem.runs, problem.observations, groups)
+    members = group_numbers(problem.runs, problem.observations, groups)
     search = replace(problem.options, n_starts=n_starts, n_local=n_local, seed=seed, **work)
     search = search.within("resamples")
     weights, targets = resamples(problem, n_resamples, kind, members, seed)

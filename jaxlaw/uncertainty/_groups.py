@@ -25,12 +25,15 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
         runs: table of runs.
         observations: observations (n,) that a law made of its rows.
         groups: column or several (names of inputs, canonical names, or the user's own), rows
-            equal in all of them being one group; or one label for each row of the runs.
+            equal in all of them being one group; or one label for each row of the runs. None: each
+            row is one of its own.
 
     Raises:
         UsageError: no such column, or labels of another length.
         DataError: a label is missing, or there is one group only.
     """
+    if groups is None:
+        return np.arange(len(observations))
     frame = group_labels(runs, observations, groups)
     if frame.isna().any(axis=None):
         first, column = np.argwhere(frame.isna().to_numpy())[0]

@@ -59,10 +59,7 @@ def identifiability(
         (5, ['', '', '', '', ''])
     """
     problem = fit_with_data(law, runs, **options)
-    members = np.arange(len(problem.observations))
-    if groups is not None:
-        members = group_numbers(problem.runs, problem.observations, groups)
-    return directions(problem, members)
+    return directions(problem, group_numbers(problem.runs, problem.observations, groups))
 
 
 def directions(problem: FitWithData, members: np.ndarray) -> pd.DataFrame:

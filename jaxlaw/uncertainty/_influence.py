@@ -67,9 +67,8 @@ def influence(
     """
     problem = fit_with_data(law, runs, **options)
     fit, seen, solved = problem.fit, problem.observations, problem.fit_problem
-    members, names = np.arange(len(seen)), pd.Index(seen.rows, name="row")
+    members, names = group_numbers(problem.runs, seen, groups), pd.Index(seen.rows, name="row")
     if groups is not None:
-        members = group_numbers(problem.runs, seen, groups)
         labels = group_labels(problem.runs, seen, groups)
         for name in labels.columns.intersection([*seen.inputs]):  # in the units of the runs
             labels[name] = labels[name] / seen.scale[name]
