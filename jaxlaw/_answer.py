@@ -109,9 +109,10 @@ class Answer(Result):
     curves: Tables | Callable[[], Tables] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind_name", self.kind)
-        object.__setattr__(self, "notes", tuple(self.notes))
-        object.__setattr__(self, "sentence", _filled(self.sentence, self.quantities, self.level))
+        sentence = _filled(self.sentence, self.quantities, self.level)
+        own = {"kind_name": self.kind, "notes": tuple(self.notes), "sentence": sentence}
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
         # Only for what is no field; __dict__, for while it is copied there are none.
@@ -230,18 +231,13 @@ class Answer(Result):
         return self._whole_tables() if self.kind in _BRIEF else []
 
     def _whole_tables(self) -> list[str]:
-        lines: list[str] = []
+        lines = []
         for table in self.tables.values():
             # A column of one value that the numbers above have says nothing more.
             said = {
                 name
                 for name, one in self.quantities.items()
-                if name in table
-                and len(table) > 3
-                and (table[name] == one.value).all()
-                and (
-                    table.get(f"{name}_low", table[name]) == table.get(f"{name}_high", table[name])
-                ).all()
+                if name in table and len(table) > 3 and (table[name] == one.value).all()
             }
             ends = {f"{name}_{end}" for name in said for end in ("low", "high")}
             table = table.drop(columns=[name for name in table if name in said | ends])

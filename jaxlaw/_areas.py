@@ -190,12 +190,8 @@ def _problem_of(
     boundary: int | None, carry_momentum: bool, count_warmup: bool | tuple[bool, bool],
 ) -> _Problem:  # fmt: skip
     """The checked arguments of :func:`areas`."""
-    own_initial: Any = 0.0
+    own_initial = 0.0
     lr = parse(lr) if isinstance(lr, str) else lr
-    if callable(lr):
-        raise UsageError(
-            "lr is a function: make a Schedule of it with jl.schedules.from_optax(lr, steps)"
-        )
     if isinstance(lr, Schedule):
         rates, own_initial, own_boundary = lr.rates, lr.initial_lr, lr.boundary
     elif isinstance(lr, list | tuple) and {type(one) for one in lr} == {Schedule}:
@@ -226,7 +222,7 @@ def _problem_of(
             raise UsageError(f"epsilon is one finite number, not {epsilon}")
     numbers = (rates, decay, initial_lr, S1_before, epsilon)
     on_device = any(isinstance(number, jax.Array) for number in numbers)
-    known = decay if isinstance(decay, jax.Array) else _numbers("decay", decay)
+    known = _numbers("decay", decay)
     if known.ndim or not (isinstance(known, jax.core.Tracer) or 0 <= known <= 1):
         raise UsageError(f"decay is λ in [0, 1], one number, not {decay}")
     steps = rates.shape[-1]

@@ -100,7 +100,18 @@ def write(key: str, content: bytes) -> None:
         except BaseException:
             os.unlink(temporary)
             raise
-        _make_room(path.parent)
+        # What was not used for too long goes, and this version's oldest files beyond its size.
+        kept, least, total = [], time.time_ns() - OLDEST * 86_400 * 10**9, 0
+        for entry in os.scandir(path.parent):
+            if entry.name.endswith(_SUFFIX):
+                with contextlib.suppress(OSError):  # another process has deleted it
+                    kept.append((entry.stat().st_mtime_ns, entry.stat().st_size, entry.path))
+        for used, size, old in sorted(kept, reverse=True):
+            own = os.path.basename(old).startswith(f"{_this_version()}_")
+            total += size if own else 0
+            if used < least or (own and total > LARGEST):
+                with contextlib.suppress(OSError):
+                    os.unlink(old)
     except OSError as error:
         _log.debug("the cache folder %s cannot be written: %s", path.parent, error)
 
@@ -116,21 +127,6 @@ def forget(key: str) -> None:
 def _digest(key: str, content: bytes) -> bytes:
     """Digest of a key and what is kept under it: a file copied over another's has another key."""
     return hashlib.sha256(hashlib.sha256(key.encode()).digest() + content).digest()
-
-
-def _make_room(within: Path) -> None:
-    """Delete what was not used for too long, and this version's oldest files beyond its size."""
-    kept, least, total = [], time.time_ns() - OLDEST * 86_400 * 10**9, 0
-    for entry in os.scandir(within):
-        if entry.name.endswith(_SUFFIX):
-            with contextlib.suppress(OSError):  # another process has deleted it
-                kept.append((entry.stat().st_mtime_ns, entry.stat().st_size, entry.path))
-    for used, size, path in sorted(kept, reverse=True):
-        own = os.path.basename(path).startswith(f"{_this_version()}_")
-        total += size if own else 0
-        if used < least or (own and total > LARGEST):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
 
 
 @functools.cache

@@ -62,7 +62,12 @@ def _evaluate(traced: Any, arguments: list[Any], done: dict[Any, Any]) -> list[A
             results = _evaluate(call, operands, done)
         else:
             settings = str(sorted(equation.params.items()))
-            key = (equation.primitive, settings, *map(_identity, equation.invars, operands))
+            # Arrays (and tracers) are the same if they are the same object, constants if equal.
+            known = [
+                id(one) if isinstance(one, jax.Array) else (own.aval, np.asarray(one).tobytes())
+                for own, one in zip(equation.invars, operands, strict=True)
+            ]
+            key = (equation.primitive, settings, *known)
             if key not in done:
                 results = equation.primitive.bind(*operands, **equation.params)
                 results = results if equation.primitive.multiple_results else [results]
@@ -75,9 +80,3 @@ def _evaluate(traced: Any, arguments: list[Any], done: dict[Any, Any]) -> list[A
 
 
 _CALLS = {"jit", "pjit"}
-
-
-def _identity(variable: Any, operand: Any) -> Any:
-    """Arrays are the same if they are the same object, constants if they are equal."""
-    is_array = isinstance(operand, jax.Array)  # tracers are, too
-    return id(operand) if is_array else (variable.aval, np.asarray(operand).tobytes())

@@ -155,7 +155,12 @@ class Program:
             {name: value for name, value in named.items() if name not in static},
         )
         leaves, structure = jax.tree.flatten(dynamic)
-        if _needs_jit(leaves):
+        checks = jax.config.jax_disable_jit or jax.config.jax_debug_nans
+        if (
+            checks
+            or jax.config.jax_debug_infs
+            or any([isinstance(leaf, jax.core.Tracer) for leaf in leaves])  # noqa: C419
+        ):
             return self._jitted(*args, **named)
         key = (tuple(static.items()), structure, tuple(map(_kind, leaves)), _settings())
         made = self._made.get(key)
@@ -182,7 +187,16 @@ class Program:
         finally:
             with _lock:
                 del self._in_work[key]
-        _keep_few()
+        # Of too many programs the half that was used least recently is forgotten.
+        with _lock:
+            every = [(one.used, of, k) for of in _programs for k, one in of._made.items()]
+            if len(every) > MOST_PROGRAMS or memory_maps() > MOST_MAPS:
+                every.sort(key=lambda row: row[0])
+                for _, of, k in every[: len(every) // 2]:
+                    of._made.pop(k, None)
+                # What was traced for them; jax.clear_caches() would forget the caller's, too.
+                for traced in (*(of._jitted for of in list(_programs)), *_parts):
+                    traced.clear_cache()
         return made
 
     def _load_or_compile(
@@ -228,12 +242,6 @@ class Program:
         return len(self._made)
 
 
-def _needs_jit(leaves: list[Any]) -> bool:
-    config = jax.config
-    checks = config.jax_disable_jit or config.jax_debug_nans or config.jax_debug_infs
-    return checks or any([isinstance(leaf, jax.core.Tracer) for leaf in leaves])  # noqa: C419
-
-
 def _kind(leaf: Any) -> Any:
     """What a program depends on in an argument: shape and type, and where it lies."""
     if isinstance(leaf, jax.Array):
@@ -277,19 +285,6 @@ def _known(options: tuple[tuple[str, Any], ...]) -> frozenset[str]:
         alone = [_known((option,)) for option in options] if len(options) > 1 else []
         return frozenset().union(*alone)
     return frozenset(dict(options))
-
-
-def _keep_few() -> None:
-    """Forget the half of all programs that was used least recently, where they are too many."""
-    with _lock:
-        all_made = [(made.used, one, key) for one in _programs for key, made in one._made.items()]
-        if len(all_made) > MOST_PROGRAMS or memory_maps() > MOST_MAPS:
-            all_made.sort(key=lambda row: row[0])
-            for _, one, key in all_made[: len(all_made) // 2]:
-                one._made.pop(key, None)
-            # What was traced for them; jax.clear_caches() would forget the caller's programs, too.
-            for traced in (*(one._jitted for one in list(_programs)), *_parts):
-                traced.clear_cache()
 
 
 def memory_maps() -> int:
@@ -463,7 +458,7 @@ def _name_of(value: Any) -> str:
     try:
         if module.partition(".")[0] != "jaxlaw":
             raise _HasNoName(name)
-        resolved: Any = importlib.import_module(module)
+        resolved = importlib.import_module(module)
         for part in name.split("."):
             resolved = getattr(resolved, part)
     except AttributeError:  # it was made inside another function
@@ -484,7 +479,7 @@ def _surroundings(backend: str) -> str:
     for path in sorted(folder.rglob("*.py")):
         source.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
     # What this processor can do: code compiled for another may not run on it.
-    processor: Any = platform.processor()
+    processor = platform.processor()
     with contextlib.suppress(OSError):
         wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part")
         lines = Path("/proc/cpuinfo").read_text().splitlines()

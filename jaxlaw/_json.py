@@ -53,15 +53,10 @@ def plain(value: Any) -> Any:
     return value
 
 
-def write_record(path: str | Path, record: Mapping[str, Any], indent: int | None) -> None:
+def write_record(path: str | Path, record: Mapping[str, Any]) -> None:
     """Write a record as JSON, with its digest."""
-    text = json.dumps(add_digest(record), indent=indent, ensure_ascii=False) + "\n"
+    text = json.dumps({**record, "digest": digest_of(record)}, indent=1, ensure_ascii=False) + "\n"
     write_atomic(path, lambda file: file.write_text(text, encoding="utf-8"))
-
-
-def add_digest(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with its digest."""
-    return {**record, "digest": digest_of(record)}
 
 
 def write_atomic(path: str | Path, write: Callable[[Path], Any]) -> None:
@@ -178,10 +173,6 @@ def _content(path: str | Path, kind: str) -> bytes:
     _log.info("reading a %s from %s", kind, path)
     try:
         return standard_input() if str(path) == "-" else Path(path).read_bytes()
-    except JaxlawError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"cannot read {path!r}: give the path of a {kind} ({error})") from None
     except OSError as error:
         hint = nearest_file(path) if isinstance(error, FileNotFoundError) else ""
         raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 
 _SPECIAL = {
     "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -54,27 +53,3 @@ def cell_in_latex(text: str) -> str:
         times = rf" \times 10^{{{int(power)}}}" if k % 2 and power else ""
         parts[k] = f"${size}{times}$" if k % 2 else escape_latex(part)
     return "".join(parts)
-
-
-def latex_table(
-    head: Iterable[str], rows: Iterable[Sequence[str]], columns: str, caption: str,
-    label: str = "",
-) -> str:  # fmt: skip
-    r"""A ``table`` of LaTeX with rules by booktabs (``\usepackage{booktabs}``).
-
-    Args:
-        head: names of the columns, in LaTeX.
-        rows: cells, in LaTeX.
-        columns: alignment of the columns, such as ``lrl``.
-        caption: text below the table, in LaTeX.
-        label: name of the table for ``\ref``; empty for none.
-    """
-    named = [rf"\label{{{label}}}"] if label else []
-    lines = [
-        r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule",
-        " & ".join(head) + r" \\", r"\midrule",
-        *(" & ".join(row) + r" \\" for row in rows),
-        r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", *named,
-        r"\end{table}",
-    ]  # fmt: skip
-    return "\n".join(lines) + "\n"

@@ -110,8 +110,7 @@ def says_unit(value: Any) -> bool:
     """Whether a value is a text that says its unit, or holds such texts alone."""
     if isinstance(value, list | tuple):
         return bool(value) and all(map(says_unit, value))
-    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-    return match is not None and bool(match[2] or match[3])
+    return isinstance(value, str) and single_things(value) is not None
 
 
 def checked_number(name: str, value: Any, domain: str = "positive", unit: float = 1.0) -> float:
@@ -120,15 +119,14 @@ def checked_number(name: str, value: Any, domain: str = "positive", unit: float 
         number = real_numbers(value).item()
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"{name} must be one number: {error}") from None
-    low, high = {"positive": (1 / HUGE, HUGE), "nonnegative": (0, HUGE), "fraction": (0, 1)}.get(
-        domain, (-HUGE, HUGE)
-    )
+    low, high, words = {
+        "positive": (1 / HUGE, HUGE, "positive"), "nonnegative": (0, HUGE, "not negative"),
+        "fraction": (0, 1, f"in [0, {1 / unit:g}]"),
+    }.get(domain, (-HUGE, HUGE, "finite"))  # fmt: skip
     if not low <= number * unit <= high:
-        words = {"positive": "positive", "nonnegative": "not negative"}
-        words |= {"fraction": f"in [0, {1 / unit:g}]"}
         beyond = abs(number) > HUGE or 0 < abs(number) < 1 / HUGE
         least = f", of a size between {1 / HUGE:g} and {HUGE:g}" if beyond else ""
-        raise UsageError(f"{name} is {number:g}; it must be {words.get(domain, 'finite')}{least}")
+        raise UsageError(f"{name} is {number:g}; it must be {words}{least}")
     return number
 
 
@@ -241,14 +239,6 @@ def grouped(value: float, digits: int = 3) -> str:
     """A plain number such as a ratio to so many digits, thousands with a comma: ``1,110``."""
     rounded = float(f"{value:.{digits}g}")
     return f"{rounded:,.0f}" if 10 ** (digits - 1) <= rounded < 1e6 else exponential(rounded)
-
-
-def with_unit(name: str, value: float, unit: float, noun: str) -> str:
-    """A number in the unit of the runs, with what it means: ``D 15 T tokens (15000 × 1e9)``."""
-    if not noun:
-        return f"{name} {_short(value)}"
-    own = "" if unit == 1 else f" ({_short(value)} × {exponential(unit)})"
-    return f"{name} {readable(value * unit, noun)}{own}"
 
 
 def exponential(value: float, digits: int = 3) -> str:

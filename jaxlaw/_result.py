@@ -171,7 +171,14 @@ class Result:
 
         With ``beside`` an interval stands in the cell of its number, and no unit in a head.
         """
-        table, columns = _flat(table), {}
+        # One name for each column; an index that has a name is one, too.
+        table = table.reset_index() if any(table.index.names) else table.copy()
+        if table.columns.nlevels > 1:
+            # One data set alone need not be named in every head.
+            alone = len({column[1] for column in table if column[1]}) == 1
+            named = (column[:1] if alone else column for column in table)
+            table.columns = [" ".join(filter(None, map(str, column))) for column in named]
+        columns = {}
         for name in table:
             base, _, side = str(name).rpartition("_")
             if side in ("low", "high") and {base, f"{base}_low", f"{base}_high"} <= {*table}:
@@ -227,18 +234,24 @@ class Result:
             UsageError: it has neither numbers nor a table.
         """
         # For papers alone.
-        from jaxlaw._latex import cell_in_latex, escape_latex, latex_table, symbol
+        from jaxlaw._latex import cell_in_latex, escape_latex, symbol
 
         tables = self._all_shown() if table is None else [self.readable(table)]
         if not tables:
-            raise UsageError(f"{_article(self.kind_name)} has no numbers and no table")
+            raise UsageError(f"this {self.kind_name} has no numbers and no table")
         main = tables[0].astype(str)
         form = {"parameter": symbol}
         columns = [list(map(form.get(name, cell_in_latex), main[name])) for name in main]
         sides = ("r" if main[name].str.match(r"-?[\d.]|$").all() else "l" for name in main)
         caption = escape_latex(self.headline or f"{self.kind_name.capitalize()}.")
-        head, rows = map(escape_latex, main), zip(*columns, strict=True)
-        return latex_table(head, rows, "".join(sides), caption, label)
+        lines = [
+            r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{''.join(sides)}}}", r"\toprule",
+            " & ".join(map(escape_latex, main)) + r" \\", r"\midrule",
+            *(" & ".join(row) + r" \\" for row in zip(*columns, strict=True)),
+            r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}",
+            *([rf"\label{{{label}}}"] if label else []), r"\end{table}",
+        ]  # fmt: skip
+        return "\n".join(lines) + "\n"
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw it; needs matplotlib.
@@ -252,7 +265,7 @@ class Result:
             UsageError: there is no picture of such a result.
         """
         if not self.picture:
-            raise UsageError(f"there is no picture of {_article(self.kind_name)}")
+            raise UsageError(f"there is no picture of a result of kind '{self.kind_name}'")
         # By name, for pictures stand above all results, and need matplotlib.
         draw = getattr(importlib.import_module("jaxlaw.plots"), self.picture)
         return draw(self, ax=ax, **options)
@@ -278,7 +291,7 @@ class Result:
             UsageError: the file cannot be written.
         """
         if Path(path).suffix.lower() != ".csv":
-            records.write_record(path, self._file_record(), indent=1)
+            records.write_record(path, self._file_record())
             return
         rows = [{"quantity": name, **records.plain(one)} for name, one in self.quantities.items()]
         table = next(iter(self.tables.values()), pd.DataFrame(rows))
@@ -367,7 +380,7 @@ def table_lines(table: pd.DataFrame) -> list[str]:
     columns = [table.iloc[:, [k]].to_string(index=False).split("\n") for k in range(table.shape[1])]
     sizes = [max(map(len, column)) for column in columns]
     width = shutil.get_terminal_size((80, 24)).columns
-    pages: list[list[int]] = [[]]
+    pages = [[]]
     for k, size in enumerate(sizes):
         if len(pages[-1]) > 1 and sum(sizes[j] + 1 for j in pages[-1]) + size > width:
             pages.append([0])
@@ -411,17 +424,6 @@ def load(path: str | Path) -> Fit | FittedLaw | Study | Forecast | Draws | Resul
     return Result.load(path)
 
 
-def _flat(table: pd.DataFrame) -> pd.DataFrame:
-    """A table whose columns have one name each; of an index that has a name they hold it too."""
-    table = table.reset_index() if any(table.index.names) else table.copy()
-    if table.columns.nlevels > 1:
-        # One data set alone need not be named in every head.
-        alone = len({column[1] for column in table if column[1]}) == 1
-        named = (column[:1] if alone else column for column in table)
-        table.columns = [" ".join(filter(None, map(str, column))) for column in named]
-    return table
-
-
 def level_in_words(level: float) -> str:
     """A confidence level in words: ``90%``."""
     return f"{100 * level:.4g}%"
@@ -434,8 +436,3 @@ def _cell(value: Any, unit: str, worth: float) -> str:
     if isinstance(value, int | np.integer) and unit not in COUNTED:
         return str(value)
     return "" if math.isnan(value) else number_of(float(value), unit, worth)
-
-
-def _article(kind: str) -> str:
-    """A kind with its article: ``an allocation``."""
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

@@ -32,7 +32,7 @@ def parse_spec(text: str) -> Spec:
     """
     name, *arguments = (part.strip() for part in re.split("[:,]", text))
     arguments = [part for part in arguments if part]
-    named: dict[str, str] = {}
+    named = {}
     for part in (part for part in arguments if "=" in part):
         key, _, value = map(str.strip, part.partition("="))
         if key in named:

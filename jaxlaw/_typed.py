@@ -290,7 +290,7 @@ def _check(value: Any, kind: Any, where: str) -> Any:
         raise _Wrong(where, value, " or ".join(dict.fromkeys(words)))
     if origin is Annotated:
         value = _check(value, members[0], where)
-        # A list stands for a number in _sequence only; one that JAX traces has no value yet.
+        # A list stands for a number in a sequence only; one that JAX traces has no value yet.
         if is_number(value) and not hasattr(value, "aval"):
             for limits in members[1:]:  # two where a kind that has limits got more of them
                 limits.check(value, where)
@@ -310,7 +310,26 @@ def _check(value: Any, kind: Any, where: str) -> Any:
             for name in value.keys()  # a DataFrame and a Series have them, too
         }
     if origin in (tuple, Sequence, list):
-        return _sequence(value, origin, members or (Any,), where)
+        members = members or (Any,)
+        member, one_kind = members[0], origin is not tuple or members[-1] is ...
+        if one_kind and member is float and is_number(value):
+            return [_scalar(value, float, where)]  # one number stands for a list of one
+        if not isinstance(value, list | tuple | range) and getattr(value, "ndim", 0) != 1:
+            raise _Wrong(where, value, "a list" + " of numbers" * (member is float))
+        if not one_kind and len(members) != len(value):
+            raise _Wrong(where, value, f"{len(members)} values, not {len(value)}")
+        if one_kind and not isinstance(value, list | tuple | range):
+            if member is float and not isinstance(value, jax.Array):
+                value = plain_array(value)
+            dtype = getattr(getattr(value, "dtype", None), "kind", "O")
+            if dtype in "iuf" and member in (float, Any):
+                if np.isnan(np.asarray(value, float)).any():
+                    raise _Wrong(where, np.nan, "numbers that are known")
+                return value
+        kinds = [member] * len(value) if one_kind else members
+        each = enumerate(zip(value, kinds, strict=True))
+        items = [_check(item, one, f"{where}[{k}]") for k, (item, one) in each]
+        return tuple(items) if origin is tuple else items
     if origin in _SCALARS:
         return _scalar(value, origin, where)
     if kind in (os.PathLike, Path) and not isinstance(value, os.PathLike):
@@ -358,31 +377,6 @@ def _scalar(value: Any, kind: Any, where: str) -> Any:
     if kind is float and isinstance(value, str):
         must += " without quotes or unit, such as 7e9"
     raise _Wrong(where, value, must)
-
-
-def _sequence(value: Any, origin: Any, members: tuple[Any, ...], where: str) -> Any:
-    """A list of one kind of member, or a tuple of so many kinds."""
-    member = members[0]
-    one_kind = origin is not tuple or members[-1] is ...
-    if one_kind and member is float and is_number(value):
-        return [_scalar(value, float, where)]  # one number stands for a list of one
-    if not isinstance(value, list | tuple | range) and getattr(value, "ndim", 0) != 1:
-        raise _Wrong(where, value, "a list" + " of numbers" * (member is float))
-    if not one_kind and len(members) != len(value):
-        raise _Wrong(where, value, f"{len(members)} values, not {len(value)}")
-    if one_kind and not isinstance(value, list | tuple | range):
-        if member is float and not isinstance(value, jax.Array):
-            value = plain_array(value)
-        if getattr(getattr(value, "dtype", None), "kind", "O") in "iuf" and member in (float, Any):
-            if np.isnan(np.asarray(value, float)).any():
-                raise _Wrong(where, np.nan, "numbers that are known")
-            return value
-    kinds = [member] * len(value) if one_kind else members
-    items = [
-        _check(item, kind, f"{where}[{k}]")
-        for k, (item, kind) in enumerate(zip(value, kinds, strict=True))
-    ]
-    return tuple(items) if origin is tuple else items
 
 
 def _short(value: Any) -> str:

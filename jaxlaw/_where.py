@@ -34,7 +34,7 @@ def parsed(text: str, argument: str = "where") -> tuple[ast.expr, dict[str, str]
     Raises:
         UsageError: it cannot be read, or holds other nodes than these, or in other places.
     """
-    quoted: dict[str, str] = {}
+    quoted = {}
 
     def identifier(match: re.Match[str]) -> str:  # texts stay as they are
         return quoted.setdefault(match[1], f"_{len(quoted)}_") if match[1] else match[0]
@@ -106,8 +106,8 @@ def evaluate(
         (array([ True, False]), array([False,  True]))
     """
     tree, names, texts = parsed(text, argument)
-    cells: dict[str, np.ndarray] = {}
-    missing: Any = False
+    cells = {}
+    missing = False
     for name, column in names.items():
         if column not in table:
             odd = [one for one in map(str, table) if not one.isidentifier() and one in text]

@@ -37,6 +37,7 @@ def fields(error):
     ("column", "cell", "value"),
     [
         ("params", "400Q", "400Q"),
+        ("params", "1_000", "1_000"),
         ("params", "-4e8", -4e8),
         ("D", "0", 0.0),
         ("D", "inf", np.inf),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw.notes import Note, by_weight, in_brief
+from jaxlaw.notes import Note, by_weight
 
 
 @pytest.mark.parametrize(
@@ -66,21 +66,3 @@ def test_a_saved_fit_keeps_what_plans_inherit(tmp_path):
     fit = jl.published()["hoffmann-2022"]
     fit.save(tmp_path / "fit.json")
     assert jl.load(tmp_path / "fit.json").notes == fit.notes
-
-
-def test_a_summary_has_two_notes_whole():
-    notes = [Note("code", "info", "good to know")]
-    notes += [Note(f"doubt-{k}", "warning", "misses") for k in range(3)]
-    notes += [Note("no-answer", "error", "do not use it"), notes[-1]]
-    assert in_brief(notes) == [
-        "[error] no-answer: do not use it", "[warning] doubt-0: misses",
-        "3 more notes: .notes or --verbose",
-    ]  # fmt: skip
-    assert in_brief(notes, verbose=True) == list(map(str, by_weight(dict.fromkeys(notes))))
-
-
-def test_a_summary_counts_the_notes_that_do_not_decide():
-    one, info = Note("few-rows", "warning", "9 rows"), Note("filtered", "info", "9 of 12 rows")
-    assert in_brief([info, one]) == [str(one), "1 more note: .notes or --verbose"]
-    assert in_brief([info]) == ["1 note: .notes or --verbose"]
-    assert in_brief([one]) == [str(one)] and in_brief([]) == []

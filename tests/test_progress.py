@@ -35,30 +35,6 @@ def test_parts_inside_parts_add_up_and_say_where_the_work_is():
     assert _progress.state() == (0.0, "")
 
 
-@pytest.mark.parametrize("rich", [True, False])
-def test_a_pipe_gets_a_line_for_each_name_and_now_and_then(monkeypatch, rich):
-    stream = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stream)
-    if not rich:
-        monkeypatch.setitem(sys.modules, "rich.console", None)
-    with _progress.shown(True):
-        for _ in parts(["a", "b"], str, "law"):
-            for k in range(2):
-                with part(k=k, n=2) as inner:
-                    inner.now(0.5)
-        monkeypatch.setattr(_progress, "EVERY", 0.0)
-        with part("later") as last:
-            last.now(0.0)
-            last.now(1.0, "4 of 4 fits")
-    assert stream.getvalue().splitlines() == [
-        "jaxlaw: law 1 of 2 (a), 12%", "jaxlaw: law 2 of 2 (b), 62%", "jaxlaw: later, 0%",
-        "jaxlaw: later, 4 of 4 fits, 100%",
-    ]  # fmt: skip
-    with part("nobody listens") as last:
-        last.now(1.0)
-    assert "nobody" not in stream.getvalue()
-
-
 def test_the_time_left_is_not_that_of_the_first_compilation(monkeypatch, capsys):
     clock = iter([0.0, 40.0, 50.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
@@ -112,18 +88,7 @@ TABLE = "N,D,loss\n" + "\n".join(
     for i, N in enumerate((1e8, 4e8, 1.6e9, 6.4e9))
     for j, D in enumerate((2e9, 8e9, 3.2e10))
 )
-STUDY = (
-    "study",
-    "chinchilla,kaplan",
-    "runs.csv",
-    "--folds",
-    "k-fold:5",
-    "--n-starts",
-    "64",
-    "--n-local",
-    "4",
-    "--json",
-)
+STUDY = "study chinchilla,kaplan runs.csv --folds k-fold:5 --n-starts 64 --n-local 4 --json"
 
 
 def environment(folder):
@@ -136,7 +101,7 @@ def environment(folder):
 def test_a_first_study_into_files_says_what_it_does(tmp_path):
     (tmp_path / "runs.csv").write_text(TABLE)
     done = subprocess.run(
-        [sys.executable, "-m", "jaxlaw", *STUDY], cwd=tmp_path, env=environment(tmp_path),
+        [sys.executable, "-m", "jaxlaw", *STUDY.split()], cwd=tmp_path, env=environment(tmp_path),
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0 and json.loads(done.stdout)["kind"] == "jaxlaw study"
@@ -145,10 +110,3 @@ def test_a_first_study_into_files_says_what_it_does(tmp_path):
     assert any(re.search(r"law [12] of 2 \(\w+\)", line) for line in lines)
     assert any("compiling, once on this machine" in line for line in lines)
     assert "lane" not in done.stderr and "\r" not in done.stderr
-
-
-def test_laws_that_are_compiled_ahead_are_counted():
-    with _progress.compiling(3) as counted:
-        counted(None)
-        assert _progress.state()[1] == "compiling law 2 of 3"
-    assert _progress.state()[1] == ""

@@ -44,15 +44,6 @@ def test_a_range_within_a_union_is_that_of_its_member():
         plan(1, counts=10)
 
 
-@pytest.mark.parametrize("option", [{"residuals": "Log"}, {"solver": "x"}, {"n_starts": 0}])
-def test_words_are_those_of_the_hint_and_two_ranges_hold_both(option):
-    """Once residuals of "Log" were linear ones, and another kind of bootstrap was the wild one."""
-    with pytest.raises(UsageError, match=rf"{next(iter(option))} is .*; it must be "):
-        jl.fit("kaplan", {"N": [1e8], "D": [1e9], "loss": [3.0]}, **option)
-    with pytest.raises(UsageError, match="kind is 'residual'; it must be 'case' or 'wild'"):
-        jl.bootstrap("kaplan", {}, kind="residual")
-
-
 def test_an_error_says_where_in_an_argument_it_is():
     with pytest.raises(UsageError) as caught:
         plan(1, counts=[3])
@@ -143,14 +134,12 @@ def test_an_unknown_keyword_is_named_with_what_may_be_meant():
     table = jl.simulate.experiment("chinchilla").table
     for call in (
         lambda: jl.cross_validate("chinchilla", table, "k-fold:3", n_start=9),
-        lambda: jl.covariance("chinchilla", table, n_start=9),
         lambda: jl.bootstrap("chinchilla", table, n_start=9),
     ):
         with pytest.raises(jl.UsageError, match=r"no option 'n_start'.*'n_starts'"):
             call()
     for call in (
         lambda: jl.fit("chinchilla", table, wher="N > 1"),
-        lambda: jl.read_runs(table, wher="N > 1"),
         lambda: jl.forecasting.score([], table, wher="N > 1"),
     ):
         with pytest.raises(jl.UsageError, match="there is no option 'wher'.*'where'"):

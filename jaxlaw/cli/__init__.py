@@ -177,8 +177,10 @@ def make_app() -> Any:
             if (first := "".join(inside)) not in apps:
                 apps[first] = App(name=first, help=_GROUPS[first], group=group)
                 app.command(apps[first])
+            lead = _docstring(path).partition("\n")[0]
+            lead = re.sub(r":\w+:`([^`]*)`|[`*]", r"\1", lead).strip(' ."')
             apps[first].command(
-                f"{__name__}:{name}", name=own, help=_summary(path), sort_key=place,
+                f"{__name__}:{name}", name=own, help=lead, sort_key=place,
                 **({} if inside else {"group": group}),
             )  # fmt: skip
     return app
@@ -192,12 +194,6 @@ def __getattr__(name: str) -> Any:
 
     module, _, function = _FUNCTIONS[name].partition(":")
     return as_command(name.split()[-1], getattr(import_module(module), function))
-
-
-def _summary(path: str) -> str:
-    """The first line of a function's docstring."""
-    first = _docstring(path).partition("\n")[0]
-    return re.sub(r":\w+:`([^`]*)`|[`*]", r"\1", first).strip(' ."')
 
 
 def _example(path: str) -> str:

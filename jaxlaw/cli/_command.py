@@ -98,7 +98,15 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {}
-    app = App(name=name, help_epilogue=_about(function), help_format="plaintext")
+    # Below the options: the docstring's lead, and its example.
+    text = inspect.getdoc(function) or ""
+    _, _, rest = text.partition("\n\n")
+    lead = re.split(r"(?m)^(?:Args|Returns|Raises|Example|Attributes|Shell):\n", rest)[0]
+    about = [_plain(re.sub(r"(?<=\S)\n(?=\w)", " ", lead).strip())]  # a paragraph is a line
+    if shell := re.search(r"Shell:\n((?:    .*\n?)+)", text):
+        about.append(" ".join(["Example:", *(s.strip(" \\") for s in shell[1].splitlines())]))
+    epilogue = "\n\n".join(filter(None, about))
+    app = App(name=name, help_epilogue=epilogue, help_format="plaintext")
     app.default(command)
     return app
 
@@ -179,7 +187,8 @@ def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Paramete
     """The parameter that the parser is given for an argument."""
     name, hint, default = one.name, one.annotation, one.default
     flag = "--" + name.rstrip("_").replace("_", "-")
-    required, complete = default is one.empty, _law_names if name in ("law", "laws") else None
+    required, of_law = default is one.empty, name in ("law", "laws")
+    complete = (lambda _: [*jl.laws.names()]) if of_law else None
     # A file or a law needs no option's name; laws may be left out beside runs that come first.
     positional = name in _FIRST and one.kind is one.POSITIONAL_OR_KEYWORD
     if positional and (name != "laws" or required):
@@ -224,10 +233,6 @@ def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Paramete
         annotation=Annotated[native, shown],
         default=one.empty if required else default,
     )
-
-
-def _law_names(_: Any) -> list[str]:
-    return list(jl.laws.names())
 
 
 def _call(
@@ -356,18 +361,6 @@ def _read_curves(values: dict[str, Any]) -> None:
     values[name] = jl.read_loss_curves(table, **along, **reading)
 
 
-def _about(function: Callable[..., Any]) -> str:
-    """What a command's help says below its options: the docstring's lead, and its example."""
-    text = inspect.getdoc(function) or ""
-    _, _, rest = text.partition("\n\n")
-    lead = re.split(r"(?m)^(?:Args|Returns|Raises|Example|Attributes|Shell):\n", rest)[0]
-    lead = re.sub(r"(?<=\S)\n(?=\w)", " ", lead)  # a paragraph is a line
-    parts = [_plain(lead.strip())]
-    if shell := re.search(r"Shell:\n((?:    .*\n?)+)", text):
-        parts.append(" ".join(["Example:", *(s.strip(" \\") for s in shell[1].splitlines())]))
-    return "\n\n".join(filter(None, parts))
-
-
 def _plain(text: str) -> str:
     """A docstring's text without its markup."""
     text = re.sub(r":\w+:`~?(?:jaxlaw\.)?([^`]*)`", r"\1", text)
@@ -378,7 +371,7 @@ def _described(function: Callable[..., Any]) -> dict[str, str]:
     """Argument → its description, the first sentence; of others' docstrings where it has none."""
     module = import_module(function.__module__)
     beside = [one for one in vars(module).values() if inspect.isfunction(one)]
-    found: dict[str, str] = {}
+    found = {}
     for one in (jl.read_runs, jl.read_loss_curves, jl.fit, *beside, function):
         _, _, section = (inspect.getdoc(one) or "").partition("\nArgs:\n")
         section = section.partition("\n\n")[0]

@@ -119,7 +119,7 @@ def fit(
                 "decay, epsilon, carry_momentum and count_warmup are for laws of loss curves"
             )
         return jl.fit(law, runs, strict=strict, **options)
-    counted: dict[str, Any] = {
+    counted = {
         "carry_momentum": carry_momentum, "count_warmup": count_warmup, "epsilon": epsilon
     }  # fmt: skip
     if decay == "fit":

@@ -10,7 +10,6 @@ import shlex
 import shutil
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator, Mapping
 from json import dumps
 from pathlib import Path
@@ -67,13 +66,13 @@ def run(
     if not hasattr(result, "summary"):  # a table
         result = Answer(kind="table", tables={"table": result})
     written = None if writes else out
-    if written is not None and written.suffix.lower() in PICTURES:
-        figure = result.plot().figure
-        write_atomic(written, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
-    elif written is not None and written.suffix.lower() == ".html":
-        jl.report(result, written)
-    elif written is not None:
-        result.save(written)
+    if written is not None:
+        suffix = written.suffix.lower()
+        if suffix in PICTURES:
+            figure = result.plot().figure
+            write_atomic(written, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
+        else:
+            jl.report(result, written) if suffix == ".html" else result.save(written)
     if json:
         print(dumps(plain(result.to_dict()), indent=2, allow_nan=False))
     else:
@@ -146,14 +145,8 @@ def _told(verbose: bool) -> Iterator[None]:
     if not verbose:
         yield
         return
-    log, began, handler = logging.getLogger("jaxlaw"), time.perf_counter(), logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("jaxlaw: %(seconds)6.2f s  %(message)s"))
-
-    def timed(record: logging.LogRecord) -> bool:
-        record.seconds = time.perf_counter() - began
-        return True
-
-    handler.addFilter(timed)
+    log, handler = logging.getLogger("jaxlaw"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("jaxlaw: %(relativeCreated)6.0f ms  %(message)s"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:

@@ -54,7 +54,7 @@ def by_name(
     Raises:
         UsageError: no ``NAME=VALUE``, or a name that is given twice.
     """
-    found: dict[str, Any] = {}
+    found = {}
     alone = r"|[A-Za-z_]\w*(?:,|$)" if bare else ""
     for text in texts:
         if text == "{}":  # as in Python: none, where None would stand for a default
@@ -79,7 +79,7 @@ def points(texts: list[str]) -> Any:
             raise UsageError(f"at takes NAME=VALUE, such as N=7e9,D=1e12, not '{texts[0]}'")
         frame = read_table(texts[0]).frame
         return {str(name): frame[name].to_numpy() for name in frame}
-    runs: list[dict[str, Any]] = [{}]
+    runs = [{}]
     for text in texts:
         given = by_name([text], "at")
         if set(given) & set(runs[-1]):

@@ -67,7 +67,7 @@ def known_columns(
         >>> jl.data.known_columns(table)
         {'N': {'params_M': 1000000.0}, 'loss': {'val_loss': None}}
     """
-    found: dict[str, dict[Any, float | None]] = {}
+    found = {}
     for column in table:
         if column == "cross_entropy":  # an input of laws of scores has this very name
             continue
@@ -101,7 +101,7 @@ def _holds(cells: pd.Series, name: str, unit: float | None) -> bool:
         return True
     if pd.api.types.is_bool_dtype(cells.dtype):
         return False
-    values: Any = cells.dropna().to_numpy()
+    values = cells.dropna().to_numpy()
     if not pd.api.types.is_numeric_dtype(cells.dtype):
         read = [number_in(cell) for cell in values]
         values = [

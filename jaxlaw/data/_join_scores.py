@@ -88,7 +88,7 @@ def join_scores(models: Any, results: Any, *, model: str = "model") -> pd.DataFr
         )
     if both := [column for column in wide if column in frame]:
         raise DataError(f"{table.source} has {listed(both)} already; drop or rename it")
-    at: Any = found
+    at = found
     if by_step:
         stepped = found.isin(read["run"][read["step"] >= 0])
         at = pd.MultiIndex.from_arrays([found, frame["step"].where(stepped).fillna(-1)])

@@ -51,7 +51,7 @@ def learnability_coefficients(
     Raises:
         DataError: a step is missing or there twice, a loss is no positive number, or a
             coefficient is not positive: the law then has no K for the domain.
-        UsageError: the law takes no coefficients, or k1_step is neither 0 nor 1000.
+        UsageError: the law takes no coefficients.
 
     Example:
         >>> early = jl.simulate.early_curves(steps=5000)
@@ -62,8 +62,6 @@ def learnability_coefficients(
     needed = [name for name in law.input_names if name in COEFFICIENTS]
     if not needed:
         raise UsageError(f"law {law.name} takes none of {', '.join(COEFFICIENTS)}; try dcpt-cross")
-    if k1_step not in (0, 1000):
-        raise UsageError(f"k1_step is 1000 (App. H) or 0 (the initial loss), not {k1_step}")
     labels = {} if by is None else {by: ", which names the domain"}
     runs = read_columns(curves, {"step": ", the updates done", "loss": ""} | labels, texts=labels)
     parts = [("the curve", runs.table)] if by is None else runs.table.groupby(by, sort=False)

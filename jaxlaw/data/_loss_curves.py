@@ -46,7 +46,6 @@ from jaxlaw.schedules import Schedule
 
 _LOSSES = ("loss", "loss_d", "loss_g")
 _SHOWN = 8  # runs that a representation names
-_MOST_STEPS = 2**53  # beyond it floats leave whole numbers out
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +171,6 @@ class LossCurves(RunsSource):
         self, runs: tuple[str, ...], where: str | None
     ) -> tuple[np.ndarray, tuple[Note, ...]]:
         """(rows,) mask of the rows of some runs that a condition keeps, and a note on others."""
-        if not runs and where is None:
-            raise UsageError("name the runs, or say where=, a query such as \"split == 'fit'\"")
         known = [*self.run_schedules]
         for run in runs:
             if run not in known:
@@ -276,7 +273,24 @@ def read_loss_curves(
         source, columns, units, weight=weight, where=where, corpus=corpus,
         drop_invalid=drop_invalid, name=name, format=format, values=values,
     ))  # fmt: skip
-    rows = _with_losses(every)
+    several = {} if {*_LOSSES} & {*every.table} else known_columns(every.table, ["loss"])
+    if several:
+        raise DataError(
+            f"{every.source}: the loss may be {' or '.join(map(str, several['loss']))}; pass "
+            "columns={'loss': '…'}",
+            file=every.source,
+            column="loss",
+        )
+    # A trainer's own loss is of no use to whoever maps those of two corpora.
+    of_corpora, rows = {"loss_d", "loss_g"} & {*every.columns}, every
+    keep = has_loss(every.table, of_corpora or _LOSSES)
+    if not keep.all():
+        message = (
+            f"{int((~keep).sum())} of {len(keep)} rows have no loss, as of other metrics, and are "
+            "left out; learning rates that they log count"
+        )
+        weights = None if every.weight is None else every.weight[keep]
+        rows = every.noted("filtered", message, table=every.table[keep], weight=weights)
     file, at_step, rates = rows.source, rows.location("step"), rows.location("lr")
     # Parsed once, so that runs of one line share it, and their areas are computed once.
     schedule = None if schedule is None else as_schedule(schedule)
@@ -396,29 +410,6 @@ def _curve_columns(runs: Runs) -> Runs:
     return dataclasses.replace(runs, table=table.assign(**made))
 
 
-def _with_losses(runs: Runs) -> Runs:
-    """The rows that have a loss."""
-    several = {} if {*_LOSSES} & {*runs.table} else known_columns(runs.table, ["loss"])
-    if several:
-        raise DataError(
-            f"{runs.source}: the loss may be {' or '.join(map(str, several['loss']))}; pass "
-            "columns={'loss': '…'}",
-            file=runs.source,
-            column="loss",
-        )
-    # A trainer's own loss is of no use to whoever maps those of two corpora.
-    of_corpora = {"loss_d", "loss_g"} & {*runs.columns}
-    keep = has_loss(runs.table, of_corpora or _LOSSES)
-    if keep.all():
-        return runs
-    message = (
-        f"{int((~keep).sum())} of {len(keep)} rows have no loss, as of other metrics, and are left "
-        "out; learning rates that they log count"
-    )
-    weight = None if runs.weight is None else runs.weight[keep]
-    return runs.noted("filtered", message, table=runs.table[keep], weight=weight)
-
-
 def _of_run(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
     """The value of a run: as it is, or, of the name of a column, the one that its rows have."""
     if not isinstance(value, str):
@@ -445,17 +436,17 @@ def _number(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
     """A run's whole number of steps, or sum of learning rates; None where it is not given."""
     if value is None:
         return None
-    value = _of_run(argument, value, own, runs)
+    value, what = _of_run(argument, value, own, runs), "a sum of learning rates, ≥ 0"
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        number = np.nan
+        number = float("nan")
     if argument == "first_step":
-        if abs(number) < _MOST_STEPS and number == np.floor(number):
+        what = "a whole number of steps"
+        if number.is_integer():
             return int(number)
     elif 0 <= number < np.inf:
         return number
-    what = "a whole number of steps" if argument == "first_step" else "a sum of learning rates, ≥ 0"
     raise UsageError(f"{argument} is {what}, not {value!r}")
 
 

@@ -220,7 +220,7 @@ class Runs:
 
     def user_name(self, column: Hashable) -> Any:
         """What the user calls a column of the table."""
-        return self.columns.get(column, column) if isinstance(column, str) else column
+        return self.columns.get(column, column)
 
     def location(self, column: str) -> Location:
         """Where the values of a column come from, for messages."""
@@ -276,7 +276,7 @@ class Runs:
         keep, notes = valid_rows(self, law, columns)
         table = self.table if keep.all() else self.table[keep]
         weight = np.ones(len(keep)) if self.weight is None else self.weight
-        weight = weight[keep].astype("float64")
+        weight = weight[keep]
         if not weight.any():
             message = f"{self.source}: all rows left have weight 0; give some a positive weight"
             raise DataError(message, file=self.source)
@@ -512,14 +512,86 @@ def read_runs(
         columns["run"] = ",".join(map(str, parts))
         frame = frame.assign(**{columns["run"]: joined})
         table = dataclasses.replace(table, frame=frame)
-    given, scales = _declared(columns, units or {}, file)
-    mapping, scales, notes = _taken(frame, file, given, scales, target)
-    mapping |= {name: column for name, column in given.items() if column in frame}
-    frame, scales = _counted(table, mapping, scales)
+    if columns or units:
+        # Laws that are tuned over learning rate and batch are named as they are made.
+        every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
+        inputs = [*INPUTS, *(spec.name for law in every for spec in law.inputs), *SIDES["r"]]
+        targets = ["loss", *(law.target for law in every), *SIDES["loss"]]
+        counted = dict.fromkeys([*(one for one in inputs if one not in targets), "step"])
+        _check_names(units or {}, "units", counted)
+        _check_names(columns, "columns", dict.fromkeys([*inputs, *targets, *CURVE_COLUMNS]))
+    by_column = {}
+    for own, column in columns.items():
+        if not isinstance(column, Hashable):
+            raise UsageError(f"columns: {own} is {column!r:.60}, not the name of a column")
+        if by_column.setdefault(column, own) != own:
+            message = f"columns: {column} is given for both {by_column[column]} and {own}"
+            raise UsageError(message, file=file, column=column)
+    for plain, sides in SIDES.items():
+        if plain in columns and {*sides} & {*columns}:
+            raise UsageError(
+                f"columns: {plain} and {' or '.join(sides)} both say where {plain} comes from; map "
+                f"{plain} alone, or {sides[0]} and {sides[1]} with corpus="
+            )
+    scales = {own: raw_units(own, unit) for own, unit in (units or {}).items()}
+    # Columns taken by their names, and a note that says which.
+    there = {*columns, *frame}
+    there |= {plain for plain, sides in SIDES.items() if {*sides} & there}
+    used = {*columns.values(), target}
+    free = frame.loc[:, [column not in used for column in frame]] if used & {*frame} else frame
+    mapping, words, notes = {}, [], []
+    for own, found in known_columns(free, [one for one in NAMES if one not in there]).items():
+        if len(found) > 1:  # of several, where a law needs one, it is an error
+            continue
+        ((column, unit),) = found.items()
+        mapping[own] = column
+        said = unit is not None and own not in scales
+        scales |= {own: unit} if said else {}
+        words.append(f"{own} from {column}{f' in {exponential(unit)}' if said else ''}")
+    if words:
+        notes.append(Note(COLUMNS_TAKEN, "info", f"{file}: {', '.join(words)}"))
+    mapping |= {name: column for name, column in columns.items() if column in frame}
+    # Cells that say their own unit (552M, 1.02B, ``15 T tokens``) as numbers of the declared one,
+    # or of single things where none is.
+    frame = frame.copy(deep=False)
+    for own, spec in INPUTS.items():
+        column = mapping.get(own, own)
+        if (
+            not spec.counts
+            or column not in frame
+            or pd.api.types.is_numeric_dtype(frame[column].dtype)
+        ):
+            continue
+        cells, counts = frame[column].astype(object), []
+        for row, cell in cells.items():
+            try:
+                counts.append(single_things(cell, spec.counts) if isinstance(cell, str) else None)
+            except UsageError as error:
+                location = Location(file, word, column, own)
+                message = f"{location}, {location.rows([row])}: {error}"
+                raise location.error(message, row, cell) from None
+        if any(count is not None for count in counts):
+            unit = scales.setdefault(own, 1.0)
+            # Cells that say no unit are in that of the column.
+            plain = [c if n is None else n / unit for c, n in zip(cells, counts, strict=True)]
+            frame[column] = pd.Series(plain, cells.index, object)
     keep = np.ones(len(frame), bool)
-    computed = {name: text for name, text in given.items() if name not in mapping}
+    computed = {name: text for name, text in columns.items() if name not in mapping}
+    own = {column: name for name, column in mapping.items()}
     for name, text in computed.items():
-        frame[text], missing = _computed(frame, table, mapping, name, text, scales)
+        # Neither a column nor an expression of such that are there?
+        names = dict(frame.items()) | {one: frame[column] for one, column in mapping.items()}
+        if not isinstance(text, str) or not {*re.findall(r"\w+", text)} & {*map(str, names)}:
+            raise missing_column(name, f" (for {name})", text, frame.columns, file)
+        frame[text], missing = evaluate(text, names, file, word, "columns")
+        for used in parsed(text, "columns")[1].values():
+            unit = scales.get(used, scales.get(own.get(used, ""), 1.0))
+            if unit != 1 and name not in scales:
+                raise UsageError(
+                    f"columns: {name} is computed of {used}, which is in units of "
+                    f"{exponential(unit)}: say that of {name}, too, units={{'{name}': …}}",
+                    column=used,
+                )
         keep &= ~missing
         if missing.any():
             message = f"{file}: {text}: an empty cell leaves out {missing.sum()} rows"
@@ -696,35 +768,6 @@ def _check_names(names: Collection[Any], argument: str, known: Collection[str]) 
             )
 
 
-def _declared(
-    columns: Mapping[str, Any], units: Mapping[str, Any], file: str
-) -> tuple[dict[str, Any], dict[str, float]]:
-    """The user's columns and raw units, of names that jaxlaw knows; to a name a column."""
-    if not columns and not units:
-        return {}, {}
-    # Laws that are tuned over learning rate and batch are named as they are made.
-    every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
-    inputs = [*INPUTS, *(spec.name for law in every for spec in law.inputs), *SIDES["r"]]
-    targets = ["loss", *(law.target for law in every), *SIDES["loss"]]
-    counted = dict.fromkeys([*(name for name in inputs if name not in targets), "step"])
-    _check_names(units, "units", counted)
-    _check_names(columns, "columns", dict.fromkeys([*inputs, *targets, *CURVE_COLUMNS]))
-    by_column: dict[Any, str] = {}
-    for name, column in columns.items():
-        if not isinstance(column, Hashable):
-            raise UsageError(f"columns: {name} is {column!r:.60}, not the name of a column")
-        if by_column.setdefault(column, name) != name:
-            message = f"columns: {column} is given for both {by_column[column]} and {name}"
-            raise UsageError(message, file=file, column=column)
-    for plain, sides in SIDES.items():
-        if plain in columns and {*sides} & {*columns}:
-            raise UsageError(
-                f"columns: {plain} and {' or '.join(sides)} both say where {plain} comes from; map "
-                f"{plain} alone, or {sides[0]} and {sides[1]} with corpus="
-            )
-    return dict(columns), {name: raw_units(name, unit) for name, unit in units.items()}
-
-
 def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
     if corpus not in ("general", "domain"):
         raise UsageError(f"corpus is 'general' or 'domain', not {corpus!r}")
@@ -734,95 +777,6 @@ def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
             f"{source}: corpus='{corpus}' chooses among {', '.join(sided)}, and there is none of "
             "them; map one, for example columns={'r_d': 'domain_share'}"
         )
-
-
-def _taken(
-    frame: pd.DataFrame, file: str, given: Mapping[str, Any], units: dict[str, float], target: Any
-) -> tuple[dict[str, Any], dict[str, float], list[Note]]:
-    """Columns taken by their names: the mapping, all units, and a note that says which."""
-    there = {*given, *frame}
-    there |= {plain for plain, sides in SIDES.items() if {*sides} & there}
-    used = {*given.values(), target}
-    free = frame.loc[:, [column not in used for column in frame]] if used & {*frame} else frame
-    taken, units, words = {}, dict(units), []
-    for name, found in known_columns(free, [name for name in NAMES if name not in there]).items():
-        if len(found) > 1:  # of several, where a law needs one, it is an error
-            continue
-        ((column, unit),) = found.items()
-        taken[name] = column
-        said = unit is not None and name not in units
-        units |= {name: unit} if said else {}
-        words.append(f"{name} from {column}{f' in {exponential(unit)}' if said else ''}")
-    message = f"{file}: {', '.join(words)}"
-    return taken, units, [Note(COLUMNS_TAKEN, "info", message)] if words else []
-
-
-def _counted(
-    table: Table, mapping: Mapping[str, Any], units: dict[str, float]
-) -> tuple[pd.DataFrame, dict[str, float]]:
-    """Cells that say their own unit (552M, 1.02B, ``15 T tokens``) as numbers of one unit.
-
-    Args:
-        table: the table.
-        mapping: canonical name → column.
-        units: canonical name → raw units per unit of the column, where declared.
-
-    Returns:
-        A new frame, each such column in its declared unit, or in single things where none is
-        declared; the units with those of these columns.
-
-    Raises:
-        DataError: a cell counts something else than its column.
-    """
-    frame, units = table.frame.copy(deep=False), dict(units)
-    for name, spec in INPUTS.items():
-        column = mapping.get(name, name)
-        if (
-            not spec.counts
-            or column not in frame
-            or pd.api.types.is_numeric_dtype(frame[column].dtype)
-        ):
-            continue
-        cells, counts = frame[column].astype(object), []
-        for row, cell in cells.items():
-            try:
-                counts.append(single_things(cell, spec.counts) if isinstance(cell, str) else None)
-            except UsageError as error:
-                location = Location(table.source, table.word, column, name)
-                message = f"{location}, {location.rows([row])}: {error}"
-                raise location.error(message, row, cell) from None
-        if any(count is not None for count in counts):
-            unit = units.setdefault(name, 1.0)
-            # Cells that say no unit are in that of the column.
-            own = [c if n is None else n / unit for c, n in zip(cells, counts, strict=True)]
-            frame[column] = pd.Series(own, cells.index, object)
-    return frame, units
-
-
-def _computed(
-    frame: pd.DataFrame, table: Table, mapping: Mapping[str, Any], name: str, text: Any,
-    units: Mapping[str, float],
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """(n,) values of an expression of columns, and (n,) rows without a cell of it.
-
-    Raises:
-        DataError: it is neither a column nor an expression of such that are there.
-        UsageError: it is computed of a column in a unit, and its own is not declared.
-    """
-    names = dict(frame.items()) | {own: frame[column] for own, column in mapping.items()}
-    if not isinstance(text, str) or not {*re.findall(r"\w+", text)} & {*map(str, names)}:
-        raise missing_column(name, f" (for {name})", text, frame.columns, table.source)
-    computed = evaluate(text, names, table.source, table.word, "columns")
-    canonical = {column: own for own, column in mapping.items()}
-    for used in parsed(text, "columns")[1].values():
-        unit = units.get(used, units.get(canonical.get(used, ""), 1.0))
-        if unit != 1 and name not in units:
-            raise UsageError(
-                f"columns: {name} is computed of {used}, which is in units of {exponential(unit)}: "
-                f"say that of {name}, too, units={{'{name}': …}}",
-                column=used,
-            )
-    return computed
 
 
 def _aligned(values: Any, table: Table, argument: str) -> np.ndarray:
@@ -871,9 +825,6 @@ def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
             hint += " It is computed from learning rates, by jl.read_loss_curves."
         else:
             known = {"D": "C/(6*N)"} if {"N", "C"} <= {*table} else {}
-            for name in {"N", "D"} & {*lacking} if "file" in table else ():
-                if table["file"].astype(str).str.contains(rf"{name}[0-9]").all():
-                    known[name] = f"file.str.extract('{name}([0-9]+)')"
             hint += f" Pass columns={ {n: known.get(n, '…') for n in lacking} }."
         raise DataError(
             f"{runs.source}: there is no column {what}, which law {law.name} needs; columns: "
@@ -896,7 +847,12 @@ def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
             raw = merged(numbers(series, location))
         declared = unit is not None
         if unit is None:
-            single = spec.unit != 1 and spec.counts and _all_single(runs, law)
+            # 1 where all counts of no declared unit may be numbers of single things.
+            single = spec.unit != 1 and spec.counts
+            for one in law.inputs if single else ():
+                if one.counts and one.plausible and one.name in {*table} - {*runs.units}:
+                    typical = np.nanmedian(numbers(table[one.name], runs.location(one.name)))
+                    single = single and one.plausible[0] <= typical <= one.plausible[1]
             unit = 1.0 if single else spec.unit
         if spec.domain == "fraction" and not spec.mixture:  # of a mixture, the sum is checked
             share = fractions(raw if unit == 1.0 else raw * unit, location, series.index.to_numpy())
@@ -943,13 +899,3 @@ def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
     # Of the mixture ratio the other's, where that alone is there or is mapped.
     is_own = plain != "r" or own in mapped or (own in present and other not in mapped)
     return (own, False) if is_own else (other, True)
-
-
-def _all_single(runs: Runs, law: Law) -> bool:
-    """Whether all counts of the table, of no declared unit, may be numbers of single things."""
-    for spec in law.inputs:
-        if spec.counts and spec.plausible and spec.name in {*runs.table} - {*runs.units}:
-            values = numbers(runs.table[spec.name], runs.location(spec.name))
-            if not spec.plausible[0] <= np.median(values[~np.isnan(values)]) <= spec.plausible[1]:
-                return False
-    return True

@@ -73,9 +73,6 @@ class Work:
 
     Attributes:
         platform: where the last search ran: cpu, gpu or tpu.
-
-    Raises:
-        UsageError: the executor is none.
     """
 
     def __init__(
@@ -85,21 +82,10 @@ class Work:
         executor: Any = None,
         device: Device = "auto",
     ) -> None:
-        if executor is not None and (
-            isinstance(executor, type) or not callable(getattr(executor, "submit", None))
-        ):
-            raise UsageError(
-                f"executor is {executor!r}; it must have a method submit that returns futures, as "
-                "concurrent.futures.ProcessPoolExecutor("
-                "mp_context=multiprocessing.get_context('spawn')) has"
-            )
-        self.folder: Path | None = None if folder is None else Path(folder)
-        self.progress: bool | None = progress
-        self.executor: Any = executor
-        self.device: Device = device
-        self.platform: str = "cpu"
-        self._size = 0.0
-        self._batch = b""
+        self.folder = None if folder is None else Path(folder)
+        self.progress, self.executor = progress, executor
+        self.device, self.platform = device, "cpu"
+        self._size, self._batch = 0.0, b""
         self._fits, self._rounds, self._round = 1, 1, 0
 
     def claim(self, parts: Mapping[str, str]) -> None:
@@ -221,13 +207,22 @@ class Work:
         A worker returns errors of the work itself: what is raised here is its loss, by the name
         that each executor has for it (BrokenProcessPool, KilledWorker), or an answer that is none.
         """
-        packed, batch = _pickled((function, self._size, self.device)), uuid4().hex
+        try:  # cloudpickle takes functions of a notebook along, which pickle only names
+            from cloudpickle import dumps  # not a dependency: dask and others bring it
+        except ModuleNotFoundError:
+            dumps = pickle.dumps
+        try:
+            packed, batch = dumps((function, self._size, self.device)), uuid4().hex
+        except Exception as error:
+            raise UsageError(
+                f"the law cannot be sent to workers ({_named(error)}): {_IMPORTABLE}"
+            ) from error
         advice = "repeat the call with a new executor; work_dir= would keep finished chunks"
         if self.folder is not None:
             advice = f"finished chunks are kept in {self.folder}; the same call with a new "
             advice += "executor resumes from them"
         for attempt in range(ATTEMPTS):
-            waiting: list[tuple[Any, int, str]] = []
+            waiting = []
             lost, loss = [], None
             try:
                 for k in left:
@@ -308,7 +303,7 @@ class Work:
         self, stage: str, chunks: Sequence[Chunk], indices: Iterable[int]
     ) -> dict[int, Lanes]:
         """Results of those of these chunks that are in the folder, whole."""
-        found: dict[int, Lanes] = {}
+        found = {}
         for k in indices if self.folder is not None else ():
             file, name = self._file(stage, k, chunks[k])
             with contextlib.suppress(OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
@@ -353,24 +348,6 @@ def _with_settings(work: Callable[..., Any]) -> Callable[..., Any]:
             return work(*args)
 
     return in_thread
-
-
-def _pickled(work: Any) -> bytes:
-    """Work for workers, as bytes.
-
-    By cloudpickle where it is installed: it takes functions of a notebook along, which pickle only
-    names. ``pickle.loads`` reads either.
-    """
-    try:
-        from cloudpickle import dumps  # not a dependency: dask and others bring it
-    except ModuleNotFoundError:
-        dumps = pickle.dumps
-    try:
-        return dumps(work)
-    except Exception as error:
-        raise UsageError(
-            f"the law cannot be sent to workers ({_named(error)}): {_IMPORTABLE}",
-        ) from error
 
 
 def _do_chunk(packed: bytes, chunk: Chunk, call: str) -> tuple[str, Lanes | JaxlawError]:

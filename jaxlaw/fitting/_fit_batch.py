@@ -130,65 +130,80 @@ def fit_batch(
     """
     law = laws.get(law)
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        return _fit_batch(law, inputs, targets, weights, starts, delta, residuals, asymmetry)
-
-
-def _fit_batch(
-    law: Law, inputs: Mapping[str, Any], targets: Any, weights: Any, starts: Any, delta: Any,
-    residuals: Literal["log", "linear"] | None, asymmetry: Any,
-) -> BatchFit:  # fmt: skip
-    """As :func:`fit_batch`, where JAX's checks of the caller's own program are off."""
-    targets = jnp.atleast_2d(as_array("targets", targets))
-    kind = targets.dtype
-    weights = jnp.ones_like(targets) if weights is None else as_array("weights", weights, kind)
-    try:
-        targets, weights = jnp.broadcast_arrays(targets, jnp.atleast_2d(weights))
-    except ValueError:
-        raise UsageError(
-            f"weights have shape {weights.shape}, targets {targets.shape}: give (P, n) or (n,)"
-        ) from None
-    if missing := [name for name in law.input_names if name not in inputs]:
-        raise UsageError(f"law {law.name} also needs the inputs {', '.join(missing)}")
-    count, rows = targets.shape
-    arrays, own = {}, set()
-    for spec in law.inputs:
-        arrays[spec.name] = values = as_array(f"input {spec.name}", inputs[spec.name], kind)
-        shape = values.shape
-        if shape[:1] == (rows,) and len(shape) <= 1 + spec.per_drop:
-            continue
-        if shape[:2] != (count, rows) or len(shape) > 2 + spec.per_drop:
+        targets = jnp.atleast_2d(as_array("targets", targets))
+        kind = targets.dtype
+        weights = jnp.ones_like(targets) if weights is None else as_array("weights", weights, kind)
+        try:
+            targets, weights = jnp.broadcast_arrays(targets, jnp.atleast_2d(weights))
+        except ValueError:
             raise UsageError(
-                f"input {spec.name} has shape {shape}; targets {targets.shape} need "
-                f"{(rows,)} or {(count, rows)}"
-            )
-        own.add(spec.name)
-    options = FitOptions(
-        delta=None if delta is None else _scalar("delta", delta, kind),  # type: ignore[arg-type]
-        residuals=residuals,
-        asymmetry=_scalar("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
-    )
-    starts = _checked_starts(law, starts, count)
-    if not own:
-        problem = build_problem(law, arrays, targets, weights, options)
-        rows = _starts(problem, starts)
-        return _solve_in_parts(problem.model, problem.data, rows, ("target", "weight"))
-    # Problems that differ in their inputs differ in all that is computed from these.
-    arrays = {
-        name: values if name in own else jnp.broadcast_to(values, (count, *values.shape))
-        for name, values in arrays.items()
-    }
-    model = model_of(law, options)
+                f"weights have shape {weights.shape}, targets {targets.shape}: give (P, n) or (n,)"
+            ) from None
+        if missing := [name for name in law.input_names if name not in inputs]:
+            raise UsageError(f"law {law.name} also needs the inputs {', '.join(missing)}")
+        count, rows = targets.shape
+        arrays, own = {}, set()
+        for spec in law.inputs:
+            arrays[spec.name] = values = as_array(f"input {spec.name}", inputs[spec.name], kind)
+            shape = values.shape
+            if shape[:1] == (rows,) and len(shape) <= 1 + spec.per_drop:
+                continue
+            if shape[:2] != (count, rows) or len(shape) > 2 + spec.per_drop:
+                raise UsageError(
+                    f"input {spec.name} has shape {shape}; targets {targets.shape} need "
+                    f"{(rows,)} or {(count, rows)}"
+                )
+            own.add(spec.name)
+        options = FitOptions(
+            delta=None if delta is None else as_array("delta", delta, kind),  # type: ignore[arg-type]
+            residuals=residuals,
+            asymmetry=as_array("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
+        )
+        # Starts as an array (S, p) or (count, S, p), or the size of a sample.
+        if isinstance(starts, int | np.integer):
+            if not 1 <= starts <= _MOST_STARTS:
+                raise UsageError(f"starts is a number from 1 to {_MOST_STARTS}, not {starts}")
+            starts = int(starts)
+        else:
+            if isinstance(starts, Mapping):
+                names = law.parameter_names
+                if {*starts} != {*names}:
+                    raise UsageError(f"starts need the parameters {', '.join(names)}")
+                columns = [jnp.atleast_1d(as_array("starts", starts[name])) for name in names]
+                starts = jnp.stack(jnp.broadcast_arrays(*columns), axis=-1)
+            starts = as_array("starts", starts)
+            if not starts.ndim:
+                raise UsageError(
+                    "starts is one number that is no int or that JAX traces; a number of starts is "
+                    "a Python int (a static argument of jit)"
+                )
+            starts, each = jnp.atleast_2d(starts), len(law.parameters)
+            shape = starts.shape
+            if len(shape) > 3 or shape[-1] != each or len(shape) == 3 and len(starts) != count:
+                raise UsageError(
+                    f"starts have shape {shape}: give (S, {each}) or ({count}, S, {each})"
+                )
+        if not own:
+            problem = build_problem(law, arrays, targets, weights, options)
+            rows = _starts(problem, starts)
+            return _solve_in_parts(problem.model, problem.data, rows, ("target", "weight"))
+        # Problems that differ in their inputs differ in all that is computed from these.
+        arrays = {
+            name: values if name in own else jnp.broadcast_to(values, (count, *values.shape))
+            for name, values in arrays.items()
+        }
+        model = model_of(law, options)
 
-    def built(inputs: Any, target: Array, weight: Array, starts: Any) -> tuple[Problem, Array]:
-        problem = build_problem(law, inputs, target, weight, options)
-        return problem.data, _starts(problem, starts)
+        def built(inputs: Any, target: Array, weight: Array, starts: Any) -> tuple[Problem, Array]:
+            problem = build_problem(law, inputs, target, weight, options)
+            return problem.data, _starts(problem, starts)
 
-    if isinstance(starts, int):  # the size of a sample is static
-        problems, starts = jax.vmap(partial(built, starts=starts))(arrays, targets, weights)
-    else:
-        starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
-        problems, starts = jax.vmap(built)(arrays, targets, weights, starts)
-    return _solve_in_parts(model, problems, starts, Problem._fields)
+        if isinstance(starts, int):  # the size of a sample is static
+            problems, starts = jax.vmap(partial(built, starts=starts))(arrays, targets, weights)
+        else:
+            starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
+            problems, starts = jax.vmap(built)(arrays, targets, weights, starts)
+        return _solve_in_parts(model, problems, starts, Problem._fields)
 
 
 def _solve_in_parts(
@@ -200,15 +215,14 @@ def _solve_in_parts(
     """
     target = problems.target
     # Inside of the caller's program, or spread over his devices, the problems stay together.
-    together = any(
-        isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((problems, starts))
-    )
-    if together or len(target.devices()) > 1:
-        return _solve(model, problems, starts, own)
+    leaves, n_parts = jax.tree.leaves((problems, starts)), 1
+    together = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
     count, tried = len(target), starts.shape[-2]
-    each = tried * target.shape[-1] * starts.shape[-1] ** 2  # as in _devices.LARGE
-    most = _PART["cpu" if next(iter(target.devices())).platform == "cpu" else "accelerator"]
-    n_parts = min(count, -(-count * each // most))
+    if not together and len(target.devices()) == 1:
+        (device,) = target.devices()
+        each = tried * target.shape[-1] * starts.shape[-1] ** 2  # as in _devices.LARGE
+        most = _PART["cpu" if device.platform == "cpu" else "accelerator"]
+        n_parts = min(count, -(-count * each // most))
     if n_parts < _FEW_PARTS:
         return _solve(model, problems, starts, own)
     size = -(-count // n_parts)
@@ -227,39 +241,6 @@ def _solve_in_parts(
             done = min(count, first + size)
             part.now((done - size) / (count - size), f"{done:,} of {count:,} fits")
     return jax.tree.map(lambda *parts: jnp.concatenate(parts)[:count], *solved)
-
-
-def _scalar(name: str, given: Any, kind: Any) -> Array:
-    value = as_array(name, given, kind)
-    if value.ndim:
-        raise UsageError(f"{name} is one number, not an array of shape {value.shape}")
-    return value
-
-
-def _checked_starts(law: Law, starts: Any, count: int) -> Any:
-    """Starts as an array (S, p) or (count, S, p), or the size of a sample."""
-    if isinstance(starts, int | np.integer):
-        if not 1 <= starts <= _MOST_STARTS:
-            raise UsageError(f"starts is a number from 1 to {_MOST_STARTS}, not {starts}")
-        return int(starts)
-    if isinstance(starts, Mapping):
-        if {*starts} != {*law.parameter_names}:
-            raise UsageError(f"starts need the parameters {', '.join(law.parameter_names)}")
-        columns = [jnp.atleast_1d(as_array("starts", starts[n])) for n in law.parameter_names]
-        starts = jnp.stack(jnp.broadcast_arrays(*columns), axis=-1)
-    starts = as_array("starts", starts)
-    if not starts.ndim:
-        raise UsageError(
-            "starts is one number that is no int or that JAX traces; a number of starts is a "
-            "Python int (a static argument of jit)"
-        )
-    starts = jnp.atleast_2d(starts)
-    each = len(law.parameters)
-    if starts.ndim > 3 or starts.shape[-1] != each or starts.ndim == 3 and len(starts) != count:
-        raise UsageError(
-            f"starts have shape {starts.shape}: give (S, {each}) or ({count}, S, {each})"
-        )
-    return starts
 
 
 def _starts(problem: FitProblem, starts: Any) -> Array:
@@ -289,7 +270,17 @@ def _solve(model: Model, problems: Problem, starts: Array, own: tuple[str, ...])
     def finish(problem: Problem, at: Array) -> tuple[dict[str, Array], Array, Array]:
         at, value = as_optimum(model, problem, at)
         params = problem.transform(model).to_natural(tuple(at))
-        return params, value * scale_of(problem.delta), _is_valid(model.law, problem)
+        # Data can be fitted where rows that count are in their domains, and some count.
+        weight = problem.weight
+        valid = jnp.isfinite(problem.target)  # so is no logarithm of a target that is not positive
+        for spec in model.law.inputs:
+            values = problem.inputs[spec.name]
+            inside = jnp.isfinite(values) & ((values >= 0) | (spec.domain == "real"))
+            inside &= (values > 0) | (spec.domain != "positive")
+            inside &= (values <= 1) | (spec.domain != "fraction")
+            valid &= inside.reshape(len(weight), -1).all(axis=1)
+        valid = (weight == 0) | (valid & (weight > 0) & (weight < jnp.inf))
+        return params, value * scale_of(problem.delta), jnp.all(valid) & jnp.any(weight)
 
     at = jnp.take_along_axis(lanes.coordinates, best[:, None, None], axis=1)[:, 0]
     params, objective, valid = jax.vmap(finish, (problem_axes(batched), 0))(problems, at)
@@ -303,19 +294,6 @@ def _solve(model: Model, problems: Problem, starts: Array, own: tuple[str, ...])
         jnp.where(valid, status, Status.INVALID),
         jnp.where(solved, agreement, jnp.nan),
     )
-
-
-def _is_valid(law: Law, problem: Problem) -> Array:
-    """Whether data can be fitted: rows that count are in their domains, and some count."""
-    weight = problem.weight
-    valid = jnp.isfinite(problem.target)  # so is no logarithm of a target that is not positive
-    for spec in law.inputs:
-        values = problem.inputs[spec.name]
-        inside = jnp.isfinite(values) & ((values >= 0) | (spec.domain == "real"))
-        inside &= (values > 0) | (spec.domain != "positive")
-        inside &= (values <= 1) | (spec.domain != "fraction")
-        valid &= inside.reshape(len(weight), -1).all(axis=1)
-    return jnp.all((weight == 0) | (valid & (weight > 0) & (weight < jnp.inf))) & jnp.any(weight)
 
 
 def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]:

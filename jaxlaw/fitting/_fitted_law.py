@@ -28,7 +28,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw._json import plain
 from jaxlaw._quantities import SHARE, Quantity, in_unit, mistaken_unit, says_unit, two_readings
 from jaxlaw._result import Result, table_lines
-from jaxlaw._tables import is_table, read_table
+from jaxlaw._tables import read_table
 from jaxlaw._typed import Between, Finite, NotNegative, load, only
 from jaxlaw.data import (
     ReadingOptions,
@@ -417,12 +417,12 @@ class FittedLaw(Result):
         # With one point and what the law gives there, so that another formula is found out.
         point = {}
         for spec in self.law.inputs:
-            (low, high), positive = self.ranges[spec.name], spec.domain == "positive"
-            if not math.isfinite(low + high):
-                point[spec.name] = 1.0 if positive else 0.5
-            else:
-                inside = math.sqrt(low) * math.sqrt(high) if positive else low + (high - low) / 2
-                point[spec.name] = inside
+            (low, high), inside = self.ranges[spec.name], 0.5
+            if spec.domain == "positive":
+                inside = math.sqrt(low) * math.sqrt(high) if math.isfinite(low + high) else 1.0
+            elif math.isfinite(low + high):
+                inside = low + (high - low) / 2
+            point[spec.name] = inside
         probe = {"inputs": point, self.law.target: float(self.at_point(point))}
         return {**self.to_dict(), "probe": plain(probe)}
 
@@ -536,8 +536,6 @@ class FittedLaw(Result):
         law, given = self.law, dict(inputs)
         if table is not None:
             if not hasattr(table, "keys"):
-                if not is_table(table):
-                    raise UsageError("predict takes a DataFrame, a dict, or inputs by name")
                 table = read_table(table).frame
             names = [name for name in law.input_names if name not in inputs]
             named = input_columns(self, table, names)

@@ -75,39 +75,37 @@ def _all() -> dict[str, dict[str, Any]]:
         name: plain | entry | {"notes": [known[key] for key in entry.get("notes", ())]}
         for name, entry in read.items()
     }
-    return printed | {field_name(one): _of_field(one) for one in field_experiments()}
+    for one in field_experiments():
+        # Natural parameters of an experiment's coordinates, and what is known of it.
+        law = laws.built_in(one.law)
+        names = ("log_floor", *law.scale_free.words)
+        coordinates = dict(zip(names, one.mean, strict=True))
+        # The loss at the reference point, of which the floor is the share that is said.
+        loss = np.exp(coordinates["log_floor"]) * (1 + np.exp(-coordinates["share"]))
+        params = law.scale_free.to_params(loss, coordinates)
+        errors = zip(names, np.sqrt(np.diag(one.covariance)), strict=True)
+        within = [f"{spec.name} {written_range(*one.ranges[spec.name], spec.counts, 1.0)}"
+                  for spec in law.inputs if spec.name in one.ranges]  # fmt: skip
+        message = (
+            f"{one.runs} runs of {one.source}, evaluation {one.evaluation}; {'; '.join(within)}; "
+            f"run-to-run noise {one.noise:.2%}"
+        )
+        printed[field_name(one)] = {
+            "law": one.law,
+            "params": {name: float(params[name]) for name in law.parameter_names},
+            "source": one.reference,
+            "notes": [Note("published", "info", message)],
+            "uncertainty": "standard errors of the coordinates "
+            + ", ".join(f"{name} {error:.2g}" for name, error in errors),
+            "ranges": one.ranges,
+            "search": "fitted by jaxlaw to runs that are not shipped",
+        }
+    return printed
 
 
 def field_name(one: Experiment) -> str:
     """What an experiment of the library of the field is called here."""
     return f"field-{one.source}-{one.name}-{one.law}"
-
-
-def _of_field(one: Experiment) -> dict[str, Any]:
-    """The fit of an experiment: natural parameters of its coordinates, and what is known of it."""
-    law = laws.built_in(one.law)
-    names = ("log_floor", *law.scale_free.words)
-    known = dict(zip(names, one.mean, strict=True))
-    # The loss at the reference point, of which the floor is the share that is said.
-    loss = np.exp(known["log_floor"]) * (1 + np.exp(-known["share"]))
-    params = law.scale_free.to_params(loss, known)
-    errors = zip(names, np.sqrt(np.diag(one.covariance)), strict=True)
-    within = [f"{spec.name} {written_range(*one.ranges[spec.name], spec.counts, 1.0)}"
-              for spec in law.inputs if spec.name in one.ranges]  # fmt: skip
-    message = (
-        f"{one.runs} runs of {one.source}, evaluation {one.evaluation}; {'; '.join(within)}; "
-        f"run-to-run noise {one.noise:.2%}"
-    )
-    return {
-        "law": one.law,
-        "params": {name: float(params[name]) for name in law.parameter_names},
-        "source": one.reference,
-        "notes": [Note("published", "info", message)],
-        "uncertainty": "standard errors of the coordinates "
-        + ", ".join(f"{name} {error:.2g}" for name, error in errors),
-        "ranges": one.ranges,
-        "search": "fitted by jaxlaw to runs that are not shipped",
-    }
 
 
 def _fitted(name: str, entry: Mapping[str, Any]) -> FittedLaw:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from jaxlaw._tables import Table
-from jaxlaw.data import SIDES, LossCurves, Runs, read_runs, usual_columns
+from jaxlaw.data import LossCurves, Runs, read_runs, usual_columns
+from jaxlaw.data._aliases import SAME
 from jaxlaw.data._runs import RunsSource
 from jaxlaw.data.formats import read_source
 from jaxlaw.errors import DataError, JaxlawError, listed
@@ -30,21 +31,19 @@ def runs_of(fit: Any, runs: Any, given: Mapping[str, Any] | None = None) -> Runs
         UsageError, DataError: as :func:`jaxlaw.read_runs` raises; the table lacks columns that
             the fit's runs had.
     """
-    given = dict(given or {})
+    given = given or {}
     if isinstance(runs, RunsSource) and fit.area_options is not None:
         runs = runs.runs(**fit.area_options)
     if isinstance(runs, Runs | RunsSource) or getattr(fit, "reading", None) is None:
         return read_runs(runs, **given)
     table, options, taken = read_as_fitted(fit, runs, given)
-    if not taken:
-        return read_runs(table, **options)
     try:
         read = read_runs(table, **options)
     except JaxlawError as error:
-        error.args = (f"{error} ({taken})",)
+        error.args = (f"{error} ({taken})" if taken else str(error),)
         raise
-    note = Note(COLUMNS_TAKEN, "info", f"{read.source}: {taken}")
-    return dataclasses.replace(read, notes=(note, *read.notes))
+    notes = [Note(COLUMNS_TAKEN, "info", f"{read.source}: {taken}")] if taken else []
+    return dataclasses.replace(read, notes=(*notes, *read.notes))
 
 
 def read_as_fitted(
@@ -61,8 +60,7 @@ def read_as_fitted(
     options.pop("format", None)
     # All columns that the fit's runs had and this table lacks, in one message.
     present, mapped = table.frame.columns, options.get("columns") or {}
-    group = {name: {plain, *sides} for plain, sides in SIDES.items() for name in (plain, *sides)}
-    needed = [group.get(name, {name}) for name in (*fit.law.input_names, fit.law.target)]
+    needed = [SAME.get(name, {name}) for name in (*fit.law.input_names, fit.law.target)]
     lacking = {
         name: column
         for name, column in fit.reading.columns.items()
@@ -102,9 +100,7 @@ def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> R
     elif not curves and not isinstance(runs, Runs) and not reading.get("format"):
         runs = read_source(runs, reading.get("name"))
         columns = reading.get("columns") or {}
-        if isinstance(columns, Mapping):
-            columns = usual_columns(fit, runs.frame, columns, reading.get("corpus"))
-        reading["columns"] = columns
+        reading["columns"] = usual_columns(fit, runs.frame, columns, reading.get("corpus"))
     read = read_runs(runs, **reading)
     fitted_in = {spec.name: fit.units[spec.name] * spec.unit for spec in fit.law.inputs}
     return dataclasses.replace(read, units=fitted_in | dict(read.units))

@@ -30,17 +30,16 @@ SCORES = {
 
 def score_text(metric: str, value: float) -> str:
     """A score as tables show it; R² of a fold that failed to extrapolate may be anything."""
-    if metric.startswith("r2") and not abs(value) >= 1000:
-        return f"{value:.4f}"
-    return f"{value:.2g}" if metric.startswith("r2") else f"{value:.3g}"
+    if metric.startswith("r2"):
+        return f"{value:.2g}" if abs(value) >= 1000 else f"{value:.4f}"
+    return f"{value:.3g}"
 
 
 def score_fit(fit: FittedLaw, runs: Any, reading: Mapping[str, Any]) -> Answer:
     """What :meth:`jaxlaw.FittedLaw.score` returns; its docstring has the arguments."""
     read = runs_for(fit, runs, reading)
     seen = read.observations(fit.law, free=())  # nothing is fitted: any number of rows will do
-    inputs = {name: values / fit.units[name] for name, values in seen.inputs.items()}
-    inputs = fit.law.labelled(inputs)
+    inputs = fit.law.labelled({n: v / fit.units[n] for n, v in seen.inputs.items()})
     observed, predicted = seen.target, fit.predict(**inputs)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(observed == 0, np.nan, (observed - predicted) / np.abs(observed))

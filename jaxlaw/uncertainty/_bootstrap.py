@@ -186,7 +186,7 @@ def bootstrap(
                 f"the base has {size} resamples, and n_resamples is {n_resamples}: give both the "
                 f"same number (n_resamples={size})"
             )
-    of_fit: dict[str, Any] = dict(options)
+    of_fit = dict(options)
     work = {name: of_fit.pop(name) for name in OF_WORK if name in of_fit}
     if base is not None and not (drawn and isinstance(law, FittedLaw)):  # such a fit has its base's
         of_fit["base"] = base
@@ -195,10 +195,25 @@ def bootstrap(
         of_fit |= work | {"work_dir": None if folder is None else Path(folder, "fit")}
     problem = fit_with_data(law, runs, **of_fit)
     fit = problem.fit
-    base_params = _base_params(fit, base if drawn else None, n_resamples, seed)
-    members = np.arange(len(problem.observations))
-    if groups is not None:
-        members = group_numbers(problem.runs, problem.observations, groups)
+    # What the fit takes from its base: each resample's own values, or drawn ones. These are of
+    # Student's t by the covariance of the base: they bring the doubt about its noise with them.
+    base_params = {}
+    if drawn:
+        held = [name for name in fit.law.from_base if name in fit.fixed]
+        names = [name for name in held if fit.fixed[name] == base.fit.params.get(name)]
+        if not names:
+            raise UsageError(
+                f"the fit of law {fit.law.name} holds nothing of this base; give the bootstrap of "
+                "the fit it took its values from"
+            )
+        base_params = {name: np.asarray(base.params[name], float) for name in names}
+    elif fit.base is not None and fit.base.values:
+        random, degrees = np.random.default_rng([seed, 1]), fit.base.degrees
+        normal = random.standard_normal((len(fit.base.values), n_resamples))
+        steps = fit.base.root() @ normal / np.sqrt(random.chisquare(degrees, n_resamples) / degrees)
+        moved = dict(zip(fit.base.values, steps, strict=True))
+        base_params = moved_params(fit.law, fit.params, moved)
+    members = group_numbers(problem.runs, problem.observations, groups)
     search = replace(problem.options, n_starts=n_starts, n_local=n_local, seed=seed, **work)
     search = search.within("resamples")
     weights, targets = resamples(problem, n_resamples, kind, members, seed)
@@ -224,31 +239,6 @@ def bootstrap(
         kind=kind, n_groups=count, degrees=degrees, notes=notes, base_params=base_params,
         groups=names_of(groups, len(problem.runs)), problem=problem, refits=refits,
     )  # fmt: skip
-
-
-def _base_params(
-    fit: Fit, base: Draws | None, n_resamples: int, seed: int
-) -> dict[str, np.ndarray]:
-    """Values (R,) that the fit takes from its base: each resample's own, or drawn.
-
-    Drawn ones are of Student's t by the covariance of the base: they bring the doubt about the
-    noise of its runs with them.
-    """
-    if base is not None:
-        held = [name for name in fit.law.from_base if name in fit.fixed]
-        names = [name for name in held if fit.fixed[name] == base.fit.params.get(name)]
-        if not names:
-            raise UsageError(
-                f"the fit of law {fit.law.name} holds nothing of this base; give the bootstrap of "
-                "the fit it took its values from"
-            )
-        return {name: np.asarray(base.params[name], float) for name in names}
-    if fit.base is None or not fit.base.values:
-        return {}
-    random, degrees = np.random.default_rng([seed, 1]), fit.base.degrees
-    normal = random.standard_normal((len(fit.base.values), n_resamples))
-    steps = fit.base.root() @ normal / np.sqrt(random.chisquare(degrees, n_resamples) / degrees)
-    return moved_params(fit.law, fit.params, dict(zip(fit.base.values, steps, strict=True)))
 
 
 def resamples(

@@ -251,10 +251,10 @@ def covariance_of(problem: FitWithData, groups: Any = None) -> Covariance:
     slopes, weight, score, score_slope = sandwich_parts(problem)
     count, size = slopes.shape
     bread = inverse((slopes.T * (weight * score_slope)) @ slopes, problem)
-    members, total, degrees = np.arange(count), count, max(count - size, 1)
+    members = group_numbers(problem.runs, problem.observations, groups)[problem.active]
+    total, degrees = count, max(count - size, 1)
     notes, what = [*without_dependence_note(problem.notes, groups)], "rows"
     if groups is not None:
-        members = group_numbers(problem.runs, problem.observations, groups)[problem.active]
         total, what = len(np.unique(members)), "groups"
         degrees = max(total - 1, 1)
         notes += few_groups(total, "their variance is roughly estimated, so intervals are wide")
@@ -272,7 +272,7 @@ def covariance_of(problem: FitWithData, groups: Any = None) -> Covariance:
             "errors are too small"
         )
         notes.append(Note("decided-by-one", "warning", message, inherited=False))
-    _, jacobian = problem.natural()
+    jacobian = problem.linear.params_jacobian[:, problem.free_and_inside]
     of_base = moves_of_base(
         problem.fit_problem, problem.coordinates, problem.linear, weight * score_slope
     )

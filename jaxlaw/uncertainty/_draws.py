@@ -288,8 +288,7 @@ class Draws(DrawnParameters, Result):
 
     def scale(self, name: str) -> float:
         """Raw counts (parameters, tokens, FLOPs) in one of the user's units of an input."""
-        (spec,) = (spec for spec in self.law.inputs if spec.name == name)
-        return self.units[name] * spec.unit
+        return self.fit.input_units()[name][1]
 
 
 def has_draws(given: Any) -> bool:
@@ -346,11 +345,9 @@ def _draws_of(given: Any) -> Draws:
     try:
         law, params = given
     except (TypeError, ValueError):
-        what = type(given).__name__
-        if isinstance(given, str):
-            what = f"{given!r}: fit a law to it first"
         raise UsageError(
-            f"give a Fit, (law, params), a bootstrap, a covariance or a forecast, not {what}"
+            "give a Fit, (law, params), a bootstrap, a covariance or a forecast, not "
+            f"{given!r:.60}; to a table fit a law first"
         ) from None
     law = laws.get(law)
     if not isinstance(params, Mapping):

@@ -73,10 +73,6 @@ class FitWithData:
         """The problem linear around the optimum."""
         return linearise(self.fit_problem, self.coordinates)
 
-    def natural(self) -> tuple[np.ndarray, np.ndarray]:
-        """Natural parameters (p,), in the law's own units, and slopes (p, k) in what moves."""
-        return self.linear.params, self.linear.params_jacobian[:, self.free_and_inside]
-
 
 def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitWithData:
     """A fit, made here unless given, with its data and its problem.
@@ -94,13 +90,8 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
     """
     of_fit, reading = split_options(options)
     # Of a fit its own runs: read as they were for it, areas of curves counted at its λ.
-    fitted = isinstance(law, FittedLaw)
-    if fitted:
-        runs = runs_of(law, runs, reading)
-    else:
-        law, fit_options = law_and_options(law, **of_fit)
-        runs = read_runs(runs, **reading)
     if isinstance(law, FittedLaw):
+        runs = runs_of(law, runs, reading)
         if of_fit:
             raise UsageError(
                 f"{', '.join(of_fit)}: a fit brings these itself; pass the law's name "
@@ -113,6 +104,8 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
             )
         fit = law
     else:
+        law, fit_options = law_and_options(law, **of_fit)
+        runs = read_runs(runs, **reading)
         fit = fit_with(law, runs, fit_options)
     law, fit_options = law_and_options(fit.law, **{name: getattr(fit, name) for name in OBJECTIVE})
     if not fit_options.free(law):

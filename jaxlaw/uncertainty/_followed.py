@@ -62,7 +62,19 @@ def followed(
     moved, moves_of = free[~settings], moves[:, ~settings]
     if not len(moved):
         return at
-    kept, weight = _fewer_rows(problem)
+    # To first order a draw goes where it is drawn, whichever rows it is followed on, as long as
+    # they determine the law. Of many those are taken that say most, in order, each as often as its
+    # leverage and one over their number say together.
+    kept = problem.active
+    weight = problem.observations.weight[kept]
+    if len(kept) > ROWS:
+        slopes = problem.linear.jacobian[kept][:, free]
+        root = np.linalg.qr(np.sqrt(weight)[:, None] * slopes)[0]
+        share = np.sum(root**2, axis=1) / root.shape[1] + 1 / len(kept)
+        those = np.searchsorted(np.cumsum(share) / share.sum(), (np.arange(ROWS) + 0.5) / ROWS)
+        those = np.minimum(those, len(kept) - 1)
+        kept, times = kept[those], (weight / share)[those]
+        weight = times * weight.sum() / times.sum()
 
     def around(points: np.ndarray, moved: np.ndarray = moved) -> tuple[np.ndarray, np.ndarray]:
         """Rows (R, n) at points (R, p), and their slopes (R, n, m) in what moves."""
@@ -74,7 +86,7 @@ def followed(
         target = target + moves_of_base @ around(problem.coordinates[None], held)[1][0].T
         at[:, held] = built.bounds_with(of_base)[0][:, held]
     low, high = (np.asarray(side)[moved] for side in (built.data.low, built.data.high))
-    at[:, moved] = _least(around, at, moved, target, (low, high))
+    at[:, moved] = _least(around, at, moved, target, low, high)
     # A drawn bowl may be so steep that nothing is left to follow: such a draw is the normal one.
     lost = ~np.isfinite(target).all(axis=1)
     at[np.ix_(lost, moved)] += moves_of[lost]
@@ -82,14 +94,13 @@ def followed(
 
 
 def _least(
-    around: Any, at: np.ndarray, moved: np.ndarray, target: np.ndarray, box: tuple[Any, Any]
+    around: Any, at: np.ndarray, moved: np.ndarray, target: np.ndarray, low: Any, high: Any
 ) -> np.ndarray:
     """The coordinates (R, m) whose rows are nearest to the targets (R, n), within a box.
 
     Levenberg and Marquardt's method for all draws at once. Every draw has a damping of its own and
     rests once it is done, so that it ends where it would end alone.
     """
-    low, high = box
     best, damping = at.copy(), np.full(len(at), 1e-3)
     open_ = np.flatnonzero(np.isfinite(target).all(axis=1))
     rows, slopes = around(best)
@@ -131,23 +142,3 @@ def _normal_equations(off: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, 
     """Gradient (R, m) and Gauss–Newton matrix (R, m, m) of half the squares of rows (R, n)."""
     across = np.swapaxes(slopes, 1, 2)
     return (across @ off[..., None])[..., 0], across @ slopes
-
-
-def _fewer_rows(problem: FitWithData) -> tuple[np.ndarray, np.ndarray]:
-    """Indices and weights of the rows that draws are followed on, of many those that say most.
-
-    To first order a draw goes where it is drawn, whichever rows it is followed on, as long as they
-    determine the law. Of many they are taken in order, each as often as its leverage and one over
-    their number say together.
-    """
-    active = problem.active
-    weight = problem.observations.weight[active]
-    if len(active) <= ROWS:
-        return active, weight
-    slopes = problem.linear.jacobian[active][:, problem.free_and_inside]
-    root = np.linalg.qr(np.sqrt(weight)[:, None] * slopes)[0]
-    share = np.sum(root**2, axis=1) / root.shape[1] + 1 / len(active)
-    kept = np.searchsorted(np.cumsum(share) / share.sum(), (np.arange(ROWS) + 0.5) / ROWS)
-    kept = np.minimum(kept, len(active) - 1)
-    times = (weight / share)[kept]
-    return active[kept], times * weight.sum() / times.sum()

@@ -25,23 +25,21 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
         runs: table of runs.
         observations: observations (n,) that a law made of its rows.
         groups: column or several (names of inputs, canonical names, or the user's own), rows
-            equal in all of them being one group; or one label for each row of the runs.
+            equal in all of them being one group; or one label for each row of the runs. None: each
+            row is one of its own.
 
     Raises:
         UsageError: no such column, or labels of another length.
         DataError: a label is missing, or there is one group only.
     """
-    frame = _labels(runs, observations, groups)
+    if groups is None:
+        return np.arange(len(observations))
+    frame = group_labels(runs, observations, groups)
     if frame.isna().any(axis=None):
-        empty = frame.isna().to_numpy()
-        first = int(empty.any(axis=1).argmax())
-        row = observations.rows[first]
-        raise DataError(
-            f"{runs.source}, {runs.word} {row}: no group; give every row one",
-            file=runs.source,
-            row=row,
-            column=frame.columns[empty[first].argmax()],
-        )
+        first, column = np.argwhere(frame.isna().to_numpy())[0]
+        row, name = observations.rows[first], frame.columns[column]
+        message = f"{runs.source}, {runs.word} {row}: no group; give every row one"
+        raise DataError(message, file=runs.source, row=row, column=name)
     numbers = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
     if len(np.unique(numbers[observations.weight > 0])) < 2:
         message = f"{runs.source}: all rows are in one group; resampling needs several"
@@ -49,19 +47,7 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
     return numbers
 
 
-def group_names(runs: Runs, observations: Observations, groups: Any) -> pd.Index:
-    """(n,) label of the group each observation is in; arguments as for :func:`group_numbers`.
-
-    It has the columns' names, a level each where there are several; inputs are in the units of the
-    runs.
-    """
-    frame = _labels(runs, observations, groups)
-    for name in frame.columns.intersection(list(observations.inputs)):
-        frame[name] = frame[name] / observations.scale[name]
-    return frame.set_index(list(frame.columns)).index
-
-
-def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame:
+def group_labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame:
     """The labels of each observation's group, (n,) a column; one column named ``group`` of labels.
 
     Raises:
@@ -70,12 +56,7 @@ def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame
     names = names_of(groups, len(runs))
     if names is not None and names != LABELS:
         return pd.DataFrame({name: _column(runs, observations, name) for name in names})
-    try:
-        labels = plain_array(groups)
-    except ValueError as error:
-        message = f"groups: give one label for each row ({error})"
-        raise UsageError(message) from None
-    return pd.DataFrame({"group": _select_observed(runs, observations, labels)})
+    return pd.DataFrame({"group": _select_observed(runs, observations, plain_array(groups))})
 
 
 def names_of(groups: Any, size: int) -> tuple[str, ...] | None:

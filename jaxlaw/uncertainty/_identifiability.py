@@ -59,17 +59,15 @@ def identifiability(
         (5, ['', '', '', '', ''])
     """
     problem = fit_with_data(law, runs, **options)
-    members = np.arange(len(problem.observations))
-    if groups is not None:
-        members = group_numbers(problem.runs, problem.observations, groups)
-    return directions(problem, members)
+    return directions(problem, group_numbers(problem.runs, problem.observations, groups))
 
 
 def directions(problem: FitWithData, members: np.ndarray) -> pd.DataFrame:
     """:func:`identifiability` of a fit with its data, given the group (n,) of every observation."""
     moving = problem.free_and_inside
     names = [problem.fit.law.parameter_names[k] for k in moving]
-    here, inner = (values[moving] for values in problem.natural())
+    linear = problem.linear
+    here, inner = linear.params[moving], linear.params_jacobian[np.ix_(moving, moving)]
     slopes, weight, score, score_slope = sandwich_parts(problem)
     # In log |parameter|.
     slopes = slopes @ np.linalg.solve(inner, np.diag(np.where(here == 0, 1.0, np.abs(here))))

@@ -24,7 +24,7 @@ from jaxlaw.fitting._objective import Problem
 from jaxlaw.fitting._transform import Model
 from jaxlaw.laws import Law
 from jaxlaw.uncertainty._fit_problem import fit_with_data
-from jaxlaw.uncertainty._groups import group_names, group_numbers
+from jaxlaw.uncertainty._groups import group_labels, group_numbers
 
 
 @lists_options
@@ -67,10 +67,12 @@ def influence(
     """
     problem = fit_with_data(law, runs, **options)
     fit, seen, solved = problem.fit, problem.observations, problem.fit_problem
-    members, names = np.arange(len(seen)), pd.Index(seen.rows, name="row")
+    members, names = group_numbers(problem.runs, seen, groups), pd.Index(seen.rows, name="row")
     if groups is not None:
-        members = group_numbers(problem.runs, seen, groups)
-        names = group_names(problem.runs, seen, groups)
+        labels = group_labels(problem.runs, seen, groups)
+        for name in labels.columns.intersection([*seen.inputs]):  # in the units of the runs
+            labels[name] = labels[name] / seen.scale[name]
+        names = labels.set_index([*labels]).index
     _, first, number = np.unique(members, return_index=True, return_inverse=True)
     values = {} if on is None else fit.checked_inputs(None, on)
     if any(np.ndim(value) for value in values.values()):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,14 +126,8 @@ class ParameterIntervals(Result):
 
     fit: Any
     picture = "parameter_intervals"
-
-    def conf_int(self, confidence_level: float = LEVEL) -> pd.DataFrame:
-        """One row per parameter: ``parameter`` and :data:`COLUMNS`."""
-        raise NotImplementedError
-
-    def how(self) -> str:
-        """How the intervals were made, in words."""
-        raise NotImplementedError
+    conf_int: Callable[..., pd.DataFrame]  # one row per parameter: ``parameter`` and COLUMNS
+    how: Callable[[], str]  # how the intervals were made, in words
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._answer import Answer
-from jaxlaw._quantities import Quantity, with_unit, written_range
+from jaxlaw._quantities import Quantity, exponential, readable, written_range
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import ReadingOptions, as_schedule
 from jaxlaw.errors import UsageError
@@ -84,12 +84,15 @@ def prediction(
         )  # fmt: skip
     # Of a single point: its inputs, the prediction, and how far it is from the runs.
     row = table.iloc[0].to_dict()
-    where = ", ".join(
-        with_unit(spec.name, row[spec.name], units[spec.name][1], spec.counts)
-        if not spec.levels
-        else f"{spec.name} {row[spec.name]}"
-        for spec in law.inputs
-    )
+    words = []
+    for spec in law.inputs:  # of counts what they mean, too: D 15 T tokens (15000 × 1e9)
+        value, unit = row[spec.name], units[spec.name][1]
+        own = value if spec.levels else exponential(value, 12)
+        if spec.counts:
+            own = f" ({own} × {exponential(unit)})" if unit != 1 else ""
+            own = f"{readable(value * unit, spec.counts)}{own}"
+        words.append(f"{spec.name} {own}")
+    where = ", ".join(words)
     bounds = [float(found[f"{target}_{end}"][0]) for end in ("low", "high") if len(found) > 1]
     quantity = Quantity(float(found[target][0]), *units[target], *bounds)
     beyond = fitted.times_beyond({k: v for k, v in row.items() if not isinstance(v, str)})
@@ -161,7 +164,7 @@ def predicted_curve(
         last = len(schedule)
         count = min(_SHOWN, last)
         steps = first_step + np.unique(np.linspace(last / count, last, count).astype(int))
-    options: dict[str, Any] = {
+    options = {
         "first_step": first_step, "S1_before": S1_before, "area_options": area_options,
         "batch": batch,
     }  # fmt: skip

@@ -99,7 +99,7 @@ def cross_validate(
     # all of them are one call.
     groups: dict[str, list[list[DataSet]]] = {}
     for c in candidates:
-        alike: dict[Any, list[DataSet]] = {}
+        alike = {}
         for data in sets:
             inputs = data.observations[c.label].inputs
             key = tuple(np.asarray(values).tobytes() for values in inputs.values())
@@ -110,7 +110,7 @@ def cross_validate(
         for candidate in _progress.parts(candidates, lambda one: one.label, "law"):
             for number, group in enumerate(groups[candidate.label]):
                 search = candidate.options.within(folder_name(candidate.label), str(number))
-                frame, values, refits = _refit(candidate, group, search, delta)
+                frame, values = _refit(candidate, group, search, delta)
                 frames.append(frame)
                 parameters.append(values)
     frame, values = _concatenate(frames, sets), _concatenate(parameters, sets)
@@ -149,7 +149,7 @@ def _refits(candidate: Candidate, group: list[DataSet], search: FitOptions) -> p
 
 def _refit(
     candidate: Candidate, group: list[DataSet], search: FitOptions, delta: float
-) -> tuple[pd.DataFrame, pd.DataFrame, Refits]:
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A law on all folds of data sets with the same inputs: a study's frame and parameters."""
     label, call = candidate.label, _refits(candidate, group, search)
     of, targets, fitting = (call.keywords[name] for name in ("data_sets", "targets", "weights"))
@@ -173,6 +173,21 @@ def _refit(
         low = np.where(fitting > 0, values, np.inf).min(axis=1, keepdims=True)
         high = np.where(fitting > 0, values, -np.inf).max(axis=1, keepdims=True)
         outside |= (held_out & ((values < low) | (values > high))).any(axis=1)
+    # How far predictions differ between starts that agree on the objective, at most, at the
+    # held-out points: what the fitted points leave open.
+    chosen = [
+        members[np.linspace(0, len(members) - 1, _MEMBERS).astype(int)]
+        for members in refits.agreeing
+    ]
+    params = refits.problem.params(np.stack(chosen))
+    least, most = np.full(held_out.shape, np.inf), np.full(held_out.shape, -np.inf)
+    for k in range(_MEMBERS):
+        member = {name: values[:, k] for name, values in params.items()}
+        by_member = dataclasses.replace(refits, params=member).predict(**inputs)
+        least, most = np.fmin(least, by_member), np.fmax(most, by_member)
+    with np.errstate(invalid="ignore"):
+        apart = (most - least) / np.abs(least + most) * 2
+        spread = np.where(held_out, apart, 0.0).max(axis=1)
     keys = {
         "law": label,
         "data": [" ".join(group[k].name) for k in of],
@@ -191,7 +206,7 @@ def _refit(
             "objective": refits.objective,
             "status": [Status(code).label if code >= 0 else "failed" for code in refits.status],
             "agreement": refits.agreement,
-            "spread": _disagreement(refits, inputs, held_out),
+            "spread": spread,
             "undetermined": [_undetermined(candidate, inputs, mask) for mask in fitted],
             "failed": failed,
         },
@@ -207,7 +222,7 @@ def _refit(
         )
         for name, values in refits.params.items()
     )
-    return frame, parameters[list(PARAMETERS)], refits
+    return frame, parameters[list(PARAMETERS)]
 
 
 def _undetermined(candidate: Candidate, inputs: Mapping[str, np.ndarray], mask: np.ndarray) -> str:
@@ -224,32 +239,6 @@ def _undetermined(candidate: Candidate, inputs: Mapping[str, np.ndarray], mask: 
                 "be distinguished"
             )
     return ""
-
-
-def _disagreement(
-    refits: Refits, inputs: dict[str, np.ndarray], held_out: np.ndarray
-) -> np.ndarray:
-    """How far predictions differ between starts that agree on the objective, (P,).
-
-    The largest relative difference at the held-out points: what the fitted points leave open.
-
-    Args:
-        refits: fits of P folds.
-        inputs: name → (n,) in the law's own units.
-        held_out: (P, n) True where a fold is scored.
-    """
-    chosen = [
-        members[np.linspace(0, len(members) - 1, _MEMBERS).astype(int)]
-        for members in refits.agreeing
-    ]
-    params = refits.problem.params(np.stack(chosen))
-    low, high = np.full(held_out.shape, np.inf), np.full(held_out.shape, -np.inf)
-    for k in range(_MEMBERS):
-        member = {name: values[:, k] for name, values in params.items()}
-        predicted = dataclasses.replace(refits, params=member).predict(**inputs)
-        low, high = np.fmin(low, predicted), np.fmax(high, predicted)
-    with np.errstate(invalid="ignore"):
-        return np.where(held_out, (high - low) / np.abs(low + high) * 2, 0.0).max(axis=1)
 
 
 def _concatenate(frames: list[pd.DataFrame], sets: list[DataSet]) -> pd.DataFrame:
@@ -321,10 +310,10 @@ class DataSet:
 def sources_of(runs: Any) -> list[tuple[tuple[str, ...] | None, Any]]:
     """Names and sources of the data sets; None for one that is not named."""
     kinds = (Runs, str, Path, RunsSource)
-    if not isinstance(runs, Mapping):
+    if not isinstance(runs, Mapping) or not all(  # a dict of columns
+        isinstance(source, kinds) or is_table(source) for source in runs.values()
+    ):
         return [(None, runs)]
-    if not all(isinstance(source, kinds) or is_table(source) for source in runs.values()):
-        return [(None, runs)]  # a dict of columns
     if not runs:
         raise UsageError("there is no data set to study")
     return [

@@ -265,8 +265,24 @@ def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
     """Notes that the numbers alone decide, those of folds that dominate the mean first."""
     notes = []
     for law, rows in frame.groupby("law", sort=False):
-        if said := _far_folds(rows):
-            notes.append(Note("far-folds", "warning", f"{law}: {said}"))
+        # Folds of a law whose score is far from the others', so that they dominate the mean.
+        scores = pd.DataFrame({"Huber": rows["huber"], "1 − R²": 1 - rows["r2"]})
+        groups = scores.groupby(rows["data"])
+        enough = groups.transform("size").to_numpy() > 2
+        far = (scores > _FAR * groups.transform("median")) & enough[:, None]
+        score = next((name for name in scores if far[name].any()), None)
+        if score is None:
+            continue
+        made = rows[far[score]]
+        worst = made.loc[scores.loc[made.index, score].idxmax()]
+        outside = made["extrapolates"].sum()
+        message = (
+            f"{law}: {len(made)} of {len(rows)} folds dominate the mean ({score} over {_FAR} times "
+            f"the median): {worst['data']}, {worst['held_out']}, has Huber "
+            f"{score_text('huber', worst['huber'])} and R² {score_text('r2', worst['r2'])}; "
+            f"{'all' if outside == len(made) else outside} extrapolate. Use the median."
+        )
+        notes.append(Note("far-folds", "warning", message))
     for law, rows in frame.groupby("law", sort=False):
         count, failed = len(rows), rows[rows["failed"]]
         rest = rows[~rows["failed"]]
@@ -299,25 +315,6 @@ def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
                 more = ", …" if len(those) > 1 else ""
                 notes.append(Note(code, "warning", f"{law}: {message.format(first + more)}"))
     return notes
-
-
-def _far_folds(rows: pd.DataFrame) -> str:
-    """Folds of a law whose score is far from the others', so that they dominate the mean."""
-    scores = pd.DataFrame({"Huber": rows["huber"], "1 − R²": 1 - rows["r2"]})
-    groups = scores.groupby(rows["data"])
-    enough = groups.transform("size").to_numpy() > 2
-    far = (scores > _FAR * groups.transform("median")) & enough[:, None]
-    score = next((name for name in scores if far[name].any()), None)
-    if score is None:
-        return ""
-    made = rows[far[score]]
-    worst, outside = made.loc[scores.loc[made.index, score].idxmax()], made["extrapolates"].sum()
-    return (
-        f"{len(made)} of {len(rows)} folds dominate the mean ({score} over {_FAR} times the "
-        f"median): {worst['data']}, {worst['held_out']}, has Huber "
-        f"{score_text('huber', worst['huber'])} and R² {score_text('r2', worst['r2'])}; "
-        f"{'all' if outside == len(made) else outside} extrapolate. Use the median."
-    )
 
 
 def _s(count: int) -> str:

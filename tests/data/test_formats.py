@@ -275,11 +275,9 @@ def test_events_of_a_resumed_run_and_of_two_runs_in_one_folder(tmp_path):
     ("name", "file", "content", "said"),
     [
         ("hf-trainer", "trainer_state.json", "{}", "'log_history' should hold a list"),
-        ("hf-trainer", "trainer_state.json", '{"log_history": [{}]}', "key 'step'"),
         ("wandb", "runs.csv", "a,b\n1,2\n", "'run - metric'"),
         ("tensorboard", "runs.csv", "a,b\n1,2\n", "Wall time, Step, Value"),
-        ("lm-eval", "results_1.json", '{"results": {"a": 1}}', "'results.a'"),
-        ("lm-eval", "results_1.json", '{"results": {}, "config": []}', "'config' should hold"),
+        ("lm-eval", "results_1.json", "{}", "'results' should hold"),
     ],
 )
 def test_an_unknown_layout_is_named(tmp_path, name, file, content, said):

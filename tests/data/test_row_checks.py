@@ -19,22 +19,6 @@ QUICK = settings(
 # ---------------------------------------------------------------- values
 
 
-@pytest.mark.parametrize(
-    ("text", "remedy"),
-    [
-        ("7,000,000", "1000000 for 1,000,000"),
-        ("7Q", "take another column"),
-        ("50%", "0.05 for 5%"),
-        ("1_000", "leave the row out"),
-    ],
-)
-def test_text_in_a_number_column(tmp_path, text, remedy):
-    path = write_csv(tmp_path, with_cell(3, "N", text).rename(columns={"N": "n_params"}))
-    with pytest.raises(DataError) as error:
-        read_runs(path, columns={"N": "n_params"}).observations("chinchilla")
-    assert_says(error, "runs.csv", "column n_params", "line 5", f"'{text}'", remedy)
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, -2.5])
 @pytest.mark.parametrize("column", ["N", "D", "loss"])
 def test_invalid_values(tmp_path, column, value):

@@ -241,15 +241,8 @@ def test_target_names_the_column_that_laws_predict():
     np.testing.assert_array_equal(score.observations("sigmoid", free=()).target, table["acc"])
 
 
-def test_a_missing_column_names_the_likely_one_and_the_size_in_a_files_name(tmp_path):
+def test_a_missing_column_names_the_likely_one():
     with pytest.raises(DataError, match="r may be domain_ratio"):
         read_runs({"N": [1e9], "D": [1e9], "domain_ratio": [0.3], "loss": [2.0]}).observations(
             "dcpt"
         )
-    for size in (10, 20):
-        pd.DataFrame({"D": [1e9], "loss": [3.0]}).to_csv(tmp_path / f"N{size}_a.csv", index=False)
-    with pytest.raises(DataError) as raised:
-        read_runs(tmp_path).observations("chinchilla")
-    column = "file.str.extract('N([0-9]+)')"
-    assert column in str(raised.value)
-    assert read_runs(tmp_path, {"N": column}).table["N"].map(float).tolist() == [10, 20]

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import types
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
@@ -108,12 +108,6 @@ def test_an_error_of_the_work_itself_comes_out_as_it_is():
     with pytest.raises(UsageError, match="no such thing"):
         Work(executor=pool).map("s", failing, CHUNKS)
     assert pool.calls == len(CHUNKS)
-
-
-@pytest.mark.parametrize("executor", [object(), 4, "threads", ThreadPoolExecutor])
-def test_what_is_no_executor_is_refused(executor):
-    with pytest.raises(UsageError, match="executor is .* must have a method submit"):
-        Work(executor=executor)
 
 
 class Submitting:

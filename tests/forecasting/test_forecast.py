@@ -247,8 +247,6 @@ def test_a_folder_of_forecasts_is_scored_together(made_forecast, tmp_path, comma
 @pytest.mark.parametrize(
     ("at", "kind", "message"),
     [
-        ({"N": 1e10}, jl.UsageError, "input D is missing"),
-        ({"N": 1e10, "D": 1e12, "x": 1}, jl.UsageError, "no input 'x'"),
         ({"N": -1.0, "D": 1e12}, jl.DataError, "N"),
         ({"N": [], "D": 1e12}, jl.UsageError, "at has no point"),
         (7, jl.UsageError, "at is a dict"),

@@ -85,10 +85,6 @@ def test_only_the_steps_that_are_needed_are_required():
             "law dcpt takes none of k1, k2, k3",
         ),
         (
-            lambda: jl.data.learnability_coefficients(CURVES, k1_step=500),
-            "k1_step is 1000 (App. H) or 0",
-        ),
-        (
             lambda: jl.data.learnability_coefficients(
                 {"step": [0, 1000, 5000], "loss": [2.0, 2.1, 2.2]}
             ),

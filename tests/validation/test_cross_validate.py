@@ -218,11 +218,7 @@ def test_a_fold_that_makes_the_mean_is_named_first(study, score, bad):
     named = f"law D, {frame.loc[one, 'held_out']}, has Huber"
     assert message.startswith("twin: 1 of 24 folds dominate the mean") and named in message
     made = dataclasses.replace(study, frame=frame, parameters=study.parameters)
-    text = made.only("law == 'twin'").summary()
-    words = "over 8 folds; twin: 1 of 24 folds dominate the mean [warning] far-folds"
-    assert words in " ".join(text.split())
-    assert text.count("[warning] far-folds: twin: 1 of 24") == text.count("far-folds") == 1
-    assert "huber median" in text
+    assert "twin: 1 of 24 folds dominate" in made.only("law == 'twin'").headline
 
 
 def test_laws_are_compared_on_the_rows_that_all_of_them_can_use():

@@ -50,10 +50,8 @@ def read_format(source: Any, name: str) -> Table:
         raise UsageError(message + nearest(name, FORMATS))
     patterns, reader = FORMATS[name]
     sources = source if isinstance(source, list | tuple) and source else [source]
-    files: list[Path] = []
+    files = []
     for path in sources:
-        if not isinstance(path, str | os.PathLike) or str(path) == "-":
-            raise UsageError(f"format '{name}' reads files and folders, not {path!r}")
         path = Path(path)
         if not path.exists():
             raise UsageError(f"there is no file {path}.{nearest_file(path)}")

@@ -51,10 +51,6 @@ def read_trainer_states(paths: list[Path]) -> pd.DataFrame:
     logs = []
     for path in paths:
         history = _read_json(path, "log_history", list)["log_history"]
-        for entry in history:
-            if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
-                message = f"{path}: an entry of 'log_history' should have a key 'step': {entry!r}"
-                raise DataError(message, file=path, column="step", value=entry)
         folder = path.resolve().parent
         folder = folder.parent if folder.name.startswith("checkpoint-") else folder
         # The last entry sums the whole training up; its train_loss is a mean over all steps.
@@ -79,15 +75,10 @@ def read_results(paths: list[Path]) -> pd.DataFrame:
         Columns run (the model's name), model_args, revision, and step where that says one; task,
         n_shot, N where the harness counted it, and the metrics.
     """
-    read: list[tuple[Any, str, Log]] = []
+    read = []
     for path in paths:
         record = _read_json(path, "results", dict)
-        for key in ("config", "n-shot"):
-            if not isinstance(record.setdefault(key, {}), dict | None):
-                raise DataError(
-                    f"{path}: key '{key}' should hold an object, and does not", file=path
-                )
-        config, shots = record["config"] or {}, record["n-shot"] or {}
+        config, shots = record.get("config") or {}, record.get("n-shot") or {}
         given = config.get("model_args")
         if isinstance(given, dict):
             given = ",".join(f"{name}={value}" for name, value in given.items())
@@ -101,9 +92,6 @@ def read_results(paths: list[Path]) -> pd.DataFrame:
             model["N"] = parameters
         rows = []
         for task, metrics in record["results"].items():
-            if not isinstance(metrics, dict):
-                message = f"{path}: key 'results.{task}' should hold its metrics by name"
-                raise DataError(message, file=path, row=task)
             row = {**model, "task": task, "n_shot": shots.get(task)}
             for key, value in metrics.items():
                 metric, _, chosen = key.partition(",")
@@ -210,7 +198,7 @@ def read_exports(paths: list[Path]) -> pd.DataFrame:
         if "Name" in frame:
             tables.append(frame.rename(columns={"Name": "run"}))
         elif any(_BETWEEN in name for name in names):
-            by_run: dict[str, dict[str, pd.Series]] = {}
+            by_run = {}
             for name in names:
                 run, between, metric = name.rpartition(_BETWEEN)
                 if between and not metric.endswith(("__MIN", "__MAX")):
@@ -271,7 +259,7 @@ def _join(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFram
             log the same of runs of one name.
     """
     logs, by_step = list(logs), "step" in keys
-    first_of: dict[Any, Path] = {}
+    first_of = {}
     for log in logs:
         # A run that has a name of its own may be another's namesake: steps of two would mix.
         if not by_step or len(log.run) > 1:
